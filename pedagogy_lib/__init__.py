@@ -1,0 +1,37 @@
+"""The bench of the course: launch real ranks, measure them, draw what was measured."""
+
+import importlib
+import os
+import sys
+
+# Where each public name lives. They are imported on first use, because every rank imports this
+# package anew and should not wait for what only the notebook needs.
+_HOME = {
+    "launch": "launcher",
+    "measure": "instruments",
+    "mark": "instruments",
+    "Run": "run",
+    "Block": "run",
+    "LaunchError": "errors",
+    "RankError": "errors",
+    "HangError": "errors",
+}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name):
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f".{_HOME[name]}", __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return [*globals(), *__all__]
+
+
+if "ipykernel" in sys.modules and not os.environ.get("PEDAGOGY_RANK"):
+    from .server import warm_up
+
+    warm_up()  # while the notebook imports torch, so that the first launch is quick

@@ -1,0 +1,110 @@
+"""What can go wrong in a launch, told in the learner's own lines."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .stack import Place
+
+
+class LaunchError(RuntimeError):
+    """A launch that gave no result. Its message alone should explain the mistake."""
+
+    def _render_traceback_(self):
+        """In a notebook: the message, without the library's own frames."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class RankError(LaunchError):
+    """One rank raised, died or was killed.
+
+    Attributes
+        rank: which one; the first to fail, if several did.
+        exception: what it raised, or None if it died without a word or cannot travel.
+        place: the learner's line, or None if the rank died without a word.
+    """
+
+    def __init__(self, rank, what, exception=None, place=None, others=None):
+        self.rank, self.exception, self.place = rank, exception, place
+        lines = [f"rank {rank} {what}"]
+        if place is not None:
+            lines.append(f"  at {place}")
+        if others:
+            lines += ["after it, and perhaps because of it, others failed:", describe(others)]
+        super().__init__("\n".join(lines))
+
+
+class HangError(LaunchError):
+    """Not every rank finished in time.
+
+    Attributes
+        waits: for each rank its `Place`; None for a rank that has already returned.
+    """
+
+    def __init__(self, waits: dict[int, Place | None], timeout: float):
+        self.waits = waits
+        done = sum(place is None for place in waits.values())
+        super().__init__(
+            f"after {timeout:g} s, {done} of {len(waits)} ranks had returned. "
+            f"Where each rank was:\n{describe(waits)}\n{diagnosis(waits)}"
+        )
+
+
+def diagnosis(waits: dict[int, Place | None]) -> str:
+    """What the places of all ranks, taken together, say about the mistake."""
+    returned = [rank for rank, place in waits.items() if place is None]
+    busy = [rank for rank, place in waits.items() if place is not None and not place.operation]
+    operations = {place.operation for place in waits.values() if place is not None}
+    if busy:
+        return (
+            f"{subject(busy)} still at work, in no call of torch.distributed. An endless loop? "
+            "If it only needs longer, pass a larger timeout=."
+        )
+    if returned:
+        return (
+            f"{subject(returned)} already back, so the others wait for a call that never comes. "
+            "Every rank of a group must make the same calls."
+        )
+    if operations <= {"recv", "irecv"}:
+        return "Every rank waits to receive, so nobody gets to send: let one side send first."
+    if len(operations) > 1:
+        return (
+            "The ranks wait in different calls, so each waits for the others to join its own. "
+            "Every rank of a group must make the same calls, in the same order."
+        )
+    return (
+        "The ranks wait in the same call: look at their arguments above, and at what each did "
+        "before. If the work only needs longer, pass a larger timeout=."
+    )
+
+
+def ranks_text(ranks) -> str:
+    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
+
+
+def subject(ranks) -> str:
+    return ranks_text(ranks).capitalize() + (" is" if len(ranks) == 1 else " are")
+
+
+def describe(places: dict[int, Place | None]) -> str:
+    """One line for each group of ranks that are at the same place."""
+    at = {}
+    for rank, place in sorted(places.items()):
+        at.setdefault(place, []).append(rank)
+    lines = []
+    for place, ranks in at.items():
+        call = f"\n      inside {place.call}" if place is not None and place.call else ""
+        lines.append(f"  {ranks_text(ranks)}: {place or 'has returned'}{call}")
+    return "\n".join(lines)
+
+
+def describe_death(status: int) -> str:
+    """What `os.waitpid` says of a rank that ended without a word."""
+    code = -(status & 0x7F) if status & 0x7F else status >> 8
+    if code >= 0:
+        return f"ended with exit code {code} before it returned"
+    name = signal.Signals(-code).name
+    hint = " (often: the machine ran out of memory)" if name == "SIGKILL" else ""
+    return f"was killed by {name}{hint}"

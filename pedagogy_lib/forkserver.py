@@ -1,0 +1,194 @@
+"""The process that starts, watches and ends the ranks of every launch.
+
+It runs as a script of its own (`python forkserver.py CONTROL_FD SCRATCH_DIR METHOD`), imports
+torch once, and forks a rank in about a millisecond whenever the notebook asks. It imports nothing
+of this course, so that a rank always reads the newest version of every file.
+
+The notebook writes one byte per wish on the control socket: F (fork a rank; two file descriptors
+come along: its channel and its output) or K (kill every rank). The server answers in lines:
+`ready`, `forked PID`, `exited PID STATUS`, `killed`. When the socket closes, the notebook has gone: the
+server kills every rank with all its descendants, removes the scratch directory and leaves.
+"""
+
+import contextlib
+import ctypes
+import gc
+import importlib
+import os
+import pickle
+import select
+import shutil
+import signal
+import socket
+import struct
+import sys
+
+PRELOAD = ("torch", "torch.distributed", "cloudpickle", "numpy", "faulthandler", "sysconfig")
+# Imported while nobody waits: a first optimizer step would otherwise import them in every rank.
+PRELOAD_WHEN_IDLE = ("torch._dynamo", "torch.nn.parallel", "torch.distributed.tensor")
+# How long nobody has asked for a rank, before and after the first launch.
+IDLE_SECONDS = {False: 1.0, True: 0.05}
+PR_SET_PDEATHSIG = 1
+
+
+def receive_frame(channel):
+    """Read one length-prefixed frame; raises EOFError when the other side has closed."""
+    (length,) = struct.unpack("!Q", receive_exactly(channel, 8))
+    return receive_exactly(channel, length)
+
+
+def receive_exactly(channel, length):
+    buffer = bytearray(length)
+    view = memoryview(buffer)
+    while view:
+        count = channel.recv_into(view)
+        if not count:
+            raise EOFError("the other side closed the channel")
+        view = view[count:]
+    return buffer
+
+
+def become_rank(channel_fd, output_fd):
+    """Turn this process into a rank: never returns."""
+    os.dup2(output_fd, 1)
+    os.dup2(output_fd, 2)
+    os.close(output_fd)
+    channel = socket.socket(fileno=channel_fd)
+    setup = pickle.loads(receive_frame(channel))
+    os.environ.clear()
+    os.environ.update(setup["environ"])
+    os.chdir(setup["cwd"])
+    sys.path[:] = setup["sys_path"]
+    importlib.import_module("pedagogy_lib.rank").main(channel, setup)
+
+
+def die_with_parent(parent_pid):
+    """Linux: have the kernel kill this process when the fork server dies."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent_pid:
+            os._exit(1)
+
+
+def fork_rank(method, server_fds, channel_fd, output_fd):
+    server_pid = os.getpid()
+    pid = os.fork()
+    if pid:
+        os.close(channel_fd)
+        os.close(output_fd)
+        return pid
+    try:
+        os.setsid()  # a group of its own: killing it also ends what the rank has started
+        die_with_parent(server_pid)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for fd in server_fds:
+            os.close(fd)
+        if method == "spawn":
+            os.set_inheritable(channel_fd, True)
+            os.set_inheritable(output_fd, True)
+            numbers = (str(channel_fd), str(output_fd))
+            os.execv(sys.executable, [sys.executable, os.path.abspath(__file__), "rank", *numbers])
+        become_rank(channel_fd, output_fd)
+    except BaseException:  # noqa: BLE001 - whatever happens, a rank must never run the server's code
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(1)
+
+
+class ForkServer:
+    def __init__(self, control_fd, scratch, method):
+        self.control = socket.socket(fileno=control_fd)
+        self.scratch, self.method = scratch, method
+        self.idle_work = list(PRELOAD_WHEN_IDLE) if method == "fork" else []
+        self.alive = set()
+        self.has_launched = False
+        self.wake_r, wake_w = os.pipe()
+        os.set_blocking(wake_w, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
+        self.fds = (control_fd, self.wake_r, wake_w)
+
+    def serve(self):
+        try:
+            self.say("ready")
+            while self.wait() and self.answer():
+                pass
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the notebook has gone
+        finally:
+            self.kill_all()
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def say(self, line):
+        self.control.sendall(line.encode() + b"\n")
+
+    def wait(self):
+        """Sleep until the notebook speaks, reporting ranks that end and importing when idle."""
+        while True:
+            idle = self.idle_work and not self.alive
+            patience = IDLE_SECONDS[self.has_launched] if idle else None
+            readable, _, _ = select.select([self.control, self.wake_r], [], [], patience)
+            if self.wake_r in readable:
+                os.read(self.wake_r, 4096)
+                self.reap()
+            if self.control in readable:
+                return True
+            if not readable and idle:
+                with contextlib.suppress(ImportError):
+                    importlib.import_module(self.idle_work.pop(0))
+                freeze()
+
+    def answer(self):
+        wish, fds, _, _ = socket.recv_fds(self.control, 1, 2)
+        if wish == b"F":
+            pid = fork_rank(self.method, self.fds, *fds)
+            self.alive.add(pid)
+            self.has_launched = True
+            self.say(f"forked {pid}")
+        elif wish == b"K":
+            self.kill_all()
+            self.say("killed")
+        return bool(wish)
+
+    def reap(self):
+        """Report every rank that has ended, and end what it may have started and left behind."""
+        for pid in sorted(self.alive):
+            ended, status = os.waitpid(pid, os.WNOHANG)
+            if ended:
+                self.alive.discard(pid)
+                kill_group(pid)
+                self.say(f"exited {pid} {status}")
+
+    def kill_all(self):
+        for pid in self.alive:
+            # A rank that has only just been forked may not lead its group yet: kill both.
+            os.kill(pid, signal.SIGKILL)
+            kill_group(pid)
+
+
+def kill_group(pid):
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def freeze():
+    """Keep the collector away from what is loaded: ranks share those pages with this process."""
+    gc.collect()
+    gc.freeze()
+
+
+def main():
+    if sys.argv[1] == "rank":  # a rank in a fresh interpreter (start method "spawn")
+        become_rank(int(sys.argv[2]), int(sys.argv[3]))
+    control_fd, scratch, method = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    if method == "fork":
+        for name in PRELOAD:
+            importlib.import_module(name)
+        freeze()
+    ForkServer(control_fd, scratch, method).serve()
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # the folder of this script: its modules are not top-level modules
+    main()

@@ -1,0 +1,131 @@
+"""One rank, seen from the notebook."""
+
+import contextlib
+import os
+import pickle
+import signal
+import socket
+import struct
+import time
+from pathlib import Path
+
+import cloudpickle
+
+from .errors import RankError, describe_death
+from .output import Output
+from .stack import Place, place_of, steps_of_dump
+
+DEAD_OF_ABORT = signal.SIGABRT
+
+
+class RankHandle:
+    """The channel to one rank, its output, and what is known of its end."""
+
+    def __init__(self, rank, server):
+        self.rank = rank
+        self.pid = None
+        self.report = None  # {"value": bytes, "blocks": …} once the rank has returned
+        self.error = None  # {"what", "exception", "place", "at"} once it has raised
+        self.status = None  # as of os.waitpid, once it has ended
+        self.place = None  # its answer to ask_where()
+        self.died_at = 0.0
+        self.output = Output(rank)
+        self.buffer = bytearray()
+        self.output_is_open = True
+        self.connection, theirs = socket.socketpair()
+        self.output_fd, their_output = os.pipe()
+        with theirs:
+            server.fork(theirs.fileno(), their_output)
+        os.close(their_output)
+
+    @property
+    def has_failed(self) -> bool:
+        return self.error is not None or (self.status is not None and self.report is None)
+
+    @property
+    def is_gone(self) -> bool:
+        """Ended, and everything it printed has been read."""
+        return self.status is not None and not self.output_is_open
+
+    def blame(self) -> tuple:
+        """Sort key: the rank whose failure came first, and so caused the others.
+
+        A rank that is killed says nothing, so the failures it causes may be heard before its own
+        end; an abort, though, may itself be the way in which Gloo reports a lost neighbour.
+        """
+        if self.error:
+            return (1, self.error["at"])
+        aborted = self.status & 0x7F == DEAD_OF_ABORT
+        return (1, self.died_at) if aborted else (0, self.died_at)
+
+    def as_exception(self, others) -> RankError:
+        """Its failure; `others` are the places of ranks that failed later."""
+        if self.error is None:
+            return RankError(self.rank, describe_death(self.status), others=others)
+        pickled = self.error["exception"]
+        exception = cloudpickle.loads(pickled) if pickled else None
+        return RankError(self.rank, self.error["what"], exception, self.error["place"], others)
+
+    def hand_over(self, setup: dict, data: bytes):
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its exit tells more
+            for frame in (pickle.dumps(setup), data):
+                self.connection.sendall(struct.pack("!Q", len(frame)))
+                self.connection.sendall(frame)
+
+    def read_frames(self) -> bool:
+        """Read what has arrived from the rank; False once it has closed its side."""
+        try:
+            data = self.connection.recv(1 << 20)
+        except ConnectionResetError:
+            data = b""
+        self.buffer += data
+        while len(self.buffer) >= 8:
+            (length,) = struct.unpack_from("!Q", self.buffer)
+            if len(self.buffer) < 8 + length:
+                break
+            kind, content = pickle.loads(memoryview(self.buffer)[8 : 8 + length])
+            del self.buffer[: 8 + length]
+            self.note(kind, content)
+        return bool(data)
+
+    def note(self, kind, content):
+        if kind == "result":
+            self.report = content
+        elif kind == "error":
+            self.error = content
+        else:
+            self.place = content["place"]
+
+    def read_output(self) -> bool:
+        data = os.read(self.output_fd, 65536)
+        self.output_is_open = bool(data)
+        self.output.add(data)
+        return self.output_is_open
+
+    def note_exit(self, status):
+        self.status, self.died_at = status, time.perf_counter()
+
+    def ask_where(self):
+        self.place = None
+        self.say(b"?")
+
+    def release(self):
+        self.say(b".")
+
+    def say(self, byte):
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.connection.sendall(byte)
+
+    def dump_stack(self, path: Path):
+        """For a rank that cannot answer: have its interpreter write its stack to `path`."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGUSR1)
+        deadline = time.perf_counter() + 0.5
+        while time.perf_counter() < deadline and not path.read_text().endswith("\n"):
+            time.sleep(0.01)
+        self.place = place_of(steps_of_dump(path.read_text())) or Place("?", 0, "?")
+
+    def close(self):
+        self.output.close()
+        self.connection.close()
+        os.close(self.output_fd)

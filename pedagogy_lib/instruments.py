@@ -1,0 +1,122 @@
+"""`measure`: time, wire bytes and tensor memory of a block inside a rank's function."""
+
+import contextlib
+import time
+
+import torch
+import torch.distributed as dist
+
+from .errors import LaunchError
+from .memory import KINDS, MemoryTracker, peak_by_kind, thin_out
+from .wire import kernel_counts, wire_bytes
+
+_recorder = None
+
+
+@contextlib.contextmanager
+def measure(label: str, memory: bool = True):
+    """Measure a block inside a function that `launch` runs; blocks may be nested.
+
+    The figures of all ranks are in `run[label]` afterwards. A label may be used several times:
+    bytes and seconds add up, peaks take the highest.
+
+    memory   follow every tensor (some microseconds for each operation). `False` leaves that out,
+             for blocks of very many small operations, and for `torch.func` transforms, which do
+             not allow it; then there are no `peak_bytes` and no `calls`.
+    Raises   LaunchError outside of a launch.
+    """
+    if _recorder is None:
+        raise LaunchError("measure() works inside a function that launch() runs")
+    with _recorder.block(label, memory):
+        yield
+
+
+def mark(tensor: torch.Tensor, kind: str) -> torch.Tensor:
+    """Tell the memory instrument what a tensor of a hand-written engine is; returns the tensor.
+
+    kind  "parameters", "gradients", "optimizer_state", "activations", "communication" or "other"
+    """
+    if kind not in KINDS:
+        raise ValueError(f"kind is one of {', '.join(KINDS)}, not {kind!r}")
+    if _recorder is not None:
+        _recorder.tracker.mark(tensor, kind)
+    return tensor
+
+
+def start(device: torch.device, clock_zero: float, ignore_ports=()) -> "Recorder":
+    """Begin to record in this process, just before the learner's function is called.
+
+    clock_zero    the time that spans count from, as of `time.perf_counter()`
+    ignore_ports  peers whose traffic is not the learner's: torchrun's own
+    """
+    global _recorder
+    _recorder = Recorder(device, clock_zero, ignore_ports)
+    return _recorder
+
+
+class Recorder:
+    """Everything measured in one rank."""
+
+    def __init__(self, device, clock_zero, ignore_ports):
+        self.device, self.clock_zero, self.ignore_ports = device, clock_zero, ignore_ports
+        self.tracker = MemoryTracker()
+        self.blocks: list[dict] = []
+        self.unsettled: list[dict] = []  # blocks whose peaks wait for the outermost to end
+        gloo_carries_it = dist.get_backend() != "nccl" or device.type == "cpu"
+        self.wire = "measured" if kernel_counts() and gloo_carries_it else "counted"
+
+    @contextlib.contextmanager
+    def block(self, label, memory):
+        # Counting from the calls needs the tracker as well: it sees them.
+        outermost = (memory or self.wire == "counted") and not self.tracker.active
+        if outermost:
+            self.tracker.start()
+        block = self.begin(label)
+        try:
+            yield
+        finally:
+            self.end(block)
+            if outermost:
+                self.tracker.stop()
+                self.settle(block)
+
+    def begin(self, label) -> dict:
+        block = {"label": label, "log": len(self.tracker.log), "call": len(self.tracker.calls)}
+        block["wire"] = self.wire_bytes()
+        block["start"] = self.now()
+        return block
+
+    def end(self, block):
+        block["end"] = self.now()
+        sent, received = self.wire_bytes()
+        sent_before, received_before = block.pop("wire")
+        calls = self.tracker.calls[block.pop("call") :]
+        if self.wire == "measured":
+            block |= {"sent": sent - sent_before, "received": received - received_before}
+        else:
+            block |= {
+                "sent": sum(call.sent_bytes for call in calls),
+                "received": sum(call.received_bytes for call in calls),
+            }
+        block |= {"calls": calls, "peak": None}
+        self.blocks.append(block)
+        if self.tracker.active:
+            block["log"] = (block["log"], len(self.tracker.log))
+            self.unsettled.append(block)
+
+    def now(self) -> float:
+        """Seconds since the launch began, on a clock that all ranks of a machine share."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter() - self.clock_zero
+
+    def wire_bytes(self):
+        return wire_bytes(self.ignore_ports) if self.wire == "measured" else (0, 0)
+
+    def settle(self, outermost):
+        """Compute the peaks of the blocks that have just ended together."""
+        times, history = self.tracker.history()
+        for block in self.unsettled:
+            block["peak"] = peak_by_kind(history, *block["log"])
+        self.unsettled.clear()
+        outermost["memory"] = thin_out(times - self.clock_zero, history)

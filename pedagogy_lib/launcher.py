@@ -1,0 +1,209 @@
+"""`launch`: run a function on every rank of a new world, and bring everything back."""
+
+import os
+import selectors
+import shutil
+import sys
+import threading
+import time
+
+import cloudpickle
+
+from . import payload, torchrun
+from .device import choose_device
+from .errors import HangError, LaunchError, describe
+from .handle import RankHandle
+from .output import Progress
+from .run import Run
+from .server import ENVIRON, shared_server
+
+GRACE_SECONDS = 0.3  # after a first failure: time for the others to fail too, so that we can sort
+ANSWER_SECONDS = 0.5  # for ranks to say where they are
+LEAVE_SECONDS = 1.0  # for released ranks to leave
+
+_one_at_a_time = threading.Lock()
+
+
+def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0) -> Run:
+    """Run `fn(*args)` on `world_size` fresh processes that form one process group.
+
+    Each rank finds `torch.distributed` initialised, one thread for torch, and the same random
+    seed. What `fn` prints appears at once, each line with its rank. In a program that `torchrun`
+    started, the ranks are torchrun's: `fn` runs in this process and `world_size` is torchrun's.
+
+    device   "auto": NCCL where there are `world_size` GPUs, else Gloo on the CPU;
+             "cpu"; "cuda": ranks share the GPUs that exist, over Gloo if they are too few
+    timeout  seconds until a launch counts as hung
+    seed     an integer for all ranks, or a sequence with one integer for each
+    Returns  a `Run`: `run.values[rank]` is what `fn` returned there
+    Raises   `RankError` if a rank raises, dies or is killed; `HangError` after `timeout`;
+             `LaunchError` for arguments that cannot travel. No process is left over.
+    """
+    if os.environ.get("PEDAGOGY_RANK"):
+        raise LaunchError("launch() was called inside a rank; call it outside of the function")
+    if not callable(fn):
+        raise LaunchError(f"launch() runs a function, but got {fn!r}: write launch(step), not "
+                          "launch(step())")
+    if torchrun.started_this_process():
+        return torchrun.run(fn, args, device, seed)
+    check_numbers(world_size, timeout)
+    backend, devices = choose_device(device, world_size)
+    job = Launch(backend, devices, seeds_of(seed, world_size), timeout)
+    data = payload.pack(fn, args)
+    if not _one_at_a_time.acquire(blocking=False):
+        raise LaunchError("another launch is still running in this process; wait for its end")
+    try:
+        return job.run(data)
+    finally:
+        _one_at_a_time.release()
+
+
+def check_numbers(world_size, timeout):
+    if not isinstance(world_size, int) or not 1 <= world_size <= 256:
+        raise LaunchError(f"world_size is a whole number from 1 to 256, not {world_size!r}")
+    if not isinstance(timeout, (int, float)) or not timeout > 0:
+        raise LaunchError(f"timeout is a positive number of seconds, not {timeout!r}")
+
+
+def seeds_of(seed, world_size) -> list[int]:
+    """One seed for each rank."""
+    seeds = [seed] * world_size if isinstance(seed, int) else list(seed)
+    if len(seeds) != world_size:
+        raise LaunchError(f"{len(seeds)} seeds for {world_size} ranks: give one each, or one int")
+    return seeds
+
+
+class Launch:
+    """One launch: its ranks, and the loop that listens to all of them."""
+
+    def __init__(self, backend, devices, seeds, timeout):
+        self.backend, self.devices, self.seeds, self.timeout = backend, devices, seeds, timeout
+        self.world_size = len(devices)
+        self.ranks: list[RankHandle] = []
+        self.all_killed = False
+        self.progress = Progress()
+        self.selector = selectors.DefaultSelector()
+
+    def run(self, data: bytes) -> Run:
+        self.server = shared_server()
+        self.server.await_ready()
+        self.folder = self.server.new_folder()
+        self.began = time.perf_counter()
+        try:
+            self.start(data)
+            self.listen_until(self.is_decided, self.timeout)
+            self.raise_what_went_wrong()
+            return self.collect()
+        except KeyboardInterrupt:
+            print(f"Stopped. Where each rank was:\n{describe(self.ask_where())}")
+            raise
+        finally:
+            self.end()
+
+    def start(self, data):
+        """Fork every rank and hand it its work."""
+        self.selector.register(self.server.control, selectors.EVENT_READ, self.hear_server)
+        for rank in range(self.world_size):
+            handle = RankHandle(rank, self.server)
+            self.ranks.append(handle)
+            self.selector.register(handle.connection, selectors.EVENT_READ, handle.read_frames)
+            self.selector.register(handle.output_fd, selectors.EVENT_READ, handle.read_output)
+        for handle in self.ranks:
+            handle.hand_over(self.setup_of(handle.rank), data)
+
+    def setup_of(self, rank) -> dict:
+        return {
+            "environ": os.environ | ENVIRON | {"PEDAGOGY_RANK": str(rank)},
+            "cwd": os.getcwd(),
+            "sys_path": sys.path,
+            "rank": rank,
+            "world_size": self.world_size,
+            "backend": self.backend,
+            "device": self.devices[rank],
+            "seed": self.seeds[rank],
+            "store": str(self.folder / "store"),
+            "dump": str(self.folder / f"dump-{rank}"),
+            "began": self.began,
+        }
+
+    def listen_until(self, condition, seconds) -> bool:
+        """Handle what arrives until `condition()` holds; False if `seconds` pass first."""
+        deadline = time.perf_counter() + seconds
+        while not condition():
+            left = deadline - time.perf_counter()
+            if left <= 0:
+                return False
+            for key, _ in self.selector.select(min(left, 0.25)):
+                if not key.data():
+                    self.selector.unregister(key.fileobj)
+            self.progress.tick(sum(r.report is not None for r in self.ranks), self.world_size)
+        return True
+
+    def hear_server(self) -> bool:
+        for line in self.server.lines.read(self.server.lost):
+            word, *numbers = line.split()
+            if word == "forked":
+                next(r for r in self.ranks if r.pid is None).pid = int(numbers[0])
+            elif word == "exited":
+                pid, status = map(int, numbers)
+                for handle in (r for r in self.ranks if r.pid == pid):
+                    handle.note_exit(status)
+            else:
+                self.all_killed = True
+        return True
+
+    def is_decided(self) -> bool:
+        return any(r.has_failed for r in self.ranks) or all(r.report for r in self.ranks)
+
+    def raise_what_went_wrong(self):
+        if all(r.report for r in self.ranks):
+            return
+        if not any(r.has_failed for r in self.ranks):
+            raise HangError(self.ask_where(), self.timeout)
+        self.listen_until(lambda: all(r.report or r.has_failed for r in self.ranks), GRACE_SECONDS)
+        failed = sorted((r for r in self.ranks if r.has_failed), key=RankHandle.blame)
+        others = {r.rank: r.error["place"] for r in failed[1:] if r.error and r.error["place"]}
+        raise failed[0].as_exception(others)
+
+    def ask_where(self) -> dict:
+        """Where each rank is; None for one that has returned."""
+        waiting = [r for r in self.ranks if not r.report and r.status is None]
+        for handle in waiting:
+            handle.ask_where()
+        self.listen_until(lambda: all(r.place or r.status for r in waiting), ANSWER_SECONDS)
+        for handle in waiting:
+            if not handle.place:
+                handle.dump_stack(self.folder / f"dump-{handle.rank}")
+        return {r.rank: None if r.report else r.place for r in self.ranks}
+
+    def collect(self) -> Run:
+        seconds = time.perf_counter() - self.began
+        for handle in self.ranks:
+            handle.release()
+        self.listen_until(lambda: all(r.is_gone for r in self.ranks), LEAVE_SECONDS)
+        return Run(
+            values=[cloudpickle.loads(r.report["value"]) for r in self.ranks],
+            blocks=[r.report["blocks"] for r in self.ranks],
+            output=[r.output.text for r in self.ranks],
+            backend=self.backend,
+            devices=self.devices,
+            seconds=seconds,
+            wire=self.ranks[0].report["wire"],
+        )
+
+    def end(self):
+        """Leave nothing behind: no process, no file, no open socket."""
+        self.progress.close()
+        try:
+            if not all(r.is_gone for r in self.ranks):
+                self.server.kill_ranks()
+                self.listen_until(lambda: self.all_killed, LEAVE_SECONDS)
+                self.listen_until(lambda: all(r.is_gone for r in self.ranks), LEAVE_SECONDS)
+        except BaseException:
+            self.server.close()  # in doubt, a new server: the next launch must find a clean one
+            raise
+        finally:
+            self.selector.close()
+            for handle in self.ranks:
+                handle.close()
+            shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,316 @@
+"""Exact bytes of live tensors by kind, over time.
+
+A tensor's memory is its storage: views share one, and it lives until the last of them has gone.
+While a block is measured, a dispatch mode sees every operation's outputs, a weak reference tells
+when each storage is freed, and saved-tensor hooks tell what is kept for the backward. What was
+alive before the block is found by asking the garbage collector.
+
+What a storage turns out to be counts from its birth: the memory that Adam takes in its first step
+is optimizer state even before Adam has filed it as such.
+"""
+
+import gc
+import time
+import weakref
+from functools import partial
+
+import numpy as np
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
+
+from .calls import Call, call_of, tensors_in
+
+# A storage that plays several roles counts as the first of these.
+KINDS = ("parameters", "gradients", "optimizer_state", "activations", "communication", "other")
+BORN, DIED = "born", "died"
+RESIZE = torch.UntypedStorage.resize_
+MODIFIED_MESSAGE = (
+    "one of the variables needed for gradient computation has been modified by an inplace "
+    "operation: {} is at version {}; expected version {} instead."
+)
+
+
+class Piece:
+    """One live storage."""
+
+    __slots__ = ("birth_kind", "changed", "kind", "marked", "nbytes", "ref", "saved")
+
+    def __init__(self, nbytes):
+        self.nbytes = nbytes
+        self.kind = self.birth_kind = "other"
+        self.changed = False  # whether its kind has changed since the log began
+        self.saved = 0  # how many autograd nodes keep it
+        self.marked = False  # whether the learner has said what it is
+        self.ref = None
+
+
+class Saved:
+    """A tensor that an autograd node keeps for the backward."""
+
+    __slots__ = ("let_go", "pieces", "tensor", "version")
+
+    def __init__(self, tensor, pieces, let_go):
+        self.tensor, self.version = tensor, tensor._version
+        self.pieces, self.let_go = pieces, let_go
+
+    def __del__(self):
+        self.let_go(self.pieces)
+
+
+def restore(saved):
+    """Give a saved tensor back, with the check that autograd makes when there are no hooks."""
+    tensor = saved.tensor
+    if tensor._version != saved.version:
+        name = f"[{tensor.type()} {list(tensor.shape)}]"
+        raise RuntimeError(MODIFIED_MESSAGE.format(name, tensor._version, saved.version))
+    return tensor
+
+
+def plain_tensors(tensor):
+    """The tensors that own memory behind `tensor`: itself, or the inner ones of a DTensor."""
+    if is_traceable_wrapper_subclass(tensor):
+        for name in tensor.__tensor_flatten__()[0]:
+            inner = getattr(tensor, name)
+            if isinstance(inner, torch.Tensor):  # else: a DTensor's mesh
+                yield from plain_tensors(inner)
+    elif tensor.layout is torch.strided and tensor.device.type != "meta":
+        yield tensor
+
+
+class MemoryTracker(TorchDispatchMode):
+    """Follows every storage while active; see the module's docstring."""
+
+    def __init__(self):
+        super().__init__()
+        self.pieces: dict[int, Piece] = {}
+        self.log: list[tuple[float, Piece, str]] = []
+        self.calls: list[Call] = []
+        self.active = False
+        self.before_freeze = [weakref.ref(thing) for thing in find_tensors_and_optimizers()]
+        self.hooks = saved_tensors_hooks(self.keep, restore)
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # torch would otherwise import its compiler at the first operation
+
+    def start(self):
+        """Begin a log with everything that is alive now."""
+        self.active = True
+        self.watched = {}
+        self.handles = [
+            register_module_parameter_registration_hook(self.on_parameter),
+            register_optimizer_step_post_hook(self.on_optimizer_step),
+        ]
+        self.calls = []
+        self.find_everything()
+        now = time.perf_counter()
+        self.log = [(now, piece, BORN) for piece in list(self.pieces.values())]
+        for piece in self.pieces.values():
+            piece.birth_kind, piece.changed = piece.kind, False
+        torch.UntypedStorage.resize_ = self.resize
+        self.__enter__()
+        self.hooks.__enter__()
+
+    def stop(self):
+        self.hooks.__exit__(None, None, None)
+        self.__exit__(None, None, None)
+        torch.UntypedStorage.resize_ = RESIZE
+        self.find_everything()
+        for handle in [*self.handles, *self.watched.values()]:
+            handle.remove()
+        self.active = False
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if any(hasattr(kind, "__tensor_flatten__") for kind in types):
+            return NotImplemented  # a DTensor unpacks itself; its inner operations come here
+        if func.namespace == "c10d":
+            self.calls.append(call_of(func.overloadpacket.__name__, args))
+            for tensor in tensors_in(args):
+                self.give_role(self.piece_of(tensor), "communication")
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        for tensor in (result,) if type(result) is torch.Tensor else tensors_in(result):
+            if tensor.layout is torch.strided:
+                self.piece_of(tensor)
+        return result
+
+    def piece_of(self, tensor) -> Piece:
+        """The storage behind `tensor`, noted as born now if it was unknown."""
+        storage = tensor.untyped_storage()
+        key = storage._cdata
+        piece = self.pieces.get(key)
+        if piece is None:
+            piece = self.pieces[key] = Piece(storage.nbytes())
+            piece.ref = weakref.ref(storage, partial(self.on_free, key))
+            if self.active:
+                self.log.append((time.perf_counter(), piece, BORN))
+        return piece
+
+    def on_free(self, key, _):
+        piece = self.pieces.pop(key, None)
+        if piece is not None and self.active:
+            self.log.append((time.perf_counter(), piece, DIED))
+
+    @property
+    def resize(self):
+        def resize_(storage, size):
+            """FSDP frees and refills a storage in place: to us, one dies and another is born."""
+            result = RESIZE(storage, size)
+            old = self.pieces.get(storage._cdata)
+            if old is not None:
+                self.log.append((time.perf_counter(), old, DIED))
+                new = self.pieces[storage._cdata] = Piece(size)
+                new.ref, new.saved, new.marked = old.ref, old.saved, old.marked
+                new.kind = new.birth_kind = old.kind
+                self.log.append((time.perf_counter(), new, BORN))
+            return result
+
+        return resize_
+
+    def give_role(self, piece, kind):
+        """Note that a storage plays a role; the first of its roles in KINDS is its kind."""
+        if KINDS.index(kind) < KINDS.index(piece.kind) and not piece.marked:
+            self.change(piece, kind)
+
+    def mark(self, tensor, kind):
+        """The learner says what `tensor` is; this stands."""
+        for piece in map(self.piece_of, plain_tensors(tensor)):
+            piece.marked = True
+            self.change(piece, kind)
+
+    def change(self, piece, kind):
+        piece.kind = kind
+        if piece.changed:
+            self.log.append((time.perf_counter(), piece, kind))
+        else:
+            piece.birth_kind = kind
+
+    def keep(self, tensor):
+        """Autograd saves `tensor`: an activation until the graph lets go of it."""
+        pieces = [self.piece_of(plain) for plain in plain_tensors(tensor)]
+        for piece in pieces:
+            piece.saved += 1
+            self.give_role(piece, "activations")
+        return Saved(tensor, pieces, self.let_go)
+
+    def let_go(self, pieces):
+        for piece in pieces:
+            piece.saved -= 1
+            if piece.saved == 0:
+                self.end_activation(piece)
+
+    def end_activation(self, piece):
+        """No graph keeps this storage any more."""
+        if piece.kind == "activations" and not piece.marked:
+            piece.changed = True
+            self.change(piece, "other")
+
+    def on_parameter(self, module, name, parameter):
+        self.note(parameter)
+
+    def on_optimizer_step(self, optimizer, args, kwargs):
+        self.note(optimizer)
+
+    def on_gradient(self, parameter):
+        self.note_role(parameter.grad, "gradients")
+
+    def note_role(self, tensor, kind):
+        for plain in plain_tensors(tensor):
+            self.give_role(self.piece_of(plain), kind)
+
+    def find_everything(self):
+        """Give everything that Python can reach its role."""
+        early = [thing for ref in self.before_freeze if (thing := ref()) is not None]
+        found = early + find_tensors_and_optimizers()
+        for thing in found:
+            self.note(thing)
+        kept = set()
+        for tensor in saved_by_graphs_of(found):
+            self.note_role(tensor, "activations")
+            kept.update(self.piece_of(plain) for plain in plain_tensors(tensor))
+        for piece in list(self.pieces.values()):
+            if piece.saved == 0 and piece not in kept:
+                self.end_activation(piece)
+
+    def note(self, thing):
+        """Note the roles that follow from what a tensor or an optimizer is."""
+        if isinstance(thing, torch.optim.Optimizer):
+            for state in thing.state.values():
+                for tensor in tensors_in(list(state.values()) if isinstance(state, dict) else []):
+                    self.note_role(tensor, "optimizer_state")
+            return
+        is_parameter = isinstance(thing, torch.nn.Parameter)
+        self.note_role(thing, "parameters" if is_parameter else "other")
+        if thing.is_leaf and thing.requires_grad:
+            self.watch_gradient(thing)
+            if thing.grad is not None:
+                self.note_role(thing.grad, "gradients")
+
+    def watch_gradient(self, leaf):
+        """Be the first to see a gradient: the learner's own hook may free it at once."""
+        if id(leaf) not in self.watched:
+            handle = leaf.register_post_accumulate_grad_hook(self.on_gradient)
+            leaf._post_accumulate_grad_hooks.move_to_end(handle.id, last=False)
+            self.watched[id(leaf)] = handle
+
+    def history(self):
+        """When something changed, and the bytes of each kind from then on: (events, kinds)."""
+        changes = np.zeros((len(self.log) + 1, len(KINDS)), dtype=np.int64)
+        now = {}
+        for row, (_, piece, what) in enumerate(self.log, start=1):
+            before = now.pop(piece, None)
+            if before is not None:
+                changes[row, before] -= piece.nbytes
+            if what != DIED:
+                now[piece] = KINDS.index(piece.birth_kind if what == BORN else what)
+                changes[row, now[piece]] += piece.nbytes
+        times = np.array([self.log[0][0] if self.log else 0.0] + [event[0] for event in self.log])
+        return times, changes.cumsum(axis=0)
+
+
+def find_tensors_and_optimizers():
+    """Everything the garbage collector knows that may hold tensor memory."""
+    wanted = (torch.Tensor, torch.optim.Optimizer)
+    return [thing for thing in gc.get_objects() if issubclass(type(thing), wanted)]
+
+
+def saved_by_graphs_of(things):
+    """Tensors kept by autograd graphs that were recorded while nobody watched."""
+    tensors = [thing for thing in things if isinstance(thing, torch.Tensor)]
+    nodes = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+    seen = set()
+    while nodes:
+        node = nodes.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        nodes += [following for following, _ in node.next_functions if following is not None]
+        yield from saved_by_node(node)
+
+
+def saved_by_node(node):
+    for name in (name for name in dir(node) if name.startswith("_raw_saved_")):
+        try:
+            raw = getattr(node, name)
+            for saved in raw if isinstance(raw, (list, tuple)) else [raw]:
+                if isinstance(saved.data, torch.Tensor):  # else: packed by somebody's hooks
+                    yield saved.data
+        except RuntimeError:  # a graph whose backward has already run holds nothing
+            continue
+
+
+def peak_by_kind(history, first, last) -> dict[str, int]:
+    """The most that each kind reached between two positions in the log, and the highest sum."""
+    rows = history[first : last + 1]
+    peaks = dict(zip(KINDS, rows.max(axis=0).tolist(), strict=True))
+    return peaks | {"total": int(rows.sum(axis=1).max())}
+
+
+def thin_out(times, history, points=400):
+    """At most about `points` rows of a history, each the highest of its stretch."""
+    totals = history.sum(axis=1)
+    stretches = np.array_split(np.arange(len(totals)), min(points, len(totals)))
+    keep = np.array([stretch[totals[stretch].argmax()] for stretch in stretches])
+    return times[keep], history[keep]

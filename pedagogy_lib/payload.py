@@ -1,0 +1,67 @@
+"""A learner's function on its way to the ranks: packed, weighed, and told apart from strays."""
+
+import inspect
+import warnings
+
+import cloudpickle
+
+from .errors import LaunchError
+
+WARN_BYTES = 1_000_000
+
+
+def pack(fn, args) -> bytes:
+    """Serialise `fn` and `args`; raises LaunchError naming what cannot travel."""
+    try:
+        data = cloudpickle.dumps((fn, args))
+    except Exception as error:
+        raise LaunchError(explain(fn, args, error)) from None
+    if len(data) > WARN_BYTES:
+        warn_of_large_names(fn)
+    return data
+
+
+def captured(fn) -> dict:
+    """Every outside name that `fn` uses, with its value."""
+    fn = inspect.unwrap(fn)
+    if not inspect.isfunction(fn):
+        return {}
+    names = inspect.getclosurevars(fn)
+    return {**names.globals, **names.nonlocals}
+
+
+def explain(fn, args, error) -> str:
+    for index, value in enumerate(args):
+        if not travels(value):
+            return f"argument {index} of the launched function ({kind(value)}) {CANNOT} ({error})"
+    for name, value in captured(fn).items():
+        if not travels(value):
+            return f"`{name}` ({kind(value)}), which the function uses, {CANNOT} ({error})"
+    return f"the launched function {CANNOT} ({error})"
+
+
+CANNOT = "cannot travel to another process; create it inside the function"
+
+
+def kind(value) -> str:
+    return f"a {type(value).__name__}"
+
+
+def travels(value) -> bool:
+    try:
+        cloudpickle.dumps(value)
+    except Exception:  # noqa: BLE001 - whatever the reason, it does not travel
+        return False
+    return True
+
+
+def warn_of_large_names(fn):
+    """Say which outside names weigh more than a megabyte. What is passed as argument is meant."""
+    for name, value in captured(fn).items():
+        size = len(cloudpickle.dumps(value)) if travels(value) else 0
+        if size > WARN_BYTES:
+            warnings.warn(
+                f"`{name}` ({size / 1e6:.1f} MB) is copied to every rank because the function "
+                "uses it; pass it as an argument if you mean that, or create it inside.",
+                stacklevel=4,
+            )

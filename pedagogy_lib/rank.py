@@ -1,0 +1,174 @@
+"""The life of one rank: join the group, run the learner's function, report, leave."""
+
+import faulthandler
+import gc
+import io
+import os
+import pickle
+import random
+import signal
+import struct
+import sys
+import threading
+import time
+from datetime import timedelta
+
+import cloudpickle
+import torch
+import torch.distributed as dist
+
+from . import instruments
+from .forkserver import receive_exactly, receive_frame
+from .stack import is_library, place_of, steps_of_frame, steps_of_traceback
+
+LONGER_THAN_ANY_LAUNCH = timedelta(days=1)
+
+
+class ResultPickler(cloudpickle.Pickler):
+    """Sends each tensor as a CPU copy of its own: no graph, no device, no larger storage."""
+
+    def reducer_override(self, value):
+        if type(value) is torch.Tensor and needs_copy(value):
+            plain = value.detach().cpu().clone()
+            return plain.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        return super().reducer_override(value)
+
+
+def needs_copy(tensor):
+    if tensor.layout is not torch.strided:
+        return False
+    whole = tensor.untyped_storage().nbytes() == tensor.nbytes
+    return tensor.requires_grad or tensor.device.type != "cpu" or not whole
+
+
+def dump_result(value) -> bytes:
+    buffer = io.BytesIO()
+    ResultPickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
+    return buffer.getvalue()
+
+
+class Channel:
+    """Speaks with the notebook: frames out, single-byte questions in."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.lock = threading.Lock()
+        self.released = threading.Event()
+
+    def send(self, kind, **content):
+        frame = pickle.dumps((kind, content))
+        with self.lock:
+            self.connection.sendall(struct.pack("!Q", len(frame)) + frame)
+
+    def listen(self):
+        """In a thread of its own: answer `where are you?`, note the release, outlive nobody."""
+        main_thread = threading.main_thread().ident
+        try:
+            while True:
+                question = receive_exactly(self.connection, 1)
+                if question == b"?":
+                    place = place_of(steps_of_frame(sys._current_frames()[main_thread]))
+                    self.send("place", place=place)
+                else:
+                    self.released.set()
+        except (EOFError, OSError):
+            os._exit(1)  # the notebook has gone
+
+
+def main(connection, setup):
+    """Run one rank in this process: never returns."""
+    open_streams()
+    dump = open(setup["dump"], "w")  # noqa: PTH123, SIM115 - stays open for the signal handler
+    faulthandler.register(signal.SIGUSR1, file=dump, all_threads=True)
+    channel = Channel(connection)
+    payload = receive_frame(connection)
+    threading.Thread(target=channel.listen, daemon=True).start()
+    try:
+        function, args = cloudpickle.loads(payload)
+        del payload
+        join(setup)
+        report = work(function, args, torch.device(setup["device"]), setup["began"])
+    except BaseException as error:  # noqa: BLE001 - a learner's sys.exit() ends here as well
+        channel.send("error", **describe(error), at=time.perf_counter())
+    else:
+        channel.send("result", **report)
+    print(end="", flush=True)  # a last line may have no end
+    channel.released.wait()  # the connections of a rank that leaves early would break the others
+    os._exit(0)
+
+
+def open_streams():
+    """Fresh standard streams: nothing to read, and every line goes out as it is printed."""
+    sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115 - input() ends at once
+    os.dup2(sys.stdin.fileno(), 0)
+    how = {"mode": "w", "buffering": 1, "errors": "backslashreplace", "closefd": False}
+    sys.stdout, sys.stderr = open(1, **how), open(2, **how)  # noqa: PTH123, SIM115
+
+
+def join(setup):
+    """Enter the process group that this launch forms."""
+    os.environ.update(
+        RANK=str(setup["rank"]),
+        LOCAL_RANK=str(setup["rank"]),
+        WORLD_SIZE=str(setup["world_size"]),
+        LOCAL_WORLD_SIZE=str(setup["world_size"]),
+    )
+    enter_group(
+        setup["backend"],
+        torch.device(setup["device"]),
+        init_method=f"file://{setup['store']}",
+        rank=setup["rank"],
+        world_size=setup["world_size"],
+    )
+    seed_everything(setup["seed"])
+
+
+def enter_group(backend, device, **rendezvous):
+    """Initialise `torch.distributed` on this rank's device, with one thread for torch."""
+    torch.set_num_threads(1)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        torch.set_default_device(device)
+    if backend == "nccl":
+        backend = "cpu:gloo,cuda:nccl"  # what lives on the CPU can still be sent
+        rendezvous["device_id"] = device
+    dist.init_process_group(backend, timeout=LONGER_THAN_ANY_LAUNCH, **rendezvous)
+
+
+def seed_everything(seed):
+    """Seed every generator that a learner may draw from."""
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed % 2**32)
+
+
+def work(function, args, device, began, ignore_ports=()) -> dict:
+    """Call the learner's function; returns what the notebook needs to build its Run."""
+    recorder = instruments.start(device, began, ignore_ports)
+    gc.freeze()  # looking for tensors later, we need not look through what is loaded now
+    value = function(*args)
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    try:
+        return {"value": dump_result(value), "blocks": recorder.blocks, "wire": recorder.wire}
+    except Exception as error:
+        raise TypeError(
+            f"a {type(value).__name__} cannot travel to the notebook ({error}); "
+            "return numbers, strings, tensors, or lists and dicts of them"
+        ) from None
+
+
+def describe(error) -> dict:
+    """What the notebook needs to tell this error in the learner's own lines."""
+    try:
+        exception = cloudpickle.dumps(error)
+        pickle.loads(exception)
+    except Exception:  # noqa: BLE001 - an exception that cannot travel is told in words alone
+        exception = None
+    place = place_of(steps_of_traceback(error.__traceback__))
+    return {
+        "what": f"raised {type(error).__name__}: {error}".rstrip(": "),
+        "exception": exception,
+        "place": None if place is None or is_library(place.filename) else place,
+    }

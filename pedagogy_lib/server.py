@@ -1,0 +1,131 @@
+"""The notebook's side of the fork server: start it once, ask it for ranks, hear who has ended."""
+
+import atexit
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from .errors import LaunchError
+
+SCRIPT = Path(__file__).with_name("forkserver.py")
+# Forking is safe where torch's libraries start no threads on import. Elsewhere each rank is a
+# fresh interpreter, which takes seconds instead of milliseconds.
+START_METHOD = "fork" if sys.platform == "linux" else "spawn"
+LOOPBACK = {"linux": "lo", "darwin": "lo0"}.get(sys.platform, "lo")
+ENVIRON = {
+    "OMP_NUM_THREADS": "1",  # a rank is one thread: cores are shared by ranks
+    "MKL_NUM_THREADS": "1",
+    "GLOO_SOCKET_IFNAME": LOOPBACK,
+    "TORCH_CPP_LOG_LEVEL": "ERROR",
+}
+
+
+class Server:
+    """One fork server and the control socket to it."""
+
+    def __init__(self):
+        if sys.platform == "win32":
+            raise LaunchError("ranks need Linux or macOS; on Windows, work inside WSL 2")
+        self.owner = os.getpid()
+        self.method = os.environ.get("PEDAGOGY_START_METHOD", START_METHOD)
+        self.scratch = Path(tempfile.mkdtemp(prefix="launch-"))
+        self.control, theirs = socket.socketpair()
+        with theirs, (self.scratch / "server.log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, SCRIPT, str(theirs.fileno()), self.scratch, self.method],
+                pass_fds=[theirs.fileno()],
+                env=os.environ | ENVIRON,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # the stop button signals the notebook's group only
+            )
+        self.lines = LineReader(self.control)
+        self.is_ready = False
+
+    def usable(self) -> bool:
+        return self.owner == os.getpid() and self.process.poll() is None
+
+    def await_ready(self):
+        """Wait until torch is imported there; raises LaunchError if it could not be."""
+        while not self.is_ready:
+            self.is_ready = "ready" in self.lines.read(self.lost)
+
+    def lost(self):
+        log = self.scratch / "server.log"
+        said = log.read_text(errors="replace").strip() if log.exists() else ""
+        raise LaunchError(f"the process that starts ranks has ended; run the cell again. {said}")
+
+    def new_folder(self) -> Path:
+        return Path(tempfile.mkdtemp(dir=self.scratch))
+
+    def fork(self, channel_fd, output_fd):
+        try:
+            socket.send_fds(self.control, [b"F"], [channel_fd, output_fd])
+        except (BrokenPipeError, ConnectionResetError):
+            self.lost()
+
+    def kill_ranks(self):
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.control.sendall(b"K")
+
+    def close(self):
+        """Hang up: the server then kills its ranks and leaves."""
+        if self.owner != os.getpid():
+            return
+        self.control.close()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+class LineReader:
+    """Splits what arrives on a socket into lines."""
+
+    def __init__(self, connection):
+        self.connection, self.rest = connection, b""
+
+    def read(self, on_close) -> list[str]:
+        try:
+            data = self.connection.recv(65536)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            on_close()
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        return [line.decode() for line in lines]
+
+
+_server: Server | None = None
+
+
+def shared_server() -> Server:
+    """The one fork server of this process, started on first use."""
+    global _server
+    if _server is None or not _server.usable():
+        if _server is not None:
+            _server.close()
+        _server = Server()
+    return _server
+
+
+def warm_up():
+    """Start the server without waiting for it."""
+    if sys.platform != "win32":
+        shared_server()
+
+
+@atexit.register
+def close_server():
+    global _server
+    if _server is not None:
+        _server.close()
+        _server = None

@@ -1,0 +1,136 @@
+"""Where a rank is: the learner's own line, and the library call it makes there."""
+
+import linecache
+import os
+import re
+import sys
+import sysconfig
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+
+_PATHS = sysconfig.get_paths()
+LIBRARY_FOLDERS = tuple(
+    os.path.realpath(folder) + os.sep
+    for folder in (
+        _PATHS["stdlib"],
+        _PATHS["purelib"],
+        _PATHS["platlib"],
+        os.path.dirname(os.path.dirname(torch.__file__)),
+        os.path.dirname(__file__),
+    )
+)
+DISTRIBUTED_FOLDER = os.path.join(os.path.realpath(os.path.dirname(torch.__file__)), "distributed")
+
+
+class Place(NamedTuple):
+    """One line of source, and the library call below it in which the rank is."""
+
+    filename: str
+    line: int
+    function: str
+    call: str = ""  # with its arguments: `recv(float32[4], src=1)`
+    operation: str = ""  # its name, if it belongs to torch.distributed: `recv`
+
+    def __str__(self):
+        source = linecache.getline(self.filename, self.line).strip()
+        where = f"{display_name(self.filename)}, line {self.line}, in {self.function}()"
+        return f"{where}:  {source}" if source else where
+
+
+def display_name(filename: str) -> str:
+    """The name a learner knows: `cell In[3]` for a cell, a relative path for a file."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    if shell is not None and hasattr(shell.compile, "format_code_name"):
+        known = shell.compile.format_code_name(filename)
+        if known:
+            return f"cell {known[1]}"
+    relative = os.path.relpath(filename) if os.path.exists(filename) else filename
+    return filename if relative.startswith("..") else relative
+
+
+def is_library(filename: str) -> bool:
+    return filename.startswith("<") or os.path.realpath(filename).startswith(LIBRARY_FOLDERS)
+
+
+def place_of(steps) -> Place | None:
+    """The innermost line of the learner's in a stack.
+
+    steps  (filename, line, function, frame or None) from the outermost call to the innermost
+    """
+    own = [i for i, step in enumerate(steps) if not is_library(step[0])]
+    if not own:
+        return Place(*steps[-1][:3]) if steps else None
+    return Place(*steps[own[-1]][:3], *call_below(steps[own[-1] + 1 :]))
+
+
+def call_below(inner) -> tuple[str, str]:
+    """The call a learner made, and its name if it belongs to torch.distributed.
+
+    inner  the library's part of the stack, below the learner's line
+    """
+    public = [s for s in inner if s[2] not in ("wrapper", "_fn", "__call__", "decorate_context")]
+    if not public:
+        return "", ""
+    distributed = [s for s in public if os.path.realpath(s[0]).startswith(DISTRIBUTED_FOLDER)]
+    _, _, function, frame = (distributed or public)[0]
+    text = f"{function}({'…' if frame is None else arguments(frame)})"
+    return text, function if distributed else ""
+
+
+def arguments(frame) -> str:
+    """The arguments of a call that say something: tensors by type and shape, ranks, groups."""
+    names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+    shown = []
+    for name in names:
+        value = frame.f_locals.get(name)
+        if holds_tensors(value):
+            shown.append(brief(value))
+        elif name in ("src", "dst") and value is not None:
+            shown.append(f"{name}={value}")
+        elif name == "op" and isinstance(value, dist.ReduceOp.RedOpType):
+            shown.append(f"op={value.name}")
+        elif name == "group" and value not in (None, dist.group.WORLD):
+            shown.append(f"group of ranks {dist.get_process_group_ranks(value)}")
+    return ", ".join(shown)
+
+
+def holds_tensors(value) -> bool:
+    if isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return isinstance(value, torch.Tensor)
+
+
+def brief(value) -> str:
+    """A tensor, or a list of them, by type and shape."""
+    if isinstance(value, (list, tuple)):
+        return f"{len(value)} × {brief(value[0])}"
+    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+
+
+def steps_of_frame(frame):
+    """The stack that ends in `frame`, outermost first."""
+    steps = []
+    while frame is not None:
+        code = frame.f_code
+        steps.append((code.co_filename, frame.f_lineno, code.co_name, frame))
+        frame = frame.f_back
+    return steps[::-1]
+
+
+def steps_of_traceback(traceback):
+    """The stack along which an exception travelled, outermost first."""
+    steps = []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        steps.append((code.co_filename, traceback.tb_lineno, code.co_name, traceback.tb_frame))
+        traceback = traceback.tb_next
+    return steps
+
+
+def steps_of_dump(text: str):
+    """The stack of the main thread in what `faulthandler` wrote, outermost first."""
+    main_thread = text.split("\n\n")[-1]  # faulthandler lists the main thread last
+    found = re.findall(r'File "(.*)", line (\d+) in (.*)', main_thread)
+    return [(filename, int(line), function, None) for filename, line, function in found][::-1]

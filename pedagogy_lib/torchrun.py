@@ -1,0 +1,51 @@
+"""`launch` in a program that torchrun started: the world is there already, so join it."""
+
+import io
+import os
+import time
+
+import cloudpickle
+import torch
+import torch.distributed as dist
+
+from . import instruments
+from .device import choose_device
+from .run import Run
+
+VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def started_this_process() -> bool:
+    """Whether torchrun (or a launcher that sets the same variables) started this process."""
+    return all(name in os.environ for name in VARIABLES)
+
+
+def run(fn, args, device, seed) -> Run:
+    """Run `fn(*args)` here, as one of torchrun's ranks; every rank gets the whole `Run`.
+
+    An exception goes its usual way: torchrun reports it and ends the other ranks.
+    """
+    from .rank import enter_group, seed_everything, work
+
+    local_rank = int(os.environ["LOCAL_RANK"])
+    backend, devices = choose_device(device, int(os.environ["LOCAL_WORLD_SIZE"]))
+    if not dist.is_initialized():
+        enter_group(backend, torch.device(devices[local_rank]), init_method="env://")
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    seed_everything(seed if isinstance(seed, int) else seed[rank])
+    dist.barrier()  # the nearest that several machines come to a common zero of their clocks
+    began = time.perf_counter()
+    port = int(os.environ["MASTER_PORT"])
+    mine = work(fn, args, torch.device(devices[local_rank]), began, ignore_ports=(port,))
+    everyone = [None] * world_size
+    dist.all_gather_object(everyone, mine | {"device": devices[local_rank]})
+    return Run(
+        values=[cloudpickle.load(io.BytesIO(report["value"])) for report in everyone],
+        blocks=[report["blocks"] for report in everyone],
+        output=[""] * world_size,
+        backend=backend,
+        devices=[report["device"] for report in everyone],
+        seconds=time.perf_counter() - began,
+        wire=mine["wire"],
+        rank=rank,
+    )
