@@ -26,6 +26,7 @@ from .calls import Call, call_of, tensors_in
 # A storage that plays several roles counts as the first of these.
 KINDS = ("parameters", "gradients", "optimizer_state", "activations", "communication", "other")
 BORN, DIED = "born", "died"
+MANY_OBJECTS = 20_000
 RESIZE = torch.UntypedStorage.resize_
 MODIFIED_MESSAGE = (
     "one of the variables needed for gradient computation has been modified by an inplace "
@@ -36,10 +37,10 @@ MODIFIED_MESSAGE = (
 class Piece:
     """One live storage."""
 
-    __slots__ = ("birth_kind", "changed", "kind", "marked", "nbytes", "ref", "saved")
+    __slots__ = ("birth_bytes", "birth_kind", "changed", "kind", "marked", "nbytes", "ref", "saved")
 
     def __init__(self, nbytes):
-        self.nbytes = nbytes
+        self.nbytes = self.birth_bytes = nbytes
         self.kind = self.birth_kind = "other"
         self.changed = False  # whether its kind has changed since the log began
         self.saved = 0  # how many autograd nodes keep it
@@ -86,10 +87,11 @@ class MemoryTracker(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self.pieces: dict[int, Piece] = {}
-        self.log: list[tuple[float, Piece, str]] = []
+        self.log: list[tuple[float, Piece, str | int]] = []  # an integer: a new size
         self.calls: list[Call] = []
         self.active = False
-        self.before_freeze = [weakref.ref(thing) for thing in find_tensors_and_optimizers()]
+        self.known: list[weakref.ref] = []  # found before they were hidden from the collector
+        self.hide_what_is_loaded()
         self.hooks = saved_tensors_hooks(self.keep, restore)
 
     @classmethod
@@ -109,8 +111,9 @@ class MemoryTracker(TorchDispatchMode):
         now = time.perf_counter()
         self.log = [(now, piece, BORN) for piece in list(self.pieces.values())]
         for piece in self.pieces.values():
-            piece.birth_kind, piece.changed = piece.kind, False
-        torch.UntypedStorage.resize_ = self.resize
+            piece.birth_kind, piece.birth_bytes = piece.kind, piece.nbytes
+            piece.changed = False
+        torch.UntypedStorage.resize_ = lambda storage, size: self.resize(storage, size)
         self.__enter__()
         self.hooks.__enter__()
 
@@ -153,21 +156,14 @@ class MemoryTracker(TorchDispatchMode):
         if piece is not None and self.active:
             self.log.append((time.perf_counter(), piece, DIED))
 
-    @property
-    def resize(self):
-        def resize_(storage, size):
-            """FSDP frees and refills a storage in place: to us, one dies and another is born."""
-            result = RESIZE(storage, size)
-            old = self.pieces.get(storage._cdata)
-            if old is not None:
-                self.log.append((time.perf_counter(), old, DIED))
-                new = self.pieces[storage._cdata] = Piece(size)
-                new.ref, new.saved, new.marked = old.ref, old.saved, old.marked
-                new.kind = new.birth_kind = old.kind
-                self.log.append((time.perf_counter(), new, BORN))
-            return result
-
-        return resize_
+    def resize(self, storage, size):
+        """FSDP frees and refills a storage in place."""
+        result = RESIZE(storage, size)
+        piece = self.pieces.get(storage._cdata)
+        if piece is not None:
+            piece.nbytes = size
+            self.log.append((time.perf_counter(), piece, size))
+        return result
 
     def give_role(self, piece, kind):
         """Note that a storage plays a role; the first of its roles in KINDS is its kind."""
@@ -222,8 +218,9 @@ class MemoryTracker(TorchDispatchMode):
 
     def find_everything(self):
         """Give everything that Python can reach its role."""
-        early = [thing for ref in self.before_freeze if (thing := ref()) is not None]
-        found = early + find_tensors_and_optimizers()
+        objects = gc.get_objects()
+        found = [thing for ref in self.known if (thing := ref()) is not None]
+        found += tensors_and_optimizers_in(objects)
         for thing in found:
             self.note(thing)
         kept = set()
@@ -233,6 +230,15 @@ class MemoryTracker(TorchDispatchMode):
         for piece in list(self.pieces.values()):
             if piece.saved == 0 and piece not in kept:
                 self.end_activation(piece)
+        if len(objects) > MANY_OBJECTS:  # the function has imported something large
+            del objects, found
+            gc.collect()
+            self.hide_what_is_loaded()
+
+    def hide_what_is_loaded(self):
+        """Remember what is alive; from now on the collector's lists hold only newer objects."""
+        self.known += map(weakref.ref, tensors_and_optimizers_in(gc.get_objects()))
+        gc.freeze()
 
     def note(self, thing):
         """Note the roles that follow from what a tensor or an optimizer is."""
@@ -260,20 +266,27 @@ class MemoryTracker(TorchDispatchMode):
         changes = np.zeros((len(self.log) + 1, len(KINDS)), dtype=np.int64)
         now = {}
         for row, (_, piece, what) in enumerate(self.log, start=1):
-            before = now.pop(piece, None)
-            if before is not None:
-                changes[row, before] -= piece.nbytes
-            if what != DIED:
-                now[piece] = KINDS.index(piece.birth_kind if what == BORN else what)
-                changes[row, now[piece]] += piece.nbytes
+            kind, size = now.pop(piece, (piece.birth_kind, 0))
+            changes[row, KINDS.index(kind)] -= size
+            if what == DIED:
+                continue
+            if what == BORN:
+                size = piece.birth_bytes
+            elif isinstance(what, int):
+                size = what
+            else:
+                kind = what
+            changes[row, KINDS.index(kind)] += size
+            now[piece] = kind, size
         times = np.array([self.log[0][0] if self.log else 0.0] + [event[0] for event in self.log])
         return times, changes.cumsum(axis=0)
 
 
-def find_tensors_and_optimizers():
-    """Everything the garbage collector knows that may hold tensor memory."""
+def tensors_and_optimizers_in(objects):
+    """Those among `objects` that may hold tensor memory."""
     wanted = (torch.Tensor, torch.optim.Optimizer)
-    return [thing for thing in gc.get_objects() if issubclass(type(thing), wanted)]
+    kinds = {kind for kind in set(map(type, objects)) if issubclass(kind, wanted)}
+    return [thing for thing in objects if type(thing) in kinds]
 
 
 def saved_by_graphs_of(things):
@@ -310,7 +323,9 @@ def peak_by_kind(history, first, last) -> dict[str, int]:
 
 def thin_out(times, history, points=400):
     """At most about `points` rows of a history, each the highest of its stretch."""
+    if len(times) <= points:
+        return times, history
     totals = history.sum(axis=1)
-    stretches = np.array_split(np.arange(len(totals)), min(points, len(totals)))
+    stretches = np.array_split(np.arange(len(totals)), points)
     keep = np.array([stretch[totals[stretch].argmax()] for stretch in stretches])
     return times[keep], history[keep]

@@ -1,7 +1,6 @@
 """The life of one rank: join the group, run the learner's function, report, leave."""
 
 import faulthandler
-import gc
 import io
 import os
 import pickle
@@ -146,7 +145,6 @@ def seed_everything(seed):
 def work(function, args, device, began, ignore_ports=()) -> dict:
     """Call the learner's function; returns what the notebook needs to build its Run."""
     recorder = instruments.start(device, began, ignore_ports)
-    gc.freeze()  # looking for tensors later, we need not look through what is loaded now
     value = function(*args)
     if device.type == "cuda":
         torch.cuda.synchronize()

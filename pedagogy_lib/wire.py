@@ -3,8 +3,6 @@
 Source  struct tcp_info in Linux' include/uapi/linux/tcp.h
 """
 
-import contextlib
-import errno
 import fcntl
 import os
 import socket
@@ -15,6 +13,7 @@ import termios
 # Offsets in struct tcp_info, in bytes. The struct only ever grows at its end.
 BYTES_RECEIVED, NOTSENT_BYTES, BYTES_SENT, BYTES_RETRANS = 128, 144, 200, 208
 TCP_INFO_SIZE = 216
+ESTABLISHED, CLOSE_WAIT = 1, 8  # states, in the first byte, in which a connection may still count
 
 
 def kernel_counts() -> bool:
@@ -25,33 +24,19 @@ def kernel_counts() -> bool:
         return len(probe.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 512)) >= TCP_INFO_SIZE
 
 
-def tcp_sockets(ignore_ports=()):
-    """Yield every connected TCP socket of this process, whoever opened it."""
+def tcp_connections():
+    """Yield (socket, tcp_info) for every TCP connection of this process, whoever opened it."""
     for name in os.listdir("/proc/self/fd"):
+        # Claiming that it is a TCP socket costs nothing: the kernel says if it is not.
+        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=int(name))
         try:
-            fd = os.dup(int(name))
-        except OSError as error:
-            if error.errno == errno.EBADF:  # closed since listed (the listing itself)
-                continue
-            raise
-        try:
-            connection = socket.socket(fileno=fd)
-        except OSError:  # not a socket
-            os.close(fd)
-            continue
-        with connection:
-            if is_tcp_connection(connection, ignore_ports):
-                yield connection
-
-
-def is_tcp_connection(connection, ignore_ports):
-    if connection.family not in (socket.AF_INET, socket.AF_INET6):
-        return False
-    if connection.type != socket.SOCK_STREAM:
-        return False
-    with contextlib.suppress(OSError):  # not connected: a listener
-        return connection.getpeername()[1] not in ignore_ports
-    return False
+            info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_SIZE)
+            if ESTABLISHED <= info[0] <= CLOSE_WAIT:
+                yield connection, info
+        except OSError:
+            pass  # a file, a pipe, another kind of socket, or closed since it was listed
+        finally:
+            connection.detach()
 
 
 def wire_bytes(ignore_ports=()) -> tuple[int, int]:
@@ -59,11 +44,11 @@ def wire_bytes(ignore_ports=()) -> tuple[int, int]:
 
     Sent      what it handed to the kernel: retransmissions left out, queued bytes counted
     Received  what it has read: bytes that wait unread in the kernel are left out
+    ignore_ports  peers' ports whose traffic is not the learner's: torchrun's own
     """
     sent = received = 0
-    for connection in tcp_sockets(ignore_ports):
-        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_SIZE)
-        if len(info) < TCP_INFO_SIZE:
+    for connection, info in tcp_connections():
+        if ignore_ports and connection.getpeername()[1] in ignore_ports:
             continue
         (queued,) = struct.unpack_from("=I", info, NOTSENT_BYTES)
         transmitted, repeated = struct.unpack_from("=QQ", info, BYTES_SENT)
