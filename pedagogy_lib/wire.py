@@ -13,6 +13,7 @@ import termios
 # Offsets in struct tcp_info, in bytes. The struct only ever grows at its end.
 BYTES_RECEIVED, NOTSENT_BYTES, BYTES_SENT, BYTES_RETRANS = 128, 144, 200, 208
 TCP_INFO_SIZE = 216
+TCP = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
 ESTABLISHED, CLOSE_WAIT = 1, 8  # states, in the first byte, in which a connection may still count
 
 
@@ -28,7 +29,7 @@ def tcp_connections():
     """Yield (socket, tcp_info) for every TCP connection of this process, whoever opened it."""
     for name in os.listdir("/proc/self/fd"):
         # Claiming that it is a TCP socket costs nothing: the kernel says if it is not.
-        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=int(name))
+        connection = socket.socket(*TCP, fileno=int(name))
         try:
             info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_SIZE)
             if ESTABLISHED <= info[0] <= CLOSE_WAIT:
