@@ -28,16 +28,18 @@ def kernel_counts() -> bool:
 def tcp_connections():
     """Yield (socket, tcp_info) for every TCP connection of this process, whoever opened it."""
     for name in os.listdir("/proc/self/fd"):
-        # Claiming that it is a TCP socket costs nothing: the kernel says if it is not.
-        connection = socket.socket(*TCP, fileno=int(name))
+        try:
+            connection = socket.socket(*TCP, fileno=int(name))
+        except OSError:  # not a socket, or closed since it was listed
+            continue
         try:
             info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_SIZE)
             if ESTABLISHED <= info[0] <= CLOSE_WAIT:
                 yield connection, info
-        except OSError:
-            pass  # a file, a pipe, another kind of socket, or closed since it was listed
+        except OSError:  # a socket of another kind
+            continue
         finally:
-            connection.detach()
+            connection.detach()  # it is not ours to close
 
 
 def wire_bytes(ignore_ports=()) -> tuple[int, int]:
