@@ -28,7 +28,7 @@ PRELOAD = ("torch", "torch.distributed", "cloudpickle", "numpy", "faulthandler",
 PRELOAD_WHEN_IDLE = ("torch._dynamo", "torch.nn.parallel", "torch.distributed.tensor")
 # How long nobody has asked for a rank, before and after the first launch.
 IDLE_SECONDS = {False: 1.0, True: 0.05}
-PR_SET_PDEATHSIG = 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
 def receive_frame(channel):
@@ -107,6 +107,7 @@ class ForkServer:
         os.set_blocking(wake_w, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
+        adopt_orphans()
         self.fds = (control_fd, self.wake_r, wake_w)
 
     def serve(self):
@@ -118,6 +119,7 @@ class ForkServer:
             pass  # the notebook has gone
         finally:
             self.kill_all()
+            self.bury()
             shutil.rmtree(self.scratch, ignore_errors=True)
 
     def say(self, line):
@@ -152,19 +154,50 @@ class ForkServer:
         return bool(wish)
 
     def reap(self):
-        """Report every rank that has ended, and end what it may have started and left behind."""
+        """Report every rank that has ended, and end what it has started and left behind."""
         for pid in sorted(self.alive):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 self.alive.discard(pid)
                 kill_group(pid)
                 self.say(f"exited {pid} {status}")
+        self.kill_orphans()
 
     def kill_all(self):
         for pid in self.alive:
             # A rank that has only just been forked may not lead its group yet: kill both.
             os.kill(pid, signal.SIGKILL)
             kill_group(pid)
+        self.kill_orphans()
+
+    def bury(self):
+        """After kill_all: wait for every rank, and end what each leaves behind."""
+        while self.alive:
+            pid, _ = os.wait()
+            self.alive.discard(pid)
+            self.kill_orphans()
+
+    def kill_orphans(self):
+        """End processes whose parent, a rank, has gone: the kernel made them our children."""
+        while orphans := set(children()) - self.alive:
+            for pid in orphans:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+
+def adopt_orphans():
+    """Linux: have what ranks leave behind become children of this process, not of init."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def children() -> list[int]:
+    """The child processes of this (single-threaded) process; empty where Linux is not."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:  # noqa: PTH123
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        return []
 
 
 def kill_group(pid):

@@ -13,7 +13,7 @@ import cloudpickle
 
 from .errors import RankError, describe_death
 from .output import Output
-from .stack import Place, place_of, steps_of_dump
+from .stack import UNKNOWN, place_of, steps_of_dump
 
 DEAD_OF_ABORT = signal.SIGABRT
 
@@ -118,14 +118,23 @@ class RankHandle:
 
     def dump_stack(self, path: Path):
         """For a rank that cannot answer: have its interpreter write its stack to `path`."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGUSR1)
-        deadline = time.perf_counter() + 0.5
-        while time.perf_counter() < deadline and not path.read_text().endswith("\n"):
-            time.sleep(0.01)
-        self.place = place_of(steps_of_dump(path.read_text())) or Place("?", 0, "?")
+        if path.exists():  # else it has not even begun
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGUSR1)
+            self.place = place_of(steps_of_dump(settled_text(path)))
+        self.place = self.place or UNKNOWN
 
     def close(self):
         self.output.close()
         self.connection.close()
         os.close(self.output_fd)
+
+
+def settled_text(path: Path) -> str:
+    """What a file holds once it has stopped growing; empty if nothing is written to it."""
+    text, before = "", None
+    deadline = time.perf_counter() + 0.5
+    while time.perf_counter() < deadline and not (text and text == before):
+        time.sleep(0.01)
+        before, text = text, path.read_text()
+    return text

@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from .errors import LaunchError
-from .memory import KINDS, MemoryTracker, peak_by_kind, thin_out
+from .memory import KINDS, MemoryTracker, peaks_of, thin_out
 from .wire import kernel_counts, wire_bytes
 
 _recorder = None
@@ -117,6 +117,6 @@ class Recorder:
         """Compute the peaks of the blocks that have just ended together."""
         times, history = self.tracker.history()
         for block in self.unsettled:
-            block["peak"] = peak_by_kind(history, *block["log"])
+            block["peak"], block["at_peak"] = peaks_of(history, *block["log"])
         self.unsettled.clear()
         outermost["memory"] = thin_out(times - self.clock_zero, history)

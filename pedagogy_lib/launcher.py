@@ -20,6 +20,7 @@ from .server import ENVIRON, shared_server
 GRACE_SECONDS = 0.3  # after a first failure: time for the others to fail too, so that we can sort
 ANSWER_SECONDS = 0.5  # for ranks to say where they are
 LEAVE_SECONDS = 1.0  # for released ranks to leave
+KILL_SECONDS = 5.0  # for the kernel to end killed ranks, however busy the machine is
 
 _one_at_a_time = threading.Lock()
 
@@ -80,7 +81,6 @@ class Launch:
         self.backend, self.devices, self.seeds, self.timeout = backend, devices, seeds, timeout
         self.world_size = len(devices)
         self.ranks: list[RankHandle] = []
-        self.all_killed = False
         self.progress = Progress()
         self.selector = selectors.DefaultSelector()
 
@@ -143,13 +143,14 @@ class Launch:
         for line in self.server.lines.read(self.server.lost):
             word, *numbers = line.split()
             if word == "forked":
-                next(r for r in self.ranks if r.pid is None).pid = int(numbers[0])
-            elif word == "exited":
+                for handle in [r for r in self.ranks if r.pid is None][:1]:
+                    handle.pid = int(numbers[0])
+                continue
+            self.server.owed -= 1
+            if word == "exited":
                 pid, status = map(int, numbers)
                 for handle in (r for r in self.ranks if r.pid == pid):
                     handle.note_exit(status)
-            else:
-                self.all_killed = True
         return True
 
     def is_decided(self) -> bool:
@@ -195,14 +196,13 @@ class Launch:
         """Leave nothing behind: no process, no file, no open socket."""
         self.progress.close()
         try:
-            if not all(r.is_gone for r in self.ranks):
+            if self.server.owed:
                 self.server.kill_ranks()
-                self.listen_until(lambda: self.all_killed, LEAVE_SECONDS)
-                self.listen_until(lambda: all(r.is_gone for r in self.ranks), LEAVE_SECONDS)
-        except BaseException:
-            self.server.close()  # in doubt, a new server: the next launch must find a clean one
-            raise
+            self.listen_until(lambda: not self.server.owed, KILL_SECONDS)
+            self.listen_until(lambda: all(r.is_gone for r in self.ranks), LEAVE_SECONDS)
         finally:
+            if self.server.owed:
+                self.server.close()  # the next launch must not hear what belongs to this one
             self.selector.close()
             for handle in self.ranks:
                 handle.close()

@@ -314,11 +314,14 @@ def saved_by_node(node):
             continue
 
 
-def peak_by_kind(history, first, last) -> dict[str, int]:
-    """The most that each kind reached between two positions in the log, and the highest sum."""
+def peaks_of(history, first, last) -> tuple[dict[str, int], dict[str, int]]:
+    """The most that each kind (and their sum) reached between two positions in the log; and
+    what each kind had when the sum was highest."""
     rows = history[first : last + 1]
-    peaks = dict(zip(KINDS, rows.max(axis=0).tolist(), strict=True))
-    return peaks | {"total": int(rows.sum(axis=1).max())}
+    totals = rows.sum(axis=1)
+    highest = dict(zip(KINDS, rows.max(axis=0).tolist(), strict=True))
+    at_peak = dict(zip(KINDS, rows[totals.argmax()].tolist(), strict=True))
+    return highest | {"total": int(totals.max())}, at_peak
 
 
 def thin_out(times, history, points=400):

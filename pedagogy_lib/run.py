@@ -1,8 +1,7 @@
 """What a launch brings back."""
 
-from html import escape
-
 from .memory import KINDS
+from .table import Table
 from .units import brief, format_bytes, format_seconds
 
 SHOWN_RANKS = 16
@@ -14,6 +13,7 @@ class Block:
     seconds                      time inside, all uses of the label added up
     sent_bytes, received_bytes   on the wire, likewise
     peak_bytes                   {kind: most bytes reached, …, "total": highest sum}, or None
+    at_peak                      {kind: bytes} at the moment of the highest sum, or None
     spans                        [(start, end), …] in seconds since the launch began
     calls                        the communication calls that torch.distributed's operators made
     memory                       [(times, bytes), …] for each outermost use: when memory changed,
@@ -31,6 +31,8 @@ class Block:
         self.memory = [[use["memory"] for use in rank if "memory" in use] for rank in uses]
         self.peak_bytes = [highest([use["peak"] for use in rank if use["peak"]]) for rank in uses]
 
+        self.at_peak = [fullest([use for use in rank if use["peak"]]) for rank in uses]
+
     def __repr__(self):
         return f"Block({self.label!r}, sent_bytes={self.sent_bytes}, seconds={self.seconds})"
 
@@ -39,6 +41,11 @@ def highest(peaks) -> dict[str, int] | None:
     if not peaks:
         return None
     return {kind: max(peak[kind] for peak in peaks) for kind in (*KINDS, "total")}
+
+
+def fullest(uses) -> dict[str, int] | None:
+    """The breakdown at the highest sum of all uses."""
+    return max(uses, key=lambda use: use["peak"]["total"])["at_peak"] if uses else None
 
 
 class Run:
@@ -81,12 +88,18 @@ class Run:
         place += " (shared by the ranks)" if shared else ""
         return f"{ranks} · {backend} on {place} · {format_seconds(self.seconds)}"
 
-    def table(self) -> tuple[list[str], list[list[str]]]:
-        """Column heads (`label|quantity`), and one row of text for each rank."""
-        heads = ["|rank", "|value"]
-        for label in self.labels:
-            heads += [f"{label}|{name}" for name in ("sent", "received", "time", "peak memory")]
-        return heads, [self.row(rank) for rank in range(self.world_size)]
+    def table(self) -> Table:
+        """One row for each rank; four columns for each label."""
+        quantities = ["sent", "received", "time", "peak memory"]
+        hidden = self.world_size - SHOWN_RANKS
+        wire = {block.wire for block in self._blocks.values()}
+        return Table(
+            ["rank", "value", *quantities * len(self.labels)],
+            [self.row(rank) for rank in range(min(self.world_size, SHOWN_RANKS))],
+            title=self.title() + "".join(f" · wire bytes {how}" for how in sorted(wire)),
+            note=f"… and {hidden} more ranks" if hidden > 0 else "",
+            groups=[("", 2), *((label, 4) for label in self.labels)] if self.labels else (),
+        )
 
     def row(self, rank) -> list[str]:
         cells = [str(rank), brief(self.values[rank])]
@@ -101,30 +114,7 @@ class Run:
         return cells
 
     def __repr__(self):
-        heads, rows = self.table()
-        names = [head.strip("|").replace("|", ": ") for head in heads]
-        lines = [names, *rows[:SHOWN_RANKS]]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(names))]
-        rest = self.more("\n")
-        text = "\n".join("  ".join(map(str.rjust, line, widths)) for line in lines)
-        return f"{self.title()}\n{text}{rest}"
-
-    def more(self, start) -> str:
-        hidden = self.world_size - SHOWN_RANKS
-        return f"{start}… and {hidden} more ranks" if hidden > 0 else ""
+        return repr(self.table())
 
     def _repr_html_(self):
-        heads, rows = self.table()
-        wire = {block.wire for block in self._blocks.values()}
-        note = f" · bytes on the wire: {', '.join(sorted(wire))}" if wire else ""
-        labels = "".join(f'<th colspan="4">{escape(label)}</th>' for label in self.labels)
-        top = f'<tr><th colspan="2"></th>{labels}</tr>' if labels else ""
-        second = "".join(f"<th>{escape(head.split('|')[1])}</th>" for head in heads)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in rows[:SHOWN_RANKS]
-        )
-        return (
-            f'<div style="overflow-x:auto"><p>{escape(self.title() + note)}</p>'
-            f"<table>{top}<tr>{second}</tr>{body}</table>{self.more('')}</div>"
-        )
+        return self.table()._repr_html_()

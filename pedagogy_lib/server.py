@@ -47,9 +47,11 @@ class Server:
             )
         self.lines = LineReader(self.control)
         self.is_ready = False
+        self.owed = 0  # lines still to come: `exited` for each rank, `killed` for each wish to kill
 
     def usable(self) -> bool:
-        return self.owner == os.getpid() and self.process.poll() is None
+        is_open = self.control.fileno() >= 0
+        return is_open and self.owner == os.getpid() and self.process.poll() is None
 
     def await_ready(self):
         """Wait until torch is imported there; raises LaunchError if it could not be."""
@@ -65,12 +67,14 @@ class Server:
         return Path(tempfile.mkdtemp(dir=self.scratch))
 
     def fork(self, channel_fd, output_fd):
+        self.owed += 1
         try:
             socket.send_fds(self.control, [b"F"], [channel_fd, output_fd])
         except (BrokenPipeError, ConnectionResetError):
             self.lost()
 
     def kill_ranks(self):
+        self.owed += 1
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.control.sendall(b"K")
 

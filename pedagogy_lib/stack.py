@@ -34,9 +34,15 @@ class Place(NamedTuple):
     operation: str = ""  # its name, if it belongs to torch.distributed: `recv`
 
     def __str__(self):
+        if not self.line:
+            return self.function
+        linecache.checkcache(self.filename)  # the file may have been edited since the last launch
         source = linecache.getline(self.filename, self.line).strip()
         where = f"{display_name(self.filename)}, line {self.line}, in {self.function}()"
         return f"{where}:  {source}" if source else where
+
+
+UNKNOWN = Place("", 0, "has not begun, or is stopped")
 
 
 def display_name(filename: str) -> str:
@@ -76,7 +82,9 @@ def call_below(inner) -> tuple[str, str]:
     distributed = [s for s in public if os.path.realpath(s[0]).startswith(DISTRIBUTED_FOLDER)]
     _, _, function, frame = (distributed or public)[0]
     text = f"{function}({'…' if frame is None else arguments(frame)})"
-    return text, function if distributed else ""
+    # DDP and FSDP communicate in the backward, out of Python's sight; get_rank() never waits.
+    may_wait = function == "backward" or (distributed and not function.startswith("get_"))
+    return text, function if may_wait else ""
 
 
 def arguments(frame) -> str:

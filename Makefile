@@ -1,0 +1,60 @@
+# `make` alone lists what there is to make. Everything runs in .venv, made at the first call.
+
+# Makes .venv. Where this Python has PyTorch already, that one is used.
+PYTHON ?= python3
+
+# Added to the command that they name, for example: make lab LAB_ARGS="--no-browser --port 8890"
+LAB_ARGS ?=
+REPORT_ARGS ?=
+
+RUN := PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python
+START := /lab/tree/notebooks/00_start_here.ipynb
+AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
+
+.PHONY: help setup lab test build bench report doctor lock clean
+
+help:
+	@echo "make lab      open the course in JupyterLab"
+	@echo "make test     check everything: style, unit tests, every cell of every notebook"
+	@echo "make build    build notebooks/ and labs/ from solutions/"
+	@echo "make bench    compare with the other libraries, side by side"
+	@echo "make report   measure this machine and write it as one HTML page"
+	@echo "make doctor   say what works on this machine, and how to mend what does not"
+	@echo "make lock     renew constraints.txt (needs uv)"
+	@echo "make clean    remove .venv and caches"
+
+setup:
+	@$(PYTHON) tools/setup.py
+
+lab: setup
+	@$(RUN) -m pedagogy_lib doctor
+	@$(RUN) -m jupyterlab --LabApp.default_url=$(START) --log-level=WARN $(AS_ROOT) $(LAB_ARGS)
+
+test: setup
+	@$(RUN) -m ruff check .
+	@$(RUN) -m ruff format --check .
+	@$(RUN) -m pytest --nbval --nbval-current-env --nbval-cell-timeout=120 \
+		tests notebooks solutions
+
+build: setup
+	@$(RUN) -m pedagogy_lib build
+
+bench:
+	@$(PYTHON) tools/setup.py bench
+	@$(RUN) benchmarks/run.py
+
+report: setup
+	@$(RUN) -m pedagogy_lib report $(REPORT_ARGS)
+
+doctor: setup
+	@$(RUN) -m pedagogy_lib doctor
+
+# Without torch: tools/setup.py chooses its build, and pip the CUDA libraries of that build.
+lock:
+	echo "# What tools/setup.py installs, beside torch. Renewed by make lock." >constraints.txt
+	uv pip compile --universal --python-version 3.10 --no-annotate --no-header --quiet \
+		pyproject.toml | grep -Ev '^(torch|triton|nvidia|cuda)' >>constraints.txt
+
+clean:
+	rm -rf .venv *.egg-info .pytest_cache .ruff_cache
+	find . -name __pycache__ -prune -exec rm -rf {} +

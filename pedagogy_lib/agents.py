@@ -1,0 +1,42 @@
+"""torchrun from a notebook, as if on several machines."""
+
+import os
+import socket
+
+from .launcher import launch
+from .run import Run
+from .torchrun import VARIABLES
+
+
+def run_torchrun(script, nnodes=1, nproc_per_node=2, timeout=60.0) -> Run:
+    """Run `torchrun script` on `nnodes` pretended machines that meet over the loopback.
+
+    Each machine is one rank of a launch, which does nothing but run a torchrun agent; so
+    `run.output[node]` is what that machine's processes printed. Errors are those of `launch`.
+    """
+    port = free_port()
+    return launch(
+        play_machine, str(script), nnodes, nproc_per_node, port, world_size=nnodes,
+        device="cpu", timeout=timeout,
+    )  # fmt: skip
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def play_machine(script, nnodes, nproc_per_node, port):
+    """Be machine number RANK: do what the command `torchrun` would do there."""
+    from torch.distributed.run import main as torchrun
+
+    node = os.environ["RANK"]
+    for name in ("PEDAGOGY_RANK", *VARIABLES):  # this rank's, and none of torchrun's business
+        os.environ.pop(name, None)
+    torchrun(
+        [
+            *(f"--nnodes={nnodes}", f"--nproc-per-node={nproc_per_node}", f"--node-rank={node}"),
+            *("--master-addr=127.0.0.1", f"--master-port={port}", script),
+        ]
+    )

@@ -1,0 +1,232 @@
+"""Pictures of runs. A rank is always a row; predicted is an outline, measured is filled."""
+
+import numpy as np
+from matplotlib.patches import Patch
+
+from .errors import LaunchError
+from .memory import KINDS
+from .style import COLORS, INK, Picture, colors_of, in_course_style, label_ink, new_figure
+from .units import format_bytes, format_seconds
+
+ROW_INCHES = 0.42
+BAR = 0.62
+MEGA = 1e6
+LINE_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#332288")
+
+
+@in_course_style
+def plot_timeline(run, labels=None, title="") -> Picture:
+    """What each rank did when: a bar for every measured span, nested blocks inside their parents.
+
+    labels  which blocks to draw; all of them unless told otherwise
+    """
+    labels = list(labels or run.labels)
+    need(labels, "this run has no measured blocks: put `with measure(...)` into the function")
+    blocks = [run[label] for label in labels]
+    colors = colors_of(labels)
+    start = min(span[0] for block in blocks for spans in block.spans for span in spans)
+    end = max(span[1] for block in blocks for spans in block.spans for span in spans)
+    figure, axes = rank_rows(run.world_size, extra=0.9)
+    named = set()
+    for block in blocks:
+        for rank, spans in enumerate(block.spans):
+            for span in spans:
+                if draw_span(axes, rank, span, start, end, block.label, colors, blocks):
+                    named.add(block.label)
+    unnamed = [Patch(color=colors[name], label=name) for name in labels if name not in named]
+    if unnamed:
+        legend_above(axes, unnamed)
+    axes.set_xlim(0, (end - start) * 1e3)
+    axes.set_xlabel("time (ms)")
+    axes.set_title(title, pad=28 if unnamed else 10)
+    alt = f"Timeline of {run.world_size} ranks over {format_seconds(end - start)}: " + "; ".join(
+        f"{block.label} took {extent(block.seconds, format_seconds)}" for block in blocks
+    )
+    return Picture(figure, alt)
+
+
+def draw_span(axes, rank, span, start, end, label, colors, blocks) -> bool:
+    """Draw one bar; returns whether its name fitted into it."""
+    depth = sum(contains(other, span) for block in blocks for other in block.spans[rank])
+    left, width = (span[0] - start) * 1e3, (span[1] - span[0]) * 1e3
+    color = colors[label]
+    axes.barh(rank, width, BAR * 0.75**depth, left, color=color, edgecolor="white", linewidth=0.6)
+    fits = width / ((end - start) * 1e3) > 0.012 * len(label) + 0.01
+    is_parent = any(contains(span, other) for block in blocks for other in block.spans[rank])
+    if fits and not is_parent:
+        axes.text(left + width / 2, rank, label, ha="center", va="center", fontsize=9,
+                  color=label_ink(color), clip_on=True)  # fmt: skip
+    return fits and not is_parent
+
+
+def contains(outer, inner) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1] and outer != inner
+
+
+@in_course_style
+def plot_bytes(run, label, predicted=None, direction="sent", title="") -> Picture:
+    """Bytes that each rank sent (or received) in a block.
+
+    predicted  bytes, one number for all ranks or one for each: drawn as an outline
+    direction  "sent" or "received"
+    """
+    need(direction in ("sent", "received"), 'direction is "sent" or "received"')
+    block = run[label]
+    counts = block.sent_bytes if direction == "sent" else block.received_bytes
+    figure, axes = rank_rows(run.world_size, extra=1.0)
+    color = COLORS["communication"]
+    axes.barh(range(run.world_size), np.array(counts) / MEGA, BAR, color=color, label=block.wire)
+    for rank, count in enumerate(counts):
+        axes.annotate(format_bytes(count), (count / MEGA, rank), (6, 0), va="center",
+                      textcoords="offset points", color=INK, fontsize=9)  # fmt: skip
+    if predicted is not None:
+        expected = np.broadcast_to(predicted, run.world_size) / MEGA
+        axes.barh(range(run.world_size), expected, BAR + 0.2, fill=False, edgecolor=INK,
+                  linewidth=1.3, label="predicted")  # fmt: skip
+    highest = max(max(counts), *np.broadcast_to(predicted or 0, run.world_size))
+    axes.set_xlim(0, highest * 1.18 / MEGA or 1)
+    axes.set_xlabel(f"{direction} by each rank (MB), {label}")
+    finish(axes, title)
+    alt = f"Bytes {direction} in {label}: " + ", ".join(
+        f"rank {rank} {format_bytes(count)}" for rank, count in enumerate(counts)
+    )
+    return Picture(figure, alt + told(predicted))
+
+
+def told(predicted) -> str:
+    if predicted is None:
+        return ""
+    return "; predicted " + extent(np.atleast_1d(predicted), format_bytes)
+
+
+@in_course_style
+def plot_memory(run, label, ranks=None, title="") -> Picture:
+    """Live tensor memory by kind over time, in the first use of an outermost block.
+
+    ranks  which ranks to draw, one row each; the first four unless told otherwise
+    """
+    ranks = list(range(min(run.world_size, 4)) if ranks is None else ranks)
+    block = run[label]
+    need(
+        all(block.memory[rank] for rank in ranks),
+        f"{label!r} has no memory over time: it is inside another block, or memory=False",
+    )
+    figure, grid = new_figure(
+        7.5, 0.9 + 1.1 * len(ranks) if len(ranks) > 1 else 2.8,
+        nrows=len(ranks), sharex=True, sharey=True, squeeze=False,
+    )  # fmt: skip
+    present = [kind for kind in KINDS if any(block.peak_bytes[rank][kind] for rank in ranks)]
+    for axes, rank in zip(grid[:, 0], ranks, strict=True):
+        times, history = block.memory[rank][0]
+        columns = [history[:, KINDS.index(kind)] / MEGA for kind in present]
+        axes.stackplot((times - times[0]) * 1e3, columns, step="post",
+                       colors=[COLORS[kind] for kind in present],
+                       labels=[kind.replace("_", " ") for kind in present])  # fmt: skip
+        axes.set_ylabel(f"rank {rank}\n(MB)" if len(ranks) > 1 else "live tensors (MB)")
+        axes.margins(x=0)
+        axes.set_ylim(bottom=0)
+        axes.grid(axis="y")
+    grid[-1, 0].set_xlabel("time (ms)")
+    top = grid[0, 0]
+    handles, names = top.get_legend_handles_labels()
+    top.legend(handles[::-1], names[::-1], loc="center left", bbox_to_anchor=(1, 0.5))
+    top.set_title(title)
+    alt = f"Memory over time in {label}; highest by kind on rank {ranks[0]}: "
+    return Picture(figure, alt + breakdown(block.peak_bytes[ranks[0]]))
+
+
+@in_course_style
+def plot_peak(run, label, predicted=None, title="") -> Picture:
+    """What fills the memory of each rank at the moment when it is fullest.
+
+    predicted  {kind: bytes}, for every rank: drawn as an outline around its share
+    """
+    block = run[label]
+    need(all(block.at_peak), f"{label!r} was measured with memory=False")
+    figure, axes = rank_rows(run.world_size, extra=1.1)
+    left = np.zeros(run.world_size)
+    for kind in KINDS:
+        sizes = np.array([peak[kind] for peak in block.at_peak]) / MEGA
+        if sizes.any():
+            axes.barh(range(run.world_size), sizes, BAR, left, color=COLORS[kind],
+                      label=kind.replace("_", " "))  # fmt: skip
+        left += sizes
+    if predicted:
+        outline(axes, predicted, run.world_size)
+    axes.set_xlabel("live tensors at the fullest moment (MB)")
+    finish(axes, title)
+    alt = f"Memory at its fullest in {label}: " + "; ".join(
+        f"rank {rank}: {breakdown(peak)}" for rank, peak in enumerate(block.at_peak)
+    )
+    return Picture(figure, alt + (f"; predicted {breakdown(predicted)}" if predicted else ""))
+
+
+def outline(axes, predicted, world_size):
+    """Predicted shares as outlines, in the order of the filled ones."""
+    left, label = 0.0, "predicted"
+    for kind in (kind for kind in KINDS if predicted.get(kind)):
+        axes.barh(range(world_size), predicted[kind] / MEGA, BAR + 0.2, left, fill=False,
+                  edgecolor=INK, linewidth=1.3, label=label)  # fmt: skip
+        left, label = left + predicted[kind] / MEGA, None
+
+
+def breakdown(sizes) -> str:
+    return ", ".join(f"{k.replace('_', ' ')} {format_bytes(v)}" for k, v in sizes.items() if v)
+
+
+def extent(values, form) -> str:
+    """`1.2 ms` or, where ranks differ, `1.2 ms to 3.4 ms`."""
+    low, high = form(min(values)), form(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def rank_rows(world_size, extra):
+    """Axes with one row for each rank, rank 0 on top."""
+    figure, axes = new_figure(7.5, extra + ROW_INCHES * max(world_size, 2))
+    axes.set_ylim(world_size - 0.5, -0.5)
+    every = 1 if world_size <= 16 else world_size // 8
+    shown = range(0, world_size, every)
+    axes.set_yticks(shown, [f"rank {rank}" for rank in shown])
+    return figure, axes
+
+
+def finish(axes, title):
+    """A title, and a legend above the bars."""
+    legend_above(axes, axes.get_legend_handles_labels()[0])
+    axes.set_title(title, pad=28)
+
+
+def legend_above(axes, handles):
+    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(handles),
+                borderpad=0.2, borderaxespad=0.2, handlelength=1.4, columnspacing=1.4)  # fmt: skip
+
+
+def need(condition, sentence):
+    if not condition:
+        raise LaunchError(sentence)
+
+
+@in_course_style
+def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, title="") -> Picture:
+    """Measured lines over a common x: filled dots; predicted ones: dashed, with open dots.
+
+    lines, predicted  {name: values}, each as long as `x`; a name in both has one colour
+    """
+    figure, axes = new_figure(7.5, 3.2)
+    colors = dict(zip(lines, LINE_COLORS * len(lines), strict=False))
+    for name, values in (predicted or {}).items():
+        axes.plot(x, values, "--", marker="o", markerfacecolor="white", linewidth=1.2,
+                  color=colors.get(name, INK), label=f"{name}, predicted")  # fmt: skip
+    for name, values in lines.items():
+        axes.plot(x, values, marker="o", color=colors[name], label=name)
+    if logarithmic:
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.grid(axis="both")
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    axes.legend()
+    axes.set_title(title)
+    spread = "; ".join(f"{name}: {min(v):.3g} to {max(v):.3g}" for name, v in lines.items())
+    return Picture(figure, f"{title}. {ylabel} over {xlabel}. {spread}".strip(". "))

@@ -1,0 +1,107 @@
+"""`predict`: ask for a number before the run that tells it, and show all three afterwards."""
+
+import contextlib
+import json
+from pathlib import Path
+
+from .output import someone_watches
+from .style import COLORS, INK, Picture, in_course_style, new_figure
+
+NOTEBOOK_OF_GUESSES = Path(".predictions.json")  # beside the notebook: outlives the kernel
+
+
+def predict(question: str, unit: str) -> "Prediction":
+    """Ask the learner for a number, and go on at once: nothing waits for the answer.
+
+    Where nobody can answer (tests, reports) only the question is shown.
+    """
+    prediction = Prediction(question, unit)
+    prediction.ask()
+    return prediction
+
+
+class Prediction:
+    """A question, its unit, and the learner's number (None as long as there is none)."""
+
+    def __init__(self, question, unit):
+        self.question, self.unit = question, unit
+
+    @property
+    def value(self) -> float | None:
+        return read_guesses().get(self.key)
+
+    @value.setter
+    def value(self, number: float):
+        guesses = read_guesses() | {self.key: float(number)}
+        with contextlib.suppress(OSError):  # a read-only folder: then the box alone remembers
+            NOTEBOOK_OF_GUESSES.write_text(json.dumps(guesses, indent=1, ensure_ascii=False))
+
+    @property
+    def key(self) -> str:
+        return f"{self.question} [{self.unit}]"
+
+    def ask(self):
+        if someone_watches():
+            from IPython.display import display
+
+            display(self.box())
+        else:
+            print(f"Predict: {self.question} ({self.unit})")
+
+    def box(self):
+        """The question with a field to answer it in."""
+        import ipywidgets
+
+        wide = ipywidgets.Layout(width="auto")
+        field = ipywidgets.Text(
+            value="" if self.value is None else f"{self.value:g}",
+            placeholder="your number",
+            layout=ipywidgets.Layout(width="9em"),
+            continuous_update=False,
+        )
+        reply = ipywidgets.HTML("noted" if self.value is not None else "")
+        field.observe(lambda change: setattr(reply, "value", self.answer(change["new"])), "value")
+        question = ipywidgets.HTML(f"<b>Predict</b> {self.question}", layout=wide)
+        row = ipywidgets.HBox([field, ipywidgets.HTML(self.unit, layout=wide), reply])
+        return ipywidgets.VBox([question, row])
+
+    def answer(self, text: str) -> str:
+        """Take what was typed; returns the reply to show."""
+        try:
+            self.value = float(text.strip().replace(",", "."))
+        except ValueError:
+            return "a number, please: 4 or 0.5 or 2e6"
+        return "noted"
+
+    def compare(self, theory: float, measured: float) -> Picture:
+        """Prediction, theory and measurement as one picture, all in the question's unit."""
+        return draw(self.question, self.unit, self.value, theory, measured)
+
+
+def read_guesses() -> dict[str, float]:
+    try:
+        return json.loads(NOTEBOOK_OF_GUESSES.read_text())
+    except (OSError, json.JSONDecodeError):
+        return {}
+
+
+@in_course_style
+def draw(question, unit, guess, theory, measured) -> Picture:
+    figure, axes = new_figure(7.5, 1.9)
+    rows = [("measured", measured), ("theory", theory), ("your prediction", guess)]
+    shown = [(name, number) for name, number in rows if number is not None]
+    for row, (name, number) in enumerate(shown):
+        if name == "measured":
+            axes.barh(row, number, 0.62, color=COLORS["communication"])
+        else:
+            style = "-" if name == "theory" else "--"
+            axes.barh(row, number, 0.62, fill=False, edgecolor=INK, linewidth=1.3, linestyle=style)
+        axes.annotate(f"{number:.4g} {unit}", (max(number, 0), row), (6, 0), va="center",
+                      textcoords="offset points", color=INK, fontsize=9)  # fmt: skip
+    axes.set_yticks(range(len(shown)), [name for name, _ in shown])
+    axes.set_xlim(min(0, *[n for _, n in shown]), max(n for _, n in shown) * 1.2 or 1)
+    axes.set_xlabel(unit)
+    axes.set_title(question)
+    said = f"predicted {guess:.4g} {unit}" if guess is not None else "no prediction"
+    alt = f"{question} {said}; theory {theory:.4g} {unit}; measured {measured:.4g} {unit}"
+    return Picture(figure, alt)

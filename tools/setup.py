@@ -1,0 +1,176 @@
+"""Make .venv, with all that the course needs. `make` runs this; once done, it does nothing.
+
+python3 tools/setup.py          the course
+python3 tools/setup.py bench    and the libraries that `make bench` compares with
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VENV = ROOT / ".venv"
+PYTHON = VENV / "bin" / "python"
+VERSION = sys.version.split()[0]
+BORROWED = "borrowed_torch.pth"
+CPU_INDEX = ["--extra-index-url", "https://download.pytorch.org/whl/cpu"]
+PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+TORCH = re.search(r'^torch = "(.+?)"', PROJECT, re.MULTILINE).group(1)
+OLDEST, NEWEST = re.search(r'"torch>=(.+?),<(.+?)"', PROJECT).groups()
+
+IMPOSSIBLE = [
+    (os.name == "nt", "On Windows, run the course inside WSL 2: `wsl --install`, then `make lab`."),
+    (
+        sys.version_info < (3, 10),
+        f"The course needs Python 3.10 or newer, and {sys.executable} is {VERSION}: "
+        "name another one, for example `make lab PYTHON=python3.12`.",
+    ),
+    (
+        find_spec("venv") is None or find_spec("ensurepip") is None,
+        "Python's venv module is missing: on Debian and Ubuntu, `sudo apt install python3-venv`.",
+    ),
+]
+
+
+def main(extra=""):
+    for wrong, what_to_do in IMPOSSIBLE:
+        if wrong:
+            sys.exit(what_to_do)
+    once("ready", install_course)
+    if extra:
+        once(f"ready-{extra}", lambda: install_extra(extra))
+
+
+def once(name, install):
+    """Run `install`, unless it ran to its end here with the same files and the same Python."""
+    stamp = VENV / name
+    files = [ROOT / "pyproject.toml", ROOT / "constraints.txt", Path(__file__)]
+    place = [ROOT, sys.version, sys.base_prefix, outside_torch()]
+    state = b"".join(file.read_bytes() for file in files) + repr(place).encode()
+    digest = hashlib.sha256(state).hexdigest()
+    if not stamp.exists() or stamp.read_text() != digest:
+        install()
+        stamp.write_text(digest)
+
+
+def install_course():
+    """Fill .venv: exactly the packages of constraints.txt, then the course itself, then torch."""
+    make_venv()
+    print("Installing JupyterLab and the other packages of the course (a minute)", flush=True)
+    pip("--no-deps", "-r", "constraints.txt")
+    pip("--no-deps", "--no-build-isolation", "-e", ".")
+    silence_jupyter_news()
+    get_torch()
+
+
+def install_extra(extra):
+    print(f"Installing the libraries of `make {extra}`", flush=True)
+    pip("--no-build-isolation", "-c", "constraints.txt", "-e", f".[{extra}]")
+
+
+def make_venv():
+    """Create .venv where there is none to go on with, and forget what was left unfinished."""
+    if not usable_venv():
+        print(f"Creating .venv with Python {VERSION}", flush=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=True)
+    for outdated in [*VENV.glob("ready*"), *packages().glob(BORROWED)]:
+        outdated.unlink()
+    for info in packages().glob("*.dist-info"):
+        if not (info / "RECORD").exists():  # the last file that pip writes
+            shutil.rmtree(info)
+
+
+def usable_venv():
+    """Whether .venv was made to its end, at this place, by a Python of this minor version."""
+    config, pip_script = VENV / "pyvenv.cfg", VENV / "bin" / "pip"
+    if not (PYTHON.exists() and config.exists() and pip_script.exists()):
+        return False
+    minor = "version = {}.{}.".format(*sys.version_info)
+    return minor in config.read_text() and str(VENV) in pip_script.read_text()
+
+
+def packages():
+    return next(VENV.glob("lib/python*/site-packages"))
+
+
+def get_torch():
+    """The torch that is there; else, on Linux without a GPU, the CPU build; else PyPI's."""
+    if any(in_range(info.name) for info in packages().glob("torch-*.dist-info")):
+        return
+    outside = outside_torch()
+    if outside:
+        borrow_torch(outside)
+        return
+    if sys.platform == "linux" and not has_nvidia_gpu():
+        print(f"Installing PyTorch {TORCH} for the CPU (200 MB)", flush=True)
+        if pip("--no-deps", f"torch=={TORCH}+cpu", *CPU_INDEX, "--retries=1", required=False):
+            return
+        print(f"{CPU_INDEX[1]} has no PyTorch for this machine, or cannot be reached.")
+    print(f"Installing PyTorch {TORCH} from PyPI (3 GB on Linux)", flush=True)
+    pip("-c", "constraints.txt", f"torch=={TORCH}")
+
+
+def has_nvidia_gpu():
+    return Path("/proc/driver/nvidia").exists() or shutil.which("nvidia-smi") is not None
+
+
+def outside_torch():
+    """The folder of the torch that this Python has outside .venv, None where it has none."""
+    from importlib.metadata import distributions  # here: Python 3.6 must get to IMPOSSIBLE
+
+    for torch in distributions(name="torch"):
+        folder = Path(torch.locate_file("")).resolve()
+        if VENV not in folder.parents and in_range(torch.version):
+            return str(folder)
+    return None
+
+
+def borrow_torch(folder):
+    """Let .venv see `folder`, after its own packages, and give it the torchrun command."""
+    print(f"Using the PyTorch of {folder}", flush=True)
+    (packages() / BORROWED).write_text(folder + "\n")
+    torchrun = PYTHON.with_name("torchrun")
+    torchrun.write_text('#!/bin/sh\nexec "${0%/*}/python" -m torch.distributed.run "$@"\n')
+    torchrun.chmod(0o755)
+
+
+def in_range(version):
+    """Whether pyproject.toml admits torch in this version, or with this name-version."""
+    oldest, this, newest = (
+        [int(number) for number in re.findall(r"\d+", text)[:2]]
+        for text in (OLDEST, version, NEWEST)
+    )
+    return oldest <= this < newest
+
+
+def pip(*arguments, required=True):
+    """Install into .venv. Whether it worked; where that is required, stop if it did not."""
+    command = [PYTHON, "-m", "pip", "install", "-qq", *arguments]
+    done = subprocess.run(command, cwd=ROOT, stderr=None if required else subprocess.DEVNULL)
+    if required and done.returncode:
+        sys.exit(
+            "pip could not install this; its reason is above. If it is the network, run make "
+            "again; otherwise try another Python, for example `make lab PYTHON=python3.12`."
+        )
+    return done.returncode == 0
+
+
+def silence_jupyter_news():
+    """Spare the learner JupyterLab's question about news, which covers the first notebook."""
+    settings = VENV / "share" / "jupyter" / "lab" / "settings" / "overrides.json"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    news = {"fetchNews": "false", "checkForUpdates": False}
+    settings.write_text(json.dumps({"@jupyterlab/apputils-extension:notification": news}))
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except KeyboardInterrupt:
+        sys.exit("Stopped. The next make goes on from here.")
