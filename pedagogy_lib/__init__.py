@@ -19,6 +19,8 @@ _HOME = {
     "draw_clusters": "diagrams",
     "draw_scaling": "diagrams",
     "draw_three_splits": "diagrams",
+    "explore": "widgets",
+    "put_to_the_test": "table",
     "run_torchrun": "agents",
     "Table": "table",
     "Run": "run",

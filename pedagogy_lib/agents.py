@@ -3,7 +3,8 @@
 import os
 import socket
 
-from .launcher import launch
+from .errors import LaunchError
+from .launcher import Launch, run_job
 from .run import Run
 from .torchrun import VARIABLES
 
@@ -14,11 +15,10 @@ def run_torchrun(script, nnodes=1, nproc_per_node=2, timeout=60.0) -> Run:
     Each machine is one rank of a launch, which does nothing but run a torchrun agent; so
     `run.output[node]` is what that machine's processes printed. Errors are those of `launch`.
     """
-    port = free_port()
-    return launch(
-        play_machine, str(script), nnodes, nproc_per_node, port, world_size=nnodes,
-        device="cpu", timeout=timeout,
-    )  # fmt: skip
+    if not os.path.exists(script):
+        raise LaunchError(f"there is no program {script!r} to run from {os.getcwd()}")
+    job = Launch("gloo", ["cpu"] * nnodes, [0] * nnodes, timeout, noun="machine")
+    return run_job(job, play_machine, (str(script), nnodes, nproc_per_node, free_port()))
 
 
 def free_port() -> int:
@@ -32,7 +32,9 @@ def play_machine(script, nnodes, nproc_per_node, port):
     from torch.distributed.run import main as torchrun
 
     node = os.environ["RANK"]
-    for name in ("PEDAGOGY_RANK", *VARIABLES):  # this rank's, and none of torchrun's business
+    # This rank's variables are none of torchrun's business; and the processes of a machine share
+    # one output, where only buffered lines stay whole.
+    for name in ("PEDAGOGY_RANK", "PYTHONUNBUFFERED", *VARIABLES):
         os.environ.pop(name, None)
     torchrun(
         [

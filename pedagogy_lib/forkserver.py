@@ -23,7 +23,15 @@ import socket
 import struct
 import sys
 
-PRELOAD = ("torch", "torch.distributed", "cloudpickle", "numpy", "faulthandler", "sysconfig")
+PRELOAD = (
+    "torch",
+    "torch.distributed",
+    "cloudpickle",
+    "numpy.random",
+    "faulthandler",
+    "sysconfig",
+    "termios",
+)
 # Imported while nobody waits: a first optimizer step would otherwise import them in every rank.
 PRELOAD_WHEN_IDLE = ("torch._dynamo", "torch.nn.parallel", "torch.distributed.tensor")
 # How long nobody has asked for a rank, before and after the first launch.
@@ -218,6 +226,7 @@ def main():
     if method == "fork":
         for name in PRELOAD:
             importlib.import_module(name)
+        sys.modules["sysconfig"].get_paths()  # reads a large table on its first call
         freeze()
     ForkServer(control_fd, scratch, method).serve()
 

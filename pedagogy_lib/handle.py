@@ -16,12 +16,13 @@ from .output import Output
 from .stack import UNKNOWN, place_of, steps_of_dump
 
 DEAD_OF_ABORT = signal.SIGABRT
+LOST_CONNECTION = "gloo/transport"  # in Gloo's messages about a neighbour that has gone
 
 
 class RankHandle:
     """The channel to one rank, its output, and what is known of its end."""
 
-    def __init__(self, rank, server):
+    def __init__(self, rank, server, noun):
         self.rank = rank
         self.pid = None
         self.report = None  # {"value": bytes, "blocks": …} once the rank has returned
@@ -29,7 +30,7 @@ class RankHandle:
         self.status = None  # as of os.waitpid, once it has ended
         self.place = None  # its answer to ask_where()
         self.died_at = 0.0
-        self.output = Output(rank)
+        self.output = Output(rank, noun)
         self.buffer = bytearray()
         self.output_is_open = True
         self.connection, theirs = socket.socketpair()
@@ -47,16 +48,21 @@ class RankHandle:
         """Ended, and everything it printed has been read."""
         return self.status is not None and not self.output_is_open
 
+    @property
+    def has_lost_a_neighbour(self) -> bool:
+        """Whether it raised only because the connection to another rank has gone."""
+        return self.error is not None and LOST_CONNECTION in self.error["what"]
+
     def blame(self) -> tuple:
         """Sort key: the rank whose failure came first, and so caused the others.
 
-        A rank that is killed says nothing, so the failures it causes may be heard before its own
-        end; an abort, though, may itself be the way in which Gloo reports a lost neighbour.
+        The failures that a rank causes may be heard before its own: when it is killed, or when it
+        leaves the group on its way out. An abort may be the way in which Gloo reports that.
         """
         if self.error:
-            return (1, self.error["at"])
+            return (3 if self.has_lost_a_neighbour else 1, self.error["at"])
         aborted = self.status & 0x7F == DEAD_OF_ABORT
-        return (1, self.died_at) if aborted else (0, self.died_at)
+        return (2 if aborted else 0, self.died_at)
 
     def as_exception(self, others) -> RankError:
         """Its failure; `others` are the places of ranks that failed later."""

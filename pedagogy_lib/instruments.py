@@ -119,4 +119,5 @@ class Recorder:
         for block in self.unsettled:
             block["peak"], block["at_peak"] = peaks_of(history, *block["log"])
         self.unsettled.clear()
-        outermost["memory"] = thin_out(times - self.clock_zero, history)
+        inside = slice(outermost["log"][0], outermost["log"][1] + 1)
+        outermost["memory"] = thin_out(times[inside] - self.clock_zero, history[inside])

@@ -49,7 +49,11 @@ def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0) -> Run:
         return torchrun.run(fn, args, device, seed)
     check_numbers(world_size, timeout)
     backend, devices = choose_device(device, world_size)
-    job = Launch(backend, devices, seeds_of(seed, world_size), timeout)
+    return run_job(Launch(backend, devices, seeds_of(seed, world_size), timeout), fn, args)
+
+
+def run_job(job: "Launch", fn, args) -> Run:
+    """Run one launch; raises LaunchError if another one is under way."""
     data = payload.pack(fn, args)
     if not _one_at_a_time.acquire(blocking=False):
         raise LaunchError("another launch is still running in this process; wait for its end")
@@ -77,8 +81,9 @@ def seeds_of(seed, world_size) -> list[int]:
 class Launch:
     """One launch: its ranks, and the loop that listens to all of them."""
 
-    def __init__(self, backend, devices, seeds, timeout):
+    def __init__(self, backend, devices, seeds, timeout, noun="rank"):
         self.backend, self.devices, self.seeds, self.timeout = backend, devices, seeds, timeout
+        self.noun = noun  # what its output calls a rank
         self.world_size = len(devices)
         self.ranks: list[RankHandle] = []
         self.progress = Progress()
@@ -104,7 +109,7 @@ class Launch:
         """Fork every rank and hand it its work."""
         self.selector.register(self.server.control, selectors.EVENT_READ, self.hear_server)
         for rank in range(self.world_size):
-            handle = RankHandle(rank, self.server)
+            handle = RankHandle(rank, self.server, self.noun)
             self.ranks.append(handle)
             self.selector.register(handle.connection, selectors.EVENT_READ, handle.read_frames)
             self.selector.register(handle.output_fd, selectors.EVENT_READ, handle.read_output)
@@ -156,11 +161,16 @@ class Launch:
     def is_decided(self) -> bool:
         return any(r.has_failed for r in self.ranks) or all(r.report for r in self.ranks)
 
+    def has_a_cause(self) -> bool:
+        """Whether a rank has failed that did not just lose its neighbour."""
+        return any(r.has_failed and not r.has_lost_a_neighbour for r in self.ranks)
+
     def raise_what_went_wrong(self):
         if all(r.report for r in self.ranks):
             return
         if not any(r.has_failed for r in self.ranks):
             raise HangError(self.ask_where(), self.timeout)
+        self.listen_until(self.has_a_cause, LEAVE_SECONDS)
         self.listen_until(lambda: all(r.report or r.has_failed for r in self.ranks), GRACE_SECONDS)
         failed = sorted((r for r in self.ranks if r.has_failed), key=RankHandle.blame)
         others = {r.rank: r.error["place"] for r in failed[1:] if r.error and r.error["place"]}

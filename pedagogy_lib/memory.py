@@ -9,10 +9,10 @@ What a storage turns out to be counts from its birth: the memory that Adam takes
 is optimizer state even before Adam has filed it as such.
 """
 
+import functools
 import gc
 import time
 import weakref
-from functools import partial
 
 import numpy as np
 import torch
@@ -28,24 +28,26 @@ KINDS = ("parameters", "gradients", "optimizer_state", "activations", "communica
 BORN, DIED = "born", "died"
 MANY_OBJECTS = 20_000
 RESIZE = torch.UntypedStorage.resize_
+ENTER_HOOKS = saved_tensors_hooks.__enter__
 MODIFIED_MESSAGE = (
     "one of the variables needed for gradient computation has been modified by an inplace "
     "operation: {} is at version {}; expected version {} instead."
 )
 
 
-class Piece:
-    """One live storage."""
+class Piece(weakref.ref):
+    """One storage: a weak reference to it, which calls `on_free(piece)` when it is freed."""
 
-    __slots__ = ("birth_bytes", "birth_kind", "changed", "kind", "marked", "nbytes", "ref", "saved")
+    __slots__ = ("birth_bytes", "birth_kind", "changed", "key", "kind", "marked", "nbytes", "saved")
+    __hash__, __eq__ = object.__hash__, object.__eq__  # as an object of its own
 
-    def __init__(self, nbytes):
-        self.nbytes = self.birth_bytes = nbytes
+    def __init__(self, storage, on_free):
+        self.key = storage._cdata
+        self.nbytes = self.birth_bytes = storage.nbytes()
         self.kind = self.birth_kind = "other"
         self.changed = False  # whether its kind has changed since the log began
         self.saved = 0  # how many autograd nodes keep it
         self.marked = False  # whether the learner has said what it is
-        self.ref = None
 
 
 class Saved:
@@ -54,11 +56,21 @@ class Saved:
     __slots__ = ("let_go", "pieces", "tensor", "version")
 
     def __init__(self, tensor, pieces, let_go):
-        self.tensor, self.version = tensor, tensor._version
+        self.tensor, self.version = without_history(tensor), tensor._version
         self.pieces, self.let_go = pieces, let_go
 
     def __del__(self):
         self.let_go(self.pieces)
+
+
+def without_history(tensor):
+    """Its values; a node that saves its own output would otherwise keep itself alive for ever."""
+    if tensor.is_leaf:
+        return tensor
+    if type(tensor) is not torch.Tensor:
+        return tensor.detach()
+    with torch._C._DisableTorchDispatch():  # quicker, as it is not seen by the tracker
+        return tensor.detach()
 
 
 def restore(saved):
@@ -77,7 +89,7 @@ def plain_tensors(tensor):
             inner = getattr(tensor, name)
             if isinstance(inner, torch.Tensor):  # else: a DTensor's mesh
                 yield from plain_tensors(inner)
-    elif tensor.layout is torch.strided and tensor.device.type != "meta":
+    elif tensor.layout is torch.strided and not tensor.is_meta:
         yield tensor
 
 
@@ -116,8 +128,10 @@ class MemoryTracker(TorchDispatchMode):
         torch.UntypedStorage.resize_ = lambda storage, size: self.resize(storage, size)
         self.__enter__()
         self.hooks.__enter__()
+        saved_tensors_hooks.__enter__ = lambda hooks: self.enter_others_hooks(hooks)
 
     def stop(self):
+        saved_tensors_hooks.__enter__ = ENTER_HOOKS
         self.hooks.__exit__(None, None, None)
         self.__exit__(None, None, None)
         torch.UntypedStorage.resize_ = RESIZE
@@ -127,33 +141,34 @@ class MemoryTracker(TorchDispatchMode):
         self.active = False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if any(hasattr(kind, "__tensor_flatten__") for kind in types):
-            return NotImplemented  # a DTensor unpacks itself; its inner operations come here
+        if unpack_themselves(types):
+            return NotImplemented  # a DTensor's inner operations come here
         if func.namespace == "c10d":
             self.calls.append(call_of(func.overloadpacket.__name__, args))
             for tensor in tensors_in(args):
                 self.give_role(self.piece_of(tensor), "communication")
         result = func(*args, **kwargs) if kwargs else func(*args)
         for tensor in (result,) if type(result) is torch.Tensor else tensors_in(result):
-            if tensor.layout is torch.strided:
+            if tensor.layout is torch.strided and not tensor.is_meta:
                 self.piece_of(tensor)
         return result
 
     def piece_of(self, tensor) -> Piece:
-        """The storage behind `tensor`, noted as born now if it was unknown."""
+        """The storage behind `tensor`, noted as born or resized now if that is new."""
         storage = tensor.untyped_storage()
-        key = storage._cdata
-        piece = self.pieces.get(key)
+        piece = self.pieces.get(storage._cdata)
         if piece is None:
-            piece = self.pieces[key] = Piece(storage.nbytes())
-            piece.ref = weakref.ref(storage, partial(self.on_free, key))
+            piece = Piece(storage, self.on_free)
+            self.pieces[piece.key] = piece
             if self.active:
                 self.log.append((time.perf_counter(), piece, BORN))
+        elif piece.nbytes != storage.nbytes():
+            self.change_size(piece, storage.nbytes())
         return piece
 
-    def on_free(self, key, _):
-        piece = self.pieces.pop(key, None)
-        if piece is not None and self.active:
+    def on_free(self, piece):
+        del self.pieces[piece.key]
+        if self.active:
             self.log.append((time.perf_counter(), piece, DIED))
 
     def resize(self, storage, size):
@@ -161,9 +176,13 @@ class MemoryTracker(TorchDispatchMode):
         result = RESIZE(storage, size)
         piece = self.pieces.get(storage._cdata)
         if piece is not None:
-            piece.nbytes = size
-            self.log.append((time.perf_counter(), piece, size))
+            self.change_size(piece, size)
         return result
+
+    def change_size(self, piece, size):
+        piece.nbytes = size
+        if self.active:
+            self.log.append((time.perf_counter(), piece, size))
 
     def give_role(self, piece, kind):
         """Note that a storage plays a role; the first of its roles in KINDS is its kind."""
@@ -202,6 +221,21 @@ class MemoryTracker(TorchDispatchMode):
         if piece.kind == "activations" and not piece.marked:
             piece.changed = True
             self.change(piece, "other")
+
+    def enter_others_hooks(self, hooks):
+        """Inside of somebody else's hooks, such as those of activation checkpointing."""
+        pack = functools.partial(self.keep_elsewhere, hooks.pack_hook)
+        ENTER_HOOKS(saved_tensors_hooks(pack, hooks.unpack_hook))
+
+    def keep_elsewhere(self, pack, tensor):
+        """What others keep of a tensor is an activation too, as long as it lives."""
+        packed = tensor  # stands if a recomputation has all it needs and ends with an exception
+        try:
+            packed = pack(tensor)
+            return packed
+        finally:
+            for kept in tensors_in(packed):
+                self.note_role(kept, "activations")
 
     def on_parameter(self, module, name, parameter):
         self.note(parameter)
@@ -256,9 +290,12 @@ class MemoryTracker(TorchDispatchMode):
 
     def watch_gradient(self, leaf):
         """Be the first to see a gradient: the learner's own hook may free it at once."""
-        if id(leaf) not in self.watched:
+        handle = self.watched.get(id(leaf))
+        if handle is None or handle.hooks_dict_ref() is None:  # None: that leaf has gone
             handle = leaf.register_post_accumulate_grad_hook(self.on_gradient)
-            leaf._post_accumulate_grad_hooks.move_to_end(handle.id, last=False)
+            hooks = leaf._post_accumulate_grad_hooks
+            for other in [key for key in hooks if key != handle.id]:
+                hooks[other] = hooks.pop(other)  # to the end: move_to_end() does not impress C++
             self.watched[id(leaf)] = handle
 
     def history(self):
@@ -282,11 +319,21 @@ class MemoryTracker(TorchDispatchMode):
         return times, changes.cumsum(axis=0)
 
 
+@functools.cache
+def unpack_themselves(types) -> bool:
+    """Whether one of these classes of tensors wraps others, as DTensor does."""
+    return any(hasattr(kind, "__tensor_flatten__") for kind in types)
+
+
+@functools.cache
+def may_hold_memory(kind) -> bool:
+    return issubclass(kind, (torch.Tensor, torch.optim.Optimizer))
+
+
 def tensors_and_optimizers_in(objects):
     """Those among `objects` that may hold tensor memory."""
-    wanted = (torch.Tensor, torch.optim.Optimizer)
-    kinds = {kind for kind in set(map(type, objects)) if issubclass(kind, wanted)}
-    return [thing for thing in objects if type(thing) in kinds]
+    kinds = {kind for kind in set(map(type, objects)) if may_hold_memory(kind)}
+    return [thing for thing in objects if type(thing) in kinds] if kinds else []
 
 
 def saved_by_graphs_of(things):
@@ -325,10 +372,11 @@ def peaks_of(history, first, last) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def thin_out(times, history, points=400):
-    """At most about `points` rows of a history, each the highest of its stretch."""
+    """About `points` rows of a history: its first, its last, the highest of each stretch."""
     if len(times) <= points:
         return times, history
     totals = history.sum(axis=1)
     stretches = np.array_split(np.arange(len(totals)), points)
-    keep = np.array([stretch[totals[stretch].argmax()] for stretch in stretches])
+    highest = [stretch[totals[stretch].argmax()] for stretch in stretches]
+    keep = np.unique([0, *highest, len(totals) - 1])
     return times[keep], history[keep]

@@ -4,6 +4,7 @@ import sys
 import time
 
 LIVE_LINES = 100  # per rank; a rank that prints for ever must not drown the notebook
+LIVE_BYTES = 2_000  # per line
 KEPT_BYTES = 2_000_000  # per rank
 PROGRESS_AFTER_SECONDS = 2.0
 
@@ -11,8 +12,9 @@ PROGRESS_AFTER_SECONDS = 2.0
 class Output:
     """The text of one rank."""
 
-    def __init__(self, rank):
+    def __init__(self, rank, noun="rank"):
         self.rank = rank
+        self.prefix = f"[{noun} {rank}]"
         self.kept = bytearray()
         self.rest = b""
         self.lines_shown = 0
@@ -27,9 +29,10 @@ class Output:
 
     def show(self, line: bytes):
         if self.lines_shown < LIVE_LINES:
-            print(f"[rank {self.rank}] {line.decode(errors='replace')}")
+            more = " …" if len(line) > LIVE_BYTES else ""
+            print(f"{self.prefix} {line[:LIVE_BYTES].decode(errors='replace')}{more}")
         elif self.lines_shown == LIVE_LINES:
-            print(f"[rank {self.rank}] … prints more; the rest is in run.output[{self.rank}]")
+            print(f"{self.prefix} … prints more; the rest is in run.output[{self.rank}]")
         self.lines_shown += 1
 
     def close(self):

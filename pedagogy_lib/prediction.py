@@ -28,7 +28,8 @@ class Prediction:
 
     @property
     def value(self) -> float | None:
-        return read_guesses().get(self.key)
+        # An answer stored beside the notebook must not show up in tests and reports.
+        return read_guesses().get(self.key) if someone_watches() else None
 
     @value.setter
     def value(self, number: float):

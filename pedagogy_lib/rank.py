@@ -1,5 +1,6 @@
 """The life of one rank: join the group, run the learner's function, report, leave."""
 
+import contextlib
 import faulthandler
 import io
 import os
@@ -87,11 +88,12 @@ def main(connection, setup):
         del payload
         join(setup)
         report = work(function, args, torch.device(setup["device"]), setup["began"])
+        kind = "result"
     except BaseException as error:  # noqa: BLE001 - a learner's sys.exit() ends here as well
-        channel.send("error", **describe(error), at=time.perf_counter())
-    else:
-        channel.send("result", **report)
-    print(end="", flush=True)  # a last line may have no end
+        kind, report = "error", describe(error) | {"at": time.perf_counter()}
+    with contextlib.suppress(Exception):  # the learner may have closed it
+        sys.stdout.flush()  # a last line may have no end
+    channel.send(kind, **report)
     channel.released.wait()  # the connections of a rank that leaves early would break the others
     os._exit(0)
 

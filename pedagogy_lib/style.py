@@ -67,13 +67,18 @@ class Picture:
             self.figure.savefig(buffer, format="png", dpi=DOTS_PER_INCH, metadata={"Software": ""})
         return buffer.getvalue()
 
+    def size(self) -> tuple[int, int]:
+        """Width and height in pixels, as shown."""
+        width, height = self.figure.get_size_inches() * SHOWN_DOTS_PER_INCH
+        return round(width), round(height)
+
     def save(self, path):
         """Write a PNG file."""
         Path(path).write_bytes(self.png())
 
     def _repr_mimebundle_(self, include=None, exclude=None):
-        width, height = (self.figure.get_size_inches() * SHOWN_DOTS_PER_INCH).round().astype(int)
-        hints = {"alt": self.alt, "width": int(width), "height": int(height)}
+        width, height = self.size()
+        hints = {"alt": self.alt, "width": width, "height": height}
         data = {"image/png": self.png(), "text/plain": self.alt}
         return data, {"image/png": hints}
 

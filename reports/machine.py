@@ -135,4 +135,4 @@ lines = {
 plot_against(
     megabytes, lines, xlabel="tensor (MB)", ylabel="all-reduce (s)", logarithmic=True,
     title="Time of one all-reduce",
-)  # fmt: skip
+)

@@ -1,0 +1,44 @@
+"""Pictures with sliders, and the same pictures without where nobody could move one."""
+
+import base64
+from html import escape
+
+from .output import someone_watches
+from .style import Picture
+
+
+def explore(draw, **choices):
+    """Show `draw(**arguments)` with a slider for each argument.
+
+    choices  for each argument of `draw` its possible values; the first is shown at the start
+    Returns  the picture itself where nobody watches (tests, reports), so that it stays visible
+    """
+    start = draw(**{name: values[0] for name, values in choices.items()})
+    return panel(draw, choices, start) if someone_watches() else start
+
+
+def panel(draw, choices, start: Picture):
+    """The sliders above the picture that they change."""
+    import ipywidgets
+
+    sliders = {
+        name: ipywidgets.SelectionSlider(
+            options=sorted(values), value=values[0], description=name.replace("_", " ")
+        )
+        for name, values in choices.items()
+    }
+    image = ipywidgets.HTML(tag_of(start))
+
+    def redraw(_):
+        image.value = tag_of(draw(**{name: slider.value for name, slider in sliders.items()}))
+
+    for slider in sliders.values():
+        slider.observe(redraw, "value")
+    return ipywidgets.VBox([*sliders.values(), image])
+
+
+def tag_of(picture: Picture) -> str:
+    """The picture as an HTML image that says what it shows."""
+    data = base64.b64encode(picture.png()).decode()
+    width, _ = picture.size()
+    return f'<img alt="{escape(picture.alt)}" width="{width}" src="data:image/png;base64,{data}">'

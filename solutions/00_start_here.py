@@ -1,0 +1,521 @@
+# %% [markdown]
+# # 00 · Start here
+#
+# This course teaches distributed training of neural networks by running it. Every cell below
+# starts real processes with the real `torch.distributed`, and **nothing is quoted that can be
+# measured**: bytes come from the kernel, memory from the tensors themselves, time from a clock
+# that all processes share.
+#
+# A laptop with two cores and no GPU is enough. With GPUs the same cells run on NCCL.
+#
+# **How to work.** Read a question. *Predict* a number. Run the cell. Look at the picture. Then
+# read why, break it on purpose, and solve the exercise. Run cells from top to bottom with
+# Shift+Enter; a cell that hangs on you can always be stopped with the ■ button.
+
+# %%
+import difflib
+import inspect
+import os
+import time
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data.distributed import DistributedSampler
+
+from pedagogy_lib import (
+    HangError, RankError, Table, draw_clusters, draw_scaling, draw_three_splits, explore, launch,
+    measure, plot_against, plot_bytes, plot_peak, plot_timeline, predict, put_to_the_test,
+    run_torchrun,
+)
+
+# %% tags=["parameters"]
+world_size = 4
+megabytes = 4.0
+
+# %% [markdown]
+# ## 1 · Who is there?
+#
+# `launch(function)` starts four fresh processes, runs the function in each of them, and brings
+# the results back. The function is an ordinary one, written in a cell.
+
+# %% tags=["nbval-ignore-output"]
+def who_am_i():
+    print("hello from my own process")
+    return f"rank {dist.get_rank()} of {dist.get_world_size()}: process {os.getpid()}"
+
+launch(who_am_i, world_size=world_size)
+
+# %% [markdown]
+# Four process numbers: these are processes of the operating system, not threads, and they share
+# no variables. Each one is a **rank**, and has a number. All ranks together are the **world**; its
+# **world size** is four. They were connected before the function began, and gone when it ended:
+# the next cell starts with new ones. `run.values[2]` would be what rank 2 returned.
+#
+# All ranks run *the same program*; only its number makes one behave differently. What they print
+# appears at once, each line with its rank. Run the cell a few times: the order changes. Nothing
+# orders ranks but the messages that they exchange.
+
+# %% [markdown]
+# ## 2 · Nodes, ranks, local ranks
+#
+# A **node** is a machine. With one process for each GPU, four GPUs can stand in three kinds of
+# cluster. `RANK` counts through the whole cluster; `LOCAL_RANK` starts again on every node, and
+# tells a process which of its machine's GPUs to take.
+
+# %%
+draw_clusters()
+
+# %% [markdown]
+# Outside of a notebook, `torchrun` starts the ranks: one agent on every machine, which starts that
+# machine's processes and tells each one its numbers. Here two agents run on this computer and
+# pretend to be two machines. The program is
+# [labs/start_here.py](../labs/start_here.py): a few lines that `torchrun` would run on a cluster
+# unchanged. (`GROUP_RANK` is torchrun's name for the number of the node.)
+
+# %% tags=["nbval-ignore-output"]
+cluster = run_torchrun("../labs/start_here.py", nnodes=2, nproc_per_node=2)
+identities = [line.split() for text in cluster.output for line in sorted(text.splitlines())]
+Table(identities[0][::2], [words[1::2] for words in identities])
+
+# %% [markdown]
+# ### Exercise 0.1
+#
+# Every node runs `per_node` processes. Which `RANK` has the process `local_rank` of node `node`?
+# Write the formula in place of the three dots. The cell after it compares with what torchrun
+# really gave.
+
+# %%
+def global_rank(node, local_rank, per_node):
+    ### BEGIN SOLUTION
+    return node * per_node + local_rank
+    ### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+Table(
+    ["node", "local rank", "torchrun's RANK", "your formula"],
+    [[w[1], w[3], w[5], global_rank(int(w[1]), int(w[3]), 2)] for w in identities],
+)
+
+# %% [markdown]
+# ## 3 · Why distribute at all?
+#
+# Three reasons to use more than one device: the **model does not fit**; only a **small batch
+# fits**; training **takes too long**. And two ways to get more: *vertical* scaling, a larger
+# machine, needs no change of the program; *horizontal* scaling, more machines, does. Below, area
+# is GPU memory: both ways end with 32 GB. But are they worth the same?
+
+# %%
+draw_scaling()
+
+# %%
+memory_guess = predict("A 16 MB model, data parallel on 4 ranks: held by each rank", unit="MB")
+
+# %%
+def hold(share):
+    with measure("hold"):
+        model = nn.Linear(1000, 4000 // share, bias=False)
+    return sum(p.numel() for p in model.parameters())
+
+whole, quarter = launch(hold, 1), launch(hold, 4)
+memory_guess.compare(theory=16, measured=whole["hold"].peak_bytes[0]["parameters"] / 1e6)
+
+# %%
+plot_peak(quarter, "hold", predicted={"parameters": 16e6}, title="A quarter each (outline: all)")
+
+# %% [markdown]
+# Four GPUs of 4 GB are **not** one GPU of 16 GB. Copies help with time and with batch size, and
+# not at all with a model that does not fit. That takes *sharding*: each rank keeps a part, as in
+# the second picture, and parts travel when they are needed. When, how many bytes, and how to hide
+# it: this is what chapters 06 to 09 are about.
+#
+# How much does the *program* change? Here is a training loop for one process, and the same for
+# many.
+
+# %%
+def train_alone():
+    x, y = torch.randn(32, 8).double(), torch.randn(32, 1).double()
+    model = nn.Linear(8, 1).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(5):
+        optimizer.zero_grad()
+        (model(x) - y).square().mean().backward()
+        optimizer.step()
+    return list(model.state_dict().values())
+
+# %%
+def train_together():
+    x, y = torch.randn(32, 8).double(), torch.randn(32, 1).double()
+    mine = slice(dist.get_rank(), None, dist.get_world_size())
+    x, y = x[mine], y[mine]
+    model = nn.Linear(8, 1).double()
+    model = DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(5):
+        optimizer.zero_grad()
+        (model(x) - y).square().mean().backward()
+        optimizer.step()
+    return list(model.module.state_dict().values())
+
+# %%
+alone = launch(train_alone, world_size=1).values[0]
+together = launch(train_together, world_size=4).values
+gap = max((a - b).abs().max() for rank in together for a, b in zip(alone, rank))
+print("equal to one process within 1e-12:", bool(gap < 1e-12), "\nlines that changed:")
+
+programs = [inspect.getsource(f).splitlines()[1:] for f in (train_alone, train_together)]
+changed = [line for line in difflib.ndiff(*programs) if line.startswith("+ ")]
+print(*changed, sep="\n")
+
+# %% [markdown]
+# A handful of lines, and the same numbers to the last few bits. This is *data* parallel training,
+# the one kind of parallelism that hardly touches the program. Tensor and pipeline parallel change
+# the model itself. Every technique of this course has to pass the same test: **the values and
+# gradients of one process, in float64**.
+
+# %% [markdown]
+# ## 4 · What can be split
+#
+# The batch, every layer, or the stack of layers. Each row below is a rank, and what it holds is
+# filled. Move the slider: which of the three gives each rank a smaller part of the *model*? Which
+# a smaller part of the *batch*?
+
+# %%
+explore(draw_three_splits, ranks=[4, 2, 8])
+
+# %% [markdown]
+# Data parallel ranks must agree on gradients, once a step. Tensor parallel ranks each have a part
+# of every result, so they must talk inside every layer. Pipeline ranks hand activations to the
+# next one, and wait for each other. The three combine, and they are not all: sharded data
+# parallel (ZeRO, FSDP) splits what data parallel merely copies, and sequence and expert parallel
+# split in yet other ways.
+#
+# A word of warning: *model parallel* means tensor parallel to some authors, layer by layer to
+# others, and both to a third group. Here it is only the umbrella.
+
+# %% [markdown]
+# ### Exercise 0.2
+#
+# A batch of `n` samples is shared by `world_size` ranks. Which samples does `rank` take? Return
+# a list of indices so that no sample is taken twice, none is lost, and neighbours go to
+# different ranks, as PyTorch's `DistributedSampler` deals them out.
+
+# %%
+def my_samples(n, rank, world_size):
+    ### BEGIN SOLUTION
+    return list(range(rank, n, world_size))
+    ### END SOLUTION
+
+# %% tags=["nbval-ignore-output"]
+def sampler_indices(n):
+    return list(DistributedSampler(range(n), shuffle=False))
+
+dealt = launch(sampler_indices, 32, world_size=4).values
+Table(
+    ["rank", "DistributedSampler", "yours"],
+    [[rank, indices, my_samples(32, rank, 4)] for rank, indices in enumerate(dealt)],
+)
+
+# %% [markdown]
+# ## 5 · The first all-reduce
+#
+# In `train_together` the gradients were summed over all ranks by an **all-reduce**: each rank
+# brings a tensor, and each leaves with the sum of all of them. It is the most used operation in
+# distributed training. Every rank has to send something. How much?
+
+# %%
+bytes_guess = predict(
+    f"All-reduce of {megabytes:g} MB on {world_size} ranks: sent by each rank", unit="MB"
+)
+
+# %%
+def all_reduce():
+    x = torch.full((int(megabytes * 1e6 / 4),), dist.get_rank() + 1.0)
+    with measure("all_reduce"):
+        dist.all_reduce(x)
+    return x[0].item()
+
+run = launch(all_reduce, world_size=world_size)
+print(run.values)
+
+# %%
+theory = 2 * (world_size - 1) / world_size * megabytes
+bytes_guess.compare(theory, run["all_reduce"].sent_bytes[0] / 1e6)
+
+# %%
+plot_bytes(run, "all_reduce", predicted=theory * 1e6, title="Every rank sends the same")
+
+# %% [markdown]
+# Each rank sends and receives
+#
+# $$\frac{2\,(n-1)}{n}\,X$$
+#
+# for a tensor of $X$ bytes on $n$ ranks: $1.5\,X$ for four, and never more than $2\,X$, however
+# many ranks there are. No rank is a centre through which everything must pass. How that is
+# possible is chapter 02, where you write it yourself. A `Run` shows everything it has measured:
+
+# %% tags=["nbval-ignore-output"]
+run
+
+# %% [markdown]
+# ## 6 · Three instruments, and how far to trust them
+#
+# `with measure("name")` reads three instruments before and after a block. An instrument is
+# trusted once it has told something known. **Wire**: the kernel counts the bytes of each
+# connection. One rank sends exactly ten million bytes:
+
+# %%
+def send_ten_million_bytes():
+    x = torch.zeros(10_000_000, dtype=torch.uint8)
+    with measure("send"):
+        dist.send(x, dst=1) if dist.get_rank() == 0 else dist.recv(x, src=0)
+
+sent = launch(send_ten_million_bytes, world_size=2)["send"]
+print(f"{sent.wire}: rank 0 sent {sent.sent_bytes[0] / 1e6:.2f} MB,", end=" ")
+print(f"rank 1 received {sent.received_bytes[1] / 1e6:.2f} MB")
+
+# %% [markdown]
+# **Memory**: every tensor's storage is followed from its birth to its end, and sorted by what it
+# is for. **Time**: one clock for all ranks of a machine. A tensor of exactly 64 MiB, and a sleep of
+# 0.1 s, which should be no shorter and only a little longer:
+
+# %%
+def allocate_and_sleep():
+    with measure("both"):
+        torch.empty(64 * 2**20, dtype=torch.uint8)
+        time.sleep(0.1)
+
+both = launch(allocate_and_sleep, world_size=1)["both"]
+print("bytes seen beyond 64 MiB:", both.peak_bytes[0]["total"] - 64 * 2**20)
+print("slept at least 0.1 s:", both.seconds[0] >= 0.1)
+
+# %% [markdown]
+# How far to trust them?
+#
+# * **Wire bytes** are exact, and hold a few dozen bytes of headers for each message. Where a
+#   kernel does not tell (NCCL, macOS) they are *counted* from the calls, and the `Run` says so.
+# * **Memory** is exact for tensors. It does not see Python itself, nor what a library allocates
+#   behind PyTorch's back.
+# * **Time** is noisy: other programs use the same cores. Compare times of one run, as ratios, and
+#   believe only large ones. Following every tensor costs some microseconds for each operation;
+#   `measure("name", memory=False)` leaves it out.
+
+# %% [markdown]
+# ## 7 · Two enemies
+#
+# *Communication*: bytes take time to travel. *Synchronisation*: whoever is early waits for whoever
+# is late. Below, every rank computes and then takes part in an all-reduce of next to nothing, three
+# times. Rank 3 computes three times as long. (Its computing is a sleep, so that the picture is the
+# same on any number of cores.) Where do ranks 0 to 2 spend their time?
+
+# %% tags=["nbval-ignore-output"]
+def three_steps():
+    x = torch.ones(1)
+    for _ in range(3):
+        with measure("compute (a sleep)"):
+            time.sleep(0.12 if dist.get_rank() == 3 else 0.04)
+        with measure("all_reduce"):
+            dist.all_reduce(x)
+
+steps = launch(three_steps, world_size=4)
+plot_timeline(steps, title="Everybody waits for the slowest rank")
+
+# %% [markdown]
+# Four bytes, and yet the all-reduce fills two thirds of the time on three of four ranks: that is
+# waiting, not sending. The whole world moves at the pace of its slowest rank. Chapters 03 (a
+# straggler), 08 (pipeline bubbles) and 09 (slow links) fight these two enemies; no technique
+# beats both for nothing.
+
+# %% [markdown]
+# ## 8 · The first hang
+#
+# The mistake that everybody makes first: one rank does not take part. Rank 3 below leaves the
+# all-reduce out. The others wait for it, and would wait for ever. A launch therefore has a
+# `timeout` (60 s unless you say otherwise), and then tells you where each rank was.
+
+# %%
+def one_rank_forgets():
+    x = torch.ones(4)
+    if dist.get_rank() != 3:
+        dist.all_reduce(x)
+
+try:
+    launch(one_rank_forgets, timeout=1)
+except HangError as error:
+    print(error)
+
+# %% [markdown]
+# Read it from the top: who had returned, which line each of the others waits on, inside which
+# call with which arguments. The last line says what follows. No process is left over, and the next
+# cell works. The ■ button does the same for you before the timeout.
+#
+# An ordinary error on one rank ends the launch at once, with the rank and your own line:
+
+# %%
+def wrong_shape():
+    x = torch.arange(6.0)
+    return x.view(dist.get_rank() + 1, -1)
+
+try:
+    launch(wrong_shape)
+except RankError as error:
+    print(error)
+
+# %% [markdown]
+# ## 9 · What a laptop can show, and what not
+#
+# A fixed amount of matrix products is shared out fairly among more and more ranks. On a machine
+# with a core for each rank, twice the ranks would take half the time.
+
+# %% tags=["nbval-ignore-output"]
+def share_of_work(products):
+    a = torch.randn(256, 256)
+    dist.barrier()
+    with measure("work", memory=False):
+        for _ in range(products // dist.get_world_size()):
+            a @ a
+        dist.barrier()
+
+ranks, cores = [1, 2, 4, 8], os.cpu_count()
+best = lambda n: min(launch(share_of_work, 400, world_size=n)["work"].seconds[0] for _ in range(3))
+times = [best(n) for n in ranks]
+ideal = [times[0] / min(n, cores) for n in ranks]
+plot_against(ranks, {"this machine": times}, xlabel="ranks", ylabel="time (s)",
+             predicted={f"perfect sharing of {cores} cores": ideal},
+             title="The same work on more ranks")
+
+# %% [markdown]
+# More busy ranks than cores gain nothing: they take turns. So this course never *promises* a
+# speed-up on your machine; it measures. What does carry over from a laptop to a cluster, exactly,
+# is all that can be counted: results, bytes, messages, memory, who waits for whom, the steps of a
+# schedule. Where time itself is the lesson, links are slowed down or computing is replaced by a
+# sleep, and the picture says so.
+
+# %% [markdown]
+# ## 10 · Your machine
+#
+# The same check that `make lab` runs: each line is ok, or says what to do.
+#
+# With GPUs nothing in these cells changes. `launch` takes NCCL where there is a GPU for every
+# rank, tensors are then created on that GPU, and the `Run` says so. `launch(f, device="cuda")` lets
+# ranks share the GPUs that there are; `device="cpu"` stays on the CPU.
+
+# %% tags=["nbval-ignore-output"]
+from pedagogy_lib.doctor import examine
+
+examine();
+
+# %% [markdown]
+# ## 11 · The map
+#
+# | chapter | question |
+# |---|---|
+# | 01 Gradient accumulation | How can a small memory take a large batch? |
+# | 02 Collectives | How do ranks add up a tensor with nobody in the middle? |
+# | 03 Data parallel | From a parameter server to DDP: what was wrong each time? |
+# | 04 Failure and recovery | What is lost when a machine dies? |
+# | 05 Memory | Where do 16 bytes for each parameter go? |
+# | 06 ZeRO and FSDP | How to keep only a share of it? |
+# | 07 Tensor parallel | How to split one matrix product? |
+# | 08 Pipeline parallel | How to keep all stages busy? |
+# | 09 Three dimensions | How do they combine? |
+# | 10 Choosing a strategy | Which one, for which model and machine? |
+# | 11 Capstone | All of it, on a model that learns. |
+#
+# A chapter that is not yet in `notebooks/` is still being written.
+
+# %% [markdown]
+# ## 12 · Words
+#
+# | word | meaning |
+# |---|---|
+# | node | a machine |
+# | rank | one process of a distributed program, and its number |
+# | local rank | its number among the processes of its node |
+# | world, world size | all ranks of a program; how many they are |
+# | process group | some or all ranks, which talk among themselves |
+# | backend | the library that moves the bytes: Gloo (CPU), NCCL (NVIDIA GPUs) |
+# | point-to-point | one rank sends, another receives |
+# | collective | an operation in which every rank of a group takes part |
+# | shard | a rank's own part of something that is split |
+# | replica | a rank's own copy of something that is not |
+# | micro-batch | a part of a batch that is computed at one go |
+# | stage | consecutive layers that one pipeline rank holds |
+
+# %% [markdown]
+# ## Put to the test
+#
+# This course grew out of lecture slides, a book chapter, web pages and notes on distributed
+# training. Every statement in them that can be tested is tested, at the end of the chapter where
+# it belongs. Here: on words, on what changes with more than one process, on why to distribute,
+# and on trends, which can only be checked against their sources. (Beyond the cells above: 16
+# bytes of training state for each parameter are chapter 05; 1.72 million GPU hours is what the
+# authors of Llama 2 report for 70 B parameters.)
+
+# %%
+nodes, local_ranks, all_ranks = ([w[i] for w in identities] for i in (1, 3, 5))
+put_to_the_test(f"""
+- “Node” and “GPU” are the same: 2 computers with 2 GPUs each are 4 nodes | PyTorch slides |
+  contradicts torchrun | {len(set(nodes))} nodes, {len(all_ranks)} ranks (section 2)
+- There, LOCAL_RANK is 0 1 0 1 and RANK is 0 1 2 3 | PyTorch slides |
+  correct | {" ".join(local_ranks)} and {" ".join(all_ranks)} (section 2)
+- NCCL gives a unique rank to each GPU | PyTorch slides | imprecise |
+  the launcher numbers processes; these had {run.backend} and ran on {run.device}
+- Model parallel is the pipeline; is layers and tensors; is layers only |
+  web note; CS 229S; blog | contradict each other | an umbrella word: say which split
+- There are three techniques: data, model, pipeline | CS 229S | imprecise |
+  also sharded data parallel, sequence and expert parallel (section 4)
+""")
+
+# %%
+import torch.distributed.run
+
+manual = " ".join(torch.distributed.run.__doc__.split())
+notice = manual[manual.index("Between restarts") :].split(".")[0]
+sizes = [len(indices) for indices in dealt]
+put_to_the_test(f"""
+- Ranks may change over a restart | PyTorch slides | correct |
+  torchrun's manual: “{notice}”; tried in chapter 04
+- Horizontal scaling needs a small change of the program | PyTorch slides | true for DDP only |
+  {len(changed)} lines (section 3); tensor and pipeline parallel change the model itself
+- 32 samples over 4 ranks are 8 each (64: 16; and 256 over 8 ranks: 32) |
+  book chapter, CS 229S, web page | correct |
+  {sizes}, and {len(set().union(*dealt))} different ones in all (exercise 0.2)
+""")
+
+# %%
+state_gb, gpu_hours = 16 * 70, 1.72e6
+on_each = whole["hold"].peak_bytes[0]["parameters"] / 1e6
+put_to_the_test(f"""
+- Distribute if the model does not fit, if the batch is forced small, or if time is short |
+  PyTorch slides | imprecise | copies do not cure the first: {on_each:g} MB on every rank
+  (section 3). The second has a cure on one device, too (chapter 01)
+- 8 GPUs of 4 GB in 4 servers of 8 GB RAM stand beside one GPU of 32 GB and 64 GB RAM |
+  PyTorch slides | imprecise | {4 * 2 * 4} GB of GPU memory in pieces of 4, and {4 * 8} GB RAM
+- Training GPT-4 or Llama 70B needs hundreds or thousands of GPUs | web page | depends |
+  {state_gb / 80:g} GPUs of 80 GB hold the state of 70 B parameters; it is time that asks for more:
+  {gpu_hours / 24 / 365:.0f} years on one GPU, {gpu_hours / 24 / 2000:.0f} days on 2000
+""")
+
+# %%
+per_year = (530 / 1.5) ** (1 / (2 + 8 / 12))
+put_to_the_test(f"""
+- The FLOPS of GPUs double every 2.5 years | CS 229S | wrong: misquoted |
+  the study (Hobbhahn and Besiroglu, Epoch 2022) says FLOP/s for a dollar, every 2.46 years:
+  {2 ** (10 / 2.46):.0f} times in ten years
+- Language models grow ten times every year | CS 229S | true for 2018 to 2021 only |
+  GPT-2 (1.5 B, Feb 2019) to MT-NLG (530 B, Oct 2021): {per_year:.1f} times a year
+- Quality grows with compute, data and size, and abilities emerge | CS 229S | depends |
+  power laws: Kaplan et al. 2020, revised by Hoffmann et al. 2022; emergence is disputed by
+  Schaeffer et al. 2023
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed training with PyTorch* (video course slides, hkproj); *CS 229S, lecture
+# 8* (Stanford); *Data Parallelism Deep Dive* (book chapter); *Distributed Parallelism in Deep
+# Learning* (web page); *The Evolution of Data Parallelism* (blog); a web note on types of
+# distributed training; handwritten notes.
+#
+# **To read on.** MIT 6.5940 lectures 17 and 18; Stanford CS 224N lecture 12 and CS 149 for
+# parallel computing in general; the Megatron-LM, ZeRO and PyTorch DDP papers, each in its chapter.

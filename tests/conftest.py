@@ -1,0 +1,24 @@
+"""For every test: its functions travel by value, and it leaves no rank behind."""
+
+import cloudpickle
+import helpers
+import pytest
+import torch
+
+cloudpickle.register_pickle_by_value(helpers)
+
+
+def pytest_collection_modifyitems(items):
+    for module in {item.module for item in items if hasattr(item, "module")}:
+        cloudpickle.register_pickle_by_value(module)  # so that ranks need not import pytest
+    if not torch.cuda.is_available():
+        without_gpu = pytest.mark.skip(reason="no CUDA GPU here")
+        for item in items:
+            if "gpu" in item.keywords:
+                item.add_marker(without_gpu)
+
+
+@pytest.fixture(autouse=True)
+def no_rank_left():
+    yield
+    assert helpers.wait_until(lambda: not helpers.ranks_left(), 2.0), helpers.ranks_left()

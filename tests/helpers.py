@@ -1,0 +1,91 @@
+"""What several test files share: patience, process families, and Python programs of their own."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch.distributed as dist
+
+from pedagogy_lib import HangError, LaunchError, launch, server
+
+ROOT = Path(__file__).resolve().parents[1]
+SLACK_SECONDS = 6.0  # what a busy machine may add to any duration
+
+
+def my_rank():
+    return dist.get_rank()
+
+
+def failure(step, *args, timeout=60.0, **options) -> LaunchError:
+    """The error of a launch. It comes in time, and the next launch works."""
+    began = time.perf_counter()
+    with pytest.raises(LaunchError) as caught:
+        launch(step, *args, timeout=timeout, **options)
+    seconds = time.perf_counter() - began
+    assert seconds < SLACK_SECONDS + timeout * isinstance(caught.value, HangError)
+    assert launch(my_rank, world_size=2).values == [0, 1]
+    return caught.value
+
+
+def wait_until(condition, seconds) -> bool:
+    """Whether `condition()` comes true in time."""
+    deadline = time.perf_counter() + seconds
+    while not condition() and time.perf_counter() < deadline:
+        time.sleep(0.02)
+    return condition()
+
+
+def family(pid) -> list[psutil.Process]:
+    """All descendants of a process."""
+    try:
+        return psutil.Process(pid).children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+
+
+def still_alive(processes) -> list[psutil.Process]:
+    """Those that have not ended; an ended process may stay a zombie where nobody reaps it."""
+    return [one for one in processes if is_alive(one)]
+
+
+def is_alive(process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def ranks_left() -> list[psutil.Process]:
+    """Processes below this process's fork server."""
+    own = server._server
+    return still_alive(family(own.process.pid)) if own else []
+
+
+def environment(**more) -> dict[str, str]:
+    """The environment of a Python program that imports this checkout."""
+    paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(paths)} | more
+
+
+def start_python(folder: Path, source: str, *args, **environ) -> subprocess.Popen:
+    """Start a program in a session and a folder of its own; its scratch files lie there too."""
+    program = folder / "program.py"
+    program.write_text(source, encoding="utf-8")
+    return subprocess.Popen(
+        [sys.executable, program, *map(str, args)],
+        cwd=folder,
+        env=environment(TMPDIR=str(folder), **environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def scratch_left(folder: Path) -> list[Path]:
+    """Scratch folders of launches whose TMPDIR is `folder`."""
+    return list(folder.glob("launch-*"))

@@ -1,0 +1,240 @@
+"""Ranks that raise, die or are killed: which rank, what, and on which of the learner's lines."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+import torch
+import torch.distributed as dist
+from helpers import failure, wait_until
+
+from pedagogy_lib import LaunchError, RankError, launch
+
+VICTIM = 1
+
+
+def everyone_waits():
+    dist.all_reduce(torch.ones(3))
+
+
+def raise_in_one_rank():
+    if dist.get_rank() == VICTIM:
+        raise ValueError("boom")
+    everyone_waits()
+
+
+def divide_in_a_helper():
+    def ratio(a, b):
+        return a / b
+
+    if dist.get_rank() == VICTIM:
+        ratio(1, dist.get_rank() - VICTIM)
+    everyone_waits()
+
+
+def fail_inside_a_library():
+    if dist.get_rank() == VICTIM:
+        torch.ones(2) @ torch.ones(3)
+    everyone_waits()
+
+
+def import_nothing():
+    if dist.get_rank() == VICTIM:
+        import no_such_module  # noqa: F401
+    everyone_waits()
+
+
+def leave_through_sys_exit():
+    if dist.get_rank() == VICTIM:
+        sys.exit("enough")
+    everyone_waits()
+
+
+@pytest.mark.parametrize(
+    ("step", "exception", "what", "source"),
+    [
+        (raise_in_one_rank, ValueError, "boom", 'raise ValueError("boom")'),
+        (divide_in_a_helper, ZeroDivisionError, "division by zero", "return a / b"),
+        (fail_inside_a_library, RuntimeError, "inconsistent tensor size", "torch.ones(2) @"),
+        (import_nothing, ModuleNotFoundError, "no_such_module", "import no_such_module"),
+        (leave_through_sys_exit, SystemExit, "enough", 'sys.exit("enough")'),
+    ],
+)
+def test_exception_in_one_rank(step, exception, what, source):
+    error = failure(step)
+    assert type(error) is RankError
+    assert error.rank == VICTIM
+    assert type(error.exception) is exception
+    message = str(error)
+    assert message.startswith(f"rank {VICTIM} raised {exception.__name__}: ")
+    assert what in message
+    assert source in str(error.place)
+    assert source in message
+    assert "tests/test_faults.py, line " in message
+
+
+def test_exception_in_every_rank():
+    def fail():
+        raise KeyError("the same everywhere")
+
+    error = failure(fail, world_size=3)
+    assert isinstance(error.exception, KeyError)
+    assert "perhaps because of it, others failed" in str(error)
+    assert str(error).count('raise KeyError("the same everywhere")') == 2
+
+
+def test_first_of_several_exceptions_is_blamed():
+    def fail_one_after_the_other():
+        time.sleep(0.0 if dist.get_rank() == 2 else 0.1)
+        raise ValueError(dist.get_rank())
+
+    assert failure(fail_one_after_the_other, world_size=3).rank == 2
+
+
+def test_a_rank_that_leaves_the_group_before_it_fails_is_blamed():
+    def clean_up_as_many_programs_do():
+        everyone_waits()
+        try:
+            if dist.get_rank() == VICTIM:
+                raise ValueError("boom")
+            everyone_waits()
+        finally:
+            dist.destroy_process_group()
+            time.sleep(0.2 * (dist.get_rank() == VICTIM))
+
+    error = failure(clean_up_as_many_programs_do)
+    assert error.rank == VICTIM
+    assert isinstance(error.exception, ValueError)
+
+
+def test_exception_that_cannot_be_pickled_is_told_in_words():
+    class Stubborn(Exception):
+        def __init__(self, first, second):
+            super().__init__(f"{first} and {second}")
+
+    def fail():
+        raise Stubborn("one", "two")
+
+    error = failure(fail, world_size=2)
+    assert error.exception is None
+    assert "raised Stubborn: one and two" in str(error)
+    assert 'raise Stubborn("one", "two")' in str(error)
+
+
+def test_own_exception_class_comes_back():
+    class OwnError(Exception):
+        pass
+
+    def fail():
+        raise OwnError("mine")
+
+    assert type(failure(fail, world_size=2).exception) is OwnError
+
+
+def exit_3():
+    os._exit(3)
+
+
+def kill():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def terminate():
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def read_address_zero():
+    ctypes.string_at(0)
+
+
+def abort():
+    os.abort()
+
+
+@pytest.mark.parametrize(
+    ("die", "sentence"),
+    [
+        (exit_3, "ended with exit code 3 before it returned"),
+        (kill, "was killed by SIGKILL (often: the machine ran out of memory)"),
+        (terminate, "was killed by SIGTERM"),
+        (read_address_zero, "was killed by SIGSEGV"),
+        (abort, "was killed by SIGABRT"),
+    ],
+)
+def test_death_of_one_rank(die, sentence):
+    def step():
+        everyone_waits()
+        if dist.get_rank() == VICTIM:
+            die()
+        everyone_waits()
+
+    error = failure(step)
+    assert type(error) is RankError
+    assert (error.rank, error.exception, error.place) == (VICTIM, None, None)
+    assert str(error).splitlines()[0] == f"rank {VICTIM} {sentence}"
+
+
+def test_death_of_the_only_rank():
+    assert failure(exit_3, world_size=1).rank == 0
+
+
+def test_errors_share_one_base():
+    assert issubclass(RankError, LaunchError)
+    assert issubclass(LaunchError, RuntimeError)
+
+
+# What a rank has started ends with it
+
+
+def start_helper(folder, **options):
+    helper = subprocess.Popen(["sleep", "1000"], **options)
+    (folder / str(helper.pid)).touch()
+
+
+def start_helper_and_return(folder):
+    start_helper(folder)
+
+
+def start_helper_in_a_session_of_its_own(folder):
+    start_helper(folder, start_new_session=True)
+
+
+def start_helper_and_raise(folder):
+    start_helper(folder)
+    raise ValueError("boom")
+
+
+def start_helper_and_die(folder):
+    start_helper(folder)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def start_helper_and_hang(folder):
+    start_helper(folder, start_new_session=True)
+    while True:
+        time.sleep(1)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        start_helper_and_return,
+        start_helper_in_a_session_of_its_own,
+        start_helper_and_raise,
+        start_helper_and_die,
+        start_helper_and_hang,
+    ],
+)
+def test_what_a_rank_started_ends_with_it(step, tmp_path):
+    try:
+        launch(step, tmp_path, world_size=2, timeout=2)
+    except LaunchError:
+        pass
+    pids = [int(path.name) for path in tmp_path.iterdir()]
+    assert len(pids) == 2
+    assert wait_until(lambda: not any(map(psutil.pid_exists, pids)), 4)

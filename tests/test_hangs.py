@@ -1,0 +1,155 @@
+"""Launches that do not end: on which line each rank waits, in which call, and what that means."""
+
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+from helpers import failure, my_rank
+from torch.nn.parallel import DistributedDataParallel
+
+from pedagogy_lib import HangError, LaunchError, launch
+
+TIMEOUT = 2.0
+
+IN_DIFFERENT_CALLS = "The ranks wait in different calls, so each waits for the others to join its"
+IN_THE_SAME_CALL = "The ranks wait in the same call: look at their arguments above"
+NEVER_COMES = "Rank 1 is already back, so the others wait for a call that never comes."
+ALL_RECEIVE = "Every rank waits to receive, so nobody gets to send: let one side send first."
+AT_WORK = "Rank 1 is still at work, in no call of torch.distributed. An endless loop?"
+
+
+def mismatched_collectives():
+    x = torch.ones(3)
+    if dist.get_rank() == 0:
+        dist.broadcast(x, src=1)
+    else:
+        dist.all_reduce(x, op=dist.ReduceOp.MAX)
+
+
+def both_receive_first():
+    x = torch.ones(2, 5)
+    dist.recv(x, src=1 - dist.get_rank())
+    dist.send(x, dst=1 - dist.get_rank())
+
+
+def one_rank_is_missing():
+    if dist.get_rank() != 1:
+        dist.barrier()
+
+
+def endless_loop():
+    while dist.get_rank() == 1:
+        pass
+    dist.barrier()
+
+
+def busy_in_c():
+    if dist.get_rank() == 1:
+        sum(range(10**13))  # holds the interpreter's lock
+    dist.barrier()
+
+
+def crossed_subgroups():
+    groups = [dist.new_group([0, 1]) for _ in range(2)]
+    dist.all_gather([torch.ones(1)] * 2, torch.ones(1), group=groups[dist.get_rank()])
+
+
+@pytest.mark.parametrize(
+    ("step", "diagnosis", "lines"),
+    [
+        (
+            mismatched_collectives,
+            IN_DIFFERENT_CALLS,
+            {
+                0: ("dist.broadcast(x, src=1)", "broadcast(float32[3], src=1)"),
+                1: ("dist.all_reduce(x, op=", "all_reduce(float32[3], op=MAX)"),
+            },
+        ),
+        (
+            both_receive_first,
+            ALL_RECEIVE,
+            {rank: ("dist.recv(x, ", f"recv(float32[2, 5], src={1 - rank})") for rank in range(2)},
+        ),
+        (one_rank_is_missing, NEVER_COMES, {0: ("dist.barrier()", "barrier()"), 1: None}),
+        (endless_loop, AT_WORK, {0: ("dist.barrier()", "barrier()"), 1: ("", "")}),
+        (busy_in_c, AT_WORK, {0: ("dist.barrier()", "barrier()"), 1: ("sum(range(10**13))", "")}),
+        (
+            crossed_subgroups,
+            IN_THE_SAME_CALL,
+            {
+                rank: ("dist.all_gather(", "all_gather(2 × float32[1], float32[1], group")
+                for rank in range(2)
+            },
+        ),
+    ],
+)
+def test_hang(step, diagnosis, lines):
+    error = failure(step, world_size=2, timeout=TIMEOUT)
+    assert type(error) is HangError
+    assert diagnosis in str(error)
+    assert f"after 2 s, {int(None in lines.values())} of 2 ranks had returned" in str(error)
+    assert error.waits.keys() == lines.keys()
+    for rank, expected in lines.items():
+        check_place(error.waits[rank], step, expected, str(error))
+
+
+def check_place(place, step, expected, message):
+    if expected is None:
+        assert place is None
+        assert "rank 1: has returned" in message
+        return
+    source, call = expected
+    assert place.function == step.__name__
+    assert source in str(place)
+    assert str(place) in message
+    assert call in place.call
+    assert call in message
+
+
+def skip_a_backward():
+    model = DistributedDataParallel(torch.nn.Linear(2, 1))
+    loss = model(torch.ones(2)).sum()
+    if dist.get_rank() == 0:
+        loss.backward()
+    dist.barrier()
+
+
+@pytest.fixture
+def preloaded():
+    """A fork server that has nothing left to import: it does so whenever it is idle."""
+    for _ in range(3):
+        time.sleep(0.2)
+        launch(my_rank, world_size=1)
+
+
+def test_ddp_waits_in_the_backward(preloaded):
+    error = failure(skip_a_backward, world_size=2, timeout=4.0)
+    assert type(error) is HangError
+    assert "loss.backward()" in str(error.waits[0])
+    assert error.waits[0].call.startswith("backward(")
+    assert "dist.barrier()" in str(error.waits[1])
+    assert IN_DIFFERENT_CALLS in str(error)
+
+
+def test_ranks_at_the_same_place_share_a_line():
+    def wait_for_rank_0():
+        if dist.get_rank():
+            dist.barrier()
+
+    message = str(failure(wait_for_rank_0, world_size=4, timeout=TIMEOUT))
+    assert "  ranks 1, 2, 3: tests/test_hangs.py, line " in message
+    assert "  rank 0: has returned" in message
+
+
+def test_timeout_before_ranks_have_begun():
+    """Whatever each rank does when time runs out, the message and the next launch are sound."""
+    for timeout in (1e-6, 0.01, 0.05):
+        message = str(failure(time.sleep, 5, world_size=16, timeout=timeout))
+        assert "0 of 16 ranks had returned" in message
+
+
+def test_slow_but_sound():
+    with pytest.raises(LaunchError, match="pass a larger timeout="):
+        launch(time.sleep, 3, world_size=1, timeout=0.5)
+    assert launch(time.sleep, 0.5, world_size=1, timeout=20).values == [None]

@@ -1,0 +1,264 @@
+"""What a launch promises: worlds of any size, its Run, devices, seeds, and clear refusals."""
+
+import os
+import random
+import time
+from threading import Thread
+
+import numpy as np
+import psutil
+import pytest
+import torch
+import torch.distributed as dist
+from helpers import my_rank, wait_until
+
+from pedagogy_lib import LaunchError, RankError, launch, measure
+
+KINDS = "parameters gradients optimizer_state activations communication other total".split()
+
+
+def step():
+    x = torch.ones(1_000_000)
+    with measure("all_reduce"):
+        dist.all_reduce(x)
+    return x[0].item()
+
+
+@pytest.fixture(scope="module")
+def run():
+    return launch(step, world_size=4)
+
+
+# Values and worlds
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4, 8])
+def test_values_are_indexed_by_rank(world_size):
+    def greet():
+        total = torch.tensor(dist.get_rank())
+        dist.all_reduce(total)
+        return dist.get_rank(), dist.get_world_size(), total.item()
+
+    run = launch(greet, world_size=world_size)
+    total = sum(range(world_size))
+    assert run.values == [(rank, world_size, total) for rank in range(world_size)]
+    assert (run.world_size, run.rank) == (world_size, 0)
+
+
+def test_four_ranks_by_default():
+    assert launch(my_rank).values == [0, 1, 2, 3]
+
+
+def private_bytes() -> int:
+    """Memory that this process alone pays for."""
+    with open("/proc/self/smaps_rollup") as file:
+        lines = [line.split() for line in file]
+    return sum(1024 * int(line[1]) for line in lines if line[0].startswith("Private_"))
+
+
+def test_sixty_four_ranks_are_quick_and_light():
+    def sum_and_weigh():
+        x = torch.ones(100)
+        dist.all_reduce(x)
+        return x[0].item(), private_bytes() if os.path.exists("/proc/self/smaps_rollup") else 0
+
+    began = time.perf_counter()
+    run = launch(sum_and_weigh, world_size=64)
+    assert time.perf_counter() - began < 20
+    assert {total for total, _ in run.values} == {64.0}
+    assert max(weight for _, weight in run.values) < 10e6
+
+
+# The Run
+
+
+def test_run_says_where_it_ran(run):
+    assert (run.backend, run.device, run.world_size) == ("gloo", "cpu", 4)
+    assert 0 < run.seconds < 60
+    assert run.labels == ["all_reduce"]
+
+
+def test_block_has_one_figure_per_rank(run):
+    block = run["all_reduce"]
+    for bytes_of_rank in block.sent_bytes, block.received_bytes:
+        assert bytes_of_rank == pytest.approx([6_000_000] * 4, rel=5e-3)
+    assert len(block.seconds) == 4
+    assert all(seconds > 0 for seconds in block.seconds)
+    assert block.wire in ("measured", "counted")
+
+
+def test_peak_bytes_are_given_by_kind(run):
+    for peak in run["all_reduce"].peak_bytes:
+        assert sorted(peak) == sorted(KINDS)
+        assert peak["total"] >= 4_000_000
+
+
+def test_unknown_label_names_the_known_ones(run):
+    with pytest.raises(KeyError, match="no block 'reduce' was measured.*labels: 'all_reduce'"):
+        run["reduce"]
+    with pytest.raises(KeyError, match="labels: none"):
+        launch(my_rank, world_size=1)["reduce"]
+
+
+def test_run_shows_one_row_for_each_rank(run):
+    title, *rows = repr(run).splitlines()
+    assert title.startswith("4 ranks · Gloo on the CPU · ")
+    assert [row.split()[:2] for row in rows[1:]] == [[str(rank), "4.0"] for rank in range(4)]
+    page = run._repr_html_()
+    assert page.count("<tr>") == len(rows) + 1  # the label has a row of its own
+    assert "all_reduce" in page
+    assert run["all_reduce"].wire in page
+
+
+def test_long_tables_are_cut():
+    run = launch(my_rank, world_size=20)
+    for shown in repr(run), run._repr_html_():
+        assert "… and 4 more ranks" in shown
+
+
+# Devices
+
+
+@pytest.mark.parametrize("device", ["cpu", "auto"])
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU would be taken")
+def test_without_gpu_ranks_run_on_the_cpu(device):
+    run = launch(lambda: torch.ones(1).device.type, world_size=2, device=device)
+    assert (run.backend, run.device, run.values) == ("gloo", "cpu", ["cpu", "cpu"])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_cuda_without_gpu_is_refused():
+    with pytest.raises(LaunchError, match='device="cuda" needs a GPU.*use device="auto"'):
+        launch(my_rank, device="cuda")
+
+
+def test_unknown_device_is_refused():
+    with pytest.raises(LaunchError, match='device is "auto", "cpu" or "cuda", not \'tpu\''):
+        launch(my_rank, device="tpu")
+
+
+@pytest.mark.gpu
+def test_one_gpu_for_each_rank():
+    world_size = torch.cuda.device_count()
+    run = launch(lambda: str(torch.ones(1).device), world_size=world_size)
+    assert run.backend == "nccl"
+    assert run.values == [f"cuda:{rank}" for rank in range(world_size)]
+
+
+@pytest.mark.gpu
+def test_ranks_share_gpus_over_gloo():
+    run = launch(step, world_size=torch.cuda.device_count() + 1, device="cuda")
+    assert (run.backend, run.device) == ("gloo", "cuda:0")
+    assert run.values == [run.world_size] * run.world_size
+    assert "shared by the ranks" in repr(run)
+
+
+# Seeds, and what ranks do not share
+
+
+def draw():
+    return torch.rand(1).item(), random.random(), np.random.rand()
+
+
+def test_all_ranks_draw_alike_by_default():
+    values = launch(draw, world_size=3).values
+    assert len(set(values)) == 1
+    assert values == launch(draw, world_size=3).values
+
+
+def test_one_seed_for_each_rank():
+    values = launch(draw, world_size=3, seed=[5, 6, 7]).values
+    assert values[1] == launch(draw, world_size=1, seed=6).values[0]
+    for draws in zip(*values):
+        assert len(set(draws)) == 3
+
+
+def test_as_many_seeds_as_ranks():
+    with pytest.raises(LaunchError, match="3 seeds for 4 ranks: give one each, or one int"):
+        launch(draw, world_size=4, seed=[1, 2, 3])
+
+
+def test_a_rank_is_one_thread_of_torch():
+    assert launch(torch.get_num_threads, world_size=2).values == [1, 1]
+
+
+def test_ranks_speak_over_loopback_only():
+    def addresses():
+        dist.all_reduce(torch.ones(1))
+        found = psutil.Process().net_connections("tcp")
+        return [end.ip for one in found for end in (one.laddr, one.raddr) if end]
+
+    for ips in launch(addresses, world_size=3).values:
+        assert ips
+        assert set(ips) <= {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+
+
+def test_launches_share_no_state():
+    def leave_traces():
+        seen = hasattr(torch, "left_behind"), os.environ.get("TRACE"), torch.get_default_dtype()
+        torch.left_behind, os.environ["TRACE"] = True, "yes"
+        torch.set_default_dtype(torch.float64)
+        return seen, os.getpid()
+
+    first, second = (launch(leave_traces, world_size=2) for _ in range(2))
+    assert [seen for seen, _ in second.values] == [(False, None, torch.float32)] * 2
+    assert len({pid for _, pid in first.values + second.values} | {os.getpid()}) == 5
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"world_size": 0}, "world_size is a whole number from 1 to 256, not 0"),
+        ({"world_size": 257}, "from 1 to 256, not 257"),
+        ({"world_size": "4"}, "from 1 to 256, not '4'"),
+        ({"world_size": 2.0}, r"from 1 to 256, not 2\.0"),
+        ({"timeout": -1}, "timeout is a positive number of seconds, not -1"),
+        ({"timeout": 0}, "a positive number of seconds, not 0"),
+        ({"timeout": "60"}, "a positive number of seconds, not '60'"),
+    ],
+)
+def test_wrong_numbers_are_refused(options, sentence):
+    with pytest.raises(LaunchError, match=sentence):
+        launch(my_rank, **options)
+
+
+def test_calling_the_function_too_early_is_explained():
+    with pytest.raises(LaunchError, match=r"got 4\.0: write launch\(step\), not launch\(step\(\)\)"):
+        launch(4.0)
+
+
+def test_launch_inside_a_rank_is_refused():
+    with pytest.raises(RankError, match="called inside a rank; call it outside") as caught:
+        launch(lambda: launch(my_rank), world_size=2)
+    assert isinstance(caught.value.exception, LaunchError)
+
+
+def test_measure_outside_of_a_launch_is_refused():
+    with (
+        pytest.raises(LaunchError, match=r"measure\(\) works inside a function that launch\(\)"),
+        measure("nothing"),
+    ):
+        pass
+
+
+def test_one_launch_at_a_time(tmp_path):
+    def dawdle(folder):
+        (folder / "begun").touch()
+        while not (folder / "go on").exists():
+            time.sleep(0.01)
+
+    runs = []
+    first = Thread(target=lambda: runs.append(launch(dawdle, tmp_path, world_size=1)))
+    first.start()
+    try:
+        assert wait_until((tmp_path / "begun").exists, 20)
+        with pytest.raises(LaunchError, match="another launch is still running in this process"):
+            launch(my_rank)
+    finally:
+        (tmp_path / "go on").touch()
+        first.join()
+    assert runs[0].values == [None]
+    assert launch(my_rank, world_size=2).values == [0, 1]

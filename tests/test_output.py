@@ -1,0 +1,106 @@
+"""What ranks print: live with its rank, complete afterwards, and never too much."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch.distributed as dist
+
+from pedagogy_lib import LaunchError, launch
+
+
+def test_lines_carry_their_rank(capsys):
+    run = launch(lambda: print("line 1\nline 2 of", dist.get_rank()), world_size=2)
+    assert run.output == ["line 1\nline 2 of 0\n", "line 1\nline 2 of 1\n"]
+    lines = capsys.readouterr().out.splitlines()
+    for rank in range(2):
+        mine = [line for line in lines if line.startswith(f"[rank {rank}]")]
+        assert mine == [f"[rank {rank}] line 1", f"[rank {rank}] line 2 of {rank}"]
+
+
+def test_lines_appear_while_ranks_run(tmp_path, monkeypatch):
+    """A rank that waits for its own line to be shown."""
+
+    class Screen:
+        def write(self, text):
+            if "ready" in text:
+                (tmp_path / "shown").touch()
+
+        def flush(self):
+            pass
+
+    def wait_for_screen(folder):
+        print("ready")
+        while not (folder / "shown").exists():
+            pass
+
+    monkeypatch.setattr(sys, "stdout", Screen())
+    launch(wait_for_screen, tmp_path, world_size=1, timeout=20)
+
+
+def test_last_line_without_end(capsys):
+    run = launch(lambda: print("no end", end=""), world_size=2)
+    assert run.output == ["no end", "no end"]
+    assert sorted(capsys.readouterr().out.splitlines()) == ["[rank 0] no end", "[rank 1] no end"]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: print("text", file=sys.stderr),
+        lambda: os.write(1, b"text\n"),
+        lambda: os.write(2, b"text\n"),
+        lambda: os.system("echo text") and None,
+        lambda: subprocess.run(["echo", "text"], check=True) and None,
+    ],
+    ids=["stderr", "descriptor 1", "descriptor 2", "os.system", "subprocess"],
+)
+def test_every_way_to_write(write, capsys):
+    assert launch(write, world_size=1).output == ["text\n"]
+    assert capsys.readouterr().out == "[rank 0] text\n"
+
+
+def test_letters_beyond_ascii(capsys):
+    run = launch(lambda: print("Größe → 3 µs \ud800"), world_size=1)
+    assert run.output == ["Größe → 3 µs \\ud800\n"]
+    assert "[rank 0] Größe → 3 µs" in capsys.readouterr().out
+
+
+def test_a_hundred_thousand_lines_do_not_drown_the_notebook(capsys):
+    def babble():
+        for number in range(100_000):
+            print("line", number)
+
+    run = launch(babble, world_size=2)
+    assert run.output == ["".join(f"line {n}\n" for n in range(100_000))] * 2
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 202
+    assert "[rank 1] … prints more; the rest is in run.output[1]" in lines
+
+
+def test_endless_output_is_cut(capsys):
+    def shout():
+        for _ in range(50):
+            print("x" * 99_999)
+
+    (text,) = launch(shout, world_size=1).output
+    assert text.endswith("\n… (cut)")
+    assert 1_900_000 < len(text) < 2_100_000
+    assert len(capsys.readouterr().out) < 300_000
+
+
+def test_output_before_an_error_is_shown(capsys):
+    def print_and_fail():
+        print("before")
+        print("the last words", end="")
+        raise ValueError("boom")
+
+    with pytest.raises(LaunchError):
+        launch(print_and_fail, world_size=1)
+    assert capsys.readouterr().out == "[rank 0] before\n[rank 0] the last words\n"
+
+
+def test_ranks_have_nothing_to_read():
+    with pytest.raises(LaunchError, match="EOFError"):
+        launch(input, world_size=1)

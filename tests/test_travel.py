@@ -1,0 +1,222 @@
+"""What travels to the ranks and back, what does not, and what a rank sees of its parent."""
+
+import importlib
+import os
+import sys
+import threading
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from helpers import failure, my_rank
+
+from pedagogy_lib import RankError, launch
+
+OFFSET = 10
+TABLE = np.arange(500_000.0)
+LOCK = threading.Lock()
+
+
+def only_value(step, *args):
+    """What a function returns on a world of one."""
+    return launch(step, *args, world_size=1).values[0]
+
+
+# Functions
+
+
+def test_lambda_and_its_arguments():
+    run = launch(lambda factor, text: (factor * dist.get_rank(), text), 3, "x", world_size=2)
+    assert run.values == [(0, "x"), (3, "x")]
+
+
+def test_closure_and_globals():
+    weight = torch.tensor([1.0, 2.0])
+
+    def helper():
+        return OFFSET
+
+    assert only_value(lambda: weight.sum().item() + helper()) == 13.0
+
+
+def test_method_and_callable_object():
+    class Scale:
+        def __init__(self, factor):
+            self.factor = factor
+
+        def __call__(self, x):
+            return self.factor * x
+
+    assert only_value(Scale(3), 2) == 6
+    assert only_value(Scale(3).__call__, 2) == 6
+    assert only_value(max, 3, 4) == 4
+
+
+def test_instance_comes_back_as_the_same_class():
+    @dataclass
+    class Point:
+        x: int
+
+    class Model(torch.nn.Linear):
+        pass
+
+    point, model = only_value(lambda: (Point(3), Model(2, 1)))
+    assert type(point) is Point
+    assert point == Point(3)
+    assert type(model) is Model
+
+
+@pytest.fixture
+def lab(tmp_path, monkeypatch):
+    """A module `some_lab` that tests write and rewrite; returns the function that does so."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def write(source):
+        (tmp_path / "some_lab.py").write_text(source)
+        importlib.invalidate_caches()
+        return importlib.import_module("some_lab")
+
+    yield write
+    sys.modules.pop("some_lab", None)
+
+
+def test_edited_file_is_seen_without_import(lab):
+    module = lab("def step():\n    return 1\n")
+    assert only_value(module.step) == 1
+    lab("def step():\n    return 'edited'\n")
+    assert module.step() == 1
+    assert only_value(module.step) == "edited"
+    assert only_value(lambda: module.step()) == "edited"
+
+
+def test_error_shows_the_line_of_the_edited_file(lab):
+    module = lab("def step():\n    raise ValueError('first')\n")
+    assert "raise ValueError('first')" in str(failure(module.step, world_size=1))
+    lab("# a comment more\ndef step():\n    raise ValueError('second')\n")
+    message = str(failure(module.step, world_size=1))
+    assert "some_lab.py, line 3, in step():  raise ValueError('second')" in message
+
+
+# What a rank sees of its parent
+
+
+def test_environment_folder_and_path_are_the_parents(tmp_path, monkeypatch):
+    monkeypatch.setenv("COURSE_TEST", "here")
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend("/some/folder")
+
+    def look():
+        return os.environ.get("COURSE_TEST"), os.environ.get("HOME"), os.getcwd(), sys.path
+
+    assert only_value(look) == ("here", None, str(tmp_path), sys.path)
+
+
+def test_ranks_find_what_torchrun_would_tell_them():
+    names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+    run = launch(lambda: [os.environ[name] for name in names], world_size=2)
+    assert run.values == [["0", "0", "2", "2"], ["1", "1", "2", "2"]]
+
+
+# Values
+
+
+def test_arrays_and_tensors():
+    def answer(array, tensor):
+        return array + 1, tensor * 2, {"nested": [tensor.to(torch.bfloat16)]}
+
+    array, tensor, nested = only_value(answer, np.ones(3), torch.arange(3))
+    assert array.tolist() == [2.0, 2.0, 2.0]
+    assert tensor.tolist() == [0, 2, 4]
+    assert nested["nested"][0].dtype == torch.bfloat16
+
+
+def test_tensors_come_back_without_graph():
+    def grow():
+        leaf = torch.ones(2, requires_grad=True)
+        return leaf, leaf * 2, torch.nn.Parameter(torch.ones(2))
+
+    leaf, product, parameter = only_value(grow)
+    assert (leaf.tolist(), product.tolist()) == ([1.0, 1.0], [2.0, 2.0])
+    assert not leaf.requires_grad
+    assert product.grad_fn is None
+    assert isinstance(parameter, torch.nn.Parameter)
+
+
+def test_view_comes_back_small():
+    column = only_value(lambda: torch.arange(1_000_000).view(1000, 1000)[:, 3])
+    assert column[:3].tolist() == [3, 1003, 2003]
+    assert column.untyped_storage().nbytes() == column.nbytes == 8000
+
+
+def test_large_results():
+    def many_megabytes():
+        return torch.full((5_000_000,), float(dist.get_rank())), b"x" * 10_000_000
+
+    for rank, (tensor, text) in enumerate(launch(many_megabytes, world_size=3).values):
+        assert tensor.shape == (5_000_000,)
+        assert (tensor == rank).all()
+        assert len(text) == 10_000_000
+
+
+def test_large_global_is_warned_of():
+    with pytest.warns(UserWarning, match=r"`TABLE` \(4\.0 MB\) is copied to every rank"):
+        assert only_value(lambda: TABLE.sum()) == TABLE.sum()
+
+
+def test_large_closure_is_warned_of():
+    batch = torch.ones(1_000_000)
+    with pytest.warns(UserWarning, match=r"`batch` \(4\.0 MB\) is copied to every rank") as caught:
+        only_value(lambda: batch.sum().item())
+    assert caught[0].filename == __file__
+
+
+def test_large_argument_is_meant():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert launch(torch.sum, torch.ones(1_000_000), world_size=2).values == [1e6, 1e6]
+
+
+# What cannot travel
+
+
+def test_argument_that_cannot_travel_is_named():
+    message = str(failure(lambda number, lock: 0, 1, threading.Lock(), world_size=2))
+    assert "argument 1 of the launched function (a lock) cannot travel to another" in message
+    assert "create it inside the function" in message
+
+
+def test_global_that_cannot_travel_is_named():
+    message = str(failure(lambda: LOCK.locked(), world_size=2))
+    assert "`LOCK` (a lock), which the function uses, cannot travel to another process" in message
+
+
+def test_closure_that_cannot_travel_is_named():
+    numbers = (n for n in range(3))
+    message = str(failure(lambda: next(numbers), world_size=2))
+    assert "`numbers` (a generator), which the function uses, cannot travel" in message
+
+
+def test_function_that_cannot_travel_is_told():
+    message = str(failure(threading.Lock().acquire, world_size=2))
+    assert "the launched function cannot travel to another process" in message
+
+
+def test_result_that_cannot_travel_is_named():
+    error = failure(lambda: threading.Lock() if dist.get_rank() == 1 else 0, world_size=2)
+    assert isinstance(error, RankError)
+    assert error.rank == 1
+    assert "a lock cannot travel to the notebook" in str(error)
+    assert "return numbers, strings, tensors" in str(error)
+
+
+def test_module_that_only_the_parent_has(lab):
+    module = lab("def step():\n    return 1\n")
+    os.unlink(module.__file__)
+    error = failure(module.step, world_size=2)
+    assert isinstance(error, RankError)
+    assert "ModuleNotFoundError: No module named 'some_lab'" in str(error)
+    assert launch(my_rank, world_size=1).values == [0]
