@@ -32,9 +32,7 @@ def play_machine(script, nnodes, nproc_per_node, port):
     from torch.distributed.run import main as torchrun
 
     node = os.environ["RANK"]
-    # This rank's variables are none of torchrun's business; and the processes of a machine share
-    # one output, where only buffered lines stay whole.
-    for name in ("PEDAGOGY_RANK", "PYTHONUNBUFFERED", *VARIABLES):
+    for name in ("PEDAGOGY_RANK", *VARIABLES):  # this rank's, and none of torchrun's business
         os.environ.pop(name, None)
     torchrun(
         [

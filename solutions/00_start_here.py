@@ -397,7 +397,7 @@ plot_against(ranks, {"this machine": times}, xlabel="ranks", ylabel="time (s)",
 #
 # The same check that `make lab` runs: each line is ok, or says what to do.
 #
-# With GPUs nothing in these cells changes. `launch` takes NCCL where there is a GPU for every
+# With GPUs, nothing in these cells changes. `launch` takes NCCL where there is a GPU for every
 # rank, tensors are then created on that GPU, and the `Run` says so. `launch(f, device="cuda")` lets
 # ranks share the GPUs that there are; `device="cpu"` stays on the CPU.
 

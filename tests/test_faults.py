@@ -99,13 +99,14 @@ def test_first_of_several_exceptions_is_blamed():
 def test_a_rank_that_leaves_the_group_before_it_fails_is_blamed():
     def clean_up_as_many_programs_do():
         everyone_waits()
+        rank = dist.get_rank()
         try:
-            if dist.get_rank() == VICTIM:
+            if rank == VICTIM:
                 raise ValueError("boom")
             everyone_waits()
         finally:
             dist.destroy_process_group()
-            time.sleep(0.2 * (dist.get_rank() == VICTIM))
+            time.sleep(0.2 * (rank == VICTIM))
 
     error = failure(clean_up_as_many_programs_do)
     assert error.rank == VICTIM

@@ -25,7 +25,8 @@ def sum_of_ranks() -> int:
 
 def main():
     dist.init_process_group("gloo")
-    print(*(f"{name} {value}" for name, value in identity().items()), "SUM", sum_of_ranks())
+    line = " ".join(f"{name} {value}" for name, value in identity().items())
+    print(f"{line} SUM {sum_of_ranks()}\n", end="")  # in one piece: others print here as well
     dist.destroy_process_group()
 
 

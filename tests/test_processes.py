@@ -1,0 +1,171 @@
+"""Who starts processes and who ends them, when launches are interrupted and when parents die."""
+
+import os
+import signal
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+import torch.distributed as dist
+from helpers import (
+    failure,
+    family,
+    is_alive,
+    my_rank,
+    scratch_left,
+    start_python,
+    still_alive,
+    wait_until,
+)
+
+from pedagogy_lib import LaunchError, launch, server
+
+HEADER = """
+import os, sys, time
+from pathlib import Path
+import torch, torch.distributed as dist
+from pedagogy_lib import launch
+
+def begin():
+    dist.barrier()
+    Path(f"begun-{dist.get_rank()}").touch()
+
+def my_rank():
+    return dist.get_rank()
+
+def wait_in_a_collective():
+    begin()
+    if dist.get_rank():
+        dist.all_reduce(torch.ones(3))
+    time.sleep(1000)
+
+def compute_in_c():
+    begin()
+    sum(range(10**13))
+"""
+
+
+def begun(folder):
+    return len(list(folder.glob("begun-*")))
+
+
+def start_launch(folder, body, world_size=2):
+    """A Python program in the middle of a launch."""
+    program = start_python(folder, HEADER + body)
+    assert wait_until(lambda: begun(folder) == world_size, 60), program.communicate()
+    return program
+
+
+def test_spawned_interpreters(tmp_path):
+    """What macOS does: each rank is an interpreter of its own."""
+    body = """
+print(launch(lambda text: text * dist.get_rank(), "ab", world_size=2).values)
+"""
+    program = start_python(tmp_path, HEADER + body, PEDAGOGY_START_METHOD="spawn")
+    said, _ = program.communicate(timeout=60)
+    assert said == "['', 'ab']\n"
+    assert wait_until(lambda: not scratch_left(tmp_path), 4)
+
+
+# Interrupts
+
+
+def test_interrupt_tells_where_ranks_were_and_the_next_launch_works(tmp_path):
+    body = """
+try:
+    launch(wait_in_a_collective, world_size=2)
+except KeyboardInterrupt:
+    print("interrupted")
+print(launch(my_rank, world_size=2).values, flush=True)
+time.sleep(1000)
+"""
+    program = start_launch(tmp_path, body)
+    ranks = family(program.pid)[1:]
+    assert len(ranks) == 2
+    os.killpg(program.pid, signal.SIGINT)  # as a terminal does
+    said = [program.stdout.readline() for _ in range(6)]
+    assert said[0] == "Stopped. Where each rank was:\n"
+    assert "rank 0: program.py, line 20, in wait_in_a_collective():  time.sleep(1000)" in said[1]
+    assert "rank 1: program.py, line 19, in wait_in_a_collective():  dist.all_reduce" in said[2]
+    assert "inside all_reduce(float32[3], op=SUM)" in said[3]
+    assert said[4:] == ["interrupted\n", "[0, 1]\n"]
+    assert not still_alive(ranks)
+    os.killpg(program.pid, signal.SIGINT)
+    program.communicate(timeout=20)
+    assert wait_until(lambda: not scratch_left(tmp_path), 4)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.01, 0.03, 0.06, 0.1, 0.2])
+def test_interrupt_at_any_moment(seconds):
+    main = threading.main_thread().ident
+    stop = threading.Timer(seconds, signal.pthread_kill, (main, signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        stop.start()
+        launch(time.sleep, 20, world_size=4)
+    assert launch(my_rank, world_size=2).values == [0, 1]
+
+
+# Deaths of parents
+
+
+@pytest.mark.parametrize("step", ["wait_in_a_collective", "compute_in_c"])
+def test_nothing_outlives_a_killed_notebook(step, tmp_path):
+    program = start_launch(tmp_path, f"launch({step}, world_size=2)")
+    processes = family(program.pid)
+    assert len(processes) == 3  # the fork server and two ranks
+    assert scratch_left(tmp_path)
+    program.kill()
+    program.communicate()
+    assert wait_until(lambda: not still_alive(processes), 4)
+    assert wait_until(lambda: not scratch_left(tmp_path), 4)
+
+
+def test_nothing_outlives_an_ended_program(tmp_path):
+    program = start_python(tmp_path, HEADER + "launch(begin, world_size=2)\nsys.exit(3)")
+    program.communicate(timeout=60)
+    assert program.returncode == 3
+    assert begun(tmp_path) == 2
+    assert not scratch_left(tmp_path)
+
+
+def kill_the_fork_server():
+    dist.barrier()
+    if dist.get_rank() == 0:
+        os.kill(os.getppid(), signal.SIGKILL)
+    time.sleep(1000)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="there, ranks notice through their channel")
+def test_killed_fork_server():
+    launch(my_rank, world_size=1)
+    first = psutil.Process(server._server.process.pid)
+    message = str(failure(kill_the_fork_server, world_size=2))
+    assert "the process that starts ranks has ended; run the cell again" in message
+    assert server._server.process.pid != first.pid
+    assert not is_alive(first)
+
+
+def test_fork_server_killed_between_launches():
+    launch(my_rank, world_size=1)
+    server._server.process.kill()
+    server._server.process.wait()
+    assert launch(my_rank, world_size=2).values == [0, 1]
+
+
+def test_ranks_of_a_killed_fork_server_end():
+    pids = []
+
+    def collect(line):
+        pids.extend(int(word) for word in line.split() if word.isdigit())
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(LaunchError):
+        patch.setattr(sys, "stdout", Listener(collect))
+        launch(tell_pid_and_kill_the_fork_server, world_size=2)
+    assert len(pids) == 2
+    assert wait_until(lambda: not any(map(psutil.pid_exists, pids)), 4)
+
+
+def test_a_program_leaves_no_file(tmp_path):
+    pass
