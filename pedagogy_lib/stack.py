@@ -100,8 +100,15 @@ def arguments(frame) -> str:
         elif name == "op" and isinstance(value, dist.ReduceOp.RedOpType):
             shown.append(f"op={value.name}")
         elif name == "group" and value not in (None, dist.group.WORLD):
-            shown.append(f"group of ranks {dist.get_process_group_ranks(value)}")
+            shown.append(group_text(value))
     return ", ".join(shown)
+
+
+def group_text(group) -> str:
+    try:
+        return f"group of ranks {dist.get_process_group_ranks(group)}"
+    except (KeyError, TypeError, ValueError):  # destroyed since the call began
+        return "a former group"
 
 
 def holds_tensors(value) -> bool:

@@ -39,6 +39,7 @@ def panel(draw, choices, start: Picture):
 
 def tag_of(picture: Picture) -> str:
     """The picture as an HTML image that says what it shows."""
-    data = base64.b64encode(picture.png()).decode()
+    data = "data:image/png;base64," + base64.b64encode(picture.png()).decode()
     width, _ = picture.size()
-    return f'<img alt="{escape(picture.alt)}" width="{width}" src="data:image/png;base64,{data}">'
+    style = 'style="max-width:100%"'
+    return f'<img alt="{escape(picture.alt)}" width="{width}" {style} src="{data}">'

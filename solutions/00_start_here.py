@@ -229,7 +229,7 @@ bytes_guess = predict(
     f"All-reduce of {megabytes:g} MB on {world_size} ranks: sent by each rank", unit="MB"
 )
 
-# %%
+# %% tags=["nbval-ignore-output"]
 def all_reduce():
     x = torch.full((int(megabytes * 1e6 / 4),), dist.get_rank() + 1.0)
     with measure("all_reduce"):
@@ -237,7 +237,7 @@ def all_reduce():
     return x[0].item()
 
 run = launch(all_reduce, world_size=world_size)
-print(run.values)
+run
 
 # %%
 theory = 2 * (world_size - 1) / world_size * megabytes
@@ -253,10 +253,7 @@ plot_bytes(run, "all_reduce", predicted=theory * 1e6, title="Every rank sends th
 #
 # for a tensor of $X$ bytes on $n$ ranks: $1.5\,X$ for four, and never more than $2\,X$, however
 # many ranks there are. No rank is a centre through which everything must pass. How that is
-# possible is chapter 02, where you write it yourself. A `Run` shows everything it has measured:
-
-# %% tags=["nbval-ignore-output"]
-run
+# possible is chapter 02, where you write it yourself.
 
 # %% [markdown]
 # ## 6 · Three instruments, and how far to trust them
@@ -368,7 +365,7 @@ except RankError as error:
 # A fixed amount of matrix products is shared out fairly among more and more ranks. On a machine
 # with a core for each rank, twice the ranks would take half the time.
 
-# %% tags=["nbval-ignore-output"]
+# %%
 def share_of_work(products):
     a = torch.randn(256, 256)
     dist.barrier()
@@ -377,9 +374,12 @@ def share_of_work(products):
             a @ a
         dist.barrier()
 
+def best_time(n, tries=3):
+    return min(launch(share_of_work, 400, world_size=n)["work"].seconds[0] for _ in range(tries))
+
+# %% tags=["nbval-ignore-output"]
 ranks, cores = [1, 2, 4, 8], os.cpu_count()
-best = lambda n: min(launch(share_of_work, 400, world_size=n)["work"].seconds[0] for _ in range(3))
-times = [best(n) for n in ranks]
+times = [best_time(n) for n in ranks]
 ideal = [times[0] / min(n, cores) for n in ranks]
 plot_against(ranks, {"this machine": times}, xlabel="ranks", ylabel="time (s)",
              predicted={f"perfect sharing of {cores} cores": ideal},
@@ -424,8 +424,7 @@ examine();
 # | 11 Capstone | All of it, on a model that learns. |
 #
 # A chapter that is not yet in `notebooks/` is still being written.
-
-# %% [markdown]
+#
 # ## 12 · Words
 #
 # | word | meaning |

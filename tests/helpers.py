@@ -39,30 +39,30 @@ def wait_until(condition, seconds) -> bool:
     return condition()
 
 
-def family(pid) -> list[psutil.Process]:
-    """All descendants of a process."""
+def family(pid) -> list[int]:
+    """The process ids of all descendants of a process."""
     try:
-        return psutil.Process(pid).children(recursive=True)
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
     except psutil.NoSuchProcess:
         return []
 
 
-def still_alive(processes) -> list[psutil.Process]:
-    """Those that have not ended; an ended process may stay a zombie where nobody reaps it."""
-    return [one for one in processes if is_alive(one)]
+def alive(pids) -> list[int]:
+    """Those that have not ended; an ended process stays a zombie where nobody reaps it."""
+    return [pid for pid in pids if is_alive(pid)]
 
 
-def is_alive(process) -> bool:
+def is_alive(pid) -> bool:
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return False
 
 
-def ranks_left() -> list[psutil.Process]:
+def ranks_left() -> list[int]:
     """Processes below this process's fork server."""
     own = server._server
-    return still_alive(family(own.process.pid)) if own else []
+    return alive(family(own.process.pid)) if own else []
 
 
 def environment(**more) -> dict[str, str]:

@@ -7,11 +7,10 @@ import subprocess
 import sys
 import time
 
-import psutil
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import failure, wait_until
+from helpers import alive, failure, wait_until
 
 from pedagogy_lib import LaunchError, RankError, launch
 
@@ -238,4 +237,4 @@ def test_what_a_rank_started_ends_with_it(step, tmp_path):
         pass
     pids = [int(path.name) for path in tmp_path.iterdir()]
     assert len(pids) == 2
-    assert wait_until(lambda: not any(map(psutil.pid_exists, pids)), 4)
+    assert wait_until(lambda: not alive(pids), 4)
