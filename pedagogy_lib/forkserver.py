@@ -5,7 +5,8 @@ torch once, and forks a rank in about a millisecond whenever the notebook asks. 
 of this course, so that a rank always reads the newest version of every file.
 
 The notebook writes one byte per wish on the control socket: F (fork a rank; two file descriptors
-come along: its channel and its output) or K (kill every rank). The server answers in lines:
+come along: its channel and its output), K (kill every rank) or P (the last ranks had to import
+PRELOAD_WHEN_IDLE themselves: do it before the next). The server answers in lines:
 `ready`, `forked PID`, `exited PID STATUS`, `killed`. When the socket closes, the notebook has gone: the
 server kills every rank with all its descendants, removes the scratch directory and leaves.
 """
@@ -34,8 +35,7 @@ PRELOAD = (
 )
 # Imported while nobody waits: a first optimizer step would otherwise import them in every rank.
 PRELOAD_WHEN_IDLE = ("torch._dynamo", "torch.nn.parallel", "torch.distributed.tensor")
-# How long nobody has asked for a rank, before and after the first launch.
-IDLE_SECONDS = {False: 1.0, True: 0.05}
+IDLE_SECONDS = 1.0  # without a wish, until it uses the time
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -110,7 +110,6 @@ class ForkServer:
         self.scratch, self.method = scratch, method
         self.idle_work = list(PRELOAD_WHEN_IDLE) if method == "fork" else []
         self.alive = set()
-        self.has_launched = False
         self.wake_r, wake_w = os.pipe()
         os.set_blocking(wake_w, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -137,7 +136,7 @@ class ForkServer:
         """Sleep until the notebook speaks, reporting ranks that end and importing when idle."""
         while True:
             idle = self.idle_work and not self.alive
-            patience = IDLE_SECONDS[self.has_launched] if idle else None
+            patience = IDLE_SECONDS if idle else None
             readable, _, _ = select.select([self.control, self.wake_r], [], [], patience)
             if self.wake_r in readable:
                 os.read(self.wake_r, 4096)
@@ -145,20 +144,25 @@ class ForkServer:
             if self.control in readable:
                 return True
             if not readable and idle:
-                with contextlib.suppress(ImportError):
-                    importlib.import_module(self.idle_work.pop(0))
-                freeze()
+                self.do_idle_work()
+
+    def do_idle_work(self):
+        while self.idle_work:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(self.idle_work.pop(0))
+        freeze()
 
     def answer(self):
         wish, fds, _, _ = socket.recv_fds(self.control, 1, 2)
         if wish == b"F":
             pid = fork_rank(self.method, self.fds, *fds)
             self.alive.add(pid)
-            self.has_launched = True
             self.say(f"forked {pid}")
         elif wish == b"K":
             self.kill_all()
             self.say("killed")
+        elif wish == b"P":
+            self.do_idle_work()
         return bool(wish)
 
     def reap(self):

@@ -192,6 +192,8 @@ class Launch:
         for handle in self.ranks:
             handle.release()
         self.listen_until(lambda: all(r.is_gone for r in self.ranks), LEAVE_SECONDS)
+        if any(r.report["imported_late"] for r in self.ranks):
+            self.server.preload()
         return Run(
             values=[cloudpickle.loads(r.report["value"]) for r in self.ranks],
             blocks=[r.report["blocks"] for r in self.ranks],

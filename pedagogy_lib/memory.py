@@ -11,6 +11,7 @@ is optimizer state even before Adam has filed it as such.
 
 import functools
 import gc
+import itertools
 import time
 import weakref
 
@@ -19,7 +20,7 @@ import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from .calls import Call, call_of, tensors_in
 
@@ -82,15 +83,18 @@ def restore(saved):
     return tensor
 
 
-def plain_tensors(tensor):
+@functools.cache
+def wraps_others(kind) -> bool:
+    """Whether this class of tensors consists of others, as DTensor does."""
+    return hasattr(kind, "__tensor_flatten__")
+
+
+def plain_tensors(tensor) -> list[torch.Tensor]:
     """The tensors that own memory behind `tensor`: itself, or the inner ones of a DTensor."""
-    if is_traceable_wrapper_subclass(tensor):
-        for name in tensor.__tensor_flatten__()[0]:
-            inner = getattr(tensor, name)
-            if isinstance(inner, torch.Tensor):  # else: a DTensor's mesh
-                yield from plain_tensors(inner)
-    elif tensor.layout is torch.strided and not tensor.is_meta:
-        yield tensor
+    if wraps_others(type(tensor)):
+        inner = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
+        return [plain for part in tensors_in(inner) for plain in plain_tensors(part)]
+    return [tensor] if tensor.layout is torch.strided and not tensor.is_meta else []
 
 
 class MemoryTracker(TorchDispatchMode):
@@ -141,7 +145,7 @@ class MemoryTracker(TorchDispatchMode):
         self.active = False
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if unpack_themselves(types):
+        if any(map(wraps_others, types)):
             return NotImplemented  # a DTensor's inner operations come here
         if func.namespace == "c10d":
             self.calls.append(call_of(func.overloadpacket.__name__, args))
@@ -320,12 +324,6 @@ class MemoryTracker(TorchDispatchMode):
 
 
 @functools.cache
-def unpack_themselves(types) -> bool:
-    """Whether one of these classes of tensors wraps others, as DTensor does."""
-    return any(hasattr(kind, "__tensor_flatten__") for kind in types)
-
-
-@functools.cache
 def may_hold_memory(kind) -> bool:
     return issubclass(kind, (torch.Tensor, torch.optim.Optimizer))
 
@@ -333,7 +331,7 @@ def may_hold_memory(kind) -> bool:
 def tensors_and_optimizers_in(objects):
     """Those among `objects` that may hold tensor memory."""
     kinds = {kind for kind in set(map(type, objects)) if may_hold_memory(kind)}
-    return [thing for thing in objects if type(thing) in kinds] if kinds else []
+    return list(itertools.compress(objects, map(kinds.__contains__, map(type, objects))))
 
 
 def saved_by_graphs_of(things):

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from . import instruments
-from .forkserver import receive_exactly, receive_frame
+from .forkserver import PRELOAD_WHEN_IDLE, receive_exactly, receive_frame
 from .stack import is_library, place_of, steps_of_frame, steps_of_traceback
 
 LONGER_THAN_ANY_LAUNCH = timedelta(days=1)
@@ -147,11 +147,17 @@ def seed_everything(seed):
 def work(function, args, device, began, ignore_ports=()) -> dict:
     """Call the learner's function; returns what the notebook needs to build its Run."""
     recorder = instruments.start(device, began, ignore_ports)
+    missing = [name for name in PRELOAD_WHEN_IDLE if name not in sys.modules]
     value = function(*args)
     if device.type == "cuda":
         torch.cuda.synchronize()
     try:
-        return {"value": dump_result(value), "blocks": recorder.blocks, "wire": recorder.wire}
+        return {
+            "value": dump_result(value),
+            "blocks": recorder.blocks,
+            "wire": recorder.wire,
+            "imported_late": any(name in sys.modules for name in missing),
+        }
     except Exception as error:
         raise TypeError(
             f"a {type(value).__name__} cannot travel to the notebook ({error}); "

@@ -47,6 +47,7 @@ class Server:
             )
         self.lines = LineReader(self.control)
         self.is_ready = False
+        self.has_preloaded = False
         self.owed = 0  # lines still to come: `exited` for each rank, `killed` for each wish to kill
 
     def usable(self) -> bool:
@@ -73,6 +74,13 @@ class Server:
         except (BrokenPipeError, ConnectionResetError):
             self.lost()
 
+    def preload(self):
+        """Have it import what the last ranks had to import themselves."""
+        if not self.has_preloaded:
+            self.has_preloaded = True
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                self.control.sendall(b"P")
+
     def kill_ranks(self):
         self.owed += 1
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -83,6 +91,8 @@ class Server:
         if self.owner != os.getpid():
             return
         self.control.close()
+        if not self.owed:
+            self.process.kill()  # it has no rank to end, and may be busy importing
         try:
             self.process.wait(5)
         except subprocess.TimeoutExpired:

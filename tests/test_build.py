@@ -1,0 +1,114 @@
+"""What learners open is what the sources say."""
+
+import subprocess
+import sys
+
+import nbformat
+import pytest
+
+from pedagogy_lib import build
+
+SOURCE = """# %% [markdown]
+# Add.
+
+# %%
+def add(a, b):
+    ### BEGIN SOLUTION
+    total = a + b
+    return total
+    ### END SOLUTION
+
+
+# %% tags=["parameters"]
+print(add(1, 2))
+"""
+
+
+@pytest.mark.parametrize("path", build.built_texts(), ids=lambda path: path.name)
+def test_built_files_are_current(path):
+    assert path.read_text() == build.built_texts()[path], "run `make build`"
+
+
+@pytest.mark.parametrize("source", build.sources(), ids=lambda path: path.stem)
+def test_executed_records_are_current(source):
+    assert build.record_is_current(source), "run `make build`"
+
+
+@pytest.mark.parametrize("source", build.sources(), ids=lambda path: path.stem)
+def test_learners_get_no_outputs_and_no_answers(source):
+    path = build.ROOT / "notebooks" / f"{source.stem}.ipynb"
+    cells = nbformat.read(path, as_version=4).cells
+    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
+    assert "SOLUTION" not in path.read_text()
+
+
+@pytest.mark.parametrize("source", build.sources(), ids=lambda path: path.stem)
+def test_chapters_keep_to_the_house_size(source):
+    cells = build.to_notebook(source.read_text(), source.stem).cells
+    assert len(cells) <= 60
+    for cell in cells:
+        if cell.cell_type == "code":
+            assert len([line for line in cell.source.splitlines() if line.strip()]) <= 25
+    assert "parameters" in [c for c in cells if c.cell_type == "code"][1].metadata["tags"]
+
+
+def test_two_builds_are_the_same_bytes():
+    again = "from pedagogy_lib import build; print(build.built_texts())"
+    run = subprocess.run([sys.executable, "-c", again], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == str(build.built_texts())
+
+
+def test_a_hole_takes_the_place_of_an_answer():
+    text = build.with_holes(SOURCE)
+    assert "def add(a, b):\n    ...  # your code here\n" in text
+    assert "total" not in text
+
+
+def test_the_solved_version_keeps_the_answer_without_its_marks():
+    text = build.solved(SOURCE)
+    assert "    total = a + b\n    return total\n" in text
+    assert "SOLUTION" not in text
+
+
+def test_an_answer_without_an_end_is_refused():
+    with pytest.raises(ValueError, match="END SOLUTION"):
+        build.with_holes(SOURCE.replace("    ### END SOLUTION\n", ""))
+
+
+def test_a_changed_source_is_no_longer_current(tmp_path, monkeypatch):
+    source = tmp_path / "00_add.py"
+    source.write_text(SOURCE)
+    assert not build.record_is_current(source)
+    record = source.with_suffix(".ipynb")
+    record.write_text(build.dump(build.to_notebook(build.solved(SOURCE), source.stem)))
+    assert build.record_is_current(source)
+    source.write_text(SOURCE.replace("add(1, 2)", "add(1, 3)"))
+    assert not build.record_is_current(source)
+
+
+def test_build_writes_and_executes_everything(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "ROOT", tmp_path)
+    for folder in ("solutions/labs", "notebooks", "labs"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "solutions" / "00_add.py").write_text(SOURCE)
+    (tmp_path / "solutions" / "labs" / "add.py").write_text("### BEGIN SOLUTION\n1\n### END SOLUTION\n")
+    build.build()
+    record = nbformat.read(tmp_path / "solutions" / "00_add.ipynb", as_version=4)
+    assert record.cells[-1].outputs[0].text == "3\n"
+    holes = nbformat.read(tmp_path / "notebooks" / "00_add.ipynb", as_version=4)
+    assert "your code here" in holes.cells[1].source
+    assert (tmp_path / "labs" / "add.py").read_text() == "...  # your code here\n"
+
+
+NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=60", "-p", "no:cacheprovider"]
+
+
+@pytest.mark.parametrize(("output", "passes"), [("3\n", True), ("4\n", False)])
+def test_nbval_catches_a_changed_number(tmp_path, output, passes):
+    notebook = build.to_notebook("# %%\nprint(1 + 2)\n", "sum")
+    notebook.cells[0].outputs = [nbformat.v4.new_output("stream", name="stdout", text=output)]
+    notebook.cells[0].execution_count = 1
+    (tmp_path / "sum.ipynb").write_text(build.dump(notebook))
+    command = [sys.executable, "-m", "pytest", *NBVAL, str(tmp_path / "sum.ipynb")]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert (run.returncode == 0) == passes, run.stdout

@@ -1,0 +1,187 @@
+"""Pictures show what a run holds: the drawn shapes are compared with its numbers."""
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from matplotlib.colors import to_rgb
+from torch import nn
+
+from pedagogy_lib import (
+    LaunchError,
+    draw_clusters,
+    draw_scaling,
+    draw_three_splits,
+    explore,
+    launch,
+    measure,
+    plot_against,
+    plot_bytes,
+    plot_memory,
+    plot_peak,
+    plot_timeline,
+)
+from pedagogy_lib import widgets
+from pedagogy_lib.memory import KINDS
+from pedagogy_lib.style import COLORS, colors_of, kind_of, label_ink
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def step():
+    model = nn.Linear(300, 200)
+    optimizer = torch.optim.Adam(model.parameters())
+    with measure("step"):
+        with measure("forward"):
+            loss = model(torch.ones(8, 300)).sum()
+        with measure("backward"):
+            loss.backward()
+        with measure("all_reduce"):
+            for parameter in model.parameters():
+                dist.all_reduce(parameter.grad)
+        with measure("optimizer"):
+            optimizer.step()
+
+
+@pytest.fixture(scope="module")
+def run():
+    return launch(step, world_size=2)
+
+
+def bars(picture):
+    """(row, left, width, is filled) of every bar, in the units of the axes."""
+    (axes,) = picture.figure.axes
+    return [
+        (round(bar.get_y() + bar.get_height() / 2), bar.get_x(), bar.get_width(), bar.get_fill())
+        for bar in axes.patches
+    ]
+
+
+def test_bytes_are_filled_bars_and_predictions_outlines(run):
+    picture = plot_bytes(run, "all_reduce", predicted=[241_000, 242_000])
+    filled = [(row, width) for row, _, width, fill in bars(picture) if fill]
+    outlined = [(row, width) for row, _, width, fill in bars(picture) if not fill]
+    sent = run["all_reduce"].sent_bytes
+    assert filled == pytest.approx([(0, sent[0] / 1e6), (1, sent[1] / 1e6)])
+    assert outlined == pytest.approx([(0, 0.241), (1, 0.242)])
+    assert "rank 1" in picture.alt
+    assert "predicted 241.00 kB to 242.00 kB" in picture.alt
+
+
+def test_received_bytes_can_be_drawn_as_well(run):
+    widths = [width for _, _, width, _ in bars(plot_bytes(run, "all_reduce", direction="received"))]
+    assert widths == pytest.approx([count / 1e6 for count in run["all_reduce"].received_bytes])
+    with pytest.raises(LaunchError, match='"sent" or "received"'):
+        plot_bytes(run, "all_reduce", direction="up")
+
+
+def test_a_timeline_has_one_bar_for_each_span_at_its_time(run):
+    drawn = sorted((row, left, width) for row, left, width, _ in bars(plot_timeline(run)))
+    start = min(span[0] for label in run.labels for spans in run[label].spans for span in spans)
+    spans = sorted(
+        (rank, (a - start) * 1e3, (b - a) * 1e3)
+        for label in run.labels
+        for rank in (0, 1)
+        for a, b in run[label].spans[rank]
+    )
+    assert np.allclose(drawn, spans)
+
+
+def test_a_timeline_can_show_some_blocks_only(run):
+    assert len(bars(plot_timeline(run, ["forward"]))) == 2
+
+
+def test_a_timeline_of_nothing_is_refused():
+    with pytest.raises(LaunchError, match="no measured blocks"):
+        plot_timeline(launch(lambda: None, world_size=1))
+
+
+def test_the_peak_is_stacked_by_kind_up_to_the_total(run):
+    predicted = {"parameters": 240_800, "gradients": 240_800, "optimizer_state": 481_608}
+    picture = plot_peak(run, "step", predicted=predicted)
+    ends = [left + width for row, left, width, fill in bars(picture) if fill and row == 1]
+    assert max(ends) == pytest.approx(run["step"].peak_bytes[1]["total"] / 1e6)
+    outlines = [width for row, _, width, fill in bars(picture) if not fill and row == 0]
+    assert outlines == pytest.approx([0.2408, 0.2408, 0.481608])
+
+
+def test_memory_over_time_is_stacked_up_to_the_peak(run):
+    picture = plot_memory(run, "step")
+    for rank, axes in enumerate(picture.figure.axes):
+        highest = max(area.get_datalim(axes.transData).y1 for area in axes.collections)
+        assert highest == pytest.approx(run["step"].peak_bytes[rank]["total"] / 1e6)
+
+
+def test_memory_inside_another_block_says_why_there_is_no_picture(run):
+    with pytest.raises(LaunchError, match="inside another block"):
+        plot_memory(run, "forward")
+
+
+def test_measured_lines_are_solid_and_predicted_ones_dashed():
+    picture = plot_against([1, 2], {"a": [3, 4]}, "x", "y", predicted={"a": [5, 6]})
+    dashed, solid = picture.figure.axes[0].lines
+    assert list(solid.get_ydata()) == [3, 4]
+    assert list(dashed.get_ydata()) == [5, 6]
+    assert dashed.get_linestyle() == "--"
+    assert solid.get_color() == dashed.get_color()
+
+
+def test_many_ranks_stay_readable():
+    many = launch(lambda: measure_nothing(), world_size=20)
+    ticks = plot_bytes(many, "nothing").figure.axes[0].get_yticks()
+    assert len(ticks) <= 12
+
+
+def measure_nothing():
+    with measure("nothing"):
+        pass
+
+
+def test_every_kind_has_its_colour_and_collectives_are_communication():
+    assert set(KINDS) < set(COLORS)
+    assert len(set(COLORS.values())) == len(COLORS)
+    assert kind_of("all_reduce") == kind_of("send again") == "communication"
+    assert colors_of(["forward", "mine"])["forward"] == COLORS["forward"]
+    assert colors_of(["mine", "yours"])["mine"] != colors_of(["mine", "yours"])["yours"]
+
+
+@pytest.mark.parametrize("color", COLORS.values())
+def test_text_on_a_colour_can_be_read(color):
+    def luminance(rgb):
+        linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in rgb]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    light, dark = sorted([luminance(to_rgb(color)), luminance(to_rgb(label_ink(color)))])[::-1]
+    assert (light + 0.05) / (dark + 0.05) > 3
+
+
+@pytest.mark.parametrize("draw", [draw_three_splits, draw_clusters, draw_scaling])
+def test_a_picture_is_a_png_with_a_description(draw):
+    data, hints = draw()._repr_mimebundle_()
+    assert data["image/png"].startswith(PNG)
+    assert data["text/plain"] == hints["image/png"]["alt"]
+    assert len(data["text/plain"]) > 40
+
+
+def test_a_picture_is_drawn_the_same_twice(run):
+    assert plot_bytes(run, "all_reduce").png() == plot_bytes(run, "all_reduce").png()
+
+
+def test_a_shares_area_is_what_the_rank_holds():
+    for axes in draw_three_splits(4).figure.axes:
+        held = [p for p in axes.patches if p.get_facecolor()[:3] == to_rgb(COLORS["parameters"])]
+        area = sum(p.get_width() * p.get_height() for p in held) / (10 * 0.72)
+        assert area == pytest.approx(4 if len(held) == 16 and held[0].get_height() > 0.5 else 1)
+
+
+def test_without_a_person_exploring_shows_the_picture_itself():
+    assert "4 ranks" in explore(draw_three_splits, ranks=[4, 2, 8]).alt
+
+
+def test_moving_the_slider_draws_again(monkeypatch):
+    monkeypatch.setattr(widgets, "someone_watches", lambda: True)
+    slider, image = explore(draw_three_splits, ranks=[4, 2, 8]).children
+    assert slider.value == 4
+    assert "each of 4 ranks" in image.value
+    slider.value = 8
+    assert "each of 8 ranks" in image.value
