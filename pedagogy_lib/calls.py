@@ -67,14 +67,10 @@ RULES = {
     "allgather_": Rule("all_gather", 1, 2, None, symmetric(others_share)),
     "allgather_coalesced_": Rule("all_gather", 1, 2, None, symmetric(others_share)),
     "_allgather_base_": Rule("all_gather", 1, 2, None, symmetric(others_share)),
-    "allgather_into_tensor_coalesced_": Rule(
-        "all_gather", 1, 2, None, symmetric(others_share)
-    ),
+    "allgather_into_tensor_coalesced_": Rule("all_gather", 1, 2, None, symmetric(others_share)),
     "reduce_scatter_": Rule("reduce_scatter", 0, 2, None, symmetric(others_share)),
     "_reduce_scatter_base_": Rule("reduce_scatter", 0, 2, None, symmetric(others_share)),
-    "reduce_scatter_tensor_coalesced_": Rule(
-        "reduce_scatter", 0, 2, None, symmetric(others_share)
-    ),
+    "reduce_scatter_tensor_coalesced_": Rule("reduce_scatter", 0, 2, None, symmetric(others_share)),
     "alltoall_": Rule("all_to_all", 1, 2, None, symmetric(exchange_share)),
     "alltoall_base_": Rule("all_to_all", 1, 2, None, symmetric(exchange_share)),
     "broadcast_": Rule("broadcast", 0, 1, 2, chain_from_root),

@@ -6,8 +6,8 @@ of this course, so that a rank always reads the newest version of every file.
 
 The notebook writes one byte per wish on the control socket: F (fork a rank; two file descriptors
 come along: its channel and its output), K (kill every rank) or P (the last ranks had to import
-PRELOAD_WHEN_IDLE themselves: do it before the next). The server answers in lines:
-`ready`, `forked PID`, `exited PID STATUS`, `killed`. When the socket closes, the notebook has gone: the
+PRELOAD_WHEN_IDLE themselves: do it before the next). The server answers in lines: `ready`,
+`forked PID`, `exited PID STATUS`, `killed`. When the socket closes, the notebook has gone: the
 server kills every rank with all its descendants, removes the scratch directory and leaves.
 """
 
@@ -98,7 +98,7 @@ def fork_rank(method, server_fds, channel_fd, output_fd):
             numbers = (str(channel_fd), str(output_fd))
             os.execv(sys.executable, [sys.executable, os.path.abspath(__file__), "rank", *numbers])
         become_rank(channel_fd, output_fd)
-    except BaseException:  # noqa: BLE001 - whatever happens, a rank must never run the server's code
+    except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
         os._exit(1)
@@ -206,7 +206,7 @@ def adopt_orphans():
 def children() -> list[int]:
     """The child processes of this (single-threaded) process; empty where Linux is not."""
     try:
-        with open(f"/proc/self/task/{os.getpid()}/children") as file:  # noqa: PTH123
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
             return [int(pid) for pid in file.read().split()]
     except OSError:
         return []

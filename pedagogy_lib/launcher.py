@@ -43,8 +43,9 @@ def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0) -> Run:
     if os.environ.get("PEDAGOGY_RANK"):
         raise LaunchError("launch() was called inside a rank; call it outside of the function")
     if not callable(fn):
-        raise LaunchError(f"launch() runs a function, but got {fn!r}: write launch(step), not "
-                          "launch(step())")
+        raise LaunchError(
+            f"launch() runs a function, but got {fn!r}: write launch(step), not launch(step())"
+        )
     if torchrun.started_this_process():
         return torchrun.run(fn, args, device, seed)
     check_numbers(world_size, timeout)

@@ -50,7 +50,7 @@ def kind(value) -> str:
 def travels(value) -> bool:
     try:
         cloudpickle.dumps(value)
-    except Exception:  # noqa: BLE001 - whatever the reason, it does not travel
+    except Exception:
         return False
     return True
 

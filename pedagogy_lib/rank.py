@@ -78,7 +78,7 @@ class Channel:
 def main(connection, setup):
     """Run one rank in this process: never returns."""
     open_streams()
-    dump = open(setup["dump"], "w")  # noqa: PTH123, SIM115 - stays open for the signal handler
+    dump = open(setup["dump"], "w")  # noqa: SIM115 - stays open for the signal handler
     faulthandler.register(signal.SIGUSR1, file=dump, all_threads=True)
     channel = Channel(connection)
     payload = receive_frame(connection)
@@ -89,7 +89,7 @@ def main(connection, setup):
         join(setup)
         report = work(function, args, torch.device(setup["device"]), setup["began"])
         kind = "result"
-    except BaseException as error:  # noqa: BLE001 - a learner's sys.exit() ends here as well
+    except BaseException as error:
         kind, report = "error", describe(error) | {"at": time.perf_counter()}
     with contextlib.suppress(Exception):  # the learner may have closed it
         sys.stdout.flush()  # a last line may have no end
@@ -100,10 +100,10 @@ def main(connection, setup):
 
 def open_streams():
     """Fresh standard streams: nothing to read, and every line goes out as it is printed."""
-    sys.stdin = open(os.devnull)  # noqa: PTH123, SIM115 - input() ends at once
+    sys.stdin = open(os.devnull)  # noqa: SIM115 - input() ends at once
     os.dup2(sys.stdin.fileno(), 0)
     how = {"mode": "w", "buffering": 1, "errors": "backslashreplace", "closefd": False}
-    sys.stdout, sys.stderr = open(1, **how), open(2, **how)  # noqa: PTH123, SIM115
+    sys.stdout, sys.stderr = open(1, **how), open(2, **how)  # noqa: SIM115
 
 
 def join(setup):
@@ -170,7 +170,7 @@ def describe(error) -> dict:
     try:
         exception = cloudpickle.dumps(error)
         pickle.loads(exception)
-    except Exception:  # noqa: BLE001 - an exception that cannot travel is told in words alone
+    except Exception:
         exception = None
     place = place_of(steps_of_traceback(error.__traceback__))
     return {

@@ -4,6 +4,8 @@ import ast
 import tempfile
 from pathlib import Path
 
+import nbformat
+
 from .build import ROOT, dump, to_notebook
 from .errors import LaunchError
 
@@ -73,5 +75,18 @@ def to_html(path: Path) -> str:
     exporter = HTMLExporter(exclude_input=True, exclude_output_prompt=True)
     exporter.require_js_url = exporter.mathjax_url = exporter.mermaid_js_url = ""
     exporter.mermaid_layout_elk_js_url = exporter.jquery_url = exporter.widget_renderer_url = ""
-    html, _ = exporter.from_filename(str(path))
-    return html
+    notebook = nbformat.read(path, as_version=4)
+    html, _ = exporter.from_notebook_node(notebook)
+    return with_alt_texts(html, notebook)
+
+
+def with_alt_texts(html: str, notebook) -> str:
+    """Give each picture the description that its output carries; nbconvert leaves it out."""
+    from bs4 import BeautifulSoup
+
+    page = BeautifulSoup(html, "html.parser")
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    hints = [o.metadata["image/png"] for o in outputs if "image/png" in o.get("data", {})]
+    for image, hint in zip(page.select("img"), hints, strict=True):
+        image["alt"] = hint["alt"]
+    return str(page)

@@ -8,7 +8,6 @@ import cloudpickle
 import torch
 import torch.distributed as dist
 
-from . import instruments
 from .device import choose_device
 from .run import Run
 

@@ -91,7 +91,8 @@ def test_build_writes_and_executes_everything(tmp_path, monkeypatch):
     for folder in ("solutions/labs", "notebooks", "labs"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "solutions" / "00_add.py").write_text(SOURCE)
-    (tmp_path / "solutions" / "labs" / "add.py").write_text("### BEGIN SOLUTION\n1\n### END SOLUTION\n")
+    lab = "### BEGIN SOLUTION\n1\n### END SOLUTION\n"
+    (tmp_path / "solutions" / "labs" / "add.py").write_text(lab)
     build.build()
     record = nbformat.read(tmp_path / "solutions" / "00_add.ipynb", as_version=4)
     assert record.cells[-1].outputs[0].text == "3\n"

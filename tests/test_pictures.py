@@ -20,8 +20,8 @@ from pedagogy_lib import (
     plot_memory,
     plot_peak,
     plot_timeline,
+    widgets,
 )
-from pedagogy_lib import widgets
 from pedagogy_lib.memory import KINDS
 from pedagogy_lib.style import COLORS, colors_of, kind_of, label_ink
 
@@ -59,11 +59,10 @@ def bars(picture):
 
 def test_bytes_are_filled_bars_and_predictions_outlines(run):
     picture = plot_bytes(run, "all_reduce", predicted=[241_000, 242_000])
-    filled = [(row, width) for row, _, width, fill in bars(picture) if fill]
-    outlined = [(row, width) for row, _, width, fill in bars(picture) if not fill]
-    sent = run["all_reduce"].sent_bytes
-    assert filled == pytest.approx([(0, sent[0] / 1e6), (1, sent[1] / 1e6)])
-    assert outlined == pytest.approx([(0, 0.241), (1, 0.242)])
+    filled = {row: width for row, _, width, fill in bars(picture) if fill}
+    outlined = {row: width for row, _, width, fill in bars(picture) if not fill}
+    assert filled == pytest.approx(dict(enumerate(np.array(run["all_reduce"].sent_bytes) / 1e6)))
+    assert outlined == pytest.approx({0: 0.241, 1: 0.242})
     assert "rank 1" in picture.alt
     assert "predicted 241.00 kB to 242.00 kB" in picture.alt
 
