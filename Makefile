@@ -34,7 +34,7 @@ test: setup
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
 	@$(RUN) -m pytest --nbval --nbval-current-env --nbval-cell-timeout=120 \
-		tests notebooks solutions
+		--nbval-sanitize-with=tests/nbval.cfg tests notebooks solutions
 
 build: setup
 	@$(RUN) -m pedagogy_lib build

@@ -7,8 +7,11 @@ import torch
 import torch.distributed as dist
 
 from .errors import LaunchError
-from .memory import KINDS, MemoryTracker, peaks_of, thin_out
+from .history import KINDS, Log, peaks_of, thin_out
+from .memory import MemoryTracker
 from .wire import kernel_counts, wire_bytes
+
+MANY_EVENTS = 100_000  # in logs that wait to be worked out
 
 _recorder = None
 
@@ -61,7 +64,7 @@ class Recorder:
         self.device, self.clock_zero, self.ignore_ports = device, clock_zero, ignore_ports
         self.tracker = MemoryTracker()
         self.blocks: list[dict] = []
-        self.unsettled: list[dict] = []  # blocks whose peaks wait for the outermost to end
+        self.logs: list[tuple[Log, list[dict]]] = []  # each with the blocks that it covers
         gloo_carries_it = dist.get_backend() != "nccl" or device.type == "cpu"
         self.wire = "measured" if kernel_counts() and gloo_carries_it else "counted"
 
@@ -71,6 +74,7 @@ class Recorder:
         outermost = (memory or self.wire == "counted") and not self.tracker.active
         if outermost:
             self.tracker.start()
+            self.logs.append((self.tracker.log, []))
         block = self.begin(label)
         try:
             yield
@@ -78,7 +82,8 @@ class Recorder:
             self.end(block)
             if outermost:
                 self.tracker.stop()
-                self.settle(block)
+                if sum(len(log) for log, _ in self.logs) > MANY_EVENTS:
+                    self.work_out_memory()
 
     def begin(self, label) -> dict:
         block = {"label": label, "log": len(self.tracker.log), "call": len(self.tracker.calls)}
@@ -101,8 +106,8 @@ class Recorder:
         block |= {"calls": calls, "peak": None}
         self.blocks.append(block)
         if self.tracker.active:
-            block["log"] = (block["log"], len(self.tracker.log))
-            self.unsettled.append(block)
+            block["log"] = slice(block["log"], len(self.tracker.log) + 1)
+            self.logs[-1][1].append(block)
 
     def now(self) -> float:
         """Seconds since the launch began, on a clock that all ranks of a machine share."""
@@ -113,11 +118,18 @@ class Recorder:
     def wire_bytes(self):
         return wire_bytes(self.ignore_ports) if self.wire == "measured" else (0, 0)
 
-    def settle(self, outermost):
-        """Compute the peaks of the blocks that have just ended together."""
-        times, history = self.tracker.history()
-        for block in self.unsettled:
-            block["peak"], block["at_peak"] = peaks_of(history, *block["log"])
-        self.unsettled.clear()
-        inside = slice(outermost["log"][0], outermost["log"][1] + 1)
-        outermost["memory"] = thin_out(times[inside] - self.clock_zero, history[inside])
+    def work_out_memory(self):
+        """Turn logs into peaks: not while something is measured, as it takes a while."""
+        for log, blocks in self.logs:
+            rows, times = log.bytes_by_kind(), log.times() - self.clock_zero
+            for block in blocks:
+                block["peak"], block["at_peak"] = peaks_of(rows[block["log"]])
+            outermost = blocks[-1]  # ended last
+            inside = outermost["log"]
+            outermost["memory"] = thin_out(times[inside], rows[inside])
+        self.logs.clear()
+
+    def finish(self) -> list[dict]:
+        """Every block, ready to travel."""
+        self.work_out_memory()
+        return self.blocks

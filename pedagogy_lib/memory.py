@@ -10,12 +10,8 @@ is optimizer state even before Adam has filed it as such.
 """
 
 import functools
-import gc
-import itertools
-import time
 import weakref
 
-import numpy as np
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.modules.module import register_module_parameter_registration_hook
@@ -23,11 +19,9 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from .calls import Call, call_of, tensors_in
+from .history import KINDS, Log
+from .reachable import Reachable, saved_by_graphs_of
 
-# A storage that plays several roles counts as the first of these.
-KINDS = ("parameters", "gradients", "optimizer_state", "activations", "communication", "other")
-BORN, DIED = "born", "died"
-MANY_OBJECTS = 20_000
 RESIZE = torch.UntypedStorage.resize_
 ENTER_HOOKS = saved_tensors_hooks.__enter__
 MODIFIED_MESSAGE = (
@@ -39,13 +33,12 @@ MODIFIED_MESSAGE = (
 class Piece(weakref.ref):
     """One storage: a weak reference to it, which calls `on_free(piece)` when it is freed."""
 
-    __slots__ = ("birth_bytes", "birth_kind", "changed", "key", "kind", "marked", "nbytes", "saved")
+    __slots__ = ("changed", "key", "kind", "marked", "nbytes", "saved")
     __hash__, __eq__ = object.__hash__, object.__eq__  # as an object of its own
 
     def __init__(self, storage, on_free):
-        self.key = storage._cdata
-        self.nbytes = self.birth_bytes = storage.nbytes()
-        self.kind = self.birth_kind = "other"
+        self.key, self.nbytes = storage._cdata, storage.nbytes()
+        self.kind = "other"
         self.changed = False  # whether its kind has changed since the log began
         self.saved = 0  # how many autograd nodes keep it
         self.marked = False  # whether the learner has said what it is
@@ -103,11 +96,10 @@ class MemoryTracker(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self.pieces: dict[int, Piece] = {}
-        self.log: list[tuple[float, Piece, str | int]] = []  # an integer: a new size
+        self.log = Log()
         self.calls: list[Call] = []
         self.active = False
-        self.known: list[weakref.ref] = []  # found before they were hidden from the collector
-        self.hide_what_is_loaded()
+        self.reachable = Reachable()
         self.hooks = saved_tensors_hooks(self.keep, restore)
 
     @classmethod
@@ -124,11 +116,11 @@ class MemoryTracker(TorchDispatchMode):
         ]
         self.calls = []
         self.find_everything()
-        now = time.perf_counter()
-        self.log = [(now, piece, BORN) for piece in list(self.pieces.values())]
-        for piece in self.pieces.values():
-            piece.birth_kind, piece.birth_bytes = piece.kind, piece.nbytes
+        self.log = Log()
+        for piece in list(self.pieces.values()):
             piece.changed = False
+            self.log.birth_kinds[piece] = piece.kind
+            self.log.add(piece, piece.nbytes)
         torch.UntypedStorage.resize_ = lambda storage, size: self.resize(storage, size)
         self.__enter__()
         self.hooks.__enter__()
@@ -157,6 +149,10 @@ class MemoryTracker(TorchDispatchMode):
                 self.piece_of(tensor)
         return result
 
+    def note_event(self, piece, what):
+        if self.active:
+            self.log.add(piece, what)
+
     def piece_of(self, tensor) -> Piece:
         """The storage behind `tensor`, noted as born or resized now if that is new."""
         storage = tensor.untyped_storage()
@@ -164,16 +160,14 @@ class MemoryTracker(TorchDispatchMode):
         if piece is None:
             piece = Piece(storage, self.on_free)
             self.pieces[piece.key] = piece
-            if self.active:
-                self.log.append((time.perf_counter(), piece, BORN))
+            self.note_event(piece, piece.nbytes)
         elif piece.nbytes != storage.nbytes():
             self.change_size(piece, storage.nbytes())
         return piece
 
     def on_free(self, piece):
         del self.pieces[piece.key]
-        if self.active:
-            self.log.append((time.perf_counter(), piece, DIED))
+        self.note_event(piece, None)
 
     def resize(self, storage, size):
         """FSDP frees and refills a storage in place."""
@@ -185,8 +179,7 @@ class MemoryTracker(TorchDispatchMode):
 
     def change_size(self, piece, size):
         piece.nbytes = size
-        if self.active:
-            self.log.append((time.perf_counter(), piece, size))
+        self.note_event(piece, size)
 
     def give_role(self, piece, kind):
         """Note that a storage plays a role; the first of its roles in KINDS is its kind."""
@@ -202,9 +195,9 @@ class MemoryTracker(TorchDispatchMode):
     def change(self, piece, kind):
         piece.kind = kind
         if piece.changed:
-            self.log.append((time.perf_counter(), piece, kind))
+            self.note_event(piece, kind)
         else:
-            piece.birth_kind = kind
+            self.log.birth_kinds[piece] = kind
 
     def keep(self, tensor):
         """Autograd saves `tensor`: an activation until the graph lets go of it."""
@@ -256,9 +249,7 @@ class MemoryTracker(TorchDispatchMode):
 
     def find_everything(self):
         """Give everything that Python can reach its role."""
-        objects = gc.get_objects()
-        found = [thing for ref in self.known if (thing := ref()) is not None]
-        found += tensors_and_optimizers_in(objects)
+        found = self.reachable.find()
         for thing in found:
             self.note(thing)
         kept = set()
@@ -268,15 +259,6 @@ class MemoryTracker(TorchDispatchMode):
         for piece in list(self.pieces.values()):
             if piece.saved == 0 and piece not in kept:
                 self.end_activation(piece)
-        if len(objects) > MANY_OBJECTS:  # the function has imported something large
-            del objects, found
-            gc.collect()
-            self.hide_what_is_loaded()
-
-    def hide_what_is_loaded(self):
-        """Remember what is alive; from now on the collector's lists hold only newer objects."""
-        self.known += map(weakref.ref, tensors_and_optimizers_in(gc.get_objects()))
-        gc.freeze()
 
     def note(self, thing):
         """Note the roles that follow from what a tensor or an optimizer is."""
@@ -301,80 +283,3 @@ class MemoryTracker(TorchDispatchMode):
             for other in [key for key in hooks if key != handle.id]:
                 hooks[other] = hooks.pop(other)  # to the end: move_to_end() does not impress C++
             self.watched[id(leaf)] = handle
-
-    def history(self):
-        """When something changed, and the bytes of each kind from then on: (events, kinds)."""
-        changes = np.zeros((len(self.log) + 1, len(KINDS)), dtype=np.int64)
-        now = {}
-        for row, (_, piece, what) in enumerate(self.log, start=1):
-            kind, size = now.pop(piece, (piece.birth_kind, 0))
-            changes[row, KINDS.index(kind)] -= size
-            if what == DIED:
-                continue
-            if what == BORN:
-                size = piece.birth_bytes
-            elif isinstance(what, int):
-                size = what
-            else:
-                kind = what
-            changes[row, KINDS.index(kind)] += size
-            now[piece] = kind, size
-        times = np.array([self.log[0][0] if self.log else 0.0] + [event[0] for event in self.log])
-        return times, changes.cumsum(axis=0)
-
-
-@functools.cache
-def may_hold_memory(kind) -> bool:
-    return issubclass(kind, (torch.Tensor, torch.optim.Optimizer))
-
-
-def tensors_and_optimizers_in(objects):
-    """Those among `objects` that may hold tensor memory."""
-    kinds = {kind for kind in set(map(type, objects)) if may_hold_memory(kind)}
-    return list(itertools.compress(objects, map(kinds.__contains__, map(type, objects))))
-
-
-def saved_by_graphs_of(things):
-    """Tensors kept by autograd graphs that were recorded while nobody watched."""
-    tensors = [thing for thing in things if isinstance(thing, torch.Tensor)]
-    nodes = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
-    seen = set()
-    while nodes:
-        node = nodes.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        nodes += [following for following, _ in node.next_functions if following is not None]
-        yield from saved_by_node(node)
-
-
-def saved_by_node(node):
-    for name in (name for name in dir(node) if name.startswith("_raw_saved_")):
-        try:
-            raw = getattr(node, name)
-            for saved in raw if isinstance(raw, (list, tuple)) else [raw]:
-                if isinstance(saved.data, torch.Tensor):  # else: packed by somebody's hooks
-                    yield saved.data
-        except RuntimeError:  # a graph whose backward has already run holds nothing
-            continue
-
-
-def peaks_of(history, first, last) -> tuple[dict[str, int], dict[str, int]]:
-    """The most that each kind (and their sum) reached between two positions in the log; and
-    what each kind had when the sum was highest."""
-    rows = history[first : last + 1]
-    totals = rows.sum(axis=1)
-    highest = dict(zip(KINDS, rows.max(axis=0).tolist(), strict=True))
-    at_peak = dict(zip(KINDS, rows[totals.argmax()].tolist(), strict=True))
-    return highest | {"total": int(totals.max())}, at_peak
-
-
-def thin_out(times, history, points=400):
-    """About `points` rows of a history: its first, its last, the highest of each stretch."""
-    if len(times) <= points:
-        return times, history
-    totals = history.sum(axis=1)
-    stretches = np.array_split(np.arange(len(totals)), points)
-    highest = [stretch[totals[stretch].argmax()] for stretch in stretches]
-    keep = np.unique([0, *highest, len(totals) - 1])
-    return times[keep], history[keep]

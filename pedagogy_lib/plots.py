@@ -4,7 +4,7 @@ import numpy as np
 from matplotlib.patches import Patch
 
 from .errors import LaunchError
-from .memory import KINDS
+from .history import KINDS
 from .style import COLORS, INK, Picture, colors_of, in_course_style, label_ink, new_figure
 from .units import format_bytes, format_seconds
 

@@ -154,7 +154,7 @@ def work(function, args, device, began, ignore_ports=()) -> dict:
     try:
         return {
             "value": dump_result(value),
-            "blocks": recorder.blocks,
+            "blocks": recorder.finish(),
             "wire": recorder.wire,
             "imported_late": any(name in sys.modules for name in missing),
         }

@@ -1,6 +1,6 @@
 """What a launch brings back."""
 
-from .memory import KINDS
+from .history import KINDS
 from .table import Table
 from .units import brief, format_bytes, format_seconds
 

@@ -404,7 +404,7 @@ plot_against(ranks, {"this machine": times}, xlabel="ranks", ylabel="time (s)",
 # %% tags=["nbval-ignore-output"]
 from pedagogy_lib.doctor import examine
 
-examine();
+problems = examine()
 
 # %% [markdown]
 # ## 11 · The map

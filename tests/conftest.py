@@ -22,3 +22,17 @@ def pytest_collection_modifyitems(items):
 def no_rank_left():
     yield
     assert helpers.wait_until(lambda: not helpers.ranks_left(), 2.0), helpers.ranks_left()
+
+
+@pytest.fixture
+def start():
+    """`helpers.start`, for programs that the test itself may leave running when it fails."""
+    programs = []
+
+    def start_one(command, folder, **environ):
+        programs.append(helpers.start(command, folder, **environ))
+        return programs[-1]
+
+    yield start_one
+    for program in programs:
+        helpers.end(program)

@@ -1,8 +1,9 @@
-"""What several test files share: patience, process families, and Python programs of their own."""
+"""What several test files share: failures, patience, families of processes, other programs."""
 
+import contextlib
 import os
+import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -71,12 +72,10 @@ def environment(**more) -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths)} | more
 
 
-def start_python(folder: Path, source: str, *args, **environ) -> subprocess.Popen:
+def start(command, folder: Path, **environ) -> subprocess.Popen:
     """Start a program in a session and a folder of its own; its scratch files lie there too."""
-    program = folder / "program.py"
-    program.write_text(source, encoding="utf-8")
     return subprocess.Popen(
-        [sys.executable, program, *map(str, args)],
+        command,
         cwd=folder,
         env=environment(TMPDIR=str(folder), **environ),
         stdout=subprocess.PIPE,
@@ -84,6 +83,14 @@ def start_python(folder: Path, source: str, *args, **environ) -> subprocess.Pope
         text=True,
         start_new_session=True,
     )
+
+
+def end(program: subprocess.Popen):
+    """End a program with all its descendants, if it has not ended by itself."""
+    for pid in [*family(program.pid), program.pid]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    program.communicate()
 
 
 def scratch_left(folder: Path) -> list[Path]:

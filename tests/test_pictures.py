@@ -22,7 +22,7 @@ from pedagogy_lib import (
     plot_timeline,
     widgets,
 )
-from pedagogy_lib.memory import KINDS
+from pedagogy_lib.history import KINDS
 from pedagogy_lib.style import COLORS, colors_of, kind_of, label_ink
 
 PNG = b"\x89PNG\r\n\x1a\n"

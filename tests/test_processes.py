@@ -3,12 +3,13 @@
 import os
 import re
 import signal
+import sys
 import threading
 import time
 
 import pytest
 import torch.distributed as dist
-from helpers import alive, failure, family, my_rank, scratch_left, start_python, wait_until
+from helpers import alive, failure, family, my_rank, scratch_left, wait_until
 
 from pedagogy_lib import launch, server
 
@@ -41,19 +42,36 @@ def begun(folder):
     return len(list(folder.glob("begun-*")))
 
 
-def start_launch(folder, body, world_size=2):
-    """A Python program in the middle of a launch."""
-    program = start_python(folder, HEADER + body)
-    assert wait_until(lambda: begun(folder) == world_size, 60), program.communicate()
-    return program
+@pytest.fixture
+def start_python(start, tmp_path):
+    """Start a Python program: the header above, and what the test adds to it."""
+
+    def start_one(body, **environ):
+        (tmp_path / "program.py").write_text(HEADER + body)
+        return start([sys.executable, "program.py"], tmp_path, **environ)
+
+    return start_one
 
 
-def test_spawned_interpreters(tmp_path):
+@pytest.fixture
+def start_launch(start_python, tmp_path):
+    """Start a Python program, and return in the middle of its launch of two ranks."""
+
+    def start_one(body):
+        program = start_python(body)
+        assert wait_until(lambda: begun(tmp_path) == 2 or program.poll() is not None, 60)
+        assert program.poll() is None, program.communicate()
+        return program
+
+    return start_one
+
+
+def test_spawned_interpreters(start_python, tmp_path):
     """What macOS does: each rank is an interpreter of its own."""
     body = """
 print(launch(lambda text: text * dist.get_rank(), "ab", world_size=2).values)
 """
-    program = start_python(tmp_path, HEADER + body, PEDAGOGY_START_METHOD="spawn")
+    program = start_python(body, PEDAGOGY_START_METHOD="spawn")
     said, _ = program.communicate(timeout=60)
     assert said == "['', 'ab']\n"
     assert wait_until(lambda: not scratch_left(tmp_path), 4)
@@ -62,7 +80,7 @@ print(launch(lambda text: text * dist.get_rank(), "ab", world_size=2).values)
 # Interrupts
 
 
-def test_interrupt_tells_where_ranks_were_and_the_next_launch_works(tmp_path):
+def test_interrupt_tells_where_ranks_were_and_the_next_launch_works(start_launch, tmp_path):
     body = """
 try:
     launch(wait_in_a_collective, world_size=2)
@@ -71,7 +89,7 @@ except KeyboardInterrupt:
 print(launch(my_rank, world_size=2).values, flush=True)
 time.sleep(1000)
 """
-    program = start_launch(tmp_path, body)
+    program = start_launch(body)
     ranks = family(program.pid)[1:]
     assert len(ranks) == 2
     os.killpg(program.pid, signal.SIGINT)  # as a terminal does
@@ -101,8 +119,8 @@ def test_interrupt_at_any_moment(seconds):
 
 
 @pytest.mark.parametrize("step", ["wait_in_a_collective", "compute_in_c"])
-def test_nothing_outlives_a_killed_notebook(step, tmp_path):
-    program = start_launch(tmp_path, f"launch({step}, world_size=2)")
+def test_nothing_outlives_a_killed_notebook(step, start_launch, tmp_path):
+    program = start_launch(f"launch({step}, world_size=2)")
     processes = family(program.pid)
     assert len(processes) == 3  # the fork server and two ranks
     assert scratch_left(tmp_path)
@@ -112,8 +130,8 @@ def test_nothing_outlives_a_killed_notebook(step, tmp_path):
     assert wait_until(lambda: not scratch_left(tmp_path), 4)
 
 
-def test_nothing_outlives_an_ended_program(tmp_path):
-    program = start_python(tmp_path, HEADER + "launch(begin, world_size=2)\nsys.exit(3)")
+def test_nothing_outlives_an_ended_program(start_python, tmp_path):
+    program = start_python("launch(begin, world_size=2)\nsys.exit(3)")
     program.communicate(timeout=60)
     assert program.returncode == 3
     assert begun(tmp_path) == 2

@@ -8,10 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from helpers import environment, wait_until
 
 PROGRAM = """
-import json, os, sys
+import json, os
 from pathlib import Path
 import torch, torch.distributed as dist
 from pedagogy_lib import launch, measure
@@ -24,7 +23,7 @@ def step(offset):
 
 run = launch(step, 3, world_size=4)
 again = launch(step, 4, seed=list(range(8)))
-Path(sys.argv[1], f"{os.environ['RANK']}.json").write_text(json.dumps({
+Path(f"{os.environ['RANK']}.json").write_text(json.dumps({
     "rank": run.rank,
     "world_size": run.world_size,
     "backend": run.backend,
@@ -39,34 +38,41 @@ Path(sys.argv[1], f"{os.environ['RANK']}.json").write_text(json.dumps({
 """
 
 
+FAILING_PROGRAM = """
+import torch.distributed as dist
+from pedagogy_lib import launch
+
+def step():
+    if dist.get_rank() == 1:
+        raise ValueError("boom")
+    dist.barrier()
+
+launch(step)
+"""
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
-def start_agent(folder, *options, prefix=(), **environ) -> subprocess.Popen:
-    """One torchrun, on the program in `folder`."""
-    return subprocess.Popen(
-        [*prefix, sys.executable, "-m", "torch.distributed.run", *options, "program.py", "."],
-        cwd=folder,
-        env=environment(**environ),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def finish(agents):
-    for agent in agents:
-        said, _ = agent.communicate(timeout=120)
-        assert agent.returncode == 0, said
-
-
 @pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "program.py").write_text(PROGRAM)
-    return tmp_path
+def torchrun(start, tmp_path):
+    """Start one torchrun agent on `program.py`."""
+
+    def start_one(*options, prefix=(), **environ):
+        (tmp_path / "program.py").exists() or (tmp_path / "program.py").write_text(PROGRAM)
+        command = [*prefix, sys.executable, "-m", "torch.distributed.run", *options, "program.py"]
+        return start(command, tmp_path, **environ)
+
+    return start_one
+
+
+def finish(*agents):
+    for agent in agents:
+        said, _ = agent.communicate(timeout=60)
+        assert agent.returncode == 0, said
 
 
 def check_reports(folder, world_size):
@@ -89,35 +95,22 @@ def check_reports(folder, world_size):
         assert min(report["seconds"]) > 0
 
 
-def test_one_agent(folder):
-    finish([start_agent(folder, "--nproc-per-node=2", f"--master-port={free_port()}")])
-    check_reports(folder, 2)
+def test_one_agent(torchrun, tmp_path):
+    finish(torchrun("--standalone", "--nproc-per-node=2"))
+    check_reports(tmp_path, 2)
 
 
-def test_two_agents(folder):
-    port = free_port()
-    options = ["--nnodes=2", "--nproc-per-node=1", "--master-addr=127.0.0.1"]
-    finish(
-        start_agent(folder, *options, f"--master-port={port}", f"--node-rank={node}")
-        for node in range(2)
-    )
-    check_reports(folder, 2)
+def test_two_agents(torchrun, tmp_path):
+    meet = ["--nnodes=2", "--nproc-per-node=1", "--master-addr=127.0.0.1"]
+    meet.append(f"--master-port={free_port()}")
+    finish(torchrun(*meet, "--node-rank=0"), torchrun(*meet, "--node-rank=1"))
+    check_reports(tmp_path, 2)
 
 
-def test_exception_ends_every_rank(tmp_path):
-    (tmp_path / "program.py").write_text("""
-import os, torch, torch.distributed as dist
-from pedagogy_lib import launch
-
-def step():
-    if dist.get_rank() == 1:
-        raise ValueError("boom")
-    dist.barrier()
-
-launch(step)
-""")
-    agent = start_agent(tmp_path, "--nproc-per-node=2", f"--master-port={free_port()}")
-    said, _ = agent.communicate(timeout=120)
+def test_exception_ends_every_rank(torchrun, tmp_path):
+    (tmp_path / "program.py").write_text(FAILING_PROGRAM)
+    agent = torchrun("--standalone", "--nproc-per-node=2")
+    said, _ = agent.communicate(timeout=60)
     assert agent.returncode != 0
     assert 'raise ValueError("boom")' in said
 
@@ -133,26 +126,34 @@ def two_machines():
     if shutil.which("ip") is None or os.geteuid() != 0:
         pytest.skip("network namespaces need root, and the program `ip`")
     try:
-        try:
-            connect(names)
-        except subprocess.CalledProcessError as error:
-            pytest.skip(f"no network namespaces here: {error.stderr.decode().strip()}")
+        connect(names)
         yield names
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"no network namespaces here: {error.stderr.decode().strip()}")
     finally:
         for name in names:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
 
 def connect(names):
+    """A cable between two namespaces: addresses 10.83.0.1 and 10.83.0.2."""
     for name in names:
         as_root("ip", "netns", "add", name)
-    first, second = ({"cable": f"v{name[-10:]}", "name": name} for name in names)
-    as_root(
-        "ip", "link", "add", "eth0", "netns", names[0],
-        "type", "veth", "peer", "name", "eth0", "netns", names[1],
-    )  # fmt: skip
+    ends = [["name", "eth0", "netns", name] for name in names]
+    as_root("ip", "link", "add", *ends[0], "type", "veth", "peer", *ends[1])
     for number, name in enumerate(names, start=1):
-        inside = ["ip", "netns", "exec", name, "ip"]
+        inside = ["ip", "-n", name]
         as_root(*inside, "address", "add", f"10.83.0.{number}/24", "dev", "eth0")
         as_root(*inside, "link", "set", "eth0", "up")
         as_root(*inside, "link", "set", "lo", "up")
+
+
+def test_two_machines(two_machines, torchrun, tmp_path):
+    agents = []
+    for node, name in enumerate(two_machines):
+        options = ["--nnodes=2", "--nproc-per-node=2", f"--node-rank={node}"]
+        options += ["--master-addr=10.83.0.1", "--master-port=29400"]
+        inside = ["ip", "netns", "exec", name]
+        agents.append(torchrun(*options, prefix=inside, GLOO_SOCKET_IFNAME="eth0"))
+    finish(*agents)
+    check_reports(tmp_path, 4)

@@ -1,0 +1,72 @@
+"""Every tensor and optimizer that Python can reach. Only the first search is a long one."""
+
+import functools
+import gc
+import itertools
+import weakref
+
+import torch
+
+
+class Reachable:
+    """Finds tensors and optimizers by asking the garbage collector.
+
+    The collector keeps young objects apart. Whatever it is about to call old is remembered here
+    by a weak reference, so that a search goes through the few hundred young ones alone.
+    """
+
+    def __init__(self):
+        self.old: list[weakref.ref] | None = None
+
+    def find(self) -> list:
+        if self.old is None:
+            self.old = []
+            gc.callbacks.append(self.before_collection)
+            self.remember(gc.get_objects())
+        # The young ones first: asking for them may itself make them old.
+        young = tensors_and_optimizers_in(gc.get_objects(generation=0))
+        self.old = [ref for ref in self.old if ref() is not None]
+        return young + [thing for ref in self.old if (thing := ref()) is not None]
+
+    def before_collection(self, phase, info):
+        if phase == "start":
+            self.remember(gc.get_objects(generation=0))
+
+    def remember(self, objects):
+        self.old += map(weakref.ref, tensors_and_optimizers_in(objects))
+
+
+@functools.cache
+def is_wanted(kind) -> bool:
+    return issubclass(kind, (torch.Tensor, torch.optim.Optimizer))
+
+
+def tensors_and_optimizers_in(objects):
+    """Those among `objects` that may hold tensor memory."""
+    kinds = {kind for kind in set(map(type, objects)) if is_wanted(kind)}
+    return list(itertools.compress(objects, map(kinds.__contains__, map(type, objects))))
+
+
+def saved_by_graphs_of(things):
+    """Tensors kept by autograd graphs that were recorded while nobody watched."""
+    tensors = [thing for thing in things if isinstance(thing, torch.Tensor)]
+    nodes = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
+    seen = set()
+    while nodes:
+        node = nodes.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        nodes += [following for following, _ in node.next_functions if following is not None]
+        yield from saved_by_node(node)
+
+
+def saved_by_node(node):
+    for name in (name for name in dir(node) if name.startswith("_raw_saved_")):
+        try:
+            raw = getattr(node, name)
+            for saved in raw if isinstance(raw, (list, tuple)) else [raw]:
+                if isinstance(saved.data, torch.Tensor):  # else: packed by somebody's hooks
+                    yield saved.data
+        except RuntimeError:  # a graph whose backward has already run holds nothing
+            continue
