@@ -14,14 +14,14 @@ class Call(NamedTuple):
     """One communication call of one rank."""
 
     name: str  # as in torch.distributed
-    tensor_bytes: int  # X in the formulas below
+    tensor_bytes: int  # what this rank puts in, or gets in a scatter or recv: X in the formulas
     sent_bytes: int
     received_bytes: int
 
 
 class Rule(NamedTuple):
     name: str
-    tensor: int  # which argument of the c10d operator holds X
+    tensor: int  # which argument of the operator holds X
     group: int  # which argument is the process group
     root: int | None
     cost: object  # (X, n, position after the root) -> (sent, received)
@@ -36,8 +36,7 @@ def all_reduce_share(x, n):
     return 2 * (n - 1) * x // n
 
 
-def others_share(x, n):
-    """all_gather (X: what each rank contributes) and reduce_scatter (X: what each rank keeps)."""
+def gather_share(x, n):
     return (n - 1) * x
 
 
@@ -61,26 +60,61 @@ def root_to_all(x, n, position):
     return all_to_root(x, n, position)[::-1]
 
 
+def sending(x, n, position):
+    return x, 0
+
+
+def receiving(x, n, position):
+    return 0, x
+
+
+ALL_REDUCE = symmetric(all_reduce_share)
+ALL_GATHER = symmetric(gather_share)
+EXCHANGE = symmetric(exchange_share)
+
+# By the operator's namespace and name.
 RULES = {
-    "allreduce_": Rule("all_reduce", 0, 1, None, symmetric(all_reduce_share)),
-    "allreduce_coalesced_": Rule("all_reduce", 0, 1, None, symmetric(all_reduce_share)),
-    "allgather_": Rule("all_gather", 1, 2, None, symmetric(others_share)),
-    "allgather_coalesced_": Rule("all_gather", 1, 2, None, symmetric(others_share)),
-    "_allgather_base_": Rule("all_gather", 1, 2, None, symmetric(others_share)),
-    "allgather_into_tensor_coalesced_": Rule("all_gather", 1, 2, None, symmetric(others_share)),
-    "reduce_scatter_": Rule("reduce_scatter", 0, 2, None, symmetric(others_share)),
-    "_reduce_scatter_base_": Rule("reduce_scatter", 0, 2, None, symmetric(others_share)),
-    "reduce_scatter_tensor_coalesced_": Rule("reduce_scatter", 0, 2, None, symmetric(others_share)),
-    "alltoall_": Rule("all_to_all", 1, 2, None, symmetric(exchange_share)),
-    "alltoall_base_": Rule("all_to_all", 1, 2, None, symmetric(exchange_share)),
-    "broadcast_": Rule("broadcast", 0, 1, 2, chain_from_root),
-    "reduce_": Rule("reduce", 0, 1, 3, chain_to_root),
-    "gather_": Rule("gather", 1, 2, 3, all_to_root),
-    "scatter_": Rule("scatter", 0, 2, 3, root_to_all),
-    "send": Rule("send", 0, 1, None, lambda x, n, position: (x, 0)),
-    "recv_": Rule("recv", 0, 1, None, lambda x, n, position: (0, x)),
-    "recv_any_source_": Rule("recv", 0, 1, None, lambda x, n, position: (0, x)),
+    "c10d": {
+        "allreduce_": Rule("all_reduce", 0, 1, None, ALL_REDUCE),
+        "allreduce_coalesced_": Rule("all_reduce", 0, 1, None, ALL_REDUCE),
+        "allgather_": Rule("all_gather", 1, 2, None, ALL_GATHER),
+        "allgather_coalesced_": Rule("all_gather", 1, 2, None, ALL_GATHER),
+        "_allgather_base_": Rule("all_gather", 1, 2, None, ALL_GATHER),
+        "allgather_into_tensor_coalesced_": Rule("all_gather", 1, 2, None, ALL_GATHER),
+        "reduce_scatter_": Rule("reduce_scatter", 1, 2, None, EXCHANGE),
+        "_reduce_scatter_base_": Rule("reduce_scatter", 1, 2, None, EXCHANGE),
+        "reduce_scatter_tensor_coalesced_": Rule("reduce_scatter", 1, 2, None, EXCHANGE),
+        "alltoall_": Rule("all_to_all", 1, 2, None, EXCHANGE),
+        "alltoall_base_": Rule("all_to_all", 1, 2, None, EXCHANGE),
+        "broadcast_": Rule("broadcast", 0, 1, 2, chain_from_root),
+        "reduce_": Rule("reduce", 0, 1, 3, chain_to_root),
+        "gather_": Rule("gather", 1, 2, 3, all_to_root),
+        "scatter_": Rule("scatter", 0, 2, 3, root_to_all),
+        "send": Rule("send", 0, 1, None, sending),
+        "recv_": Rule("recv", 0, 1, None, receiving),
+        "recv_any_source_": Rule("recv", 0, 1, None, receiving),
+    },
+    # What DTensor calls.
+    "_c10d_functional": {
+        "all_reduce": Rule("all_reduce", 0, 2, None, ALL_REDUCE),
+        "all_reduce_": Rule("all_reduce", 0, 2, None, ALL_REDUCE),
+        "all_reduce_coalesced": Rule("all_reduce", 0, 2, None, ALL_REDUCE),
+        "all_reduce_coalesced_": Rule("all_reduce", 0, 2, None, ALL_REDUCE),
+        "all_gather_into_tensor": Rule("all_gather", 0, 2, None, ALL_GATHER),
+        "all_gather_into_tensor_out": Rule("all_gather", 0, 2, None, ALL_GATHER),
+        "all_gather_into_tensor_coalesced": Rule("all_gather", 0, 2, None, ALL_GATHER),
+        "reduce_scatter_tensor": Rule("reduce_scatter", 0, 3, None, EXCHANGE),
+        "reduce_scatter_tensor_out": Rule("reduce_scatter", 0, 3, None, EXCHANGE),
+        "reduce_scatter_tensor_coalesced": Rule("reduce_scatter", 0, 3, None, EXCHANGE),
+        "all_to_all_single": Rule("all_to_all", 0, 3, None, EXCHANGE),
+        "broadcast": Rule("broadcast", 0, 2, 1, chain_from_root),
+        "broadcast_": Rule("broadcast", 0, 2, 1, chain_from_root),
+    },
+    "_dtensor": {
+        "shard_dim_alltoall": Rule("all_to_all", 0, 3, None, EXCHANGE),
+    },
 }
+NO_CALL = ("wait_tensor", "_wrap_tensor_autograd", "check_for_nan")
 
 
 def tensors_in(value):
@@ -92,12 +126,24 @@ def tensors_in(value):
             yield from tensors_in(item)
 
 
-def call_of(operator: str, args) -> Call:
-    """The `Call` that an operator of the c10d library stands for."""
-    rule = RULES.get(operator)
+def calls_of(func, args) -> list[Call]:
+    """The `Call` that an operator of one of these namespaces stands for, if it is one."""
+    name = func.overloadpacket.__name__
+    if name in NO_CALL:
+        return []
+    rule = RULES[func.namespace].get(name)
     if rule is None:
-        return Call(operator.strip("_"), 0, 0, 0)
+        return [Call(name.strip("_"), 0, 0, 0)]
     size = sum(t.nbytes for t in tensors_in(args[rule.tensor]))
-    group = dist.ProcessGroup.unbox(args[rule.group])
+    group = group_of(args[rule.group])
     n, root = group.size(), args[rule.root] if rule.root is not None else 0
-    return Call(rule.name, size, *rule.cost(size, n, (group.rank() - root) % n))
+    return [Call(rule.name, size, *rule.cost(size, n, (group.rank() - root) % n))]
+
+
+def group_of(argument) -> dist.ProcessGroup:
+    """An operator gets its group in a box, or by its name."""
+    if isinstance(argument, str):
+        return dist.distributed_c10d._resolve_process_group(argument)
+    if isinstance(argument, dist.ProcessGroup):
+        return argument
+    return dist.ProcessGroup.unbox(argument)

@@ -9,9 +9,9 @@ import torch.distributed as dist
 from .errors import LaunchError
 from .history import KINDS, Log, peaks_of, thin_out
 from .memory import MemoryTracker
-from .wire import kernel_counts, wire_bytes
+from .wire import bytes_between, kernel_counts, wire_bytes
 
-MANY_EVENTS = 100_000  # in logs that wait to be worked out
+MANY_EVENTS = 20_000  # in logs that wait to be worked out
 
 _recorder = None
 
@@ -65,6 +65,7 @@ class Recorder:
         self.tracker = MemoryTracker()
         self.blocks: list[dict] = []
         self.logs: list[tuple[Log, list[dict]]] = []  # each with the blocks that it covers
+        self.waiting_events = 0  # in these logs
         gloo_carries_it = dist.get_backend() != "nccl" or device.type == "cpu"
         self.wire = "measured" if kernel_counts() and gloo_carries_it else "counted"
 
@@ -74,7 +75,8 @@ class Recorder:
         outermost = (memory or self.wire == "counted") and not self.tracker.active
         if outermost:
             self.tracker.start()
-            self.logs.append((self.tracker.log, []))
+            log = self.tracker.log
+            self.logs.append((log, []))
         block = self.begin(label)
         try:
             yield
@@ -82,7 +84,8 @@ class Recorder:
             self.end(block)
             if outermost:
                 self.tracker.stop()
-                if sum(len(log) for log, _ in self.logs) > MANY_EVENTS:
+                self.waiting_events += len(log)
+                if self.waiting_events > MANY_EVENTS:
                     self.work_out_memory()
 
     def begin(self, label) -> dict:
@@ -93,11 +96,10 @@ class Recorder:
 
     def end(self, block):
         block["end"] = self.now()
-        sent, received = self.wire_bytes()
-        sent_before, received_before = block.pop("wire")
+        sent, received = bytes_between(block.pop("wire"), self.wire_bytes())
         calls = self.tracker.calls[block.pop("call") :]
         if self.wire == "measured":
-            block |= {"sent": sent - sent_before, "received": received - received_before}
+            block |= {"sent": sent, "received": received}
         else:
             block |= {
                 "sent": sum(call.sent_bytes for call in calls),
@@ -116,7 +118,7 @@ class Recorder:
         return time.perf_counter() - self.clock_zero
 
     def wire_bytes(self):
-        return wire_bytes(self.ignore_ports) if self.wire == "measured" else (0, 0)
+        return wire_bytes(self.ignore_ports) if self.wire == "measured" else {}
 
     def work_out_memory(self):
         """Turn logs into peaks: not while something is measured, as it takes a while."""
@@ -127,7 +129,7 @@ class Recorder:
             outermost = blocks[-1]  # ended last
             inside = outermost["log"]
             outermost["memory"] = thin_out(times[inside], rows[inside])
-        self.logs.clear()
+        self.logs, self.waiting_events = [], 0
 
     def finish(self) -> list[dict]:
         """Every block, ready to travel."""

@@ -14,15 +14,16 @@ import weakref
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
-from torch.nn.modules.module import register_module_parameter_registration_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .calls import Call, call_of, tensors_in
+from .calls import RULES, Call, calls_of, tensors_in
 from .history import KINDS, Log
 from .reachable import Reachable, saved_by_graphs_of
 
+PLAIN = (torch.Tensor,)
 RESIZE = torch.UntypedStorage.resize_
+NEW_PARAMETER = torch.nn.Parameter.__dict__["__new__"]
 ENTER_HOOKS = saved_tensors_hooks.__enter__
 MODIFIED_MESSAGE = (
     "one of the variables needed for gradient computation has been modified by an inplace "
@@ -82,12 +83,23 @@ def wraps_others(kind) -> bool:
     return hasattr(kind, "__tensor_flatten__")
 
 
+@functools.cache
+def is_fake(kind) -> bool:
+    """Whether this class of tensors has no memory: DTensor tries out operations on such."""
+    return any(base.__name__ == "FakeTensor" for base in kind.__mro__)
+
+
+def owns_memory(tensor) -> bool:
+    return tensor.layout is torch.strided and not tensor.is_meta
+
+
 def plain_tensors(tensor) -> list[torch.Tensor]:
     """The tensors that own memory behind `tensor`: itself, or the inner ones of a DTensor."""
-    if wraps_others(type(tensor)):
+    kind = type(tensor)
+    if wraps_others(kind):
         inner = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
         return [plain for part in tensors_in(inner) for plain in plain_tensors(part)]
-    return [tensor] if tensor.layout is torch.strided and not tensor.is_meta else []
+    return [tensor] if owns_memory(tensor) and not is_fake(kind) else []
 
 
 class MemoryTracker(TorchDispatchMode):
@@ -96,7 +108,7 @@ class MemoryTracker(TorchDispatchMode):
     def __init__(self):
         super().__init__()
         self.pieces: dict[int, Piece] = {}
-        self.log = Log()
+        self.log = Log()  # outside of blocks: one that nobody reads
         self.calls: list[Call] = []
         self.active = False
         self.reachable = Reachable()
@@ -110,10 +122,7 @@ class MemoryTracker(TorchDispatchMode):
         """Begin a log with everything that is alive now."""
         self.active = True
         self.watched = {}
-        self.handles = [
-            register_module_parameter_registration_hook(self.on_parameter),
-            register_optimizer_step_post_hook(self.on_optimizer_step),
-        ]
+        self.handle = register_optimizer_step_post_hook(self.on_optimizer_step)
         self.calls = []
         self.find_everything()
         self.log = Log()
@@ -122,6 +131,7 @@ class MemoryTracker(TorchDispatchMode):
             self.log.birth_kinds[piece] = piece.kind
             self.log.add(piece, piece.nbytes)
         torch.UntypedStorage.resize_ = lambda storage, size: self.resize(storage, size)
+        torch.nn.Parameter.__new__ = staticmethod(self.make_parameter)
         self.__enter__()
         self.hooks.__enter__()
         saved_tensors_hooks.__enter__ = lambda hooks: self.enter_others_hooks(hooks)
@@ -131,27 +141,30 @@ class MemoryTracker(TorchDispatchMode):
         self.hooks.__exit__(None, None, None)
         self.__exit__(None, None, None)
         torch.UntypedStorage.resize_ = RESIZE
+        torch.nn.Parameter.__new__ = NEW_PARAMETER
         self.find_everything()
-        for handle in [*self.handles, *self.watched.values()]:
+        for handle in [self.handle, *self.watched.values()]:
             handle.remove()
         self.active = False
+        self.log = Log()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if any(map(wraps_others, types)):
+        if types != PLAIN and any(map(wraps_others, types)):
             return NotImplemented  # a DTensor's inner operations come here
-        if func.namespace == "c10d":
-            self.calls.append(call_of(func.overloadpacket.__name__, args))
-            for tensor in tensors_in(args):
-                self.give_role(self.piece_of(tensor), "communication")
+        communicates = func.namespace in RULES
+        if communicates:
+            self.calls += calls_of(func, args)
         result = func(*args, **kwargs) if kwargs else func(*args)
-        for tensor in (result,) if type(result) is torch.Tensor else tensors_in(result):
-            if tensor.layout is torch.strided and not tensor.is_meta:
-                self.piece_of(tensor)
+        if communicates:
+            for tensor in tensors_in([args, result]):
+                self.note_role(tensor, "communication")
+        if type(result) is not torch.Tensor:
+            for tensor in tensors_in(result):
+                for plain in plain_tensors(tensor):
+                    self.piece_of(plain)
+        elif owns_memory(result):  # by far the most frequent case, so without detours
+            self.piece_of(result)
         return result
-
-    def note_event(self, piece, what):
-        if self.active:
-            self.log.add(piece, what)
 
     def piece_of(self, tensor) -> Piece:
         """The storage behind `tensor`, noted as born or resized now if that is new."""
@@ -160,14 +173,14 @@ class MemoryTracker(TorchDispatchMode):
         if piece is None:
             piece = Piece(storage, self.on_free)
             self.pieces[piece.key] = piece
-            self.note_event(piece, piece.nbytes)
+            self.log.add(piece, piece.nbytes)
         elif piece.nbytes != storage.nbytes():
             self.change_size(piece, storage.nbytes())
         return piece
 
     def on_free(self, piece):
         del self.pieces[piece.key]
-        self.note_event(piece, None)
+        self.log.add(piece, None)
 
     def resize(self, storage, size):
         """FSDP frees and refills a storage in place."""
@@ -179,7 +192,7 @@ class MemoryTracker(TorchDispatchMode):
 
     def change_size(self, piece, size):
         piece.nbytes = size
-        self.note_event(piece, size)
+        self.log.add(piece, size)
 
     def give_role(self, piece, kind):
         """Note that a storage plays a role; the first of its roles in KINDS is its kind."""
@@ -195,7 +208,7 @@ class MemoryTracker(TorchDispatchMode):
     def change(self, piece, kind):
         piece.kind = kind
         if piece.changed:
-            self.note_event(piece, kind)
+            self.log.add(piece, kind)
         else:
             self.log.birth_kinds[piece] = kind
 
@@ -234,8 +247,11 @@ class MemoryTracker(TorchDispatchMode):
             for kept in tensors_in(packed):
                 self.note_role(kept, "activations")
 
-    def on_parameter(self, module, name, parameter):
+    def make_parameter(self, *args, **kwargs):
+        """Note a parameter when it is made: by a module, by FSDP, or by itself."""
+        parameter = NEW_PARAMETER.__func__(*args, **kwargs)
         self.note(parameter)
+        return parameter
 
     def on_optimizer_step(self, optimizer, args, kwargs):
         self.note(optimizer)

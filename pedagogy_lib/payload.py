@@ -63,5 +63,5 @@ def warn_of_large_names(fn):
             warnings.warn(
                 f"`{name}` ({size / 1e6:.1f} MB) is copied to every rank because the function "
                 "uses it; pass it as an argument if you mean that, or create it inside.",
-                stacklevel=4,
+                stacklevel=5,
             )

@@ -22,7 +22,8 @@ class Reachable:
         if self.old is None:
             self.old = []
             gc.callbacks.append(self.before_collection)
-            self.remember(gc.get_objects())
+            for generation in (1, 2):
+                self.remember(gc.get_objects(generation=generation))
         # The young ones first: asking for them may itself make them old.
         young = tensors_and_optimizers_in(gc.get_objects(generation=0))
         self.old = [ref for ref in self.old if ref() is not None]

@@ -1,5 +1,6 @@
 """`launch` in a program that torchrun started: the world is there already, so join it."""
 
+import atexit
 import io
 import os
 import time
@@ -19,6 +20,12 @@ def started_this_process() -> bool:
     return all(name in os.environ for name in VARIABLES)
 
 
+def leave_group():
+    """At the end of the program: with the group still open, Gloo's threads may abort the exit."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
 def run(fn, args, device, seed) -> Run:
     """Run `fn(*args)` here, as one of torchrun's ranks; every rank gets the whole `Run`.
 
@@ -30,6 +37,7 @@ def run(fn, args, device, seed) -> Run:
     backend, devices = choose_device(device, int(os.environ["LOCAL_WORLD_SIZE"]))
     if not dist.is_initialized():
         enter_group(backend, torch.device(devices[local_rank]), init_method="env://")
+        atexit.register(leave_group)
     rank, world_size = dist.get_rank(), dist.get_world_size()
     seed_everything(seed if isinstance(seed, int) else seed[rank])
     dist.barrier()  # the nearest that several machines come to a common zero of their clocks

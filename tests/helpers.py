@@ -90,7 +90,8 @@ def end(program: subprocess.Popen):
     for pid in [*family(program.pid), program.pid]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    program.communicate()
+    program.stdout.close()
+    program.wait()
 
 
 def scratch_left(folder: Path) -> list[Path]:

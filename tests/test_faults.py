@@ -1,5 +1,6 @@
 """Ranks that raise, die or are killed: which rank, what, and on which of the learner's lines."""
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -231,10 +232,8 @@ def start_helper_and_hang(folder):
     ],
 )
 def test_what_a_rank_started_ends_with_it(step, tmp_path):
-    try:
+    with contextlib.suppress(LaunchError):
         launch(step, tmp_path, world_size=2, timeout=2)
-    except LaunchError:
-        pass
     pids = [int(path.name) for path in tmp_path.iterdir()]
     assert len(pids) == 2
     assert wait_until(lambda: not alive(pids), 4)

@@ -55,34 +55,35 @@ def crossed_subgroups():
     dist.all_gather([torch.ones(1)] * 2, torch.ones(1), group=groups[dist.get_rank()])
 
 
+HANGS = [
+    (
+        mismatched_collectives,
+        IN_DIFFERENT_CALLS,
+        {
+            0: ("dist.broadcast(x, src=1)", "broadcast(float32[3], src=1)"),
+            1: ("dist.all_reduce(x, op=", "all_reduce(float32[3], op=MAX)"),
+        },
+    ),
+    (
+        both_receive_first,
+        ALL_RECEIVE,
+        {rank: ("dist.recv(x, ", f"recv(float32[2, 5], src={1 - rank})") for rank in range(2)},
+    ),
+    (one_rank_is_missing, NEVER_COMES, {0: ("dist.barrier()", "barrier()"), 1: None}),
+    (endless_loop, AT_WORK, {0: ("dist.barrier()", "barrier()"), 1: ("", "")}),
+    (busy_in_c, AT_WORK, {0: ("dist.barrier()", "barrier()"), 1: ("sum(range(10**13))", "")}),
+    (
+        crossed_subgroups,
+        IN_THE_SAME_CALL,
+        dict.fromkeys(
+            range(2), ("dist.all_gather(", "all_gather(2 × float32[1], float32[1], group")
+        ),
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    ("step", "diagnosis", "lines"),
-    [
-        (
-            mismatched_collectives,
-            IN_DIFFERENT_CALLS,
-            {
-                0: ("dist.broadcast(x, src=1)", "broadcast(float32[3], src=1)"),
-                1: ("dist.all_reduce(x, op=", "all_reduce(float32[3], op=MAX)"),
-            },
-        ),
-        (
-            both_receive_first,
-            ALL_RECEIVE,
-            {rank: ("dist.recv(x, ", f"recv(float32[2, 5], src={1 - rank})") for rank in range(2)},
-        ),
-        (one_rank_is_missing, NEVER_COMES, {0: ("dist.barrier()", "barrier()"), 1: None}),
-        (endless_loop, AT_WORK, {0: ("dist.barrier()", "barrier()"), 1: ("", "")}),
-        (busy_in_c, AT_WORK, {0: ("dist.barrier()", "barrier()"), 1: ("sum(range(10**13))", "")}),
-        (
-            crossed_subgroups,
-            IN_THE_SAME_CALL,
-            {
-                rank: ("dist.all_gather(", "all_gather(2 × float32[1], float32[1], group")
-                for rank in range(2)
-            },
-        ),
-    ],
+    ("step", "diagnosis", "lines"), HANGS, ids=[step.__name__ for step, *_ in HANGS]
 )
 def test_hang(step, diagnosis, lines):
     error = failure(step, world_size=2, timeout=TIMEOUT)
@@ -117,10 +118,9 @@ def skip_a_backward():
 
 @pytest.fixture
 def preloaded():
-    """A fork server that has nothing left to import: it does so whenever it is idle."""
-    for _ in range(3):
-        time.sleep(0.2)
-        launch(my_rank, world_size=1)
+    """A fork server that has imported what a rank needs for DDP: it does so after such a launch."""
+    launch(lambda: DistributedDataParallel(torch.nn.Linear(2, 1)) and None, world_size=1)
+    launch(my_rank, world_size=1)
 
 
 def test_ddp_waits_in_the_backward(preloaded):

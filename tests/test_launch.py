@@ -14,7 +14,15 @@ from helpers import my_rank, wait_until
 
 from pedagogy_lib import LaunchError, RankError, launch, measure
 
-KINDS = "parameters gradients optimizer_state activations communication other total".split()
+KINDS = {
+    "parameters",
+    "gradients",
+    "optimizer_state",
+    "activations",
+    "communication",
+    "other",
+    "total",
+}
 
 
 def step():
@@ -89,12 +97,12 @@ def test_block_has_one_figure_per_rank(run):
 
 def test_peak_bytes_are_given_by_kind(run):
     for peak in run["all_reduce"].peak_bytes:
-        assert sorted(peak) == sorted(KINDS)
+        assert peak.keys() == KINDS
         assert peak["total"] >= 4_000_000
 
 
 def test_unknown_label_names_the_known_ones(run):
-    with pytest.raises(KeyError, match="no block 'reduce' was measured.*labels: 'all_reduce'"):
+    with pytest.raises(KeyError, match=r"no block 'reduce' was measured.*labels: 'all_reduce'"):
         run["reduce"]
     with pytest.raises(KeyError, match="labels: none"):
         launch(my_rank, world_size=1)["reduce"]
@@ -128,29 +136,13 @@ def test_without_gpu_ranks_run_on_the_cpu(device):
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_cuda_without_gpu_is_refused():
-    with pytest.raises(LaunchError, match='device="cuda" needs a GPU.*use device="auto"'):
+    with pytest.raises(LaunchError, match=r'device="cuda" needs a GPU.*use device="auto"'):
         launch(my_rank, device="cuda")
 
 
 def test_unknown_device_is_refused():
     with pytest.raises(LaunchError, match='device is "auto", "cpu" or "cuda", not \'tpu\''):
         launch(my_rank, device="tpu")
-
-
-@pytest.mark.gpu
-def test_one_gpu_for_each_rank():
-    world_size = torch.cuda.device_count()
-    run = launch(lambda: str(torch.ones(1).device), world_size=world_size)
-    assert run.backend == "nccl"
-    assert run.values == [f"cuda:{rank}" for rank in range(world_size)]
-
-
-@pytest.mark.gpu
-def test_ranks_share_gpus_over_gloo():
-    run = launch(step, world_size=torch.cuda.device_count() + 1, device="cuda")
-    assert (run.backend, run.device) == ("gloo", "cuda:0")
-    assert run.values == [run.world_size] * run.world_size
-    assert "shared by the ranks" in repr(run)
 
 
 # Seeds, and what ranks do not share
@@ -226,7 +218,7 @@ def test_wrong_numbers_are_refused(options, sentence):
 
 
 def test_calling_the_function_too_early_is_explained():
-    with pytest.raises(LaunchError, match=r"got 4\.0: write launch\(step\), not launch\(step\(\)\)"):
+    with pytest.raises(LaunchError, match=r"4\.0: write launch\(step\), not launch\(step\(\)\)"):
         launch(4.0)
 
 

@@ -86,23 +86,20 @@ try:
     launch(wait_in_a_collective, world_size=2)
 except KeyboardInterrupt:
     print("interrupted")
-print(launch(my_rank, world_size=2).values, flush=True)
-time.sleep(1000)
+print(launch(my_rank, world_size=2).values)
 """
     program = start_launch(body)
-    ranks = family(program.pid)[1:]
-    assert len(ranks) == 2
+    processes = family(program.pid)
+    assert len(processes) == 3  # the fork server and two ranks
     os.killpg(program.pid, signal.SIGINT)  # as a terminal does
-    said = [program.stdout.readline() for _ in range(6)]
-    assert said[0] == "Stopped. Where each rank was:\n"
+    said = program.communicate(timeout=60)[0].splitlines()
+    assert said[0] == "Stopped. Where each rank was:"
     assert re.match(r"  rank 0: program.py, line \d+, in wait_in_.*:  time.sleep\(1000\)", said[1])
     assert re.match(r"  rank 1: program.py, line \d+, in wait_in_.*:  dist.all_reduce", said[2])
     assert "inside all_reduce(float32[3], op=SUM)" in said[3]
-    assert said[4:] == ["interrupted\n", "[0, 1]\n"]
-    assert not alive(ranks)
-    os.killpg(program.pid, signal.SIGINT)
-    program.communicate(timeout=20)
-    assert wait_until(lambda: not scratch_left(tmp_path), 4)
+    assert said[4:] == ["interrupted", "[0, 1]"]
+    assert not alive(processes)
+    assert not scratch_left(tmp_path)
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.01, 0.03, 0.06, 0.1, 0.2])
@@ -122,20 +119,12 @@ def test_interrupt_at_any_moment(seconds):
 def test_nothing_outlives_a_killed_notebook(step, start_launch, tmp_path):
     program = start_launch(f"launch({step}, world_size=2)")
     processes = family(program.pid)
-    assert len(processes) == 3  # the fork server and two ranks
+    assert len(processes) == 3
     assert scratch_left(tmp_path)
     program.kill()
     program.communicate()
     assert wait_until(lambda: not alive(processes), 4)
     assert wait_until(lambda: not scratch_left(tmp_path), 4)
-
-
-def test_nothing_outlives_an_ended_program(start_python, tmp_path):
-    program = start_python("launch(begin, world_size=2)\nsys.exit(3)")
-    program.communicate(timeout=60)
-    assert program.returncode == 3
-    assert begun(tmp_path) == 2
-    assert not scratch_left(tmp_path)
 
 
 def test_fork_server_killed_during_a_launch(tmp_path):

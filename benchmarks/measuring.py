@@ -1,0 +1,147 @@
+"""What `measure` costs: blocks of about 20 ms with and without it, one after the other."""
+
+import time
+from statistics import median
+
+import torch
+import torch.distributed as dist
+from rows import Row, microseconds, milliseconds
+from torch import nn
+
+from pedagogy_lib import launch, measure
+
+BLOCK_SECONDS = 0.020
+PAIRS = 60
+MAX_PERCENT = 3.0
+
+
+def seconds_of(work) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def measured(work, memory):
+    with measure("it", memory=memory):
+        work()
+
+
+def amount_for_20_ms(make) -> int:
+    """How much of a kind of work lasts about 20 ms: the same on every rank."""
+    amount = 8
+    for _ in range(4):
+        work = make(amount)
+        work()
+        seconds = torch.tensor(median(seconds_of(work) for _ in range(5)))
+        dist.broadcast(seconds, 0)
+        amount = max(1, round(amount * BLOCK_SECONDS / seconds.item()))
+    return amount
+
+
+def all_reduce(amount):
+    x = torch.ones(amount * 10_000)
+    return lambda: dist.all_reduce(x)
+
+
+def matrix_products(amount):
+    a = torch.randn(512, 512)
+
+    def work():
+        for _ in range(amount):
+            a @ a
+
+    return work
+
+
+def training_step(amount):
+    """The perceptron of every first lesson: 784 pixels, 1,024 hidden units, 10 digits."""
+    model = nn.Sequential(nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    images, labels = torch.randn(4 * amount, 784), torch.randint(10, (4 * amount,))
+
+    def work():
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(images), labels).backward()
+        optimizer.step()
+
+    return work
+
+
+KINDS = {
+    "an all-reduce, 2 ranks": (all_reduce, 2),
+    "products of 512 x 512 matrices": (matrix_products, 1),
+    "a training step (784-1024-10, SGD)": (training_step, 1),
+}
+
+
+def take_turns(make) -> list[tuple[float, float, float]]:
+    """Seconds of the same work: plain, measured with memory, measured without."""
+    work = make(amount_for_20_ms(make))
+    variants = [work, lambda: measured(work, True), lambda: measured(work, False)]
+    for variant in variants * 3:
+        variant()
+    rounds = []
+    for turn in range(PAIRS):
+        seconds = [0.0] * 3
+        for index in ((turn + step) % 3 for step in range(3)):
+            dist.barrier()
+            seconds[index] = seconds_of(variants[index])
+        rounds.append(tuple(seconds))
+    return rounds
+
+
+def added_seconds(rounds, variant) -> float:
+    """The median difference of neighbours: what both have in common, noise too, drops out."""
+    return median(times[variant] - times[0] for times in rounds)
+
+
+def overhead() -> list[Row]:
+    rows = []
+    for name, (make, world_size) in KINDS.items():
+        launched = launch(take_turns, make, world_size=world_size)
+        rounds = [times for of_rank in launched.values for times in of_rank]
+        plain = median(times[0] for times in rounds)
+        for variant, memory in ((1, True), (2, False)):
+            percent = 100 * added_seconds(rounds, variant) / plain
+            rows.append(
+                Row(
+                    f"measure(memory={memory}) around {name}",
+                    milliseconds(plain + added_seconds(rounds, variant)),
+                    milliseconds(plain),
+                    f"{percent:+.1f} %",
+                    f"<= {MAX_PERCENT:g} %",
+                    percent <= MAX_PERCENT,
+                    {"plain_seconds": plain, "overhead_percent": percent},
+                )
+            )
+    return rows
+
+
+def nothing():
+    pass
+
+
+def small_costs():
+    """Entry and exit, with and without memory; an operation, plain and in a block."""
+    x, count = torch.ones(4), 200
+    add = [lambda: x + x] * count
+    empty = [median(seconds_of(lambda: measured(nothing, m)) for _ in add) for m in (True, False)]
+    plain = min(seconds_of(lambda: [call() for call in add]) for _ in range(5))
+    with measure("it"):
+        inside = min(seconds_of(lambda: [call() for call in add]) for _ in range(5))
+    return *empty, plain / count, inside / count
+
+
+def cost_of_small_things() -> list[Row]:
+    with_memory, without, plain, inside = launch(small_costs, world_size=1).values[0]
+    return [
+        Row("an empty block, memory=True", microseconds(with_memory), raw={"s": with_memory}),
+        Row("an empty block, memory=False", microseconds(without), raw={"s": without}),
+        Row(
+            "an addition of 4 numbers in a block with memory=True",
+            microseconds(inside),
+            microseconds(plain),
+            f"+{microseconds(inside - plain)}",
+            raw={"ours_seconds": inside, "peer_seconds": plain},
+        ),
+    ]

@@ -1,0 +1,116 @@
+"""The same functions on GPUs: NCCL where there is one for each rank, shared over Gloo elsewhere."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from pedagogy_lib import HangError, RankError, launch, measure
+
+pytestmark = pytest.mark.gpu
+GPUS = torch.cuda.device_count()
+FLOATS = 1_000_000
+
+
+def all_reduce():
+    x = torch.ones(FLOATS) * (dist.get_rank() + 1)
+    with measure("all_reduce"):
+        dist.all_reduce(x)
+    return x[0].item(), x.device.type, x[:3]
+
+
+def train():
+    model = nn.Linear(500, 400)
+    optimizer = torch.optim.Adam(model.parameters())
+    with measure("step"):
+        model(torch.ones(8, 500)).sum().backward()
+        optimizer.step()
+    return sum(p.numel() for p in model.parameters())
+
+
+def test_a_gpu_for_each_rank_means_nccl():
+    run = launch(all_reduce, world_size=GPUS)
+    assert run.backend == "nccl"
+    assert run.devices == [f"cuda:{rank}" for rank in range(GPUS)]
+    total = GPUS * (GPUS + 1) / 2
+    assert [value[:2] for value in run.values] == [(total, "cuda")] * GPUS
+    assert all(value[2].device.type == "cpu" for value in run.values)
+
+
+def test_bytes_are_counted_from_the_calls_under_nccl():
+    block = launch(all_reduce, world_size=GPUS)["all_reduce"]
+    assert block.wire == "counted"
+    assert block.sent_bytes == [2 * (GPUS - 1) * FLOATS * 4 // GPUS] * GPUS
+    assert [[call.name for call in calls] for calls in block.calls] == [["all_reduce"]] * GPUS
+
+
+def test_more_ranks_than_gpus_share_them_over_gloo():
+    run = launch(all_reduce, world_size=2 * GPUS, device="cuda")
+    n = 2 * GPUS
+    assert run.backend == "gloo"
+    assert [value[:2] for value in run.values] == [(n * (n + 1) / 2, "cuda")] * n
+    assert "shared by the ranks" in run.title()
+    assert run["all_reduce"].wire == "measured"
+    expected = 2 * (n - 1) / n * FLOATS * 4
+    assert run["all_reduce"].sent_bytes == pytest.approx([expected] * n, rel=0.005)
+
+
+def test_auto_prefers_the_cpu_to_sharing():
+    assert launch(all_reduce, world_size=2 * GPUS).device == "cpu"
+
+
+def test_memory_on_the_gpu_is_exact():
+    run = launch(train, world_size=1)
+    assert run.device == "cuda:0"
+    peak, size = run["step"].peak_bytes[0], run.values[0] * 4
+    assert peak["parameters"] == size
+    assert peak["gradients"] == size
+    assert 2 * size <= peak["optimizer_state"] <= 2 * size + 16
+
+
+def test_time_includes_what_the_gpu_still_has_to_do():
+    def many_products():
+        a = torch.randn(4096, 4096)
+        a @ a
+        with measure("queued"):
+            for _ in range(50):
+                a @ a
+        began, ended = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        began.record()
+        for _ in range(50):
+            a @ a
+        ended.record()
+        torch.cuda.synchronize()
+        return began.elapsed_time(ended) / 1e3
+
+    run = launch(many_products, world_size=1)
+    assert run["queued"].seconds[0] > 0.5 * run.values[0]
+
+
+def test_an_error_on_a_gpu_names_the_line():
+    def wrong_shape():
+        return torch.ones(4) @ torch.ones(5)
+
+    with pytest.raises(RankError, match=r"torch.ones\(4\) @ torch.ones\(5\)"):
+        launch(wrong_shape, world_size=1, device="cuda")
+
+
+def test_a_hang_on_shared_gpus_is_told():
+    def one_rank_forgets():
+        if dist.get_rank() == 0:
+            dist.all_reduce(torch.ones(4))
+
+    with pytest.raises(HangError, match="all_reduce"):
+        launch(one_rank_forgets, world_size=2 * GPUS, device="cuda", timeout=10)
+
+
+@pytest.mark.skipif(GPUS < 2, reason="needs two GPUs")
+def test_a_hang_under_nccl_is_told():
+    def one_rank_forgets():
+        x = torch.ones(4)
+        if dist.get_rank() == 0:
+            dist.all_reduce(x)
+        return x.cpu()
+
+    with pytest.raises(HangError):
+        launch(one_rank_forgets, world_size=GPUS, timeout=20)

@@ -1,0 +1,126 @@
+"""A `Run` adds up what its ranks report, and shows it. No processes needed."""
+
+import html
+import re
+
+import numpy as np
+import pytest
+
+from pedagogy_lib.history import KINDS
+from pedagogy_lib.run import Run
+
+
+def use(label, start, end, sent=0, received=0, peak=None, **more):
+    """One use of a block, as a rank reports it. `peak` is the total; all of it is "other"."""
+    kinds = dict.fromkeys(KINDS, 0)
+    at_peak = kinds | {"other": peak or 0}
+    return {
+        "label": label,
+        "start": start,
+        "end": end,
+        "sent": sent,
+        "received": received,
+        "calls": [],
+        "peak": at_peak | {"total": peak} if peak else None,
+        "at_peak": at_peak,
+        **more,
+    }
+
+
+def run_of(*blocks, values=None, wire="measured", **more):
+    values = values or [None] * len(blocks)
+    about = {"backend": "gloo", "devices": ["cpu"] * len(values), "seconds": 0.5} | more
+    return Run(values, blocks or [[]] * len(values), [""] * len(values), wire=wire, **about)
+
+
+def cells_of(page) -> list[str]:
+    """The text of every cell of an HTML table, as a browser shows it."""
+    found = re.findall(r"<(?:td|th)\b[^>]*>(.*?)</(?:td|th)>", page)
+    assert not [cell for cell in found if "<" in cell]  # a cell holds text alone
+    return [html.unescape(cell) for cell in found]
+
+
+def test_uses_of_a_label_add_up():
+    first = use("it", 1.0, 1.5, sent=10, received=1, peak=7)
+    second = use("it", 2.0, 2.25, sent=5, received=2, peak=9)
+    third = use("it", 3.0, 3.0, peak=8)
+    block = run_of([first, second, third], [])["it"]
+    assert block.seconds == [0.75, 0]
+    assert block.sent_bytes == [15, 0]
+    assert block.received_bytes == [3, 0]
+    assert block.spans == [[(1.0, 1.5), (2.0, 2.25), (3.0, 3.0)], []]
+    assert block.peak_bytes[0]["total"] == block.peak_bytes[0]["other"] == 9
+    assert block.at_peak[0] == dict.fromkeys(KINDS, 0) | {"other": 9}
+    assert block.peak_bytes[1] is block.at_peak[1] is None
+
+
+def test_memory_over_time_is_that_of_the_outermost_uses():
+    history = np.zeros(2), np.zeros((2, len(KINDS)))
+    block = run_of([use("it", 0, 1, memory=history), use("it", 2, 3)])["it"]
+    assert block.memory == [[history]]
+
+
+def test_labels_come_in_the_order_in_which_any_rank_began_them():
+    late = [use("b", 2, 3), use("a", 1, 9)]
+    early = [use("c", 0, 1), use("b", 0.5, 1)]
+    assert run_of(late, early).labels == ["c", "b", "a"]
+
+
+def test_text_shows_every_rank_label_and_unit():
+    block = use("my block", 0, 0.0125, sent=6_000_000, received=1_500, peak=4_100)
+    text = repr(run_of([block], [use("my block", 0, 2)], values=[1.5, "two"]))
+    title, heads, *rows = text.splitlines()
+    assert title == "2 ranks · Gloo on the CPU · 500.0 ms · wire bytes measured"
+    assert heads.split("  ")[0] == "rank"
+    for quantity in ("sent", "received", "time", "peak memory"):
+        assert f"my block: {quantity}" in heads
+    assert "  ".join(rows[0].split()) == "0  1.5  6.00  MB  1.50  kB  12.5  ms  4.10  kB"
+    assert "  ".join(rows[1].split()) == "1  'two'  0  B  0  B  2.00  s  –"
+
+
+def test_page_has_the_same_cells():
+    run = run_of([use("it", 0, 1, sent=2_000)], values=[3], wire="counted")
+    assert cells_of(run._repr_html_()) == [
+        *("", "it"),
+        *("rank", "value", "sent", "received", "time", "peak memory"),
+        *("0", "3", "2.00 kB", "0 B", "1.00 s", "–"),
+    ]
+    assert "wire bytes counted" in run._repr_html_()
+
+
+def test_page_is_escaped():
+    run = run_of([use("<i>label</i>", 0, 1)], values=["<b>&amp;"])
+    cells = cells_of(run._repr_html_())
+    assert "'<b>&amp;'" in cells
+    assert "<i>label</i>" in cells
+
+
+def test_long_values_are_cut_and_stay_on_one_line():
+    run = run_of(values=["line\n" * 50, list(range(1000))])
+    for row in run.table().rows:
+        assert len(row[1]) == 40
+        assert row[1].endswith("…")
+    assert len(repr(run).splitlines()) == 1 + 1 + 2
+
+
+@pytest.mark.parametrize("world_size, rows, note", [(16, 16, ""), (20, 16, "… and 4 more ranks")])
+def test_many_ranks(world_size, rows, note):
+    run = run_of(values=list(range(world_size)))
+    assert len(run.table().rows) == rows
+    assert repr(run).endswith(note or "15")
+    assert cells_of(run._repr_html_()).count("15") == 2  # rank and value
+    assert "16" not in cells_of(run._repr_html_())
+
+
+@pytest.mark.parametrize(
+    "devices, backend, words",
+    [
+        (["cpu"], "gloo", "1 rank · Gloo on the CPU"),
+        (["cuda:0", "cuda:1"], "nccl", "2 ranks · NCCL on 2 GPUs"),
+        (["cuda:0"] * 3, "gloo", "3 ranks · Gloo on 1 GPU (shared by the ranks)"),
+        (["cuda:0", "cuda:1"] * 2, "gloo", "4 ranks · Gloo on 2 GPUs (shared by the ranks)"),
+    ],
+)
+def test_title_says_where_it_ran(devices, backend, words):
+    run = run_of(values=[0] * len(devices), devices=devices, backend=backend)
+    assert run.title() == f"{words} · 500.0 ms"
