@@ -111,8 +111,8 @@ class NotebookLauncher:
     """It forks, so it wants a process that has done nothing yet: one launch a process."""
 
     def __init__(self):
-        import torch.distributed.launcher.api
         from accelerate import notebook_launcher
+        from torch.distributed.launcher import api  # noqa: F401 - what it imports when called
 
         self.notebook_launcher = notebook_launcher
 

@@ -26,7 +26,11 @@ from pedagogy_lib.table import Table  # noqa: E402
 
 PARTS = {
     "starting": [starting.compare_launchers, starting.first_launch, starting.many_ranks],
-    "measuring": [measuring.overhead, measuring.cost_of_small_things],
+    "measuring": [
+        measuring.overhead,
+        measuring.beside_torchs_own_tracker,
+        measuring.cost_of_small_things,
+    ],
 }
 
 

@@ -28,6 +28,7 @@ _HOME = {
     "LaunchError": "errors",
     "RankError": "errors",
     "HangError": "errors",
+    "Stopped": "errors",
 }
 __all__ = sorted(_HOME)
 

@@ -9,12 +9,22 @@ if TYPE_CHECKING:
     from .stack import Place
 
 
-class LaunchError(RuntimeError):
-    """A launch that gave no result. Its message alone should explain the mistake."""
+class ToldBriefly(BaseException):
+    """An error whose message alone explains it: a notebook shows that, and no library frames."""
 
     def _render_traceback_(self):
-        """In a notebook: the message, without the library's own frames."""
         return [f"{type(self).__name__}: {self}"]
+
+
+class LaunchError(ToldBriefly, RuntimeError):
+    """A launch that gave no result."""
+
+
+class Stopped(ToldBriefly, KeyboardInterrupt):
+    """The learner has interrupted a launch, with the stop button or Ctrl-C."""
+
+    def __init__(self, waits):
+        super().__init__(f"where each rank was:\n{describe(waits)}")
 
 
 class RankError(LaunchError):

@@ -11,7 +11,7 @@ import cloudpickle
 
 from . import payload, torchrun
 from .device import choose_device
-from .errors import HangError, LaunchError, describe
+from .errors import HangError, LaunchError, Stopped
 from .handle import RankHandle
 from .output import Progress
 from .run import Run
@@ -101,8 +101,7 @@ class Launch:
             self.raise_what_went_wrong()
             return self.collect()
         except KeyboardInterrupt:
-            print(f"Stopped. Where each rank was:\n{describe(self.ask_where())}")
-            raise
+            raise Stopped(self.ask_where()) from None
         finally:
             self.end()
 

@@ -14,7 +14,7 @@ import termios
 # Offsets in struct tcp_info, in bytes. The struct only ever grows at its end.
 BYTES_RECEIVED, NOTSENT_BYTES, BYTES_SENT, BYTES_RETRANS = 128, 144, 200, 208
 TCP_INFO_SIZE = 216
-SO_COOKIE = 57  # names a socket for as long as the machine runs
+SO_COOKIE = 57
 LIBC = ctypes.CDLL(None)
 ESTABLISHED, CLOSE_WAIT = 1, 8  # states, in the first byte, in which a connection may still count
 
@@ -29,21 +29,15 @@ def kernel_counts() -> bool:
 
 def tcp_connections():
     """Yield (fd, tcp_info) for every TCP connection of this process, whoever opened it."""
-    info = ctypes.create_string_buffer(TCP_INFO_SIZE)
-    for fd in map(int, os.listdir("/proc/self/fd")):
-        if read_option(fd, socket.IPPROTO_TCP, socket.TCP_INFO, info):
-            state = info.raw[0]
-            if ESTABLISHED <= state <= CLOSE_WAIT:
-                yield fd, info
+    info, size = ctypes.create_string_buffer(TCP_INFO_SIZE), ctypes.c_uint32(TCP_INFO_SIZE)
+    ask = (socket.IPPROTO_TCP, socket.TCP_INFO, info, ctypes.byref(size))
+    for name in os.listdir("/proc/self/fd"):
+        failed = LIBC.getsockopt(int(name), *ask)  # on whatever is no TCP socket
+        if not failed and ESTABLISHED <= info.raw[0] <= CLOSE_WAIT:
+            yield int(name), info
 
 
-def read_option(fd, level, option, buffer) -> bool:
-    """Fill `buffer` with a socket's option; False if `fd` is something else, or has gone."""
-    size = ctypes.c_uint32(len(buffer))
-    return not LIBC.getsockopt(fd, level, option, buffer, ctypes.byref(size))
-
-
-def wire_bytes(ignore_ports=()) -> dict[bytes, tuple[int, int]]:
+def wire_bytes(ignore_ports=()) -> dict[int, tuple[int, int]]:
     """Bytes that each connection of this process has (sent, received) so far.
 
     Sent      what was handed to the kernel: retransmissions left out, queued bytes counted
@@ -58,13 +52,16 @@ def wire_bytes(ignore_ports=()) -> dict[bytes, tuple[int, int]]:
         transmitted, repeated = struct.unpack_from("=QQ", info, BYTES_SENT)
         (arrived,) = struct.unpack_from("=Q", info, BYTES_RECEIVED)
         unread = fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4)
-        cookie = ctypes.create_string_buffer(8)
-        read_option(fd, socket.SOL_SOCKET, SO_COOKIE, cookie)
-        counts[cookie.raw] = (
-            transmitted - repeated + queued,
-            arrived - struct.unpack("=i", unread)[0],
-        )
+        sent = transmitted - repeated + queued
+        counts[cookie_of(fd)] = sent, arrived - struct.unpack("=i", unread)[0]
     return counts
+
+
+def cookie_of(fd) -> int:
+    """The kernel's name for a socket; unlike `fd`, it is never used again."""
+    cookie, size = ctypes.c_uint64(), ctypes.c_uint32(8)
+    LIBC.getsockopt(fd, socket.SOL_SOCKET, SO_COOKIE, ctypes.byref(cookie), ctypes.byref(size))
+    return cookie.value
 
 
 def peer_port(fd) -> int:

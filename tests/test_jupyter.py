@@ -134,10 +134,10 @@ def test_interrupt_during_a_hang(kernel):
     time.sleep(0.5)  # the other rank begins as well
     kernel.manager.interrupt_kernel()
     shown = kernel.rest()
-    assert "Stopped. Where each rank was:" in shown
+    assert "Stopped: where each rank was:" in shown
     assert "dist.all_reduce(torch.ones(3))" in shown
     assert "sum(range(10**13))" in shown
-    assert "KeyboardInterrupt" in shown
+    assert "launcher.py" not in shown  # no frames of the library
     assert kernel.run("launch(dist.get_rank, world_size=2).values").endswith("[0, 1]")
 
 

@@ -14,12 +14,13 @@ from helpers import alive, failure, family, my_rank, scratch_left, wait_until
 from pedagogy_lib import launch, server
 
 HEADER = """
-import os, sys, time
+import os, subprocess, time
 from pathlib import Path
 import torch, torch.distributed as dist
 from pedagogy_lib import launch
 
 def begin():
+    subprocess.Popen(["sleep", "100"], start_new_session=True)
     dist.barrier()
     Path(f"begun-{dist.get_rank()}").touch()
 
@@ -84,16 +85,16 @@ def test_interrupt_tells_where_ranks_were_and_the_next_launch_works(start_launch
     body = """
 try:
     launch(wait_in_a_collective, world_size=2)
-except KeyboardInterrupt:
-    print("interrupted")
+except KeyboardInterrupt as error:
+    print(error, "interrupted", sep="\\n")
 print(launch(my_rank, world_size=2).values)
 """
     program = start_launch(body)
     processes = family(program.pid)
-    assert len(processes) == 3  # the fork server and two ranks
+    assert len(processes) == 5  # the fork server, two ranks, and what each has started
     os.killpg(program.pid, signal.SIGINT)  # as a terminal does
     said = program.communicate(timeout=60)[0].splitlines()
-    assert said[0] == "Stopped. Where each rank was:"
+    assert said[0] == "where each rank was:"
     assert re.match(r"  rank 0: program.py, line \d+, in wait_in_.*:  time.sleep\(1000\)", said[1])
     assert re.match(r"  rank 1: program.py, line \d+, in wait_in_.*:  dist.all_reduce", said[2])
     assert "inside all_reduce(float32[3], op=SUM)" in said[3]
@@ -112,6 +113,11 @@ def test_interrupt_at_any_moment(seconds):
     assert launch(my_rank, world_size=2).values == [0, 1]
 
 
+def test_a_launch_leaves_no_file():
+    launch(my_rank, world_size=2)
+    assert [path.name for path in server._server.scratch.iterdir()] == ["server.log"]
+
+
 # Deaths of parents
 
 
@@ -119,7 +125,7 @@ def test_interrupt_at_any_moment(seconds):
 def test_nothing_outlives_a_killed_notebook(step, start_launch, tmp_path):
     program = start_launch(f"launch({step}, world_size=2)")
     processes = family(program.pid)
-    assert len(processes) == 3
+    assert len(processes) == 5
     assert scratch_left(tmp_path)
     program.kill()
     program.communicate()
