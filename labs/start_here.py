@@ -1,6 +1,6 @@
 """Start here: who is in this world, and one all-reduce.
 
-    torchrun --nproc-per-node 4 labs/start_here.py
+torchrun --nproc-per-node 4 labs/start_here.py
 """
 
 import os
