@@ -17,6 +17,8 @@ def run_torchrun(script, nnodes=1, nproc_per_node=2, timeout=60.0) -> Run:
     """
     if not os.path.exists(script):
         raise LaunchError(f"there is no program {script!r} to run from {os.getcwd()}")
+    if min(nnodes, nproc_per_node) < 1:
+        raise LaunchError("nnodes and nproc_per_node are at least 1")
     job = Launch("gloo", ["cpu"] * nnodes, [0] * nnodes, timeout, noun="machine")
     return run_job(job, play_machine, (str(script), nnodes, nproc_per_node, free_port()))
 
@@ -29,14 +31,17 @@ def free_port() -> int:
 
 def play_machine(script, nnodes, nproc_per_node, port):
     """Be machine number RANK: do what the command `torchrun` would do there."""
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
     node = os.environ["RANK"]
     for name in ("PEDAGOGY_RANK", *VARIABLES):  # this rank's, and none of torchrun's business
         os.environ.pop(name, None)
-    torchrun(
-        [
-            *(f"--nnodes={nnodes}", f"--nproc-per-node={nproc_per_node}", f"--node-rank={node}"),
-            *("--master-addr=127.0.0.1", f"--master-port={port}", script),
-        ]
-    )
+    settings = [
+        *(f"--nnodes={nnodes}", f"--nproc-per-node={nproc_per_node}", f"--node-rank={node}"),
+        *("--master-addr=127.0.0.1", f"--master-port={port}", script),
+    ]
+    try:
+        torchrun(settings)
+    except ChildFailedError:
+        raise RuntimeError(f"{script} failed; its own message is printed above") from None

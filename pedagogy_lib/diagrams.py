@@ -29,9 +29,11 @@ def draw_three_splits(ranks=4) -> Picture:
     for axes, (name, note, share) in zip(grid, panels, strict=True):
         for rank in range(ranks):
             draw_share(axes, rank, ranks, *share(rank))
-        bare(axes, (-1.7, 12.6), (ranks - 0.4, -1.3))
-        axes.text(0, -1.15, name, weight="bold", fontsize=11)
-        axes.text(0, -0.75, note, fontsize=9, color=GREY)
+        bare(axes, (-1.7, 12.6), (ranks - 0.4, -1.4))
+        axes.text(0, -1.22, name, weight="bold", fontsize=11)
+        axes.text(0, -0.8, note, fontsize=9, color=GREY)
+        axes.text(0.5, -0.46, "batch", fontsize=7.5, color=GREY, ha="center")
+        axes.text(7.2, -0.46, "model", fontsize=7.5, color=GREY, ha="center")
     for rank in range(ranks):
         grid[0].text(-0.35, rank, f"rank {rank}", ha="right", va="center", fontsize=9)
     described = "; ".join(f"{name}: {note}" for name, note, _ in panels)

@@ -36,9 +36,9 @@ class RankError(LaunchError):
         place: the learner's line, or None if the rank died without a word.
     """
 
-    def __init__(self, rank, what, exception=None, place=None, others=None):
+    def __init__(self, rank, what, exception=None, place=None, others=None, who=""):
         self.rank, self.exception, self.place = rank, exception, place
-        lines = [f"rank {rank} {what}"]
+        lines = [f"{who or f'rank {rank}'} {what}"]
         if place is not None:
             lines.append(f"  at {place}")
         if others:
@@ -74,8 +74,8 @@ def diagnosis(waits: dict[int, Place | None]) -> str:
         )
     if returned:
         return (
-            f"{subject(returned)} already back, so the others wait for a call that never comes. "
-            "Every rank of a group must make the same calls."
+            f"{subject(returned)} already back, so the others wait for a call that never comes (or "
+            "came with a tensor of another size). Every rank of a group must make the same calls."
         )
     if operations <= {"recv", "irecv"}:
         return "Every rank waits to receive, so nobody gets to send: let one side send first."

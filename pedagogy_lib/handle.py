@@ -25,6 +25,7 @@ class RankHandle:
     def __init__(self, rank, server, noun):
         self.rank = rank
         self.pid = None
+        self.has_joined = False  # the process group: only then does its time count
         self.report = None  # {"value": bytes, "blocks": …} once the rank has returned
         self.error = None  # {"what", "exception", "place", "at"} once it has raised
         self.status = None  # as of os.waitpid, once it has ended
@@ -64,13 +65,20 @@ class RankHandle:
         aborted = self.status & 0x7F == DEAD_OF_ABORT
         return (2 if aborted else 0, self.died_at)
 
-    def as_exception(self, others) -> RankError:
+    def failure(self) -> tuple:
+        """What went wrong, and where: the same for ranks that made the same mistake."""
+        return (self.error["what"], self.error["place"]) if self.error else (self.rank,)
+
+    def as_exception(self, others, who="") -> RankError:
         """Its failure; `others` are the places of ranks that failed later."""
         if self.error is None:
-            return RankError(self.rank, describe_death(self.status), others=others)
+            words = self.output.last_lines(3)
+            what = describe_death(self.status) + "".join(f"\n  | {line}" for line in words)
+            return RankError(self.rank, what, others=others)
         pickled = self.error["exception"]
         exception = cloudpickle.loads(pickled) if pickled else None
-        return RankError(self.rank, self.error["what"], exception, self.error["place"], others)
+        what, place = self.failure()
+        return RankError(self.rank, what, exception, place, others, who)
 
     def hand_over(self, setup: dict, data: bytes):
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # its exit tells more
@@ -95,7 +103,9 @@ class RankHandle:
         return bool(data)
 
     def note(self, kind, content):
-        if kind == "result":
+        if kind == "joined":
+            self.has_joined = True
+        elif kind == "result":
             self.report = content
         elif kind == "error":
             self.error = content
@@ -124,7 +134,7 @@ class RankHandle:
 
     def dump_stack(self, path: Path):
         """For a rank that cannot answer: have its interpreter write its stack to `path`."""
-        if path.exists():  # else it has not even begun
+        if self.pid and path.exists():  # else it has not even begun
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGUSR1)
             self.place = place_of(steps_of_dump(settled_text(path)))

@@ -1,5 +1,6 @@
 """`launch`: run a function on every rank of a new world, and bring everything back."""
 
+import inspect
 import os
 import selectors
 import shutil
@@ -17,6 +18,7 @@ from .output import Progress
 from .run import Run
 from .server import ENVIRON, shared_server
 
+START_SECONDS = 60.0  # for processes to start and to meet: this does not count as hanging
 GRACE_SECONDS = 0.3  # after a first failure: time for the others to fail too, so that we can sort
 ANSWER_SECONDS = 0.5  # for ranks to say where they are
 LEAVE_SECONDS = 1.0  # for released ranks to leave
@@ -34,7 +36,7 @@ def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0) -> Run:
 
     device   "auto": NCCL where there are `world_size` GPUs, else Gloo on the CPU;
              "cpu"; "cuda": ranks share the GPUs that exist, over Gloo if they are too few
-    timeout  seconds until a launch counts as hung
+    timeout  seconds until a launch counts as hung, from when all ranks have met
     seed     an integer for all ranks, or a sequence with one integer for each
     Returns  a `Run`: `run.values[rank]` is what `fn` returned there
     Raises   `RankError` if a rank raises, dies or is killed; `HangError` after `timeout`;
@@ -48,6 +50,7 @@ def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0) -> Run:
         )
     if torchrun.started_this_process():
         return torchrun.run(fn, args, device, seed)
+    check_call(fn, args)
     check_numbers(world_size, timeout)
     backend, devices = choose_device(device, world_size)
     return run_job(Launch(backend, devices, seeds_of(seed, world_size), timeout), fn, args)
@@ -62,6 +65,19 @@ def run_job(job: "Launch", fn, args) -> Run:
         return job.run(data)
     finally:
         _one_at_a_time.release()
+
+
+def check_call(fn, args):
+    """Whether `fn` takes these arguments: launch's own have names."""
+    try:
+        inspect.signature(fn).bind(*args)
+    except TypeError as error:
+        raise LaunchError(
+            f"{getattr(fn, '__name__', fn)}{args!r} cannot be called: {error}. What follows the "
+            "function goes to it; launch's own settings have names, like world_size=4"
+        ) from None
+    except ValueError:  # a built-in function may not tell what it takes
+        pass
 
 
 def check_numbers(world_size, timeout):
@@ -97,6 +113,7 @@ class Launch:
         self.began = time.perf_counter()
         try:
             self.start(data)
+            self.listen_until(self.has_begun, START_SECONDS)
             self.listen_until(self.is_decided, self.timeout)
             self.raise_what_went_wrong()
             return self.collect()
@@ -158,6 +175,9 @@ class Launch:
                     handle.note_exit(status)
         return True
 
+    def has_begun(self) -> bool:
+        return all(r.has_joined for r in self.ranks) or self.is_decided()
+
     def is_decided(self) -> bool:
         return any(r.has_failed for r in self.ranks) or all(r.report for r in self.ranks)
 
@@ -173,6 +193,8 @@ class Launch:
         self.listen_until(self.has_a_cause, LEAVE_SECONDS)
         self.listen_until(lambda: all(r.report or r.has_failed for r in self.ranks), GRACE_SECONDS)
         failed = sorted((r for r in self.ranks if r.has_failed), key=RankHandle.blame)
+        if len({r.failure() for r in failed}) == 1 and len(failed) == self.world_size > 1:
+            raise failed[0].as_exception({}, who=f"all {self.world_size} ranks")
         others = {r.rank: r.error["place"] for r in failed[1:] if r.error and r.error["place"]}
         raise failed[0].as_exception(others)
 

@@ -41,6 +41,9 @@ class Output:
             self.show(self.rest)
             self.rest = b""
 
+    def last_lines(self, count) -> list[str]:
+        return self.kept[-10_000:].decode(errors="replace").strip().splitlines()[-count:]
+
     @property
     def text(self) -> str:
         cut = "\n… (cut)" if len(self.kept) >= KEPT_BYTES else ""

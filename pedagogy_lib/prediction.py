@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import math
+import re
 from pathlib import Path
 
 from .output import someone_watches
@@ -68,15 +70,30 @@ class Prediction:
 
     def answer(self, text: str) -> str:
         """Take what was typed; returns the reply to show."""
-        try:
-            self.value = float(text.strip().replace(",", "."))
-        except ValueError:
-            return "a number, please: 4 or 0.5 or 2e6"
-        return "noted"
+        number = read_number(text, self.unit)
+        if number is None:
+            return "a number from 0 on, please: 4 or 0.5 or 2e6"
+        self.value = number
+        return f"noted: {number:g} {self.unit}"
 
-    def compare(self, theory: float, measured: float) -> Picture:
-        """Prediction, theory and measurement as one picture, all in the question's unit."""
-        return draw(self.question, self.unit, self.value, theory, measured)
+    def compare(self, theory: float, measured: float, kind="other") -> Picture:
+        """Prediction, theory and measurement as one picture, all in the question's unit.
+
+        kind  what the number is of, for its colour: "communication", "parameters", …
+        """
+        return draw(self.question, self.unit, self.value, theory, measured, COLORS[kind])
+
+
+def read_number(text: str, unit: str) -> float | None:
+    """What was typed, with or without its unit; None if it is no number from 0 on."""
+    text = text.strip().removesuffix(unit).strip()
+    if re.fullmatch(r"\d{1,3}(,\d{3})+", text):
+        text = text.replace(",", "")  # 1,000,000
+    try:
+        number = float(text.replace(",", "."))
+    except ValueError:
+        return None
+    return number if 0 <= number < math.inf else None
 
 
 def read_guesses() -> dict[str, float]:
@@ -87,13 +104,13 @@ def read_guesses() -> dict[str, float]:
 
 
 @in_course_style
-def draw(question, unit, guess, theory, measured) -> Picture:
+def draw(question, unit, guess, theory, measured, color) -> Picture:
     figure, axes = new_figure(7.5, 1.9)
     rows = [("measured", measured), ("theory", theory), ("your prediction", guess)]
     shown = [(name, number) for name, number in rows if number is not None]
     for row, (name, number) in enumerate(shown):
         if name == "measured":
-            axes.barh(row, number, 0.62, color=COLORS["communication"])
+            axes.barh(row, number, 0.62, color=color)
         else:
             style = "-" if name == "theory" else "--"
             axes.barh(row, number, 0.62, fill=False, edgecolor=INK, linewidth=1.3, linestyle=style)

@@ -87,6 +87,7 @@ def main(connection, setup):
         function, args = cloudpickle.loads(payload)
         del payload
         join(setup)
+        channel.send("joined")
         report = work(function, args, torch.device(setup["device"]), setup["began"])
         kind = "result"
     except BaseException as error:

@@ -1,16 +1,20 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# This course teaches distributed training of neural networks by running it. Every cell below
-# starts real processes with the real `torch.distributed`, and **nothing is quoted that can be
-# measured**: bytes come from the kernel, memory from the tensors themselves, time from a clock
-# that all processes share.
+# This course teaches distributed training of neural networks by running it: real processes, the
+# real `torch.distributed`, and **almost every number is measured while you watch**. Bytes are what
+# the operating system counted (where it does not tell, they are counted from the calls, and the
+# result says so), memory is that of the tensors themselves, time comes from one clock for the
+# machine.
 #
-# A laptop with two cores and no GPU is enough. With GPUs the same cells run on NCCL.
+# A laptop with two cores and no GPU is enough. Ranks then talk over *Gloo*, which moves bytes
+# between CPUs. Where there is a GPU for every rank, the same cells use *NCCL*, which does it
+# between NVIDIA GPUs.
 #
 # **How to work.** Read a question. *Predict* a number. Run the cell. Look at the picture. Then
 # read why, break it on purpose, and solve the exercise. Run cells from top to bottom with
-# Shift+Enter; a cell that hangs on you can always be stopped with the ■ button.
+# Shift+Enter; a cell that hangs can always be stopped with the ■ button. The numbers below are
+# used in sections 1 and 5: change them, and run those again.
 
 # %%
 import difflib
@@ -45,13 +49,15 @@ def who_am_i():
     print("hello from my own process")
     return f"rank {dist.get_rank()} of {dist.get_world_size()}: process {os.getpid()}"
 
-launch(who_am_i, world_size=world_size)
+run = launch(who_am_i, world_size=world_size)
+run
 
 # %% [markdown]
 # Four process numbers: these are processes of the operating system, not threads, and they share
 # no variables. Each one is a **rank**, and has a number. All ranks together are the **world**; its
 # **world size** is four. They were connected before the function began, and gone when it ended:
-# the next cell starts with new ones. `run.values[2]` would be what rank 2 returned.
+# the next cell starts with new ones. What `launch` returns is a `Run`; `run.values[2]` is what rank
+# 2 returned.
 #
 # All ranks run *the same program*; only its number makes one behave differently. What they print
 # appears at once, each line with its rank. Run the cell a few times: the order changes. Nothing
@@ -72,10 +78,12 @@ draw_clusters()
 # machine's processes and tells each one its numbers. Here two agents run on this computer and
 # pretend to be two machines. The program is
 # [labs/start_here.py](../labs/start_here.py): a few lines that `torchrun` would run on a cluster
-# unchanged. (`GROUP_RANK` is torchrun's name for the number of the node.)
+# unchanged. (`GROUP_RANK` is torchrun's number for the agent, and so for the node. `SUM` is a first
+# all-reduce: the sum of all ranks' numbers, on every rank. It takes some seconds: each process of a
+# real program has to import torch.)
 
 # %% tags=["nbval-ignore-output"]
-cluster = run_torchrun("../labs/start_here.py", nnodes=2, nproc_per_node=2)
+cluster = run_torchrun("../labs/start_here.py", nnodes=2, nproc_per_node=3)
 identities = [line.split() for text in cluster.output for line in sorted(text.splitlines())]
 Table(identities[0][::2], [words[1::2] for words in identities])
 
@@ -83,8 +91,8 @@ Table(identities[0][::2], [words[1::2] for words in identities])
 # ### Exercise 0.1
 #
 # Every node runs `per_node` processes. Which `RANK` has the process `local_rank` of node `node`?
-# Write the formula in place of the three dots. The cell after it compares with what torchrun
-# really gave.
+# Write `return` and the formula in place of the three dots. The cell after it compares with what
+# torchrun really gave. (None: nothing is written yet.)
 
 # %%
 def global_rank(node, local_rank, per_node):
@@ -93,42 +101,51 @@ def global_rank(node, local_rank, per_node):
     ### END SOLUTION
 
 # %% tags=["nbval-ignore-output"]
-Table(
-    ["node", "local rank", "torchrun's RANK", "your formula"],
-    [[w[1], w[3], w[5], global_rank(int(w[1]), int(w[3]), 2)] for w in identities],
-)
+given = [[int(word) for word in words[1:6:2]] for words in identities]
+yours = [global_rank(node, local_rank, 3) for node, local_rank, _ in given]
+Table(["node", "local rank", "torchrun's RANK", "yours", "right?"],
+      [[*ids, guess, ids[2] == guess] for ids, guess in zip(given, yours)])
 
 # %% [markdown]
 # ## 3 · Why distribute at all?
 #
-# Three reasons to use more than one device: the **model does not fit**; only a **small batch
-# fits**; training **takes too long**. And two ways to get more: *vertical* scaling, a larger
-# machine, needs no change of the program; *horizontal* scaling, more machines, does. Below, area
-# is GPU memory: both ways end with 32 GB. But are they worth the same?
+# Three reasons are usually given: the **model does not fit**; only a **small batch fits**;
+# training **takes too long**. And two ways to get more: *vertical* scaling, a larger GPU, needs
+# no change of the program; *horizontal* scaling, more of them, does. Below, area is GPU memory:
+# both ways end with 32 GB. But are they worth the same?
+#
+# `DistributedDataParallel` (DDP) is PyTorch's data parallel training: every rank has a copy of the
+# model and a part of the batch. Take a model of 16 MB on four ranks:
 
 # %%
 draw_scaling()
 
 # %%
-memory_guess = predict("A 16 MB model, data parallel on 4 ranks: held by each rank", unit="MB")
+memory_guess = predict("A 16 MB model under DDP on 4 ranks: parameters on each rank", unit="MB")
 
 # %%
-def hold(share):
+def hold_a_copy():
     with measure("hold"):
-        model = nn.Linear(1000, 4000 // share, bias=False)
-    return sum(p.numel() for p in model.parameters())
+        DistributedDataParallel(nn.Linear(1000, 4000, bias=False))
 
-whole, quarter = launch(hold, 1), launch(hold, 4)
-memory_guess.compare(theory=16, measured=whole["hold"].peak_bytes[0]["parameters"] / 1e6)
+copies = launch(hold_a_copy, world_size=4)["hold"]
+on_each = copies.peak_bytes[0]["parameters"] / 1e6
+memory_guess.compare(theory=16, measured=on_each, kind="parameters")
 
 # %%
-plot_peak(quarter, "hold", predicted={"parameters": 16e6}, title="A quarter each (outline: all)")
+def hold_a_quarter():
+    with measure("hold"):
+        nn.Linear(1000, 1000, bias=False)
+
+plot_peak(launch(hold_a_quarter, world_size=4), "hold", predicted={"parameters": 16e6},
+          title="A quarter of the model on each rank (outline: a copy)")
 
 # %% [markdown]
-# Four GPUs of 4 GB are **not** one GPU of 16 GB. Copies help with time and with batch size, and
-# not at all with a model that does not fit. That takes *sharding*: each rank keeps a part, as in
-# the second picture, and parts travel when they are needed. When, how many bytes, and how to hide
-# it: this is what chapters 06 to 09 are about.
+# Eight GPUs of 4 GB are **not** one GPU of 32 GB. Copies help with time and with batch size, and
+# not at all with a model that does not fit. (Gradients, optimizer state and DDP's own buffers
+# come on top: chapter 05.) That takes *sharding*: each rank keeps a part, as in the picture just
+# above, and parts travel when they are needed. When, how many bytes, and how to hide it: this is
+# what chapters 06 to 09 are about.
 #
 # How much does the *program* change? Here is a training loop for one process, and the same for
 # many.
@@ -159,8 +176,8 @@ def train_together():
     return list(model.module.state_dict().values())
 
 # %%
-alone = launch(train_alone, world_size=1).values[0]
-together = launch(train_together, world_size=4).values
+alone = launch(train_alone, world_size=1, device="cpu").values[0]
+together = launch(train_together, world_size=4, device="cpu").values
 gap = max((a - b).abs().max() for rank in together for a, b in zip(alone, rank))
 print("equal to one process within 1e-12:", bool(gap < 1e-12), "\nlines that changed:")
 
@@ -169,10 +186,14 @@ changed = [line for line in difflib.ndiff(*programs) if line.startswith("+ ")]
 print(*changed, sep="\n")
 
 # %% [markdown]
-# A handful of lines, and the same numbers to the last few bits. This is *data* parallel training,
-# the one kind of parallelism that hardly touches the program. Tensor and pipeline parallel change
-# the model itself. Every technique of this course has to pass the same test: **the values and
-# gradients of one process, in float64**.
+# Four lines. (A program of your own also has those that `launch` saves you here, as in the lab,
+# and must write files on one rank only.) And the weights are those of one process: that is the
+# test which every technique of this course has to pass, **values and gradients, in float64**.
+# Tensor and pipeline parallel will change the model itself.
+#
+# *Break it.* `launch` gives all ranks the same random seed, so all draw the same data and the same
+# first weights. Try `seed=[0, 1, 2, 3]` in the launch of `train_together`; then, without it,
+# `world_size=3`, where the ranks' parts of the batch are not equally large.
 
 # %% [markdown]
 # ## 4 · What can be split
@@ -197,9 +218,9 @@ explore(draw_three_splits, ranks=[4, 2, 8])
 # %% [markdown]
 # ### Exercise 0.2
 #
-# A batch of `n` samples is shared by `world_size` ranks. Which samples does `rank` take? Return
-# a list of indices so that no sample is taken twice, none is lost, and neighbours go to
-# different ranks, as PyTorch's `DistributedSampler` deals them out.
+# A batch of `n` samples is shared by `world_size` ranks. Which samples does `rank` take? Return a
+# list of indices so that no sample is taken twice, none is lost, and neighbours go to different
+# ranks: for `n` that divides evenly, as PyTorch's `DistributedSampler` deals them out.
 
 # %%
 def my_samples(n, rank, world_size):
@@ -211,18 +232,21 @@ def my_samples(n, rank, world_size):
 def sampler_indices(n):
     return list(DistributedSampler(range(n), shuffle=False))
 
-dealt = launch(sampler_indices, 32, world_size=4).values
-Table(
-    ["rank", "DistributedSampler", "yours"],
-    [[rank, indices, my_samples(32, rank, 4)] for rank, indices in enumerate(dealt)],
-)
+dealt = {n: launch(sampler_indices, n, world_size=4).values for n in (32, 33, 64)}
+yours = [my_samples(32, rank, 4) for rank in range(4)]
+uneven = [i for rank in range(4) for i in my_samples(33, rank, 4) or []]
+print("33 samples, yours: each of them once?", sorted(uneven) == list(range(33)))
+print("the sampler deals out", sum(map(len, dealt[33])), "(it repeats some, to be even)")
+Table(["rank", "DistributedSampler", "yours", "right?"],
+      [[rank, a, b, a == b] for rank, (a, b) in enumerate(zip(dealt[32], yours))])
 
 # %% [markdown]
 # ## 5 · The first all-reduce
 #
-# In `train_together` the gradients were summed over all ranks by an **all-reduce**: each rank
-# brings a tensor, and each leaves with the sum of all of them. It is the most used operation in
-# distributed training. Every rank has to send something. How much?
+# How did the ranks of `train_together` come to the same weights? By an **all-reduce** of their
+# gradients: each rank brings a tensor, and each leaves with the sum of all. (DDP then divides by
+# the number of ranks, for an average.) It is the most used operation of distributed training.
+# Every rank has to send something. How much? Type your number, then run on.
 
 # %%
 bytes_guess = predict(
@@ -241,7 +265,7 @@ run
 
 # %%
 theory = 2 * (world_size - 1) / world_size * megabytes
-bytes_guess.compare(theory, run["all_reduce"].sent_bytes[0] / 1e6)
+bytes_guess.compare(theory, run["all_reduce"].sent_bytes[0] / 1e6, kind="communication")
 
 # %%
 plot_bytes(run, "all_reduce", predicted=theory * 1e6, title="Every rank sends the same")
@@ -251,15 +275,18 @@ plot_bytes(run, "all_reduce", predicted=theory * 1e6, title="Every rank sends th
 #
 # $$\frac{2\,(n-1)}{n}\,X$$
 #
-# for a tensor of $X$ bytes on $n$ ranks: $1.5\,X$ for four, and never more than $2\,X$, however
-# many ranks there are. No rank is a centre through which everything must pass. How that is
-# possible is chapter 02, where you write it yourself.
+# for a tensor of $X$ bytes on $n$ ranks, as the ring does it that Gloo uses: $1.5\,X$ for four, and
+# less than $2\,X$ however many ranks there are. No rank is a centre through which everything must
+# pass. How that is possible is chapter 02, where you write it yourself.
+#
+# *Break it.* `dist.all_reduce` overwrites its tensor: what does `y = dist.all_reduce(x)` give?
+# And at the top, try `megabytes = 0.001`: what is all the rest? (Section 6 says.)
 
 # %% [markdown]
 # ## 6 · Three instruments, and how far to trust them
 #
 # `with measure("name")` reads three instruments before and after a block. An instrument is
-# trusted once it has told something known. **Wire**: the kernel counts the bytes of each
+# trusted once it has told something known. **Wire**: the operating system counts the bytes of each
 # connection. One rank sends exactly ten million bytes:
 
 # %%
@@ -269,8 +296,7 @@ def send_ten_million_bytes():
         dist.send(x, dst=1) if dist.get_rank() == 0 else dist.recv(x, src=0)
 
 sent = launch(send_ten_million_bytes, world_size=2)["send"]
-print(f"{sent.wire}: rank 0 sent {sent.sent_bytes[0] / 1e6:.2f} MB,", end=" ")
-print(f"rank 1 received {sent.received_bytes[1] / 1e6:.2f} MB")
+print(f"{sent.wire}: rank 0 sent 10 MB and {sent.sent_bytes[0] - 10_000_000} bytes")
 
 # %% [markdown]
 # **Memory**: every tensor's storage is followed from its birth to its end, and sorted by what it
@@ -285,13 +311,15 @@ def allocate_and_sleep():
 
 both = launch(allocate_and_sleep, world_size=1)["both"]
 print("bytes seen beyond 64 MiB:", both.peak_bytes[0]["total"] - 64 * 2**20)
-print("slept at least 0.1 s:", both.seconds[0] >= 0.1)
+print("slept at least 0.1 s, at most 0.2 s:", 0.1 <= both.seconds[0] <= 0.2)
 
 # %% [markdown]
 # How far to trust them?
 #
-# * **Wire bytes** are exact, and hold a few dozen bytes of headers for each message. Where a
-#   kernel does not tell (NCCL, macOS) they are *counted* from the calls, and the `Run` says so.
+# * **Wire bytes**: your data, and 48 bytes of header for each piece that Gloo sends. It cuts one
+#   all-reduce into dozens of pieces, some kilobytes in all; they matter for small tensors only.
+#   Of received bytes a few headers may not have been read yet. Where nobody counts for us (NCCL,
+#   macOS) bytes are *counted* from the calls by the textbook's formula: no test of that formula.
 # * **Memory** is exact for tensors. It does not see Python itself, nor what a library allocates
 #   behind PyTorch's back.
 # * **Time** is noisy: other programs use the same cores. Compare times of one run, as ratios, and
@@ -321,8 +349,8 @@ plot_timeline(steps, title="Everybody waits for the slowest rank")
 # %% [markdown]
 # Four bytes, and yet the all-reduce fills two thirds of the time on three of four ranks: that is
 # waiting, not sending. The whole world moves at the pace of its slowest rank. Chapters 03 (a
-# straggler), 08 (pipeline bubbles) and 09 (slow links) fight these two enemies; no technique
-# beats both for nothing.
+# straggler), 08 (pipeline bubbles) and 09 (slow links) fight these two enemies; no technique beats
+# both for free. *Break it*: make another rank slow, or a different one in each step.
 
 # %% [markdown]
 # ## 8 · The first hang
@@ -363,19 +391,22 @@ except RankError as error:
 # ## 9 · What a laptop can show, and what not
 #
 # A fixed amount of matrix products is shared out fairly among more and more ranks. On a machine
-# with a core for each rank, twice the ranks would take half the time.
+# with a core for each rank, twice the ranks would take half the time. (A *barrier* is a collective
+# that only waits: nobody leaves before everybody has come.)
 
 # %%
 def share_of_work(products):
     a = torch.randn(256, 256)
+    a @ a
     dist.barrier()
     with measure("work", memory=False):
         for _ in range(products // dist.get_world_size()):
             a @ a
-        dist.barrier()
 
 def best_time(n, tries=3):
-    return min(launch(share_of_work, 400, world_size=n)["work"].seconds[0] for _ in range(tries))
+    blocks = [launch(share_of_work, 400, world_size=n, device="cpu")["work"] for _ in range(tries)]
+    spans = [[span for rank in block.spans for span in rank] for block in blocks]
+    return min(max(end for _, end in s) - min(start for start, _ in s) for s in spans)
 
 # %% tags=["nbval-ignore-output"]
 ranks, cores = [1, 2, 4, 8], os.cpu_count()
@@ -386,11 +417,12 @@ plot_against(ranks, {"this machine": times}, xlabel="ranks", ylabel="time (s)",
              title="The same work on more ranks")
 
 # %% [markdown]
-# More busy ranks than cores gain nothing: they take turns. So this course never *promises* a
-# speed-up on your machine; it measures. What does carry over from a laptop to a cluster, exactly,
-# is all that can be counted: results, bytes, messages, memory, who waits for whom, the steps of a
-# schedule. Where time itself is the lesson, links are slowed down or computing is replaced by a
-# sleep, and the picture says so.
+# Up to the number of cores, more ranks can help; beyond it they only take turns. (Where your line
+# does not follow the dashed one, other programs use the cores as well: run it again.) So this
+# course never *promises* a speed-up on your machine; it measures. What does carry over from a
+# laptop to a cluster, exactly, is all that can be counted: results, bytes, messages, memory, who
+# waits for whom, the steps of a schedule. Where time itself is the lesson, links are slowed down
+# or computing is replaced by a sleep, and the picture says so.
 
 # %% [markdown]
 # ## 10 · Your machine
@@ -437,6 +469,7 @@ problems = examine()
 # | backend | the library that moves the bytes: Gloo (CPU), NCCL (NVIDIA GPUs) |
 # | point-to-point | one rank sends, another receives |
 # | collective | an operation in which every rank of a group takes part |
+# | barrier | a collective that only waits for everybody |
 # | shard | a rank's own part of something that is split |
 # | replica | a rank's own copy of something that is not |
 # | micro-batch | a part of a batch that is computed at one go |
@@ -445,25 +478,23 @@ problems = examine()
 # %% [markdown]
 # ## Put to the test
 #
-# This course grew out of lecture slides, a book chapter, web pages and notes on distributed
-# training. Every statement in them that can be tested is tested, at the end of the chapter where
-# it belongs. Here: on words, on what changes with more than one process, on why to distribute,
-# and on trends, which can only be checked against their sources. (Beyond the cells above: 16
-# bytes of training state for each parameter are chapter 05; 1.72 million GPU hours is what the
-# authors of Llama 2 report for 70 B parameters.)
+# An appendix, in every chapter. This course grew out of slides, a book chapter, web pages and notes
+# on distributed training (named below). Whatever they say that can be tested is tested. *Right*,
+# *wrong*; *imprecise*: right with a condition that is missing; *depends*: true under the conditions
+# that are named; *not tested*: only compared with its source. First, on words:
 
 # %%
-nodes, local_ranks, all_ranks = ([w[i] for w in identities] for i in (1, 3, 5))
+nodes, local_ranks, all_ranks = ([words[i] for words in identities] for i in (1, 3, 5))
 put_to_the_test(f"""
-- “Node” and “GPU” are the same: 2 computers with 2 GPUs each are 4 nodes | PyTorch slides |
-  contradicts torchrun | {len(set(nodes))} nodes, {len(all_ranks)} ranks (section 2)
-- There, LOCAL_RANK is 0 1 0 1 and RANK is 0 1 2 3 | PyTorch slides |
-  correct | {" ".join(local_ranks)} and {" ".join(all_ranks)} (section 2)
+- “Node” and “GPU” are the same: 2 computers with 2 GPUs are 4 nodes | PyTorch slides |
+  wrong for torchrun | {len(set(nodes))} nodes, {len(all_ranks)} ranks (section 2)
+- With two GPUs on each of two nodes LOCAL_RANK is 0 1 0 1 and RANK 0 1 2 3 | PyTorch slides |
+  right | with three: {" ".join(local_ranks)} and {" ".join(all_ranks)} (section 2)
 - NCCL gives a unique rank to each GPU | PyTorch slides | imprecise |
-  the launcher numbers processes; these had {run.backend} and ran on {run.device}
-- Model parallel is the pipeline; is layers and tensors; is layers only |
-  web note; CS 229S; blog | contradict each other | an umbrella word: say which split
-- There are three techniques: data, model, pipeline | CS 229S | imprecise |
+  the launcher numbers processes: those of section 2 had Gloo and no GPU
+- “Model parallel” means the pipeline; or layers and tensors; or layers only |
+  web note; CS 229S; blog | they disagree | an umbrella word: say which split
+- The techniques are three: data, model, pipeline | CS 229S | imprecise |
   also sharded data parallel, sequence and expert parallel (section 4)
 """)
 
@@ -472,20 +503,18 @@ import torch.distributed.run
 
 manual = " ".join(torch.distributed.run.__doc__.split())
 notice = manual[manual.index("Between restarts") :].split(".")[0]
-sizes = [len(indices) for indices in dealt]
+shares = {n: [len(indices) for indices in ranks] for n, ranks in dealt.items()}
 put_to_the_test(f"""
-- Ranks may change over a restart | PyTorch slides | correct |
-  torchrun's manual: “{notice}”; tried in chapter 04
-- Horizontal scaling needs a small change of the program | PyTorch slides | true for DDP only |
-  {len(changed)} lines (section 3); tensor and pipeline parallel change the model itself
-- 32 samples over 4 ranks are 8 each (64: 16; and 256 over 8 ranks: 32) |
-  book chapter, CS 229S, web page | correct |
-  {sizes}, and {len(set().union(*dealt))} different ones in all (exercise 0.2)
+- Ranks may change over a restart | PyTorch slides | right, not tested yet |
+  torchrun's manual: “{notice}”; chapter 04 tries it
+- Horizontal scaling needs a small change of the program | PyTorch slides | depends |
+  {len(changed)} lines for DDP (section 3); tensor and pipeline parallel change the model
+- 32 samples over 4 ranks are 8 each, 64 are 16 | CS 229S, web page | right |
+  {shares[32]} and {shares[64]}; but 33 are {shares[33]} (exercise 0.2)
 """)
 
 # %%
 state_gb, gpu_hours = 16 * 70, 1.72e6
-on_each = whole["hold"].peak_bytes[0]["parameters"] / 1e6
 put_to_the_test(f"""
 - Distribute if the model does not fit, if the batch is forced small, or if time is short |
   PyTorch slides | imprecise | copies do not cure the first: {on_each:g} MB on every rank
@@ -493,28 +522,35 @@ put_to_the_test(f"""
 - 8 GPUs of 4 GB in 4 servers of 8 GB RAM stand beside one GPU of 32 GB and 64 GB RAM |
   PyTorch slides | imprecise | {4 * 2 * 4} GB of GPU memory in pieces of 4, and {4 * 8} GB RAM
 - Training GPT-4 or Llama 70B needs hundreds or thousands of GPUs | web page | depends |
-  {state_gb / 80:g} GPUs of 80 GB hold the state of 70 B parameters; it is time that asks for more:
-  {gpu_hours / 24 / 365:.0f} years on one GPU, {gpu_hours / 24 / 2000:.0f} days on 2000
+  at least {state_gb / 80:g} GPUs of 80 GB for 16 bytes of training state for each of 70 B
+  parameters (chapter 05). Its authors report 1.72 million GPU hours for Llama 2 70B:
+  {gpu_hours / 24 / 365:.0f} years on one, {gpu_hours / 24 / 2000:.0f} days on 2000 at best
 """)
 
 # %%
 per_year = (530 / 1.5) ** (1 / (2 + 8 / 12))
 put_to_the_test(f"""
-- The FLOPS of GPUs double every 2.5 years | CS 229S | wrong: misquoted |
-  the study (Hobbhahn and Besiroglu, Epoch 2022) says FLOP/s for a dollar, every 2.46 years:
+- The FLOPS of GPUs double every 2.5 years | CS 229S | imprecise, not tested |
+  the study it cites (Hobbhahn and Besiroglu 2022) says FLOP/s for a dollar, every 2.46 years:
   {2 ** (10 / 2.46):.0f} times in ten years
-- Language models grow ten times every year | CS 229S | true for 2018 to 2021 only |
+- Language models grow ten times every year | CS 229S | depends, not tested |
   GPT-2 (1.5 B, Feb 2019) to MT-NLG (530 B, Oct 2021): {per_year:.1f} times a year
-- Quality grows with compute, data and size, and abilities emerge | CS 229S | depends |
+- Quality grows with compute, data and size, and abilities emerge | CS 229S | depends, not tested |
   power laws: Kaplan et al. 2020, revised by Hoffmann et al. 2022; emergence is disputed by
   Schaeffer et al. 2023
 """)
 
 # %% [markdown]
-# **Sources.** *Distributed training with PyTorch* (video course slides, hkproj); *CS 229S, lecture
-# 8* (Stanford); *Data Parallelism Deep Dive* (book chapter); *Distributed Parallelism in Deep
+# **Sources.** *Distributed training with PyTorch*, slides of a video course
+# ([hkproj](https://github.com/hkproj/pytorch-transformer-distributed)); *CS 229S, lecture 8*
+# (Stanford); *Data Parallelism Deep Dive* (book chapter); *Distributed Parallelism in Deep
 # Learning* (web page); *The Evolution of Data Parallelism* (blog); a web note on types of
 # distributed training; handwritten notes.
 #
-# **To read on.** MIT 6.5940 lectures 17 and 18; Stanford CS 224N lecture 12 and CS 149 for
-# parallel computing in general; the Megatron-LM, ZeRO and PyTorch DDP papers, each in its chapter.
+# **To read on.** Scaling laws: [Kaplan et al.](https://arxiv.org/abs/2001.08361), [Hoffmann et
+# al.](https://arxiv.org/abs/2203.15556), and, on emergence, [Schaeffer et
+# al.](https://arxiv.org/abs/2304.15004). Hardware: [Hobbhahn and
+# Besiroglu](https://epochai.org/blog/trends-in-gpu-price-performance). [Llama
+# 2](https://arxiv.org/abs/2307.09288). Courses: [MIT
+# 6.5940](https://hanlab.mit.edu/courses/2023-fall-65940), lectures 17 and 18; Stanford CS 224N,
+# lecture 12; CS 149 for parallel computing in general.

@@ -1,6 +1,7 @@
 """What several test files share: failures, patience, families of processes, other programs."""
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -15,6 +16,8 @@ from pedagogy_lib import HangError, LaunchError, launch, server
 
 ROOT = Path(__file__).resolve().parents[1]
 SLACK_SECONDS = 6.0  # what a busy machine may add to any duration
+
+launch_on_cpu = functools.partial(launch, device="cpu")  # for what differs where there are GPUs
 
 
 def my_rank():

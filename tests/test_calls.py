@@ -6,12 +6,13 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
+from helpers import launch_on_cpu as launch
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
-from pedagogy_lib import instruments, launch, measure
+from pedagogy_lib import instruments, measure
 
 X = 9600  # bytes of a whole tensor; a multiple of 4 * n for every world size n
 

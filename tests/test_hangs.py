@@ -14,7 +14,7 @@ TIMEOUT = 2.0
 
 IN_DIFFERENT_CALLS = "The ranks wait in different calls, so each waits for the others to join its"
 IN_THE_SAME_CALL = "The ranks wait in the same call: look at their arguments above"
-NEVER_COMES = "Rank 1 is already back, so the others wait for a call that never comes."
+NEVER_COMES = "Rank 1 is already back, so the others wait for a call that never comes"
 ALL_RECEIVE = "Every rank waits to receive, so nobody gets to send: let one side send first."
 AT_WORK = "Rank 1 is still at work, in no call of torch.distributed. An endless loop?"
 

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from helpers import launch_on_cpu as launch
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from pedagogy_lib import launch, mark, measure
+from pedagogy_lib import mark, measure
 from pedagogy_lib.history import KINDS
 
 N = 1000  # values of a tensor
@@ -264,6 +265,24 @@ def test_forward_before_any_block():
     run = launch(step, world_size=1)
     assert run["it"].peak_bytes[0]["activations"] == 7 * (10 + 20) * 4
     assert run["after"].peak_bytes[0]["activations"] == 0
+
+
+@pytest.mark.parametrize("recorded_inside", [False, True])
+def test_input_outlives_the_graph_that_saved_it(recorded_inside):
+    def step():
+        x, weight = torch.ones(N), torch.ones(N, requires_grad=True)
+        with measure("forward", memory=recorded_inside):
+            y = x * weight
+        with measure("with graph"):
+            pass
+        del y
+        with measure("it"):
+            pass
+        return x, weight
+
+    run = launch(step, world_size=1)
+    assert run["with graph"].peak_bytes[0]["activations"] == N_BYTES  # x, for weight's gradient
+    assert kinds_of(run["it"].peak_bytes[0]) == {"other": 2 * N_BYTES}
 
 
 def test_activations_end_when_the_graph_is_dropped():

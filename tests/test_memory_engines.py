@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.distributed as dist
+from helpers import launch_on_cpu as launch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.fsdp import fully_shard
@@ -10,7 +11,7 @@ from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_d
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
-from pedagogy_lib import launch, measure
+from pedagogy_lib import measure
 
 WIDTH, BATCH, LAYERS = 64, 8, 4
 LAYER_BYTES = WIDTH * WIDTH * 4

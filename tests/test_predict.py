@@ -30,7 +30,7 @@ def test_what_is_typed_is_noted_and_compared(watched):
     guess = prediction.Prediction("How many bytes?", "MB")
     field, reply = parts(guess.box())
     field.value = "4,5"
-    assert reply.value == "noted"
+    assert reply.value == "noted: 4.5 MB"
     assert guess.value == 4.5
     alt = guess.compare(theory=6, measured=6.002).alt
     assert alt == "How many bytes? predicted 4.5 MB; theory 6 MB; measured 6.002 MB"
@@ -40,7 +40,7 @@ def test_nonsense_is_answered_and_forgotten(watched):
     guess = prediction.Prediction("How many bytes?", "MB")
     field, reply = parts(guess.box())
     field.value = "many"
-    assert reply.value == "a number, please: 4 or 0.5 or 2e6"
+    assert reply.value == "a number from 0 on, please: 4 or 0.5 or 2e6"
     assert guess.value is None
 
 
@@ -67,8 +67,17 @@ def test_a_spoilt_file_is_no_obstacle(watched, tmp_path):
     assert guess.value == 3
 
 
-@pytest.mark.parametrize(("guess", "rows"), [(None, 2), (-1.0, 3), (0.0, 3), (1e9, 3)])
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("4", 4), ("4,5", 4.5), (" 16 MB ", 16), ("1,000", 1000), ("2e6", 2e6), ("0", 0),
+     ("-3", None), ("inf", None), ("nan", None), ("1/4", None), ("", None)],
+)  # fmt: skip
+def test_numbers_are_read_as_people_type_them(text, number):
+    assert prediction.read_number(text, "MB") == number
+
+
+@pytest.mark.parametrize(("guess", "rows"), [(None, 2), (0.0, 3), (1e9, 3)])
 def test_any_number_can_be_drawn(guess, rows):
-    picture = prediction.draw("How many?", "MB", guess, 6, 6.002)
+    picture = prediction.draw("How many?", "MB", guess, 6, 6.002, "#000000")
     assert len(picture.figure.axes[0].patches) == rows
     assert picture.png()

@@ -10,8 +10,9 @@ import warnings
 import pytest
 import torch
 import torch.distributed as dist
+from helpers import launch_on_cpu as launch
 
-from pedagogy_lib import launch, measure, wire
+from pedagogy_lib import measure, wire
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux' TCP counters")
 
