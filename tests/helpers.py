@@ -29,7 +29,7 @@ def failure(step, *args, timeout=60.0, **options) -> LaunchError:
     launch(my_rank, world_size=1)  # so that the clock does not see the fork server start
     began = time.perf_counter()
     with pytest.raises(LaunchError) as caught:
-        launch(step, *args, timeout=timeout, **options)
+        launch_on_cpu(step, *args, timeout=timeout, **options)
     seconds = time.perf_counter() - began
     assert seconds < SLACK_SECONDS + timeout * isinstance(caught.value, HangError)
     assert launch(my_rank, world_size=2).values == [0, 1]

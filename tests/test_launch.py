@@ -254,3 +254,12 @@ def test_one_launch_at_a_time(tmp_path):
         first.join()
     assert runs[0].values == [None]
     assert launch(my_rank, world_size=2).values == [0, 1]
+
+
+@pytest.mark.parametrize("args", [(4,), (1, 2)])
+def test_settings_without_their_names_are_explained(args):
+    def no_arguments():
+        pass
+
+    with pytest.raises(LaunchError, match=r"launch's own settings have names, like world_size=4"):
+        launch(no_arguments, *args)
