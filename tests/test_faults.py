@@ -90,10 +90,14 @@ def test_exception_in_every_rank():
 
 def test_first_of_several_exceptions_is_blamed():
     def fail_one_after_the_other():
+        everyone_waits()
         time.sleep(0.0 if dist.get_rank() == 2 else 0.1)
         raise ValueError(dist.get_rank())
 
-    assert failure(fail_one_after_the_other, world_size=3).rank == 2
+    error = failure(fail_one_after_the_other, world_size=3)
+    assert error.rank == 2
+    assert str(error).startswith("rank 2 raised ValueError: 2\n  at tests/test_faults.py, line ")
+    assert "after it, and perhaps because of it, others failed:\n  rank" in str(error)
 
 
 def test_a_rank_that_leaves_the_group_before_it_fails_is_blamed():
@@ -178,6 +182,14 @@ def test_death_of_one_rank(die, sentence):
     assert type(error) is RankError
     assert (error.rank, error.exception, error.place) == (VICTIM, None, None)
     assert str(error).splitlines()[0] == f"rank {VICTIM} {sentence}"
+
+
+def test_last_words_of_a_dead_rank():
+    def speak_and_die():
+        print("one\ntwo\nthree\nfour")
+        os._exit(3)
+
+    assert "\n  | two\n  | three\n  | four" in str(failure(speak_and_die, world_size=1))
 
 
 def test_death_of_the_only_rank():

@@ -10,7 +10,7 @@ import psutil
 import pytest
 import torch
 import torch.distributed as dist
-from helpers import my_rank, wait_until
+from helpers import launch_on_cpu, my_rank, wait_until
 
 from pedagogy_lib import LaunchError, RankError, launch, measure
 
@@ -34,7 +34,7 @@ def step():
 
 @pytest.fixture(scope="module")
 def run():
-    return launch(step, world_size=4)
+    return launch_on_cpu(step, world_size=4)
 
 
 # Values and worlds
@@ -159,8 +159,8 @@ def test_all_ranks_draw_alike_by_default():
 
 
 def test_one_seed_for_each_rank():
-    values = launch(draw, world_size=3, seed=[5, 6, 7]).values
-    assert values[1] == launch(draw, world_size=1, seed=6).values[0]
+    values = launch_on_cpu(draw, world_size=3, seed=[5, 6, 7]).values
+    assert values[1] == launch_on_cpu(draw, world_size=1, seed=6).values[0]
     for draws in zip(*values):
         assert len(set(draws)) == 3
 
@@ -220,6 +220,11 @@ def test_wrong_numbers_are_refused(options, sentence):
 def test_calling_the_function_too_early_is_explained():
     with pytest.raises(LaunchError, match=r"4\.0: write launch\(step\), not launch\(step\(\)\)"):
         launch(4.0)
+
+
+def test_wrong_number_of_arguments_is_explained():
+    with pytest.raises(LaunchError, match=r"my_rank\(2,\) cannot be called: too many positional"):
+        launch(my_rank, 2)
 
 
 def test_launch_inside_a_rank_is_refused():
