@@ -15,7 +15,7 @@ from torch import nn
 from pedagogy_lib import launch, measure
 
 BLOCK_SECONDS = 0.020
-ROUNDS = 80
+ROUNDS = 60
 MAX_PERCENT = 3.0
 
 

@@ -3,11 +3,13 @@
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 
 import pytest
+from helpers import environment
+
+from pedagogy_lib import LaunchError, run_torchrun
 
 PROGRAM = """
 import json, os
@@ -39,30 +41,21 @@ Path(f"{os.environ['RANK']}.json").write_text(json.dumps({
 
 
 FAILING_PROGRAM = """
-import torch.distributed as dist
 from pedagogy_lib import launch
 
 def step():
-    if dist.get_rank() == 1:
-        raise ValueError("boom")
-    dist.barrier()
+    raise ValueError("boom")
 
 launch(step)
 """
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 @pytest.fixture
 def torchrun(start, tmp_path):
-    """Start one torchrun agent on `program.py`."""
+    """Start one torchrun agent on a program."""
 
     def start_one(*options, prefix=(), **environ):
-        (tmp_path / "program.py").exists() or (tmp_path / "program.py").write_text(PROGRAM)
+        (tmp_path / "program.py").write_text(PROGRAM)
         command = [*prefix, sys.executable, "-m", "torch.distributed.run", *options, "program.py"]
         return start(command, tmp_path, **environ)
 
@@ -100,19 +93,32 @@ def test_one_agent(torchrun, tmp_path):
     check_reports(tmp_path, 2)
 
 
-def test_two_agents(torchrun, tmp_path):
-    meet = ["--nnodes=2", "--nproc-per-node=1", "--master-addr=127.0.0.1"]
-    meet.append(f"--master-port={free_port()}")
-    finish(torchrun(*meet, "--node-rank=0"), torchrun(*meet, "--node-rank=1"))
+@pytest.fixture
+def write_program(tmp_path, monkeypatch):
+    """Write a program into the current folder, for torchrun agents that the notebook starts."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
+    return (tmp_path / "program.py").write_text
+
+
+def test_two_agents_of_a_notebook(write_program, tmp_path):
+    write_program(PROGRAM + "print('rank', run.rank, 'is done')")
+    run = run_torchrun("program.py", nnodes=2, nproc_per_node=1)
     check_reports(tmp_path, 2)
+    for node in range(2):
+        assert f"rank {node} is done" in run.output[node]
 
 
-def test_exception_ends_every_rank(torchrun, tmp_path):
-    (tmp_path / "program.py").write_text(FAILING_PROGRAM)
-    agent = torchrun("--standalone", "--nproc-per-node=2")
-    said, _ = agent.communicate(timeout=60)
-    assert agent.returncode != 0
-    assert 'raise ValueError("boom")' in said
+def test_exception_goes_its_usual_way(write_program, capsys):
+    write_program(FAILING_PROGRAM)
+    with pytest.raises(LaunchError, match=r"program\.py failed; its own message is printed above"):
+        run_torchrun("program.py", nproc_per_node=1)
+    assert 'raise ValueError("boom")' in capsys.readouterr().out
+
+
+def test_missing_program_is_named():
+    with pytest.raises(LaunchError, match=r"there is no program 'nowhere\.py' to run"):
+        run_torchrun("nowhere.py")
 
 
 def as_root(*words):
@@ -151,9 +157,9 @@ def connect(names):
 def test_two_machines(two_machines, torchrun, tmp_path):
     agents = []
     for node, name in enumerate(two_machines):
-        options = ["--nnodes=2", "--nproc-per-node=2", f"--node-rank={node}"]
+        options = ["--nnodes=2", "--nproc-per-node=1", f"--node-rank={node}"]
         options += ["--master-addr=10.83.0.1", "--master-port=29400"]
         inside = ["ip", "netns", "exec", name]
         agents.append(torchrun(*options, prefix=inside, GLOO_SOCKET_IFNAME="eth0"))
     finish(*agents)
-    check_reports(tmp_path, 4)
+    check_reports(tmp_path, 2)
