@@ -66,6 +66,7 @@ class Recorder:
         self.blocks: list[dict] = []
         self.logs: list[tuple[Log, list[dict]]] = []  # each with the blocks that it covers
         self.waiting_events = 0  # in these logs
+        self.covered: list[dict] = []  # blocks within the outermost one that is open
         gloo_carries_it = dist.get_backend() != "nccl" or device.type == "cpu"
         self.wire = "measured" if kernel_counts() and gloo_carries_it else "counted"
 
@@ -75,8 +76,7 @@ class Recorder:
         outermost = (memory or self.wire == "counted") and not self.tracker.active
         if outermost:
             self.tracker.start()
-            log = self.tracker.log
-            self.logs.append((log, []))
+            log, self.covered = self.tracker.log, []
         block = self.begin(label)
         try:
             yield
@@ -84,6 +84,7 @@ class Recorder:
             self.end(block)
             if outermost:
                 self.tracker.stop()
+                self.logs.append((log, self.covered))
                 self.waiting_events += len(log)
                 if self.waiting_events > MANY_EVENTS:
                     self.work_out_memory()
@@ -109,7 +110,7 @@ class Recorder:
         self.blocks.append(block)
         if self.tracker.active:
             block["log"] = slice(block["log"], len(self.tracker.log) + 1)
-            self.logs[-1][1].append(block)
+            self.covered.append(block)
 
     def now(self) -> float:
         """Seconds since the launch began, on a clock that all ranks of a machine share."""

@@ -7,6 +7,8 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Sequence
+from numbers import Integral
 
 import cloudpickle
 
@@ -89,10 +91,12 @@ def check_numbers(world_size, timeout):
 
 def seeds_of(seed, world_size) -> list[int]:
     """One seed for each rank."""
-    seeds = [seed] * world_size if isinstance(seed, int) else list(seed)
+    seeds = [seed] * world_size if isinstance(seed, Integral) else seed
+    if not isinstance(seeds, Sequence) or not all(isinstance(s, Integral) for s in seeds):
+        raise LaunchError(f"seed is a whole number, or one for each rank, not {seed!r}")
     if len(seeds) != world_size:
         raise LaunchError(f"{len(seeds)} seeds for {world_size} ranks: give one each, or one int")
-    return seeds
+    return [int(s) for s in seeds]
 
 
 class Launch:

@@ -261,6 +261,12 @@ def test_one_launch_at_a_time(tmp_path):
     assert launch(my_rank, world_size=2).values == [0, 1]
 
 
+@pytest.mark.parametrize("seed", [None, 1.5, "one", [1, 2.5]])
+def test_a_seed_that_is_no_whole_number_is_explained(seed):
+    with pytest.raises(LaunchError, match="seed is a whole number, or one for each rank, not"):
+        launch(time.sleep, 0, world_size=2, seed=seed)
+
+
 @pytest.mark.parametrize("args", [(4,), (1, 2)])
 def test_settings_without_their_names_are_explained(args):
     def no_arguments():

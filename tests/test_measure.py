@@ -3,6 +3,7 @@
 import copy
 import gc
 import pickle
+import sys
 import time
 import weakref
 
@@ -147,6 +148,20 @@ def test_exception_reaches_the_learner():
 
     with pytest.raises(RankError, match="mine"):
         alone(step)
+
+
+def test_block_that_is_never_left():
+    def step():
+        with measure("it"):
+            x = torch.ones(1000)
+        sys.kept_open = measure("open")
+        sys.kept_open.__enter__()
+        with measure("inside"):
+            x + 1
+
+    run = alone(step)
+    assert run.labels == ["it", "inside"]
+    assert run["it"].peak_bytes[0]["total"] == N_BYTES
 
 
 def test_without_memory():
