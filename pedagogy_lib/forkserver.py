@@ -1,7 +1,7 @@
 """The process that starts, watches and ends the ranks of every launch.
 
 It runs as a script of its own (`python forkserver.py CONTROL_FD SCRATCH_DIR METHOD`), imports
-torch once, and forks a rank in about a millisecond whenever the notebook asks. It imports nothing
+torch once, and forks a rank in a few milliseconds whenever the notebook asks. It imports nothing
 of this course, so that a rank always reads the newest version of every file.
 
 The notebook writes one byte per wish on the control socket: F (fork a rank; two file descriptors

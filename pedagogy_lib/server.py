@@ -56,8 +56,12 @@ class Server:
 
     def await_ready(self):
         """Wait until torch is imported there; raises LaunchError if it could not be."""
-        while not self.is_ready:
-            self.is_ready = "ready" in self.lines.read(self.lost)
+        try:
+            while not self.is_ready:
+                self.is_ready = "ready" in self.lines.read(self.lost)
+        except KeyboardInterrupt:
+            self.close()  # that line may have been read and lost: the next launch starts anew
+            raise
 
     def lost(self):
         log = self.scratch / "server.log"

@@ -1,20 +1,15 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# This course teaches distributed training of neural networks by running it: real processes, the
-# real `torch.distributed`, and **almost every number is measured while you watch**. Bytes are what
-# the operating system counted (where it does not tell, they are counted from the calls, and the
-# result says so), memory is that of the tensors themselves, time comes from one clock for the
-# machine.
+# Distributed training of neural networks, learnt by running it: real processes, the real
+# `torch.distributed`, and **almost every number is measured while you watch**. A laptop with two
+# cores and no GPU is enough: processes then talk over *Gloo*, which moves bytes between CPUs. Where
+# each has a GPU, the same cells use *NCCL*, which does it between NVIDIA GPUs.
 #
-# A laptop with two cores and no GPU is enough. Ranks then talk over *Gloo*, which moves bytes
-# between CPUs. Where there is a GPU for every rank, the same cells use *NCCL*, which does it
-# between NVIDIA GPUs.
-#
-# **How to work.** Read a question. *Predict* a number. Run the cell. Look at the picture. Then
-# read why, break it on purpose, and solve the exercise. Run cells from top to bottom with
-# Shift+Enter; a cell that hangs can always be stopped with the ■ button. The numbers below are
-# used in sections 1 and 5: change them, and run those again.
+# **How to work.** *Predict* a number, run the cell, look at the picture. Then read why, break it on
+# purpose, and solve the exercise. Run cells in order, with Shift+Enter; one that hangs can always be
+# stopped with the ■ button. The two numbers below are used in sections 1 and 5: change them, and
+# run those again.
 
 # %%
 import difflib
@@ -114,8 +109,8 @@ Table(["node", "local rank", "torchrun's RANK", "yours", "right?"],
 # no change of the program; *horizontal* scaling, more of them, does. Below, area is GPU memory:
 # both ways end with 32 GB. But are they worth the same?
 #
-# `DistributedDataParallel` (DDP) is PyTorch's data parallel training: every rank has a copy of the
-# model and a part of the batch. Take a model of 16 MB on four ranks:
+# After the picture comes a question about `DistributedDataParallel` (DDP), PyTorch's data parallel
+# training: every rank has a copy of the model, and a part of the batch.
 
 # %%
 draw_scaling()
@@ -238,7 +233,7 @@ uneven = [i for rank in range(4) for i in my_samples(33, rank, 4) or []]
 print("33 samples, yours: each of them once?", sorted(uneven) == list(range(33)))
 print("the sampler deals out", sum(map(len, dealt[33])), "(it repeats some, to be even)")
 Table(["rank", "DistributedSampler", "yours", "right?"],
-      [[rank, a, b, a == b] for rank, (a, b) in enumerate(zip(dealt[32], yours))])
+      [[rank, a, b, a == list(b or [])] for rank, (a, b) in enumerate(zip(dealt[32], yours))])
 
 # %% [markdown]
 # ## 5 · The first all-reduce
@@ -301,7 +296,7 @@ print(f"{sent.wire}: rank 0 sent 10 MB and {sent.sent_bytes[0] - 10_000_000} byt
 # %% [markdown]
 # **Memory**: every tensor's storage is followed from its birth to its end, and sorted by what it
 # is for. **Time**: one clock for all ranks of a machine. A tensor of exactly 64 MiB, and a sleep of
-# 0.1 s, which should be no shorter and only a little longer:
+# 0.1 s, which can only be longer than that, never shorter:
 
 # %%
 def allocate_and_sleep():
@@ -311,7 +306,7 @@ def allocate_and_sleep():
 
 both = launch(allocate_and_sleep, world_size=1)["both"]
 print("bytes seen beyond 64 MiB:", both.peak_bytes[0]["total"] - 64 * 2**20)
-print("slept at least 0.1 s, at most 0.2 s:", 0.1 <= both.seconds[0] <= 0.2)
+print("slept at least 0.1 s:", both.seconds[0] >= 0.1)
 
 # %% [markdown]
 # How far to trust them?
@@ -347,7 +342,7 @@ steps = launch(three_steps, world_size=4)
 plot_timeline(steps, title="Everybody waits for the slowest rank")
 
 # %% [markdown]
-# Four bytes, and yet the all-reduce fills two thirds of the time on three of four ranks: that is
+# Four bytes, and yet the all-reduce fills most of the time on three of four ranks: that is
 # waiting, not sending. The whole world moves at the pace of its slowest rank. Chapters 03 (a
 # straggler), 08 (pipeline bubbles) and 09 (slow links) fight these two enemies; no technique beats
 # both for free. *Break it*: make another rank slow, or a different one in each step.
@@ -491,7 +486,7 @@ put_to_the_test(f"""
 - With two GPUs on each of two nodes LOCAL_RANK is 0 1 0 1 and RANK 0 1 2 3 | PyTorch slides |
   right | with three: {" ".join(local_ranks)} and {" ".join(all_ranks)} (section 2)
 - NCCL gives a unique rank to each GPU | PyTorch slides | imprecise |
-  the launcher numbers processes: those of section 2 had Gloo and no GPU
+  the launcher numbers processes: those of section 2 used Gloo, and no GPU
 - “Model parallel” means the pipeline; or layers and tensors; or layers only |
   web note; CS 229S; blog | they disagree | an umbrella word: say which split
 - The techniques are three: data, model, pipeline | CS 229S | imprecise |
@@ -503,14 +498,16 @@ import torch.distributed.run
 
 manual = " ".join(torch.distributed.run.__doc__.split())
 notice = manual[manual.index("Between restarts") :].split(".")[0]
+dealt[256] = launch(sampler_indices, 256, world_size=8).values
 shares = {n: [len(indices) for indices in ranks] for n, ranks in dealt.items()}
 put_to_the_test(f"""
 - Ranks may change over a restart | PyTorch slides | right, not tested yet |
   torchrun's manual: “{notice}”; chapter 04 tries it
 - Horizontal scaling needs a small change of the program | PyTorch slides | depends |
   {len(changed)} lines for DDP (section 3); tensor and pipeline parallel change the model
-- 32 samples over 4 ranks are 8 each, 64 are 16 | CS 229S, web page | right |
-  {shares[32]} and {shares[64]}; but 33 are {shares[33]} (exercise 0.2)
+- 32 samples over 4 ranks are 8 each, 64 are 16; 256 over 8 are 32 |
+  web page; CS 229S; book chapter | right |
+  {shares[32]}, {shares[64]}, {shares[256]}; but 33 over 4 are {shares[33]} (exercise 0.2)
 """)
 
 # %%
