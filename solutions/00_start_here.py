@@ -7,8 +7,8 @@
 # each has a GPU, the same cells use *NCCL*, which does it between NVIDIA GPUs.
 #
 # **How to work.** *Predict* a number, run the cell, look at the picture. Then read why, break it on
-# purpose, and solve the exercise. Run cells in order, with Shift+Enter; one that hangs can always be
-# stopped with the ■ button. The two numbers below are used in sections 1 and 5: change them, and
+# purpose, and solve the exercise. Run cells in order, with Shift+Enter; one that hangs can always
+# be stopped with the ■ button. The two numbers below are used in sections 1 and 5: change them, and
 # run those again.
 
 # %%
