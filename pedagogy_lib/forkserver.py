@@ -1,12 +1,12 @@
 """The process that starts, watches and ends the ranks of every launch.
 
 It runs as a script of its own (`python forkserver.py CONTROL_FD SCRATCH_DIR METHOD`), imports
-torch once, and forks a rank in a few milliseconds whenever the notebook asks. It imports nothing
-of this course, so that a rank always reads the newest version of every file.
+torch and this package once, and forks a rank in a few milliseconds whenever the notebook asks. It
+imports no lab, so that a rank always reads the newest version of what a learner writes.
 
 The notebook writes one byte per wish on the control socket: F (fork a rank; two file descriptors
-come along: its channel and its output), K (kill every rank) or P (the last ranks had to import
-PRELOAD_WHEN_IDLE themselves: do it before the next). The server answers in lines: `ready`,
+come along: its channel and its output), K (kill every rank) or P (the ranks just killed had to
+import PRELOAD_WHEN_IDLE themselves: do it before the next). The server answers in lines: `ready`,
 `forked PID`, `exited PID STATUS`, `killed`. When the socket closes, the notebook has gone: the
 server kills every rank with all its descendants, removes the scratch directory and leaves.
 """
@@ -32,6 +32,7 @@ PRELOAD = (
     "faulthandler",
     "sysconfig",
     "termios",
+    "pedagogy_lib.rank",
 )
 # Imported while nobody waits: a first optimizer step would otherwise import them in every rank.
 PRELOAD_WHEN_IDLE = ("torch._dynamo", "torch.nn.parallel", "torch.distributed.tensor")
@@ -162,13 +163,14 @@ class ForkServer:
             self.kill_all()
             self.say("killed")
         elif wish == b"P":
+            self.reap(0)
             self.do_idle_work()
         return bool(wish)
 
-    def reap(self):
+    def reap(self, flags=os.WNOHANG):
         """Report every rank that has ended, and end what it has started and left behind."""
         for pid in sorted(self.alive):
-            ended, status = os.waitpid(pid, os.WNOHANG)
+            ended, status = os.waitpid(pid, flags)
             if ended:
                 self.alive.discard(pid)
                 kill_group(pid)
@@ -236,5 +238,5 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.path.pop(0)  # the folder of this script: its modules are not top-level modules
+    sys.path[0] = os.path.dirname(sys.path[0])  # of this package, instead of in it
     main()

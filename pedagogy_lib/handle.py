@@ -123,14 +123,8 @@ class RankHandle:
 
     def ask_where(self):
         self.place = None
-        self.say(b"?")
-
-    def release(self):
-        self.say(b".")
-
-    def say(self, byte):
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self.connection.sendall(byte)
+            self.connection.sendall(b"?")
 
     def dump_stack(self, path: Path):
         """For a rank that cannot answer: have its interpreter write its stack to `path`."""

@@ -21,9 +21,10 @@ from .run import Run
 from .server import ENVIRON, shared_server
 
 START_SECONDS = 60.0  # for processes to start and to meet: this does not count as hanging
+CAUSE_SECONDS = 1.0  # after a rank lost its neighbour: time to hear what that one did
 GRACE_SECONDS = 0.3  # after a first failure: time for the others to fail too, so that we can sort
 ANSWER_SECONDS = 0.5  # for ranks to say where they are
-LEAVE_SECONDS = 1.0  # for released ranks to leave
+LEAVE_SECONDS = 1.0  # for what killed ranks have printed to arrive
 KILL_SECONDS = 5.0  # for the kernel to end killed ranks, however busy the machine is
 
 _one_at_a_time = threading.Lock()
@@ -159,21 +160,22 @@ class Launch:
             left = deadline - time.perf_counter()
             if left <= 0:
                 return False
-            for key, _ in self.selector.select(min(left, 0.25)):
-                if not key.data():
-                    self.selector.unregister(key.fileobj)
+            self.hear_all(min(left, 0.25))
             self.progress.tick(sum(r.report is not None for r in self.ranks), self.world_size)
         return True
 
+    def hear_all(self, seconds):
+        """Handle what has arrived; if that is nothing, wait at most `seconds` for something."""
+        for key, _ in self.selector.select(seconds):
+            if not key.data():
+                self.selector.unregister(key.fileobj)
+
     def hear_server(self) -> bool:
-        for line in self.server.lines.read(self.server.lost):
-            word, *numbers = line.split()
+        for word, *numbers in self.server.hear():
             if word == "forked":
                 for handle in [r for r in self.ranks if r.pid is None][:1]:
                     handle.pid = int(numbers[0])
-                continue
-            self.server.owed -= 1
-            if word == "exited":
+            elif word == "exited":  # perhaps a rank of the launch before
                 pid, status = map(int, numbers)
                 for handle in (r for r in self.ranks if r.pid == pid):
                     handle.note_exit(status)
@@ -194,7 +196,7 @@ class Launch:
             return
         if not any(r.has_failed for r in self.ranks):
             raise HangError(self.ask_where(), self.timeout)
-        self.listen_until(self.has_a_cause, LEAVE_SECONDS)
+        self.listen_until(self.has_a_cause, CAUSE_SECONDS)
         self.listen_until(lambda: all(r.report or r.has_failed for r in self.ranks), GRACE_SECONDS)
         failed = sorted((r for r in self.ranks if r.has_failed), key=RankHandle.blame)
         if len({r.failure() for r in failed}) == 1 and len(failed) == self.world_size > 1:
@@ -214,12 +216,9 @@ class Launch:
         return {r.rank: None if r.report else r.place for r in self.ranks}
 
     def collect(self) -> Run:
+        """Every rank has returned, so what it printed before is in its pipe: read it once more."""
+        self.hear_all(0)
         seconds = time.perf_counter() - self.began
-        for handle in self.ranks:
-            handle.release()
-        self.listen_until(lambda: all(r.is_gone for r in self.ranks), LEAVE_SECONDS)
-        if any(r.report["imported_late"] for r in self.ranks):
-            self.server.preload()
         return Run(
             values=[cloudpickle.loads(r.report["value"]) for r in self.ranks],
             blocks=[r.report["blocks"] for r in self.ranks],
@@ -231,16 +230,25 @@ class Launch:
         )
 
     def end(self):
-        """Leave nothing behind: no process, no file, no open socket."""
+        """Leave nothing behind: no process, no file, no open socket.
+
+        Ranks that have returned only wait to be killed, and we do not wait until they are dead.
+        """
         self.progress.close()
         try:
             if self.server.owed:
                 self.server.kill_ranks()
-            self.listen_until(lambda: not self.server.owed, KILL_SECONDS)
-            self.listen_until(lambda: all(r.is_gone for r in self.ranks), LEAVE_SECONDS)
+            if not all(r.report for r in self.ranks):
+                self.listen_until(lambda: not self.server.owed, KILL_SECONDS)
+                self.listen_until(lambda: all(r.is_gone for r in self.ranks), LEAVE_SECONDS)
+                if self.server.owed:
+                    self.server.close()  # something is stuck: the next launch starts anew
+            elif any(r.report["imported_late"] for r in self.ranks):
+                self.server.preload()
+        except BaseException:
+            self.server.close()
+            raise
         finally:
-            if self.server.owed:
-                self.server.close()  # the next launch must not hear what belongs to this one
             self.selector.close()
             for handle in self.ranks:
                 handle.close()

@@ -48,12 +48,11 @@ def dump_result(value) -> bytes:
 
 
 class Channel:
-    """Speaks with the notebook: frames out, single-byte questions in."""
+    """Speaks with the notebook: frames out, a question of one byte in."""
 
     def __init__(self, connection):
         self.connection = connection
         self.lock = threading.Lock()
-        self.released = threading.Event()
 
     def send(self, kind, **content):
         frame = pickle.dumps((kind, content))
@@ -61,16 +60,12 @@ class Channel:
             self.connection.sendall(struct.pack("!Q", len(frame)) + frame)
 
     def listen(self):
-        """In a thread of its own: answer `where are you?`, note the release, outlive nobody."""
+        """In a thread of its own: answer `where are you?`, and do not outlive the notebook."""
         main_thread = threading.main_thread().ident
         try:
-            while True:
-                question = receive_exactly(self.connection, 1)
-                if question == b"?":
-                    place = place_of(steps_of_frame(sys._current_frames()[main_thread]))
-                    self.send("place", place=place)
-                else:
-                    self.released.set()
+            while receive_exactly(self.connection, 1):
+                place = place_of(steps_of_frame(sys._current_frames()[main_thread]))
+                self.send("place", place=place)
         except (EOFError, OSError):
             os._exit(1)  # the notebook has gone
 
@@ -82,7 +77,8 @@ def main(connection, setup):
     faulthandler.register(signal.SIGUSR1, file=dump, all_threads=True)
     channel = Channel(connection)
     payload = receive_frame(connection)
-    threading.Thread(target=channel.listen, daemon=True).start()
+    listener = threading.Thread(target=channel.listen, daemon=True)
+    listener.start()
     try:
         function, args = cloudpickle.loads(payload)
         del payload
@@ -95,8 +91,7 @@ def main(connection, setup):
     with contextlib.suppress(Exception):  # the learner may have closed it
         sys.stdout.flush()  # a last line may have no end
     channel.send(kind, **report)
-    channel.released.wait()  # the connections of a rank that leaves early would break the others
-    os._exit(0)
+    listener.join()  # until killed: the connections of a rank that leaves would break the others
 
 
 def open_streams():

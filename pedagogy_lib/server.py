@@ -3,6 +3,7 @@
 import atexit
 import contextlib
 import os
+import select
 import shutil
 import socket
 import subprocess
@@ -12,7 +13,8 @@ from pathlib import Path
 
 from .errors import LaunchError
 
-SCRIPT = Path(__file__).with_name("forkserver.py")
+PACKAGE = Path(__file__).parent
+SCRIPT = PACKAGE / "forkserver.py"
 # Forking is safe where torch's libraries start no threads on import. Elsewhere each rank is a
 # fresh interpreter, which takes seconds instead of milliseconds.
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
@@ -32,6 +34,7 @@ class Server:
         if sys.platform == "win32":
             raise LaunchError("ranks need Linux or macOS; on Windows, work inside WSL 2")
         self.owner = os.getpid()
+        self.sources = state_of_sources()
         self.method = os.environ.get("PEDAGOGY_START_METHOD", START_METHOD)
         self.scratch = Path(tempfile.mkdtemp(prefix="launch-"))
         self.control, theirs = socket.socketpair()
@@ -51,8 +54,10 @@ class Server:
         self.owed = 0  # lines still to come: `exited` for each rank, `killed` for each wish to kill
 
     def usable(self) -> bool:
+        """Whether it lives, is ours, and has imported this package as it is now."""
         is_open = self.control.fileno() >= 0
-        return is_open and self.owner == os.getpid() and self.process.poll() is None
+        is_ours = is_open and self.owner == os.getpid() and self.process.poll() is None
+        return is_ours and self.sources == state_of_sources()
 
     def await_ready(self):
         """Wait until torch is imported there; raises LaunchError if it could not be."""
@@ -68,6 +73,12 @@ class Server:
         said = log.read_text(errors="replace").strip() if log.exists() else ""
         raise LaunchError(f"the process that starts ranks has ended; run the cell again. {said}")
 
+    def hear(self) -> list[list[str]]:
+        """What it has said since it was last heard, as lists of words."""
+        lines = [line.split() for line in self.lines.read(self.lost)]
+        self.owed -= sum(word != "forked" for word, *_ in lines)
+        return lines
+
     def new_folder(self) -> Path:
         return Path(tempfile.mkdtemp(dir=self.scratch))
 
@@ -79,7 +90,7 @@ class Server:
             self.lost()
 
     def preload(self):
-        """Have it import what the last ranks had to import themselves."""
+        """Have it import what the ranks just killed had to import themselves."""
         if not self.has_preloaded:
             self.has_preloaded = True
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -94,6 +105,9 @@ class Server:
         """Hang up: the server then kills its ranks and leaves."""
         if self.owner != os.getpid():
             return
+        with contextlib.suppress(LaunchError, ValueError):  # ValueError: it is closed already
+            while self.owed and select.select([self.control], [], [], 0)[0]:
+                self.hear()
         self.control.close()
         if not self.owed:
             self.process.kill()  # it has no rank to end, and may be busy importing
@@ -103,6 +117,12 @@ class Server:
             self.process.kill()
             self.process.wait()
         shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def state_of_sources() -> list[tuple[str, int]]:
+    """Which files this package has, and when each was last changed."""
+    with os.scandir(PACKAGE) as files:
+        return sorted((f.name, f.stat().st_mtime_ns) for f in files if f.name.endswith(".py"))
 
 
 class LineReader:

@@ -92,6 +92,7 @@ print(launch(my_rank, world_size=2).values)
     program = start_launch(body)
     processes = family(program.pid)
     assert len(processes) == 5  # the fork server, two ranks, and what each has started
+    time.sleep(0.5)  # for rank 1 to be inside of its call
     os.killpg(program.pid, signal.SIGINT)  # as a terminal does
     said = program.communicate(timeout=60)[0].splitlines()
     assert said[0] == "where each rank was:"
@@ -116,6 +117,32 @@ def test_interrupt_at_any_moment(seconds):
 def test_a_launch_leaves_no_file():
     launch(my_rank, world_size=2)
     assert [path.name for path in server._server.scratch.iterdir()] == ["server.log"]
+
+
+def test_ranks_that_have_returned_are_ended_whatever_their_threads_do():
+    def leave_a_thread_that_never_lets_go():
+        threading.Timer(0.05, sum, [range(10**13)]).start()
+        return os.getpid()
+
+    ranks = launch(leave_a_thread_that_never_lets_go, world_size=2).values
+    assert wait_until(lambda: not alive(ranks), 2)
+    assert launch(my_rank, world_size=2).values == [0, 1]
+
+
+def test_what_is_printed_last_is_read():
+    text = "x" * 50_000  # less than a pipe holds
+    run = launch(print, text, world_size=4)
+    assert run.output == [text + "\n"] * 4
+
+
+def test_an_edited_package_is_imported_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "PACKAGE", tmp_path)
+    source = tmp_path / "module.py"
+    source.touch()
+    ranks_parents = [launch(os.getppid, world_size=1).values for _ in range(2)]
+    os.utime(source, (0, 0))
+    ranks_parents.append(launch(os.getppid, world_size=1).values)
+    assert ranks_parents[0] == ranks_parents[1] != ranks_parents[2]
 
 
 # Deaths of parents
