@@ -4,6 +4,9 @@ Work of one rank is timed by its processor time, so that other programs do not c
 which waits for others, by the clock on the wall.
 """
 
+import contextlib
+import functools
+import os
 import time
 from statistics import median
 
@@ -11,6 +14,7 @@ import torch
 import torch.distributed as dist
 from rows import Row, microseconds, milliseconds
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from pedagogy_lib import launch, measure
 
@@ -109,20 +113,54 @@ def plain_and_measured(make):
     return take_turns([work, lambda: measured(work, True), lambda: measured(work, False)])
 
 
-def plain_measured_and_tracked():
-    """A training step, also under the memory tracker that torch itself has (and keeps private)."""
+@contextlib.contextmanager
+def torchs_memory_tracker(model, optimizer):
+    """Bytes by kind, as ours; torch keeps it private."""
     from torch.distributed._tools.mem_tracker import MemTracker
 
+    tracker = MemTracker()
+    tracker.track_external(model, optimizer)
+    with tracker:
+        yield
+
+
+@contextlib.contextmanager
+def torchs_profiler(model, optimizer):
+    """In C++; tells allocations, not what they are for."""
+    with torch.profiler.profile(profile_memory=True):
+        yield
+
+
+@contextlib.contextmanager
+def an_empty_dispatch_mode(model, optimizer):
+    """The least that any tracker in Python costs: a call for each operation."""
+
+    class Empty(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    with Empty():
+        yield
+
+
+PEERS = {
+    "torch's MemTracker": torchs_memory_tracker,
+    "torch.profiler, profile_memory": torchs_profiler,
+    "an empty TorchDispatchMode": an_empty_dispatch_mode,
+}
+
+
+def plain_measured_and_by_peers():
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the profiler greets at every start
     model, optimizer = perceptron()
     work = training(model, optimizer, amount_for_20_ms(training_step))
 
-    def tracked():
-        tracker = MemTracker()
-        tracker.track_external(model, optimizer)
-        with tracker:
+    def by(peer):
+        with peer(model, optimizer):
             work()
 
-    return take_turns([work, lambda: measured(work, True), tracked])
+    peers = [functools.partial(by, peer) for peer in PEERS.values()]
+    return take_turns([work, lambda: measured(work, True), *peers])
 
 
 def added_seconds(rounds, variant) -> float:
@@ -152,18 +190,23 @@ def overhead() -> list[Row]:
     return rows
 
 
-def beside_torchs_own_tracker() -> list[Row]:
-    rounds = launch(plain_measured_and_tracked, world_size=1).values[0]
-    ours, theirs = added_seconds(rounds, 1), added_seconds(rounds, 2)
+def beside_other_trackers() -> list[Row]:
+    rounds = launch(plain_measured_and_by_peers, world_size=1).values[0]
+    ours = added_seconds(rounds, 1)
     return [
-        Row(
-            "what memory=True adds to a training step, beside torch's MemTracker",
-            milliseconds(ours),
-            milliseconds(theirs),
-            f"{theirs / ours:.1f}x",
-            raw={"ours_seconds": ours, "peer_seconds": theirs},
-        )
+        beside_one(name, ours, added_seconds(rounds, variant))
+        for variant, name in enumerate(PEERS, start=2)
     ]
+
+
+def beside_one(name, ours, theirs) -> Row:
+    return Row(
+        f"what memory=True adds to a training step, beside {name}",
+        milliseconds(ours),
+        milliseconds(theirs),
+        f"{theirs / ours:.1f}x",
+        raw={"ours_seconds": ours, "peer_seconds": theirs},
+    )
 
 
 def nothing():

@@ -28,7 +28,7 @@ PARTS = {
     "starting": [starting.compare_launchers, starting.first_launch, starting.many_ranks],
     "measuring": [
         measuring.overhead,
-        measuring.beside_torchs_own_tracker,
+        measuring.beside_other_trackers,
         measuring.cost_of_small_things,
     ],
 }
