@@ -17,13 +17,14 @@ class Call(NamedTuple):
     tensor_bytes: int  # what this rank puts in, or gets in a scatter or recv: X in the formulas
     sent_bytes: int
     received_bytes: int
+    peer: int | None = None  # the other rank, in a send or recv
 
 
 class Rule(NamedTuple):
     name: str
     tensor: int  # which argument of the operator holds X
     group: int  # which argument is the process group
-    root: int | None
+    root: int | None  # which argument is the root or the peer
     cost: object  # (X, n, position after the root) -> (sent, received)
 
 
@@ -90,8 +91,8 @@ RULES = {
         "reduce_": Rule("reduce", 0, 1, 3, chain_to_root),
         "gather_": Rule("gather", 1, 2, 3, all_to_root),
         "scatter_": Rule("scatter", 0, 2, 3, root_to_all),
-        "send": Rule("send", 0, 1, None, sending),
-        "recv_": Rule("recv", 0, 1, None, receiving),
+        "send": Rule("send", 0, 1, 2, sending),
+        "recv_": Rule("recv", 0, 1, 2, receiving),
         "recv_any_source_": Rule("recv", 0, 1, None, receiving),
     },
     # What DTensor calls.
@@ -136,8 +137,10 @@ def calls_of(func, args) -> list[Call]:
         return [Call(name.strip("_"), 0, 0, 0)]
     size = sum(t.nbytes for t in tensors_in(args[rule.tensor]))
     group = group_of(args[rule.group])
-    n, root = group.size(), args[rule.root] if rule.root is not None else 0
-    return [Call(rule.name, size, *rule.cost(size, n, (group.rank() - root) % n))]
+    n, root = group.size(), 0 if rule.root is None else args[rule.root]
+    is_p2p = rule.name in ("send", "recv") and rule.root is not None
+    peer = dist.get_global_rank(group, root) if is_p2p else None
+    return [Call(rule.name, size, *rule.cost(size, n, (group.rank() - root) % n), peer)]
 
 
 def group_of(argument) -> dist.ProcessGroup:

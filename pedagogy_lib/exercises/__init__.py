@@ -1,0 +1,1 @@
+"""The exercises of each chapter: what `check` tries and `hint` says."""

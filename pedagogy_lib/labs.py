@@ -1,0 +1,199 @@
+"""`lab`: a file of algorithms, with the learner's functions where they are written, else ours.
+
+A lab is learnt from two files: labs/topic.py, in which the learner fills holes, and
+solutions/labs/topic.py. A function that still has its hole is taken from the second and runs
+beside the learner's own. Both files are read again whenever they have changed.
+"""
+
+import ast
+import linecache
+import re
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).parent.parent
+EXERCISE = re.compile(r"Exercise (\d+\.\d+)")
+
+
+class NotSolvedYet(Exception):
+    """A function that nobody has written: its hole is there, and no solution."""
+
+
+def lab(name: str) -> "Lab":
+    """The functions of labs/`name`.py, and a line that says whose they are.
+
+    Give it to a launch like any module: each rank reads the newest version of the file.
+    Raises  ValueError if there is no such lab
+    """
+    found = find_lab(name)
+    print(found.status())
+    return found
+
+
+def find_lab(name: str) -> "Lab":
+    """The lab of this name; in a notebook of solutions/ the solved one."""
+    solved = ROOT / "solutions" / "labs"
+    folder = solved if Path.cwd() == solved.parent else ROOT / "labs"
+    path = folder / f"{name}.py"
+    if not path.exists():
+        known = ", ".join(sorted(path.stem for path in folder.glob("*.py")))
+        raise ValueError(f"there is no lab {name!r}; there are: {known}")
+    return Lab(name, path, solved / path.name, tell=True)
+
+
+class Lab:
+    """The functions of one lab, as its attributes. Shows itself as a line: whose is which.
+
+    tell  whether to print that line again when an edit has changed it
+    """
+
+    def __init__(self, name, path, solution, tell=False):
+        self._name, self._path, self._solution = name, Path(path), Path(solution)
+        self._tell, self._loaded = tell, None
+
+    def __getattr__(self, name):
+        if name.startswith("_"):
+            raise AttributeError(name)
+        module = self._newest().module
+        if not hasattr(module, name):
+            raise AttributeError(f"labs/{self._path.name} has no {name!r}")
+        return getattr(module, name)
+
+    def __dir__(self):
+        return list(vars(self._newest().module))
+
+    def __reduce__(self):
+        self._newest()  # tells the learner, here, if an edit has changed whose is which
+        return Lab, (self._name, str(self._path), str(self._solution))
+
+    def __repr__(self):
+        return self.status()
+
+    def status(self) -> str:
+        """`all_reduce_ring: yours · all_to_all: ours`, and what is wrong with the file, if so."""
+        return self._newest().status()
+
+    def _newest(self) -> "Loaded":
+        state = [path.stat().st_mtime_ns for path in self._files()]
+        if self._loaded is None or self._loaded.state != state:
+            before, self._loaded = self._loaded, Loaded(self._name, *self._both(), state)
+            if self._tell and before is not None and before.status() != self._loaded.status():
+                print(self._loaded.status())
+        return self._loaded
+
+    def _both(self):
+        return self._path, self._solution if self._solution.exists() else None
+
+    def _files(self):
+        return [path for path in self._both() if path is not None]
+
+
+class Loaded:
+    """What was read from the files of a lab, at one time.
+
+    module   the functions
+    whose    {function with an exercise: "yours", "ours" or "nobody's"}
+    numbers  {function: number of its exercise}
+    problem  what is wrong with the learner's file, or ""
+    """
+
+    def __init__(self, name, path, solution, state):
+        self.path, self.state, self.problem = path, state, ""
+        self.module = ModuleType(name)
+        self.module.__file__ = str(path)
+        mine = self.read_learners(path)
+        ours = ast.parse(solution.read_text(), str(solution)) if solution else None
+        self.numbers = numbers_in(ours or mine)
+        self.whose = dict.fromkeys(self.numbers, "yours")
+        for name in [n for n in self.numbers if n not in vars(self.module) or n in holes_in(mine)]:
+            self.whose[name] = "ours" if ours else "nobody's"
+            vars(self.module).pop(name, None)
+        if ours:
+            self.add_what_is_missing(ours, solution)
+        for name in (name for name, whose in self.whose.items() if whose == "nobody's"):
+            setattr(self.module, name, self.refuse(name))
+
+    def read_learners(self, path) -> ast.Module:
+        """Run the learner's file; if that fails, say why, and go on as if it were empty."""
+        linecache.checkcache(str(path))
+        try:
+            tree = ast.parse(path.read_text(), str(path))
+            exec(compile(tree, str(path), "exec"), vars(self.module))
+            return tree
+        except SyntaxError as error:
+            self.problem = describe(path, error.lineno, error)
+        except Exception as error:
+            lines = [step.lineno for step in traceback.extract_tb(error.__traceback__)
+                     if step.filename == str(path)]  # fmt: skip
+            self.problem = describe(path, lines[-1], error)
+        for name in [name for name in vars(self.module) if not name.startswith("__")]:
+            delattr(self.module, name)
+        return ast.Module([], [])
+
+    def add_what_is_missing(self, tree, path):
+        """Run those statements of the solution that define something not there yet."""
+        for node in tree.body:
+            if set(names_of(node)) - set(vars(self.module)):
+                part = compile(ast.Module([node], []), str(path), "exec")
+                exec(part, vars(self.module))
+
+    def refuse(self, name):
+        def not_solved_yet(*args, **kwargs):
+            raise NotSolvedYet(
+                f"exercise {self.numbers[name]} comes first: "
+                f"{name} in labs/{self.path.name} still has its hole"
+            )
+
+        return not_solved_yet
+
+    def status(self) -> str:
+        line = " · ".join(f"{name}: {whose}" for name, whose in self.whose.items())
+        everybody = set(self.whose.values())
+        if len(everybody) == 1:
+            line = f"labs/{self.path.name}, all {len(self.whose)} functions: {everybody.pop()}"
+        return f"{self.problem}\n{line}" if self.problem else line
+
+
+def describe(path, line, error) -> str:
+    text = linecache.getline(str(path), line or 0).strip()
+    what = error.msg if isinstance(error, SyntaxError) else error
+    return (
+        f"labs/{path.name}, line {line}: {type(error).__name__}: {what}\n    {text}\n"
+        "Your file cannot be read until this is mended; till then:"
+    )
+
+
+def is_hole(node) -> bool:
+    """Whether a part of a program is or contains the three dots of a hole."""
+    return any(
+        isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant) and n.value.value is ...
+        for n in ast.walk(node)
+    )
+
+
+def functions_in(tree) -> list:
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return [node for node in tree.body if isinstance(node, kinds)]
+
+
+def holes_in(tree) -> set[str]:
+    return {node.name for node in functions_in(tree) if is_hole(node)}
+
+
+def numbers_in(tree) -> dict[str, str]:
+    """{function: number of the exercise that its docstring names}, in the order of the file."""
+    found = {
+        node.name: EXERCISE.search(ast.get_docstring(node) or "") for node in functions_in(tree)
+    }
+    return {name: match[1] for name, match in found.items() if match}
+
+
+def names_of(node) -> list[str]:
+    """What a statement of a module defines."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return [(alias.asname or alias.name).split(".")[0] for alias in node.names]
+    targets = getattr(node, "targets", [getattr(node, "target", None)])
+    return [n.id for t in targets if t for n in ast.walk(t) if isinstance(n, ast.Name)]
