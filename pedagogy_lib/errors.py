@@ -79,6 +79,16 @@ def diagnosis(waits: dict[int, Place | None]) -> str:
         )
     if operations <= {"recv", "irecv"}:
         return "Every rank waits to receive, so nobody gets to send: let one side send first."
+    if operations <= {"send", "isend"}:
+        return (
+            "Every rank waits for somebody to receive what it sends: let one side receive first, "
+            "or begin the send with isend and wait for it later."
+        )
+    if operations <= {"send", "recv", "wait"}:
+        return (
+            "Every rank waits for the other side of a message. Each send needs its receive, on the "
+            "rank that it names; what one side waits for, the other has to begin before it waits."
+        )
     if len(operations) > 1:
         return (
             "The ranks wait in different calls, so each waits for the others to join its own. "

@@ -46,6 +46,17 @@ def mark(tensor: torch.Tensor, kind: str) -> torch.Tensor:
     return tensor
 
 
+@contextlib.contextmanager
+def links_are(text: str):
+    """Note in blocks what has been done to the links meanwhile."""
+    before, _recorder.links = _recorder.links, text
+    _recorder.former_links.append(text)
+    try:
+        yield
+    finally:
+        _recorder.links = before
+
+
 def start(device: torch.device, clock_zero: float, ignore_ports=()) -> "Recorder":
     """Begin to record in this process, just before the learner's function is called.
 
@@ -66,6 +77,8 @@ class Recorder:
         self.blocks: list[dict] = []
         self.logs: list[tuple[Log, list[dict]]] = []  # each with the blocks that it covers
         self.waiting_events = 0  # in these logs
+        self.links = ""  # what slows them down now
+        self.former_links: list[str] = []
         self.covered: list[dict] = []  # blocks within the outermost one that is open
         gloo_carries_it = dist.get_backend() != "nccl" or device.type == "cpu"
         self.wire = "measured" if kernel_counts() and gloo_carries_it else "counted"
@@ -91,6 +104,7 @@ class Recorder:
 
     def begin(self, label) -> dict:
         block = {"label": label, "log": len(self.tracker.log), "call": len(self.tracker.calls)}
+        block["links"] = self.links or len(self.former_links)
         block["wire"] = self.wire_bytes()
         block["start"] = self.now()
         return block
@@ -106,6 +120,8 @@ class Recorder:
                 "sent": sum(call.sent_bytes for call in calls),
                 "received": sum(call.received_bytes for call in calls),
             }
+        if isinstance(block["links"], int):  # a link that was slowed down inside of the block
+            block["links"] = " ".join(self.former_links[block["links"] :][:1])
         block |= {"calls": calls, "peak": None}
         self.blocks.append(block)
         if self.tracker.active:

@@ -139,8 +139,9 @@ class Launch:
             handle.hand_over(self.setup_of(handle.rank), data)
 
     def setup_of(self, rank) -> dict:
+        own = {"PEDAGOGY_RANK": str(rank), "PEDAGOGY_FOLDER": str(self.folder)}
         return {
-            "environ": os.environ | ENVIRON | {"PEDAGOGY_RANK": str(rank)},
+            "environ": os.environ | ENVIRON | own,
             "cwd": os.getcwd(),
             "sys_path": sys.path,
             "rank": rank,
@@ -213,7 +214,8 @@ class Launch:
         for handle in waiting:
             if not handle.place:
                 handle.dump_stack(self.folder / f"dump-{handle.rank}")
-        return {r.rank: None if r.report else r.place for r in self.ranks}
+        places = {r.rank: None if r.report else r.place for r in self.ranks}
+        return {rank: place and place.or_in_wait() for rank, place in places.items()}
 
     def collect(self) -> Run:
         """Every rank has returned, so what it printed before is in its pipe: read it once more."""

@@ -37,12 +37,17 @@ def plot_timeline(run, labels=None, title="") -> Picture:
     if unnamed:
         legend_above(axes, unnamed)
     axes.set_xlim(0, (end - start) * 1e3)
-    axes.set_xlabel("time (ms)")
+    axes.set_xlabel("time (ms)" + said_of_links(blocks))
     axes.set_title(title, pad=28 if unnamed else 10)
     alt = f"Timeline of {run.world_size} ranks over {format_seconds(end - start)}: " + "; ".join(
         f"{block.label} took {extent(block.seconds, format_seconds)}" for block in blocks
     )
     return Picture(figure, alt)
+
+
+def said_of_links(blocks) -> str:
+    """Time on slowed-down links is no property of this machine: every picture of it says so."""
+    return "".join(f"; {text}" for text in sorted({b.links for b in blocks if b.links}))
 
 
 def draw_span(axes, rank, span, start, end, label, colors, blocks) -> bool:

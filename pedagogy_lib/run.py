@@ -19,6 +19,7 @@ class Block:
     memory                       [(times, bytes), …] for each outermost use: when memory changed,
                                  and the bytes of each of `KINDS` from then on
     wire                         "measured": the kernel's counters; "counted": from the calls
+    links                        one text for all ranks: how they were slowed down, or ""
     """
 
     def __init__(self, label, wire, uses):
@@ -30,7 +31,7 @@ class Block:
         self.calls = [[call for use in rank for call in use["calls"]] for rank in uses]
         self.memory = [[use["memory"] for use in rank if "memory" in use] for rank in uses]
         self.peak_bytes = [highest([use["peak"] for use in rank if use["peak"]]) for rank in uses]
-
+        self.links = max((use["links"] for rank in uses for use in rank), default="")
         self.at_peak = [fullest([use for use in rank if use["peak"]]) for rank in uses]
 
     def __repr__(self):

@@ -33,11 +33,19 @@ class Place(NamedTuple):
     call: str = ""  # with its arguments: `recv(float32[4], src=1)`
     operation: str = ""  # its name, if it belongs to torch.distributed: `recv`
 
+    def source(self) -> str:
+        linecache.checkcache(self.filename)  # the file may have been edited since the last launch
+        return linecache.getline(self.filename, self.line).strip()
+
+    def or_in_wait(self) -> "Place":
+        """The same; a request's wait() is written in C++ and has no frame, but is in the line."""
+        is_wait = not self.call and ".wait(" in self.source()
+        return self._replace(operation="wait") if is_wait else self
+
     def __str__(self):
         if not self.line:
             return self.function
-        linecache.checkcache(self.filename)  # the file may have been edited since the last launch
-        source = linecache.getline(self.filename, self.line).strip()
+        source = self.source()
         where = f"{display_name(self.filename)}, line {self.line}, in {self.function}()"
         return f"{where}:  {source}" if source else where
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 import torch.distributed as dist
 
-from pedagogy_lib import HangError, LaunchError, launch, server
+from pedagogy_lib import HangError, LaunchError, labs, launch, server
 
 ROOT = Path(__file__).resolve().parents[1]
 SLACK_SECONDS = 6.0  # what a busy machine may add to any duration
@@ -101,3 +101,15 @@ def end(program: subprocess.Popen):
 def scratch_left(folder: Path) -> list[Path]:
     """Scratch folders of launches whose TMPDIR is `folder`."""
     return list(folder.glob("launch-*"))
+
+
+def put_lab(folder: Path, monkeypatch, name: str, text: str, solution: str | None = None):
+    """Make `folder` the course: a learner's lab in it, and perhaps our solution."""
+    for path, content in {
+        folder / "labs" / f"{name}.py": text,
+        folder / "solutions" / "labs" / f"{name}.py": solution,
+    }.items():
+        if content is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+    monkeypatch.setattr(labs, "ROOT", folder)

@@ -16,6 +16,8 @@ IN_DIFFERENT_CALLS = "The ranks wait in different calls, so each waits for the o
 IN_THE_SAME_CALL = "The ranks wait in the same call: look at their arguments above"
 NEVER_COMES = "Rank 1 is already back, so the others wait for a call that never comes"
 ALL_RECEIVE = "Every rank waits to receive, so nobody gets to send: let one side send first."
+ALL_SEND = "Every rank waits for somebody to receive what it sends: let one side receive first"
+OTHER_SIDE = "Every rank waits for the other side of a message. Each send needs its receive"
 AT_WORK = "Rank 1 is still at work, in no call of torch.distributed. An endless loop?"
 
 
@@ -31,6 +33,19 @@ def both_receive_first():
     x = torch.ones(2, 5)
     dist.recv(x, src=1 - dist.get_rank())
     dist.send(x, dst=1 - dist.get_rank())
+
+
+def both_send_first():
+    x = torch.ones(2, 5)
+    dist.send(x, dst=1 - dist.get_rank())
+    dist.recv(x, src=1 - dist.get_rank())
+
+
+def both_wait_first():
+    x = torch.ones(2, 5)
+    request = dist.irecv(x, src=1 - dist.get_rank())
+    request.wait()
+    dist.isend(x, dst=1 - dist.get_rank())
 
 
 def one_rank_is_missing():
@@ -69,6 +84,12 @@ HANGS = [
         ALL_RECEIVE,
         {rank: ("dist.recv(x, ", f"recv(float32[2, 5], src={1 - rank})") for rank in range(2)},
     ),
+    (
+        both_send_first,
+        ALL_SEND,
+        {rank: ("dist.send(x, ", f"send(float32[2, 5], dst={1 - rank})") for rank in range(2)},
+    ),
+    (both_wait_first, OTHER_SIDE, dict.fromkeys(range(2), ("request.wait()", ""))),
     (one_rank_is_missing, NEVER_COMES, {0: ("dist.barrier()", "barrier()"), 1: None}),
     (endless_loop, AT_WORK, {0: ("dist.barrier()", "barrier()"), 1: ("", "")}),
     (busy_in_c, AT_WORK, {0: ("dist.barrier()", "barrier()"), 1: ("sum(range(10**13))", "")}),

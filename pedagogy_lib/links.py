@@ -1,0 +1,149 @@
+"""`throttle`: point-to-point messages that take as long as on a slower network.
+
+Each rank has one link to the network, as fast in either direction as the other, and used in both
+at once. A message of b bytes occupies its sender's link for b / bytes_per_second, one message after
+another. Its first byte arrives `latency_seconds` after it left, and it occupies the receiver's link
+for as long again, at the same time if that one is free.
+
+The bytes themselves travel as ever. Only `wait` is longer: for a sender until its link is free
+again, for a receiver until the last byte would have come. When a message began to leave, the ranks
+tell each other in a file that they share, so that nothing is added to the wire.
+"""
+
+import contextlib
+import os
+import time
+from collections import Counter
+
+import numpy as np
+import torch.distributed as dist
+
+from . import instruments
+from .errors import LaunchError
+from .units import format_bytes, format_seconds
+
+MODULES = (dist, dist.distributed_c10d)  # send, recv and batch_isend_irecv take them from there
+SLOTS = 4096  # messages under way from one rank to another
+
+_uses = Counter()  # how many links this process has opened: all ranks number them alike
+
+
+@contextlib.contextmanager
+def throttle(bytes_per_second: float, latency_seconds: float = 0.0):
+    """Inside a function that `launch` runs: slow down what ranks send each other.
+
+    Every rank has to enter and leave the block. It slows `send`, `recv`, `isend`, `irecv` and
+    `batch_isend_irecv`, and so all that is written with them; collectives of a backend keep their
+    speed. Pictures of blocks measured in it say so.
+
+    bytes_per_second  of each rank's link, in each direction
+    latency_seconds   from a message's leaving to its arrival
+    Raises            LaunchError outside of a launch, or if a number makes no sense
+    """
+    folder = os.environ.get("PEDAGOGY_FOLDER")
+    if folder is None:
+        raise LaunchError("throttle() works inside a function that launch() runs")
+    if not bytes_per_second > 0 or not latency_seconds >= 0:
+        raise LaunchError(
+            "throttle() takes a positive number of bytes per second, and a latency from 0 on"
+        )
+    _uses["links"] += 1
+    link = Link(f"{folder}/link-{_uses['links']}", bytes_per_second, latency_seconds)
+    dist.barrier()
+    with instruments.links_are(link.text()), replaced(isend=link.isend, irecv=link.irecv):
+        yield
+        dist.barrier()
+
+
+@contextlib.contextmanager
+def replaced(**functions):
+    """Put other functions in the place of torch.distributed's."""
+    originals = {name: getattr(dist, name) for name in functions}
+    put(functions)
+    try:
+        yield
+    finally:
+        put(originals)
+
+
+def put(functions):
+    for module in MODULES:
+        for name, function in functions.items():
+            setattr(module, name, function)
+
+
+class Link:
+    """This rank's connection to the network: when it is free, in each direction."""
+
+    def __init__(self, path, bytes_per_second, latency_seconds):
+        self.bytes_per_second, self.latency_seconds = bytes_per_second, latency_seconds
+        self.rank, n = dist.get_rank(), dist.get_world_size()
+        with open(path, "ab") as file:
+            file.truncate(n * n * SLOTS * 8)
+        # [sender, receiver, number of the message]: when it began to leave
+        self.began = np.memmap(path, dtype=np.float64, mode="r+", shape=(n, n, SLOTS))
+        self.sent, self.received = Counter(), Counter()
+        self.free_to_send = self.free_to_receive = 0.0
+        self.real_isend, self.real_irecv = dist.isend, dist.irecv
+
+    def text(self) -> str:
+        latency = f" + {format_seconds(self.latency_seconds)}" if self.latency_seconds else ""
+        return f"links throttled to {format_bytes(self.bytes_per_second)}/s{latency}"
+
+    def isend(self, tensor, dst=None, group=None, tag=0, group_dst=None):
+        receiver = dst if group_dst is None else global_rank(group, group_dst)
+        began = max(time.perf_counter(), self.free_to_send)
+        self.began[self.rank, receiver, self.sent[receiver] % SLOTS] = began
+        self.sent[receiver] += 1
+        self.free_to_send = has_left = began + tensor.nbytes / self.bytes_per_second
+        work = self.real_isend(tensor, dst, group, tag, group_dst)
+        return Slow(work, lambda: has_left)
+
+    def irecv(self, tensor, src=None, group=None, tag=0, group_src=None):
+        work = self.real_irecv(tensor, src, group, tag, group_src)
+        sender = src if group_src is None else global_rank(group, group_src)
+        number = None if sender is None else self.next_from(sender)
+        return Slow(work, lambda: self.arrival(work, tensor.nbytes, sender, number, group))
+
+    def next_from(self, sender) -> int:
+        self.received[sender] += 1
+        return self.received[sender] - 1
+
+    def arrival(self, work, nbytes, sender, number, group) -> float:
+        """When the last byte of a message that is here already would have come."""
+        if sender is None:  # received from anybody
+            sender = global_rank(group, work._source_rank())
+            number = self.next_from(sender)
+        first_byte = self.began[sender, self.rank, number % SLOTS] + self.latency_seconds
+        arrived = max(first_byte, self.free_to_receive) + nbytes / self.bytes_per_second
+        self.free_to_receive = arrived
+        return arrived
+
+
+class Slow:
+    """What isend and irecv return: a request whose `wait` lasts until the link is done."""
+
+    def __init__(self, work, until):
+        self.work, self.until = work, until
+        self.done_at = None
+
+    def wait(self, timeout=None) -> bool:
+        self.work.wait()
+        time.sleep(max(0.0, self.end() - time.perf_counter()))
+        return True
+
+    def is_completed(self) -> bool:
+        return self.work.is_completed() and time.perf_counter() >= self.end()
+
+    def end(self) -> float:
+        """When the link is done with a message that has really been sent or received."""
+        if self.done_at is None:
+            self.done_at = self.until()
+        return self.done_at
+
+    def __getattr__(self, name):
+        return getattr(self.work, name)
+
+
+def global_rank(group, rank) -> int:
+    return rank if group is None else dist.get_global_rank(group, rank)

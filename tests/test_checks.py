@@ -1,0 +1,139 @@
+"""`check` and `hint`, whatever the exercise; and that numbers are the same everywhere."""
+
+import ast
+import re
+
+import pytest
+from helpers import ROOT, put_lab
+
+from pedagogy_lib import build, check, checking, hint, labs
+from pedagogy_lib.checking import Exercise, Wrong
+
+CHAPTERS = [source.stem for source in build.sources() if source.stem[:2] != "00"]
+
+
+def examine_double(answer):
+    for x in (0, 1, 5):
+        got = answer(x)
+        if got != 2 * x:
+            why = "this is the square. " + "Twice x was asked for. " * 5 if got == x * x else ""
+            raise Wrong(f"x = {x}", f"it gave {got}, expected {2 * x}", why)
+        yield f"x = {x}"
+
+
+EXERCISES = {
+    "9.1": Exercise("9.1", "double", examine_double, ("Add.", "x + …", "x + x")),
+    "9.2": Exercise("9.2", "double", examine_double, ("Add.",), lab="shapes"),
+}
+
+
+@pytest.fixture(autouse=True)
+def two_exercises(monkeypatch):
+    real = checking.exercises_of
+    fake = lambda chapter: EXERCISES if chapter == "9" else real(chapter)  # noqa: E731
+    monkeypatch.setattr(checking, "exercises_of", fake)
+    checking._hints_shown.clear()
+
+
+def test_a_right_answer():
+    verdict = check("9.1", lambda x: x + x)
+    assert verdict.passed is True
+    assert repr(verdict) == "Exercise 9.1 · double\n  ✓ x = 0\n  ✓ x = 1\n  ✓ x = 5"
+
+
+def test_a_wrong_answer_ends_at_its_first_wrong_case():
+    verdict = check("9.1", lambda x: x * x)
+    assert verdict.passed is False
+    lines = repr(verdict).splitlines()
+    assert lines[:3] == [
+        "Exercise 9.1 · double",
+        "  ✓ x = 0",
+        "  ✗ x = 1: it gave 1, expected 2",
+    ]
+    assert lines[3].startswith("    → this is the square. Twice")
+    assert all(line.startswith("      Twice") or "asked" in line for line in lines[4:])
+    assert max(map(len, lines)) <= 92
+
+
+def test_a_hole_is_not_attempted():
+    def double(x): ...  # your code here
+
+    verdict = check("9.1", double)
+    assert verdict.passed is None
+    assert repr(verdict) == (
+        "Exercise 9.1 · double: not attempted yet; write double in its cell, and run both again"
+    )
+
+
+HOLE = 'def double(x):\n    """Exercise 9.2."""\n    ...  # your code here\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "passed", "said"),
+    [
+        (HOLE, None, "not attempted yet; write double in labs/shapes.py"),
+        (HOLE.replace("...", "return x + x"), True, "✓ x = 5"),
+        (HOLE.replace("...", "return x"), False, "✗ x = 1: it gave 1, expected 2"),
+        (HOLE.replace("...", "return ("), False, "SyntaxError: '(' was never closed"),
+    ],
+)
+@pytest.mark.parametrize("with_solution", [True, False])
+def test_an_exercise_in_a_lab(text, passed, said, with_solution, tmp_path, monkeypatch):
+    solution = HOLE.replace("...", "return 2 * x") if with_solution else None
+    put_lab(tmp_path, monkeypatch, "shapes", text, solution)
+    verdict = check("9.2")
+    assert verdict.passed is passed
+    assert said in repr(verdict)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("9.7",), "there is no exercise 9.7; there are: 9.1, 9.2"),
+        (("77.1",), "there is no exercise 77.1; there are: none in this chapter"),
+        (("9.1",), 'give check() your function: check("9.1", double)'),
+        (("9.1", 5), 'give check() your function: check("9.1", double)'),
+        (("9.2", max), 'exercise 9.2 is in labs/shapes.py: check("9.2") reads it there'),
+    ],
+)
+def test_bad_calls_get_one_sentence(arguments, sentence):
+    with pytest.raises(ValueError, match=re.escape(sentence)):
+        check(*arguments)
+
+
+def test_hints_come_in_steps(capsys):
+    for shown in (1, 2, 3, 3):
+        hint("9.1")
+        lines = capsys.readouterr().out.splitlines()
+        assert lines == ["1 of 3: Add.", "2 of 3: x + …", "3 of 3: x + x"][:shown]
+
+
+# ---- Numbers are the same everywhere --------------------------------------------------------
+
+
+def exercises(stem):
+    return list(checking.exercises_of(str(int(stem[:2]))).values())
+
+
+@pytest.mark.parametrize("stem", CHAPTERS)
+def test_headings_checks_and_labs_agree(stem):
+    source = (ROOT / "solutions" / f"{stem}.py").read_text()
+    cells = build.to_notebook(source, stem).cells
+    number = r"\d+\.\d+"
+    headings = [m for c in cells for m in re.findall(rf"^### Exercise ({number})", c.source, re.M)]
+    checks = [m for cell in cells for m in re.findall(rf'check\("({number})"', cell.source)]
+    assert headings == checks == [exercise.number for exercise in exercises(stem)]
+    assert headings == [f"{int(stem[:2])}.{k}" for k in range(1, len(headings) + 1)]
+
+
+@pytest.mark.parametrize("stem", CHAPTERS)
+def test_every_exercise_has_its_hole_and_its_hints(stem):
+    holes = (ROOT / "notebooks" / f"{stem}.ipynb").read_text()
+    lab_path = ROOT / "labs" / f"{stem[3:]}.py"
+    numbers = labs.numbers_in(ast.parse(lab_path.read_text())) if lab_path.exists() else {}
+    in_lab = {exercise.name: exercise.number for exercise in exercises(stem) if exercise.lab}
+    assert in_lab == numbers
+    for exercise in exercises(stem):
+        assert 2 <= len(exercise.hints) <= 4
+        if not exercise.lab:
+            assert f"def {exercise.name}(" in holes
