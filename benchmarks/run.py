@@ -1,6 +1,6 @@
-"""Compare the bench with its peers, and `measure` with not measuring: one table, one run.
+"""Compare the bench with its peers, and what is written by hand with engines: one table, one run.
 
-Usage: python benchmarks/run.py [--json FILE] [--only starting|measuring]
+Usage: python benchmarks/run.py [--json FILE] [--only starting|measuring|collectives]
 
 Figures are medians; those of one line were taken in turns. accelerate and ipyparallel are
 compared where they are installed.
@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import cloudpickle  # noqa: E402
+import collectives  # noqa: E402
 import measuring  # noqa: E402
 import starting  # noqa: E402
 import torch  # noqa: E402
@@ -31,6 +32,7 @@ PARTS = {
         measuring.beside_other_trackers,
         measuring.cost_of_small_things,
     ],
+    "collectives": [collectives.beside_gloo],
 }
 
 
@@ -39,7 +41,7 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="also write the figures to this file")
     parser.add_argument("--only", choices=PARTS)
     options = parser.parse_args()
-    for module in measuring, starting:  # functions for ranks that cannot import them
+    for module in measuring, starting, collectives:  # functions for ranks that cannot import them
         cloudpickle.register_pickle_by_value(module)
     began = time.perf_counter()
     parts = [PARTS[options.only]] if options.only else PARTS.values()

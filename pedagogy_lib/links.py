@@ -1,9 +1,9 @@
-"""`throttle`: point-to-point messages that take as long as on a slower network.
+"""What can be done to messages from rank to rank: slow them down, and film what they do.
 
-Each rank has one link to the network, as fast in either direction as the other, and used in both
-at once. A message of b bytes occupies its sender's link for b / bytes_per_second, one message after
-another. Its first byte arrives `latency_seconds` after it left, and it occupies the receiver's link
-for as long again, at the same time if that one is free.
+`throttle`: each rank has one link to the network, as fast in either direction as the other, and
+used in both at once. A message of b bytes occupies its sender's link for b / bytes_per_second, one
+message after another. Its first byte arrives `latency_seconds` after it left, and it occupies the
+receiver's link for as long again, at the same time if that one is free.
 
 The bytes themselves travel as ever. Only `wait` is longer: for a sender until its link is free
 again, for a receiver until the last byte would have come. When a message began to leave, the ranks
@@ -14,8 +14,10 @@ import contextlib
 import os
 import time
 from collections import Counter
+from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 import torch.distributed as dist
 
 from . import instruments
@@ -53,6 +55,40 @@ def throttle(bytes_per_second: float, latency_seconds: float = 0.0):
     with instruments.links_are(link.text()), replaced(isend=link.isend, irecv=link.irecv):
         yield
         dist.barrier()
+
+
+@dataclass
+class Film:
+    """What became of a tensor on one rank.
+
+    frames  the tensor flattened to a list: when each message began to leave, and at the end
+    moves   for each message the element of the tensor that it began with; None if it was no part
+    """
+
+    frames: list[list[float]] = field(default_factory=list)
+    moves: list[int | None] = field(default_factory=list)
+
+
+@contextlib.contextmanager
+def film(x: torch.Tensor):
+    """Inside of a rank: `with film(x) as seen:` notes in a `Film` what messages do to `x`."""
+    seen, real = Film(), dist.isend
+
+    def isend(tensor, *args, **kwargs):
+        seen.frames.append(x.flatten().tolist())
+        seen.moves.append(place_in(x, tensor))
+        return real(tensor, *args, **kwargs)
+
+    with replaced(isend=isend):
+        yield seen
+    seen.frames.append(x.flatten().tolist())
+
+
+def place_in(whole, part) -> int | None:
+    """With which element of `whole` its view `part` begins."""
+    if part.untyped_storage().data_ptr() != whole.untyped_storage().data_ptr():
+        return None
+    return part.storage_offset() - whole.storage_offset()
 
 
 @contextlib.contextmanager

@@ -220,8 +220,9 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
     figure, axes = new_figure(7.5, 3.2)
     colors = dict(zip(lines, LINE_COLORS * len(lines), strict=False))
     for name, values in (predicted or {}).items():
-        axes.plot(x, values, "--", marker="o", markerfacecolor="white", linewidth=1.2,
-                  color=colors.get(name, INK), label=f"{name}, predicted")  # fmt: skip
+        axes.plot(x, values, "--", marker="o", markersize=9, markerfacecolor="white",
+                  linewidth=1.2, color=colors.get(name, INK), label=f"{name}, predicted",
+                  )  # fmt: skip
     for name, values in lines.items():
         axes.plot(x, values, marker="o", color=colors[name], label=name)
     if logarithmic:

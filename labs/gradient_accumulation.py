@@ -1,0 +1,158 @@
+"""Gradient accumulation: a large batch in small pieces, on one rank or on several.
+
+python labs/gradient_accumulation.py
+torchrun --nproc-per-node 4 labs/gradient_accumulation.py
+"""
+
+import os
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pad_sequence
+
+BATCH = 96  # samples of one step, over all ranks
+MICRO_BATCH = 8  # samples of one forward, on one rank
+PADDING = -100  # a target that does not count
+
+
+def accumulate(model, loss_fn, micro_batches) -> float:
+    """Exercise 1.4: put the gradient of the mean loss over all samples into every `.grad`.
+
+    The micro-batches need not be equally large; each sample counts the same. What `.grad` held
+    before is forgotten. Returns the mean loss, as a number.
+
+    loss_fn        (outputs, targets) -> the mean loss over these samples
+    micro_batches  a list of (inputs, targets)
+    Equals         loss_fn(model(all inputs), all targets).backward()
+    Shapes         inputs: (samples, ...); targets: (samples, ...)
+    Cost           one forward and one backward each; the activations of one at a time
+    """
+    ...  # your code here
+
+
+def accumulate_tokens(model, micro_batches) -> float:
+    """Exercise 1.5: the same for sentences, where each token counts the same, and padding nothing.
+
+    The loss is the cross-entropy. What `.grad` held before is forgotten. Returns the mean loss.
+
+    micro_batches  a list of (tokens, targets); each is padded to its own longest sentence.
+                   Targets that are PADDING do not count; a micro-batch may have no others
+    Equals         F.cross_entropy(all logits, all targets, ignore_index=PADDING).backward()
+    Shapes         tokens, targets: (sentences, length); logits: (sentences, length, vocabulary)
+    Cost           one forward and one backward each; the activations of one at a time
+    Source         huggingface.co/blog/gradient_accumulation, on how a library got this wrong
+    """
+    ...  # your code here
+
+
+def count_tokens(targets: Tensor) -> int:
+    """How many targets count."""
+    return (targets != PADDING).sum().item()
+
+
+def average_over_ranks(model, count):
+    """Average the gradients of all ranks, weighted by how many samples or tokens each one had.
+
+    Equals  the gradients of the mean over what all ranks had together
+    Cost    one all-reduce for each parameter and step, however many micro-batches there were
+    """
+    if not dist.is_initialized():
+        return
+    total = torch.tensor(float(count))
+    dist.all_reduce(total)
+    for parameter in model.parameters():
+        parameter.grad *= count / total
+        dist.all_reduce(parameter.grad)
+
+
+def digits() -> tuple[Tensor, ...]:
+    """Real handwritten digits of 8 x 8 pixels: images and labels to train with, and to test."""
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    images, labels = torch.tensor(data.data) / 16, torch.tensor(data.target)
+    test = torch.arange(len(labels)) % 5 == 0
+    return images[~test], labels[~test], images[test], labels[test]
+
+
+def sentences(images: Tensor) -> list[Tensor]:
+    """Each image as a sentence of its own length: the numbers of its dark pixels, in order."""
+    return [image.gt(0.5).nonzero().flatten() for image in images]
+
+
+def padded(some: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """Sentences as one rectangle of tokens, and for each token the next one as its target."""
+    tokens = pad_sequence([sentence[:-1] for sentence in some], batch_first=True)
+    targets = [sentence[1:] for sentence in some]
+    return tokens, pad_sequence(targets, batch_first=True, padding_value=PADDING)
+
+
+def shares_of_rank(length):
+    """One pass: for each step the micro-batches of this rank, as lists of indices."""
+    rank, world_size = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+    for batch in torch.randperm(length).split(BATCH):
+        yield batch[rank::world_size].split(MICRO_BATCH)
+
+
+def need(loss, number) -> float:
+    """The loss; where there is none, an exercise is still to be written."""
+    if loss is None:
+        raise SystemExit(f"no loss came back: exercise {number} in this file comes first")
+    return loss
+
+
+def train_classifier(data, passes=10):
+    """Train on images; returns the model, its accuracy on the test images, and what it took."""
+    images, labels, test_images, test_labels = data
+    torch.manual_seed(0)  # the same first weights and the same order on every rank
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    steps = micro_batches = 0
+    for _ in range(passes):
+        for share in shares_of_rank(len(labels)):
+            pieces = [(images[some], labels[some]) for some in share]
+            need(accumulate(model, F.cross_entropy, pieces), "1.4")
+            average_over_ranks(model, sum(map(len, share)))
+            optimizer.step()
+            steps, micro_batches = steps + 1, micro_batches + len(share)
+    accuracy = (model(test_images).argmax(1) == test_labels).double().mean().item()
+    return model, accuracy, f"{steps} steps of {micro_batches // steps} micro-batches on each rank"
+
+
+def train_on_sentences(images, passes=3):
+    """Learn which pixel is dark next; returns the first and the last loss for each token."""
+    everything = sentences(images)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Embedding(64, 32), nn.Linear(32, 64)).double()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.03)
+    losses = []
+    for _ in range(passes):
+        for share in shares_of_rank(len(everything)):
+            micro_batches = [padded([everything[i] for i in some]) for some in share]
+            losses.append(need(accumulate_tokens(model, micro_batches), "1.5"))
+            average_over_ranks(model, sum(count_tokens(targets) for _, targets in micro_batches))
+            optimizer.step()
+    return losses[0], losses[-1]
+
+
+def report(text):
+    if not dist.is_initialized() or dist.get_rank() == 0:
+        print(text)
+
+
+def main():
+    if "RANK" in os.environ:
+        dist.init_process_group("gloo")
+    data = digits()
+    _, accuracy, work = train_classifier(data)
+    report(f"classifier: {work}; {accuracy:.1%} of the test images right")
+    first, last = train_on_sentences(data[0])
+    report(f"sentences: loss for each token {first:.2f} at first, {last:.2f} at last")
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

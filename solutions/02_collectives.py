@@ -1,0 +1,767 @@
+# %% [markdown]
+# # 02 · Collectives
+#
+# **How do ranks add up a tensor with nobody in the middle?** Every technique of this course is a
+# pattern of messages: broadcasts, gathers, sums. Here you write each of them with nothing but
+# *send* and *receive*, count its bytes, and find out why all of deep learning sums its gradients
+# in a ring. At the end your own reduce-scatter sends half of what the built-in one sends.
+#
+# Exercises stand in cells and in [labs/collectives.py](../labs/collectives.py). Open that file
+# beside this notebook. `check("2.3")` tries an answer on real ranks; `hint("2.3")` helps, a step
+# at each call. What you leave open runs on our solution.
+
+# %%
+import math
+import queue
+import threading
+import time
+from statistics import median
+
+import torch
+import torch.distributed as dist
+
+from pedagogy_lib import (
+    HangError, Table, check, explore, film, lab, launch, measure, plot_against, plot_bytes,
+    plot_holdings, plot_ring, plot_timeline, predict, put_to_the_test, throttle,
+)
+
+# %% tags=["parameters"]
+world_size = 4
+megabytes = 4.0
+
+# %% [markdown]
+# ## 1 · One message
+#
+# The atoms are two calls. `dist.send(x, dst)` gives `x` to another rank; `dist.recv(x, src)`
+# fills `x` with what comes. Both wait: the receiver until the message is there, the sender until
+# it is taken. `dist.isend` and `dist.irecv` only *begin*, and return a request; its `.wait()` is
+# the end. A *collective*, in contrast, is one call that all ranks make together.
+
+# %%
+def pass_it_on():
+    rank, n = dist.get_rank(), dist.get_world_size()
+    x = torch.zeros(1)
+    if rank > 0:
+        dist.recv(x, rank - 1)
+    x += 10**rank
+    if rank < n - 1:
+        dist.send(x, rank + 1)
+    return x.item()
+
+launch(pass_it_on, world_size=world_size).values
+
+# %% [markdown]
+# Waiting for each other is how ranks work together, and how they get stuck. Three classics. **Both
+# sides send first**, and each waits for the other to receive:
+
+# %%
+def both_send_first():
+    x, other = torch.ones(4), 1 - dist.get_rank()
+    dist.send(x, other)
+    dist.recv(x, other)
+
+try:
+    launch(both_send_first, world_size=2, timeout=1)
+except HangError as error:
+    print(error)
+
+# %% [markdown]
+# **Everybody receives first**, here round a ring of four. And **collectives in another order**:
+# rank 0 broadcasts and then sums, the others sum and then broadcast. Each of these is written
+# within one's first week. Read what the message says, line by line.
+
+# %%
+def all_receive_first():
+    rank, n, x = dist.get_rank(), dist.get_world_size(), torch.ones(4)
+    dist.irecv(x, (rank - 1) % n).wait()
+    dist.send(x, (rank + 1) % n)
+
+try:
+    launch(all_receive_first, timeout=1)
+except HangError as error:
+    print(error)
+
+# %%
+def another_order():
+    x = torch.ones(4)
+    if dist.get_rank() == 0:
+        dist.broadcast(x, 0)
+        dist.all_reduce(x)
+    else:
+        dist.all_reduce(x)
+        dist.broadcast(x, 0)
+
+try:
+    launch(another_order, world_size=2, timeout=1)
+except HangError as error:
+    print(error)
+
+# %% [markdown]
+# ### Exercise 2.1
+#
+# Ranks 0 and 1 are partners, and 2 and 3, and so on. `swap(x)` gives this rank's `x` to its partner
+# and returns the partner's; `x` itself stays as it is. One message from each rank, and nobody gets
+# stuck.
+
+# %%
+def swap(x):
+    ### BEGIN SOLUTION
+    partner, received = dist.get_rank() ^ 1, torch.empty_like(x)
+    sending = dist.isend(x, partner)
+    dist.recv(received, partner)
+    sending.wait()
+    return received
+    ### END SOLUTION
+
+check("2.1", swap)
+
+# %% [markdown]
+# ## 2 · A file for seven friends
+#
+# You have a file, and seven friends want it. Every computer has a link that carries 2 MB/s out and
+# 2 MB/s in at once; the file has 0.2 MB, so one copy takes 0.1 s. (Loopback is far too quick to see
+# anything. `with throttle(…)` makes messages take as long as on such a link; pictures say so.)
+#
+# Four ways: to one after another; to all at once, a piece to each in turn; along a **tree**, where
+# those who have it help; and along a **chain**, in twenty pieces, where each friend passes on the
+# first piece while the second one comes in.
+
+# %%
+def one_by_one(x):
+    if dist.get_rank():
+        dist.recv(x, 0)
+    else:
+        for friend in range(1, dist.get_world_size()):
+            dist.send(x, friend)
+
+def all_at_once(x):
+    for piece in x.chunk(20):
+        one_by_one(piece)
+
+# %%
+def chain(x):
+    rank, sending = dist.get_rank(), []
+    for piece in x.chunk(20):
+        if rank > 0:
+            dist.recv(piece, rank - 1)
+        if rank < dist.get_world_size() - 1:
+            sending.append(dist.isend(piece, rank + 1))
+    for request in sending:
+        request.wait()
+
+# %% [markdown]
+# The tree is in the lab. The next line obtains it: your functions where they are written, ours
+# where they are not, and it says which. Save the file after an edit; the next launch reads it.
+
+# %% tags=["nbval-ignore-output"]
+collectives = lab("collectives")
+
+# %%
+chain_guess = predict("The chain: until all seven friends have the file", unit="s")
+
+# %%
+def deliver(ways, file_bytes, bytes_per_second):
+    with throttle(bytes_per_second):
+        for way in ways:
+            x = torch.zeros(file_bytes, dtype=torch.uint8)
+            x += dist.get_rank() == 0
+            dist.barrier()
+            with measure(way.__name__):
+                way(x)
+            assert x.all(), "somebody has not got the file"
+
+ways = [one_by_one, all_at_once, collectives.broadcast_tree, chain]
+friends = launch(deliver, ways, 200_000, 2e6, world_size=8)
+
+# %% tags=["nbval-ignore-output"]
+copy = 200_000 / 2e6  # seconds for the file over one link
+theory = {"one_by_one": 7 * copy, "all_at_once": 7 * copy, "broadcast_tree": 3 * copy,
+          "chain": (6 + 20) * copy / 20}
+took = {name: max(friends[name].seconds) for name in theory}
+chain_guess.compare(theory["chain"], took["chain"])
+
+# %%
+plot_timeline(friends, title="Until each of eight has the file (rank 0 has it at the start)")
+
+# %% tags=["nbval-ignore-output"]
+links = 8 * 2e6  # bytes that all eight could send in a second
+Table(["way", "theory", "measured", "of all links' time in use"],
+      [[name, f"{theory[name]:.2f} s", f"{took[name]:.2f} s",
+        f"{sum(friends[name].sent_bytes) / links / took[name]:.0%}"] for name in theory])
+
+# %% [markdown]
+# One after another or all at once: the same 7 copies leave by the same link. The tree doubles the
+# number of those who have it in each round: 1, 2, 4, 8, and needs $\lceil\log_2 n\rceil$ copies'
+# time. But it is no match for the chain: in the tree's first round six of eight do nothing. In the
+# chain, once it is filled, *everybody sends and receives all the time*. Cutting into pieces is
+# what makes it so:
+#
+# $$t_\text{tree} = \lceil\log_2 n\rceil\,\frac{X}{B} \qquad
+#   t_\text{chain} = (n - 2 + p)\,\frac{X}{p\,B} \;\to\; \frac{X}{B}$$
+#
+# with $X$ bytes, links of $B$ bytes/s, and $p$ pieces. *Break it*: one piece in the chain; 1,000
+# pieces with `throttle(2e6, latency_seconds=0.001)`.
+
+# %% [markdown]
+# ### Exercise 2.2
+#
+# `n` computers, one of which has a file of `megabytes`; links of `megabytes_per_second`. How many
+# seconds until all have it, along a tree? `n` need not be a power of two.
+
+# %%
+def tree_seconds(n, megabytes, megabytes_per_second):
+    ### BEGIN SOLUTION
+    return math.ceil(math.log2(n)) * megabytes / megabytes_per_second
+    ### END SOLUTION
+
+check("2.2", tree_seconds)
+
+# %% [markdown]
+# ## 3 · Trees
+#
+# ### Exercise 2.3
+#
+# Write `broadcast_tree` in the lab, with its `send` and `receive`: the root's tensor for everybody.
+# In the first round one rank has it, in the second two, then four. Number the ranks from the root.
+# Its docstring says what it equals and what it may cost. Then run this cell.
+
+# %%
+check("2.3")
+
+# %% [markdown]
+# A **reduce** is the same tree backwards: sums flow to the root. Eight ranks have a number each.
+# The sums of pairs, of fours and of all eight are what the roots of smaller and smaller trees get:
+# here `reduce_tree` runs in *groups* of two, of four, and in the whole world.
+
+# %%
+numbers = [0.1, -0.2, -0.3, 0.5, -0.6, -0.1, 0.2, 0.3]
+
+def sums_in_groups(collectives, numbers):
+    rank, sums = dist.get_rank(), []
+    for size in (2, 4, 8):
+        groups = [dist.new_group(range(first, first + size)) for first in range(0, 8, size)]
+        x = torch.tensor(numbers[rank], dtype=torch.float64)
+        collectives.reduce_tree(x, 0, groups[rank // size])
+        sums.append(x.item())
+    return sums
+
+sums = launch(sums_in_groups, collectives, numbers, world_size=8).values
+levels = {size: [sums[rank][k] for rank in range(0, 8, size)] for k, size in enumerate((2, 4, 8))}
+for size, level in levels.items():
+    print(f"sums of {size}:", *(f"{number:.1f}" for number in level))
+
+# %% [markdown]
+# ### Exercise 2.4
+#
+# Write `reduce_tree` in the lab. In the first round, neighbours make pairs.
+
+# %%
+check("2.4")
+
+# %% [markdown]
+# ## 4 · Who holds what
+#
+# The collectives have names. For the pictures, each rank fills its chunks with $2^\text{rank}$:
+# then the bits of a sum tell whose numbers are in it. Nothing below is drawn by hand; it is what
+# the ranks really had before and after. First those with a **root**, here rank 0. (In a reduce,
+# what others are left with is open; here it is what Gloo left.)
+
+# %%
+def who_holds_what(operations):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    has = {"all": torch.ones(n), "root": torch.ones(n) * (rank == 0), "own": torch.eye(n)[rank]}
+    seen = {}
+    for name, (start, operation) in operations.items():
+        x = has[start] * 2**rank
+        seen[f"{name}: before"] = x.tolist()
+        operation(x, list(x.split(1)), rank)
+        seen[f"{name}: after"] = x.tolist()
+    return seen
+
+def grids(seen):
+    return {title: [of_rank[title] for of_rank in seen] for title in seen[0]}
+
+# %%
+with_a_root = {
+    "broadcast": ("root", lambda x, chunks, rank: dist.broadcast(x, 0)),
+    "scatter": ("root", lambda x, chunks, rank: dist.scatter(
+        chunks[rank], chunks if rank == 0 else None, 0)),
+    "gather": ("own", lambda x, chunks, rank: dist.gather(
+        chunks[rank].clone(), chunks if rank == 0 else None, 0)),
+    "reduce": ("all", lambda x, chunks, rank: dist.reduce(x, 0)),
+}
+rooted = grids(launch(who_holds_what, with_a_root, world_size=4).values)
+plot_holdings(rooted)
+
+# %%
+without_a_root = {
+    "all_gather": ("own", lambda x, chunks, rank: dist.all_gather(chunks, chunks[rank].clone())),
+    "reduce_scatter": ("all", lambda x, chunks, rank: dist.reduce_scatter(
+        chunks[rank], [chunk.clone() for chunk in chunks])),
+    "all_reduce": ("all", lambda x, chunks, rank: dist.all_reduce(x)),
+    "all_to_all": ("all", lambda x, chunks, rank: dist.all_to_all_single(x, x.clone())),
+}
+rootless = grids(launch(who_holds_what, without_a_root, world_size=4).values)
+plot_holdings(rootless)
+
+# %% [markdown]
+# | collective | afterwards | where you will meet it |
+# |---|---|---|
+# | broadcast | everybody has the root's tensor | first weights (03) |
+# | scatter | rank k has the root's chunk k | handing out work |
+# | gather | the root has everybody's chunk | results, checkpoints (04) |
+# | reduce | the root has the sum | losses to print |
+# | all-gather | everybody has everybody's chunk | parameters of FSDP (06) |
+# | reduce-scatter | rank k has the sum of all chunks k | gradients of ZeRO (06) |
+# | all-reduce | everybody has the sum | gradients of DDP (03), tensor parallel (07) |
+# | all-to-all | rank k has chunk k of everybody | experts, sequences (09) |
+#
+# Look at the second row of pictures: a reduce-scatter, and then an all-gather of what it left, *is*
+# an all-reduce. This will be the trick.
+
+# %% [markdown]
+# ## 5 · All-reduce: star, tree, ring
+#
+# The plainest way: everybody sends to rank 0, which adds up and sends the sum back: a **star**. The
+# lab has it, ready made. How many bytes does rank 0 send, and how many every other?
+
+# %%
+star_guess = predict(f"Star, {megabytes:g} MB, {world_size} ranks: sent by rank 0", unit="MB")
+
+# %%
+def sum_up(ways, nbytes):
+    n = dist.get_world_size()
+    for name, all_reduce in ways.items():
+        x = torch.full((nbytes // 8,), dist.get_rank() + 1.0, dtype=torch.float64)
+        dist.barrier()
+        with measure(name):
+            all_reduce(x)
+        assert (x == n * (n + 1) / 2).all()
+
+ways = {"star": collectives.all_reduce_star, "tree": collectives.all_reduce_tree,
+        "ring": collectives.all_reduce_ring, "dist.all_reduce": dist.all_reduce}
+summed = launch(sum_up, ways, int(megabytes * 1e6), world_size=world_size)
+star_guess.compare((world_size - 1) * megabytes, summed["star"].sent_bytes[0] / 1e6,
+                   kind="communication")
+
+# %%
+plot_bytes(summed, "star", title="A star: rank 0 is the hot spot")
+
+# %%
+share = 2 * (world_size - 1) / world_size
+plot_bytes(summed, "ring", predicted=share * megabytes * 1e6,
+           title="A ring: everybody the same, and nobody more than 2X")
+
+# %% [markdown]
+# In the **ring** every rank talks to its two neighbours only: it sends to the next one and receives
+# from the one before. The tensor is cut into $n$ chunks, so that all ranks have something to send
+# in every step. Below is a film of the lab's `all_reduce_ring` on four ranks, a chunk for each.
+# Move the slider. Where is the sum of chunk 0 after three steps? Which chunk does a rank pass on?
+
+# %%
+def film_the_ring(collectives):
+    x = torch.full((dist.get_world_size(),), 2.0 ** dist.get_rank())
+    with film(x) as seen:
+        collectives.all_reduce_ring(x)
+    return seen
+
+films = launch(film_the_ring, collectives, world_size=4).values
+
+def draw_ring(step):
+    return plot_ring(films, step)
+
+explore(draw_ring, step=[1, 0, *range(2, len(films[0].frames))])
+
+# %%
+plot_holdings({f"after step {step}" if step else "at the start": [f.frames[step] for f in films]
+               for step in range(len(films[0].frames))})
+
+# %% [markdown]
+# The first three steps **add**: chunk by chunk, the sums grow as they travel, until rank $k$ has
+# the complete chunk $k$. That is a reduce-scatter. The last three **replace**: complete chunks
+# travel round, until everybody has all. That is an all-gather. Each is $n-1$ messages of $X/n$, so
+#
+# $$\text{sent by each rank} = 2\,(n-1)\,\frac{X}{n}$$
+#
+# This is the least possible (Patarasuk and Yuan, 2009), and it hardly depends on $n$.
+
+# %% [markdown]
+# ### Exercise 2.5
+#
+# In step `step` (0, 1, …, n−2) of the reduce-scatter, which chunk does `rank` send to its next
+# neighbour? Choose it so that rank $k$ ends with the complete chunk $k$. The check plays the ring
+# with your numbers.
+
+# %%
+def chunk_to_send(rank, step, n):
+    ### BEGIN SOLUTION
+    return (rank - step - 1) % n
+    ### END SOLUTION
+
+check("2.5", chunk_to_send)
+
+# %% [markdown]
+# ### Exercise 2.6
+#
+# Write `reduce_scatter_ring` in the lab. What comes in needs a tensor of its own, to be added.
+#
+# ### Exercise 2.7
+#
+# Write `all_gather_ring`.
+#
+# ### Exercise 2.8
+#
+# Write `all_reduce_ring` from these two. The length of `x` need not be a multiple of n; look at
+# `torch.tensor_split`. When your three pass, run the film above again: it is yours now.
+
+# %%
+check("2.6")
+
+# %%
+check("2.7")
+
+# %%
+check("2.8")
+
+# %% [markdown]
+# ## 6 · Bytes, of all of them
+#
+# The kernel counts what the busiest rank sends, in tensor sizes $X$, beside the formula (in
+# brackets). One line is not like the others.
+
+# %%
+def traffic(collectives):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    x = torch.ones(240_000, dtype=torch.float64)
+    chunks, mine = list(x.chunk(n)), torch.ones(240_000 // n, dtype=torch.float64)
+    at_root = chunks if rank == 0 else None
+    ways = {
+        "broadcast": lambda: dist.broadcast(x, 0),
+        "reduce": lambda: dist.reduce(x, 0),
+        "scatter": lambda: dist.scatter(mine, at_root, 0),
+        "gather": lambda: dist.gather(mine, at_root, 0),
+        "all_gather": lambda: dist.all_gather(chunks, mine),
+        "all_to_all": lambda: dist.all_to_all_single(torch.empty_like(x), x),
+        "all_reduce": lambda: dist.all_reduce(x),
+        "reduce_scatter": lambda: dist.reduce_scatter(mine, chunks),
+        "reduce to each owner": lambda: [dist.reduce(chunks[k], k) for k in range(n)],
+        "your ring: all_reduce": lambda: collectives.all_reduce_ring(x),
+        "your ring: reduce_scatter": lambda: collectives.reduce_scatter_ring(chunks),
+    }
+    for name, way in ways.items():
+        with measure(name):
+            way()
+
+# %%
+formulas = {
+    "broadcast": lambda n: math.ceil(math.log2(n)), "reduce": lambda n: 1,
+    "scatter": lambda n: (n - 1) / n, "gather": lambda n: 1 / n,
+    "all_gather": lambda n: (n - 1) / n, "all_to_all": lambda n: (n - 1) / n,
+    "all_reduce": lambda n: 2 * (n - 1) / n, "reduce_scatter": lambda n: (n - 1) / n,
+    "your ring: all_reduce": lambda n: 2 * (n - 1) / n,
+    "your ring: reduce_scatter": lambda n: (n - 1) / n,
+}
+sent = {n: launch(traffic, collectives, world_size=n) for n in (2, 3, 4, 8)}
+in_x = {name: {n: max(run[name].sent_bytes) / 1.92e6 for n, run in sent.items()}
+        for name in sent[2].labels}
+Table(["", *(f"{n} ranks" for n in sent)],
+      [[name, *(f"{in_x[name][n]:.2f} ({formula(n):.2f})" for n in sent)]
+       for name, formula in formulas.items()])
+
+# %% [markdown]
+# **Gloo's `reduce_scatter` sends twice what it has to**: exactly as much as its `all_reduce`. It
+# *is* one, of which each rank then keeps a chunk and forgets the rest. Your ring, twenty lines of
+# Python, sends half of that. (NCCL's is a real one.) Remember this in chapter 06: whoever measures
+# FSDP on Gloo measures this as well.
+#
+# The others are as the books say: the broadcast is a tree, whose root sends $\lceil\log_2 n\rceil$
+# copies; the reduce is a ring's reduce-scatter and then a gather.
+
+# %% [markdown]
+# ### Exercise 2.9
+#
+# `sent_bytes(name, n, X)`: what each rank sends, at least, for `"all_reduce"`, `"all_gather"`,
+# `"reduce_scatter"` and `"all_to_all"` on `n` ranks. `X` is in bytes: of the whole tensor, which is
+# the result in an all-gather and the input elsewhere.
+
+# %%
+def sent_bytes(name, n, X):
+    ### BEGIN SOLUTION
+    times_round = 2 if name == "all_reduce" else 1
+    return times_round * (n - 1) * X / n
+    ### END SOLUTION
+
+check("2.9", sent_bytes)
+
+# %% [markdown]
+# ### Exercise 2.10
+#
+# Write `all_to_all` in the lab: every rank has a piece for every other. No ring this time, since
+# each piece has one receiver only: send it straight there.
+
+# %%
+check("2.10")
+
+# %% [markdown]
+# ## 7 · Latency and bandwidth
+#
+# How long does a message take? A straight line is the usual model: a **latency** $\alpha$ that each
+# message costs, however short, and $X/B$ for its bytes. Time some sizes between two ranks of *this*
+# machine, fit the line to every other one of them, and predict the rest.
+
+# %%
+def ping_pong(sizes, rounds=30):
+    times, other = [], 1 - dist.get_rank()
+    for size in sizes:
+        x, one_way = torch.zeros(size, dtype=torch.uint8), []
+        for _ in range(rounds):
+            began = time.perf_counter()
+            for turn in (0, 1):
+                dist.send(x, other) if dist.get_rank() == turn else dist.recv(x, other)
+            one_way.append((time.perf_counter() - began) / 2)
+        times.append(median(one_way))
+    return times
+
+def fit(sizes, times):
+    """Latency and bytes per second of the line that is nearest in relative terms."""
+    rows = torch.tensor([[1.0, size] for size in sizes], dtype=torch.float64)
+    weights = 1 / torch.tensor(times, dtype=torch.float64).unsqueeze(1)
+    line = torch.linalg.lstsq(rows * weights, torch.ones_like(weights)).solution
+    return line[0].item(), 1 / line[1].item()
+
+# %% tags=["nbval-ignore-output"]
+sizes = [2**k for k in range(8, 24)]
+times = launch(ping_pong, sizes, world_size=2, device="cpu").values[0]
+alpha, bandwidth = fit(sizes[::2], times[::2])
+guesses = [alpha + size / bandwidth for size in sizes]
+errors = [abs(guess / t - 1) for guess, t in zip(guesses[1::2], times[1::2])]
+print(f"latency {alpha * 1e6:.0f} µs, bandwidth {bandwidth / 1e9:.2f} GB/s; on sizes that were not")
+print(f"fitted, half of the predictions are within {median(errors):.0%}")
+plot_against(sizes, {"one message": times}, "bytes", "time (s)", {"one message": guesses},
+             logarithmic=True, title="Latency and bandwidth of this machine")
+
+# %% [markdown]
+# To the left of the bend, the size does not matter: a message of one byte costs as much as one of
+# thousands. That is why many small messages are slow. Here are 128 all-reduces of 4 kB, and one of
+# 512 kB: the same bytes.
+
+# %% tags=["nbval-ignore-output"]
+def many_or_one():
+    x = torch.zeros(128, 1000)
+    for row in x[:2]:
+        dist.all_reduce(row)
+    with measure("128 small", memory=False):
+        for row in x:
+            dist.all_reduce(row)
+    with measure("one large", memory=False):
+        dist.all_reduce(x)
+
+small = launch(many_or_one, world_size=4, device="cpu")
+many, one = (max(small[label].seconds) for label in ("128 small", "one large"))
+print(f"128 small ones take {many / one:.0f} times as long as one large: "
+      f"{many * 1e3:.1f} ms and {one * 1e3:.1f} ms")
+
+# %% [markdown]
+# ### Exercise 2.11
+#
+# `all_reduce_seconds(how, n, X, alpha, B)`: how long does an all-reduce of `X` bytes take on `n`
+# ranks, if `how` is `"ring"` or `"tree"` (a reduce, then a broadcast)? Each message takes `alpha`
+# plus its bytes over `B`; adding numbers takes no time.
+
+# %%
+def all_reduce_seconds(how, n, X, alpha, B):
+    ### BEGIN SOLUTION
+    if how == "ring":
+        return 2 * (n - 1) * (alpha + X / n / B)
+    return 2 * math.ceil(math.log2(n)) * (alpha + X / B)
+    ### END SOLUTION
+
+check("2.11", all_reduce_seconds)
+
+# %% [markdown]
+# So neither is always better: the ring has few bytes and many messages, the tree few messages and
+# many bytes. Links of 10 ms and 20 MB/s, eight ranks: with $\lceil\log_2 8\rceil = 3$ rounds the
+# two cost the same where $6\,(\alpha + X/B) = 14\,(\alpha + X/8B)$. Predicted, then run:
+
+# %%
+def both_ways(collectives, sizes, alpha, bandwidth):
+    with throttle(bandwidth, alpha):
+        for size in sizes:
+            for name in ("tree", "ring"):
+                x = torch.zeros(size // 4)
+                dist.barrier()
+                with measure(f"{name} {size}", memory=False):
+                    getattr(collectives, f"all_reduce_{name}")(x)
+
+slow_sizes = [12_500 * 2**k for k in range(8)]
+slow = launch(both_ways, collectives, slow_sizes, 0.010, 20e6, world_size=8, device="cpu")
+
+# %% tags=["nbval-ignore-output"]
+found = {name: [max(slow[f"{name} {size}"].seconds) for size in slow_sizes]
+         for name in ("tree", "ring")}
+expected = {"tree": [6 * (0.010 + x / 20e6) for x in slow_sizes],
+            "ring": [14 * (0.010 + x / 8 / 20e6) for x in slow_sizes]}
+cross = (14 - 6) * 0.010 * 20e6 / (6 - 14 / 8)
+print(f"predicted to be equal at {cross / 1e3:.0f} kB")
+plot_against(slow_sizes, found, "bytes", "time (s)", expected, logarithmic=True,
+             title="All-reduce on 8 ranks, links throttled to 20 MB/s + 10 ms")
+
+# %% [markdown]
+# Real libraries choose by size, as this picture suggests. And your own ring, at full speed? It is
+# as good as Gloo's in bytes; in time it loses a little. Where? Here is what each rank does besides
+# waiting for messages: it makes new tensors for what comes in (whose memory is touched for the
+# first time), and it adds.
+
+# %% tags=["nbval-ignore-output"]
+def anatomy(collectives, nbytes):
+    n, x = dist.get_world_size(), torch.zeros(nbytes // 4)
+    chunk = x.chunk(n)[0]
+    ways = {"dist.all_reduce": lambda: dist.all_reduce(x),
+            "own ring": lambda: collectives.all_reduce_ring(x),
+            "of which new tensors": lambda: [torch.zeros_like(chunk) for _ in range(n - 1)],
+            "of which additions": lambda: [chunk.add_(chunk) for _ in range(n - 1)]}
+    for _ in range(7):
+        for name, way in ways.items():
+            dist.barrier()
+            with measure(name, memory=False):
+                way()
+
+parts = launch(anatomy, collectives, 8_000_000, world_size=2, device="cpu")
+for name in parts.labels:
+    print(f"{name:22}{median(e - b for b, e in parts[name].spans[0]) * 1e3:6.2f} ms")
+
+# %% [markdown]
+# ### Exercise 2.12
+#
+# A model has hundreds of gradients, many of them small. Write `all_reduce_buckets` in the lab: pack
+# them into buckets, and sum a bucket at a time with your ring. It is what DDP does (chapter 03).
+
+# %%
+check("2.12")
+
+# %% [markdown]
+# ## Put to the test
+#
+# What our sources say about collectives, and what was measured or computed in this notebook just
+# now. First, the file and the trees.
+
+# %%
+tree_speed = {way: [round(max(friends[way].seconds) / copy) for way in [way]][0]
+              for way in ("one_by_one", "all_at_once", "broadcast_tree")}
+receivers = [len(call) for call in friends["broadcast_tree"].calls]
+put_to_the_test(f"""
+- 5 MB to 7 friends one after another at 1 MB/s: 5 s in all, and on the next slide 35 s |
+  PyTorch slides | contradicts itself | {tree_speed["one_by_one"]} copies' time (section 2): 35 s
+- To all 7 at once gives each 143 kB/s, and still takes 35 s | PyTorch slides | right |
+  {tree_speed["all_at_once"]} copies' time; 1 MB/s / 7 = {1000 / 7:.0f} kB/s
+- A tree reaches 8 ranks in 5, 10, 15 s | PyTorch slides | depends |
+  {tree_speed["broadcast_tree"]} copies' time, if each has a link of its own and passes on whole
+  copies. A chain of {20} pieces takes {theory["chain"] / copy:.1f}, one of 100
+  {(6 + 100) / 100:.2f}
+- Divide and conquer avoids idle time | PyTorch slides | imprecise |
+  7 copies in 3 rounds on 8 links: {7 / 24:.0%} of the links' time is used; the chain's pieces
+  {7 * 20 / 8 / 26:.0%}
+- The tree's sums of .1 -.2 -.3 .5 -.6 -.1 .2 .3 are -.1 .2 -.7 .5, then .1 -.2, then -.1 |
+  PyTorch slides | right | {"; ".join(" ".join(f"{v:.1f}" for v in lv) for lv in levels.values())}
+- A reduce on 8 ranks takes 3 steps: its time is logarithmic in the number of ranks |
+  PyTorch slides | depends | the latency is; a tree's bytes are too, {math.ceil(math.log2(8))} X in
+  a row, while Gloo's reduce sends {in_x["reduce"][8]:.2f} X from the busiest rank
+""")
+
+# %%
+def all_reduce_of_ranks(op):
+    x = torch.tensor(float(dist.get_rank()))
+    dist.all_reduce(x, op)
+    return x.item()
+
+ops = {op: launch(all_reduce_of_ranks, getattr(dist.ReduceOp, op), device="cpu").values[0]
+       for op in ("SUM", "AVG", "MAX")}
+flat, tree, ring = 2 * 7 * 5, 2 * 3 * 5, 2 * 7 / 8 * 5
+steps, peers = len(films[0].moves), {name: {call.peer for call in summed["ring"].calls[0]
+                                            if call.name == name} for name in ("send", "recv")}
+put_to_the_test(f"""
+- All-reduce is a reduce to one node, then a broadcast | PyTorch slides; book chapter |
+  imprecise | the result is that; of the traffic it is a bad picture. 5 MB on 8 ranks at 1 MB/s:
+  star {flat} s, two trees {tree} s, ring {ring} s
+- All-reduce is usually faster than a reduce followed by a broadcast | PyTorch slides | right |
+  sent by the busiest of 8 ranks: {in_x["all_reduce"][8]:.2f} X, against
+  {in_x["reduce"][8]:.2f} X and {in_x["broadcast"][8]:.2f} X
+- All-reduce = reduce-scatter + all-gather | handwritten notes; CS 229S | right |
+  in your ring {in_x["your ring: reduce_scatter"][4]:.2f} X + {in_x["all_gather"][4]:.2f} X =
+  {in_x["your ring: all_reduce"][4]:.2f} X on 4 ranks
+- A ring all-reduce runs 2 (N - 1) iterations | CS 229S | right | {steps} on 4 ranks (the film)
+- In each iteration a node sends to 2 of its peers | CS 229S | wrong |
+  rank 0 sends to rank {peers["send"]} and receives from rank {peers["recv"]}
+- The first N - 1 iterations add, the next N - 1 overwrite | CS 229S; handwritten notes | right |
+  the film
+""")
+
+# %%
+total = sum(summed["ring"].sent_bytes) / (megabytes * 1e6)
+put_to_the_test(f"""
+- Each rank sends 2 (N - 1) X / N | CS 229S; handwritten notes | right |
+  {", ".join(f"{in_x['your ring: all_reduce'][n]:.3f} X on {n}" for n in sent)} ranks
+- and this is the “total volume” | CS 229S | imprecise |
+  it is one rank's; all {world_size} together sent {total:.2f} X
+- A ring takes 2 (N - 1) X / (N B) | CS 229S | imprecise |
+  only for large tensors: without the latency, 12.5 kB on section 7's links would take
+  {14 / 8 * 12_500 / 20e6 * 1e3:.1f} ms, with it {(14 * 0.010 + 14 / 8 * 12_500 / 20e6) * 1e3:.1f}
+- A ring uses equal links fully, but is slow for many messages | handwritten notes | right |
+  2 (N - 1) latencies each time: section 7
+- After a reduce-scatter rank k has the sum of chunk k; an all-gather gives everybody all |
+  handwritten notes | right | section 4; but Gloo's reduce-scatter sends
+  {in_x["reduce_scatter"][4]:.2f} X on 4 ranks, where {in_x["your ring: reduce_scatter"][4]:.2f} X
+  will do
+- In a scatter, rank 1 gets chunk 0, and rank 2 chunk 1 | handwritten notes | wrong |
+  rank 1 got chunk {rooted["scatter: after"][1].index(1.0)}, and the root keeps chunk 0
+""")
+
+# %%
+def ring_of_threads(n=4):
+    """A ring all-reduce of one number from each of n threads, over queues."""
+    pipes, sums = [queue.Queue() for _ in range(n)], [0] * n
+
+    def member(rank):
+        passing = sums[rank] = rank + 1
+        for _ in range(n - 1):
+            pipes[(rank + 1) % n].put(passing)
+            passing = pipes[rank].get()
+            sums[rank] += passing
+
+    threads = [threading.Thread(target=member, args=(rank,)) for rank in range(n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sums
+
+# %%
+owners = in_x["reduce to each owner"][4]
+put_to_the_test(f"""
+- Gather: one collects all; broadcast: one to all; reduce: the result on one rank |
+  handwritten notes | right | section 4
+- Reduce is not for gradients, as only one rank gets the result | handwritten notes | imprecise |
+  one reduce for each chunk's owner is a reduce-scatter, as ZeRO needs: {owners:.2f} X on 4 ranks
+- The operation of an all-reduce may be sum, mean or max | handwritten notes | depends |
+  on the backend: here, for ranks 0 to 3, sum {ops["SUM"]:g}, mean {ops["AVG"]:g}, max
+  {ops["MAX"]:g}. Portable: the sum, then divide
+- All-reduce averages gradients | web page; CS 229S | imprecise |
+  it sums: {ops["SUM"]:g} for ranks 0 to 3. DDP divides
+- All nodes send their gradients to one node, and get the total back | PyTorch slides |
+  wrong for DDP | sent by ranks 0 to {world_size - 1}:
+  {", ".join(f"{b / 1e6 / megabytes:.2f}" for b in summed["dist.all_reduce"].sent_bytes)} X: no centre
+- Rings became possible with multi-process | blog | imprecise |
+  four threads of this notebook summed 1 to 4 in a ring: {ring_of_threads()}
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed training with PyTorch*, slides of a video course
+# ([hkproj](https://github.com/hkproj/pytorch-transformer-distributed)); *CS 229S, lecture 8*
+# (Stanford); *Data Parallelism Deep Dive* (book chapter); *Distributed Parallelism in Deep
+# Learning* (web page); *The Evolution of Data Parallelism* (blog); handwritten notes.
+#
+# **To read on.** Patarasuk and Yuan, [Bandwidth optimal all-reduce
+# algorithms](https://doi.org/10.1016/j.jpdc.2008.09.002), 2009: why $2(n-1)/n$ is the least.
+# Sergeev and Del Balso, [Horovod](https://arxiv.org/abs/1802.05799), 2018: the ring comes to deep
+# learning. Thakur, Rabenseifner and Gropp, *Optimization of Collective Communication Operations in
+# MPICH*, 2005: which algorithm for which size.
