@@ -70,11 +70,11 @@ def built_texts() -> dict[Path, str]:
 
 
 def execute(source: Path):
-    """The solved notebook of a chapter, executed in the folder of notebooks/."""
+    """The solved notebook of a chapter, executed in solutions/, where labs are solved too."""
     from nbclient import NotebookClient
 
     notebook = to_notebook(solved(source.read_text()), source.stem)
-    folder = {"metadata": {"path": str(ROOT / "notebooks")}}
+    folder = {"metadata": {"path": str(source.parent)}}
     NotebookClient(notebook, timeout=CELL_SECONDS, resources=folder, record_timing=False).execute()
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     return notebook

@@ -15,6 +15,7 @@ from .errors import HangError, LaunchError, RankError
 from .labs import NotSolvedYet, find_lab, is_hole
 from .launcher import launch
 from .run import Run
+from .stack import is_library, place_of, steps_of_traceback
 
 TIMEOUT_SECONDS = 6.0  # for a case: its tensors are small
 COLUMNS = 92
@@ -135,6 +136,12 @@ def examine(exercise, answer, title) -> Verdict:
             lines.append(line)
     except Wrong as wrong:
         return Verdict(title, False, lines, wrong)
+    except Exception as error:
+        place = place_of(steps_of_traceback(error.__traceback__))
+        if place is None or is_library(place.filename):
+            raise  # not the learner's fault
+        what = f"it raised {type(error).__name__}: {error}\n  at {place}"
+        return Verdict(title, False, lines, Wrong("your function", what))
     return Verdict(title, True, lines)
 
 

@@ -151,15 +151,20 @@ class Loaded:
         line = " · ".join(f"{name}: {whose}" for name, whose in self.whose.items())
         everybody = set(self.whose.values())
         if len(everybody) == 1:
-            line = f"labs/{self.path.name}, all {len(self.whose)} functions: {everybody.pop()}"
+            line = f"{name_of(self.path)}, all {len(self.whose)} functions: {everybody.pop()}"
         return f"{self.problem}\n{line}" if self.problem else line
+
+
+def name_of(path) -> str:
+    """`labs/collectives.py`, as a learner knows it."""
+    return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
 
 
 def describe(path, line, error) -> str:
     text = linecache.getline(str(path), line or 0).strip()
     what = error.msg if isinstance(error, SyntaxError) else error
     return (
-        f"labs/{path.name}, line {line}: {type(error).__name__}: {what}\n    {text}\n"
+        f"{name_of(path)}, line {line}: {type(error).__name__}: {what}\n    {text}\n"
         "Your file cannot be read until this is mended; till then:"
     )
 

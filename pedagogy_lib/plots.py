@@ -2,6 +2,7 @@
 
 import numpy as np
 from matplotlib.patches import Patch
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from .errors import LaunchError
 from .history import KINDS
@@ -228,6 +229,9 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
     if logarithmic:
         axes.set_xscale("log")
         axes.set_yscale("log")
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
     else:
         axes.set_ylim(bottom=0)
     axes.grid(axis="both")

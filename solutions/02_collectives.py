@@ -17,6 +17,7 @@ import threading
 import time
 from statistics import median
 
+import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -51,50 +52,31 @@ def pass_it_on():
 launch(pass_it_on, world_size=world_size).values
 
 # %% [markdown]
-# Waiting for each other is how ranks work together, and how they get stuck. Three classics. **Both
-# sides send first**, and each waits for the other to receive:
+# Waiting for each other is how ranks work together, and how they get stuck. Three classics, each
+# of which you will write yourself one day. *Both sides send first*, and each waits for the other to
+# receive. *Everybody receives first*, round a ring. And *collectives in another order*: rank 0
+# broadcasts and then sums, the other sums and then broadcasts. Read what the messages say, line by
+# line: which line waits, in which call, and what follows from that.
 
 # %%
-def both_send_first():
-    x, other = torch.ones(4), 1 - dist.get_rank()
-    dist.send(x, other)
-    dist.recv(x, other)
+def both_send_first(x):
+    dist.send(x, 1 - dist.get_rank())
+    dist.recv(x, 1 - dist.get_rank())
 
-try:
-    launch(both_send_first, world_size=2, timeout=1)
-except HangError as error:
-    print(error)
+def all_receive_first(x):
+    dist.irecv(x, 1 - dist.get_rank()).wait()
+    dist.send(x, 1 - dist.get_rank())
 
-# %% [markdown]
-# **Everybody receives first**, here round a ring of four. And **collectives in another order**:
-# rank 0 broadcasts and then sums, the others sum and then broadcast. Each of these is written
-# within one's first week. Read what the message says, line by line.
+def another_order(x):
+    calls = [lambda: dist.broadcast(x, 0), lambda: dist.all_reduce(x)]
+    for call in calls if dist.get_rank() == 0 else reversed(calls):
+        call()
 
-# %%
-def all_receive_first():
-    rank, n, x = dist.get_rank(), dist.get_world_size(), torch.ones(4)
-    dist.irecv(x, (rank - 1) % n).wait()
-    dist.send(x, (rank + 1) % n)
-
-try:
-    launch(all_receive_first, timeout=1)
-except HangError as error:
-    print(error)
-
-# %%
-def another_order():
-    x = torch.ones(4)
-    if dist.get_rank() == 0:
-        dist.broadcast(x, 0)
-        dist.all_reduce(x)
-    else:
-        dist.all_reduce(x)
-        dist.broadcast(x, 0)
-
-try:
-    launch(another_order, world_size=2, timeout=1)
-except HangError as error:
-    print(error)
+for mistake in (both_send_first, all_receive_first, another_order):
+    try:
+        launch(mistake, torch.ones(4), world_size=2, timeout=1)
+    except HangError as error:
+        print(f"{mistake.__name__}: {error}\n")
 
 # %% [markdown]
 # ### Exercise 2.1
@@ -118,15 +100,16 @@ check("2.1", swap)
 # %% [markdown]
 # ## 2 · A file for seven friends
 #
-# You have a file, and seven friends want it. Every computer has a link that carries 2 MB/s out and
-# 2 MB/s in at once; the file has 0.2 MB, so one copy takes 0.1 s. (Loopback is far too quick to see
-# anything. `with throttle(…)` makes messages take as long as on such a link; pictures say so.)
+# You have a file, and seven friends want it. Each computer has a link that carries 2 MB/s out, and
+# 2 MB/s in at once; the file has 0.2 MB, so a copy takes 0.1 s. (`with throttle(…)` makes messages
+# take as long as on such a link; pictures say so.) Four ways: to one after another; to all at once,
+# a piece to each in turn; along a **tree**, where those who have it help; and along a **chain**,
+# where each passes on the first of twenty pieces while the second one comes in.
 #
-# Four ways: to one after another; to all at once, a piece to each in turn; along a **tree**, where
-# those who have it help; and along a **chain**, in twenty pieces, where each friend passes on the
-# first piece while the second one comes in.
+# The tree is in the lab. `lab("collectives")` obtains it: your functions where they are written,
+# ours where not, and it says which. Save the file after an edit; the next launch reads it.
 
-# %%
+# %% tags=["nbval-ignore-output"]
 def one_by_one(x):
     if dist.get_rank():
         dist.recv(x, 0)
@@ -138,7 +121,6 @@ def all_at_once(x):
     for piece in x.chunk(20):
         one_by_one(piece)
 
-# %%
 def chain(x):
     rank, sending = dist.get_rank(), []
     for piece in x.chunk(20):
@@ -149,14 +131,7 @@ def chain(x):
     for request in sending:
         request.wait()
 
-# %% [markdown]
-# The tree is in the lab. The next line obtains it: your functions where they are written, ours
-# where they are not, and it says which. Save the file after an edit; the next launch reads it.
-
-# %% tags=["nbval-ignore-output"]
 collectives = lab("collectives")
-
-# %%
 chain_guess = predict("The chain: until all seven friends have the file", unit="s")
 
 # %%
@@ -180,8 +155,8 @@ theory = {"one_by_one": 7 * copy, "all_at_once": 7 * copy, "broadcast_tree": 3 *
 took = {name: max(friends[name].seconds) for name in theory}
 chain_guess.compare(theory["chain"], took["chain"])
 
-# %%
-plot_timeline(friends, title="Until each of eight has the file (rank 0 has it at the start)")
+# %% tags=["nbval-ignore-output"]
+plot_timeline(friends, title="A file from rank 0 to seven friends, in four ways")
 
 # %% tags=["nbval-ignore-output"]
 links = 8 * 2e6  # bytes that all eight could send in a second
@@ -201,8 +176,7 @@ Table(["way", "theory", "measured", "of all links' time in use"],
 #
 # with $X$ bytes, links of $B$ bytes/s, and $p$ pieces. *Break it*: one piece in the chain; 1,000
 # pieces with `throttle(2e6, latency_seconds=0.001)`.
-
-# %% [markdown]
+#
 # ### Exercise 2.2
 #
 # `n` computers, one of which has a file of `megabytes`; links of `megabytes_per_second`. How many
@@ -232,6 +206,11 @@ check("2.3")
 # A **reduce** is the same tree backwards: sums flow to the root. Eight ranks have a number each.
 # The sums of pairs, of fours and of all eight are what the roots of smaller and smaller trees get:
 # here `reduce_tree` runs in *groups* of two, of four, and in the whole world.
+#
+# ### Exercise 2.4
+#
+# Write `reduce_tree` in the lab. In the first round, neighbours make pairs. First the picture in
+# numbers, then the check.
 
 # %%
 numbers = [0.1, -0.2, -0.3, 0.5, -0.6, -0.1, 0.2, 0.3]
@@ -249,11 +228,6 @@ sums = launch(sums_in_groups, collectives, numbers, world_size=8).values
 levels = {size: [sums[rank][k] for rank in range(0, 8, size)] for k, size in enumerate((2, 4, 8))}
 for size, level in levels.items():
     print(f"sums of {size}:", *(f"{number:.1f}" for number in level))
-
-# %% [markdown]
-# ### Exercise 2.4
-#
-# Write `reduce_tree` in the lab. In the first round, neighbours make pairs.
 
 # %%
 check("2.4")
@@ -323,10 +297,8 @@ plot_holdings(rootless)
 # ## 5 · All-reduce: star, tree, ring
 #
 # The plainest way: everybody sends to rank 0, which adds up and sends the sum back: a **star**. The
-# lab has it, ready made. How many bytes does rank 0 send, and how many every other?
-
-# %%
-star_guess = predict(f"Star, {megabytes:g} MB, {world_size} ranks: sent by rank 0", unit="MB")
+# lab has it, ready made. How many bytes does rank 0 send, and how many every other? Below is a
+# star, a pair of trees, the ring of the lab, and the built-in one.
 
 # %%
 def sum_up(ways, nbytes):
@@ -341,16 +313,7 @@ def sum_up(ways, nbytes):
 ways = {"star": collectives.all_reduce_star, "tree": collectives.all_reduce_tree,
         "ring": collectives.all_reduce_ring, "dist.all_reduce": dist.all_reduce}
 summed = launch(sum_up, ways, int(megabytes * 1e6), world_size=world_size)
-star_guess.compare((world_size - 1) * megabytes, summed["star"].sent_bytes[0] / 1e6,
-                   kind="communication")
-
-# %%
 plot_bytes(summed, "star", title="A star: rank 0 is the hot spot")
-
-# %%
-share = 2 * (world_size - 1) / world_size
-plot_bytes(summed, "ring", predicted=share * megabytes * 1e6,
-           title="A ring: everybody the same, and nobody more than 2X")
 
 # %% [markdown]
 # In the **ring** every rank talks to its two neighbours only: it sends to the next one and receives
@@ -384,8 +347,7 @@ plot_holdings({f"after step {step}" if step else "at the start": [f.frames[step]
 # $$\text{sent by each rank} = 2\,(n-1)\,\frac{X}{n}$$
 #
 # This is the least possible (Patarasuk and Yuan, 2009), and it hardly depends on $n$.
-
-# %% [markdown]
+#
 # ### Exercise 2.5
 #
 # In step `step` (0, 1, …, n−2) of the reduce-scatter, which chunk does `rank` send to its next
@@ -415,13 +377,7 @@ check("2.5", chunk_to_send)
 # `torch.tensor_split`. When your three pass, run the film above again: it is yours now.
 
 # %%
-check("2.6")
-
-# %%
-check("2.7")
-
-# %%
-check("2.8")
+print(check("2.6"), check("2.7"), check("2.8"), sep="\n\n")
 
 # %% [markdown]
 # ## 6 · Bytes, of all of them
@@ -476,13 +432,17 @@ Table(["", *(f"{n} ranks" for n in sent)],
 #
 # The others are as the books say: the broadcast is a tree, whose root sends $\lceil\log_2 n\rceil$
 # copies; the reduce is a ring's reduce-scatter and then a gather.
-
-# %% [markdown]
+#
 # ### Exercise 2.9
 #
 # `sent_bytes(name, n, X)`: what each rank sends, at least, for `"all_reduce"`, `"all_gather"`,
 # `"reduce_scatter"` and `"all_to_all"` on `n` ranks. `X` is in bytes: of the whole tensor, which is
 # the result in an all-gather and the input elsewhere.
+#
+# ### Exercise 2.10
+#
+# Write `all_to_all` in the lab: every rank has a piece for every other. No ring this time, since
+# each piece has one receiver only: send it straight there.
 
 # %%
 def sent_bytes(name, n, X):
@@ -492,12 +452,6 @@ def sent_bytes(name, n, X):
     ### END SOLUTION
 
 check("2.9", sent_bytes)
-
-# %% [markdown]
-# ### Exercise 2.10
-#
-# Write `all_to_all` in the lab: every rank has a piece for every other. No ring this time, since
-# each piece has one receiver only: send it straight there.
 
 # %%
 check("2.10")
@@ -509,10 +463,10 @@ check("2.10")
 # message costs, however short, and $X/B$ for its bytes. Time some sizes between two ranks of *this*
 # machine, fit the line to every other one of them, and predict the rest.
 
-# %%
-def ping_pong(sizes, rounds=30):
+# %% tags=["nbval-ignore-output"]
+def ping_pong(sizes, rounds=60):
     times, other = [], 1 - dist.get_rank()
-    for size in sizes:
+    for size in [sizes[0], *sizes]:  # the first one warms up
         x, one_way = torch.zeros(size, dtype=torch.uint8), []
         for _ in range(rounds):
             began = time.perf_counter()
@@ -520,25 +474,18 @@ def ping_pong(sizes, rounds=30):
                 dist.send(x, other) if dist.get_rank() == turn else dist.recv(x, other)
             one_way.append((time.perf_counter() - began) / 2)
         times.append(median(one_way))
-    return times
+    return times[1:]
 
-def fit(sizes, times):
-    """Latency and bytes per second of the line that is nearest in relative terms."""
-    rows = torch.tensor([[1.0, size] for size in sizes], dtype=torch.float64)
-    weights = 1 / torch.tensor(times, dtype=torch.float64).unsqueeze(1)
-    line = torch.linalg.lstsq(rows * weights, torch.ones_like(weights)).solution
-    return line[0].item(), 1 / line[1].item()
-
-# %% tags=["nbval-ignore-output"]
 sizes = [2**k for k in range(8, 24)]
-times = launch(ping_pong, sizes, world_size=2, device="cpu").values[0]
-alpha, bandwidth = fit(sizes[::2], times[::2])
-guesses = [alpha + size / bandwidth for size in sizes]
-errors = [abs(guess / t - 1) for guess, t in zip(guesses[1::2], times[1::2])]
-print(f"latency {alpha * 1e6:.0f} µs, bandwidth {bandwidth / 1e9:.2f} GB/s; on sizes that were not")
-print(f"fitted, half of the predictions are within {median(errors):.0%}")
-plot_against(sizes, {"one message": times}, "bytes", "time (s)", {"one message": guesses},
-             logarithmic=True, title="Latency and bandwidth of this machine")
+times = np.array(launch(ping_pong, sizes, world_size=2, device="cpu").values[0])
+per_byte, alpha = np.polyfit(sizes[::2], times[::2], 1, w=1 / times[::2])
+guesses = alpha + np.array(sizes) * per_byte
+error = np.median(np.abs(guesses / times - 1)[1::2])
+print(f"latency {alpha * 1e6:.0f} µs, bandwidth {1e-9 / per_byte:.2f} GB/s")
+print(f"on sizes that were not fitted, half of the predictions are within {error:.0%}")
+plot_against(sizes, {"one message": 1e3 * times}, "bytes", "time (ms)",
+             {"one message": 1e3 * guesses}, logarithmic=True,
+             title="Latency and bandwidth of this machine")
 
 # %% [markdown]
 # To the left of the bend, the size does not matter: a message of one byte costs as much as one of
@@ -583,10 +530,10 @@ check("2.11", all_reduce_seconds)
 # many bytes. Links of 10 ms and 20 MB/s, eight ranks: with $\lceil\log_2 8\rceil = 3$ rounds the
 # two cost the same where $6\,(\alpha + X/B) = 14\,(\alpha + X/8B)$. Predicted, then run:
 
-# %%
+# %% tags=["nbval-ignore-output"]
 def both_ways(collectives, sizes, alpha, bandwidth):
     with throttle(bandwidth, alpha):
-        for size in sizes:
+        for size in [4, *sizes]:  # the first one opens the connections
             for name in ("tree", "ring"):
                 x = torch.zeros(size // 4)
                 dist.barrier()
@@ -595,32 +542,36 @@ def both_ways(collectives, sizes, alpha, bandwidth):
 
 slow_sizes = [12_500 * 2**k for k in range(8)]
 slow = launch(both_ways, collectives, slow_sizes, 0.010, 20e6, world_size=8, device="cpu")
-
-# %% tags=["nbval-ignore-output"]
-found = {name: [max(slow[f"{name} {size}"].seconds) for size in slow_sizes]
+found = {name: [1e3 * max(slow[f"{name} {size}"].seconds) for size in slow_sizes]
          for name in ("tree", "ring")}
-expected = {"tree": [6 * (0.010 + x / 20e6) for x in slow_sizes],
-            "ring": [14 * (0.010 + x / 8 / 20e6) for x in slow_sizes]}
+expected = {"tree": [6 * (10 + 1e3 * x / 20e6) for x in slow_sizes],
+            "ring": [14 * (10 + 1e3 * x / 8 / 20e6) for x in slow_sizes]}
 cross = (14 - 6) * 0.010 * 20e6 / (6 - 14 / 8)
 print(f"predicted to be equal at {cross / 1e3:.0f} kB")
-plot_against(slow_sizes, found, "bytes", "time (s)", expected, logarithmic=True,
+plot_against(slow_sizes, found, "bytes", "time (ms)", expected, logarithmic=True,
              title="All-reduce on 8 ranks, links throttled to 20 MB/s + 10 ms")
 
 # %% [markdown]
 # Real libraries choose by size, as this picture suggests. And your own ring, at full speed? It is
-# as good as Gloo's in bytes; in time it loses a little. Where? Here is what each rank does besides
-# waiting for messages: it makes new tensors for what comes in (whose memory is touched for the
-# first time), and it adds.
+# as good as Gloo's in bytes; in time it loses a little. Below, what it is made of: the messages
+# alone (two all-gathers send the same), new tensors for what comes in, and additions. Gloo cuts
+# chunks into still smaller pieces and adds one while the next comes in, as the chain did.
+#
+# ### Exercise 2.12
+#
+# A model has hundreds of gradients, many of them small. Write `all_reduce_buckets` in the lab: pack
+# them into buckets, and sum a bucket at a time with your ring. It is what DDP does (chapter 03).
 
 # %% tags=["nbval-ignore-output"]
 def anatomy(collectives, nbytes):
     n, x = dist.get_world_size(), torch.zeros(nbytes // 4)
-    chunk = x.chunk(n)[0]
+    chunks = x.chunk(n)
     ways = {"dist.all_reduce": lambda: dist.all_reduce(x),
-            "own ring": lambda: collectives.all_reduce_ring(x),
-            "of which new tensors": lambda: [torch.zeros_like(chunk) for _ in range(n - 1)],
-            "of which additions": lambda: [chunk.add_(chunk) for _ in range(n - 1)]}
-    for _ in range(7):
+            "your ring": lambda: collectives.all_reduce_ring(x),
+            "- messages": lambda: [collectives.all_gather_ring(chunks) for _ in range(2)],
+            "- new tensors": lambda: [torch.ones_like(chunks[0]) for _ in range(n - 1)],
+            "- additions": lambda: [chunks[0].add_(chunks[0]) for _ in range(n - 1)]}
+    for _ in range(9):
         for name, way in ways.items():
             dist.barrier()
             with measure(name, memory=False):
@@ -628,13 +579,7 @@ def anatomy(collectives, nbytes):
 
 parts = launch(anatomy, collectives, 8_000_000, world_size=2, device="cpu")
 for name in parts.labels:
-    print(f"{name:22}{median(e - b for b, e in parts[name].spans[0]) * 1e3:6.2f} ms")
-
-# %% [markdown]
-# ### Exercise 2.12
-#
-# A model has hundreds of gradients, many of them small. Write `all_reduce_buckets` in the lab: pack
-# them into buckets, and sum a bucket at a time with your ring. It is what DDP does (chapter 03).
+    print(f"{name:16}{median(end - begin for begin, end in parts[name].spans[0]) * 1e3:7.2f} ms")
 
 # %%
 check("2.12")
@@ -645,21 +590,18 @@ check("2.12")
 # What our sources say about collectives, and what was measured or computed in this notebook just
 # now. First, the file and the trees.
 
-# %%
-tree_speed = {way: [round(max(friends[way].seconds) / copy) for way in [way]][0]
-              for way in ("one_by_one", "all_at_once", "broadcast_tree")}
-receivers = [len(call) for call in friends["broadcast_tree"].calls]
+# %% tags=["nbval-ignore-output"]
+copies = {way: f"{took[way] / copy:.1f} copies' time" for way in took}
 put_to_the_test(f"""
 - 5 MB to 7 friends one after another at 1 MB/s: 5 s in all, and on the next slide 35 s |
-  PyTorch slides | contradicts itself | {tree_speed["one_by_one"]} copies' time (section 2): 35 s
+  PyTorch slides | contradicts itself | {copies["one_by_one"]}, so about 7 × 5 s (section 2)
 - To all 7 at once gives each 143 kB/s, and still takes 35 s | PyTorch slides | right |
-  {tree_speed["all_at_once"]} copies' time; 1 MB/s / 7 = {1000 / 7:.0f} kB/s
+  {copies["all_at_once"]}; 1 MB/s / 7 = {1000 / 7:.0f} kB/s
 - A tree reaches 8 ranks in 5, 10, 15 s | PyTorch slides | depends |
-  {tree_speed["broadcast_tree"]} copies' time, if each has a link of its own and passes on whole
-  copies. A chain of {20} pieces takes {theory["chain"] / copy:.1f}, one of 100
-  {(6 + 100) / 100:.2f}
+  {copies["broadcast_tree"]}, if each has a link of its own and passes on whole copies. A chain
+  of 20 pieces takes {copies["chain"]}; of 100 pieces, {(6 + 100) / 100:.2f} in theory
 - Divide and conquer avoids idle time | PyTorch slides | imprecise |
-  7 copies in 3 rounds on 8 links: {7 / 24:.0%} of the links' time is used; the chain's pieces
+  7 copies in 3 rounds on 8 links use {7 / 24:.0%} of their time; a chain of 20 pieces uses
   {7 * 20 / 8 / 26:.0%}
 - The tree's sums of .1 -.2 -.3 .5 -.6 -.1 .2 .3 are -.1 .2 -.7 .5, then .1 -.2, then -.1 |
   PyTorch slides | right | {"; ".join(" ".join(f"{v:.1f}" for v in lv) for lv in levels.values())}
@@ -677,8 +619,9 @@ def all_reduce_of_ranks(op):
 ops = {op: launch(all_reduce_of_ranks, getattr(dist.ReduceOp, op), device="cpu").values[0]
        for op in ("SUM", "AVG", "MAX")}
 flat, tree, ring = 2 * 7 * 5, 2 * 3 * 5, 2 * 7 / 8 * 5
-steps, peers = len(films[0].moves), {name: {call.peer for call in summed["ring"].calls[0]
-                                            if call.name == name} for name in ("send", "recv")}
+steps, calls = len(films[0].moves), summed["ring"].calls[0]
+peers = {name: {f"rank {call.peer}" for call in calls if call.name == name}.pop()
+         for name in ("send", "recv")}
 put_to_the_test(f"""
 - All-reduce is a reduce to one node, then a broadcast | PyTorch slides; book chapter |
   imprecise | the result is that; of the traffic it is a bad picture. 5 MB on 8 ranks at 1 MB/s:
@@ -691,7 +634,7 @@ put_to_the_test(f"""
   {in_x["your ring: all_reduce"][4]:.2f} X on 4 ranks
 - A ring all-reduce runs 2 (N - 1) iterations | CS 229S | right | {steps} on 4 ranks (the film)
 - In each iteration a node sends to 2 of its peers | CS 229S | wrong |
-  rank 0 sends to rank {peers["send"]} and receives from rank {peers["recv"]}
+  rank 0 sends to {peers["send"]} alone, and receives from {peers["recv"]} alone
 - The first N - 1 iterations add, the next N - 1 overwrite | CS 229S; handwritten notes | right |
   the film
 """)
@@ -749,7 +692,7 @@ put_to_the_test(f"""
   it sums: {ops["SUM"]:g} for ranks 0 to 3. DDP divides
 - All nodes send their gradients to one node, and get the total back | PyTorch slides |
   wrong for DDP | sent by ranks 0 to {world_size - 1}:
-  {", ".join(f"{b / 1e6 / megabytes:.2f}" for b in summed["dist.all_reduce"].sent_bytes)} X: no centre
+  {" ".join(f"{b / 1e6 / megabytes:.2f}" for b in summed["dist.all_reduce"].sent_bytes)} X
 - Rings became possible with multi-process | blog | imprecise |
   four threads of this notebook summed 1 to 4 in a ring: {ring_of_threads()}
 """)

@@ -9,10 +9,12 @@ from pedagogy_lib import build
 PARAMETERS = {
     "00_start_here": {"world_size": 3, "megabytes": 1.5},
     "01_gradient_accumulation": {"batch_size": 48, "micro_batch": 6, "learning_rate": 0.3},
+    "02_collectives": {"world_size": 3, "megabytes": 2.0},
 }
 SHOWN = {
     "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
     "01_gradient_accumulation": ["a step for each 6", "equals one go within 1e-9: True"],
+    "02_collectives": ["star: rank 0 4.00 MB, rank 1 2.00 MB", "all 3 together sent 4.00 X"],
 }
 
 

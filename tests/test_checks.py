@@ -55,6 +55,16 @@ def test_a_wrong_answer_ends_at_its_first_wrong_case():
     assert max(map(len, lines)) <= 92
 
 
+def test_an_answer_that_raises():
+    def double(x):
+        return 2 / x
+
+    verdict = check("9.1", double)
+    assert verdict.passed is False
+    assert "it raised ZeroDivisionError: division by zero" in repr(verdict)
+    assert "return 2 / x" in repr(verdict)
+
+
 def test_a_hole_is_not_attempted():
     def double(x): ...  # your code here
 
