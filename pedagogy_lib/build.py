@@ -7,7 +7,9 @@ labs/topic.py, with holes. What stands between the lines `### BEGIN SOLUTION` an
 """
 
 import hashlib
+import json
 import re
+import subprocess
 from pathlib import Path
 
 import jupytext
@@ -20,6 +22,7 @@ MARKS = re.compile(rf"^[ \t]*(?:{BEGIN}|{END})\n", re.MULTILINE)
 HOLE = "{indent}...  # your code here\n"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_SECONDS = 120
+WRITTEN = ".built.json"  # not part of the repository
 
 
 def sources() -> list[Path]:
@@ -87,17 +90,57 @@ def record_is_current(source: Path) -> bool:
         return False
     wanted = to_notebook(solved(source.read_text()), source.stem)
     cells = nbformat.read(record, as_version=4).cells
-    return [(c.id, c.source) for c in cells] == [(c.id, c.source) for c in wanted.cells]
+    return list(map(essence, cells)) == list(map(essence, wanted.cells))
+
+
+def essence(cell) -> tuple:
+    """What a record has in common with its source; outputs come on top."""
+    return cell.id, cell.source, cell.metadata.get("tags", [])
 
 
 def build(force=False):
-    """Write every built file; execute a chapter again if its source changed, or if forced."""
+    """Write every built file; execute a chapter again if its source changed, or if forced.
+
+    A notebook or lab in which a learner has worked is not lost: it stays beside the new one.
+    """
+    written = read_written()
     for target, text in built_texts().items():
+        name = str(target.relative_to(ROOT))
         if not target.exists() or target.read_text() != text:
             target.parent.mkdir(exist_ok=True)
+            if target.exists() and not is_ours(target, written.get(name)):
+                print(f"{name} has been worked in; it is now {keep(target).relative_to(ROOT)}")
             target.write_text(text)
-            print(f"wrote {target.relative_to(ROOT)}")
+            print(f"wrote {name}")
+        written[name] = digest_of(target)
+    (ROOT / WRITTEN).write_text(json.dumps(written, indent=1))
     for source in sources():
         if force or not record_is_current(source):
             source.with_suffix(".ipynb").write_text(dump(execute(source)))
             print(f"executed {source.with_suffix('.ipynb').relative_to(ROOT)}")
+
+
+def read_written() -> dict[str, str]:
+    """What the last build here wrote: a digest for each file."""
+    path = ROOT / WRITTEN
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def digest_of(path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def is_ours(path, written: str | None) -> bool:
+    """Whether a file is as the last build, or the last commit, has left it."""
+    if written is not None:
+        return digest_of(path) == written
+    command = ["git", "diff", "--quiet", "HEAD", "--", str(path)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
+
+
+def keep(path) -> Path:
+    """Move a file out of the way: `labs/collectives.py` to `labs/collectives.mine-1.txt`."""
+    number = 1
+    while (kept := path.with_name(f"{path.stem}.mine-{number}.txt")).exists():
+        number += 1
+    return path.rename(kept)

@@ -611,13 +611,6 @@ put_to_the_test(f"""
 """)
 
 # %%
-def all_reduce_of_ranks(op):
-    x = torch.tensor(float(dist.get_rank()))
-    dist.all_reduce(x, op)
-    return x.item()
-
-ops = {op: launch(all_reduce_of_ranks, getattr(dist.ReduceOp, op), device="cpu").values[0]
-       for op in ("SUM", "AVG", "MAX")}
 flat, tree, ring = 2 * 7 * 5, 2 * 3 * 5, 2 * 7 / 8 * 5
 steps, calls = len(films[0].moves), summed["ring"].calls[0]
 peers = {name: {f"rank {call.peer}" for call in calls if call.name == name}.pop()
@@ -679,6 +672,13 @@ def ring_of_threads(n=4):
     return sums
 
 # %%
+def all_reduce_of_ranks(op):
+    x = torch.tensor(float(dist.get_rank()))
+    dist.all_reduce(x, op)
+    return x.item()
+
+ops = {op: launch(all_reduce_of_ranks, getattr(dist.ReduceOp, op), device="cpu").values[0]
+       for op in ("SUM", "AVG", "MAX")}
 owners = in_x["reduce to each owner"][4]
 put_to_the_test(f"""
 - Gather: one collects all; broadcast: one to all; reduce: the result on one rank |

@@ -75,6 +75,57 @@ def test_an_answer_without_an_end_is_refused():
         build.with_holes(SOURCE.replace("    ### END SOLUTION\n", ""))
 
 
+def test_a_changed_tag_counts_as_well(tmp_path):
+    source = tmp_path / "00_add.py"
+    source.write_text(SOURCE)
+    record = source.with_suffix(".ipynb")
+    record.write_text(build.dump(build.to_notebook(build.solved(SOURCE), source.stem)))
+    source.write_text(SOURCE.replace('"parameters"', '"nbval-ignore-output"'))
+    assert not build.record_is_current(source)
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """A course of one lab and no chapter, under git."""
+    monkeypatch.setattr(build, "ROOT", tmp_path)
+    source = tmp_path / "solutions" / "labs" / "add.py"
+    source.parent.mkdir(parents=True)
+    source.write_text("# first\n### BEGIN SOLUTION\n1\n### END SOLUTION\n")
+    build.build()
+    for command in (
+        ["init", "-q"],
+        ["add", "labs"],
+        ["-c", "user.name=x", "-c", "user.email=x@x", "commit", "-qm", "x"],
+    ):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    return source
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+def test_a_lab_that_was_worked_in_is_kept(course, remembers, capsys):
+    built = build.ROOT / "labs" / "add.py"
+    for number in (1, 2):
+        built.write_text(f"my answer {number}\n")
+        if not remembers:
+            (build.ROOT / build.WRITTEN).unlink()
+        build.build()
+        kept = build.ROOT / "labs" / f"add.mine-{number}.txt"
+        assert kept.read_text() == f"my answer {number}\n"
+        assert built.read_text() == "# first\n...  # your code here\n"
+        said = f"labs/add.py has been worked in; it is now labs/add.mine-{number}.txt"
+        assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+def test_a_lab_that_nobody_has_touched_is_simply_built_anew(course, remembers):
+    if not remembers:
+        (build.ROOT / build.WRITTEN).unlink()
+    course.write_text(course.read_text().replace("first", "second"))
+    build.build()
+    assert [path.name for path in (build.ROOT / "labs").iterdir()] == ["add.py"]
+    assert "second" in (build.ROOT / "labs" / "add.py").read_text()
+
+
 def test_a_changed_source_is_no_longer_current(tmp_path, monkeypatch):
     source = tmp_path / "00_add.py"
     source.write_text(SOURCE)

@@ -2,6 +2,7 @@
 
 python3 tools/setup.py          the course
 python3 tools/setup.py bench    and the libraries that `make bench` compares with
+python3 tools/setup.py browser  and what drives a browser in the tests
 """
 
 import hashlib
@@ -70,7 +71,7 @@ def install_course():
 
 
 def install_extra(extra):
-    print(f"Installing the libraries of `make {extra}`", flush=True)
+    print(f"Installing the optional libraries for: {extra}", flush=True)
     pip("--no-build-isolation", "-c", "constraints.txt", "-e", f".[{extra}]")
 
 

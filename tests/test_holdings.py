@@ -1,0 +1,104 @@
+"""Pictures of who holds what, and films of rings: drawn from what real ranks had."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from helpers import ROOT
+from matplotlib.colors import to_hex
+from matplotlib.patches import FancyArrowPatch, Rectangle
+
+from pedagogy_lib import LaunchError, film, launch, plot_holdings, plot_ring
+from pedagogy_lib.holdings import RANK_COLORS
+from pedagogy_lib.labs import Lab
+
+SOLVED = ROOT / "solutions" / "labs" / "collectives.py"
+
+
+def stripes(axes):
+    """The colours in a grid, as (row, column, rank of the colour)."""
+    found = set()
+    for patch in axes.patches:
+        color = to_hex(patch.get_facecolor(), keep_alpha=True)
+        if isinstance(patch, Rectangle) and color[:7].upper() in map(str.upper, RANK_COLORS):
+            rank = [c.upper() for c in RANK_COLORS].index(color[:7].upper())
+            found.add((int(patch.get_y()), int(patch.get_x()), rank))
+    return found
+
+
+def test_a_cell_has_a_stripe_for_each_rank_in_it():
+    values = [[1, 0, 5], [2, 7, 0], [4, 0, 6]]
+    picture = plot_holdings({"now": values, "later": values})
+    expected = {
+        (row, column, rank)
+        for row, cells in enumerate(values)
+        for column, value in enumerate(cells)
+        for rank in range(3)
+        if value >> rank & 1
+    }
+    first, second = picture.figure.axes
+    assert stripes(first) == stripes(second) == expected
+    assert first.get_title(loc="left") == "now"
+    assert "now: rank 0: 0 – 0+2, rank 1: 1 0+1+2 –, rank 2: 2 – 1+2" in picture.alt
+
+
+def test_only_complete_sums_are_framed():
+    picture = plot_holdings({"now": [[3, 1], [2, 3]]})
+    frames = [patch for patch in picture.figure.axes[0].patches if patch.get_linewidth() > 1]
+    assert sorted((int(f.get_y()), int(f.get_x())) for f in frames) == [(0, 0), (1, 1)]
+
+
+@pytest.mark.parametrize("grids", [[[[1]] * 9], [[[1]], [[1], [2]]]])
+def test_grids_that_cannot_be_drawn(grids):
+    with pytest.raises(LaunchError, match="up to 8"):
+        plot_holdings({str(index): grid for index, grid in enumerate(grids)})
+
+
+def film_of(world_size, name="all_reduce_ring"):
+    collectives = Lab("collectives", SOLVED, SOLVED)
+
+    def step():
+        x = torch.full((dist.get_world_size(),), 2.0 ** dist.get_rank())
+        with film(x) as seen:
+            getattr(collectives, name)(x)
+        return seen
+
+    return launch(step, world_size=world_size, device="cpu").values
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 6])
+def test_the_film_of_a_ring(n):
+    films = film_of(n)
+    for rank, seen in enumerate(films):
+        assert seen.frames[0] == [2.0**rank] * n
+        assert seen.frames[-1] == [2.0**n - 1] * n
+        assert len(seen.moves) == len(seen.frames) - 1 == 2 * (n - 1)
+        if n > 1:
+            half_way = seen.frames[n - 1]
+            assert half_way[rank] == 2**n - 1, "rank k has the complete chunk k"
+            assert seen.moves[0] == (rank - 1) % n
+    for step in range(len(films[0].frames)):
+        picture = plot_ring(films, step)
+        arrows = [p for p in picture.figure.axes[0].patches if isinstance(p, FancyArrowPatch)]
+        assert len(arrows) == (n if step else 0)
+        assert picture.png()
+    title = picture.figure.axes[0].get_title(loc="left")
+    assert title.startswith("At the start" if n == 1 else f"Step {2 * (n - 1)} of {2 * (n - 1)}")
+
+
+def test_a_message_that_is_no_part_of_the_tensor():
+    def step():
+        x, peer = torch.zeros(2), 1 - dist.get_rank()
+        with film(x) as seen:
+            sending = dist.isend(torch.ones(2), peer)
+            dist.recv(x, peer)
+            sending.wait()
+        return seen
+
+    seen = launch(step, world_size=2, device="cpu").values[0]
+    assert seen.moves == [None]
+    assert seen.frames == [[0.0, 0.0], [1.0, 1.0]]
+
+
+def test_ranks_that_send_unequally_make_no_ring():
+    with pytest.raises(LaunchError, match="equally often"):
+        plot_ring(film_of(4, "all_reduce_star"))
