@@ -72,6 +72,12 @@ def diagnosis(waits: dict[int, Place | None]) -> str:
             f"{subject(busy)} still at work, in no call of torch.distributed. An endless loop? "
             "If it only needs longer, pass a larger timeout=."
         )
+    of_messages = operations <= {"send", "isend", "recv", "irecv", "wait", None}
+    if returned and of_messages:
+        return (
+            f"{subject(returned)} already back, so the others wait for a message that nobody sends "
+            "to them, or that nobody receives. Each send needs its receive, on the rank it names."
+        )
     if returned:
         return (
             f"{subject(returned)} already back, so the others wait for a call that never comes (or "
@@ -84,7 +90,7 @@ def diagnosis(waits: dict[int, Place | None]) -> str:
             "Every rank waits for somebody to receive what it sends: let one side receive first, "
             "or begin the send with isend and wait for it later."
         )
-    if operations <= {"send", "recv", "wait"}:
+    if of_messages:
         return (
             "Every rank waits for the other side of a message. Each send needs its receive, on the "
             "rank that it names; what one side waits for, the other has to begin before it waits."

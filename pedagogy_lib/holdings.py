@@ -9,7 +9,7 @@ import math
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from .errors import LaunchError
-from .style import INK, Picture, in_course_style, new_figure
+from .style import INK, Picture, in_course_style, label_ink, new_figure
 
 # Distinct for every kind of colour vision (Okabe and Ito 2008; Tol 2021).
 RANK_COLORS = (
@@ -24,7 +24,8 @@ def plot_holdings(pictures: dict, columns=4) -> Picture:
     """Small grids of ranks (rows) and chunks (columns), one for each moment or operation.
 
     pictures  {title: values}; values[rank][chunk] is a sum of 2**r over the ranks r whose numbers
-              are in that chunk, 0 for nothing. A cell has a stripe for each of them.
+              are in that chunk, 0 for nothing. A cell has a stripe for each of them. A fraction
+              tells a chunk's own number, plus one: 4.3 is rank 2's chunk 2, wherever it is.
     """
     grids = list(pictures.items())
     check_values([values for _, values in grids])
@@ -39,10 +40,13 @@ def plot_holdings(pictures: dict, columns=4) -> Picture:
         for rank, row in enumerate(values):
             for chunk, value in enumerate(row):
                 draw_cell(axis, chunk, rank, value, n)
+                write_number(axis, chunk, rank, value, n)
             if index % columns == 0:
                 axis.text(-0.25, rank + 0.5, f"rank {rank}", ha="right", va="center", fontsize=8.5)
         axis.set_xlim(-0.1, chunks + 0.1)
-        axis.set_ylim(n + 0.1, -0.1)
+        for chunk in range(chunks):
+            axis.text(chunk + 0.5, -0.12, str(chunk), ha="center", fontsize=7, color=EDGE)
+        axis.set_ylim(n + 0.1, -0.4)
         axis.axis("off")
         axis.set_title(title, fontsize=9.5)
     legend(figure, n)
@@ -71,17 +75,34 @@ def draw_cell(axes, left, top, value, n, width=1.0, height=1.0):
         axes.add_patch(Rectangle(box[:2], *box[2:], facecolor="none", edgecolor=INK, lw=1.5))
 
 
+def write_number(axes, chunk, rank, value, n):
+    """The number that a chunk has brought along, if it has one."""
+    if number := own_number(value):
+        ink = label_ink(RANK_COLORS[sources(value, n)[0]])
+        axes.text(chunk + 0.5, rank + 0.53, number, ha="center", va="center", fontsize=8, color=ink)
+
+
 def sources(value, n) -> list[int]:
     return [rank for rank in range(n) if int(value) >> rank & 1]
+
+
+def own_number(value) -> str:
+    """The chunk's own number, if it shows one."""
+    return "" if value == int(value) else str(round(value % 1 * 10) - 1)
 
 
 def told(values) -> str:
     """`rank 0: 0 1 – 0+1`: whose numbers are in each chunk."""
     lines = []
     for rank, row in enumerate(values):
-        cells = ["+".join(map(str, sources(value, len(values)))) or "–" for value in row]
+        cells = [text_of(value, len(values)) for value in row]
         lines.append(f"rank {rank}: {' '.join(cells)}")
     return ", ".join(lines)
+
+
+def text_of(value, n) -> str:
+    number = own_number(value)
+    return ("+".join(map(str, sources(value, n))) or "–") + (f".{number}" if number else "")
 
 
 def legend(figure, n):

@@ -152,7 +152,7 @@ class Loaded:
         everybody = set(self.whose.values())
         if len(everybody) == 1:
             line = f"{name_of(self.path)}, all {len(self.whose)} functions: {everybody.pop()}"
-        return f"{self.problem}\n{line}" if self.problem else line
+        return f"{self.problem} Until then:\n{line}" if self.problem else line
 
 
 def name_of(path) -> str:
@@ -165,7 +165,7 @@ def describe(path, line, error) -> str:
     what = error.msg if isinstance(error, SyntaxError) else error
     return (
         f"{name_of(path)}, line {line}: {type(error).__name__}: {what}\n    {text}\n"
-        "Your file cannot be read until this is mended; till then:"
+        "Your file cannot be read until this is fixed."
     )
 
 

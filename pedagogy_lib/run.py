@@ -31,7 +31,7 @@ class Block:
         self.calls = [[call for use in rank for call in use["calls"]] for rank in uses]
         self.memory = [[use["memory"] for use in rank if "memory" in use] for rank in uses]
         self.peak_bytes = [highest([use["peak"] for use in rank if use["peak"]]) for rank in uses]
-        self.links = max((use["links"] for rank in uses for use in rank), default="")
+        self.links = max((use.get("links", "") for rank in uses for use in rank), default="")
         self.at_peak = [fullest([use for use in rank if use["peak"]]) for rank in uses]
 
     def __repr__(self):

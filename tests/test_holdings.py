@@ -41,6 +41,13 @@ def test_a_cell_has_a_stripe_for_each_rank_in_it():
     assert "now: rank 0: 0 – 0+2, rank 1: 1 0+1+2 –, rank 2: 2 – 1+2" in picture.alt
 
 
+def test_a_chunk_may_bring_its_number():
+    picture = plot_holdings({"before": [[1.1, 1.2], [2.1, 2.2]], "after": [[1.1, 2.1], [1.2, 2.2]]})
+    assert "after: rank 0: 0.0 1.0, rank 1: 0.1 1.1" in picture.alt
+    written = [text.get_text() for text in picture.figure.axes[1].texts]
+    assert written == ["0", "0", "1", "1", "0", "1"]  # the last two are the heads of columns
+
+
 def test_only_complete_sums_are_framed():
     picture = plot_holdings({"now": [[3, 1], [2, 3]]})
     frames = [patch for patch in picture.figure.axes[0].patches if patch.get_linewidth() > 1]

@@ -123,7 +123,7 @@ def test_a_broken_file_is_told_and_blocks_nothing(text, said, learner, capsys):
     out = capsys.readouterr().out
     assert said in out
     assert out.endswith(
-        "Your file cannot be read until this is mended; till then:\n"
+        "Your file cannot be read until this is fixed. Until then:\n"
         "labs/shapes.py, all 3 functions: ours\n"
     )
     assert launch(lambda: shapes.both(3), world_size=2).values == [60, 60]

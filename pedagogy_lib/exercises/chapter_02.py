@@ -75,7 +75,7 @@ def examine_tree_seconds(answer):
 
 
 def examine_chunk_to_send(answer):
-    for n in (2, 3, 4, 5):
+    for n in (4, 2, 3, 5):
         sends = [
             [int(number_from(answer, rank, step, n)) for step in range(n - 1)] for rank in range(n)
         ]
@@ -251,7 +251,7 @@ EXERCISES = [
     Exercise(
         "2.4", "reduce_tree", by_messages.examine_reduce,
         (
-            "It is the broadcast backwards. In the first round 1 sends to 0, 3 to 2, 5 to 4.",
+            "A tree again, towards the root. In the first round 1 sends to 0, 3 to 2, 5 to 4.",
             "Whoever has sent is done. In the round of `reach`, those left are the places that "
             "`reach` divides; every other one of them sends.",
             "Receive into a tensor of its own and add it to x, so that x is the sum so far.",
@@ -309,6 +309,7 @@ EXERCISES = [
             "One of the n pieces stays. For the others: n - 1 rounds, and in each round everybody "
             "sends to one rank and receives from one.",
             "In round s send to rank + s, and receive from rank - s (both % n).",
+            "Or begin all sends and all receives at once, and then wait for all of them.",
         ),
         lab="collectives",
     ),

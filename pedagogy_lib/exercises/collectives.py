@@ -11,6 +11,7 @@ from .misconceptions import (
     gathered_before_summing,
     group_ignored,
     hang_between_neighbours,
+    hang_in_a_swap,
     hang_in_a_tree,
     inputs_changed,
     inputs_mixed_up,
@@ -332,7 +333,7 @@ def examine_swap(answer):
     cases = [Case(2), Case(4), Case(4, shape=(2, 3)), Case(2, length=LARGE)]
     diagnoses = [own_returned, wrong_partner, sum_returned, overwritten_before_it_was_sent]
     for case in cases:
-        trial = run_trial(Swap(), answer, case, hang_between_neighbours)
+        trial = run_trial(Swap(), answer, case, hang_in_a_swap)
         used = uses_the_backends_own(trial)
         if used:
             raise Wrong(str(case), "this is no message from rank to rank", used)

@@ -25,17 +25,32 @@ IN_A_GROUP = (
 )
 
 
-def hang_between_neighbours(case) -> str:
+def hang_between_neighbours(case, error, names=("send(…)", "receive(…)")) -> str:
     if case.members:
         return IN_A_GROUP
+    if len(error.waits) > 1 and len(set(calls_in(error))) == 1 and None not in calls_in(error):
+        send, receive = names
+        return (
+            "each rank waits for the other side of a message, and nobody gets to begin it. Begin "
+            f"the send, then receive, then wait for the send: sending = {send}; {receive}; "
+            "sending.wait()"
+        )
     return (
-        "each rank waits for the other side of a message, and nobody gets to begin it. Begin the "
-        "send, then receive, then wait for the send: sending = send(…); receive(…).wait(); "
-        "sending.wait()"
+        "a message and its other side do not match. For every receive one rank has to send, to "
+        "exactly this one; and a request has to be kept, and waited for, or its message is lost."
     )
 
 
-def hang_in_a_tree(case) -> str:
+def hang_in_a_swap(case, error) -> str:
+    return hang_between_neighbours(case, error, ("dist.isend(…)", "dist.recv(…)"))
+
+
+def calls_in(error) -> list:
+    """In what each rank waits: the line of its function, or None if it has returned."""
+    return [place and place.line for place in error.waits.values()]
+
+
+def hang_in_a_tree(case, error) -> str:
     if case.members:
         return IN_A_GROUP
     if case.n == 3 and not case.root:
@@ -323,7 +338,8 @@ def own_output_forgotten(trial) -> str:
         return ""
     return (
         "all that travels is right; what stays is missing: outputs[rank] is the own inputs[rank], "
-        "which is copied and sent nowhere."
+        "which is sent nowhere, but copied: outputs[rank].copy_(…). (outputs[rank] = … only puts "
+        "another tensor into the list.)"
     )
 
 

@@ -89,7 +89,6 @@ def in_rank(task, answer, case) -> tuple[list, list] | None:
     dist.barrier(group)
     with measure("answer"):
         task.call(answer, tensors, case, group)
-    dist.barrier(group)
     return before, tensors
 
 
@@ -120,14 +119,27 @@ def same(a, b) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
 
 
-def run_trial(task, answer, case, explain_hang=lambda case: "") -> Trial:
+RAISED = {  # words of an error: what they mean here
+    "EnforceNotMet": "the two sides of a message differ in length. What is received into has to be "
+    "as long as what comes: chunks may differ by an element.",
+    "Pair is not connected": "a rank sends to itself, or receives from itself. What stays on a "
+    "rank is copied, and needs no message.",
+    "out of range": "a number is too large: of a chunk, if there are fewer than n (x.chunk(n) may "
+    "make fewer; tensor_split makes n), or of a rank, if % n is missing.",
+    "0-dimensional": "a tensor without dimensions cannot be split: x.view(-1) has one.",
+}
+
+
+def run_trial(task, answer, case, explain_hang=lambda case, error: "") -> Trial:
     """Try a case; raises `Wrong` if it fails.
 
-    explain_hang  takes the case and says what it means if that hangs
+    explain_hang  takes the case and the HangError, and says what that means
     """
 
     def explain(error):
-        return explain_hang(case) if isinstance(error, HangError) else ""
+        if isinstance(error, HangError):
+            return explain_hang(case, error)
+        return next((why for words, why in RAISED.items() if words in str(error)), "")
 
     run = try_on_ranks(
         str(case), in_rank, task, answer, case, world_size=case.world_size, explain=explain
