@@ -468,6 +468,26 @@ def reduce_scatter_ring(chunks, group=None):
             send(chunks[k], k, group).wait()
         elif rank == k:
             receive(chunks[k], 0, group).wait()
+### the two sides of a message differ in length
+def reduce_scatter_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    received = torch.empty_like(chunks[0])
+    for step in range(n - 1):
+        sending = send(chunks[(rank - step - 1) % n], (rank + 1) % n, group)
+        receive(received, (rank - 1) % n, group).wait()
+        chunks[(rank - step - 2) % n] += received[: len(chunks[(rank - step - 2) % n])]
+        sending.wait()
+### a message and its other side do not match
+def reduce_scatter_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    for step in range(n - 1):
+        received = torch.empty_like(chunks[(rank - step - 2) % n])
+        if rank < n - 1:  # a line, not a ring
+            sending = send(chunks[(rank - step - 1) % n], rank + 1, group)
+        receive(received, (rank - 1) % n, group).wait()
+        chunks[(rank - step - 2) % n] += received
+        if rank < n - 1:
+            sending.wait()
 ''',
     "2.7": '''### passes on the chunk that came in last
 def all_gather_ring(chunks, group=None):
@@ -566,6 +586,11 @@ def all_reduce_ring(x, group=None):
 ### it calls dist.all_reduce
 def all_reduce_ring(x, group=None):
     dist.all_reduce(x, group=group)
+### tensor_split makes n
+def all_reduce_ring(x, group=None):
+    chunks = x.view(-1).chunk(dist.get_world_size(group))
+    reduce_scatter_ring(chunks, group)
+    all_gather_ring(chunks, group)
 ''',
     "2.10": '''### outputs[rank] is the own inputs[rank]
 def all_to_all(outputs, inputs, group=None):
@@ -624,6 +649,14 @@ def all_to_all(outputs, inputs, group=None):
     outputs[rank].copy_(inputs[rank])
     for x in inputs:
         x.zero_()
+### a rank sends to itself
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    for shift in range(n):
+        to, source = (rank + shift) % n, (rank - shift) % n
+        sending = send(inputs[to], to, group)
+        receive(outputs[source], source, group).wait()
+        sending.wait()
 ''',
     "2.12": '''### every tensor still has an all-reduce of its own
 def all_reduce_buckets(tensors, bucket_bytes, group=None):

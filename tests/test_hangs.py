@@ -48,6 +48,12 @@ def both_wait_first():
     dist.isend(x, dst=1 - dist.get_rank())
 
 
+def nobody_sends():
+    x = torch.ones(2, 5)
+    if dist.get_rank() == 0:
+        dist.recv(x, src=1)
+
+
 def one_rank_is_missing():
     if dist.get_rank() != 1:
         dist.barrier()
@@ -88,6 +94,11 @@ HANGS = [
         both_send_first,
         ALL_SEND,
         {rank: ("dist.send(x, ", f"send(float32[2, 5], dst={1 - rank})") for rank in range(2)},
+    ),
+    (
+        nobody_sends,
+        "Rank 1 is already back, so the others wait for a message that nobody sends to them",
+        {0: ("dist.recv(x, src=1)", "recv(float32[2, 5], src=1)"), 1: None},
     ),
     (both_wait_first, OTHER_SIDE, dict.fromkeys(range(2), ("request.wait()", ""))),
     (one_rank_is_missing, NEVER_COMES, {0: ("dist.barrier()", "barrier()"), 1: None}),
