@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patches import FancyArrowPatch, Rectangle
+from matplotlib.path import Path
 
 from .diagrams import bare, counted
 from .plots import LINE_COLORS
@@ -50,16 +51,16 @@ NODES = {
         node("loss", 121, 22, 22, "loss = (y − price)²"),
     )
 }
-# From, to, and the derivative of the second by the first.
+# From, to, and the derivative of the second by the first: a value's name, or what to write.
 EDGES = (
     ("x1", "z1", None),
-    ("w1", "z1", lambda values: values["x1"]),
+    ("w1", "z1", "x1"),
     ("x2", "z2", None),
-    ("w2", "z2", lambda values: values["x2"]),
-    ("z1", "y", lambda values: 1),
-    ("z2", "y", lambda values: 1),
-    ("b", "y", lambda values: 1),
-    ("y", "loss", lambda values: 2 * (values["y"] - values["target"])),
+    ("w2", "z2", "x2"),
+    ("z1", "y", "1"),
+    ("z2", "y", "1"),
+    ("b", "y", "1"),
+    ("y", "loss", "2\n(y − price)"),
     ("target", "loss", None),
 )
 
@@ -104,33 +105,42 @@ def draw_edge(axes, start, end, derivative, stage, values):
 
     Nothing flows while the optimizer works, nor back to data.
     """
-    a, b = anchors(NODES[start], NODES[end])
+    way = way_of(NODES[start], NODES[end], stage)
     back = stage == "backward" and derivative is not None
     color, wide = (STAGE_COLORS[stage], 1.6) if back or stage == "forward" else ("#D5D5D5", 1.0)
-    arrow = FancyArrowPatch(*((b, a) if back else (a, b)), arrowstyle="-|>", mutation_scale=11,
-                            color=color, lw=wide, shrinkA=1, shrinkB=1, zorder=1)  # fmt: skip
-    axes.add_patch(arrow)
+    path = Path(way[::-1] if back else way)
+    axes.add_patch(FancyArrowPatch(path=path, arrowstyle="-|>", mutation_scale=11, color=color,
+                                   lw=wide, joinstyle="miter", zorder=1))  # fmt: skip
     if back:
-        along, above = (0.5, 2.2) if end == "loss" else (0.45, 0)
+        a, b = way[len(way) // 2 - 1 :][:2]
+        along, above = (0.5, 3.2) if end == "loss" else (0.45, 0)
         x, y = (p + along * (q - p) for p, q in zip(a, b))
-        factor = f"{derivative(values):.3g}".replace("-", "−")
-        factor = f"× ({factor})" if factor.startswith("−") else f"× {factor}"
+        factor = f"{values[derivative]:.3g}" if derivative in values else derivative
+        factor = f"× {factor}".replace("-", "−")
         axes.text(x, y + above, factor, ha="center", va="center", fontsize=8.5, color=INK,
                   bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
 
 
-def anchors(start, end):
-    """Where an edge leaves one box and enters another."""
-    right = start.right + (SLOPE_WIDTH if start.name in PARAMETERS else 0)
-    middle = end.left + end.width / 2
+def way_of(start, end, stage):
+    """The corners of an edge, between boxes of values; a parameter's in a backward from its
+    gradient.
+    """
+    middle, top = end.left + end.width / 2, start.middle + HIGH / 2
+    back = stage == "backward"
     if start.name == "target":
-        return (middle, start.middle - HIGH / 2), (middle, end.middle + HIGH)
+        return [(middle, start.middle - HIGH / 2), (middle, end.middle + HIGH + 0.4)]
     if start.name == "z1":
-        return (right, start.middle), (middle, end.middle + HIGH)
-    if start.name == "b":
-        return (right, start.middle), (middle, end.middle - 2 * HIGH - 0.4)
-    lower = {"x1": 2.5, "x2": 2.5, "w1": -2.5, "w2": -2.5}.get(start.name, 0)
-    return (right, start.middle), (end.left, end.middle + lower)
+        return [(start.right, start.middle), (middle, end.middle + HIGH + 0.4)]
+    if start.name == "b":  # round the other boxes
+        x = start.right + SLOPE_WIDTH / 2 if back else start.left + 0.7 * start.width
+        low, height, near = top + 2.6, end.middle - 3.4, end.left - 4.4
+        return [(x, top + 0.2), (x, low), (near, low), (near, height), (end.left - 0.3, height)]
+    if start.name in ("w1", "w2"):
+        if back:
+            return [(start.right + SLOPE_WIDTH + 0.3, start.middle), (end.left, end.middle - 2.5)]
+        return [(start.left + 0.7 * start.width, top), (end.left - 0.3, end.middle)]
+    upper = 2.5 if start.name in ("x1", "x2") else 0
+    return [(start.right + 0.3, start.middle), (end.left - 0.3, end.middle + upper)]
 
 
 def draw_parameter(axes, at, stage, value):
@@ -199,15 +209,19 @@ def draw_paths(loss, paths, xlabel, ylabel, losslabel="loss", title="") -> Pictu
     """
     paths = {name: np.asarray(places, dtype=float) for name, places in paths.items()}
     figure, axes = new_figure(7.5, 3.9)
-    heights = draw_contours(axes, loss, np.concatenate(list(paths.values())))
+    heights, lowest = draw_contours(axes, loss, np.concatenate(list(paths.values())))
     figure.colorbar(heights, ax=axes, label=losslabel, pad=0.02).outline.set_visible(False)
+    small = max(map(len, paths.values())) > 10
     for color, (name, places) in zip(LINE_COLORS, paths.items()):
-        axes.plot(*places.T, "o", color=color, markersize=4, zorder=4)
+        axes.plot(*places.T, "o", color=color, markersize=2.5 if small else 4, zorder=4)
         axes.plot([], [], "-o", color=color, label=name, markersize=4)
         for start, end in pairwise(places):
-            style = {"arrowstyle": "-|>", "mutation_scale": 9, "lw": 1.5, "shrinkA": 0}
+            style = {"arrowstyle": "-|>", "mutation_scale": 5 if small else 9,
+                     "lw": 1.0 if small else 1.5, "shrinkA": 0}  # fmt: skip
             axes.annotate("", end, start, zorder=3,
                           arrowprops=style | {"color": color, "shrinkB": 1})  # fmt: skip
+    if lowest is not None:
+        axes.plot(*lowest, "*", color=INK, markersize=9, ls="none", zorder=3.5, label="minimum")
     start = next(iter(paths.values()))[0]
     axes.plot(*start, "o", color=INK, markersize=6, zorder=5)
     axes.annotate("start", start, (-8, 0), textcoords="offset points", ha="right", va="center")
@@ -226,10 +240,13 @@ def ends(path) -> str:
 
 
 def draw_contours(axes, loss, places, points=150):
-    """Bands of equal loss around some places."""
+    """Bands of equal loss around some places; and its minimum, None if it lies outside."""
     low, high = places.min(axis=0), places.max(axis=0)
     margin = 0.17 * (high - low)
     sides = [np.linspace(a, b, points) for a, b in zip(low - margin, high + margin)]
     x, y = np.meshgrid(*sides)
     axes.contour(x, y, loss(x, y), levels=12, colors="white", linewidths=0.8)
-    return axes.contourf(x, y, loss(x, y), levels=12, cmap=BLUES, zorder=0)
+    heights = axes.contourf(x, y, loss(x, y), levels=12, cmap=BLUES, zorder=0)
+    row, column = np.unravel_index(np.argmin(loss(x, y)), x.shape)
+    inside = 0 < row < points - 1 and 0 < column < points - 1
+    return heights, (x[row, column], y[row, column]) if inside else None

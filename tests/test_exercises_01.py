@@ -98,6 +98,8 @@ def test_wrong_gradients_of_a_house():
         "the loss itself": wrong(lambda d, x1, x2, *_: [d * d * s for s in (x1, x2, 1)]),
         "another order": wrong(lambda d, x1, x2, *_: [2 * d * s for s in (x1, 1, x2)]),
         "return": lambda *numbers: None,
+        "the three numbers alone": lambda *numbers: dict(zip("abc", by_hand(*numbers))),
+        "house 1; use the arguments": lambda *numbers: (-115.836, -38.612, -19.306),
     }
     all_different([rejected(check("1.1", answer), phrase) for phrase, answer in answers.items()])
     verdict = check("1.1", answers["half"])
@@ -135,7 +137,8 @@ def scaled_gradients(model, loss_fn, micro_batches, optimizer, every):
         optimizer.step()
 
 
-def loop(scale=1.0, zero_before=False, zero_after=True, start=1, step=None, once=False):
+def loop(scale="", zero_before=False, zero_after=True, start=1, step=None, once=False,
+         clear=None):  # fmt: skip
     """A loop with the mistakes that are asked for."""
 
     def train(model, loss_fn, micro_batches, optimizer, every):
@@ -143,21 +146,56 @@ def loop(scale=1.0, zero_before=False, zero_after=True, start=1, step=None, once
             if zero_before:
                 optimizer.zero_grad()
             loss = loss_fn(model(inputs), targets)
-            (loss / every if scale == "mean" else loss).backward()
+            k, samples = len(micro_batches), len(inputs)
+            (loss / {"mean": every, "all": k, "samples": samples}.get(scale, 1)).backward()
             if number % (step or every) == 0 and not once:
                 optimizer.step()
-                if zero_after:
+                if zero_after and not clear:
                     optimizer.zero_grad()
+            if clear and number % every == 0:
+                optimizer.zero_grad()
         if once:
             optimizer.step()
 
     return train
 
 
+def one_backward(model, loss_fn, micro_batches, optimizer, every):
+    for first in range(0, len(micro_batches), every):
+        some = micro_batches[first : first + every]
+        sum(loss_fn(model(inputs), targets) / every for inputs, targets in some).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def one_large_batch(model, loss_fn, micro_batches, optimizer, every):
+    for first in range(0, len(micro_batches), every):
+        inputs, targets = map(torch.cat, zip(*micro_batches[first : first + every]))
+        loss_fn(model(inputs), targets).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def cleared_too_early(model, loss_fn, micro_batches, optimizer, every):
+    for number, (inputs, targets) in enumerate(micro_batches, 1):
+        (loss_fn(model(inputs), targets) / every).backward()
+        if number % every == 0:
+            optimizer.zero_grad()
+            optimizer.step()
+
+
 @pytest.mark.parametrize("answer", [scaled_losses, scaled_gradients])
 def test_the_loop(answer):
     verdict = check("1.2", answer)
     assert verdict.passed, verdict
+    assert "bytes of activations" in verdict.lines[-1]
+
+
+@pytest.mark.parametrize("answer", [one_backward, one_large_batch])
+def test_a_loop_that_saves_no_memory(answer):
+    verdict = check("1.2", answer)
+    rejected(verdict, "one backward for each micro-batch")
+    assert len(verdict.lines) == 4, "the weights are right"
 
 
 def test_wrong_loops():
@@ -172,6 +210,11 @@ def test_wrong_loops():
         "only once": loop("mean", once=True),
         "count from 0": loop("mean", start=0),
         "nothing has moved": lambda *_: None,
+        "you clear before the step": cleared_too_early,
+        "not by all": loop("all"),
+        "which a mean loss has done": loop("samples"),
+        "belong together": loop("mean", step=1, clear=True),
+        "and nothing is divided": loop(step=1, clear=True),
     }
     answers["only the last"] = answers.pop("Only the last")
     diagnoses = [rejected(check("1.2", answer), phrase) for phrase, answer in answers.items()]
@@ -203,6 +246,10 @@ def test_wrong_shares():
         "//": lambda sizes: [size // sum(sizes) for size in sizes],
         "not samples": lambda sizes: [size / len(sizes) for size in sizes],
         "return": lambda sizes: None,
+        "5 times too large": lambda sizes: [s * len(sizes) / sum(sizes) for s in sizes],
+        "factor of one sample": lambda sizes: [1 / sum(sizes) for _ in sizes],
+        "upside down": lambda sizes: [sum(sizes) / size for size in sizes],
+        "a list": lambda sizes: sizes[0] / sum(sizes),
     }
     all_different([rejected(check("1.3", answer), phrase) for phrase, answer in answers.items()])
 
@@ -288,6 +335,7 @@ def accumulate(model, loss_fn, micro_batches):
         "with its right share": accumulate(each="model.zero_grad()"),
         "earlier step": accumulate(first=""),
         "size of the first": accumulate("len(targets) / len(micro_batches[0][1])"),
+        "as large as the first": accumulate("len(targets) / len(micro_batches[0][1]) / k"),
         "calls backward": accumulate(last="0"),
         "when every graph is there": accumulate(last="kept.backward()"),
     }
@@ -304,6 +352,10 @@ def test_a_wrong_loss_beside_right_gradients(learner):
     for value, phrase in {
         "loss.item() * n / len(targets) / k": "mean of means",
         "loss.item() * n": "the sum over all samples",
+        "loss.item() * n / len(targets)": "that is larger",
+        "loss.item() - total": "you return the last term; add them up",
+        "loss.item() * n / len(targets) - total": "the mean loss of the last micro-batch",
+        "loss": "loss.item()",
         "0": "return the mean loss",
     }.items():
         learner(accumulate(value=value))
@@ -373,6 +425,7 @@ def test_wrong_accumulate_tokens(learner):
         "count by their number of sentences": tokens("len(targets) / rows", "mean"),
         "each sentence counts the same": PER_SENTENCE,
         "padding included": tokens("1 / positions"),
+        "0 is a token too": tokens("1 / sum((t > 0).sum() for _, t in micro_batches)"),
         "number of sentences; divide": tokens("1 / rows"),
         "the sum over all tokens": tokens("1"),
         "are summed": tokens("1", "mean"),
@@ -386,6 +439,17 @@ def test_wrong_accumulate_tokens(learner):
         learner(text)
         diagnoses.append(rejected(check("1.5"), phrase))
     all_different(diagnoses)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [("model(tokens)", "targets"), ("model(tokens).flatten(0, 1)", "targets"),
+     ("model(tokens)", "targets.flatten()")],
+)  # fmt: skip
+def test_logits_that_are_not_flattened(learner, shapes):
+    text = tokens().replace("model(tokens).flatten(0, 1)", shapes[0])
+    learner(text.replace("targets.flatten()", shapes[1]))
+    rejected(check("1.5"), "flatten: logits (n, vocabulary), targets (n)")
 
 
 # ---- All of them -------------------------------------------------------------------------------
@@ -419,3 +483,32 @@ def test_the_lab_trains(learner):
         assert (mine - right).abs().max() < 1e-12
     first, last = lab.train_on_sentences(images, passes=1)
     assert last < first - 1
+
+
+def test_untouched_labs_end_before_training(learner, capsys, monkeypatch):
+    text = with_holes(SOLUTION)
+    space = {"__name__": "lab"}
+    exec(compile(text, LAB, "exec"), space)
+    space["main"]()
+    assert capsys.readouterr().out.endswith("written in this file: exercise 1.4, exercise 1.5\n")
+
+
+def test_float64_gradients_of_several_ranks_stay_exact():
+    from pedagogy_lib import launch
+
+    found = labs.find_lab(LAB)
+
+    def gap():
+        import torch
+        import torch.distributed as dist
+
+        model = torch.nn.Linear(1, 1).double()
+        rank = dist.get_rank()
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, rank + 1)
+        found.average_over_ranks(model, rank + 1)
+        return abs(model.bias.grad.item() - 5 / 3), found.mean_over_ranks(rank + 1, rank + 1)
+
+    for off, mean in launch(gap, world_size=2, device="cpu").values:
+        assert off < 1e-15
+        assert mean == pytest.approx(5 / 3, abs=1e-15)

@@ -46,7 +46,7 @@ def test_a_backward_goes_against_the_edges_and_multiplies():
     picture = draw_graph("backward", VALUES, SLOPES)
     back = arrows(picture, COLORS["backward"])
     assert len(back) == len(graphs.EDGES) - 3, "nothing flows to data"
-    assert {"× 3", "× 4", "× 1", "× (−1)"} <= set(texts(picture))
+    assert {"× 3", "× 4", "× 1", "× 2\n(y − price)"} <= set(texts(picture))
     assert len(boxes(picture, COLORS["gradients"])) == len(SLOPES)
     assert "Gradients: w1 −3.0000, w2 −4.0000, b −1.0000" in picture.alt
 
@@ -89,6 +89,27 @@ def test_paths_go_where_they_went():
     assert {tuple(map(tuple, np.asarray(path, float))) for path in paths.values()} <= drawn
     assert "one by one: 2 steps, to 1.5000, 1.0000; accumulated: 1 step," in picture.alt
     assert [axes.get_xlabel(), axes.get_ylabel()] == ["w1", "w2"]
+
+
+def test_a_minimum_is_marked_if_it_is_inside():
+    for places, labels in (
+        ([(-1, -1), (1, 1)], ["way", "minimum"]),
+        ([(1, 1), (3, 3)], ["way"]),
+    ):
+        picture = draw_paths(lambda x, y: x**2 + y**2, {"way": places}, "x", "y")
+        assert picture.figure.axes[0].get_legend_handles_labels()[1] == labels
+
+
+def test_arrows_of_a_forward_begin_at_values_and_end_outside_of_gradients():
+    for name in graphs.PARAMETERS:
+        start, end = (
+            graphs.NODES[name],
+            graphs.NODES["y" if name == "b" else name.replace("w", "z")],
+        )
+        first, *_, last = graphs.way_of(start, end, "forward")
+        assert start.left < first[0] < start.right
+        assert end.left - 1 < last[0] <= end.left
+        assert abs(last[1] - end.middle) < graphs.HIGH
 
 
 def test_the_drawings_hold_no_numbers_of_the_example():

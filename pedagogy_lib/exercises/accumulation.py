@@ -22,10 +22,12 @@ NOTHING_COUNTS = (
     "nan is 0/0: the mean over a micro-batch in which no token counts. Sum its losses with "
     'reduction="sum", and divide by the tokens of the whole batch'
 )
+UNFLATTENED = "flatten: logits (n, vocabulary), targets (n)"
+SHAPES = ("Expected target size", "multi-target not supported", "to match target batch_size")
 LATE = (
     "the gradients are right, but more than one graph is alive at a time: call backward() on each "
     "micro-batch's own loss, in the loop. On their sum, or on all of them put together, it comes "
-    "when every graph is there"
+    "when every graph is there. Asked is one backward for each micro-batch"
 )
 
 
@@ -68,6 +70,11 @@ def examine_samples(answer):
     make = lambda: model_of(nn.Linear(FEATURES, HIDDEN), CLASSES)  # noqa: E731
     tries = {case: samples_of(sizes) for case, sizes in SAMPLES.items()}
     yield from examine(answer, make, (mean_loss,), tries, samples_of([8] * 8), why_samples)
+
+
+def examine_memory_of_samples(answer):
+    make = lambda: model_of(nn.Linear(FEATURES, HIDDEN), CLASSES)  # noqa: E731
+    yield from examine_memory(answer, make, (mean_loss,), samples_of([8] * 8))
 
 
 def examine_tokens(answer):
@@ -120,9 +127,17 @@ def examine(answer, make, arguments, tries, many, misconceptions):
     for case, pieces in tries.items():
         stale = STALE if "still there" in case else None
         run = try_on_ranks(case, try_gradients, answer, make, arguments, pieces, stale,
-                           world_size=1)  # fmt: skip
+                           world_size=1, explain=explain)  # fmt: skip
         judge(case, *run.values[0], make(), pieces, stale, misconceptions)
         yield f"{case}: gradients and loss of the whole batch"
+    yield from examine_memory(answer, make, arguments, many)
+
+
+def explain(error) -> str:
+    return UNFLATTENED if any(words in str(error) for words in SHAPES) else ""
+
+
+def examine_memory(answer, make, arguments, many):
     case = f"memory, {len(many)} micro-batches"
     run = try_on_ranks(case, try_memory, answer, make, arguments, many, world_size=1)
     needed, alone, whole = (
@@ -135,13 +150,14 @@ def examine(answer, make, arguments, tries, many, misconceptions):
 
 
 def try_gradients(answer, make, arguments, pieces, stale):
-    """On a rank: the answer's loss and gradients."""
+    """On a rank: the answer's loss, whether a graph hangs on it, and its gradients."""
     model = make()
     for parameter in model.parameters() if stale else ():
         parameter.grad = torch.full_like(parameter, stale)
     loss = answer(model, *arguments, pieces)
+    graph = isinstance(loss, torch.Tensor) and loss.requires_grad
     loss = loss.detach() if isinstance(loss, torch.Tensor) else loss
-    return loss, [parameter.grad for parameter in model.parameters()]
+    return loss, graph, [parameter.grad for parameter in model.parameters()]
 
 
 def try_memory(answer, make, arguments, pieces):
@@ -160,7 +176,7 @@ def try_memory(answer, make, arguments, pieces):
 # ---- Judging -----------------------------------------------------------------------------------
 
 
-def judge(case, loss, got, model, pieces, stale, misconceptions):
+def judge(case, loss, graph, got, model, pieces, stale, misconceptions):
     """Raise `Wrong` at the first gradient that is off, or for a wrong loss."""
     rows = rows_of(model, pieces)
     wanted_loss, wanted = whole_batch(model, pieces)
@@ -175,11 +191,15 @@ def judge(case, loss, got, model, pieces, stale, misconceptions):
     except (TypeError, ValueError, RuntimeError):
         mine = None
     if mine is None or not same(mine, wanted_loss):
-        guesses = {why: (f * rows.losses).sum() for why, f in misconceptions(rows).items()}
+        guesses = {why: (f * rows.losses).sum() for why, f in why_loss(rows).items()}
+        guesses |= {why: (f * rows.losses).sum() for why, f in misconceptions(rows).items()}
         why = recognise(mine, guesses) if mine else "return the mean loss, as a number"
         why = NOTHING_COUNTS if mine is not None and math.isnan(mine) else why
         what = f"the gradients are right, but it returned {loss!r}; expected {wanted_loss:.6f}"
         raise Wrong(case, what, why)
+    if graph:
+        what = "gradients and loss are right, but the loss is a tensor that keeps its graph"
+        raise Wrong(case, what, "return a number: add up loss.item()")
 
 
 def whole_batch(model, pieces):
@@ -191,19 +211,20 @@ def whole_batch(model, pieces):
 
 def rows_of(model, pieces):
     """For each row: its summed loss, how many targets count, how many there are, whose it is."""
-    losses, counted, positions = [], [], []
+    losses, counted, positions, above_0 = [], [], [], 0
     for inputs, targets in pieces:
         outputs = model(inputs).flatten(0, -2)
         every = F.cross_entropy(outputs, targets.flatten(), reduction="none")
         losses.append(every.view(len(targets), -1).sum(1))
         counted.append((targets != PADDING).view(len(targets), -1).sum(1))
+        above_0 += (targets > 0).sum()
         positions.append(torch.full((len(targets),), targets[0].numel()))
     piece = torch.arange(len(pieces)).repeat_interleave(torch.tensor([len(c) for c in counted]))
     in_piece = torch.stack([c.sum() for c in counted])[piece].clamp(min=1)
     return SimpleNamespace(
         model=model, piece=piece, pieces=len(pieces), losses=torch.cat(losses),
         counted=torch.cat(counted), positions=torch.cat(positions), in_piece=in_piece,
-        in_rows=torch.bincount(piece)[piece].double(),
+        in_rows=torch.bincount(piece)[piece].double(), above_0=above_0,
     )  # fmt: skip
 
 
@@ -237,13 +258,23 @@ def first_wrong(place, mine, right) -> str:
     return f"parameter {place}, .grad{index}: expected {right[at]:.6f}, got {mine[at]:.6f}"
 
 
+def why_loss(rows):
+    """The same for what is returned: {sentence: factor of each row}."""
+    last = (rows.piece == rows.pieces - 1).double()
+    return {
+        "you return the last term; add them up": last / rows.counted.sum(),
+        "you return the mean loss of the last micro-batch; add up what each one contributes":
+            last / rows.in_piece,
+    }  # fmt: skip
+
+
 def why_samples(rows):
     """{sentence: factor of each sample}."""
     ones, last = torch.ones_like(rows.losses), rows.piece == rows.pieces - 1
     return {
         "each micro-batch counts the same, instead of each sample: a mean of means. A sample of "
         "a small micro-batch then counts too much": ones / rows.pieces / rows.in_piece,
-        "the means of the micro-batches are summed: that is longer than their mean, about as "
+        "the means of the micro-batches are summed: that is larger than their mean, about as "
         "many times as there are micro-batches": ones / rows.in_piece,
         "this is the gradient of the sum over all samples; divide by how many they are": ones,
         "you divide by the number of micro-batches where the number of samples belongs":
@@ -252,6 +283,8 @@ def why_samples(rows):
             last * ones / rows.in_piece,
         "only the last micro-batch has counted, with its right share: the gradients are set back "
         "in each round": last * ones / len(ones),
+        "you take all micro-batches to be as large as the first; count all samples":
+            ones / rows.in_piece[0] / rows.pieces,
         "all is divided by the size of the last micro-batch": ones / rows.in_piece[-1],
         "all is divided by the size of the first micro-batch": ones / rows.in_piece[0],
     }  # fmt: skip
@@ -270,6 +303,8 @@ def why_tokens(rows):
             ones / number / rows.counted.clamp(min=1),
         "you divide by all positions, padding included; only targets that are not PADDING count":
             ones / rows.positions.sum(),
+        "you count targets above 0; 0 is a token too, and only PADDING does not count":
+            ones / rows.above_0,
         "you divide by the number of sentences; divide by the number of tokens that count":
             ones / number,
         "this is the gradient of the sum over all tokens; divide by how many count": ones,

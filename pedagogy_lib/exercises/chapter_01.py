@@ -21,15 +21,19 @@ def attempt(case, function, *args):
         raise Wrong(case, what) from None
 
 
-def numbers_of(case, result, names) -> list[float]:
-    """The result as one number for each name."""
+def numbers_of(case, result, names, shape="") -> list[float]:
+    """The result as one number for each name.
+
+    shape  what to say of a result that has another
+    """
     try:
         found = [float(value) for value in result]
     except (TypeError, ValueError, RuntimeError):
         found = None
     if found is None or len(found) != len(names):
         what = f"expected {len(names)} numbers, for {', '.join(names)}; got {result!r}"
-        raise Wrong(case, what, "what your function returns is its last line: `return …`")
+        nothing = "what your function returns is its last line: `return …`"
+        raise Wrong(case, what, nothing if result is None else shape)
     return found
 
 
@@ -44,6 +48,7 @@ def require(case, names, got, expected, guesses):
 # ---- 1.1: the gradients of one house -----------------------------------------------------------
 
 HOUSE = ("the gradient of w1", "of w2", "of b")
+THREE = "return the three numbers alone, in the order w1, w2, b: `return …, …, …`"
 HOUSES = [(3, 2, 9, 1.0, 2.0, 0.5), (4, 2.5, 7, 0.3, -0.8, 1.25), (0, 3, 2, -1.5, 0.25, -0.5)]
 
 
@@ -53,7 +58,7 @@ def examine_house(answer):
         error = x1 * w1 + x2 * w2 + b - price
         expected = [slope.item() for slope in torch.autograd.grad(error**2, (w1, w2, b))]
         case = f"house ({x1}, {x2}) at {price}, weights {weights}"
-        got = numbers_of(case, attempt(case, answer, x1, x2, price, *weights), HOUSE)
+        got = numbers_of(case, attempt(case, answer, x1, x2, price, *weights), HOUSE, THREE)
         guesses = wrong_slopes(x1, x2, price, *weights, expected)
         require(case, HOUSE, got, expected, guesses)
         yield f"{case}: as autograd"
@@ -63,6 +68,7 @@ def wrong_slopes(x1, x2, price, w1, w2, b, right):
     error = x1 * w1 + x2 * w2 + b - price
     dy, without_b = 2 * error, 2 * (error - b)
     return {
+        "these are the numbers of house 1; use the arguments": [-115.836, -38.612, -19.306],
         "each is half of what it should be: the derivative of a square, d², is 2 d":
             [slope / 2 for slope in right],
         "the sign is turned round: the error is (y − price), with the prediction first; "
@@ -88,6 +94,9 @@ def wrong_slopes(x1, x2, price, w1, w2, b, right):
 # ---- 1.2: the loop -----------------------------------------------------------------------------
 
 
+TOO_EARLY = "you clear before the step: the step finds no gradient. step() first, then zero_grad()"
+
+
 def examine_loop(answer):
     for number, every in ((6, 3), (6, 2), (4, 4), (4, 1)):
         case = f"{number} micro-batches, a step after every {every}"
@@ -95,11 +104,15 @@ def examine_loop(answer):
         model, steps = small_model(), []
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         optimizer.register_step_post_hook(lambda *_, steps=steps: steps.append(1))
+        backwards = count_backwards(model)
         attempt(case, answer, model, nn.MSELoss(), pieces, optimizer, every)
         groups = [pieces[i : i + every] for i in range(0, number, every)]
         expected = walk([merged(group)] for group in groups)
         guesses = {why: walk(*how) for why, how in wrong_walks(pieces, groups, every).items()}
+        guesses |= wrong_clearing(pieces, every)
         got = flat(model)
+        if steps and backwards and same(got, walk([])):
+            raise Wrong(case, f"nothing has moved in {len(steps)} optimizer steps", TOO_EARLY)
         if not same(got, expected):
             raise Wrong(case, first_difference(got, expected, len(steps), len(groups)),
                         recognise(got, guesses))  # fmt: skip
@@ -108,6 +121,24 @@ def examine_loop(answer):
                         "the weights are right, but optimizer.step() was not what moved them once "
                         "for each batch")  # fmt: skip
         yield f"{case}: the steps and the weights of whole batches"
+    yield from accumulation.examine_memory_of_samples(as_one_batch(answer))
+
+
+def as_one_batch(answer):
+    """The loop with all micro-batches in one step, called like exercise 1.4."""
+
+    def accumulate(model, loss_fn, micro_batches):
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        answer(model, loss_fn, micro_batches, optimizer, len(micro_batches))
+
+    return accumulate
+
+
+def count_backwards(model):
+    """A list that grows with each gradient that comes to the model."""
+    calls = []
+    model.weight.register_hook(lambda _: calls.append(1))
+    return calls
 
 
 def first_difference(got, expected, steps, wanted_steps) -> str:
@@ -118,7 +149,7 @@ def first_difference(got, expected, steps, wanted_steps) -> str:
     )
 
 
-def regression(number, size=3):
+def regression(number, size=5):
     source = torch.Generator().manual_seed(number)
     draw = lambda *shape: torch.randn(*shape, generator=source, dtype=torch.float64)  # noqa: E731
     return [(draw(size, 4), draw(size, 1)) for _ in range(number)]
@@ -181,18 +212,45 @@ def wrong_walks(pieces, groups, every):
         "you step only once, at the end of all micro-batches": ([pieces], False, share),
         "you step after the first micro-batch already: a count from 0 is divisible by `every` "
         "at once; count from 1": (early, False, share),
+        "all is divided by the number of all micro-batches, len(micro_batches): divide by `every`, "
+        "not by all": (groups, False, 1 / len(pieces)),
+        "all is divided by the number of samples in a micro-batch, which a mean loss has done: "
+        "divide by `every`": (groups, False, 1 / len(pieces[0][0])),
         "nothing has moved: is there a backward(), and does optimizer.step() run?": ([],),
     }  # fmt: skip
+
+
+def wrong_clearing(pieces, every):
+    """{sentence: the weights} for steps after each micro-batch, with what has come since a zero."""
+    why = "you step after each micro-batch, and set back only after every `every`"
+    return {
+        f"{why}: step() and zero_grad() belong together": walk_on(pieces, every, 1 / every),
+        f"{why}; and nothing is divided by `every`": walk_on(pieces, every, 1.0),
+    }
+
+
+def walk_on(pieces, every, scale):
+    model, kept = small_model(), None
+    for number, piece in enumerate(pieces):
+        now = slopes(model, piece)
+        kept = now if number % every == 0 else [a + b for a, b in zip(kept, now)]
+        with torch.no_grad():
+            for parameter, slope in zip(model.parameters(), kept):
+                parameter -= 0.1 * scale * slope
+    return flat(model)
 
 
 # ---- 1.3: how much each micro-batch counts -----------------------------------------------------
 
 
+FACTORS = "one factor for each micro-batch: a list"
+
+
 def examine_shares(answer):
-    for sizes in ([3, 1, 4, 1, 6], [8, 8, 8, 8], [8, 8, 8, 5], [5], [1, 7]):
+    for sizes in ([2, 1, 4, 1, 6], [8, 8, 8, 8], [8, 8, 8, 5], [5], [1, 7]):
         case = f"micro-batches of {sizes}"
         names = [f"the factor of micro-batch {i}" for i in range(len(sizes))]
-        got = numbers_of(case, attempt(case, answer, list(sizes)), names)
+        got = numbers_of(case, attempt(case, answer, list(sizes)), names, FACTORS)
         require(case, names, got, effects(sizes), wrong_shares(sizes))
         yield f"{case}: the mean over all {sum(sizes)}"
 
@@ -207,6 +265,12 @@ def wrong_shares(sizes):
     return {
         "each micro-batch counts the same here: a sample of the small one then counts more than "
         "a sample of the others": [1 / len(sizes)] * len(sizes),
+        f"each is {len(sizes)} times too large, the number of micro-batches: you compare with "
+        "their mean size; what is multiplied is added up, so compare with all samples":
+            [len(sizes) * size / sum(sizes) for size in sizes],
+        "this is the factor of one sample; a micro-batch has several":
+            [1 / sum(sizes)] * len(sizes),
+        "upside down: a share is a part, divided by all": [sum(sizes) / size for size in sizes],
         "these make the sum over all samples, not the mean: divide by how many they are":
             sizes,
         "a larger micro-batch has to count more, not less": [1 / size for size in sizes],
