@@ -62,48 +62,59 @@ class HangError(LaunchError):
         )
 
 
+SENDS, RECEIVES = {"send", "isend"}, {"recv", "irecv"}
+MESSAGES = SENDS | RECEIVES
+REQUESTS = {"wait"}  # of a message or of a collective: nobody can tell from outside
+
+AT_WORK = (
+    "{} still at work, in no call of torch.distributed. An endless loop? If it only needs longer, "
+    "pass a larger timeout=."
+)
+# What others wait for, if some ranks have returned: by what they wait in.
+BACK = [
+    (MESSAGES, "{} already back, so the others wait for a message that nobody sends to them, or "
+     "that nobody receives. Each send needs its receive, on the rank that it names."),
+    (MESSAGES | REQUESTS, "{} already back, so the others wait for a message or a call that never "
+     "comes. Each send needs its receive, and each collective a call on every rank of its group."),
+]  # fmt: skip
+BACK_FROM_CALLS = (
+    "{} already back, so the others wait for a call that never comes (or came with a tensor of "
+    "another size). Every rank of a group must make the same calls."
+)
+# If none has returned.
+WAITING = [
+    (RECEIVES, "Every rank waits to receive, so nobody gets to send: let one side send first."),
+    (SENDS, "Every rank waits for somebody to receive what it sends: let one side receive first, "
+     "or begin the send with isend and wait for it later."),
+    (MESSAGES, "Every rank waits for the other side of a message. Each send needs its receive, on "
+     "the rank that it names."),
+    (MESSAGES | REQUESTS, "Every rank waits for what another has not begun. Each send needs its "
+     "receive, and each collective a call on every rank of its group; what one side waits for, "
+     "the other has to begin before it waits itself."),
+]  # fmt: skip
+DIFFERENT_CALLS = (
+    "The ranks wait in different calls, so each waits for the others to join its own. Every rank "
+    "of a group must make the same calls, in the same order."
+)
+THE_SAME_CALL = (
+    "The ranks wait in the same call: look at their arguments above, and at what each did before. "
+    "If the work only needs longer, pass a larger timeout=."
+)
+
+
 def diagnosis(waits: dict[int, Place | None]) -> str:
     """What the places of all ranks, taken together, say about the mistake."""
     returned = [rank for rank, place in waits.items() if place is None]
     busy = [rank for rank, place in waits.items() if place is not None and not place.operation]
     operations = {place.operation for place in waits.values() if place is not None}
     if busy:
-        return (
-            f"{subject(busy)} still at work, in no call of torch.distributed. An endless loop? "
-            "If it only needs longer, pass a larger timeout=."
-        )
-    of_messages = operations <= {"send", "isend", "recv", "irecv", "wait", None}
-    if returned and of_messages:
-        return (
-            f"{subject(returned)} already back, so the others wait for a message that nobody sends "
-            "to them, or that nobody receives. Each send needs its receive, on the rank it names."
-        )
+        return AT_WORK.format(subject(busy))
+    for known, sentence in BACK if returned else WAITING:
+        if operations <= known:
+            return sentence.format(subject(returned))
     if returned:
-        return (
-            f"{subject(returned)} already back, so the others wait for a call that never comes (or "
-            "came with a tensor of another size). Every rank of a group must make the same calls."
-        )
-    if operations <= {"recv", "irecv"}:
-        return "Every rank waits to receive, so nobody gets to send: let one side send first."
-    if operations <= {"send", "isend"}:
-        return (
-            "Every rank waits for somebody to receive what it sends: let one side receive first, "
-            "or begin the send with isend and wait for it later."
-        )
-    if of_messages:
-        return (
-            "Every rank waits for the other side of a message. Each send needs its receive, on the "
-            "rank that it names; what one side waits for, the other has to begin before it waits."
-        )
-    if len(operations) > 1:
-        return (
-            "The ranks wait in different calls, so each waits for the others to join its own. "
-            "Every rank of a group must make the same calls, in the same order."
-        )
-    return (
-        "The ranks wait in the same call: look at their arguments above, and at what each did "
-        "before. If the work only needs longer, pass a larger timeout=."
-    )
+        return BACK_FROM_CALLS.format(subject(returned))
+    return DIFFERENT_CALLS if len(operations) > 1 else THE_SAME_CALL
 
 
 def ranks_text(ranks) -> str:

@@ -79,7 +79,7 @@ def another_order(x):
 
 for mistake in (both_send_first, both_receive_first, another_order):
     try:
-        launch(mistake, torch.ones(4), world_size=2, timeout=1)
+        launch(mistake, torch.ones(4), world_size=2, device="cpu", timeout=1)
     except HangError as error:
         print(f"{mistake.__name__}: {error}\n")
 
@@ -105,15 +105,14 @@ check("2.1", swap)
 # %% [markdown]
 # ## 2 · A file for seven friends
 #
-# You have a file, and seven friends want it. Each computer has a link that carries 2 MB/s out, and
-# 2 MB/s in at once; the file has 0.2 MB, so a copy takes 0.1 s. (`with throttle(…)` makes messages
-# take as long as on such a link; pictures say so.) Four ways: to one after another; to all at once,
-# a piece to each in turn; along a **tree**, where those who have it help; and along a **chain**,
-# where each passes on the first of twenty pieces while the second one comes in.
+# You have a file of 0.2 MB, and seven friends want it. Each computer's link carries 2 MB/s out, and
+# 2 MB/s in at once, so a copy takes 0.1 s. (`throttle` makes messages that slow; pictures say so.)
+# Four ways: to one after another; to all at once, a piece to each in turn; along a **tree**, where
+# those who have it help; along a **chain**, where each passes on the first of twenty pieces while
+# the second comes in. In the picture, a bar is the time in the call, waiting included.
 #
 # The tree is in the lab. `lab("collectives")` obtains it: your functions where they are written,
-# ours where not, and it says which. Save the file after an edit; the next launch reads it.
-# (In the picture, a bar is the time in the call, waiting included.)
+# ours where not. Save the file after an edit; the next launch reads it.
 
 # %% tags=["nbval-ignore-output"]
 def one_by_one(x):
@@ -152,7 +151,7 @@ def deliver(ways, file_bytes, bytes_per_second):
             assert x.all(), "somebody has not got the file"
 
 ways = [one_by_one, all_at_once, collectives.broadcast_tree, chain]
-friends = launch(deliver, ways, 200_000, 2e6, world_size=8)
+friends = launch(deliver, ways, 200_000, 2e6, world_size=8, device="cpu")
 
 # %% tags=["nbval-ignore-output"]
 copy = 200_000 / 2e6  # seconds for the file over one link
@@ -171,10 +170,9 @@ Table(["way", "theory", "measured", "share of the links in use"],
         f"{sum(friends[name].sent_bytes) / links / took[name]:.0%}"] for name in theory])
 
 # %% [markdown]
-# One after another or all at once: the same 7 copies leave by the same link. The tree doubles the
-# number of those who have it in each round: 1, 2, 4, 8, and needs $\lceil\log_2 n\rceil$ copies'
-# time. The chain is quicker still: in the tree's first round six of eight only wait; in the chain,
-# once it is filled, *everybody sends and receives all the time*. Cutting into pieces does it:
+# The first two: 7 copies leave by the same link. The tree doubles those who have it in each round,
+# so it needs $\lceil\log_2 n\rceil$ copies' time; but in its first round six of eight only wait. In
+# the chain, once it is filled, *everybody sends and receives all the time*:
 #
 # $$t_\text{tree} = \lceil\log_2 n\rceil\,\frac{X}{B} \qquad
 #   t_\text{chain} = (n - 2 + p)\,\frac{X}{p\,B} \;\to\; \frac{X}{B}$$
@@ -282,20 +280,20 @@ operations = {
     "all_reduce": ("all", lambda x, chunks, rank: dist.all_reduce(x)),
     "all_to_all": ("numbered", lambda x, chunks, rank: dist.all_to_all_single(x, x.clone())),
 }
-holdings = grids(launch(who_holds_what, operations, world_size=4).values)
+holdings = grids(launch(who_holds_what, operations, world_size=4, device="cpu").values)
 plot_holdings(holdings)
 
 # %% [markdown]
-# | collective | afterwards | where you will meet it |
+# | collective | afterwards | chapter |
 # |---|---|---|
-# | broadcast | everybody has the root's tensor | first weights (03) |
-# | scatter | rank k has the root's chunk k | handing out work |
-# | gather | the root has everybody's chunk | results, checkpoints (04) |
-# | reduce | the root has the sum | losses to print |
-# | all-gather | everybody has everybody's chunk | parameters of FSDP (06) |
-# | reduce-scatter | rank k has the sum of all chunks k | gradients of ZeRO (06) |
-# | all-reduce | everybody has the sum | gradients of DDP (03), tensor parallel (07) |
-# | all-to-all | rank k has chunk k of everybody | experts, sequences (09) |
+# | broadcast | everybody has the root's tensor | 03 |
+# | scatter | rank k has the root's chunk k | |
+# | gather | the root has everybody's chunk | 04 |
+# | reduce | the root has the sum | |
+# | reduce-scatter | rank k has the sum of all chunks k | 06 |
+# | all-gather | everybody has everybody's chunk | 06 |
+# | all-reduce | everybody has the sum | 03, 07 |
+# | all-to-all | rank k has chunk k of everybody | 09 |
 #
 # Look at the third row of pictures: after a reduce-scatter, every rank has a chunk of the sum; an
 # all-gather of these would give all chunks to everybody. *Together they are an all-reduce.*
@@ -320,7 +318,7 @@ def sum_up(ways, nbytes):
 
 ways = {"star": collectives.all_reduce_star, "tree": collectives.all_reduce_tree,
         "ring": collectives.all_reduce_ring, "dist.all_reduce": dist.all_reduce}
-summed = launch(sum_up, ways, int(megabytes * 1e6), world_size=world_size)
+summed = launch(sum_up, ways, int(megabytes * 1e6), world_size=world_size, device="cpu")
 Table(["way", "sent by rank 0", "by another, at most", "by all together", "in X"],
       [[name, *(f"{b / 1e6:.2f} MB" for b in (sent[0], max(sent[1:]), sum(sent))),
         f"{sum(sent) / 1e6 / megabytes:.2f}"]
@@ -339,7 +337,7 @@ def film_the_ring(collectives):
         collectives.all_reduce_ring(x)
     return seen
 
-films = launch(film_the_ring, collectives, world_size=4).values
+films = launch(film_the_ring, collectives, world_size=4, device="cpu").values
 
 def draw_ring(step):
     return plot_ring(films, step)
@@ -351,15 +349,11 @@ plot_holdings({f"after step {step}" if step else "at the start": [f.frames[step]
                for step in range(len(films[0].frames))})
 
 # %% [markdown]
-# The first three steps **add**: chunk by chunk, the sums grow as they travel, until rank $k$ has
-# the complete chunk $k$. That is a reduce-scatter. The last three **replace**: complete chunks
-# travel round, until everybody has all. That is an all-gather. Each is $n-1$ messages of $X/n$, so
-#
-# $$\text{sent by each rank} = 2\,(n-1)\,\frac{X}{n}$$
-#
-# All together the ranks send $2(n-1)X$, in the star, in the tree, and in the ring. But the ring
-# shares this out *equally*: no way to sum has a busiest rank that sends less (Patarasuk and Yuan,
-# 2009), and for many ranks it is hardly more than for two.
+# The first three steps **add**, until rank $k$ has the complete chunk $k$: a reduce-scatter. The
+# last three **replace**: complete chunks travel round, an all-gather. Each is $n-1$ messages of
+# $X/n$, so every rank sends $2\,(n-1)\,X/n$. All together send $2(n-1)X$, as in the star and the
+# tree; but the ring shares it out *equally*. No way to sum has a busiest rank that sends less
+# (Patarasuk and Yuan, 2009).
 #
 # ### Exercise 2.5
 #
@@ -396,8 +390,8 @@ print(check("2.6"), check("2.7"), check("2.8"), sep="\n\n")
 # %% [markdown]
 # ## 6 · Bytes, of all of them
 #
-# The kernel counts what the rank that sends most has sent, in tensor sizes $X$, beside the formula
-# (in brackets). One line is not like the others.
+# What the rank that sends most has sent, in tensor sizes $X$, beside the formula (in brackets). The
+# kernel counts it, so this runs on the CPU everywhere. One line is not like the others.
 
 # %%
 def traffic(collectives):
@@ -431,7 +425,7 @@ formulas = {
     "ring: all_reduce": lambda n: 2 * (n - 1) / n,
     "ring: reduce_scatter": lambda n: (n - 1) / n,
 }
-sent = {n: launch(traffic, collectives, world_size=n) for n in (2, 3, 4, 8)}
+sent = {n: launch(traffic, collectives, world_size=n, device="cpu") for n in (2, 3, 4, 8)}
 in_x = {name: {n: max(run[name].sent_bytes) / 1.92e6 for n, run in sent.items()}
         for name in sent[2].labels}
 Table(["", *(f"{n} ranks" for n in sent)],
@@ -441,8 +435,8 @@ Table(["", *(f"{n} ranks" for n in sent)],
 # %% [markdown]
 # **Gloo's `reduce_scatter` sends twice what it has to**: as much as its `all_reduce`. It *is* one
 # (`torch.profiler` shows a `gloo:all_reduce` there), of which each rank keeps a chunk and forgets
-# the rest. Your ring, ten lines of Python, sends half of that. (NCCL's is a real one.) Remember
-# this in chapter 06: whoever measures FSDP on Gloo measures this as well.
+# the rest. Your ring, ten lines of Python, sends half of that. Remember this in chapter 06: whoever
+# measures FSDP on Gloo measures this as well.
 #
 # The broadcast is a tree, whose root sends $\lceil\log_2 n\rceil$ copies. The reduce is the first
 # half of a ring, and then a gather of the sums.
@@ -567,8 +561,8 @@ plot_against(slow_sizes, found, "bytes", "time (ms)", expected, logarithmic=True
 # %% [markdown]
 # Libraries choose by size, as this picture suggests. And your own ring, at full speed, beside
 # Gloo's, which is written in C++? Below, also what it is made of: messages (two all-gathers send as
-# many), new tensors for what comes in, and additions. Python itself does not show: a chunk takes
-# milliseconds, a line of Python microseconds.
+# many), new tensors for what comes in, and additions. The last line is the ring on a few bytes:
+# what latency and Python cost, whatever the size.
 
 # %% tags=["nbval-ignore-output"]
 def anatomy(collectives, nbytes):
@@ -578,7 +572,8 @@ def anatomy(collectives, nbytes):
             "your ring": lambda: collectives.all_reduce_ring(x),
             "- messages": lambda: [collectives.all_gather_ring(chunks) for _ in range(2)],
             "- new tensors": lambda: [torch.ones_like(chunks[0]) for _ in range(n - 1)],
-            "- additions": lambda: [chunks[0].add_(chunks[0]) for _ in range(n - 1)]}
+            "- additions": lambda: [chunks[0].add_(chunks[0]) for _ in range(n - 1)],
+            "- a tiny ring": lambda: collectives.all_reduce_ring(x[:n])}
     for _ in range(9):
         for name, way in ways.items():
             dist.barrier()
@@ -643,7 +638,7 @@ put_to_the_test(f"""
 - In each iteration a node sends to 2 of its peers | CS 229S | wrong |
   rank 0 sends to {peers["send"]} alone, and receives from {peers["recv"]} alone
 - The first N - 1 iterations add, the next N - 1 overwrite | CS 229S; handwritten notes | right |
-  the film
+  rank 0 after each has {" ".join(str(f.count(15.0)) for f in films[0].frames)} complete chunks of 4
 """)
 
 # %%
@@ -657,7 +652,7 @@ put_to_the_test(f"""
   only for large tensors: without the latency, 12.5 kB on section 7's links would take
   {14 / 8 * 12_500 / 20e6 * 1e3:.1f} ms, with it {(14 * 0.010 + 14 / 8 * 12_500 / 20e6) * 1e3:.1f}
 - A ring uses equal links fully, but is slow for many messages | handwritten notes | right |
-  2 (N - 1) latencies each time: section 7
+  2 (N - 1) latencies each time: {steps} messages on 4 ranks for one number as for a million
 - After a reduce-scatter rank k has the sum of chunk k; an all-gather gives everybody all |
   handwritten notes | right | section 4; but Gloo's reduce-scatter sends
   {in_x["reduce_scatter"][4]:.2f} X on 4 ranks, where {in_x["ring: reduce_scatter"][4]:.2f} X

@@ -17,7 +17,7 @@ IN_THE_SAME_CALL = "The ranks wait in the same call: look at their arguments abo
 NEVER_COMES = "Rank 1 is already back, so the others wait for a call that never comes"
 ALL_RECEIVE = "Every rank waits to receive, so nobody gets to send: let one side send first."
 ALL_SEND = "Every rank waits for somebody to receive what it sends: let one side receive first"
-OTHER_SIDE = "Every rank waits for the other side of a message. Each send needs its receive"
+NOT_BEGUN = "Every rank waits for what another has not begun. Each send needs its receive, and each"
 AT_WORK = "Rank 1 is still at work, in no call of torch.distributed. An endless loop?"
 
 
@@ -52,6 +52,12 @@ def nobody_sends():
     x = torch.ones(2, 5)
     if dist.get_rank() == 0:
         dist.recv(x, src=1)
+
+
+def one_rank_leaves_out_an_asynchronous_call():
+    if dist.get_rank() == 0:
+        request = dist.all_reduce(torch.ones(2), async_op=True)
+        request.wait()
 
 
 def one_rank_is_missing():
@@ -100,7 +106,12 @@ HANGS = [
         "Rank 1 is already back, so the others wait for a message that nobody sends to them",
         {0: ("dist.recv(x, src=1)", "recv(float32[2, 5], src=1)"), 1: None},
     ),
-    (both_wait_first, OTHER_SIDE, dict.fromkeys(range(2), ("request.wait()", ""))),
+    (
+        one_rank_leaves_out_an_asynchronous_call,
+        "Rank 1 is already back, so the others wait for a message or a call that never comes",
+        {0: ("request.wait()", ""), 1: None},
+    ),
+    (both_wait_first, NOT_BEGUN, dict.fromkeys(range(2), ("request.wait()", ""))),
     (one_rank_is_missing, NEVER_COMES, {0: ("dist.barrier()", "barrier()"), 1: None}),
     (endless_loop, AT_WORK, {0: ("dist.barrier()", "barrier()"), 1: ("", "")}),
     (busy_in_c, AT_WORK, {0: ("dist.barrier()", "barrier()"), 1: ("sum(range(10**13))", "")}),
