@@ -3,7 +3,9 @@
 solutions/NN_topic.py (percent format) becomes notebooks/NN_topic.ipynb, with holes and without
 outputs, and solutions/NN_topic.ipynb, solved and executed. solutions/labs/topic.py becomes
 labs/topic.py, with holes. What stands between the lines `### BEGIN SOLUTION` and
-`### END SOLUTION` is the answer. Two builds give the same bytes: cell ids are hashes.
+`### END SOLUTION` is the answer. It may have a second part, after `### IT WAS`: the program with a
+bug, in comments, that the learner gets in place of a hole. Two builds give the same bytes: cell ids
+are hashes.
 """
 
 import hashlib
@@ -16,9 +18,10 @@ import jupytext
 import nbformat
 
 ROOT = Path(__file__).parent.parent
-BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+BEGIN, BUG, END = "### BEGIN SOLUTION", "### IT WAS", "### END SOLUTION"
 ANSWER = re.compile(rf"^([ \t]*){BEGIN}\n(.*?)^[ \t]*{END}\n?", re.DOTALL | re.MULTILINE)
 MARKS = re.compile(rf"^[ \t]*(?:{BEGIN}|{END})\n", re.MULTILINE)
+COMMENT = re.compile(r"^([ \t]*)# ?", re.MULTILINE)
 HOLE = "{indent}...  # your code here\n"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_SECONDS = 120
@@ -37,12 +40,18 @@ def with_holes(text: str) -> str:
     """The learner's version of a source text: every answer replaced by a hole."""
     if text.count(BEGIN) != text.count(END):
         raise ValueError(f"every `{BEGIN}` needs its `{END}`")
-    return ANSWER.sub(lambda match: HOLE.format(indent=match[1]), text)
+    return ANSWER.sub(to_do, text)
+
+
+def to_do(answer: re.Match) -> str:
+    """What a learner gets in place of an answer: a hole, or a program with a bug."""
+    _, mark, bug = answer[2].partition(f"{BUG}\n")
+    return COMMENT.sub(r"\1", bug) if mark else HOLE.format(indent=answer[1])
 
 
 def solved(text: str) -> str:
     """The solved version: the answers stay, the marks around them go."""
-    return MARKS.sub("", text)
+    return MARKS.sub("", text).replace(BUG, "# It was:")
 
 
 def to_notebook(text: str, stem: str):

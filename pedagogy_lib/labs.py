@@ -2,10 +2,12 @@
 
 A lab is learnt from two files: labs/topic.py, in which the learner fills holes, and
 solutions/labs/topic.py. A function that still has its hole is taken from the second and runs
-beside the learner's own. Both files are read again whenever they have changed.
+beside the learner's own. Where a lab imports another one, it gets that one in the same way. All
+these files are read again whenever they have changed.
 """
 
 import ast
+import builtins
 import linecache
 import re
 import traceback
@@ -75,9 +77,8 @@ class Lab:
         return self._newest().status()
 
     def _newest(self) -> "Loaded":
-        state = [path.stat().st_mtime_ns for path in self._files()]
-        if self._loaded is None or self._loaded.state != state:
-            before, self._loaded = self._loaded, Loaded(self._name, *self._both(), state)
+        if self._loaded is None or self._loaded.state != state_of(self._loaded.files()):
+            before, self._loaded = self._loaded, Loaded(self._name, *self._both())
             if self._tell and before is not None and before.status() != self._loaded.status():
                 print(self._loaded.status())
         return self._loaded
@@ -85,23 +86,29 @@ class Lab:
     def _both(self):
         return self._path, self._solution if self._solution.exists() else None
 
-    def _files(self):
-        return [path for path in self._both() if path is not None]
+
+def state_of(files) -> list[int]:
+    """When each of these files was changed."""
+    return [path.stat().st_mtime_ns for path in files]
 
 
 class Loaded:
     """What was read from the files of a lab, at one time.
 
-    module   the functions
-    whose    {function with an exercise: "yours", "ours" or "nobody's"}
-    numbers  {function: number of its exercise}
-    problem  what is wrong with the learner's file, or ""
+    module    the functions
+    siblings  {name: Lab} of the labs that it imports
+    whose     {function with an exercise: "yours", "ours" or "nobody's"}
+    numbers   {function: number of its exercise}
+    problem   what is wrong with the learner's file, or ""
     """
 
-    def __init__(self, name, path, solution, state):
-        self.path, self.state, self.problem = path, state, ""
+    def __init__(self, name, path, solution):
+        self.path, self.solution, self.problem = path, solution, ""
+        self.siblings: dict[str, Lab] = {}
         self.module = ModuleType(name)
         self.module.__file__ = str(path)
+        self.module.__builtins__ = vars(builtins) | {"__import__": self.import_}
+        self.state = state_of(self.own_files())
         mine = self.read_learners(path)
         ours = ast.parse(solution.read_text(), str(solution)) if solution else None
         self.numbers = numbers_in(ours or mine)
@@ -113,6 +120,25 @@ class Loaded:
             self.add_what_is_missing(ours, solution)
         for name in (name for name, whose in self.whose.items() if whose == "nobody's"):
             setattr(self.module, name, self.refuse(name))
+        self.state = self.state + state_of(self.files()[len(self.state) :])
+
+    def own_files(self) -> list[Path]:
+        return [self.path, self.solution] if self.solution else [self.path]
+
+    def files(self) -> list[Path]:
+        """Every file that had to be read."""
+        others = [path for lab in self.siblings.values() for path in lab._newest().files()]
+        return self.own_files() + others
+
+    def import_(self, name, namespace=None, scope=None, names=(), level=0):
+        """What `import` means in a lab: another lab beside it, or else what it always means."""
+        path = self.path.with_name(f"{name}.py")
+        if not path.exists():
+            return builtins.__import__(name, namespace, scope, names, level)
+        if name not in self.siblings:
+            solution = self.solution or self.path.parents[1] / "solutions" / "labs" / path.name
+            self.siblings[name] = Lab(name, path, solution.with_name(path.name))
+        return self.siblings[name]
 
     def read_learners(self, path) -> ast.Module:
         """Run the learner's file; if that fails, say why, and go on as if it were empty."""
@@ -150,9 +176,13 @@ class Loaded:
     def status(self) -> str:
         line = " · ".join(f"{name}: {whose}" for name, whose in self.whose.items())
         everybody = set(self.whose.values())
-        if len(everybody) == 1:
+        if not everybody:
+            line = f"{name_of(self.path)}: without exercises"
+        elif len(everybody) == 1:
             line = f"{name_of(self.path)}, all {len(self.whose)} functions: {everybody.pop()}"
-        return f"{self.problem} Until then:\n{line}" if self.problem else line
+        problems = [lab._newest().problem for lab in self.siblings.values()]
+        problem = next(filter(None, [self.problem, *problems]), "")
+        return f"{problem} Until then:\n{line}" if problem else line
 
 
 def name_of(path) -> str:

@@ -58,6 +58,20 @@ def test_two_builds_are_the_same_bytes():
     assert run.stdout.strip() == str(build.built_texts())
 
 
+def test_a_bug_takes_the_place_of_its_repair():
+    text = (
+        "def f(x):\n    ### BEGIN SOLUTION\n    return 2 * x  # right\n    ### IT WAS\n"
+        "    # if x:\n    #     return x  # bug\n    ### END SOLUTION\nprint(f(1))\n"
+    )
+    assert build.with_holes(text) == (
+        "def f(x):\n    if x:\n        return x  # bug\nprint(f(1))\n"
+    )
+    assert build.solved(text) == (
+        "def f(x):\n    return 2 * x  # right\n    # It was:\n    # if x:\n"
+        "    #     return x  # bug\nprint(f(1))\n"
+    )
+
+
 def test_a_hole_takes_the_place_of_an_answer():
     text = build.with_holes(SOURCE)
     assert "def add(a, b):\n    ...  # your code here\n" in text

@@ -78,6 +78,61 @@ def test_a_hole_that_was_left_below_the_answer_still_counts_as_one(learner, caps
     assert "double: ours" in capsys.readouterr().out
 
 
+USES_SHAPES = '''import shapes
+from shapes import area
+
+
+def quadruple(x):
+    """Exercise 7.4. Four times as much."""
+    return shapes.double(shapes.double(x))
+
+
+def two_areas(r):
+    """Exercise 7.5. The area of two circles."""
+    import math
+
+    return 2 * area(r) / math.pi
+'''
+
+
+def test_a_lab_imports_another_as_far_as_it_is_written(learner, tmp_path, monkeypatch, capsys):
+    def in_rank(more):
+        return more.quadruple(1), more.two_areas(1)
+
+    learner(HOLES.replace("return math.pi * r**2", "return math.pi * 50"))
+    more_holes = USES_SHAPES.replace("return 2 * area(r) / math.pi", "...  # your code here")
+    put_lab(tmp_path, monkeypatch, "more", more_holes, USES_SHAPES)
+    more = lab("more")
+    assert capsys.readouterr().out == "quadruple: yours · two_areas: ours\n"
+    assert launch(in_rank, more, world_size=2).values == [(4, 100)] * 2
+    learner(HOLES.replace("...  # your code here", "return 5 * x", 1))
+    assert more.quadruple(1) == 25
+    assert more.two_areas(1) == 2
+    assert launch(lambda: in_rank(more), world_size=2).values == [(25, 2)] * 2
+
+
+def test_a_lab_whose_sibling_is_broken_says_so(learner, tmp_path, monkeypatch, capsys):
+    learner(SOLUTION.replace("def double(x):", "def double(x)"))
+    put_lab(tmp_path, monkeypatch, "more", USES_SHAPES, USES_SHAPES)
+    assert lab("more").quadruple(1) == 4
+    assert "labs/shapes.py, line 10: SyntaxError" in capsys.readouterr().out
+    learner(SOLUTION)
+    assert repr(lab("more")) == "labs/more.py, all 2 functions: yours"
+
+
+def test_a_sibling_with_a_hole_and_no_solution(learner, tmp_path, monkeypatch):
+    learner(HOLES, solution=None)
+    put_lab(tmp_path, monkeypatch, "more", USES_SHAPES, None)
+    with pytest.raises(labs.NotSolvedYet, match="exercise 7.1 comes first"):
+        lab("more").quadruple(1)
+
+
+def test_a_lab_without_exercises(learner, capsys):
+    learner("x = 1\n", None)
+    assert lab("shapes").x == 1
+    assert capsys.readouterr().out == "labs/shapes.py: without exercises\n"
+
+
 def test_an_edit_counts_at_the_next_launch(learner, capsys):
     def double_in_rank(shapes):
         return shapes.double(1)

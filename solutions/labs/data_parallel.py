@@ -1,0 +1,270 @@
+"""Data parallel training: a parameter server, who reads what, and gradients averaged in time.
+
+torchrun --nproc-per-node 2 labs/data_parallel.py
+"""
+
+import contextlib
+import copy
+import time
+from concurrent.futures import ThreadPoolExecutor
+from statistics import median
+
+import torch
+import torch.distributed as dist
+from gradient_sync_visualizer import average_buckets, flatten, make_buckets, unflatten
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from simple_ddp import average_gradients, share_of_rank, start_equal
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+# ---- A parameter server ---------------------------------------------------------------------
+#
+# Rank 0 has the weights and the optimizer. A worker pulls weights, computes a gradient at them,
+# and pushes it. What the server sends is one tensor: 1 or 0, whether to go on, and the weights.
+
+
+def order_of(model, going_on) -> Tensor:
+    """What the server sends."""
+    return torch.cat([torch.tensor([float(going_on)]), parameters_to_vector(model.parameters())])
+
+
+def take_step(model, optimizer, gradient):
+    """One step of the optimizer along a gradient that came as one flat tensor."""
+    for p, part in zip(model.parameters(), gradient.split([p.numel() for p in model.parameters()])):
+        p.grad = part.view_as(p)
+    optimizer.step()
+
+
+@torch.no_grad()
+def serve_together(model, optimizer, is_over) -> list[int]:
+    """The server, bulk-synchronous (BSP): an update takes one gradient of every worker.
+
+    is_over  (updates so far) -> whether to end
+    Returns  the staleness of each gradient, see serve_as_they_come: 0, always
+    """
+    workers, updates = range(1, dist.get_world_size()), 0
+    gradient = torch.empty(sum(p.numel() for p in model.parameters()))
+    while going_on := not is_over(updates):
+        for request in [dist.isend(order_of(model, going_on), worker) for worker in workers]:
+            request.wait()
+        total = torch.zeros_like(gradient)
+        for worker in workers:
+            dist.recv(gradient, worker)
+            total += gradient
+        take_step(model, optimizer, total / len(workers))
+        updates += 1
+    for worker in workers:
+        dist.send(order_of(model, going_on), worker)
+    return [0] * updates * len(workers)
+
+
+@torch.no_grad()
+def serve_as_they_come(model, optimizer, is_over) -> list[int]:
+    """Exercise 3.2. The server, asynchronous (ASP): an update takes the next gradient there is.
+
+    Every worker gets the weights at the start. From then on, whoever pushes gets new weights at
+    once, with 0 in place of the 1 if it is over: that worker will not push again.
+
+    is_over  (updates so far) -> whether to end
+    Returns  the staleness of each gradient: how many updates the weights have had since those
+             that it was computed at were sent
+    """
+    gradient = torch.empty(sum(p.numel() for p in model.parameters()))
+    ### BEGIN SOLUTION
+    staleness, version_of = [], {}
+    for worker in range(1, dist.get_world_size()):
+        dist.send(order_of(model, True), worker)
+        version_of[worker] = 0
+    while version_of:
+        worker = dist.recv(gradient)  # from anybody
+        staleness.append(len(staleness) - version_of.pop(worker))
+        take_step(model, optimizer, gradient)
+        going_on = not is_over(len(staleness))
+        dist.send(order_of(model, going_on), worker)
+        if going_on:
+            version_of[worker] = len(staleness)
+    return staleness
+    ### END SOLUTION
+
+
+def work(model, compute_gradients):
+    """A worker: pull, compute, push, until the server says that it is over.
+
+    compute_gradients  (number of the round) leaves a gradient in every `.grad` of the model
+    """
+    order, rounds = order_of(model, True).detach(), 0
+    while dist.recv(order, 0) == 0 and order[0]:
+        vector_to_parameters(order[1:], model.parameters())
+        compute_gradients(rounds)
+        dist.send(flatten(list(model.parameters())), 0)
+        rounds += 1
+
+
+# ---- Who reads what -------------------------------------------------------------------------
+
+
+def samples_of_rank(length, epoch, rank, n, seed=0) -> list[int]:
+    """Exercise 3.7. The samples that a rank reads in an epoch, in their order.
+
+    All ranks shuffle 0 … length-1 alike, with a generator seeded with seed + epoch, so that each
+    epoch has an order of its own. A rank then reads every n-th of them. Everybody reads equally
+    many: where length is no multiple of n, the order is continued with its own beginning (several
+    times, if it is very short).
+
+    Equals  list(DistributedSampler(range(length), n, rank, seed=seed)), after set_epoch(epoch)
+    """
+    ### BEGIN SOLUTION
+    shuffle = torch.Generator().manual_seed(seed + epoch)
+    order = torch.randperm(length, generator=shuffle).tolist()
+    each = -(-length // n)
+    enough = order * -(-each * n // length)
+    return enough[: each * n][rank::n]
+    ### END SOLUTION
+
+
+# ---- While the backward is running ----------------------------------------------------------
+
+
+def begin_all_reduce(x: Tensor, group=None):
+    """Begin to sum up `x` over the ranks; returns a function that waits for the end."""
+    return dist.all_reduce(x, group=group, async_op=True).wait
+
+
+def in_background(all_reduce):
+    """The same of any all-reduce, such as our own ring: it runs in a thread of its own.
+
+    all_reduce  (x, group) -> None, when the sum is there
+    """
+    thread = ThreadPoolExecutor(1)  # one: all ranks have to sum up buckets in the same order
+
+    def begin(x, group=None):
+        return thread.submit(all_reduce, x, group).result
+
+    return begin
+
+
+class DDP(nn.Module):
+    """Exercise 3.12. A model whose gradients are averaged while its backward is still running.
+
+    When the last gradient of a bucket is ready, the bucket's all-reduce begins; the backward goes
+    on. Buckets begin in their order on every rank, also where a later one is ready sooner: a
+    collective is matched by its turn alone. `finish()`, after the backward, begins those that are
+    left (a parameter may have had no part in the loss), waits for all, and puts the averages into
+    `.grad`. While `synchronizing` is False nothing is sent, and gradients only add up.
+
+    all_reduce  (x, group) begins to sum up x, and returns a function that waits for the end
+    Equals      DistributedDataParallel, but for finish(), which that one calls by itself
+    Source      Li et al. 2020, "PyTorch Distributed", section 3.2
+    """
+
+    def __init__(self, model, bucket_bytes=25 * 2**20, all_reduce=begin_all_reduce, group=None):
+        super().__init__()
+        self.model, self.all_reduce, self.group = model, all_reduce, group
+        start_equal(model, group)
+        self.buckets = make_buckets(model.parameters(), bucket_bytes)
+        self.synchronizing = True
+        self.start_over()
+        for number, bucket in enumerate(self.buckets):
+            for parameter in bucket:
+                ready = lambda p, number=number: self.is_ready(p, number)  # noqa: E731
+                parameter.register_post_accumulate_grad_hook(ready)
+
+    def forward(self, *inputs):
+        return self.model(*inputs)
+
+    def start_over(self):
+        """Before a backward: nothing is ready, nothing has begun."""
+        self.missing = [set(bucket) for bucket in self.buckets]
+        self.begun = []  # for each bucket that travels: its flat tensor, and what waits for it
+
+    def is_ready(self, parameter, number):
+        """Called by autograd when the gradient of a parameter of bucket `number` is complete."""
+        ### BEGIN SOLUTION
+        if self.synchronizing:
+            self.missing[number].discard(parameter)
+            while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
+                self.begin_next()
+        ### END SOLUTION
+
+    def begin_next(self):
+        """Begin the all-reduce of the next bucket."""
+        ### BEGIN SOLUTION
+        flat = flatten(self.buckets[len(self.begun)])
+        self.begun.append((flat, self.all_reduce(flat, self.group)))
+        ### END SOLUTION
+
+    def finish(self):
+        """After the backward, before the optimizer's step."""
+        ### BEGIN SOLUTION
+        while len(self.begun) < len(self.buckets):
+            self.begin_next()
+        for bucket, (flat, wait) in zip(self.buckets, self.begun, strict=True):
+            wait()
+            flat /= dist.get_world_size(self.group)
+            unflatten(flat, bucket)
+        self.start_over()
+        ### END SOLUTION
+
+
+@contextlib.contextmanager
+def no_sync(ddp: DDP):
+    """Exercise 3.14. `with no_sync(ddp):` backwards that add up gradients, and send nothing.
+
+    The first backward after it sends the sums: of it, and of all under no_sync before. An error
+    under it, or one no_sync within another, changes nothing about what comes after.
+    """
+    ### BEGIN SOLUTION
+    before, ddp.synchronizing = ddp.synchronizing, False
+    try:
+        yield
+    finally:
+        ddp.synchronizing = before
+    ### END SOLUTION
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+BUCKET_BYTES = 200_000
+
+
+def engines(model):
+    """Ways to train data parallel: a name, the module to call, and what to do after a backward."""
+    alone, in_buckets, hooked = model, copy.deepcopy(model), DDP(copy.deepcopy(model), BUCKET_BYTES)
+    buckets = make_buckets(in_buckets.parameters(), BUCKET_BYTES)
+    theirs = DistributedDataParallel(copy.deepcopy(model), bucket_cap_mb=BUCKET_BYTES / 2**20)
+    yield "each gradient by itself", alone, lambda: average_gradients(alone)
+    yield "in buckets, afterwards", in_buckets, lambda: average_buckets(buckets)
+    yield "in buckets, meanwhile", hooked, hooked.finish
+    yield "DistributedDataParallel", theirs, lambda: None
+
+
+def train(model, finish, text, steps, samples=32):
+    """Returns the loss at first and at last, and the median time of a step in seconds."""
+    optimizer, losses, times = torch.optim.AdamW(model.parameters(), lr=5e-3), [], []
+    for step in range(steps):
+        inputs, targets = share_of_rank(draw_batch(text, samples, step))
+        began = time.perf_counter()
+        loss = mean_loss(model(inputs), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        finish()
+        optimizer.step()
+        times.append(time.perf_counter() - began)
+        losses.append(loss.item())
+    return losses[0], losses[-1], median(times)
+
+
+def main(steps=60):
+    dist.init_process_group("gloo")
+    text = standard_library()
+    torch.manual_seed(0)
+    for name, model, finish in engines(Transformer()):
+        first, last, seconds = train(model, finish, text, steps)
+        if dist.get_rank() == 0:
+            print(f"{name:26} loss {first:.2f} -> {last:.2f}, {1e3 * seconds:5.1f} ms a step")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""What synchronising gradients does to each of them, and what different ways to do it cost.
+
+torchrun --nproc-per-node 4 labs/gradient_sync_visualizer.py
+"""
+
+import time
+from statistics import median
+
+import torch
+import torch.distributed as dist
+from gradient_accumulation import digits
+from simple_ddp import average_gradients, share_of_rank, start_equal
+from torch import Tensor, nn
+
+BAR = 30  # characters
+
+
+# ---- Buckets --------------------------------------------------------------------------------
+
+
+def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
+    """Exercise 3.10. Which gradients travel together: parameters, in the order of the backward.
+
+    A backward begins at the end of the model, so the last parameter comes first. A bucket is
+    closed as soon as its bytes reach `bucket_bytes`: it may be larger than that, and the last one
+    smaller. A tensor is never split.
+
+    parameters  model.parameters(); those that are frozen have no gradient, and no bucket
+    Equals      what DistributedDataParallel does
+    Source      Li et al. 2020, "PyTorch Distributed", section 3.2.3
+    """
+    ### BEGIN SOLUTION
+    buckets, full = [], True
+    for parameter in reversed([p for p in parameters if p.requires_grad]):
+        if full:
+            buckets.append([])
+        buckets[-1].append(parameter)
+        full = sum(p.nbytes for p in buckets[-1]) >= bucket_bytes
+    return buckets
+    ### END SOLUTION
+
+
+def average_buckets(buckets, group=None) -> None:
+    """Exercise 3.11. As `average_gradients`, a bucket at a time.
+
+    Equals  average_gradients for the parameters of all buckets
+    Cost    one all-reduce for each bucket, of one flat tensor
+    """
+    ### BEGIN SOLUTION
+    for bucket in buckets:
+        flat = flatten(bucket)
+        dist.all_reduce(flat, group=group)
+        flat /= dist.get_world_size(group)
+        unflatten(flat, bucket)
+    ### END SOLUTION
+
+
+def flatten(bucket) -> Tensor:
+    """The gradients of a bucket, one after another in a new flat tensor; None counts as zeros."""
+    return torch.cat([torch.zeros_like(p).view(-1) if p.grad is None else p.grad.reshape(-1)
+                      for p in bucket])  # fmt: skip
+
+
+def unflatten(flat: Tensor, bucket) -> None:
+    """Put the parts of a flat tensor into the `.grad` of each parameter of a bucket."""
+    for p, part in zip(bucket, flat.split([p.numel() for p in bucket]), strict=True):
+        if p.grad is None:
+            p.grad = torch.empty_like(p)
+        p.grad.copy_(part.view_as(p))
+
+
+# ---- What is seen ---------------------------------------------------------------------------
+
+
+def norms_on_ranks(model, group=None) -> Tensor:
+    """How long each parameter's gradient is on each rank.
+
+    Shapes  (parameters, ranks), in the order of model.parameters()
+    """
+    mine = torch.stack([p.grad.norm() for p in model.parameters()])
+    norms = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(norms, mine, group=group)
+    return torch.stack(norms, dim=1)
+
+
+def ways(model, bucket_bytes):
+    """Names of ways to average the gradients of a model, and what runs them."""
+    parameters = list(model.parameters())
+    buckets = make_buckets(parameters, bucket_bytes) or []
+    return {
+        "each by itself": lambda: average_gradients(model),
+        f"buckets of {bucket_bytes / 1e3:g} kB": lambda: average_buckets(buckets),
+        "all in one": lambda: average_buckets([parameters]),
+    }
+
+
+def seconds_of(way, rounds=15) -> float:
+    """The median time of a way, after three rounds to warm up."""
+    times = []
+    for _ in range(rounds):
+        dist.barrier()
+        began = time.perf_counter()
+        way()
+        times.append(time.perf_counter() - began)
+    return median(times[3:])
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def local_gradients(model, data):
+    """Leave in `.grad` what this rank's share of the images gives."""
+    images, labels = share_of_rank(data)
+    model.zero_grad()
+    nn.functional.cross_entropy(model(images), labels).backward()
+
+
+def show_gradients(model, data):
+    """Each gradient's length on each rank, before and after: as bars of one scale."""
+    local_gradients(model, data)
+    before = norms_on_ranks(model)
+    average_gradients(model)
+    after = norms_on_ranks(model)
+    if dist.get_rank():
+        return
+    for (name, _), *rows in zip(model.named_parameters(), before, after, strict=True):
+        longest = max(row.max() for row in rows)
+        for title, row in zip(("before", "after"), rows, strict=True):
+            for rank, norm in enumerate(row):
+                bar = "█" * round((norm / longest * BAR).item())
+                print(f"{name if not rank else '':10} {title:7} rank {rank} {norm:8.5f} {bar}")
+
+
+def show_buckets(model, bucket_bytes):
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    for number, bucket in enumerate(make_buckets(model.parameters(), bucket_bytes) or []):
+        size = sum(p.nbytes for p in bucket)
+        print(f"bucket {number}: {size / 1e3:6.1f} kB  {', '.join(names[p] for p in bucket)}")
+
+
+def compare_ways(bucket_bytes):
+    """Time to average the gradients of a deep model in each way."""
+    model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(40)))
+    for p in model.parameters():
+        p.grad = torch.randn_like(p)
+    times = {name: seconds_of(way) for name, way in ways(model, bucket_bytes).items()}
+    if dist.get_rank() == 0:
+        for name, seconds in times.items():
+            print(f"{name:20} {1e3 * seconds:7.2f} ms")
+
+
+def main(bucket_bytes=100_000):
+    dist.init_process_group("gloo")
+    torch.manual_seed(dist.get_rank())
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).double()
+    start_equal(model)
+    images, labels, *_ = digits()
+    show_gradients(model, (images[:64], labels[:64]))
+    if dist.get_rank() == 0:
+        print()
+        show_buckets(model, 10_000)
+        print()
+    compare_ways(bucket_bytes)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

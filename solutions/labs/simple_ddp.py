@@ -1,0 +1,156 @@
+"""Data parallel training by hand, beside PyTorch's own: same weights? and what does it cost?
+
+torchrun --nproc-per-node 2 labs/simple_ddp.py
+"""
+
+import time
+from statistics import median
+
+import torch
+import torch.distributed as dist
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from torch.nn.parallel import DistributedDataParallel
+
+STEPS = 20
+SAMPLES = 32  # of one step, over all ranks
+
+
+# ---- By hand --------------------------------------------------------------------------------
+
+
+def start_equal(model, group=None) -> None:
+    """Exercise 3.4. Give everybody rank 0's parameters and buffers.
+
+    Equals  what DistributedDataParallel(model) does when it is made
+    Cost    rank 0's model travels once, along the broadcast's tree: n-1 copies in all
+    """
+    ### BEGIN SOLUTION
+    for tensor in [*model.parameters(), *model.buffers()]:
+        dist.broadcast(tensor.detach(), group_src=0, group=group)
+    ### END SOLUTION
+
+
+def average_gradients(model, group=None) -> None:
+    """Exercise 3.5. After the backward: make every `.grad` the mean of all ranks'.
+
+    A parameter that took no part in this rank's loss has None in its `.grad`: a gradient of zero,
+    and not always so on the other ranks. One that is frozen (`requires_grad` is False) has none.
+
+    Equals  what DistributedDataParallel leaves in `.grad`
+    Cost    one all-reduce for each parameter; each rank sends 2(n-1)/n of their bytes
+    """
+    ### BEGIN SOLUTION
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            dist.all_reduce(parameter.grad, group=group)
+            parameter.grad /= dist.get_world_size(group)
+    ### END SOLUTION
+
+
+# ---- What it costs --------------------------------------------------------------------------
+
+
+def now() -> float:
+    """Seconds on a clock, when everything begun so far is done."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
+    """Exercise 3.6. How long one step's forward, backward and communication take, in seconds.
+
+    Backward is the computing alone. DDP communicates in the middle of it: the difference to a
+    backward without communication is what communication adds. `ddp.no_sync()` switches it off for
+    all that is run under it, if the forward is under it, too. Read the clock with `now()`.
+
+    ddp      a model in DistributedDataParallel
+    loss_fn  (outputs, targets) -> loss; part of the forward
+    Cost     two forwards and two backwards
+    """
+    ### BEGIN SOLUTION
+    with ddp.no_sync():
+        began = now()
+        loss = loss_fn(ddp(inputs), targets)
+        forward_done = now()
+        loss.backward()
+        backward_done = now()
+    loss = loss_fn(ddp(inputs), targets)
+    again = now()
+    loss.backward()
+    backward = backward_done - forward_done
+    return forward_done - began, backward, now() - again - backward
+    ### END SOLUTION
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def share_of_rank(batch, group=None) -> list:
+    """Every n-th sample of a batch: this rank's."""
+    return [x[dist.get_rank(group) :: dist.get_world_size(group)] for x in batch]
+
+
+def train(model, text, synchronize, steps=STEPS) -> list[float]:
+    """Train on this rank's share of each batch; returns the losses of this rank.
+
+    synchronize  what to do between backward and step
+    """
+    optimizer, losses = torch.optim.AdamW(model.parameters(), lr=5e-3), []
+    for step in range(steps):
+        inputs, targets = share_of_rank(draw_batch(text, SAMPLES, step))
+        loss = mean_loss(model(inputs), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        synchronize()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def compare(text) -> str:
+    """Train by hand and with the wrapper, from the same weights; how far apart do they end?"""
+    torch.manual_seed(dist.get_rank())  # ranks that start differently, so that it shows
+    by_hand = Transformer().double()
+    start_equal(by_hand)
+    torch.manual_seed(0)
+    wrapped = DistributedDataParallel(Transformer().double())
+    losses = train(by_hand, text, lambda: average_gradients(by_hand))
+    train(wrapped, text, lambda: None)
+    pairs = zip(by_hand.parameters(), wrapped.module.parameters(), strict=True)
+    gap = max((a - b).abs().max().item() for a, b in pairs)
+    return (
+        f"by hand, {STEPS} steps: loss of rank 0 from {losses[0]:.2f} to {losses[-1]:.2f}\n"
+        f"largest difference to DistributedDataParallel's weights: {gap:.1e}"
+        + ("" if gap < 1e-9 else "\nThat is not the same: see exercises 3.4 and 3.5.")
+    )
+
+
+def overhead(text, rounds=15) -> str:
+    """The parts of a step, as medians over rounds."""
+    torch.manual_seed(0)
+    ddp = DistributedDataParallel(Transformer())
+    batch = share_of_rank(draw_batch(text, SAMPLES, 0))
+    times = [time_step(ddp, mean_loss, *batch) for _ in range(rounds)][3:]  # after a warm-up
+    if None in times:
+        return "forward, backward, communication: exercise 3.6 is still to be written"
+    forward, backward, communication = (1e3 * median(part) for part in zip(*times, strict=True))
+    return (
+        f"forward {forward:.1f} ms, backward {backward:.1f} ms, communication adds "
+        f"{communication:.1f} ms: {communication / (forward + backward):.0%} of the computing"
+    )
+
+
+def main():
+    dist.init_process_group("gloo")
+    text = standard_library()
+    report = [compare(text), overhead(text)]
+    if dist.get_rank() == 0:
+        print(*report, sep="\n")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
