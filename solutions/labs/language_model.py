@@ -32,7 +32,7 @@ def standard_library(characters=1_000_000) -> Tensor:
 
 
 def draw_batch(text: Tensor, samples: int, step: int, context=CONTEXT) -> tuple[Tensor, Tensor]:
-    """The batch of a step, the same on every rank: pieces of the text, and what follows each letter.
+    """The batch of a step, the same on every rank: pieces of text, and what follows each letter.
 
     Shapes  inputs, targets: (samples, context)
     """
@@ -108,7 +108,7 @@ def mean_loss(scores: Tensor, targets: Tensor) -> Tensor:
 
 @torch.no_grad()
 def continue_text(model, beginning: str, letters=80) -> str:
-    """The beginning, and what the model thinks comes next: its likeliest letter, again and again."""
+    """The beginning, and what the model thinks comes next: always its likeliest letter."""
     text = torch.tensor([list(beginning.encode())])
     for _ in range(letters):
         scores = model(text[:, -CONTEXT:])[:, -1]
