@@ -101,53 +101,53 @@ def local_gradients(model, data):
     nn.functional.cross_entropy(model(images), labels).backward()
 
 
-def show_gradients(model, data):
+def show_gradients(model, data) -> str:
     """Each gradient's length on each rank, before and after: as bars of one scale."""
     local_gradients(model, data)
     before = norms_on_ranks(model)
     average_gradients(model)
     after = norms_on_ranks(model)
-    if dist.get_rank():
-        return
+    lines = []
     for (name, _), *rows in zip(model.named_parameters(), before, after, strict=True):
         longest = max(row.max() for row in rows)
-        for title, row in zip(("before", "after"), rows, strict=True):
+        for when, row in zip(("before", "after"), rows, strict=True):
             for rank, norm in enumerate(row):
                 bar = "█" * round((norm / longest * BAR).item())
-                print(f"{name if not rank else '':10} {title:7} rank {rank} {norm:8.5f} {bar}")
+                lines.append(f"{name:10} {when:7} rank {rank} {norm:8.5f} {bar}")
+    return "\n".join(lines)
 
 
-def show_buckets(model, bucket_bytes):
-    names = {parameter: name for name, parameter in model.named_parameters()}
+def show_buckets(model, bucket_bytes) -> str:
+    names, lines = {p: name for name, p in model.named_parameters()}, []
     for number, bucket in enumerate(make_buckets(model.parameters(), bucket_bytes) or []):
-        size = sum(p.nbytes for p in bucket)
-        print(f"bucket {number}: {size / 1e3:6.1f} kB  {', '.join(names[p] for p in bucket)}")
+        size, inside = sum(p.nbytes for p in bucket), ", ".join(names[p] for p in bucket)
+        lines.append(f"bucket {number}: {size / 1e3:6.1f} kB  {inside}")
+    return "\n".join(lines) or "make_buckets is still to be written (exercise 3.10)"
 
 
-def compare_ways(bucket_bytes):
+def compare_ways(bucket_bytes=100_000) -> str:
     """Time to average the gradients of a deep model in each way."""
     model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(40)))
     for p in model.parameters():
         p.grad = torch.randn_like(p)
     times = {name: seconds_of(way) for name, way in ways(model, bucket_bytes).items()}
-    if dist.get_rank() == 0:
-        for name, seconds in times.items():
-            print(f"{name:20} {1e3 * seconds:7.2f} ms")
+    return "\n".join(f"{name:20} {1e3 * seconds:7.2f} ms" for name, seconds in times.items())
 
 
-def main(bucket_bytes=100_000):
-    dist.init_process_group("gloo")
+def program(data):
     torch.manual_seed(dist.get_rank())
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10)).double()
     start_equal(model)
+    return show_gradients(model, data), show_buckets(model, 5_000), compare_ways()
+
+
+def main():
+    from pedagogy_lib import launch
+
     images, labels, *_ = digits()
-    show_gradients(model, (images[:64], labels[:64]))
-    if dist.get_rank() == 0:
-        print()
-        show_buckets(model, 10_000)
-        print()
-    compare_ways(bucket_bytes)
-    dist.destroy_process_group()
+    run = launch(program, (images[:64], labels[:64]))
+    if run.rank == 0:
+        print(*run.values[0], sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -37,8 +37,9 @@ def draw_batch(text: Tensor, samples: int, step: int, context=CONTEXT) -> tuple[
     Shapes  inputs, targets: (samples, context)
     """
     chance = torch.Generator().manual_seed(step)
-    starts = torch.randint(len(text) - context, (samples, 1), generator=chance)
-    pieces = text[starts + torch.arange(context + 1)]
+    starts = torch.randint(len(text) - context, (samples,), generator=chance, device="cpu")
+    pieces = torch.stack([text[start : start + context + 1] for start in starts])
+    pieces = pieces.to(torch.get_default_device())
     return pieces[:, :-1], pieces[:, 1:]
 
 

@@ -103,7 +103,9 @@ class Recorder:
                     self.work_out_memory()
 
     def begin(self, label) -> dict:
-        block = {"label": label, "log": len(self.tracker.log), "call": len(self.tracker.calls)}
+        tracker = self.tracker
+        block = {"label": label, "log": tracker.log, "event": len(tracker.log)}
+        block["call"] = len(tracker.calls)
         block["links"] = self.links or len(self.former_links)
         block["wire"] = self.wire_bytes()
         block["start"] = self.now()
@@ -112,7 +114,10 @@ class Recorder:
     def end(self, block):
         block["end"] = self.now()
         sent, received = bytes_between(block.pop("wire"), self.wire_bytes())
-        calls = self.tracker.calls[block.pop("call") :]
+        log, first_event, first_call = (block.pop(key) for key in ("log", "event", "call"))
+        # A block in another thread may end under another log than it began under.
+        followed = log is self.tracker.log
+        calls = self.tracker.calls[first_call:] if followed else []
         if self.wire == "measured":
             block |= {"sent": sent, "received": received}
         else:
@@ -124,8 +129,8 @@ class Recorder:
             block["links"] = " ".join(self.former_links[block["links"] :][:1])
         block |= {"calls": calls, "peak": None}
         self.blocks.append(block)
-        if self.tracker.active:
-            block["log"] = slice(block["log"], len(self.tracker.log) + 1)
+        if followed and self.tracker.active:
+            block["log"] = slice(first_event, len(log) + 1)
             self.covered.append(block)
 
     def now(self) -> float:

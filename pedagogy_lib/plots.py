@@ -1,5 +1,7 @@
 """Pictures of runs. A rank is always a row; predicted is an outline, measured is filled."""
 
+from typing import NamedTuple
+
 import numpy as np
 from matplotlib.patches import Patch
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -11,29 +13,44 @@ from .units import format_bytes, format_seconds
 
 ROW_INCHES = 0.42
 BAR = 0.62
+TALL_ROW_INCHES = 0.66  # with room for a second lane
 MEGA = 1e6
 LINE_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#332288")
 
 
+class Lane(NamedTuple):
+    """A part of each rank's row, with the blocks whose bars lie in it."""
+
+    blocks: list
+    middle: float = 0.0  # below the middle of the row; a row is 1 high
+    height: float = BAR
+    fontsize: float = 9.0
+
+
 @in_course_style
-def plot_timeline(run, labels=None, title="") -> Picture:
+def plot_timeline(run, labels=None, title="", below=()) -> Picture:
     """What each rank did when: a bar for every measured span, nested blocks inside their parents.
 
     labels  which blocks to draw; all of them unless told otherwise
+    below   those of them that get a thinner lane of their own, under the others of the same rank:
+            what went on at the same time, such as communication in another thread
     """
     labels = list(labels or run.labels)
     need(labels, "this run has no measured blocks: put `with measure(...)` into the function")
+    need(set(below) <= set(labels), f"`below` takes a list of some of these labels: {labels}")
     blocks = [run[label] for label in labels]
     colors = colors_of(labels)
     start = min(span[0] for block in blocks for spans in block.spans for span in spans)
     end = max(span[1] for block in blocks for spans in block.spans for span in spans)
-    figure, axes = rank_rows(run.world_size, extra=0.9)
+    row_inches = TALL_ROW_INCHES if below else ROW_INCHES
+    figure, axes = rank_rows(run.world_size, extra=0.9, row_inches=row_inches)
     named = set()
-    for block in blocks:
-        for rank, spans in enumerate(block.spans):
-            for span in spans:
-                if draw_span(axes, rank, span, start, end, block.label, colors, blocks):
-                    named.add(block.label)
+    for lane in lanes_of(blocks, below):
+        for block in lane.blocks:
+            for rank, spans in enumerate(block.spans):
+                for span in spans:
+                    if draw_span(axes, rank, span, start, end, block.label, colors, lane):
+                        named.add(block.label)
     unnamed = [Patch(color=colors[name], label=name) for name in labels if name not in named]
     if unnamed:
         legend_above(axes, unnamed)
@@ -41,9 +58,21 @@ def plot_timeline(run, labels=None, title="") -> Picture:
     axes.set_xlabel("time (ms)" + said_of_links(blocks))
     axes.set_title(title, pad=28 if unnamed else 10)
     alt = f"Timeline of {run.world_size} ranks over {format_seconds(end - start)}: " + "; ".join(
-        f"{block.label} took {extent(block.seconds, format_seconds)}" for block in blocks
+        f"{block.label} took {extent(block.seconds, format_seconds)}"
+        + (", in a lane below" if block.label in below else "")
+        for block in blocks
     )
     return Picture(figure, alt)
+
+
+def lanes_of(blocks, below) -> list[Lane]:
+    """One lane that fills the row; or a higher one and, under it, a thinner one."""
+    if not below:
+        return [Lane(blocks)]
+    return [
+        Lane([block for block in blocks if block.label not in below], -0.14, 0.5),
+        Lane([block for block in blocks if block.label in below], 0.27, 0.26, 8.0),
+    ]
 
 
 def said_of_links(blocks) -> str:
@@ -51,17 +80,18 @@ def said_of_links(blocks) -> str:
     return "".join(f"; {text}" for text in sorted({b.links for b in blocks if b.links}))
 
 
-def draw_span(axes, rank, span, start, end, label, colors, blocks) -> bool:
+def draw_span(axes, rank, span, start, end, label, colors, lane) -> bool:
     """Draw one bar; returns whether its name fitted into it."""
-    depth = sum(contains(other, span) for block in blocks for other in block.spans[rank])
+    others = [other for block in lane.blocks for other in block.spans[rank]]
+    height = lane.height * 0.75 ** sum(contains(other, span) for other in others)
     left, width = (span[0] - start) * 1e3, (span[1] - span[0]) * 1e3
-    color = colors[label]
-    axes.barh(rank, width, BAR * 0.75**depth, left, color=color, edgecolor="white", linewidth=0.6)
+    middle, color = rank + lane.middle, colors[label]
+    axes.barh(middle, width, height, left, color=color, edgecolor="white", linewidth=0.6)
     fits = width / ((end - start) * 1e3) > 0.012 * len(label) + 0.01
-    is_parent = any(contains(span, other) for block in blocks for other in block.spans[rank])
+    is_parent = any(contains(span, other) for other in others)
     if fits and not is_parent:
-        axes.text(left + width / 2, rank, label, ha="center", va="center", fontsize=9,
-                  color=label_ink(color), clip_on=True)  # fmt: skip
+        axes.text(left + width / 2, middle, label, ha="center", va="center",
+                  fontsize=lane.fontsize, color=label_ink(color), clip_on=True)  # fmt: skip
     return fits and not is_parent
 
 
@@ -186,9 +216,9 @@ def extent(values, form) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def rank_rows(world_size, extra):
+def rank_rows(world_size, extra, row_inches=ROW_INCHES):
     """Axes with one row for each rank, rank 0 on top."""
-    figure, axes = new_figure(7.5, extra + ROW_INCHES * max(world_size, 2))
+    figure, axes = new_figure(7.5, extra + row_inches * max(world_size, 2))
     axes.set_ylim(world_size - 0.5, -0.5)
     every = 1 if world_size <= 16 else world_size // 8
     shown = range(0, world_size, every)

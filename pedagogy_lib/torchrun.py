@@ -1,6 +1,7 @@
 """`launch` in a program that torchrun started: the world is there already, so join it."""
 
 import atexit
+import gc
 import io
 import os
 import time
@@ -22,6 +23,7 @@ def started_this_process() -> bool:
 
 def leave_group():
     """At the end of the program: with the group still open, Gloo's threads may abort the exit."""
+    gc.collect()  # a DistributedDataParallel that nobody uses any more still holds the group
     if dist.is_initialized():
         dist.destroy_process_group()
 

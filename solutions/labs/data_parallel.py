@@ -255,15 +255,21 @@ def train(model, finish, text, steps, samples=32):
     return losses[0], losses[-1], median(times)
 
 
-def main(steps=60):
-    dist.init_process_group("gloo")
-    text = standard_library()
+def program(text, steps=60) -> list[str]:
     torch.manual_seed(0)
+    lines = []
     for name, model, finish in engines(Transformer()):
         first, last, seconds = train(model, finish, text, steps)
-        if dist.get_rank() == 0:
-            print(f"{name:26} loss {first:.2f} -> {last:.2f}, {1e3 * seconds:5.1f} ms a step")
-    dist.destroy_process_group()
+        lines.append(f"{name:25} loss {first:.2f} to {last:.2f}, {1e3 * seconds:5.1f} ms a step")
+    return lines
+
+
+def main():
+    from pedagogy_lib import launch
+
+    run = launch(program, standard_library(), world_size=2)
+    if run.rank == 0:
+        print(*run.values[0], sep="\n")
 
 
 if __name__ == "__main__":

@@ -143,13 +143,17 @@ def overhead(text, rounds=15) -> str:
     )
 
 
-def main():
-    dist.init_process_group("gloo")
+def program():
     text = standard_library()
-    report = [compare(text), overhead(text)]
-    if dist.get_rank() == 0:
-        print(*report, sep="\n")
-    dist.destroy_process_group()
+    return compare(text), overhead(text)
+
+
+def main():
+    from pedagogy_lib import launch
+
+    run = launch(program, world_size=2)
+    if run.rank == 0:
+        print(*run.values[0], sep="\n")
 
 
 if __name__ == "__main__":

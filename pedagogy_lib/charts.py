@@ -1,0 +1,61 @@
+"""Charts for numbers that belong to no rank: bars, and curves side by side."""
+
+import numpy as np
+
+from .plots import LINE_COLORS, legend_above
+from .style import INK, Picture, in_course_style, new_figure
+
+BARS_WIDTH = 0.8  # of the room that a name has, for all its bars
+
+
+@in_course_style
+def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="") -> Picture:
+    """Groups of bars: one group for each name, and in it one bar for each of `bars`.
+
+    bars, predicted  {what: values}, each as long as `names`; predicted ones are outlines
+    """
+    figure, axes = new_figure(7.5, 3.2)
+    width, places = BARS_WIDTH / len(bars), np.arange(len(names))
+    for number, (what, values) in enumerate(bars.items()):
+        at = places + (number - (len(bars) - 1) / 2) * width
+        axes.bar(at, values, width * 0.9, color=LINE_COLORS[number], label=what)
+        if predicted and what in predicted:
+            named = None if axes.get_legend_handles_labels()[1].count("predicted") else "predicted"
+            axes.bar(at, predicted[what], width, fill=False, edgecolor=INK, lw=1.3, label=named)
+    axes.set_xticks(places, names)
+    axes.set(ylabel=ylabel, xlabel=xlabel)
+    axes.grid(axis="y")
+    if len(bars) > 1 or predicted:
+        legend_above(axes, axes.get_legend_handles_labels()[0])
+    axes.set_title(title, pad=28 if len(bars) > 1 or predicted else 10)
+    told = "; ".join(
+        f"{what}: " + ", ".join(f"{name} {v:.3g}" for name, v in zip(names, values, strict=True))
+        for what, values in bars.items()
+    )
+    return Picture(figure, f"{title}. {ylabel}. {told}".strip(". "))
+
+
+@in_course_style
+def plot_curves(panels, xlabel, ylabel, title="") -> Picture:
+    """Curves, each with an x of its own, in panels side by side that share their scales.
+
+    panels  {title of a panel: {name: (x, y)}}; a name has the same colour in every panel
+    """
+    figure, grid = new_figure(7.5, 3.2, ncols=len(panels), sharey=True, sharex=True, squeeze=False)
+    names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    colors = dict(zip(names, LINE_COLORS, strict=False))
+    for axes, (panel, curves) in zip(grid[0], panels.items(), strict=True):
+        for name, (x, y) in curves.items():
+            axes.plot(x, y, color=colors[name], label=name)
+        axes.set_title(panel, fontsize=10, fontweight="normal")
+        axes.set_xlabel(xlabel)
+        axes.grid(axis="both")
+        axes.set_ylim(bottom=0)
+    grid[0, 0].set_ylabel(ylabel)
+    grid[0, 0].legend()
+    figure.suptitle(title)
+    ends = "; ".join(
+        f"{panel}: " + ", ".join(f"{name} ends at {y[-1]:.3g}" for name, (_, y) in curves.items())
+        for panel, curves in panels.items()
+    )
+    return Picture(figure, f"{title}. {ylabel} over {xlabel}. {ends}".strip(". "))
