@@ -1,11 +1,14 @@
 """Charts for numbers that belong to no rank: bars, and curves side by side."""
 
+import textwrap
+
 import numpy as np
 
 from .plots import LINE_COLORS, legend_above
 from .style import INK, Picture, in_course_style, new_figure
 
 BARS_WIDTH = 0.8  # of the room that a name has, for all its bars
+LETTERS = 90  # of one line across the picture
 
 
 @in_course_style
@@ -22,9 +25,10 @@ def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="") -> Pictu
         if predicted and what in predicted:
             named = None if axes.get_legend_handles_labels()[1].count("predicted") else "predicted"
             axes.bar(at, predicted[what], width, fill=False, edgecolor=INK, lw=1.3, label=named)
-    axes.set_xticks(places, names)
+    room = LETTERS // len(names)
+    axes.set_xticks(places, ["\n".join(textwrap.wrap(str(name), room)) for name in names])
     axes.set(ylabel=ylabel, xlabel=xlabel)
-    axes.grid(axis="y")
+    axes.grid(False, axis="x")
     if len(bars) > 1 or predicted:
         legend_above(axes, axes.get_legend_handles_labels()[0])
     axes.set_title(title, pad=28 if len(bars) > 1 or predicted else 10)
@@ -36,10 +40,11 @@ def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="") -> Pictu
 
 
 @in_course_style
-def plot_curves(panels, xlabel, ylabel, title="") -> Picture:
+def plot_curves(panels, xlabel, ylabel, highest=None, title="") -> Picture:
     """Curves, each with an x of its own, in panels side by side that share their scales.
 
-    panels  {title of a panel: {name: (x, y)}}; a name has the same colour in every panel
+    panels   {title of a panel: {name: (x, y)}}; a name has the same colour in every panel
+    highest  what is above it is cut off
     """
     figure, grid = new_figure(7.5, 3.2, ncols=len(panels), sharey=True, sharex=True, squeeze=False)
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
@@ -50,8 +55,8 @@ def plot_curves(panels, xlabel, ylabel, title="") -> Picture:
         axes.set_title(panel, fontsize=10, fontweight="normal")
         axes.set_xlabel(xlabel)
         axes.grid(axis="both")
-        axes.set_ylim(bottom=0)
     grid[0, 0].set_ylabel(ylabel)
+    grid[0, 0].set_ylim(0, highest)
     grid[0, 0].legend()
     figure.suptitle(title)
     ends = "; ".join(

@@ -123,8 +123,9 @@ def test_wrong_seconds_of_an_exchange():
 
 
 def serve(start="dist.send(order_of(model, True), worker)", receive="worker = dist.recv(gradient)",
-          stale="len(staleness) - version_of.pop(worker)", step="take_step(model, optimizer, gradient)",
-          over="is_over(len(staleness))", answer="dist.send(order_of(model, going_on), worker)",
+          stale="len(staleness) - version_of.pop(worker)",
+          step="take_step(model, optimizer, gradient)", over="is_over(len(staleness))",
+          answer="dist.send(order_of(model, going_on), worker)",
           version="len(staleness)", before="", ready="", after="", result="staleness",
           loop="while version_of:"):  # fmt: skip
     """The solution of 3.2, unless told otherwise."""
@@ -152,7 +153,7 @@ def serve(start="dist.send(order_of(model, True), worker)", receive="worker = di
         """)
 
 
-WITH_A_COUNT_OF_WORKERS = '''
+WITH_A_COUNT_OF_WORKERS = """
 @torch.no_grad()
 def serve_as_they_come(model, optimizer, is_over):
     n = dist.get_world_size()
@@ -173,8 +174,8 @@ def serve_as_they_come(model, optimizer, is_over):
             versions[worker] = updates
             dist.isend(order_of(model, True), worker).wait()
     return torch.tensor(ages)
-'''
-WITHOUT_ITS_HELPERS = '''
+"""
+WITHOUT_ITS_HELPERS = """
 def serve_as_they_come(model, optimizer, is_over):
     parameters, updates, ages = list(model.parameters()), 0, []
     mark = lambda on: torch.tensor([1.0 if on else 0.0])
@@ -198,8 +199,8 @@ def serve_as_they_come(model, optimizer, is_over):
         if over:
             del sent_at[worker]
     return tuple(ages)
-'''
-WITH_A_THREAD_FOR_EACH_WORKER = '''
+"""
+WITH_A_THREAD_FOR_EACH_WORKER = """
 def serve_as_they_come(model, optimizer, is_over):
     import threading
     lock, ages = threading.Lock(), []
@@ -227,7 +228,7 @@ def serve_as_they_come(model, optimizer, is_over):
     for thread in threads:
         thread.join()
     return ages
-'''
+"""
 
 HANGS = {
     "that is BSP": '''
@@ -240,18 +241,19 @@ def serve_as_they_come(model, optimizer, is_over):
     ),
     "for weights to begin with": serve(start="pass"),
     "for new weights": serve(answer="pass"),
-    "whoever was sent a 1 pushes once more": serve(after="if not going_on: break"),
-    "waits for an answer": serve(over="is_over(len(staleness))\n        if not going_on: break"),
+    "whoever was sent a 1 pushes once more": serve(loop="while going_on:"),
+    "waits for an answer": serve(
+        loop="while going_on:", answer="if going_on: dist.send(order_of(model, True), worker)"
+    ),
     "which is about to push": serve(
         answer="for w in range(1, n): dist.send(order_of(model, going_on), w)"
     ),
-    "in place of": serve(
-        answer="for w in [worker] if going_on else range(1, n):\n"
-               "            dist.send(order_of(model, going_on), w)"
+    "its own gradient has been received": serve(  # when it is over
+        answer="for w in [worker] if going_on else range(n - 1, 0, -1): "
+               "dist.send(order_of(model, going_on), w)"
     ),
     "and every worker has ended": serve(loop="while True:"),
 }  # fmt: skip
-HANGS["its own gradient has been received"] = HANGS.pop("in place of")
 
 WRONG = {
     "is_over(…) after each update": serve(over="False"),
@@ -287,6 +289,9 @@ WRONG = {
     ),
     "the mark is missing": serve(start="dist.send(order_of(model, True)[1:], worker)"),
     "send what order_of": serve(answer="dist.send(torch.ones(4) * going_on, worker)"),
+    "each one is a mark and all weights": serve(
+        answer="dist.send(order_of(model, going_on)[: 4 if going_on else 1], worker)"
+    ),
     "the two sides of a message differ in length": serve(
         start="dist.send(torch.cat([order_of(model, True)] * 2), worker)"
     ),

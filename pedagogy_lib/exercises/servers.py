@@ -13,10 +13,13 @@ from types import SimpleNamespace
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
 from ..checking import Exercise, Wrong, try_on_ranks
 from ..errors import HangError, describe
+from ..instruments import measure
+from ..launcher import launch
 from .chapter_01 import attempt, require
 from .trials import tree_rounds
 
@@ -145,10 +148,10 @@ class Plan:
         return self.updates + self.workers - 1
 
     def __str__(self):
-        who = f"{self.workers} worker" + ("s" if self.workers > 1 else "")
-        order = ", ".join(map(str, self.order))
-        how = f"pushes of workers {order}" if self.workers > 1 else "one push after another"
-        return f"{who}, over after {self.updates} updates, " + (how if order else "in any order")
+        if self.workers == 1:
+            return f"1 worker, over after {self.updates} updates"
+        order = f"from workers {', '.join(map(str, self.order))}" if self.order else "in any order"
+        return f"{self.workers} workers, over after {self.updates} updates, pushes come {order}"
 
 
 PLANS = [
@@ -160,17 +163,28 @@ PLANS = [
 
 
 def examine_server(answer):
+    warm_up()
     for plan in PLANS:
         trial = try_server(answer, plan)
         judge_pushes(trial)
         judge_steps(trial)
         judge_pulls(trial)
+        judge_messages(trial)
         staleness = judge_staleness(trial)
         judge_weights(trial)
         if plan.order:
             yield f"{plan}: staleness {staleness}"
         else:
             yield f"{plan}: the weights and staleness of that order"
+
+
+def warm_up():
+    """A first optimizer or DDP imports for seconds: before a case, so that it does not hang."""
+    launch(make_ddp, world_size=1, device="cpu")
+
+
+def make_ddp():
+    DistributedDataParallel(nn.Linear(1, 1))
 
 
 def try_server(answer, plan) -> SimpleNamespace:
@@ -187,9 +201,8 @@ def try_server(answer, plan) -> SimpleNamespace:
             str(plan), in_rank, answer, plan, folder, world_size=plan.workers + 1, explain=explain
         )
     staleness, steps, first, last = run.values[SERVER]
-    trial = SimpleNamespace(
-        plan=plan, staleness=staleness, steps=steps, last=last, pulled=run.values[1:]
-    )
+    trial = SimpleNamespace(plan=plan, staleness=staleness, steps=steps, last=last)
+    trial.pulled, trial.calls = run.values[1:], run["server"].calls[SERVER]
     trial.order = [push_of(step) for step in steps]  # (worker, number), or None
     trial.versions = replay(first, [push for push in trial.order if push])
     return trial
@@ -211,7 +224,8 @@ def serve(answer, model, plan):
     optimizer = torch.optim.SGD(model.parameters(), **OPTIMIZER)
     steps, first = [], weights_of(model)
     optimizer.register_step_pre_hook(lambda *_: steps.append(gradient_in(model)))
-    staleness = answer(model, optimizer, lambda updates: updates >= plan.updates)
+    with measure("server"):
+        staleness = answer(model, optimizer, lambda updates: updates >= plan.updates)
     return staleness, steps, first, weights_of(model)
 
 
@@ -468,22 +482,35 @@ def judge_pulls(trial):
                 raise Wrong(str(trial.plan), what, why_no_pull(trial, weights, wanted, found))
 
 
+def version_text(number) -> str:
+    return f"the weights after update {number}" if number else "the weights of the start"
+
+
 def why_no_pull(trial, weights, wanted, found) -> str:
     if not found:
         bare = any(close(weights[:-1], version[1:]) for version in trial.versions)
         if bare:
             return "the mark is missing: order_of(model, going_on) puts a 1 or a 0 before them."
         return "send what order_of(model, going_on) makes: the mark, and then the weights."
+    if all(close(pull, trial.versions[0]) for pulled in trial.pulled for pull in pulled):
+        return "order_of copies the weights: call it anew for each answer, not once at the start."
     if found[0] == wanted - 1:
         return (
             "the answer was made before the step, so it holds the weights before the worker's own "
             "gradient. First the step, then order_of."
         )
-    if found[0] == 0:
-        return "order_of copies the weights: call it anew for each answer, not once at the start."
     if found[0] > wanted:
         return "the answer came late, after other pushes: answer each push at once."
     return "these weights are of an earlier answer: answer only the one that pushed, once."
+
+
+def judge_messages(trial):
+    """A message that is too short leaves old numbers at its end, and nobody complains."""
+    for call in trial.calls:
+        wanted = 8 * (1 + len(trial.last))
+        if call.name == "send" and call.tensor_bytes != wanted:
+            what = f"a message to worker {call.peer} has {call.tensor_bytes} bytes, not {wanted}"
+            raise Wrong(str(trial.plan), what, "each one is a mark and all weights: order_of.")
 
 
 def judge_staleness(trial) -> list[int]:
