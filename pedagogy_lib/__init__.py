@@ -17,7 +17,7 @@ _HOME = {
     "plot_timeline": "plots",
     "plot_bars": "charts",
     "plot_curves": "charts",
-    "plot_step": "stepping",
+    "plot_step": "step_pictures",
     "film_step": "stepping",
     "predict": "prediction",
     "lab": "labs",

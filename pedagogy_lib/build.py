@@ -29,7 +29,7 @@ WRITTEN = ".built.json"  # not part of the repository
 
 
 def sources() -> list[Path]:
-    return sorted((ROOT / "solutions").glob("[0-9][0-9]_*.py"))
+    return sorted((ROOT / "solutions").glob("[0-9][0-9]*_*.py"))
 
 
 def lab_sources() -> list[Path]:

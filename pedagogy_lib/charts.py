@@ -50,15 +50,16 @@ def plot_curves(panels, xlabel, ylabel, highest=None, title="") -> Picture:
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     colors = dict(zip(names, LINE_COLORS, strict=False))
     for axes, (panel, curves) in zip(grid[0], panels.items(), strict=True):
-        for name, (x, y) in curves.items():
-            axes.plot(x, y, color=colors[name], label=name)
+        for number, (name, (x, y)) in enumerate(curves.items()):
+            width = 1.6 * (len(curves) - number)  # so that one on top of another hides nothing
+            axes.plot(x, y, color=colors[name], label=name, linewidth=width)
         axes.set_title(panel, fontsize=10, fontweight="normal")
         axes.set_xlabel(xlabel)
         axes.grid(axis="both")
     grid[0, 0].set_ylabel(ylabel)
     grid[0, 0].set_ylim(0, highest)
     grid[0, 0].legend()
-    figure.suptitle(title)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
     ends = "; ".join(
         f"{panel}: " + ", ".join(f"{name} ends at {y[-1]:.3g}" for name, (_, y) in curves.items())
         for panel, curves in panels.items()

@@ -132,7 +132,7 @@ class Step:
         return self.backward_of_loss + self.backward_of_model
 
     def __str__(self):
-        where = ", calls return before the work is done" if self.behind_the_back else ""
+        where = ", as on a GPU" if self.behind_the_back else ""
         return (
             f"model {self.model:g} s, loss {self.loss:g} s, backward {self.backward:g} s, "
             f"communication {self.communication:g} s{where}"
@@ -157,12 +157,12 @@ def examine_time_step(answer):
                 what = f"{name}: expected {right:g} s, got {mine:g} s"
                 raise Wrong(str(step), what, why_wrong_times(step, got, calls))
         need_two_of_each(step, calls)
-        yield f"{step}: right, with two forwards and two backwards"
+        yield f"{step}: told apart"
 
 
 def why_it_raised(error) -> str:
     text = str(error)
-    if "_GeneratorContextManager" in text or "__enter__" in text:
+    if "context manager" in text or "__enter__" in text:
         return "no_sync is a method: `with ddp.no_sync():`"
     if "cross_entropy" in text or "loss_fn(" in text:
         return "loss_fn takes what the model gives, and then the targets: (outputs, targets)."
@@ -242,10 +242,8 @@ class Spend(torch.autograd.Function):
 class SlowModel(nn.Module):
     def __init__(self, clock, step):
         super().__init__()
-        self.linear, self.how = (
-            nn.Linear(4, 2),
-            (clock, "model", step.model, step.backward_of_model),
-        )
+        self.linear = nn.Linear(4, 2)
+        self.how = clock, "model", step.model, step.backward_of_model
 
     def forward(self, x):
         return Spend.apply(self.linear(x), *self.how)
@@ -281,6 +279,11 @@ def why_wrong_times(step, got, calls) -> str:
         return "these are readings of the clock; a duration is the difference of two."
     if not calls["backward of the model"]:
         return "no backward has run."
+    if calls["model"] == 1:
+        return (
+            "there is one forward for both backwards. DDP decides in the forward whether its "
+            "backward communicates: each backward needs a forward of its own."
+        )
     if all(abs(x) < 0.1 for x in got):
         return "read the clock with now(), before and after what you time."
     return recognise(got, wrong_times(step, calls["no_sync"]))
@@ -372,8 +375,8 @@ def need_two_of_each(step, calls):
 # ---- 3.7: who reads what ---------------------------------------------------------------------
 
 READERS = [  # length, n, epoch, seed
-    (12, 3, 1, 0), (12, 3, 0, 0), (12, 3, 2, 7), (10, 4, 3, 0), (11, 2, 0, 5), (3, 4, 1, 0),
-    (2, 5, 1, 3), (7, 1, 2, 0),
+    (12, 3, 2, 7), (12, 3, 1, 0), (10, 4, 3, 0), (11, 2, 0, 5), (3, 4, 1, 0), (2, 5, 1, 3),
+    (7, 1, 2, 0),
 ]  # fmt: skip
 
 
@@ -489,14 +492,14 @@ def wrong_ends(case, order):
         "before you deal it out.": in_turns(order, n),
         "what is left over is dropped, so some samples are never read: continue the order with "
         "its own beginning instead.": in_turns(fewer, n),
+        "its beginning is too short to fill what is missing: repeat it as often as is needed.":
+            in_turns(order + order[:missing], n),
         f"{repeat}; you continue it with its end.": in_turns(order + order[-missing:], n),
         f"{repeat}; you repeat its last sample.": in_turns(order + order[-1:] * missing, n),
         f"{repeat}; you repeat its first sample.": in_turns(order + order[:1] * missing, n),
         f"{repeat}; you add samples 0, 1, … of the data.":
             in_turns(order + [i % length for i in range(missing)], n),
         f"{repeat}; you continue it backwards.": in_turns(order + order[::-1][:missing], n),
-        "its beginning is too short to fill what is missing: repeat it as often as is needed.":
-            in_turns(order + order[:missing], n),
         "a whole round too many: if length is a multiple of n, nothing is missing.":
             in_turns((order * (n + 1))[: (length // n + 1) * n], n),
         "each rank fills up its own part, with the beginning of that: continue the order itself, "
@@ -511,7 +514,7 @@ def why_by_counting(got, wanted, case) -> str:
     read = Counter(sample for samples in got for sample in samples)
     if set(read) - set(range(case.length)):
         return "samples have the numbers from 0 to length - 1."
-    if len(read) < case.length and case.n * case.each >= case.length:
+    if len(read) < case.length:
         never = min(set(range(case.length)) - set(read))
         return f"nobody reads sample {never}: all ranks have to deal out the same order."
     if all(sorted(a) == sorted(b) for a, b in zip(got, wanted)):
