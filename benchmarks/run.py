@@ -1,6 +1,8 @@
 """Compare the bench with its peers, and what is written by hand with engines: one table, one run.
 
-Usage: python benchmarks/run.py [--json FILE] [--only starting|measuring|collectives]
+Usage: python benchmarks/run.py [--json FILE] [--only PART]
+
+Parts: starting, measuring, collectives, data_parallel
 
 Figures are medians; those of one line were taken in turns. accelerate and ipyparallel are
 compared where they are installed.
@@ -18,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 import cloudpickle  # noqa: E402
 import collectives  # noqa: E402
+import data_parallel  # noqa: E402
 import measuring  # noqa: E402
 import starting  # noqa: E402
 import torch  # noqa: E402
@@ -33,6 +36,7 @@ PARTS = {
         measuring.cost_of_small_things,
     ],
     "collectives": [collectives.beside_gloo],
+    "data_parallel": [data_parallel.beside_torch],
 }
 
 
@@ -41,7 +45,12 @@ def main():
     parser.add_argument("--json", metavar="FILE", help="also write the figures to this file")
     parser.add_argument("--only", choices=PARTS)
     options = parser.parse_args()
-    for module in measuring, starting, collectives:  # functions for ranks that cannot import them
+    for module in (
+        measuring,
+        starting,
+        collectives,
+        data_parallel,
+    ):  # functions for ranks that cannot import them
         cloudpickle.register_pickle_by_value(module)
     began = time.perf_counter()
     parts = [PARTS[options.only]] if options.only else PARTS.values()

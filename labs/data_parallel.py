@@ -64,7 +64,8 @@ def serve_as_they_come(model, optimizer, is_over) -> list[int]:
     """Exercise 3.2. The server, asynchronous (ASP): an update takes the next gradient there is.
 
     Every worker gets the weights at the start. From then on, whoever pushes gets new weights at
-    once, with 0 in place of the 1 if it is over: that worker will not push again.
+    once, with 0 in place of the 1 if it is over: that worker will not push again. The others still
+    push once each, and these gradients make updates, too.
 
     is_over  (updates so far) -> whether to end
     Returns  the staleness of each gradient: how many updates the weights have had since those
@@ -93,8 +94,8 @@ def work(model, compute_gradients):
 def samples_of_rank(length, epoch, rank, n, seed=0) -> list[int]:
     """Exercise 3.7. The samples that a rank reads in an epoch, in their order.
 
-    All ranks shuffle 0 … length-1 alike, with a generator seeded with seed + epoch, so that each
-    epoch has an order of its own. A rank then reads every n-th of them. Everybody reads equally
+    All ranks shuffle 0 … length-1 alike, with a generator of their own, seeded with seed + epoch, so
+    that each epoch has an order of its own. A rank then reads every n-th of them. Everybody reads equally
     many: where length is no multiple of n, the order is continued with its own beginning (several
     times, if it is very short).
 

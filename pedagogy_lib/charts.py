@@ -8,7 +8,7 @@ from .plots import LINE_COLORS, legend_above
 from .style import INK, Picture, in_course_style, new_figure
 
 BARS_WIDTH = 0.8  # of the room that a name has, for all its bars
-LETTERS = 90  # of one line across the picture
+LETTERS = 80  # of one line across the picture
 
 
 @in_course_style

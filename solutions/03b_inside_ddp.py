@@ -546,11 +546,11 @@ def median_seconds(job, rounds=7):
     return median(times[2:])
 
 def rates(median_seconds):
-    square, long = torch.ones(512, 512), torch.ones(4_000_000)
-    n = dist.get_world_size()
+    square, long, n = torch.ones(512, 512), torch.ones(16_000_000), dist.get_world_size()
+    part = long[:4_000_000]
     return (2 * 512**3 / median_seconds(lambda: square @ square),
             3 * long.nbytes / median_seconds(lambda: long + long),  # reads two, writes one
-            2 * (n - 1) / n * long.nbytes / median_seconds(lambda: dist.all_reduce(long)))
+            2 * (n - 1) / n * part.nbytes / median_seconds(lambda: dist.all_reduce(part)))
 
 def parts_of_step(median_seconds, rows, width=1024, layers=4):
     model = nn.Sequential(*(nn.Linear(width, width, bias=False) for _ in range(layers)))

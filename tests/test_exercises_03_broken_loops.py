@@ -7,7 +7,6 @@ import linecache
 import pytest
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, Subset
 
@@ -18,10 +17,10 @@ from pedagogy_lib.exercises.broken_loops import batch_of, flat, model_of, shares
 EXERCISES = {exercise.number: exercise for exercise in broken_loops.EXERCISES}
 KNOWN = {  # what the chapter has imported
     "__name__": "__main__",
-    **dict(contextlib=contextlib, copy=copy, torch=torch, dist=dist, F=F, DataLoader=DataLoader),
-    **dict(DistributedSampler=DistributedSampler, Subset=Subset),
-    "DistributedDataParallel": DistributedDataParallel,
-}
+    "contextlib": contextlib, "copy": copy, "torch": torch, "dist": dist,
+    "DistributedDataParallel": DistributedDataParallel, "DataLoader": DataLoader,
+    "DistributedSampler": DistributedSampler, "Subset": Subset,
+}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -481,8 +480,8 @@ WRONG = {
         "each rank has trained on its own": [("DistributedDataParallel(model)", "model")],
         "nothing sets the gradients back": [(CLEAR, "")],
         "train it, and no copy": [("Parallel(model)", "Parallel(copy.deepcopy(model))")],
-        "run once in each epoch": [
-            ("    for epoch", "    dataloader = iter(dataloader)\n    for epoch"), ("epochs):", "1):"),
+        "run in each epoch, from its beginning": [
+            ("    for epoch", "    dataloader = iter(dataloader)\n    for epoch"),
         ],
         "is there a loop?": [("range(epochs)", "range(0)")],
         "reads what is not its own": [
@@ -496,7 +495,9 @@ WRONG = {
         ],
     },
     "3.9": {
-        "What is to become smaller is one number": [("loss_fn(ddp(inputs), targets)", "ddp(inputs)")],
+        "What is to become smaller is one number": [
+            ("loss_fn(ddp(inputs), targets)", "ddp(inputs)"),
+        ],
         "the model takes the inputs alone": [("ddp(inputs)", "ddp(inputs, targets)")],
         "nothing sets the gradients back": [(CLEAR, "")],
         "it is cleared after backward() has put it there": [
@@ -509,13 +510,18 @@ WRONG = {
         "times too large": [("targets)\n", "targets) * dist.get_world_size()\n")],
         "only for a forward through the wrapped model": [("ddp(inputs)", "ddp.module(inputs)")],
         "before the backward of its batch": [
+            (CLEAR, ""), (STEP, ""), ("        inputs", STEP + CLEAR + "        inputs"),
+        ],
+        "between the forward and the backward": [
             (CLEAR, ""), (STEP, ""), (BACKWARD, STEP + CLEAR + BACKWARD),
         ],
         "the loss has no graph": [("loss_fn(ddp(inputs), targets)", "loss_fn(inputs, targets)")],
     },
     "3.13": {
         "takes no hook": [(IF_TRAINED + REGISTER, REGISTER[4:])],
-        "this is the sum over the ranks": [("        parameter.grad /= dist.get_world_size()\n", "")],
+        "this is the sum over the ranks": [
+            ("        parameter.grad /= dist.get_world_size()\n", ""),
+        ],
         "only the last parameter is averaged": [
             ("def average(parameter)", "def average(_)"),
             (HOOK, HOOK.replace("parameter.", "last().")),
@@ -590,8 +596,7 @@ WRONG = {
         "of the step before are still in it": [
             ("    parameters =", "    old = [0 if p.grad is None else p.grad.clone() for p in\n"
                                  "           model.parameters()]\n    parameters ="),
-            ("in zip(parameters, total):\n        parameter.grad = accumulated",
-             "in zip(parameters, map(sum, zip(total, old))):\n        parameter.grad = accumulated"),
+            ("in zip(parameters, total):\n", "in zip(parameters, map(sum, zip(total, old))):\n"),
         ],
         "the weights are averaged instead": [
             (REDUCE, ""),

@@ -20,6 +20,7 @@ from ..checking import Exercise, Wrong, try_on_ranks
 from ..errors import HangError
 from ..instruments import measure
 from .accumulation import merged, recognise
+from .servers import warm_up
 from .trials import near
 
 RATE = 0.1
@@ -240,6 +241,7 @@ class Reading:
 
 
 def examine_reading(answer):
+    warm_up()
     for n, length, samples in ((2, 24, 5), (3, 25, 4)):
         case = f"{n} ranks, {length} samples, {samples} at a time, {EPOCHS} epochs"
         explain = lambda error: why_raised(READ_ERRORS, error, UNEVEN)  # noqa: E731
@@ -267,9 +269,9 @@ def need_equal_work(case, trial):
     if len(set(steps)) > 1 or len(set(taken)) > 1:
         what = f"steps of each rank: {steps}; samples that each has taken: {taken}"
         raise Wrong(case, what, UNEVEN)
-    if steps[0] % EPOCHS:
-        why = "is the loop over batches run once in each epoch, from its beginning?"
-        raise Wrong(case, f"{steps[0]} steps on each rank in {EPOCHS} epochs", why)
+    if steps[0] % EPOCHS or taken[0] * trial.n < 2 * trial.length:
+        what = f"{steps[0]} steps and {taken[0]} samples on each rank in {EPOCHS} epochs"
+        raise Wrong(case, what, "is the loop over batches run in each epoch, from its beginning?")
 
 
 def need_division(case, trial):
@@ -338,13 +340,15 @@ def need_reading(case, trial):
 
 
 def need_union_weights(case, trial):
+    starts = [flat(model_of(rank).parameters()) for rank in range(trial.n)]
+    if all(map(close, trial.weights, starts)):
+        raise Wrong(case, "the weights are what they were", UNMOVED)
     need_replicas(case, trial.weights, NO_EXCHANGE)
     dataset = Samples(trial.length)
     batches = [dataset[joined(pieces)] for pieces in zip(*trial.batches)]
     wanted, got = train_alone(batches)[0][-1], trial.weights[0]
     if not close(got, wanted):
         guesses = ends_of_wrong_loops(batches, trial.n)
-        guesses[UNMOVED] = flat(model_of().parameters())
         what = f"the weights are off by up to {gap(got, wanted)} from one process's, lr {RATE}"
         raise Wrong(case, what, recognise(got, guesses))
 
@@ -371,6 +375,8 @@ STEP_ERRORS = {
     "takes 2 positional arguments": "the model takes the inputs alone: targets are for the loss",
     "implicitly created only for scalar": "what a model gives are outputs, one for each sample. "
     "What is to become smaller is one number: who computes it, from outputs and targets?",
+    "modified by an inplace operation": "a step between the forward and the backward of a batch "
+    "changes the weights that this backward needs as they were",
     "does not require grad": "the loss has no graph: it has to be computed from ddp's outputs",
 }
 UNCLEAR_HANG = "every rank has to do as many forwards and backwards as the others"
@@ -395,6 +401,7 @@ def try_steps(answer, optimizer_type, batches):
 
 
 def examine_steps(answer):
+    warm_up()
     for n, steps, optimizer_type in ((2, 5, torch.optim.SGD), (3, 4, torch.optim.AdamW)):
         case = f"{n} ranks, {steps} batches, {optimizer_type.__name__}"
         batches = [[batch_of(rank, step) for step in range(steps)] for rank in range(n)]
@@ -484,12 +491,13 @@ def try_hooks(answer, frozen):
         inputs, targets = batch_of(rank, number)
         before = flat(model.parameters())
         dist.barrier()
-        time.sleep(0.2 * rank * (number == 0))  # what does not wait for others is too early
+        time.sleep(0.2 if rank and number == 0 else 0.0)  # who does not wait for the others shows
         F.mse_loss(model(inputs), targets).backward()
         after, got = flat(model.parameters()), trained_gradients(model)
+        own = slopes(twin, (inputs, targets))
         dist.barrier()
-        time.sleep(0.05)
-        seen.append((before, after, slopes(twin, (inputs, targets)), got, trained_gradients(model)))
+        time.sleep(0.02)
+        seen.append((before, after, own, got, trained_gradients(model)))
         if number == 0:
             optimizer.step()
             optimizer.zero_grad()
@@ -515,6 +523,7 @@ def explain_hooks(error) -> str:
 
 
 def examine_hooks(answer):
+    warm_up()
     for n, frozen in ((2, False), (3, True)):
         case = f"{n} ranks" + (", the first weight frozen" if frozen else "")
         run = try_on_ranks(case, try_hooks, answer, frozen, world_size=n, explain=explain_hooks)
@@ -662,6 +671,7 @@ def try_step_bytes(answer, number):
 
 
 def examine_accumulated_steps(answer):
+    warm_up()
     for n, number, optimizer_type in ((2, 4, torch.optim.SGD), (3, 2, torch.optim.Adam)):
         case = f"{n} ranks, {number} micro-batches each, {optimizer_type.__name__}"
         steps = [pieces_of(n, step, number) for step in range(3)]
@@ -770,6 +780,7 @@ def try_no_sync_bytes(answer, number):
 
 
 def examine_no_sync(answer):
+    warm_up()
     for n in (2, 3):
         calls = [pieces_of(n, step, number) for step, number in enumerate(CALLS)]
         case = f"{n} ranks"

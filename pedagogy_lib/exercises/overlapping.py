@@ -19,10 +19,10 @@ from .replicas import (
     IN_A_GROUP,
     SAMPLES,
     STEPS,
-    EveryKind,
     World,
     buckets_of_torch,
     close,
+    descend,
     equal_models,
     explain_by,
     gradients_of,
@@ -37,8 +37,8 @@ from .replicas import (
 BUCKET_BYTES = 64  # of EveryKind: exactly two of its parameters, several times
 
 
-class OutOfTurn(Exception):
-    """An all-reduce that ought not to be begun now, or not with this tensor."""
+class Refused(Exception):
+    """A rank cannot go on with an answer: what is wrong, and which misconception that is."""
 
     def __init__(self, what, why):
         super().__init__(what, why)
@@ -110,18 +110,18 @@ class Watch:
         return wait
 
     def refuse(self, x, number, group):
-        """Raise OutOfTurn unless x is the flat tensor of the bucket of this number."""
+        """Raise `Refused` unless x is the flat tensor of the bucket of this number."""
         if not self.ddp.synchronizing:
-            raise OutOfTurn("an all-reduce begins while synchronizing is False", IGNORED)
+            raise Refused("an all-reduce begins while synchronizing is False", IGNORED)
         if self.group is not None and group is not self.group:
-            raise OutOfTurn("self.all_reduce was called without the group of this DDP", IN_A_GROUP)
+            raise Refused("self.all_reduce was called without the group of this DDP", IN_A_GROUP)
         if number == len(self.lengths):
             what = f"one more all-reduce, though all {number} buckets have begun in this step"
-            raise OutOfTurn(what, ONCE_MORE)
+            raise Refused(what, ONCE_MORE)
         wanted = sum(self.lengths[number])
         if x.numel() != wanted:
             what = f"{x.numel()} elements are sent when it is bucket {number}'s turn: {wanted}"
-            raise OutOfTurn(what, self.why_length(x.numel(), number))
+            raise Refused(what, self.why_length(x.numel(), number))
 
     def why_length(self, length, number) -> str:
         if length in self.lengths[number]:
@@ -214,7 +214,7 @@ def overlap_on_rank(answer, group, name):
         return train_overlapping(answer, group, watched=name == "training")
     model = equal_models(1, Branches)[0]
     watch = Watch(model, group)
-    ddp = made_by(answer, model, BRANCH_BYTES, watch, group)
+    ddp = made_by(answer, model, BRANCH_BYTES, group, watch, {"all_reduce": watch.all_reduce})
     place = dist.get_rank(group)
     orders = ORDERS_IN_TURN if name == "several backwards" else [ORDERS[place]]
     x = torch.linspace(-1, 1, 8, dtype=torch.float64) + place
@@ -227,36 +227,34 @@ def overlap_on_rank(answer, group, name):
 def train_overlapping(answer, group, watched):
     mine, alone = equal_models(2)
     watch = Watch(mine, group)
-    ddp = made_by(answer, mine, BUCKET_BYTES, watch if watched else None, group)
-    watch.follow(ddp)
-    n, share = dist.get_world_size(group), share_of(dist.get_rank(group), dist.get_world_size(group))
-    optimizers = [torch.optim.SGD(model.parameters(), lr=0.5) for model in (mine, alone)]
+    options = {"all_reduce": watch.all_reduce} if watched else {}
+    ddp = made_by(answer, mine, BUCKET_BYTES, group, watch, options)
+    n = dist.get_world_size(group)
+    share = share_of(dist.get_rank(group), n)
     steps = []
     for step in range(STEPS):
         loss_of(alone, step, slice(None), 1 / SAMPLES).backward()
+        loss = lambda net, step=step: loss_of(net, step, share, n / SAMPLES)  # noqa: E731
         with measure("answer"):
-            steps.append(take_step(ddp, watch, [lambda net: loss_of(net, step, share, n / SAMPLES)]))
-        for optimizer in optimizers:
-            optimizer.step()
-            optimizer.zero_grad()
+            steps.append(take_step(ddp, watch, [loss]))
+        for model in (mine, alone):
+            descend(model)
     weights = state_of(mine), state_of(alone)
     return found_of(watch, steps) | {"weights": weights, "watched": watched}
 
 
-def made_by(answer, model, bucket_bytes, watch, group):
-    """The learner's DDP; raises OutOfTurn if it is another lab that is wrong."""
-    before = [p.detach().clone() for p in model.parameters()]
+def made_by(answer, model, bucket_bytes, group, watch, options):
+    """The learner's DDP; raises `Refused` if it is another lab that is wrong."""
     parameters = list(model.parameters())
-    options = {"all_reduce": watch.all_reduce} if watch else {}
+    before = [p.detach().clone() for p in parameters]
     ddp = answer(model, bucket_bytes=bucket_bytes, group=group, **options)
     numbers = {id(p): number for number, p in enumerate(parameters)}
     got = [[numbers.get(id(p)) for p in bucket] for bucket in ddp.buckets]
     if got != buckets_of_torch(parameters, bucket_bytes):
-        raise OutOfTurn("make_buckets gives DDP wrong buckets", 'first: check("3.10")')
+        raise Refused("make_buckets gives DDP wrong buckets", 'first: check("3.10")')
     if not all(close(p.detach(), old) for p, old in zip(model.parameters(), before)):
-        raise OutOfTurn("start_equal has changed weights that were equal", 'first: check("3.4")')
-    if watch:
-        watch.follow(ddp)
+        raise Refused("start_equal has changed weights that were equal", 'first: check("3.4")')
+    watch.follow(ddp)
     return ddp
 
 
@@ -290,16 +288,15 @@ def found_of(watch, steps):
 DDP_ERRORS = {
     "'function' object has no attribute 'wait'": "self.all_reduce returns the function that waits: "
     "call it",
-    "'Step' object": "",
     "zip() argument": "finish finds fewer buckets begun than there are: some may be left over, "
     "because a parameter had no part in the loss. Begin these first",
     "list index out of range": "there is no bucket of this number: stop when as many have begun as "
     "there are",
 }
 LEFT_OVER = (
-    "some ranks wait for a bucket that others never begin. A parameter may have had no part in a "
-    "rank's loss: then its bucket is not complete, and finish() has to begin it, as zeros. So "
-    "all ranks begin all buckets in every step"
+    "a parameter may have had no part in the loss, perhaps on one rank alone: then its bucket is "
+    "left over when the backward ends. finish() has to begin it, with zeros for what is missing, "
+    "so that all ranks begin all buckets in every step"
 )
 
 
@@ -307,7 +304,7 @@ def explain_ddp(world, name):
     explain = explain_by(DDP_ERRORS, IN_A_GROUP if world.members else "")
 
     def why(error):
-        if isinstance(getattr(error, "exception", None), OutOfTurn):
+        if isinstance(getattr(error, "exception", None), Refused):
             return error.exception.why
         if isinstance(error, HangError) and name == "branches" and not world.members:
             return LEFT_OVER
@@ -337,7 +334,7 @@ def judge_events(case, where, number, step, names, calls):
         what = f"{where}: self.all_reduce has not been called"
         raise Wrong(case, what, why_not_begun(number, calls))
     waits = [what for event, what in step.events if event == "wait"]
-    if ("wait", waits[:1]) and waits_early(step):
+    if waits_early(step):
         what = f"{where}: the backward is held up, waiting for bucket {waits[0]}"
         raise Wrong(case, what, WAITS_EARLY)
     if begun != wanted:
@@ -427,73 +424,224 @@ def judge_calls(case, place, of, calls):
     if others or len(calls) != count * steps:
         kinds = f"{len(calls)} calls ({', '.join(sorted({call.name for call in calls}))})"
         what = f"rank {place} makes {kinds} in {steps} steps of {count} buckets"
-        raise Wrong(case, what, "one all-reduce for each bucket is enough, and it is self.all_reduce")
+        raise Wrong(
+            case, what, "one all-reduce for each bucket is enough, and it is self.all_reduce"
+        )
 
 
 # ---- 3.14: no_sync ---------------------------------------------------------------------------
 
-UNDER, AFTER = ["abc", "cab", "b"], "ba"  # c's gradient comes from those under no_sync alone
+UNDER, AFTER = ["abc", "cab", "cb"], "ba"  # c's gradient comes from those under no_sync alone
+NO_SYNC_ERRORS = {
+    "'NoneType' object is not an iterator": "what is to run under it runs at a `yield`, and there "
+    "is none",
+    "'no_sync'": "DistributedDataParallel has a method of this name. Ours has `synchronizing`, and "
+    "this function is to make use of it",
+    "context manager": "`with` needs a context manager: a function with `yield` becomes one by "
+    "@contextlib.contextmanager",
+    "__enter__": "`with` needs a context manager: a function with `yield` becomes one by "
+    "@contextlib.contextmanager",
+    "generator didn't stop": "there is a second `yield`: a context manager has exactly one",
+    "generator didn't yield": "it ends without having come to its `yield`",
+}
+SWALLOWED = (
+    "an error under it is lost: whoever wrote `with no_sync(ddp):` never hears of it. With try … "
+    "finally it goes on after the cleaning up; with except, only if it is raised again"
+)
+SWITCH = {  # when: what `synchronizing` has to be, and why it may not be
+    "under it": (False, "synchronizing decides whether gradients are sent: under no_sync it has to "
+                 "be False"),
+    "after it": (True, "after the `with`, synchronizing has to be what it was before: True"),
+    "under a second one": (False, "synchronizing has to be False under each of them"),
+    "between the ends of two": (False, "the end of the inner no_sync switches on again, and the "
+                                "outer one is not over yet. Put back the value that was there "
+                                "before: it may have been False"),
+    "after both": (True, "after the outer one, synchronizing has to be what it was before: True"),
+    "after an error": (True, "an error under it leaves gradients switched off for good: what "
+                       "follows the `yield` is not run then. What is in finally is run"),
+    "after one that began with False": (False, "synchronizing was False before. Put back the value "
+                                        "that was there before, whatever it was"),
+}  # fmt: skip
 
 
 def examine_no_sync(answer):
-    yield from examine_switch(answer)
     for world in (World(2), World(3)):
-        found, _ = try_in(world, try_no_sync, answer, explain=explain_no_sync)
-        judge_no_sync(world, found)
-        yield f"{world}: {len(UNDER)} backwards under it send nothing; the next one sends the sums"
+        found, traffic = try_in(world, no_sync_on_rank, answer, explain=explain_no_sync)
+        for place, of in enumerate(found):
+            judge_switch(f"{world}, rank {place}", of)
+        yield f"{world}: synchronizing is right {', '.join(SWITCH)}"
+        judge_sums(world, found, traffic)
+        yield f"{world}: {len(UNDER)} backwards under it send nothing, the next one sends the sums"
 
 
-# What is seen at each point: (after what, what `synchronizing` has to be, why it is not).
-INSIDE = "inside"
-SEEN = [
-    ("under it", False, "synchronizing is what decides whether gradients are sent: under no_sync "
-     "it has to be False"),
-    ("after it", True, "it stays switched off: after the `with`, synchronizing has to be what it "
-     "was before"),
-    ("under a second one", False, "synchronizing has to be False under each no_sync"),
-    ("after the inner one of two", False, "the inner no_sync switches it on again, while the outer "
-     "one is not over. It has to put back the value that was there before it, which may be False"),
-    ("after both", True, "after the outer one, synchronizing has to be what it was before: True"),
-    ("after an error under it", True, "an error under it leaves gradients switched off for good: "
-     "what comes after `yield` is not run then. try … finally is"),
-    ("after one that began with False", False, "synchronizing was False before: it has to be so "
-     "again"),
-]  # fmt: skip
+def explain_no_sync(error):
+    if isinstance(getattr(error, "exception", None), Refused):
+        return error.exception.why
+    return explain_by(NO_SYNC_ERRORS)(error)
 
 
-class Pretended(nn.Module):
-    """What no_sync is given where nothing is to be sent: as a DDP, and it notes what is done."""
+def no_sync_on_rank(answer, group):
+    """What becomes of `synchronizing`; then what is sent, and gradients, of backwards under it."""
+    model, begun = equal_models(1, Branches)[0], []
 
-    def __init__(self):
-        super().__init__()
-        self.model, self.synchronizing, self.done = nn.Linear(1, 1), True, []
-        self.buckets = [list(self.model.parameters())]
+    def all_reduce(x, group=None):
+        begun.append(x.numel())
+        return dist.all_reduce(x, group=group, async_op=True).wait
 
-    def finish(self):
-        self.done.append("finish()")
+    ddp = answer.lab.DDP(model, bucket_bytes=BRANCH_BYTES, all_reduce=all_reduce)
+    need_ddp(ddp)
+    seen, called = switched(answer, ddp)
+    model.zero_grad()
+    begun.clear()
+    with measure("answer"):
+        for order in UNDER:
+            with answer(ddp):
+                loss_along(ddp, order).backward()
+        under = len(begun)
+        loss_along(ddp, AFTER).backward()
+        ddp.finish()
+    found = {"seen": seen, "called": called, "buckets": len(ddp.buckets), "under": under}
+    return found | {
+        "got": gradients_of(model),
+        "local": local_gradients(model, [*UNDER, AFTER]),
+        "last": local_gradients(model, [AFTER]),
+    }
 
-    def start_over(self):
-        self.done.append("start_over()")
 
-    def begin_next(self):
-        self.done.append("begin_next()")
+def need_ddp(ddp):
+    """Raise `Refused` unless DDP itself averages a backward without any no_sync."""
+    loss_along(ddp, AFTER).backward()
+    ddp.finish()
+    got = gradients_of(ddp.model)
+    for name, gradient in local_gradients(ddp.model, [AFTER]).items():
+        if gradient is not None:
+            dist.all_reduce(gradient)
+            if not close(got[name], gradient / dist.get_world_size()):
+                raise Refused("DDP does not average, without any no_sync", 'first: check("3.12")')
 
 
-def examine_switch(answer):
-    """What becomes of `synchronizing`; no ranks are needed for that."""
-    ddp, seen = Pretended(), []
-    with opened(answer, ddp):
-        seen.append(ddp.synchronizing)
-    seen.append(ddp.synchronizing)
-    with opened(answer, ddp):
-        with opened(answer, ddp):
-            seen.append(ddp.synchronizing)
-        seen.append(ddp.synchronizing)
-    seen.append(ddp.synchronizing)
-    seen.append(after_an_error(answer, ddp))
+def loss_along(model, order):
+    x = torch.linspace(-1, 1, 8, dtype=torch.float64) + dist.get_rank()
+    return (model(x, order) ** 2).mean()
+
+
+def local_gradients(model, orders):
+    """The sums of some backwards of this rank alone."""
+    twin = copy.deepcopy(model)
+    twin.zero_grad()
+    for order in orders:
+        loss_along(twin, order).backward()
+    return gradients_of(twin)
+
+
+def switched(answer, ddp):
+    """{when: what synchronizing is}, and which methods no_sync has called."""
+    seen, called = {}, []
+    ddp.finish = lambda: called.append("finish")
+    see = lambda when: seen.setdefault(when, ddp.synchronizing)  # noqa: E731
+    with answer(ddp):
+        see("under it")
+    see("after it")
+    ddp.synchronizing = True
+    with answer(ddp):
+        with answer(ddp):
+            see("under a second one")
+        see("between the ends of two")
+    see("after both")
+    ddp.synchronizing = True
+    raise_under(answer, ddp)
+    see("after an error")
     ddp.synchronizing = False
-    with opened(answer, ddp):
+    with answer(ddp):
         pass
-    seen.append(ddp.synchronizing)
-    judge_switch(seen, ddp.done)
-    yield f"synchronizing is right {', '.join(where for where, _, _ in SEEN)}"
+    see("after one that began with False")
+    ddp.synchronizing = True
+    del ddp.finish
+    return seen, called
+
+
+def raise_under(answer, ddp):
+    try:
+        with answer(ddp):
+            raise KeyError("an error under no_sync")
+    except KeyError:
+        return
+    raise Refused("an error was raised under it, and has not come out", SWALLOWED)
+
+
+def judge_switch(case, of):
+    if of["called"]:
+        what = "it calls ddp.finish()"
+        raise Wrong(case, what, FINISHED)
+    for when, (wanted, why) in SWITCH.items():
+        if of["seen"][when] is not wanted:
+            what = f"{when}, ddp.synchronizing is {of['seen'][when]}, expected {wanted}"
+            raise Wrong(case, what, why)
+
+
+FINISHED = (
+    "finish() sends, and averages what has added up so far: under no_sync nothing is to be sent. "
+    "Whoever trains calls it, after the backward that is not under no_sync"
+)
+
+
+def judge_sums(world, found, traffic):
+    for place, (of, (calls, _)) in enumerate(zip(found, traffic)):
+        if of["under"]:
+            what = f"rank {place}: {of['under']} all-reduces begin under it"
+            raise Wrong(str(world), what, 'synchronizing is False then: check("3.12") comes first')
+        if len(calls) != of["buckets"]:
+            what = f"rank {place}: {len(calls)} calls in all, for {of['buckets']} buckets"
+            raise Wrong(str(world), what, "all backwards together send each bucket once")
+    got, local, last = ([of[which] for of in found] for which in ("got", "local", "last"))
+    if is_mean(got, last):
+        what = "the gradients are those of the last backward alone"
+        raise Wrong(str(world), what, CLEARED)
+    judge_gradients(str(world), got, local, world)
+
+
+CLEARED = (
+    "what has added up under no_sync is lost: gradients are set back in it. They are to add up "
+    "until the optimizer's step"
+)
+
+
+def is_mean(got, local) -> bool:
+    return all(
+        close(of[name], sum(parts) / len(parts))
+        for of in got
+        for name in of
+        if None not in (parts := [mine[name] for mine in local])
+    )
+
+
+EXERCISES = [
+    Exercise(
+        "3.12", "DDP", examine_ddp,
+        (
+            "Three parts: is_ready strikes a parameter off its bucket's set in self.missing, and "
+            "begins what can begin. begin_next begins one bucket. finish begins the others, waits, "
+            "divides, and puts the parts into `.grad`.",
+            "How many have begun is len(self.begun), so that is the number of the next bucket, "
+            "too. It can begin when self.missing[len(self.begun)] is empty; then perhaps the one "
+            "after it, which was ready before. There is nothing to do if synchronizing is False.",
+            "begin_next: flat = flatten(bucket), then self.all_reduce(flat, self.group). Keep the "
+            "pair of flat and what that returns in self.begun, and do not call it yet.",
+            "finish: while buckets are left, begin_next(). For each bucket with its pair: wait(), "
+            "flat /= dist.get_world_size(self.group), unflatten(flat, bucket). At the end "
+            "self.start_over(), or the next backward begins nothing.",
+        ),
+        lab="data_parallel",
+    ),
+    Exercise(
+        "3.14", "no_sync", examine_no_sync,
+        (
+            "DDP has a switch for it already: ddp.synchronizing. What runs under `with` runs at "
+            "the `yield`.",
+            "Keep the value that is there before, set False, yield, put the value back. And if "
+            "what runs under it raises?",
+            "try: yield, finally: put it back.",
+        ),
+        lab="data_parallel",
+    ),
+]  # fmt: skip

@@ -150,8 +150,8 @@ class Plan:
     def __str__(self):
         if self.workers == 1:
             return f"1 worker, over after {self.updates} updates"
-        order = f"from workers {', '.join(map(str, self.order))}" if self.order else "in any order"
-        return f"{self.workers} workers, over after {self.updates} updates, pushes come {order}"
+        order = f"from {' '.join(map(str, self.order))}" if self.order else "in any order"
+        return f"{self.workers} workers, over after {self.updates} updates, pushes {order}"
 
 
 PLANS = [
@@ -173,9 +173,9 @@ def examine_server(answer):
         staleness = judge_staleness(trial)
         judge_weights(trial)
         if plan.order:
-            yield f"{plan}: staleness {staleness}"
+            yield f"{plan}: staleness {' '.join(map(str, staleness))}"
         else:
-            yield f"{plan}: the weights and staleness of that order"
+            yield f"{plan}: weights and staleness fit"
 
 
 def warm_up():
