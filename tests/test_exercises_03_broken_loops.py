@@ -23,8 +23,14 @@ KNOWN = {  # what the chapter has imported
 }  # fmt: skip
 
 
+@pytest.fixture(scope="module", autouse=True)
+def warm():
+    broken_loops.warm_up()
+
+
 @pytest.fixture(autouse=True)
 def only_these(monkeypatch):
+    monkeypatch.setattr(broken_loops, "warm_up", lambda: None)
     monkeypatch.setattr(checking, "exercises_of", lambda chapter: EXERCISES)
     monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 2.0)
 

@@ -8,6 +8,7 @@ import itertools
 import time
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -25,8 +26,9 @@ from .trials import near
 
 RATE = 0.1
 FEATURES, HIDDEN = 4, 3
-LARGE = 300  # features and hidden units, where bytes are compared with a formula
+LARGE = 400  # features and hidden units, where bytes are compared with a formula
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}
+HANGS = "every rank has to do as many forwards and backwards as the others, in the same order"
 
 
 # ---- Models, data, and one process -----------------------------------------------------------
@@ -49,7 +51,7 @@ def batch_of(rank, step, piece=0, size=4, features=FEATURES):
 
 
 def flat(tensors):
-    return torch.cat([tensor.detach().flatten() for tensor in tensors])
+    return torch.cat([tensor.detach().double().flatten() for tensor in tensors])
 
 
 def gradients_in(model):
@@ -87,6 +89,17 @@ def train_alone(batches, optimizer_type=torch.optim.SGD, keep=False, factor=1.0)
         optimizer.step()
         weights.append(flat(model.parameters()))
     return weights, found
+
+
+def why_raised(known, hang, error) -> str:
+    """What an error of a launch means.
+
+    known  {words of a message: what they mean}
+    hang   what it means that ranks hang
+    """
+    if isinstance(error, HangError):
+        return hang
+    return next((why for words, why in known.items() if words in str(error)), "")
 
 
 def close(a, b) -> bool:
@@ -166,13 +179,14 @@ TOO_LATE = (
     "An order is drawn when the loop over batches begins"
 )
 SIZES = "`samples` is what each rank takes in a step; over all ranks that is n times as many"
-THROWN_AWAY = "each rank reads what is not its own, too, and throws it away: that is the dear part"
+THROWN_AWAY = (
+    "each rank reads the others' samples, too, and throws them away: it reads as much as one "
+    "process alone"
+)
 NO_EXCHANGE = (
     "each rank has trained on its own: were gradients exchanged? DistributedDataParallel does it "
     "only for a forward through the wrapped model"
 )
-
-
 UNMOVED = "the model that was given is as it was: train it, and no copy of it"
 
 
@@ -244,7 +258,7 @@ def examine_reading(answer):
     warm_up()
     for n, length, samples in ((2, 24, 5), (3, 25, 4)):
         case = f"{n} ranks, {length} samples, {samples} at a time, {EPOCHS} epochs"
-        explain = lambda error: why_raised(READ_ERRORS, error, UNEVEN)  # noqa: E731
+        explain = partial(why_raised, READ_ERRORS, UNEVEN if length % n else HANGS)
         run = try_on_ranks(case, try_reading, answer, length, samples, world_size=n,
                            explain=explain)  # fmt: skip
         trial = Reading(length, samples, *map(list, zip(*run.values)))
@@ -253,12 +267,6 @@ def examine_reading(answer):
             need(case, trial)
         taken = len(trial.order(0)[0])
         yield f"{case}: each rank takes {taken} in an epoch, and the weights are one process's"
-
-
-def why_raised(known, error, hang="") -> str:
-    if isinstance(error, HangError):
-        return hang
-    return next((why for words, why in known.items() if words in str(error)), "")
 
 
 def need_equal_work(case, trial):
@@ -287,7 +295,7 @@ def need_division(case, trial):
 
 
 def told_readers(by_ranks) -> str:
-    """`12 were read by 2 ranks and 12 by nobody`."""
+    """`12 are taken by 2 ranks and 12 are taken by nobody`."""
     words = {0: "nobody", 1: "one rank"}
     return " and ".join(
         f"{number} {'is' if number == 1 else 'are'} taken by {words.get(ranks, f'{ranks} ranks')}"
@@ -379,7 +387,6 @@ STEP_ERRORS = {
     "changes the weights that this backward needs as they were",
     "does not require grad": "the loss has no graph: it has to be computed from ddp's outputs",
 }
-UNCLEAR_HANG = "every rank has to do as many forwards and backwards as the others"
 CLEARED = (
     "the steps find no gradient: it is cleared after backward() has put it there, and before the "
     "step that needs it"
@@ -405,9 +412,8 @@ def examine_steps(answer):
     for n, steps, optimizer_type in ((2, 5, torch.optim.SGD), (3, 4, torch.optim.AdamW)):
         case = f"{n} ranks, {steps} batches, {optimizer_type.__name__}"
         batches = [[batch_of(rank, step) for step in range(steps)] for rank in range(n)]
-        explain = lambda error: why_raised(STEP_ERRORS, error, UNCLEAR_HANG)  # noqa: E731
         run = try_on_ranks(case, try_steps, answer, optimizer_type, batches, world_size=n,
-                           explain=explain)  # fmt: skip
+                           explain=partial(why_raised, STEP_ERRORS, HANGS))  # fmt: skip
         weights, found = zip(*run.values)
         union = [merged(of_step) for of_step in zip(*batches)]
         judge_steps(case, weights, found[0], union, n, optimizer_type)
@@ -518,15 +524,12 @@ def try_hooks_bytes(answer):
         dist.barrier()
 
 
-def explain_hooks(error) -> str:
-    return why_raised(HOOK_ERRORS, error, HOOK_HANG)
-
-
 def examine_hooks(answer):
     warm_up()
     for n, frozen in ((2, False), (3, True)):
         case = f"{n} ranks" + (", the first weight frozen" if frozen else "")
-        run = try_on_ranks(case, try_hooks, answer, frozen, world_size=n, explain=explain_hooks)
+        run = try_on_ranks(case, try_hooks, answer, frozen, world_size=n,
+                           explain=partial(why_raised, HOOK_ERRORS, HOOK_HANG))  # fmt: skip
         expected = 0.0
         for number, name in enumerate(BACKWARDS):
             seen = [of_rank[number] for of_rank in run.values]
@@ -676,17 +679,13 @@ def examine_accumulated_steps(answer):
         case = f"{n} ranks, {number} micro-batches each, {optimizer_type.__name__}"
         steps = [pieces_of(n, step, number) for step in range(3)]
         run = try_on_ranks(case, try_accumulated_steps, answer, optimizer_type, steps,
-                           world_size=n, explain=explain_accumulation)  # fmt: skip
+                           world_size=n, explain=partial(why_raised, {}, HANGS))  # fmt: skip
         judge_accumulated_steps(case, run.values, steps, optimizer_type)
         yield f"{case}: after 3 steps the weights of one process, on every rank"
     case = f"bytes, {n} ranks, 4 micro-batches"
     run = try_on_ranks(case, try_step_bytes, answer, 4, world_size=n)
     need_one_exchange(case, run, lambda exchanges: why_step_bytes(exchanges, 4))
     yield f"{case}: what one all-reduce sends"
-
-
-def explain_accumulation(error) -> str:
-    return why_raised({}, error, UNCLEAR_HANG)
 
 
 def judge_accumulated_steps(case, values, steps, optimizer_type):
@@ -785,7 +784,7 @@ def examine_no_sync(answer):
         calls = [pieces_of(n, step, number) for step, number in enumerate(CALLS)]
         case = f"{n} ranks"
         run = try_on_ranks(case, try_no_sync, answer, calls, world_size=n,
-                           explain=explain_accumulation)  # fmt: skip
+                           explain=partial(why_raised, {}, HANGS))  # fmt: skip
         for step, (pieces, number) in enumerate(zip(calls, CALLS)):
             here = f"{case}, {told_pieces(number)} each"
             judge_gradients(here, [of_rank[step] for of_rank in run.values], pieces)
@@ -827,8 +826,8 @@ EXERCISES = [
     Exercise(
         "3.8", "train_epochs", examine_reading,
         (
-            "Run it, and read the last line of the error: which name had no value? Then look at "
-            "what a DataLoader makes of samples that are pairs.",
+            "Which name had no value, in which line? And what does a DataLoader make of samples "
+            "that are pairs?",
             "Who tells a rank's DataLoader which samples are its own? A DistributedSampler knows "
             "the rank and the number of ranks. (The DataLoader then must not shuffle.)",
             "A DistributedSampler shuffles by its seed + the number of the epoch, and learns that "
@@ -841,7 +840,8 @@ EXERCISES = [
             "Three things that a loop on one process has are missing. What is `batch`, and what "
             "does a model give for it?",
             "backward() needs one number: loss_fn(outputs, targets).",
-            "backward() adds to what is in `.grad`. Who sets it back, and when must that not be?",
+            "backward() adds to what is in `.grad`, and zero_grad() sets it back: in each round, "
+            "anywhere but between backward() and step().",
         ),
     ),
     Exercise(

@@ -153,7 +153,7 @@ def examine_start_equal(answer):
         judge_start(world, found)
         yield f"{world}: parameters and buffers are rank 0's"
         if world.size > 2:
-            yield need_one_broadcast(world, traffic)
+            yield need_one_broadcast(world, traffic, found[0]["sizes"])
 
 
 def start_on_rank(answer, group):
@@ -173,7 +173,7 @@ def start_on_rank(answer, group):
     dist.barrier(group)
     with measure("answer"):
         answer(large, group)
-    return found
+    return found | {"sizes": sizes_of(large)}
 
 
 def parameters_of(model):
@@ -266,31 +266,39 @@ def guesses_at_start(before):
     }  # fmt: skip
 
 
-def need_one_broadcast(world, traffic) -> str:
+def need_one_broadcast(world, traffic, sizes) -> str:
     """n-1 copies of the model in all, and from no rank more than a tree takes."""
-    case, model = f"cost, {world}", Large()
-    n, size = len(traffic), model.nbytes
+    case, n, size = f"cost, {world}", len(traffic), sizes.model
     sent = [sent for _, sent in traffic]
     if sum(sent) > (n - 1) * size * (1 + TOLERANCE):
         what = f"{megabytes(sum(sent))} are sent in all; {n - 1} copies have "
-        raise Wrong(case, what + megabytes((n - 1) * size), why_so_much(sum(sent), n, model))
+        raise Wrong(case, what + megabytes((n - 1) * size), why_so_much(sum(sent), n, sizes))
     if max(sent) > tree_rounds(n) * size * (1 + TOLERANCE):
         what = f"rank {sent.index(max(sent))} sends {max(sent) / size:.0f} copies"
         raise Wrong(case, what, STAR)
     return f"{case}: {megabytes(size)} travel {n - 1} times"
 
 
-class Large:
-    """The bytes of the large model, without making it."""
+@dataclass(frozen=True)
+class Sizes:
+    """Bytes of a model, and of parts of it; and how many of its parameters have a gradient."""
 
-    def __init__(self):
-        with torch.device("meta"):
-            model = EveryKind(**LARGE)
-        self.nbytes = sum(tensor.nbytes for tensor in tensors_of(model).values())
-        self.tied = model.embedding.weight.nbytes
-        self.frozen = sum(p.nbytes for p in model.frozen.parameters())
-        self.trainable = sum(p.nbytes for p in model.parameters() if p.requires_grad)
-        self.gradients = sum(p.requires_grad for p in model.parameters())
+    model: int
+    tied: int
+    frozen: int
+    gradients: int
+    count: int
+
+
+def sizes_of(model) -> Sizes:
+    trainable = [p.nbytes for p in model.parameters() if p.requires_grad]
+    return Sizes(
+        sum(tensor.nbytes for tensor in tensors_of(model).values()),
+        model.embedding.weight.nbytes,
+        sum(p.nbytes for p in model.frozen.parameters()),
+        sum(trainable),
+        len(trainable),
+    )
 
 
 STAR = (
@@ -299,14 +307,14 @@ STAR = (
 )
 
 
-def why_so_much(sent, n, model) -> str:
+def why_so_much(sent, n, sizes) -> str:
     for why, expected in {
         "a tied parameter travels twice, once under each of its names: state_dict() has both, "
-        "model.parameters() has it once": (n - 1) * (model.nbytes + model.tied),
+        "model.parameters() has it once": (n - 1) * (sizes.model + sizes.tied),
         "everybody's weights travel to everybody, though only rank 0's are needed: a broadcast is "
-        "enough": n * (n - 1) * model.nbytes,
+        "enough": n * (n - 1) * sizes.model,
         "an all-reduce sends everything twice, there and back; rank 0 has it all, so a broadcast "
-        "is enough": 2 * (n - 1) * model.nbytes,
+        "is enough": 2 * (n - 1) * sizes.model,
     }.items():  # fmt: skip
         if abs(sent - expected) < 2 * TOLERANCE * expected:
             return why
@@ -388,7 +396,7 @@ def examine_averaging(answer, call, buckets):
         for name in tries[: len(tries) - ("cost" in tries)]:
             yield judge_averaging(world, name, [of[name] for of in found])
         if "cost" in tries:
-            yield need_all_reduces(world, traffic, buckets)
+            yield need_all_reduces(world, traffic, found[0]["cost"], buckets)
 
 
 def average_on_rank(answer, group, call, tries):
@@ -434,6 +442,7 @@ def average_large(answer, group, call):
     dist.barrier(group)
     with measure("answer"):
         call(answer, large, group)
+    return sizes_of(large)
 
 
 def train_by(synchronize, group):
@@ -636,20 +645,20 @@ def is_shuffled(got, totals, n) -> bool:
     )  # fmt: skip
 
 
-def need_all_reduces(world, traffic, buckets) -> str:
+def need_all_reduces(world, traffic, sizes, buckets) -> str:
     """The bytes of one all-reduce of all gradients, on every rank; and how many calls it took."""
-    case, model, n = f"cost, {world}", Large(), len(traffic)
-    best = 2 * (n - 1) / n * model.trainable
+    case, n = f"cost, {world}", len(traffic)
+    best = 2 * (n - 1) / n * sizes.gradients
     for place, (calls, sent) in enumerate(traffic):
         if sent > best * (1 + TOLERANCE):
             what = f"rank {place} sends {megabytes(sent)}; an all-reduce sends {megabytes(best)}"
-            raise Wrong(case, what, why_so_many_bytes(sent, calls, n, model))
+            raise Wrong(case, what, why_so_many_bytes(sent, calls, n, sizes))
     count = all_reduces_in(traffic[0][0], n)
-    if buckets is None and count > model.gradients:
-        what = f"{count:g} all-reduces for {model.gradients} gradients"
+    if buckets is None and count > sizes.count:
+        what = f"{count:g} all-reduces for {sizes.count} gradients"
         raise Wrong(case, what, "one for each parameter is enough; each call costs a latency")
     if buckets is not None and count != buckets:
-        raise Wrong(case, f"{count:g} all-reduces for {buckets} buckets", why_count(count, model))
+        raise Wrong(case, f"{count:g} all-reduces for {buckets} buckets", why_count(count, sizes))
     return f"{case}: {count:g} all-reduces, {megabytes(best)} from each rank"
 
 
@@ -659,7 +668,7 @@ def all_reduces_in(calls, n) -> float:
     return names.count("all_reduce") + names.count("send") / (2 * (n - 1))
 
 
-def why_so_many_bytes(sent, calls, n, model) -> str:
+def why_so_many_bytes(sent, calls, n, sizes) -> str:
     names = {call.name for call in calls}
     if "all_gather" in names:
         return (
@@ -673,17 +682,17 @@ def why_so_many_bytes(sent, calls, n, model) -> str:
         )
     share = 2 * (n - 1) / n
     for why, expected in {
-        "a tied parameter is averaged twice, once under each of its names": model.tied,
-        "the frozen parameters' gradients travel, too": model.frozen,
-        "everything is averaged twice": model.trainable,
+        "a tied parameter is averaged twice, once under each of its names": sizes.tied,
+        "the frozen parameters' gradients travel, too": sizes.frozen,
+        "everything is averaged twice": sizes.gradients,
     }.items():
-        if abs(sent - share * (model.trainable + expected)) < 2 * TOLERANCE * sent:
+        if abs(sent - share * (sizes.gradients + expected)) < 2 * TOLERANCE * sent:
             return why
     return "the numbers are right, but more is sent than the gradients once"
 
 
-def why_count(count, model) -> str:
-    if count == model.gradients:
+def why_count(count, sizes) -> str:
+    if count == sizes.count:
         return (
             "the numbers are right, but every parameter still has an all-reduce of its own. Send "
             "a bucket's gradients as one flat tensor: flatten makes it"

@@ -1,0 +1,134 @@
+"""Data parallel training in every form equals one process: weights after five steps, float64."""
+
+import pytest
+import torch
+import torch.distributed as dist
+from helpers import ROOT
+from torch.nn.parallel import DistributedDataParallel
+
+from pedagogy_lib import launch, measure
+from pedagogy_lib.labs import Lab
+
+SAMPLES, CONTEXT, STEPS, BUCKET_BYTES = 11, 8, 5, 5_000
+
+
+def solved(name):
+    path = ROOT / "solutions" / "labs" / f"{name}.py"
+    return Lab(name, path, path)
+
+
+SIMPLE, VISUALIZER = solved("simple_ddp"), solved("gradient_sync_visualizer")
+DATA_PARALLEL, MODELS = solved("data_parallel"), solved("language_model")
+
+
+def make_model():
+    """A transformer with tied weights, one frozen layer and one unused one."""
+    model = MODELS.Transformer(8, layers=1, heads=2, context=CONTEXT, tied=True).double()
+    model.blocks[0].mlp[0].requires_grad_(False)
+    model.unused = torch.nn.Linear(2, 2).double()
+    return model
+
+
+def by_itself(model):
+    SIMPLE.start_equal(model)
+    return model, lambda: SIMPLE.average_gradients(model)
+
+
+def in_buckets(model):
+    SIMPLE.start_equal(model)
+    buckets = VISUALIZER.make_buckets(model.parameters(), BUCKET_BYTES)
+    return model, lambda: VISUALIZER.average_buckets(buckets)
+
+
+def meanwhile(model):
+    ddp = DATA_PARALLEL.DDP(model, BUCKET_BYTES)
+    return ddp, ddp.finish
+
+
+def with_a_ring(model):
+    ring = DATA_PARALLEL.in_background(solved("collectives").all_reduce_ring)
+    ddp = DATA_PARALLEL.DDP(model, BUCKET_BYTES, ring)
+    return ddp, ddp.finish
+
+
+def real(model):
+    return DistributedDataParallel(model, find_unused_parameters=True), lambda: None
+
+
+WAYS = [by_itself, in_buckets, meanwhile, with_a_ring, real]
+
+
+def train(way, micro_batches):
+    """Five steps with uneven shards; the weights of this rank at the end."""
+    rank, n = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(rank)
+    model = make_model()
+    ddp, finish = way(model)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = torch.optim.SGD(trained, lr=0.5, momentum=0.9)
+    text = MODELS.standard_library(5_000)
+    for step in range(STEPS):
+        inputs, targets = MODELS.draw_batch(text, SAMPLES, step, CONTEXT)
+        shares = [x.tensor_split(n)[rank] for x in (inputs, targets)]
+        optimizer.zero_grad()
+        pieces = list(zip(*(share.tensor_split(micro_batches) for share in shares), strict=True))
+        for number, (some, wanted) in enumerate(pieces, 1):
+            quiet = number < micro_batches and hasattr(ddp, "synchronizing")
+            with DATA_PARALLEL.no_sync(ddp) if quiet else torch.enable_grad():
+                loss = MODELS.mean_loss(ddp(some), wanted) * len(some) * n / SAMPLES
+                loss.backward()
+        finish()
+        optimizer.step()
+    return torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return launch(train, by_itself, 1, world_size=1, device="cpu").values[0]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_equals_one_process(way, n, alone):
+    run = launch(train, way, 1, world_size=n, device="cpu")
+    assert max((weights - alone).abs().max() for weights in run.values) <= 1e-12
+
+
+@pytest.mark.parametrize("way", [by_itself, meanwhile, with_a_ring], ids=lambda way: way.__name__)
+def test_accumulation_equals_one_process(way, alone):
+    run = launch(train, way, 3, world_size=2, device="cpu")
+    assert max((weights - alone).abs().max() for weights in run.values) <= 1e-12
+
+
+def test_the_bytes_of_the_real_one():
+    def step():
+        ours = DATA_PARALLEL.DDP(MODELS.Transformer(32))
+        theirs = DistributedDataParallel(MODELS.Transformer(32))
+        letters = torch.zeros(1, 8, dtype=torch.long)
+        for label, ddp, finish in ("ours", ours, ours.finish), ("theirs", theirs, lambda: None):
+            loss = ddp(letters).square().mean()
+            with measure(label):
+                loss.backward()
+                finish()
+
+    run = launch(step, world_size=4, device="cpu")
+    for ours, theirs in zip(run["ours"].sent_bytes, run["theirs"].sent_bytes, strict=True):
+        assert abs(ours / theirs - 1) < 0.005
+
+
+def test_the_language_model_learns_and_writes():
+    torch.manual_seed(0)
+    model, text = MODELS.Transformer(32, layers=1, context=16), MODELS.standard_library(50_000)
+    optimizer, losses = torch.optim.AdamW(model.parameters(), lr=1e-2), []
+    for step in range(60):
+        inputs, targets = MODELS.draw_batch(text, 16, step, 16)
+        loss = MODELS.mean_loss(model(inputs), targets)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[0] > 4.5
+    assert sum(losses[-10:]) / 10 < 3.3
+    written = MODELS.continue_text(model, "def ", 10)
+    assert written.startswith("def ")
+    assert len(written) == 14
