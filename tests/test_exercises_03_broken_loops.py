@@ -125,7 +125,7 @@ TOLD = {
     "3.9": ("must be Tensor, not tuple", "`batch` is a pair"),
     "3.13": ("the backward has changed weights by up to 0.55", "what travels is the parameter"),
     "3.15": ("ranks 0 and 1 differ by up to 0.25", "only the last micro-batch is averaged"),
-    "3.16": ("a rank sends 7,7", "all 4 backwards have sent theirs"),
+    "3.16": ("bytes; one all-reduce of all gradients is 3,4", "all 4 backwards have sent theirs"),
 }
 
 
@@ -490,7 +490,7 @@ WRONG = {
             ("    for epoch", "    dataloader = iter(dataloader)\n    for epoch"),
         ],
         "is there a loop?": [("range(epochs)", "range(0)")],
-        "reads what is not its own": [
+        "reads the others' samples, too": [
             (SAMPLER, ""),
             (SAMPLED, "batch_size=samples * dist.get_world_size(), "
                       "shuffle=True, generator=torch.Generator().manual_seed(0)"),

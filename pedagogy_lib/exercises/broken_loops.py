@@ -450,7 +450,6 @@ HOOK_ERRORS = {
     "doesn't require gradient": "a parameter that is frozen (requires_grad is False) never gets a "
     "gradient, and takes no hook",
     "NoneType": EARLY,
-    "to be of type torch.Tensor": EARLY,
 }
 HOOK_HANG = "every rank has to make the same calls in the same order: also in hooks"
 WEIGHTS_TOO = "the gradients are right; the weights are not to be averaged, and not in a backward"
