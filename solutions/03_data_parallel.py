@@ -259,19 +259,20 @@ digits = accumulation.digits()
 parts = [x[:600].chunk(5) for x in digits[:2]]
 five_batches = [tuple(part.clone() for part in batch) for batch in zip(*parts)]
 dp_runs = {n: launch(train_with_data_parallel, make_classifier, five_batches, world_size=n,
-                     device="cpu") for n in (1, 4)}
-gap = (dp_runs[1].values[0] - dp_runs[4].values[0]).abs().max()
-print("four ranks equal one within 1e-12:", bool(gap < 1e-12))
+                     device="cpu") for n in (1, world_size)}
+gap = (dp_runs[1].values[0] - dp_runs[world_size].values[0]).abs().max()
+print(f"{world_size} ranks equal one within 1e-12:", bool(gap < 1e-12))
 
 # %%
-phases = [label for label in dp_runs[4].labels if label != "step"]
+emulated = dp_runs[world_size]
+phases = [label for label in emulated.labels if label != "step"]
 model_bytes = 8 * len(dp_runs[1].values[0])
 Table(["sent in a step, in models", "rank 0", "the others, at most"],
       [[phase, *(f"{x / 5 / model_bytes:.2f}" for x in (first, max(others)))]
-       for phase in phases for first, *others in [dp_runs[4][phase].sent_bytes]])
+       for phase in phases for first, *others in [emulated[phase].sent_bytes]])
 
 # %%
-plot_peak(dp_runs[4], "step", title="DataParallel: rank 0 has more to hold")
+plot_peak(emulated, "step", title="DataParallel: rank 0 has more to hold")
 
 # %% tags=["nbval-ignore-output"]
 def with_the_real_one(make_classifier, batches):
@@ -462,9 +463,10 @@ def sgd(parameters):
     return torch.optim.SGD(parameters, lr=0.5, momentum=0.9)
 
 by_hand = {n: launch(train_by_hand, simple_ddp, tiny, sgd, language_model.mean_loss,
-                     batches_of(5, 10, 16), world_size=n, device="cpu") for n in (1, 2, 3, 4)}
+                     batches_of(5, 10, 16), world_size=n, device="cpu")
+           for n in range(1, world_size + 1)}
 alone, _ = by_hand[1].values[0]
-for n in (2, 3, 4):
+for n in range(2, world_size + 1):
     gap = max((weights - alone).abs().max() for weights, _ in by_hand[n].values)
     print(f"{n} ranks equal one within 1e-12:", bool(gap < 1e-12))
 
@@ -611,23 +613,23 @@ contests = [launch(steps_of_both, data_parallel_step, simple_ddp, first_batch, w
                    world_size=2, device="cpu") for width in (10, 1_000, 10_000)]
 slower = ", ".join(f"{median_of(run, 'DataParallel') / median_of(run, 'DDP'):.1f}"
                    for run in contests)
-on_four = launch(steps_of_both, data_parallel_step, simple_ddp, first_batch, 400, world_size=4,
-                 device="cpu")
-dp_sent, ddp_sent = ([b / 12 / model_bytes for b in on_four[label].sent_bytes]
+larger = launch(steps_of_both, data_parallel_step, simple_ddp, first_batch, 400,
+                world_size=world_size, device="cpu")
+dp_sent, ddp_sent = ([b / 12 / model_bytes for b in larger[label].sent_bytes]
                      for label in ("DataParallel", "DDP"))
-state = [peak["optimizer_state"] / model_bytes for peak in dp_runs[4]["step"].peak_bytes]
+state = [peak["optimizer_state"] / model_bytes for peak in emulated["step"].peak_bytes]
 once, in_threads, in_processes = jobs["python_work"]
 Table(["", "DataParallel", "DDP", "seen here"], [
     ["processes", "one, a thread for each GPU", "one for each GPU",
      f"two Python jobs take {in_threads / once:.1f} times one's time in threads, "
      f"{in_processes / once:.1f} in processes"],
     ["replicas", "anew in each forward", "once, at the start",
-     f"{dp_runs[4]['2 replicate weights'].sent_bytes[0] / 5 / model_bytes:.1f} models from rank 0 "
+     f"{emulated['2 replicate weights'].sent_bytes[0] / 5 / model_bytes:.1f} models from rank 0 "
      "in each step; none in DDP's"],
     ["inputs", "GPU 0 cuts the batch", "each rank reads its own", "section 6"],
     ["gradients", "added up on GPU 0", "averaged by an all-reduce",
-     f"sent in a step by ranks 0 and 1 of four: {dp_sent[0]:.1f} and {dp_sent[1]:.1f} models; "
-     f"DDP {ddp_sent[0]:.1f} and {ddp_sent[1]:.1f}"],
+     f"sent in a step by ranks 0 and 1 of {world_size}: {dp_sent[0]:.1f} and {dp_sent[1]:.1f} "
+     f"models; DDP {ddp_sent[0]:.1f} and {ddp_sent[1]:.1f}"],
     ["performance", "“better for smaller models”", "more efficient",
      f"time of a step beside DDP's, for three sizes of a model: {slower}"],
     ["scale", "one computer", "many computers", "chapter 00: two machines under torchrun"],
@@ -667,13 +669,13 @@ put_to_the_test(f"""
 put_to_the_test(f"""
 - DataParallel makes 5 exchanges for each batch | web note | depends |
   {len(phases)}, as in section 3; with the loss in the replica, two of them are a number. Not 5
-  times the bytes: four ranks send {sum(dp_sent):.1f} models, with DDP {sum(ddp_sent):.1f}
+  times the bytes: all ranks send {sum(dp_sent):.1f} models, with DDP {sum(ddp_sent):.1f}
 - It averages gradients on the CPU or on one GPU | web note | wrong |
   it adds them up on GPU 0: the loss is one mean already, and section 3 gave one process's weights
 - Each GPU keeps a copy of the model; the model is replicated in each forward | handwritten notes;
   web note | contradict each other | the second is right: phase 2 of section 3
 - GPU 0 works and holds more | web note; blog | right | peaks of ranks 0 and 1:
-  {", ".join(f"{peak['total'] / 1e6:.2f} MB" for peak in dp_runs[4]["step"].peak_bytes[:2])}
+  {", ".join(f"{peak['total'] / 1e6:.2f} MB" for peak in emulated["step"].peak_bytes[:2])}
 - GPU 0 is the parameter server, with the optimizer's state | blog | right, as an analogy |
   state in models: rank 0 {state[0]:.0f}, others {state[1]:.0f}. But this server works, too
 - DataParallel's biggest problem is the GIL | handwritten notes | depends |

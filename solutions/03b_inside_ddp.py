@@ -207,7 +207,7 @@ def film_a_step(data_parallel, data):
         optimizer.step()
     return film
 
-films = launch(film_a_step, data_parallel, digits, world_size=4, device="cpu").values
+films = launch(film_a_step, data_parallel, digits, world_size=world_size, device="cpu").values
 
 def draw_step(step):
     return plot_step(films, step)
@@ -274,7 +274,7 @@ def accumulate(data_parallel, make_classifier, data, micro_batches=4):
             if model is ddp:
                 ddp.finish()
 
-accumulated = launch(accumulate, data_parallel, make_classifier, digits, world_size=4,
+accumulated = launch(accumulate, data_parallel, make_classifier, digits, world_size=world_size,
                      device="cpu")
 model_bytes = sum(p.nbytes for p in make_classifier().parameters())
 for label in accumulated.labels:
@@ -365,7 +365,7 @@ def beside_the_real_one(data_parallel, model, loss_fn, batch):
 
 batch = language_model.draw_batch(text, 8, 0, 16)
 both = launch(beside_the_real_one, data_parallel, tiny(), language_model.mean_loss, batch,
-              device="cpu", world_size=4)
+              world_size=world_size, device="cpu")
 print("the same gradients within 1e-12:", max(both.values) < 1e-12)
 ratio = both["ours"].sent_bytes[0] / both["DDP"].sent_bytes[0]
 print("the same bytes within 0.5 %:", abs(ratio - 1) < 0.005)
@@ -610,7 +610,7 @@ def looked_at(make_classifier, data):
         optimizer.step()
     return moved_by_backward
 
-looked = launch(looked_at, make_classifier, digits, world_size=4, device="cpu")
+looked = launch(looked_at, make_classifier, digits, world_size=world_size, device="cpu")
 calls = {label: len(looked[label].calls[0]) for label in ("forward", "backward", "step")}
 print("exchanges:", calls)
 
@@ -672,7 +672,7 @@ put_to_the_test(f"""
 - A process may have several GPUs; NCCL synchronises | web note | imprecise | one GPU for each
   process, but for models that are split. Here: {looked.backend} on {looked.device}
 - DDP uses a ring all-reduce | handwritten notes; blog | imprecise | the backend chooses (NCCL:
-  rings, trees, ...). Gloo's bytes are a ring's: {ddp_sent:.1f} models on 4 ranks
+  rings, trees, ...). Gloo's bytes are a ring's: {ddp_sent:.1f} models on {world_size} ranks
 - find_unused_parameters=True is for dynamic graphs | web page | right | section 4: without it, an
   error in the next iteration
 - The all-reduce of DDP divides by the world size | web page | imprecise | DDP divides, not the

@@ -65,7 +65,7 @@ BROKEN = {
 def train_epochs(model, dataset, loss_fn, epochs, samples):
     dataloader = DataLoader(dataset, batch_size=samples, shuffle=True)
     model = DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for epoch in range(epochs):
         for batch in dataloader:
             inputs, labels = batch, labels
@@ -124,7 +124,7 @@ TOLD = {
     "3.8": ("raised UnboundLocalError", "`labels` is used before"),
     "3.9": ("must be Tensor, not tuple", "`batch` is a pair"),
     "3.13": ("the backward has changed weights by up to 0.55", "what travels is the parameter"),
-    "3.15": ("ranks 0 and 1 differ by up to 0.25", "only the last micro-batch is averaged"),
+    "3.15": ("ranks 0 and 1 differ by up to 0.025", "only the last micro-batch is averaged"),
     "3.16": ("bytes; one all-reduce of all gradients is 3,4", "all 4 backwards have sent theirs"),
 }
 
@@ -146,7 +146,7 @@ def train_epochs(model, dataset, loss_fn, epochs, samples):
     sampler = DistributedSampler(dataset)
     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler)
     model = DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
         for inputs, labels in dataloader:
@@ -205,7 +205,7 @@ RIGHT = {
 def train_epochs(model, dataset, loss_fn, epochs, samples):
     sampler = DistributedSampler(dataset, seed=7, drop_last=True)
     dataloader = DataLoader(dataset, samples, sampler=sampler)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     ddp = DistributedDataParallel(model)
     for epoch in range(1, epochs + 1):
         sampler.set_epoch(epoch)
@@ -216,7 +216,7 @@ def train_epochs(model, dataset, loss_fn, epochs, samples):
 ### a new sampler for each epoch
 def train_epochs(model, dataset, loss_fn, epochs, samples):
     model = DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for epoch in range(epochs):
         sampler = DistributedSampler(dataset, seed=epoch)
         for inputs, labels in DataLoader(dataset, samples, sampler=sampler):
@@ -228,7 +228,7 @@ def train_epochs(model, dataset, loss_fn, epochs, samples):
 def train_epochs(model, dataset, loss_fn, epochs, samples):
     rank, n = dist.get_rank(), dist.get_world_size()
     model = DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for epoch in range(epochs):
         order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(epoch))
         mine = order[rank : len(order) // n * n : n].tolist()
@@ -241,7 +241,7 @@ def train_epochs(model, dataset, loss_fn, epochs, samples):
     rank, n = dist.get_rank(), dist.get_world_size()
     for parameter in model.parameters():
         dist.broadcast(parameter.data, 0)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     mine = Subset(dataset, [(rank + i) % len(dataset) for i in range(0, len(dataset), n)])
     for epoch in range(epochs):
         for inputs, labels in DataLoader(mine, batch_size=samples, shuffle=True):
@@ -645,6 +645,18 @@ WRONG = {
     },
 }  # fmt: skip
 
+# {phrase of the diagnosis: what is measured}
+MEASURED = {
+    "every rank goes through the whole dataset": "24 are taken by 2 ranks",
+    "which part it is has to depend on the rank": "12 are taken by 2 ranks and 12 are taken by nob",
+    "the same in each epoch": "epoch 1 has the order of epoch 0",
+    "is what each rank takes in a step": "[2, 2, 2, 2, 2, 2] samples in the steps of an epoch",
+    "reads the others' samples, too": "rank 0 reads 72 samples, and trains on 36",
+    "nothing sets the gradients back": "GROWS",
+    "both belong into the loop": "1 steps for 5 batches",
+    "the gradients are sent 4 times": "one all-reduce of all gradients is",
+}
+
 
 @pytest.mark.parametrize(
     ("number", "phrase"), [(number, phrase) for number, table in WRONG.items() for phrase in table]
@@ -653,6 +665,7 @@ def test_wrong_repairs_are_told_what_is_wrong(number, phrase):
     verdict = check(number, define(number, changed(SOLVED[number], WRONG[number][phrase])))
     assert verdict.passed is False, verdict
     assert phrase in verdict.wrong.why, verdict
+    assert MEASURED.get(phrase, "") in verdict.wrong.what, verdict
 
 
 def test_every_forward_under_no_sync_sends_nothing():
@@ -664,22 +677,6 @@ def accumulate_ddp(ddp, loss_fn, micro_batches):
     (sum(losses) / len(losses)).backward()
 """))  # fmt: skip
     assert "nothing is averaged over the ranks: each has" in verdict.wrong.why, verdict
-
-
-@pytest.mark.parametrize(
-    ("number", "pairs", "said"),
-    [
-        ("3.8", "every rank goes through the whole dataset", "24 are taken by 2 ranks"),
-        ("3.8", "the ranks do not agree on the order", "taken by nobody"),
-        ("3.8", "the same in each epoch", "epoch 1 has the order of epoch 0"),
-        ("3.8", "is what each rank takes in a step", "[2, 2, 2, 2, 2, 2] samples in the steps"),
-        ("3.9", "nothing sets the gradients back", "gradients that steps follow have norms"),
-        ("3.15", "nothing is averaged over the ranks: each has", "after step 0 the weights"),
-    ],
-)
-def test_symptoms_are_measured(number, pairs, said):
-    verdict = check(number, define(number, changed(SOLVED[number], WRONG[number][pairs])))
-    assert said in verdict.wrong.what, verdict
 
 
 # ---- The check itself --------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from .accumulation import merged, recognise
 from .servers import warm_up
 from .trials import near
 
-RATE = 0.1
+RATE = 0.01
 FEATURES, HIDDEN = 4, 3
 LARGE = 400  # features and hidden units, where bytes are compared with a formula
 CLOSE = {"rtol": 1e-12, "atol": 1e-12}

@@ -169,7 +169,7 @@ def start_on_rank(answer, group):
         "replaced": [name for name in objects if objects[name] is not now.get(name)],
         "switched": [n for n in objects if n in now and now[n].requires_grad == ("frozen" in n)],
     }
-    large = EveryKind(**LARGE)
+    large = EveryKind(**LARGE if dist.get_world_size(group) > 2 else {})
     dist.barrier(group)
     with measure("answer"):
         answer(large, group)
@@ -654,7 +654,7 @@ def need_all_reduces(world, traffic, sizes, buckets) -> str:
             what = f"rank {place} sends {megabytes(sent)}; an all-reduce sends {megabytes(best)}"
             raise Wrong(case, what, why_so_many_bytes(sent, calls, n, sizes))
     count = all_reduces_in(traffic[0][0], n)
-    if buckets is None and count > sizes.count:
+    if buckets is None and count > sizes.count + 1:  # one more may ask who has None
         what = f"{count:g} all-reduces for {sizes.count} gradients"
         raise Wrong(case, what, "one for each parameter is enough; each call costs a latency")
     if buckets is not None and count != buckets:
