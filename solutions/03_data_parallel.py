@@ -527,10 +527,9 @@ for name, sampler_of in samplers.items():
 # %% [markdown]
 # ### Exercise 3.8
 #
-# The training loop of a web page, on the CPU; its DataLoader is what people write. A sample is a
-# pair. In each epoch every sample is to be read by one rank, in an order that is new in each epoch;
-# each rank takes `samples` at a time, and all equally many (so some may be read twice, or left
-# out). Find the bugs.
+# A web page's training loop, on the CPU; a sample is a pair. In each epoch every sample is read by
+# one rank, in an order that is new each time. Each rank takes `samples` at a time, and all equally
+# many (a few may be read twice, or left out). The weights are one process's. Find the bugs.
 
 # %%
 def train_epochs(model, dataset, loss_fn, epochs, samples):
@@ -541,7 +540,7 @@ def train_epochs(model, dataset, loss_fn, epochs, samples):
     # dataloader = DataLoader(dataset, batch_size=samples, shuffle=True)
     ### END SOLUTION
     model = DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for epoch in range(epochs):
         ### BEGIN SOLUTION
         sampler.set_epoch(epoch)

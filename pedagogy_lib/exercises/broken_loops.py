@@ -428,7 +428,8 @@ def judge_steps(case, weights, found, batches, n, optimizer_type):
     if found and not any(gradient.any() for gradient in found):
         raise Wrong(case, what, CLEARED)
     if len(found) != len(batches):
-        raise Wrong(case, f"{len(found)} steps for {len(batches)} batches", STEPS)
+        what = f"expected {len(batches)} optimizer steps, got {len(found)}"
+        raise Wrong(case, what, STEPS)
     need_replicas(case, weights, NO_EXCHANGE)
     guesses = ends_of_wrong_loops(batches, n, optimizer_type)
     raise Wrong(case, what, recognise(weights[0], guesses) if found[0].any() else BEFORE)
@@ -699,7 +700,8 @@ def judge_accumulated_steps(case, values, steps, optimizer_type):
             continue
         what = told_gap(after, wanted[step], step)
         if len(found[0]) != len(steps):
-            raise Wrong(case, f"{len(found[0])} steps in {len(steps)} calls", STEP_COUNT)
+            what = f"expected {len(steps)} optimizer steps in as many calls, got {len(found[0])}"
+            raise Wrong(case, what, STEP_COUNT)
         model = with_weights(wanted[step - 1] if step else flat(model_of().parameters()))
         followed = [of_rank[step] for of_rank in found]
         earlier = right[step - 1] if step else None

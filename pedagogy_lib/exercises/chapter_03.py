@@ -1,8 +1,14 @@
 """The exercises of chapter 03, both parts."""
 
-from . import broken_loops, replicas, servers, shares
+from . import broken_loops, overlapping, replicas, servers, shares
 
 EXERCISES = sorted(
-    [*servers.EXERCISES, *shares.EXERCISES, *replicas.EXERCISES, *broken_loops.EXERCISES],
+    [
+        *servers.EXERCISES,
+        *shares.EXERCISES,
+        *replicas.EXERCISES,
+        *overlapping.EXERCISES,
+        *broken_loops.EXERCISES,
+    ],
     key=lambda exercise: int(exercise.number.split(".")[1]),
 )
