@@ -11,10 +11,11 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, Subset
 
 from pedagogy_lib import check, checking
-from pedagogy_lib.exercises import broken_loops
-from pedagogy_lib.exercises.broken_loops import batch_of, flat, model_of, shares, table_of
+from pedagogy_lib.exercises import broken_loops, one_process, reading
+from pedagogy_lib.exercises.broken_loops import shares, table_of
+from pedagogy_lib.exercises.one_process import batch_of, flat, model_of
 
-EXERCISES = {exercise.number: exercise for exercise in broken_loops.EXERCISES}
+EXERCISES = {e.number: e for e in [*reading.EXERCISES, *broken_loops.EXERCISES]}
 KNOWN = {  # what the chapter has imported
     "__name__": "__main__",
     "contextlib": contextlib, "copy": copy, "torch": torch, "dist": dist,
@@ -30,7 +31,8 @@ def warm():
 
 @pytest.fixture(autouse=True)
 def only_these(monkeypatch):
-    monkeypatch.setattr(broken_loops, "warm_up", lambda: None)
+    for module in broken_loops, reading:
+        monkeypatch.setattr(module, "warm_up", lambda: None)
     monkeypatch.setattr(checking, "exercises_of", lambda chapter: EXERCISES)
     monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 2.0)
 
@@ -707,7 +709,7 @@ def test_misconceptions_about_shares_can_be_told_apart(n, pieces):
 def test_the_truth_is_a_plain_loop():
     """What one process gets, written out without the check's own functions."""
     batches = [batch_of(0, step) for step in range(3)]
-    weights, found = broken_loops.train_alone(batches)
+    weights, found = one_process.train_alone(batches)
     model = model_of()
     for step, (inputs, targets) in enumerate(batches):
         gradients = torch.autograd.grad(
@@ -716,5 +718,5 @@ def test_the_truth_is_a_plain_loop():
         assert torch.allclose(flat(gradients), found[step], rtol=1e-12)
         with torch.no_grad():
             for parameter, gradient in zip(model.parameters(), gradients):
-                parameter -= broken_loops.RATE * gradient
+                parameter -= one_process.RATE * gradient
         assert torch.allclose(flat(model.parameters()), weights[step], rtol=1e-12)

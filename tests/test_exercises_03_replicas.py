@@ -343,6 +343,11 @@ def start_equal(model, group=None):
 def start_equal(model, group=None):
     for _, t in [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]:
         dist.broadcast(t.detach(), group_src=0, group=group)
+### Is there a loop over all elements
+def start_equal(model, group=None):
+    for t in [*model.parameters(), *model.buffers()]:
+        for x in t.detach().view(-1):
+            dist.broadcast(x, group_src=0, group=group)
 """,
     "3.5": """### this is the sum
 def average_gradients(model, group=None):
@@ -793,6 +798,13 @@ class DDP(DDP):
     def finish(self):
         super().finish()
         average_buckets(self.buckets, self.group)
+### stop when as many have begun as there are
+class DDP(DDP):
+    def is_ready(self, parameter, number):
+        if self.synchronizing:
+            self.missing[number].discard(parameter)
+            while not self.missing[len(self.begun)]:
+                self.begin_next()
 """,
     "3.14": """### What is in finally is run
 @contextlib.contextmanager
@@ -877,6 +889,15 @@ def no_sync(ddp, depth=[0]):
     finally:
         depth[0] -= 1
         ddp.synchronizing = not depth[0]
+### gradients are set back in it
+@contextlib.contextmanager
+def no_sync(ddp):
+    before, ddp.synchronizing = ddp.synchronizing, False
+    ddp.zero_grad()
+    try:
+        yield
+    finally:
+        ddp.synchronizing = before
 """,
 }
 

@@ -1,6 +1,6 @@
 """The exercises of chapter 03, both parts."""
 
-from . import broken_loops, overlapping, replicas, servers, shares
+from . import broken_loops, overlapping, reading, replicas, servers, shares
 
 EXERCISES = sorted(
     [
@@ -8,6 +8,7 @@ EXERCISES = sorted(
         *shares.EXERCISES,
         *replicas.EXERCISES,
         *overlapping.EXERCISES,
+        *reading.EXERCISES,
         *broken_loops.EXERCISES,
     ],
     key=lambda exercise: int(exercise.number.split(".")[1]),

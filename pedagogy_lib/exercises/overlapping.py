@@ -32,6 +32,7 @@ from .replicas import (
     loss_of,
     share_of,
     state_of,
+    totals_of,
     try_in,
 )
 
@@ -171,8 +172,9 @@ class Branches(nn.Module):
 
 
 BRANCH_BYTES = 8 * 8  # the smallest matrix: each branch has one bucket
-# Of each place; its backward takes them from right to left. Some lack c, d or b, nobody takes e.
-ORDERS = ["abd", "cba", "bdca", "dac"]
+# Of each place; its backward takes them from right to left. The second takes all of them, in the
+# order of the buckets; the others lack some, and their buckets become ready in another order.
+ORDERS = ["abd", "edcba", "bdca", "dac"]
 ORDERS_IN_TURN = ["abc", "cab", "ba"]  # of several backwards in one step; the last without c
 
 
@@ -191,8 +193,8 @@ def examine_ddp(answer):
         judge_overlap(case, world, found, traffic)
         yield f"{case}: {TOLD[name]}"
         if name == "training" and world.size > 1:
-            calls = len(found[0]["names"])
-            yield f"cost, {world}: {calls} all-reduces in a step, of {sum_of(found)} elements"
+            calls, elements = len(found[0]["names"]), sum(found[0]["elements"])
+            yield f"cost, {world}: {calls} all-reduces in a step, {8 * elements} bytes in all"
 
 
 TOLD = {
@@ -201,10 +203,6 @@ TOLD = {
     "several backwards": "nothing is sent before the last one, and then the sums",
     "with begin_all_reduce": f"after {STEPS} steps the weights of one process",
 }
-
-
-def sum_of(found) -> int:
-    return sum(found[0]["elements"])
 
 
 def overlap_on_rank(answer, group, name):
@@ -502,7 +500,7 @@ def no_sync_on_rank(answer, group):
     return found | {
         "got": gradients_of(model),
         "local": local_gradients(model, [*UNDER, AFTER]),
-        "last": local_gradients(model, [AFTER]),
+        "cleared": [local_gradients(model, late) for late in ([AFTER], [UNDER[-1], AFTER])],
     }
 
 
@@ -591,9 +589,9 @@ def judge_sums(world, found, traffic):
         if len(calls) != of["buckets"]:
             what = f"rank {place}: {len(calls)} calls in all, for {of['buckets']} buckets"
             raise Wrong(str(world), what, "all backwards together send each bucket once")
-    got, local, last = ([of[which] for of in found] for which in ("got", "local", "last"))
-    if is_mean(got, last):
-        what = "the gradients are those of the last backward alone"
+    got, local = ([of[which] for of in found] for which in ("got", "local"))
+    if any(is_mean(got, late) for late in zip(*(of["cleared"] for of in found))):
+        what = "the gradients are those of the last backward, or of the last two, alone"
         raise Wrong(str(world), what, CLEARED)
     judge_gradients(str(world), got, local, world)
 
@@ -605,12 +603,8 @@ CLEARED = (
 
 
 def is_mean(got, local) -> bool:
-    return all(
-        close(of[name], sum(parts) / len(parts))
-        for of in got
-        for name in of
-        if None not in (parts := [mine[name] for mine in local])
-    )
+    means = {name: total / len(local) for name, total in totals_of(local).items()}
+    return all(close(of[name], mean) for of in got for name, mean in means.items())
 
 
 EXERCISES = [

@@ -69,6 +69,12 @@ def try_in(world, work, answer, *args, what="", explain):
     return [run.values[rank] for rank in world.ranks], traffic
 
 
+STILL_AT_WORK = (
+    "no call of torch.distributed holds it up, it is at work all the time. Is there a loop over "
+    "all elements of a tensor, or one that never ends?"
+)
+
+
 def explain_by(meanings, mismatch=""):
     """What `try_on_ranks` explains with, from {words of an error: what they mean}.
 
@@ -76,6 +82,10 @@ def explain_by(meanings, mismatch=""):
     """
 
     def explain(error):
+        if isinstance(error, HangError) and any(
+            p and not p.operation for p in error.waits.values()
+        ):
+            return STILL_AT_WORK
         lost = isinstance(error, HangError) or "gloo" in str(error)
         known = (why for words, why in meanings.items() if words in str(error))
         return next(known, mismatch if lost else "")
@@ -128,7 +138,7 @@ def first_difference(got, wanted) -> str:
         return f"is {kind_of(got)}, expected {kind_of(wanted)}"
     first = tuple((~torch.isclose(got, wanted, **CLOSE)).nonzero()[0].tolist())
     at = f"at {list(first)} " if first else ""
-    return f"{at}is {got[first].item():.6g}, expected {wanted[first].item():.6g}"
+    return f"{at}is {got[first].item():.8g}, expected {wanted[first].item():.8g}"
 
 
 def kind_of(x) -> str:
@@ -253,7 +263,7 @@ def why_start(found) -> str:
         return UNTOUCHED if everything else left_out
     floats = [(place, n) for place, n in wrong if before[0][n].is_floating_point()]
     for why, guess in guesses_at_start(before).items():
-        if all(close(after[place][name], guess[name]) for place, name in floats):
+        if floats and all(close(after[place][name], guess[name]) for place, name in floats):
             return why
     weights = [(place, n) for place, n in wrong if found[0]["kinds"][n] in ("parameter", "frozen")]
     if weights and all(close(after[place][name], after[0][name]) for place, name in weights):
@@ -503,7 +513,7 @@ def train(model, share, factor, synchronize):
 
 @torch.no_grad()
 def descend(model):
-    """A step of SGD, by hand: the first optimizer of torch.optim costs a rank 0.3 s."""
+    """A step of SGD, by hand: a rank's first torch.optim may import for seconds."""
     for parameter in model.parameters():
         if parameter.grad is not None:
             parameter -= 0.5 * parameter.grad
@@ -730,8 +740,6 @@ BUCKETS = {
     "all are frozen": ([3, 4], (0, 1), 64),
 }
 AS_LISTS = "return a list of lists of parameters: DDP wants to go through the buckets many times"
-
-
 EMPTY = (
     "there is a bucket without parameters: at the start, at the end where the last one was just "
     "full, or where there is nothing to put in. Begin one only when a parameter needs it"
@@ -773,7 +781,7 @@ def buckets_from(answer, case, parameters, bucket_bytes):
 BUCKET_ERRORS = {
     "'NoneType' object has no attribute": "there are no gradients yet, `.grad` is None. A gradient "
     "is as large as its parameter: parameter.nbytes",
-    "'generator' object": "model.parameters() is a generator: it has no length, no order to turn "
+    "'generator'": "model.parameters() is a generator: it has no length, no order to turn "
     "round, and can be gone through once. Make a list of it first",
 }
 
