@@ -8,8 +8,8 @@
 # is `DistributedDataParallel` (DDP) in its plainest form. You write that form here. What makes the
 # real one fast comes in the second part, [03b · Inside DDP](03b_inside_ddp.ipynb).
 #
-# Exercises stand in cells and in two labs: [data_parallel](../labs/data_parallel.py) and
-# [simple_ddp](../labs/simple_ddp.py).
+# Exercises stand in cells, in [data_parallel](../labs/data_parallel.py) (3.2 and 3.7) and in
+# [simple_ddp](../labs/simple_ddp.py) (3.4 to 3.6).
 
 # %%
 import time
@@ -41,9 +41,9 @@ race_seconds = 1.5
 # In each step a worker *pulls* the weights, computes the gradient of its part of the batch, and
 # *pushes* it; the server adds up what came, and takes a step.
 #
-# Weights of 300 kB, and links of 10 MB/s for everybody, so a copy takes 30 ms. The server, with
-# more and more workers, beside the ring of chapter 02 on as many ranks. How long does one exchange
-# take with eight workers?
+# Weights of 300 kB, and links of 10 MB/s for everybody, so a copy takes 30 ms. We compare a server
+# for one to eight workers with the ring of chapter 02 on as many ranks. All pull, then (where the
+# barrier is) they would compute, then all push. How long does that take with eight workers?
 
 # %% tags=["nbval-ignore-output"]
 collectives, data_parallel, simple_ddp = lab("collectives"), lab("data_parallel"), lab("simple_ddp")
@@ -94,20 +94,12 @@ plot_against(workers, took, "workers, besides the server", "one exchange (ms)",
              title="Links throttled to 10 MB/s: the server's becomes the bottleneck")
 
 # %% [markdown]
-# Everything goes through the server's one link: $2(n-1)X/B$ for $n$ ranks. In the ring each link
-# carries $2(n-1)X/(nB)$: hardly more with nine ranks than with three. (The prediction is dashed.)
-#
-# This is a matter of links, and between the processes of one computer there are none to share: at
-# full speed, the server may even be the faster one (see the end). Bytes tell the truth everywhere.
-# And a server can be divided over several computers. What people minded more is the waiting, which
-# comes next.
-#
 # ### Exercise 3.1
 #
-# How long does one exchange of gradients take on `n` ranks, if `how` is `"server"` (rank 0 is the
-# server, the others pull `X` bytes of weights, and when all have them push `X` bytes of gradients)
-# or `"ring"` (an all-reduce of `X` bytes among all `n`)? Each rank has a link of `B` bytes/s, in
-# both directions at once; there is no latency.
+# Why these (dashed) predictions? How many seconds does one exchange take on `n` ranks, if `how` is
+# `"server"` (rank 0 is the server, the others pull `X` bytes of weights, and when all have them
+# push `X` bytes of gradients) or `"ring"` (an all-reduce of `X` bytes among all `n`)? Each rank has
+# a link of `B` bytes/s, in both directions at once; there is no latency.
 
 # %%
 def exchange_seconds(how, n, X, B):
@@ -120,16 +112,26 @@ def exchange_seconds(how, n, X, B):
 check("3.1", exchange_seconds)
 
 # %% [markdown]
+# All copies go through the server's one link, and there is one more for each worker. In the ring,
+# more ranks cost each link hardly anything. (The measured ring is slower than predicted with many
+# ranks: 16 messages have their latency, and nine processes share this computer's cores.)
+#
+# This is a matter of links, and between the processes of one computer there are none to share: at
+# full speed, a server may even be the faster one (see the end). Bytes tell the truth everywhere.
+# And a server can be divided over several computers. What people minded more was the waiting.
+
+# %% [markdown]
 # ## 2 · Waiting, or not
 #
-# A step in which the server waits for everybody is **bulk-synchronous** (BSP): every gradient is
-# that of the newest weights, and everybody is as slow as the slowest. **Asynchronous** (ASP):
-# whoever pushes gets the newest weights at once, and goes on. But meanwhile others have changed
-# them: a gradient is **stale** by as many updates as the weights have had since they were pulled.
+# A step in which the server waits for everybody is *bulk-synchronous parallel* (**BSP**): every
+# gradient is that of the newest weights, and all are as slow as the slowest. *Asynchronous
+# parallel* (**ASP**): whoever pushes gets the newest weights at once, and goes on. But meanwhile
+# others have changed them: a gradient is **stale** by as many updates as the weights have had since
+# they were pulled.
 #
 # Three workers learn real digits. Two need 10 ms for a gradient, the third, a **straggler**, 50 ms
-# (computing is *emulated*: they sleep that long. Gradients, messages and waiting are real). Which
-# way has the smaller loss after the same time? With a small learning rate? With a large one?
+# (they *sleep* that long. Gradients, messages and waiting are real). Which way has the smaller loss
+# after the same time? With a small learning rate? With a large one?
 #
 # ### Exercise 3.2
 #
@@ -141,10 +143,10 @@ check("3.2")
 
 # %%
 def race(data_parallel, data, way, learning_rate, seconds, milliseconds):
-    images, labels = data[0].float(), data[1]
-    rank, began, history = dist.get_rank(), time.perf_counter(), []
+    images, labels, rank, history = data[0].float(), data[1], dist.get_rank(), []
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
     torch.manual_seed(rank)  # from here on, each draws samples of its own
 
     def compute_gradients(number):
@@ -153,14 +155,16 @@ def race(data_parallel, data, way, learning_rate, seconds, milliseconds):
         model.zero_grad()
         F.cross_entropy(model(images[some]), labels[some]).backward()
 
-    def is_over(updates):
+    def is_over(updates=0):
         loss = F.cross_entropy(model(images), labels).item()
-        history.append((time.perf_counter() - began, loss))
+        history.append((time.perf_counter() - began, loss, updates))
         return history[-1][0] > seconds
 
+    dist.barrier()
+    began = time.perf_counter()
     if rank:
         return data_parallel.work(model, compute_gradients)
-    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
+    is_over()
     return getattr(data_parallel, way)(model, optimizer, is_over), history
 
 # %% tags=["nbval-ignore-output"]
@@ -168,47 +172,55 @@ ways = {"BSP": "serve_together", "ASP": "serve_as_they_come"}
 races = {(name, rate): launch(race, data_parallel, accumulation.digits(), way, rate, race_seconds,
                               (10, 10, 50), world_size=4, device="cpu").values[0]
          for rate in (0.1, 1.0) for name, way in ways.items()}
-Table(["", "learning rate", "gradients", "time for each", "mean staleness", "largest", "loss"],
-      [[name, rate, len(stale), f"{1e3 * history[-1][0] / len(stale):.1f} ms",
-        f"{sum(stale) / len(stale):.1f}", max(stale), f"{history[-1][1]:.2f}"]
-       for (name, rate), (stale, history) in races.items()])
+Table(["", "learning rate", "gradients", "updates", "time of an update", "mean staleness",
+       "largest", "loss"],
+      [[name, rate, len(stale), updates, f"{1e3 * spent / updates:.1f} ms",
+        f"{sum(stale) / len(stale):.1f}", max(stale), f"{loss:.2f}"]
+       for (name, rate), (stale, history) in races.items()
+       for spent, loss, updates in history[-1:]])
 
 # %% tags=["nbval-ignore-output"]
-plot_curves({f"learning rate {rate:g}": {name: list(zip(*races[name, rate][1])) for name in ways}
+curves = {key: list(zip(*history))[:2] for key, (_, history) in races.items()}
+plot_curves({f"learning rate {rate:g}": {name: curves[name, rate] for name in ways}
              for rate in (0.1, 1.0)}, "time (s)", "loss", highest=3,
-            title="One straggler, with and without waiting for it (computing is emulated)")
+            title="With and without waiting for a straggler (computing is slept; cut off at 3)")
 
 # %% tags=["nbval-ignore-output"]
 counts = Counter(races["ASP", 0.1][0])
 plot_bars([*range(max(counts) + 1)], {"gradients": [counts[k] for k in range(max(counts) + 1)]},
           "gradients", "staleness: updates since the weights were pulled",
-          title="ASP: the two quick workers' gradients are hardly stale, the straggler's are")
+          title="ASP: most gradients are one or two updates old, and some are much older")
 
 # %% [markdown]
-# BSP takes a straggler's 50 ms for each three gradients; ASP nearly three times as many gradients
-# in the same time. With the small learning rate each update changes little, so an old gradient is
-# nearly as good as a new one, and ASP wins by far. With the large one, a gradient of weights that
-# are ten updates old points anywhere, and ASP learns little or nothing. So it is neither better
-# nor worse: it **depends**, on the learning rate and on the straggler.
+# BSP needs the straggler's 50 ms for every update. ASP has computed nearly three times as many
+# gradients in the same time, and made a whole update of each, where BSP makes one of three. With
+# the small learning rate old gradients are nearly as good as new ones, and ASP is far ahead (partly
+# because so many full steps amount to a larger learning rate: try BSP with 0.3). With the large one
+# even a gradient that is one or two updates old overshoots, and ASP learns little or nothing. So
+# which is better **depends**.
 #
-# *Break it*: no straggler, `(10, 10, 10)`; or one of 200 ms. What becomes of the staleness?
-#
-# Training today is synchronous nearly everywhere, for a further reason: ASP cannot be repeated. Its
-# result depends on who was quicker, and nobody can compare it with one process, as we do here with
-# everything else. So: synchronous, but without a server. That takes the next three steps.
+# *Break it*, in the cell above the table: no straggler, `(10, 10, 10)`, or one of 200 ms. The mean
+# staleness stays at 2, the number of the other workers. What does change?
+
+# %% [markdown]
+# Training today is synchronous nearly everywhere, for one more reason: ASP cannot be repeated. Its
+# result depends on who was quicker, and cannot be compared with one process, as we do here with
+# everything else. So: synchronous, but without a server in the middle. That takes sections 3 to 5.
 
 # %% [markdown]
 # ## 3 · DataParallel
 #
 # PyTorch's first answer, for one computer: `DataParallel`, a single process with a thread for each
-# GPU. The batch is on GPU 0, and so is the model. In each step:
+# GPU. The batch is on GPU 0, and so is the model. In each step, GPU 0
 #
-# 1. GPU 0 *scatters* the inputs, 2. *replicates* the weights (a broadcast), and after the forward
-# 3. *gathers* the outputs; it computes the loss, 4. *scatters* the gradients of the outputs, and
-# after the backward 5. *reduces* (adds up) the gradients of the weights. Then GPU 0 takes the step.
+# 1. *scatters* the inputs,
+# 2. *replicates* the weights (a broadcast); then all compute the forward;
+# 3. *gathers* the outputs, and computes the loss,
+# 4. *scatters* the gradients of the outputs; then all compute the backward;
+# 5. *reduces* (adds up) the gradients of the weights, and takes the step.
 #
-# Without GPUs `DataParallel` does nothing at all. So here are its five exchanges, phase by phase,
-# with a process in place of each GPU.
+# Without GPUs `DataParallel` does nothing at all. So here are its five exchanges, emulated: with a
+# process in place of each GPU.
 
 # %%
 def data_parallel_step(model, optimizer, inputs, targets, samples):
@@ -243,11 +255,11 @@ def gradients_of_outputs(parts, targets):
 
 def make_classifier():
     torch.manual_seed(0)
-    return nn.Sequential(nn.Linear(64, 400), nn.ReLU(), nn.Linear(400, 10)).double()
+    return nn.Sequential(nn.Linear(64, 1000), nn.ReLU(), nn.Linear(1000, 10)).double()
 
 def train_with_data_parallel(make_classifier, batches):
     model, rank, samples = make_classifier(), dist.get_rank(), len(batches[0][1])
-    optimizer = torch.optim.Adam(model.parameters()) if rank == 0 else None
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9) if rank == 0 else None
     if rank > 0:
         batches[:] = [(None, None)] * len(batches)  # only rank 0 has the data
     for images, labels in batches:
@@ -272,12 +284,13 @@ Table(["sent in a step, in models", "rank 0", "the others, at most"],
        for phase in phases for first, *others in [emulated[phase].sent_bytes]])
 
 # %%
-plot_peak(emulated, "step", title="DataParallel: rank 0 has more to hold")
+plot_peak(emulated, "step", title="DataParallel, emulated: rank 0 has more to hold")
 
 # %% tags=["nbval-ignore-output"]
 def with_the_real_one(make_classifier, batches):
     model = make_classifier().cuda()
-    wrapper, optimizer = DataParallel(model), torch.optim.Adam(model.parameters())
+    wrapper = DataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1, momentum=0.9)
     for images, labels in batches:
         optimizer.zero_grad()
         F.cross_entropy(wrapper(images.cuda()), labels.cuda()).backward()
@@ -294,9 +307,10 @@ else:
 
 # %% [markdown]
 # Five exchanges, but not five times the bytes: weights out and gradients back are nearly all of
-# them, and both are rank 0's business. It has the optimizer's state too, and the whole batch: on a
-# box of equal GPUs, GPU 0 is full first. DataParallel has a parameter server again; this one works,
-# too.
+# them. (Gloo sends weights along a tree, two copies from rank 0; and it reduces in a ring, from
+# which the sums are gathered, so that in the last row rank 0 *receives* them all.) Rank 0 has the
+# optimizer's state, and the whole batch (grey: what waits to be scattered): of equal GPUs, GPU 0 is
+# full first. DataParallel has a parameter server again, one that also computes a share.
 #
 # And it is one Python process. Only one thread at a time runs Python: whoever holds the **global
 # interpreter lock** (GIL). PyTorch lets go of it while it computes. Two jobs of each kind, in two
@@ -304,19 +318,19 @@ else:
 
 # %%
 def python_work():
-    return sum(i * i for i in range(1_000_000))
+    return sum(i * i for i in range(300_000))
 
 def torch_work():
     x = torch.ones(500, 500)
-    for _ in range(25):
+    for _ in range(8):
         x @ x
 
 def twice_in_threads(work):
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(lambda _: work(), range(2)))
 
-def time_jobs():
-    for work in (python_work, torch_work):
+def time_jobs(rounds=5):
+    for work in rounds * [python_work, torch_work]:
         with measure(f"{work.__name__} once", memory=False):
             work()
         with measure(f"{work.__name__} in threads", memory=False):
@@ -325,7 +339,11 @@ def time_jobs():
 # %% tags=["nbval-ignore-output"]
 threads = launch(time_jobs, world_size=1, device="cpu")
 processes = launch(time_jobs, world_size=2, device="cpu")
-jobs = {work: [max(run[f"{work} {how}"].seconds) for run, how in (
+
+def quickest(run, label):  # other programs can only add
+    return min(max(end - begin for begin, end in spans) for spans in zip(*run[label].spans))
+
+jobs = {work: [quickest(run, f"{work} {how}") for run, how in (
             (threads, "once"), (threads, "in threads"), (processes, "once"))]
         for work in ("python_work", "torch_work")}
 Table(["", "one job", "two in threads", "two in processes"],
@@ -342,48 +360,56 @@ Table(["", "one job", "two in threads", "two in processes"],
 # %% [markdown]
 # ## 4 · The mean of gradients
 #
-# Why may one average gradients at all? The gradient is linear in the samples. For a batch $B$ in
-# shards $B_r$ of $n$ ranks, with the mean loss over each:
+# Why may one average gradients at all? The loss of a batch is the mean over its samples, so its
+# gradient is the mean of theirs. For a batch $B$ in shards $B_r$ of $n$ ranks:
 #
 # $$\nabla L(B) = \sum_r \frac{|B_r|}{|B|}\,\nabla L(B_r) \qquad\text{and for equal shards}\qquad
 #   \nabla L(B) = \frac1n \sum_r \nabla L(B_r)$$
 #
-# The second one is an all-reduce and a division by $n$. Equal shards, unequal ones, and unequal
-# ones with the weights of the first formula, on four ranks, beside one process with everything:
+# The second one is an all-reduce and a division by $n$: `average_gradients` in the lab, which you
+# will write in section 5. Equal and unequal shards on four ranks, beside one process with all:
 
 # %%
-def gradient_of_shards(simple_ddp, make_classifier, data, sizes, weighted):
-    rank, n = dist.get_rank(), dist.get_world_size()
+def gradient_of_shards(simple_ddp, make_classifier, data, sizes, factors):
+    rank = dist.get_rank()
     images, labels = (x[:sum(sizes)].split(sizes)[rank] for x in data[:2])
-    model, factor = make_classifier(), n * sizes[rank] / sum(sizes) if weighted else 1
-    (factor * F.cross_entropy(model(images), labels)).backward()
+    model = make_classifier()
+    (factors[rank] * F.cross_entropy(model(images), labels)).backward()
     simple_ddp.average_gradients(model)
     return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
 
-def off_by(sizes, weighted):
+def off_by(sizes, factors=(1, 1, 1, 1)):
     common = simple_ddp, make_classifier, digits
-    one = launch(gradient_of_shards, *common, [sum(sizes)], False, world_size=1).values[0]
-    four = launch(gradient_of_shards, *common, sizes, weighted, world_size=4).values[0]
+    one = launch(gradient_of_shards, *common, [sum(sizes)], [1], world_size=1).values[0]
+    four = launch(gradient_of_shards, *common, sizes, factors, world_size=4).values[0]
     return ((four - one).norm() / one.norm()).item()
 
-shards = {"16 16 16 16": ([16] * 4, False), "40 8 8 8": ([40, 8, 8, 8], False),
-          "40 8 8 8, weighted": ([40, 8, 8, 8], True)}
-errors = {name: off_by(*how) for name, how in shards.items()}
+errors = {name: off_by(sizes) for name, sizes in
+          {"16 16 16 16": [16, 16, 16, 16], "40 8 8 8": [40, 8, 8, 8]}.items()}
 for name, error in errors.items():
-    print(f"{name:20}", "equal within 1e-12" if error < 1e-12 else f"off by {error:.0%}")
+    print(f"{name:12}", "equal within 1e-12" if error < 1e-12 else f"off by {error:.0%}")
 
 # %% [markdown]
-# DDP divides by $n$, whatever the shards. Who has unequal shards has to weight the loss.
-#
-# A toy from slides: a weight of .1, and four ranks with the gradients .8, −.2, −.7 and .4. On the
-# slides everybody ends with a gradient of .3 and a weight of .2. What do a sum, DDP and a step of
-# gradient descent really give?
+# DDP divides by $n$, whatever the shards. Who has unequal shards has to weight the losses.
 #
 # ### Exercise 3.3
 #
-# A rank has `samples` of the step's `all_samples`, on `n` ranks. Its loss is the mean over its own
-# samples. By which factor must it be multiplied, so that DDP's average of the gradients is the
+# A rank has `samples` (one or more) of the step's `all_samples`, on `n` ranks. Its loss is the mean
+# over its own. By which factor must it multiply that, so that DDP's average of the gradients is the
 # gradient of the mean over all samples?
+
+# %%
+def loss_factor(samples, all_samples, n):
+    ### BEGIN SOLUTION
+    return n * samples / all_samples
+    ### END SOLUTION
+
+check("3.3", loss_factor)
+
+# %% [markdown]
+# A toy from slides: a weight of .1, and four ranks with the gradients .8, −.2, −.7 and .4. On the
+# slides everybody ends with a gradient of .3 and a weight of .2. What do a sum, DDP, and a step of
+# gradient descent really give?
 
 # %%
 def toy(gradients, learning_rate=0.1):
@@ -399,14 +425,6 @@ def toy(gradients, learning_rate=0.1):
 toys = launch(toy, [0.8, -0.2, -0.7, 0.4], world_size=4, device="cpu").values
 summed, averaged, weight = toys[0]
 print(f"sum {summed:.3f}, DDP's gradient {averaged:.3f}, the weight afterwards {weight:.4f}")
-
-# %%
-def loss_factor(samples, all_samples, n):
-    ### BEGIN SOLUTION
-    return n * samples / all_samples
-    ### END SOLUTION
-
-check("3.3", loss_factor)
 
 # %% [markdown]
 # ## 5 · By hand
@@ -428,8 +446,10 @@ print(check("3.4"), check("3.5"), sep="\n\n")
 # %% [markdown]
 # Now a real model: a small transformer that reads the source text of Python's standard library,
 # letter by letter, and learns to guess the next one. It is in
-# [labs/language_model.py](../labs/language_model.py). The ranks start differently, on purpose.
-# After five steps, on one, two, three and four ranks: are the weights the same?
+# [labs/language_model.py](../labs/language_model.py). The ranks start differently, on purpose, and
+# ten samples on three or four ranks make unequal shards, hence exercise 3.3's factor in the loss.
+# (Its last layer has the weights of the first one, `tied`: a gradient in two parts.) After five
+# steps, on one to four ranks: are the weights the same?
 
 # %%
 def train_by_hand(simple_ddp, make_model, make_optimizer, loss_fn, batches):
@@ -481,15 +501,17 @@ plot_curves({"": {name: (range(1, 41), losses) for name, losses in curves.items(
             "loss for each letter", title="Two ranks learn what one learns, step by step")
 
 # %% [markdown]
-# 128 letters, all equally likely, would be a loss of $\ln 128 = 4.85$. (In float32 the two curves
-# part a little, in the last digits.)
+# 128 letters, all equally likely, would be a loss of $\ln 128 = 4.85$. (It begins above that: a
+# model with random weights guesses with some confidence, and wrongly.) As a program, beside
+# PyTorch's own: `torchrun --nproc-per-node 2 labs/simple_ddp.py`.
 #
 # And what does it cost? One step of real DDP has a forward, and a backward in which it
 # communicates. To see the communication alone, take the difference to a backward without it.
 #
 # ### Exercise 3.6
 #
-# Write `time_step` in labs/simple_ddp.py. Then the cell below measures this machine.
+# Write `time_step` in labs/simple_ddp.py. Then the cell below measures this machine. (What it says
+# changes from run to run: two ranks on two cores have nobody to spare for communication.)
 
 # %% tags=["nbval-ignore-output"]
 print(check("3.6"))
@@ -525,11 +547,18 @@ for name, sampler_of in samplers.items():
     print(f"{name}: the gradients of two ranks differ by {apart[name]:.0%}")
 
 # %% [markdown]
+# Two batches of 32 have nearly unrelated gradients: their difference is as long as the first one.
+# Only their average says something about the data. Without a sampler there is only one batch, and
+# nothing to average: every rank goes through the whole dataset.
+#
+# *Break it*: a sampler, but rank 1 drops its first batch. What does the message say?
+#
 # ### Exercise 3.8
 #
-# A web page's training loop, on the CPU; a sample is a pair. In each epoch every sample is read by
-# one rank, in an order that is new each time. Each rank takes `samples` at a time, and all equally
-# many (a few may be read twice, or left out). The weights are one process's. Find the bugs.
+# A web page's training loop; a sample is a pair of inputs and label. In an epoch the ranks share
+# out the samples between them, equally many each (if that does not come out even, a few are read
+# twice, or left out), in an order that is new in each epoch. `samples` is the batch of one rank.
+# The weights are to be those of one process. Find the bugs.
 
 # %%
 def train_epochs(model, dataset, loss_fn, epochs, samples):
@@ -583,9 +612,9 @@ check("3.9", train_steps)
 # %% [markdown]
 # ## 7 · DataParallel or DDP
 #
-# A web note compares the two in eight rows. Here they are, beside what is measured here. One row
-# says that DataParallel is "better for smaller models". So first, a step of each, for three sizes
-# of a model. (With processes in place of DataParallel's threads, which is to its advantage.)
+# A web note compares the two in eight rows. Here they are, beside what was measured here, with
+# DataParallel as emulated in section 3. One row says that it is "better for smaller models". So
+# first, a step of each for three sizes of a model.
 
 # %%
 def steps_of_both(data_parallel_step, simple_ddp, batch, width, rounds=12):
@@ -618,6 +647,8 @@ dp_sent, ddp_sent = ([b / 12 / model_bytes for b in larger[label].sent_bytes]
                      for label in ("DataParallel", "DDP"))
 state = [peak["optimizer_state"] / model_bytes for peak in emulated["step"].peak_bytes]
 once, in_threads, in_processes = jobs["python_work"]
+
+# %% tags=["nbval-ignore-output"]
 Table(["", "DataParallel", "DDP", "seen here"], [
     ["processes", "one, a thread for each GPU", "one for each GPU",
      f"two Python jobs take {in_threads / once:.1f} times one's time in threads, "
@@ -630,10 +661,10 @@ Table(["", "DataParallel", "DDP", "seen here"], [
      f"sent in a step by ranks 0 and 1 of {world_size}: {dp_sent[0]:.1f} and {dp_sent[1]:.1f} "
      f"models; DDP {ddp_sent[0]:.1f} and {ddp_sent[1]:.1f}"],
     ["performance", "“better for smaller models”", "more efficient",
-     f"time of a step beside DDP's, for three sizes of a model: {slower}"],
+     f"its step takes {slower} times as long as DDP's, from a small to a large model"],
     ["scale", "one computer", "many computers", "chapter 00: two machines under torchrun"],
-    ["synchronisation", "in the wrapper", "process group, wrapper",
-     f"optimizer's state, in models: rank 0 {state[0]:.0f}, others {state[1]:.0f}; DDP: all alike"],
+    ["synchronisation", "in the wrapper", "process group, and then in the wrapper",
+     "section 5: by hand, two functions"],
     ["code", "DataParallel(model)", "process group, wrapper, sampler", "exercise 3.8"]])
 
 # %% [markdown]
@@ -654,34 +685,36 @@ put_to_the_test(f"""
 - Workers push and pull gradients at the same time | blog | imprecise |
   weights are pulled; and in BSP the next pull has to wait for the last push
 - BSP has no stale weights, but all wait for the slowest | handwritten notes | right |
-  staleness {max(bsp[0])}; {3e3 * bsp[1][-1][0] / len(bsp[0]):.0f} ms a step with a straggler of
-  50 ms
+  staleness {max(bsp[0])}; {3e3 * bsp[1][-1][0] / len(bsp[0]):.0f} ms an update with a straggler
+  of 50 ms
 - ASP: no waiting, stale weights, no faster convergence | handwritten notes | depends |
   {len(asp[0]) / len(bsp[0]):.1f} times the gradients; staleness up to {max(asp[0])}. Loss after
   {race_seconds:g} s: ASP {final["ASP", 0.1]:.2f}, BSP {final["BSP", 0.1]:.2f} at learning rate
   0.1; {final["ASP", 1.0]:.2f} and {final["BSP", 1.0]:.2f} at 1
 - Two challenges: overhead of communication and of synchronisation | CS 229S | right |
-  two things: section 1's bytes on links, and here waiting, of which links know nothing
+  two things: section 1's bytes on links; and in section 2 waiting, which no faster link shortens
 """)
 
 # %% tags=["nbval-ignore-output"]
 put_to_the_test(f"""
 - DataParallel makes 5 exchanges for each batch | web note | depends |
-  {len(phases)}, as in section 3; with the loss in the replica, two of them are a number. Not 5
-  times the bytes: all ranks send {sum(dp_sent):.1f} models, with DDP {sum(ddp_sent):.1f}
+  {len(phases)}, as emulated. If each replica computes its loss, exchanges 3 and 4 carry a number
+  each. Not 5 times the bytes: all ranks send {sum(dp_sent):.1f} models, with DDP
+  {sum(ddp_sent):.1f}
 - It averages gradients on the CPU or on one GPU | web note | wrong |
   it adds them up on GPU 0: the loss is one mean already, and section 3 gave one process's weights
 - Each GPU keeps a copy of the model; the model is replicated in each forward | handwritten notes;
-  web note | contradict each other | the second is right: phase 2 of section 3
+  web note | contradict each other | the second is right: torch.nn.parallel.replicate, in each
+  forward of DataParallel (read in its source)
 - GPU 0 works and holds more | web note; blog | right | peaks of ranks 0 and 1:
   {", ".join(f"{peak['total'] / 1e6:.2f} MB" for peak in emulated["step"].peak_bytes[:2])}
 - GPU 0 is the parameter server, with the optimizer's state | blog | right, as an analogy |
-  state in models: rank 0 {state[0]:.0f}, others {state[1]:.0f}. But this server works, too
+  as emulated, in models: rank 0 {state[0]:.0f}, others {state[1]:.0f}. But it computes, too
 - DataParallel's biggest problem is the GIL | handwritten notes | depends |
   jobs in 2 threads take {in_threads / once:.1f} times one's time in Python,
   {jobs["torch_work"][1] / jobs["torch_work"][0]:.1f} times in PyTorch
 - DataParallel is better for smaller models; best on one node | web note | not seen |
-  its step takes {slower} times DDP's, from small to large
+  as emulated, its step takes {slower} times as long as DDP's, from small to large
 - DDP has less overhead, and works on several machines | handwritten notes | right | see there; two
   machines in chapter 00
 - PyTorch recommends DDP, even on one node | web note | right | its documentation says so:
@@ -689,9 +722,10 @@ put_to_the_test(f"""
 """)
 
 # %%
+weighted = off_by([40, 8, 8, 8], [4 * size / 64 for size in (40, 8, 8, 8)])
 put_to_the_test(f"""
 - The batch's gradient is the mean of the shards', weighted by their sizes | book chapter | right |
-  within 1e-12: {errors["40 8 8 8, weighted"] < 1e-12} (section 4)
+  shards of 40 8 8 8 within 1e-12: {weighted < 1e-12}
 - That is exactly all_reduce(SUM) / world_size | book chapter | depends | on equal shards:
   within 1e-12: {errors["16 16 16 16"] < 1e-12}; shards of 40 8 8 8 are off by
   {errors["40 8 8 8"]:.0%}. And on a mean as the loss, and on layers that take samples one by one
@@ -699,7 +733,7 @@ put_to_the_test(f"""
 - Local gradients .8 -.2 -.7 .4 make .3 on every node | PyTorch slides | imprecise |
   the sum is {summed:.1f}; what DDP leaves is the mean, {averaged:.3f}
 - A weight of .1 with a gradient of +.3 becomes .2 | PyTorch slides | wrong | a step goes against
-  the gradient: {0.1 - 0.1 * summed:.2f} with learning rate 0.1. For .2 it would be
+  the gradient: {0.1 - 0.1 * summed:.2f} with learning rate 0.1. To reach .2 it would take one of
   {(0.1 - 0.2) / summed:.2f}
 - Gradients are averaged; or summed | web page, CS 229S; PyTorch slides | contradict each other |
   DDP averages. A sum with learning rate / n takes the same step
@@ -708,7 +742,7 @@ put_to_the_test(f"""
   {apart["no sampler"]:.0%} (section 6)
 """)
 
-# %% tags=["nbval-ignore-output"]
+# %%
 def looked_at(make_classifier, data, steps=3):
     model, n, norms = make_classifier(), dist.get_world_size(), []
     with measure("constructor"):
@@ -727,6 +761,8 @@ def looked_at(make_classifier, data, steps=3):
 looked = launch(looked_at, make_classifier, digits, world_size=4, device="cpu")
 norms, same_state = looked.values[0]
 sent_at_start = [f"{b / model_bytes:.1f}" for b in looked["constructor"].sent_bytes]
+
+# %% tags=["nbval-ignore-output"]
 compared = launch(simple_ddp.compare, text, world_size=2, device="cpu").values[0].splitlines()
 put_to_the_test(f"""
 - Data parallel training by hand equals the wrapper | book chapter | right | in the lab's 20 steps:
@@ -736,7 +772,7 @@ put_to_the_test(f"""
 - Its processes keep optimizer states of their own | blog | right | and these stay equal, since
   gradients are: {same_state}
 - A DDP program runs as printed | web page | wrong | it uses labels before there are any; and
-  without a sampler two ranks' gradients differ by {apart["no sampler"]:.0%}: both do the same work
+  without a sampler every rank goes through all samples (exercise 3.8)
 - DDP's loop is exactly that of a single GPU | book chapter | wrong as printed | nobody clears the
   gradients: their norm grows like {", ".join(f"{norm / norms[0]:.2f}" for norm in norms)}. There
   is no sampler, and no loss function (exercise 3.9)

@@ -343,7 +343,7 @@ def start_equal(model, group=None):
 def start_equal(model, group=None):
     for _, t in [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]:
         dist.broadcast(t.detach(), group_src=0, group=group)
-### Is there a loop over all elements
+### for each element of a tensor
 def start_equal(model, group=None):
     for t in [*model.parameters(), *model.buffers()]:
         for x in t.detach().view(-1):
@@ -783,15 +783,6 @@ class DDP(DDP):
         for bucket, (flat, work) in zip(self.buckets, self.begun):
             work.wait()
             unflatten(flat / dist.get_world_size(self.group), bucket)
-        self.start_over()
-### Was the mean put into a copy
-class DDP(DDP):
-    def finish(self):
-        while len(self.begun) < len(self.buckets):
-            self.begin_next()
-        for flat, wait in self.begun:
-            wait()
-            flat /= dist.get_world_size(self.group)
         self.start_over()
 ### one all-reduce for each bucket is enough
 class DDP(DDP):

@@ -12,7 +12,7 @@ SAID = {
     "gradient_accumulation": ["of the test images right"],
     "gradient_sync_visualizer": ["0.weight   after   rank 1", "bucket 1:", "all in one"],
     "language_model": ["step 200", "def "],
-    "simple_ddp": ["to DistributedDataParallel's weights", "communication adds"],
+    "simple_ddp": ["to DistributedDataParallel's weights", "; communication adds"],
     "start_here": [""],
 }
 

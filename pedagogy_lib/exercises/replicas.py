@@ -69,9 +69,9 @@ def try_in(world, work, answer, *args, what="", explain):
     return [run.values[rank] for rank in world.ranks], traffic
 
 
-STILL_AT_WORK = (
-    "no call of torch.distributed holds it up, it is at work all the time. Is there a loop over "
-    "all elements of a tensor, or one that never ends?"
+TOO_LONG = (
+    "this takes too long. Is there a call, or a round of a loop, for each element of a tensor? One "
+    "call for each tensor is enough. Or is there a loop that never ends?"
 )
 
 
@@ -85,7 +85,7 @@ def explain_by(meanings, mismatch=""):
         if isinstance(error, HangError) and any(
             p and not p.operation for p in error.waits.values()
         ):
-            return STILL_AT_WORK
+            return TOO_LONG
         lost = isinstance(error, HangError) or "gloo" in str(error)
         known = (why for words, why in meanings.items() if words in str(error))
         return next(known, mismatch if lost else "")
@@ -164,15 +164,18 @@ EVERYBODY_IS_THE_SOURCE = (
 
 
 def explain_start(world):
-    return explain_by(START_ERRORS, IN_A_GROUP if world.members else EVERYBODY_IS_THE_SOURCE)
+    """With 4 ranks a large model comes, too; what fails then was right with fewer."""
+    if world.members:
+        return explain_by(START_ERRORS, IN_A_GROUP)
+    return explain_by(START_ERRORS, EVERYBODY_IS_THE_SOURCE if world.size < 4 else TOO_LONG)
 
 
 def examine_start_equal(answer):
-    for world in (World(2), World(1), World(3), World(4), GROUP):
+    for world in (World(2), World(1), World(3), GROUP, World(4)):
         found, traffic = try_in(world, start_on_rank, answer, explain=explain_start(world))
         judge_start(world, found)
         yield f"{world}: parameters and buffers are rank 0's"
-        if world.size > 2:
+        if world == World(4):
             yield need_one_broadcast(world, traffic, found[0]["sizes"])
 
 
@@ -189,7 +192,7 @@ def start_on_rank(answer, group):
         "replaced": [name for name in objects if objects[name] is not now.get(name)],
         "switched": [n for n in objects if n in now and now[n].requires_grad == ("frozen" in n)],
     }
-    large = EveryKind(**LARGE if dist.get_world_size(group) > 2 else {})
+    large = EveryKind(**LARGE if dist.get_world_size(group) == 4 else {})
     dist.barrier(group)
     with measure("answer"):
         answer(large, group)
@@ -368,12 +371,12 @@ TRIES = {
     "a gradient everywhere": ({"NoneType": FROZEN_IS_NONE}, NOT_THE_SAME_CALLS),
     "None on some ranks": ({"NoneType": MISSING}, SKIPPED),
     "training": ({}, NOT_THE_SAME_CALLS),
-    "cost": ({}, NOT_THE_SAME_CALLS),
+    "cost": ({}, TOO_LONG),  # it comes after all others were right
 }
 AVERAGING = [
     (World(2), ["a gradient everywhere"]),
     (World(2), ["None on some ranks"]),
-    (World(3), ["training", "cost"]),
+    (World(3), ["training"]),
     (World(1), ["a gradient everywhere", "None on some ranks", "training"]),
     (GROUP, ["None on some ranks", "training"]),
     (World(4), ["None on some ranks", "cost"]),

@@ -63,6 +63,8 @@ def serve_together(model, optimizer, is_over) -> list[int]:
 def serve_as_they_come(model, optimizer, is_over) -> list[int]:
     """Exercise 3.2. The server, asynchronous (ASP): an update takes the next gradient there is.
 
+    `dist.recv(x)` without a source takes what comes first, and returns the rank of its sender.
+
     Every worker gets the weights at the start. From then on, whoever pushes gets new weights at
     once, with 0 in place of the 1 if it is over: that worker will not push again. The others still
     push once each, and these gradients make updates, too.
