@@ -192,20 +192,17 @@ plot_bars([*range(max(counts) + 1)], {"gradients": [counts[k] for k in range(max
           title="ASP: most gradients are one or two updates old, and some are much older")
 
 # %% [markdown]
-# BSP needs the straggler's 50 ms for every update. ASP has computed nearly three times as many
-# gradients in the same time, and made a whole update of each, where BSP makes one of three. With
-# the small learning rate old gradients are nearly as good as new ones, and ASP is far ahead (partly
-# because so many full steps amount to a larger learning rate: try BSP with 0.3). With the large one
-# even a gradient that is one or two updates old overshoots, and ASP learns little or nothing. So
-# which is better **depends**.
+# BSP needs the straggler's 50 ms for every update. ASP has nearly three times as many gradients,
+# and makes an update of each, where BSP makes one of three. With the small learning rate old
+# gradients are nearly as good as new ones, and ASP is far ahead (partly since many full steps
+# amount to a larger rate: try BSP with 0.3). With the large one even a gradient that is one or two
+# updates old overshoots, and ASP learns little or nothing. Which is better **depends**.
 #
 # *Break it*, in the cell above the table: no straggler, `(10, 10, 10)`, or one of 200 ms. The mean
 # staleness stays at 2, the number of the other workers. What does change?
-
-# %% [markdown]
-# Training today is synchronous nearly everywhere, for one more reason: ASP cannot be repeated. Its
-# result depends on who was quicker, and cannot be compared with one process, as we do here with
-# everything else. So: synchronous, but without a server in the middle. That takes sections 3 to 5.
+#
+# Training today is nearly always synchronous, for one more reason: what comes out of ASP depends on
+# who was quicker. It cannot be repeated, nor compared with one process, as all that follows.
 
 # %% [markdown]
 # ## 3 · DataParallel
@@ -528,9 +525,8 @@ print(launch(simple_ddp.overhead, text, world_size=2, device="cpu").values[0])
 # Write `samples_of_rank` in labs/data_parallel.py: which samples a rank reads in which order.
 
 # %%
-check("3.7")
+print(check("3.7"))
 
-# %%
 def gradients_with(sampler_of, make_classifier, data):
     dataset = torch.utils.data.TensorDataset(*data[:2])
     loader = DataLoader(dataset, batch_size=32, sampler=sampler_of(dataset))
@@ -641,7 +637,7 @@ contests = [launch(steps_of_both, data_parallel_step, simple_ddp, first_batch, w
                    world_size=2, device="cpu") for width in (10, 1_000, 10_000)]
 slower = ", ".join(f"{median_of(run, 'DataParallel') / median_of(run, 'DDP'):.1f}"
                    for run in contests)
-larger = launch(steps_of_both, data_parallel_step, simple_ddp, first_batch, 400,
+larger = launch(steps_of_both, data_parallel_step, simple_ddp, first_batch, 1000,
                 world_size=world_size, device="cpu")
 dp_sent, ddp_sent = ([b / 12 / model_bytes for b in larger[label].sent_bytes]
                      for label in ("DataParallel", "DDP"))

@@ -115,6 +115,14 @@ check("3.12")
 # communication after the backward, then in between. By how much does the step become shorter?
 
 # %%
+def measured_layer(width=512, rows=1024):
+    layer, x, times = nn.Linear(width, width), torch.ones(rows, width), []
+    for _ in range(7):
+        began = time.perf_counter()
+        layer(x)
+        times.append(time.perf_counter() - began)
+    return sum(p.numel() for p in layer.parameters()), median(times)
+
 class Slept(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x, weight, seconds):
@@ -136,14 +144,6 @@ class SleptLayer(nn.Module):
         return Slept.apply(x, self.weight, self.seconds)
 
 # %%
-def measured_layer(width=512, rows=1024):
-    layer, x, times = nn.Linear(width, width), torch.ones(rows, width), []
-    for _ in range(7):
-        began = time.perf_counter()
-        layer(x)
-        times.append(time.perf_counter() - began)
-    return sum(p.numel() for p in layer.parameters()), median(times)
-
 def one_step(data_parallel, collectives, numbers, seconds, overlapping):
     def ring(x, group=None):
         with measure("all_reduce", memory=False):
@@ -453,6 +453,7 @@ def variants(eight_layers, in_bfloat16):
     hooked.register_comm_hook(None, in_bfloat16)
     yield "bfloat16 hook", hooked
 
+# %%
 def what_it_costs(variants, eight_layers, in_bfloat16):
     x, times, gradients = torch.randn(8, 512), {}, {}
     for name, ddp in variants(eight_layers, in_bfloat16):
