@@ -73,7 +73,8 @@ AT_WORK = (
 # What others wait for, if some ranks have returned: by what they wait in.
 BACK = [
     (MESSAGES, "{} already back, so the others wait for a message that nobody sends to them, or "
-     "that nobody receives. Each send needs its receive, on the rank that it names."),
+     "that nobody receives. Each send needs its receive, on the rank that it names, and each "
+     "request of isend or irecv its wait()."),
     (MESSAGES | REQUESTS, "{} already back, so the others wait for a message or a call that never "
      "comes. Each send needs its receive, and each collective a call on every rank of its group."),
 ]  # fmt: skip
@@ -133,7 +134,8 @@ def describe(places: dict[int, Place | None]) -> str:
     lines = []
     for place, ranks in at.items():
         call = f"\n      inside {place.call}" if place is not None and place.call else ""
-        lines.append(f"  {ranks_text(ranks)}: {place or 'has returned'}{call}")
+        returned = "has returned" if len(ranks) == 1 else "have returned"
+        lines.append(f"  {ranks_text(ranks)}: {place or returned}{call}")
     return "\n".join(lines)
 
 

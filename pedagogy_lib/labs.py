@@ -113,7 +113,8 @@ class Loaded:
         ours = ast.parse(solution.read_text(), str(solution)) if solution else None
         self.numbers = numbers_in(ours or mine)
         self.whose = dict.fromkeys(self.numbers, "yours")
-        for name in [n for n in self.numbers if n not in vars(self.module) or n in holes_in(mine)]:
+        holes = holes_in(mine)
+        for name in [n for n in self.numbers if n not in vars(self.module) or n in holes]:
             self.whose[name] = "ours" if ours else "nobody's"
             vars(self.module).pop(name, None)
         if ours:
@@ -174,7 +175,8 @@ class Loaded:
         return not_solved_yet
 
     def status(self) -> str:
-        line = " · ".join(f"{name}: {whose}" for name, whose in self.whose.items())
+        parts = " · ".join(f"{name}: {whose}" for name, whose in self.whose.items())
+        line = f"{name_of(self.path)}, {parts}"
         everybody = set(self.whose.values())
         if not everybody:
             line = f"{name_of(self.path)}: without exercises"

@@ -524,6 +524,8 @@ WRONG = {
             (CLEAR, ""), (STEP, ""), (BACKWARD, STEP + CLEAR + BACKWARD),
         ],
         "the loss has no graph": [("loss_fn(ddp(inputs), targets)", "loss_fn(inputs, targets)")],
+        "of the outputs, their sum": [("loss_fn(ddp(inputs), targets)", "ddp(inputs).sum()")],
+        "of the outputs, their mean": [("loss_fn(ddp(inputs), targets)", "ddp(inputs).mean()")],
     },
     "3.13": {
         "takes no hook": [(IF_TRAINED + REGISTER, REGISTER[4:])],

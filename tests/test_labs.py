@@ -54,10 +54,10 @@ def learner(tmp_path, monkeypatch):
 def test_ours_where_there_is_a_hole(learner, capsys):
     learner(HOLES)
     shapes = lab("shapes")
-    assert capsys.readouterr().out == "double: ours · area: yours · both: ours\n"
+    assert capsys.readouterr().out == "labs/shapes.py, double: ours · area: yours · both: ours\n"
     assert shapes.double(4) == 8
     assert shapes.both(3) == 60
-    assert repr(shapes) == "double: ours · area: yours · both: ours"
+    assert repr(shapes) == "labs/shapes.py, double: ours · area: yours · both: ours"
 
 
 def test_ours_calls_what_the_learner_has_written(learner):
@@ -103,7 +103,7 @@ def test_a_lab_imports_another_as_far_as_it_is_written(learner, tmp_path, monkey
     more_holes = USES_SHAPES.replace("return 2 * area(r) / math.pi", "...  # your code here")
     put_lab(tmp_path, monkeypatch, "more", more_holes, USES_SHAPES)
     more = lab("more")
-    assert capsys.readouterr().out == "quadruple: yours · two_areas: ours\n"
+    assert capsys.readouterr().out == "labs/more.py, quadruple: yours · two_areas: ours\n"
     assert launch(in_rank, more, world_size=2).values == [(4, 100)] * 2
     learner(HOLES.replace("...  # your code here", "return 5 * x", 1))
     assert more.quadruple(1) == 25
@@ -144,7 +144,7 @@ def test_an_edit_counts_at_the_next_launch(learner, capsys):
     assert capsys.readouterr().out == ""
     learner(HOLES.replace("...  # your code here", "return 200 * x", 1))
     assert launch(double_in_rank, shapes, world_size=2).values == [200, 200]
-    assert capsys.readouterr().out == "double: yours · area: yours · both: ours\n"
+    assert capsys.readouterr().out == "labs/shapes.py, double: yours · area: yours · both: ours\n"
     learner(HOLES.replace("...  # your code here", "return 300 * x", 1))
     assert launch(lambda: shapes.double(1), world_size=2).values == [300, 300]
     assert shapes.double(1) == 300
@@ -194,7 +194,10 @@ def test_an_error_in_a_rank_names_the_learners_line(learner):
 def test_without_solutions_a_hole_says_which_exercise_comes_first(learner, capsys):
     learner(HOLES, solution=None)
     shapes = lab("shapes")
-    assert capsys.readouterr().out == "double: nobody's · area: yours · both: nobody's\n"
+    assert (
+        capsys.readouterr().out
+        == "labs/shapes.py, double: nobody's · area: yours · both: nobody's\n"
+    )
     assert shapes.area(0) == 0
     sentence = "exercise 7.1 comes first: double in labs/shapes.py still has its hole"
     with pytest.raises(labs.NotSolvedYet, match=sentence):

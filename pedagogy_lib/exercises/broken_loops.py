@@ -95,6 +95,14 @@ def judge_steps(case, weights, found, batches, n, optimizer_type):
         raise Wrong(case, what, STEPS)
     need_replicas(case, weights, NO_EXCHANGE)
     guesses = ends_of_wrong_loops(batches, n, optimizer_type)
+    guesses |= {
+        f"this makes a number of the outputs, their {name}, and it is not the loss: that depends "
+        "on the targets": train_alone(batches, optimizer_type, loss_fn=loss_fn)[0][-1]
+        for name, loss_fn in {
+            "sum": lambda outputs, _: outputs.sum() / n,
+            "mean": lambda outputs, _: outputs.mean(),
+        }.items()
+    }
     raise Wrong(case, what, recognise(weights[0], guesses) if found[0].any() else BEFORE)
 
 

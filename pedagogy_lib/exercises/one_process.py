@@ -58,7 +58,9 @@ def note_gradients(optimizer, model):
     return found
 
 
-def train_alone(batches, optimizer_type=torch.optim.SGD, keep=False, factor=1.0):
+def train_alone(
+    batches, optimizer_type=torch.optim.SGD, keep=False, factor=1.0, loss_fn=F.mse_loss
+):
     """One process: the weights after each step, and the gradients that each has found.
 
     keep    whether nothing sets gradients back
@@ -70,7 +72,7 @@ def train_alone(batches, optimizer_type=torch.optim.SGD, keep=False, factor=1.0)
     for inputs, targets in batches:
         if not keep:
             optimizer.zero_grad()
-        (factor * F.mse_loss(model(inputs), targets)).backward()
+        (factor * loss_fn(model(inputs), targets)).backward()
         optimizer.step()
         weights.append(flat(model.parameters()))
     return weights, found
@@ -129,8 +131,10 @@ def ends_of_wrong_loops(batches, n, optimizer_type=torch.optim.SGD):
         "nothing sets the gradients back: backward() adds to what is in `.grad`, so each step "
         "follows the gradients of all steps before it as well": {"keep": True},
         f"the gradient is divided by the number of ranks once more: {again}": {"factor": 1 / n},
-        f"the gradient is {n} times too large: the ranks' gradients are to be averaged, and "
-        "DistributedDataParallel does that": {"factor": n},
+        f"the gradient, or the learning rate, is {n} times too large: gradients are averaged, "
+        "which DistributedDataParallel does, and the learning rate is that of one process": {
+            "factor": n
+        },
     }
     return {why: train_alone(batches, optimizer_type, **how)[0][-1]
             for why, how in arguments.items()}  # fmt: skip

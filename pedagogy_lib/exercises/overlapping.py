@@ -15,26 +15,18 @@ from torch import nn
 from ..checking import Exercise, Wrong
 from ..errors import HangError
 from ..instruments import measure
-from .replicas import (
-    GROUP,
-    IN_A_GROUP,
-    SAMPLES,
-    STEPS,
-    World,
-    buckets_of_torch,
-    close,
+from .averaging import (
     descend,
     equal_models,
-    explain_by,
     gradients_of,
     judge_gradients,
     judge_training,
     loss_of,
     share_of,
-    state_of,
     totals_of,
-    try_in,
 )
+from .bucketing import buckets_of_torch
+from .replicas import GROUP, IN_A_GROUP, SAMPLES, STEPS, World, close, explain_by, state_of, try_in
 
 BUCKET_BYTES = 64  # of EveryKind: several small parameters fill a bucket exactly
 

@@ -530,7 +530,7 @@ EXERCISES = [
         "3.3", "loss_factor", examine_loss_factor,
         (
             "Exercise 1.3 again: by how much does each mean have to count, if they are added up?",
-            "They are not added up here: DDP adds up the gradients, and divides by n. What has to "
+            "DDP does not stop at adding up: it divides by n, too. What has to "
             "be undone?",
             "samples times the mean loss is the sum over this rank's samples. Divide by "
             "all_samples, and multiply by what DDP divides by.",

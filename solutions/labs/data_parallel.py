@@ -153,8 +153,9 @@ class DDP(nn.Module):
     When the last gradient of a bucket is ready, the bucket's all-reduce begins; the backward goes
     on. Buckets begin in their order on every rank, also where a later one is ready sooner: a
     collective is matched by its turn alone. `finish()`, after the backward, begins those that are
-    left (a parameter may have had no part in the loss), waits for all, and puts the averages into
-    `.grad`. While `synchronizing` is False nothing is sent, and gradients only add up.
+    left (a parameter may have had no part in the loss), waits for all, puts the averages into
+    `.grad`, and starts over. While `synchronizing` is False nothing is sent, and gradients only add
+    up.
 
     all_reduce  (x, group) begins to sum up x, and returns a function that waits for the end
     Equals      DistributedDataParallel, but for finish(), which that one calls by itself
@@ -179,7 +180,7 @@ class DDP(nn.Module):
     def start_over(self):
         """Before a backward: nothing is ready, nothing has begun."""
         self.missing = [set(bucket) for bucket in self.buckets]
-        self.begun = []  # for each bucket that travels: its flat tensor, and what waits for it
+        self.begun = []  # for each bucket that travels: (its flat tensor, what waits for its sum)
 
     def is_ready(self, parameter, number):
         """Called by autograd when the gradient of a parameter of bucket `number` is complete."""
