@@ -63,6 +63,8 @@ def serve_together(model, optimizer, is_over) -> list[int]:
 def serve_as_they_come(model, optimizer, is_over) -> list[int]:
     """Exercise 3.2. The server, asynchronous (ASP): an update takes the next gradient there is.
 
+    `dist.recv(x)` without a source takes what comes first, and returns the rank of its sender.
+
     Every worker gets the weights at the start. From then on, whoever pushes gets new weights at
     once, with 0 in place of the 1 if it is over: that worker will not push again. The others still
     push once each, and these gradients make updates, too.
@@ -131,11 +133,13 @@ class DDP(nn.Module):
     When the last gradient of a bucket is ready, the bucket's all-reduce begins; the backward goes
     on. Buckets begin in their order on every rank, also where a later one is ready sooner: a
     collective is matched by its turn alone. `finish()`, after the backward, begins those that are
-    left (a parameter may have had no part in the loss), waits for all, and puts the averages into
-    `.grad`. While `synchronizing` is False nothing is sent, and gradients only add up.
+    left (a parameter may have had no part in the loss), waits for all, puts the averages into
+    `.grad`, and starts over. While `synchronizing` is False nothing is sent, gradients only add up,
+    and there is nothing to finish.
 
     all_reduce  (x, group) begins to sum up x, and returns a function that waits for the end
-    Equals      DistributedDataParallel, but for finish(), which that one calls by itself
+    Equals      DistributedDataParallel(..., find_unused_parameters=True), which calls its finish()
+                by itself, and leaves None where no rank has a gradient; here zeros will do
     Source      Li et al. 2020, "PyTorch Distributed", section 3.2
     """
 
@@ -157,7 +161,7 @@ class DDP(nn.Module):
     def start_over(self):
         """Before a backward: nothing is ready, nothing has begun."""
         self.missing = [set(bucket) for bucket in self.buckets]
-        self.begun = []  # for each bucket that travels: its flat tensor, and what waits for it
+        self.begun = []  # for each bucket that travels: (its flat tensor, what waits for its sum)
 
     def is_ready(self, parameter, number):
         """Called by autograd when the gradient of a parameter of bucket `number` is complete."""

@@ -26,14 +26,15 @@ def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
     smaller. A tensor is never split.
 
     parameters  model.parameters(); those that are frozen have no gradient, and no bucket
-    Equals      what DistributedDataParallel does
+    Equals      the buckets of DistributedDataParallel with bucket_cap_mb, from its second iteration
+                on, if gradients become ready in this order
     Source      Li et al. 2020, "PyTorch Distributed", section 3.2.3
     """
     ...  # your code here
 
 
 def average_buckets(buckets, group=None) -> None:
-    """Exercise 3.11. As `average_gradients`, a bucket at a time.
+    """Exercise 3.11. Make every `.grad` the mean of all ranks', a bucket at a time; None is zeros.
 
     Equals  average_gradients for the parameters of all buckets
     Cost    one all-reduce for each bucket, of one flat tensor
@@ -114,6 +115,8 @@ def show_gradients(model, data) -> str:
             for rank, norm in enumerate(row):
                 bar = "█" * round((norm / longest * BAR).item())
                 lines.append(f"{name:10} {when:7} rank {rank} {norm:8.5f} {bar}")
+    if torch.equal(before, after):
+        lines.append("Nothing has changed: average_gradients in simple_ddp.py is exercise 3.5.")
     return "\n".join(lines)
 
 

@@ -22,7 +22,7 @@ def start_equal(model, group=None) -> None:
     """Exercise 3.4. Give everybody rank 0's parameters and buffers.
 
     Equals  what DistributedDataParallel(model) does when it is made
-    Cost    rank 0's model travels once, along the broadcast's tree: n-1 copies in all
+    Cost    broadcasts of rank 0's model, each tensor once: n-1 copies of it in all
     """
     ...  # your code here
 
@@ -33,7 +33,8 @@ def average_gradients(model, group=None) -> None:
     A parameter that took no part in this rank's loss has None in its `.grad`: a gradient of zero,
     and not always so on the other ranks. One that is frozen (`requires_grad` is False) has none.
 
-    Equals  what DistributedDataParallel leaves in `.grad`
+    Equals  what DistributedDataParallel(..., find_unused_parameters=True) leaves in `.grad`; where
+            no rank has a gradient, zeros are as good as None
     Cost    one all-reduce for each parameter; each rank sends 2(n-1)/n of their bytes
     """
     ...  # your code here
@@ -106,7 +107,7 @@ def compare(text) -> str:
     )
 
 
-def overhead(text, rounds=15) -> str:
+def overhead(text, rounds=23) -> str:
     """The parts of a step, as medians over rounds."""
     torch.manual_seed(0)
     ddp = DistributedDataParallel(Transformer())
@@ -115,9 +116,11 @@ def overhead(text, rounds=15) -> str:
     if None in times:
         return "forward, backward, communication: exercise 3.6 is still to be written"
     forward, backward, communication = (1e3 * median(part) for part in zip(*times, strict=True))
-    return (
-        f"forward {forward:.1f} ms, backward {backward:.1f} ms, communication adds "
-        f"{communication:.1f} ms: {communication / (forward + backward):.0%} of the computing"
+    share = communication / (forward + backward)
+    return f"forward {forward:.1f} ms, backward {backward:.1f} ms; communication " + (
+        f"adds {communication:.1f} ms: {share:.0%} of the computing"
+        if communication > 0
+        else "adds less than what two steps differ by"
     )
 
 

@@ -781,9 +781,7 @@ put_to_the_test(f"""
 # Learning* (web page); *The Evolution of Data Parallelism* (blog); a web note on types of
 # distributed training; handwritten notes.
 #
-# **To read on.** Li et al., [PyTorch Distributed](https://arxiv.org/abs/2006.15704), 2020: how DDP
-# was built, with measurements. Goyal et al., [Accurate, Large Minibatch
-# SGD](https://arxiv.org/abs/1706.02677), 2017, and McCandlish et al., [An Empirical Model of
-# Large-Batch Training](https://arxiv.org/abs/1812.06162), 2018: how large a batch may be. Li et
-# al., *Scaling Distributed Machine Learning with the Parameter Server*, 2014. Dean et al., *Large
-# Scale Distributed Deep Networks*, 2012: asynchronous, on thousands of machines.
+# **To read on.** Li et al., *Scaling Distributed Machine Learning with the Parameter Server*, 2014.
+# Dean et al., *Large Scale Distributed Deep Networks*, 2012: asynchronous, on thousands of
+# machines. Li et al., [PyTorch Distributed](https://arxiv.org/abs/2006.15704), 2020: DDP. Go on
+# with [03b · Inside DDP](03b_inside_ddp.ipynb).

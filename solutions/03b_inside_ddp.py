@@ -6,7 +6,7 @@
 # gradient, after the backward. That is right, and slow. Here it becomes quick in three steps:
 # gradients travel in *buckets*; they travel *while* the backward is still running; and with
 # accumulation they do *not* travel each time. Then comes the real one: the same numbers, the same
-# bytes, and the mistakes that it does not tell you.
+# bytes, and the mistakes that it does not tell you about.
 #
 # Exercises stand in cells and in two labs:
 # [gradient_sync_visualizer](../labs/gradient_sync_visualizer.py) and
@@ -14,6 +14,7 @@
 
 # %%
 import copy
+import os
 import time
 from contextlib import nullcontext
 from statistics import median
@@ -26,7 +27,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import (
     RankError, Table, check, explore, film_step, hint, lab, launch, measure, plot_against,
-    plot_bars, plot_step, plot_timeline, put_to_the_test, throttle,
+    plot_bars, plot_step, plot_timeline, predict, put_to_the_test, throttle,
 )
 
 # %% tags=["parameters"]
@@ -50,13 +51,13 @@ def tiny():
 # ## 1 · Buckets
 #
 # The small transformer has some thirty gradients, many of them tiny. Each is an all-reduce of its
-# own: thirty times the latency. Horovod's answer, and DDP's: copy several into one flat tensor, a
-# **bucket**, and sum up that.
+# own: thirty times the latency. The answer of Horovod (a library of 2017), and of DDP: copy several
+# into one flat tensor, a **bucket**, and all-reduce that.
 #
 # ### Exercise 3.10
 #
 # In labs/gradient_sync_visualizer.py, write `make_buckets`. It begins with the *last* parameters,
-# since their gradients are ready first; you will soon see what that is good for.
+# since their gradients are ready first; section 2 shows what that is good for.
 #
 # ### Exercise 3.11
 #
@@ -93,6 +94,8 @@ Table(["", "all-reduces", "time"],
        for label in bucketed.labels])
 
 # %% [markdown]
+# The same bytes, in 29 all-reduces or in one: what is saved is latency.
+#
 # ## 2 · While the backward is running
 #
 # The last layer's gradient is ready long before the first layer's. So a bucket need not wait for
@@ -108,11 +111,14 @@ Table(["", "all-reduces", "time"],
 check("3.12")
 
 # %% [markdown]
-# To *see* the overlap, computing and communication must not be in each other's way. Two busy ranks
-# on two cores are; GPUs with their own network cards are not. So here computing is emulated: each
-# of six layers sleeps as long as a real one of its size was measured to take, its gradient is real,
-# and your own ring of chapter 02 carries it over throttled links, in a thread of its own. First all
-# communication after the backward, then in between. By how much does the step become shorter?
+# Two busy ranks on two cores get in each other's way when one communicates while it computes; GPUs
+# with network cards of their own do not. To *see* the overlap, computing is emulated here: each of
+# six layers sleeps as long as a real one was measured to take, twice that in the backward. Its
+# gradient is as large as a real one, and your ring of chapter 02 carries it in a thread of its own.
+# The links are throttled so that a bucket of two layers travels as long as their backward takes.
+#
+# First all communication after the backward, then as soon as a bucket is full. So with one layer's
+# forward as the unit: $6 + 12 + 12 = 30$, and then? By how much is the second step shorter?
 
 # %%
 def measured_layer(width=512, rows=1024):
@@ -167,6 +173,7 @@ def both_steps(one_step, data_parallel, collectives, numbers, seconds):
             one_step(data_parallel, collectives, numbers, seconds, overlapping)
 
 # %% tags=["nbval-ignore-output"]
+shorter = predict("The step with communication meanwhile is shorter by", unit="%")
 layer = launch(measured_layer, world_size=1, device="cpu").values[0]
 overlap = launch(both_steps, one_step, data_parallel, collectives, *layer, world_size=2,
                  device="cpu")
@@ -175,14 +182,18 @@ for label in ("afterwards", "meanwhile"):
 plot_timeline(overlap, ["forward", "backward", "all_reduce"], below=["all_reduce"],
               title="A step with communication afterwards, and one with it meanwhile (emulated)")
 
+# %% tags=["nbval-ignore-output"]
+after, mean = (max(overlap[label].seconds) for label in ("afterwards", "meanwhile"))
+shorter.compare(100 * (1 - 22 / 30), 100 * (1 - mean / after), kind="communication")
+
 # %% [markdown]
 # Three buckets. Only the last one still has to travel when the backward is done: its gradients are
-# those of the first layers, and they come last. That is why buckets are filled from the end, and
-# why one large bucket would overlap with nothing.
+# those of the first layers, and they come last. That is why buckets are filled from the end. *Break
+# it*: one large bucket, `10**9` in place of `8 * numbers`, overlaps with nothing.
 #
-# Does it show on this machine, without emulation? Two ranks on two cores have nobody to spare who
-# could carry messages while they compute. Below, the lab's four ways to train the transformer, for
-# real. What DDP gains here, it gains by buckets.
+# Does it show on this machine, without emulation? Two ranks on two cores have no core to spare for
+# carrying messages. Below, the lab's four ways to train the transformer, for real. The last three
+# differ by less than two runs do; all of them beat an all-reduce for each gradient.
 
 # %% tags=["nbval-ignore-output"]
 trained = launch(data_parallel.program, text, train_steps, world_size=2, device="cpu")
@@ -191,7 +202,8 @@ print(*trained.values[0], sep="\n")
 # %% [markdown]
 # Step through a training step, as it was recorded from your class: forward layer by layer, backward
 # from the end, buckets that fill and leave, averages, and the step of the optimizer. The numbers
-# are the first element of each gradient. When do the ranks agree?
+# are the first element of each gradient. From which frame on do all ranks hold the same? (Frames of
+# the ranks are matched by their number: each rank goes at its own pace.)
 
 # %%
 def film_a_step(data_parallel, data):
@@ -212,7 +224,7 @@ films = launch(film_a_step, data_parallel, digits, world_size=world_size, device
 def draw_step(step):
     return plot_step(films, step)
 
-explore(draw_step, step=[6, *range(1, 6), *range(7, len(films[0].frames) + 1)])
+explore(draw_step, step=[8, *range(1, 8), *range(9, len(films[0].frames) + 1)])
 
 # %% [markdown]
 # ### Exercise 3.13
@@ -248,8 +260,8 @@ check("3.13", average_in_backward)
 #
 # With accumulation (chapter 01), a step has several micro-batches, and gradients add up locally.
 # Only the sum has to travel: every backward but the last should be silent. DDP has a context
-# manager for that, `with ddp.no_sync():`. Its forward asks whether it is active, so **forward and
-# backward** belong under it.
+# manager for that, `with ddp.no_sync():`. Put forward *and* backward under it: the real DDP decides
+# in its forward whether the backward will communicate, your own class in the backward.
 #
 # ### Exercise 3.14
 #
@@ -281,6 +293,8 @@ for label in accumulated.labels:
     print(f"{label:15} {accumulated[label].sent_bytes[0] / model_bytes:.2f} times the model")
 
 # %% [markdown]
+# $2\,(n-1)/n$ models for one exchange; without `no_sync`, as much for each of the micro-batches.
+#
 # ### Exercise 3.15
 #
 # Published teaching code: a step of one replica, which has the same weights as the others, over
@@ -347,7 +361,8 @@ check("3.16", accumulate_ddp)
 # `DistributedDataParallel(model)` does all of this in C++. The same gradients as your class, and
 # the same bytes? And which buckets does it make? A **communication hook** is asked for each bucket
 # what to do with it, so it can also look on. (In the first iteration DDP does not know yet in which
-# order gradients become ready; then it builds its buckets anew, with a small first one, 1 MiB.)
+# order gradients become ready: all go in one bucket. Then it builds its buckets, and where
+# `bucket_cap_mb` is not set, the first of them is small, 1 MiB.)
 
 # %%
 def beside_the_real_one(data_parallel, model, loss_fn, batch):
@@ -389,19 +404,21 @@ def buckets_of(make_model, cap_mb, iterations=12):
     return buckets[0], buckets[-1], median(times[4:])
 
 def eight_layers(*between):
-    return nn.Sequential(*(m for _ in range(8) for m in (nn.Linear(512, 512), *between)))
+    return nn.Sequential(*(make() for _ in range(8) for make in
+                           (lambda: nn.Linear(512, 512), *between)))
 
 caps = {cap: launch(buckets_of, eight_layers, cap, world_size=2, device="cpu").values[0]
         for cap in (None, 25, 4, 0.1)}
 
 # %% tags=["nbval-ignore-output"]
-Table(["bucket_cap_mb", "buckets at first (MiB)", "from the third iteration on", "step"],
+Table(["bucket_cap_mb", "buckets at first (MiB)", "from the second iteration on", "step"],
       [[cap or "not set", *(" ".join(map(str, sizes)) for sizes in buckets),
         f"{1e3 * seconds:.1f} ms"] for cap, (*buckets, seconds) in caps.items()])
 
 # %% [markdown]
 # Buckets are not of equal size: they are filled until they reach the cap, and a tensor is never
-# split. 25 MiB is the default; the best size depends on the model and on the links.
+# split. 25 MiB is the default. Which is best depends on the model and on the links; between the
+# processes of one computer it hardly matters.
 #
 # DDP counts on every parameter to have a gradient in every backward. If a layer is not used, it
 # waits for the rest of a bucket, and says so when the next iteration begins:
@@ -424,7 +441,7 @@ def skip_a_layer(**options):
 try:
     launch(skip_a_layer, world_size=2, device="cpu")
 except RankError as error:
-    print(str(error.exception).split(". ")[0])
+    print(str(error.exception).split(" to `torch")[0])
 mended = launch(lambda: skip_a_layer(find_unused_parameters=True), world_size=2, device="cpu")
 print("with find_unused_parameters=True, .grad of the unused layer is None:", mended.values[0])
 
@@ -448,7 +465,7 @@ def variants(eight_layers, in_bfloat16):
     yield "plain", DistributedDataParallel(model)
     yield "find_unused_parameters", DistributedDataParallel(model, find_unused_parameters=True)
     yield "static_graph", DistributedDataParallel(model, static_graph=True)
-    yield "with BatchNorm", DistributedDataParallel(eight_layers(nn.BatchNorm1d(512)))
+    yield "with BatchNorm", DistributedDataParallel(eight_layers(lambda: nn.BatchNorm1d(512)))
     hooked = DistributedDataParallel(model)
     hooked.register_comm_hook(None, in_bfloat16)
     yield "bfloat16 hook", hooked
@@ -484,9 +501,14 @@ Table(["", "rank 0 sends in the forward", "in the backward", "all-reduces", "tim
        for name in times], note=f"bfloat16 changes the gradient by {bfloat16_error:.2%}")
 
 # %% [markdown]
+# `find_unused_parameters` costs one small all-reduce more, BatchNorm a broadcast in each forward,
+# and the hook halves the bytes (though hardly the time, where nothing goes over a network).
+#
 # Replicas stay equal only as long as all take the same steps from the same start. Here are four
-# ways to lose that. None of them raises an error. After ten steps, how far apart are two replicas,
-# beside how far one has moved?
+# ways to lose that, and none of them raises an error: every backward under `no_sync`; a forward
+# that calls `ddp.module` in place of `ddp`; averaged gradients, but no broadcast at the start; a
+# learning rate that follows each rank's own loss. After ten steps, how far apart are two replicas,
+# relative to how far one of them has moved?
 
 # %%
 def drift(mistake, simple_ddp, data):
@@ -495,7 +517,8 @@ def drift(mistake, simple_ddp, data):
     by_hand = mistake == "start not made equal"
     ddp = model if by_hand else DistributedDataParallel(model)
     optimizer, start = torch.optim.SGD(model.parameters(), lr=0.5), model.weight.detach().clone()
-    for images, labels in zip(*(x.split(64) for x in simple_ddp.share_of_rank(data[:2]))):
+    mine = simple_ddp.share_of_rank([x[:1280] for x in data[:2]])
+    for images, labels in zip(*(x.split(64) for x in mine)):
         called = model if mistake == "ddp.module called" else ddp
         with ddp.no_sync() if mistake == "no_sync everywhere" else nullcontext():
             optimizer.zero_grad()
@@ -518,8 +541,14 @@ for mistake in mistakes:
 
 # %%
 print("without a mistake, replicas are bitwise equal:", apart_after["none"] == 0)
-plot_bars(mistakes, {"distance": list(apart_after.values())}, "distance / way gone",
+plot_bars(mistakes, {"distance": list(apart_after.values())}, "distance apart / distance moved",
           title="Two replicas that should be one")
+
+# %% [markdown]
+# Calling `ddp.module` goes past DDP's forward, in which it prepares to communicate: the same as
+# `no_sync`. A different start never goes away, for averaged gradients move both replicas alike. The
+# last one is small, and grows with every step. What helps: compare the replicas now and then, as
+# `apart` in labs/data_parallel.py does.
 
 # %% [markdown]
 # ## 5 · What binds
@@ -532,9 +561,10 @@ plot_bars(mistakes, {"distance": list(apart_after.values())}, "distance / way go
 #   \frac{6\cdot 4P}{\text{memory bytes/s}} \qquad t_\text{network} = \frac{2(n-1)}{n}\,
 #   \frac{4P}{\text{link bytes/s}}$$
 #
-# (6: a multiplication and an addition, forward and twice backward. And weights are read in forward
-# and backward, gradients written and read, weights read and written.) Measure the three rates of
-# this machine, predict, and check.
+# (The first 6: each weight of a linear layer is multiplied and added once for each sample, in the
+# forward, and twice as often in the backward. The second: weights are read in forward and backward,
+# gradients written and read, weights read and written.) Measure this machine's three rates,
+# predict, and check. A time may lie above its bound, but hardly below.
 
 # %%
 def median_seconds(job, rounds=6):
@@ -547,10 +577,11 @@ def median_seconds(job, rounds=6):
     return median(times[2:])
 
 def rates(median_seconds):
-    square, long, n = torch.ones(512, 512), torch.ones(16_000_000), dist.get_world_size()
-    part = long[:4_000_000]
+    square, n = torch.ones(512, 512), dist.get_world_size()
+    long, out = torch.ones(16_000_000), torch.ones(16_000_000)
+    part = long[:2_000_000]
     return (2 * 512**3 / median_seconds(lambda: square @ square),
-            3 * long.nbytes / median_seconds(lambda: long + long),  # reads two, writes one
+            2 * long.nbytes / median_seconds(lambda: out.copy_(long)),  # reads one, writes one
             2 * (n - 1) / n * part.nbytes / median_seconds(lambda: dist.all_reduce(part)))
 
 def parts_of_step(median_seconds, rows, width=1024, layers=4):
@@ -578,14 +609,15 @@ predicted_local = [1e3 * max(6 * b * P / flops, 24 * P / memory_rate) for b in s
 plot_against(samples, {"forward, backward, step": local, "all-reduce": network},
              "samples on each rank", "time (ms)",
              {"forward, backward, step": predicted_local,
-              "all-reduce": [1e3 * 4 * P / network_rate] * len(samples)}, logarithmic=True,
+              "all-reduce": [1e3 * 2 * (2 - 1) / 2 * 4 * P / network_rate] * len(samples)},
+             logarithmic=True,
              title="What binds: four layers of 1024 × 1024 on two ranks")
 
 # %% [markdown]
-# On the left the step is bound by memory: one sample takes as long as four, for all weights have to
-# come by once. On the right by arithmetic: twice the samples, twice the time. Where the flat line
-# of the all-reduce lies above the other, the network binds: larger local batches, accumulation, or
-# fewer bytes would help. And faster arithmetic would help nothing.
+# On the left memory binds, and the line is nearly flat: one sample or four, all weights have to
+# come by. On the right arithmetic binds: four times the samples take three to four times as long.
+# Where the line of the all-reduce lies above the other, the network binds: larger local batches,
+# accumulation, or fewer bytes would help, and faster arithmetic would not help at all.
 #
 # "≈ min" of rates means max of *times*, and that is true only as far as all three overlap. In
 # section 2 the times added up, until communication ran meanwhile.
@@ -647,7 +679,7 @@ put_to_the_test(f"""
 - Gradients are accumulated on one node, and returned every few batches | PyTorch slides |
   wrong | {calls["backward"]} all-reduce in each backward, and no rank in the middle: sent
   {", ".join(f"{b / model_bytes:.1f}" for b in looked["backward"].sent_bytes)} models
-- Every loss.backward() synchronises | PyTorch slides | right | exchanges: forward
+- Every loss.backward() synchronises | PyTorch slides | right, but under no_sync | calls: forward
   {calls["forward"]}, backward {calls["backward"]}, step {calls["step"]}
 - backward() updates the weights, too | PyTorch slides | wrong | after backward() weights have
   moved: {looked.values[0]}. That is optimizer.step()
@@ -658,8 +690,8 @@ put_to_the_test(f"""
   its {len(left)} buckets left after {", ".join(f"{x:.0%}" for x in left)} of the backward
 - Buckets are of equal size | PyTorch slides | wrong | MiB: {caps[None][1]} by default, and all in
   one at first, {caps[None][0]}
-- 25 MB is the recommended size | PyTorch slides | imprecise | it is the default. The best depends:
-  here {", ".join(f"{1e3 * t:.0f} ms with {c or 'none'}" for c, (_, _, t) in caps.items())} set
+- 25 MB is the recommended size | PyTorch slides | imprecise | it is the default (of MiB). The best
+  depends: here {", ".join(f"{1e3 * t:.0f} ms ({c or 'not set'})" for c, (_, _, t) in caps.items())}
 """)
 
 # %% tags=["nbval-ignore-output"]
@@ -671,7 +703,7 @@ put_to_the_test(f"""
   {kilobytes["with BatchNorm"][0]:.1f} kB for 8 BatchNorm layers; find_unused_parameters sends
   {1e3 * (kilobytes["find_unused_parameters"][1] - kilobytes["plain"][1]):.0f} bytes more
 - A process may have several GPUs; NCCL synchronises | web note | imprecise | one GPU for each
-  process, but for models that are split. Here: {looked.backend} on {looked.device}
+  process, except where a model is split. Here: {looked.backend} on {looked.device}
 - DDP uses a ring all-reduce | handwritten notes; blog | imprecise | the backend chooses (NCCL:
   rings, trees, ...). Gloo's bytes are a ring's: {ddp_sent:.1f} models on {world_size} ranks
 - find_unused_parameters=True is for dynamic graphs | web page | right | section 4: without it, an
@@ -707,14 +739,14 @@ throughput = {n: launch(samples_per_second, data_parallel, language_model, text,
 # %% tags=["nbval-ignore-output"]
 gpt3, seven = 175e9, 2 * 7 / 8 * 2 * 7e9  # weights; bytes that a rank of 8 sends for 7B in bf16
 put_to_the_test(f"""
-- Data parallel raises throughput, as the batch grows | CS 229S | depends | samples/s, here:
-  {", ".join(f"{n} ranks {x:.0f}" for n, x in throughput.items())}. But steps to a loss of 0.25:
+- Data parallel raises throughput, as the batch grows | CS 229S | depends | samples/s of n ranks:
+  {", ".join(f"with {n} {x:.0f}" for n, x in throughput.items())}. But steps to a loss of 0.25:
   {", ".join(f"{n} with batches of {b}" for b, n in needed.items())}: at last, more samples in a
   step hardly save steps
 - Scaling is near-linear | web page | depends | {throughput[2] / throughput[1]:.2f} times with 2
-  ranks, {throughput[4] / throughput[1]:.2f} with 4; beyond the number of cores there is nothing
-  to gain
-- Weights and activations have to fit; GPT-3 does not into 80 GB | CS 229S; web note | right |
+  ranks, {throughput[4] / throughput[1]:.2f} with 4; this machine has {os.cpu_count()} cores, and
+  more busy ranks than that cannot help
+- Weights and activations have to fit; GPT-3 does not fit into 80 GB | CS 229S; web note | right |
   {gpt3 * 2 / 1e9:.0f} GB of weights in 2 bytes; with gradients and Adam's state
   {gpt3 * 16 / 1e12:.1f} TB (chapter 05)
 - It communicates a lot: every weight, each time | CS 229S | right | 7B in bf16 on 8 ranks:
@@ -737,8 +769,7 @@ put_to_the_test(f"""
 # distributed training; handwritten notes.
 #
 # **To read on.** Li et al., [PyTorch Distributed](https://arxiv.org/abs/2006.15704), 2020: how DDP
-# was built, with measurements. Goyal et al., [Accurate, Large Minibatch
+# was built, with measurements. Sergeev and Del Balso, [Horovod](https://arxiv.org/abs/1802.05799),
+# 2018: tensor fusion. Goyal et al., [Accurate, Large Minibatch
 # SGD](https://arxiv.org/abs/1706.02677), 2017, and McCandlish et al., [An Empirical Model of
-# Large-Batch Training](https://arxiv.org/abs/1812.06162), 2018: how large a batch may be. Li et
-# al., *Scaling Distributed Machine Learning with the Parameter Server*, 2014. Dean et al., *Large
-# Scale Distributed Deep Networks*, 2012: asynchronous, on thousands of machines.
+# Large-Batch Training](https://arxiv.org/abs/1812.06162), 2018: how large a batch may be.

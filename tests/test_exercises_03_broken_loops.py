@@ -541,6 +541,11 @@ WRONG = {
             ("def average(parameter)", "def average(parameter, gradient)"),
             (REGISTER, "            parameter.register_hook(lambda g, p=parameter: average(p, g))"),
         ],
+        "change no argument of register_hook() in place": [
+            ("        parameter.grad /= dist", "        return parameter / dist"),
+            ("(parameter.grad)", "(parameter)"),
+            (REGISTER, "            parameter.register_hook(average)"),
+        ],
         "backward() has returned before the exchange was over": [
             ("(parameter.grad)", "(parameter.grad, async_op=True)"),
         ],

@@ -318,7 +318,8 @@ def guesses_at_gradients(local, totals, world):
         "it: get_world_size(group)": lambda p, name: totals[name] / world.size,
         "it is divided by the number of ranks twice: before the sum and after it, or by a mean "
         "that is divided again": lambda p, name: totals[name] / n**2,
-        "each rank's own gradient is divided, but nothing is summed up":
+        "each rank's own gradient is divided, but nothing is summed up (or too late: what is begun "
+        "with async_op=True has to be waited for)":
             lambda p, name: None if local[p][name] is None else local[p][name] / n,
         "this is rank 0's gradient, on all ranks: a broadcast. The other ranks' samples count "
         "as well": lambda p, name: local[0][name],
@@ -360,15 +361,19 @@ def need_all_reduces(world, traffic, sizes, buckets) -> str:
     best = 2 * (n - 1) / n * sizes.gradients
     count = all_reduces_in(traffic[0][0], n)
     if buckets is None and count > sizes.count + 1:  # one more may ask who has None
-        what = f"{count:g} all-reduces for {sizes.count} gradients"
+        what = f"{all_reduces(count)} for {sizes.count} gradients"
         raise Wrong(case, what, "one for each parameter is enough; each call costs a latency")
     for place, (calls, sent) in enumerate(traffic):
         if sent > best * (1 + TOLERANCE):
             what = f"rank {place} sends {megabytes(sent)}; an all-reduce sends {megabytes(best)}"
             raise Wrong(case, what, why_so_many_bytes(sent, calls, n, sizes))
     if buckets is not None and count != buckets:
-        raise Wrong(case, f"{count:g} all-reduces for {buckets} buckets", why_count(count, sizes))
-    return f"{case}: {count:g} all-reduces, {megabytes(best)} from each rank"
+        raise Wrong(case, f"{all_reduces(count)} for {buckets} buckets", why_count(count, sizes))
+    return f"{case}: {all_reduces(count)}, {megabytes(best)} from each rank"
+
+
+def all_reduces(count) -> str:
+    return f"{count:g} all-reduce" + ("" if count == 1 else "s")
 
 
 def all_reduces_in(calls, n) -> float:

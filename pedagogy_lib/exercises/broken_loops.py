@@ -18,6 +18,7 @@ from ..instruments import measure
 from .accumulation import merged, recognise
 from .one_process import (
     HANGS,
+    HIDDEN,
     LARGE,
     NO_EXCHANGE,
     RATE,
@@ -139,6 +140,10 @@ LAST_ONLY = (
     "only the last parameter is averaged: a name that a loop changes is looked up when the hook "
     "runs, and has its last value by then. Each hook needs its own parameter"
 )
+SHARED = (
+    "most are right. Autograd may hand one tensor on to several parameters as their gradient, and "
+    "a hook on each of them changes it again: change no argument of register_hook() in place"
+)
 NEVER_SUMMED = "this rank's own gradient is divided, and nothing has been added to it"
 OWN = (
     "each rank still has its own gradient. What a hook does to a copy, or to a name, does not "
@@ -147,9 +152,22 @@ OWN = (
 BACKWARDS = ("first backward", "second backward, a step later", "third, which adds to the second")
 
 
+class TwoBiases(nn.Module):
+    """Adds two biases; autograd passes one tensor on to both as their gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (
+            nn.Parameter(torch.zeros(HIDDEN, dtype=torch.float64)) for _ in range(2)
+        )
+
+    def forward(self, x):
+        return x + (self.first + self.second)
+
+
 def own_model(rank, frozen):
     """Other weights on each rank, so that it shows if they travel."""
-    model = model_of(rank + 1)
+    model = model_of(rank + 1).insert(1, TwoBiases())
     model[0].weight.requires_grad_(not frozen)
     return model
 
@@ -241,11 +259,20 @@ def told_norms(got, expected, own) -> str:
     )
 
 
+def in_slice(x, part):
+    inside = torch.zeros(len(x), dtype=torch.bool)
+    inside[part] = True
+    return inside
+
+
 def why_hooks(own, got, late, expected, kept, n) -> str:
     if not close(got, late):
         return ASYNCHRONOUS
     if close(got[-1:], expected[-1:]) and close(got[:-1], (kept + own)[:-1]):
         return LAST_ONLY
+    shared = slice(-3 * HIDDEN - 1, -HIDDEN - 1)  # before the last layer's weights and bias
+    if close(torch.where(in_slice(got, shared), expected, got), expected):
+        return SHARED
     mean = expected - kept
     return recognise(got, {
         SUMMED: kept + n * mean,
@@ -485,8 +512,9 @@ def judge_gradients(case, found, pieces):
 def why_no_sync_bytes(exchanges, number) -> str:
     if round(exchanges) == number:
         return (
-            f"the gradients are right, and all {number} backwards have sent theirs: no_sync() is "
-            "too late. When does DistributedDataParallel prepare for what a backward has to send?"
+            f"the gradients are right, and all {number} backwards have sent theirs: either nothing "
+            "tells DistributedDataParallel to be silent, or no_sync() comes too late. When does it "
+            "prepare for what a backward has to send?"
         )
     return (
         f"the gradients are right, and {exchanges:.2f} times the bytes of one all-reduce are sent: "
@@ -520,7 +548,7 @@ EXERCISES = [
             "After the step, do all ranks have the same weights? Write down what is in `total` on "
             "each rank after the last micro-batch.",
             "The gradients of the first micro-batches never travel. Averaging each of them would "
-            "be right, and dear. What could travel once?",
+            "be right, and expensive. What could travel once?",
             "Accumulate all micro-batches on each rank; average `total` after the loop.",
         ),
     ),

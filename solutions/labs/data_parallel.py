@@ -154,11 +154,12 @@ class DDP(nn.Module):
     on. Buckets begin in their order on every rank, also where a later one is ready sooner: a
     collective is matched by its turn alone. `finish()`, after the backward, begins those that are
     left (a parameter may have had no part in the loss), waits for all, puts the averages into
-    `.grad`, and starts over. While `synchronizing` is False nothing is sent, and gradients only add
-    up.
+    `.grad`, and starts over. While `synchronizing` is False nothing is sent, gradients only add up,
+    and there is nothing to finish.
 
     all_reduce  (x, group) begins to sum up x, and returns a function that waits for the end
-    Equals      DistributedDataParallel, but for finish(), which that one calls by itself
+    Equals      DistributedDataParallel(..., find_unused_parameters=True), which calls its finish()
+                by itself, and leaves None where no rank has a gradient; here zeros will do
     Source      Li et al. 2020, "PyTorch Distributed", section 3.2
     """
 
