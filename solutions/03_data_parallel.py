@@ -377,9 +377,9 @@ def gradient_of_shards(simple_ddp, make_classifier, data, sizes, factors):
 
 def off_by(sizes, factors=(1, 1, 1, 1)):
     common = simple_ddp, make_classifier, digits
-    one = launch(gradient_of_shards, *common, [sum(sizes)], [1], world_size=1).values[0]
-    four = launch(gradient_of_shards, *common, sizes, factors, world_size=4).values[0]
-    return ((four - one).norm() / one.norm()).item()
+    one = launch(gradient_of_shards, *common, [sum(sizes)], [1], world_size=1, device="cpu")
+    four = launch(gradient_of_shards, *common, sizes, factors, world_size=4, device="cpu")
+    return ((four.values[0] - one.values[0]).norm() / one.values[0].norm()).item()
 
 errors = {name: off_by(sizes) for name, sizes in
           {"16 16 16 16": [16, 16, 16, 16], "40 8 8 8": [40, 8, 8, 8]}.items()}
@@ -480,11 +480,11 @@ def sgd(parameters):
     return torch.optim.SGD(parameters, lr=0.5, momentum=0.9)
 
 by_hand = {n: launch(train_by_hand, simple_ddp, tiny, sgd, language_model.mean_loss,
-                     batches_of(5, 10, 16), world_size=n, device="cpu")
+                     batches_of(5, 10, 16), world_size=n)
            for n in range(1, world_size + 1)}
-alone, _ = by_hand[1].values[0]
+alone = by_hand[1].values[0][0].cpu()
 for n in range(2, world_size + 1):
-    gap = max((weights - alone).abs().max() for weights, _ in by_hand[n].values)
+    gap = max((weights.cpu() - alone).abs().max() for weights, _ in by_hand[n].values)
     print(f"{n} ranks equal one within 1e-12:", bool(gap < 1e-12))
 
 # %% tags=["nbval-ignore-output"]
@@ -493,7 +493,7 @@ def adam(parameters):
 
 curves = {f"{n} rank{'s' * (n > 1)}": launch(
     train_by_hand, simple_ddp, language_model.Transformer, adam, language_model.mean_loss,
-    batches_of(40, 32, 64), world_size=n, device="cpu").values[0][1] for n in (1, 2)}
+    batches_of(40, 32, 64), world_size=n).values[0][1] for n in (1, 2)}
 plot_curves({"": {name: (range(1, 41), losses) for name, losses in curves.items()}}, "step",
             "loss for each letter", title="Two ranks learn what one learns, step by step")
 
@@ -512,7 +512,7 @@ plot_curves({"": {name: (range(1, 41), losses) for name, losses in curves.items(
 
 # %% tags=["nbval-ignore-output"]
 print(check("3.6"))
-print(launch(simple_ddp.overhead, text, world_size=2, device="cpu").values[0])
+print(launch(simple_ddp.overhead, text, world_size=2).values[0])
 
 # %% [markdown]
 # ## 6 · Who reads what
@@ -759,7 +759,7 @@ norms, same_state = looked.values[0]
 sent_at_start = [f"{b / model_bytes:.1f}" for b in looked["constructor"].sent_bytes]
 
 # %% tags=["nbval-ignore-output"]
-compared = launch(simple_ddp.compare, text, world_size=2, device="cpu").values[0].splitlines()
+compared = launch(simple_ddp.compare, text, world_size=2).values[0].splitlines()
 put_to_the_test(f"""
 - Data parallel training by hand equals the wrapper | book chapter | right | in the lab's 20 steps:
   {compared[1]}

@@ -17,6 +17,7 @@ import copy
 import os
 import time
 from contextlib import nullcontext
+from functools import partial
 from statistics import median
 
 import torch
@@ -196,7 +197,7 @@ shorter.compare(100 * (1 - 22 / 30), 100 * (1 - mean / after), kind="communicati
 # differ by less than two runs do; all of them beat an all-reduce for each gradient.
 
 # %% tags=["nbval-ignore-output"]
-trained = launch(data_parallel.program, text, train_steps, world_size=2, device="cpu")
+trained = launch(data_parallel.program, text, train_steps, world_size=2)
 print(*trained.values[0], sep="\n")
 
 # %% [markdown]
@@ -564,27 +565,27 @@ plot_bars(mistakes, {"distance": list(apart_after.values())}, "distance apart / 
 # (The first 6: each weight of a linear layer is multiplied and added once for each sample, in the
 # forward, and twice as often in the backward. The second: weights are read in forward and backward,
 # gradients written and read, weights read and written.) Measure this machine's three rates,
-# predict, and check. A time may lie above its bound, but hardly below.
+# predict, and check.
 
 # %%
-def median_seconds(job, rounds=6):
+def median_seconds(now, job, rounds=6):
     times = []
     for _ in range(rounds):
         dist.barrier()
-        began = time.perf_counter()
+        began = now()
         job()
-        times.append(time.perf_counter() - began)
+        times.append(now() - began)
     return median(times[2:])
 
-def rates(median_seconds):
-    square, n = torch.ones(512, 512), dist.get_world_size()
+def rates(seconds_of):
+    square, n = torch.ones(1024, 1024), dist.get_world_size()
     long, out = torch.ones(16_000_000), torch.ones(16_000_000)
     part = long[:2_000_000]
-    return (2 * 512**3 / median_seconds(lambda: square @ square),
-            2 * long.nbytes / median_seconds(lambda: out.copy_(long)),  # reads one, writes one
-            2 * (n - 1) / n * part.nbytes / median_seconds(lambda: dist.all_reduce(part)))
+    return (2 * 1024**3 / seconds_of(lambda: square @ square),
+            2 * long.nbytes / seconds_of(lambda: out.copy_(long)),  # reads one, writes one
+            2 * (n - 1) / n * part.nbytes / seconds_of(lambda: dist.all_reduce(part)))
 
-def parts_of_step(median_seconds, rows, width=1024, layers=4):
+def parts_of_step(seconds_of, rows, width=1024, layers=4):
     model = nn.Sequential(*(nn.Linear(width, width, bias=False) for _ in range(layers)))
     optimizer, x = torch.optim.SGD(model.parameters(), lr=1e-6), torch.randn(rows, width)
     flat = torch.ones(layers * width**2)
@@ -594,16 +595,15 @@ def parts_of_step(median_seconds, rows, width=1024, layers=4):
         model(x).sum().backward()
         optimizer.step()
 
-    return median_seconds(local), median_seconds(lambda: dist.all_reduce(flat))
+    return seconds_of(local), seconds_of(lambda: dist.all_reduce(flat))
 
 # %% tags=["nbval-ignore-output"]
-flops, memory_rate, network_rate = launch(rates, median_seconds, world_size=2,
-                                          device="cpu").values[0]
+seconds_of = partial(median_seconds, simple_ddp.now)
+flops, memory_rate, network_rate = launch(rates, seconds_of, world_size=2).values[0]
 print(f"for each of two ranks: {flops / 1e9:.0f} GFLOP/s, memory {memory_rate / 1e9:.1f} GB/s, "
       f"network {network_rate / 1e9:.1f} GB/s")
 samples, P = [1, 4, 16, 64, 256], 4 * 1024**2
-found = [launch(parts_of_step, median_seconds, b, world_size=2, device="cpu").values[0]
-         for b in samples]
+found = [launch(parts_of_step, seconds_of, b, world_size=2).values[0] for b in samples]
 local, network = ([1e3 * pair[k] for pair in found] for k in (0, 1))
 predicted_local = [1e3 * max(6 * b * P / flops, 24 * P / memory_rate) for b in samples]
 plot_against(samples, {"forward, backward, step": local, "all-reduce": network},
@@ -614,8 +614,8 @@ plot_against(samples, {"forward, backward, step": local, "all-reduce": network},
              title="What binds: four layers of 1024 × 1024 on two ranks")
 
 # %% [markdown]
-# On the left memory binds, and the line is nearly flat: one sample or four, all weights have to
-# come by. On the right arithmetic binds: four times the samples take three to four times as long.
+# On the left memory binds, and the line rises slowly: one sample or four, all weights have to come
+# by. On the right arithmetic binds: four times the samples take three to four times as long.
 # Where the line of the all-reduce lies above the other, the network binds: larger local batches,
 # accumulation, or fewer bytes would help, and faster arithmetic would not help at all.
 #
@@ -733,8 +733,8 @@ def steps_to(goal, batch, data, rates=(0.5, 1.0), limit=200):
     return fewest
 
 needed = {batch: steps_to(0.25, batch, digits) for batch in (16, 64, 256, 1024)}
-throughput = {n: launch(samples_per_second, data_parallel, language_model, text, world_size=n,
-                        device="cpu").values[0] for n in (1, 2, 4)}
+throughput = {n: launch(samples_per_second, data_parallel, language_model, text,
+                        world_size=n).values[0] for n in (1, 2, 4)}
 
 # %% tags=["nbval-ignore-output"]
 gpt3, seven = 175e9, 2 * 7 / 8 * 2 * 7e9  # weights; bytes that a rank of 8 sends for 7B in bf16

@@ -100,6 +100,13 @@ def test_accumulation_equals_one_process(way, alone):
     assert max((weights - alone).abs().max() for weights in run.values) <= 1e-12
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("way", [by_itself, meanwhile, real], ids=lambda way: way.__name__)
+def test_equals_one_process_on_a_gpu(way, alone):
+    run = launch(train, way, 1, world_size=2, device="cuda")
+    assert max((weights.cpu() - alone).abs().max() for weights in run.values) <= 1e-9
+
+
 def test_the_bytes_of_the_real_one():
     def step():
         ours = DATA_PARALLEL.DDP(MODELS.Transformer(32))

@@ -1,0 +1,55 @@
+"""Bars and curves: what is drawn is what was given."""
+
+import pytest
+
+from pedagogy_lib import plot_bars, plot_curves
+
+
+def heights(axes):
+    return [round(bar.get_height(), 6) for bar in axes.patches]
+
+
+def test_bars_of_one_kind_have_no_legend():
+    picture = plot_bars(["a", "b"], {"gradients": [3, 5]}, "gradients", title="Staleness")
+    axes = picture.figure.axes[0]
+    assert heights(axes) == [3, 5]
+    assert axes.get_legend() is None
+    assert picture.alt == "Staleness. gradients. gradients: a 3, b 5"
+
+
+def test_bars_side_by_side_and_their_predictions():
+    bars = {"ours": [1, 2], "theirs": [3, 4]}
+    picture = plot_bars([10, 20], bars, "ms", predicted={"ours": [1.5, 2.5], "theirs": [3, 5]})
+    axes = picture.figure.axes[0]
+    filled = [bar for bar in axes.patches if bar.get_fill()]
+    outlines = [bar for bar in axes.patches if not bar.get_fill()]
+    assert [bar.get_height() for bar in filled] == [1, 2, 3, 4]
+    assert [bar.get_height() for bar in outlines] == [1.5, 2.5, 3, 5]
+    for bar, outline in zip(filled, outlines, strict=True):
+        assert outline.get_center()[0] == pytest.approx(bar.get_center()[0])
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert sorted(names) == ["ours", "predicted", "theirs"]
+    assert "ours: 10 1, 20 2; theirs: 10 3, 20 4" in picture.alt
+
+
+def test_long_names_are_broken_into_lines():
+    names = ["a name of many words " * 2, "another one of many words", "c", "d", "e"]
+    picture = plot_bars(names, {"x": [1] * 5}, "y")
+    labels = [label.get_text() for label in picture.figure.axes[0].get_xticklabels()]
+    assert "\n" in labels[0]
+    assert max(len(line) for label in labels for line in label.split("\n")) <= 16
+
+
+def test_curves_with_an_x_of_their_own():
+    panels = {
+        "slow": {"BSP": ([0, 1], [2.0, 1.5]), "ASP": ([0, 0.5, 1], [2.0, 1.0, 0.5])},
+        "fast": {"ASP": ([0, 1], [2.0, 9.0])},
+    }
+    picture = plot_curves(panels, "time (s)", "loss", highest=3, title="A race")
+    slow, fast = picture.figure.axes
+    assert [line.get_ydata().tolist() for line in slow.lines] == [[2.0, 1.5], [2.0, 1.0, 0.5]]
+    assert fast.lines[0].get_color() == slow.lines[1].get_color()
+    assert slow.lines[0].get_linewidth() > slow.lines[1].get_linewidth()
+    assert fast.get_ylim() == slow.get_ylim() == (0, 3)
+    assert [axes.get_title(loc="left") for axes in picture.figure.axes] == ["slow", "fast"]
+    assert picture.alt.startswith("A race. loss over time (s). slow: BSP ends at 1.5, ASP ends at")
