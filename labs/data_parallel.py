@@ -5,7 +5,6 @@ torchrun --nproc-per-node 2 labs/data_parallel.py
 
 import contextlib
 import copy
-import time
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 
@@ -13,7 +12,7 @@ import torch
 import torch.distributed as dist
 from gradient_sync_visualizer import average_buckets, flatten, make_buckets, unflatten
 from language_model import Transformer, draw_batch, mean_loss, standard_library
-from simple_ddp import average_gradients, share_of_rank, start_equal
+from simple_ddp import average_gradients, now, share_of_rank, start_equal
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -207,13 +206,13 @@ def train(model, finish, text, steps, samples=32):
     optimizer, losses, times = torch.optim.AdamW(model.parameters(), lr=5e-3), [], []
     for step in range(steps):
         inputs, targets = share_of_rank(draw_batch(text, samples, step))
-        began = time.perf_counter()
+        began = now()
         loss = mean_loss(model(inputs), targets)
         optimizer.zero_grad()
         loss.backward()
         finish()
         optimizer.step()
-        times.append(time.perf_counter() - began)
+        times.append(now() - began)
         losses.append(loss.item())
     return losses[0], losses[-1], median(times)
 

@@ -3,13 +3,12 @@
 torchrun --nproc-per-node 4 labs/gradient_sync_visualizer.py
 """
 
-import time
 from statistics import median
 
 import torch
 import torch.distributed as dist
 from gradient_accumulation import digits
-from simple_ddp import average_gradients, share_of_rank, start_equal
+from simple_ddp import average_gradients, now, share_of_rank, start_equal
 from torch import Tensor, nn
 
 BAR = 30  # characters
@@ -86,9 +85,9 @@ def seconds_of(way, rounds=15) -> float:
     times = []
     for _ in range(rounds):
         dist.barrier()
-        began = time.perf_counter()
+        began = now()
         way()
-        times.append(time.perf_counter() - began)
+        times.append(now() - began)
     return median(times[3:])
 
 

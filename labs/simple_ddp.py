@@ -68,8 +68,9 @@ def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
 
 
 def share_of_rank(batch, group=None) -> list:
-    """Every n-th sample of a batch: this rank's."""
-    return [x[dist.get_rank(group) :: dist.get_world_size(group)] for x in batch]
+    """Every n-th sample of a batch: this rank's, on this rank's device."""
+    rank, n, device = dist.get_rank(group), dist.get_world_size(group), torch.get_default_device()
+    return [x[rank::n].to(device) for x in batch]
 
 
 def train(model, text, synchronize, steps=STEPS) -> list[float]:

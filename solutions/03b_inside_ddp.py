@@ -532,6 +532,7 @@ def drift(mistake, simple_ddp, data):
         optimizer.step()
     return model.weight.detach(), (model.weight - start).norm().item()
 
+# %%
 mistakes = ("none", "no_sync everywhere", "ddp.module called", "start not made equal",
             "learning rate by own loss")
 apart_after = {}
@@ -540,7 +541,6 @@ for mistake in mistakes:
                                       device="cpu").values
     apart_after[mistake] = (one - other).norm().item() / moved
 
-# %%
 print("without a mistake, replicas are bitwise equal:", apart_after["none"] == 0)
 plot_bars(mistakes, {"distance": list(apart_after.values())}, "distance apart / distance moved",
           title="Two replicas that should be one")

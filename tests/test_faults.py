@@ -207,6 +207,7 @@ def test_errors_share_one_base():
 def start_helper(folder, **options):
     helper = subprocess.Popen(["sleep", "1000"], **options)
     (folder / str(helper.pid)).touch()
+    dist.barrier()  # before a rank dies, the others have to be there
 
 
 def start_helper_and_return(folder):
