@@ -486,6 +486,9 @@ alone = by_hand[1].values[0][0].cpu()
 for n in range(2, world_size + 1):
     gap = max((weights.cpu() - alone).abs().max() for weights, _ in by_hand[n].values)
     print(f"{n} ranks equal one within 1e-12:", bool(gap < 1e-12))
+calls = by_hand[world_size]["average"].calls[0]
+in_models = sum(call.tensor_bytes for call in calls) / 5 / alone.nbytes
+print(f"a step has {len(calls) // 5} all-reduces, of {in_models:.2f} models together")
 
 # %% tags=["nbval-ignore-output"]
 def adam(parameters):
