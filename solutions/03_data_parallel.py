@@ -48,6 +48,7 @@ race_seconds = 1.5
 # %% tags=["nbval-ignore-output"]
 collectives, data_parallel, simple_ddp = lab("collectives"), lab("data_parallel"), lab("simple_ddp")
 accumulation, language_model = lab("gradient_accumulation"), lab("language_model")
+device = "auto" if torch.cuda.device_count() >= world_size else "cpu"  # one kind for all worlds
 exchange_guess = predict("One pull and push with a server and eight workers", unit="ms")
 
 # %%
@@ -306,8 +307,8 @@ else:
 # Five exchanges, but not five times the bytes: weights out and gradients back are nearly all of
 # them. (Gloo sends weights along a tree, two copies from rank 0; and it reduces in a ring, from
 # which the sums are gathered, so that in the last row rank 0 *receives* them all.) Rank 0 has the
-# optimizer's state, and the whole batch (grey: what waits to be scattered): of equal GPUs, GPU 0 is
-# full first. DataParallel has a parameter server again, one that also computes a share.
+# optimizer's state, and the whole batches (part of the grey): of equal GPUs, GPU 0 is full
+# first. DataParallel has a parameter server again, one that also computes a share.
 #
 # And it is one Python process. Only one thread at a time runs Python: whoever holds the **global
 # interpreter lock** (GIL). PyTorch lets go of it while it computes. Two jobs of each kind, in two
@@ -354,6 +355,7 @@ Table(["", "one job", "two in threads", "two in processes"],
 #
 # That is the idea of what follows: **every rank keeps weights and optimizer, all start equal, and
 # all take the same step**. Then only gradients have to travel, and nobody is in the middle.
+
 # %% [markdown]
 # ## 4 · The mean of gradients
 #
@@ -480,7 +482,7 @@ def sgd(parameters):
     return torch.optim.SGD(parameters, lr=0.5, momentum=0.9)
 
 by_hand = {n: launch(train_by_hand, simple_ddp, tiny, sgd, language_model.mean_loss,
-                     batches_of(5, 10, 16), world_size=n)
+                     batches_of(5, 10, 16), world_size=n, device=device)
            for n in range(1, world_size + 1)}
 alone = by_hand[1].values[0][0].cpu()
 for n in range(2, world_size + 1):
@@ -496,7 +498,7 @@ def adam(parameters):
 
 curves = {f"{n} rank{'s' * (n > 1)}": launch(
     train_by_hand, simple_ddp, language_model.Transformer, adam, language_model.mean_loss,
-    batches_of(40, 32, 64), world_size=n).values[0][1] for n in (1, 2)}
+    batches_of(40, 32, 64), world_size=n, device=device).values[0][1] for n in (1, 2)}
 plot_curves({"": {name: (range(1, 41), losses) for name, losses in curves.items()}}, "step",
             "loss for each letter", title="Two ranks learn what one learns, step by step")
 

@@ -27,7 +27,7 @@ def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
     parameters  model.parameters(); those that are frozen have no gradient, and no bucket
     Equals      the buckets of DistributedDataParallel with bucket_cap_mb, from its second iteration
                 on, if gradients become ready in this order
-    Source      Li et al. 2020, "PyTorch Distributed", section 3.2.3
+    Source      Li et al. 2020, "PyTorch Distributed", section 3.2
     """
     ### BEGIN SOLUTION
     buckets, full = [], True
