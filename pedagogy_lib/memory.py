@@ -31,6 +31,11 @@ MODIFIED_MESSAGE = (
 )
 
 
+def bytes_in_memory(storage) -> int:
+    """What a storage takes; one that is backed by a file takes no memory of its own."""
+    return 0 if storage.filename else storage.nbytes()
+
+
 class Piece(weakref.ref):
     """One storage: a weak reference to it, which calls `on_free(piece)` when it is freed."""
 
@@ -38,7 +43,7 @@ class Piece(weakref.ref):
     __hash__, __eq__ = object.__hash__, object.__eq__  # as an object of its own
 
     def __init__(self, storage, on_free):
-        self.key, self.nbytes = storage._cdata, storage.nbytes()
+        self.key, self.nbytes = storage._cdata, bytes_in_memory(storage)
         self.kind = "other"
         self.changed = False  # whether its kind has changed since the log began
         self.saved = 0  # how many autograd nodes keep it
@@ -75,6 +80,11 @@ def restore(saved):
         name = f"[{tensor.type()} {list(tensor.shape)}]"
         raise RuntimeError(MODIFIED_MESSAGE.format(name, tensor._version, saved.version))
     return tensor
+
+
+def is_of_parameter(tensor) -> bool:
+    """Whether it is a parameter or a view of one: its memory may have come later, through .data."""
+    return isinstance(tensor if tensor._base is None else tensor._base, torch.nn.Parameter)
 
 
 @functools.cache
@@ -174,7 +184,7 @@ class MemoryTracker(TorchDispatchMode):
             piece = Piece(storage, self.on_free)
             self.pieces[piece.key] = piece
             self.log.add(piece, piece.nbytes)
-        elif piece.nbytes != storage.nbytes():
+        elif piece.nbytes != storage.nbytes() and piece.nbytes != bytes_in_memory(storage):
             self.change_size(piece, storage.nbytes())
         return piece
 
@@ -215,9 +225,10 @@ class MemoryTracker(TorchDispatchMode):
     def keep(self, tensor):
         """Autograd saves `tensor`: an activation until the graph lets go of it."""
         pieces = [self.piece_of(plain) for plain in plain_tensors(tensor)]
+        kind = "parameters" if is_of_parameter(tensor) else "activations"
         for piece in pieces:
             piece.saved += 1
-            self.give_role(piece, "activations")
+            self.give_role(piece, kind)
         return Saved(tensor, pieces, self.let_go)
 
     def let_go(self, pieces):
@@ -282,6 +293,9 @@ class MemoryTracker(TorchDispatchMode):
             for state in thing.state.values():
                 for tensor in tensors_in(list(state.values()) if isinstance(state, dict) else []):
                     self.note_role(tensor, "optimizer_state")
+            for parameter in (p for group in thing.param_groups for p in group["params"]):
+                if parameter.grad is not None:  # put there by hand, it may not have been seen
+                    self.note_role(parameter.grad, "gradients")
             return
         is_parameter = isinstance(thing, torch.nn.Parameter)
         self.note_role(thing, "parameters" if is_parameter else "other")

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.patches import Patch
-from matplotlib.ticker import LogLocator, NullFormatter
+from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from .errors import LaunchError
 from .history import KINDS
@@ -15,6 +15,7 @@ ROW_INCHES = 0.42
 BAR = 0.62
 TALL_ROW_INCHES = 0.66  # with room for a second lane
 MEGA = 1e6
+MOST_TICKS = 9  # of a logarithmic axis: one at each value, if there are no more
 LINE_COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#332288")
 
 
@@ -262,6 +263,9 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter("{x:g}")
         axes.yaxis.set_minor_formatter(NullFormatter())
+        if len(x) <= MOST_TICKS:
+            axes.set_xticks(x, [f"{value:g}" for value in x])
+            axes.xaxis.set_minor_locator(NullLocator())
     else:
         axes.set_ylim(bottom=0)
     axes.grid(axis="both")

@@ -8,7 +8,7 @@ from .style import Picture
 
 
 def explore(draw, **choices):
-    """Show `draw(**arguments)` with a slider for each argument.
+    """Show `draw(**arguments)` with a slider for each argument, or a list for one of words.
 
     choices  for each argument of `draw` its possible values; the first is shown at the start
     Returns  the picture itself where nobody watches (tests, reports), so that it stays visible
@@ -18,23 +18,30 @@ def explore(draw, **choices):
 
 
 def panel(draw, choices, start: Picture):
-    """The sliders above the picture that they change."""
+    """The controls above the picture that they change."""
     import ipywidgets
 
-    sliders = {
-        name: ipywidgets.SelectionSlider(
-            options=sorted(values), value=values[0], description=name.replace("_", " ")
-        )
-        for name, values in choices.items()
-    }
+    controls = {name: control(name, values) for name, values in choices.items()}
     image = ipywidgets.HTML(tag_of(start))
 
     def redraw(_):
-        image.value = tag_of(draw(**{name: slider.value for name, slider in sliders.items()}))
+        image.value = tag_of(draw(**{name: one.value for name, one in controls.items()}))
 
-    for slider in sliders.values():
-        slider.observe(redraw, "value")
-    return ipywidgets.VBox([*sliders.values(), image])
+    for one in controls.values():
+        one.observe(redraw, "value")
+    rows = ipywidgets.Box(list(controls.values()), layout={"flex_flow": "row wrap"})
+    return ipywidgets.VBox([rows, image])
+
+
+def control(name, values):
+    """A slider for numbers, in their order; a list for words, as they are given."""
+    import ipywidgets
+
+    settings = {"value": values[0], "description": name.replace("_", " ")}
+    settings["style"] = {"description_width": "initial"}
+    if isinstance(values[0], str):
+        return ipywidgets.Dropdown(options=list(values), **settings)
+    return ipywidgets.SelectionSlider(options=sorted(values), **settings)
 
 
 def tag_of(picture: Picture) -> str:

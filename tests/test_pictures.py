@@ -179,7 +179,8 @@ def test_without_a_person_exploring_shows_the_picture_itself():
 
 def test_moving_the_slider_draws_again(monkeypatch):
     monkeypatch.setattr(widgets, "someone_watches", lambda: True)
-    slider, image = explore(draw_three_splits, ranks=[4, 2, 8]).children
+    controls, image = explore(draw_three_splits, ranks=[4, 2, 8]).children
+    (slider,) = controls.children
     assert slider.value == 4
     assert "each of 4 ranks" in image.value
     slider.value = 8
