@@ -33,7 +33,7 @@ lab: setup
 test: setup
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
-	@$(RUN) -m pytest --nbval --nbval-current-env --nbval-cell-timeout=120 \
+	@$(RUN) -m pytest -n 2 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=120 \
 		--nbval-sanitize-with=tests/nbval.cfg tests notebooks solutions
 
 build: setup

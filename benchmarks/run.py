@@ -2,7 +2,7 @@
 
 Usage: python benchmarks/run.py [--json FILE] [--only PART]
 
-Parts: starting, measuring, collectives, data_parallel
+Parts: starting, measuring, collectives, data_parallel, zero
 
 Figures are medians; those of one line were taken in turns. accelerate and ipyparallel are
 compared where they are installed.
@@ -24,6 +24,7 @@ import data_parallel  # noqa: E402
 import measuring  # noqa: E402
 import starting  # noqa: E402
 import torch  # noqa: E402
+import zero  # noqa: E402
 from rows import HEADS  # noqa: E402
 
 from pedagogy_lib.table import Table  # noqa: E402
@@ -37,6 +38,7 @@ PARTS = {
     ],
     "collectives": [collectives.beside_gloo],
     "data_parallel": [data_parallel.beside_torch],
+    "zero": [zero.beside_engines],
 }
 
 
@@ -50,6 +52,7 @@ def main():
         starting,
         collectives,
         data_parallel,
+        zero,
     ):  # functions for ranks that cannot import them
         cloudpickle.register_pickle_by_value(module)
     began = time.perf_counter()

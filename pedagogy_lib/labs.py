@@ -109,18 +109,14 @@ class Loaded:
         self.module.__file__ = str(path)
         self.module.__builtins__ = vars(builtins) | {"__import__": self.import_}
         self.state = state_of(self.own_files())
-        mine = self.read_learners(path)
         ours = ast.parse(solution.read_text(), str(solution)) if solution else None
+        mine = self.read_learners(path, ours)
         self.numbers = numbers_in(ours or mine)
-        self.whose = dict.fromkeys(self.numbers, "yours")
-        holes = holes_in(mine)
-        for name in [n for n in self.numbers if n not in vars(self.module) or n in holes]:
-            self.whose[name] = "ours" if ours else "nobody's"
-            vars(self.module).pop(name, None)
+        written = {node.name for node in functions_in(mine)} - holes_in(mine)
+        whose_else = "ours" if ours else "nobody's"
+        self.whose = {name: "yours" if name in written else whose_else for name in self.numbers}
         if ours:
             self.add_what_is_missing(ours, solution)
-        for name in (name for name, whose in self.whose.items() if whose == "nobody's"):
-            setattr(self.module, name, self.refuse(name))
         self.state = self.state + state_of(self.files()[len(self.state) :])
 
     def own_files(self) -> list[Path]:
@@ -141,12 +137,18 @@ class Loaded:
             self.siblings[name] = Lab(name, path, solution.with_name(path.name))
         return self.siblings[name]
 
-    def read_learners(self, path) -> ast.Module:
-        """Run the learner's file; if that fails, say why, and go on as if it were empty."""
+    def read_learners(self, path, ours) -> ast.Module:
+        """Run the learner's file, with the solution's functions in place of those with a hole.
+
+        So whatever refers to them, such as a class that derives from one, gets the right ones. If
+        the file fails, say why, and go on as if it were empty.
+        """
         linecache.checkcache(str(path))
         try:
             tree = ast.parse(path.read_text(), str(path))
-            exec(compile(tree, str(path), "exec"), vars(self.module))
+            written = {node.name: node for node in functions_in(ours)} if ours else {}
+            for node in tree.body:
+                self.run_learners(node, written)
             return tree
         except SyntaxError as error:
             self.problem = describe(path, error.lineno, error)
@@ -158,21 +160,36 @@ class Loaded:
             delattr(self.module, name)
         return ast.Module([], [])
 
+    def run_learners(self, node, written):
+        """Run a statement of the learner's file; of a hole, what is in `written`, or a refusal."""
+        is_exercise = bool(numbers_in(ast.Module([node], [])))
+        if not is_exercise or not is_hole(node):
+            self.run(node, self.path)
+        elif node.name in written:
+            self.run(written[node.name], self.solution)
+        else:
+            setattr(self.module, node.name, self.refusal(node))
+
+    def run(self, node, path):
+        exec(compile(ast.Module([node], []), str(path), "exec"), vars(self.module))
+
     def add_what_is_missing(self, tree, path):
         """Run those statements of the solution that define something not there yet."""
         for node in tree.body:
             if set(names_of(node)) - set(vars(self.module)):
-                part = compile(ast.Module([node], []), str(path), "exec")
-                exec(part, vars(self.module))
+                self.run(node, path)
 
-    def refuse(self, name):
-        def not_solved_yet(*args, **kwargs):
+    def refusal(self, node):
+        """In place of a function, or a class, that nobody has written."""
+        number = numbers_in(ast.Module([node], []))[node.name]
+
+        def refuse(*args, **kwargs):
             raise NotSolvedYet(
-                f"exercise {self.numbers[name]} comes first: "
-                f"{name} in labs/{self.path.name} still has its hole"
+                f"exercise {number} comes first: "
+                f"{node.name} in labs/{self.path.name} still has its hole"
             )
 
-        return not_solved_yet
+        return type(node.name, (), {"__init__": refuse}) if is_class(node) else refuse
 
     def status(self) -> str:
         parts = " · ".join(f"{name}: {whose}" for name, whose in self.whose.items())
@@ -212,6 +229,10 @@ def is_hole(node) -> bool:
 def functions_in(tree) -> list:
     kinds = (ast.FunctionDef, ast.ClassDef)
     return [node for node in tree.body if isinstance(node, kinds)]
+
+
+def is_class(node) -> bool:
+    return isinstance(node, ast.ClassDef)
 
 
 def holes_in(tree) -> set[str]:

@@ -85,7 +85,7 @@ stage_3_guess.compare(4 * 3 * (n - 1) / n, sent_with["ours, stage 3"][1],
 # ### Exercise 6.13
 #
 # Write `models_sent`: how many times the model's bytes a rank sends in a step, with rings, and
-# gradients as wide as the parameters. Stage 0 is DDP under `no_sync` as far as possible; stages 1
+# gradients as wide as the parameters, padding aside. Stage 0 is DDP under `no_sync` as far as possible; stages 1
 # to 3 are those of labs/zero.py.
 
 # %%

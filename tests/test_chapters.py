@@ -12,6 +12,9 @@ PARAMETERS = {
     "02_collectives": {"world_size": 3, "megabytes": 2.0},
     "03_data_parallel": {"world_size": 3, "race_seconds": 0.7},
     "03b_inside_ddp": {"world_size": 3, "train_steps": 12},
+    "05_memory": {"width": 32, "layers": 3, "samples": 8},
+    "06_zero_and_fsdp": {"world_size": 3, "layers": 3, "steps": 2},
+    "06b_sharding_engines": {"world_size": 2, "steps": 5, "state_megabytes": 8},
 }
 SHOWN = {
     "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
@@ -19,6 +22,9 @@ SHOWN = {
     "02_collectives": ["all 3 together sent 4.00 X", "sent by ranks 0 to 2: 1.33"],
     "03_data_parallel": ["Loss after 0.7 s", "3 ranks equal one within 1e-12: True"],
     "03b_inside_ddp": ["the same gradients within 1e-12: True", "DDP, each time  5.3"],
+    "05_memory": ["the same gradients: True", "together 1120 GB"],
+    "06_zero_and_fsdp": ["DDP sends 1.33 models", "stage 3: 3 ranks equal one process"],
+    "06b_sharding_engines": ["2 ranks wrote 2 files", "1.00 of the tensor's bytes sent"],
 }
 
 

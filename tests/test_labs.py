@@ -206,6 +206,40 @@ def test_without_solutions_a_hole_says_which_exercise_comes_first(learner, capsy
         launch(lambda: shapes.double(1), world_size=2)
 
 
+CLASSES = '''
+class Shape:
+    """Exercise 7.1. It has an area."""
+
+    def area(self):
+        return 4
+
+
+class Square(Shape):
+    def double(self):
+        return 2 * self.area()
+
+
+SHAPES = [Shape, Square]
+'''
+CLASSES_WITH_HOLE = CLASSES.replace("return 4", "...  # your code here")
+
+
+def test_what_refers_to_a_hole_gets_ours(learner):
+    """A class that derives from it, and a list that holds it."""
+    learner(CLASSES_WITH_HOLE, solution=CLASSES)
+    shapes = lab("shapes")
+    assert shapes.Square().double() == 8
+    assert [shape().area() for shape in shapes.SHAPES] == [4, 4]
+    assert shapes.SHAPES[0] is shapes.Shape
+
+
+def test_what_derives_from_a_hole_that_nobody_has_filled(learner):
+    learner(CLASSES_WITH_HOLE, solution=None)
+    for shape in ("Shape", "Square"):
+        with pytest.raises(labs.NotSolvedYet, match=r"exercise 7\.1 comes first: Shape in labs"):
+            getattr(lab("shapes"), shape)()
+
+
 def test_names_that_are_not_there(learner):
     learner(HOLES)
     with pytest.raises(ValueError, match="there is no lab 'circles'; there are: shapes"):

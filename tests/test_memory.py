@@ -373,6 +373,47 @@ def test_storage_resized_inside():
     assert peak_of(step)["total"] == 3 * N_BYTES
 
 
+def test_a_parameter_whose_memory_comes_later():
+    """As in stage 3 of ZeRO: its memory is another storage's, assigned through `.data`."""
+
+    def step():
+        flat = torch.ones(N)
+        flat.untyped_storage().resize_(0)
+        weight = nn.Parameter(torch.ones(0))
+        with measure("it"):
+            flat.untyped_storage().resize_(N_BYTES)
+            weight.data = flat.fill_(1)
+            (weight.view(-1, 1) * torch.ones(1, 2, requires_grad=True)).sum()
+            weight.data = torch.ones(0)
+            flat.untyped_storage().resize_(0)
+
+    peak = peak_of(step)
+    assert peak["parameters"] == N_BYTES
+    assert peak["activations"] < N_BYTES
+
+
+def test_a_gradient_put_there_by_hand():
+    def step():
+        weight = nn.Parameter(torch.ones(N))
+        optimizer = torch.optim.SGD([weight])
+        with measure("it"):
+            weight.grad = torch.ones(N)
+            optimizer.step()
+            optimizer.zero_grad()
+
+    assert peak_of(step)["gradients"] == N_BYTES
+
+
+def test_what_a_file_backs_takes_no_memory(tmp_path):
+    def step():
+        before = torch.from_file(str(tmp_path / "1"), shared=True, size=N)
+        with measure("it"):
+            inside = torch.from_file(str(tmp_path / "2"), shared=True, size=N)
+            inside.copy_(before).add_(1)
+
+    assert peak_of(step)["total"] == 0
+
+
 def test_marks_stand():
     def step():
         state = mark(torch.ones(N), "optimizer_state")

@@ -193,11 +193,8 @@ def leave_empty(unit):
 @contextlib.contextmanager
 def new_memory_is_nan(unit):
     """So that nobody finds in it by chance what was there before. Too little of it is refused."""
-    resize, own, needed = (
-        torch.UntypedStorage.resize_,
-        unit.flat.untyped_storage(),
-        unit.flat.nbytes,
-    )
+    resize, own = torch.UntypedStorage.resize_, unit.flat.untyped_storage()
+    needed = unit.flat.nbytes
 
     def resize_and_fill(storage, size):
         is_own, before = storage._cdata == own._cdata, storage.nbytes()

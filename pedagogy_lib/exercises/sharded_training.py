@@ -43,7 +43,7 @@ class Plan:
     def what(self):
         if self.by_hand:
             return f", {self.optimizer}, update() alone"
-        return f", {self.optimizer}, steps after {', '.join(map(str, self.backwards))} backwards"
+        return f", {self.optimizer}, steps of {', '.join(map(str, self.backwards))} backwards"
 
 
 class Branch(nn.Module):

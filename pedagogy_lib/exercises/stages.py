@@ -144,7 +144,7 @@ def examine_zero1(answer):
     warm_up()
     for plan in PLANS_1:
         train(answer, plan, Watch, ERRORS, SAME_CALLS)
-        yield f"{plan}: one process's weights, no gradients left"
+        yield f"{plan}: as in one process"
     case, n = f"cost, {World(4)}", 4
     cost = cost_of(answer, case, World(4), explain_stage(World(4), ERRORS, SAME_CALLS))
     need_bytes(case, cost, n, {"backward": 0, "step": 2, "update": 1}, why_bytes_1)
@@ -193,7 +193,7 @@ def examine_zero2(answer):
     warm_up()
     for plan in PLANS_2:
         train(answer, plan, WatchUnits, ERRORS_2, SAME_CALLS)
-        yield f"{plan}: units reduced in turn, one process's weights"
+        yield f"{plan}: units in turn, as in one process"
     case, n = f"cost, {World(4)}", 4
     cost = cost_of(answer, case, World(4), explain_stage(World(4), ERRORS_2, SAME_CALLS))
     need_bytes(case, cost, n, {"backward": BACKWARDS, "step": 1, "update": 1}, why_bytes_2)

@@ -130,7 +130,7 @@ class Training:
     def run(self):
         if not all(close(*pair) for pair in self.weights().values()):
             raise Refused("at the start, weights are not those of rank 0", 'first: check("3.4")')
-        with set_checkpoint_early_stop(self.plan.stops_early), self.line:
+        with set_checkpoint_early_stop(self.plan.stops_early):
             for number, (order, backwards) in enumerate(STEPS):
                 self.mine.order = self.alone.order = order
                 for backward in range(backwards):
@@ -143,7 +143,8 @@ class Training:
         """A forward and a backward of both models."""
         loss_of(self.alone, seed, slice(None), 1 / SAMPLES).backward()
         self.begin(f"the forward of step {number + 1}")
-        loss = self.loss(self.mine, seed)
+        with self.told():
+            loss = self.loss(seed)
         self.need_disposed(HELD if number else AFTER_FORWARD)
         self.begin(f"the backward of step {number + 1}")
         with self.told():
@@ -153,9 +154,9 @@ class Training:
         if left and not self.plan.prefetch:
             raise Refused(f"after {self.phase}, {left[0]} has a gradient still", NOT_REDUCED)
 
-    def loss(self, model, seed):
-        with self.told():
-            return loss_of(model, seed, share_of(self.place, self.n), self.n / SAMPLES)
+    def loss(self, seed, model=None):
+        """What the samples of this rank add to the loss of all ranks, times their number."""
+        return loss_of(model or self.mine, seed, share_of(self.place, self.n), self.n / SAMPLES)
 
     def step(self, number):
         for p in self.alone.parameters():
@@ -176,7 +177,9 @@ class Training:
     @torch.no_grad()
     def evaluate(self):
         self.begin("an evaluation")
-        got, wanted = self.loss(self.mine, EVALUATED), self.loss(self.alone, EVALUATED)
+        with self.told():
+            got = self.loss(EVALUATED)
+        wanted = self.loss(EVALUATED, self.alone)
         if not close(got, wanted):
             raise Refused(f"the loss of an evaluation {first_difference(got, wanted)}", STALE)
         self.need_disposed(AFTER_EVALUATION)
@@ -188,7 +191,8 @@ class Training:
     def told(self):
         """Errors of torch about parameters that are not there say what they mean."""
         try:
-            yield
+            with self.line:
+                yield
         except RuntimeError as error:
             if not any(words in str(error) for words in NOT_THERE):
                 raise

@@ -3,7 +3,6 @@
 python labs/memory.py
 """
 
-import copy
 import time
 from functools import partial
 from statistics import median
@@ -156,19 +155,23 @@ def step_in_bfloat16(model, optimizer, inputs, targets) -> float:
     return loss.item()
 
 
+def make_model(recompute=False):
+    torch.manual_seed(0)
+    model = Transformer(layers=4)
+    if recompute:
+        recompute_modules(model.blocks)
+    return model
+
+
 def ways(make_adam):
     """Ways to train the same model: a name, the model, its optimizer, and what takes a step."""
-    torch.manual_seed(0)
-    model = Transformer(width=128, layers=4)
-    yield "float32", copy.deepcopy(model), make_adam, step_in_float32
-    again = copy.deepcopy(model)
-    recompute_modules(again.blocks)
-    yield "float32, blocks recomputed", again, make_adam, step_in_float32
+    yield "float32", make_model(), make_adam, step_in_float32
+    yield "float32, blocks recomputed", make_model(True), make_adam, step_in_float32
     mixed = partial(MixedPrecision, make_optimizer=make_adam)
-    yield "bfloat16, masters in float32", copy.deepcopy(model).bfloat16(), mixed, step_in_bfloat16
+    yield "bfloat16, masters in float32", make_model().bfloat16(), mixed, step_in_bfloat16
 
 
-def program(text, steps=15, samples=16) -> list[tuple]:
+def program(text, steps=6, samples=16) -> list[tuple]:
     """[(name, last loss, seconds of a step)]; each step is a measured block of that name."""
     from pedagogy_lib import measure
 
@@ -188,7 +191,10 @@ def program(text, steps=15, samples=16) -> list[tuple]:
 
 def main():
     from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import still_to_write
 
+    if missing := still_to_write(__file__):
+        return print("still to be written:", ", ".join(missing))
     run = launch(program, standard_library(), world_size=1)
     for name, loss, seconds in run.values[0]:
         peak = run[name].peak_bytes[0]

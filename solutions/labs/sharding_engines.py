@@ -100,6 +100,11 @@ ENGINES = {
 DEEPSPEED = {}
 
 
+def all_engines() -> list:
+    """(name, what makes it) of all that can be had here."""
+    return [*ENGINES.items(), *DEEPSPEED.items()]
+
+
 # ---- The same steps in each -----------------------------------------------------------------
 
 
@@ -143,3 +148,34 @@ def try_engine(make_engine, model, text, steps=6, samples=16) -> tuple[float, fl
                 engine.step()
         times.append(now() - began)
     return (engine.weights() - alone).abs().max().item(), median(times[2:-1])
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def one_engine(name, text):
+    return try_engine(dict(all_engines())[name], make_model(), text)
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import still_to_write
+
+    if missing := still_to_write(__file__):
+        return print("still to be written:", ", ".join(missing))
+    text, model_bytes = standard_library(), sum(p.nbytes for p in make_model().parameters())
+    for name, _ in all_engines():
+        run = launch(one_engine, name, text, world_size=4)
+        if run.rank == 0:
+            gap, seconds = run.values[0]
+            kept, sent = run["kept"].peak_bytes[0], run["step"].sent_bytes[0]
+            kinds = ("parameters", "gradients", "optimizer_state")
+            print(
+                f"{name:24} {1e3 * seconds:5.0f} ms, {sent / model_bytes:.2f} models sent, kept: "
+                + ", ".join(f"{kind} {kept[kind] / model_bytes:.2f}" for kind in kinds)
+                + f" models; {gap:.0e} from one process"
+            )
+
+
+if __name__ == "__main__":
+    main()

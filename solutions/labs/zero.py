@@ -105,8 +105,8 @@ def reduce_gradients(unit):
     """Exercise 6.3. Every rank gets its part of the mean gradient; all others are freed.
 
     `unit.shard.grad` becomes this rank's chunk of the mean over all ranks; if there is one
-    already, they add up. Afterwards no parameter of the unit has a gradient. One that had none
-    before counts as zeros.
+    already, they add up. Nothing else is kept in memory, and afterwards no parameter of the unit
+    has a gradient. One that had none before counts as zeros.
 
     Cost  one reduce-scatter: each rank sends (n-1)/n of flat's bytes
     """
@@ -129,7 +129,8 @@ class Zero1:
     make_optimizer  takes a list of parameters; it has to treat each number by itself, as SGD and
                     Adam do
     modules         see units_of
-    Equals          averaging the gradients, and one step of make_optimizer(model.parameters())
+    Equals          averaging the gradients (zeros where there is none), and one step of
+                    make_optimizer(model.parameters())
     Cost            a step: each rank sends 2(n-1)/n of the model
     Source          Rajbhandari et al. 2020, "ZeRO", section 5.1
     """
@@ -148,7 +149,7 @@ class Zero1:
         ### END SOLUTION
 
     def update(self):
-        """Update the model with the gradients of the shards."""
+        """Update the model with the gradients of the shards, and free them. (Stage 2, too.)"""
         ### BEGIN SOLUTION
         self.optimizer.step()
         self.optimizer.zero_grad()
@@ -204,6 +205,7 @@ class Zero2(Zero1):
         self.left = None
 
     def reduce(self, unit):
+        """What is_ready and end_backward call for a unit; stage 3 does more here."""
         reduce_gradients(unit)
 
     def step(self):
@@ -223,6 +225,8 @@ def call_after_backward(function):
 def gather(unit):
     """Exercise 6.9. Make a unit whole: `flat` gets memory again, and in it every rank's shard.
 
+    Afterwards its parameters are views into `flat` again.
+
     Cost  one all-gather: each rank sends (n-1)/n of flat's bytes
     """
     ### BEGIN SOLUTION
@@ -235,6 +239,8 @@ def gather(unit):
 
 def dispose(unit):
     """Exercise 6.10. Free the memory of a unit's `flat`; its parameters have no elements then.
+
+    They keep their dtype. The shard, and its gradient, stay.
 
     Autograd has saved views into flat's storage for the backward. They must not keep its memory,
     and must be good again after gather(). So the storage itself is resized, to 0 bytes.
@@ -252,6 +258,14 @@ class Zero3(Zero2):
     Before a module's forward its unit is gathered, and after it disposed of. Before its backward
     it is gathered again, and disposed of when its gradients are reduced. Within a backward, a
     forward may run again (activation checkpointing): it must not take the parameters away.
+
+    `need(unit)` has a unit gathered, and `drop(unit)` disposes of it; both keep account of what is
+    there. Whatever else communicates is a job as well, `self.begin(job)`, which returns a function
+    that waits for its end: messages of two threads would get mixed up.
+
+    Units are reduced in turn, from the last to the first. So the model's own parameters, outside
+    of all modules that are units, should be among its first, such as its embeddings. All
+    ranks have to use the same modules, in the same order; a module of a unit returns one tensor.
 
     prefetch  whether the unit that comes next is gathered meanwhile, in a thread; what comes next
               is known from the step before
@@ -381,7 +395,10 @@ def program(stage, text, steps=20) -> tuple[float, float, float]:
 
 def main():
     from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import still_to_write
 
+    if missing := still_to_write(__file__):
+        return print("still to be written:", ", ".join(missing))
     text, model_bytes = (
         standard_library(),
         sum(p.nbytes for p in Transformer(layers=4).parameters()),

@@ -1,0 +1,176 @@
+"""What a training step keeps in memory, and three ways to keep less.
+
+python labs/memory.py
+"""
+
+import time
+from functools import partial
+from statistics import median
+
+import torch
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from torch import Tensor, nn
+
+# ---- Half of the bytes for each number ------------------------------------------------------
+
+
+class MixedPrecision:
+    """Exercise 5.3. Trains a model in bfloat16 with an optimizer that steps on float32 copies.
+
+    A bfloat16 has 8 bits for its digits: what a step adds is mostly smaller than half of the last
+    one, and rounded away. So every parameter has a copy in float32, its *master*, with the
+    optimizer's state. `step()` takes the gradients to the masters, steps, and rounds the masters
+    into the parameters. It leaves no gradients (None, not zeros), neither there nor here. A
+    parameter without a gradient stays as it is.
+
+    parameters      in bfloat16 (or float16), of the model
+    make_optimizer  takes a list of parameters
+    Cost            for each parameter 2 bytes, its gradient 2, its master 4, and what the optimizer
+                    keeps: 8 with Adam; during a step, up to 4 more for gradients in float32
+    Source          Micikevicius et al. 2018, "Mixed Precision Training"
+    """
+
+    def __init__(self, parameters, make_optimizer):
+        self.parameters = list(parameters)
+        ...  # your code here
+        self.optimizer = make_optimizer(self.masters)
+
+    @torch.no_grad()
+    def step(self):
+        ...  # your code here
+
+
+class LossScaler:
+    """Exercise 5.4. Keeps the gradients of a float16 model from vanishing, by a factor.
+
+    Below 3e-8, a float16 is 0. So the loss is multiplied by `scale` before the backward, and the
+    gradients are divided by it afterwards, in float32. If one of them is not finite, the factor
+    was too large: no step is taken, and the factor is halved. After `window` steps in a row, it is
+    doubled. (A refused step ends the row.)
+
+    Equals  torch.amp.GradScaler("cpu", scale, 2, 0.5, window), with float32 gradients
+    Source  Micikevicius et al. 2018, "Mixed Precision Training", section 3.2
+    """
+
+    def __init__(self, scale=2.0**16, window=2000):
+        self.scale, self.window, self.good = scale, window, 0  # good: steps in the present row
+
+    @torch.no_grad()
+    def step(self, parameters, take_step) -> bool:
+        """Divide the gradients by the factor, and take the step, or refuse it.
+
+        parameters  in float32, as model.parameters() gives them; `.grad` has the gradient of the
+                    scaled loss, or None. Clearing it afterwards is the caller's business
+        take_step   takes the step, with the gradients that are in `.grad` then
+        Returns     whether the step was taken
+        """
+        ...  # your code here
+
+
+# ---- Activations: computed twice instead of kept --------------------------------------------
+
+
+class Recomputed(torch.autograd.Function):
+    """Exercise 5.6. function(x), of which nothing is kept for the backward but x.
+
+    The forward runs without a graph. The backward runs it again, with a graph, from the x that was
+    kept, and goes back through that at once. It has to draw the same random numbers again: the
+    generator's state is set to what it was, and afterwards back to what it has become.
+
+    Equals  function(x), if x has a gradient; torch.utils.checkpoint.checkpoint(function, x)
+    Shapes  x, and what the function returns: one tensor each, any shape
+    Cost    memory: x, and 5 kB for the generator; time: a second forward
+    Source  Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"
+    """
+
+    @staticmethod
+    def forward(ctx, function, x):
+        ctx.function, ctx.chance = function, torch.get_rng_state()
+        ctx.save_for_backward(x)
+        return function(x)  # in here, autograd does not look
+
+    @staticmethod
+    def backward(ctx, slope):
+        """slope: the gradient of what the forward returned. Returns one for each of its inputs."""
+        (x,) = ctx.saved_tensors
+        ...  # your code here
+
+
+def recomputed(function, x: Tensor) -> Tensor:
+    """function(x); its activations are computed again in the backward."""
+    return Recomputed.apply(function, x)
+
+
+def recompute_modules(modules):
+    """From now on, each of these modules keeps nothing but its input for the backward."""
+    for module in modules:
+        module.forward = partial(recomputed, module.forward)
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def step_in_float32(model, optimizer, inputs, targets) -> float:
+    loss = mean_loss(model(inputs), targets)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def step_in_bfloat16(model, optimizer, inputs, targets) -> float:
+    """The optimizer is a MixedPrecision; it clears the gradients itself."""
+    loss = mean_loss(model(inputs).float(), targets)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def make_model():
+    torch.manual_seed(0)
+    return Transformer(layers=4)
+
+
+def ways(make_adam):
+    """Ways to train the same model: a name, the model, its optimizer, and what takes a step."""
+    yield "float32", make_model(), make_adam, step_in_float32
+    model = make_model()
+    recompute_modules(model.blocks)
+    yield "float32, blocks recomputed", model, make_adam, step_in_float32
+    mixed = partial(MixedPrecision, make_optimizer=make_adam)
+    yield "bfloat16, masters in float32", make_model().bfloat16(), mixed, step_in_bfloat16
+
+
+def program(text, steps=6, samples=16) -> list[tuple]:
+    """[(name, last loss, seconds of a step)]; each step is a measured block of that name."""
+    from pedagogy_lib import measure
+
+    found = []
+    for name, model, make_optimizer, take_step in ways(partial(torch.optim.Adam, lr=2e-3)):
+        optimizer, times = make_optimizer(list(model.parameters())), []
+        for step in range(steps):
+            batch = draw_batch(text, samples, step)
+            began = time.perf_counter()
+            loss = take_step(model, optimizer, *batch)
+            times.append(time.perf_counter() - began)
+        with measure(name):
+            take_step(model, optimizer, *draw_batch(text, samples, steps))
+        found.append((name, loss, median(times)))
+    return found
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import still_to_write
+
+    if missing := still_to_write(__file__):
+        return print("still to be written:", ", ".join(missing))
+    run = launch(program, standard_library(), world_size=1)
+    for name, loss, seconds in run.values[0]:
+        peak = run[name].peak_bytes[0]
+        kinds = ", ".join(f"{kind} {count / 1e6:.1f} MB" for kind, count in peak.items() if count)
+        print(f"{name}: loss {loss:.2f}, {1e3 * seconds:.0f} ms a step; at most {kinds}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,362 @@
+"""ZeRO: model states that are split over the ranks, stage by stage, each by hand.
+
+torchrun --nproc-per-node 4 labs/zero.py
+"""
+
+import contextlib
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from statistics import median
+
+import torch
+import torch.distributed as dist
+from collectives import all_gather_ring, reduce_scatter_ring
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from simple_ddp import now, share_of_rank, start_equal
+from torch import Tensor, nn
+
+# ---- Flat, padded, cut into shards ----------------------------------------------------------
+
+
+def flatten_padded(tensors, n) -> Tensor:
+    """Exercise 6.2. Tensors one after another in a new flat one, then zeros until n divides it.
+
+    tensors  one or more, of one dtype, on one device
+    Shapes   any -> (ceil(elements / n) * n,)
+    """
+    ...  # your code here
+
+
+class Unit:
+    """Parameters that travel together: one flat tensor, padded, and cut into n equal chunks.
+
+    Rank k owns chunk k, its shard: this is what its optimizer steps on. As long as the unit is
+    gathered, the parameters are views into `flat`.
+
+    flat    (n * shard,): all parameters, then padding
+    chunks  n views into flat, each (shard,)
+    shard   (shard,), a parameter with a gradient of its own: a view into flat; or, if `alone`, in
+            memory of its own, so that flat's memory can be freed
+    """
+
+    @torch.no_grad()
+    def __init__(self, parameters, group=None, alone=False):
+        self.parameters, self.group = list(parameters), group
+        self.rank, self.n = dist.get_rank(group), dist.get_world_size(group)
+        self.sizes = [p.numel() for p in self.parameters]
+        self.shapes = [p.shape for p in self.parameters]
+        self.flat = flatten_padded(self.parameters, self.n)
+        self.chunks = self.flat.chunk(self.n)
+        mine = self.chunks[self.rank]
+        self.shard = nn.Parameter(mine.clone() if alone else mine)
+        show_parameters(self)
+
+
+def show_parameters(unit):
+    """Make each parameter of a unit a view into its flat tensor."""
+    parts = unit.flat[: sum(unit.sizes)].split(unit.sizes)
+    for p, part, shape in zip(unit.parameters, parts, unit.shapes):
+        p.data = part.view(shape)
+
+
+def gradients_of(unit) -> list[Tensor]:
+    """The gradient of each parameter, zeros for one that has none; flat."""
+    return [
+        unit.flat.new_zeros(size) if p.grad is None else p.grad.view(-1)
+        for p, size in zip(unit.parameters, unit.sizes)
+    ]
+
+
+def units_of(model, modules=(), group=None, alone=False) -> dict[nn.Module, Unit]:
+    """One unit for each of some modules of a model; what is in none of them makes one unit more.
+
+    A parameter belongs to the smallest of the modules that has it. Frozen ones are in no unit:
+    they stay whole, on every rank.
+
+    Returns  {module: its unit}, in the order of the model's parameters: a backward goes through
+             them from the last to the first
+    Raises   ValueError if a parameter is used outside of the module that it would belong to
+    """
+    owner = {}
+    for module in sorted([model, *modules], key=lambda m: -len(list(m.modules()))):
+        owner |= dict.fromkeys(module.parameters(), module)
+    for user in model.modules():
+        for p in user.parameters(recurse=False):
+            if user not in set(owner[p].modules()):
+                raise ValueError(
+                    f"{type(user).__name__} shares a parameter with {type(owner[p]).__name__}: "
+                    "leave that one out of the units, or take a module that has both"
+                )
+    taken = {}
+    for p in model.parameters():
+        if p.requires_grad:
+            taken.setdefault(owner[p], []).append(p)
+    return {module: Unit(parameters, group, alone) for module, parameters in taken.items()}
+
+
+# ---- Stage 1: the optimizer's state ---------------------------------------------------------
+
+
+@torch.no_grad()
+def reduce_gradients(unit):
+    """Exercise 6.3. Every rank gets its part of the mean gradient; all others are freed.
+
+    `unit.shard.grad` becomes this rank's chunk of the mean over all ranks; if there is one
+    already, they add up. Nothing else is kept in memory, and afterwards no parameter of the unit
+    has a gradient. One that had none before counts as zeros.
+
+    Cost  one reduce-scatter: each rank sends (n-1)/n of flat's bytes
+    """
+    ...  # your code here
+
+
+class Zero1:
+    """Exercise 6.4. Stage 1: each rank has the optimizer's state for its shards, and no other.
+
+    Call `loss.backward()` as often as you like, then `step()`. It leaves no gradients.
+
+    make_optimizer  takes a list of parameters; it has to treat each number by itself, as SGD and
+                    Adam do
+    modules         see units_of
+    Equals          averaging the gradients (zeros where there is none), and one step of
+                    make_optimizer(model.parameters())
+    Cost            a step: each rank sends 2(n-1)/n of the model
+    Source          Rajbhandari et al. 2020, "ZeRO", section 5.1
+    """
+
+    def __init__(self, model, make_optimizer, modules=(), group=None, alone=False):
+        start_equal(model, group)
+        self.units = units_of(model, modules, group, alone)
+        self.optimizer = make_optimizer([unit.shard for unit in self.units.values()])
+
+    def step(self):
+        """Update the model with what the backwards have left in `.grad`."""
+        ...  # your code here
+
+    def update(self):
+        """Update the model with the gradients of the shards, and free them. (Stage 2, too.)"""
+        ...  # your code here
+
+
+# ---- Stage 2: gradients, too ----------------------------------------------------------------
+
+
+class Zero2(Zero1):
+    """Exercise 6.7. Stage 2: a unit's gradients are reduced, and freed, in the backward.
+
+    That happens as soon as all of them are there; from the last unit to the first, so that all
+    ranks do the same in turn. At the end of a backward, whatever is left is reduced: a parameter
+    may have had no part in the loss.
+
+    Equals  Zero1
+    Cost    each backward: (n-1)/n of the model; each step: (n-1)/n of it
+    Source  Rajbhandari et al. 2020, "ZeRO", section 5.2
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.left = None  # between backwards
+        for unit in self.units.values():
+            for parameter in unit.parameters:
+                parameter.register_post_accumulate_grad_hook(partial(self.is_ready, unit))
+
+    def begin_backward(self):
+        """The first gradient of a backward is ready."""
+        self.left = list(self.units.values())  # to be reduced; the last one comes first
+        self.missing = {unit: set(unit.parameters) for unit in self.left}
+        call_after_backward(self.end_backward)
+
+    def is_ready(self, unit, parameter):
+        """Called by autograd when the gradient of a parameter of a unit is complete."""
+        if self.left is None:
+            self.begin_backward()
+        ...  # your code here
+
+    def end_backward(self):
+        """Called by autograd when a backward is over."""
+        ...  # your code here
+        self.left = None
+
+    def reduce(self, unit):
+        """What is_ready and end_backward call for a unit; stage 3 does more here."""
+        reduce_gradients(unit)
+
+    def step(self):
+        """Update the model: what the backwards have left in `.grad` is reduced already."""
+        self.update()
+
+
+def call_after_backward(function):
+    """Within a backward: have autograd call a function when it is over, as DDP and FSDP do."""
+    torch.autograd.Variable._execution_engine.queue_callback(function)
+
+
+# ---- Stage 3: parameters, too ---------------------------------------------------------------
+
+
+@torch.no_grad()
+def gather(unit):
+    """Exercise 6.9. Make a unit whole: `flat` gets memory again, and in it every rank's shard.
+
+    Cost  one all-gather: each rank sends (n-1)/n of flat's bytes
+    """
+    ...  # your code here
+
+
+def dispose(unit):
+    """Exercise 6.10. Free the memory of a unit's `flat`; its parameters have no elements then.
+
+    Autograd has saved views into flat's storage for the backward. They must not keep its memory,
+    and must be good again after gather(). So the storage itself is resized, to 0 bytes.
+    """
+    ...  # your code here
+
+
+class Zero3(Zero2):
+    """Exercise 6.11. Stage 3: a unit's parameters are whole while it computes, and only then.
+
+    Before a module's forward its unit is gathered, and after it disposed of. Before its backward
+    it is gathered again, and disposed of when its gradients are reduced. Within a backward, a
+    forward may run again (activation checkpointing): it must not take the parameters away. All
+    ranks have to use the same modules, in the same order; a module of a unit returns one tensor.
+
+    prefetch  whether the unit that comes next is gathered meanwhile, in a thread; what comes next
+              is known from the step before
+    Equals    Zero1
+    Cost      each forward and backward: 3(n-1)/n of the model
+    Source    Rajbhandari et al. 2020, "ZeRO", section 5.3; Zhao et al. 2023, "PyTorch FSDP"
+    """
+
+    def __init__(self, model, make_optimizer, modules=(), group=None, prefetch=False):
+        super().__init__(model, make_optimizer, modules, group, alone=True)
+        self.begin = in_background() if prefetch else at_once
+        self.prefetch, self.held, self.coming = prefetch, set(), {}
+        self.before, self.now = [], []  # units in the order of their use: last step's, this one's
+        for module, unit in self.units.items():
+            dispose(unit)
+            module.register_forward_pre_hook(partial(self.before_forward, unit))
+            module.register_forward_hook(partial(self.after_forward, unit))
+
+    def before_forward(self, unit, *_):
+        ...  # your code here
+
+    def after_forward(self, unit, module, inputs, output):
+        """The output calls `before_backward(unit, its gradient)` when the backward reaches it."""
+        if output.requires_grad:
+            output.register_hook(partial(self.before_backward, unit))
+        ...  # your code here
+
+    def before_backward(self, unit, *_):
+        ...  # your code here
+
+    def reduce(self, unit):
+        """Called as in stage 2."""
+        ...  # your code here
+
+    def update(self):
+        for unit in list(self.coming):
+            self.drop(unit)  # fetched in vain: soon out of date
+        self.before, self.now = self.now, []
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+
+    def need(self, unit):
+        """Have a unit gathered, unless it is; return when it is there."""
+        self.now.append(unit)
+        self.fetch(unit)
+        if self.prefetch and self.before[: len(self.now)] == self.now:
+            for following in self.before[len(self.now) : len(self.now) + 1]:
+                self.fetch(following)
+        self.coming[unit]()
+
+    def fetch(self, unit):
+        if unit not in self.coming:
+            self.coming[unit] = self.begin(partial(gather, unit))
+
+    def drop(self, unit):
+        if unit in self.coming:
+            self.coming.pop(unit)()  # it may still be on its way
+            dispose(unit)
+
+
+def at_once(job):
+    """Do a job; returns what waits for its end: nothing is left to wait for."""
+    job()
+    return lambda: None
+
+
+def in_background():
+    """Like at_once, in a thread: one, so that on all ranks one job follows the other in turn."""
+    thread = ThreadPoolExecutor(1)
+    return lambda job: thread.submit(job).result
+
+
+@contextlib.contextmanager
+def whole(engine: Zero1):
+    """`with whole(engine):` all parameters are there, in every stage: to look at, or to save."""
+    away = [unit for unit in engine.units.values() if not unit.flat.untyped_storage().nbytes()]
+    for unit in away:
+        gather(unit)
+    yield
+    for unit in away:
+        dispose(unit)
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+STAGES = {"stage 1": Zero1, "stage 2": Zero2, "stage 3": Zero3}
+
+
+def train(model, step, text, steps, samples=32):
+    """Returns the loss at first and at last, and the median time of a step in seconds."""
+    losses, times = [], []
+    for number in range(steps):
+        inputs, targets = share_of_rank(draw_batch(text, samples, number))
+        began = now()
+        loss = mean_loss(model(inputs), targets)
+        loss.backward()
+        step()
+        times.append(now() - began)
+        losses.append(loss.item())
+    return losses[0], losses[-1], median(times)
+
+
+def program(stage, text, steps=20) -> tuple[float, float, float]:
+    """Train a small transformer; returns what train() does. One step more is measured: "step"."""
+    from pedagogy_lib import measure
+
+    torch.manual_seed(0)
+    model = Transformer(layers=4)
+    zero = STAGES[stage](model, partial(torch.optim.Adam, lr=5e-3), list(model.blocks))
+    found = train(model, zero.step, text, steps)
+    with measure("step"):
+        train(model, zero.step, text, 1)
+    return found
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import still_to_write
+
+    if missing := still_to_write(__file__):
+        return print("still to be written:", ", ".join(missing))
+    text, model_bytes = (
+        standard_library(),
+        sum(p.nbytes for p in Transformer(layers=4).parameters()),
+    )
+    for stage in STAGES:
+        run = launch(program, stage, text, world_size=4)
+        if run.rank == 0:
+            first, last, seconds = run.values[0]
+            peak, sent = run["step"].peak_bytes[0], run["step"].sent_bytes[0]
+            kinds = ("parameters", "gradients", "optimizer_state")
+            print(
+                f"{stage}: loss {first:.2f} to {last:.2f}, {1e3 * seconds:.0f} ms a step, "
+                f"{sent / model_bytes:.2f} models sent; at most "
+                + ", ".join(f"{kind} {peak[kind] / model_bytes:.2f}" for kind in kinds)
+                + " models"
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,173 @@
+"""Shards on disk: an optimizer whose state lies in a file, and checkpoints for any world size.
+
+torchrun --nproc-per-node 4 labs/zero_on_disk.py
+"""
+
+import shutil
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
+from collectives import all_gather_ring
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from simple_ddp import share_of_rank
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Shard
+from zero import Zero3
+
+# ---- Offloading -----------------------------------------------------------------------------
+#
+# ZeRO-Offload keeps the optimizer's state in the memory of the host, ZeRO-Infinity on its disk;
+# the device is a GPU. Here the device is this machine's memory, and the host its disk.
+
+
+def in_file(path, x: Tensor) -> Tensor:
+    """A tensor like x, with its values, whose memory is a file: the disk backs it."""
+    file = torch.from_file(str(path), shared=True, size=x.numel(), dtype=x.dtype, device="cpu")
+    return file.view(x.shape).copy_(x)
+
+
+class Offloaded:
+    """An optimizer that has everything in files: a copy of the parameters, and its state.
+
+    A step takes the gradients to the host, steps there, and brings the parameters back. State that
+    an optimizer makes in its first step goes to a file at once, parameter by parameter.
+
+    parameters      on the device
+    make_optimizer  takes a list of parameters
+    folder          where the files are to be; they are as large as parameters and state
+    Source          Ren et al. 2021, "ZeRO-Offload"; Rajbhandari et al. 2021, "ZeRO-Infinity"
+    """
+
+    @torch.no_grad()
+    def __init__(self, parameters, make_optimizer, folder):
+        self.parameters, self.folder = list(parameters), Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.copies = [
+            nn.Parameter(in_file(self.folder / f"{number}.parameter", p))
+            for number, p in enumerate(self.parameters)
+        ]
+        self.optimizers = [make_optimizer([copy]) for copy in self.copies]
+
+    @torch.no_grad()
+    def step(self):
+        for number, p in enumerate(self.parameters):
+            if p.grad is not None:
+                copy, optimizer = self.copies[number], self.optimizers[number]
+                copy.grad = p.grad.cpu()
+                optimizer.step()
+                copy.grad = None
+                self.file_state(number)
+                p.copy_(copy)
+
+    def file_state(self, number):
+        """Move what the optimizer has made for a parameter into files."""
+        copy, state = self.copies[number], self.optimizers[number].state[self.copies[number]]
+        for name, x in state.items():
+            if torch.is_tensor(x) and x.shape == copy.shape and not x.untyped_storage().filename:
+                state[name] = in_file(self.folder / f"{number}.{name}", x)
+
+    def zero_grad(self):
+        for p in self.parameters:
+            p.grad = None
+
+
+# ---- Checkpoints ----------------------------------------------------------------------------
+
+
+def sharded_state(engine) -> dict[str, Tensor]:
+    """What a checkpoint of a ZeRO engine holds: shards, and what the optimizer keeps for each.
+
+    Shards are written as parts of one long tensor without padding, since padding depends on the
+    number of ranks: as a `DTensor`, which knows which part of what this rank has. So
+    torch.distributed.checkpoint can read them back in other parts, on more ranks or fewer.
+    """
+    mesh = DeviceMesh.from_group(dist.group.WORLD, torch.get_default_device().type)
+    state = {}
+    for number, unit in enumerate(engine.units.values()):
+        length, each = sum(unit.sizes), unit.shard.numel()
+        here = max(0, min(each, length - unit.rank * each))  # of this shard, without padding
+        for name, x in {"shard": unit.shard, **engine.optimizer.state[unit.shard]}.items():
+            if x.shape == unit.shard.shape:
+                x = DTensor.from_local(
+                    x.detach()[:here],
+                    mesh,
+                    [Shard(0)],
+                    run_check=False,
+                    shape=(length,),
+                    stride=(1,),
+                )
+            state[f"{number}.{name}"] = x
+    return state
+
+
+def save(engine, folder) -> None:
+    """Write a checkpoint of a ZeRO engine; every rank writes its own part."""
+    dcp.save(sharded_state(engine), checkpoint_id=str(folder))
+
+
+@torch.no_grad()
+def load(engine, folder) -> None:
+    """Read a checkpoint into an engine of the same model and units, on any number of ranks."""
+    for unit in engine.units.values():
+        unit.shard.grad = torch.zeros_like(unit.shard)
+    engine.optimizer.step()  # makes the state; its values are overwritten, as those of the shards
+    engine.optimizer.zero_grad()
+    state = sharded_state(engine)
+    dcp.load(state, checkpoint_id=str(folder))  # into the memory that is there
+    for unit in engine.units.values():
+        if unit.flat.untyped_storage().nbytes():  # stages 1 and 2: everybody has all shards
+            all_gather_ring(unit.chunks, unit.group)
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def train(engine, model, text, steps) -> float:
+    for step in steps:
+        inputs, targets = share_of_rank(draw_batch(text, 12, step))
+        loss = mean_loss(model(inputs), targets)
+        loss.backward()
+        engine.step()
+    return loss.item()
+
+
+def make_engine():
+    torch.manual_seed(0)
+    model = Transformer()
+    return Zero3(model, partial(torch.optim.Adam, lr=5e-3), list(model.blocks)), model
+
+
+def program(text) -> tuple[float, float]:
+    """The loss after 20 steps: in one go, and with a checkpoint after the tenth."""
+    folder = [tempfile.mkdtemp()]
+    dist.broadcast_object_list(folder)  # rank 0's is everybody's
+    engine, model = make_engine()
+    train(engine, model, text, range(10))
+    save(engine, folder[0])
+    in_one_go = train(engine, model, text, range(10, 20))
+    engine, model = make_engine()
+    load(engine, folder[0])
+    shutil.rmtree(folder[0], ignore_errors=True)  # by all ranks: each removes what it finds
+    return in_one_go, train(engine, model, text, range(10, 20))
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import still_to_write
+
+    if missing := still_to_write(__file__):
+        return print("still to be written:", ", ".join(missing))
+    run = launch(program, standard_library(), world_size=4)
+    if run.rank == 0:
+        in_one_go, resumed = run.values[0]
+        print(f"loss of rank 0 after 20 steps: {in_one_go:.6f}")
+        print(f"with a checkpoint after the tenth: {resumed:.6f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""What a program of labs/ still needs: the holes that it would come to."""
+
+import ast
+from pathlib import Path
+
+from .labs import EXERCISE, is_hole, names_of
+
+
+def still_to_write(path, names=("main",)) -> list[str]:
+    """The functions with a hole that `names` of a lab call, directly or not, in it or in others.
+
+    path     of the lab; labs that it imports are beside it
+    Returns  `flatten_padded (exercise 6.2)`, …, each once, in the order in which they are come to
+    """
+    found: dict[tuple, str] = {}
+    follow(Path(path), names, found, set())
+    return list(found.values())
+
+
+def follow(path, names, found, seen):
+    """Add what `names` of the module at `path` come to."""
+    defined = {
+        name: node for node in ast.parse(path.read_text()).body for name in names_of(node)
+    }  # fmt: skip
+    for name in names:
+        node = defined.get(name)
+        if node is None or (path, name) in seen:
+            continue
+        seen.add((path, name))
+        if isinstance(node, ast.ImportFrom):
+            other = path.parent / f"{node.module}.py"
+            if other.exists():
+                follow(other, [name], found, seen)
+            continue
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and is_hole(node):
+            number = EXERCISE.search(ast.get_docstring(node) or "")
+            found[path, name] = f"{name} (exercise {number[1]})" if number else name
+        used = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
+        follow(path, dict.fromkeys(used), found, seen)

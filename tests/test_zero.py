@@ -1,0 +1,273 @@
+"""ZeRO by hand equals one process: weights, bytes sent and bytes kept, in all stages."""
+
+import copy
+from contextlib import nullcontext
+from functools import partial
+
+import pytest
+import torch
+import torch.distributed as dist
+from helpers import ROOT
+from torch.utils.checkpoint import checkpoint
+
+from pedagogy_lib import launch, measure
+from pedagogy_lib.labs import Lab
+
+CONTEXT, STEPS = 8, 5
+ADAM = partial(torch.optim.Adam, lr=1e-3)
+
+
+def solved(name):
+    path = ROOT / "solutions" / "labs" / f"{name}.py"
+    return Lab(name, path, path)
+
+
+ZERO, DISK, MODELS, DDP = map(
+    solved, ("zero", "zero_on_disk", "language_model", "simple_ddp")
+)  # fmt: skip
+STAGES = ("stage 1", "stage 2", "stage 3")
+
+
+def make_model(layers=2):
+    """A transformer of odd sizes, with tied weights, a frozen layer and an unused one."""
+    torch.manual_seed(0)
+    model = MODELS.Transformer(6, layers=layers, heads=2, context=CONTEXT, tied=True).double()
+    model.blocks[0].mlp[0].requires_grad_(False)
+    model.unused = torch.nn.Linear(3, 1).double()
+    return model
+
+
+def loss_of(model, batch):
+    return MODELS.mean_loss(model(batch[0]), batch[1])
+
+
+def weights_of(model):
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+
+def alone(model, batches) -> torch.Tensor:
+    optimizer = ADAM([p for p in model.parameters() if p.requires_grad])
+    for batch in batches:
+        optimizer.zero_grad()
+        loss_of(model, batch).backward()
+        optimizer.step()
+    return weights_of(model)
+
+
+def recomputed_inside(model):
+    for block in model.blocks:
+        block.mlp.forward = partial(checkpoint, block.mlp.forward, use_reentrant=False)
+
+
+def recomputed_around(model):
+    run = model.blocks.forward
+    model.blocks.forward = partial(checkpoint, run, use_reentrant=False)
+
+
+def train(stage, prepare, micro_batches, settings):
+    """By how much the weights differ from those of one process after five steps."""
+    text, n = MODELS.standard_library(5_000), dist.get_world_size()
+    batches = [MODELS.draw_batch(text, 2 * micro_batches * n, s, CONTEXT) for s in range(STEPS)]
+    model = make_model()
+    wanted = alone(copy.deepcopy(model), batches)
+    if dist.get_rank():
+        torch.nn.init.normal_(model.letters.weight)  # the engine begins with rank 0's
+    engine = ZERO.STAGES[stage](model, ADAM, list(model.blocks), **settings)
+    prepare(model)
+    for batch in batches:
+        parts = list(zip(*(x.chunk(micro_batches) for x in DDP.share_of_rank(batch))))
+        for part in parts:
+            (loss_of(model, part) / micro_batches).backward()
+        engine.step()
+        with torch.no_grad():
+            loss_of(model, parts[0])  # an evaluation in between
+    with ZERO.whole(engine):
+        return (weights_of(model) - wanted).abs().max().item()
+
+
+WAYS = {
+    "plain": (lambda model: None, 1),
+    "recomputed inside of units": (recomputed_inside, 1),
+    "recomputed around units": (recomputed_around, 1),
+    "micro-batches": (lambda model: None, 3),
+}
+
+
+def train_in_all_ways(stage, settings):
+    return {way: train(stage, *how, settings) for way, how in WAYS.items()}
+
+
+def is_close(gaps) -> bool:
+    return all(gap <= 1e-12 for of_rank in gaps for gap in of_rank.values())
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+def test_equals_one_process(world_size, stage):
+    run = launch(train_in_all_ways, stage, {}, world_size=world_size, device="cpu")
+    assert is_close(run.values), run.values
+
+
+@pytest.mark.parametrize("world_size", [2, 4])
+def test_prefetching_equals_one_process(world_size):
+    settings = {"prefetch": True}
+    run = launch(train_in_all_ways, "stage 3", settings, world_size=world_size, device="cpu")
+    assert is_close(run.values), run.values
+
+
+def train_differing():
+    """Rank 1 goes past a layer that the others use: its gradient counts as zeros."""
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(3, 3).double() for _ in range(3)]
+    model = torch.nn.Sequential(*layers)
+    engine = ZERO.Zero2(model, ADAM, layers)
+    x = torch.arange(6.0, dtype=torch.float64).view(2, 3) + dist.get_rank()
+    used = [layers[0], layers[2]] if dist.get_rank() == 1 else layers
+    for layer in used:
+        x = layer(x)
+    x.sum().backward()
+    gradients = [unit.shard.grad for unit in engine.units.values()]
+    engine.step()
+    return sum(g is not None for g in gradients)
+
+
+def test_in_stage_2_ranks_may_differ_in_what_they_use():
+    assert launch(train_differing, world_size=3, device="cpu").values == [3, 3, 3]
+
+
+# ---- Bytes --------------------------------------------------------------------------------------
+
+
+def measured(stage, layers=3):
+    text = MODELS.standard_library(5_000)
+    torch.manual_seed(0)
+    model = MODELS.Transformer(64, layers)
+    engine = ZERO.STAGES[stage](model, ADAM, list(model.blocks))
+    for step in range(2):
+        batch = DDP.share_of_rank(MODELS.draw_batch(text, 8, step))
+        with measure("step") if step else nullcontext():
+            loss_of(model, batch).backward()
+            with measure("kept") if step else nullcontext():
+                pass
+            engine.step()
+    with measure("after"):
+        pass
+    return [unit.flat.nbytes for unit in engine.units.values()]
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return {stage: launch(measured, stage, world_size=4, device="cpu") for stage in STAGES}
+
+
+@pytest.mark.parametrize(("stage", "models"), list(zip(STAGES, (1.5, 1.5, 2.25))))
+def test_bytes_sent(runs, stage, models):
+    units = sum(runs[stage].values[0])
+    for sent in runs[stage]["step"].sent_bytes:
+        assert sent / units == pytest.approx(models, rel=0.01)
+
+
+@pytest.mark.parametrize(("stage", "split"), list(zip(STAGES, [(), ("g",), ("g", "p")])))
+def test_bytes_kept(runs, stage, split):
+    units = runs[stage].values[0]
+    whole, shards = sum(units), sum(units) // 4
+    for kept in runs[stage]["kept"].peak_bytes:
+        assert kept["parameters"] == (shards if "p" in split else whole)
+        assert kept["gradients"] == (shards if "g" in split else whole)
+        assert kept["optimizer_state"] == 2 * shards + 4 * len(units)  # and Adam's counters
+    for after in runs[stage]["after"].peak_bytes:
+        assert after["gradients"] == 0
+
+
+def test_stage_2_has_the_gradients_of_no_more_than_two_units(runs):
+    units = sorted(runs["stage 2"].values[0])
+    for most in runs["stage 2"]["step"].peak_bytes:
+        assert most["gradients"] <= sum(units) // 4 + sum(units[-2:])
+
+
+def test_stage_3_has_the_parameters_of_no_more_than_two_units(runs):
+    units = sorted(runs["stage 3"].values[0])
+    for most in runs["stage 3"]["step"].peak_bytes:
+        assert most["parameters"] <= sum(units) // 4 + sum(units[-2:])
+
+
+def padded(numbers):
+    model = torch.nn.Linear(numbers, 1, bias=False)
+    engine = ZERO.Zero3(model, ADAM)
+    with measure("kept"):
+        pass
+    return engine.units[model].shard.numel()
+
+
+def test_what_is_split_is_padded():
+    run = launch(padded, 10, world_size=4, device="cpu")
+    assert run.values == [3] * 4
+    assert [kept["parameters"] for kept in run["kept"].peak_bytes] == [12] * 4
+
+
+def test_a_parameter_used_outside_of_its_unit_is_refused():
+    model = make_model()
+    with pytest.raises(ValueError, match="shares a parameter with Embedding"):
+        ZERO.units_of(model, [model.letters])
+
+
+# ---- On disk ------------------------------------------------------------------------------------
+
+
+def start(stage):
+    torch.manual_seed(0)
+    model = make_model()
+    return model, ZERO.STAGES[stage](model, ADAM, list(model.blocks))
+
+
+def go_on(model, engine, steps):
+    text = MODELS.standard_library(5_000)
+    for step in steps:
+        loss_of(model, DDP.share_of_rank(MODELS.draw_batch(text, 12, step, CONTEXT))).backward()
+        engine.step()
+    with ZERO.whole(engine):
+        return weights_of(model)
+
+
+def begun(stage, folder):
+    model, engine = start(stage)
+    go_on(model, engine, range(3))
+    DISK.save(engine, folder)
+    return go_on(model, engine, range(3, 6))
+
+
+def resumed(stage, folder):
+    model, engine = start(stage)
+    DISK.load(engine, folder)
+    return go_on(model, engine, range(3, 6))
+
+
+@pytest.mark.parametrize(("stage", "then"), [("stage 1", 3), ("stage 2", 2), ("stage 3", 1)])
+def test_a_checkpoint_fits_another_world_size(stage, then, tmp_path):
+    wanted = launch(begun, stage, tmp_path, world_size=4, device="cpu").values[0]
+    found = launch(resumed, stage, tmp_path, world_size=then, device="cpu").values
+    assert max((weights - wanted).abs().max().item() for weights in found) <= 1e-12
+
+
+def offloaded(folder):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(300, 300, bias=False)
+    copied = copy.deepcopy(model)
+    on_disk, ordinary = DISK.Offloaded(model.parameters(), ADAM, folder), ADAM(copied.parameters())
+    x = torch.randn(5, 300)
+    for step in range(3):
+        with measure("step") if step == 2 else nullcontext():
+            for trained, optimizer in ((model, on_disk), (copied, ordinary)):
+                optimizer.zero_grad()
+                trained(x).square().mean().backward()
+                optimizer.step()
+    return torch.equal(model.weight, copied.weight), model.weight.nbytes
+
+
+def test_offloading_keeps_state_in_files_and_changes_no_number(tmp_path):
+    run = launch(offloaded, tmp_path, world_size=1, device="cpu")
+    same, nbytes = run.values[0]
+    assert same
+    state = run["step"].peak_bytes[0]["optimizer_state"]
+    assert state == 2 * nbytes + 2 * 4  # of the ordinary one alone, and both counters
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) == 3 * nbytes
