@@ -198,6 +198,8 @@ def call_after_backward(function):
 def gather(unit):
     """Exercise 6.9. Make a unit whole: `flat` gets memory again, and in it every rank's shard.
 
+    Afterwards its parameters are views into `flat` again.
+
     Cost  one all-gather: each rank sends (n-1)/n of flat's bytes
     """
     ...  # your code here
@@ -205,6 +207,8 @@ def gather(unit):
 
 def dispose(unit):
     """Exercise 6.10. Free the memory of a unit's `flat`; its parameters have no elements then.
+
+    They keep their dtype. The shard, and its gradient, stay.
 
     Autograd has saved views into flat's storage for the backward. They must not keep its memory,
     and must be good again after gather(). So the storage itself is resized, to 0 bytes.
@@ -217,7 +221,14 @@ class Zero3(Zero2):
 
     Before a module's forward its unit is gathered, and after it disposed of. Before its backward
     it is gathered again, and disposed of when its gradients are reduced. Within a backward, a
-    forward may run again (activation checkpointing): it must not take the parameters away. All
+    forward may run again (activation checkpointing): it must not take the parameters away.
+
+    `need(unit)` has a unit gathered, and `drop(unit)` disposes of it; both keep account of what is
+    there. Whatever else communicates is a job as well, `self.begin(job)`, which returns a function
+    that waits for its end: messages of two threads would get mixed up.
+
+    Units are reduced in turn, from the last to the first. So the model's own parameters, outside
+    of all modules that are units, should be among its first, such as its embeddings. All
     ranks have to use the same modules, in the same order; a module of a unit returns one tensor.
 
     prefetch  whether the unit that comes next is gathered meanwhile, in a thread; what comes next
