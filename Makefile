@@ -41,6 +41,7 @@ build: setup
 
 bench:
 	@$(PYTHON) tools/setup.py bench
+	@$(PYTHON) tools/setup.py deepspeed
 	@$(RUN) benchmarks/run.py
 
 report: setup

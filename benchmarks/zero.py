@@ -15,7 +15,7 @@ MODELS = {"4 layers of width 64": (64, 4), "4 layers of width 256": (256, 4)}  #
 PEERS = {  # at the same stage
     "ours, stage 1": ("ZeroRedundancyOptimizer", "DeepSpeed, stage 1"),
     "ours, stage 2": ("FSDP2, kept gathered", "DeepSpeed, stage 2"),
-    "ours, stage 3": ("FSDP2", "DeepSpeed, stage 3"),
+    "ours, stage 3": ("FSDP2", "DeepSpeed, 3 released"),
 }
 WORLD_SIZE = 4
 ROUNDS, WARM_UP = 15, 4

@@ -10,13 +10,10 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
-import torch.distributed.checkpoint as dcp
 from collectives import all_gather_ring
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from simple_ddp import share_of_rank
 from torch import Tensor, nn
-from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.tensor import DTensor, Shard
 from zero import Zero3
 
 # ---- Offloading -----------------------------------------------------------------------------
@@ -86,6 +83,9 @@ def sharded_state(engine) -> dict[str, Tensor]:
     number of ranks: as a `DTensor`, which knows which part of what this rank has. So
     torch.distributed.checkpoint can read them back in other parts, on more ranks or fewer.
     """
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import DTensor, Shard
+
     mesh = DeviceMesh.from_group(dist.group.WORLD, torch.get_default_device().type)
     state = {}
     for number, unit in enumerate(engine.units.values()):
@@ -107,12 +107,16 @@ def sharded_state(engine) -> dict[str, Tensor]:
 
 def save(engine, folder) -> None:
     """Write a checkpoint of a ZeRO engine; every rank writes its own part."""
+    import torch.distributed.checkpoint as dcp  # takes a second, in each fresh process
+
     dcp.save(sharded_state(engine), checkpoint_id=str(folder))
 
 
 @torch.no_grad()
 def load(engine, folder) -> None:
     """Read a checkpoint into an engine of the same model and units, on any number of ranks."""
+    import torch.distributed.checkpoint as dcp
+
     for unit in engine.units.values():
         unit.shard.grad = torch.zeros_like(unit.shard)
     engine.optimizer.step()  # makes the state; its values are overwritten, as those of the shards

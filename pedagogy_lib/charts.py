@@ -1,5 +1,6 @@
 """Charts for numbers that belong to no rank: bars, and curves side by side."""
 
+import re
 import textwrap
 
 import numpy as np
@@ -9,6 +10,7 @@ from .style import INK, Picture, in_course_style, new_figure
 
 BARS_WIDTH = 0.8  # of the room that a name has, for all its bars
 LETTERS = 80  # of one line across the picture
+HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @in_course_style
@@ -26,7 +28,8 @@ def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="") -> Pictu
             named = None if axes.get_legend_handles_labels()[1].count("predicted") else "predicted"
             axes.bar(at, predicted[what], width, fill=False, edgecolor=INK, lw=1.3, label=named)
     room = LETTERS // len(names)
-    axes.set_xticks(places, ["\n".join(textwrap.wrap(str(name), room)) for name in names])
+    lines = [textwrap.wrap(in_words(str(name), room), room) for name in names]
+    axes.set_xticks(places, ["\n".join(of_name) for of_name in lines])
     axes.set(ylabel=ylabel, xlabel=xlabel)
     axes.grid(False, axis="x")
     if len(bars) > 1 or predicted:
@@ -37,6 +40,12 @@ def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="") -> Pictu
         for what, values in bars.items()
     )
     return Picture(figure, f"{title}. {ylabel}. {told}".strip(". "))
+
+
+def in_words(name, letters) -> str:
+    """A name in which words that are too long, such as LongNames, have become Long Names."""
+    words = [HUMP.sub(" ", word) if len(word) > letters else word for word in name.split()]
+    return " ".join(words)
 
 
 @in_course_style

@@ -1,12 +1,12 @@
 """Stacked bars: what fills a memory, by kind."""
 
 import math
-import re
 import textwrap
 
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.patches import Patch
 
+from .charts import in_words
 from .history import KINDS
 from .plots import need
 from .style import COLORS, INK, Picture, in_course_style, label_ink, new_figure
@@ -22,7 +22,6 @@ FAR = 4  # a limit so many times as high as the highest bar is not drawn
 PALE = 0.22  # of the colour of a kind that is not highlighted
 LEGEND_COLUMNS = 5
 MUTED = "#5E5E5E"
-HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @in_course_style
@@ -178,12 +177,6 @@ def set_places(axes, names, place_inches):
     axes.set_xlim(middle - half, middle + half)
     axes.grid(False, axis="x")
     axes.grid(True, axis="y")
-
-
-def in_words(name, letters) -> str:
-    """A name in which LongNames have become Long Names."""
-    words = [HUMP.sub(" ", word) if len(word) > letters else word for word in name.split()]
-    return " ".join(words)
 
 
 def legend(axes, bars, colors, with_outline) -> int:

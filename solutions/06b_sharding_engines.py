@@ -11,9 +11,10 @@
 # [zero_on_disk](../labs/zero_on_disk.py) and [sharding_engines](../labs/sharding_engines.py).
 
 # %%
-import os
+import json
 import tempfile
 import time
+import warnings
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -85,8 +86,8 @@ stage_3_guess.compare(4 * 3 * (n - 1) / n, sent_with["ours, stage 3"][1],
 # ### Exercise 6.13
 #
 # Write `models_sent`: how many times the model's bytes a rank sends in a step, with rings, and
-# gradients as wide as the parameters, padding aside. Stage 0 is DDP under `no_sync` as far as possible; stages 1
-# to 3 are those of labs/zero.py.
+# gradients as wide as the parameters, padding aside. Stage 0 is DDP under `no_sync` as far as
+# possible; stages 1 to 3 are those of labs/zero.py.
 
 # %%
 def models_sent(stage, n, micro_batches=1):
@@ -161,9 +162,9 @@ for name, run in cut_runs.items():
 # %% tags=["nbval-ignore-output"]
 by_units = {name: (run.values[0][0], max(seconds for _, seconds, _ in run.values))
             for name, run in cut_runs.items()}
-plot_bars([f"{name} ({units} units)" for name, (units, _) in by_units.items()],
-          {"time of a step": [1e3 * seconds for _, seconds in by_units.values()]}, "ms",
-          title=f"Stage 3 on {world_size} ranks, in larger and smaller units")
+plot_bars([f"{name} ({units})" for name, (units, _) in by_units.items()],
+          {"time of a step": [1e3 * seconds for _, seconds in by_units.values()]},
+          "time of a step (ms)", "what a unit is (how many there are)", title=f"Stage 3 on {world_size} ranks, in larger and smaller units")
 
 # %% [markdown]
 # Smaller units need less memory and are *slower* here: twice as many messages for the same bytes. A
@@ -231,6 +232,10 @@ shorter.compare(100 * (1 - (1 + LAYERS + 3 * LAYERS) / (2 * LAYERS + 4 * LAYERS)
                 100 * (1 - took["fetched ahead"] / took["on demand"]), kind="communication")
 
 # %% tags=["nbval-ignore-output"]
+plot_timeline(ahead["on demand"], ["step", "forward", "backward"],
+              title="Stage 3, gathered on demand (computing emulated)")
+
+# %% tags=["nbval-ignore-output"]
 plot_timeline(ahead["fetched ahead"], ["step", "forward", "backward"],
               title="Stage 3, fetched ahead (computing emulated)")
 
@@ -283,7 +288,7 @@ def train_offloaded(folder, zero, zero_on_disk, adam, megabytes):
     files = partial(zero_on_disk.Offloaded, make_optimizer=adam,
                     folder=Path(folder or ".") / f"rank {rank}")
     engine = zero.Zero3(model, files if folder else adam)
-    x, times = torch.randn(8, side), []
+    x, times = torch.randn(8, side, requires_grad=True), []
     for step in range(4):
         with measure("step") if step == 3 else nullcontext():
             model(x + rank).square().mean().backward()
@@ -393,7 +398,7 @@ Table(heads, [row_of(name, run) for name, run in raced.items()],
 
 # %% tags=["nbval-ignore-output"]
 times = {name: 1e3 * max(value[1] for value in run.values) for name, run in raced.items()}
-plot_bars(list(times), {"time of a step": list(times.values())}, "ms",
+plot_bars(list(times), {"time of a step": list(times.values())}, "time of a step (ms)",
           title=f"A step of the small transformer on {world_size} ranks")
 
 # %% [markdown]
@@ -433,9 +438,104 @@ for label in scattered.labels:
 # stage 2 saves communication.
 
 # %% [markdown]
+# ### DeepSpeed
+#
+# DeepSpeed is optional: `python3 tools/setup.py deepspeed` installs it, and then the next cells
+# race it, too. (In float32: its gradients never travel in float64.)
+
+# %% tags=["nbval-ignore-output"]
+deep = {name: launch(try_engine, name, engines, text, steps, world_size=world_size, device="cpu")
+        for name in (engines.DEEPSPEED if engines.HAS_DEEPSPEED else ())}
+if not deep:
+    print(engines.NO_DEEPSPEED)
+Table([*heads, "largest difference", "time"],
+      [[*row_of(name, run), f"{max(gap for gap, _ in run.values):.0e}",
+        f"{1e3 * max(seconds for _, seconds in run.values):.0f} ms"] for name, run in deep.items()])
+
+# %% tags=["nbval-ignore-output"]
+Table(["", "calls of rank 0 in one step"], [[name, calls_of(run)] for name, run in deep.items()])
+
+# %% [markdown]
+# Its stages 1 and 2 all-reduce the gradients and then gather the parameters: 3(n-1)/n on every
+# backend, the naive way. (`"use_multi_rank_bucket_allreduce": false` makes them reduce to the owner
+# alone.) Its stage 3 keeps what it gathered in the forward, if it is used again within a billion
+# numbers, and never splits tensors of up to 100,000: for a small model, this saves neither memory
+# nor anything else. With three keys at 0, as in `RELEASED` of the lab, it is the paper's stage 3.
+#
+# What is missing in its columns it keeps under other names: its shard of parameters in stage 3, and
+# a float32 master besides, are *other* or *communication* to `measure`.
+#
+# Its settings are a JSON file. Here are the keys that a web page lists, with numbers where it has
+# "auto". Three traps: "auto" is something that Hugging Face's Trainer fills in, while DeepSpeed
+# alone silently takes its default; a batch size has to be there; and gradients are clipped at 1.0,
+# unless another number is given.
+
+# %%
+deepspeed_json = """{
+    "train_micro_batch_size_per_gpu": 4,
+    "gradient_accumulation_steps": 8,
+    "gradient_clipping": 1.0,
+    "bf16": {"enabled": true},
+    "zero_optimization": {
+        "stage": 3,
+        "offload_optimizer": {"device": "cpu", "pin_memory": true},
+        "offload_param": {"device": "cpu", "pin_memory": true},
+        "overlap_comm": true,
+        "contiguous_gradients": true,
+        "sub_group_size": 1000000000,
+        "reduce_bucket_size": 500000,
+        "stage3_prefetch_bucket_size": 500000,
+        "stage3_param_persistence_threshold": 10000
+    }
+}"""
+
+def run_section(section, engines, text):
+    """The documents' section, for real; and what DeepSpeed takes for "auto"."""
+    make = partial(engines.DeepSpeed, section)
+    gap, _ = engines.try_engine(make, engines.make_model(), text, steps=3)
+    from deepspeed.runtime.zero.config import DeepSpeedZeroConfig
+
+    auto = DeepSpeedZeroConfig(stage="auto", reduce_bucket_size="auto")
+    return gap, int(auto.stage), auto.reduce_bucket_size
+
+# %% tags=["nbval-ignore-output"]
+if engines.HAS_DEEPSPEED:
+    section = json.loads(deepspeed_json)["zero_optimization"]
+    gap, auto_stage, auto_bucket = launch(run_section, section, engines, text, world_size=2,
+                                          device="cpu").values[0]
+    print(f"the section runs, {gap:.0e} from one process; \"auto\" means stage {auto_stage}, "
+          f"and for a bucket of {auto_bucket:,} numbers")
+else:
+    print(engines.NO_DEEPSPEED)
+
+# %% [markdown]
 # ### To copy for real work
 #
 # FSDP2, for a model whose blocks are in `model.blocks`; then train as usual. `torchrun` starts it.
+
+# %%
+def full_strategies(engines, simple_ddp, language_model, text):
+    """The first FSDP, which books describe: what its strategies send, in models."""
+    from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+    from torch.distributed.fsdp.wrap import ModuleWrapPolicy
+
+    warnings.simplefilter("ignore")  # it is deprecated
+    inputs, targets = simple_ddp.share_of_rank(language_model.draw_batch(text, 16, 0))
+    for name in ("NO_SHARD", "SHARD_GRAD_OP", "FULL_SHARD"):
+        model = engines.make_model()
+        wrapped = FullyShardedDataParallel(
+            model, sharding_strategy=ShardingStrategy[name], device_id=torch.get_default_device(),
+            auto_wrap_policy=ModuleWrapPolicy({type(model.blocks[0])}))
+        for label in ("first", name):
+            with measure(label, memory=False):
+                language_model.mean_loss(wrapped(inputs), targets).backward()
+    return sum(p.nbytes for p in engines.make_model().parameters())
+
+first_fsdp = launch(full_strategies, engines, simple_ddp, language_model, text,
+                    world_size=world_size, device="cpu")
+by_strategy = {name: first_fsdp[name].sent_bytes[0] / first_fsdp.values[0]
+               for name in ("NO_SHARD", "SHARD_GRAD_OP", "FULL_SHARD")}
+print("FSDP 1 sends, in models:", {name: f"{x:.2f}" for name, x in by_strategy.items()})
 
 # %%
 def make_fsdp(model, device_mesh=None):
@@ -537,6 +637,8 @@ put_to_the_test(f"""
 - FSDP ignores a tensor's shape; tensor parallel splits along a dimension of the product | blog |
   right | FSDP2 splits the first dimension: {whole_shape} into {local_shape}; ours flat, across
   tensors
+- NO_SHARD is like DDP | book chapter | right | it sends {by_strategy["NO_SHARD"]:.2f} models, DDP
+  {sent["DDP"]:.2f}
 - Optimizer states are not needed in the forward | blog | right | section 5: on disk, read and
   written in step() alone, with the same weights: {same}
 - The model and gradients fit: ZeRO-2; not: ZeRO-3; above 100B: with tensor parallel | book
@@ -551,6 +653,13 @@ put_to_the_test(f"""
   stage 3 has room for may turn it round
 - Units of ZeRO-3 are too coarse; FSDP's are finer, hence faster | blog | wrong here |
   {", ".join(f"{u} units: {1e3 * t:.0f} ms" for u, t in by_units.values())}
+- A JSON with "auto" values | web page | depends | Hugging Face fills them in. DeepSpeed alone
+  {f'takes "auto" for stage {auto_stage}' if deep else "is not installed here"}
+- ZeRO-3 fragments memory; contiguous_gradients and prefetch tuning cure it | web page | imprecise |
+  contiguous_gradients copies gradients into one buffer; gathered parameters are a matter of
+  persistence threshold and allocator. Not to be seen on a CPU
+- DeepSpeed has more options to offload, FSDP is better integrated | web page | right | to NVMe:
+  DeepSpeed alone; FSDP2 is two lines and plain PyTorch: its checkpoints, its `DTensor`s
 - Fetching ahead hides communication | FSDP's paper | right | section 3: a step took
   {1e3 * took["on demand"]:.0f} ms, then {1e3 * took["fetched ahead"]:.0f}
 """)

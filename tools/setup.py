@@ -1,8 +1,9 @@
 """Make .venv, with all that the course needs. `make` runs this; once done, it does nothing.
 
-python3 tools/setup.py          the course
-python3 tools/setup.py bench    and the libraries that `make bench` compares with
-python3 tools/setup.py browser  and what drives a browser in the tests
+python3 tools/setup.py            the course
+python3 tools/setup.py bench      and the libraries that `make bench` compares with
+python3 tools/setup.py browser    and what drives a browser in the tests
+python3 tools/setup.py deepspeed  and DeepSpeed, which chapter 06b races if it is there
 """
 
 import hashlib

@@ -1,0 +1,70 @@
+"""The real engines, and ours, on the same steps: numbers, bytes, and what each rank keeps."""
+
+import pytest
+import torch
+from helpers import ROOT
+
+from pedagogy_lib import launch
+from pedagogy_lib.labs import Lab
+
+
+def solved(name):
+    path = ROOT / "solutions" / "labs" / f"{name}.py"
+    return Lab(name, path, path)
+
+
+ENGINES = solved("sharding_engines")
+MODELS = {  # kept of parameters, gradients and state on 4 ranks, and sent on Gloo, in models
+    "DDP": (1, 1, 2, 1.5),
+    "ours, stage 1": (1, 1, 0.5, 1.5),
+    "ours, stage 2": (1, 0.25, 0.5, 1.5),
+    "FSDP2, kept gathered": (0.25, 0.25, 0.5, 2.25),
+    "ours, stage 3": (0.25, 0.25, 0.5, 2.25),
+    "FSDP2": (0.25, 0.25, 0.5, 3),
+    "FSDP2, 2 halves": (0.5, 0.5, 1, 2.45),
+}
+
+
+def try_engine(name, dtype, layers=2):
+    make = {**ENGINES.ENGINES, **ENGINES.DEEPSPEED}[name]
+    text = ENGINES.standard_library(5_000)
+    return ENGINES.try_engine(make, ENGINES.make_model(64, layers, dtype), text, steps=5)
+
+
+def size_of(layers=2):
+    return sum(p.numel() for p in ENGINES.make_model(64, layers).parameters())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_equals_one_process(name):
+    run = launch(try_engine, name, torch.float64, world_size=4, device="cpu")
+    assert max(gap for gap, _ in run.values) <= 1e-12
+    *kept, sent = MODELS[name]
+    bytes_ = 8 * size_of()
+    assert run["step"].sent_bytes[0] / bytes_ == pytest.approx(sent, rel=0.02)
+    for kind, models in zip(("parameters", "gradients", "optimizer_state"), kept):
+        assert run["kept"].peak_bytes[0][kind] / bytes_ == pytest.approx(models, rel=0.01)
+
+
+def test_zero_redundancy_optimizer():
+    """It shares out whole parameters, so ranks differ a little in what they keep."""
+    run = launch(try_engine, "ZeroRedundancyOptimizer", torch.float64, world_size=4, device="cpu")
+    assert max(gap for gap, _ in run.values) <= 1e-12
+    assert run["step"].sent_bytes[0] / (8 * size_of()) == pytest.approx(2.25, rel=0.02)
+    kept = sum(peak["optimizer_state"] for peak in run["kept"].peak_bytes)
+    assert kept / (8 * size_of()) == pytest.approx(2, rel=0.01)
+
+
+@pytest.mark.parametrize("name", ENGINES.DEEPSPEED)
+def test_deepspeed(name):
+    pytest.importorskip("deepspeed")
+    run = launch(try_engine, name, torch.float32, world_size=4, device="cpu")
+    assert max(gap for gap, _ in run.values) <= 1e-5
+    sent = 3 if "released" in name else 2.25
+    assert run["step"].sent_bytes[0] / (4 * size_of()) == pytest.approx(sent, rel=0.08)
+
+
+def test_without_deepspeed_its_engines_are_left_out():
+    names = [name for name, _ in ENGINES.all_engines()]
+    assert ("DeepSpeed, stage 1" in names) == ENGINES.HAS_DEEPSPEED
+    assert "python3 tools/setup.py deepspeed" in ENGINES.NO_DEEPSPEED
