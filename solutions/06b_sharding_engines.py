@@ -164,7 +164,8 @@ by_units = {name: (run.values[0][0], max(seconds for _, seconds, _ in run.values
             for name, run in cut_runs.items()}
 plot_bars([f"{name} ({units})" for name, (units, _) in by_units.items()],
           {"time of a step": [1e3 * seconds for _, seconds in by_units.values()]},
-          "time of a step (ms)", "what a unit is (how many there are)", title=f"Stage 3 on {world_size} ranks, in larger and smaller units")
+          "time of a step (ms)", "what a unit is (how many there are)",
+          title=f"Stage 3 on {world_size} ranks, in larger and smaller units")
 
 # %% [markdown]
 # Smaller units need less memory and are *slower* here: twice as many messages for the same bytes. A
