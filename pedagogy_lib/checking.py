@@ -116,7 +116,7 @@ def check_lab(exercise) -> Verdict:
     if loaded.problem:
         return Verdict(title_of(exercise), False, [], Wrong("your file", loaded.problem))
     if loaded.whose[exercise.name] != "yours":
-        return not_attempted(exercise, f"write {exercise.name} in labs/{exercise.lab}.py")
+        return not_written(exercise, loaded)
     answer = LabFunction(lab, exercise.name)
     return examine(exercise, answer, f"{title_of(exercise)}, labs/{exercise.lab}.py")
 
@@ -127,6 +127,15 @@ def title_of(exercise) -> str:
 
 def not_attempted(exercise, what_to_do) -> Verdict:
     return Verdict(f"{title_of(exercise)}: not attempted yet; {what_to_do}", None, [])
+
+
+def not_written(exercise, loaded) -> Verdict:
+    """Of an exercise in a lab that still has holes."""
+    left, begun = ", ".join(loaded.holes.get(exercise.name, ())), exercise.name in loaded.begun
+    if begun or (left and not loaded.solution):  # without that nobody can tell if it is begun
+        partly = "partly written; " if begun else ""
+        return Verdict(f"{title_of(exercise)}: {partly}still to write: {left}", None, [])
+    return not_attempted(exercise, f"write {exercise.name} in labs/{exercise.lab}.py")
 
 
 def examine(exercise, answer, title) -> Verdict:

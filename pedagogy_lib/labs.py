@@ -16,10 +16,20 @@ from types import ModuleType
 
 ROOT = Path(__file__).parent.parent
 EXERCISE = re.compile(r"Exercise (\d+\.\d+)")
+ANSWER = "### BEGIN SOLUTION"  # in a solution, where the learner has a hole
 
 
 class NotSolvedYet(Exception):
     """A function that nobody has written: its hole is there, and no solution."""
+
+
+class Unwritten(type):
+    """The type of a class that nobody has written: whatever one asks of it is refused."""
+
+    def __getattr__(cls, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        cls.__refuse__()
 
 
 def lab(name: str) -> "Lab":
@@ -99,6 +109,8 @@ class Loaded:
     siblings  {name: Lab} of the labs that it imports
     whose     {function with an exercise: "yours", "ours" or "nobody's"}
     numbers   {function: number of its exercise}
+    holes     {class of the learner's file with holes: its methods that have one}
+    begun     those classes of which some holes are filled, as far as the solution tells
     problem   what is wrong with the learner's file, or ""
     """
 
@@ -115,6 +127,8 @@ class Loaded:
         written = {node.name for node in functions_in(mine)} - holes_in(mine)
         whose_else = "ours" if ours else "nobody's"
         self.whose = {name: "yours" if name in written else whose_else for name in self.numbers}
+        self.holes = methods_with_holes(mine)
+        self.begun = begun_in(mine, ours, solution.read_text()) if ours else set()
         if ours:
             self.add_what_is_missing(ours, solution)
         self.state = self.state + state_of(self.files()[len(self.state) :])
@@ -189,7 +203,8 @@ class Loaded:
                 f"{node.name} in labs/{self.path.name} still has its hole"
             )
 
-        return type(node.name, (), {"__init__": refuse}) if is_class(node) else refuse
+        refusals = {"__init__": refuse, "__refuse__": refuse}
+        return Unwritten(node.name, (), refusals) if is_class(node) else refuse
 
     def status(self) -> str:
         parts = " · ".join(f"{name}: {whose}" for name, whose in self.whose.items())
@@ -220,7 +235,11 @@ def describe(path, line, error) -> str:
 
 def is_hole(node) -> bool:
     """Whether a part of a program is or contains the three dots of a hole."""
-    return any(
+    return count_holes(node) > 0
+
+
+def count_holes(node) -> int:
+    return sum(
         isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant) and n.value.value is ...
         for n in ast.walk(node)
     )
@@ -237,6 +256,26 @@ def is_class(node) -> bool:
 
 def holes_in(tree) -> set[str]:
     return {node.name for node in functions_in(tree) if is_hole(node)}
+
+
+def methods_with_holes(tree) -> dict[str, list[str]]:
+    """{class: its methods with a hole}, of the classes that have any."""
+    classes = filter(is_class, functions_in(tree))
+    found = {c.name: [node.name for node in functions_in(c) if is_hole(node)] for c in classes}
+    return {name: methods for name, methods in found.items() if methods}
+
+
+def begun_in(mine, ours, text) -> set[str]:
+    """The classes that have fewer holes left than there are answers in our text of them."""
+    answers = {
+        node.name: (ast.get_source_segment(text, node) or "").count(ANSWER)
+        for node in functions_in(ours)
+    }
+    return {
+        node.name
+        for node in filter(is_class, functions_in(mine))
+        if 0 < count_holes(node) < answers.get(node.name, 0)
+    }
 
 
 def numbers_in(tree) -> dict[str, str]:

@@ -29,7 +29,8 @@ def panel(draw, choices, start: Picture):
 
     for one in controls.values():
         one.observe(redraw, "value")
-    rows = ipywidgets.Box(list(controls.values()), layout={"flex_flow": "row wrap"})
+    in_rows = {"flex_flow": "row wrap", "grid_gap": "0 12px"}
+    rows = ipywidgets.Box(list(controls.values()), layout=in_rows)
     return ipywidgets.VBox([rows, image])
 
 

@@ -2,7 +2,7 @@
 # # 05 · Where the memory goes
 #
 # **A model of 7 billion parameters is 14 GB in half precision. Why does training it not fit into
-# 80 GB?** Because the parameters are the smallest part. Beside them a step keeps gradients, the
+# 80 GB?** Because the parameters are a small part. Beside them a step keeps gradients, the
 # state of the optimizer, and *activations*: what the forward leaves for the backward. In this
 # chapter you count every byte of a step, by kind and over time; hold formulas against the count;
 # and find out what half precision, recomputation and accumulation save, and what they cost.
@@ -10,20 +10,20 @@
 # Exercises stand in cells and in a lab: [memory](../labs/memory.py).
 
 # %%
-import copy
 import time
 from contextlib import nullcontext
 from functools import partial
 from statistics import median
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.checkpoint import checkpoint
 
 from pedagogy_lib import (
-    Table, check, explore, hint, lab, launch, measure, plot_against, plot_bars, plot_curves,
-    plot_memory, plot_stacks, predict, put_to_the_test,
+    Table, check, explore, hint, lab, launch, measure, plot_against, plot_bars, plot_memory,
+    plot_stacks, predict, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -90,9 +90,12 @@ plot_memory(trained, "step 3", title="One step of training, byte by byte")
 
 # %% [markdown]
 # From left to right: activations pile up through the forward. In the backward they are freed, layer
-# by layer, while gradients come. The optimizer's step needs hardly more than its state. The highest
-# point is at the turn, where all activations are there and the loss is computed: this is where a
-# GPU says "out of memory". (At the start, the gradients of the step before are freed.)
+# by # layer, while gradients come. The grey part of it is gradients of activations, which are in
+# nobody's `.grad`. On a CPU, the optimizer's step needs hardly more than its state. (On a GPU, Adam
+# takes all tensors at once: 4Φ more for a moment.) The highest point is at the turn, where all
+# activations are there and the loss is computed: this is where a GPU says "out of memory".
+# (Counting slows a step down: look at the order, not at the milliseconds. At the start, old
+# gradients are freed.)
 #
 # ### Exercise 5.1
 #
@@ -114,9 +117,8 @@ def bytes_by_kind(model, optimizer):
 check("5.1", bytes_by_kind)
 
 # %% [markdown]
-# Adam keeps 8 bytes for each parameter. Others keep more, or less. Slides write the bytes of the
-# model states as (2 + 2 + K) Φ, with K for all that the optimizer needs; you will meet both 2s in a
-# moment. Here is what real optimizers keep after a step, in float32:
+# Adam keeps 8 bytes for each parameter. Others keep more, or less. Here is what real optimizers
+# keep after a step, in float32:
 
 # %%
 def kept_for_each(make_optimizer, size=256):
@@ -135,8 +137,8 @@ optimizers = {
     "Adafactor": partial(torch.optim.Adafactor, lr=0.1),
 }
 state_for_each = {name: kept_for_each(make) for name, make in optimizers.items()}
-Table(["optimizer", "state for each parameter", "K with a float32 copy of the parameters"],
-      [[name, f"{count:.2f} bytes", f"{count + 4:.2f}"] for name, count in state_for_each.items()])
+Table(["optimizer", "state for each parameter"],
+      [[name, f"{count:.2f} bytes"] for name, count in state_for_each.items()])
 
 # %% [markdown]
 # Adafactor keeps the mean square of each row and each column of a weight, in place of each number.
@@ -144,8 +146,9 @@ Table(["optimizer", "state for each parameter", "K with a float32 copy of the pa
 # ### Exercise 5.2
 #
 # Published teaching code: training, with the mean loss on validation batches after each step. The
-# numbers are right, but it needs far more memory than training alone, and more with each step. Find
-# the bugs (two): at no time is more to be kept than what a step of training needs.
+# numbers are right, but it needs far more memory than training alone, and more with each step: two
+# lists keep what they should not. At no time is more to be kept than a step of training needs. Find
+# the bugs.
 
 # %%
 def train_and_validate(model, loss_fn, batches, validation, optimizer):
@@ -172,15 +175,17 @@ check("5.2", train_and_validate)
 # %% [markdown]
 # ## 2 · Half precision: 12, 16, 18 or 20 bytes
 #
-# Numbers of 2 bytes come in two kinds. float16 has 5 bits for the exponent and 11 for the digits;
-# **bfloat16** has 8 and 8: the range of a float32, with two to three decimal digits. Is a step in
-# 2-byte numbers half as large? It depends on what else is kept. Here are four conventions that are
-# all called *mixed precision*, made of real tensors, for the parameters of our model and Adam:
+# Numbers of 2 bytes come in two kinds, with a bit for the sign each. float16 has 5 bits for the
+# exponent and 10 for the digits; **bfloat16** has 8 and 7: the range of a float32, with two to
+# three decimal digits. Is a step in 2-byte numbers half as large? It depends on what else is kept.
+# Here are four conventions that are all called *mixed precision*, made of tensors, with Adam:
 
 # %%
 half, single = torch.bfloat16, torch.float32
 conventions = {  # what there is one number of for each parameter
-    "all float32": {"parameters": [single], "gradients": [single], "optimizer_state": [single] * 2},
+    "all float32": {"parameters": [single], "gradients": [single],
+                    "optimizer_state": [single] * 2},
+    "all bfloat16": {"parameters": [half], "gradients": [half], "optimizer_state": [half] * 2},
     "12 bytes": {"parameters": [half], "gradients": [half], "optimizer_state": [single] * 2},
     "16 bytes": {"parameters": [half], "gradients": [half], "optimizer_state": [single] * 3},
     "18 bytes": {"parameters": [half], "gradients": [single], "optimizer_state": [single] * 3},
@@ -195,7 +200,6 @@ def made_of(kinds, numbers):
 
 stacks = {name: made_of(kinds, parameters) for name, kinds in conventions.items()}
 bytes_each = {name: sum(stack.values()) / parameters for name, stack in stacks.items()}
-print({name: f"{count:g} bytes for each parameter" for name, count in bytes_each.items()})
 plot_stacks(stacks, title=f"Model states of {parameters:,} parameters, with Adam")
 
 # %% [markdown]
@@ -205,7 +209,8 @@ plot_stacks(stacks, title=f"Model states of {parameters:,} parameters, with Adam
 # - **18**: gradients are summed up in float32 (Megatron-LM in bfloat16).
 # - **20**: gradients in both.
 #
-# None of them is smaller than plain float32, except the one without a master. Can we do without?
+# With K for all that the optimizer needs, these are (2 + 2 + K) bytes, or (2 + 4 + K). None of them
+# is smaller than plain float32, except the one without a master. Can we do without?
 
 # %%
 def moved(make_step, dtype, rate=1e-4, steps=10):
@@ -250,11 +255,11 @@ check("5.3")
 def step_in(layout, memory, language_model, text, width, layers, samples):
     model = language_model.Transformer(width, layers)
     adam = partial(torch.optim.Adam, lr=1e-3)
-    is_half = layout in ("bfloat16 alone", "bfloat16, master")
-    if is_half:
+    if layout in ("bfloat16 alone", "bfloat16, master"):
         model.bfloat16()
-    make = memory.MixedPrecision if layout == "bfloat16, master" else lambda ps, make: make(ps)
-    optimizer = make(list(model.parameters()), adam)
+    parameters = list(model.parameters())
+    is_mixed = layout == "bfloat16, master"
+    optimizer = memory.MixedPrecision(parameters, adam) if is_mixed else adam(parameters)
     casting = torch.autocast("cpu", torch.bfloat16, enabled=layout == "autocast")
     inputs, targets = language_model.draw_batch(text, samples, 0)
     for label in ("first", layout):
@@ -267,13 +272,15 @@ def step_in(layout, memory, language_model, text, width, layers, samples):
         optimizer.step()
         model.zero_grad()
 
+# %%
 layouts = ("float32", "autocast", "bfloat16, master", "bfloat16 alone")
-fullest = {}
+fullest, at_peak = {}, {}
 for layout in layouts:
-    measured = launch(step_in, layout, memory, language_model, text, width, layers, samples,
-                      world_size=1, device="cpu")
-    fullest[layout] = measured[f"{layout}, until the step"].peak_bytes[0]
-plot_stacks(fullest, title="Forward and backward: the most of each kind")
+    run = launch(step_in, layout, memory, language_model, text, width, layers, samples,
+                 world_size=1, device="cpu")
+    block = run[f"{layout}, until the step"]
+    fullest[layout], at_peak[layout] = block.peak_bytes[0], block.at_peak[0]
+plot_stacks(at_peak, title="Forward and backward, at their highest point")
 
 # %%
 kinds = ("parameters", "gradients", "optimizer_state")
@@ -281,19 +288,20 @@ Table(["", "parameters", "gradients", "optimizer state", "states", "activations"
       [[layout, *(f"{peak[kind] / parameters:.2f}" for kind in kinds),
         f"{sum(peak[kind] for kind in kinds) / parameters:.1f}",
         f"{peak['activations'] / fullest['float32']['activations']:.2f} of float32"]
-       for layout, peak in fullest.items()], note="bytes for each parameter")
+       for layout, peak in fullest.items()], note="bytes for each parameter, the most of each kind")
 
 # %% [markdown]
-# Two things to take away. Model states do not shrink: 16 bytes with float32, with autocast, and
-# with masters (which `measure` counts as parameters here). What shrinks is the activations. And
-# with autocast copies of the weights in half precision come on top: they are kept for the backward,
-# too.
+# Two things to take away. Model states do not shrink, unless one does without float32: 16 bytes
+# with float32, with autocast, and with masters (which `measure` counts as parameters here). What
+# shrinks is the activations. With autocast they shrink less: what goes from block to block stays in
+# float32, and so do the inputs of the norms; and copies of the weights in half precision come on
+# top.
 #
 # And time? On a GPU, half precision is several times as fast. A CPU without instructions for
 # bfloat16 is much slower with it. Here:
 
 # %% tags=["nbval-ignore-output"]
-def seconds_for(dtype, size=512, rounds=9):
+def seconds_for(dtype, size=256, rounds=9):
     x, times = torch.ones(size, size, dtype=dtype), []
     for _ in range(rounds):
         began = time.perf_counter()
@@ -308,18 +316,21 @@ def both_precisions(seconds_for):
 
 in_float32, in_bfloat16 = launch(both_precisions, seconds_for, world_size=1).values[0]
 print(f"a matrix product takes {1e3 * in_float32:.2f} ms in float32, {1e3 * in_bfloat16:.2f} ms in "
-      f"bfloat16: {in_bfloat16 / in_float32:.2f} times as long")
+      f"bfloat16: about {in_bfloat16 / in_float32:.1f} times as long")
 
 # %% [markdown]
 # ### Small gradients
 #
 # float16 has finer steps, but a narrow range: above 65,504 there is only infinity, below 0.00006 it
-# loses digits, and below 0.00000003 there is only 0. Here is what becomes of real gradients of the
-# transformer, if the loss is multiplied by some factor first. (By linearity all gradients grow by
-# this factor. They are divided by it later, in float32.)
+# loses digits, and below 0.00000003 there is only 0. In a float16 backward it is above all the
+# gradients of *activations* that are so small, as each is one letter's share of the mean loss; they
+# are rounded layer after layer. Here is what becomes of those in our transformer, if the loss is
+# multiplied by some factor first. (By linearity all gradients grow by this factor. They are divided
+# by it later, in float32.)
 
 # %%
-def gradients_after(language_model, text, steps=30):
+def slopes_in(language_model, text, steps=15):
+    """The gradients of what the linear layers return, after some steps of training."""
     torch.manual_seed(0)
     model = language_model.Transformer(32, 2)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
@@ -328,19 +339,22 @@ def gradients_after(language_model, text, steps=30):
         optimizer.zero_grad()
         language_model.mean_loss(model(inputs), targets).backward()
         optimizer.step()
-    return torch.cat([p.grad.view(-1) for p in model.parameters()])
+    slopes = []
+    for layer in (module for module in model.modules() if isinstance(module, nn.Linear)):
+        layer.register_full_backward_hook(lambda layer, ours, slope: slopes.append(slope[0]))
+    language_model.mean_loss(model(inputs), targets).backward()
+    return torch.cat([slope.reshape(-1) for slope in slopes])
 
-gradients = gradients_after(language_model, text)
-gradients = gradients[gradients != 0]
+slopes = launch(slopes_in, language_model, text, world_size=1, device="cpu").values[0]
 powers = list(range(0, 33, 2))
-as_float16 = [(gradients * 2.0**power).half() for power in powers]
+as_float16 = [(slopes * 2.0**power).half() for power in powers]
 shares = {"become 0": lambda x: x == 0,
           "lose digits (below 0.00006)": lambda x: (x != 0) & (x.abs() < 2**-14),
           "become infinite": torch.isinf}
 plot_against(powers, {name: [100 * is_so(x).float().mean().item() for x in as_float16]
                       for name, is_so in shares.items()},
              "the loss is multiplied by 2 to the power of", "gradients (%)",
-             title="Gradients of a transformer in float16")
+             title="Gradients of a transformer's activations in float16")
 
 # %% [markdown]
 # In between there is a range in which hardly anything is lost. So the factor is made as large as it
@@ -353,6 +367,21 @@ plot_against(powers, {name: [100 * is_so(x).float().mean().item() for x in as_fl
 
 # %%
 check("5.4")
+
+# %%
+def gradient_with(scale):
+    """A sum of small products in float16; its true gradient is 2e-9."""
+    weight = nn.Parameter(torch.ones(3))
+    x = torch.full((3,), 2e-4, dtype=torch.float16)
+    loss = 1e-5 * (weight.half() * x).float().sum()
+    scaler = memory.LossScaler(scale)
+    (scaler.scale * loss).backward()
+    was_taken = scaler.step([weight], take_step=lambda: None)
+    return was_taken, weight.grad[0].item()
+
+for scale in (1.0, 2.0**16, 2.0**40):
+    was_taken, gradient = gradient_with(scale)
+    print(f"factor {scale:g}: step taken: {was_taken}, gradient {gradient:.2g}")
 
 # %% [markdown]
 # ## 3 · Activations
@@ -383,24 +412,28 @@ def kept_by_layer(model, *inputs):
 block = language_model.Block(width, heads=4)
 x = torch.randn(samples, 64, width, requires_grad=True)
 kept = kept_by_layer(block, x)
-plot_bars([name.replace(".", " ").replace("_", " ") for name in kept],
-          {"kept": [count / x.nbytes for count in kept.values()]}, "times the block's input",
-          title="What one block keeps for its backward")
+names = {"norm_1": "norm 1", "attention.query_key_value": "query, key, value",
+         "attention": "attention", "attention.output": "output of attention", "norm_2": "norm 2",
+         "mlp.0": "mlp.0", "mlp.1": "GELU", "mlp.2": "mlp.2"}
+plot_bars(list(names.values()), {"kept": [kept.get(name, 0) / x.nbytes for name in names]},
+          "times the block's input", title="What one block keeps for its backward")
 
 # %% [markdown]
-# Take the block's input, (samples, context, width), as the unit. To compute the gradient of its
-# weight, a linear layer needs its input; of its input, only its weight. So:
+# Take the block's input, (samples, context, width), as the unit. For its weight's gradient, a
+# linear layer needs its input. For its input's gradient it needs its weight, which is there anyway.
+# So:
 #
 # | layer | keeps | units |
 # |---|---|---|
 # | `norm_1` | its input; a mean and a scale for each letter | 1 |
 # | query, key, value | its input | 1 |
-# | attention | query, key, value; its result, and one number for each letter and head | 3 + 1 |
+# | attention | query, key, value; its result; a log-sum-exp for each letter and head | 3 + 1 |
 # | output of attention | its input is attention's result: kept already | 0 |
 # | `norm_2` | its input; a mean and a scale for each letter | 1 |
 # | `mlp.0`, GELU, `mlp.2` | their inputs; the latter two are 4 times as wide | 1 + 4 + 4 |
 #
-# An addition needs neither of its inputs: residuals keep nothing of their own.
+# An addition needs neither of its inputs: residuals keep nothing of their own. (A letter's
+# log-sum-exp is one number: the logarithm of the sum of its scores' exponentials.)
 #
 # ### Exercise 5.5
 #
@@ -415,58 +448,60 @@ def kept_by_block(samples, context, width, heads, size=4):
 
 check("5.5", kept_by_block)
 
-# %%
-units = sum(kept.values()) / x.nbytes
-print(f"one block keeps {sum(kept.values()):,} bytes: {units:.2f} times its input")
-
 # %% [markdown]
 # Texts often give another formula: *34 sbh + 5 as²b* bytes for a layer (Korthikanti et al. 2022; s
-# the context, b the samples, h the width, a the heads). It is for numbers of 2 bytes, with
-# dropout, and for attention written out, which keeps the scores of every letter for every other.
-# `scaled_dot_product_attention` computes them again instead, and keeps one number for each row.
-# Both in the same block, for longer and longer contexts:
+# the context, b the samples, h the width, a the heads), for numbers of 2 bytes. 34 is our 16 times
+# 2, and two masks of dropout, of a byte each. The other term is for attention written out: it keeps
+# the weight of every letter for every other, and dropout's mask and result: (2 + 1 + 2) a s² b.
+# `scaled_dot_product_attention` computes the weights again instead. Both in our block, which has no
+# dropout, in float32, for longer and longer contexts:
 
 # %%
-from torch.nn.attention import SDPBackend, sdpa_kernel
-
 def kept_with(backend, context, samples=2, heads=4):
     torch.manual_seed(0)
     x = torch.randn(samples, context, width, requires_grad=True)
     with sdpa_kernel(backend):
         return sum(kept_by_layer(language_model.Block(width, heads), x).values())
 
+units = sum(kept.values()) / x.nbytes
+print(f"our block keeps {sum(kept.values()):,} bytes: {units:.2f} times its input")
 contexts = [64, 128, 256, 512]
+in_proportion = [(16 * width + 4) * 2 * c * 4 / 1e6 for c in contexts]
 plot_against(
     contexts,
     {"attention written out": [kept_with(SDPBackend.MATH, c) / 1e6 for c in contexts],
      "scores computed again": [kept_with(SDPBackend.FLASH_ATTENTION, c) / 1e6 for c in contexts]},
     "context (letters)", "kept by one block (MB)",
-    {"scores computed again": [units * 2 * c * width * 4 / 1e6 for c in contexts]},
-    title="Activations of one block, two samples")
+    {"attention written out": [same + 4 * c**2 * 2 * 4 / 1e6
+                               for c, same in zip(contexts, in_proportion)],
+     "scores computed again": [same + 4 * c * 2 * 4 / 1e6
+                               for c, same in zip(contexts, in_proportion)]},
+    logarithmic=True, title="Activations of one block, two samples, 4 heads")
 
 # %% [markdown]
-# One grows with the square of the context, the other in proportion. And with the samples,
-# activations grow in proportion; model states do not:
+# One has a part that grows with the square of the context, the other grows in proportion. And with
+# the samples, activations grow in proportion; model states do not:
 
 # %%
 def most_with(samples):
     found = launch(train_three_steps, language_model, text, width, layers, samples, adam,
                    world_size=1, device="cpu")
-    return found["step 3"].peak_bytes[0]
+    return found["step 3"].at_peak[0]
 
 by_samples = {count: most_with(count) for count in (4, 8, 16, 32)}
 each = (by_samples[32]["activations"] - by_samples[4]["activations"]) / 28
 print(f"each sample adds {each:,.0f} bytes of activations")
 plot_stacks({f"{count} samples": peak for count, peak in by_samples.items()},
-            title="A training step: the most of each kind")
+            title="A training step at its highest point")
 
 # %% [markdown]
 # ## 4 · Computed twice instead of kept
 #
 # **Activation checkpointing**, or recomputation: of a block, keep only the input. In the backward,
 # run its forward again, this time keeping everything, and go back through it at once. So only one
-# block at a time has its activations. Of every block 1 unit is kept in place of 16, and once 16
-# more. With 8 blocks: to what share do the blocks' activations fall? And the time?
+# block at a time has its activations: 1 unit of every block is kept in place of 16, and, once, 15
+# more (the block's input is there already). With 8 blocks, to what share do their activations fall?
+# And how much longer does a step take?
 #
 # ### Exercise 5.6
 #
@@ -476,49 +511,59 @@ plot_stacks({f"{count} samples": peak for count, peak in by_samples.items()},
 check("5.6")
 
 # %%
-def train_recomputed(parts, memory, language_model, text, width, samples, layers=8):
+def prepared(way, memory, language_model, width, layers):
     torch.manual_seed(0)
     model = language_model.Transformer(width, layers)
-    for block in model.blocks:
-        if parts == "torch's checkpoint":
-            inside = block.forward
-            block.forward = partial(torch.utils.checkpoint.checkpoint, inside, use_reentrant=False)
-        memory.recompute_modules([getattr(block, part) if part else block for part in parts]
-                                 if isinstance(parts, tuple) else [])
-    times = []
-    for step in range(6):
-        inputs, targets = language_model.draw_batch(text, samples, step)
-        model.zero_grad()
-        began = time.perf_counter()
-        with measure("step") if step == 5 else nullcontext():
-            loss = language_model.mean_loss(model(inputs), targets)
-            loss.backward()
-        times.append(time.perf_counter() - began)
-    gradients = torch.cat([p.grad.view(-1) for p in model.parameters()])
-    return gradients, median(times[1:-1])
+    recompute = {"nothing": [], "attention": [block.attention for block in model.blocks],
+                 "mlp": [block.mlp for block in model.blocks], "every block": model.blocks}
+    memory.recompute_modules(recompute.get(way, []))
+    if way == "every block, by torch":
+        for block in model.blocks:
+            block.forward = partial(checkpoint, block.forward, use_reentrant=False)
+    return model
+
+def race(prepared, ways, memory, language_model, text, width, samples, layers=8, rounds=8):
+    """{way: (its gradients, seconds of its fastest step)}; all ways take turns."""
+    models = {way: prepared(way, memory, language_model, width, layers) for way in ways}
+    inputs, targets = language_model.draw_batch(text, samples, 0)
+    times = {way: [] for way in ways}
+    for number in range(rounds):
+        for way, model in models.items():
+            model.zero_grad()
+            began = time.perf_counter()
+            with measure(way) if number == 0 else nullcontext():
+                language_model.mean_loss(model(inputs), targets).backward()
+            times[way].append(time.perf_counter() - began)
+    return {way: (torch.cat([p.grad.view(-1) for p in model.parameters()]), min(times[way][2:]))
+            for way, model in models.items()}
 
 # %%
-ways = {"nothing": (), "attention": ("attention",), "mlp": ("mlp",), "every block": ("",),
-        "every block, by torch": "torch's checkpoint"}
-recomputed = {name: launch(train_recomputed, parts, memory, language_model, text, width, samples,
-                           world_size=1, device="cpu") for name, parts in ways.items()}
-plain_gradients, plain_seconds = recomputed["nothing"].values[0]
-activations = {name: run["step"].peak_bytes[0]["activations"] for name, run in recomputed.items()}
-for name, run in recomputed.items():
-    same = torch.equal(run.values[0][0], plain_gradients)
-    print(f"recomputing {name}: {activations[name]:,} bytes, the same gradients: {same}")
+share = predict("Activations of 8 blocks if each is recomputed, in percent", unit="%")
+ways = ("nothing", "attention", "mlp", "every block", "every block, by torch")
+raced = launch(race, prepared, ways, memory, language_model, text, width, samples, world_size=1,
+               device="cpu")
+plain_gradients, plain_seconds = raced.values[0]["nothing"]
+activations = {way: raced[way].peak_bytes[0]["activations"] for way in ways}
+seconds = {way: raced.values[0][way][1] / plain_seconds for way in ways}
+for way in ways:
+    same = torch.equal(raced.values[0][way][0], plain_gradients)
+    print(f"recomputing {way}: {activations[way]:,} bytes, the same gradients: {same}")
+unit = samples * 64 * width * 4
+outside = activations["nothing"] - 8 * units * unit  # what the model keeps outside of its blocks
+share.compare(100 * (8 + units - 1) / (8 * units),
+              100 * (activations["every block"] - outside) / (8 * units * unit),
+              kind="activations")
 
 # %% tags=["nbval-ignore-output"]
-seconds = {name: run.values[0][1] for name, run in recomputed.items()}
-plot_bars(list(ways), {"activations": [activations[name] / activations["nothing"] for name in ways],
-                       "time": [seconds[name] / plain_seconds for name in ways]},
+plot_bars(ways, {"activations": [activations[way] / activations["nothing"] for way in ways],
+                 "time": [seconds[way] for way in ways]},
           "of a step without", title="What is recomputed: memory and time")
 
 # %% [markdown]
-# Every block recomputed: predicted $(8 + 16)/(8 \cdot 16) = 19$ % of the blocks' activations, and
-# one third more time at most (a forward is a third of forward and backward). *Selective*
-# recomputation chooses what costs little to compute and much to keep: for attention written out
-# these are the scores, with which this attention has dispensed already.
+# If only arithmetic counted, recomputing every block would take a third more time: a forward is a
+# third of forward and backward. *Selective* recomputation chooses what costs little to compute and
+# much to keep: for attention written out these are the scores, with which this attention has
+# dispensed already. The mlp has 9 of a block's 16 units, and two thirds of its arithmetic.
 #
 # A segment may also be longer. With $L$ layers in $k$ segments, $k$ inputs are kept, and, once,
 # what $L/k$ layers keep: too few segments are bad, and too many as well. Where a layer keeps as
@@ -549,7 +594,8 @@ plot_against(segments, {"activations": [run["forward and backward"].peak_bytes[0
 #
 # The other way out you know from chapter 01: accumulation. Micro-batches of a quarter need a
 # quarter of the activations, and the gradient is the same. It costs no arithmetic; but a small
-# micro-batch keeps a GPU less busy, and the model states stay as large as they are.
+# micro-batch # keeps a GPU less busy, the model states stay as large as they are, and from the
+# second micro-batch on the gradients are there at the highest point, too.
 #
 # ### Exercise 5.7
 #
@@ -577,7 +623,8 @@ check("5.7", micro_batches_for)
 # some 16 numbers for each letter and unit of width; half precision has 2 bytes for each. The
 # calculator also knows what later chapters teach: `dp` ranks with another part of the batch each,
 # over which ZeRO's `stage` splits the model states (chapter 06); `tp` ranks that share each layer
-# (07); `pp` stages that have some layers each (08). What is shown is the fullest GPU.
+# (07); `pp` stages that have some layers each (08). What is shown is the fullest GPU, an upper
+# bound without temporary results and the vocabulary's scores.
 
 # %%
 def parameters_of(layers, hidden, vocabulary=32_000):
@@ -592,18 +639,21 @@ def states_of(numbers, precision, optimizer, dp, stage):
             "gradients": gradient * numbers / (dp if stage >= 2 else 1),
             "optimizer_state": (master + state) * numbers / (dp if stage >= 1 else 1)}
 
-def activations_of(layers, hidden, context, samples, precision, recomputed, tp):
-    """Bytes; with tp, norms and inputs of the two halves of a block (4 units) stay whole."""
+def activations_of(layers, hidden, context, samples, precision, recomputed, tp, in_flight=1):
+    """Bytes for so many micro-batches; with tp, 4 of a block's 16 units stay whole."""
     unit = samples * context * hidden * (4 if precision == "float32" else 2)
     block = unit * (4 + (units - 4) / tp)
-    return layers * unit + block if recomputed == "every block" else layers * block
+    if recomputed == "every block":
+        return in_flight * layers * unit + block - unit  # one at a time is recomputed
+    return in_flight * layers * block
 
 def fullest_gpu(layers, hidden, context, samples, precision, optimizer, recomputed, dp, stage, tp,
                 pp):
     """{kind: bytes}; a pipeline's first stage has activations of pp micro-batches (1F1B)."""
     numbers = parameters_of(layers, hidden) / tp / pp
-    activations = activations_of(layers / pp, hidden, context, samples, precision, recomputed, tp)
-    return {**states_of(numbers, precision, optimizer, dp, stage), "activations": activations * pp}
+    activations = activations_of(layers / pp, hidden, context, samples, precision, recomputed, tp,
+                                 in_flight=pp)
+    return {**states_of(numbers, precision, optimizer, dp, stage), "activations": activations}
 
 # %%
 gpus = {"V100 32 GB": 32e9, "A100 80 GB": 80e9, "H200 141 GB": 141e9, "B300 288 GB": 288e9}
@@ -624,8 +674,9 @@ explore(draw, layers=[32, 12, 24, 48, 80, 96], hidden=[4096, 768, 2048, 8192, 12
 
 # %% [markdown]
 # Try: the smallest number of GPUs for 7 billion parameters (32 layers of 4096) with stage 0 and 80
-# GB; what recomputation changes there; 175 billion (96 of 12288) with `tp` 8 and `pp` 8. And hold
-# the calculator against a measurement: our model, in float32 with Adam.
+# GB (2, by `tp` or `pp`; `dp` helps nothing); what recomputation changes there; 175 billion (96 of
+# 12288) with `tp` 8 and `pp` 8. And hold the calculator against a measurement: our model, in
+# float32 with Adam, the most of each kind.
 
 # %%
 ours = {**states_of(parameters, "float32", "Adam", 1, 0),
@@ -636,43 +687,50 @@ plot_stacks({"our model": measured}, {"our model": ours},
 
 # %% [markdown]
 # States to the byte (but for Adam's counters). Activations have on top what the model keeps outside
-# of its blocks: the scores for each possible next letter, above all.
+# of its blocks: the scores for each possible next letter, above all. The sum is an upper bound: of
+# one batch, the gradients come as the activations go. With accumulation it is reached.
 #
 # A book chapter gives 840 GB for the states of 70 billion parameters, the ZeRO paper's count 1120
 # GB:
 
-# %%
-billions = 70
-for name in ("12 bytes", "16 bytes"):
-    each_kind = made_of(conventions[name], 1)
-    told = ", ".join(f"{kind.replace('_', ' ')} {billions * size} GB"
-                     for kind, size in each_kind.items())
-    print(f"{name}: {told}; together {billions * sum(each_kind.values())} GB")
-
 # %% [markdown]
 # ## Put to the test
 #
-# What our sources say about memory, and what was found.
+# What our sources say about memory, and what was found. First, the states of 70 billion parameters,
+# for which a book chapter gives 840 GB:
 
 # %%
+billions = 70
+for name in ("12 bytes", "16 bytes"):
+    told = ", ".join(f"{kind.replace('_', ' ')} {billions * size} GB"
+                     for kind, size in made_of(conventions[name], 1).items())
+    print(f"{name}: {told}; together {billions * bytes_each[name]:g} GB")
+
 def gb(count, digits=0):
     return f"{count / 1e9:,.{digits}f} GB"
 
-seven_on_4 = sum(states_of(7e9, "mixed, 16 bytes", "Adam", 4, 3).values())
-seven_recomputed = activations_of(32, 4096, 2048, 1, "mixed", "every block", 1)
-offloaded = 32e9 / (2 + 2 / 8)  # parameters that fit a V100: 2 bytes each, and an eighth of 2
-half_of = fullest["bfloat16, master"]["activations"] / fullest["float32"]["activations"]
+of_float32 = {layout: peak["activations"] / fullest["float32"]["activations"]
+              for layout, peak in fullest.items()}
+mixed_states = sum(fullest["bfloat16, master"][kind] for kind in kinds) / parameters
 put_to_the_test(f"""
 - 70B with Adam: 140 + 140 + 560 = 840 GB | book chapter | contradicts others | adds up, with 12
-  bytes for each parameter and no float32 master: with it {bytes_each["16 bytes"] * 70:,.0f} GB. In
-  bfloat16 alone {1 - moves["bfloat16 alone"][1]:.0%} of the weights did not move in ten steps
+  bytes for each parameter and no float32 master: with it {bytes_each["16 bytes"] * 70:,.0f} GB.
+  Without, {1 - moves["bfloat16 alone"][1]:.0%} of bfloat16 weights did not move in ten small steps
 - Mixed-precision Adam: 2 + 2 + 12 = 16 bytes for each parameter | web page; CS 229S | right |
-  real tensors: {bytes_each["16 bytes"]:g}; others count 18 or 20
+  measured in training: {mixed_states:.1f}; others count 18 or 20
 - 16 Φ are just parameters and optimizer state | CS 229S | imprecise | 2 Φ of them are gradients
-- No single GPU has 840 GB | book chapter | right | the largest in our list has
+- No single GPU has 840 GB | book chapter | right | the largest that we know of (2025) has
   {gb(max(gpus.values()))}
+""")
+
+# %% tags=["nbval-ignore-output"]
+seven_on_4 = sum(states_of(7e9, "mixed, 16 bytes", "Adam", 4, 3).values())
+seven_recomputed = activations_of(32, 4096, 2048, 1, "mixed, 16 bytes", "every block", 1)
+offloaded = 32e9 / (2 + 2 / 8)  # parameters that fit a V100: 2 bytes each, and an eighth of 2
+put_to_the_test(f"""
 - Mixed precision halves memory | web page | wrong for model states | {bytes_each["all float32"]:g}
-  bytes in float32, {bytes_each["16 bytes"]:g} mixed. Activations: {half_of:.2f} of float32
+  bytes in float32, {mixed_states:.0f} mixed. Activations: {of_float32["autocast"]:.2f} of float32
+  with autocast, {of_float32["bfloat16, master"]:.2f} in bfloat16
 - Multiplier K: states are (2 + 2 + K) Φ | CS 229S | right | from real optimizers: K is
   {", ".join(f"{count + 4:.0f} ({name})" for name, count in list(state_for_each.items())[:3])}
 - Gradient checkpointing trades compute for memory | web page | right | every block:
@@ -680,24 +738,20 @@ put_to_the_test(f"""
 - A bigger batch leads to out of memory | PyTorch slides | right | activations of 4, 8, 16, 32
   samples: {", ".join(f"{p['activations'] / 1e6:.1f}" for p in by_samples.values())} MB; the states
   stay
-- CPU and NVMe offload extend memory | web page | right | chapter 06 keeps the optimizer's state in
+- CPU and NVMe offload extend memory | web page | right | chapter 06b keeps the optimizer's state in
   a file
 - Trains models 100 times larger than one GPU's memory | web page | depends | on the number of
-  GPUs: stage 3 divides states by N; 100 times need over 100 GPUs, or offload
+  GPUs: stage 3 divides states by N; states of 100 memories need over 100 GPUs, or offload
 - 7B with ZeRO-3 and checkpointing on 4 A100 of 40 GB, "consumer GPUs" | web page | wrong label |
   fits: {gb(seven_on_4)} of states for each, {gb(seven_recomputed, 1)} of activations (one sample of
   2048). But an A100 belongs in a data centre
 - ZeRO-2 with CPU offload on 8 V100, for clusters | web page | depends | with 32 GB: up to
   {offloaded / 1e9:.0f} billion parameters, less what activations take
-""")
-
-# %% tags=["nbval-ignore-output"]
-put_to_the_test(f"""
 - Mixed precision doubles throughput | web page | depends | on the machine: here a matrix product
   in bfloat16 takes {in_bfloat16 / in_float32:.2f} times as long as in float32. Data sheets: an A100
   has 312 TFLOP/s in bfloat16, 156 in TF32, 19.5 in float32
-- ... and checkpointing's price | web page | right | every block:
-  {seconds["every block"] / plain_seconds:.2f} times the time here; in theory at most 1.33
+- Checkpointing costs time | web page | right | every block: {seconds["every block"]:.2f} times the
+  time here; if only arithmetic counted, 1.33
 """)
 
 # %% [markdown]

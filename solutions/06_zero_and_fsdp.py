@@ -3,9 +3,9 @@
 #
 # **Eight GPUs with DDP hold the same model eight times. What if each held an eighth?** Then every
 # GPU lacks most of what it needs to compute, and has to be given it in time. That is ZeRO, the
-# *zero redundancy optimizer*, in three stages; PyTorch's FSDP is the third one. You write all
-# three: each is the one before it, and one idea more. Then you measure: what does a rank keep, and
-# what does it send?
+# *zero redundancy optimizer*, in three stages; PyTorch's FSDP is, by default, the third one. You
+# write all three: each is the one before it, and one idea more. Then you measure: what does a rank
+# keep, and what does it send?
 #
 # The second part, [06b · Sharding engines](06b_sharding_engines.ipynb), has accumulation,
 # offloading, checkpoints, and the real engines: FSDP2 and DeepSpeed.
@@ -24,8 +24,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import (
-    Table, check, explore, film_units, hint, lab, launch, measure, plot_bars, plot_bytes,
-    plot_memory, plot_stacks, plot_units, predict, put_to_the_test,
+    Table, check, explore, film_units, hint, lab, launch, measure, plot_memory, plot_stacks,
+    plot_units, predict, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -71,16 +71,17 @@ plot_stacks({f"rank {rank}": stack for rank, stack in enumerate(held)},
             title="Model states under DDP: the same on every rank")
 
 # %% [markdown]
-# All bars hold the same numbers: after the all-reduce even the gradients are equal. One copy would
-# do for all. ZeRO cuts each of the three kinds into as many parts as there are ranks, and gives
-# every rank one part: stage 1 only of the optimizer's state, stage 2 of the gradients as well,
-# stage 3 of the parameters as well. A part is called a **shard**.
+# All bars are equally high, and what they hold is equal, too (chapter 03). One copy would do for
+# all. ZeRO cuts each of the three kinds into as many parts as there are ranks, and gives every rank
+# one part: stage 1 only of the optimizer's state, stage 2 of the gradients as well, stage 3 of the
+# parameters as well. A part is called a **shard**.
 #
-# In float32 (4 + 4 + 8 bytes for each parameter), on 4 ranks, and in stage 1: to what share of
+# In float32 (4 + 4 + 8 bytes for each parameter), on our ranks, and in stage 1: to what share of
 # DDP's do a rank's model states fall? (You will see in section 2.)
 
 # %%
-share = predict("Model states of a rank in stage 1, on 4 ranks, in percent of DDP's", unit="%")
+share = predict(f"Model states of a rank in stage 1, on {world_size} ranks, in percent of DDP's",
+                unit="%")
 
 def stacks_of(numbers, n, each):
     """{stage: {kind: bytes}} of a rank; `each` has the bytes of parameter, gradient, state."""
@@ -89,11 +90,12 @@ def stacks_of(numbers, n, each):
                     for kind, size in zip(STATES, each)} for stage, kinds in split.items()}
 
 # %% [markdown]
-# In mixed precision, for $P$ parameters on $N$ ranks these are $4P + 12P/N$ bytes in stage 1, $2P +
-# 14P/N$ in stage 2, and $16P/N$ in stage 3. More ranks help the first two less and less: they
-# cannot get below a quarter and an eighth. Move the controls: which stage do 70 billion parameters
-# need on 8, on 64 GPUs of 80 GB? What does the convention of 12 bytes change? (`highlight` shows
-# one kind alone.)
+# In mixed precision, a parameter has 2 bytes, its gradient 2, and the optimizer's state 12: a
+# float32 copy, and Adam's two numbers (chapter 05). For $P$ parameters on $N$ ranks these are $4P +
+# 12P/N$ bytes in stage 1, $2P + 14P/N$ in stage 2, and $16P/N$ in stage 3. More ranks help the
+# first two less and less: they cannot get below a quarter and an eighth. Move the controls: which
+# stage do 70 billion parameters need on 8, on 64 GPUs of 80 GB? What if there is no float32 copy, 2
+# + 2 + 8? (`highlight` shows one kind alone.)
 
 # %%
 counted = {"2 + 2 + 12 (ZeRO paper)": (2, 2, 12), "2 + 2 + 8 (no master)": (2, 2, 8),
@@ -109,6 +111,8 @@ explore(draw, billions=[7.5, 0.124, 1.5, 13, 70, 175, 1000], n=[64, 1, 2, 4, 8, 
         each=list(counted), highlight=["all", *STATES])
 
 # %% [markdown]
+# (On 8, none will do; on 64, stage 3, with 17.5 GB, or stage 2 with GPUs of 160.)
+#
 # ### Exercise 6.1
 #
 # Write `bytes_of_rank`: what each of n ranks keeps of a model with so many parameters, in bytes.
@@ -148,8 +152,9 @@ check("6.2")
 
 # %% [markdown]
 # What does rank k need for its part? The mean gradient *of its part*, over all ranks. A
-# reduce-scatter gives it exactly that, for half of an all-reduce. After the step everybody needs
-# all parts: an all-gather, the other half. So stage 1 sends as much as DDP: 2(n-1)/n of the model.
+# reduce-scatter gives it the sum of exactly that, for half of an all-reduce, and it divides by n.
+# After the step everybody needs all parts: an all-gather, the other half. So stage 1 sends as much
+# as DDP: 2(n-1)/n of the model.
 #
 # ### Exercise 6.3
 #
@@ -175,11 +180,14 @@ def train_zero(stage, zero, language_model, simple_ddp, text, layers, adam, step
             engine.step()
     return [unit.flat.nbytes for unit in engine.units.values()]
 
-runs = {"DDP": ddp_run}
-for stage in ("stage 1", "stage 2", "stage 3"):
+runs, sent = {"DDP": ddp_run}, {"DDP": ddp_run["step"].sent_bytes[0] / model_bytes}
+
+def run_stage(stage):
     runs[stage] = launch(train_zero, stage, zero, language_model, simple_ddp, text, layers, adam,
                          steps, world_size=world_size, device="cpu")
-sent = {name: run["step"].sent_bytes[0] / model_bytes for name, run in runs.items()}
+    sent[stage] = runs[stage]["step"].sent_bytes[0] / model_bytes
+
+run_stage("stage 1")
 for name in ("DDP", "stage 1"):
     print(f"{name} sends {sent[name]:.2f} models in a step")
 
@@ -188,15 +196,16 @@ stacks = {name: states_in(runs[name]["after the backward"].peak_bytes[0])
           for name in ("DDP", "stage 1")}
 formula = stacks_of(model_bytes / 4, world_size, (4, 4, 8))
 plot_stacks(stacks, {name: formula[name] for name in stacks},
-            title=f"What each of {world_size} ranks holds; in float32 by formula 8P + 8P/N")
+            title=f"What each of {world_size} ranks holds; in float32 by formula 16P and 8P + 8P/N")
 
 # %%
 held = [sum(stack.values()) for stack in stacks.values()]
-share.compare(100 * (8 + 8 / world_size) / 16, 100 * held[1] / held[0], kind="optimizer_state")
+share.compare(100 * (8 + 8 / world_size) / 16, 100 * held[1] / held[0])
 
 # %% [markdown]
-# Less memory, the same bytes on the wire, the same result: stage 1 costs nothing. (Each rank even
-# has less to do: Adam is run for a part of the numbers.) It is not true that optimizer states are
+# Less memory, the same bytes on the wire, the same result (check 6.4), and each rank has less to
+# do: Adam is run for a part of the numbers. Not always in the same time: DDP's all-reduce runs
+# during the backward, while ours begins after it (06b). It is not true that optimizer states are
 # gathered, as some texts say: they never leave their rank. What is gathered are parameters.
 #
 # ### Exercise 6.5
@@ -235,8 +244,8 @@ check("6.5", train_in_parts)
 # Published teaching code: stage 1 without flat tensors. Every parameter has an owner, the ranks in
 # turn; the owner alone has the optimizer's state for it. After the steps all ranks are to have the
 # weights of one process (with an optimizer that leaves parameters without a gradient alone, as
-# those of PyTorch do). All ranks use the same layers, but not the same ones in each step. Find the
-# bug.
+# those of PyTorch do). In each step all ranks use the same layers; from step to step these differ.
+# Find the bug.
 
 # %%
 def train_by_owner(model, loss_fn, batches, make_optimizer):
@@ -278,6 +287,7 @@ check("6.6", train_by_owner)
 check("6.7")
 
 # %% tags=["nbval-ignore-output"]
+run_stage("stage 2")
 plot_memory(runs["stage 1"], "step", ranks=[0], title="Stage 1: a step on rank 0")
 
 # %% tags=["nbval-ignore-output"]
@@ -290,7 +300,9 @@ for stage in ("stage 1", "stage 2"):
           f"{sent[stage]:.2f} models sent in a step")
 
 # %% [markdown]
-# Gradients do not pile up any more. What is sent is the same: reduce-scatter and all-gather, once
+# The highest point is the same in both, as it is where the activations are most. What differs is
+# the layer of the gradients: it grows to a whole model, or it stays below half of one (one whole
+# block, the last layer, and shards). What is sent is the same: reduce-scatter and all-gather, once
 # each. (Unless micro-batches are accumulated: then stage 2 reduces after each of them. See 06b.)
 #
 # ### Exercise 6.8
@@ -324,11 +336,11 @@ check("6.8", reduce_and_free)
 # ## 4 · Stage 3: parameters come when they are needed
 #
 # Now the parameters, too. Of every unit a rank keeps only its shard. Before the unit computes, it
-# is *gathered*: everybody sends its shard to everybody. Then it *computes*. Then the whole is
+# is *gathered*: everybody sends its shard to everybody. Then it *computes*. Then # the whole is
 # *disposed of*. In the backward again: gather, compute, reduce the gradients, dispose.
 #
-# That is one all-gather more than before, in the forward: 3(n-1)/n models in place of 2(n-1)/n,
-# half as much again.
+# The all-gather that followed the step now comes in the forward, and there is a second one in the
+# backward: 3(n-1)/n models in place of 2(n-1)/n, half as much again.
 #
 # ### Exercise 6.9
 #
@@ -354,13 +366,15 @@ check("6.11")
 
 # %% [markdown]
 # Step through a training step of stage 3, as it was recorded from your class. Each row is a rank,
-# each column a unit, each small box a part of it: which parts of the parameters are there, and
-# which of the gradients? Find the moments at which a rank holds the most.
+# each column a unit (`rest` is what is in no block: embeddings and the last layer), each small box
+# a part of it: which parts of the parameters are there, and which of the gradients? When does a
+# rank hold the most? (A gathered unit has its own chunk twice, as a shard and in `flat`. With so
+# few blocks, two whole units are much of the model; with 80 blocks they are not.)
 
 # %%
 def film_a_step(zero, language_model, simple_ddp, text, adam):
     torch.manual_seed(0)
-    model = language_model.Transformer(16, layers=2, context=16)
+    model = language_model.Transformer(16, layers=4, context=16)
     engine = zero.Zero3(model, adam, list(model.blocks))
     inputs, targets = simple_ddp.share_of_rank(language_model.draw_batch(text, 4, 0, context=16))
     with film_units(engine.units) as film:  # around one step
@@ -377,6 +391,9 @@ def draw_units(step):
 explore(draw_units, step=[5, *range(1, 5), *range(6, len(films[0].frames) + 1)])
 
 # %% [markdown]
+# Parameters and gradients together are most in the backward, when a block's own gradients are
+# complete and its parameters still there.
+#
 # ### Exercise 6.12
 #
 # Published teaching code: stage 3 for linear layers without a bias. All are of one shape, and share
@@ -415,9 +432,29 @@ check("6.12", ShardedLinear)
 # send? And at the fullest moment, how much of the parameters was there in stage 3?
 
 # %%
+run_stage("stage 3")
 stacks = {name: states_in(run["after the backward"].peak_bytes[0]) for name, run in runs.items()}
 plot_stacks(stacks, formula,
             title=f"What each of {world_size} ranks holds between backward and step")
+
+# %% [markdown]
+# Measured on a model that fits anywhere: does that say something about one that does not? For each
+# parameter, yes. Here is our model, measured, beside a large one by formula, both in bytes for each
+# of their parameters:
+
+# %%
+def beside(stage, billions, n, each, highlight):
+    numbers = model_bytes / 4
+    ours = {kind: size / numbers for kind, size in stacks[stage].items()}
+    large = stacks_of(1, n, counted[each])[stage]
+    names = (f"ours, {world_size} ranks, float32, measured", f"{billions} billion, {n} ranks")
+    total = billions * sum(large.values())
+    return plot_stacks(dict(zip(names, (ours, large))), ylabel="for each parameter",
+                       highlight=highlight if highlight in STATES else None,
+                       title=f"{stage}: {total:,.0f} GB on each of {n} ranks")
+
+explore(beside, stage=["stage 1", "DDP", "stage 2", "stage 3"], billions=[7.5, 1.5, 13, 70, 175],
+        n=[64, 1, 2, 4, 8, 16, 256], each=list(counted), highlight=["all", *STATES])
 
 # %%
 n, units = world_size, runs["stage 3"].values[0]
@@ -429,15 +466,15 @@ Table(["", "sent, in models", "by formula", "parameters at most", "gradients at 
 
 # %%
 most = runs["stage 3"]["step"].peak_bytes[0]["parameters"]
-two_units = sum(sorted(units)[-2:])
-print(f"parameters in stage 3: at most {most:,} bytes; all shards of a rank and two units: "
-      f"{sum(units) // n + two_units:,}")
-assert most <= sum(units) // n + two_units
+rest, *blocks = units
+print(f"parameters in stage 3: at most {most:,} bytes; all shards of a rank, the rest, and one "
+      f"block: {sum(units) // n + rest + max(blocks):,}")
 
 # %% [markdown]
-# Two units, because the one with the embeddings and the last layer belongs to the model as a whole,
-# and is there from the first to the last moment of the forward. So a single layer that does not fit
-# on a GPU cannot be trained with any stage. That takes tensor parallel (chapter 07).
+# Two units, because the rest, with embeddings and last layer, belongs to the model as a whole: it
+# is there from the first to the last moment of the forward, and again of the backward. So a single
+# layer that does not fit on a GPU cannot be trained with any stage. That takes tensor parallelism,
+# which splits the layer itself.
 #
 # And is it right? Five steps in float64 on all ranks, beside one process with the whole batch:
 
@@ -449,7 +486,7 @@ def five_steps(stage, zero, language_model, simple_ddp, text, adam):
     optimizer = adam(alone.parameters())
     engine = zero.STAGES[stage](model, adam, list(model.blocks))
     for step in range(5):
-        batch = language_model.draw_batch(text, 12, step, context=16)
+        batch = language_model.draw_batch(text, 3 * dist.get_world_size(), step, context=16)
         inputs, targets = simple_ddp.share_of_rank(batch)
         language_model.mean_loss(model(inputs), targets).backward()
         engine.step()
@@ -468,8 +505,8 @@ for stage in ("stage 1", "stage 2", "stage 3"):
 # %% [markdown]
 # ## Put to the test
 #
-# What our sources say about the stages, and what was found. (What is sent and how fast it is, what
-# FSDP does, and DeepSpeed: in 06b.)
+# What our sources say about the stages, and what was found. Φ is the number of parameters. (What is
+# sent and how fast it is, what FSDP does, and DeepSpeed: in 06b.)
 
 # %%
 def in_phi(stage, n):
@@ -484,13 +521,16 @@ after = {name: sum(states_in(run["after the backward"].peak_bytes[0]).values())
 paper = [7.5 * in_phi(name, 64) for name in names]
 stage_1 = states_in(runs["stage 1"]["after the backward"].peak_bytes[0])
 updated = sum(units) // n
+
+# %%
 put_to_the_test(f"""
 - Bars: 16 Φ, 7 Φ, 5.5 Φ, 4 Φ | web page | right for 4 ranks alone |
   N = 4: {", ".join(f"{in_phi(name, 4):g} Φ" for name in names)}; N = 64:
   {", ".join(f"{in_phi(name, 64):.3g}" for name in names)}
 - Its text: 4 Φ (4 times less), 2.5 Φ (8 times), about 1 Φ (16 times) | web page | contradicts
-  itself | stage 1 has 4 Φ for N without end; 2.5 Φ takes {least_ranks("stage 2", 2.5)} ranks, and
-  is {16 / 2.5:.1f} times less; 1 Φ takes {least_ranks("stage 3", 1)}: three different N in one list
+  itself | stage 1 has 4 Φ only for very many ranks; 2.5 Φ takes
+  {least_ranks("stage 2", 2.5)} ranks, and is {16 / 2.5:.1f} times less; 1 Φ takes
+  {least_ranks("stage 3", 1)}: three different N in one list
 - 4P + 12P/N, 2P + 14P/N, 16P/N | CS 229S | right | the paper's 7.5 billion on 64:
   {", ".join(f"{x:.1f}" for x in paper)} GB. Here, in float32, measured:
   {", ".join(f"{after[name] / model_bytes:.2f}" for name in names)} models
@@ -498,18 +538,23 @@ put_to_the_test(f"""
   here {after["DDP"] / after["stage 3"]:.2f} times on {n}. Activations and gathered units come on
   top
 - ZeRO-3 enables models 8 times as large | web page | depends | N times, less the gathered units; 8
-  is the limit of stage 2
-- ZeRO-1 gathers optimizer states | book chapter; blog | wrong | they stay:
-  {stage_1["optimizer_state"] / model_bytes:.2f} models on each rank, before and after. Parameters
-  are gathered
+  is the limit of stage 2 (16/2)
+- ZeRO-1 gathers optimizer states | book chapter; blog | wrong | {sent["stage 1"]:.2f} models sent
+  are the reduce-scatter of gradients and the all-gather of parameters: no byte is left for states
+  of two models
 - At the end of a step, updated parameters are gathered | CS 229S | right | in stages 1 and 2;
   {sent["stage 1"]:.2f} models = reduce-scatter and all-gather
+""")
+
+# %%
+put_to_the_test(f"""
 - Each stage saves (N-1)/N of what it splits; stage 2 uses reduce-scatter | book chapter; CS 229S |
-  right | stage 1 of the state: {1 - stage_1["optimizer_state"] / 2 / model_bytes:.2f}; whole
-  gradients of one unit exist for a moment
+  right | saved of the state {1 - stage_1["optimizer_state"] / 2 / model_bytes:.2f}, of gradients
+  {1 - stacks["stage 2"]["gradients"] / model_bytes:.2f}, of parameters
+  {1 - stacks["stage 3"]["parameters"] / model_bytes:.2f}; for a moment there is more
 - ZeRO-1 is cheap since optimizer states are rarely used | web page | wrong reason | they are used
-  in each step, where they are. It is cheap since the two halves of an all-reduce do: sent
-  {sent["stage 1"]:.2f} models, DDP {sent["DDP"]:.2f}
+  in each step, where they are. It is cheap since it sends the two halves of an all-reduce and no
+  more: {sent["stage 1"]:.2f} models, DDP {sent["DDP"]:.2f}
 - Memory: stage 1 needs more than 2, 2 more than 3 | web note | right | measured
   {", ".join(f"{after[name] / 1e6:.2f}" for name in names[1:])} MB
 - With ZeRO-3 the peak of parameters is one layer | blog | imprecise | all shards and one or two
@@ -520,7 +565,7 @@ put_to_the_test(f"""
   {in_phi("stage 1", 8) / in_phi("stage 1", 64):.2f} times less, stage 3
   {in_phi("stage 3", 8) / in_phi("stage 3", 64):.2f}
 - A layer that is too large for a GPU defeats even ZeRO-3 | book chapter | right | to compute, the
-  unit has to be whole: {max(units):,} bytes here, for any N
+  unit has to be whole: about {max(units):,} bytes here, however many ranks
 """)
 
 # %% [markdown]

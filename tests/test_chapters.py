@@ -14,7 +14,7 @@ PARAMETERS = {
     "03b_inside_ddp": {"world_size": 3, "train_steps": 12},
     "05_memory": {"width": 32, "layers": 3, "samples": 8},
     "06_zero_and_fsdp": {"world_size": 3, "layers": 3, "steps": 2},
-    "06b_sharding_engines": {"world_size": 2, "steps": 5, "state_megabytes": 8},
+    "06b_sharding_engines": {"world_size": 2, "steps": 4, "state_megabytes": 8},
 }
 SHOWN = {
     "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],

@@ -24,6 +24,7 @@ def examine_double(answer):
 EXERCISES = {
     "9.1": Exercise("9.1", "double", examine_double, ("Add.", "x + …", "x + x")),
     "9.2": Exercise("9.2", "double", examine_double, ("Add.",), lab="shapes"),
+    "9.3": Exercise("9.3", "Counter", examine_double, ("Count.",), lab="counters"),
 }
 
 
@@ -96,10 +97,51 @@ def test_an_exercise_in_a_lab(text, passed, said, with_solution, tmp_path, monke
     assert said in repr(verdict)
 
 
+COUNTER = '''
+class Counter:
+    """Exercise 9.3."""
+
+    def __init__(self):
+        self.count = 0
+
+    def add(self):
+        ### BEGIN SOLUTION
+        self.count += 1
+        ### END SOLUTION
+
+    def take(self):
+        ### BEGIN SOLUTION
+        self.count -= 1
+        ### END SOLUTION
+        return self.count
+'''
+BEGUN = COUNTER.replace("self.count -= 1", "...  # your code here")
+
+
+@pytest.mark.parametrize(
+    ("text", "solution", "said"),
+    [
+        (
+            build.with_holes(COUNTER),
+            COUNTER,
+            "not attempted yet; write Counter in labs/counters.py",
+        ),
+        (BEGUN, COUNTER, "partly written; still to write: take"),
+        (BEGUN, None, "still to write: take"),
+        (build.with_holes(COUNTER), None, "still to write: add, take"),
+    ],
+)
+def test_a_class_of_which_some_holes_are_filled(text, solution, said, tmp_path, monkeypatch):
+    put_lab(tmp_path, monkeypatch, "counters", text, solution)
+    verdict = check("9.3")
+    assert verdict.passed is None
+    assert repr(verdict) == f"Exercise 9.3 · Counter: {said}"
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("9.7",), "there is no exercise 9.7; there are: 9.1, 9.2"),
+        (("9.7",), "there is no exercise 9.7; there are: 9.1, 9.2, 9.3"),
         (("77.1",), "there is no exercise 77.1; there are: none in this chapter"),
         (("9.1",), 'give check() your function: check("9.1", double)'),
         (("9.1", 5), 'give check() your function: check("9.1", double)'),

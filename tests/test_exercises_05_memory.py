@@ -301,7 +301,7 @@ WRONG = {
         "leave the model": "model.zero_grad()\n" + counted(),
     },
     "5.2": {
-        "two things": BROKEN,
+        "there are two lists to look at": BROKEN,
         "alive at once": training(
             AS_TENSORS + "means.append((sum(losses) / len(losses)).item())\n"
         ),
@@ -520,7 +520,7 @@ WRONG = {
 # {(number, phrase of the diagnosis): part of the symptom that is told with it}
 MEASURED = {
     ("5.1", "what else does its state have"): "optimizer_state: expected 152 bytes, got 144",
-    ("5.2", "two things"): "of which 132,096 are the graph of a forward",
+    ("5.2", "there are two lists to look at"): "of which 132,096 are the graph of a forward",
     ("5.5", "GELU's input, or its output"): "for each letter 1,548 numbers, got 1,164",
     ("5.7", "does not divide it"): "expected 10, got 7",
 }

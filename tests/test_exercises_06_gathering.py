@@ -11,7 +11,7 @@ from pedagogy_lib.checking import LabFunction
 from pedagogy_lib.exercises import disposing, gathering, servers, stage_3
 from pedagogy_lib.exercises.one_process import why_raised
 from pedagogy_lib.exercises.overlapping import Refused
-from pedagogy_lib.exercises.watched_training import COMPLETE, LINE, PLAIN
+from pedagogy_lib.exercises.watched_training import COMPLETE, LAST, LINE, PLAIN
 from pedagogy_lib.labs import find_lab
 
 MODULES = gathering, disposing, stage_3
@@ -529,6 +529,16 @@ class Zero3(Zero3):
 class Zero3(Zero3):
     def before_backward(self, unit, *_):
         self.need(unit)
+### whose gradients are not reduced, stays
+class Zero3(Zero3):
+    def after_forward(self, unit, module, inputs, output):
+        if output.requires_grad:
+            output.register_hook(partial(self.before_backward, unit))
+        if self.left is None:  # which is set at the first gradient, too late for the last unit
+            self.drop(unit)
+
+    def before_backward(self, unit, *_):
+        self.need(unit)
 ### it is still in self.held
 class Zero3(Zero3):
     def reduce(self, unit):
@@ -567,6 +577,7 @@ class Zero3(Zero3):
 SEEN_IN = {
     "in the middle of its backward": [COMPLETE],
     "self.held is for that": [COMPLETE],
+    "whose gradients are not reduced, stays": [COMPLETE, LAST],
     "more units are whole at a time": [],
     "something travels again that is there already": [],
     "the next forward gathers": [],
@@ -589,7 +600,7 @@ def test_the_solution_is_right(number, check_lab):
 
 @pytest.mark.parametrize(("number", "style", "source"), cases(RIGHT))
 def test_right_answers_of_another_style(number, style, source, check_lab, only_trainings):
-    only_trainings([COMPLETE, LINE])
+    only_trainings([COMPLETE, LAST, LINE])
     verdict = check_lab(number, source)
     assert verdict.passed, verdict
 

@@ -251,6 +251,17 @@ def bytes_of_rank(parameters, n, stage, each=(2, 2, 12)):
     from math import ceil
     p, g, o = (ceil(s * parameters / (n if stage >= f else 1)) for s, f in zip(each, (3, 2, 1)))
     return {"parameters": p, "gradients": g, "optimizer_state": o}
+### In stage 0 nothing is split, so nothing is padded
+def bytes_of_rank(parameters, n, stage, each=(2, 2, 12)):
+    part = -(-parameters // n)
+    p, g, o = (size * (part if stage >= f else part * n) for size, f in zip(each, (3, 2, 1)))
+    return {"parameters": p, "gradients": g, "optimizer_state": o}
+### what is not split is not padded
+def bytes_of_rank(parameters, n, stage, each=(2, 2, 12)):
+    part = -(-parameters // n)
+    whole = part * n if stage else parameters
+    p, g, o = (size * (part if stage >= f else whole) for size, f in zip(each, (3, 2, 1)))
+    return {"parameters": p, "gradients": g, "optimizer_state": o}
 ### a stage too early
 def bytes_of_rank(parameters, n, stage, each=(2, 2, 12)):
     part = -(-parameters // n)
@@ -779,6 +790,16 @@ class Zero2(Zero2):
         while self.left and self.left[-1] is not unit:
             self.reduce(self.left.pop())
         if self.left:
+            self.reduce(self.left.pop())
+### It is complete when nothing is left in
+class Zero2(Zero2):
+    def is_ready(self, unit, parameter):
+        if self.left is None:
+            self.begin_backward()
+        self.missing[unit].discard(parameter)
+        if not self.missing[unit]:
+            while self.left[-1] is not unit:
+                self.reduce(self.left.pop())
             self.reduce(self.left.pop())
 ### Take a unit out of self.left
 class Zero2(Zero2):

@@ -240,6 +240,18 @@ def test_what_derives_from_a_hole_that_nobody_has_filled(learner):
             getattr(lab("shapes"), shape)()
 
 
+@pytest.mark.parametrize("shape", ["Shape", "Square"])
+def test_whatever_is_asked_of_a_class_with_a_hole_is_refused(shape, learner):
+    learner(CLASSES_WITH_HOLE, solution=None)
+    found = getattr(lab("shapes"), shape)
+    sentence = r"exercise 7\.1 comes first: Shape in labs/shapes.py still has its hole"
+    with pytest.raises(labs.NotSolvedYet, match=sentence):
+        found.apply(1)
+    with pytest.raises(LaunchError, match=sentence):
+        launch(lambda shapes: getattr(shapes, shape).apply(1), lab("shapes"), world_size=1)
+    assert not hasattr(found, "__wrapped__")  # Python itself asks for such names
+
+
 def test_names_that_are_not_there(learner):
     learner(HOLES)
     with pytest.raises(ValueError, match="there is no lab 'circles'; there are: shapes"):

@@ -304,6 +304,10 @@ OVER_ROUNDS = (
     "with more steps more is kept: what is appended to `means` still has its graph, and holds it "
     "to the end. A float holds nothing"
 )
+BOTH = (
+    "it grows with the number of steps, and also with the number of validation batches. So there "
+    "are two lists to look at: what do they hold, and how long?"
+)
 ONE_TOO_MANY = (
     "it is about one graph too many, whatever the number of batches: a name still holds the graph "
     "of one batch while the next forward makes its own. Validation needs no graph at all"
@@ -320,7 +324,7 @@ def why_graphs(base, more_steps, more_batches) -> str:
     over_rounds = more_steps.graphs > base.graphs + 0.5
     in_a_round = more_batches.graphs > base.graphs + 0.5
     if over_rounds and in_a_round:
-        return f"two things. First, {OVER_ROUNDS}. Second, {IN_A_ROUND}"
+        return BOTH
     if over_rounds:
         return OVER_ROUNDS
     if in_a_round:

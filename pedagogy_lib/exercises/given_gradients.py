@@ -138,12 +138,13 @@ def train(answer, plan) -> dict:
 
 
 def kind_of(master, parameters):
-    """Its dtype, whether it is itself a parameter, and whether it has the values of one."""
+    """Its dtype; whether it is one of the parameters, has one's values, and is an nn.Parameter."""
     same = any(m.shape == master.shape and bool((m == master).all()) for m in parameters)
-    return master.dtype, any(master is p for p in parameters), same
+    is_own = isinstance(master, nn.Parameter)
+    return master.dtype, any(master is p for p in parameters), same, is_own
 
 
-RIGHT_KIND = torch.float32, False, True
+RIGHT_KIND = torch.float32, False, True, True
 
 
 def train_in_float32(plan, recreate=False, zeros=False) -> list[list[Tensor]]:

@@ -50,6 +50,10 @@ NO_COPY = (
     "a master begins as a copy of its parameter, with the same shape and the same values: "
     "p.detach().float()"
 )
+PLAIN = (
+    "a master is a parameter, as whatever an optimizer trains, with a requires_grad of its own: "
+    "nn.Parameter(p.detach().float())"
+)
 KEPT_FLOAT32 = (
     "the values are right, but the model is no longer one of two bytes a number: round into the "
     "parameter's own dtype, which may be bfloat16 or float16 (copy_ does; .to(p.dtype), too)"
@@ -115,14 +119,16 @@ def judge_kinds(case, kinds):
         raise Wrong(
             case, "there is no optimizer", "__init__ ends with make_optimizer(self.masters)"
         )
-    for dtype, is_parameter, same in kinds:
+    for dtype, is_itself, same, is_parameter in kinds:
         if dtype != torch.float32:
             what = f"the optimizer steps on tensors in {name_of(dtype)}, expected float32"
-            why = ITSELF if is_parameter else FLOAT64 if dtype == torch.float64 else HALF
+            why = ITSELF if is_itself else FLOAT64 if dtype == torch.float64 else HALF
             raise Wrong(case, what, why)
         if not same:
             what = "a tensor that the optimizer steps on has not the values of any parameter"
             raise Wrong(case, what, NO_COPY)
+        if not is_parameter:
+            raise Wrong(case, "the optimizer steps on tensors that are no parameters", PLAIN)
 
 
 def judge_step(case, plan, found, number):

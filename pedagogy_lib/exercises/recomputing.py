@@ -1,5 +1,6 @@
 """Activations that are computed twice: the check of 5.6."""
 
+import warnings
 from functools import partial
 
 import torch
@@ -92,13 +93,20 @@ TOO_OFTEN = "one more run is enough: the graph that it makes has all that the ba
 def examine_recomputed(answer):
     warm_up()  # a backward that is given a slope imports for a second, too
     for name, cases in CASES.items():
-        run = try_on_ranks(name, compare_on_rank, answer, cases, world_size=1,
+        run = try_on_ranks(name, quietly, compare_on_rank, answer, cases, world_size=1,
                            explain=partial(why_raised, ERRORS, ""))  # fmt: skip
         for case, (mine, plain, ones) in zip(cases, run.values[0]):
             judge(case, mine, plain, ones)
             count = sum(gradient is not None for gradient in plain.gradients.values())
             yield f"{case.name}: value, {count} gradients and generator are right"
     yield from examine_memory(answer)
+
+
+def quietly(work, *args):
+    """Without torch's warning about the `.grad` of what is no leaf: the verdict says it better."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
+        return work(*args)
 
 
 def judge(case, mine, plain, ones):
@@ -190,7 +198,7 @@ def chunks_of(model, x, call) -> Tensor:
 
 def examine_memory(answer):
     case = f"memory, {CHUNKS} chunks"
-    run = try_on_ranks(case, memory_on_rank, answer, world_size=1)
+    run = try_on_ranks(case, quietly, memory_on_rank, answer, world_size=1)
     size = run.values[0]
     activations, total = (
         {label: run[label].peak_bytes[0][kind] for label in run.labels}

@@ -72,6 +72,7 @@ class Trial:
 
 TRIALS = [
     Trial("all finite", 2.0**16, 3, "......."),
+    Trial("true gradients of about 1e-9", 2.0**30, 3, "..L."),
     Trial("some are inf or nan", 8.0, 3, "..I....L.N.E.M..."),
     Trial("several refused in a row", 1.0, 2000, ".ELNI."),
     Trial("each step ends a row", 4.0, 1, "..N.."),
@@ -193,6 +194,10 @@ NOT_DIVIDED = (
     "the optimizer finds the gradients of the scaled loss. Are they divided? A quotient is a new "
     "tensor: it has to become p.grad, or the division has to be in place (/=)"
 )
+IN_HALF = (
+    "divided in float16: what the factor has saved is lost again. The gradients are in float32: "
+    "divide them as they are"
+)
 ONLY_THE_FIRST = "the first gradient is divided, and the others are not: go through all parameters"
 
 
@@ -277,6 +282,8 @@ def why_gradient(index, got, scaled, left, scale) -> str:
         if left[index] is not None and equal(left[index], scaled[index] / scale):
             return TOO_LATE
         return ONLY_THE_FIRST if index else NOT_DIVIDED
+    if equal(got, (scaled[index].half() / scale).float()):
+        return IN_HALF
     factors = {
         "multiplied by the factor once more: the loss has been multiplied already": scale,
         "divided twice": 1 / scale / scale,

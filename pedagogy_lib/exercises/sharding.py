@@ -108,6 +108,8 @@ def guesses_at_kept(P, n, each, stage):
             [size * (part if stage == first else P)
              for size, first in zip(sizes, SPLIT_FROM.values())],
         "everything is split, whatever the stage": kept(P, part, each, 3),
+        "what is not split is not padded. In stage 0 nothing is split, so nothing is padded":
+            kept(part * n, part, each, stage),
         "nothing is split, whatever the stage": kept(P, P, each, 0),
         "these are counts; multiply each by its bytes, from `each`":
             kept(P, part, (1, 1, 1), stage),

@@ -18,6 +18,7 @@ from .servers import warm_up
 from .trials import megabytes, numbers
 from .watched_training import (
     COMPLETE,
+    LAST,
     LINE,
     NOT_IN_BACKWARD,
     NOT_WAITED_FOR,
@@ -39,6 +40,7 @@ TRAININGS = [
     (World(2), PLAIN),
     (World(3), STOPPING),
     (World(2), COMPLETE),
+    (World(2), LAST),
     (World(2), LINE),
     (World(1), PLAIN),
     (World(4), THREAD),

@@ -62,7 +62,7 @@ class WatchUnits(Watch):
         self.begin()
         for name, p in model.named_parameters():  # before those of Zero2, so noted first
             if p.requires_grad:
-                p.register_post_accumulate_grad_hook(lambda _, name=name: self.ready.append(name))
+                p.register_post_accumulate_grad_hook(lambda _, name=name: self.is_ready(name))
 
     def begin(self):
         self.ready, self.is_over = [], False  # whose gradients are ready, in turn
@@ -75,6 +75,14 @@ class WatchUnits(Watch):
         reduce, end = zero.reduce, zero.end_backward
         zero.reduce = lambda unit: self.reduce(reduce, unit)
         zero.end_backward = lambda: self.end(end)
+
+    def is_ready(self, name):
+        """Raise `Refused` if its unit is reduced already: before the answer gets confused by it."""
+        for number in self.order:
+            if name in self.names[number]:
+                what = f"unit {number} is reduced before its gradient of {name} is there"
+                raise Refused(what, TOO_EARLY)
+        self.ready.append(name)
 
     def reduce(self, reduce, unit):
         number = next((k for k, own in enumerate(self.units) if own is unit), None)

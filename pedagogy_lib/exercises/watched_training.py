@@ -31,6 +31,7 @@ class Plan:
     inside, around  layers that are recomputed: in a part of them, or as a whole
     stops_early     whether a recomputation ends as soon as it has what the backward needs
     prefetch        None; "thread"; or "line": in its place, a line of jobs, see Line
+    ends_in_layer   whether the model ends with a layer: nothing of its own comes after it
     """
 
     name: str
@@ -38,6 +39,7 @@ class Plan:
     around: tuple[int, ...] = ()
     stops_early: bool = True
     prefetch: str | None = None
+    ends_in_layer: bool = False
 
     def __str__(self):
         return self.name
@@ -46,6 +48,9 @@ class Plan:
 PLAIN = Plan("training")
 STOPPING = Plan("checkpointing", (0,), (1, 2))
 COMPLETE = Plan("checkpointing, all recomputed", (0,), (1, 2), stops_early=False)
+LAST = Plan(
+    "checkpointing, the last layer too", around=(0, 1, 2, 3), stops_early=False, ends_in_layer=True
+)
 LINE = Plan("prefetch", prefetch="line")
 THREAD = Plan("prefetch in a thread", (2,), (0,), prefetch="thread")
 
@@ -75,16 +80,18 @@ checkpointed = partial(checkpoint, use_reentrant=False)
 class Stack(nn.Module):
     """An embedding, layers in some order, and an output that shares the embedding's weights.
 
-    A parameter has no part in the loss, and two are frozen.
+    A parameter has no part in the loss, and two are frozen. Without `output`, the model ends with a
+    layer; its width is the number of words then.
     """
 
-    def __init__(self, width=WIDTH, inner=(3, 5, 2, 4)):
+    def __init__(self, width=WIDTH, inner=(3, 5, 2, 4), output=True):
         super().__init__()
         self.embedding = nn.Embedding(WORDS, width)
         self.unused = nn.Parameter(torch.zeros(3))
         self.layers = nn.ModuleList(Layer(width, size) for size in inner)
-        self.output = nn.Linear(width, WORDS)
-        self.output.weight = self.embedding.weight
+        self.output = nn.Linear(width, WORDS) if output else nn.Identity()
+        if output:
+            self.output.weight = self.embedding.weight
         self.layers[1].first.requires_grad_(False)
         self.order, self.around = range(len(inner)), ()
         self.double()
@@ -102,6 +109,10 @@ class Stack(nn.Module):
         return self.output(x)
 
 
+def stack_of(plan):
+    return partial(Stack, width=WORDS, output=False) if plan.ends_in_layer else Stack
+
+
 def make_optimizer(parameters):
     return torch.optim.Adam(parameters, lr=RATE)
 
@@ -113,7 +124,7 @@ class Training:
     """The steps of a rank beside those of one process; raises `Refused` at a difference."""
 
     def __init__(self, answer, group, plan):
-        self.mine, self.alone = equal_models(2, Stack)
+        self.mine, self.alone = equal_models(2, stack_of(plan))
         self.mine.follow(plan)
         self.plan, self.group = plan, group
         self.place, self.n = dist.get_rank(group), dist.get_world_size(group)
