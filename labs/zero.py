@@ -220,12 +220,15 @@ class Zero3(Zero2):
     """Exercise 6.11. Stage 3: a unit's parameters are whole while it computes, and only then.
 
     Before a module's forward its unit is gathered, and after it disposed of. Before its backward
-    it is gathered again, and disposed of when its gradients are reduced. Within a backward, a
+    it is gathered again, and disposed of as soon as its gradients are complete, after or before
+    they are reduced. Within a backward, a
     forward may run again (activation checkpointing): it must not take the parameters away.
 
     `need(unit)` has a unit gathered, and `drop(unit)` disposes of it; both keep account of what is
-    there. Whatever else communicates is a job as well, `self.begin(job)`, which returns a function
-    that waits for its end: messages of two threads would get mixed up.
+    there, in `coming`, `before` and `now`. `held` is yours: the units whose backward has begun, and
+    that a forward must not take away. Whatever else communicates is a job as well,
+    `self.begin(job)`, which returns a function that waits for its end: messages of two threads
+    would get mixed up.
 
     Units are reduced in turn, from the last to the first. So the model's own parameters, outside
     of all modules that are units, should be among its first, such as its embeddings. All
@@ -347,10 +350,10 @@ def program(stage, text, steps=20) -> tuple[float, float, float]:
 
 def main():
     from pedagogy_lib import launch
-    from pedagogy_lib.unwritten import still_to_write
+    from pedagogy_lib.unwritten import misses_something
 
-    if missing := still_to_write(__file__):
-        return print("still to be written:", ", ".join(missing))
+    if misses_something(__file__):
+        return
     text, model_bytes = (
         standard_library(),
         sum(p.nbytes for p in Transformer(layers=4).parameters()),

@@ -535,7 +535,7 @@ WRONG = {
 ### x.grad of the detached x is to be returned
 -        x = x.detach().requires_grad_()
 +        x = x.detach()
-### and to be the same tensor that is asked
+### and the backward goes on into that
 -        x = x.detach().requires_grad_()
 -        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
 +        with torch.enable_grad(), torch.random.fork_rng(devices=[]):

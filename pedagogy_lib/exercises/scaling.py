@@ -72,7 +72,7 @@ class Trial:
 
 TRIALS = [
     Trial("all finite", 2.0**16, 3, "......."),
-    Trial("true gradients of about 1e-9", 2.0**30, 3, "..L."),
+    Trial("true gradients of about 1e-9", 2.0**30, 3, "...."),
     Trial("some are inf or nan", 8.0, 3, "..I....L.N.E.M..."),
     Trial("several refused in a row", 1.0, 2000, ".ELNI."),
     Trial("each step ends a row", 4.0, 1, "..N.."),
