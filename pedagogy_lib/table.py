@@ -12,7 +12,10 @@ class Table:
     """
 
     def __init__(self, heads, rows, title="", note="", groups=()):
-        self.heads, self.rows = list(heads), [[str(cell) for cell in row] for row in rows]
+        self.heads, self.rows = (
+            [str(head) for head in heads],
+            [[str(cell) for cell in row] for row in rows],
+        )
         self.title, self.note, self.groups = title, note, list(groups)
 
     def __repr__(self):
