@@ -90,7 +90,7 @@ plot_memory(trained, "step 3", title="One step of training, byte by byte")
 
 # %% [markdown]
 # From left to right: activations pile up through the forward. In the backward they are freed, layer
-# by # layer, while gradients come. The grey part of it is gradients of activations, which are in
+# by layer, while gradients come. The grey part of it is gradients of activations, which are in
 # nobody's `.grad`. On a CPU, the optimizer's step needs hardly more than its state. (On a GPU, Adam
 # takes all tensors at once: 4Φ more for a moment.) The highest point is at the turn, where all
 # activations are there and the loss is computed: this is where a GPU says "out of memory".
@@ -549,10 +549,8 @@ for way in ways:
     same = torch.equal(raced.values[0][way][0], plain_gradients)
     print(f"recomputing {way}: {activations[way]:,} bytes, the same gradients: {same}")
 unit = samples * 64 * width * 4
-outside = activations["nothing"] - 8 * units * unit  # what the model keeps outside of its blocks
 share.compare(100 * (8 + units - 1) / (8 * units),
-              100 * (activations["every block"] - outside) / (8 * units * unit),
-              kind="activations")
+              100 * activations["every block"] / (8 * units * unit), kind="activations")
 
 # %% tags=["nbval-ignore-output"]
 plot_bars(ways, {"activations": [activations[way] / activations["nothing"] for way in ways],
@@ -594,7 +592,7 @@ plot_against(segments, {"activations": [run["forward and backward"].peak_bytes[0
 #
 # The other way out you know from chapter 01: accumulation. Micro-batches of a quarter need a
 # quarter of the activations, and the gradient is the same. It costs no arithmetic; but a small
-# micro-batch # keeps a GPU less busy, the model states stay as large as they are, and from the
+# micro-batch keeps a GPU less busy, the model states stay as large as they are, and from the
 # second micro-batch on the gradients are there at the highest point, too.
 #
 # ### Exercise 5.7
@@ -689,9 +687,6 @@ plot_stacks({"our model": measured}, {"our model": ours},
 # States to the byte (but for Adam's counters). Activations have on top what the model keeps outside
 # of its blocks: the scores for each possible next letter, above all. The sum is an upper bound: of
 # one batch, the gradients come as the activations go. With accumulation it is reached.
-#
-# A book chapter gives 840 GB for the states of 70 billion parameters, the ZeRO paper's count 1120
-# GB:
 
 # %% [markdown]
 # ## Put to the test

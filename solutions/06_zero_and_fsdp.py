@@ -336,7 +336,7 @@ check("6.8", reduce_and_free)
 # ## 4 · Stage 3: parameters come when they are needed
 #
 # Now the parameters, too. Of every unit a rank keeps only its shard. Before the unit computes, it
-# is *gathered*: everybody sends its shard to everybody. Then it *computes*. Then # the whole is
+# is *gathered*: everybody sends its shard to everybody. Then it *computes*. Then the whole is
 # *disposed of*. In the backward again: gather, compute, reduce the gradients, dispose.
 #
 # The all-gather that followed the step now comes in the forward, and there is a second one in the

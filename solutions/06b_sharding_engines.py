@@ -182,7 +182,7 @@ plot_bars([f"{name} ({units})" for name, (units, _) in by_units.items()],
 # ## 3 · Fetched ahead
 #
 # In stage 3, while a unit computes, the next one could already be on its way: **prefetching**. The
-# class `Zero3` can do it (`prefetch=True`): a thread gathers what came next in the step before. #
+# class `Zero3` can do it (`prefetch=True`): a thread gathers what came next in the step before.
 # As in 03b, computing is emulated by sleep, and links are throttled, so that a gather takes as long
 # as a unit's forward; a backward takes twice that. With the forward of a unit as 1: each unit takes
 # 1 + 1 in the forward, and 1 + 2 + 1 in the backward (gather, compute, reduce). By how many percent
@@ -422,6 +422,8 @@ Table(heads[:-1], [[name, *told(found)[:-1]] for name, found in rows.items()],
 
 # %% tags=["nbval-ignore-output"]
 times = {name: 1e3 * max(value[1] for value in run.values) for name, run in raced.items()}
+print(Table([*heads, "time"], [[name, *told(found), f"{times[name]:.0f} ms"]
+                               for name, found in rows.items()]))
 plot_bars(list(times), {"time of a step": list(times.values())}, "time of a step (ms)",
           title=f"A step of the small transformer on {world_size} ranks")
 
@@ -453,7 +455,7 @@ for label in scattered.labels:
 # %% [markdown]
 # Gloo's reduce-scatter is an all-reduce of which most is thrown away: twice the bytes. Your ring is
 # better. On GPUs, NCCL's is as the textbook says (the column *by textbook*).
-# `ZeroRedundancyOptimizer` # is another case: DDP has reduced the whole gradients to everybody, and
+# `ZeroRedundancyOptimizer` is another case: DDP has reduced the whole gradients to everybody, and
 # then each owner broadcasts its parameters. That is an all-reduce and an all-gather, on every
 # backend: 3(n-1)/n.
 #
