@@ -366,9 +366,8 @@ plot_against(powers, {name: [100 * is_so(x).float().mean().item() for x in as_fl
 # Write `LossScaler` in labs/memory.py.
 
 # %%
-check("5.4")
+print(check("5.4"))
 
-# %%
 def gradient_with(scale):
     """A sum of small products in float16; its true gradient is 2e-9."""
     weight = nn.Parameter(torch.ones(3))
@@ -718,7 +717,7 @@ put_to_the_test(f"""
   {gb(max(gpus.values()))}
 """)
 
-# %% tags=["nbval-ignore-output"]
+# %%
 seven_on_4 = sum(states_of(7e9, "mixed, 16 bytes", "Adam", 4, 3).values())
 seven_recomputed = activations_of(32, 4096, 2048, 1, "mixed, 16 bytes", "every block", 1)
 offloaded = 32e9 / (2 + 2 / 8)  # parameters that fit a V100: 2 bytes each, and an eighth of 2
@@ -742,6 +741,10 @@ put_to_the_test(f"""
   2048). But an A100 belongs in a data centre
 - ZeRO-2 with CPU offload on 8 V100, for clusters | web page | depends | with 32 GB: up to
   {offloaded / 1e9:.0f} billion parameters, less what activations take
+""")
+
+# %% tags=["nbval-ignore-output"]
+put_to_the_test(f"""
 - Mixed precision doubles throughput | web page | depends | on the machine: here a matrix product
   in bfloat16 takes {in_bfloat16 / in_float32:.2f} times as long as in float32. Data sheets: an A100
   has 312 TFLOP/s in bfloat16, 156 in TF32, 19.5 in float32

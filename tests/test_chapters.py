@@ -23,7 +23,7 @@ SHOWN = {
     "03_data_parallel": ["Loss after 0.7 s", "3 ranks equal one within 1e-12: True"],
     "03b_inside_ddp": ["the same gradients within 1e-12: True", "DDP, each time  5.3"],
     "05_memory": ["the same gradients: True", "together 1120 GB"],
-    "06_zero_and_fsdp": ["DDP sends 1.33 models", "stage 3: 3 ranks equal one process"],
+    "06_zero_and_fsdp": ["stage 1 sends 1.3", "stage 3: 3 ranks equal one process"],
     "06b_sharding_engines": ["2 ranks wrote 2 files", "1.00 of the tensor's bytes sent"],
 }
 

@@ -21,7 +21,7 @@ MODELS = {  # kept of parameters, gradients and state on 4 ranks, and sent on Gl
     "FSDP2, kept gathered": (0.25, 0.25, 0.5, 2.25),
     "ours, stage 3": (0.25, 0.25, 0.5, 2.25),
     "FSDP2": (0.25, 0.25, 0.5, 3),
-    "FSDP2, 2 halves": (0.5, 0.5, 1, 2.45),
+    "FSDP2, 2 halves": (0.5, 0.5, 1, 2.5),
 }
 
 

@@ -4,6 +4,7 @@ torchrun --nproc-per-node 4 labs/zero.py
 """
 
 import contextlib
+import gc
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from statistics import median
@@ -387,6 +388,7 @@ def program(stage, text, steps=20) -> tuple[float, float, float]:
     """Train a small transformer; returns what train() does. One step more is measured: "step"."""
     from pedagogy_lib import measure
 
+    gc.collect()  # hooks make cycles: under torchrun, the stage before may still be there
     torch.manual_seed(0)
     model = Transformer(layers=4)
     zero = STAGES[stage](model, partial(torch.optim.Adam, lr=5e-3), list(model.blocks))
