@@ -94,7 +94,9 @@ def three_digits(count) -> str:
     """`16_250_000` as `16.2 MB`, `120_000_000` as `120 MB`."""
     unit, size = unit_of(float(f"{count:.3g}"))  # rounded first: 999.9 kB are 1.00 MB
     number = float(f"{count / size:.3g}")
-    digits = 0 if unit == "B" or number >= 100 else 1 if number >= 10 else 2
+    if unit == "B":
+        return f"{number:g} B"  # bytes for each parameter, say, are no whole number
+    digits = 0 if number >= 100 else 1 if number >= 10 else 2
     return f"{number:.{digits}f} {unit}"
 
 
@@ -209,4 +211,4 @@ def breakdown(bar) -> str:
 
 def exact(count) -> str:
     unit, size = unit_of(count)
-    return f"{count:.0f} B" if unit == "B" else f"{count / size:.2f} {unit}"
+    return f"{count:.3g} B" if unit == "B" else f"{count / size:.2f} {unit}"

@@ -610,7 +610,20 @@ def micro_batches_for(batch, limit, fixed, each):
     raise ValueError(f"one sample needs {fixed + each} bytes: more than {limit}")
     ### END SOLUTION
 
-check("5.7", micro_batches_for)
+print(check("5.7", micro_batches_for))
+
+def accumulate(language_model, text, width, layers, samples, count):
+    model = language_model.Transformer(width, layers)
+    parts = list(zip(*(x.chunk(count) for x in language_model.draw_batch(text, samples, 0))))
+    with measure("backwards"):
+        for inputs, targets in parts:
+            (language_model.mean_loss(model(inputs), targets) / count).backward()
+
+in_parts = {f"{count} micro-batch" + "es" * (count > 1): launch(
+    accumulate, language_model, text, width, layers, samples, count, world_size=1, device="cpu")
+    for count in (1, 2, 4)}
+plot_stacks({name: run["backwards"].at_peak[0] for name, run in in_parts.items()},
+            title="Forwards and backwards at their highest point")
 
 # %% [markdown]
 # ## 6 · What fits where?

@@ -465,6 +465,7 @@ for label in scattered.labels:
 # %% [markdown]
 # Books describe the first FSDP (now deprecated), whose strategies had names: FULL_SHARD, stage 3;
 # SHARD_GRAD_OP, which keeps parameters gathered for the backward; NO_SHARD, as DDP; HYBRID_SHARD.
+# (FULL_SHARD keeps one unit gathered, that of the model itself: so it sends a little less than 3.)
 
 # %%
 def full_strategies(engines, simple_ddp, language_model, text):
@@ -560,7 +561,7 @@ if engines.HAS_DEEPSPEED:
     gap, auto_stage, auto_bucket = launch(run_section, section, engines, text, world_size=2,
                                           device="cpu").values[0]
     print(f"zero_optimization runs, {gap:.0e} from one process; \"auto\" means stage {auto_stage}, "
-          f"and for a bucket of {auto_bucket:,} numbers")
+          f"and a bucket of {auto_bucket:,} numbers")
 
 # %% [markdown]
 # ### To copy for real work
@@ -654,9 +655,9 @@ put_to_the_test(f"""
   {sent["ours, stage 3"] / sent["DDP"]:.2f} times. FSDP2 on Gloo:
   {sent["FSDP2"] / sent["DDP"]:.2f} times, since its reduce-scatter is an all-reduce
 - ZeRO-3 is about 50 % more | web page; CS 229S | right | {sent["ours, stage 3"] / sent["DDP"]:.2f}
-- Every stage costs more communication | web page | wrong, but with accumulation | stages 1, 2, 3:
+- Every stage costs more communication | web page | wrong without accumulation | stages 1, 2, 3:
   {", ".join(f"{sent[f'ours, stage {k}'] / sent['DDP']:.2f}" for k in (1, 2, 3))} times DDP
-- Bandwidth needed: ZeRO 3 > 2 > 1 | web note | wrong, but with accumulation | 3 > 2 = 1 = DDP; with
+- Bandwidth needed: ZeRO 3 > 2 > 1 | web note | wrong without accumulation | 3 > 2 = 1 = DDP; with
   4 micro-batches {", ".join(f"{sent_with[f'ours, stage {k}'][four]:.2f}" for k in (3, 2, 1))}
 """)
 
@@ -690,7 +691,7 @@ put_to_the_test(f"""
   {", ".join(f"{times[f'ours, stage {k}']:.0f} ms" for k in (1, 2, 3))}. A batch that only stage 3
   has room for may turn it round
 - Units of ZeRO-3 are too coarse; FSDP's are finer, hence faster | blog | wrong, by themselves |
-  {", ".join(f"{u} units: {1e3 * t:.0f} ms" for u, t in by_units.values())}
+  units: {", ".join(f"{u}: {1e3 * t:.0f} ms" for u, t in by_units.values())}
 - A JSON with "auto" values | web page | depends | Hugging Face fills them in. DeepSpeed alone
   {f'takes "auto" for stage {auto_stage}' if deep else "is not installed here"}
 - ZeRO-3 fragments memory; contiguous_gradients and prefetch tuning cure it | web page | imprecise |

@@ -16,7 +16,10 @@ SAID = {
     "sharding_engines": ["ours, stage 3", "FSDP2, 2 halves"],
     "simple_ddp": ["to DistributedDataParallel's weights", "; communication adds"],
     "start_here": [""],
-    "zero": ["stage 1: loss", "stage 3: loss"],
+    "zero": [
+        "1.00 models sent; at most parameters 1.00",
+        "1.50 models sent; at most parameters 0.",
+    ],
     "zero_on_disk": ["with a checkpoint after the tenth"],
 }
 

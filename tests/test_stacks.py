@@ -198,3 +198,8 @@ def test_nothing_overlaps(bars, limits):
         assert not any(box.overlaps(other) for other in boxes[:index])
         assert box.x0 >= 0 and box.x1 <= picture.figure.bbox.width
         assert box.y0 >= 0 and box.y1 <= picture.figure.bbox.height
+
+
+def test_less_than_a_byte_is_not_nothing():
+    picture = plot_stacks({"for each parameter": {"parameters": 2, "optimizer_state": 12 / 64}})
+    assert "2.19 B (parameters 2 B, optimizer state 0.188 B)" in picture.alt

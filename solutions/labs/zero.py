@@ -177,9 +177,11 @@ class Zero2(Zero1):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.left = None  # between backwards
-        for unit in self.units.values():
-            for parameter in unit.parameters:
-                parameter.register_post_accumulate_grad_hook(partial(self.is_ready, unit))
+        self.hooks = [
+            parameter.register_post_accumulate_grad_hook(partial(self.is_ready, unit))
+            for unit in self.units.values()
+            for parameter in unit.parameters
+        ]
 
     def begin_backward(self):
         """The first gradient of a backward is ready."""
@@ -388,13 +390,15 @@ def program(stage, text, steps=20) -> tuple[float, float, float]:
     """Train a small transformer; returns what train() does. One step more is measured: "step"."""
     from pedagogy_lib import measure
 
-    gc.collect()  # hooks make cycles: under torchrun, the stage before may still be there
+    gc.collect()  # an engine has cycles: under torchrun, the stage before may still be there
     torch.manual_seed(0)
     model = Transformer(layers=4)
     zero = STAGES[stage](model, partial(torch.optim.Adam, lr=5e-3), list(model.blocks))
     found = train(model, zero.step, text, steps)
     with measure("step"):
         train(model, zero.step, text, 1)
+    for hook in getattr(zero, "hooks", ()):
+        hook.remove()  # with them, nothing of this engine would ever be freed
     return found
 
 
