@@ -508,6 +508,7 @@ def train_by_owner(model, loss_fn, batches, make_optimizer):
         "nothing is divided by how many there are": [(SHARE, "")],
         "of all ranks; asked is the mean": [(SHARE, ""), ("mine / n", "mine")],
         "by the number of micro-batches twice": [(SHARE, SHARE * 2)],
+        "by the number of ranks three times": [("mine / n", "mine / n / n / n")],
         "by the number of ranks twice, and by that of": [(SHARE, f"{SHARE * 2} / n")],
         "ranks twice, and not by that": [(SHARE, " / n")],
         "Follow one micro-batch": [("mine / n", "mine / n**2")],

@@ -325,6 +325,9 @@ def models_sent(stage, n, micro_batches=1):
 ### the backward gathers as well
 def models_sent(stage, n, micro_batches=1):
     return (n - 1) / n * [2, 2, micro_batches + 1, 2 * micro_batches][stage]
+### the next micro-batch gathers them anew
+def models_sent(stage, n, micro_batches=1):
+    return (n - 1) / n * [2, 2, micro_batches + 1, micro_batches + 2][stage]
 ### as Gloo does it
 def models_sent(stage, n, micro_batches=1):
     return (n - 1) / n * [2, 3, 2 * micro_batches + 1, 4 * micro_batches][stage]

@@ -296,6 +296,7 @@ def factors(n, pieces):
         "nothing is divided by the number of ranks: what reduce_scatter gives is a sum": n,
         "the micro-batches are summed up: nothing is divided by how many there are": pieces,
         "this is the sum over all micro-batches of all ranks; asked is the mean": n * pieces,
+        "it is divided by the number of ranks three times (ReduceOp.AVG divides, too)": 1 / n**2,
         "it is divided by the number of micro-batches twice": 1 / pieces,
         "it is divided by the number of ranks twice, and by that of micro-batches twice": (
             1 / (n * pieces)

@@ -188,6 +188,8 @@ def wrong_halves(stage, m):
             "and reduces its gradients. The step gathers nothing: ranks keep shards alone":
                 [3, 3 * m + 1, 2 * m + 1],
             "the backward gathers as well: after the forward, a unit is disposed of": [2 * m],
+            "this gathers once for all micro-batches, but each backward disposes of the "
+            "parameters: the next micro-batch gathers them anew": [m + 2, m + 1],
             gloo: [4 * m],
         },
     ][stage]  # fmt: skip
