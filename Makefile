@@ -11,11 +11,12 @@ RUN := PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python
 START := /lab/tree/notebooks/00_start_here.ipynb
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
-.PHONY: help setup lab test build bench report doctor lock clean
+.PHONY: help setup lab test test-all build bench report doctor lock clean
 
 help:
 	@echo "make lab      open the course in JupyterLab"
 	@echo "make test     check everything: style, unit tests, every cell of every notebook"
+	@echo "make test-all the same with all wrong answers, all chapters' parameters, and DeepSpeed"
 	@echo "make build    build notebooks/ and labs/ from solutions/"
 	@echo "make bench    compare with the other libraries, side by side"
 	@echo "make report   measure this machine and write it as one HTML page"
@@ -30,11 +31,19 @@ lab: setup
 	@$(RUN) -m pedagogy_lib doctor
 	@$(RUN) -m jupyterlab --LabApp.default_url=$(START) --log-level=WARN $(AS_ROOT) $(LAB_ARGS)
 
+# A file's tests in one worker: a notebook's cells need the same kernel.
+CHECKS := -m pytest -n 2 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=120 \
+	--nbval-sanitize-with=tests/nbval.cfg tests notebooks solutions
+
 test: setup
 	@$(RUN) -m ruff check .
 	@$(RUN) -m ruff format --check .
-	@$(RUN) -m pytest -n 2 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=120 \
-		--nbval-sanitize-with=tests/nbval.cfg tests notebooks solutions
+	@$(RUN) $(CHECKS) -m "not deep"
+
+test-all: setup
+	@$(PYTHON) tools/setup.py browser
+	@$(PYTHON) tools/setup.py deepspeed
+	@$(RUN) $(CHECKS)
 
 build: setup
 	@$(RUN) -m pedagogy_lib build

@@ -5,6 +5,8 @@ used in both at once. A message of b bytes occupies its sender's link for b / by
 message after another. Its first byte arrives `latency_seconds` after it left, and it occupies the
 receiver's link for as long again, at the same time if that one is free.
 
+With nodes, a rank has two links: one to the ranks of its node, and one to all others.
+
 The bytes themselves travel as ever. Only `wait` is longer: for a sender until its link is free
 again, for a receiver until the last byte would have come. When a message began to leave, the ranks
 tell each other in a file that they share, so that nothing is added to the wire.
@@ -31,7 +33,12 @@ _uses = Counter()  # how many links this process has opened: all ranks number th
 
 
 @contextlib.contextmanager
-def throttle(bytes_per_second: float, latency_seconds: float = 0.0):
+def throttle(
+    bytes_per_second: float,
+    latency_seconds: float = 0.0,
+    node_size: int | None = None,
+    between_nodes: tuple[float, float] | None = None,
+):
     """Inside a function that `launch` runs: slow down what ranks send each other.
 
     Every rank has to enter and leave the block. It slows `send`, `recv`, `isend`, `irecv` and
@@ -40,17 +47,26 @@ def throttle(bytes_per_second: float, latency_seconds: float = 0.0):
 
     bytes_per_second  of each rank's link, in each direction
     latency_seconds   from a message's leaving to its arrival
+    node_size         ranks on a node; ranks 0 to node_size - 1 are on the first one
+    between_nodes     the same two numbers for messages from node to node
     Raises            LaunchError outside of a launch, or if a number makes no sense
     """
     folder = os.environ.get("PEDAGOGY_FOLDER")
     if folder is None:
         raise LaunchError("throttle() works inside a function that launch() runs")
-    if not bytes_per_second > 0 or not latency_seconds >= 0:
+    if (node_size is None) != (between_nodes is None) or (1 if node_size is None else node_size) < 1:
+        raise LaunchError(
+            "throttle() with nodes takes both: node_size=, ranks on a node, and between_nodes=, "
+            "bytes per second and latency from node to node"
+        )
+    inside = (bytes_per_second, latency_seconds)
+    speeds = [inside, between_nodes or inside]
+    if not all(rate > 0 and latency >= 0 for rate, latency in speeds):
         raise LaunchError(
             "throttle() takes a positive number of bytes per second, and a latency from 0 on"
         )
     _uses["links"] += 1
-    link = Link(f"{folder}/link-{_uses['links']}", bytes_per_second, latency_seconds)
+    link = Link(f"{folder}/link-{_uses['links']}", speeds, node_size or dist.get_world_size())
     dist.barrier()
     with instruments.links_are(link.text()), replaced(isend=link.isend, irecv=link.irecv):
         yield
@@ -109,29 +125,40 @@ def put(functions):
 
 
 class Link:
-    """This rank's connection to the network: when it is free, in each direction."""
+    """This rank's connections to the network: when they are free, in each direction.
 
-    def __init__(self, path, bytes_per_second, latency_seconds):
-        self.bytes_per_second, self.latency_seconds = bytes_per_second, latency_seconds
+    speeds  bytes per second and latency: inside of a node, and between nodes
+    """
+
+    def __init__(self, path, speeds, node_size):
+        self.speeds, self.node_size = speeds, node_size
         self.rank, n = dist.get_rank(), dist.get_world_size()
         with open(path, "ab") as file:
             file.truncate(n * n * SLOTS * 8)
         # [sender, receiver, number of the message]: when it began to leave
         self.began = np.memmap(path, dtype=np.float64, mode="r+", shape=(n, n, SLOTS))
         self.sent, self.received = Counter(), Counter()
-        self.free_to_send = self.free_to_receive = 0.0
+        self.free_to_send, self.free_to_receive = [0.0, 0.0], [0.0, 0.0]
         self.real_isend, self.real_irecv = dist.isend, dist.irecv
 
     def text(self) -> str:
-        latency = f" + {format_seconds(self.latency_seconds)}" if self.latency_seconds else ""
-        return f"links throttled to {format_bytes(self.bytes_per_second)}/s{latency}"
+        inside, between = map(speed_text, self.speeds)
+        if inside == between:
+            return f"links throttled to {inside}"
+        return f"links throttled to {inside} inside of a node, {between} between nodes"
+
+    def way_to(self, peer) -> int:
+        """0 for a rank of the same node, 1 for another one."""
+        return int(peer // self.node_size != self.rank // self.node_size)
 
     def isend(self, tensor, dst=None, group=None, tag=0, group_dst=None):
         receiver = dst if group_dst is None else global_rank(group, group_dst)
-        began = max(time.perf_counter(), self.free_to_send)
+        way = self.way_to(receiver)
+        began = max(time.perf_counter(), self.free_to_send[way])
         self.began[self.rank, receiver, self.sent[receiver] % SLOTS] = began
         self.sent[receiver] += 1
-        self.free_to_send = has_left = began + tensor.nbytes / self.bytes_per_second
+        has_left = began + tensor.nbytes / self.speeds[way][0]
+        self.free_to_send[way] = has_left
         work = self.real_isend(tensor, dst, group, tag, group_dst)
         return Slow(work, lambda: has_left)
 
@@ -150,10 +177,18 @@ class Link:
         if sender is None:  # received from anybody
             sender = global_rank(group, work._source_rank())
             number = self.next_from(sender)
-        first_byte = self.began[sender, self.rank, number % SLOTS] + self.latency_seconds
-        arrived = max(first_byte, self.free_to_receive) + nbytes / self.bytes_per_second
-        self.free_to_receive = arrived
+        way = self.way_to(sender)
+        bytes_per_second, latency_seconds = self.speeds[way]
+        first_byte = self.began[sender, self.rank, number % SLOTS] + latency_seconds
+        arrived = max(first_byte, self.free_to_receive[way]) + nbytes / bytes_per_second
+        self.free_to_receive[way] = arrived
         return arrived
+
+
+def speed_text(speed) -> str:
+    bytes_per_second, latency_seconds = speed
+    latency = f" + {format_seconds(latency_seconds)}" if latency_seconds else ""
+    return f"{format_bytes(bytes_per_second)}/s{latency}"
 
 
 class Slow:

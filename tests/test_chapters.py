@@ -28,8 +28,16 @@ SHOWN = {
 }
 
 
+OFTEN = ["02_collectives", "06_zero_and_fsdp"]  # the others are left to `make test-all`
+
+
+def chapter(source):
+    deep = [] if source.stem in OFTEN else [pytest.mark.deep]
+    return pytest.param(source, marks=deep, id=source.stem)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("source", build.sources(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("source", map(chapter, build.sources()))
 def test_a_chapter_with_holes_runs_with_other_parameters(source, tmp_path):
     notebook = build.ROOT / "notebooks" / f"{source.stem}.ipynb"
     parameters = PARAMETERS[source.stem]

@@ -176,3 +176,38 @@ def test_numbers_that_make_no_sense(numbers):
 
     with pytest.raises(LaunchError, match="a positive number of bytes per second"):
         launch(step, world_size=1)
+
+
+def test_between_nodes_a_link_of_its_own():
+    def step(peer_of):
+        x, received = message(), torch.zeros(MESSAGE // 4)
+        with throttle(SPEED, node_size=2, between_nodes=(SPEED / 4, 0.05)), measure("it"):
+            peer = peer_of[dist.get_rank()]
+            requests = [dist.isend(x, peer), dist.irecv(received, peer)]
+            for request in requests:
+                request.wait()
+
+    for peers, theory in (([1, 0, 3, 2], SECONDS), ([2, 3, 0, 1], 4 * SECONDS + 0.05)):
+        run = launch(step, peers, world_size=4, device="cpu")
+        assert all(NEARLY * theory <= s < theory + SECONDS for s in run["it"].seconds)
+        assert run["it"].links == (
+            "links throttled to 5.00 MB/s inside of a node, 1.25 MB/s + 50.0 ms between nodes"
+        )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"node_size": 2},
+        {"between_nodes": (1e6, 0)},
+        {"node_size": 0, "between_nodes": (1e6, 0)},
+        {"node_size": 2, "between_nodes": (0, 0)},
+    ],
+)
+def test_nodes_that_make_no_sense(settings):
+    def step():
+        with throttle(SPEED, **settings):
+            pass
+
+    with pytest.raises(LaunchError, match="throttle.. "):
+        launch(step, world_size=2, device="cpu")
