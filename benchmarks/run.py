@@ -2,7 +2,7 @@
 
 Usage: python benchmarks/run.py [--json FILE] [--only PART]
 
-Parts: starting, measuring, collectives, data_parallel, zero
+Parts: starting, measuring, collectives, data_parallel, zero, tensor
 
 Figures are medians; those of one line were taken in turns. accelerate and ipyparallel are
 compared where they are installed.
@@ -23,6 +23,7 @@ import collectives  # noqa: E402
 import data_parallel  # noqa: E402
 import measuring  # noqa: E402
 import starting  # noqa: E402
+import tensor  # noqa: E402
 import torch  # noqa: E402
 import zero  # noqa: E402
 from rows import HEADS  # noqa: E402
@@ -39,6 +40,7 @@ PARTS = {
     "collectives": [collectives.beside_gloo],
     "data_parallel": [data_parallel.beside_torch],
     "zero": [zero.beside_engines],
+    "tensor": [tensor.beside_dtensor],
 }
 
 
@@ -53,6 +55,7 @@ def main():
         collectives,
         data_parallel,
         zero,
+        tensor,
     ):  # functions for ranks that cannot import them
         cloudpickle.register_pickle_by_value(module)
     began = time.perf_counter()

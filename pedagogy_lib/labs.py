@@ -267,8 +267,9 @@ def methods_with_holes(tree) -> dict[str, list[str]]:
 
 def begun_in(mine, ours, text) -> set[str]:
     """The classes that have fewer holes left than there are answers in our text of them."""
+    lines = text.splitlines()
     answers = {
-        node.name: (ast.get_source_segment(text, node) or "").count(ANSWER)
+        node.name: sum(ANSWER in line for line in lines[node.lineno - 1 : node.end_lineno])
         for node in functions_in(ours)
     }
     return {

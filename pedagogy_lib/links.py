@@ -54,7 +54,8 @@ def throttle(
     folder = os.environ.get("PEDAGOGY_FOLDER")
     if folder is None:
         raise LaunchError("throttle() works inside a function that launch() runs")
-    if (node_size is None) != (between_nodes is None) or (1 if node_size is None else node_size) < 1:
+    no_nodes = node_size is None and between_nodes is None
+    if not no_nodes and not (node_size and between_nodes and node_size > 0):
         raise LaunchError(
             "throttle() with nodes takes both: node_size=, ranks on a node, and between_nodes=, "
             "bytes per second and latency from node to node"

@@ -268,7 +268,8 @@ class MemoryTracker(TorchDispatchMode):
         self.note(optimizer)
 
     def on_gradient(self, parameter):
-        self.note_role(parameter.grad, "gradients")
+        if parameter.grad is not None:  # a Function's backward may return None
+            self.note_role(parameter.grad, "gradients")
 
     def note_role(self, tensor, kind):
         for plain in plain_tensors(tensor):

@@ -15,6 +15,8 @@ PARAMETERS = {
     "05_memory": {"width": 32, "layers": 3, "samples": 8},
     "06_zero_and_fsdp": {"world_size": 3, "layers": 3, "steps": 2},
     "06b_sharding_engines": {"world_size": 2, "steps": 4, "state_megabytes": 8},
+    "07_tensor_parallel": {"world_size": 3, "width": 48, "steps": 4},
+    "07b_tensor_parallel_at_work": {"world_size": 2, "width": 32, "train_steps": 20},
 }
 SHOWN = {
     "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
@@ -25,6 +27,8 @@ SHOWN = {
     "05_memory": ["the same gradients: True", "together 1120 GB"],
     "06_zero_and_fsdp": ["stage 1 sends 1.3", "stage 3: 3 ranks equal one process"],
     "06b_sharding_engines": ["2 ranks wrote 2 files", "1.00 of the tensor's bytes sent"],
+    "07_tensor_parallel": ["3 ranks have one process's weights after 4 steps, within 1e-9: True"],
+    "07b_tensor_parallel_at_work": ["4 ranks: the same 48 letters as one process: True"],
 }
 
 

@@ -9,13 +9,17 @@ from helpers import ROOT, environment
 SAID = {
     "collectives": ["dist.all_reduce right"],
     "data_parallel": ["in buckets, meanwhile", "DistributedDataParallel"],
+    "decoding": ["\n2 ranks: ", "letters per second"],
     "gradient_accumulation": ["of the test images right"],
     "gradient_sync_visualizer": ["0.weight   after   rank 1", "bucket 1:", "all in one"],
     "language_model": ["step 200", "def "],
     "memory": ["float32, blocks recomputed: loss", "bfloat16, masters in float32: loss"],
+    "sequence_parallel": ["overlapped: loss", "sequence parallel, gathered again: loss"],
     "sharding_engines": ["ours, stage 3", "FSDP2, 2 halves"],
     "simple_ddp": ["to DistributedDataParallel's weights", "; communication adds"],
     "start_here": [""],
+    "tensor_engines": ["\nDTensor: loss", "DTensor, sequence parallel: loss"],
+    "tensor_parallel": ["one process: loss", "251 kB of parameters on a rank"],
     "zero": [
         "1.00 models sent; at most parameters 1.00",
         "1.50 models sent; at most parameters 0.",
@@ -24,7 +28,10 @@ SAID = {
 }
 
 
-HOLED = ["simple_ddp", "gradient_sync_visualizer", "data_parallel", "memory", "zero"]
+HOLED = [
+    "simple_ddp", "gradient_sync_visualizer", "data_parallel", "memory", "zero",
+    "tensor_parallel", "sequence_parallel", "decoding",
+]  # fmt: skip
 
 
 def run(path, *launcher):

@@ -437,3 +437,22 @@ def test_mark_returns_its_tensor_and_works_anywhere():
 def test_mark_names_the_kinds_it_knows():
     with pytest.raises(ValueError, match=r"parameters, gradients, .* not 'grads'"):
         mark(torch.ones(3), "grads")
+
+
+def test_a_gradient_that_is_none():
+    class NoGradient(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return None
+
+    def step():
+        x = torch.ones(3, requires_grad=True)
+        with measure("it"):
+            NoGradient.apply(x).sum().backward()
+        return x.grad
+
+    assert launch(step, world_size=1, device="cpu").values == [None]

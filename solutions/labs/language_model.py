@@ -47,27 +47,38 @@ def draw_batch(text: Tensor, samples: int, step: int, context=CONTEXT) -> tuple[
 
 
 class Attention(nn.Module):
-    """Causal self-attention with several heads."""
+    """Causal self-attention with several heads; some queries may share a key and a value.
 
-    def __init__(self, width, heads):
+    kv_heads  heads of keys and values, each for heads / kv_heads queries in a row; as many as heads
+              unless given. The rows of query_key_value belong to them one after another: first
+              the queries of one, its key, its value, then all of the next.
+    """
+
+    def __init__(self, width, heads, kv_heads=None):
         super().__init__()
-        self.heads = heads
-        self.query_key_value = nn.Linear(width, 3 * width)
+        kv_heads = kv_heads or heads
+        self.queries, self.size = heads // kv_heads, width // heads  # of one key; of one head
+        self.query_key_value = nn.Linear(width, kv_heads * (self.queries + 2) * self.size)
         self.output = nn.Linear(width, width)
 
     def forward(self, x):  # (samples, context, width)
-        parts = self.query_key_value(x).chunk(3, dim=-1)
-        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        q, k, v = self.split(self.query_key_value(x))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=self.queries > 1)
         return self.output(mixed.transpose(1, 2).flatten(2))  # mixed: (samples, heads, context, …)
+
+    def split(self, parts):
+        """Queries, keys and values, for as many heads as there are. (samples, heads, context, …)"""
+        parts = parts.unflatten(-1, (-1, self.queries + 2, self.size))
+        q, k, v = parts.split([self.queries, 1, 1], dim=-2)  # (samples, context, kv_heads, …, size)
+        return (part.flatten(2, 3).transpose(1, 2) for part in (q, k, v))
 
 
 class Block(nn.Module):
     """Attention, then two linear layers; each is added to what came in."""
 
-    def __init__(self, width, heads):
+    def __init__(self, width, heads, kv_heads=None):
         super().__init__()
-        self.norm_1, self.attention = nn.LayerNorm(width), Attention(width, heads)
+        self.norm_1, self.attention = nn.LayerNorm(width), Attention(width, heads, kv_heads)
         self.norm_2 = nn.LayerNorm(width)
         self.mlp = nn.Sequential(
             nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
@@ -85,11 +96,11 @@ class Transformer(nn.Module):
     Shapes  letters: (samples, context) -> (samples, context, CHARACTERS)
     """
 
-    def __init__(self, width=64, layers=2, heads=4, context=CONTEXT, tied=False):
+    def __init__(self, width=64, layers=2, heads=4, context=CONTEXT, tied=False, kv_heads=None):
         super().__init__()
         self.letters = nn.Embedding(CHARACTERS, width)
         self.places = nn.Embedding(context, width)
-        self.blocks = nn.Sequential(*(Block(width, heads) for _ in range(layers)))
+        self.blocks = nn.Sequential(*(Block(width, heads, kv_heads) for _ in range(layers)))
         self.norm = nn.LayerNorm(width)
         self.output = nn.Linear(width, CHARACTERS, bias=False)
         for embedding in (self.letters, self.places):

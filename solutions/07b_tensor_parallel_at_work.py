@@ -1,0 +1,552 @@
+# %% [markdown]
+# # 07b · Tensor parallel at work
+#
+# **In 07 you cut a transformer. What does that cost, and what do real systems do about it?** Five
+# things: cut what lies between the parallel regions as well (sequence parallelism); hide a sum
+# behind a product (overlap); decode text from a model that no rank has whole; let PyTorch's engine
+# do it all (DTensor); and find out how slow it gets where links are slow.
+#
+# Exercises stand in a cell and in two labs: [sequence_parallel](../labs/sequence_parallel.py) and
+# [decoding](../labs/decoding.py). The engine is in [tensor_engines](../labs/tensor_engines.py).
+
+# %%
+import time
+from functools import partial
+from statistics import median
+
+import torch
+import torch.distributed as dist
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from pedagogy_lib import (
+    Table, check, explore, hint, lab, launch, measure, plot_bars, plot_stacks, plot_timeline,
+    predict, put_to_the_test, throttle,
+)
+
+# %% tags=["parameters"]
+world_size = 4
+width = 64
+train_steps = 150
+
+# %%
+names = "tensor_parallel", "sequence_parallel", "decoding", "tensor_engines", "language_model"
+tensor_parallel, sequence_parallel, decoding, engines, language_model = map(lab, names)
+collectives, data_parallel = lab("collectives"), lab("data_parallel")
+text = language_model.standard_library(100_000)
+n = world_size
+
+# %% [markdown]
+# ## 1 · Sequence parallel
+#
+# Between two parallel regions stand a layer norm, an addition, perhaps dropout. Every rank does
+# them for all letters, and keeps what they need for the backward: $n$ times the same. What could be
+# cut there? A layer norm looks at one letter at a time, with all its features. So letters can be
+# cut: each rank takes a **piece of the context**.
+#
+# Then entering a region takes an all-gather of the pieces, and leaving it a sum of which each rank
+# needs its piece: a reduce-scatter. In the backward each turns into the other. Chapter 02 had it:
+# an all-reduce *is* a reduce-scatter and an all-gather. So what is sent stays the same, and what
+# lies between is done once, not $n$ times. (Nothing is attended to in there: attention, which needs
+# all letters, is inside the region, cut by heads. "Sequence parallel" also names other things.)
+#
+# ### Exercises 7.15 and 7.16
+#
+# In [labs/sequence_parallel.py](../labs/sequence_parallel.py), write `AllGather` and
+# `ReduceScatter`; `joined` and `summed_piece` are there, on your rings of chapter 02.
+
+# %%
+print(check("7.15"))
+check("7.16")
+
+# %% [markdown]
+# One thing gets harder. A layer norm's weights are on every rank, and now each rank has used them
+# for its piece alone. Their gradients are Partial.
+#
+# ### Exercise 7.17
+#
+# Write `sum_partial_gradients`.
+
+# %%
+check("7.17")
+
+# %% [markdown]
+# What does a block keep for the backward? Counted in $u$, the bytes of its input (samples ×
+# context × width × 4), and leaving small things aside, one process keeps $16u$ (chapter 05): the
+# inputs of two norms and what comes out of them, $4u$; queries, keys, values $3u$; what attention
+# returns, $u$; GELU's input and output, $8u$. Tensor parallelism divides the last three by $n$:
+# $4u + 12u/n$. Sequence parallelism divides the norms' inputs, too; but what comes out of a norm is
+# gathered, and a linear layer keeps its input: $2u + 14u/n$.
+#
+# Megatron-LM keeps the piece alone, and gathers it **again** in the backward: $16u/n$, for one
+# all-gather more in each region. How much more is sent, in percent?
+
+# %%
+more = predict("A block that gathers again sends more, by", unit="%")
+
+def try_block(way, sequence_parallel, language_model, width, samples=4, context=64):
+    language_model = {"width": width, "layers": 2, "heads": 8, "context": context}
+    model = sequence_parallel.split_model(way, **language_model)
+    n = dist.get_world_size()
+    here = context // n if way.startswith("sequence") else context
+    x = torch.randn(samples, here, width, requires_grad=True)
+    block = model.blocks[0]
+    with measure("step"):
+        with measure("forward"):
+            y = block(x)
+        with measure("kept"):
+            pass
+        with measure("backward"):
+            y.sum().backward()
+
+one = {"one process": launch(try_block, "tensor parallel", sequence_parallel, language_model,
+                             width, world_size=1, device="cpu")}
+ways = {way: launch(try_block, way, sequence_parallel, language_model, width, world_size=n,
+                    device="cpu") for way in sequence_parallel.WAYS}
+
+# %%
+u = 4 * 64 * width * 4
+sent = {way: run["step"].sent_bytes[0] / u for way, run in ways.items()}
+again, once = sent["sequence parallel, gathered again"], sent["sequence parallel"]
+more.compare(theory=25 if n > 1 else 0, measured=100 * (again / once - 1) if n > 1 else 0)
+
+# %%
+in_theory = {"one process": 16, "tensor parallel": 4 + 12 / n, "overlapped": 4 + 12 / n,
+             "sequence parallel": 2 + 14 / n, "sequence parallel, gathered again": 16 / n}
+kept = {way: run["kept"].at_peak[0]["activations"] for way, run in (one | ways).items()}
+plot_stacks({way.replace(", ", ",\n"): {"activations": size} for way, size in kept.items()},
+            {way.replace(", ", ",\n"): {"activations": u * in_theory[way]} for way in kept},
+            title=f"What a block keeps for its backward, on {n} ranks")
+
+# %%
+Table(["", "kept, in u", "in theory", "sent, in u", "in theory"],
+      [[way, f"{kept[way] / u:.2f}", f"{in_theory[way]:g}", f"{sent[way]:.2f}",
+        f"{(5 if 'again' in way else 4) * 2 * (n - 1) / n:g}"] for way in ways],
+      note="one block, forward and backward. What is kept beyond the theory: two numbers for each "
+           "letter and norm, and one for each letter and head of attention.")
+
+# %% [markdown]
+# So "the same bytes" and "all activations divided by n" are both true, but not at once: the second
+# costs an all-gather more in each region (which Megatron-LM hides behind a product). The paper says
+# so, where it is easily overlooked.
+#
+# ## 2 · Meanwhile
+#
+# In the backward of a column layer, two products wait to be computed: the gradient of $X$, which
+# has to be summed and for which the layers before are waiting; and the gradient of $A$, for which
+# nobody waits. So: first the one of $X$; begin its sum; compute the one of $A$ meanwhile.
+#
+# ### Exercise 7.18
+#
+# Write the backward of `OverlappedProduct`.
+
+# %%
+check("7.18")
+
+# %% [markdown]
+# To *see* it, computing is emulated, as in 03b: the class below has each matrix product sleep as
+# long as a device of 2 GFLOPS would take. (A dispatch mode sees every operation of PyTorch, those
+# of the backward, too.) Links are throttled so that the sum takes as long as one product, and your
+# ring carries it in a thread. With a product as the unit, the backward takes $1 + 1 + 1$ without
+# overlap. And with it? By how many percent is it shorter?
+
+# %%
+class SleptProducts(TorchDispatchMode):
+    """`with SleptProducts(2e9):` each matrix product takes as long as with so many FLOPS."""
+
+    def __init__(self, flops):
+        super().__init__()
+        self.flops = flops
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if str(function) in ("aten.mm.default", "aten.addmm.default"):
+            a, b = args[-2:]
+            with measure("product", memory=False):
+                time.sleep(2 * a.numel() * b.shape[1] / self.flops)
+        return function(*args, **(kwargs or {}))
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # spares importing PyTorch's compiler
+
+# %%
+SIZE, FLOPS = 384, 2e9
+product_seconds = 2 * SIZE**3 / FLOPS
+
+def backward_of(sequence_parallel, collectives, data_parallel, SleptProducts, size, seconds):
+    def ring(x, group=None):
+        with measure("all_reduce", memory=False):
+            collectives.all_reduce_ring(x, group)
+
+    ways = {"waiting": lambda x, group: ring(x) or (lambda: None),
+            "meanwhile": data_parallel.in_background(ring)}
+    x, weight = torch.randn(2, size, size).requires_grad_().unbind()
+    with throttle(x.nbytes / seconds):
+        collectives.all_reduce_ring(torch.ones(4))  # the first messages open the connections
+        for label, begin in ways.items():
+            y = sequence_parallel.OverlappedProduct.apply(x, weight, None, None, begin).sum()
+            dist.barrier()
+            with SleptProducts(2 * size**3 / seconds), measure(label, memory=False):
+                y.backward()
+
+# %% tags=["nbval-ignore-output"]
+shorter = predict("The backward of a column layer is shorter with overlap, by", unit="%")
+overlap = launch(backward_of, sequence_parallel, collectives, data_parallel, SleptProducts, SIZE,
+                 product_seconds, world_size=2, device="cpu")
+took = {label: max(overlap[label].seconds) for label in ("waiting", "meanwhile")}
+print(*(f"{label}: {1e3 * t:.0f} ms" for label, t in took.items()), sep="; ")
+shorter.compare(theory=100 / 3, measured=100 * (1 - took["meanwhile"] / took["waiting"]),
+                kind="communication")
+
+# %% tags=["nbval-ignore-output"]
+plot_timeline(overlap, ["waiting", "meanwhile", "product", "all_reduce"], below=["all_reduce"],
+              title="Backward of a column layer: waiting for the sum, and meanwhile (emulated)")
+
+# %% [markdown]
+# In the forward there is nothing to overlap with in this way: what follows needs the sum at once.
+# That is why links inside of a node matter so much.
+#
+# ## 3 · Decoding
+#
+# A model writes text one letter at a time. It keeps the keys and values of all letters before, the
+# **cache**: so each new letter costs one row of each product. With heads cut, the cache is cut,
+# too: each rank has the keys and values of its heads, without doing anything for it.
+#
+# ### Exercise 7.19
+#
+# In [labs/decoding.py](../labs/decoding.py), write `likeliest`: the letter with the highest score
+# over all ranks, without gathering scores.
+
+# %%
+check("7.19")
+
+# %% [markdown]
+# A small model, trained in one process for some seconds, then decodes on 1, 2 and 4 ranks. Not a
+# letter may differ. For each letter, a rank sums an activation of one letter: once for the
+# embedding, twice for each of two layers; and each rank tells all others its best letter, 16 bytes.
+# How many bytes does it send for a letter, on 2 ranks, in float64?
+
+# %%
+per_letter = predict("Bytes that one of 2 ranks sends for each letter", unit="B")
+SIZES = {"width": width, "heads": 8, "kv_heads": 4}
+beginning, letters = "def ", 44
+
+def one_process(decoding, language_model, text, steps, sizes, beginning, letters):
+    model = decoding.trained(text, steps, **sizes).double()
+    return model.state_dict(), language_model.continue_text(model, beginning, letters)
+
+state, alone = launch(one_process, decoding, language_model, text, train_steps, SIZES, beginning,
+                      letters, world_size=1, device="cpu").values[0]
+print(alone)
+
+# %%
+def try_decoding(decoding, tensor_parallel, language_model, state, sizes, beginning, letters):
+    torch.set_default_dtype(torch.float64)
+    model = language_model.Transformer(**sizes)
+    model.load_state_dict(state)
+    tensor_parallel.parallelize(model)
+    decoding.decode(model, beginning, 2)
+    with measure("decode", memory=False):
+        said = decoding.decode(model, beginning, letters)
+    with measure("one sum", memory=False):
+        dist.all_reduce(torch.ones(sizes["width"]))
+    weights = sum(p.nbytes for p in model.parameters())
+    return said, weights, sum(room.nbytes for room in decoding.empty_cache(model))
+
+decoded = {k: launch(try_decoding, decoding, tensor_parallel, language_model, state, SIZES,
+                     beginning, letters, world_size=k, device="cpu") for k in (1, 2, 4)}
+for k, run in decoded.items():
+    same = {said for said, *_ in run.values} == {alone}
+    print(f"{k} rank{'s' * (k > 1)}: the same {len(alone)} letters as one process: {same}")
+
+# %%
+sums = 2 * 2 + 1  # two blocks and the embedding
+per_letter.compare(theory=sums * width * 8 + 16,
+                   measured=decoded[2]["decode"].sent_bytes[0] / letters)
+
+# %%
+print(f"one sum of {width * 8} bytes by itself: {decoded[2]['one sum'].sent_bytes[0]} bytes sent")
+
+# %%
+told = [[k, f"{weights / 1e3:.0f} kB", f"{cache / 1e3:.1f} kB",
+         f"{run['decode'].sent_bytes[0] / letters:.0f}"]
+        for k, run in decoded.items() for _, weights, cache in run.values[:1]]
+Table(["ranks", "weights of a rank", "its cache", "bytes sent for a letter"], told)
+
+# %% tags=["nbval-ignore-output"]
+speeds = {k: letters / max(run["decode"].seconds) for k, run in decoded.items()}
+plot_bars([f"{k} rank{'s' * (k > 1)}" for k in speeds], {"letters": list(speeds.values())},
+          "letters per second", title="Decoding a small model with tensor parallelism")
+
+# %% [markdown]
+# Twice as many as in theory: Gloo puts a header before each of its messages, and cuts even a small
+# sum into several; here headers are half of what travels. (The numbers of a training step are
+# larger, and headers do not show.) Bytes are few, but *messages* are many, five small sums for each
+# letter, and each takes its latency.
+# This model is far too small to gain. A large one is bound by memory: for each letter all weights
+# are read once, and $n$ GPUs read them $n$ times as fast. Llama with 70 billion parameters in 2
+# bytes has 140 GB: on 8 GPUs each reads 17.5.
+
+# %%
+gpu_bytes, weights_70b = 3.35e12, 70e9 * 2  # an H100 reads 3.35 TB/s (NVIDIA's data sheet)
+for k in (1, 2, 4, 8):
+    print(f"{k} GPUs: {weights_70b / k / 1e9:g} GB of weights each, "
+          f"at most {gpu_bytes * k / weights_70b:.0f} letters per second")
+
+# %% [markdown]
+# ## 4 · The real engine
+#
+# PyTorch has all this. A `DTensor` is a tensor with a placement on a mesh of ranks: Replicate,
+# Shard or Partial. `parallelize_module` takes a *plan*: which module is cut how. Here is the one
+# that does what `parallelize` does; nothing in the model is rewritten. (There was a time when one
+# had to.)
+
+# %%
+for name, style in engines.tensor_plan(language_model.Transformer(layers=1)).items():
+    print(f"{name:36} {type(style).__name__}")
+
+# %%
+def try_engine(name, engines, language_model, text, width):
+    torch.set_default_dtype(torch.float64)
+    sizes = {"width": width, "heads": 8, "kv_heads": 4}
+    torch.manual_seed(0)
+    alone = language_model.Transformer(**sizes)
+    model, loss_of, complete = engines.ready(name, engines.mesh_of_all(), **sizes)
+    inputs, targets = language_model.draw_batch(text, 8, 0)
+    language_model.mean_loss(alone(inputs), targets).backward()
+    for label in ("first", "step"):
+        model.zero_grad()
+        with engines.split_loss(name), measure(label):
+            loss_of(model(inputs), targets).backward()
+            if complete:
+                complete(model)
+    return max(engines.difference(a, b) for a, b in zip(model.parameters(), alone.parameters()))
+
+raced = {name: launch(try_engine, name, engines, language_model, text, width, world_size=n,
+                      device="cpu") for name in ("tensor parallel", "sequence parallel",
+                                                 *engines.PLANS)}
+
+# %%
+x_bytes = 8 * 64 * width * 8
+assert all(max(run.values) < 1e-12 for run in raced.values())
+Table(["", "sent, in activations", "activations at most"],
+      [[name, f"{run['step'].sent_bytes[0] / x_bytes:.2f}",
+        f"{run['step'].peak_bytes[0]['activations'] / 1e6:.2f} MB"] for name, run in raced.items()],
+      note="one step of the transformer, in float64. All gradients are those of one process "
+           "within 1e-12.")
+
+# %% tags=["nbval-ignore-output"]
+times = {name: 1e3 * max(run["step"].seconds) for name, run in raced.items()}
+plot_bars(list(times), {"time of a step": list(times.values())}, "time of a step (ms)",
+          title=f"The small transformer on {n} ranks, by hand and by DTensor")
+
+# %% [markdown]
+# The same numbers, the same bytes; only its sequence parallelism sends more on this machine,
+# because Gloo's reduce-scatter is an all-reduce (chapter 02), and your ring is not. DTensor works
+# out at each operation what placement comes out, and that takes Python some time; for large
+# products it is nothing.
+#
+# ## 5 · Slow links
+#
+# A step computes for a while, and it waits for sums. Only the second part depends on links. If sums
+# take the share $s$ of a step, links that are $k$ times slower make it $1 - s + ks$ times longer:
+# Amdahl's law, the other way round.
+#
+# ### Exercise 7.20
+#
+# Write `slowdown`: how many times as long a step takes if its sums go over slower links. All sums
+# are rings: 2(n-1) messages one after another, each of 1/n of the tensor, each with a latency.
+# Links are given as (bytes per second, seconds of latency).
+
+# %%
+def slowdown(compute_seconds, sums, sum_bytes, n, inside, between):
+    ### BEGIN SOLUTION
+    def step_seconds(link):
+        bytes_per_second, latency = link
+        message = latency + sum_bytes / n / bytes_per_second
+        return compute_seconds + sums * 2 * (n - 1) * message
+    return step_seconds(between) / step_seconds(inside)
+    ### END SOLUTION
+
+check("7.20", slowdown)
+
+# %% [markdown]
+# Now for real. Two ranks train a block on throttled links, first on one node, then on two. An H100
+# has NVLink with 450 GB/s in each direction and a network card with 50: the same ratio here, with
+# 45 and 5 MB/s. The sums go through your ring, for only messages can be throttled. Products sleep,
+# as in section 2. Computing is measured with sums left out. Which block suffers more, a narrow or a
+# wide one?
+
+# %%
+class RingSum:
+    """enter and leave, with the ring of chapter 02 in place of dist.all_reduce; or with nothing."""
+
+    def __init__(self, tensor_parallel, collectives, is_on=True):
+        self.functions, self.is_on = tensor_parallel, is_on
+        self.ring = collectives.all_reduce_ring
+
+    def total(self, x, group=None):
+        total = x.clone(memory_format=torch.contiguous_format)
+        if self.is_on:
+            self.ring(total, group)
+        return total
+
+    def enter(self, x, group=None):
+        return self.functions.Copy.apply(x, group, self.total)
+
+    def leave(self, x, group=None):
+        return self.functions.AllReduce.apply(x, group, self.total)
+
+def step_seconds(block, x, mode, rounds=3):
+    times = []
+    for _ in range(rounds):
+        dist.barrier()
+        began = time.perf_counter()
+        with mode:
+            block(x).sum().backward()
+        times.append(time.perf_counter() - began)
+    return median(times[1:])
+
+# %%
+INSIDE, BETWEEN = (45e6, 0.0), (5e6, 0.0)
+
+def on_links(RingSum, step_seconds, mode, tensor_parallel, collectives, language_model, wide,
+             links):
+    sums = RingSum(tensor_parallel, collectives, is_on=links is not None)
+    block = language_model.Block(wide, 8)
+    tensor_parallel.parallelize_attention(block.attention, None, sums.enter, sums.leave)
+    tensor_parallel.parallelize_mlp(block.mlp, None, sums.enter, sums.leave)
+    x = torch.randn(4, 64, wide, requires_grad=True)
+    if links is None:
+        return step_seconds(block, x, mode)
+    inside, between, node_size = links
+    with throttle(*inside, node_size, between):
+        return step_seconds(block, x, mode)
+
+def three_times(wide):
+    """Seconds of a step: without sums, on one node, on two."""
+    links = None, (INSIDE, BETWEEN, 2), (INSIDE, BETWEEN, 1)
+    return [max(launch(on_links, RingSum, step_seconds, SleptProducts(FLOPS), tensor_parallel,
+                       collectives, language_model, wide, link, world_size=2, device="cpu").values)
+            for link in links]
+
+# %% tags=["nbval-ignore-output"]
+longer = predict("A step of the block of width 64 takes longer on two nodes, by the factor",
+                 unit="times")
+seen = {wide: three_times(wide) for wide in (64, 128, 256)}
+expected = {wide: slowdown(computing, 4, 4 * 64 * wide * 4, 2, INSIDE, BETWEEN)
+            for wide, (computing, *_) in seen.items()}
+measured = {wide: two / one for wide, (_, one, two) in seen.items()}
+longer.compare(expected[64], measured[64], kind="communication")
+
+# %% tags=["nbval-ignore-output"]
+plot_bars([f"width {wide}" for wide in seen], {"slowdown": list(measured.values())},
+          "times longer on two nodes", predicted={"slowdown": list(expected.values())},
+          title="One block on 2 ranks: links nine times slower (throttled)")
+
+# %% [markdown]
+# Nine times slower links do not make a step nine times longer, because it also computes; and the
+# wider the block, the less: computing grows with width², sums with width. What does that mean for
+# real machines? A block of a model with 70 billion parameters (width 8192), 4096 letters, on 8 GPUs
+# in bfloat16, at half of an H100's 989 TFLOPS:
+
+# %%
+def of_h100(letters, width, n, inside, between):
+    flops = 6 * 12 * width**2 * letters  # forward and backward of a block's matrices
+    return slowdown(flops / n / (0.5 * 989e12), 4, letters * width * 2, n, inside, between)
+
+nvlink, infiniband = (450e9, 2e-6), (50e9, 5e-6)  # B/s in each direction, of a GPU; latency
+judged = {f"{letters} letters, width {wide}": of_h100(letters, wide, 8, nvlink, infiniband)
+          for letters, wide in ((4096, 8192), (4096, 4096), (4096, 1024), (1, 8192))}
+Table(["a block on 8 GPUs", "times longer over InfiniBand"],
+      [[name, f"{times:.1f}"] for name, times in judged.items()],
+      note="calculated with slowdown(): H100, NVLink 450 GB/s and 2 µs, one NDR card of 50 GB/s "
+           "and 5 µs for each GPU, no overlap; the latencies are assumed")
+
+# %% [markdown]
+# So one has to say what is computed. A whole ratio of nine is the limit that a step without
+# computing comes to. With one letter, messages are tiny, and the latency decides.
+#
+# ## 6 · Busy ranks
+#
+# Layers can also be split *between* ranks: rank 0 has the first half, rank 1 the second. Then one
+# waits while the other computes (chapter 08 will do something about it). Cut within layers, all
+# ranks compute all the time, but for the sums. Both, with two layers on two ranks (products
+# sleep, as before):
+
+# %% tags=["nbval-ignore-output"]
+def busy(SleptProducts, size, flops, cut_within):
+    rank, x = dist.get_rank(), torch.randn(size, size)
+    layers = torch.randn(2, size, size)
+    dist.barrier()
+    with SleptProducts(flops), measure("all", memory=False):
+        if cut_within:
+            y = (x @ layers[0].chunk(2, dim=1)[rank]) @ layers[1].chunk(2, dim=0)[rank]
+            dist.all_reduce(y)
+        elif rank == 0:
+            dist.send(x @ layers[0], 1)
+        else:
+            hidden = torch.empty(size, size)
+            dist.recv(hidden, 0)
+            y = hidden @ layers[1]
+
+cut_runs = {name: launch(busy, SleptProducts, SIZE, FLOPS, cut_within, world_size=2, device="cpu")
+            for name, cut_within in (("layers one after another", False), ("cut within", True))}
+
+def share_busy(run):
+    spans = [span for rank in run["all"].spans for span in rank]
+    whole = max(end for _, end in spans) - min(start for start, _ in spans)
+    return sum(run["product"].seconds) / whole / 2
+
+for name, run in cut_runs.items():
+    print(f"{name}: the ranks compute {share_busy(run):.0%} of the time")
+
+# %% tags=["nbval-ignore-output"]
+plot_timeline(cut_runs["layers one after another"], ["product"],
+              title="Layers one after another (computing emulated)")
+
+# %% tags=["nbval-ignore-output"]
+plot_timeline(cut_runs["cut within"], ["product"],
+              title="Cut within the layers (computing emulated)")
+
+# %% [markdown]
+# ## Put to the test
+#
+# What our sources say about tensor parallelism at work, and what was found.
+
+# %%
+ratios = {"A100, a node's share of HDR": (300, 25), "A100, two cards": (300, 50), "H100": (450, 50)}
+put_to_the_test(f"""
+- NVLink has 600 GB/s, 600 and more | web page | depends | A100: 300 in each direction; V100 150,
+  H100 450, B200 900 (NVIDIA's data sheets, which add both directions up); not tested
+- InfiniBand has 100 to 400 GB/s | web page | wrong unit | gigabits: NDR 400 Gb/s / 8 =
+  {400 / 8:g} GB/s a port, HDR 200 / 8 = {200 / 8:g}
+- Across nodes a layer is 10 to 30 times slower, for InfiniBand's latency | web page | depends | the
+  links: {", ".join(f"{a / b:g}" for a, b in ratios.values())} times slower. A whole step:
+  {", ".join(f"{x:.1f}" for x in judged.values())} (table in section 5); bandwidth decides for large
+  activations, latency for tiny ones
+- Never use tensor parallelism across nodes without NVSwitch | web page | depends | a good default:
+  calculated {judged["4096 letters, width 8192"]:.1f} times longer, without overlap
+- It must be written by hand into attention | CS 229S | depends | DTensor does it by a plan, with
+  the same gradients; by hand it is two layers (07)
+- 70B for inference on 8 GPUs | web page | right | {weights_70b / 8 / 1e9:g} GB of weights each; the
+  tiny model's text on 2 and 4 ranks is one process's
+""")
+
+# %% tags=["nbval-ignore-output"]
+busy_shares = {name: share_busy(run) for name, run in cut_runs.items()}
+put_to_the_test(f"""
+- Tensor parallelism keeps ranks busy, unlike layers after layers | CS 229S | right | busy:
+  {busy_shares["cut within"]:.0%} of the time, and {busy_shares["layers one after another"]:.0%}
+- Frequent all-reduces need extremely fast connections | CS 229S | right | links nine times slower:
+  {", ".join(f"{x:.1f}" for x in measured.values())} times longer for widths
+  {", ".join(map(str, measured))}
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed Parallelism in Deep Learning* (web page); *CS 229S, lecture 8*
+# (Stanford). Figures of GPUs: NVIDIA's data sheets of A100, H100 and Quantum-2.
+#
+# **To read on.** Korthikanti et al.,
+# [Reducing Activation Recomputation](https://arxiv.org/abs/2205.05198), 2022: sequence parallelism.
+# Pope et al., [Efficiently Scaling Transformer Inference](https://arxiv.org/abs/2211.05102), 2022.
+# PyTorch's [DTensor](https://docs.pytorch.org/docs/stable/distributed.tensor.html).
