@@ -20,7 +20,7 @@ PEERS = {  # what is compared with which plan
 ENGINES = dict.fromkeys([*PEERS, *PEERS.values()])
 WIDTHS, LAYERS, HEADS, SAMPLES = (64, 256), 2, 4, 16
 WORLD_SIZES = (2, 4)
-ROUNDS, WARM_UP = 15, 4
+ROUNDS, WARM_UP = 11, 3
 
 
 def take_turns(engines, width, batch):

@@ -133,25 +133,30 @@ sent.compare(theory=2 * (n - 1) / n * 512 * 512 * 8 / 1e6,
 # different features.
 
 # %% [markdown]
-# ### Exercises 7.2 and 7.3
+# ### Exercise 7.2
 #
-# Write `Copy` (f) and `AllReduce` (g) as `torch.autograd.Function`s. `forward` gets `ctx`, where it
-# can leave what `backward` needs; `backward` gets the gradient of the output, and returns one
-# gradient for each argument of `forward`, None for what is no tensor.
+# Write `Copy`, f, as a `torch.autograd.Function`. `forward` gets `ctx`, where it can leave what
+# `backward` needs; `backward` gets the gradient of the output, and returns one gradient for each
+# argument of `forward`, None for what is no tensor.
 #
-# Why is AllReduce's backward no all-reduce? After the sum all ranks compute the same thing. There
-# is *one* loss, that each of them computes, not $n$ losses.
+# ### Exercise 7.3
+#
+# Write `AllReduce`, g. Why is its backward no all-reduce? After the sum all ranks compute the same
+# thing. There is *one* loss, that each of them computes, not $n$ losses.
 
 # %%
 print(check("7.2"))
 check("7.3")
 
 # %% [markdown]
-# ### Exercises 7.4 and 7.5
+# ### Exercise 7.4
 #
 # Now the layers. `ColumnLinear`: f, then a product with some columns; its bias is cut like them.
-# `RowLinear`: a product with some rows, then g; its bias is not cut. `part_of` makes a parameter
-# that is cut.
+# `part_of` makes a parameter that is cut.
+#
+# ### Exercise 7.5
+#
+# `RowLinear`: a product with some rows, then g; its bias is not cut.
 
 # %%
 print(check("7.4"))
@@ -345,11 +350,10 @@ check("7.9", SumOfExperts)
 # %% [markdown]
 # ## 4 · Attention, head by head
 #
-# Attention is made to be cut: heads do not know of each other until the output layer. Give each
-# rank some heads: their rows of `query_key_value` are a cut by columns, the output layer's matching
-# inputs a cut by rows. It is a pair again, with attention where GELU was. In **grouped-query**
-# attention several heads of queries share a key and a value: they stay together, and there can be
-# no more ranks than heads of keys (or some would have to keep the same ones).
+# Heads do not know of each other until the output layer. Give each rank some heads: their rows of
+# `query_key_value` are a cut by columns, the output layer's matching inputs a cut by rows. It is a
+# pair again, with attention where GELU was. In **grouped-query** attention several heads of queries
+# share a key and a value: they stay together, so there can be no more ranks than heads of keys.
 #
 # ### Exercise 7.10
 #
@@ -425,12 +429,16 @@ Table(["ranks", "all-reduces forward", "backward", "sent forward", "backward"],
 # The embedding and the last layer have a row for each letter of the vocabulary; in a language model
 # of today that is 100,000 and more. Both are cut by letters.
 #
-# ### Exercises 7.11 and 7.12
+# ### Exercise 7.11
 #
 # Write the forward of `VocabularyEmbedding`: for letters that are another rank's, this one adds
-# zeros. Then the loss. The last layer is a `ColumnLinear`: each rank gets the scores of some
-# letters. Cross-entropy needs $\log \sum_v e^{s_v} - s_\text{target}$ over all letters $v$.
-# Gathering the scores would cost their size; but a sum can be had from each rank's own sum. Write
+# zeros.
+#
+# ### Exercise 7.12
+#
+# Now the loss. The last layer is a `ColumnLinear`: each rank gets the scores of some letters.
+# Cross-entropy needs $\log \sum_v e^{s_v} - s_\text{target}$ over all letters $v$. Gathering the
+# scores would cost their size; but a sum can be had from each rank's own sum. Write
 # `split_cross_entropy`. Which numbers have to be summed, and of which do you need the highest?
 
 # %%

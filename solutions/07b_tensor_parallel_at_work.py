@@ -48,11 +48,16 @@ n = world_size
 # an all-reduce *is* a reduce-scatter and an all-gather. So what is sent stays the same, and what
 # lies between is done once, not $n$ times. (Nothing is attended to in there: attention, which needs
 # all letters, is inside the region, cut by heads. "Sequence parallel" also names other things.)
+
+# %% [markdown]
+# ### Exercise 7.15
 #
-# ### Exercises 7.15 and 7.16
+# In [labs/sequence_parallel.py](../labs/sequence_parallel.py), write `AllGather`. `joined` and
+# `summed_piece` are there, the second one on your ring of chapter 02.
 #
-# In [labs/sequence_parallel.py](../labs/sequence_parallel.py), write `AllGather` and
-# `ReduceScatter`; `joined` and `summed_piece` are there, on your rings of chapter 02.
+# ### Exercise 7.16
+#
+# Write `ReduceScatter`.
 
 # %%
 print(check("7.15"))
