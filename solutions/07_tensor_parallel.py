@@ -29,7 +29,8 @@ width = 64
 steps = 20
 
 # %%
-tensor_parallel, language_model = lab("tensor_parallel"), lab("language_model")
+labs = "tensor_parallel", "collectives", "language_model"
+tensor_parallel, collectives, language_model = map(lab, labs)
 text = language_model.standard_library(100_000)
 n = world_size
 
@@ -201,9 +202,10 @@ explore(draw_frame, frame=[5, *range(1, 5), *range(6, len(films[0].frames) + 1)]
 # %%
 times_more = predict(f"Bytes of rows first, on {n} ranks, in those of the pair", unit="times")
 
-def gathered(part, sizes):
+def gathered(part, sizes, all_gather_ring=collectives.all_gather_ring):
     parts = [part.new_empty(len(part), size) for size in sizes]
-    dist.all_gather(parts, part.contiguous())
+    parts[dist.get_rank()].copy_(part)
+    all_gather_ring(parts)  # of chapter 02: parts may differ in length
     return torch.cat(parts, dim=1)
 
 def three_ways(x, a, b, cut, part_sizes, gathered):

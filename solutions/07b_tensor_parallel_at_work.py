@@ -34,6 +34,8 @@ tensor_parallel, sequence_parallel, decoding, engines, language_model = map(lab,
 collectives, data_parallel = lab("collectives"), lab("data_parallel")
 text = language_model.standard_library(100_000)
 n = world_size
+heads = 2 * n  # what follows should be cut evenly, for any number of ranks
+wide, context = width // heads * heads, 64 // n * n
 
 # %% [markdown]
 # ## 1 · Sequence parallel
@@ -88,28 +90,24 @@ check("7.17")
 # %%
 more = predict("A block that gathers again sends more, by", unit="%")
 
-def try_block(way, sequence_parallel, language_model, width, samples=4, context=64):
-    language_model = {"width": width, "layers": 2, "heads": 8, "context": context}
-    model = sequence_parallel.split_model(way, **language_model)
-    n = dist.get_world_size()
-    here = context // n if way.startswith("sequence") else context
-    x = torch.randn(samples, here, width, requires_grad=True)
-    block = model.blocks[0]
+def try_block(way, sequence_parallel, samples, context, sizes):
+    model = sequence_parallel.split_model(way, **sizes)
+    n = dist.get_world_size() if way.startswith("sequence") else 1
+    x = torch.randn(samples, context // n, sizes["width"], requires_grad=True)
     with measure("step"):
-        with measure("forward"):
-            y = block(x)
+        y = model.blocks[0](x)
         with measure("kept"):
             pass
-        with measure("backward"):
-            y.sum().backward()
+        y.sum().backward()
 
-one = {"one process": launch(try_block, "tensor parallel", sequence_parallel, language_model,
-                             width, world_size=1, device="cpu")}
-ways = {way: launch(try_block, way, sequence_parallel, language_model, width, world_size=n,
+sizes = {"width": wide, "layers": 1, "heads": heads}
+one = {"one process": launch(try_block, "tensor parallel", sequence_parallel, 4, context, sizes,
+                             world_size=1, device="cpu")}
+ways = {way: launch(try_block, way, sequence_parallel, 4, context, sizes, world_size=n,
                     device="cpu") for way in sequence_parallel.WAYS}
 
 # %%
-u = 4 * 64 * width * 4
+u = 4 * context * wide * 4
 sent = {way: run["step"].sent_bytes[0] / u for way, run in ways.items()}
 again, once = sent["sequence parallel, gathered again"], sent["sequence parallel"]
 more.compare(theory=25 if n > 1 else 0, measured=100 * (again / once - 1) if n > 1 else 0)
@@ -310,13 +308,12 @@ for name, style in engines.tensor_plan(language_model.Transformer(layers=1)).ite
     print(f"{name:36} {type(style).__name__}")
 
 # %%
-def try_engine(name, engines, language_model, text, width):
+def try_engine(name, engines, language_model, text, context, sizes):
     torch.set_default_dtype(torch.float64)
-    sizes = {"width": width, "heads": 8, "kv_heads": 4}
     torch.manual_seed(0)
     alone = language_model.Transformer(**sizes)
     model, loss_of, complete = engines.ready(name, engines.mesh_of_all(), **sizes)
-    inputs, targets = language_model.draw_batch(text, 8, 0)
+    inputs, targets = language_model.draw_batch(text, 8, 0, context)
     language_model.mean_loss(alone(inputs), targets).backward()
     for label in ("first", "step"):
         model.zero_grad()
@@ -326,12 +323,13 @@ def try_engine(name, engines, language_model, text, width):
                 complete(model)
     return max(engines.difference(a, b) for a, b in zip(model.parameters(), alone.parameters()))
 
-raced = {name: launch(try_engine, name, engines, language_model, text, width, world_size=n,
-                      device="cpu") for name in ("tensor parallel", "sequence parallel",
-                                                 *engines.PLANS)}
+sizes = {"width": wide, "heads": heads, "kv_heads": n}
+raced = {name: launch(try_engine, name, engines, language_model, text, context, sizes,
+                      world_size=n, device="cpu")
+         for name in ("tensor parallel", "sequence parallel", *engines.PLANS)}
 
 # %%
-x_bytes = 8 * 64 * width * 8
+x_bytes = 8 * context * wide * 8
 assert all(max(run.values) < 1e-12 for run in raced.values())
 Table(["", "sent, in activations", "activations at most"],
       [[name, f"{run['step'].sent_bytes[0] / x_bytes:.2f}",
@@ -414,37 +412,43 @@ def step_seconds(block, x, mode, rounds=3):
 # %%
 INSIDE, BETWEEN = (45e6, 0.0), (5e6, 0.0)
 
-def on_links(RingSum, step_seconds, mode, tensor_parallel, collectives, language_model, wide,
+def on_links(RingSum, step_seconds, mode, tensor_parallel, collectives, language_model, size,
              links):
     sums = RingSum(tensor_parallel, collectives, is_on=links is not None)
-    block = language_model.Block(wide, 8)
+    block = language_model.Block(size, 8)
     tensor_parallel.parallelize_attention(block.attention, None, sums.enter, sums.leave)
     tensor_parallel.parallelize_mlp(block.mlp, None, sums.enter, sums.leave)
-    x = torch.randn(4, 64, wide, requires_grad=True)
+    x = torch.randn(4, 64, size, requires_grad=True)
     if links is None:
         return step_seconds(block, x, mode)
     inside, between, node_size = links
     with throttle(*inside, node_size, between):
         return step_seconds(block, x, mode)
 
-def three_times(wide):
+def three_times(size):
     """Seconds of a step: without sums, on one node, on two."""
     links = None, (INSIDE, BETWEEN, 2), (INSIDE, BETWEEN, 1)
     return [max(launch(on_links, RingSum, step_seconds, SleptProducts(FLOPS), tensor_parallel,
-                       collectives, language_model, wide, link, world_size=2, device="cpu").values)
+                       collectives, language_model, size, link, world_size=2, device="cpu").values)
             for link in links]
+
+def as_long(computing, sums, sum_bytes, n, *links):
+    """Exercise 7.20."""
+    inside, between = (computing + sums * 2 * (n - 1) * (latency + sum_bytes / n / bytes_per_second)
+                       for bytes_per_second, latency in links)
+    return between / inside
 
 # %% tags=["nbval-ignore-output"]
 longer = predict("A step of the block of width 64 takes longer on two nodes, by the factor",
                  unit="times")
-seen = {wide: three_times(wide) for wide in (64, 128, 256)}
-expected = {wide: slowdown(computing, 4, 4 * 64 * wide * 4, 2, INSIDE, BETWEEN)
-            for wide, (computing, *_) in seen.items()}
-measured = {wide: two / one for wide, (_, one, two) in seen.items()}
+seen = {size: three_times(size) for size in (64, 128, 256)}
+expected = {size: as_long(computing, 4, 4 * 64 * size * 4, 2, INSIDE, BETWEEN)
+            for size, (computing, *_) in seen.items()}
+measured = {size: two / one for size, (_, one, two) in seen.items()}
 longer.compare(expected[64], measured[64], kind="communication")
 
 # %% tags=["nbval-ignore-output"]
-plot_bars([f"width {wide}" for wide in seen], {"slowdown": list(measured.values())},
+plot_bars([f"width {size}" for size in seen], {"slowdown": list(measured.values())},
           "times longer on two nodes", predicted={"slowdown": list(expected.values())},
           title="One block on 2 ranks: links nine times slower (throttled)")
 
@@ -457,14 +461,14 @@ plot_bars([f"width {wide}" for wide in seen], {"slowdown": list(measured.values(
 # %%
 def of_h100(letters, width, n, inside, between):
     flops = 6 * 12 * width**2 * letters  # forward and backward of a block's matrices
-    return slowdown(flops / n / (0.5 * 989e12), 4, letters * width * 2, n, inside, between)
+    return as_long(flops / n / (0.5 * 989e12), 4, letters * width * 2, n, inside, between)
 
 nvlink, infiniband = (450e9, 2e-6), (50e9, 5e-6)  # B/s in each direction, of a GPU; latency
 judged = {f"{letters} letters, width {wide}": of_h100(letters, wide, 8, nvlink, infiniband)
           for letters, wide in ((4096, 8192), (4096, 4096), (4096, 1024), (1, 8192))}
 Table(["a block on 8 GPUs", "times longer over InfiniBand"],
       [[name, f"{times:.1f}"] for name, times in judged.items()],
-      note="calculated with slowdown(): H100, NVLink 450 GB/s and 2 µs, one NDR card of 50 GB/s "
+      note="calculated: H100, NVLink 450 GB/s and 2 µs, one NDR card of 50 GB/s "
            "and 5 µs for each GPU, no overlap; the latencies are assumed")
 
 # %% [markdown]

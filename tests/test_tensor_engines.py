@@ -60,9 +60,9 @@ def try_all():
     return {(name, case): gap(mesh, name, SIZES[case]) for name in names for case in SIZES}
 
 
-@pytest.fixture(scope="module", params=[2, 4])
-def run(request):
-    return launch(try_all, world_size=request.param, device="cpu")
+@pytest.fixture(scope="module")
+def run():
+    return launch(try_all, world_size=2, device="cpu")  # 4 give the same, and take their time
 
 
 def test_equals_one_process(run):
