@@ -29,6 +29,7 @@ _HOME = {
     "predict": "prediction",
     "lab": "labs",
     "throttle": "links",
+    "SlowProducts": "emulation",
     "plot_ring": "holdings",
     "plot_holdings": "holdings",
     "film": "links",

@@ -4,8 +4,11 @@
 # **A model does not fit on one GPU, and ZeRO gathers it for each batch. What if nobody ever
 # gathered it?** Each rank keeps a part of every matrix, and computes with this part alone. What
 # travels are not weights but activations. This is *tensor parallelism*, as Megatron-LM made it
-# known: you start with one matrix product and end with a transformer that no rank has whole, and
-# that gives the numbers of one process.
+# known. You start with one matrix product, and end with a transformer that is trained in parts and
+# gives the numbers of one process.
+#
+# All ranks read the **same** batch: the work on it is split, not the samples. (A batch for each
+# rank is data parallelism; both together come later.)
 #
 # The second part, [07b · Tensor parallel at work](07b_tensor_parallel_at_work.ipynb), has sequence
 # parallelism, overlap, decoding, PyTorch's DTensor, and slow links.
@@ -13,6 +16,8 @@
 # Exercises stand in cells and in a lab: [tensor_parallel](../labs/tensor_parallel.py).
 
 # %%
+from contextlib import nullcontext
+
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -26,7 +31,7 @@ from pedagogy_lib import (
 # %% tags=["parameters"]
 world_size = 4
 width = 64
-steps = 20
+steps = 12
 
 # %%
 labs = "tensor_parallel", "collectives", "language_model"
@@ -47,11 +52,11 @@ n = world_size
 #
 # So a tensor is on the ranks in one of three ways. **Replicate**: all of it, the same on each.
 # **Shard**: each has a part. **Partial**: each has a summand; the sum is the tensor. (These are the
-# words of PyTorch's DTensor.) Choose a way, and sizes:
+# words of PyTorch's DTensor.) Choose a way, and sizes. Bytes are those of float32:
 
 # %%
-explore(draw_product, way=["columns", "rows", "pair"], n=[4, 1, 2, 3, 8, 16], rows=[4, 1, 16, 64],
-        inner=[8, 4, 16, 64], columns=[8, 4, 10, 64])
+explore(draw_product, way=["columns", "rows", "pair"], n=[4, 1, 2, 3, 8, 16],
+        rows=[4, 1, 16, 64], inner=[8, 4, 16, 64], columns=[8, 4, 10, 64])
 
 # %% [markdown]
 # Texts disagree on which cut is which, because `nn.Linear` stores $A$ *transposed*: its weight is
@@ -125,15 +130,16 @@ sent.compare(theory=2 * (n - 1) / n * 512 * 512 * 8 / 1e6,
 #
 # Rank $r$ can compute one summand: its gradient of $X$ is Partial. **The backward of a cut by
 # columns needs an all-reduce of $X$'s size.** Cut **by rows** it is the other way round: the
-# forward needs the all-reduce; in the backward, $\partial L / \partial X_r = \partial L / \partial
-# Y \cdot A_r^T$ needs nothing but what the rank has.
-#
+# forward needs the all-reduce; the backward, $\partial L / \partial X_r = \partial L / \partial Y
+# \cdot A_r^T$, needs none. The gradient of $A_r$ is $X^T\, \partial L / \partial Y_r$, or by rows
+# $X_r^T\, \partial L / \partial Y$: both factors are on the rank, and nothing is sent for it.
+
+# %% [markdown]
 # Megatron-LM packs this into two small functions, *conjugate* to each other. **f** stands before
 # the columns: forward it does nothing, backward it sums. **g** stands after the rows: forward it
 # sums, backward it does nothing. Between the two is the **parallel region**, where ranks have
 # different features.
-
-# %% [markdown]
+#
 # ### Exercise 7.2
 #
 # Write `Copy`, f, as a `torch.autograd.Function`. `forward` gets `ctx`, where it can leave what
@@ -170,7 +176,7 @@ check("7.5")
 # and $B$ by rows. What the first layer leaves on a rank, some columns of $XA$, is what the second
 # one needs there: the same columns. GELU treats each number by itself, so it can work on a part.
 # Nothing is gathered in between. Forward and backward of your layers, on two ranks, small enough to
-# see each number:
+# see each number (with ReLU, so that they stay whole; the loss is the sum of $Y$):
 
 # %%
 def film_mlp(tensor_parallel):
@@ -186,7 +192,7 @@ films = launch(film_mlp, tensor_parallel, world_size=2, device="cpu").values
 def draw_frame(frame):
     return plot_pair(films, frame)
 
-explore(draw_frame, frame=[5, *range(1, 5), *range(6, len(films[0].frames) + 1)])
+explore(draw_frame, frame=list(range(1, len(films[0].frames) + 1)))
 
 # %% [markdown]
 # What would other pairings cost? Say the same MLP is computed in three ways, forward only:
@@ -196,7 +202,7 @@ explore(draw_frame, frame=[5, *range(1, 5), *range(6, len(films[0].frames) + 1)]
 #   then rows;
 # * **rows first**: rows, all-reduce of the hidden features, GELU, columns, all-gather of $Y$.
 #
-# The hidden features are four times as wide as $X$ and $Y$. How many times more than the pair does
+# The hidden features are four times as wide as $X$ and $Y$. How many times as much as the pair does
 # "rows first" send?
 
 # %%
@@ -275,7 +281,8 @@ check("7.6", split_mlp)
 
 # %% [markdown]
 # GELU is not linear: $\mathrm{GELU}(U + V)$ is not $\mathrm{GELU}(U) + \mathrm{GELU}(V)$. A Partial
-# tensor has to be summed before anything that is not linear. How wrong is it, if it is not?
+# tensor has to be summed before anything that is not linear. How wrong is it, if it is not? For
+# this random $X$ and $A$, the more so the more summands there are:
 
 # %%
 def summed_too_late(x, a, b, cut):
@@ -294,6 +301,7 @@ Table(["ranks", *map(str, late)],
 #
 # A row layer: `x` is this rank's inputs, `weight` the matrix's rows for them (as `nn.Linear` stores
 # them), `bias` is whole. Output and all gradients are to be those of one process, on every rank.
+# Nothing needs to be sent in the backward.
 
 # %%
 def row_layer(x, weight, bias):  # (…, inputs / n), (outputs, inputs / n), (outputs,)
@@ -309,7 +317,8 @@ check("7.7", row_layer)
 # ### Exercise 7.8: find the bug
 #
 # The second half of a block: layer norm, a pair, and what came in is added again. `up` and `down`
-# are this rank's parts. It has been trained for weeks, and the loss went down.
+# are this rank's parts. It has been trained for weeks, and the loss went down. Output and all
+# gradients are to be those of one process, on every rank.
 
 # %%
 def residual_mlp(x, norm, up, down, bias):  # up (hidden / n, width), down (width, hidden / n)
@@ -362,7 +371,7 @@ check("7.9", SumOfExperts)
 # Our `Attention` stores a head's queries, its key, its value, then those of the next: cut it in one
 # piece. GPT-2 and many others store all queries, then all keys, then all values. Write `cut_fused`,
 # which gives a rank its rows of such a matrix, in the same order: rank 0 those of the first
-# heads, and so on.
+# heads, and so on. The number of ranks divides `kv_heads`.
 
 # %%
 def cut_fused(weight, heads, kv_heads, rank, n):  # ((heads + 2 * kv_heads) * size, width)
@@ -390,14 +399,14 @@ def try_block(tensor_parallel, language_model, width, heads, kv_heads):
     split.load_state_dict(one.state_dict())
     tensor_parallel.parallelize_attention(split.attention)
     tensor_parallel.parallelize_mlp(split.mlp)
-    x, g = torch.randn(2, 8, 64, width).unbind()
+    x, upstream = torch.randn(2, 8, 64, width).unbind()
     inputs = x.clone().requires_grad_(), x.clone().requires_grad_()
     with measure("forward"):
         y = split(inputs[0])
     with measure("backward"):
-        (y * g).sum().backward()
+        (y * upstream).sum().backward()
     wanted = one(inputs[1])
-    (wanted * g).sum().backward()
+    (wanted * upstream).sum().backward()
     pairs = [(y, wanted), (inputs[0].grad, inputs[1].grad)]
     pairs += [(tensor_parallel.whole(p, of=p.grad), q.grad)
               for p, q in zip(split.parameters(), one.parameters())]
@@ -410,21 +419,24 @@ four, x_bytes = blocks[4], 8 * 64 * width * 8
 how_many.compare(theory=4, measured=len(four["forward"].calls[0]) + len(four["backward"].calls[0]))
 
 # %%
-def in_theory(block, k):
+def sent_and_theory(block, k):
     return f"{block.sent_bytes[0] / x_bytes:.2f} ({2 * 2 * (k - 1) / k:g})"
 
 assert all(max(run.values) < 1e-12 for run in blocks.values())
-Table(["ranks", "all-reduces forward", "backward", "sent forward", "backward"],
+Table(["ranks", "all-reduces forward", "all-reduces backward", "sent forward", "sent backward"],
       [[k, len(run["forward"].calls[0]), len(run["backward"].calls[0]),
-        in_theory(run["forward"], k), in_theory(run["backward"], k)] for k, run in blocks.items()],
+        sent_and_theory(run["forward"], k), sent_and_theory(run["backward"], k)]
+       for k, run in blocks.items()],
       note="sent by a rank, in bytes of x; in brackets the theory, 2 · 2(n-1)/n. Output and all "
            "gradients are those of one process within 1e-12.")
 
 # %% [markdown]
-# Two forward, two backward, whatever the number of ranks, each of an activation's size: samples ×
-# context × width. No weight and no weight's gradient ever travels. That is the trade: ZeRO-3 sends
-# weights, which get no more with a larger batch; tensor parallelism sends activations, which do.
-# And both wait: the next layer cannot begin before the sum is there.
+# Two forward, two backward, whatever the number of ranks, each of an activation's size. No weight
+# and no weight's gradient ever travels. That is the trade: ZeRO-3 sends weights, tensor parallelism
+# activations. For $T$ letters in a batch, a block's activations are $8 T w$ numbers times
+# $(n-1)/n$, its weights, gathered twice and their gradients reduced once, $36 w^2$: the same at
+# $T = 4.5 w$. And a sum has to be waited for: ZeRO-3 can fetch the next weights early, since it
+# knows them in advance; activations nobody knows in advance.
 #
 # ## 5 · Letters
 #
@@ -449,7 +461,7 @@ check("7.12")
 
 # %% [markdown]
 # What does that save? A batch of 8 × 64 letters, and a vocabulary of 8,192: what a rank sends for
-# the loss, and how much memory its scores take, beside gathering them first.
+# the loss, and how much memory it takes at most, beside gathering the scores first.
 
 # %%
 def try_losses(tensor_parallel, gathered, letters):
@@ -465,8 +477,10 @@ def try_losses(tensor_parallel, gathered, letters):
 
 losses = launch(try_losses, tensor_parallel, gathered, 8192, world_size=n, device="cpu")
 assert max(losses.values) < 1e-12
-Table(["", "sent by a rank", "memory at most"],
+numbers = {"split": 3 * 512 * 2, "gathered": 512 * 8192}  # times (n-1)/n, 8 bytes each
+Table(["", "sent by a rank", "in theory", "memory at most"],
       [[way, f"{losses[way].sent_bytes[0] / 1e3:.1f} kB",
+        f"{numbers[way] * 8 * (n - 1) / n / 1e3:.1f} kB",
         f"{losses[way].peak_bytes[0]['total'] / 1e6:.0f} MB"] for way in ("split", "gathered")],
       note="forward only; the same loss within 1e-12")
 
@@ -481,6 +495,7 @@ Table(["", "sent by a rank", "memory at most"],
 
 # %%
 def masks(tensor_parallel, own):
+    torch.manual_seed(0)  # one seed for all ranks
     hidden = torch.ones(16, 64 // dist.get_world_size())
     if not own:
         return F.dropout(hidden, 0.5) > 0
@@ -493,15 +508,16 @@ plot_masks(drawn, title=f"Which hidden features {n} ranks keep")
 
 # %% [markdown]
 # With one stream, feature 0 of rank 0 is dropped whenever feature 0 of rank 1 is: the mask has only
-# a quarter of its randomness. Nothing fails; the training is a little worse, and nobody sees why.
+# 1/n of its randomness. Nothing fails, and no number that one usually watches tells of it.
 # Megatron-LM keeps two streams. So does our `OwnRandomness`: `with randomness:` draws from the
 # rank's own one.
 #
 # ### Exercise 7.13: find the bug
 #
 # The second half of an MLP, with dropout before and after it. All ranks start with the same seed.
-# They are to return the same, and no two of them may drop the same hidden features. The stream that
-# they have in common is to go on as if only the last dropout had drawn from it.
+# They are to return the same, but what one drops of its hidden features must have nothing to do
+# with what another drops; and each call draws anew. The stream that they have in common is to go on
+# as if only the last dropout had drawn from it.
 
 # %%
 def dropped_mlp(hidden, weight, p, randomness):  # (samples, hidden / n), (width, hidden / n)
@@ -518,11 +534,11 @@ check("7.13", dropped_mlp)
 
 # %% [markdown]
 # Weights are random numbers, too, when a model is made. They should not depend on $n$, or no run
-# could be compared with another. Here every rank makes the whole model from one seed and cuts it:
-# simple and exact, as long as one layer after another fits. Larger models make each part where it
-# belongs, with a seed for each.
+# could be compared with another. Here every rank makes the whole model from one seed, and cuts it:
+# exact, but for that moment the whole has to fit. If each layer is cut as soon as it is made, only
+# one layer has to.
 #
-# ## 7 · A model that no rank has
+# ## 7 · A model in parts
 #
 # `parallelize` cuts the whole transformer. What has a rank left of each parameter?
 
@@ -547,65 +563,72 @@ Table(["parameter", "whole", "on rank 0", "share"],
 #
 # ### Exercise 7.14
 #
-# Write `gradient_norm`: the length of the whole gradient, for clipping. Some parameters are cut,
-# some are the same on all ranks.
+# Write `gradient_norm`: the norm (the length) of the whole gradient, for clipping. Some parameters
+# are cut, some are the same on all ranks.
 
 # %%
 check("7.14")
 
 # %% [markdown]
-# Now it is trained, on one process and on ranks, from the same weights on the same letters; and
-# again with a bug: with `enter` doing nothing, so that the backward's all-reduce is missing.
+# Now it is trained, on one process and on ranks, from the same weights on the same letters. And
+# twice with a mistake: `enter` does nothing, so that the backward's all-reduce is missing; or each
+# rank reads letters of its own, as in data parallel training. Will the loss fall? Will it be the
+# same on all ranks?
 
 # %%
-def train_split(tensor_parallel, language_model, text, width, steps, bug=False):
+def train_split(tensor_parallel, language_model, text, width, steps, mistake=""):
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
     model = language_model.Transformer(width, heads=8)
-    enter = (lambda x, group: x) if bug else tensor_parallel.enter
+    enter = (lambda x, group: x) if mistake == NOT_SUMMED else tensor_parallel.enter
     tensor_parallel.parallelize(model, enter=enter)
     optimizer, losses = torch.optim.Adam(model.parameters(), lr=1e-3), []
     for step in range(steps):
-        inputs, targets = language_model.draw_batch(text, 8, step)
-        loss = tensor_parallel.split_cross_entropy(model(inputs), targets)
-        optimizer.zero_grad()
-        loss.backward()
+        other = 1000 * dist.get_rank() if mistake == OTHER_LETTERS else 0
+        inputs, targets = language_model.draw_batch(text, 8, step + other)
+        with measure("step") if step == steps - 1 else nullcontext():
+            loss = tensor_parallel.split_cross_entropy(model(inputs), targets)
+            optimizer.zero_grad()
+            loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    weights = {name: tensor_parallel.whole(p) for name, p in model.named_parameters()}
-    return losses, weights
+    return losses, {name: tensor_parallel.whole(p) for name, p in model.named_parameters()}
 
-runs = {name: launch(train_split, tensor_parallel, language_model, text, width, steps, bug,
-                     world_size=k, device="cpu")
-        for name, k, bug in (("one process", 1, False), (f"{n} ranks", n, False),
-                             (f"{n} ranks, nothing summed backward", n, True))}
+NOT_SUMMED, OTHER_LETTERS = "nothing summed backward", "other letters on each rank"
 
 # %%
+ways = {"one process": (1, ""), f"{n} ranks": (n, ""), NOT_SUMMED: (n, NOT_SUMMED),
+        OTHER_LETTERS: (n, OTHER_LETTERS)}
+runs = {name: launch(train_split, tensor_parallel, language_model, text, width, steps, mistake,
+                     world_size=k, device="cpu") for name, (k, mistake) in ways.items()}
 curves = {name: (list(range(1, steps + 1)), run.values[0][0]) for name, run in runs.items()}
 plot_curves({f"two blocks of width {width}": curves}, "step", "loss of a letter",
-            title="The loss falls with the bug, too")
+            title="The loss falls with the mistakes, too")
 
 # %%
-right, bugged = runs[f"{n} ranks"].values, runs[f"{n} ranks, nothing summed backward"].values
-alone = runs["one process"].values[0]
-gap = max((alone[1][name] - of_rank[1][name]).abs().max().item()
-          for of_rank in right for name in alone[1])
-print(f"{n} ranks have one process's weights after {steps} steps, within 1e-9: {gap < 1e-9}")
-apart = {name: (bugged[0][1][name] - bugged[-1][1][name]).abs().max().item() for name in alone[1]}
-print("with the bug, ranks 0 and", n - 1, "differ in:",
-      ", ".join(name for name, off in apart.items() if off > 1e-9 and "blocks.0" in name) or "-")
+alone = runs["one process"].values[0][1]
+
+def gap_to(weights, others):
+    return max((weights[name] - others[name]).abs().max().item() for name in weights)
+
+right = f"{n} ranks"
+for name in (right, NOT_SUMMED, OTHER_LETTERS):
+    losses, weights = zip(*runs[name].values)
+    gap = max(gap_to(of_rank, alone) for of_rank in weights)
+    print(f"{name}: the same loss on all ranks: {all(x == losses[0] for x in losses)}; weights of "
+          f"one process after {steps} steps, within 1e-9: {gap < 1e-9}")
 
 # %% [markdown]
-# The loss falls, only a little less. But each rank has gradients of its own for what should be the
-# same on all: norms and biases drift apart, and after some weeks nobody knows which rank's are
-# saved. What helps is the test that stands in this chapter everywhere: compare with one process.
+# With either mistake the loss falls, and is the same on all ranks, because it is summed over them.
+# But the weights are wrong: each rank has its own gradients for what should be the same on all, and
+# what is cut is trained on wrong ones, too, which no comparison of ranks shows. What helps is the
+# test that stands everywhere in this chapter: compare with one process.
 #
 # ## Put to the test
 #
 # What our sources say about tensor parallelism, and what was found.
 
 # %%
-block_sent = four["forward"].sent_bytes[0] / x_bytes
 kB = {way: paired[way].sent_bytes[0] / 1e3 for way in theory}
 put_to_the_test(f"""
 - A 4096 × 16384 matrix on 4 GPUs: four of 4096 × 4096 | web page | right | a cut by columns:
@@ -624,17 +647,19 @@ put_to_the_test(f"""
 """)
 
 # %%
+peak = {name: runs[name]["step"].peak_bytes[0]["total"] for name in ("one process", right)}
 put_to_the_test(f"""
 - The all-reduces after attention and MLP synchronise the weights | CS 229S | wrong | they sum
   activations (backward: their gradients): {four["forward"].calls[0][0].tensor_bytes} bytes each =
   samples × context × width × 8; no weight is sent
 - Slice w1 along rows, w2 along columns | blog | wrong for Y = XA | right for what nn.Linear stores,
   dimensions 0 and 1. Rows first without a sum before GELU: off by {late[4]:.0%} on 4 ranks
-- A rank's memory is 1/N | web page | imprecise | {mine / total:.3f} of the parameters of this small
-  model on {n} ranks: norms, places and some biases are whole
-- Model parallelism replicates the input | CS 229S | right for this one | every rank has read all
-  letters: the losses are equal, {len({of_rank[0][-1] for of_rank in right})} different values on
-  {n} ranks
+- A rank's memory is 1/N | web page | imprecise | {mine / total:.3f} of this small model's
+  parameters on {n} ranks, and {peak[right] / peak["one process"]:.2f} of a step's peak: activations
+  outside of the parallel region are whole on every rank (07b cuts them)
+- Model parallelism replicates the input | CS 229S | right for this one | with other letters on each
+  rank the loss falls and is equal on all ranks, but the weights are not those of one process: off
+  by {gap_to(runs[OTHER_LETTERS].values[0][1], alone):.2f}
 """)
 
 # %% [markdown]

@@ -11,16 +11,15 @@
 
 # %%
 import time
-from functools import partial
+from contextlib import nullcontext
 from statistics import median
 
 import torch
 import torch.distributed as dist
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from pedagogy_lib import (
-    Table, check, explore, hint, lab, launch, measure, plot_bars, plot_stacks, plot_timeline,
-    predict, put_to_the_test, throttle,
+    Table, check, hint, lab, launch, measure, plot_bars, plot_stacks, plot_timeline,
+    predict, put_to_the_test, SlowProducts, throttle,
 )
 
 # %% tags=["parameters"]
@@ -49,7 +48,10 @@ wide, context = width // heads * heads, 64 // n * n
 # needs its piece: a reduce-scatter. In the backward each turns into the other. Chapter 02 had it:
 # an all-reduce *is* a reduce-scatter and an all-gather. So what is sent stays the same, and what
 # lies between is done once, not $n$ times. (Nothing is attended to in there: attention, which needs
-# all letters, is inside the region, cut by heads. "Sequence parallel" also names other things.)
+# all letters, is inside the region, cut by heads. Other things are called "sequence
+# parallel", too: ring attention and Ulysses cut the context inside of attention.) And ranks have
+# different letters now between regions: so dropout there needs each rank's own stream, the other
+# way round than in 7.13.
 
 # %% [markdown]
 # ### Exercise 7.15
@@ -77,18 +79,24 @@ check("7.16")
 check("7.17")
 
 # %% [markdown]
-# What does a block keep for the backward? Counted in $u$, the bytes of its input (samples ×
-# context × width × 4), and leaving small things aside, one process keeps $16u$ (chapter 05): the
-# inputs of two norms and what comes out of them, $4u$; queries, keys, values $3u$; what attention
-# returns, $u$; GELU's input and output, $8u$. Tensor parallelism divides the last three by $n$:
-# $4u + 12u/n$. Sequence parallelism divides the norms' inputs, too; but what comes out of a norm is
-# gathered, and a linear layer keeps its input: $2u + 14u/n$.
+# What does a block keep for the backward? In $u$, the bytes of its input (samples × context × width
+# × 4), and leaving small things aside:
 #
-# Megatron-LM keeps the piece alone, and gathers it **again** in the backward: $16u/n$, for one
-# all-gather more in each region. How much more is sent, in percent?
+# | | one process | tensor parallel | sequence parallel | gathered again |
+# |---|---|---|---|---|
+# | inputs of the norms | 2 | 2 | 2/n | 2/n |
+# | outputs of the norms | 2 | 2 | 2, gathered | 2/n |
+# | queries, keys, values | 3 | 3/n | 3/n | 3/n |
+# | attention's result | 1 | 1/n | 1/n | 1/n |
+# | GELU's input and output | 8 | 8/n | 8/n | 8/n |
+# | together | 16 | 4 + 12/n | 2 + 14/n | 16/n |
+#
+# A linear layer keeps its input, and that has been gathered. Megatron-LM keeps only its piece, and
+# gathers **again** in the backward: one all-gather more in each of the two regions. How much more
+# does a block send, in percent?
 
 # %%
-more = predict("A block that gathers again sends more, by", unit="%")
+more = predict("What a block that gathers again sends in addition", unit="%")
 
 def try_block(way, sequence_parallel, samples, context, sizes):
     model = sequence_parallel.split_model(way, **sizes)
@@ -96,7 +104,7 @@ def try_block(way, sequence_parallel, samples, context, sizes):
     x = torch.randn(samples, context // n, sizes["width"], requires_grad=True)
     with measure("step"):
         y = model.blocks[0](x)
-        with measure("kept"):
+        with measure("kept"):  # what is alive between forward and backward
             pass
         y.sum().backward()
 
@@ -104,7 +112,7 @@ sizes = {"width": wide, "layers": 1, "heads": heads}
 one = {"one process": launch(try_block, "tensor parallel", sequence_parallel, 4, context, sizes,
                              world_size=1, device="cpu")}
 ways = {way: launch(try_block, way, sequence_parallel, 4, context, sizes, world_size=n,
-                    device="cpu") for way in sequence_parallel.WAYS}
+                    device="cpu") for way in sequence_parallel.WAYS if way != "overlapped"}
 
 # %%
 u = 4 * context * wide * 4
@@ -113,26 +121,34 @@ again, once = sent["sequence parallel, gathered again"], sent["sequence parallel
 more.compare(theory=25 if n > 1 else 0, measured=100 * (again / once - 1) if n > 1 else 0)
 
 # %%
-in_theory = {"one process": 16, "tensor parallel": 4 + 12 / n, "overlapped": 4 + 12 / n,
-             "sequence parallel": 2 + 14 / n, "sequence parallel, gathered again": 16 / n}
+letters, bytes_of = 4 * context, {}
+bytes_of["one process"] = 4 * letters * (16 * wide + 4 + heads)
+bytes_of["tensor parallel"] = 4 * letters * (4 * wide + 4 + (12 * wide + heads) / n)
+bytes_of["sequence parallel"] = 4 * letters * (2 * wide + (14 * wide + 4 + heads) / n)
+bytes_of["sequence parallel, gathered again"] = bytes_of["one process"] / n
 kept = {way: run["kept"].at_peak[0]["activations"] for way, run in (one | ways).items()}
-plot_stacks({way.replace(", ", ",\n"): {"activations": size} for way, size in kept.items()},
-            {way.replace(", ", ",\n"): {"activations": u * in_theory[way]} for way in kept},
+
+def stacks(sizes):
+    return {way.replace(", ", ",\n"): {"activations": size} for way, size in sizes.items()}
+
+plot_stacks(stacks(kept), stacks(bytes_of),
             title=f"What a block keeps for its backward, on {n} ranks")
 
 # %%
-Table(["", "kept, in u", "in theory", "sent, in u", "in theory"],
-      [[way, f"{kept[way] / u:.2f}", f"{in_theory[way]:g}", f"{sent[way]:.2f}",
+Table(["", "kept", "by the formula", "in u", "sent, in u", "sent, in theory"],
+      [[way, kept[way], f"{bytes_of[way]:.0f}", f"{kept[way] / u:.2f}", f"{sent[way]:.2f}",
         f"{(5 if 'again' in way else 4) * 2 * (n - 1) / n:g}"] for way in ways],
-      note="one block, forward and backward. What is kept beyond the theory: two numbers for each "
-           "letter and norm, and one for each letter and head of attention.")
+      note="one block, forward and backward, in bytes. Kept beyond the multiples of u: two numbers "
+           "for each letter and norm, one for each letter and head. Sent beyond theory: headers.")
 
 # %% [markdown]
-# So "the same bytes" and "all activations divided by n" are both true, but not at once: the second
-# costs an all-gather more in each region (which Megatron-LM hides behind a product). The paper says
-# so, where it is easily overlooked.
+# Two regions, each an all-gather and a reduce-scatter, forward and again backward: eight halves of
+# an all-reduce, as many as in tensor parallelism. One all-gather more in each makes ten, 25 % more.
+# So one hears that sequence parallelism costs no bytes, and that it divides all activations by n;
+# both are true, but not at once. (Megatron-LM hides the gathers behind a product; section 4.2.2 of
+# its paper says so.)
 #
-# ## 2 · Meanwhile
+# ## 2 · Overlap: a sum behind a product
 #
 # In the backward of a column layer, two products wait to be computed: the gradient of $X$, which
 # has to be summed and for which the layers before are waiting; and the gradient of $A$, for which
@@ -146,36 +162,17 @@ Table(["", "kept, in u", "in theory", "sent, in u", "in theory"],
 check("7.18")
 
 # %% [markdown]
-# To *see* it, computing is emulated, as in 03b: the class below has each matrix product sleep as
-# long as a device of 2 GFLOPS would take. (A dispatch mode sees every operation of PyTorch, those
-# of the backward, too.) Links are throttled so that the sum takes as long as one product, and your
-# ring carries it in a thread. With a product as the unit, the backward takes $1 + 1 + 1$ without
-# overlap. And with it? By how many percent is it shorter?
-
-# %%
-class SleptProducts(TorchDispatchMode):
-    """`with SleptProducts(2e9):` each matrix product takes as long as with so many FLOPS."""
-
-    def __init__(self, flops):
-        super().__init__()
-        self.flops = flops
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        if str(function) in ("aten.mm.default", "aten.addmm.default"):
-            a, b = args[-2:]
-            with measure("product", memory=False):
-                time.sleep(2 * a.numel() * b.shape[1] / self.flops)
-        return function(*args, **(kwargs or {}))
-
-    @classmethod
-    def _should_skip_dynamo(cls):
-        return False  # spares importing PyTorch's compiler
+# To *see* it, computing is emulated, as in 03b: `with SlowProducts(2e9):` makes each matrix product
+# take as long as a device of 2 GFLOPS would, in the backward, too. Links are throttled so that the
+# sum takes as long as one product, and your ring carries it in a thread. With a product as the
+# unit, the backward takes $1 + 1 + 1$ without overlap. And with it? By how many percent is it
+# shorter?
 
 # %%
 SIZE, FLOPS = 384, 2e9
 product_seconds = 2 * SIZE**3 / FLOPS
 
-def backward_of(sequence_parallel, collectives, data_parallel, SleptProducts, size, seconds):
+def backward_of(sequence_parallel, collectives, data_parallel, size, seconds):
     def ring(x, group=None):
         with measure("all_reduce", memory=False):
             collectives.all_reduce_ring(x, group)
@@ -188,12 +185,12 @@ def backward_of(sequence_parallel, collectives, data_parallel, SleptProducts, si
         for label, begin in ways.items():
             y = sequence_parallel.OverlappedProduct.apply(x, weight, None, None, begin).sum()
             dist.barrier()
-            with SleptProducts(2 * size**3 / seconds), measure(label, memory=False):
+            with SlowProducts(2 * size**3 / seconds), measure(label, memory=False):
                 y.backward()
 
 # %% tags=["nbval-ignore-output"]
-shorter = predict("The backward of a column layer is shorter with overlap, by", unit="%")
-overlap = launch(backward_of, sequence_parallel, collectives, data_parallel, SleptProducts, SIZE,
+shorter = predict("What overlap spares of a column layer's backward", unit="%")
+overlap = launch(backward_of, sequence_parallel, collectives, data_parallel, SIZE,
                  product_seconds, world_size=2, device="cpu")
 took = {label: max(overlap[label].seconds) for label in ("waiting", "meanwhile")}
 print(*(f"{label}: {1e3 * t:.0f} ms" for label, t in took.items()), sep="; ")
@@ -259,21 +256,23 @@ decoded = {k: launch(try_decoding, decoding, tensor_parallel, language_model, st
                      beginning, letters, world_size=k, device="cpu") for k in (1, 2, 4)}
 for k, run in decoded.items():
     same = {said for said, *_ in run.values} == {alone}
-    print(f"{k} rank{'s' * (k > 1)}: the same {len(alone)} letters as one process: {same}")
+    print(f"{k} rank{'s' * (k > 1)}: the same {letters} letters as one process: {same}")
 
 # %%
-sums = 2 * 2 + 1  # two blocks and the embedding
-per_letter.compare(theory=sums * width * 8 + 16,
-                   measured=decoded[2]["decode"].sent_bytes[0] / letters)
+def in_theory(k):
+    """Bytes that one of k ranks sends for a letter; at first the whole beginning goes through."""
+    passed = letters + len(beginning) - 1
+    sums = (2 * 2 + 1) * 2 * (k - 1) / k * width * 8  # two blocks and the embedding
+    return sums * passed / letters + (k - 1) * 16
+
+per_letter.compare(theory=in_theory(2), measured=decoded[2]["decode"].sent_bytes[0] / letters)
 
 # %%
 print(f"one sum of {width * 8} bytes by itself: {decoded[2]['one sum'].sent_bytes[0]} bytes sent")
-
-# %%
 told = [[k, f"{weights / 1e3:.0f} kB", f"{cache / 1e3:.1f} kB",
-         f"{run['decode'].sent_bytes[0] / letters:.0f}"]
+         f"{run['decode'].sent_bytes[0] / letters:.0f}", f"{in_theory(k):.0f}"]
         for k, run in decoded.items() for _, weights, cache in run.values[:1]]
-Table(["ranks", "weights of a rank", "its cache", "bytes sent for a letter"], told)
+Table(["ranks", "weights of a rank", "its cache", "bytes sent for a letter", "in theory"], told)
 
 # %% tags=["nbval-ignore-output"]
 speeds = {k: letters / max(run["decode"].seconds) for k, run in decoded.items()}
@@ -281,27 +280,26 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in speeds], {"letters": list(speeds.
           "letters per second", title="Decoding a small model with tensor parallelism")
 
 # %% [markdown]
-# Twice as many as in theory: Gloo puts a header before each of its messages, and cuts even a small
-# sum into several; here headers are half of what travels. (The numbers of a training step are
-# larger, and headers do not show.) Bytes are few, but *messages* are many, five small sums for each
-# letter, and each takes its latency.
-# This model is far too small to gain. A large one is bound by memory: for each letter all weights
-# are read once, and $n$ GPUs read them $n$ times as fast. Llama with 70 billion parameters in 2
-# bytes has 140 GB: on 8 GPUs each reads 17.5.
+# More than twice as many as in theory on 2 ranks, more than three times on 4: Gloo puts a header
+# before each of its messages, and cuts even a small sum into several. (A training step's tensors
+# are larger, and headers do not show.) Bytes are few, but *messages* are many, five small sums and
+# a gather for each letter, and each takes its latency. This model is far too small to gain.
+#
+# A large one is bound by memory: for each token all weights are read once, and $n$ GPUs read them
+# $n$ times as fast, but for the sums. Llama with 70 billion parameters in 2 bytes has 140 GB:
 
 # %%
 gpu_bytes, weights_70b = 3.35e12, 70e9 * 2  # an H100 reads 3.35 TB/s (NVIDIA's data sheet)
 for k in (1, 2, 4, 8):
-    print(f"{k} GPUs: {weights_70b / k / 1e9:g} GB of weights each, "
-          f"at most {gpu_bytes * k / weights_70b:.0f} letters per second")
+    print(f"{k} GPU{'s' * (k > 1)}: {weights_70b / k / 1e9:g} GB of weights each; for one text at "
+          f"most {gpu_bytes * k / weights_70b:.0f} tokens per second")
 
 # %% [markdown]
 # ## 4 · The real engine
 #
 # PyTorch has all this. A `DTensor` is a tensor with a placement on a mesh of ranks: Replicate,
 # Shard or Partial. `parallelize_module` takes a *plan*: which module is cut how. Here is the one
-# that does what `parallelize` does; nothing in the model is rewritten. (There was a time when one
-# had to.)
+# that does what `parallelize` does; nothing in the model is rewritten.
 
 # %%
 for name, style in engines.tensor_plan(language_model.Transformer(layers=1)).items():
@@ -315,9 +313,9 @@ def try_engine(name, engines, language_model, text, context, sizes):
     model, loss_of, complete = engines.ready(name, engines.mesh_of_all(), **sizes)
     inputs, targets = language_model.draw_batch(text, 8, 0, context)
     language_model.mean_loss(alone(inputs), targets).backward()
-    for label in ("first", "step"):
+    for label in ("first", "step", "timed", "timed", "timed"):
         model.zero_grad()
-        with engines.split_loss(name), measure(label):
+        with engines.split_loss(name), measure(label, memory=label == "step"):
             loss_of(model(inputs), targets).backward()
             if complete:
                 complete(model)
@@ -331,22 +329,26 @@ raced = {name: launch(try_engine, name, engines, language_model, text, context, 
 # %%
 x_bytes = 8 * context * wide * 8
 assert all(max(run.values) < 1e-12 for run in raced.values())
-Table(["", "sent, in activations", "activations at most"],
-      [[name, f"{run['step'].sent_bytes[0] / x_bytes:.2f}",
+sums = {name: 15 if "DTensor, s" in name else 10 for name in raced}
+Table(["", "sent, in activations", "in theory", "activations at most"],
+      [[name, f"{run['step'].sent_bytes[0] / x_bytes:.2f}", f"{sums[name] * 2 * (n - 1) / n:g}",
         f"{run['step'].peak_bytes[0]['activations'] / 1e6:.2f} MB"] for name, run in raced.items()],
       note="one step of the transformer, in float64. All gradients are those of one process "
            "within 1e-12.")
 
 # %% tags=["nbval-ignore-output"]
-times = {name: 1e3 * max(run["step"].seconds) for name, run in raced.items()}
+times = {name: 1e3 * median(end - start for rank in run["timed"].spans for start, end in rank)
+         for name, run in raced.items()}
 plot_bars(list(times), {"time of a step": list(times.values())}, "time of a step (ms)",
           title=f"The small transformer on {n} ranks, by hand and by DTensor")
 
 # %% [markdown]
-# The same numbers, the same bytes; only its sequence parallelism sends more on this machine,
-# because Gloo's reduce-scatter is an all-reduce (chapter 02), and your ring is not. DTensor works
-# out at each operation what placement comes out, and that takes Python some time; for large
-# products it is nothing.
+# The same numbers, the same bytes: ten sums of an activation, two in each block forward and two
+# backward, embedding and last layer; the loss adds small ones. Only DTensor's sequence parallelism
+# sends more on this machine, because Gloo's reduce-scatter is an all-reduce (chapter 02), and your
+# ring is not. DTensor works out at each operation what placement comes out, and that takes Python
+# some time. Sequence parallelism is slow here in either way: a ring from Python is many small
+# messages, and Gloo's reduce-scatter sends twice as much. On GPUs each is one call of NCCL.
 #
 # ## 5 · Slow links
 #
@@ -374,10 +376,9 @@ check("7.20", slowdown)
 
 # %% [markdown]
 # Now for real. Two ranks train a block on throttled links, first on one node, then on two. An H100
-# has NVLink with 450 GB/s in each direction and a network card with 50: the same ratio here, with
-# 45 and 5 MB/s. The sums go through your ring, for only messages can be throttled. Products sleep,
-# as in section 2. Computing is measured with sums left out. Which block suffers more, a narrow or a
-# wide one?
+# has NVLink with 450 GB/s in each direction and a network card with 50: the same ratio here, with 9
+# and 1 MB/s. The sums go through your ring, for only messages can be throttled; products are slow,
+# as in section 2. First, blocks of three widths with their sums left out:
 
 # %%
 class RingSum:
@@ -399,38 +400,39 @@ class RingSum:
     def leave(self, x, group=None):
         return self.functions.AllReduce.apply(x, group, self.total)
 
-def step_seconds(block, x, mode, rounds=3):
-    times = []
-    for _ in range(rounds):
-        dist.barrier()
-        began = time.perf_counter()
-        with mode:
-            block(x).sum().backward()
-        times.append(time.perf_counter() - began)
-    return median(times[1:])
+INSIDE, BETWEEN = (9e6, 0.0), (1e6, 0.0)  # bytes per second, latency
 
-# %%
-INSIDE, BETWEEN = (45e6, 0.0), (5e6, 0.0)
+def on_links(RingSum, tensor_parallel, collectives, language_model, size, links):
+    """Seconds of a block's step, of 4 x 64 letters, for each of some links; None: without sums."""
+    seconds, mode = [], SlowProducts(4e8)
+    for link in links:
+        sums = RingSum(tensor_parallel, collectives, is_on=link is not None)
+        block = language_model.Block(size, 8)
+        tensor_parallel.parallelize_attention(block.attention, None, sums.enter, sums.leave)
+        tensor_parallel.parallelize_mlp(block.mlp, None, sums.enter, sums.leave)
+        x = torch.randn(4, 64, size, requires_grad=True)
+        with throttle(*link) if link else nullcontext():
+            for _ in range(3):
+                dist.barrier()
+                began = time.perf_counter()
+                with mode:
+                    block(x).sum().backward()
+                seconds.append(time.perf_counter() - began)
+    return [min(seconds[k : k + 3]) for k in range(0, len(seconds), 3)]
 
-def on_links(RingSum, step_seconds, mode, tensor_parallel, collectives, language_model, size,
-             links):
-    sums = RingSum(tensor_parallel, collectives, is_on=links is not None)
-    block = language_model.Block(size, 8)
-    tensor_parallel.parallelize_attention(block.attention, None, sums.enter, sums.leave)
-    tensor_parallel.parallelize_mlp(block.mlp, None, sums.enter, sums.leave)
-    x = torch.randn(4, 64, size, requires_grad=True)
-    if links is None:
-        return step_seconds(block, x, mode)
-    inside, between, node_size = links
-    with throttle(*inside, node_size, between):
-        return step_seconds(block, x, mode)
+def slowest(links, size):
+    run = launch(on_links, RingSum, tensor_parallel, collectives, language_model, size, links,
+                 world_size=2, device="cpu")
+    return [max(of_ranks) for of_ranks in zip(*run.values)]
 
-def three_times(size):
-    """Seconds of a step: without sums, on one node, on two."""
-    links = None, (INSIDE, BETWEEN, 2), (INSIDE, BETWEEN, 1)
-    return [max(launch(on_links, RingSum, step_seconds, SleptProducts(FLOPS), tensor_parallel,
-                       collectives, language_model, size, link, world_size=2, device="cpu").values)
-            for link in links]
+# %% tags=["nbval-ignore-output"]
+computing = {size: slowest([None], size)[0] for size in (32, 64, 128)}
+Table(["width", "computing", "sums", "bytes of each"],
+      [[size, f"{1e3 * seconds:.0f} ms", 4, 4 * 64 * size * 4]
+       for size, seconds in computing.items()])
+
+# %% tags=["nbval-ignore-output"]
+longer = predict("A step of the block of width 32, on two nodes beside one", unit="times as long")
 
 def as_long(computing, sums, sum_bytes, n, *links):
     """Exercise 7.20."""
@@ -438,25 +440,23 @@ def as_long(computing, sums, sum_bytes, n, *links):
                        for bytes_per_second, latency in links)
     return between / inside
 
-# %% tags=["nbval-ignore-output"]
-longer = predict("A step of the block of width 64 takes longer on two nodes, by the factor",
-                 unit="times")
-seen = {size: three_times(size) for size in (64, 128, 256)}
-expected = {size: as_long(computing, 4, 4 * 64 * size * 4, 2, INSIDE, BETWEEN)
-            for size, (computing, *_) in seen.items()}
-measured = {size: two / one for size, (_, one, two) in seen.items()}
-longer.compare(expected[64], measured[64], kind="communication")
+seen = {size: slowest([(*INSIDE, 2, BETWEEN), (*INSIDE, 1, BETWEEN)], size) for size in computing}
+expected = {size: as_long(seconds, 4, 4 * 64 * size * 4, 2, INSIDE, BETWEEN)
+            for size, seconds in computing.items()}
+measured = {size: two / one for size, (one, two) in seen.items()}
+longer.compare(expected[32], measured[32], kind="communication")
 
 # %% tags=["nbval-ignore-output"]
-plot_bars([f"width {size}" for size in seen], {"slowdown": list(measured.values())},
-          "times longer on two nodes", predicted={"slowdown": list(expected.values())},
-          title="One block on 2 ranks: links nine times slower (throttled)")
+plot_bars([f"width {size}" for size in seen], {"measured": list(measured.values())},
+          "times as long on two nodes", predicted={"measured": list(expected.values())},
+          title="One block on 2 ranks: links nine times slower (throttled, computing emulated)")
 
 # %% [markdown]
 # Nine times slower links do not make a step nine times longer, because it also computes; and the
 # wider the block, the less: computing grows with width², sums with width. What does that mean for
 # real machines? A block of a model with 70 billion parameters (width 8192), 4096 letters, on 8 GPUs
-# in bfloat16, at half of an H100's 989 TFLOPS:
+# in bfloat16, at half of an H100's 989 TFLOPS (without attention's own products); and when it
+# decodes, where a GPU has to read its weights for one letter:
 
 # %%
 def of_h100(letters, width, n, inside, between):
@@ -464,58 +464,70 @@ def of_h100(letters, width, n, inside, between):
     return as_long(flops / n / (0.5 * 989e12), 4, letters * width * 2, n, inside, between)
 
 nvlink, infiniband = (450e9, 2e-6), (50e9, 5e-6)  # B/s in each direction, of a GPU; latency
-judged = {f"{letters} letters, width {wide}": of_h100(letters, wide, 8, nvlink, infiniband)
-          for letters, wide in ((4096, 8192), (4096, 4096), (4096, 1024), (1, 8192))}
-Table(["a block on 8 GPUs", "times longer over InfiniBand"],
+judged = {f"width {size}, 4096 letters": of_h100(4096, size, 8, nvlink, infiniband)
+          for size in (8192, 4096, 1024)}
+read_seconds = 12 * 8192**2 * 2 / 8 / gpu_bytes  # a block's weights, of one GPU
+judged["width 8192, decoding one letter"] = as_long(read_seconds, 2, 8192 * 2, 8, nvlink,
+                                                    infiniband)
+Table(["a block on 8 GPUs", "times as long over InfiniBand"],
       [[name, f"{times:.1f}"] for name, times in judged.items()],
-      note="calculated: H100, NVLink 450 GB/s and 2 µs, one NDR card of 50 GB/s "
-           "and 5 µs for each GPU, no overlap; the latencies are assumed")
+      note="calculated: H100, NVLink 450 GB/s and 2 µs, one NDR card of 50 GB/s and 5 µs for each "
+           "GPU, no overlap; the latencies are assumed")
 
 # %% [markdown]
-# So one has to say what is computed. A whole ratio of nine is the limit that a step without
-# computing comes to. With one letter, messages are tiny, and the latency decides.
+# So one has to say what is computed. The full factor of nine is reached only by a step that
+# computes nothing. In decoding, messages are tiny, and latency decides.
 #
 # ## 6 · Busy ranks
 #
 # Layers can also be split *between* ranks: rank 0 has the first half, rank 1 the second. Then one
 # waits while the other computes (chapter 08 will do something about it). Cut within layers, all
-# ranks compute all the time, but for the sums. Both, with two layers on two ranks (products
-# sleep, as before):
+# ranks compute all the time, but for the sums. Both, with two layers on two ranks, and slow
+# products:
+
+# %%
+def split_between(x, layers):
+    """Two layers, one on each of two ranks."""
+    if dist.get_rank() == 0:
+        hidden = x @ layers[0]
+        with measure("send", memory=False):
+            dist.send(hidden, 1)
+    else:
+        hidden = torch.empty_like(x)
+        dist.recv(hidden, 0)
+        hidden @ layers[1]
+
+def split_within(x, layers):
+    """Two layers, half of each on each of two ranks."""
+    rank = dist.get_rank()
+    y = (x @ layers[0].chunk(2, dim=1)[rank]) @ layers[1].chunk(2, dim=0)[rank]
+    with measure("all_reduce", memory=False):
+        dist.all_reduce(y)
+
+def both_splits(size, flops, **splits):
+    x, layers = torch.randn(size, size), torch.randn(2, size, size)
+    for split in splits.values():
+        split(x, layers)  # to warm up
+    for name, split in splits.items():
+        dist.barrier()
+        with SlowProducts(flops), measure(name, memory=False):
+            split(x, layers)
 
 # %% tags=["nbval-ignore-output"]
-def busy(SleptProducts, size, flops, cut_within):
-    rank, x = dist.get_rank(), torch.randn(size, size)
-    layers = torch.randn(2, size, size)
-    dist.barrier()
-    with SleptProducts(flops), measure("all", memory=False):
-        if cut_within:
-            y = (x @ layers[0].chunk(2, dim=1)[rank]) @ layers[1].chunk(2, dim=0)[rank]
-            dist.all_reduce(y)
-        elif rank == 0:
-            dist.send(x @ layers[0], 1)
-        else:
-            hidden = torch.empty(size, size)
-            dist.recv(hidden, 0)
-            y = hidden @ layers[1]
+splits = {"layer after layer": split_between, "cut within": split_within}
+busy = launch(lambda: both_splits(SIZE, FLOPS, **splits), world_size=2, device="cpu")
 
-cut_runs = {name: launch(busy, SleptProducts, SIZE, FLOPS, cut_within, world_size=2, device="cpu")
-            for name, cut_within in (("layers one after another", False), ("cut within", True))}
+def share_busy(run, name):
+    """The share of the time in a block in which the ranks compute."""
+    start = min(spans[0][0] for spans in run[name].spans)
+    end = max(spans[0][1] for spans in run[name].spans)
+    inside = sum(b - a for spans in run["product"].spans for a, b in spans if start <= a <= end)
+    return inside / (end - start) / 2
 
-def share_busy(run):
-    spans = [span for rank in run["all"].spans for span in rank]
-    whole = max(end for _, end in spans) - min(start for start, _ in spans)
-    return sum(run["product"].seconds) / whole / 2
-
-for name, run in cut_runs.items():
-    print(f"{name}: the ranks compute {share_busy(run):.0%} of the time")
-
-# %% tags=["nbval-ignore-output"]
-plot_timeline(cut_runs["layers one after another"], ["product"],
-              title="Layers one after another (computing emulated)")
-
-# %% tags=["nbval-ignore-output"]
-plot_timeline(cut_runs["cut within"], ["product"],
-              title="Cut within the layers (computing emulated)")
+for name in splits:
+    print(f"{name}: the ranks compute {share_busy(busy, name):.0%} of the time")
+plot_timeline(busy, [*splits, "product", "send", "all_reduce"],
+              title="Two layers on two ranks: one after another, then cut within (emulated)")
 
 # %% [markdown]
 # ## Put to the test
@@ -523,18 +535,19 @@ plot_timeline(cut_runs["cut within"], ["product"],
 # What our sources say about tensor parallelism at work, and what was found.
 
 # %%
-ratios = {"A100, a node's share of HDR": (300, 25), "A100, two cards": (300, 50), "H100": (450, 50)}
+ratios = {"A100 to HDR": (300, 25), "H100 to NDR": (450, 50)}
 put_to_the_test(f"""
-- NVLink has 600 GB/s, 600 and more | web page | depends | A100: 300 in each direction; V100 150,
-  H100 450, B200 900 (NVIDIA's data sheets, which add both directions up); not tested
+- NVLink has 600 GB/s, 600 and more | web page | depends | A100: 300 in each direction, H100
+  450 (NVIDIA's data sheets, which add both directions up); not tested
 - InfiniBand has 100 to 400 GB/s | web page | wrong unit | gigabits: NDR 400 Gb/s / 8 =
   {400 / 8:g} GB/s a port, HDR 200 / 8 = {200 / 8:g}
 - Across nodes a layer is 10 to 30 times slower, for InfiniBand's latency | web page | depends | the
-  links: {", ".join(f"{a / b:g}" for a, b in ratios.values())} times slower. A whole step:
-  {", ".join(f"{x:.1f}" for x in judged.values())} (table in section 5); bandwidth decides for large
-  activations, latency for tiny ones
-- Never use tensor parallelism across nodes without NVSwitch | web page | depends | a good default:
-  calculated {judged["4096 letters, width 8192"]:.1f} times longer, without overlap
+  links: {", ".join(f"{name} {a / b:g}" for name, (a, b) in ratios.items())} times slower. A block:
+  {", ".join(f"{name} {times:.1f}" for name, times in judged.items())} (section 5);
+  bandwidth decides for large activations, latency for tiny ones
+- Never use tensor parallelism across nodes without NVSwitch | web page | depends | (it connects the
+  GPUs of a node at full speed) a good default: calculated
+  {judged["width 8192, 4096 letters"]:.1f} times as long, without overlap
 - It must be written by hand into attention | CS 229S | depends | DTensor does it by a plan, with
   the same gradients; by hand it is two layers (07)
 - 70B for inference on 8 GPUs | web page | right | {weights_70b / 8 / 1e9:g} GB of weights each; the
@@ -542,12 +555,14 @@ put_to_the_test(f"""
 """)
 
 # %% tags=["nbval-ignore-output"]
-busy_shares = {name: share_busy(run) for name, run in cut_runs.items()}
+within, between = (share_busy(busy, name) for name in ("cut within", "layer after layer"))
 put_to_the_test(f"""
-- Tensor parallelism keeps ranks busy, unlike layers after layers | CS 229S | right | busy:
-  {busy_shares["cut within"]:.0%} of the time, and {busy_shares["layers one after another"]:.0%}
-- Frequent all-reduces need extremely fast connections | CS 229S | right | links nine times slower:
-  {", ".join(f"{x:.1f}" for x in measured.values())} times longer for widths
+- Tensor parallelism keeps ranks busy, unlike layers after layers | CS 229S |
+  {"right" if within > 1.2 * between else "not in this run"} | busy: {within:.0%} of the time, and
+  {between:.0%}
+- Frequent all-reduces need extremely fast connections | CS 229S | depends | on how much is computed
+  between them; links nine times slower, measured:
+  {", ".join(f"{x:.1f}" for x in measured.values())} times as long for widths
   {", ".join(map(str, measured))}
 """)
 

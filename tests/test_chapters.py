@@ -27,8 +27,8 @@ SHOWN = {
     "05_memory": ["the same gradients: True", "together 1120 GB"],
     "06_zero_and_fsdp": ["stage 1 sends 1.3", "stage 3: 3 ranks equal one process"],
     "06b_sharding_engines": ["2 ranks wrote 2 files", "1.00 of the tensor's bytes sent"],
-    "07_tensor_parallel": ["3 ranks have one process's weights after 4 steps, within 1e-9: True"],
-    "07b_tensor_parallel_at_work": ["4 ranks: the same 48 letters as one process: True"],
+    "07_tensor_parallel": ["3 ranks: the same loss on all ranks: True; weights of one process"],
+    "07b_tensor_parallel_at_work": ["4 ranks: the same 44 letters as one process: True"],
 }
 
 
