@@ -75,8 +75,10 @@ def likeliest(scores: Tensor, first: int, group=None) -> Tensor:
 def decode(model, beginning: str, letters, group=None) -> str:
     """The beginning, and what a split model thinks comes next: always its likeliest letter.
 
-    Raises  ValueError if the model cannot see that many letters
+    Raises  ValueError if a letter is not in ASCII, or the model cannot see that many letters
     """
+    if not beginning.isascii():
+        raise ValueError(f"the model knows the letters of ASCII alone, not all of {beginning!r}")
     text = torch.tensor([list(beginning.encode())])
     if not beginning or text.shape[1] + letters > len(model.places.weight):
         raise ValueError(

@@ -67,7 +67,7 @@ def whole(parameter, group=None, of=None) -> Tensor:
 
 
 def summed(x: Tensor, group=None) -> Tensor:
-    """The sum of everybody's `x`, in a new tensor.
+    """The sum of everybody's `x`, in a new tensor. Autograd does not see it: see AllReduce.
 
     Cost  an all-reduce: each rank sends 2(n-1)/n * x.nbytes
     """
@@ -82,7 +82,7 @@ class Copy(torch.autograd.Function):
     Forward   x as it is: no copy is made, nothing is kept for the backward
     Backward  each rank has the gradient that comes through its part alone: their sum is x's. What
               comes in stays as it is: it may be part of other gradients
-    total     adds up, as `summed` does: total(x, group) returns a new tensor
+    total     adds up, as `summed` does: total(x, group) returns a new tensor. (07b has another one)
     Cost      forward nothing; backward an all-reduce of x.nbytes
     Source    Shoeybi et al. 2019, "Megatron-LM", section 3: their f
     """
@@ -102,7 +102,7 @@ class AllReduce(torch.autograd.Function):
     Forward   the sum of everybody's x, in a new tensor
     Backward  from here on all ranks compute the same, so each has the sum's gradient already; and
               the derivative of a sum by each of its parts is 1
-    total     adds up, as `summed` does: total(x, group) returns a new tensor
+    total     adds up, as `summed` does: total(x, group) returns a new tensor. (07b has another one)
     Cost      forward an all-reduce of x.nbytes; backward nothing
     Source    Shoeybi et al. 2019, "Megatron-LM", section 3: their g
     """
@@ -195,8 +195,8 @@ class VocabularyEmbedding(nn.Module):
 def split_cross_entropy(scores: Tensor, targets: Tensor, group=None, letters=CHARACTERS) -> Tensor:
     """Exercise 7.12. The mean cross-entropy; each rank has the scores of some letters.
 
-    The logarithm of the sum of exp(score), less the target's score; the highest score of all
-    letters is taken from each first, so that no exp overflows.
+    The logarithm of the sum of exp(score), less the target's score; for each target, the highest
+    score of all letters is taken from each first, so that no exp overflows.
 
     letters  how many there are, over all ranks
     Shapes   scores: (…, this rank's letters); targets: (…), int64, the same on every rank -> a
@@ -253,7 +253,8 @@ def parallelize_mlp(mlp, group=None, enter=enter, leave=leave, column=ColumnLine
 def gradient_norm(model, group=None) -> Tensor:
     """Exercise 7.14. The length of the whole model's gradient, the same on every rank.
 
-    A gradient that is None counts as zeros. A parameter is cut if it has `cut_dim`.
+    A gradient that is None counts as zeros. A parameter is cut if it has `cut_dim`. There may be no
+    cut parameter, no whole one, or no gradient at all.
 
     Equals  what clip_grad_norm_ finds in one process
     Cost    an all-reduce of one number
@@ -279,14 +280,18 @@ class OwnRandomness:
         with torch.random.fork_rng():
             torch.manual_seed(seed + 1 + dist.get_rank(group))
             self.state = self.random.get_rng_state()
+        self.outside = []  # what to go on with afterwards; several, if one is in another
 
     def __enter__(self):
-        self.common = self.random.get_rng_state()
-        self.random.set_rng_state(self.state)
+        self.outside.append(self.random.get_rng_state())
+        if len(self.outside) == 1:
+            self.random.set_rng_state(self.state)
 
     def __exit__(self, *_):
-        self.state = self.random.get_rng_state()
-        self.random.set_rng_state(self.common)
+        before = self.outside.pop()
+        if not self.outside:
+            self.state = self.random.get_rng_state()
+            self.random.set_rng_state(before)
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import re
 import textwrap
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from .plots import LINE_COLORS, legend_above
 from .style import INK, Picture, in_course_style, new_figure
@@ -62,9 +63,12 @@ def plot_curves(panels, xlabel, ylabel, highest=None, title="") -> Picture:
         for number, (name, (x, y)) in enumerate(curves.items()):
             width = 1.6 * (len(curves) - number)  # so that one on top of another hides nothing
             axes.plot(x, y, color=colors[name], label=name, linewidth=width)
+            axes.update_datalim([(x[0], 0)])  # so that the margin above is one of all the height
         axes.set_title(panel, fontsize=10, fontweight="normal")
         axes.set_xlabel(xlabel)
         axes.grid(axis="both")
+    if are_whole(x for curves in panels.values() for x, _ in curves.values()):
+        grid[0, 0].xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
     grid[0, 0].set_ylabel(ylabel)
     grid[0, 0].set_ylim(0, highest)
     grid[0, 0].legend()
@@ -74,3 +78,8 @@ def plot_curves(panels, xlabel, ylabel, highest=None, title="") -> Picture:
         for panel, curves in panels.items()
     )
     return Picture(figure, f"{title}. {ylabel} over {xlabel}. {ends}".strip(". "))
+
+
+def are_whole(xs) -> bool:
+    """Whether these are steps, say: then there is nothing at 2.5."""
+    return all(float(number).is_integer() for x in xs for number in x)

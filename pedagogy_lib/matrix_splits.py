@@ -71,8 +71,13 @@ def matrices_of(way, rows, inner, columns) -> list[Matrix]:
 
 
 def messages_of(way, n, rows, inner, columns) -> list[Message]:
-    """By the formulas of a ring: 2(n-1)/n of what is summed, (n-1)/n of what is gathered."""
+    """By the formulas of a ring: 2(n-1)/n of what is summed, (n-1)/n of what is gathered.
+
+    The gradient of A, Xᵀ dY, needs none: of X and dY each rank has what its part of A has met.
+    """
     x, y = rows * inner, rows * (inner if way == "pair" else columns)
+    weights = "dA and dB" if way == "pair" else "dA"
+    of_weights = Message(f"backward, {weights}", "nothing: both factors are here", "", 0)
 
     def summed(when, name, size):
         formula = f"2 · {n - 1}/{n} · {in_short(size)}"
@@ -86,18 +91,21 @@ def messages_of(way, n, rows, inner, columns) -> list[Message]:
         return [
             Message("forward", "nothing: Y stays cut", "", 0),
             gathered("  if each rank needs all of Y:", "Y", y),
-            summed("backward", "dX", x),
+            summed("backward, dX", "dX", x),
+            of_weights,
         ]
     if way == "rows":
         return [
             summed("forward", "Y", y),
-            Message("backward", "nothing: dX stays cut", "", 0),
+            Message("backward, dX", "nothing: dX stays cut", "", 0),
             gathered("  if each rank needs all of dX:", "dX", x),
+            of_weights,
         ]
     return [
         summed("forward", "Y", y),
         Message("  from A to B", "nothing: H is cut as B needs it", "", 0),
-        summed("backward", "dX", x),
+        summed("backward, dX", "dX", x),
+        of_weights,
     ]
 
 
@@ -106,6 +114,16 @@ def work_of(way, n, rows, inner, columns) -> list[tuple[int, int]]:
     cut, other = (inner, columns) if way == "rows" else (columns, inner)
     kept = [part * other * (2 if way == "pair" else 1) for part in part_sizes(cut, n)]
     return [(count, count * rows) for count in kept]
+
+
+def idle_ranks(way, n, inner, columns) -> str:
+    """`Ranks 4 to 7 own nothing: …`, if there is less to cut than there are ranks."""
+    cut, name = (inner, "row") if way == "rows" else (columns, "column")
+    if cut >= n:
+        return ""
+    who = f"Rank {cut} owns" if cut == n - 1 else f"Ranks {cut} to {n - 1} own"
+    only = f"A has only {cut} {name}{'s' * (cut > 1)}"
+    return f"{who} nothing: {only}. (The lab refuses that.)"
 
 
 def in_short(number) -> str:
@@ -129,13 +147,15 @@ def count_of(message) -> str:
     return f"{message.formula} = {numbers} numbers, {sent}"
 
 
-def told(equation, messages, work) -> str:
+def told(equation, messages, work, idle="") -> str:
     """All that is to be seen."""
     ways = {None: "", 0: " by rows", 1: " by columns"}
     parts = [f"{m.name} ({m.rows:,} × {m.columns:,}) {m.placement}{ways[m.dim]}" for m in equation]
     kept = [
-        f"rank {rank} keeps {in_short(count)} numbers and does {in_short(times)} multiplications"
+        f"rank {rank} keeps {in_short(count)} numbers and does {in_short(times)} multiplications "
+        "in the forward"
         for rank, (count, times) in enumerate(work)
     ]
     sent = [" ".join(f"{m.when} {m.what} {count_of(m)}".split()) for m in messages]
-    return f"{'; '.join(parts)}. {'; '.join(kept)}. Each rank sends: {'; '.join(sent)}."
+    sentences = f"{'; '.join(parts)}. {'; '.join(kept)}. Each rank sends: {'; '.join(sent)}."
+    return f"{sentences} {idle}".strip()

@@ -31,6 +31,7 @@ class PairFrame:
                this rank sent for it, by the formulas of `calls.py`
     values     {matrix: Held}, of those that exist already
     gradients  the same
+    inner      kinds in which H is still X A: values before the activation, gradients after it
     """
 
     event: str
@@ -38,6 +39,7 @@ class PairFrame:
     sent: list[tuple[str, int]]
     values: dict[str, Held]
     gradients: dict[str, Held]
+    inner: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -70,9 +72,9 @@ def film_pair(column, row, x, activation=F.relu, gradient=None) -> PairFilm:
         camera.watch(until_the_end.enter_context)
         inner = column(camera.x)
         camera.note("forward: X times each rank's columns of A", VALUES, "H", inner, "XA")
-        camera.on_gradient(inner, "backward: through the activation", "H", "XA")
+        camera.on_gradient(inner, "backward: gradient of XA, through f", "H", "XA")
         hidden = activation(inner)
-        camera.note("forward: the activation", VALUES, "H", hidden)
+        camera.note("forward: the activation, H = f(XA)", VALUES, "H", hidden)
         if hidden is not inner:
             camera.on_gradient(hidden, "backward: gradient of H", "H")
         y = row(hidden)
@@ -264,11 +266,14 @@ def add_frame(film, shot, held):
     if is_first:
         before = film.frames[-1] if film.frames else PairFrame("", [], [], {}, {})
         film.frames.append(
-            PairFrame(shot.event, [], [], dict(before.values), dict(before.gradients))
+            PairFrame(shot.event, [], [], dict(before.values), dict(before.gradients), before.inner)
         )
     frame = film.frames[-1]
     (frame.values if shot.kind == VALUES else frame.gradients)[shot.matrix] = held
     frame.new.append((shot.kind, shot.matrix))
+    if shot.matrix == "H":
+        kind = {shot.kind}
+        frame.inner = frame.inner | kind if shot.known_as == "XA" else frame.inner - kind
     frame.sent += shot.sent
 
 

@@ -132,8 +132,7 @@ def remark_on(films, number) -> str:
         sent = three_digits(max(bytes_of(frame) for frame in frames))
         wrong = OTHERS if is_wrong(held_in(frames[0], *frames[0].new[-1])) else ""
         return f"Each rank sends {sent}{addition_in(films, number)}.{wrong} {so_far}"
-    news = [news_of(kind, matrix, held_in(frames[0], kind, matrix))
-            for kind, matrix in frames[0].new]  # fmt: skip
+    news = [news_of(frames[0], kind, matrix) for kind, matrix in frames[0].new]
     return f"{' '.join(news)} {so_far}"
 
 
@@ -141,9 +140,15 @@ def bytes_of(frame) -> int:
     return sum(count for _, count in frame.sent)
 
 
-def news_of(kind, matrix, held) -> str:
+def name_in(frame, kind, matrix) -> str:
+    """Of what a column shows: H is X A before the activation."""
+    return "XA" if matrix == "H" and kind in frame.inner else matrix
+
+
+def news_of(frame, kind, matrix) -> str:
     """What a placement means, in a sentence."""
-    name = f"the gradient of {matrix}" if kind == GRADIENTS else matrix
+    name, held = name_in(frame, kind, matrix), held_in(frame, kind, matrix)
+    name = f"the gradient of {name}" if kind == GRADIENTS else name
     says = {
         REPLICATE: f"Each rank has the same {name.removeprefix('the ')}.",
         SHARD: f"Each rank has a part of {name}.",
@@ -158,9 +163,10 @@ def is_wrong(held) -> bool:
 
 
 def addition_in(films, number) -> str:
-    """`: for example 1 + 2 = 3, and so at each place`, if that is what has happened."""
+    """`: 1 + 2 = 3 and so on (summands: frame 5)`, if that is what has happened."""
     kind, matrix = frame_of(films[0], number).new[-1]
-    before = [held_in(frame_of(film, max(number - 1, 1)), kind, matrix) for film in films]
+    earlier = max(number - 1, 1)
+    before = [held_in(frame_of(film, earlier), kind, matrix) for film in films]
     after = held_in(frame_of(films[0], number), kind, matrix)
     if not all(before) or after.placement != REPLICATE or len(films) == 1:
         return ""
@@ -171,7 +177,7 @@ def addition_in(films, number) -> str:
     summands, result = max(places, key=lambda place: sum(map(bool, place[0])))
     more = [f"{'−' if value < 0 else '+'} {in_cell(abs(value))}" for value in summands[1:4]]
     added = " ".join([in_cell(summands[0]), *more, *["+ …"] * (len(summands) > 4)])
-    return f": for example {added} = {in_cell(result)}, and so at each place"
+    return f": {added} = {in_cell(result)} and so on (summands: frame {earlier})"
 
 
 def is_sum(summands, result) -> bool:
@@ -212,7 +218,8 @@ def told(frames) -> str:
     for rank, frame in enumerate(frames):
         event = "" if is_common else f" ({frame.event})"
         parts = [
-            f"{'gradient of ' if kind == GRADIENTS else ''}{matrix} {placement_text(held)}"
+            f"{'gradient of ' if kind == GRADIENTS else ''}{name_in(frame, kind, matrix)}"
+            f" {placement_text(held)}"
             f"{' (new)' if (kind, matrix) in frame.new else ''} {numbers_of(held)}"
             for kind in KINDS
             for matrix, held in getattr(frame, kind).items()
@@ -239,11 +246,14 @@ def draw_heads(axes, frame, layout):
         for matrix in MATRICES:
             held = held_in(frame, kind, matrix)
             text = placement_text(held) if held else "–"
+            if held and (kind, matrix) == (GRADIENTS, "H"):
+                text = f"of {name_in(frame, kind, matrix)}: {text}"
             color = RED if held and is_wrong(held) else INK
             axes.text(middle_of(matrix, layout), y, text, ha="center", fontsize=8, color=color)
     for matrix in MATRICES:
         x = middle_of(matrix, layout)
-        axes.text(x, TOP + 0.12, matrix, ha="center", weight="bold", fontsize=10)
+        name = name_in(frame, VALUES, matrix).replace("H", "H = f(XA)")
+        axes.text(x, TOP + 0.12, name, ha="center", weight="bold", fontsize=10)
 
 
 def middle_of(matrix, layout) -> float:
@@ -264,9 +274,13 @@ def draw_rank(axes, rank, frame, layout):
                                          ls=(0, (2, 2))))  # fmt: skip
             else:
                 draw_held(axes, rank, held, corner, layout, (kind, matrix) in frame.new)
+            x = corner[0] - SPACE / 2
             if kind == VALUES and sign:
-                x = corner[0] - SPACE / 2 - max(0, NARROWEST - layout.size(matrix)[0]) / 2
+                x -= max(0, NARROWEST - layout.size(matrix)[0]) / 2
                 axes.text(x, y, sign, ha="center", va="center", fontsize=12)
+            if held and (kind, matrix) == (GRADIENTS, "H"):
+                axes.text(x, y, f"of\n{name_in(frame, kind, matrix)}", ha="center", va="center",
+                          fontsize=8, linespacing=1.0)  # fmt: skip
 
 
 def draw_held(axes, rank, held, corner, layout, is_new):
@@ -297,7 +311,10 @@ def write_numbers(axes, rank, held, left, top, cell):
 
 
 def draw_travel(axes, frames, layout):
-    """A band across the ranks behind what has been sent, with arrows between neighbours."""
+    """A band across the ranks behind what has been sent, with arrows between neighbours.
+
+    The arrows are in its middle, and pass behind what is between; the name is written on them.
+    """
     sent = [name for frame in frames for name, _ in frame.sent]
     if not sent:
         return
@@ -306,13 +323,16 @@ def draw_travel(axes, frames, layout):
     width, height = layout.size(matrix)
     left, top = layout.corner(matrix, kind, 0)
     bottom = layout.corner(matrix, kind, layout.n - 1)[1] + height
-    axes.add_patch(Rectangle((left - 0.09, top - 0.08), width + 0.18, bottom - top + 0.16,
-                             facecolor=mixed(color, 0.3), lw=0))  # fmt: skip
-    names = names_of_calls(sent)
+    ground = {"facecolor": mixed(color, 0.3), "lw": 0}
+    axes.add_patch(
+        Rectangle((left - 0.06, top - 0.08), width + 0.12, bottom - top + 0.16, **ground)
+    )
+    names, x = names_of_calls(sent), left + width / 2
     for rank in range(layout.n - 1):
-        x, y = left - 0.045, layout.corner(matrix, kind, rank)[1] + height
+        start = x, layout.corner(matrix, kind, rank)[1] + height
         end = x, layout.corner(matrix, kind, rank + 1)[1]
-        axes.add_patch(FancyArrowPatch((x, y), end, arrowstyle="<|-|>", color=color, lw=1.4,
+        axes.add_patch(FancyArrowPatch(start, end, arrowstyle="<|-|>", color=color, lw=1.4,
                                        mutation_scale=10, shrinkA=0, shrinkB=0))  # fmt: skip
         gap = layout.middle(GRADIENTS, rank) + (layout.line + RANK_GAP) / 2
-        axes.text(left + width / 2, gap, names, ha="center", va="center", fontsize=8.5)
+        axes.text(x, gap, names, ha="center", va="center", fontsize=8.5,
+                  bbox=ground | {"pad": 1.0})  # fmt: skip

@@ -9,6 +9,7 @@ from .matrix_splits import (
     Matrix,
     check,
     count_of,
+    idle_ranks,
     in_short,
     matrices_of,
     messages_of,
@@ -41,6 +42,7 @@ SPACES = {"": 0, "sum": 0.52, "|": 0.34}  # in front of a matrix; for a sign:
 SIGN = 0.2
 HIGHEST, HIGH = 0.9, 3.4  # of one matrix, of all rows together
 NARROWEST, SMALLEST_CELL, FOR_NUMBER, THIN = 0.6, 0.07, 0.13, 0.06
+FLATTEST = 0.16  # a matrix, however few its rows or columns are
 STORED_LEFT, STORED_HIGH = 7.05, 0.55
 MOST_ROWS = 6  # of ranks; with more, some in the middle are left out
 SHEETS, SHEET = 4, 0.03  # of a stack of summands
@@ -51,6 +53,7 @@ class Layout(NamedTuple):
 
     scale: float
     lefts: list[float]
+    gaps: list[float]  # in front of each matrix
     row: float
     ranks: list[int | None]
 
@@ -91,7 +94,9 @@ def draw_product(way, n=4, rows=4, inner=8, columns=8) -> Picture:
     messages = messages_of(way, n, rows, inner, columns)
     work = work_of(way, n, rows, inner, columns)
     layout = fit(equation, shown_ranks(n), max(rows, inner, columns))
-    height = layout.bottom + 0.55 + LINE * 3.4 + LEGEND
+    idle = idle_ranks(way, n, inner, columns)
+    below = layout.bottom + 0.35 + (LINE + 0.05 if idle else 0)
+    height = below + 0.2 + LINE * (len(messages) + 0.4) + LEGEND
     figure, axes = new_figure(WIDTH, height)
     in_inches(figure, axes, WIDTH, height)
     title = f"{TITLES[way]}, on {ranks(n)}"
@@ -100,10 +105,11 @@ def draw_product(way, n=4, rows=4, inner=8, columns=8) -> Picture:
     draw_rows(axes, equation, layout, n)
     write_work(axes, way, layout, work, inner * columns, rows)
     draw_sums(axes, equation, layout)
-    write_messages(axes, messages, layout.bottom + 0.35)
-    draw_storage(axes, equation, layout.bottom + 0.35, n)
+    axes.text(EDGE_LEFT, layout.bottom + 0.28, idle, fontsize=9.5, va="center")
+    write_messages(axes, messages, below)
+    draw_storage(axes, equation, below, n)
     legend(figure, n=n)
-    return Picture(figure, f"{title}. {told(equation, messages, work)}")
+    return Picture(figure, f"{title}. {told(equation, messages, work, idle)}")
 
 
 def shown_ranks(n) -> list[int | None]:
@@ -114,22 +120,22 @@ def shown_ranks(n) -> list[int | None]:
 
 
 def fit(equation, ranks, longest) -> Layout:
-    """As large as possible, so that all have room."""
+    """As large as possible, so that all have room; what width is left goes to the gaps."""
     scale = min(HIGHEST, HIGH / (len(ranks) + 1)) / longest
-    while True:
-        lefts, x = [], LEFT
-        for matrix in equation:
-            x += SPACES.get(matrix.sign, SIGN)
-            slot, width = slot_of(matrix, scale), inches(matrix.columns, scale)
-            lefts.append(x + (slot - width) / 2)
-            x += slot
-        if x <= RIGHT:
-            return Layout(scale, lefts, max(scale * longest, 0.25), ranks)
+    gaps = [SPACES.get(matrix.sign, SIGN) for matrix in equation]
+    while (free := RIGHT - LEFT - sum(gaps) - sum(slot_of(m, scale) for m in equation)) < 0:
         scale *= 0.97
+    gaps = [gap + (free / (len(gaps) - 1) if place else 0) for place, gap in enumerate(gaps)]
+    lefts, x = [], LEFT
+    for matrix, gap in zip(equation, gaps):
+        slot, width = slot_of(matrix, scale), inches(matrix.columns, scale)
+        lefts.append(x + gap + (slot - width) / 2)
+        x += gap + slot
+    return Layout(scale, lefts, gaps, max(scale * longest, 0.25), ranks)
 
 
 def inches(count, scale) -> float:
-    return max(count * scale, 0.05)
+    return max(count * scale, FLATTEST)
 
 
 def slot_of(matrix, scale) -> float:
@@ -143,15 +149,15 @@ def slot_left(matrix, left, scale) -> float:
 def draw_heads(axes, equation, layout):
     """Names and sizes; and where the backward begins."""
     axes.text(LEFT, TOP + 0.06, "forward", fontsize=8.5, color=MUTED)
-    for matrix, left in zip(equation, layout.lefts):
+    for matrix, left, gap in zip(equation, layout.lefts, layout.gaps):
         middle = left + inches(matrix.columns, layout.scale) / 2
         axes.text(middle, TOP + 0.28, matrix.name, ha="center", weight="bold", fontsize=9)
         axes.text(middle, TOP + 0.34, size_of(matrix), ha="center", va="top", fontsize=7.5,
                   color=MUTED, linespacing=1.0)  # fmt: skip
         if matrix.sign == "|":
-            x = slot_left(matrix, left, layout.scale)
-            axes.text(x, TOP + 0.06, "backward: dX, gradient of X", fontsize=8.5, color=MUTED)
-            line = x - SPACES["|"] / 2
+            line = slot_left(matrix, left, layout.scale) - gap / 2
+            text = "backward: dX, gradient of X"
+            axes.text(line + 0.1, TOP + 0.06, text, fontsize=8.5, color=MUTED)
             axes.plot([line, line], [TOP, layout.bottom], color=EDGE, lw=0.8, ls=(0, (4, 3)))
 
 
@@ -178,10 +184,10 @@ def draw_rows(axes, equation, layout, n):
 
 def draw_row(axes, equation, layout, middle, n, rank):
     """The equation as one rank has it; with None for a rank, with all ranks' parts."""
-    for matrix, left in zip(equation, layout.lefts):
+    for matrix, left, gap in zip(equation, layout.lefts, layout.gaps):
         draw_matrix(axes, matrix, left, middle, layout.scale, n, rank)
         if matrix.sign not in SPACES:
-            x = slot_left(matrix, left, layout.scale) - SIGN / 2
+            x = slot_left(matrix, left, layout.scale) - gap / 2
             axes.text(x, middle, matrix.sign, ha="center", va="center", fontsize=12)
 
 
@@ -244,7 +250,7 @@ def write_work(axes, way, layout, work, numbers, rows):
     """What each rank keeps and multiplies, in columns with heads."""
     total = numbers * (2 if way == "pair" else 1)
     keeps = "keeps of\nA and B" if way == "pair" else "keeps\nof A"
-    heads = (KEPT, keeps, total), (MULTIPLIED, "multipli-\ncations", total * rows)
+    heads = (KEPT, keeps, total), (MULTIPLIED, "multipli-\ncations,\nforward", total * rows)
     for column, (right, head, size) in enumerate(heads):
         axes.text(right, TOP + 0.46, head, ha="right", weight="bold", fontsize=8.5, linespacing=1.1)
         numbers = [None if rank is None else work[rank][column] for rank in layout.ranks]
@@ -257,14 +263,15 @@ def write_work(axes, way, layout, work, numbers, rows):
 def draw_sums(axes, equation, layout):
     """The all-reduces: a band across the ranks, before the matrix that it makes."""
     color = COLORS["communication"]
-    for matrix, left in zip(equation, layout.lefts):
+    for matrix, left, gap in zip(equation, layout.lefts, layout.gaps):
         if matrix.sign == "sum":
-            x = slot_left(matrix, left, layout.scale) - SPACES["sum"] / 2
+            x = slot_left(matrix, left, layout.scale) - gap / 2
             corner, high = (x - 0.11, layout.first), layout.bottom - layout.first
             axes.add_patch(Rectangle(corner, 0.22, high, facecolor=mixed(color, 0.25), lw=0))
             axes.text(x, layout.first + high / 2, "all-reduce", rotation=90, ha="center",
                       va="center", fontsize=8.5)  # fmt: skip
-            ends = (x - 0.14, layout.middle), (x + 0.23, layout.middle)
+            starts, ends = x - gap / 2 + 0.12, x + gap / 2 - 0.03
+            ends = (starts, layout.middle), (ends, layout.middle)
             axes.add_patch(FancyArrowPatch(*ends, arrowstyle="-|>", mutation_scale=12,
                                            color=color))  # fmt: skip
             axes.text(x + 0.03, layout.middle - 0.07, "sum", ha="center", fontsize=8.5)

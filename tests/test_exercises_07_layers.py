@@ -317,7 +317,7 @@ WRONG = {
         "right, in a group of some ranks": copy(backward="return ctx.total(gradient), None, None"),
     },
     "7.3": {
-        "relu, before this, has saved its result": all_reduce(
+        "may have kept it for its backward": all_reduce(
             "dist.all_reduce(x, group=group); return x"
         ),
         "mark_dirty tells autograd": all_reduce(
@@ -365,6 +365,9 @@ WRONG = {
         "part_of notes how the whole was cut": column(
             COLUMN_INIT.replace("part_of(", "nn.Parameter(cut(").replace(", unit)", ", unit))")
         ),
+        "f stands before the columns": column(
+            forward="return self.enter(F.linear(x, self.weight, self.bias), self.group)"
+        ),
         "right, in a group of some ranks": column(COLUMN_INIT.replace(", group", ", None")),
     },
     "7.5": {
@@ -396,6 +399,14 @@ WRONG = {
             forward="""y = self.leave(enter(F.linear(x, self.weight), self.group), self.group)
         return y if self.bias is None else y + self.bias"""
         ),
+        "a row layer needs no f": row(
+            forward="""y = self.leave(F.linear(enter(x, self.group), self.weight), self.group)
+        return y if self.bias is None else y + self.bias"""
+        ),
+        "autograd does not know dist.all_reduce": row(
+            forward="""y = summed(F.linear(x, self.weight), self.group)
+        return y if self.bias is None else y + self.bias"""
+        ),
         "linear.bias is None then": row(
             forward="return self.leave(F.linear(x, self.weight), self.group) + self.bias"
         ),
@@ -404,6 +415,10 @@ WRONG = {
         ),
     },
 }
+
+
+# {phrase: the case that is told, though a rank raises an error in a later one}
+CASE = {"chunk makes all but the last one equal": "3 ranks, rows, shape [7, 4]"}
 
 
 class Together:
@@ -473,6 +488,7 @@ def test_wrong_answers_are_told_their_misconception(number, verdicts_on):
     for phrase, verdict in zip(WRONG[number], verdicts_on(number, WRONG[number].values())):
         assert verdict.passed is False, phrase
         assert phrase in verdict.wrong.why, verdict
+        assert CASE.get(phrase, "") in verdict.wrong.case, verdict
 
 
 def test_a_unit_that_is_not_handed_on_is_missed(check_lab):

@@ -469,6 +469,27 @@ def likeliest(scores, first, group=None):
     every = [torch.empty_like(padded) for _ in range(n)]
     dist.all_gather(every, padded, group=group)
     return torch.cat([x[:, :k] for x, k in zip(every, lengths)], dim=-1).argmax(-1)
+### hand `group` to every call
+def likeliest(scores, first, group=None):
+    score, place = scores.max(-1)
+    mine = torch.stack([score.double(), first + place.double()])
+    found = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(found, mine)
+    scores, letters = torch.stack(found, dim=1)
+    return letters.gather(0, scores.argmax(0, keepdim=True))[0].long()
+### one rank has been chosen for all samples
+def likeliest(scores, first, group=None):
+    score, place = scores.max(-1)
+    mine = torch.stack([score.double(), first + place.double()])
+    found = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(found, mine, group=group)
+    scores, letters = torch.stack(found, dim=1)
+    return letters[scores.argmax() // scores.shape[1]].long()
+### what travels has to be as long on all of them
+def likeliest(scores, first, group=None):
+    found = [torch.empty_like(scores) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(found, scores, group=group)
+    return torch.cat(found, dim=-1).argmax(-1)
 """,
 }
 
@@ -494,15 +515,17 @@ def test_right_answers_of_another_style(number, style, source, check_lab):
 
 
 @pytest.mark.parametrize(("number", "phrase", "source"), cases(WRONG))
-def test_wrong_answers_are_told_what_is_wrong(number, phrase, source, check_lab):
+def test_wrong_answers_are_told_what_is_wrong(number, phrase, source, check_lab, capsys):
     verdict = check_lab(number, source)
     assert verdict.passed is False, verdict
     assert phrase in verdict.wrong.why, verdict
+    printed = capsys.readouterr().out  # by the ranks; libraries are not to drown the diagnosis
+    assert not any(words in printed for words in ("terminate called", "Warning")), printed
 
 
 @pytest.mark.parametrize("number", EXERCISES)
 def test_there_are_enough_of_both(number):
-    assert 6 <= len(answers(WRONG[number])) <= 8
+    assert 6 <= len(answers(WRONG[number])) <= 11
     assert len(answers(RIGHT[number])) >= 2  # and the solution
     assert 2 <= len(EXERCISES[number].hints) <= 4
 
@@ -528,6 +551,12 @@ def test_a_fault_of_an_earlier_exercise_is_sent_there(check_lab):
     verdict = check_lab("7.16", ring, "collectives")
     assert verdict.passed is False
     assert verdict.wrong.why == 'first: check("2.6")', verdict
+
+
+def test_what_python_prints_to_stderr_is_still_shown(check_lab, capsys):
+    verdict = check_lab("7.19", "def likeliest(*args):\n    __import__('warnings').warn('mine')")
+    assert verdict.passed is False
+    assert "UserWarning: mine" in capsys.readouterr().out
 
 
 def test_a_function_is_no_autograd_function(check_lab):

@@ -7,6 +7,7 @@ import functools
 import linecache
 import math
 import textwrap
+import warnings
 from types import SimpleNamespace
 
 import pytest
@@ -329,10 +330,15 @@ return F.embedding(place.where(mine[..., 0], 0), self.weight) * mine
 {MINE}
 rows = F.embedding(place.where(mine[..., 0], 0), self.weight) * mine
 return self.leave(self.leave(rows, self.group), self.group)
-### but self.leave was not called
+### in 07b another one takes its place
 {MINE}
 rows = F.embedding(place.where(mine[..., 0], 0), self.weight) * mine
 return AllReduce.apply(rows, self.group)
+### Here it is self.leave
+{MINE}
+rows = F.embedding(place.where(mine[..., 0], 0), self.weight) * mine
+dist.all_reduce(rows, group=self.group)
+return rows
 ### the first letter of each rank is left out
 place = letters - self.first
 mine = (place > 0) & (place < len(self.weight))
@@ -385,6 +391,23 @@ return (total.log() - picked).mean()
 ### exp of a large score is inf
 {PARTS.replace("scores - highest.unsqueeze(-1)", "scores")}
 total, picked = AllReduce.apply(torch.stack([shifted.exp().sum(-1), picked]), group)
+return (total.log() - picked).mean()
+### logarithms are not added up
+{PARTS}
+sums = torch.stack([shifted.exp().sum(-1).log(), picked])
+log_total, picked = AllReduce.apply(sums, group)
+return (log_total - picked).mean()
+### what they are the logarithms of
+{PARTS}
+return (AllReduce.apply(scores.logsumexp(-1), group)
+        - AllReduce.apply(picked + highest * mine, group)).mean()
+### for each target, the highest score of all letters
+{PARTS.replace(".amax(-1)", ".amax()")}
+total, picked = AllReduce.apply(torch.stack([shifted.exp().sum(-1), picked]), group)
+return (total.log() - picked).mean()
+### autograd does not know dist.all_reduce
+{PARTS}
+total, picked = summed(torch.stack([shifted.exp().sum(-1), picked]), group)
 return (total.log() - picked).mean()
 ### the sum of exp has no gradient
 {PARTS}
@@ -497,10 +520,20 @@ summed(cut, group)
 ### nearly right: it was rounded
 {SUMS.replace("torch.zeros((), dtype=torch.float64)", "torch.zeros(1)")}
 return (summed(cut, group) + rest).sqrt()
-### then sum() of nothing is the number 0
+### no parameter of this model is cut: sum() of nothing is the number 0
 grads = [(p, p.grad) for p in model.parameters() if p.grad is not None]
 rest = sum(g.pow(2).sum() for p, g in grads if not hasattr(p, "cut_dim"))
 return (summed(sum(g.pow(2).sum() for p, g in grads if hasattr(p, "cut_dim")), group) + rest).sqrt()
+### and the root comes at the very end
+grads = [(p, p.grad) for p in model.parameters() if p.grad is not None]
+rest = sum(g.pow(2).sum() for p, g in grads if not hasattr(p, "cut_dim")) ** 0.5
+mine = sum(g.pow(2).sum() for p, g in grads if hasattr(p, "cut_dim"))
+return summed(mine, group) ** 0.5 + rest
+### this model has no gradient at all: nothing can be stacked
+n = dist.get_world_size(group)
+squares = [p.grad.pow(2).sum() / (1 if hasattr(p, "cut_dim") else n)
+           for p in model.parameters() if p.grad is not None]
+return summed(torch.stack(squares).sum(), group).sqrt()
 """,
     "7.20": f"""### how much longer the messages take
 compute_seconds = 0
@@ -541,6 +574,19 @@ return step(between) / step(inside)
 ### in this order
 {STEP.replace("link[1]", "link[2]").replace("link[0]", "link[1]").replace("[2]", "[0]")}
 return step((between[0], between[1] * 0)) / step((inside[0], inside[1] * 0))
+### it is what a step computes on each of the n ranks already
+{STEP.replace("compute_seconds", "compute_seconds / n")}
+return step(between) / step(inside)
+### how much of the tensor a rank sends, not how many messages
+{STEP.replace("2 * (n - 1)", "2 * (n - 1) / n").replace("size=sum_bytes / n", "size=sum_bytes")}
+return step(between) / step(inside)
+### times the ratio of the bandwidths
+{STEP}
+share = (step(inside) - compute_seconds) / step(inside)
+return 1 - share + share * inside[0] / between[0]
+### are swapped
+{STEP.replace("link[1]", "rate").replace("link[0]", "link[1]").replace("rate", "link[0]")}
+return step(between) / step(inside)
 ### a function without `return`
 {STEP}
 step(between) / step(inside)
@@ -674,6 +720,15 @@ class AllReduce(AllReduce):
     assert check_lab("7.12", source).wrong.why == 'first: check("7.3")'
 
 
+def test_warnings_of_what_autograd_passes_by_are_noted_and_all_others_given():
+    words = "c10d::some_: an autograd kernel was not registered to the Autograd key(s)"
+    with pytest.warns() as given, groups.noting_passed() as passed:
+        warnings.warn(words, stacklevel=1)
+        warnings.warn("another one", stacklevel=1)
+    assert passed == ["c10d::some_"]
+    assert [str(warning.message) for warning in given] == ["another one"]
+
+
 def test_the_truth_is_that_of_one_process():
     scores, targets = split_scores.cases()["two samples of five letters"]
     loss, gradient = split_scores.one_process(scores, targets)
@@ -688,5 +743,5 @@ def test_the_truth_is_that_of_one_process():
     for p, gradient in zip(parameters, (cut, rest)):
         p.data, p.grad = torch.zeros_like(gradient), gradient.clone()
     found = torch.nn.utils.clip_grad_norm_(parameters, 1.0).item()
-    one = [{"norm": found, "changed": [], "calls": []}] * 3
-    assert gradient_norms.judge_norm("", one, names, "") == pytest.approx(found, abs=1e-12)
+    one = {rank: {"norm": found, "changed": [], "calls": []} for rank in range(3)}
+    assert gradient_norms.judge_norm("", one, 3, names, "") == pytest.approx(found, abs=1e-12)

@@ -20,14 +20,14 @@ STEP = [
     ("before the step", "X values Replicate", "A values Shard", "B values Shard"),
     ("forward: X enters the parallel region, nothing is sent", "X values Replicate"),
     ("forward: X times each rank's columns of A", "H values Shard"),
-    ("forward: the activation", "H values Shard"),
+    ("forward: the activation, H = f(XA)", "H values Shard"),
     ("forward: H times each rank's rows of B", "Y values Partial"),
     ("forward: all-reduce of Y", "Y values Replicate"),
     ("backward: gradient of Y", "Y gradients Replicate"),
     ("backward: gradient of each rank's summand of Y, nothing is sent", "Y gradients Replicate"),
     ("backward: gradient of each rank's rows of B", "B gradients Shard"),
     ("backward: gradient of H", "H gradients Shard"),
-    ("backward: through the activation", "H gradients Shard"),
+    ("backward: gradient of XA, through f", "H gradients Shard"),
     ("backward: gradient of each rank's columns of A", "A gradients Shard"),
     ("backward: gradient of X through each rank's own columns", "X gradients Partial"),
     ("backward: all-reduce of the gradient of X", "X gradients Replicate"),
@@ -86,7 +86,7 @@ def test_the_events_of_a_step(films):
 
 def test_numbers_are_those_of_one_process(films):
     expected = in_one_process()
-    inside = {"forward: X times each rank's columns of A", "backward: through the activation"}
+    inside = {"forward: X times each rank's columns of A", "backward: gradient of XA, through f"}
     for number, (event, *_) in enumerate(STEP):
         frames = [film.frames[number] for film in films]
         for kind, matrix in frames[0].new:
@@ -117,6 +117,13 @@ def test_two_all_reduces_are_all_that_is_sent(films):
             "forward: all-reduce of Y": [("all_reduce", 32)],
             "backward: all-reduce of the gradient of X": [("all_reduce", 32)],
         }
+
+
+def test_h_is_first_xa_and_its_gradient_comes_last(films):
+    """XA until the activation in frame 4; its gradient from frame 11 on."""
+    for film in films:
+        inner = [sorted(frame.inner) for frame in film.frames]
+        assert inner == [[]] * 2 + [["values"]] + [[]] * 7 + [["gradients"]] * 4
 
 
 def test_values_stay_and_gradients_come_later(films):

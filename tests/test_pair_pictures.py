@@ -11,7 +11,7 @@ from pairs import lab, summed_twice, take
 from torch import nn
 
 from pedagogy_lib import LaunchError, film_pair, plot_pair
-from pedagogy_lib.pair_pictures import RED, in_cell
+from pedagogy_lib.pair_pictures import RED, in_cell, layout_of
 from pedagogy_lib.placements import GREY, rank_color
 from pedagogy_lib.style import INK
 
@@ -74,7 +74,44 @@ def test_summands_are_hatched_and_then_summed(films):
     summands = [film.frames[4].values["Y"].values for film in films]
     both = {pair for rows in zip(*summands) for pair in zip(*rows)}
     assert (2, -2) in both  # the first ones of which none is 0
-    assert "Each rank sends 32 B: for example 2 − 2 = 0, and so at each place." in after.alt
+    assert "Each rank sends 32 B: 2 − 2 = 0 and so on (summands: frame 5)." in after.alt
+    assert "and so on (summands: frame 13)." in plot_pair(films, 14).alt
+
+
+@pytest.mark.parametrize("number, matrix, kind", [(6, "Y", "values"), (14, "X", "gradients")])
+def test_the_arrow_is_in_the_middle_of_its_band(films, number, matrix, kind):
+    """It begins and ends at what has been summed, and is behind what lies between."""
+    picture = plot_pair(films, number)
+    (arrow,) = arrows(picture)
+    layout = layout_of(films)
+    (left, top), (width, height) = layout.corner(matrix, kind, 0), layout.size(matrix)
+    (x, y), end = arrow._posA_posB
+    assert x == end[0] == pytest.approx(left + width / 2)
+    assert (y, end[1]) == (top + height, layout.corner(matrix, kind, 1)[1])
+    patches = picture.figure.axes[0].patches
+    assert all(p in patches[patches.index(arrow) :] for p in outlines(picture))
+
+
+@pytest.mark.parametrize(
+    "number, head, gradient, remark",
+    [
+        (1, "H = f(XA)", None, "part of B."),
+        (3, "XA", None, "Each rank has a part of XA."),
+        (4, "H = f(XA)", None, "Each rank has a part of H."),
+        (10, "H = f(XA)", "H", "Each rank has a part of the gradient of H."),
+        (11, "H = f(XA)", "XA", "Each rank has a part of the gradient of XA."),
+        (14, "H = f(XA)", "XA", "gradient of XA Shard by columns"),
+    ],
+)
+def test_h_and_xa_are_told_apart(films, number, head, gradient, remark):
+    picture = plot_pair(films, number)
+    written = texts(picture)
+    assert [text for text in written if text in ("XA", "H", "H = f(XA)")] == [head]
+    assert remark in picture.alt
+    assert [text for text in written if text.startswith("of\n")] == [f"of\n{gradient}"] * 2 * bool(
+        gradient
+    )
+    assert (f"of {gradient}: Shard by columns" in written) == bool(gradient)
 
 
 def test_every_number_is_written(films):
@@ -138,7 +175,7 @@ def large(lab):
 
 def test_nothing_overlaps(films):
     many = launch(large, lab(), world_size=4).values
-    for some, number in ((films, 14), (many, len(many[0].frames))):
+    for some, number in ((films, 6), (films, 14), (many, 6), (many, len(many[0].frames))):
         picture = plot_pair(some, number)
         picture.figure.draw_without_rendering()
         (axes,) = picture.figure.axes

@@ -9,12 +9,14 @@ from pedagogy_lib import draw_product, explore
 from pedagogy_lib.matrix_splits import (
     WAYS,
     count_of,
+    idle_ranks,
     in_short,
     matrices_of,
     messages_of,
     work_of,
 )
 from pedagogy_lib.placements import GREY, PARTIAL, REPLICATE, SHARD, part_sizes, rank_color
+from pedagogy_lib.products import RIGHT
 
 SIZES = {"n": 3, "rows": 5, "inner": 7, "columns": 10}
 
@@ -64,9 +66,9 @@ def test_no_rank_does_another_ones_work(way, matrices):
 
 def test_what_is_sent():
     expected = {
-        "columns": [0, 4 * 3 / 4 * 4 * 6, 4 * 2 * 3 / 4 * 4 * 8],  # gather Y, sum dX
-        "rows": [4 * 2 * 3 / 4 * 4 * 6, 0, 4 * 3 / 4 * 4 * 8],  # sum Y, gather dX
-        "pair": [4 * 2 * 3 / 4 * 4 * 8, 0, 4 * 2 * 3 / 4 * 4 * 8],  # sum Y, sum dX
+        "columns": [0, 4 * 3 / 4 * 4 * 6, 4 * 2 * 3 / 4 * 4 * 8, 0],  # gather Y, sum dX
+        "rows": [4 * 2 * 3 / 4 * 4 * 6, 0, 4 * 3 / 4 * 4 * 8, 0],  # sum Y, gather dX
+        "pair": [4 * 2 * 3 / 4 * 4 * 8, 0, 4 * 2 * 3 / 4 * 4 * 8, 0],  # sum Y, sum dX
     }
     for way, counts in expected.items():
         assert [bytes_of(message) for message in messages_of(way, 4, 4, 8, 6)] == counts
@@ -89,6 +91,26 @@ def test_placements_follow_from_the_product(way):
             assert (product.rows, product.columns) == (first.rows, matrix.columns)
         if matrix.sign == "sum":
             assert (forward[place - 1].placement, matrix.placement) == (PARTIAL, REPLICATE)
+
+
+@pytest.mark.parametrize("way, cut", [("columns", 1), ("rows", 0)])
+def test_the_gradient_of_a_needs_no_message(way, cut):
+    """Its part is the product of parts of X and dY that lie where A's part lies."""
+    x, dy = torch.randn(5, 7).double(), torch.randn(5, 10).double()
+    parts_of_x = x.tensor_split(3, 1) if way == "rows" else [x] * 3
+    parts_of_dy = [dy] * 3 if way == "rows" else dy.tensor_split(3, 1)
+    parts = [part.T @ other for part, other in zip(parts_of_x, parts_of_dy)]
+    assert torch.allclose(torch.cat(parts, cut), x.T @ dy, rtol=0, atol=1e-12)
+    assert messages_of(way, **SIZES)[-1].when == "backward, dA"
+    assert messages_of("pair", **SIZES)[-1].when == "backward, dA and dB"
+
+
+def test_who_owns_nothing():
+    refused = "(The lab refuses that.)"
+    assert idle_ranks("columns", 8, 2, 8) == idle_ranks("rows", 2, 2, 1) == ""
+    few = f"Ranks 4 to 7 own nothing: A has only 4 columns. {refused}"
+    assert idle_ranks("columns", 8, 9, 4) == idle_ranks("pair", 8, 9, 4) == few
+    assert idle_ranks("rows", 2, 1, 4) == f"Rank 1 owns nothing: A has only 1 row. {refused}"
 
 
 def test_numbers_as_people_read_them():
@@ -171,12 +193,31 @@ def test_one_number_on_one_rank():
 
 def test_ranks_without_a_part():
     picture = draw_product("columns", n=4, columns=2)
-    assert "rank 3 keeps 0 numbers and does 0 multiplications" in picture.alt
+    assert "rank 3 keeps 0 numbers and does 0 multiplications in the forward" in picture.alt
+    said = "Ranks 2 to 3 own nothing: A has only 2 columns. (The lab refuses that.)"
+    assert picture.alt.endswith(said)
+    assert said in [t.get_text() for t in picture.figure.axes[0].texts]
     assert not filled(in_row_of(picture, 3), rank_color(3))
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("sizes", [(4, 4, 8, 8), (16, 64, 2, 64), (8, 2048, 4096, 16384)])
+@pytest.mark.parametrize("sizes", [(8, 1, 8, 8), (16, 64, 4, 4), (16, 1, 64, 64)])
+def test_flat_matrices_can_be_seen(way, sizes):
+    row = in_row_of(draw_product(way, *sizes), None)
+    wholes = [p for p in row if p.get_hatch() or filled([p], GREY)]
+    assert wholes and all(min(p.get_width(), p.get_height()) > 0.15 for p in wholes)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_all_the_width_is_used(way):
+    last = max(in_row_of(draw_product(way), 0), key=lambda patch: patch.get_x())
+    assert last.get_x() + last.get_width() == pytest.approx(RIGHT)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "sizes", [(4, 4, 8, 8), (8, 1, 4, 4), (16, 64, 2, 64), (8, 2048, 4096, 16384)]
+)
 def test_nothing_overlaps(way, sizes):
     picture = draw_product(way, *sizes)
     picture.figure.draw_without_rendering()
@@ -199,11 +240,12 @@ def test_readers_are_told_what_is_to_be_seen():
     assert draw_product("rows", n=2, rows=2, inner=3, columns=4).alt == (
         "Y = X A, A cut by rows, on 2 ranks. X (2 × 3) Shard by columns; A (3 × 4) Shard by rows; "
         "Y (2 × 4) Partial; Y (2 × 4) Replicate; dX (2 × 3) Shard by columns. "
-        "rank 0 keeps 8 numbers and does 16 multiplications; "
-        "rank 1 keeps 4 numbers and does 8 multiplications. "
+        "rank 0 keeps 8 numbers and does 16 multiplications in the forward; "
+        "rank 1 keeps 4 numbers and does 8 multiplications in the forward. "
         "Each rank sends: forward all-reduce of Y 2 · 1/2 · 8 = 8 numbers, 32 B; "
-        "backward nothing: dX stays cut; "
-        "if each rank needs all of dX: all-gather of dX 1/2 · 6 = 3 numbers, 12 B."
+        "backward, dX nothing: dX stays cut; "
+        "if each rank needs all of dX: all-gather of dX 1/2 · 6 = 3 numbers, 12 B; "
+        "backward, dA nothing: both factors are here."
     )
 
 

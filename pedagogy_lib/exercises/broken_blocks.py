@@ -26,6 +26,7 @@ from .broken_regions import (
 )
 from .broken_stages import ratio
 from .broken_zero import recognise
+from .groups import need_known
 from .one_process import close, gap, why_raised
 
 WIDTH, HIDDEN, LEAD = 4, 3, (2, 3)  # hidden features of each rank
@@ -50,6 +51,10 @@ RESIDUAL = (
 RESIDUAL_AND_NORM = (
     f"{RESIDUAL}. And the norm's parameters still have what comes from this rank's features alone"
 )
+COPIED_AGAIN = (
+    "x's gradient has been summed already behind the norm; a Copy before it sums once more: what "
+    "comes through the norm is n times too large. One of them is enough"
+)
 TWICE = "x's gradient is n times too large: it has been added up over the ranks twice"
 MEAN = "the ranks' gradients are parts of a sum: they are to be added, not averaged"
 SPLIT_SUMMED = (
@@ -66,7 +71,7 @@ ENTERED_BY_SUM = "norm(x) has been added up over the ranks in the forward, where
 BLOCK_WHY = {  # by what x's gradient is, and the norm's parameters'
     ("own", "own"): BLOCK_NUDGE, ("right", "own"): NORM_PARTIAL, ("own", "right"): X_PARTIAL,
     ("residual", "own"): RESIDUAL_AND_NORM, ("residual", "right"): RESIDUAL,
-    ("twice", "right"): TWICE, ("mean", "mean"): MEAN,
+    ("again", "right"): COPIED_AGAIN, ("twice", "right"): TWICE, ("mean", "mean"): MEAN,
 }  # fmt: skip
 
 
@@ -154,6 +159,7 @@ def judge_block(case, found, again):
     if off:
         what = told_gradients(off, right) + told_apart(found, off)
         raise Wrong(case, what, AGAIN if again else why_block(found, off, truth, right))
+    need_known(case, [of.passed for of in found])
 
 
 def told_apart(found, off) -> str:
@@ -202,6 +208,7 @@ def state_of(name, got, rank, truth) -> str:
         "right": around + sum(through),
         "own": around + through[rank],
         "residual": truth.n * around + sum(through),
+        "again": around + truth.n * sum(through),
         "twice": truth.n * (around + sum(through)),
         "mean": around + sum(through) / truth.n,
     })  # fmt: skip

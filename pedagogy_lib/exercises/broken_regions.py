@@ -17,6 +17,7 @@ from ..instruments import measure
 from ..labs import find_lab
 from .broken_stages import ratio
 from .broken_zero import NO_RETURN, plain, recognise, told
+from .groups import need_known, noting_passed
 from .one_process import close, why_raised
 from .trials import kind_of, numbers, ranks_text
 
@@ -72,16 +73,17 @@ def both_ways(call: Callable, leaves: dict, slope) -> SimpleNamespace:
     before = {name: leaf.detach().clone() for name, leaf in leaves.items()}
     with measure("forward"):
         y = call()
-    fits = isinstance(y, torch.Tensor) and y.shape == slope.shape
+    fits, passed = isinstance(y, torch.Tensor) and y.shape == slope.shape, []
     if fits and y.requires_grad:
-        with measure("backward"):
+        with measure("backward"), noting_passed() as passed:
             (y * slope).sum().backward()  # y.backward(slope) would import sympy, for a second
     gradients = {name: leaf.grad for name, leaf in leaves.items()}
     for leaf in leaves.values():
         leaf.grad = None
     changed = [name for name, leaf in leaves.items() if not torch.equal(leaf, before[name])]
     constant = fits and not y.requires_grad
-    return SimpleNamespace(y=plain(y), gradients=gradients, changed=changed, constant=constant)
+    return SimpleNamespace(y=plain(y), gradients=gradients, changed=changed, constant=constant,
+                           passed=passed)  # fmt: skip
 
 
 def need_plausible(case, found, wanted):
@@ -158,6 +160,11 @@ BACKWARD_SUMS = (
     "a sum behind the forward's sum: from y on all ranks compute the same, so each has y's whole "
     "gradient already. Added up again it is n times too large (as torch.distributed.nn does it)"
 )
+LOUD_BACKWARD = (
+    "a part of the bias goes into the sum from every rank, and its gradient has to be put together "
+    "again. Behind the sum each rank can add the whole bias: it has y's gradient already, and "
+    "nothing is sent in the backward"
+)
 NOT_ADDED = "each rank has what comes from its own inputs: nobody has added that up"
 AVERAGED = "the ranks' products are summands of y: they are to be added, not averaged"
 
@@ -197,6 +204,7 @@ def examine_row(answer):
             again = ", a second time" if number % PASSES else ""
             with blaming(faults[0]):
                 judge_row(f"{told_worlds(n)}, x {[*lead, INPUTS]}", found, lead, again)
+        need_quiet_backward(told_worlds(n), run)
         yield f"{told_worlds(n)}: y and 3 gradients are those of one process; {told_calls(run)}"
 
 
@@ -223,6 +231,16 @@ def judge_row(case, found, lead, again):
     if off:
         why = AGAIN if again else why_row_gradients(found, off, right)
         raise Wrong(case, told_gradients(off, right), why)
+    need_known(case, [of.passed for of in found])
+
+
+def need_quiet_backward(case, run):
+    for rank, calls in enumerate(run["backward"].calls):
+        sent = sum(call.sent_bytes for call in calls)
+        if sent:
+            names = ", ".join(sorted({call.name for call in calls}))
+            what = f"y and 3 gradients are right, but rank {rank} sends {sent} bytes in the"
+            raise Wrong(f"cost, {case}", f"{what} backward ({names}), expected 0", LOUD_BACKWARD)
 
 
 def told_difference(difference) -> str:

@@ -78,9 +78,9 @@ def strip(x, dim, start, size):
 
 
 def examine_cut(answer):
-    run = try_cases(cut_on_rank, answer, CUTS, CUT_ERRORS)
+    run = try_cases(cut_on_rank, answer, CUTS, CUT_ERRORS, judge_cut)
     for case, found in found_in(run, CUTS):
-        judge_cut(case, found)
+        judge_cut(case, dict(enumerate(found)))
         calls = [of["calls"] for of in found]
         need_traffic(case, calls, "cut", 0, "all ranks have the whole: nothing has to travel")
         sizes = " and ".join(str(case.sizes(len(g))) for g in GROUPS) if case.in_groups else None
@@ -105,16 +105,17 @@ def cut_on_rank(answer, group, case):
 
 
 def judge_cut(case, found):
-    for rank, of in enumerate(found):
+    """Raise `Wrong` unless each of these ranks has its part. found: {rank: what it has found}."""
+    for rank, of in found.items():
         if of["touched"]:
             raise Wrong(str(case), f"rank {rank}: x has changed", "the whole is only to be read")
         wanted = case.part(*case.seat(rank))
         if not close(of["part"], wanted):
-            got = [of["part"] for of in found]
-            why = fitting(got, (guesses_at_cut(case, r) for r in range(WORLD)))
+            got = [of["part"] for of in found.values()]
+            why = fitting(got, (guesses_at_cut(case, r) for r in found))
             what = f"rank {rank}: its part {first_difference(of['part'], wanted)}"
             raise Wrong(str(case), what, why)
-    for rank, of in enumerate(found):
+    for rank, of in found.items():
         need_own_memory(case, rank, of, case.part(*case.seat(rank)).nbytes)
 
 

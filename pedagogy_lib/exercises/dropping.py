@@ -142,7 +142,8 @@ def judge_masks(case, by_call) -> str:
             what = f"rank {rank} drops the same features of hidden in a second call"
             raise Wrong(case, what, SEEDED if seeded else REPEATS)
     alike = PLACES - differ(first[0].kept, first[1].kept)
-    return f"in {alike} of {PLACES} places ranks 0 and 1 do alike, by chance"
+    expected = PLACES * (P**2 + (1 - P) ** 2)
+    return f"ranks 0 and 1 agree in {alike} of {PLACES} places; {expected:g} are expected by chance"
 
 
 def need_rate(case, found):

@@ -4,14 +4,15 @@ The truth is what torch finds in one process that has all of it.
 """
 
 import math
+from functools import partial
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
 from ..checking import Exercise, Wrong
-from .groups import WORLDS, Calls, try_groups
-from .replicas import IN_A_GROUP
+from .groups import WORLDS, Calls, name_of, try_groups
+from .replicas import IN_A_GROUP, explain_by
 from .servers import NO_RETURN
 from .trials import numbers
 
@@ -29,21 +30,29 @@ MODELS = {
     "all are whole": ["norm", "down_bias"],
     "no gradient at all": list(WITHOUT),
 }
+PLAIN = (  # words of an error: a number where a tensor is needed
+    "'int' object has no attribute", "'float' object has no attribute",
+    "argument 'tensor' must be Tensor",
+)  # fmt: skip
 NORM_ERRORS = {
     "'NoneType' object": "a frozen parameter, or one that had no part in the loss, has no "
     "gradient: its `.grad` is None",
     "'NoneType'": "a frozen parameter, or one that had no part in the loss, has no gradient: its "
     "`.grad` is None",
-    "'int' object has no attribute": "there may be no cut parameter, or no whole one: then sum() "
-    "of nothing is the number 0, not a tensor. torch.as_tensor makes one of it",
-    "argument 'tensor' must be Tensor": "there may be no cut parameter, or no whole one: then "
-    "sum() of nothing is the number 0, not a tensor. torch.as_tensor makes one of it",
-    "'float' object has no attribute": "summed and sqrt() need a tensor, and this is a plain "
-    "number: torch.as_tensor makes one of it",
     "has no attribute 'cut_dim'": "a parameter that is not cut has no such attribute: hasattr",
-    "non-empty": "there may be no cut parameter, or no whole one: nothing can be stacked or put "
-    "together then",
+    **dict.fromkeys(PLAIN, "summed and sqrt() need a tensor, and this is a plain number: "
+                           "torch.as_tensor makes one of it"),
+}  # fmt: skip
+MISSING = {
+    "all are cut": "no parameter of this model is whole",
+    "all are whole": "no parameter of this model is cut",
+    "no gradient at all": "this model has no gradient at all",
 }
+OF_NOTHING = {  # {words of an error where something is missing: what they mean}
+    "non-empty": "nothing can be stacked, or put together, then",
+    **dict.fromkeys(PLAIN, "sum() of nothing is the number 0, not a tensor. torch.as_tensor makes "
+                           "one of it"),
+}  # fmt: skip
 SAME_CALLS = (
     "every rank makes the same calls. Here one rank has no gradient where the others have one: "
     "with a call for each parameter they lose each other. Add up first, then a single call"
@@ -83,7 +92,14 @@ def gradient_of(name, place) -> torch.Tensor | None:
 
 
 def measure_on_rank(answer, group) -> list[dict]:
-    return [measure_one(answer, group, names) for names in MODELS.values()]
+    found = []
+    for case, names in MODELS.items():
+        try:
+            found.append(measure_one(answer, group, names))
+        except Exception as error:
+            error.case, error.before = case, found
+            raise
+    return found
 
 
 def measure_one(answer, group, names) -> dict:
@@ -118,23 +134,46 @@ def number_of(value) -> float | str | None:
 
 def examine_gradient_norm(answer):
     for groups in WORLDS:
-        found = try_groups(groups, measure_on_rank, answer, NORM_ERRORS, SAME_CALLS)
+        raised = partial(judge_raised, groups)
+        found = try_groups(groups, measure_on_rank, answer, NORM_ERRORS, SAME_CALLS, raised)
         otherwise = IN_A_GROUP if len(groups) > 1 else ""
         for who, of_ranks in found:
             for number, (case, names) in enumerate(MODELS.items()):
-                one = [of[number] for of in of_ranks]
-                right = judge_norm(f"{who}, {case}", one, names, otherwise)
+                one = {rank: of[number] for rank, of in enumerate(of_ranks)}
+                n = len(of_ranks)
+                right = judge_norm(f"{who}, {case}", one, n, names, otherwise)
                 judge_cost(f"{who}, {case}", one)
                 if number == 0:
                     yield f"{who}: the gradient's length is {right:.6g} on every rank, as in one"
     yield "cost: one all-reduce of one number"
 
 
-def judge_norm(case, found, names, otherwise) -> float:
-    """Returns the truth; raises `Wrong` if a rank has found something else."""
-    n = len(found)
+def judge_raised(groups, error):
+    """Raise `Wrong` for what a rank has found in the models before its error; or for that."""
+    members, cause = next(of for of in groups if error.rank in of), error.exception
+    who, otherwise = name_of(members, groups), IN_A_GROUP if len(groups) > 1 else ""
+    for (case, names), of in zip(MODELS.items(), cause.before):
+        one = {members.index(error.rank): of}
+        judge_norm(f"{who}, {case}", one, len(members), names, otherwise)
+        judge_cost(f"{who}, {case}", one)
+    why = why_raised(cause.case, error, otherwise or SAME_CALLS)
+    raise Wrong(f"{who}, {cause.case}", str(error), why)
+
+
+def why_raised(case, error, mismatch) -> str:
+    known = (why for words, why in OF_NOTHING.items() if words in str(error))
+    if case in MISSING and (why := next(known, "")):
+        return f"{MISSING[case]}: {why}"
+    return explain_by(NORM_ERRORS, mismatch)(error)
+
+
+def judge_norm(case, found, n, names, otherwise) -> float:
+    """Returns the truth; raises `Wrong` if one of these ranks has found something else.
+
+    found  {place: what its rank has found}, of some of the n
+    """
     right = norm_of(flat(names, range(n), cut=True), flat(names, [0], cut=False))
-    for rank, of in enumerate(found):
+    for rank, of in found.items():
         if not isinstance(of["norm"], float):
             got = of["norm"]
             why = NO_RETURN if got is None else "asked is one number, for the whole model"
@@ -142,7 +181,7 @@ def judge_norm(case, found, names, otherwise) -> float:
         if of["changed"]:
             what = f"rank {rank}: the gradient of {of['changed'][0]} has changed"
             raise Wrong(case, what, CHANGED)
-    for rank, of in enumerate(found):
+    for rank, of in found.items():
         if not math.isclose(of["norm"], right, rel_tol=1e-12, abs_tol=1e-12):
             what = f"rank {rank}: it is {of['norm']:.10g}, expected {right:.10g}"
             raise Wrong(case, what, why_norm(names, n, rank, of["norm"], right) or otherwise)
@@ -156,7 +195,7 @@ CHANGED = (
 
 
 def judge_cost(case, found):
-    for rank, of in enumerate(found):
+    for rank, of in found.items():
         calls, most = len(of["calls"]), max([c.tensor_bytes for c in of["calls"]], default=0)
         if most > 16:
             what = f"the number is right, but rank {rank} hands in {most} bytes, expected 8"

@@ -36,9 +36,13 @@ class Case:
         return f"{where}, {self.title}"
 
 
-def try_cases(work, answer, cases, meanings):
-    """Returns the run; of each rank, what `work(answer, group, case)` has found in each case."""
-    explain = explain_case(meanings)
+def try_cases(work, answer, cases, meanings, judge=None):
+    """Returns the run; of each rank, what `work(answer, group, case)` has found in each case.
+
+    judge  takes a case and {rank: what it has found}, and raises `Wrong`: for the cases before
+           the one in which a rank raises an error
+    """
+    explain = explain_case(meanings, cases, judge)
     title = f"{WORLD} ranks"
     return try_on_ranks(title, each_case, work, answer, cases, world_size=WORLD, explain=explain)
 
@@ -51,7 +55,7 @@ def each_case(work, answer, cases):
         try:
             found.append(work(answer, own if case.in_groups else None, case))
         except Exception as error:
-            error.case = case  # so that whoever explains it knows where it was
+            error.case, error.before = case, found  # so that whoever explains it knows where it was
             raise
     return found
 
@@ -62,12 +66,15 @@ def found_in(run, cases):
         yield case, [of_rank[number] for of_rank in run.values]
 
 
-def explain_case(meanings):
+def explain_case(meanings, cases, judge=None):
     """As explain_by; the groups come after what was right in the whole world."""
 
     def explain(error):
         cause = getattr(error, "exception", None)
         case = getattr(cause, "case", None)
+        if judge is not None and case is not None:
+            for earlier, of in zip(cases, cause.before):
+                judge(earlier, {error.rank: of})
         if isinstance(cause, Refused):
             raise Wrong(str(case), f"rank {error.rank}: {cause.what}", cause.why)
         why = explain_by(meanings, SAME_CALLS)(error)

@@ -65,9 +65,8 @@ REGION_ERRORS = {
     "Backward' object has no attribute": "backward knows what forward has kept: ctx.group = group",
     "can only save variables": "save_for_backward is for tensors. Anything else is an attribute "
     "of ctx: ctx.group = group",
-    "modified by an inplace operation": "relu, before this, has saved its result, which is x: its "
-    "backward needs it as it was. mark_dirty tells autograd that x has changed, so it refuses; "
-    "what is needed is a sum in a new tensor",
+    "modified by an inplace operation": "what came before has kept x for its backward, and "
+    "mark_dirty tells autograd that it has changed, so it refuses: give dist.all_reduce a copy",
     "invalid gradient at index 0": "the gradient of x has the shape of x",
     "doesn't require gradient": "the output has lost its history: forward gets and returns plain "
     f"tensors, and apply does the rest; {STILL_A_FUNCTION}",
@@ -167,9 +166,8 @@ def judge_forward(name, case, found):
 
 IN_PLACE = {
     "Copy": "forward has nothing to compute: all ranks have the same x already",
-    "AllReduce": "relu, before this, has saved its result, which is x, and its backward would take "
-    "the sum for it: wrong gradients, and nobody notices. dist.all_reduce works in place: give it "
-    "a copy",
+    "AllReduce": "x belongs to the caller, and what came before may have kept it for its backward: "
+    "give dist.all_reduce a copy",
 }
 KEPT = (
     "its memory would be taken until the backward, in every layer, and backward needs none: the "

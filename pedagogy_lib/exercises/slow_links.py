@@ -104,7 +104,25 @@ def guesses_at_ratio(step) -> list[tuple[str, float]]:
         (ONE_SUM, ratio(step, sums=1)),
         (BITS, ratio(step, in_each=8 * step.sum_bytes / n)),
         (COMPUTE_EACH, ratio(step, compute=step.compute_seconds * max(1, step.sums))),
+        (COMPUTE_SHARED, ratio(step, compute=step.compute_seconds / n)),
+        (FEW_LATENCIES, ratio(step, rounds=2 * (n - 1) / n, in_each=step.sum_bytes)),
+        (BANDWIDTHS_ALONE, ratio_by_bandwidths(step)),
+        (SWAPPED, ratio_with_swapped_links(step)),
     ]
+
+
+def ratio_by_bandwidths(step) -> float:
+    """As if the sums' share of a step grew as the bandwidth shrinks."""
+    fast = seconds(step, step.inside)
+    share = 1 - step.compute_seconds / fast if fast else math.nan
+    return 1 - share + share * step.inside[0] / step.between[0]
+
+
+def ratio_with_swapped_links(step) -> float:
+    slow, fast = step.between[::-1], step.inside[::-1]
+    if not slow[0] or not fast[0]:
+        return math.nan  # a latency of 0 is no bandwidth
+    return seconds(step, slow) / seconds(step, fast)
 
 
 NO_COMPUTE = (
@@ -133,6 +151,18 @@ NO_LATENCY = "the latency is missing: each message takes it, however short it is
 ONE_SUM = "there are `sums` all-reduces in a step, one after another"
 BITS = "bytes per second are given, not bits"
 COMPUTE_EACH = "compute_seconds is that of the whole step, not between two all-reduces"
+COMPUTE_SHARED = (
+    "compute_seconds is divided by n: it is what a step computes on each of the n ranks already"
+)
+FEW_LATENCIES = (
+    "2 (n - 1) / n is how much of the tensor a rank sends, not how many messages: there are "
+    "2 (n - 1), and each of them takes a whole latency"
+)
+BANDWIDTHS_ALONE = (
+    "this takes the sums' part of a step times the ratio of the bandwidths. The latencies have "
+    "another ratio: a message takes latency + bytes / bytes_per_second"
+)
+SWAPPED = "bandwidth and latency are swapped: a link is (bytes per second, latency), in this order"
 
 
 EXERCISES = [

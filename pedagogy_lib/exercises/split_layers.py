@@ -6,9 +6,10 @@ import torch.nn.functional as F
 
 from ..checking import Exercise, Wrong
 from .cutting import examine_cut
-from .groups import Calls
+from .groups import Calls, need_known, noting_passed
 from .layer_parts import KINDS, Layer, need_parameters
 from .one_world import WORLD, found_in, need_tensor, need_traffic, ring_bytes, try_cases
+from .overlapping import Refused
 from .regions import RIGHT, examine_region, need_right
 from .replicas import close
 from .sharding import after
@@ -58,6 +59,7 @@ def examine_layer(answer):
             yield f"{case}: self.{kind.way} is called once"
             continue
         judge_numbers(kind, case, found)
+        need_known(str(case), [of["passed"] for of in found])
         sizes = ", ".join(str(case.size(rank)) for rank in range(WORLD))
         what = "columns" if kind.way == "enter" else "rows"
         yield f"{case}: {sizes} {what}; output and gradients of nn.Linear"
@@ -79,6 +81,35 @@ class Way:
         return 2 * x
 
 
+class WholeCalls(Calls):
+    """Refuses to add up what is cut: its sizes may differ, and Gloo would kill the rank.
+
+    cut  its shape on this rank; None if that is all of it
+    """
+
+    def __init__(self, cut, why):
+        super().__init__()
+        self.cut, self.why = cut, why
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func is torch.ops.c10d.allreduce_.default and args[0][0].shape == self.cut:
+            what = f"an all-reduce is given shape {list(self.cut)}, which is this rank's part"
+            raise Refused(what, self.why)
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+PARTS_SUMMED = {
+    ("enter", "forward"): "each rank has other columns of the output: they are not added up. The "
+    "output stays split, the next layer takes it so",
+    ("enter", "backward"): "what you gave to enter is cut already: its gradients belong to "
+    "different features on each rank. f stands before the columns, on x",
+    ("leave", "forward"): "each rank has other inputs: they are not added up, but what each rank "
+    "makes of them, F.linear(x, self.weight)",
+    ("leave", "backward"): "a row layer needs no f: x is cut already, and its gradients belong to "
+    "different features on each rank",
+}
+
+
 def layer_on_rank(answer, group, case):
     kind, rank, way = KINDS[answer.__name__], dist.get_rank(), Way()
     options = {kind.way: way} if case.own else {}
@@ -86,15 +117,19 @@ def layer_on_rank(answer, group, case):
     layer = answer(case.linear(kind), group, **options)
     need_parameters(layer, kind, case, rank)
     x, gradient = case.around(kind)
+    split, cut = (gradient, kind.y) if kind.x is None else (x, kind.x)
+    cut = case.part(split, cut, rank).shape
+    cut = cut if cut != split.shape else None
     x = case.part(x, kind.x, rank).clone().requires_grad_()
-    with Calls() as forward:
+    with WholeCalls(cut, PARTS_SUMMED[kind.way, "forward"]) as forward:
         y = layer(x)
     need_tensor(y, "forward")
     found = {"y": y.detach().clone(), "way": way.calls, "forward": forward.made}
     if not case.own and y.shape == case.part(gradient, kind.y, rank).shape:
-        with Calls() as backward:
+        backward = WholeCalls(cut, PARTS_SUMMED[kind.way, "backward"])
+        with backward, noting_passed() as passed:
             (y * case.part(gradient, kind.y, rank)).sum().backward()
-        found |= {"x": x.grad, "backward": backward.made}
+        found |= {"x": x.grad, "backward": backward.made, "passed": passed}
         found |= {name: parameter.grad for name, parameter in layer.named_parameters()}
     return found
 

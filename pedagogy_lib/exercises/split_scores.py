@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from ..checking import Exercise, Wrong
 from ..labs import NotSolvedYet
-from .groups import WORLDS, Calls, parts_of, try_groups
+from .groups import WORLDS, Calls, need_known, noting_passed, parts_of, try_groups
 from .overlapping import Refused
 from .replicas import IN_A_GROUP
 from .servers import NO_RETURN
@@ -86,7 +86,7 @@ def lose(answer, group, scores, targets) -> dict:
     with Calls() as forward:
         loss = answer(mine, given, group, scores.shape[-1])
     need_number(loss)
-    with Calls() as backward:
+    with Calls() as backward, noting_passed() as passed:
         if loss.requires_grad:
             (UPSTREAM * loss).backward()
     changed = [
@@ -95,7 +95,8 @@ def lose(answer, group, scores, targets) -> dict:
         if not torch.equal(x.detach(), before)
     ]
     sent = [sum(call.sent_bytes for call in calls.made) for calls in (forward, backward)]
-    return {"loss": loss.item(), "gradient": leaf.grad, "changed": changed, "sent": sent}
+    return {"loss": loss.item(), "gradient": leaf.grad, "changed": changed, "sent": sent,
+            "passed": passed}  # fmt: skip
 
 
 def need_number(loss):
@@ -160,6 +161,7 @@ def judge_loss(case, found, scores, targets, otherwise):
         if of["sent"][1]:
             what = f"rank {rank} sends {of['sent'][1]} bytes in the backward"
             raise Wrong(f"cost, {case}", what, QUIET_BACKWARD)
+    need_known(case, [of["passed"] for of in found])
 
 
 CHANGED = "the caller still needs it as it was: make a new tensor, without -= and the like"
@@ -203,7 +205,7 @@ TOO_MUCH = (
 
 def why_loss(scores, targets, rank, n, got, right) -> str:
     if not math.isfinite(got):
-        return OVERFLOW
+        return ONE_HIGHEST if got == -math.inf else OVERFLOW
     guesses = guesses_at_loss(scores.view(-1, scores.shape[-1]), targets.flatten(), rank, n)
     fits = (why for why, guess in guesses if math.isclose(guess.mean(), got, rel_tol=1e-9))
     return next(fits, IN_FLOAT32 if math.isclose(right, got, rel_tol=1e-5) else "")
@@ -215,13 +217,21 @@ IN_FLOAT32 = (
 )
 OVERFLOW = (
     "exp of a large score is inf, and a sum of exp that are all 0 has no logarithm. Take the "
-    "highest score of all letters from each first: of all ranks' letters, by ReduceOp.MAX"
+    "highest score away first: for each target, that of all letters of all ranks (ReduceOp.MAX)"
+)
+ONE_HIGHEST = (
+    "some target's scores are so far below what was taken away that all their exp are 0. One "
+    "maximum for all targets is too high: take, for each target, the highest score of all letters"
 )
 OWN_HIGHEST = (
     "each rank has taken away its own highest score, so these sums are in different units: all "
     "take away the same, the highest of all ranks (ReduceOp.MAX)"
 )
 OWN_SUM = "the sum of exp is over this rank's letters alone: it is to be over those of all ranks"
+LOGARITHMS_ADDED = (
+    "logarithms are not added up: what they are the logarithms of is, the sums of exp. Only that "
+    "of all letters has its logarithm taken"
+)
 OWN_TARGETS = (
     "the sum of exp is right, but a target's score is here only if the letter is this rank's: it "
     "has to be summed over the ranks, too"
@@ -254,6 +264,8 @@ def guesses_at_loss(scores, targets, rank, n) -> list[tuple[str, torch.Tensor]]:
         (OWN_SUM, own_sum[rank] - picked),
         (OWN_SUM, own_sum[rank] - high - mine[rank] * (picked - high)),
         (OWN_SUM, own_sum[rank] - own_high[rank] - mine[rank] * (picked - own_high[rank])),
+        (LOGARITHMS_ADDED, own_sum.sum(0) - picked),
+        (LOGARITHMS_ADDED, (own_sum - high).sum(0) - (picked - high)),
         (OWN_TARGETS, log_sum - high - mine[rank] * (picked - high)),
         (OWN_TARGETS, log_sum - mine[rank] * picked),
         (FOREIGN, with_foreign(lambda p, part: p.clamp(0, part.shape[-1] - 1))),

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..checking import Exercise, Wrong
-from .groups import WORLDS, Calls, parts_of, try_groups
+from .groups import PASSED_BY, WORLDS, Calls, noting_passed, parts_of, try_groups
 from .overlapping import Refused
 from .replicas import IN_A_GROUP, close, first_difference
 from .servers import NO_RETURN
@@ -35,8 +35,9 @@ ALL_LEAVE = (
 ONCE = "add up once: the sum of sums has every row n times"
 OWN_LEAVE = (
     "the numbers are right, but self.leave was not called. What it is, is not this layer's affair: "
-    "later in the chapter another one takes its place"
+    "in 07b another one takes its place"
 )
+KNOWN_LEAVE = f"{PASSED_BY}. Here it is self.leave"
 NEVER_LEFT = (
     "the rows of this rank's letters are there, and zeros for all others, but they are added up "
     "nowhere: self.leave(rows, self.group)"
@@ -89,12 +90,12 @@ def embed(answer, group, letters, original) -> dict:
         y = layer(letters)
     if not isinstance(y, torch.Tensor):
         raise Refused(f"forward returned {y!r:.40}", NO_RETURN if y is None else "")
-    with Calls() as backward:
+    with Calls() as backward, noting_passed() as passed:
         if y.requires_grad and y.shape == upstream_of(original).shape:
             (y * upstream_of(original)).sum().backward()  # backward(gradient) imports for seconds
     return {
         "y": y.detach(), "shares": exits.shares, "gradient": layer.weight.grad,
-        "calls": len(forward.made), "backward": len(backward.made),
+        "calls": len(forward.made), "backward": len(backward.made), "passed": passed,
         "changed": not torch.equal(letters, original),
     }  # fmt: skip
 
@@ -150,7 +151,8 @@ def judge_leaving(case, rank, of, wanted):
     count = len(of["shares"])
     if count != 1:
         is_right = close(of["y"], wanted.detach())
-        why = ONCE if count else OWN_LEAVE if is_right else NEVER_LEFT
+        not_called = KNOWN_LEAVE if of["passed"] else OWN_LEAVE
+        why = ONCE if count else not_called if is_right else NEVER_LEFT
         raise Wrong(case, f"rank {rank} has called self.leave {count} times, expected once", why)
     if of["shares"][0].shape != wanted.shape:
         what = f"rank {rank} gives self.leave shape {list(of['shares'][0].shape)}, "
