@@ -37,7 +37,7 @@ class RankHandle:
         self.connection, theirs = socket.socketpair()
         self.output_fd, their_output = os.pipe()
         with theirs:
-            server.fork(theirs.fileno(), their_output)
+            self.number = server.fork(theirs.fileno(), their_output)
         os.close(their_output)
 
     @property

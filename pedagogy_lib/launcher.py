@@ -173,9 +173,10 @@ class Launch:
 
     def hear_server(self) -> bool:
         for word, *numbers in self.server.hear():
-            if word == "forked":
-                for handle in [r for r in self.ranks if r.pid is None][:1]:
-                    handle.pid = int(numbers[0])
+            if word == "forked":  # perhaps a rank of the launch before
+                pid, number = map(int, numbers)
+                for handle in (r for r in self.ranks if r.number == number):
+                    handle.pid = pid
             elif word == "exited":  # perhaps a rank of the launch before
                 pid, status = map(int, numbers)
                 for handle in (r for r in self.ranks if r.pid == pid):

@@ -52,6 +52,7 @@ class Server:
         self.is_ready = False
         self.has_preloaded = False
         self.owed = 0  # lines still to come: `exited` for each rank, `killed` for each wish to kill
+        self.asked = self.forked = 0  # ranks that were wished for, and that it has told the PID of
 
     def usable(self) -> bool:
         """Whether it lives, is ours, and has imported this package as it is now."""
@@ -73,21 +74,33 @@ class Server:
         said = log.read_text(errors="replace").strip() if log.exists() else ""
         raise LaunchError(f"the process that starts ranks has ended; run the cell again. {said}")
 
-    def hear(self) -> list[list[str]]:
-        """What it has said since it was last heard, as lists of words."""
+    def hear(self) -> list[list]:
+        """What it has said since it was last heard, as lists of words.
+
+        `forked` gets the number of the rank in addition: a launch may end, and the next one begin,
+        before the server has come to say it.
+        """
         lines = [line.split() for line in self.lines.read(self.lost)]
-        self.owed -= sum(word != "forked" for word, *_ in lines)
+        for words in lines:
+            if words[0] == "forked":
+                self.forked += 1
+                words.append(self.forked)
+            else:
+                self.owed -= 1
         return lines
 
     def new_folder(self) -> Path:
         return Path(tempfile.mkdtemp(dir=self.scratch))
 
-    def fork(self, channel_fd, output_fd):
+    def fork(self, channel_fd, output_fd) -> int:
+        """Wish for a rank; returns its number among all that this server has forked."""
         self.owed += 1
+        self.asked += 1
         try:
             socket.send_fds(self.control, [b"F"], [channel_fd, output_fd])
         except (BrokenPipeError, ConnectionResetError):
             self.lost()
+        return self.asked
 
     def preload(self):
         """Have it import what the ranks just killed had to import themselves."""

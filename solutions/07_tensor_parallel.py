@@ -31,7 +31,7 @@ from pedagogy_lib import (
 # %% tags=["parameters"]
 world_size = 4
 width = 64
-steps = 12
+steps = 15
 
 # %%
 labs = "tensor_parallel", "collectives", "language_model"
@@ -655,7 +655,7 @@ put_to_the_test(f"""
 - Slice w1 along rows, w2 along columns | blog | wrong for Y = XA | right for what nn.Linear stores,
   dimensions 0 and 1. Rows first without a sum before GELU: off by {late[4]:.0%} on 4 ranks
 - A rank's memory is 1/N | web page | imprecise | {mine / total:.3f} of this small model's
-  parameters on {n} ranks, and {peak[right] / peak["one process"]:.2f} of a step's peak: activations
+  parameters on {n} ranks, and {peak[right] / peak["one process"]:.1f} of a step's peak: activations
   outside of the parallel region are whole on every rank (07b cuts them)
 - Model parallelism replicates the input | CS 229S | right for this one | with other letters on each
   rank the loss falls and is equal on all ranks, but the weights are not those of one process: off

@@ -41,7 +41,7 @@ def chapter(source):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("source", map(chapter, build.sources()))
+@pytest.mark.parametrize("source", list(map(chapter, build.sources())))
 def test_a_chapter_with_holes_runs_with_other_parameters(source, tmp_path):
     notebook = build.ROOT / "notebooks" / f"{source.stem}.ipynb"
     parameters = PARAMETERS[source.stem]

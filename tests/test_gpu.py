@@ -3,9 +3,11 @@
 import pytest
 import torch
 import torch.distributed as dist
+from helpers import ROOT
 from torch import nn
 
 from pedagogy_lib import HangError, RankError, launch, measure
+from pedagogy_lib.labs import Lab
 
 pytestmark = pytest.mark.gpu
 GPUS = torch.cuda.device_count()
@@ -114,3 +116,38 @@ def test_a_hang_under_nccl_is_told():
 
     with pytest.raises(HangError):
         launch(one_rank_forgets, world_size=GPUS, timeout=20)
+
+
+def solved(name):
+    path = ROOT / "solutions" / "labs" / f"{name}.py"
+    return Lab(name, path, path)
+
+
+def split_training(tensor_parallel, models):
+    """How far a transformer in parts is from the whole one, after some steps on the same letters.
+
+    The loss, and what is the same on all ranks: norms, biases, places.
+    """
+    torch.set_default_dtype(torch.float64)
+    text, made = models.standard_library(5_000), []
+    for _ in range(2):
+        torch.manual_seed(0)
+        made.append(models.Transformer(width=32, layers=1, heads=4))
+    tensor_parallel.parallelize(made[1])
+    optimizers = [torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-6) for model in made]
+    for step in range(3):
+        inputs, targets = models.draw_batch(text, 4, step)
+        whole = models.mean_loss(made[0](inputs), targets)
+        split = tensor_parallel.split_cross_entropy(made[1](inputs), targets)
+        for optimizer, loss in zip(optimizers, (whole, split)):
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    pairs = zip(made[0].parameters(), made[1].parameters())
+    gaps = [(a - b).abs().max().item() for a, b in pairs if not hasattr(b, "cut_dim")]
+    return max(*gaps, abs(whole - split).item())
+
+
+def test_tensor_parallel_training_on_shared_gpus():
+    labs = solved("tensor_parallel"), solved("language_model")
+    assert max(launch(split_training, *labs, world_size=2, device="cuda").values) < 1e-9

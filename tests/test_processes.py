@@ -12,6 +12,7 @@ import torch.distributed as dist
 from helpers import alive, failure, family, my_rank, scratch_left, wait_until
 
 from pedagogy_lib import launch, server
+from pedagogy_lib.handle import RankHandle
 
 HEADER = """
 import os, subprocess, time
@@ -182,4 +183,11 @@ def test_fork_server_killed_between_launches():
     launch(my_rank, world_size=1)
     server._server.process.kill()
     server._server.process.wait()
+    assert launch(my_rank, world_size=2).values == [0, 1]
+
+
+def test_a_rank_of_the_launch_before_is_not_taken_for_one_of_this_launch():
+    shared = server.shared_server()
+    shared.await_ready()
+    RankHandle(0, shared, "rank").close()  # as if a launch had ended before it heard of its rank
     assert launch(my_rank, world_size=2).values == [0, 1]
