@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from .errors import HangError, LaunchError, RankError
 from .labs import NotSolvedYet, find_lab, is_hole
-from .launcher import launch
+from .launcher import launch, patiently
 from .run import Run
 from .stack import is_library, place_of, steps_of_traceback
 
@@ -206,7 +206,8 @@ def try_on_ranks(case, function, *args, world_size, explain=lambda error: "") ->
     """
     settings = {"device": "cpu", "timeout": TIMEOUT_SECONDS, "seed": list(range(world_size))}
     try:
-        return launch(function, *args, world_size=world_size, **settings)
+        with patiently():
+            return launch(function, *args, world_size=world_size, **settings)
     except HangError as error:
         raise Wrong(case, f"it hangs: {error}", explain(error)) from None
     except RankError as error:

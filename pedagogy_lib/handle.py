@@ -118,6 +118,15 @@ class RankHandle:
         self.output.add(data)
         return self.output_is_open
 
+    def processor_seconds(self) -> float:
+        """What its process has used so far; 0 where the kernel does not tell."""
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        user, system = map(int, fields[11:13])
+        return (user + system) / os.sysconf("SC_CLK_TCK")
+
     def note_exit(self, status):
         self.status, self.died_at = status, time.perf_counter()
 

@@ -9,6 +9,7 @@ from helpers import failure, my_rank
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import HangError, LaunchError, launch
+from pedagogy_lib.launcher import patiently
 
 TIMEOUT = 1.5
 
@@ -195,3 +196,23 @@ def test_slow_but_sound():
     with pytest.raises(LaunchError, match="pass a larger timeout="):
         launch(time.sleep, 3, world_size=1, timeout=0.5)
     assert launch(time.sleep, 0.5, world_size=1, timeout=20).values == [None]
+
+
+def compute(seconds):
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+
+
+def test_a_check_gives_more_time_to_ranks_that_compute():
+    with patiently():
+        assert launch(compute, 1.1, world_size=1, timeout=1.0).values == [None]
+        with pytest.raises(HangError):
+            launch(compute, 30, world_size=1, timeout=0.3)
+
+
+def test_a_check_gives_no_more_time_to_ranks_that_wait():
+    with patiently(), pytest.raises(HangError):
+        launch(time.sleep, 1.5, world_size=2, timeout=0.5)
+    with pytest.raises(HangError):
+        launch(compute, 1, world_size=1, timeout=0.3)
