@@ -34,8 +34,14 @@ PRELOAD = (
     "termios",
     "pedagogy_lib.rank",
 )
-# Imported while nobody waits: a first optimizer step would otherwise import them in every rank.
-PRELOAD_WHEN_IDLE = ("torch._dynamo", "torch.nn.parallel", "torch.distributed.tensor")
+# Imported while nobody waits: the first y.backward(gradient), or the first step of an optimizer,
+# would otherwise import them in every rank.
+PRELOAD_WHEN_IDLE = (
+    "torch.fx.experimental.symbolic_shapes",
+    "torch._dynamo",
+    "torch.nn.parallel",
+    "torch.distributed.tensor",
+)
 IDLE_SECONDS = 1.0  # without a wish, until it uses the time
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 

@@ -1,0 +1,18 @@
+"""Runs several programs, one after another, in the same processes: programs.py a.py b.py …
+
+So that they share one start of torchrun. Each one's output comes after a line with its path.
+"""
+
+import os
+import runpy
+import sys
+
+import torch.distributed as dist
+
+for path in sys.argv[1:]:
+    if dist.is_initialized():
+        dist.barrier()
+    if os.environ.get("RANK", "0") == "0":
+        print(f"\n=== {path}", flush=True)
+    sys.path[0] = os.path.dirname(path)
+    runpy.run_path(path, run_name="__main__")
