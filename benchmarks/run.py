@@ -2,7 +2,7 @@
 
 Usage: python benchmarks/run.py [--json FILE] [--only PART]
 
-Parts: starting, measuring, collectives, data_parallel, zero, tensor
+Parts: starting, measuring, collectives, data_parallel, zero, tensor, pipeline
 
 Figures are medians; those of one line were taken in turns. accelerate and ipyparallel are
 compared where they are installed.
@@ -22,6 +22,7 @@ import cloudpickle  # noqa: E402
 import collectives  # noqa: E402
 import data_parallel  # noqa: E402
 import measuring  # noqa: E402
+import pipeline  # noqa: E402
 import starting  # noqa: E402
 import tensor  # noqa: E402
 import torch  # noqa: E402
@@ -41,6 +42,7 @@ PARTS = {
     "data_parallel": [data_parallel.beside_torch],
     "zero": [zero.beside_engines],
     "tensor": [tensor.beside_dtensor],
+    "pipeline": [pipeline.beside_torch, pipeline.bubbles],
 }
 
 
@@ -56,6 +58,7 @@ def main():
         data_parallel,
         zero,
         tensor,
+        pipeline,
     ):  # functions for ranks that cannot import them
         cloudpickle.register_pickle_by_value(module)
     began = time.perf_counter()

@@ -1,10 +1,15 @@
-"""A device that multiplies matrices as slowly as one likes: times do not depend on cores then."""
+"""Devices that compute as slowly as one likes: times do not depend on cores then."""
 
+import contextlib
 import time
 
+import torch
+import torch.distributed as dist
+from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .instruments import measure
+from .instruments import links_are, measure
+from .timelines import LABELS, of_stage
 
 PRODUCTS = ("aten.mm.default", "aten.addmm.default")  # their last two arguments are the factors
 
@@ -38,3 +43,51 @@ class SlowProducts(TorchDispatchMode):
     @classmethod
     def _should_skip_dynamo(cls):
         return False  # torch would otherwise import its compiler at the first operation
+
+
+def paced(seconds=None):
+    """`around=` of a pipeline: measures each action as "forward", "backward", …, without memory.
+
+    seconds  {kind: seconds}, each a number, or a list with one for each stage of the model: an
+             action is computed, and then slept for what is left of these: emulated computing, and
+             pictures say so. Without them, what computing really takes
+    Raises   ValueError for a kind that there is not
+    """
+    if not set(seconds or {}) <= set(LABELS):
+        raise ValueError(f"paced() takes seconds for the kinds {', '.join(LABELS)}, not {seconds}")
+
+    @contextlib.contextmanager
+    def around(action):
+        stage = action[2] * dist.get_world_size() + dist.get_rank()
+        least = of_stage(seconds, action[0], stage) if seconds else 0.0
+        note = links_are("computing emulated") if least else contextlib.nullcontext()
+        with note, measure(LABELS[action[0]], memory=False):
+            end = time.perf_counter() + least
+            yield
+            time.sleep(max(0.0, end - time.perf_counter()))
+
+    return around
+
+
+class SlowLayer(nn.Module):
+    """A layer that changes nothing, and takes so many seconds forward and backward."""
+
+    def __init__(self, forward_seconds, backward_seconds):
+        super().__init__()
+        self.seconds = forward_seconds, backward_seconds
+
+    def forward(self, x):
+        return Sleep.apply(x, *self.seconds)
+
+
+class Sleep(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, forward_seconds, backward_seconds):
+        ctx.backward_seconds = backward_seconds
+        time.sleep(forward_seconds)
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        time.sleep(ctx.backward_seconds)
+        return gradient, None, None

@@ -48,9 +48,10 @@ def mark(tensor: torch.Tensor, kind: str) -> torch.Tensor:
 
 @contextlib.contextmanager
 def links_are(text: str):
-    """Note in blocks what has been done to the links meanwhile."""
-    before, _recorder.links = _recorder.links, text
-    _recorder.former_links.append(text)
+    """Note in blocks what has been done to the links, or to the speed of computing, meanwhile."""
+    before = _recorder.links
+    _recorder.links = f"{before}; {text}" if before else text
+    _recorder.former_links.append(_recorder.links)
     try:
         yield
     finally:

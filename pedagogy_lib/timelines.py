@@ -7,8 +7,7 @@ the input and those of the weights. Chunk c of rank r is stage c * ranks + r of 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from .errors import LaunchError
 
@@ -26,14 +25,17 @@ class ScheduleError(ValueError):
 class Timeline:
     """When each rank did each action of its row.
 
-    spans   [[(start, end), …] for each rank], in seconds from the first start
-    note    how the times came about: "ideal", "measured", …
+    spans       [[(start, end), …] for each rank], in seconds from the first start
+    note        how the times came about: "ideal", or "measured"
+    unit        of the times: "s", or "forwards" where a forward takes 1
+    conditions  what was slowed down when they were measured, in words
     """
 
     rows: list[list]
     spans: list[list[tuple[float, float]]]
     note: str = "ideal"
-    arrivals: dict = field(default_factory=dict, repr=False)
+    unit: str = "s"
+    conditions: tuple[str, ...] = ()
 
     @property
     def ranks(self) -> int:
@@ -52,12 +54,14 @@ class Timeline:
     @property
     def idle_share(self) -> float:
         """The bubble as a share of the whole: of all ranks' time, how much was idle."""
-        return 1 - sum(self.busy_seconds) / (self.ranks * self.seconds)
+        whole = self.ranks * self.seconds
+        return 1 - sum(self.busy_seconds) / whole if whole else 0.0
 
     @property
     def overhead(self) -> float:
         """The bubble over the ideal: idle time for each second of work."""
-        return self.ranks * self.seconds / sum(self.busy_seconds) - 1
+        busy = sum(self.busy_seconds)
+        return self.ranks * self.seconds / busy - 1 if busy else 0.0
 
     @property
     def most_kept(self) -> list[int]:
@@ -66,9 +70,14 @@ class Timeline:
 
     def __repr__(self):
         return (
-            f"{self.note}: {self.seconds:.4g} s; idle {self.idle_share:.1%} of the whole, which is "
-            f"{self.overhead:.1%} over the ideal; at most {self.most_kept} micro-batches kept"
+            f"{self.note}: {self.seconds:.4g} {self.unit}; idle {self.idle_share:.1%} of the "
+            f"whole, which is {self.overhead:.1%} over the ideal; at most {self.most_kept} "
+            "micro-batches kept"
         )
+
+
+def text_of(kind, microbatch, chunk=0) -> str:
+    return f"{kind}{microbatch}" + (f".{chunk}" if chunk else "")
 
 
 def kept_after(row) -> list[int]:
@@ -83,15 +92,24 @@ def kept_after(row) -> list[int]:
 def as_actions(rows) -> list[list[tuple]]:
     """The rows with actions of three parts; raises ScheduleError where something is no action."""
     return [
-        [as_action(rank, number, action) for number, action in enumerate(row, 1)]
+        [as_action(rank, number, action) for number, action in enumerate(as_row(rank, row), 1)]
         for rank, row in enumerate(rows)
     ]
+
+
+def as_row(rank, row):
+    if isinstance(row, (str, dict)) or not hasattr(row, "__iter__") or hasattr(row, "_fields"):
+        raise ScheduleError(
+            f"the row of rank {rank} is {row!r:.60}: a row is a list of actions, and a schedule a "
+            "list of rows, one for each rank"
+        )
+    return row
 
 
 def as_action(rank, number, action) -> tuple[str, int, int]:
     if isinstance(action, tuple) and len(action) in (2, 3):
         kind, microbatch, chunk = (*action, 0)[:3]
-        if kind in LABELS and all(isinstance(x, int) and x >= 0 for x in (microbatch, chunk)):
+        if isinstance(kind, str) and kind in LABELS and is_number(microbatch) and is_number(chunk):
             return kind, microbatch, chunk
     raise ScheduleError(
         f"number {number} in the row of rank {rank} is {action!r}: an action is like "
@@ -99,66 +117,137 @@ def as_action(rank, number, action) -> tuple[str, int, int]:
     )
 
 
-def simulate(rows, seconds=EVEN, link_seconds=0.0, waits=False) -> Timeline:
+def is_number(x) -> bool:
+    return isinstance(x, int) and x >= 0
+
+
+# ---- What happens when -------------------------------------------------------------------------
+
+
+def simulate(rows, seconds=None, link_seconds=0.0, waits=False, unit="") -> Timeline:
     """When each action would happen on ranks that do nothing else.
 
     An action begins when its rank is done with the one before it and what it needs is there.
 
-    seconds       {kind: what it takes}: a number, or a list with one for each stage of the model
+    seconds       {kind: what it takes}: a number, or a list with one for each stage of the model;
+                  by default a forward takes 1, and a backward twice as long
     link_seconds  that a message from rank to rank occupies its sender's link
     waits         whether the sender waits meanwhile, or goes on
-    Raises        ScheduleError if some action's need never comes
+    unit          of these times: "forwards", where a forward takes 1; else seconds
+    Raises        ScheduleError if some action's need never comes; ValueError if `seconds` lacks
+                  something
     """
     rows = as_actions(rows)
+    simulation = Simulation(rows, seconds or EVEN, link_seconds, waits)
+    spans = simulation.run()
+    if any(len(done) < len(row) for done, row in zip(spans, rows)):
+        raise ScheduleError(simulation.told_deadlock())
+    return Timeline(rows, spans, unit="s" if seconds else "forwards")
+
+
+class Simulation:
+    """The state of a simulation: how far each rank has come, and what is there since when.
+
+    spans      those of each rank's actions so far
+    clock      when each rank is done with them
+    link_free  when each rank's link is
+    there      {need: since when it is there}
+    waiting    {need: who cannot go on without it}
+    """
+
+    def __init__(self, rows, seconds, link_seconds, waits):
+        self.rows, self.link_seconds, self.waits = rows, link_seconds, waits
+        ranks = self.ranks = len(rows)
+        self.last = last_stage(rows)
+        self.takes = seconds_of(rows, seconds)
+        self.spans, self.there, self.waiting = [[] for _ in rows], {}, {}
+        self.clock, self.link_free = [0.0] * ranks, [0.0] * ranks
+
+    def run(self) -> list[list[tuple[float, float]]]:
+        """Let every rank go on as far as it can; returns the spans."""
+        ready = list(range(self.ranks))
+        while ready:
+            rank = ready.pop()
+            row, spans = self.rows[rank], self.spans[rank]
+            while len(spans) < len(row):
+                action = row[len(spans)]
+                need = need_of(*action, rank, self.ranks, self.last)
+                if need is not None and need not in self.there:
+                    self.waiting.setdefault(need, []).append(rank)
+                    break
+                made = self.do(rank, action, self.there.get(need, 0.0))
+                ready += self.waiting.pop(made, [])
+        return self.spans
+
+    def do(self, rank, action, earliest):
+        """Do an action; returns what others may have waited for."""
+        kind, microbatch, chunk = action
+        stage = chunk * self.ranks + rank
+        start = max(self.clock[rank], earliest)
+        end = self.clock[rank] = start + self.takes[kind, stage]
+        self.spans[rank].append((start, end))
+        if kind == "W":
+            return None
+        goes_on = stage < self.last if kind == "F" else stage > 0
+        if goes_on and self.ranks > 1:
+            end = self.link_free[rank] = max(end, self.link_free[rank]) + self.link_seconds
+            self.clock[rank] = end if self.waits else self.clock[rank]
+        made = ("F" if kind == "F" else "B", microbatch, stage)
+        self.there[made] = end
+        return made
+
+    def told_deadlock(self) -> str:
+        """Who waits for whom: those who wait in a circle, or one whom nobody will ever serve."""
+        waits_for = {rank: need for need, ranks in self.waiting.items() for rank in ranks}
+        rank, path = min(waits_for), []
+        while rank in waits_for and rank not in path:
+            path.append(rank)
+            rank = waits_for[rank][2] % self.ranks
+        circle = path[path.index(rank) :] if rank in path else path[-1:]
+        return "nobody can go on: " + "; ".join(
+            self.told_wait(rank, *waits_for[rank]) for rank in circle
+        )
+
+    def told_wait(self, rank, kind, microbatch, stage) -> str:
+        action, other = self.rows[rank][len(self.spans[rank])], stage % self.ranks
+        needed = text_of(kind, microbatch, stage // self.ranks)
+        never = "" if len(self.spans[other]) < len(self.rows[other]) else ", which is at its end"
+        return f"rank {rank} waits at {text_of(*action)} for {needed} of rank {other}{never}"
+
+
+def last_stage(rows) -> int:
+    return max(
+        (c * len(rows) + rank for rank, row in enumerate(rows) for _, _, c in row), default=0
+    )
+
+
+def seconds_of(rows, seconds) -> dict[tuple[str, int], float]:
+    """{(kind, stage): what it takes}, for those that occur."""
     ranks = len(rows)
-    last = max((chunk * ranks + rank for rank, row in enumerate(rows) for _, _, chunk in row), default=0)
-    takes = {(kind, stage): of_stage(seconds, kind, stage) for kind in LABELS for stage in range(last + 1)}
-    there, waiting = {}, defaultdict(list)  # what is there since when; who waits for what
-    clock, link_free, spans = [0.0] * ranks, [0.0] * ranks, [[] for _ in rows]
-    to_do = list(range(ranks))
-    while to_do:
-        rank = to_do.pop()
-        for kind, microbatch, chunk in rows[rank][len(spans[rank]) :]:
-            stage = chunk * ranks + rank
-            need = need_of(kind, microbatch, stage, last)
-            if need is not None and need not in there:
-                waiting[need].append(rank)
-                break
-            start = max(clock[rank], there.get(need, 0.0))
-            end = clock[rank] = start + takes[kind, stage]
-            spans[rank].append((start, end))
-            made, to_rank = result_of(kind, microbatch, stage, last, ranks)
-            if made is None:
-                continue
-            if to_rank not in (rank, None):
-                end = link_free[rank] = max(end, link_free[rank]) + link_seconds
-                clock[rank] = end if waits else clock[rank]
-            there[made] = end
-            to_do += waiting.pop(made, [])
-    return Timeline(rows, spans)
+    kinds = {(kind, c * ranks + rank) for rank, row in enumerate(rows) for kind, _, c in row}
+    return {(kind, stage): of_stage(seconds, kind, stage) for kind, stage in kinds}
 
 
 def of_stage(seconds, kind, stage) -> float:
-    one = seconds.get(kind, 0.0)
-    return one[stage] if isinstance(one, (list, tuple)) else one
+    if kind not in seconds:
+        raise ValueError(f"{kind!r} is done, but `seconds` has only {', '.join(seconds)}")
+    one = seconds[kind]
+    if not isinstance(one, (list, tuple)):
+        return one
+    if stage >= len(one):
+        raise ValueError(f"seconds[{kind!r}] has {len(one)} numbers, and none for stage {stage}")
+    return one[stage]
 
 
-def need_of(kind, microbatch, stage, last):
-    """What an action needs from another rank, or from this one's chunk before; None: nothing."""
+def need_of(kind, microbatch, chunk, rank, ranks, last):
+    """What an action needs from another stage; None: nothing."""
+    stage = chunk * ranks + rank
     if kind == "F":
         return ("F", microbatch, stage - 1) if stage else None
-    if kind == "W":
-        return None
-    return ("B", microbatch, stage + 1) if stage < last else None
+    return ("B", microbatch, stage + 1) if kind != "W" and stage < last else None
 
 
-def result_of(kind, microbatch, stage, last, ranks):
-    """What an action makes for another one, and on which rank that is; None for nobody."""
-    if kind == "F":
-        return ("F", microbatch, stage), (stage + 1) % ranks if stage < last else None
-    if kind == "W":
-        return None, None
-    return ("B", microbatch, stage), (stage - 1) % ranks if stage else None
+# ---- What has happened -------------------------------------------------------------------------
 
 
 def timeline_of(run, rows) -> Timeline:
@@ -171,16 +260,17 @@ def timeline_of(run, rows) -> Timeline:
     """
     rows = as_actions(rows)
     found = [spans_of_rank(run, rank, row) for rank, row in enumerate(rows)]
-    start = min(span[0] for spans in found for span in spans)
+    start = min((span[0] for spans in found for span in spans), default=0.0)
     spans = [[(begin - start, end - start) for begin, end in of_rank] for of_rank in found]
-    said = sorted({run[label].links for label in run.labels if run[label].links})
-    return Timeline(rows, spans, "; ".join(["measured", *said]))
+    said = [part for label in run.labels for part in run[label].links.split("; ") if part]
+    return Timeline(rows, spans, "measured", conditions=tuple(dict.fromkeys(said)))
 
 
 def spans_of_rank(run, rank, row) -> list[tuple[float, float]]:
     labels = [label for label in LABELS.values() if label in run.labels]
-    spans = sorted(span for label in labels for span in run[label].spans[rank])
-    if rank >= run.world_size or len(spans) < len(row):
+    ran = rank < run.world_size
+    spans = sorted(span for label in labels if ran for span in run[label].spans[rank])
+    if len(spans) < len(row):
         raise LaunchError(
             f"rank {rank} has {len(row)} actions, but {len(spans)} were measured: run the same "
             "schedule in a pipeline with around=paced()"

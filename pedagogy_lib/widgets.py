@@ -3,35 +3,59 @@
 import base64
 from html import escape
 
+from .errors import LaunchError
 from .output import someone_watches
 from .style import Picture
 
 
-def explore(draw, **choices):
+def explore(draw, run=None, **choices):
     """Show `draw(**arguments)` with a slider for each argument, or a list for one of words.
 
-    choices  for each argument of `draw` its possible values; the first is shown at the start
+    run      adds a button: `run(**arguments)` takes longer, and returns the picture shown then
+    choices  for each argument of `draw` its possible values; the first is shown at the start.
+             Where they do not go together, `draw` raises a ValueError that says why
     Returns  the picture itself where nobody watches (tests, reports), so that it stays visible
     """
     start = draw(**{name: values[0] for name, values in choices.items()})
-    return panel(draw, choices, start) if someone_watches() else start
+    return panel(draw, choices, start, run) if someone_watches() else start
 
 
-def panel(draw, choices, start: Picture):
+def panel(draw, choices, start: Picture, run=None):
     """The controls above the picture that they change."""
     import ipywidgets
 
     controls = {name: control(name, values) for name, values in choices.items()}
     image = ipywidgets.HTML(tag_of(start))
 
-    def redraw(_):
-        image.value = tag_of(draw(**{name: one.value for name, one in controls.items()}))
+    def show(picture_of):
+        try:
+            image.value = tag_of(picture_of(**{name: one.value for name, one in controls.items()}))
+        except (ValueError, LaunchError) as error:
+            image.value = f"<pre>{escape(str(error))}</pre>"
 
     for one in controls.values():
-        one.observe(redraw, "value")
+        one.observe(lambda _: show(draw), "value")
+    buttons = [button_for(lambda: show(run))] if run else []
     in_rows = {"flex_flow": "row wrap", "grid_gap": "0 12px"}
-    rows = ipywidgets.Box(list(controls.values()), layout=in_rows)
+    rows = ipywidgets.Box([*controls.values(), *buttons], layout=in_rows)
     return ipywidgets.VBox([rows, image])
+
+
+def button_for(work):
+    """A button that says that it works while it does, and takes no second click meanwhile."""
+    import ipywidgets
+
+    button = ipywidgets.Button(description="Run it for real")
+
+    def clicked(_):
+        button.disabled, button.description = True, "Running …"
+        try:
+            work()
+        finally:
+            button.disabled, button.description = False, "Run it for real"
+
+    button.on_click(clicked)
+    return button
 
 
 def control(name, values):

@@ -15,6 +15,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, s
 # How many answers of a kind are tried for each exercise; the others are left to `make test-all`.
 WRONG, RIGHT, SOLUTIONS = 3, 1, 0  # the executed notebooks check all solutions
 
+
 def pytest_collection_modifyitems(items):
     for module in {item.module for item in items if hasattr(item, "module")}:
         cloudpickle.register_pickle_by_value(module)  # so that ranks need not import pytest

@@ -17,6 +17,8 @@ PARAMETERS = {
     "06b_sharding_engines": {"world_size": 2, "steps": 4, "state_megabytes": 8},
     "07_tensor_parallel": {"world_size": 3, "width": 48, "steps": 4},
     "07b_tensor_parallel_at_work": {"world_size": 2, "width": 32, "train_steps": 20},
+    "08_pipeline_parallel": {"world_size": 3, "width": 48, "steps": 4},
+    "08b_pipelines_at_work": {"world_size": 3, "microbatches": 40},
 }
 SHOWN = {
     "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
@@ -29,6 +31,8 @@ SHOWN = {
     "06b_sharding_engines": ["2 ranks wrote 2 files", "1.00 of the tensor's bytes sent"],
     "07_tensor_parallel": ["3 ranks: the same loss on all ranks: True; weights of one process"],
     "07b_tensor_parallel_at_work": ["4 ranks: the same 44 letters as one process: True"],
+    "08_pipeline_parallel": ["'1F1B': [3, 2, 1]"],
+    "08b_pipelines_at_work": ["stashing | late by [2, 1, 0] updates | versions kept [3, 2, 1]"],
 }
 
 

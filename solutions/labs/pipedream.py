@@ -15,7 +15,7 @@ from torch.func import functional_call
 
 
 class StashingStage(Stage):
-    """A stage that changes its weights after each backward.
+    """Exercise 8.14. A stage that changes its weights after each backward.
 
     A micro-batch goes back through the very weights that it went forward through, whatever has
     become of them since.
@@ -43,7 +43,7 @@ class StashingStage(Stage):
         return self.version
 
     def forward(self, i, x, then=no_change):
-        """Exercise 8.15. As Stage.forward, through weights that are stashed for the backward.
+        """As Stage.forward, through weights that are stashed for the backward.
 
         functional_call(self.piece, weights, (x,)) is self.piece(x) with other weights
         """
@@ -65,7 +65,7 @@ class StashingStage(Stage):
         return gradient
 
     def gradients_of(self, i) -> dict[str, Tensor]:
-        """Exercise 8.16. After micro-batch i's backward: its gradients, {name: tensor}.
+        """After micro-batch i's backward: its gradients, {name: tensor}.
 
         A version may have several micro-batches under way: none may find another one's gradients
         there. And what i has stashed is needed no longer.

@@ -6,7 +6,14 @@ torchrun --nproc-per-node 2 labs/pipeline_engines.py
 import torch
 import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
-from pipeline_parallel import Stage, even_sizes, layers_of, my_pipeline, pieces_of, postpone_weights
+from pipeline_parallel import (
+    Stage,
+    even_sizes,
+    layers_of,
+    my_pipeline,
+    pieces_of,
+    stage_in_halves,
+)
 from schedules import SCHEDULES
 from simple_ddp import now
 from torch import nn
@@ -34,7 +41,7 @@ class Ours:
 
     def __init__(self, name, model, microbatches, **options):
         self.chunks, self.microbatches = CHUNKS.get(name, 1), microbatches
-        make = make_in_halves if name == "zero bubble" else Stage
+        make = stage_in_halves if name == "zero bubble" else Stage
         self.pipeline = my_pipeline(model, chunks=self.chunks, make=make, **options)
         more = {"chunks": self.chunks} if self.chunks > 1 else {}
         place = self.pipeline.rank, self.pipeline.ranks
@@ -48,10 +55,6 @@ class Ours:
         """The mean loss on the rank that has the last stage, 0 elsewhere."""
         halves = inputs.tensor_split(self.microbatches), targets.tensor_split(self.microbatches)
         return self.pipeline.step(self.actions, *halves)
-
-
-def make_in_halves(piece) -> Stage:
-    return Stage(postpone_weights(piece))
 
 
 class Engine:
@@ -84,11 +87,11 @@ class Engine:
 # ---- The program ----------------------------------------------------------------------------
 
 
-def small_model(whose, name) -> Transformer:
+def small_model(whose, name, **sizes) -> Transformer:
     """With layers enough for all stages; every process makes the same one."""
     torch.manual_seed(0)
     chunks = CHUNKS.get(name, 1) if whose == "ours" else ENGINES[name][1]
-    return Transformer(layers=max(4, dist.get_world_size() * chunks - 2))
+    return Transformer(layers=max(4, dist.get_world_size() * chunks - 2), **sizes)
 
 
 def ready(whose, name, model, microbatches):

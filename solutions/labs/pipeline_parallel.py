@@ -47,7 +47,7 @@ def even_sizes(layers, stages) -> list[int]:
 
 
 def balance(seconds, stages) -> list[int]:
-    """Exercise 8.14. How many layers each stage gets, so that the slowest one is as fast as can be.
+    """Exercise 8.13. How many layers each stage gets, so that the slowest one is as fast as can be.
 
     Stages are made of layers that follow each other, of at least one each.
 
@@ -92,7 +92,7 @@ def no_change(y):
 
 
 class Stage:
-    """A piece of the model, and what it keeps of each micro-batch until its backward.
+    """Exercise 8.6. A piece of the model, and what it keeps of each micro-batch until its backward.
 
     kept       {micro-batch: (input, output)}: the output, and with it the graph that leads to it
     most_kept  the most micro-batches that were kept at a time
@@ -104,7 +104,7 @@ class Stage:
         self.later = getattr(piece, "later", [])
 
     def forward(self, i, x, then=no_change) -> Tensor:
-        """Exercise 8.6. What this piece makes of micro-batch i; keeps what the backward needs.
+        """What this piece makes of micro-batch i; keeps what the backward needs.
 
         The graph begins at this rank's input: no other rank's operations are in it.
 
@@ -120,7 +120,7 @@ class Stage:
         ### END SOLUTION
 
     def backward(self, i, gradient=None) -> Tensor:
-        """Exercise 8.7. The gradient of micro-batch i's input; adds those of the weights to theirs.
+        """The gradient of micro-batch i's input; adds those of the weights to theirs.
 
         gradient  that of the output, from the next stage; None on the last one, whose output is
                   the loss
@@ -172,7 +172,7 @@ class RecomputingStage(Stage):
 
 
 class LaterWeights(torch.autograd.Function):
-    """Exercise 8.13. The linear layer x Aᵀ + b; the gradients of A and b are computed later.
+    """Exercise 8.12. The linear layer x Aᵀ + b; the gradients of A and b are computed later.
 
     Forward   F.linear(x, weight, bias)
     Backward  the gradient of x at once. To `later` it adds a function without arguments that adds
@@ -232,6 +232,11 @@ def postpone_weights(piece) -> nn.Module:
     return piece
 
 
+def stage_in_halves(piece) -> Stage:
+    """A stage whose backward can be done in two halves, "I" and "W"."""
+    return Stage(postpone_weights(piece))
+
+
 # ---- The pipeline ---------------------------------------------------------------------------
 
 
@@ -240,7 +245,7 @@ def no_context(action):
 
 
 class Pipeline:
-    """Does what a schedule says, in its order: computes, and receives and sends what that needs.
+    """Exercise 8.7. Does what a schedule says, in its order: computes, receives and sends for that.
 
     stages  this rank's, one for each chunk
     width   what travels has the shape (samples, context, width), forward and backward
@@ -272,7 +277,7 @@ class Pipeline:
         return sum(loss.item() for loss in self.losses)
 
     def forward(self, action):
-        """Exercise 8.8. Get the input of a micro-batch, compute, pass the output on."""
+        """Get the input of a micro-batch, compute, pass the output on."""
         _, i, chunk = action
         ### BEGIN SOLUTION
         x = self.inputs[i] if self.is_first(chunk) else self.receive(action)
@@ -316,7 +321,7 @@ class Pipeline:
         return self.rank == self.ranks - 1 and chunk == len(self.stages) - 1
 
     def receive(self, action) -> Tensor:
-        """Exercise 8.9. What an action needs: forward, from the rank before, inputs; else, from the
+        """What an action needs: forward, from the rank before, inputs; else, from the
         rank after, gradients. The last rank's next is the first one, with its next chunk.
 
         Shapes  (samples, context, width), for the samples of the action's micro-batch
@@ -400,6 +405,39 @@ def train(pipeline, schedule, text, steps, samples=16, microbatches=8) -> tuple[
         optimizer.step()
         times.append(now() - began)
     return losses[0], losses[-1], median(times)
+
+
+def one_batch(rows, around=no_context, link_seconds=0.0, layers=None, samples=2, **sizes):
+    """One batch through a small transformer, as this rank's row says; measured: "step".
+
+    Goes through it twice, the first time to warm up. Returns how many micro-batches were kept.
+
+    rows          the schedule, for all ranks
+    link_seconds  what each message takes on a throttled link
+    layers        how many each stage of the model gets; as equal as can be
+    samples       of a micro-batch
+    """
+    from pedagogy_lib import measure, throttle
+
+    torch.manual_seed(0)
+    row = rows[dist.get_rank()]
+    microbatches, chunks = (1 + max(action[part] for action in row) for part in (1, 2))
+    blocks = sum(layers) - 2 if layers else max(2, len(rows) * chunks)
+    sizes = {"width": 32, "heads": 2, "context": 16, "layers": blocks} | sizes
+    in_halves = any(action.kind == "W" for action in row)
+    make = stage_in_halves if in_halves else Stage
+    pipeline = my_pipeline(Transformer(**sizes), layers, chunks=chunks, make=make)
+    text = standard_library(20_000)
+    batch = draw_batch(text, samples * microbatches, 0, sizes["context"])
+    inputs, targets = (part.tensor_split(microbatches) for part in batch)
+    pipeline.step(row, inputs, targets)
+    pipeline.around = around
+    message_bytes = samples * sizes["context"] * sizes["width"] * 4
+    dist.barrier()
+    slow = throttle(message_bytes / link_seconds) if link_seconds else contextlib.nullcontext()
+    with slow, measure("step", memory=False):
+        pipeline.step(row, inputs, targets)
+    return sum(stage.most_kept for stage in pipeline.stages)
 
 
 def program(text, steps=20):

@@ -35,7 +35,7 @@ def naive(rank, ranks, microbatches):
 
 
 def gpipe(rank, ranks, microbatches):
-    """Exercise 8.3. All forwards, then all backwards, both in order.
+    """Exercise 8.1. All forwards, then all backwards, both in order.
 
     Source  Huang et al. 2018, "GPipe"
     """
@@ -47,7 +47,7 @@ def gpipe(rank, ranks, microbatches):
 
 
 def one_f_one_b(rank, ranks, microbatches):
-    """Exercise 8.5. Some forwards to warm up, then in turns one forward and one backward.
+    """Exercise 8.4. Some forwards to warm up, then in turns one forward and one backward.
 
     A rank warms up with as many forwards as there are ranks after it (and at most all). Then each
     further forward is followed by the oldest backward; what is left are backwards. All in order.
@@ -67,11 +67,11 @@ def one_f_one_b(rank, ranks, microbatches):
 
 
 def turn(k, ranks, chunks, kind="F") -> Action:
-    """Exercise 8.12. The k-th forward, or the k-th backward, of an interleaved schedule; k from 0.
+    """Exercise 8.11. The k-th forward, or the k-th backward, of an interleaved schedule; k from 0.
 
     Micro-batches come in groups of as many as there are ranks: one group goes through the first
     chunk, then through the second, …, and then comes the next group. Backwards take the chunks the
-    other way round: the last one first.
+    other way round, the last one first; micro-batches are in order there, too.
     """
     ### BEGIN SOLUTION
     group, k = divmod(k, ranks * chunks)
@@ -106,7 +106,8 @@ def zero_bubble(rank, ranks, microbatches):
     """1F1B with the backward in two halves: nobody waits for "W", so it fills what was idle.
 
     Rank r puts its weight gradients off by r micro-batches, so that all ranks hold as much as the
-    first one does under 1F1B.
+    first one does under 1F1B. From as many micro-batches as ranks on, and if all kinds take the
+    same time, a third of 1F1B's bubble is left.
 
     Source  Qi et al. 2023, "Zero Bubble Pipeline Parallelism": ZB-H1
     """

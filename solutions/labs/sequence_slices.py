@@ -55,10 +55,10 @@ def attend(attention, x, past) -> Tensor:
 
 
 class SlicedStage(Stage):
-    """A stage that takes slices of the same samples, in order, and gives them back in reverse.
+    """Exercise 8.16. A stage that takes slices of the same samples, in order, and back in reverse.
 
-    pasts   {block: its Past}
-    letters how many letters were in the slices so far
+    pasts    {block: its Past}
+    letters  how many letters were in the slices so far
     """
 
     def __init__(self, piece):
@@ -90,7 +90,7 @@ class SlicedStage(Stage):
         return [layer for layer in self.piece if isinstance(layer, Block)]
 
     def backward(self, i, gradient=None):
-        """Exercise 8.18. As Stage.backward; later slices have looked at this one's keys and values.
+        """As Stage.backward; later slices have looked at this one's keys and values.
 
         So a slice has more outputs than one: past.made[i] of each of self.pasts.values(), too. The
         later slices' backwards came before, and have left their gradients in past.seen[i]. After

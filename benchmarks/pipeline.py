@@ -1,0 +1,109 @@
+"""Pipelines of solutions/labs/pipeline_parallel.py beside torch.distributed.pipelining's."""
+
+import time
+from pathlib import Path
+from statistics import median
+
+import torch
+import torch.distributed as dist
+from rows import Row, milliseconds
+
+from pedagogy_lib import SlowLayer, launch
+from pedagogy_lib.labs import Lab
+
+SOLVED = Path(__file__).resolve().parents[1] / "solutions" / "labs"
+SCHEDULES = "GPipe", "1F1B"
+WHOSE = "ours", "PyTorch's"
+WIDTHS, MICROBATCHES, SAMPLES = (64, 256), 8, 16
+ROUNDS, WARM_UP = 11, 3
+SMALL = {"width": 32, "heads": 2, "context": 16}
+FORWARD_SECONDS, BACKWARD_SECONDS = 0.050, 0.100  # of a stage whose computing is emulated
+WORLD_SIZES = (2, 4, 8)
+NEAR = 0.10  # of the formula
+
+
+def timed(step) -> float:
+    dist.barrier()
+    began = time.perf_counter()
+    step()
+    return time.perf_counter() - began
+
+
+def take_turns(engines, width, batch) -> dict:
+    """Seconds of a step on this rank, {(whose, schedule): those of each round}."""
+    made, steps = {}, {}
+    for pair in [(whose, name) for name in SCHEDULES for whose in WHOSE]:
+        made[pair] = engines.ready(*pair, engines.small_model(*pair, width=width), MICROBATCHES)
+        steps[pair] = lambda engine=made[pair]: engine.step(*batch)
+    times = {pair: [] for pair in steps}
+    for turn in range(ROUNDS + WARM_UP):
+        for pair in sorted(steps, reverse=turn % 2):
+            seconds = timed(steps[pair])
+            if turn >= WARM_UP:
+                times[pair].append(seconds)
+    return times
+
+
+def emulated(engines, draw_batch, text, microbatches) -> dict:
+    """Seconds of one step whose stages take FORWARD_SECONDS and BACKWARD_SECONDS."""
+    times = {}
+    for pair in [(whose, name) for name in SCHEDULES for whose in WHOSE]:
+        torch.manual_seed(0)
+        engine = engines.ready(*pair, engines.small_model(*pair, **SMALL), microbatches)
+        inputs, targets = draw_batch(text, microbatches, 0, SMALL["context"])
+        engine.step(inputs, targets)
+        for piece in engine.pieces:
+            piece.append(SlowLayer(FORWARD_SECONDS, BACKWARD_SECONDS))
+        times[pair] = timed(lambda engine=engine: engine.step(inputs, targets))
+    return times
+
+
+def the_labs():
+    return [
+        Lab(name, *[SOLVED / f"{name}.py"] * 2) for name in ("pipeline_engines", "language_model")
+    ]
+
+
+def beside_torch() -> list[Row]:
+    """Real computing, as many stages as this machine may have cores."""
+    engines, language_model = the_labs()
+    batch = language_model.draw_batch(language_model.standard_library(100_000), SAMPLES, 0)
+    rows = []
+    for width in WIDTHS:
+        run = launch(take_turns, engines, width, batch, world_size=2, device="cpu", timeout=300)
+        for name in SCHEDULES:
+            ours, theirs = (
+                median(map(max, zip(*(of_rank[whose, name] for of_rank in run.values))))
+                for whose in WHOSE
+            )
+            rows.append(Row(
+                f"{name} beside PyTorch's, a step, 2 stages, width {width}",
+                milliseconds(ours), milliseconds(theirs), f"{ours / theirs:.2f}x", "<= 1.0x",
+                ours <= theirs, {"ours_seconds": ours, "peer_seconds": theirs},
+            ))  # fmt: skip
+    return rows
+
+
+def bubbles() -> list[Row]:
+    """Emulated computing: the idle share that a step's time tells, beside the formula."""
+    engines, language_model = the_labs()
+    text, rows = language_model.standard_library(100_000), []
+    for p in WORLD_SIZES:
+        for m in (p, 2 * p, 4 * p):
+            run = launch(emulated, engines, language_model.draw_batch, text, m, world_size=p,
+                         device="cpu", timeout=300)  # fmt: skip
+            slowest = {pair: max(of[pair] for of in run.values) for pair in run.values[0]}
+            rows += [bubble_row(slowest, name, p, m) for name in SCHEDULES]
+    return rows
+
+
+def bubble_row(slowest, name, p, m) -> Row:
+    formula = (p - 1) / (m + p - 1)
+    work = m * (FORWARD_SECONDS + BACKWARD_SECONDS)
+    ours, theirs = (1 - work / slowest[whose, name] for whose in WHOSE)
+    met = abs(ours - formula) <= NEAR * formula and abs(ours - formula) <= abs(theirs - formula)
+    return Row(
+        f"{name}, idle share, p = {p}, m = {m}: formula {formula:.3f}",
+        f"{ours:.3f}", f"{theirs:.3f}", f"{ours / formula:.2f} of the formula",
+        "within 10 %, nearer", met, {"ours": ours, "peer": theirs, "formula": formula},
+    )  # fmt: skip

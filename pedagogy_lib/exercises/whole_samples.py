@@ -1,0 +1,112 @@
+"""One pass over whole samples, for exercise 8.16: the truth, and what a misconception gives.
+
+That is a pass in which no gradient goes from a slice to the keys, or values, of those before it.
+"""
+
+import copy
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import torch
+
+SAMPLES, WIDTH, HEADS, LETTERS = 2, 4, 2, 9
+
+
+@dataclass(frozen=True)
+class Case:
+    """layers: names of what the stage has; sizes: the letters of each slice."""
+
+    layers: str
+    sizes: tuple[int, ...]
+
+    @property
+    def letters(self) -> int:
+        return sum(self.sizes)
+
+    @property
+    def is_last(self) -> bool:
+        return "scores" in self.layers
+
+    def __str__(self):
+        s = "s" * (len(self.sizes) > 1)
+        return f"{self.layers}: {len(self.sizes)} slice{s} of {told(self.sizes)} letters"
+
+
+def told(sizes) -> str:
+    return ", ".join(map(str, sizes))
+
+
+CASES = (
+    Case("block", (4,)),
+    Case("embedding", (2, 2)),
+    Case("block", (3, 3)),
+    Case("block, block", (1, 4, 2)),
+    Case("embedding, block", (2, 1, 3, 1)),
+    Case("block, scores", (2, 3, 1)),
+)
+
+
+def draw(seed, *shape):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def layers_of(lab, case) -> torch.nn.Sequential:
+    made = {
+        "embedding": lambda: lab.Embedding(
+            torch.nn.Embedding(LETTERS, WIDTH), torch.nn.Embedding(case.letters, WIDTH)
+        ),
+        "block": lambda: lab.Block(WIDTH, HEADS),
+        "scores": lambda: torch.nn.Linear(WIDTH, LETTERS),
+    }
+    piece = torch.nn.Sequential(*(made[name]() for name in case.layers.split(", "))).double()
+    for seed, parameter in enumerate(piece.parameters()):
+        parameter.data = draw(seed, *parameter.shape)
+    return piece
+
+
+def inputs_of(case):
+    """What goes in, and the gradient of what comes out; letters of each slice lie along dim 1."""
+    chance = torch.Generator().manual_seed(9)
+    x = draw(90, SAMPLES, case.letters, WIDTH)
+    if "embedding" in case.layers:
+        x = torch.randint(LETTERS, (SAMPLES, case.letters), generator=chance)
+    return x, draw(91, SAMPLES, case.letters, WIDTH)
+
+
+def loss_of(scores):
+    """A sum over letters, so that slices just add up."""
+    return scores.square().sum()
+
+
+def whole(piece, case, stopped=()) -> SimpleNamespace:
+    """One pass over whole samples: the gradients of the parameters, and that of x.
+
+    stopped  {number of a block: "keys", "values" or both}: no gradient goes from a slice to those
+             of the slices before it
+    """
+    piece = copy.deepcopy(piece)
+    x, slope = inputs_of(case)
+    x = x.requires_grad_(x.is_floating_point())
+    y = x
+    for number, layer in enumerate(piece):
+        kinds = dict(stopped).get(number)
+        y = layer(y) if kinds is None else stopped_block(layer, y, case.sizes, kinds)
+    total = loss_of(y) if case.is_last else (y * slope).sum()
+    total.backward()
+    gradients = {name: p.grad for name, p in piece.named_parameters()}
+    return SimpleNamespace(slopes=x.grad, gradients=gradients)
+
+
+def stopped_block(block, x, sizes, kinds):
+    """A block that hears nothing of what later slices make of its keys or values."""
+    attention = block.attention
+    q, k, v = attention.split(attention.query_key_value(block.norm_1(x)))
+    slice_of = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
+    same = slice_of[:, None] == slice_of
+    old_k, old_v = (x.detach() if k in kinds else x for k, x in [("keys", k), ("values", v)])
+    scores = torch.where(same, q @ k.mT, q @ old_k.mT) / q.shape[-1] ** 0.5
+    earlier = torch.ones_like(same).tril()
+    shares = scores.masked_fill(~earlier, -torch.inf).softmax(-1)
+    mixed = (shares * same) @ v + (shares * ~same) @ old_v
+    x = x + attention.output(mixed.transpose(1, 2).flatten(2))
+    return x + block.mlp(block.norm_2(x))

@@ -1,0 +1,541 @@
+# %% [markdown]
+# # 08 · Pipeline parallel
+#
+# **A model has more layers than fit on one GPU. Give each GPU some of them, and let the data pass
+# through. Why is almost everybody idle then, and what helps?** Cutting between layers sends little:
+# one activation for each boundary. But the layers come one after another, and so do the ranks.
+# *Pipeline parallelism* cuts the batch as well, so that all ranks have something to do.
+#
+# A **schedule** says which rank does what, and in which order. Here it is a list that you can
+# print, draw, check and run: what runs is the list that you see.
+#
+# The second part, [08b · Pipelines at work](08b_pipelines_at_work.ipynb), has interleaved and
+# zero-bubble schedules, unequal stages, slow links, PipeDream, slices of a sequence, and PyTorch's
+# own pipelines.
+#
+# Exercises stand in cells and in two labs: [schedules](../labs/schedules.py) and
+# [pipeline_parallel](../labs/pipeline_parallel.py).
+
+# %%
+import torch
+import torch.distributed as dist
+
+from pedagogy_lib import (
+    HangError, Table, check, check_schedule, explore, hint, lab, launch, measure, paced,
+    plot_against, plot_bars, plot_schedule, predict, put_to_the_test, simulate,
+    timeline_of,
+)
+
+# %% tags=["parameters"]
+world_size = 4
+width = 32
+steps = 15
+
+# %%
+labs = "schedules", "pipeline_parallel", "language_model"
+schedules, pipeline_parallel, language_model = map(lab, labs)
+text = language_model.standard_library(100_000)
+p = world_size  # stages
+
+# %% [markdown]
+# ## 1 · Layers after layers
+#
+# A transformer is a list of layers: the embedding, the blocks, the scores. Cut the list into $p$
+# pieces, called **stages**, one for each rank. A stage gets activations from the rank before it,
+# computes, and hands its own to the rank after it. In the backward, gradients go the other way.
+#
+# Is the memory $1/p$ on each rank? Eight blocks and both ends, in as equal numbers as can be:
+
+# %%
+model = language_model.Transformer(width=width, layers=max(8, p))
+layers = pipeline_parallel.layers_of(model)
+sizes = pipeline_parallel.even_sizes(len(layers), p)
+stage_bytes = [sum(w.nbytes for w in piece.parameters())
+               for piece in pipeline_parallel.pieces_of(layers, sizes)]
+whole = sum(stage_bytes)
+Table(["stage", "layers", "parameters", "of the whole", "1 / p"],
+      [[str(stage), str(size), f"{kept / 1e3:.1f} kB", f"{kept / whole:.1%}", f"{1 / p:.1%}"]
+       for stage, (size, kept) in enumerate(zip(sizes, stage_bytes))])
+
+# %% [markdown]
+# About, but not exactly: the embedding and the scores are other layers than blocks (in models of
+# today they are large), and the numbers of layers differ. What else fills a rank are activations;
+# more on them below.
+#
+# Now a batch passes through, forward and back. To see four ranks work on a machine that may have
+# only two cores, computing is **emulated**: each stage really computes, and then sleeps until its
+# forward has taken 20 ms, its backward 40 ms. Processes and messages are real. Pictures say where
+# that is so.
+
+# %%
+pace = {"F": 0.020, "B": 0.040}
+
+def emulate(rows, pace=pace, link_seconds=0.0):
+    """The ideal timeline of a schedule, and the one that real ranks had."""
+    run = launch(pipeline_parallel.one_batch, rows, paced(pace), link_seconds,
+                 world_size=len(rows), device="cpu")
+    return simulate(rows, pace, link_seconds), timeline_of(run, rows)
+
+# %% [markdown]
+# One batch as it is, stage after stage. How much of the ranks' time is idle?
+
+# %%
+idle = predict(f"Idle share, one batch through {p} stages", unit="%")
+naive_ideal, naive = emulate(schedules.rows_of(schedules.naive, p, 1))
+idle.compare(theory=100 * (1 - 1 / p), measured=100 * naive.idle_share)
+
+# %% tags=["nbval-ignore-output"]
+plot_schedule({"one batch": naive_ideal, "on real ranks": naive})
+
+# %% [markdown]
+# At any moment one rank works: $1/p$ is in use, $1 - 1/p$ is idle. More GPUs make the model fit;
+# they make nothing faster.
+#
+# ## 2 · Micro-batches: GPipe
+#
+# A stage waits because it needs the *whole* batch of the stage before. It need not. Cut the batch
+# into $m$ **micro-batches**: as soon as the first stage is done with number 0, the second one
+# begins with it, and the first goes on with number 1. Gradients add up over the micro-batches, as
+# in chapter 01. The weights are split in space, the batch in time.
+#
+# A schedule is a row of **actions** for each rank: `F3` is the forward of micro-batch 3, `B3` its
+# backward. In a lab a row is made by a generator: `yield Action("F", 3)`.
+#
+# ### Exercise 8.1
+#
+# In [labs/schedules.py](../labs/schedules.py), write `gpipe`: on every rank all forwards, and then
+# all backwards, in order.
+
+# %%
+check("8.1")
+
+# %%
+for rank, row in enumerate(schedules.rows_of(schedules.gpipe, p, 4)):
+    print(f"rank {rank}:", *row)
+plot_schedule(simulate(schedules.rows_of(schedules.gpipe, p, 4)), title="GPipe, 4 micro-batches")
+
+# %% [markdown]
+# When does an action begin? When its rank is done with the one before, and what it needs is there.
+# That is all that the picture was drawn from; a backward takes twice a forward here, as it has two
+# products for each of a forward's. What is idle is called the **bubble**: at first stages wait to
+# be filled, at last they have been drained.
+#
+# There are two ways to say how large it is, and texts mix them:
+#
+# * as a share of the **whole**: of all the ranks' time, how much was idle;
+# * over the **ideal**: for each second of work, how much idle time was there.
+#
+# ### Exercise 8.2
+#
+# Write both for GPipe, with $p$ stages and $m$ micro-batches: first the share of the whole, then
+# the one over the ideal, as shares (0.25, not 25). How long does the last rank work, and how long
+# does it wait before and after? And with a single stage?
+
+# %%
+def bubble(stages, microbatches):
+    """The idle share of the whole, and the idle time over the ideal."""
+    ### BEGIN SOLUTION
+    idle = stages - 1
+    return idle / (microbatches + idle), idle / microbatches
+    ### END SOLUTION
+
+check("8.2", bubble)
+
+# %% [markdown]
+# On real ranks, with $m = 2p$, and then more and more micro-batches:
+
+# %%
+few = schedules.rows_of(schedules.gpipe, p, 2 * p)
+gpipe_ideal, gpipe_run = emulate(few)
+
+# %% tags=["nbval-ignore-output"]
+plot_schedule({"GPipe": gpipe_ideal, "on real ranks": gpipe_run})
+
+# %% tags=["nbval-ignore-output"]
+counts = [p, 2 * p, 4 * p]
+timelines = {m: emulate(schedules.rows_of(schedules.gpipe, p, m)) for m in counts}
+lines = {"share of the whole": [timelines[m][1].idle_share for m in counts],
+         "over the ideal": [timelines[m][1].overhead for m in counts]}
+ideal = {"share of the whole": [(p - 1) / (m + p - 1) for m in counts],
+         "over the ideal": [(p - 1) / m for m in counts]}
+plot_against(counts, lines, "micro-batches", "bubble", predicted=ideal,
+             title=f"One bubble, two conventions: GPipe on {p} ranks (emulated)")
+
+# %% [markdown]
+# It is the *same* bubble. $\frac{p-1}{m+p-1}$ is the share of the whole, and $\frac{p-1}{m}$ is
+# over the ideal. With 4 stages and 8 micro-batches that is 27 % or 37.5 %. Keep in mind which one a
+# text means: below, two texts disagree on nothing else.
+#
+# What is measured lies a little above the ideal: messages take time, and nobody's sleep ends
+# exactly when it should.
+#
+# ## 3 · What is kept: 1F1B
+#
+# A forward keeps its activations until its backward. How many micro-batches are kept at a time?
+#
+# ### Exercise 8.3
+#
+# From a row, the most micro-batches that the rank keeps at a time; none for an empty row. `F`
+# keeps one. It is released by its `B`; or, where a schedule has the backward in two halves, `I` and
+# `W`, by its `W`. (Where a rank has several pieces of the model, each counts for itself.)
+
+# %%
+def most_kept(row):
+    """The most micro-batches kept at a time by a rank that does these actions."""
+    ### BEGIN SOLUTION
+    kept = most = 0
+    for action in row:
+        kept += (action.kind == "F") - (action.kind in "BW")
+        most = max(most, kept)
+    return most
+    ### END SOLUTION
+
+check("8.3", most_kept)
+
+# %% [markdown]
+# GPipe keeps all $m$. So it needs many micro-batches for a small bubble, and memory for all of
+# them. But nothing forces a rank to do all forwards first. The last one could go back at once: its
+# output is the loss. **1F1B** (one forward, one backward) begins each backward as early as it can:
+# a rank *warms up* with as many forwards as there are ranks after it; then each further forward is
+# followed by the oldest backward.
+#
+# ### Exercise 8.4
+#
+# Write `one_f_one_b` in [labs/schedules.py](../labs/schedules.py).
+
+# %%
+check("8.4")
+
+# %% [markdown]
+# How many micro-batches does rank 0 keep now, with 16 of them?
+
+# %%
+most = predict(f"Micro-batches that rank 0 keeps under 1F1B: {p} stages, 16 micro-batches", unit="")
+rows = {name: schedules.rows_of(schedules.SCHEDULES[name], p, 16) for name in ("GPipe", "1F1B")}
+kept = {name: launch(pipeline_parallel.one_batch, of, world_size=p, device="cpu").values
+        for name, of in rows.items()}
+print(kept)
+most.compare(theory=min(16, p), measured=kept["1F1B"][0])
+
+# %% [markdown]
+# Stage $s$ keeps $\min(m, p - s)$, the last one a single micro-batch, however many there are. And
+# the bubble?
+
+# %%
+few = {name: schedules.rows_of(schedules.SCHEDULES[name], p, 2 * p) for name in rows}
+side_by_side = {name: emulate(of) for name, of in few.items()}
+
+# %% tags=["nbval-ignore-output"]
+plot_schedule({name: run for name, (_, run) in side_by_side.items()})
+
+# %% [markdown]
+# The bubble has not changed: filling and draining take as long as before. **1F1B is GPipe with
+# less memory, not with less idle time.** A text says that GPipe's bubble is $\frac{p-1}{m}$ and
+# 1F1B's $\frac{p-1}{m+p-1}$, and so smaller. These are the two conventions for one bubble.
+#
+# In bytes, on ranks that really compute: the most that activations take on each rank, beside what
+# one micro-batch takes there times how many are kept. The third way is GPipe as in its paper: it
+# recomputes. Only each stage's input is kept, as in chapter 05, and what is between comes once more
+# before the backward.
+
+# %%
+def one_step(pipeline_parallel, language_model, row_of, sizes, samples, recompute=False):
+    """On a rank: a step without a pace; what it sends and keeps is measured."""
+    torch.manual_seed(0)
+    make = pipeline_parallel.RecomputingStage if recompute else pipeline_parallel.Stage
+    pipeline = pipeline_parallel.my_pipeline(language_model.Transformer(**sizes), make=make)
+    row = row_of[pipeline.rank]
+    m = 1 + max(action.microbatch for action in row)
+    text = language_model.standard_library(20_000)
+    batch = language_model.draw_batch(text, samples, 0, sizes["context"])
+    with measure("step"):
+        pipeline.step(row, *(part.tensor_split(m) for part in batch))
+
+sizes = {"width": 32, "layers": max(4, p), "heads": 2, "context": 16}
+
+def most_activations(rows, m, recompute=False):
+    run = launch(one_step, pipeline_parallel, language_model, rows, sizes, 2 * m, recompute,
+                 world_size=p, device="cpu")
+    return [peak["activations"] for peak in run["step"].peak_bytes]
+
+# %%
+one = most_activations(schedules.rows_of(schedules.gpipe, p, 1), 1)
+found = {name: most_activations(of, 2 * p) for name, of in few.items()}
+predicted = {name: [count * size / 1e3 for count, size in zip(simulate(few[name]).most_kept, one)]
+             for name in found}
+found["GPipe, recomputed"] = most_activations(few["GPipe"], 2 * p, recompute=True)
+plot_bars([f"rank {rank}" for rank in range(p)],
+          {name: [size / 1e3 for size in of_ranks] for name, of_ranks in found.items()},
+          "activations at most (kB)", predicted=predicted,
+          title=f"What is kept: {2 * p} micro-batches on {p} ranks")
+
+# %% [markdown]
+# (Ranks have different numbers of blocks here, so their bars differ.) So "memory is $1/p$" is right
+# for weights, about. For activations it depends on the schedule: with 1F1B the first rank keeps $p$
+# micro-batches of its $1/p$ of the layers, as much as one rank would of the whole model.
+#
+# ### Exercise 8.5: find the bug
+#
+# This 1F1B runs, and its gradients are right. On a machine with memory for 1F1B, just enough, it
+# fails: rank $r$ of $p$ has room for $\min(m, p - r)$ micro-batches. Mend it. No step may take
+# longer than 1F1B's.
+
+# %%
+Action = schedules.Action
+
+def frugal(rank, ranks, microbatches):
+    ### BEGIN SOLUTION
+    warm_up = min(ranks - 1 - rank, microbatches)
+    ### IT WAS
+    # warm_up = min(ranks - rank, microbatches)
+    ### END SOLUTION
+    for i in range(warm_up):
+        yield Action("F", i)
+    for i in range(warm_up, microbatches):
+        yield Action("F", i)
+        yield Action("B", i - warm_up)
+    for i in range(microbatches - warm_up, microbatches):
+        yield Action("B", i)
+
+check("8.5", frugal)
+
+# %% [markdown]
+# A schedule can be checked without running it: is each action there once, after what it needs on
+# its rank? Does nobody wait for ever? Does nobody keep too much? `check_schedule` says the first
+# thing that is wrong. These two ranks would hang. Do you see why?
+
+# %%
+stuck = [[Action("F", 0), Action("B", 0), Action("F", 1), Action("B", 1)],
+         [Action("F", 0), Action("F", 1), Action("B", 0), Action("B", 1)]]
+for rank, row in enumerate(stuck):
+    print(f"rank {rank}:", *row)
+try:
+    check_schedule(stuck)
+except ValueError as error:
+    print(error)
+
+# %% [markdown]
+# ## 4 · The machine that runs a schedule
+#
+# Now the part that computes. A `Stage` is a piece of the model. Its forward gives an output to be
+# sent, and keeps the input and the graph; its backward takes the gradient of that output, from the
+# next rank, and gives that of the input, for the rank before. Autograd ends at the borders: between
+# two ranks you are the graph.
+#
+# ### Exercise 8.6
+#
+# In [labs/pipeline_parallel.py](../labs/pipeline_parallel.py), write `Stage.forward` and
+# `Stage.backward`.
+
+# %%
+check("8.6")
+
+# %% [markdown]
+# ### Exercise 8.7
+#
+# A `Pipeline` goes through its row, and does each action. Write `Pipeline.forward` (get the input,
+# compute, pass the output on; the last stage has the loss in place of that) and `Pipeline.receive`.
+# `send` and the backward are written: look at them first.
+
+# %%
+check("8.7")
+
+# %% [markdown]
+# Is all this the same as one process? Loss and gradients, in float64, for all schedules of the lab
+# that you have met, also with micro-batches of different sizes:
+
+# %%
+def compare(schedules, pipeline_parallel, language_model, name, sizes, microbatches):
+    """The largest difference of this rank's gradients to those of one process, and of the loss."""
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    split = language_model.Transformer(**sizes)
+    torch.manual_seed(0)
+    alone = language_model.Transformer(**sizes)
+    text = language_model.standard_library(20_000)
+    inputs, targets = language_model.draw_batch(text, 8, 0, sizes["context"])
+    loss = language_model.mean_loss(alone(inputs), targets)
+    loss.backward()
+    pipeline = pipeline_parallel.my_pipeline(split)
+    row = list(schedules.SCHEDULES[name](pipeline.rank, pipeline.ranks, microbatches))
+    batch = inputs.tensor_split(microbatches), targets.tensor_split(microbatches)
+    found = pipeline.step(row, *batch)
+    pairs = [(mine, one) for mine, one in zip(split.parameters(), alone.parameters())
+             if mine.grad is not None]
+    is_last = pipeline.rank == pipeline.ranks - 1
+    return (max((mine.grad - one.grad).abs().max().item() for mine, one in pairs),
+            abs(found - loss.item()) if is_last else 0.0)
+
+# %%
+outcomes = []
+for name in ("naive", "GPipe", "1F1B"):
+    for m in (1, 3, 8):
+        run = launch(compare, schedules, pipeline_parallel, language_model, name, sizes, m,
+                     world_size=p, device="cpu")
+        gradients, losses = (max(values) for values in zip(*run.values))
+        outcomes.append([name, str(m), str(gradients < 1e-12), str(losses < 1e-12)])
+Table(["schedule", "micro-batches", "gradients equal within 1e-12", "loss"], outcomes)
+
+# %% [markdown]
+# What travels: for each micro-batch and boundary its activations forward, and a gradient of the
+# same size back. No all-reduce, and nobody talks to anybody but its neighbours. How much does a
+# rank in the middle send in a step?
+
+# %%
+wide = {"width": 256, "layers": max(2, p - 2), "heads": 4, "context": 64}
+crossing = launch(one_step, pipeline_parallel, language_model,
+                  schedules.rows_of(schedules.one_f_one_b, p, 8), wide, 16, world_size=p,
+                  device="cpu")
+one_way = 16 * 64 * 256 * 4  # samples x letters x width, float32
+calls = crossing["step"].calls[min(1, p - 1)]
+print("calls of a rank in the middle:", {name: sum(call.name == name for call in calls)
+                                         for name in sorted({call.name for call in calls})})
+boundaries = [(rank < p - 1) + (rank > 0) for rank in range(p)]
+Table(["rank", "boundaries", "batch's activations", "sent, to theirs"],
+      [[str(rank), str(count), f"{one_way / 1e6:.2f} MB",
+        f"{sent / (count * one_way):.3f}" if count else "–"]
+       for rank, (count, sent) in enumerate(zip(boundaries, crossing["step"].sent_bytes))])
+
+# %% [markdown]
+# And a whole training, with the same batches, on $p$ ranks and on one:
+
+# %%
+def trained(pipeline_parallel, language_model, schedules, text, sizes, steps):
+    torch.manual_seed(0)
+    pipeline = pipeline_parallel.my_pipeline(language_model.Transformer(**sizes))
+    return pipeline_parallel.train(pipeline, schedules.one_f_one_b, text, steps)[:2]
+
+layers_enough = {"width": width, "layers": max(4, p)}
+losses = {k: launch(trained, pipeline_parallel, language_model, schedules, text, layers_enough,
+                    steps, world_size=k, device="cpu").values[-1] for k in (1, p)}
+Table(["ranks", "loss at first", f"after {steps} steps"],
+      [[str(k), *(f"{loss:.3f}" for loss in of)] for k, of in losses.items()])
+
+# %% [markdown]
+# ### Exercise 8.8: find the bug
+#
+# The last stage computes the loss of each micro-batch; its gradients add up to those of the batch.
+# This is what somebody has called for each. Training went well with SGD and a small learning rate,
+# and with Adam at any. Only when they changed the number of micro-batches, SGD exploded. Mend it: a
+# batch's loss is the mean over all its letters, and micro-batches may differ in size.
+
+# %%
+mean_loss = language_model.mean_loss
+
+def part_of_loss(scores, targets, batch_samples):  # of one micro-batch; samples of the whole batch
+    ### BEGIN SOLUTION
+    return mean_loss(scores, targets) * len(targets) / batch_samples
+    ### IT WAS
+    # return mean_loss(scores, targets)
+    ### END SOLUTION
+
+check("8.8", part_of_loss)
+
+# %% [markdown]
+# Adam divides a gradient by its own size, so it does not feel that all are $m$ times too large.
+# What did *not* show in the loss is found by comparing with one process.
+#
+# ### Exercise 8.9: find the bug
+#
+# In the middle of 1F1B two neighbours have something for each other: the first an activation, the
+# second a gradient. Both call this function at the same time. After it, `outgoing` is overwritten.
+# Run the check, read where each rank waits, and mend it.
+
+# %%
+def exchange(outgoing, incoming, rank, peer):
+    """Send `outgoing` to the peer, and fill `incoming` with what the peer sends."""
+    ### BEGIN SOLUTION
+    request = dist.isend(outgoing, peer)
+    dist.recv(incoming, peer)
+    request.wait()
+    ### IT WAS
+    # dist.send(outgoing, peer)
+    # dist.recv(incoming, peer)
+    ### END SOLUTION
+
+check("8.9", exchange)
+
+# %% [markdown]
+# ## 5 · Try schedules
+#
+# Choose a schedule, stages, micro-batches, how many times a forward a backward takes, and the time
+# of a message (in forwards). The interleaved schedule has several chunks of the model on each rank;
+# it and the zero bubble are the matter of 08b. The button runs what you see on real ranks, a
+# forward of 20 ms, and lays what was measured under it.
+
+# %%
+def rows_for(schedule, stages, microbatches, chunks):
+    more = {"chunks": chunks} if schedule == "interleaved 1F1B" else {}
+    return schedules.rows_of(schedules.SCHEDULES[schedule], stages, microbatches, **more)
+
+def seconds_for(schedule, backward, chunks, forward=1.0):
+    share = forward / (chunks if schedule == "interleaved 1F1B" else 1)
+    return {"F": share, "B": backward * share, "I": backward / 2 * share, "W": backward / 2 * share}
+
+def draw_it(schedule, stages, microbatches, backward, chunks, message):
+    seconds = seconds_for(schedule, backward, chunks)
+    rows = rows_for(schedule, stages, microbatches, chunks)
+    return plot_schedule({schedule: simulate(rows, seconds, message, unit="forwards")})
+
+def run_it(schedule, stages, microbatches, backward, chunks, message):
+    if stages * microbatches > 256:
+        raise ValueError("that would take long: choose fewer stages or micro-batches")
+    pace = seconds_for(schedule, backward, chunks, forward=0.02)
+    rows = rows_for(schedule, stages, microbatches, chunks)
+    ideal, real = emulate(rows, pace, message * 0.02)
+    return plot_schedule({schedule: ideal, "on real ranks": real})
+
+# %%
+explore(draw_it, run_it, schedule=["1F1B", "GPipe", "interleaved 1F1B", "zero bubble", "naive"],
+        stages=[4, 1, 2, 3, 6, 8, 16], microbatches=[8, 1, 2, 4, 6, 12, 16, 32, 64],
+        backward=[2, 1, 3], chunks=[2, 3, 4], message=[0, 0.25, 0.5, 1])
+
+# %% tags=["nbval-ignore-output"]
+run_it("1F1B", p, 2 * p, 2, 2, 0.25)
+
+# %% [markdown]
+# ## Put to the test
+#
+# What our sources say about the matter of this chapter, and what was found. (More of them in 08b.)
+
+# %% tags=["nbval-ignore-output"]
+gpipe_bubble, one_f_one_b_bubble = (run.idle_share for _, run in side_by_side.values())
+same = abs(gpipe_bubble - one_f_one_b_bubble) < 0.05
+put_to_the_test(f"""
+- 32 layers over 4 stages are 8 each, and memory is 1/P | web page | imprecise | layers yes; stages
+  have {min(stage_bytes) / whole:.0%} to {max(stage_bytes) / whole:.0%} of the parameters here, and
+  activations depend on the schedule (section 3)
+- Without micro-batches about 75 % is idle with 4 stages | web page | right | 1 - 1/p =
+  {1 - 1 / p:.1%}; measured, on {p} ranks: {naive.idle_share:.1%}
+- GPipe's bubble is (p-1)/m | web page | right over the ideal | as a share of the whole it is
+  (p-1)/(m+p-1); measured with {2 * p} micro-batches: {gpipe_run.overhead:.3f} and
+  {gpipe_run.idle_share:.3f}, theory {(p - 1) / 2 / p:.3f} and {(p - 1) / (3 * p - 1):.3f}
+- 1F1B's bubble is (p-1)/(m+p-1), and so smaller | web page |
+  {"contradicts: the same bubble" if same else "not clear in this run"} | the other convention;
+  measured, of the whole: GPipe {gpipe_bubble:.3f}, 1F1B {one_f_one_b_bubble:.3f}
+""")
+
+# %%
+put_to_the_test(f"""
+- GPipe keeps the activations of m micro-batches | web page | right | without recomputation:
+  {kept["GPipe"]} of 16; with it, the inputs of m and all of one
+- 1F1B keeps those of p, whatever m is | web page | right as a bound | stage s keeps min(m, p - s):
+  {kept["1F1B"]} of 16
+- Cutting by layers lowers utilisation severely | CS 229S | right | to 1/p, without micro-batches
+- Weights are split in space, the input in time | CS 229S | right | the timelines above
+- Pipelines need messages from rank to rank, and no all-reduce | CS 229S | right | calls of a rank
+  in the middle: {", ".join(sorted({call.name for call in calls}))}. Weights that two stages share
+  need one: 08b
+- Traffic is medium | web page | right | a batch's activations forward and back at each boundary:
+  {one_way / 1e6:.2f} MB here, beside {sum(crossing["step"].sent_bytes) / 1e6:.1f} MB in all
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed Parallelism in Deep Learning* (web page); *CS 229S, lecture 8*
+# (Stanford).
+#
+# **To read on.** Huang et al., [GPipe](https://arxiv.org/abs/1811.06965), 2018. Narayanan et al.,
+# [PipeDream](https://arxiv.org/abs/1806.03377), 2019;
+# [PipeDream-2BW](https://arxiv.org/abs/2006.09503), 2020, where 1F1B with a flush comes from;
+# [Efficient Large-Scale Language Model Training](https://arxiv.org/abs/2104.04473), 2021, section
+# 2.2: the bubble in formulas.

@@ -1,0 +1,572 @@
+# %% [markdown]
+# # 08b · Pipelines at work
+#
+# **A pipeline of equal stages, with free messages, is a picture. What do real ones do about the
+# bubble, unequal layers, slow links, and weights that change on the way?** Here are the size of a
+# micro-batch; two schedules with a smaller bubble; stages balanced by measurement; PipeDream, which
+# never waits; slices of a sequence; and PyTorch's own pipelines, beside yours.
+#
+# It goes on from [08 · Pipeline parallel](08_pipeline_parallel.ipynb). Exercises stand in cells and
+# in the labs [schedules](../labs/schedules.py), [pipeline_parallel](../labs/pipeline_parallel.py),
+# [pipedream](../labs/pipedream.py) and [sequence_slices](../labs/sequence_slices.py).
+
+# %%
+import copy
+import json
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+
+from pedagogy_lib import (
+    SlowLayer, Table, check, check_schedule, hint, lab, launch, measure, paced, plot_against,
+    plot_bars, plot_curves, plot_schedule, predict, put_to_the_test, save_trace, simulate,
+    timeline_of,
+)
+
+# %% tags=["parameters"]
+world_size = 4
+microbatches = 80
+
+# %%
+labs = "schedules", "pipeline_parallel", "pipedream", "sequence_slices", "language_model"
+schedules, pipeline_parallel, pipedream, sequence_slices, language_model = map(lab, labs)
+pipeline_engines = lab("pipeline_engines")
+text = language_model.standard_library(100_000)
+p = world_size  # stages
+
+# %% [markdown]
+# ## 1 · How large is a micro-batch?
+#
+# More micro-batches make the bubble smaller. But each is smaller, and small products use a
+# processor badly: each weight that comes from memory is used for fewer numbers (its *arithmetic
+# intensity* is lower), and every operation has a cost of its own. So there is a best size. What a
+# micro-batch of $b$ samples costs on this machine, for one of two stages of a model, forward and
+# backward:
+
+# %% tags=["nbval-ignore-output"]
+def times_of(pipeline_parallel, language_model, sizes, of_model):
+    """On one rank: {b: seconds} of a stage's forward and backward, the best of five."""
+    model = language_model.Transformer(**of_model)
+    stage = pipeline_parallel.Stage(torch.nn.Sequential(*model.blocks[:1]))
+    seconds = {}
+    for b in sizes:
+        x = torch.randn(b, of_model["context"], of_model["width"])
+        for attempt in range(6):
+            began = time.perf_counter()
+            stage.backward(0, torch.ones_like(stage.forward(0, x)))
+            took = time.perf_counter() - began
+            seconds[b] = min(seconds.get(b, took), took) if attempt else took
+    return seconds
+
+two_stages = {"width": 64, "layers": 2, "heads": 4, "context": 64}
+seconds_of = launch(times_of, pipeline_parallel, language_model, [1, 2, 4, 8, 16, 32], two_stages,
+                    world_size=1, device="cpu").values[0]
+Table(["samples", "forward and backward", "for each sample"],
+      [[str(b), f"{1e3 * took:.2f} ms", f"{1e3 * took / b:.2f} ms"]
+       for b, took in seconds_of.items()])
+
+# %% [markdown]
+# ### Exercise 8.10
+#
+# Given such a table, which size of micro-batches, of those in it, makes the shortest step? A batch
+# has `samples` samples, in micro-batches of equal size: only sizes that divide it count. All stages
+# are as fast as the table says.
+
+# %%
+def best_size(seconds_of, samples, stages):
+    """The b in seconds_of, {b: seconds of forward and backward}, with the shortest step."""
+    ### BEGIN SOLUTION
+    def step_seconds(size):
+        return (samples // size + stages - 1) * seconds_of[size]
+    return min((size for size in seconds_of if samples % size == 0), key=step_seconds)
+    ### END SOLUTION
+
+check("8.10", best_size)
+
+# %% [markdown]
+# Predicted and measured: batches of 32 samples, two stages, real computing on two ranks.
+
+# %% tags=["nbval-ignore-output"]
+def step_times(pipeline_parallel, language_model, schedules, sizes, of_model, samples=32):
+    torch.manual_seed(0)
+    pipeline = pipeline_parallel.my_pipeline(language_model.Transformer(**of_model))
+    text = language_model.standard_library(20_000)
+    batch = language_model.draw_batch(text, samples, 0, of_model["context"])
+    seconds = {}
+    for b in [*sizes, *sizes, *sizes]:
+        row = list(schedules.one_f_one_b(pipeline.rank, pipeline.ranks, samples // b))
+        dist.barrier()
+        began = time.perf_counter()
+        pipeline.step(row, *(part.split(b) for part in batch))
+        took = time.perf_counter() - began
+        seconds[b] = min(seconds.get(b, took), took)
+    return seconds
+
+by_rank = launch(step_times, pipeline_parallel, language_model, schedules, list(seconds_of),
+                 two_stages, world_size=2, device="cpu").values
+measured = [1e3 * max(of_rank[b] for of_rank in by_rank) for b in seconds_of]
+expected = [1e3 * (32 // b + 1) * took for b, took in seconds_of.items()]
+plot_against(list(seconds_of), {"a step": measured}, "samples in a micro-batch", "time (ms)",
+             predicted={"a step": expected}, logarithmic=True,
+             title="Two stages, 32 samples: which micro-batches?")
+
+# %% [markdown]
+# A rule of GPipe's paper, which texts repeat: at least four times as many micro-batches as stages.
+# That leaves $\frac{p-1}{5p-1}$ of the whole idle, 11 % for two stages and nearly 20 % for many: no
+# law, a place to begin. How far beyond it one can go depends on the batch that training can bear,
+# and on the picture above.
+#
+# ## 2 · More stages than ranks: interleaved 1F1B
+#
+# The bubble is $p - 1$ times what a stage takes. Make stages smaller, and it shrinks: cut the model
+# into $v p$ stages, and give each rank $v$ of them, called **chunks**. Rank 0 gets stage 0 and
+# stage $p$, rank 1 gets 1 and $p + 1$, and so on: a micro-batch goes round $v$ times. What does
+# that cost?
+#
+# ### Exercise 8.11
+#
+# Micro-batches go in groups of $p$: a group passes the first chunk, then the second, and then comes
+# the next group. In [labs/schedules.py](../labs/schedules.py), write `turn`: which forward, or
+# backward, is the $k$-th one of a rank, from $k = 0$ on. `interleaved` is written with it.
+
+# %%
+check("8.11")
+
+# %%
+pace = {"F": 0.030, "B": 0.060}
+
+def emulate(rows, pace=pace, link_seconds=0.0, layers=None):
+    """The ideal timeline of a schedule, and the one that real ranks had."""
+    run = launch(pipeline_parallel.one_batch, rows, paced(pace), link_seconds, layers,
+                 world_size=len(rows), device="cpu")
+    return simulate(rows, pace, link_seconds), timeline_of(run, rows)
+
+m = 2 * p
+halves = {kind: seconds / 2 for kind, seconds in pace.items()}  # each chunk is half a stage
+one_chunk = emulate(schedules.rows_of(schedules.one_f_one_b, p, m))
+two_chunks = emulate(schedules.rows_of(schedules.interleaved, p, m), halves)
+
+# %% tags=["nbval-ignore-output"]
+plot_schedule({"1F1B": one_chunk[1], "interleaved, v = 2": two_chunks[1]})
+
+# %% [markdown]
+# The bubble is divided by $v$: $\frac{1}{v}\,\frac{p-1}{m}$ over the ideal. The price: $v$ times
+# as many boundaries, and so as many messages, and more micro-batches are kept (though each chunk's
+# activations are smaller).
+#
+# ## 3 · A backward in two halves: zero bubble
+#
+# A backward computes two things: the gradient of its input, for which the rank before waits; and
+# the gradients of the weights, for which nobody waits. So the second half, `W`, can be put where a
+# rank is idle. The schedule is called ZB-H1: it keeps no more than 1F1B's first rank does.
+#
+# ### Exercise 8.12
+#
+# Autograd computes both at once. In [labs/pipeline_parallel.py](../labs/pipeline_parallel.py),
+# write `LaterWeights`: a linear layer whose backward gives the gradient of $x$, and leaves a
+# function that computes the others later.
+
+# %%
+check("8.12")
+
+# %% [markdown]
+# Say a forward takes 30 ms, and each half of the backward 30 ms. Waiting is only for forwards and
+# first halves. How much is idle? (1F1B: $\frac{p-1}{m+p-1}$ of the whole.)
+
+# %%
+of_halves = {"F": 0.030, "I": 0.030, "W": 0.030}
+split_ideal, split_run = emulate(schedules.rows_of(schedules.zero_bubble, p, m), of_halves)
+small_bubble = predict(f"Idle share with zero bubble, {p} ranks, {m} micro-batches", unit="%")
+third = (p - 1) / 3
+small_bubble.compare(theory=100 * third / (m + third), measured=100 * split_run.idle_share)
+
+# %% tags=["nbval-ignore-output"]
+plot_schedule({"1F1B": one_chunk[1], "zero bubble": split_run})
+
+# %% [markdown]
+# The bubble is $(p-1)(t_F + t_I - t_W)$ in place of $(p-1)(t_F + t_I + t_W)$: a third, where the
+# three take the same time (and there are at least as many micro-batches as ranks). The name promises more than this schedule keeps; its paper has others
+# that come nearer to none, with more memory, and without a common moment at which the optimizer
+# steps.
+#
+# ## 4 · Unequal stages
+#
+# The slowest stage sets the pace: all others wait for it, in any schedule. Embedding, blocks and
+# scores are different layers. What does each take on this machine?
+
+# %% tags=["nbval-ignore-output"]
+def layer_times(pipeline_parallel, language_model, of_model, samples=4):
+    """On one rank: the seconds of each layer's forward and backward, the best of ten."""
+    layers, seconds = pipeline_parallel.layers_of(language_model.Transformer(**of_model)), []
+    x, _ = language_model.draw_batch(language_model.standard_library(20_000), samples, 0)
+    for layer in layers:
+        stage, best = pipeline_parallel.Stage(torch.nn.Sequential(layer)), float("inf")
+        for _ in range(10):
+            began = time.perf_counter()
+            y = stage.forward(0, x)
+            stage.backward(0, torch.ones_like(y))
+            best = min(best, time.perf_counter() - began)
+        seconds.append(best)
+        x = y
+    return seconds
+
+seconds = launch(layer_times, pipeline_parallel, language_model,
+                 {"width": 64, "layers": 8, "heads": 4}, world_size=1, device="cpu").values[0]
+plot_bars(["letters", *(f"block {i}" for i in range(8)), "scores"],
+          {"forward and backward": [1e3 * took for took in seconds]}, "time (ms)",
+          title="A transformer's layers on this machine")
+
+# %% [markdown]
+# ### Exercise 8.13
+#
+# Write `balance` in [labs/pipeline_parallel.py](../labs/pipeline_parallel.py): how many layers each
+# stage gets, so that the slowest stage is as fast as can be. Do not try all cuts: what is best for
+# the layers from the $k$-th on, in so many stages, is needed again and again.
+
+# %%
+check("8.13")
+
+# %% [markdown]
+# A model whose scores take much longer than a block, as they do with a vocabulary of a hundred
+# thousand words: ten layers, the last one as long as three blocks. Even numbers of layers, and
+# balanced ones, both on the timeline (a block's forward takes 10 ms here, its backward 20 ms):
+
+# %%
+weights = [0.5, *[1] * 8, 3]  # embedding, blocks, scores; a block takes 1
+assert len(weights) >= p
+
+def stage_pace(layers):
+    ends = torch.tensor(layers).cumsum(0).tolist()
+    work = [sum(weights[end - size:end]) for size, end in zip(layers, ends)]
+    return {"F": [0.010 * of for of in work], "B": [0.020 * of for of in work]}
+
+ways = {"even": pipeline_parallel.even_sizes(10, p), "balanced": pipeline_parallel.balance(weights, p)}
+rows = schedules.rows_of(schedules.one_f_one_b, p, m)
+balanced = {way: emulate(rows, stage_pace(layers), layers=layers) for way, layers in ways.items()}
+for way, layers in ways.items():
+    slowest = max(stage_pace(layers)["F"]) / 0.010
+    print(f"{way}: {layers} layers; the slowest stage takes {slowest:g} blocks,",
+          f"the mean is {sum(weights) / p:g}")
+
+# %% tags=["nbval-ignore-output"]
+plot_schedule({way: real for way, (_, real) in balanced.items()})
+
+# %% [markdown]
+# Balanced is not equal: layers cannot be cut, and one long layer is a bound for all. (Megatron
+# splits the vocabulary with tensor parallelism, or pads it; some leave a block out of the first and
+# the last stage.) Both timelines compute the same numbers.
+#
+# ## 5 · Links
+#
+# A boundary carries a micro-batch's activations: samples × letters × width numbers, forward, and as
+# many back. That does not depend on how many layers a stage has. So pipelines bear slow links
+# better than tensor parallelism, whose messages come in each layer. What if a message takes half a
+# forward? Either the sender waits until it has left, or it goes on and computes the next:
+
+# %%
+slow_rows = schedules.rows_of(schedules.gpipe, p, m)
+message_seconds = 0.5 * pace["F"]
+waiting, going_on = (simulate(slow_rows, pace, message_seconds, waits) for waits in (True, False))
+free = simulate(slow_rows, pace)
+slow = emulate(slow_rows, link_seconds=message_seconds)[1]
+
+# %% tags=["nbval-ignore-output"]
+plot_schedule({"sender waits": waiting, "sends meanwhile": going_on, "on real ranks": slow})
+
+# %% [markdown]
+# If messages leave while their sender computes, each boundary is paid when the pipeline fills, and
+# when it drains, and not for every micro-batch. With 1F1B it is different: its rows are so tight
+# that a rank waits for each gradient, and a message's time shows again and again.
+
+# %%
+tight = schedules.rows_of(schedules.one_f_one_b, p, m)
+added = {name: [simulate(of, pace, share * pace["F"]).seconds / simulate(of, pace).seconds - 1
+                for share in (0, 0.1, 0.25, 0.5, 1)]
+         for name, of in {"GPipe": slow_rows, "1F1B": tight}.items()}
+plot_against([0, 0.1, 0.25, 0.5, 1], added, "time of a message, in forwards",
+             "step longer by (share)", title=f"Slow links, {p} stages, {m} micro-batches (ideal)")
+
+# %% [markdown]
+# (Real machines let 1F1B keep a micro-batch or two more, which hides messages at the cost of
+# memory.)
+#
+# One all-reduce is needed after all, where two stages have the same weights: many models use the
+# embedding's weights for the scores, too, and these are on the first and the last rank. Each has a
+# part of the gradient. With and without adding them up:
+
+# %%
+def tied_step(pipeline_parallel, language_model, schedules, text, add_up):
+    """The largest difference of the tied weights' gradient to that of one process."""
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    split = language_model.Transformer(tied=True, layers=max(2, dist.get_world_size() - 2))
+    alone = copy.deepcopy(split)
+    inputs, targets = language_model.draw_batch(text, 8, 0)
+    language_model.mean_loss(alone(inputs), targets).backward()
+    pipeline, ends = pipeline_parallel.my_pipeline(split), pipeline_parallel.ends_of()
+    row = list(schedules.one_f_one_b(pipeline.rank, pipeline.ranks, 4))
+    pipeline.step(row, inputs.tensor_split(4), targets.tensor_split(4))
+    if pipeline.rank not in (0, pipeline.ranks - 1):
+        return 0.0
+    if add_up and pipeline.ranks > 1:
+        pipeline_parallel.sum_tied(split.letters.weight, ends)
+    return (split.letters.weight.grad - alone.letters.weight.grad).abs().max().item()
+
+for add_up in (False, True):
+    off = launch(tied_step, pipeline_parallel, language_model, schedules, text, add_up,
+                 world_size=p, device="cpu").values
+    print("added up" if add_up else "each its own", "| equal to one process:", max(off) < 1e-12)
+
+# %% [markdown]
+# ## 6 · Never wait: PipeDream
+#
+# The bubble comes from the *flush*: all wait for the last gradient, then weights change for all.
+# PipeDream never flushes. Each micro-batch is a batch of its own; a stage changes its weights after
+# each backward, and goes on. But what does micro-batch 5 meet? On rank 0, weights that know of no
+# more than number 1; on the last rank, weights that know of number 4. And when its gradient comes
+# back to rank 0, the weights there have changed since its forward.
+#
+# A gradient is right only if the backward goes through *the weights of the forward*. So each stage
+# keeps a version for each micro-batch under way: **weight stashing**.
+#
+# ### Exercise 8.14
+#
+# In [labs/pipedream.py](../labs/pipedream.py), write the holes of `StashingStage`. Versions are
+# dictionaries of tensors that never change: a new version has new tensors.
+
+# %%
+check("8.14")
+
+# %% [markdown]
+# How late is a gradient? For each rank: how many updates came between the version that a
+# micro-batch went through and the one that its gradient changed.
+
+# %%
+late = predict(f"Updates that rank 0's gradients are late by, with {p} stages", unit="updates")
+dreams = {way: launch(pipedream.program, way, text, microbatches, world_size=p, device="cpu")
+          for way in ("stashing", "two versions")}
+for way, run in dreams.items():
+    print(way, "| late by", [delay for _, delay, _ in run.values], "updates | versions kept",
+          [versions for *_, versions in run.values])
+late.compare(theory=p - 1, measured=dreams["stashing"].values[0][1])
+
+# %% [markdown]
+# Rank $s$ is $p - 1 - s$ updates late and keeps $p - s$ versions of its weights. The second way is
+# **PipeDream-2BW**: one update for every $p$ micro-batches, and a micro-batch goes through the
+# version before the newest. Every gradient is late by one update, on all ranks, and two versions
+# are enough. In formulas: $w_{t+1} = w_t - \eta\, \nabla L(w_{t-1})$.
+#
+# What does it do to training? Beside both, the same micro-batches one after another on one rank,
+# where nothing is late; with two learning rates.
+
+# %%
+def losses_of(way, ranks, lr):
+    run = launch(pipedream.program, way, text, microbatches, 4, lr, world_size=ranks, device="cpu")
+    return torch.tensor(run.values[-1][0]).unfold(0, 10, 5).mean(1).tolist()  # means of ten
+
+xs = list(range(10, microbatches + 1, 5))
+panels = {f"learning rate {lr:g}": {name: (xs, losses_of(way, ranks, lr)) for name, way, ranks in (
+    ("nothing late", "stashing", 1), ("stashing", "stashing", p),
+    ("two versions", "two versions", p))} for lr in (0.1, 0.3)}
+plot_curves(panels, "micro-batches", "loss", title=f"SGD with late gradients, {p} stages")
+
+# %% [markdown]
+# Late gradients bear smaller steps. Two versions look tame, one update late; but an update is $p$
+# micro-batches here, and it is late on *every* rank.
+
+# %% [markdown]
+# ### Exercise 8.15: find the bug
+#
+# A new tensor for each version takes memory, somebody thought, and changed the weights in place. No
+# error, and the loss falls. Mend it: micro-batches under way have to go back through the weights
+# that they went forward through.
+
+# %%
+class InPlaceStage(pipedream.StashingStage):
+    def update(self, gradients):
+        weights = self.weights.pop(self.version)
+        self.version += 1
+        ### BEGIN SOLUTION
+        self.weights[self.version] = {
+            name: (weight.detach() - self.lr * gradients[name]).requires_grad_()
+            for name, weight in weights.items()
+        }
+        ### IT WAS
+        # for name, weight in weights.items():
+        #     weight.data -= self.lr * gradients[name]
+        # self.weights[self.version] = weights
+        ### END SOLUTION
+
+check("8.15", InPlaceStage)
+
+# %% [markdown]
+# Without `.data` autograd would have raised an error: it counts the changes of each tensor that a
+# backward needs. `.data` is how to hide them from it.
+#
+# ## 7 · Slices of a sequence
+#
+# One long sample cannot be cut into micro-batches. But a causal model reads it from left to right:
+# what the first half gives does not depend on the second. So *slices of the sequence* can go
+# through the stages, one after another, as TeraPipe does. A slice's attention looks at the keys and
+# values of all slices before it. In the backward the last slice comes first: it leaves gradients
+# for the keys and values that it looked at.
+#
+# ### Exercise 8.16
+#
+# In [labs/sequence_slices.py](../labs/sequence_slices.py), write `SlicedStage.backward`.
+
+# %%
+check("8.16")
+
+# %% [markdown]
+# One sample, in slices, through two stages. Is it the same as all at once, without slices?
+
+# %%
+loss, squares = sequence_slices.alone(text, 2)
+sliced = {k: launch(sequence_slices.program, k, text, world_size=2, device="cpu").values
+          for k in (1, 2, 4, 8)}
+Table(["slices", "loss", "squares of the gradients, stage 0", "stage 1"],
+      [["none", f"{loss:.4f}", *(f"{of:.3f}" for of in squares)],
+       *([str(k), f"{of[-1][0]:.4f}", *(f"{sum_of:.3f}" for _, sum_of in of)]
+         for k, of in sliced.items())])
+
+# %% [markdown]
+# For a model whose letters look both ways it cannot work: what the first slice gives would depend
+# on letters that come later. The same attention, of 16 letters, all at once and in two slices:
+
+# %%
+torch.manual_seed(0)
+q, k, v = torch.randn(3, 1, 1, 16, 8, dtype=torch.float64)
+at_once = {way: F.scaled_dot_product_attention(q, k, v, is_causal=way == "causal")
+           for way in ("causal", "both ways")}
+seen = torch.ones(8, 16, dtype=torch.bool).tril(8)  # the second half sees the first, and itself
+first = {"causal": F.scaled_dot_product_attention(*(x[:, :, :8] for x in (q, k, v)), is_causal=True),
+         "both ways": F.scaled_dot_product_attention(*(x[:, :, :8] for x in (q, k, v)))}
+second = {"causal": F.scaled_dot_product_attention(q[:, :, 8:], k, v, attn_mask=seen),
+          "both ways": F.scaled_dot_product_attention(q[:, :, 8:], k, v)}
+Table(["attention", "first slice equal within 1e-12", "second slice"],
+      [[way, *(str(part.allclose(all_of, atol=1e-12)) for part, all_of in
+               zip((first[way], second[way]), at_once[way].split(8, dim=2)))] for way in at_once])
+
+# %% [markdown]
+# ## 8 · The real engine
+#
+# `torch.distributed.pipelining` has stages and schedules, too. The same model, the same batch, the
+# same pieces: gradients beside those of one process, for all its schedules, and for yours.
+
+# %%
+def against_one_process(pipeline_engines, language_model, whose, name, text):
+    torch.set_default_dtype(torch.float64)
+    split, alone = (pipeline_engines.small_model(whose, name) for _ in range(2))
+    inputs, targets = language_model.draw_batch(text, 8, 0)
+    loss = language_model.mean_loss(alone(inputs), targets)
+    loss.backward()
+    engine = pipeline_engines.ready(whose, name, split, 4)
+    with measure("step"):
+        found = engine.step(inputs, targets)
+    return pipeline_engines.difference(engine, split, alone), found, loss.item()
+
+engines = [("ours", name) for name in pipeline_engines.SCHEDULES]
+engines += [("PyTorch's", name) for name in pipeline_engines.ENGINES]
+runs = {of: launch(against_one_process, pipeline_engines, language_model, *of, text, world_size=2,
+                   device="cpu") for of in engines}
+Table(["whose", "schedule", "gradients equal within 1e-12", "sent by both ranks"],
+      [[*of, str(max(off for off, _, _ in run.values) < 1e-12),
+        f"{sum(run['step'].sent_bytes) / 1e6:.2f} MB"] for of, run in runs.items()])
+
+# %% [markdown]
+# And the bubble, with stages that take 40 ms forward and 80 ms backward: slow layers, which both
+# engines run alike. The idle share comes from how long a step took: all ranks have the same work.
+
+# %% tags=["nbval-ignore-output"]
+def paced_step(pipeline_engines, language_model, whose, name, text, m):
+    sizes = {"width": 32, "heads": 2, "context": 16}
+    engine = pipeline_engines.ready(
+        whose, name, pipeline_engines.small_model(whose, name, **sizes), m)
+    inputs, targets = language_model.draw_batch(text, m, 0, sizes["context"])
+    engine.step(inputs, targets)  # to warm up; PyTorch's ranks tell each other the shapes
+    for piece in engine.pieces:  # one, or two that take half as long
+        piece.append(SlowLayer(0.040 / len(engine.pieces), 0.080 / len(engine.pieces)))
+    dist.barrier()
+    began = time.perf_counter()
+    engine.step(inputs, targets)
+    return time.perf_counter() - began
+
+def idle_shares(name):
+    took = {whose: max(launch(paced_step, pipeline_engines, language_model, whose, name, text, m,
+                              world_size=p, device="cpu").values) for whose in ("ours", "PyTorch's")}
+    return {whose: 1 - m * 0.120 / seconds for whose, seconds in took.items()}
+
+idle = {name: idle_shares(name) for name in ("GPipe", "1F1B", "interleaved 1F1B")}
+theory = {name: bubble / (m + bubble) for name, bubble in zip(idle, (p - 1, p - 1, (p - 1) / 2))}
+plot_bars(list(idle), {whose: [100 * idle[name][whose] for name in idle]
+                       for whose in ("ours", "PyTorch's")}, "idle, of the whole (%)",
+          predicted={"ours": [100 * theory[name] for name in idle]},
+          title=f"{p} stages, {m} micro-batches; computing emulated")
+
+# %% [markdown]
+# Any timeline can be written to a file that a trace viewer opens: at
+# [ui.perfetto.dev](https://ui.perfetto.dev), "Open trace file". Nothing leaves the browser. A whole
+# run with all its measured blocks can be saved as well.
+
+# %% tags=["nbval-ignore-output"]
+trace = save_trace(split_run, Path(tempfile.gettempdir()) / "zero_bubble.json")
+print(f"{len(json.loads(trace.read_text())['traceEvents'])} events in {trace}")
+
+# %% [markdown]
+# Rows are only lists, so schedules of machines that nobody has at home can be checked and drawn:
+# 64 ranks, 512 micro-batches, 65,536 actions. Where are the bubbles, and where is memory?
+
+# %%
+many = schedules.rows_of(schedules.one_f_one_b, 64, 512)
+check_schedule(many, most_kept=[64 - rank for rank in range(64)])
+plot_schedule({"1F1B": simulate(many)})
+
+# %% [markdown]
+# ## Put to the test
+#
+# What our sources say about pipelines at work, and what was found.
+
+# %%
+judged = {stages: (stages - 1) / (5 * stages - 1) for stages in (4, 64)}
+put_to_the_test(f"""
+- Take at least 4 times as many micro-batches as stages | web page | depends | a rule of GPipe's;
+  idle is still {", ".join(f"{share:.1%} ({stages} stages)" for stages, share in judged.items())}
+- With micro-batches utilisation stays poor | survey; CS 229S | depends | with 512 for 4 stages
+  {3 / 515:.1%} are idle
+- The choice of GPipe or 1F1B changes the bubble | CS 229S | imprecise | not between these two (08);
+  interleaving divides it by v, zero bubble leaves a third of it
+- TeraPipe works inside of a sequence | CS 229S | right for causal models | in 8 slices the loss is
+  {sliced[8][-1][0]:.4f}, at once {loss:.4f}; not where letters look both ways
+- Unequal stages add bubbles under any schedule | web page | right | the slowest of
+  {ways["even"]} layers takes {max(stage_pace(ways["even"])["F"]) / 0.010:g} blocks' time, balanced
+  {max(stage_pace(ways["balanced"])["F"]) / 0.010:g}
+- PipeDream is shown for synchronous pipelines; 1F1B is from 2006.09503 | CS 229S | imprecise | the
+  first PipeDream has no flush: gradients are
+  {", ".join(str(delay) for _, delay, _ in dreams["stashing"].values)} updates late
+- Pipelines if a model spans several servers, tensor parallelism within a fast one | CS 229S |
+  depends | sound: section 5, and 07b; ZeRO-3 is the third way (06)
+""")
+
+# %% tags=["nbval-ignore-output"]
+best = list(seconds_of)[measured.index(min(measured))]
+by_sample = {b: took / b for b, took in seconds_of.items()}
+put_to_the_test(f"""
+- Larger micro-batches have a higher arithmetic intensity, smaller ones a smaller bubble | CS 229S |
+  {"right" if by_sample[1] > by_sample[32] else "not in this run"} | a sample takes
+  {1e3 * by_sample[1]:.2f} ms alone, {1e3 * by_sample[32]:.2f} ms among 32; best of 32 samples on two
+  stages: {best} in a micro-batch
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed Parallelism in Deep Learning* (web page); *CS 229S, lecture 8*
+# (Stanford); *Distributed training* (survey).
+#
+# **To read on.** Qi et al., [Zero Bubble Pipeline
+# Parallelism](https://arxiv.org/abs/2401.10241), 2023. Li et al.,
+# [TeraPipe](https://arxiv.org/abs/2102.07988), 2021. PyTorch's
+# [pipelining](https://docs.pytorch.org/docs/stable/distributed.pipelining.html).
