@@ -45,17 +45,24 @@ def take_turns(engines, width, batch) -> dict:
 
 
 def emulated(engines, draw_batch, text, microbatches) -> dict:
-    """Seconds of one step whose stages take FORWARD_SECONDS and BACKWARD_SECONDS."""
-    times = {}
-    for pair in [(whose, name) for name in SCHEDULES for whose in WHOSE]:
-        torch.manual_seed(0)
-        engine = engines.ready(*pair, engines.small_model(*pair, **SMALL), microbatches)
-        inputs, targets = draw_batch(text, microbatches, 0, SMALL["context"])
-        engine.step(inputs, targets)
-        for piece in engine.pieces:
-            piece.append(SlowLayer(FORWARD_SECONDS, BACKWARD_SECONDS))
-        times[pair] = timed(lambda engine=engine: engine.step(inputs, targets))
-    return times
+    """Seconds of a step whose stages are slow, and of this rank's stage alone, {pair: (…, …)}."""
+    batch = draw_batch(text, microbatches, 0, SMALL["context"])
+    return {
+        (whose, name): emulated_step(engines, whose, name, batch)
+        for name in SCHEDULES
+        for whose in WHOSE
+    }
+
+
+def emulated_step(engines, whose, name, batch) -> tuple[float, float]:
+    torch.manual_seed(0)
+    engine = engines.ready(whose, name, engines.small_model(whose, name, **SMALL), len(batch[0]))
+    engine.step(*batch)
+    engine.pieces[0].append(SlowLayer(FORWARD_SECONDS, BACKWARD_SECONDS))
+    letters, is_first = batch[0][:1], dist.get_rank() == 0
+    x = letters if is_first else torch.randn(*letters.shape, SMALL["width"], requires_grad=True)
+    alone = timed(lambda: engine.pieces[0](x).sum().backward())
+    return timed(lambda: engine.step(*batch)), alone
 
 
 def the_labs():
@@ -92,15 +99,19 @@ def bubbles() -> list[Row]:
         for m in (p, 2 * p, 4 * p):
             run = launch(emulated, engines, language_model.draw_batch, text, m, world_size=p,
                          device="cpu", timeout=300)  # fmt: skip
-            slowest = {pair: max(of[pair] for of in run.values) for pair in run.values[0]}
-            rows += [bubble_row(slowest, name, p, m) for name in SCHEDULES]
+            rows += [bubble_row(run.values, name, p, m) for name in SCHEDULES]
     return rows
 
 
-def bubble_row(slowest, name, p, m) -> Row:
+def idle_share(values, pair, microbatches) -> float:
+    """Of a step's time: what is not the calibrated time of a stage, for each micro-batch."""
+    step, alone = (max(of_rank[pair][part] for of_rank in values) for part in (0, 1))
+    return 1 - microbatches * alone / step
+
+
+def bubble_row(values, name, p, m) -> Row:
     formula = (p - 1) / (m + p - 1)
-    work = m * (FORWARD_SECONDS + BACKWARD_SECONDS)
-    ours, theirs = (1 - work / slowest[whose, name] for whose in WHOSE)
+    ours, theirs = (idle_share(values, (whose, name), m) for whose in WHOSE)
     met = abs(ours - formula) <= NEAR * formula and abs(ours - formula) <= abs(theirs - formula)
     return Row(
         f"{name}, idle share, p = {p}, m = {m}: formula {formula:.3f}",

@@ -112,6 +112,11 @@ def color_of(kind, chunk) -> str:
     return to_hex([part + share * (1 - part) for part in to_rgb(KIND_COLORS[kind])])
 
 
+@cache
+def paint_of(kind, chunk) -> tuple[float, float, float]:
+    return to_rgb(color_of(kind, chunk))
+
+
 def draw_row(ax, rank, row, spans, factor):
     for kind, chunk in {(kind, chunk) for kind, _, chunk in row}:
         bars = [
@@ -140,7 +145,7 @@ def draw_columns(ax, one, factor):
     for rank, (row, spans) in enumerate(zip(one.rows, one.spans)):
         times = np.array(spans).ravel()  # start, end, start, end, …
         painted = np.zeros((len(times), 3))
-        painted[1::2] = [to_rgb(color_of(kind, chunk)) for kind, _, chunk in row]
+        painted[1::2] = [paint_of(kind, chunk) for kind, _, chunk in row]
         painted[1::2] = (painted[1::2] - idle) * (times[1::2] - times[::2])[:, None]
         paint = painted.cumsum(0)  # all colour, over that of being idle, up to each time
         for part in range(3):

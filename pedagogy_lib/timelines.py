@@ -8,6 +8,7 @@ the input and those of the weights. Chunk c of rank r is stage c * ranks + r of 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from .errors import LaunchError
 
@@ -41,12 +42,12 @@ class Timeline:
     def ranks(self) -> int:
         return len(self.rows)
 
-    @property
+    @cached_property
     def seconds(self) -> float:
         """From the first start to the last end."""
         return max((end for spans in self.spans for _, end in spans), default=0.0)
 
-    @property
+    @cached_property
     def busy_seconds(self) -> list[float]:
         """What each rank spent in its actions."""
         return [sum(end - start for start, end in spans) for spans in self.spans]
@@ -63,7 +64,7 @@ class Timeline:
         busy = sum(self.busy_seconds)
         return self.ranks * self.seconds / busy - 1 if busy else 0.0
 
-    @property
+    @cached_property
     def most_kept(self) -> list[int]:
         """The most micro-batches that each rank keeps at a time, over all its chunks."""
         return [max(kept_after(row), default=0) for row in self.rows]
@@ -91,19 +92,29 @@ def kept_after(row) -> list[int]:
 
 def as_actions(rows) -> list[list[tuple]]:
     """The rows with actions of three parts; raises ScheduleError where something is no action."""
-    return [
-        [as_action(rank, number, action) for number, action in enumerate(as_row(rank, row), 1)]
-        for rank, row in enumerate(rows)
-    ]
+    return [as_row(rank, row) for rank, row in enumerate(rows)]
 
 
-def as_row(rank, row):
+def as_row(rank, row) -> list[tuple]:
     if isinstance(row, (str, dict)) or not hasattr(row, "__iter__") or hasattr(row, "_fields"):
         raise ScheduleError(
             f"the row of rank {rank} is {row!r:.60}: a row is a list of actions, and a schedule a "
             "list of rows, one for each rank"
         )
-    return row
+    row = list(row)
+    if are_actions(row):
+        return list(map(tuple, row))
+    return [as_action(rank, number, action) for number, action in enumerate(row, 1)]
+
+
+def are_actions(row) -> bool:
+    """Whether all are right and have three parts: a quick look, for rows of very many."""
+    if not all(isinstance(action, tuple) and len(action) == 3 for action in row):
+        return False
+    kinds, *numbers = zip(*row) if row else ((), ())
+    if not all(set(map(type, part)) <= {int} and min(part, default=0) >= 0 for part in numbers):
+        return False
+    return set(map(type, kinds)) <= {str} and set(kinds) <= set(LABELS)
 
 
 def as_action(rank, number, action) -> tuple[str, int, int]:
@@ -142,7 +153,7 @@ def simulate(rows, seconds=None, link_seconds=0.0, waits=False, unit="") -> Time
     spans = simulation.run()
     if any(len(done) < len(row) for done, row in zip(spans, rows)):
         raise ScheduleError(simulation.told_deadlock())
-    return Timeline(rows, spans, unit="s" if seconds else "forwards")
+    return Timeline(rows, spans, unit=unit or ("s" if seconds else "forwards"))
 
 
 class Simulation:

@@ -283,7 +283,7 @@ plot_bars([f"rank {rank}" for rank in range(p)],
 # %%
 Action = schedules.Action
 
-def frugal(rank, ranks, microbatches):
+def one_f_one_b(rank, ranks, microbatches):
     ### BEGIN SOLUTION
     warm_up = min(ranks - 1 - rank, microbatches)
     ### IT WAS
@@ -297,7 +297,7 @@ def frugal(rank, ranks, microbatches):
     for i in range(microbatches - warm_up, microbatches):
         yield Action("B", i)
 
-check("8.5", frugal)
+check("8.5", one_f_one_b)
 
 # %% [markdown]
 # A schedule can be checked without running it: is each action there once, after what it needs on
@@ -417,7 +417,8 @@ Table(["ranks", "loss at first", f"after {steps} steps"],
 # The last stage computes the loss of each micro-batch; its gradients add up to those of the batch.
 # This is what somebody has called for each. Training went well with SGD and a small learning rate,
 # and with Adam at any. Only when they changed the number of micro-batches, SGD exploded. Mend it: a
-# batch's loss is the mean over all its letters, and micro-batches may differ in size.
+# batch's loss is the mean over all its letters, and micro-batches may be unequally large.
+# (`mean_loss` is the mean over the letters that it gets.)
 
 # %%
 mean_loss = language_model.mean_loss
@@ -438,12 +439,13 @@ check("8.8", part_of_loss)
 # ### Exercise 8.9: find the bug
 #
 # In the middle of 1F1B two neighbours have something for each other: the first an activation, the
-# second a gradient. Both call this function at the same time. After it, `outgoing` is overwritten.
-# Run the check, read where each rank waits, and mend it.
+# second a gradient. Both call this function at the same time; any two ranks may be neighbours.
+# After it `outgoing` may be overwritten, and `incoming` is filled. Run the check, read where each
+# rank waits, and mend it.
 
 # %%
 def exchange(outgoing, incoming, rank, peer):
-    """Send `outgoing` to the peer, and fill `incoming` with what the peer sends."""
+    """Send `outgoing` to the peer; fill `incoming` with what the peer sends, and return it."""
     ### BEGIN SOLUTION
     request = dist.isend(outgoing, peer)
     dist.recv(incoming, peer)
@@ -452,6 +454,7 @@ def exchange(outgoing, incoming, rank, peer):
     # dist.send(outgoing, peer)
     # dist.recv(incoming, peer)
     ### END SOLUTION
+    return incoming
 
 check("8.9", exchange)
 

@@ -189,9 +189,9 @@ plot_schedule({"1F1B": one_chunk[1], "zero bubble": split_run})
 
 # %% [markdown]
 # The bubble is $(p-1)(t_F + t_I - t_W)$ in place of $(p-1)(t_F + t_I + t_W)$: a third, where the
-# three take the same time (and there are at least as many micro-batches as ranks). The name promises more than this schedule keeps; its paper has others
-# that come nearer to none, with more memory, and without a common moment at which the optimizer
-# steps.
+# three take the same time (and there are at least as many micro-batches as ranks). The name
+# promises more than this schedule keeps; its paper has others that come nearer to none, with more
+# memory, and without a common moment at which the optimizer steps.
 #
 # ## 4 · Unequal stages
 #
@@ -244,7 +244,8 @@ def stage_pace(layers):
     work = [sum(weights[end - size:end]) for size, end in zip(layers, ends)]
     return {"F": [0.010 * of for of in work], "B": [0.020 * of for of in work]}
 
-ways = {"even": pipeline_parallel.even_sizes(10, p), "balanced": pipeline_parallel.balance(weights, p)}
+ways = {"even": pipeline_parallel.even_sizes(10, p),
+        "balanced": pipeline_parallel.balance(weights, p)}
 rows = schedules.rows_of(schedules.one_f_one_b, p, m)
 balanced = {way: emulate(rows, stage_pace(layers), layers=layers) for way, layers in ways.items()}
 for way, layers in ways.items():
@@ -383,7 +384,8 @@ plot_curves(panels, "micro-batches", "loss", title=f"SGD with late gradients, {p
 #
 # A new tensor for each version takes memory, somebody thought, and changed the weights in place. No
 # error, and the loss falls. Mend it: micro-batches under way have to go back through the weights
-# that they went forward through.
+# that they went forward through. Weights, delays and numbers of versions are to be those of
+# `StashingStage`: an old version leaves `self.weights`, and `version` counts the updates.
 
 # %%
 class InPlaceStage(pipedream.StashingStage):
@@ -444,8 +446,9 @@ q, k, v = torch.randn(3, 1, 1, 16, 8, dtype=torch.float64)
 at_once = {way: F.scaled_dot_product_attention(q, k, v, is_causal=way == "causal")
            for way in ("causal", "both ways")}
 seen = torch.ones(8, 16, dtype=torch.bool).tril(8)  # the second half sees the first, and itself
-first = {"causal": F.scaled_dot_product_attention(*(x[:, :, :8] for x in (q, k, v)), is_causal=True),
-         "both ways": F.scaled_dot_product_attention(*(x[:, :, :8] for x in (q, k, v)))}
+half = [x[:, :, :8] for x in (q, k, v)]
+first = {"causal": F.scaled_dot_product_attention(*half, is_causal=True),
+         "both ways": F.scaled_dot_product_attention(*half)}
 second = {"causal": F.scaled_dot_product_attention(q[:, :, 8:], k, v, attn_mask=seen),
           "both ways": F.scaled_dot_product_attention(q[:, :, 8:], k, v)}
 Table(["attention", "first slice equal within 1e-12", "second slice"],
@@ -498,7 +501,8 @@ def paced_step(pipeline_engines, language_model, whose, name, text, m):
 
 def idle_shares(name):
     took = {whose: max(launch(paced_step, pipeline_engines, language_model, whose, name, text, m,
-                              world_size=p, device="cpu").values) for whose in ("ours", "PyTorch's")}
+                              world_size=p, device="cpu").values)
+            for whose in ("ours", "PyTorch's")}
     return {whose: 1 - m * 0.120 / seconds for whose, seconds in took.items()}
 
 idle = {name: idle_shares(name) for name in ("GPipe", "1F1B", "interleaved 1F1B")}
@@ -556,10 +560,10 @@ put_to_the_test(f"""
 best = list(seconds_of)[measured.index(min(measured))]
 by_sample = {b: took / b for b, took in seconds_of.items()}
 put_to_the_test(f"""
-- Larger micro-batches have a higher arithmetic intensity, smaller ones a smaller bubble | CS 229S |
-  {"right" if by_sample[1] > by_sample[32] else "not in this run"} | a sample takes
-  {1e3 * by_sample[1]:.2f} ms alone, {1e3 * by_sample[32]:.2f} ms among 32; best of 32 samples on two
-  stages: {best} in a micro-batch
+- Larger micro-batches have a higher arithmetic intensity, smaller ones a smaller bubble |
+  CS 229S | {"right" if by_sample[1] > by_sample[32] else "not in this run"} | a sample takes
+  {1e3 * by_sample[1]:.2f} ms alone, {1e3 * by_sample[32]:.2f} ms among 32; best of 32 samples on
+  two stages: {best} in a micro-batch
 """)
 
 # %% [markdown]

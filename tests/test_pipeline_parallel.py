@@ -3,6 +3,7 @@
 For each number of ranks there is one launch, in which everything is tried.
 """
 
+import contextlib
 import itertools
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 import torch.distributed as dist
 from helpers import ROOT
 
-from pedagogy_lib import HangError, launch, measure, throttle
+from pedagogy_lib import launch, measure, throttle
 from pedagogy_lib.labs import Lab
 
 
@@ -47,7 +48,7 @@ def fits(way, count, ranks, variant="plain") -> bool:
 
 def ways_for(ranks):
     for way, count in itertools.product(WAYS, COUNTS):
-        if fits(way, count, ranks):
+        if fits(way, count, ranks) and ("recomputing" not in way or count in (3, 8)):
             yield way, count, "plain"
     for way, variant in itertools.product(WAYS, [v for v in VARIANTS if v != "plain"]):
         if fits(way, 4, ranks, variant):
@@ -161,12 +162,8 @@ def step_of(way, label, speed=None, **options):
     pipeline = make_pipeline(model, way, **options)
     parts = [x.tensor_split(4) for x in MODELS.draw_batch(TEXT, 32, 0)]
     dist.barrier()
-    with measure(label):
-        if speed is None:
-            pipeline.step(actions_for(way, 4), *parts)
-        else:
-            with throttle(speed):
-                pipeline.step(actions_for(way, 4), *parts)
+    with throttle(speed) if speed else contextlib.nullcontext(), measure(label):
+        pipeline.step(actions_for(way, 4), *parts)
     return sum(p.grad.double().square().sum().item() for p in PIPES.parameters_of(pipeline))
 
 
@@ -253,11 +250,8 @@ def waiting_and_not():
     return [step_of("GPipe", "step", waits=waits) for waits in (False, True)]
 
 
-@pytest.mark.xfail(
-    raises=HangError, reason="a request that has been waited for is waited for again"
-)
 def test_waiting_for_each_send_changes_no_number():
-    for squares in launch(waiting_and_not, world_size=2, device="cpu", timeout=10).values:
+    for squares in launch(waiting_and_not, world_size=2, device="cpu", timeout=4).values:
         assert squares[0] == squares[1]
 
 

@@ -87,29 +87,25 @@ ERRORS = {
 
 def try_pairs(answer, world):
     """On a rank: for each of its exchanges what came of it."""
-    rank, found, begun = dist.get_rank(), [], []
+    rank, found = dist.get_rank(), []
     for pair in world.pairs:
         if rank in pair:
             (peer,) = set(pair) - {rank}
             for size in SIZES:
-                found += [try_exchange(answer, peer, size, time, begun) for time in range(TIMES)]
+                found += [try_exchange(answer, peer, size, time) for time in range(TIMES)]
     return found
 
 
-def try_exchange(answer, peer, size, time, begun) -> SimpleNamespace:
-    """What came of one exchange.
-
-    begun  keeps the requests: one that is dropped takes its message with it
-    """
+def try_exchange(answer, peer, size, time) -> SimpleNamespace:
     rank, shape = dist.get_rank(), SIZES[size]
     outgoing, wanted = (message(sender, shape, time) for sender in (rank, peer))
     incoming, before = torch.full(shape, EMPTY, dtype=torch.float64), outgoing.clone()
     with Requests() as watch:
         returned = answer(outgoing, incoming, rank, peer)
-    begun += [watch.requests, outgoing, incoming]
     got, not_waited = incoming.clone(), watch.not_waited()
     changed = not same(outgoing, before)
     outgoing.fill_(SPENT)
+    watch.wait()
     of = SimpleNamespace(peer=peer, size=size, not_waited=not_waited, changed=changed)
     of.calls = [call.name for call in watch.made]
     of.what = told_incoming(got, wanted, before)

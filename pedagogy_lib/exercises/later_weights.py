@@ -10,7 +10,7 @@ from .broken_zero import NO_RETURN, recognise
 from .model_states import outcome_of
 from .one_process import gap
 from .replicas import close
-from .stage_of_pipeline import draw, fitting
+from .stage_of_pipeline import draw, fitting, told_error
 from .trials import kind_of
 
 INPUTS, OUTPUTS = 4, 3
@@ -136,7 +136,7 @@ class Trial:
         if outcome.error:
             why = next((why for words, why in ERRORS.items() if words in outcome.message), "")
             why = WITHOUT if not self.case.bias else why
-            raise Wrong(self.case.title, f"{doing}: {outcome}", why)
+            raise Wrong(self.case.title, f"{doing}: {told_error(outcome)}", why)
         return outcome.value
 
     def wrong(self, what, why):

@@ -30,6 +30,7 @@ BACK_PEER = (
     'them is asked for, and only "F" asks for inputs'
 )
 FORWARD_PEER = "inputs come from the rank before, gradients from the rank after"
+NO_SUCH_RANK = "before the first rank comes the last one, after the last the first: % self.ranks"
 ANOTHERS_SIZE = (
     "this is the size of another micro-batch. Micro-batches may differ in their samples: "
     "self.inputs[action.microbatch].shape"
@@ -79,6 +80,12 @@ class Requests(Calls):
     def not_waited(self) -> list[str]:
         """Calls whose request nobody has waited for: with Gloo only that completes it."""
         return [call.name for call, request in self.requests if not request.is_completed()]
+
+    def wait(self):
+        """Wait for what nobody has waited for: a dropped request takes its message along."""
+        for _, request in self.requests:
+            if not request.is_completed():
+                request.wait()
 
 
 class Watch(Requests):
@@ -184,6 +191,7 @@ class Watch(Requests):
         if call.peer not in (None, self.peer()):
             what = f"it waits for a message of rank {call.peer}, expected {self.peer()}"
             why = FORWARD_PEER if self.action.kind == "F" else BACK_PEER
+            why = why if 0 <= call.peer < dist.get_world_size() else NO_SUCH_RANK
             self.refuse(what, None if self.case.in_groups else why)
         self.judge_size(call.tensor_bytes)
         if tag != self.tag_of(self.action):

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 
 from ..checking import Exercise
 from . import one_world
-from .message_watch import Watch, to_itself
+from .message_watch import NO_SUCH_RANK, Watch, to_itself
 from .one_process import close
 from .overlapping import Refused
 from .stage_of_pipeline import draw
@@ -96,7 +96,6 @@ OWN_LEFT = (
     "what a rank sends to itself lies in self.own, and receive takes it out: "
     "self.own.pop(tag_of(action)). What stays there is memory for nothing"
 )
-NO_SUCH_RANK = "before the first rank comes the last one, after the last the first: % self.ranks"
 ERRORS = {
     "'float' object has no attribute 'item'": LOSS_ITSELF,
     "has no attribute 'tag'": "the tag is tag_of(action)",

@@ -108,6 +108,8 @@ def differs(found) -> bool:
 
 def why_gradients(lab, case, found) -> str:
     off = wrong_in(found)
+    if off.keys() == {"x"}:
+        return NOT_X
     if all(a is not None and ratio(a.flatten(), b.flatten()) == 2 for a, b in off.values()):
         return TWICE
     blocks = [k for k, name in enumerate(case.layers.split(", ")) if name == "block"]
@@ -123,7 +125,7 @@ def why_gradients(lab, case, found) -> str:
         guess = SimpleNamespace(**vars(found) | {"right": whole(piece, case, stopped)})
         if not differs(guess):
             return why
-    return ""
+    return EACH_ITS_OWN
 
 
 def try_pipeline(answer):
@@ -163,6 +165,11 @@ SEEN = (
 ONE_OF_TWO = "later slices have looked at both: the gradients of the {} went on, not of the {}"
 ONE_BLOCK = "each block has a past of its own: here the first one's alone went on"
 LAST_BLOCK = "each block has a past of its own: here the last one's alone went on"
+NOT_X = "the parameters' gradients are right: what comes back is to be x.grad"
+EACH_ITS_OWN = (
+    "each output has its own gradient, and each just once: that of past.made[i][0], the keys, is "
+    "in past.seen[i][0].grad; that of past.made[i][1], the values, in past.seen[i][1].grad"
+)
 TWICE = (
     "all gradients are there twice: y is an output among others, of one backward; if y.backward() "
     "comes besides, it counts twice"
@@ -190,8 +197,7 @@ NOT_IN = (
 )
 ERRORS = {
     "implicitly created only for scalar": NONE_LEFT,
-    "Mismatch in shape": "each output has its own gradient: that of past.made[i][0] is in "
-    "past.seen[i][0].grad, that of past.made[i][1] in past.seen[i][1].grad",
+    "Mismatch in shape": EACH_ITS_OWN,
     "number of tensors in": "torch.autograd.backward takes as many gradients as outputs",
     "got 2 tensors and": "torch.autograd.backward takes as many gradients as outputs",
     "does not require grad": "some stage has letters as its input, and no block: it has no past, "

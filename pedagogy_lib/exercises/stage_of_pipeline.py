@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..checking import Exercise, Wrong
+from ..stack import is_library
 from .broken_zero import NO_RETURN, recognise
 from .model_states import outcome_of
 from .one_process import close, gap
@@ -168,6 +169,13 @@ def truth(piece, of, gradient="given") -> SimpleNamespace:
     return SimpleNamespace(y=y.detach(), raw=raw.detach(), x=of_x, weights=weights)
 
 
+def told_error(outcome) -> str:
+    """What was raised, and the learner's line; PyTorch's own lines say nothing."""
+    what = f"it raised {outcome.error}: {outcome.message}"
+    is_known = outcome.place is not None and not is_library(outcome.place.filename)
+    return f"{what}\n  at {outcome.place}" if is_known else what
+
+
 # ---- Trying a stage ----------------------------------------------------------------------------
 
 
@@ -190,7 +198,7 @@ class Trial:
         if outcome.error:
             text = f"{outcome.error}: {outcome.message}"
             why = next((why for words, why in ERRORS.items() if words in text), "")
-            raise Wrong(str(self.case), str(outcome), why)
+            raise Wrong(str(self.case), told_error(outcome), why)
         return outcome.value
 
     def wrong(self, what, why):

@@ -27,7 +27,7 @@ from .versions import (
     weights_of,
 )
 
-HANG = "a stage sends nothing and waits for nobody: what calls it does"
+HANG = "a stage waits for nobody, what calls it does. Is there a loop that never ends?"
 
 
 def need_stage(lab):
@@ -49,6 +49,7 @@ STAGE_WAS_RIGHT = (
     'check("8.7")'
 )
 NOT_COUNTED = "each update makes a version: self.version counts them, and a delay is told by it"
+BY_NAMES = "gradients_of returns a dictionary {name: gradient}, with the names of the weights"
 ERRORS = {
     "only Tensors of floating point": "the first stage takes letters, of which there is no "
     "gradient: x.requires_grad_(x.is_floating_point())",
@@ -62,9 +63,9 @@ ERRORS = {
     "next",
     "referenced before assignment": "self.keep(i, x, y) comes next, and needs them",
     "not associated with a value": "self.keep(i, x, y) comes next, and needs them",
-    "has no attribute": "gradients_of returns a dictionary {name: gradient}",
-    "'NoneType' object is not subscriptable": "gradients_of returns a dictionary {name: gradient}",
-    "list indices must be": "gradients_of returns a dictionary {name: gradient}",
+    "has no attribute": BY_NAMES,
+    "'NoneType' object is not subscriptable": BY_NAMES,
+    "list indices must be": BY_NAMES,
     "dict_keys": "a dictionary cannot be changed while it is gone through",
 }
 THEN = "this is what the piece gives; `then` comes after it: y = then(…)"
@@ -119,7 +120,9 @@ def explain_scripts(errors, error, guesses=lambda script: []):
         judge_numbers(script, found, guesses(script))
     if isinstance(cause, Refused):
         raise Wrong(str(case), cause.what, cause.why)
-    why = NOT_THERE if isinstance(cause, KeyError) else why_raised(errors, HANG, error)
+    why = why_raised(errors, HANG, error)
+    if isinstance(cause, KeyError):
+        why = BY_NAMES if cause.args and isinstance(cause.args[0], str) else NOT_THERE
     raise Wrong(str(case), str(error), why)
 
 

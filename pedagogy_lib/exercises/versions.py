@@ -250,7 +250,7 @@ def end_of(stage, found) -> SimpleNamespace:
 
 def why_no_backward(error, stage, i, stashed):
     """A `Refused` for what an error in a backward means; None if nothing is known of it."""
-    if not (isinstance(error, TypeError) and "'NoneType'" in str(error)):
+    if not (isinstance(error, TypeError) and "unsupported operand" in str(error)):
         return None
     if any(p.grad is not None for p in stage.piece.parameters()):
         return Refused(f"in B{i}, the gradients are in self.piece's own parameters", OWN_WEIGHTS)

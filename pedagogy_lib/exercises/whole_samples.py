@@ -51,11 +51,12 @@ def draw(seed, *shape):
 
 
 def layers_of(lab, case) -> torch.nn.Sequential:
+    def a_transformer():
+        return lab.Transformer(WIDTH, layers=1, heads=HEADS, context=case.letters)
+
     made = {
-        "embedding": lambda: lab.Embedding(
-            torch.nn.Embedding(LETTERS, WIDTH), torch.nn.Embedding(case.letters, WIDTH)
-        ),
-        "block": lambda: lab.Block(WIDTH, HEADS),
+        "embedding": lambda: lab.layers_of(a_transformer())[0],
+        "block": lambda: lab.layers_of(a_transformer())[1],
         "scores": lambda: torch.nn.Linear(WIDTH, LETTERS),
     }
     piece = torch.nn.Sequential(*(made[name]() for name in case.layers.split(", "))).double()

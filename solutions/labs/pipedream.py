@@ -14,6 +14,11 @@ from torch.func import functional_call
 # ---- Versions of the weights ----------------------------------------------------------------
 
 
+def as_weight(x, like) -> Tensor:
+    """A leaf of the same numbers, that gets a gradient if `like` does."""
+    return x.detach().requires_grad_(like.requires_grad)
+
+
 class StashingStage(Stage):
     """Exercise 8.14. A stage that changes its weights after each backward.
 
@@ -23,7 +28,7 @@ class StashingStage(Stage):
     version   how many updates there were
     weights   {version: {name: tensor}}: the newest one. Its tensors never change: each version has
               new ones, which live as long as some micro-batch needs them
-    stash     {micro-batch: the weights that its forward had}
+    stash     {micro-batch: the weights that its forward had}: the dictionary itself, no copy
     delays    for each backward, in order: how many updates came between the version that it went
               through and the one that its gradient changed
     Source    Narayanan et al. 2019, "PipeDream", section 3.3
@@ -34,7 +39,7 @@ class StashingStage(Stage):
     def __init__(self, piece, lr=0.1):
         super().__init__(piece)
         named = piece.named_parameters()
-        self.weights = {0: {name: p.detach().clone().requires_grad_() for name, p in named}}
+        self.weights = {0: {name: as_weight(p.clone(), p) for name, p in named}}
         self.lr, self.version = lr, 0
         self.stash, self.began_at, self.delays, self.most_versions = {}, {}, [], 1
 
@@ -85,7 +90,9 @@ class StashingStage(Stage):
     def update(self, gradients):
         """Make the next version of the weights; forget those that nobody goes through any more."""
         self.weights[self.version + 1] = {
-            name: (weight.detach() - self.lr * gradients[name]).requires_grad_()
+            name: as_weight(weight - self.lr * gradients[name], weight)
+            if weight.requires_grad
+            else weight
             for name, weight in self.weights[self.version].items()
         }
         self.version += 1
@@ -116,7 +123,9 @@ class TwoVersionsStage(StashingStage):
 
     def take(self, i, gradients):
         for name, gradient in gradients.items():
-            self.sums[name] = self.sums.get(name, 0) + gradient / self.every
+            if gradient is not None:
+                gradient = gradient / self.every + self.sums.get(name, 0)
+            self.sums[name] = gradient
         if i % self.every == self.every - 1:  # the last one of its update
             self.update(self.sums)
             self.sums = {}

@@ -53,6 +53,7 @@ def balance(seconds, stages) -> list[int]:
 
     seconds  what each layer takes, in their order
     Cost     stages * layers² steps
+    Raises   ValueError if there are fewer layers than stages
     """
     ### BEGIN SOLUTION
     if len(seconds) < stages:
@@ -106,7 +107,8 @@ class Stage:
     def forward(self, i, x, then=no_change) -> Tensor:
         """What this piece makes of micro-batch i; keeps what the backward needs.
 
-        The graph begins at this rank's input: no other rank's operations are in it.
+        The graph begins at this rank's input: no other rank's operations are in it. The tensor x
+        stays as it is. For what is kept, there is self.keep.
 
         then     what follows the piece: on the last stage the loss
         Shapes   x: as the piece takes it, letters (int64) on the first stage -> then(piece(x)),
@@ -176,8 +178,8 @@ class LaterWeights(torch.autograd.Function):
 
     Forward   F.linear(x, weight, bias)
     Backward  the gradient of x at once. To `later` it adds a function without arguments that adds
-              the other two to weight.grad and bias.grad; there may be no bias
-    Shapes    x: (..., inputs); weight: (outputs, inputs); bias: (outputs,) or None
+              the other two to weight.grad and bias.grad, without a graph; there may be no bias
+    Shapes    x: (samples, ..., inputs); weight: (outputs, inputs); bias: (outputs,) or None
     Source    Qi et al. 2023, "Zero Bubble Pipeline Parallelism"
     """
 
@@ -198,8 +200,9 @@ class LaterWeights(torch.autograd.Function):
         ### END SOLUTION
 
 
+@torch.no_grad()
 def add_weight_gradients(x, gradient, weight, bias):
-    """Add the gradients of a linear layer's weights to theirs, for its input and output gradient."""
+    """From a linear layer's input and its output's gradient, add those of weight and bias."""
     gradient = gradient.flatten(0, -2)
     add_gradient(weight, gradient.T @ x.flatten(0, -2))
     if bias is not None:
@@ -223,7 +226,7 @@ class LaterLinear(nn.Module):
 
 
 def postpone_weights(piece) -> nn.Module:
-    """Put LaterLinears for all linear layers of a piece; piece.later is what is still to compute."""
+    """Put LaterLinears for all linear layers of a piece; piece.later: what is still to compute."""
     piece.later = []
     for module in list(piece.modules()):
         for name, child in module.named_children():
@@ -249,7 +252,8 @@ class Pipeline:
 
     stages  this rank's, one for each chunk
     width   what travels has the shape (samples, context, width), forward and backward
-    around  around(action) is a context that each action computes in: to measure it, for example
+    around  around(action) is a context that each action computes in, and nothing else: what is
+            waited for, received and sent is outside. To measure it, for example
     waits   whether a send is waited for at once, and not at the end of the step
     Cost    for each micro-batch and boundary one message forward and one back, of its activations
     """
@@ -322,9 +326,11 @@ class Pipeline:
 
     def receive(self, action) -> Tensor:
         """What an action needs: forward, from the rank before, inputs; else, from the
-        rank after, gradients. The last rank's next is the first one, with its next chunk.
+        rank after, gradients. The last rank's next is the first one, with its next chunk. A message
+        has the tag tag_of(action). What a rank sent to itself is in self.own[tag], and leaves it.
 
-        Shapes  (samples, context, width), for the samples of the action's micro-batch
+        Shapes  (samples, context, width), for the samples of the action's micro-batch; of torch's
+                default dtype
         """
         ### BEGIN SOLUTION
         x = torch.empty(*self.inputs[action.microbatch].shape, self.width)
@@ -344,7 +350,8 @@ class Pipeline:
         request = dist.isend(x, group=self.group, group_dst=peer, tag=tag_of(action))
         if self.waits:
             request.wait()
-        self.under_way.append((request, x))
+        else:
+            self.under_way.append((request, x))
 
 
 def tag_of(action) -> int:
@@ -382,14 +389,18 @@ def my_stages(model, sizes=None, group=None, chunks=1, make=Stage) -> list[Stage
 def my_pipeline(model, sizes=None, group=None, chunks=1, make=Stage, **options) -> Pipeline:
     """This rank's part of a transformer; for Pipeline's options see there."""
     width = model.places.weight.shape[1]
-    return Pipeline(my_stages(model, sizes, group, chunks, make), mean_loss, width, group, **options)
+    return Pipeline(
+        my_stages(model, sizes, group, chunks, make), mean_loss, width, group, **options
+    )
 
 
 def parameters_of(pipeline) -> list[nn.Parameter]:
     return [p for stage in pipeline.stages for p in stage.piece.parameters()]
 
 
-def train(pipeline, schedule, text, steps, samples=16, microbatches=8) -> tuple[float, float, float]:
+def train(
+    pipeline, schedule, text, steps, samples=16, microbatches=8
+) -> tuple[float, float, float]:
     """Train with Adam; returns the loss at first and at last, and a step's median seconds.
 
     The loss is known on the last rank; on others it is 0
