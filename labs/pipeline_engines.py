@@ -1,0 +1,150 @@
+"""The real engine: torch.distributed.pipelining runs the same stages after the same schedules.
+
+torchrun --nproc-per-node 2 labs/pipeline_engines.py
+"""
+
+import torch
+import torch.distributed as dist
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from pipeline_parallel import (
+    Stage,
+    even_sizes,
+    layers_of,
+    my_pipeline,
+    pieces_of,
+    stage_in_halves,
+)
+from schedules import SCHEDULES
+from simple_ddp import now
+from torch import nn
+from torch.distributed.pipelining import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+    ScheduleInterleavedZeroBubble,
+    ScheduleZBVZeroBubble,
+)
+
+CHUNKS = {"interleaved 1F1B": 2}  # of our schedules; of all others 1
+ENGINES = {  # the class, and how many stages each rank has
+    "GPipe": (ScheduleGPipe, 1),
+    "1F1B": (Schedule1F1B, 1),
+    "interleaved 1F1B": (ScheduleInterleaved1F1B, 2),
+    "interleaved zero bubble": (ScheduleInterleavedZeroBubble, 2),
+    "zero bubble, V-shaped": (ScheduleZBVZeroBubble, 2),
+}
+
+
+class Ours:
+    """One of our SCHEDULES on a transformer; step(inputs, targets) computes its gradients."""
+
+    def __init__(self, name, model, microbatches, **options):
+        self.chunks, self.microbatches = CHUNKS.get(name, 1), microbatches
+        make = stage_in_halves if name == "zero bubble" else Stage
+        self.pipeline = my_pipeline(model, chunks=self.chunks, make=make, **options)
+        more = {"chunks": self.chunks} if self.chunks > 1 else {}
+        place = self.pipeline.rank, self.pipeline.ranks
+        self.actions = list(SCHEDULES[name](*place, microbatches, **more))
+
+    @property
+    def pieces(self) -> list[nn.Module]:
+        return [stage.piece for stage in self.pipeline.stages]
+
+    def step(self, inputs, targets) -> float:
+        """The mean loss on the rank that has the last stage, 0 elsewhere."""
+        halves = inputs.tensor_split(self.microbatches), targets.tensor_split(self.microbatches)
+        return self.pipeline.step(self.actions, *halves)
+
+
+class Engine:
+    """One of the ENGINES on a transformer; step(inputs, targets) computes its gradients."""
+
+    def __init__(self, name, model, microbatches):
+        make, chunks = ENGINES[name]
+        rank, ranks = dist.get_rank(), dist.get_world_size()
+        layers, last = layers_of(model), ranks * chunks - 1
+        mine = list(range(rank, last + 1, ranks))
+        if make is ScheduleZBVZeroBubble:  # to the last rank, and back
+            mine = [rank, last - rank]
+        pieces = pieces_of(layers, even_sizes(len(layers), last + 1))
+        self.pieces = [pieces[stage] for stage in mine]
+        self.is_first, self.is_last = 0 in mine, last in mine
+        device = torch.get_default_device()
+        stages = [PipelineStage(pieces[stage], stage, last + 1, device) for stage in mine]
+        self.schedule = make(
+            stages if chunks > 1 else stages[0], n_microbatches=microbatches, loss_fn=mean_loss
+        )
+
+    def step(self, inputs, targets) -> float:
+        """The mean loss on the rank that has the last stage, 0 elsewhere."""
+        losses = []
+        of_last = {"target": targets, "losses": losses} if self.is_last else {}
+        self.schedule.step(*([inputs] if self.is_first else []), **of_last)
+        return sum(loss.item() for loss in losses) / max(1, len(losses))
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def small_model(whose, name, **sizes) -> Transformer:
+    """With layers enough for all stages; every process makes the same one."""
+    torch.manual_seed(0)
+    chunks = CHUNKS.get(name, 1) if whose == "ours" else ENGINES[name][1]
+    return Transformer(layers=max(4, dist.get_world_size() * chunks - 2), **sizes)
+
+
+def ready(whose, name, model, microbatches):
+    """What computes the gradients of a model; whose: "ours" or "PyTorch's"."""
+    return {"ours": Ours, "PyTorch's": Engine}[whose](name, model, microbatches)
+
+
+def difference(engine, model, alone) -> float:
+    """The largest difference between this rank's gradients and those of one process.
+
+    model  the one that the engine computes with
+    alone  an equal one that has its gradients, from one process
+    """
+    mine = {id(p) for piece in engine.pieces for p in piece.parameters()}
+    pairs = [(p, q) for p, q in zip(model.parameters(), alone.parameters()) if id(p) in mine]
+    return max((p.grad - q.grad).abs().max().item() for p, q in pairs)
+
+
+def program(whose, name, text, microbatches=8, samples=16, steps=5):
+    """Some steps; returns the loss of the first one and the fastest one's seconds."""
+    from pedagogy_lib import measure
+
+    engine = ready(whose, name, small_model(whose, name), microbatches)
+    losses, times = [], []
+    inputs, targets = draw_batch(text, samples, 0)
+    for _ in range(steps):
+        began = now()
+        losses.append(engine.step(inputs, targets))
+        times.append(now() - began)
+    with measure("step"):
+        engine.step(inputs, targets)
+    return losses[0], min(times)
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    text = standard_library()
+    for whose, names in {"ours": SCHEDULES, "PyTorch's": ENGINES}.items():
+        for name in names:
+            run = launch(program, whose, name, text, world_size=2)
+            if run.rank == 0:
+                loss = sum(loss for loss, _ in run.values)
+                slowest = max(seconds for _, seconds in run.values)
+                sent = sum(run["step"].sent_bytes)
+                print(
+                    f"{whose}, {name}: loss {loss:.4f}, {1e3 * slowest:.0f} ms a step, "
+                    f"{sent / 1e3:.0f} kB sent by all ranks"
+                )
+
+
+if __name__ == "__main__":
+    main()
