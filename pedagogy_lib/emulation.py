@@ -46,7 +46,7 @@ class SlowProducts(TorchDispatchMode):
 
 
 def paced(seconds=None):
-    """`around=` of a pipeline: measures each action as "forward", "backward", …, without memory.
+    """`around=` of a pipeline: measures the time of each action as "forward", "backward", ….
 
     seconds  {kind: seconds}, each a number, or a list with one for each stage of the model: an
              action is computed, and then slept for what is left of these: emulated computing, and
@@ -61,7 +61,7 @@ def paced(seconds=None):
         stage = action[2] * dist.get_world_size() + dist.get_rank()
         least = of_stage(seconds, action[0], stage) if seconds else 0.0
         note = links_are("computing emulated") if least else contextlib.nullcontext()
-        with note, measure(LABELS[action[0]], memory=False):
+        with note, measure(LABELS[action[0]], memory=False, wire=False):
             end = time.perf_counter() + least
             yield
             time.sleep(max(0.0, end - time.perf_counter()))

@@ -17,7 +17,7 @@ _recorder = None
 
 
 @contextlib.contextmanager
-def measure(label: str, memory: bool = True):
+def measure(label: str, memory: bool = True, wire: bool = True):
     """Measure a block inside a function that `launch` runs; blocks may be nested.
 
     The figures of all ranks are in `run[label]` afterwards. A label may be used several times:
@@ -30,7 +30,7 @@ def measure(label: str, memory: bool = True):
     """
     if _recorder is None:
         raise LaunchError("measure() works inside a function that launch() runs")
-    with _recorder.block(label, memory):
+    with _recorder.block(label, memory, wire):
         yield
 
 
@@ -85,17 +85,17 @@ class Recorder:
         self.wire = "measured" if kernel_counts() and gloo_carries_it else "counted"
 
     @contextlib.contextmanager
-    def block(self, label, memory):
+    def block(self, label, memory, wire=True):
         # Counting from the calls needs the tracker as well: it sees them.
-        outermost = (memory or self.wire == "counted") and not self.tracker.active
+        outermost = (memory or (wire and self.wire == "counted")) and not self.tracker.active
         if outermost:
             self.tracker.start()
             log, self.covered = self.tracker.log, []
-        block = self.begin(label)
+        block = self.begin(label, wire)
         try:
             yield
         finally:
-            self.end(block)
+            self.end(block, wire)
             if outermost:
                 self.tracker.stop()
                 self.logs.append((log, self.covered))
@@ -103,18 +103,19 @@ class Recorder:
                 if self.waiting_events > MANY_EVENTS:
                     self.work_out_memory()
 
-    def begin(self, label) -> dict:
+    def begin(self, label, wire) -> dict:
         tracker = self.tracker
         block = {"label": label, "log": tracker.log, "event": len(tracker.log)}
         block["call"] = len(tracker.calls)
         block["links"] = self.links or len(self.former_links)
-        block["wire"] = self.wire_bytes()
+        block["wire"] = self.wire_bytes() if wire else {}
         block["start"] = self.now()
         return block
 
-    def end(self, block):
+    def end(self, block, wire):
         block["end"] = self.now()
-        sent, received = bytes_between(block.pop("wire"), self.wire_bytes())
+        before, now = block.pop("wire"), self.wire_bytes() if wire else {}
+        sent, received = bytes_between(before, now)
         log, first_event, first_call = (block.pop(key) for key in ("log", "event", "call"))
         # A block in another thread may end under another log than it began under.
         followed = log is self.tracker.log

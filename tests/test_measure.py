@@ -446,3 +446,18 @@ def test_random_numbers_are_the_same():
         return torch.equal(plain, measured)
 
     assert alone(step).values == [True]
+
+
+def test_without_the_wire_there_are_times_and_no_bytes():
+    def step():
+        x = torch.ones(1000)
+        with measure("times", memory=False, wire=False):
+            dist.all_reduce(x)
+        with measure("all"), measure("both", wire=False):
+            dist.all_reduce(x)
+
+    run = launch(step, world_size=2, device="cpu")
+    assert run["times"].sent_bytes == run["both"].sent_bytes == [0, 0]
+    assert min(run["times"].seconds) > 0
+    assert min(run["all"].sent_bytes) > 4000
+    assert [call.name for call in run["both"].calls[0]] == ["all_reduce"]

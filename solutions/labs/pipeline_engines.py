@@ -7,6 +7,7 @@ import torch
 import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from pipeline_parallel import (
+    EagerPipeline,
     Stage,
     even_sizes,
     layers_of,
@@ -42,7 +43,9 @@ class Ours:
     def __init__(self, name, model, microbatches, **options):
         self.chunks, self.microbatches = CHUNKS.get(name, 1), microbatches
         make = stage_in_halves if name == "zero bubble" else Stage
-        self.pipeline = my_pipeline(model, chunks=self.chunks, make=make, **options)
+        self.pipeline = my_pipeline(
+            model, chunks=self.chunks, make=make, kind=EagerPipeline, **options
+        )
         more = {"chunks": self.chunks} if self.chunks > 1 else {}
         place = self.pipeline.rank, self.pipeline.ranks
         self.actions = list(SCHEDULES[name](*place, microbatches, **more))
