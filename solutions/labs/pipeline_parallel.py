@@ -273,16 +273,12 @@ class Pipeline:
         """
         self.inputs, self.targets, self.losses = inputs, targets, []
         do = {"F": self.forward, "B": self.backward, "I": self.input_half, "W": self.weight_half}
-        for number, action in enumerate(actions):
-            self.prepare(actions[number : number + 2])
+        for action in actions:
             do[action.kind](action)
         for request, _ in self.under_way:
             request.wait()
         self.under_way.clear()
         return sum(loss.item() for loss in self.losses)
-
-    def prepare(self, actions):
-        """Called before an action, with it and the next one; for others to do something here."""
 
     def forward(self, action):
         """Get the input of a micro-batch, compute, pass the output on."""
@@ -356,40 +352,6 @@ class Pipeline:
             request.wait()
         else:
             self.under_way.append((request, x))
-
-
-class EagerPipeline(Pipeline):
-    """A pipeline that begins to receive for the next action before it does this one.
-
-    So a message may come in while the rank computes. With `receive` alone it would not be let in
-    before it is waited for, and that takes a message to the sender, and one back.
-    """
-
-    def __init__(self, *arguments, **options):
-        super().__init__(*arguments, **options)
-        self.expected = {}  # {action: (request, the tensor that it fills)}
-
-    def prepare(self, actions):
-        for action in actions:
-            if self.needs_message(action) and action not in self.expected:
-                x = torch.empty(*self.inputs[action.microbatch].shape, self.width)
-                peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
-                tag = tag_of(action)
-                request = dist.irecv(x, group=self.group, group_src=peer, tag=tag)
-                self.expected[action] = request, x
-
-    def needs_message(self, action) -> bool:
-        if self.ranks == 1 or action.kind == "W":
-            return False
-        at_end = self.is_first if action.kind == "F" else self.is_last
-        return not at_end(action.chunk)
-
-    def receive(self, action):
-        if self.ranks == 1:
-            return super().receive(action)
-        request, x = self.expected.pop(action)
-        request.wait()
-        return x
 
 
 def tag_of(action) -> int:
