@@ -7,12 +7,14 @@ import torch
 import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from pipeline_parallel import (
+    Pipeline,
     Stage,
     even_sizes,
     layers_of,
     my_pipeline,
     pieces_of,
     stage_in_halves,
+    tag_of,
 )
 from schedules import SCHEDULES
 from simple_ddp import now
@@ -36,13 +38,58 @@ ENGINES = {  # the class, and how many stages each rank has
 }
 
 
+class EagerPipeline(Pipeline):
+    """A pipeline that begins to receive for the next action before it does this one.
+
+    So a message may come in while the rank computes. With `receive` alone it would not be let in
+    before it is waited for, and that takes a message to the sender, and one back.
+    """
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.expected = {}  # {action: (request, the tensor that it fills)}
+
+    def step(self, actions, inputs, targets):
+        return super().step(self.in_turn(list(actions)), inputs, targets)
+
+    def in_turn(self, actions):
+        """Each action, when messages for it and for the next one may come."""
+        for number, action in enumerate(actions):
+            self.expect(actions[number : number + 2])
+            yield action
+
+    def expect(self, actions):
+        for action in actions:
+            if self.needs_message(action) and action not in self.expected:
+                x = torch.empty(*self.inputs[action.microbatch].shape, self.width)
+                peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
+                tag = tag_of(action)
+                request = dist.irecv(x, group=self.group, group_src=peer, tag=tag)
+                self.expected[action] = request, x
+
+    def needs_message(self, action) -> bool:
+        if self.ranks == 1 or action.kind == "W":
+            return False
+        at_end = self.is_first if action.kind == "F" else self.is_last
+        return not at_end(action.chunk)
+
+    def receive(self, action):
+        if self.ranks == 1:
+            return super().receive(action)
+        request, x = self.expected.pop(action)
+        request.wait()
+        return x
+
+
 class Ours:
     """One of our SCHEDULES on a transformer; step(inputs, targets) computes its gradients."""
 
     def __init__(self, name, model, microbatches, **options):
         self.chunks, self.microbatches = CHUNKS.get(name, 1), microbatches
         make = stage_in_halves if name == "zero bubble" else Stage
-        self.pipeline = my_pipeline(model, chunks=self.chunks, make=make, **options)
+        self.pipeline = my_pipeline(
+            model, chunks=self.chunks, make=make, kind=EagerPipeline, **options
+        )
         more = {"chunks": self.chunks} if self.chunks > 1 else {}
         place = self.pipeline.rank, self.pipeline.ranks
         self.actions = list(SCHEDULES[name](*place, microbatches, **more))

@@ -337,12 +337,12 @@ def my_stages(model, sizes=None, group=None, chunks=1, make=Stage) -> list[Stage
     return [make(piece) for piece in my_pieces(pieces_of(layers, sizes), group)]
 
 
-def my_pipeline(model, sizes=None, group=None, chunks=1, make=Stage, **options) -> Pipeline:
-    """This rank's part of a transformer; for Pipeline's options see there."""
+def my_pipeline(
+    model, sizes=None, group=None, chunks=1, make=Stage, kind=Pipeline, **options
+) -> Pipeline:
+    """This rank's part of a transformer, as a pipeline of some kind; its options are there."""
     width = model.places.weight.shape[1]
-    return Pipeline(
-        my_stages(model, sizes, group, chunks, make), mean_loss, width, group, **options
-    )
+    return kind(my_stages(model, sizes, group, chunks, make), mean_loss, width, group, **options)
 
 
 def parameters_of(pipeline) -> list[nn.Parameter]:
