@@ -95,8 +95,8 @@ class StashingStage(Stage):
 class TwoVersionsStage(StashingStage):
     """An update for each `every` micro-batches; they go through the version before the newest one.
 
-    So two versions are enough on every stage, and each gradient is exactly one update late:
-    w(t+1) = w(t) - lr * gradient at w(t-1).
+    So two versions are enough on every stage, and after the first update each gradient is exactly
+    one update late: w(t+1) = w(t) - lr * gradient at w(t-1).
 
     every   micro-batches of an update; at least as many as there are stages
     Source  Narayanan et al. 2020, "PipeDream-2BW"
@@ -121,6 +121,13 @@ class TwoVersionsStage(StashingStage):
             self.sums = {}
 
 
+class AccumulatingStage(TwoVersionsStage):
+    """An update for each `every` micro-batches, and nothing late: on one rank, to compare with."""
+
+    def version_for(self, i):
+        return self.version
+
+
 class Unflushed(Pipeline):
     """A pipeline whose micro-batches are batches of their own: each has its mean loss."""
 
@@ -131,6 +138,7 @@ class Unflushed(Pipeline):
 # ---- The program ----------------------------------------------------------------------------
 
 WAYS = {"stashing": StashingStage, "two versions": TwoVersionsStage}
+ALONE = {"accumulating": AccumulatingStage}  # for one rank
 
 
 def draw_batches(text, count, samples) -> tuple[list[Tensor], list[Tensor]]:
@@ -139,17 +147,20 @@ def draw_batches(text, count, samples) -> tuple[list[Tensor], list[Tensor]]:
     return list(inputs), list(targets)
 
 
-def program(way, text, microbatches=100, samples=4, lr=0.3):
-    """Train without a flush; returns the losses (last rank), delays and versions of this rank."""
+def program(way, text, microbatches=100, samples=4, lr=0.3, every=None):
+    """Train without a flush; returns the losses (last rank), delays and versions of this rank.
+
+    every  micro-batches of an update, where a way takes several; by default as many as ranks
+    """
     torch.manual_seed(0)
     model = Transformer(layers=max(4, dist.get_world_size()))
-    every = {"every": dist.get_world_size()} if way == "two versions" else {}
-    stages = my_stages(model, make=lambda piece: WAYS[way](piece, lr, **every))
+    several = {} if way == "stashing" else {"every": every or dist.get_world_size()}
+    stages = my_stages(model, make=lambda piece: (WAYS | ALONE)[way](piece, lr, **several))
     pipeline = Unflushed(stages, mean_loss, model.places.weight.shape[1])
     actions = list(one_f_one_b(pipeline.rank, pipeline.ranks, microbatches))
     pipeline.step(actions, *draw_batches(text, microbatches, samples))
     losses = [loss.item() for loss in pipeline.losses]
-    return losses, max(stages[0].delays), stages[0].most_versions
+    return losses, stages[0].delays[-1], stages[0].most_versions
 
 
 def main():
@@ -166,7 +177,9 @@ def main():
         losses = run.values[-1][0]
         print(f"{way}: loss {losses[0]:.2f} to {sum(losses[-10:]) / 10:.2f}")
         for rank, (_, delay, versions) in enumerate(run.values):
-            print(f"  rank {rank}: up to {delay} updates late, {versions} versions of its weights")
+            print(
+                f"  rank {rank}: at last {delay} updates late, {versions} versions of its weights"
+            )
 
 
 if __name__ == "__main__":

@@ -63,8 +63,8 @@ class EagerPipeline(Pipeline):
             if self.needs_message(action) and action not in self.expected:
                 x = torch.empty(*self.inputs[action.microbatch].shape, self.width)
                 peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
-                tag = tag_of(action)
-                request = dist.irecv(x, group=self.group, group_src=peer, tag=tag)
+                line, tag = self.line(action), tag_of(action)
+                request = dist.irecv(x, group=line, group_src=peer, tag=tag)
                 self.expected[action] = request, x
 
     def needs_message(self, action) -> bool:
@@ -153,8 +153,12 @@ def difference(engine, model, alone) -> float:
     alone  an equal one that has its gradients, from one process
     """
     mine = {id(p) for piece in engine.pieces for p in piece.parameters()}
-    pairs = [(p, q) for p, q in zip(model.parameters(), alone.parameters()) if id(p) in mine]
-    return max((p.grad - q.grad).abs().max().item() for p, q in pairs)
+    worst = 0.0
+    for (name, p), q in zip(model.named_parameters(), alone.parameters()):
+        if id(p) in mine:
+            assert p.grad is not None, f"rank {dist.get_rank()} has no gradient for {name}"
+            worst = max(worst, (p.grad - q.grad).abs().max().item())
+    return worst
 
 
 def program(whose, name, text, microbatches=8, samples=16, steps=5):

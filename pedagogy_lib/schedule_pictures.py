@@ -1,6 +1,7 @@
 """Pictures of pipelines: what each rank does when, ideal and measured, one under the other."""
 
 from functools import cache
+from statistics import median
 
 import numpy as np
 from matplotlib.colors import to_hex, to_rgb
@@ -17,7 +18,7 @@ PALER = 0.38  # of the way to white, for each further chunk
 MOST_BARS = 3000  # in one timeline; beyond, it is drawn as columns of colour
 COLUMNS = 1400
 POINTS = 380  # about as wide is a timeline
-DIGIT_POINTS = 5.0
+DIGIT_POINTS, LEAST_DIGIT_POINTS = 5.0, 3.6
 WIDTH, HEAD_INCHES, ROW_INCHES = 7.5, 0.46, 0.3
 MOST_NAMED = 16  # ranks that are named, each with what it keeps
 
@@ -98,10 +99,10 @@ def draw_timeline(ax, one, factor):
 def name_ranks(ax, one):
     """The rank on the left, what it keeps on the right; where there are many, some of them."""
     every = 1 if one.ranks <= MOST_NAMED else one.ranks // 8
-    shown = range(0, one.ranks, every)
+    shown = [*range(0, one.ranks - every // 2, every), one.ranks - 1][: one.ranks]
     ax.set_yticks(shown, [f"rank {rank}" for rank in shown])
     right = ax.secondary_yaxis("right")
-    right.set_yticks(shown, [f"keeps {one.most_kept[rank]}" for rank in shown])
+    right.set_yticks(shown, [f"keeps {told_of(one, rank)}" for rank in shown])
     right.tick_params(length=0)
     right.spines["right"].set_visible(False)
 
@@ -129,12 +130,18 @@ def draw_row(ax, rank, row, spans, factor):
 
 
 def number_row(ax, rank, row, spans, factor, whole):
-    """The number of the micro-batch in each bar that is wide enough."""
+    """The number of the micro-batch in each bar, if the bars of its kind are wide enough."""
+    widths = {}
+    for (kind, _, chunk), (start, end) in zip(row, spans):
+        widths.setdefault((kind, chunk), []).append((end - start) / whole * POINTS)
+    digits = len(str(max((microbatch for _, microbatch, _ in row), default=0)))
     for (kind, microbatch, chunk), (start, end) in zip(row, spans):
-        text = str(microbatch)
-        if (end - start) / whole * POINTS >= DIGIT_POINTS * len(text) + 1:
-            ax.text(factor * (start + end) / 2, rank, text, ha="center", va="center_baseline",
-                    fontsize=7.5, color=label_ink(color_of(kind, chunk)), clip_on=True)  # fmt: skip
+        points = median(widths[kind, chunk]) / (digits + 0.2)
+        if points >= LEAST_DIGIT_POINTS:
+            size = 7.5 if points >= DIGIT_POINTS else 6
+            ax.text(factor * (start + end) / 2, rank, str(microbatch), ha="center",
+                    va="center_baseline", fontsize=size, clip_on=True,
+                    color=label_ink(color_of(kind, chunk)))  # fmt: skip
 
 
 def draw_columns(ax, one, factor):
@@ -175,6 +182,12 @@ def alt_of(named, title) -> str:
     return f"{title}. ".removeprefix(". ") + "; ".join(part.removeprefix(": ") for part in parts)
 
 
+def told_of(one, rank) -> str:
+    """What a rank keeps at most: of a whole rank's layers, or, as 11/2, of halves of them."""
+    chunks = 1 + max((chunk for row in one.rows for _, _, chunk in row), default=0)
+    return f"{one.most_kept[rank]}" + (f"/{chunks}" if chunks > 1 else "")
+
+
 def told_kept(one) -> str:
-    kept = [str(count) for count in one.most_kept]
+    kept = [told_of(one, rank) for rank in range(one.ranks)]
     return ", ".join(kept if len(kept) <= MOST_NAMED else [*kept[:3], "…", kept[-1]])

@@ -27,14 +27,14 @@ class Timeline:
     """When each rank did each action of its row.
 
     spans       [[(start, end), …] for each rank], in seconds from the first start
-    note        how the times came about: "ideal", or "measured"
+    note        how the times came about: "simulated", or "measured"
     unit        of the times: "s", or "forwards" where a forward takes 1
     conditions  what was slowed down when they were measured, in words
     """
 
     rows: list[list]
     spans: list[list[tuple[float, float]]]
-    note: str = "ideal"
+    note: str = "simulated"
     unit: str = "s"
     conditions: tuple[str, ...] = ()
 

@@ -17,11 +17,14 @@
 # [pipeline_parallel](../labs/pipeline_parallel.py).
 
 # %%
+import copy
+import itertools
+
 import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    HangError, Table, check, check_schedule, explore, hint, lab, launch, measure, paced,
+    Table, check, check_schedule, explore, hint, lab, launch, measure, paced,
     plot_against, plot_bars, plot_schedule, predict, put_to_the_test, simulate,
     timeline_of,
 )
@@ -49,29 +52,32 @@ p = world_size  # stages
 # %%
 model = language_model.Transformer(width=width, layers=max(8, p))
 layers = pipeline_parallel.layers_of(model)
-sizes = pipeline_parallel.even_sizes(len(layers), p)
+layer_counts = pipeline_parallel.even_sizes(len(layers), p)
 stage_bytes = [sum(w.nbytes for w in piece.parameters())
-               for piece in pipeline_parallel.pieces_of(layers, sizes)]
+               for piece in pipeline_parallel.pieces_of(layers, layer_counts)]
 whole = sum(stage_bytes)
 Table(["stage", "layers", "parameters", "of the whole", "1 / p"],
       [[str(stage), str(size), f"{kept / 1e3:.1f} kB", f"{kept / whole:.1%}", f"{1 / p:.1%}"]
-       for stage, (size, kept) in enumerate(zip(sizes, stage_bytes))])
+       for stage, (size, kept) in enumerate(zip(layer_counts, stage_bytes))])
 
 # %% [markdown]
-# About, but not exactly: the embedding and the scores are other layers than blocks (in models of
-# today they are large), and the numbers of layers differ. What else fills a rank are activations;
-# more on them below.
+# Only roughly: the embedding and the scores are other layers than blocks (in models of today they
+# are large), and the numbers of layers differ. What else fills a rank are activations; more on them
+# below.
 #
 # Now a batch passes through, forward and back. To see four ranks work on a machine that may have
 # only two cores, computing is **emulated**: each stage really computes, and then sleeps until its
-# forward has taken 20 ms, its backward 40 ms. Processes and messages are real. Pictures say where
-# that is so.
+# forward has taken 20 ms, its backward 40 ms (for each matrix product of a forward, the backward
+# has two). Processes and messages are real. Pictures say where that is so.
+#
+# Below, `rows` has a list for each rank: what it does. `simulate` computes when each action would
+# begin, `timeline_of` reads from a run when it did.
 
 # %%
 pace = {"F": 0.020, "B": 0.040}
 
 def emulate(rows, pace=pace, link_seconds=0.0):
-    """The ideal timeline of a schedule, and the one that real ranks had."""
+    """The simulated timeline of a schedule, and the one that real ranks had."""
     run = launch(pipeline_parallel.one_batch, rows, paced(pace), link_seconds,
                  world_size=len(rows), device="cpu")
     return simulate(rows, pace, link_seconds), timeline_of(run, rows)
@@ -81,11 +87,11 @@ def emulate(rows, pace=pace, link_seconds=0.0):
 
 # %%
 idle = predict(f"Idle share, one batch through {p} stages", unit="%")
-naive_ideal, naive = emulate(schedules.rows_of(schedules.naive, p, 1))
+naive_simulated, naive = emulate(schedules.rows_of(schedules.naive, p, 1))
 idle.compare(theory=100 * (1 - 1 / p), measured=100 * naive.idle_share)
 
 # %% tags=["nbval-ignore-output"]
-plot_schedule({"one batch": naive_ideal, "on real ranks": naive})
+plot_schedule({"one batch": naive_simulated, "on real ranks": naive})
 
 # %% [markdown]
 # At any moment one rank works: $1/p$ is in use, $1 - 1/p$ is idle. More GPUs make the model fit;
@@ -116,14 +122,14 @@ plot_schedule(simulate(schedules.rows_of(schedules.gpipe, p, 4)), title="GPipe, 
 
 # %% [markdown]
 # When does an action begin? When its rank is done with the one before, and what it needs is there.
-# That is all that the picture was drawn from; a backward takes twice a forward here, as it has two
-# products for each of a forward's. What is idle is called the **bubble**: at first stages wait to
-# be filled, at last they have been drained.
+# That is all that the picture was drawn from. What is idle is called the **bubble**. A rank is idle
+# before its first forward, between its last forward and its first backward, and after its last
+# backward: together as long as $p - 1$ forwards and backwards, on each rank.
 #
 # There are two ways to say how large it is, and texts mix them:
 #
-# * as a share of the **whole**: of all the ranks' time, how much was idle;
-# * over the **ideal**: for each second of work, how much idle time was there.
+# * as a share of the **whole**: of all the ranks' time, how much was idle; * over the **ideal**, in
+# which nobody waits: for each second of work, how much idle time was there.
 #
 # ### Exercise 8.2
 #
@@ -142,32 +148,33 @@ def bubble(stages, microbatches):
 check("8.2", bubble)
 
 # %% [markdown]
-# On real ranks, with $m = 2p$, and then more and more micro-batches:
+# On real ranks, with $p$, $2p$ and $4p$ micro-batches. (A micro-batch takes 20 and 40 ms in all our
+# pictures, so more of them are a larger batch. 8 of them without a pipeline, one after another
+# through 4 stages, would take 8 × 240 ms = 1.92 s. How long do they take below?)
 
 # %%
-few = schedules.rows_of(schedules.gpipe, p, 2 * p)
-gpipe_ideal, gpipe_run = emulate(few)
-
-# %% tags=["nbval-ignore-output"]
-plot_schedule({"GPipe": gpipe_ideal, "on real ranks": gpipe_run})
-
-# %% tags=["nbval-ignore-output"]
 counts = [p, 2 * p, 4 * p]
 timelines = {m: emulate(schedules.rows_of(schedules.gpipe, p, m)) for m in counts}
+gpipe_simulated, gpipe_run = timelines[2 * p]
+
+# %% tags=["nbval-ignore-output"]
+plot_schedule({"GPipe": gpipe_simulated, "on real ranks": gpipe_run})
+
+# %% tags=["nbval-ignore-output"]
 lines = {"share of the whole": [timelines[m][1].idle_share for m in counts],
          "over the ideal": [timelines[m][1].overhead for m in counts]}
-ideal = {"share of the whole": [(p - 1) / (m + p - 1) for m in counts],
-         "over the ideal": [(p - 1) / m for m in counts]}
-plot_against(counts, lines, "micro-batches", "bubble", predicted=ideal,
+formulas = {"share of the whole": [(p - 1) / (m + p - 1) for m in counts],
+            "over the ideal": [(p - 1) / m for m in counts]}
+plot_against(counts, lines, "micro-batches", "bubble", predicted=formulas,
              title=f"One bubble, two conventions: GPipe on {p} ranks (emulated)")
 
 # %% [markdown]
 # It is the *same* bubble. $\frac{p-1}{m+p-1}$ is the share of the whole, and $\frac{p-1}{m}$ is
 # over the ideal. With 4 stages and 8 micro-batches that is 27 % or 37.5 %. Keep in mind which one a
-# text means: below, two texts disagree on nothing else.
+# text means.
 #
-# What is measured lies a little above the ideal: messages take time, and nobody's sleep ends
-# exactly when it should.
+# What is measured lies above the formula, and the more so the more micro-batches there are: each
+# pays for its messages, and for sleeps that end late.
 #
 # ## 3 · What is kept: 1F1B
 #
@@ -175,9 +182,10 @@ plot_against(counts, lines, "micro-batches", "bubble", predicted=ideal,
 #
 # ### Exercise 8.3
 #
-# From a row, the most micro-batches that the rank keeps at a time; none for an empty row. `F`
-# keeps one. It is released by its `B`; or, where a schedule has the backward in two halves, `I` and
-# `W`, by its `W`. (Where a rank has several pieces of the model, each counts for itself.)
+# From a row, the most micro-batches that the rank keeps at a time; none for an empty row. `F` keeps
+# one. It is released by its `B`; or, where a schedule has the backward in two halves, `I` (the
+# gradient of the input) and `W` (those of the weights), by its `W`. (Where a rank has several
+# pieces of the model, each counts for itself.)
 
 # %%
 def most_kept(row):
@@ -194,11 +202,15 @@ check("8.3", most_kept)
 
 # %% [markdown]
 # GPipe keeps all $m$. So it needs many micro-batches for a small bubble, and memory for all of
-# them. But nothing forces a rank to do all forwards first. The last one could go back at once: its
+# them. But nothing forces a rank to do all forwards first. The last rank could go back at once: its
 # output is the loss. **1F1B** (one forward, one backward) begins each backward as early as it can:
 # a rank *warms up* with as many forwards as there are ranks after it; then each further forward is
 # followed by the oldest backward.
-#
+
+# %%
+most = predict(f"Micro-batches that rank 0 keeps under 1F1B: {p} stages, 16 of them", unit="of 16")
+
+# %% [markdown]
 # ### Exercise 8.4
 #
 # Write `one_f_one_b` in [labs/schedules.py](../labs/schedules.py).
@@ -206,14 +218,10 @@ check("8.3", most_kept)
 # %%
 check("8.4")
 
-# %% [markdown]
-# How many micro-batches does rank 0 keep now, with 16 of them?
-
 # %%
-most = predict(f"Micro-batches that rank 0 keeps under 1F1B: {p} stages, 16 micro-batches", unit="")
-rows = {name: schedules.rows_of(schedules.SCHEDULES[name], p, 16) for name in ("GPipe", "1F1B")}
-kept = {name: launch(pipeline_parallel.one_batch, of, world_size=p, device="cpu").values
-        for name, of in rows.items()}
+sixteen = {name: schedules.rows_of(schedules.SCHEDULES[name], p, 16) for name in ("GPipe", "1F1B")}
+kept = {name: launch(pipeline_parallel.one_batch, rows, world_size=p, device="cpu").values
+        for name, rows in sixteen.items()}
 print(kept)
 most.compare(theory=min(16, p), measured=kept["1F1B"][0])
 
@@ -221,12 +229,12 @@ most.compare(theory=min(16, p), measured=kept["1F1B"][0])
 # Stage $s$ keeps $\min(m, p - s)$, the last one a single micro-batch, however many there are. And
 # the bubble?
 
-# %%
-few = {name: schedules.rows_of(schedules.SCHEDULES[name], p, 2 * p) for name in rows}
-side_by_side = {name: emulate(of) for name, of in few.items()}
-
 # %% tags=["nbval-ignore-output"]
-plot_schedule({name: run for name, (_, run) in side_by_side.items()})
+both = {name: schedules.rows_of(schedules.SCHEDULES[name], p, 2 * p) for name in sixteen}
+side_by_side = {"GPipe": timelines[2 * p], "1F1B": emulate(both["1F1B"])}
+for name, (simulated, real) in side_by_side.items():
+    print(f"{name}: idle {simulated.idle_share:.1%} simulated, {real.idle_share:.1%} measured")
+plot_schedule({name: simulated for name, (simulated, _) in side_by_side.items()})
 
 # %% [markdown]
 # The bubble has not changed: filling and draining take as long as before. **1F1B is GPipe with
@@ -243,7 +251,9 @@ def one_step(pipeline_parallel, language_model, row_of, sizes, samples, recomput
     """On a rank: a step without a pace; what it sends and keeps is measured."""
     torch.manual_seed(0)
     make = pipeline_parallel.RecomputingStage if recompute else pipeline_parallel.Stage
-    pipeline = pipeline_parallel.my_pipeline(language_model.Transformer(**sizes), make=make)
+    model = language_model.Transformer(**sizes)
+    layers = [3] if len(row_of) == 1 else [2] + [1] * (len(row_of) - 2) + [2]  # a block for each
+    pipeline = pipeline_parallel.my_pipeline(model, layers, make=make)
     row = row_of[pipeline.rank]
     m = 1 + max(action.microbatch for action in row)
     text = language_model.standard_library(20_000)
@@ -251,7 +261,7 @@ def one_step(pipeline_parallel, language_model, row_of, sizes, samples, recomput
     with measure("step"):
         pipeline.step(row, *(part.tensor_split(m) for part in batch))
 
-sizes = {"width": 32, "layers": max(4, p), "heads": 2, "context": 16}
+sizes = {"width": 32, "layers": p, "heads": 2, "context": 16}
 
 def most_activations(rows, m, recompute=False):
     run = launch(one_step, pipeline_parallel, language_model, rows, sizes, 2 * m, recompute,
@@ -260,19 +270,23 @@ def most_activations(rows, m, recompute=False):
 
 # %%
 one = most_activations(schedules.rows_of(schedules.gpipe, p, 1), 1)
-found = {name: most_activations(of, 2 * p) for name, of in few.items()}
-predicted = {name: [count * size / 1e3 for count, size in zip(simulate(few[name]).most_kept, one)]
+found = {name: most_activations(of, 2 * p) for name, of in both.items()}
+predicted = {name: [count * size / 1e3 for count, size in zip(simulate(both[name]).most_kept, one)]
              for name in found}
-found["GPipe, recomputed"] = most_activations(few["GPipe"], 2 * p, recompute=True)
+found["GPipe, recomputed"] = most_activations(both["GPipe"], 2 * p, recompute=True)
+input_bytes = [0] + [2 * 16 * 32 * 4] * (p - 1)  # of a micro-batch; letters are not copied
+predicted["GPipe, recomputed"] = [(size + (2 * p - 1) * more) / 1e3
+                                  for size, more in zip(one, input_bytes)]
 plot_bars([f"rank {rank}" for rank in range(p)],
           {name: [size / 1e3 for size in of_ranks] for name, of_ranks in found.items()},
           "activations at most (kB)", predicted=predicted,
           title=f"What is kept: {2 * p} micro-batches on {p} ranks")
 
 # %% [markdown]
-# (Ranks have different numbers of blocks here, so their bars differ.) So "memory is $1/p$" is right
-# for weights, about. For activations it depends on the schedule: with 1F1B the first rank keeps $p$
-# micro-batches of its $1/p$ of the layers, as much as one rank would of the whole model.
+# Each rank has one block here; the first and the last have the ends of the model, too. So "memory
+# is $1/p$" is right for weights, roughly. For activations it depends on the schedule: under 1F1B
+# the first rank keeps $p$ micro-batches of its $1/p$ of the layers, about as much as a single rank
+# with the whole model keeps of one.
 #
 # ### Exercise 8.5: find the bug
 #
@@ -301,8 +315,8 @@ check("8.5", one_f_one_b)
 
 # %% [markdown]
 # A schedule can be checked without running it: is each action there once, after what it needs on
-# its rank? Does nobody wait for ever? Does nobody keep too much? `check_schedule` says the first
-# thing that is wrong. These two ranks would hang. Do you see why?
+# its rank? Does nobody wait for ever? And, with `most_kept=`, does nobody keep too much?
+# `check_schedule` says the first thing that is wrong. These two ranks would hang. Do you see why?
 
 # %%
 stuck = [[Action("F", 0), Action("B", 0), Action("F", 1), Action("B", 1)],
@@ -319,8 +333,8 @@ except ValueError as error:
 #
 # Now the part that computes. A `Stage` is a piece of the model. Its forward gives an output to be
 # sent, and keeps the input and the graph; its backward takes the gradient of that output, from the
-# next rank, and gives that of the input, for the rank before. Autograd ends at the borders: between
-# two ranks you are the graph.
+# next rank, and gives that of the input, for the rank before. Autograd ends at the borders: your
+# messages carry what it would.
 #
 # ### Exercise 8.6
 #
@@ -334,8 +348,8 @@ check("8.6")
 # ### Exercise 8.7
 #
 # A `Pipeline` goes through its row, and does each action. Write `Pipeline.forward` (get the input,
-# compute, pass the output on; the last stage has the loss in place of that) and `Pipeline.receive`.
-# `send` and the backward are written: look at them first.
+# compute, pass the output on; on the last stage the loss goes to `self.losses`, and nothing is
+# sent) and `Pipeline.receive`. `send` and the backward are written: look at them first.
 
 # %%
 check("8.7")
@@ -345,58 +359,64 @@ check("8.7")
 # that you have met, also with micro-batches of different sizes:
 
 # %%
-def compare(schedules, pipeline_parallel, language_model, name, sizes, microbatches):
-    """The largest difference of this rank's gradients to those of one process, and of the loss."""
+def compare(schedules, pipeline_parallel, language_model, names, counts, sizes):
+    """For each schedule and number of micro-batches: how far this rank is from one process."""
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
-    split = language_model.Transformer(**sizes)
-    torch.manual_seed(0)
     alone = language_model.Transformer(**sizes)
+    split = copy.deepcopy(alone)
     text = language_model.standard_library(20_000)
     inputs, targets = language_model.draw_batch(text, 8, 0, sizes["context"])
     loss = language_model.mean_loss(alone(inputs), targets)
     loss.backward()
-    pipeline = pipeline_parallel.my_pipeline(split)
-    row = list(schedules.SCHEDULES[name](pipeline.rank, pipeline.ranks, microbatches))
-    batch = inputs.tensor_split(microbatches), targets.tensor_split(microbatches)
-    found = pipeline.step(row, *batch)
-    pairs = [(mine, one) for mine, one in zip(split.parameters(), alone.parameters())
-             if mine.grad is not None]
-    is_last = pipeline.rank == pipeline.ranks - 1
-    return (max((mine.grad - one.grad).abs().max().item() for mine, one in pairs),
-            abs(found - loss.item()) if is_last else 0.0)
+    pipeline, off = pipeline_parallel.my_pipeline(split), {}
+    for name, m in itertools.product(names, counts):
+        split.zero_grad()
+        row = list(schedules.SCHEDULES[name](pipeline.rank, pipeline.ranks, m))
+        found = pipeline.step(row, inputs.tensor_split(m), targets.tensor_split(m))
+        gaps = [(mine.grad - one.grad).abs().max().item() for mine, one in
+                zip(split.parameters(), alone.parameters()) if mine.grad is not None]
+        is_last = pipeline.rank == pipeline.ranks - 1
+        off[name, m] = max(gaps), abs(found - loss.item()) if is_last else 0.0
+    return off
 
 # %%
-outcomes = []
-for name in ("naive", "GPipe", "1F1B"):
-    for m in (1, 3, 8):
-        run = launch(compare, schedules, pipeline_parallel, language_model, name, sizes, m,
-                     world_size=p, device="cpu")
-        gradients, losses = (max(values) for values in zip(*run.values))
-        outcomes.append([name, str(m), str(gradients < 1e-12), str(losses < 1e-12)])
-Table(["schedule", "micro-batches", "gradients equal within 1e-12", "loss"], outcomes)
+compared = launch(compare, schedules, pipeline_parallel, language_model,
+                  ["naive", "GPipe", "1F1B"], [1, 3, 8], sizes, world_size=p, device="cpu").values
+Table(["schedule", "micro-batches", "gradients equal within 1e-12", "loss"],
+      [[*map(str, key), *(str(max(off[key][part] for off in compared) < 1e-12) for part in (0, 1))]
+       for key in compared[0]])
 
 # %% [markdown]
 # What travels: for each micro-batch and boundary its activations forward, and a gradient of the
 # same size back. No all-reduce, and nobody talks to anybody but its neighbours. How much does a
-# rank in the middle send in a step?
+# rank with two neighbours send in a step, with 16 samples of 64 letters and a width of 256 numbers
+# of 4 bytes?
 
 # %%
-wide = {"width": 256, "layers": max(2, p - 2), "heads": 4, "context": 64}
+wide, samples = {"width": 256, "layers": p, "heads": 4, "context": 64}, 16
+guess = predict("Sent in a step by a rank with two neighbours", unit="MB")
 crossing = launch(one_step, pipeline_parallel, language_model,
-                  schedules.rows_of(schedules.one_f_one_b, p, 8), wide, 16, world_size=p,
+                  schedules.rows_of(schedules.one_f_one_b, p, 8), wide, samples, world_size=p,
                   device="cpu")
-one_way = 16 * 64 * 256 * 4  # samples x letters x width, float32
-calls = crossing["step"].calls[min(1, p - 1)]
-print("calls of a rank in the middle:", {name: sum(call.name == name for call in calls)
-                                         for name in sorted({call.name for call in calls})})
+one_way = samples * wide["context"] * wide["width"] * 4
 boundaries = [(rank < p - 1) + (rank > 0) for rank in range(p)]
-Table(["rank", "boundaries", "batch's activations", "sent, to theirs"],
-      [[str(rank), str(count), f"{one_way / 1e6:.2f} MB",
+busiest = boundaries.index(max(boundaries))
+guess.compare(theory=max(boundaries) * one_way / 1e6,
+              measured=crossing["step"].sent_bytes[busiest] / 1e6)
+
+# %%
+calls = crossing["step"].calls[busiest]
+print(f"calls of rank {busiest}:", sorted({f"{call.name}, peer {call.peer}" for call in calls}))
+Table(["rank", "boundaries", "predicted", "sent, in that"],
+      [[str(rank), str(count), f"{count * one_way / 1e6:.2f} MB",
         f"{sent / (count * one_way):.3f}" if count else "–"]
        for rank, (count, sent) in enumerate(zip(boundaries, crossing["step"].sent_bytes))])
 
 # %% [markdown]
+# (What is more than predicted are headers, 144 bytes for each message.) Whether that is much or
+# little depends on the model: data parallelism would send parameters in place of activations.
+#
 # And a whole training, with the same batches, on $p$ ranks and on one:
 
 # %%
@@ -415,9 +435,9 @@ Table(["ranks", "loss at first", f"after {steps} steps"],
 # ### Exercise 8.8: find the bug
 #
 # The last stage computes the loss of each micro-batch; its gradients add up to those of the batch.
-# This is what somebody has called for each. Training went well with SGD and a small learning rate,
-# and with Adam at any. Only when they changed the number of micro-batches, SGD exploded. Mend it: a
-# batch's loss is the mean over all its letters, and micro-batches may be unequally large.
+# This is what somebody has called for each. SGD went well with a small learning rate, and Adam went
+# as well as ever. With more micro-batches SGD exploded. (Your `Pipeline` weighs them right.) Mend
+# it: a batch's loss is the mean over all its letters, and micro-batches may be unequally large.
 # (`mean_loss` is the mean over the letters that it gets.)
 
 # %%
@@ -433,15 +453,16 @@ def part_of_loss(scores, targets, batch_samples):  # of one micro-batch; samples
 check("8.8", part_of_loss)
 
 # %% [markdown]
-# Adam divides a gradient by its own size, so it does not feel that all are $m$ times too large.
-# What did *not* show in the loss is found by comparing with one process.
+# Adam divides a gradient by its own size, so its steps do not feel the factor $m$; SGD and clipping
+# of gradients do. The loss that was reported was $m$ times too large as well: a loss at first that
+# is far from $\ln(\text{letters})$ is a warning.
 #
 # ### Exercise 8.9: find the bug
 #
 # In the middle of 1F1B two neighbours have something for each other: the first an activation, the
 # second a gradient. Both call this function at the same time; any two ranks may be neighbours.
 # After it `outgoing` may be overwritten, and `incoming` is filled. Run the check, read where each
-# rank waits, and mend it.
+# rank waits, and mend it. (Why does your `Pipeline` not hang like that? Look at its `send`.)
 
 # %%
 def exchange(outgoing, incoming, rank, peer):
@@ -462,9 +483,10 @@ check("8.9", exchange)
 # ## 5 · Try schedules
 #
 # Choose a schedule, stages, micro-batches, how many times a forward a backward takes, and the time
-# of a message (in forwards). The interleaved schedule has several chunks of the model on each rank;
-# it and the zero bubble are the matter of 08b. The button runs what you see on real ranks, a
-# forward of 20 ms, and lays what was measured under it.
+# of a message (in forwards). The interleaved schedule has several *chunks* of the model on each
+# rank (others ignore that): "keeps 11/2" are 11 of half a rank's layers. It and the zero bubble are
+# the matter of 08b. The button runs what you see on real ranks, up to 256 micro-batches on all
+# together, with a forward of 20 ms, and lays what was measured under it.
 
 # %%
 def rows_for(schedule, stages, microbatches, chunks):
@@ -485,8 +507,8 @@ def run_it(schedule, stages, microbatches, backward, chunks, message):
         raise ValueError("that would take long: choose fewer stages or micro-batches")
     pace = seconds_for(schedule, backward, chunks, forward=0.02)
     rows = rows_for(schedule, stages, microbatches, chunks)
-    ideal, real = emulate(rows, pace, message * 0.02)
-    return plot_schedule({schedule: ideal, "on real ranks": real})
+    simulated, real = emulate(rows, pace, message * 0.02)
+    return plot_schedule({schedule: simulated, "on real ranks": real})
 
 # %%
 explore(draw_it, run_it, schedule=["1F1B", "GPipe", "interleaved 1F1B", "zero bubble", "naive"],
@@ -502,35 +524,38 @@ run_it("1F1B", p, 2 * p, 2, 2, 0.25)
 # What our sources say about the matter of this chapter, and what was found. (More of them in 08b.)
 
 # %% tags=["nbval-ignore-output"]
-gpipe_bubble, one_f_one_b_bubble = (run.idle_share for _, run in side_by_side.values())
-same = abs(gpipe_bubble - one_f_one_b_bubble) < 0.05
+seen = "right" if p > 1 else "nothing to see on one rank"
+shares = {name: [one.idle_share for one in pair] for name, pair in side_by_side.items()}
 put_to_the_test(f"""
 - 32 layers over 4 stages are 8 each, and memory is 1/P | web page | imprecise | layers yes; stages
   have {min(stage_bytes) / whole:.0%} to {max(stage_bytes) / whole:.0%} of the parameters here, and
   activations depend on the schedule (section 3)
-- Without micro-batches about 75 % is idle with 4 stages | web page | right | 1 - 1/p =
-  {1 - 1 / p:.1%}; measured, on {p} ranks: {naive.idle_share:.1%}
+- Without micro-batches about 75 % is idle with 4 stages | web page | {seen} | 1 - 1/p; with {p}
+  {1 - 1 / p:.1%}, measured {naive.idle_share:.1%}
 - GPipe's bubble is (p-1)/m | web page | right over the ideal | as a share of the whole it is
   (p-1)/(m+p-1); measured with {2 * p} micro-batches: {gpipe_run.overhead:.3f} and
   {gpipe_run.idle_share:.3f}, theory {(p - 1) / 2 / p:.3f} and {(p - 1) / (3 * p - 1):.3f}
-- 1F1B's bubble is (p-1)/(m+p-1), and so smaller | web page |
-  {"contradicts: the same bubble" if same else "not clear in this run"} | the other convention;
-  measured, of the whole: GPipe {gpipe_bubble:.3f}, 1F1B {one_f_one_b_bubble:.3f}
+- 1F1B's bubble is (p-1)/(m+p-1), and so smaller | web page | contradicts: the same bubble, in the
+  other convention | of the whole, simulated and measured: {"; ".join(
+      f"{name} {simulated:.3f}, {real:.3f}" for name, (simulated, real) in shares.items())}
 """)
 
 # %%
+parameters = sum(w.nbytes for w in language_model.Transformer(**wide).parameters())
+all_reduced = 2 * (p - 1) / p * parameters
 put_to_the_test(f"""
 - GPipe keeps the activations of m micro-batches | web page | right | without recomputation:
-  {kept["GPipe"]} of 16; with it, the inputs of m and all of one
+  {kept["GPipe"]} of 16; with it, the inputs of m and all of one (section 3)
 - 1F1B keeps those of p, whatever m is | web page | right as a bound | stage s keeps min(m, p - s):
   {kept["1F1B"]} of 16
-- Cutting by layers lowers utilisation severely | CS 229S | right | to 1/p, without micro-batches
+- Cutting by layers lowers utilisation severely | CS 229S | {seen} | to 1/p, without micro-batches
 - Weights are split in space, the input in time | CS 229S | right | the timelines above
-- Pipelines need messages from rank to rank, and no all-reduce | CS 229S | right | calls of a rank
-  in the middle: {", ".join(sorted({call.name for call in calls}))}. Weights that two stages share
+- Pipelines need messages from rank to rank, and no all-reduce | CS 229S | {seen} | all calls of the
+  busiest rank: {", ".join(sorted({call.name for call in calls}))}. Weights that two stages share
   need one: 08b
-- Traffic is medium | web page | right | a batch's activations forward and back at each boundary:
-  {one_way / 1e6:.2f} MB here, beside {sum(crossing["step"].sent_bytes) / 1e6:.1f} MB in all
+- Traffic is medium | web page | depends | a rank sent at most
+  {max(crossing["step"].sent_bytes) / 1e6:.1f} MB here; data parallel would send
+  {all_reduced / 1e6:.1f} MB of gradients of this model. More samples change the first alone
 """)
 
 # %% [markdown]
@@ -539,6 +564,7 @@ put_to_the_test(f"""
 #
 # **To read on.** Huang et al., [GPipe](https://arxiv.org/abs/1811.06965), 2018. Narayanan et al.,
 # [PipeDream](https://arxiv.org/abs/1806.03377), 2019;
-# [PipeDream-2BW](https://arxiv.org/abs/2006.09503), 2020, where 1F1B with a flush comes from;
+# [PipeDream-2BW](https://arxiv.org/abs/2006.09503), 2020, where 1F1B with a flush comes from (all
+# backwards end before the weights change);
 # [Efficient Large-Scale Language Model Training](https://arxiv.org/abs/2104.04473), 2021, section
 # 2.2: the bubble in formulas.

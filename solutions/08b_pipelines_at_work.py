@@ -49,17 +49,20 @@ p = world_size  # stages
 
 # %% tags=["nbval-ignore-output"]
 def times_of(pipeline_parallel, language_model, sizes, of_model):
-    """On one rank: {b: seconds} of a stage's forward and backward, the best of five."""
-    model = language_model.Transformer(**of_model)
-    stage = pipeline_parallel.Stage(torch.nn.Sequential(*model.blocks[:1]))
-    seconds = {}
-    for b in sizes:
-        x = torch.randn(b, of_model["context"], of_model["width"])
-        for attempt in range(6):
-            began = time.perf_counter()
-            stage.backward(0, torch.ones_like(stage.forward(0, x)))
-            took = time.perf_counter() - began
-            seconds[b] = min(seconds.get(b, took), took) if attempt else took
+    """On one rank: {b: seconds} of the slower one of two stages, forward and backward."""
+    layers, seconds = pipeline_parallel.layers_of(language_model.Transformer(**of_model)), {}
+    shape = of_model["context"], of_model["width"]
+    for piece in pipeline_parallel.pieces_of(layers, [2, 2]):
+        stage = pipeline_parallel.Stage(piece)
+        for b in sizes:
+            x = torch.randn(b, *shape)
+            x = torch.zeros(b, shape[0], dtype=torch.int64) if piece[0] is layers[0] else x
+            times = []
+            for _ in range(6):
+                began = time.perf_counter()
+                stage.backward(0, torch.ones_like(stage.forward(0, x)))
+                times.append(time.perf_counter() - began)
+            seconds[b] = max(seconds.get(b, 0), min(times[1:]))
     return seconds
 
 two_stages = {"width": 64, "layers": 2, "heads": 4, "context": 64}
@@ -115,6 +118,9 @@ plot_against(list(seconds_of), {"a step": measured}, "samples in a micro-batch",
              title="Two stages, 32 samples: which micro-batches?")
 
 # %% [markdown]
+# The shape is right, the height is not: each message costs about a millisecond here, twice for each
+# micro-batch, and two ranks share one memory. So the best size is larger than predicted.
+#
 # A rule of GPipe's paper, which texts repeat: at least four times as many micro-batches as stages.
 # That leaves $\frac{p-1}{5p-1}$ of the whole idle, 11 % for two stages and nearly 20 % for many: no
 # law, a place to begin. How far beyond it one can go depends on the batch that training can bear,
@@ -122,25 +128,27 @@ plot_against(list(seconds_of), {"a step": measured}, "samples in a micro-batch",
 #
 # ## 2 · More stages than ranks: interleaved 1F1B
 #
-# The bubble is $p - 1$ times what a stage takes. Make stages smaller, and it shrinks: cut the model
-# into $v p$ stages, and give each rank $v$ of them, called **chunks**. Rank 0 gets stage 0 and
-# stage $p$, rank 1 gets 1 and $p + 1$, and so on: a micro-batch goes round $v$ times. What does
-# that cost?
+# The bubble is $p - 1$ times what a stage takes, forward and backward. Make stages smaller, and it
+# shrinks: cut the model into $v p$ stages, and give each rank $v$ of them, called **chunks**. Rank
+# 0 gets stage 0 and stage $p$, rank 1 gets 1 and $p + 1$, and so on: a micro-batch goes round $v$
+# times. What does that cost?
 #
 # ### Exercise 8.11
 #
 # Micro-batches go in groups of $p$: a group passes the first chunk, then the second, and then comes
-# the next group. In [labs/schedules.py](../labs/schedules.py), write `turn`: which forward, or
-# backward, is the $k$-th one of a rank, from $k = 0$ on. `interleaved` is written with it.
+# the next group. Backwards take the chunks the other way round. (`F3.1` is the forward of
+# micro-batch 3 with chunk 1; without a dot it is chunk 0.) In
+# [labs/schedules.py](../labs/schedules.py), write `turn`: which forward, or backward, is the $k$-th
+# one of a rank, from $k = 0$ on. `interleaved` is written with it.
 
 # %%
 check("8.11")
 
-# %%
+# %% tags=["nbval-ignore-output"]
 pace = {"F": 0.030, "B": 0.060}
 
 def emulate(rows, pace=pace, link_seconds=0.0, layers=None):
-    """The ideal timeline of a schedule, and the one that real ranks had."""
+    """The simulated timeline of a schedule, and the one that real ranks had."""
     run = launch(pipeline_parallel.one_batch, rows, paced(pace), link_seconds, layers,
                  world_size=len(rows), device="cpu")
     return simulate(rows, pace, link_seconds), timeline_of(run, rows)
@@ -149,26 +157,27 @@ m = 2 * p
 halves = {kind: seconds / 2 for kind, seconds in pace.items()}  # each chunk is half a stage
 one_chunk = emulate(schedules.rows_of(schedules.one_f_one_b, p, m))
 two_chunks = emulate(schedules.rows_of(schedules.interleaved, p, m), halves)
-
-# %% tags=["nbval-ignore-output"]
-plot_schedule({"1F1B": one_chunk[1], "interleaved, v = 2": two_chunks[1]})
+plot_schedule({"1F1B": one_chunk[1], "v = 2, simulated": two_chunks[0], "v = 2": two_chunks[1]})
 
 # %% [markdown]
-# The bubble is divided by $v$: $\frac{1}{v}\,\frac{p-1}{m}$ over the ideal. The price: $v$ times
-# as many boundaries, and so as many messages, and more micro-batches are kept (though each chunk's
-# activations are smaller).
+# Without pauses the bubble is divided by $v$: $\frac{1}{v}\,\frac{p-1}{m}$ over the ideal. Real
+# ranks gain less, as they pause between actions, and there are twice as many now. The price: $vp -
+# 1$ boundaries in place of $p - 1$, so more than $v$ times the messages; and more is kept ("11/2"
+# are 11 of half a rank's layers).
 #
 # ## 3 · A backward in two halves: zero bubble
 #
 # A backward computes two things: the gradient of its input, for which the rank before waits; and
 # the gradients of the weights, for which nobody waits. So the second half, `W`, can be put where a
-# rank is idle. The schedule is called ZB-H1: it keeps no more than 1F1B's first rank does.
+# rank is idle. Such a schedule is `zero_bubble` in the lab (its paper's ZB-H1): 1F1B in which rank
+# $r$ puts its `W` off by $r$ micro-batches. No rank keeps more than 1F1B's first one does.
 #
 # ### Exercise 8.12
 #
 # Autograd computes both at once. In [labs/pipeline_parallel.py](../labs/pipeline_parallel.py),
 # write `LaterWeights`: a linear layer whose backward gives the gradient of $x$, and leaves a
-# function that computes the others later.
+# function that computes the others later. (Only linear layers are split; norms and embeddings,
+# which are small, do all in `I`.)
 
 # %%
 check("8.12")
@@ -179,7 +188,7 @@ check("8.12")
 
 # %%
 of_halves = {"F": 0.030, "I": 0.030, "W": 0.030}
-split_ideal, split_run = emulate(schedules.rows_of(schedules.zero_bubble, p, m), of_halves)
+split_simulated, split_run = emulate(schedules.rows_of(schedules.zero_bubble, p, m), of_halves)
 small_bubble = predict(f"Idle share with zero bubble, {p} ranks, {m} micro-batches", unit="%")
 third = (p - 1) / 3
 small_bubble.compare(theory=100 * third / (m + third), measured=100 * split_run.idle_share)
@@ -258,8 +267,8 @@ plot_schedule({way: real for way, (_, real) in balanced.items()})
 
 # %% [markdown]
 # Balanced is not equal: layers cannot be cut, and one long layer is a bound for all. (Megatron
-# splits the vocabulary with tensor parallelism, or pads it; some leave a block out of the first and
-# the last stage.) Both timelines compute the same numbers.
+# splits the vocabulary with tensor parallelism; some leave a block out of the first and the last
+# stage.)
 #
 # ## 5 · Links
 #
@@ -268,33 +277,40 @@ plot_schedule({way: real for way, (_, real) in balanced.items()})
 # better than tensor parallelism, whose messages come in each layer. What if a message takes half a
 # forward? Either the sender waits until it has left, or it goes on and computes the next:
 
-# %%
+# %% tags=["nbval-ignore-output"]
 slow_rows = schedules.rows_of(schedules.gpipe, p, m)
 message_seconds = 0.5 * pace["F"]
 waiting, going_on = (simulate(slow_rows, pace, message_seconds, waits) for waits in (True, False))
-free = simulate(slow_rows, pace)
 slow = emulate(slow_rows, link_seconds=message_seconds)[1]
-
-# %% tags=["nbval-ignore-output"]
 plot_schedule({"sender waits": waiting, "sends meanwhile": going_on, "on real ranks": slow})
 
 # %% [markdown]
 # If messages leave while their sender computes, each boundary is paid when the pipeline fills, and
 # when it drains, and not for every micro-batch. With 1F1B it is different: its rows are so tight
-# that a rank waits for each gradient, and a message's time shows again and again.
+# that a rank waits for each gradient, and a message's time shows again and again. If each rank
+# warms up with *two* forwards for each rank after it, there is slack again (its line lies on
+# GPipe's), and more is kept:
 
 # %%
-tight = schedules.rows_of(schedules.one_f_one_b, p, m)
-added = {name: [simulate(of, pace, share * pace["F"]).seconds / simulate(of, pace).seconds - 1
-                for share in (0, 0.1, 0.25, 0.5, 1)]
-         for name, of in {"GPipe": slow_rows, "1F1B": tight}.items()}
-plot_against([0, 0.1, 0.25, 0.5, 1], added, "time of a message, in forwards",
-             "step longer by (share)", title=f"Slow links, {p} stages, {m} micro-batches (ideal)")
+def with_slack(rank, ranks, microbatches):
+    """1F1B with a warm-up twice as long."""
+    warm_up = min(2 * (ranks - 1 - rank), microbatches)
+    rows = [schedules.Action("F", i) for i in range(warm_up)]
+    for i in range(microbatches):
+        more = warm_up + i < microbatches
+        rows += [schedules.Action("F", warm_up + i)] * more + [schedules.Action("B", i)]
+    return rows
+
+of_links = {"GPipe": slow_rows, "1F1B": schedules.rows_of(schedules.one_f_one_b, p, m),
+            "1F1B with slack": schedules.rows_of(with_slack, p, m)}
+print("kept:", {name: simulate(rows).most_kept for name, rows in of_links.items()})
+shares = [0, 0.1, 0.25, 0.5, 1]
+added = {name: [simulate(rows, pace, share * pace["F"]).seconds / simulate(rows, pace).seconds - 1
+                for share in shares] for name, rows in of_links.items()}
+plot_against(shares, added, "time of a message, in forwards", "step longer by (share)",
+             title=f"Slow links, {p} stages, {m} micro-batches (simulated)")
 
 # %% [markdown]
-# (Real machines let 1F1B keep a micro-batch or two more, which hides messages at the cost of
-# memory.)
-#
 # One all-reduce is needed after all, where two stages have the same weights: many models use the
 # embedding's weights for the scores, too, and these are on the first and the last rank. Each has a
 # part of the gradient. With and without adding them up:
@@ -327,9 +343,9 @@ for add_up in (False, True):
 #
 # The bubble comes from the *flush*: all wait for the last gradient, then weights change for all.
 # PipeDream never flushes. Each micro-batch is a batch of its own; a stage changes its weights after
-# each backward, and goes on. But what does micro-batch 5 meet? On rank 0, weights that know of no
-# more than number 1; on the last rank, weights that know of number 4. And when its gradient comes
-# back to rank 0, the weights there have changed since its forward.
+# each backward, and goes on. But what does micro-batch 5 meet, with four stages? On rank 0, weights
+# that know of no more than number 1; on the last rank, weights that know of number 4. And when its
+# gradient comes back to rank 0, the weights there have changed since its forward.
 #
 # A gradient is right only if the backward goes through *the weights of the forward*. So each stage
 # keeps a version for each micro-batch under way: **weight stashing**.
@@ -356,28 +372,34 @@ for way, run in dreams.items():
 late.compare(theory=p - 1, measured=dreams["stashing"].values[0][1])
 
 # %% [markdown]
-# Rank $s$ is $p - 1 - s$ updates late and keeps $p - s$ versions of its weights. The second way is
-# **PipeDream-2BW**: one update for every $p$ micro-batches, and a micro-batch goes through the
-# version before the newest. Every gradient is late by one update, on all ranks, and two versions
-# are enough. In formulas: $w_{t+1} = w_t - \eta\, \nabla L(w_{t-1})$.
+# After the first ones, rank $s$ is $p - 1 - s$ updates late; it keeps $p - s$ versions of its
+# weights. The second way is **PipeDream-2BW**: one update for every $p$ micro-batches, and a
+# micro-batch goes through the version before the newest. Every gradient is late by one update, on
+# all ranks, and two versions are enough: $w_{t+1} = w_t - \eta\, \nabla L(w_{t-1})$.
 #
-# What does it do to training? Beside both, the same micro-batches one after another on one rank,
-# where nothing is late; with two learning rates.
+# What does it do to training? Beside each way the same on one rank, with nothing late: an update
+# for each micro-batch, and one for every $p$ of them. Two learning rates:
 
 # %%
-def losses_of(way, ranks, lr):
-    run = launch(pipedream.program, way, text, microbatches, 4, lr, world_size=ranks, device="cpu")
+def smooth(run):
     return torch.tensor(run.values[-1][0]).unfold(0, 10, 5).mean(1).tolist()  # means of ten
 
+def curves(lr):
+    ways = {"each, nothing late": ("stashing", 1), "each, stashing": ("stashing", p),
+            f"every {p}, nothing late": ("accumulating", 1),
+            f"every {p}, two versions": ("two versions", p)}
+    return {name: smooth(dreams[way] if ranks == p > 1 and lr == 0.3 else launch(
+        pipedream.program, way, text, microbatches, 4, lr, p, world_size=ranks, device="cpu"))
+        for name, (way, ranks) in ways.items()}
+
 xs = list(range(10, microbatches + 1, 5))
-panels = {f"learning rate {lr:g}": {name: (xs, losses_of(way, ranks, lr)) for name, way, ranks in (
-    ("nothing late", "stashing", 1), ("stashing", "stashing", p),
-    ("two versions", "two versions", p))} for lr in (0.1, 0.3)}
+panels = {f"learning rate {lr:g}": {name: (xs, ys) for name, ys in curves(lr).items()}
+          for lr in (0.1, 0.3)}
 plot_curves(panels, "micro-batches", "loss", title=f"SGD with late gradients, {p} stages")
 
 # %% [markdown]
-# Late gradients bear smaller steps. Two versions look tame, one update late; but an update is $p$
-# micro-batches here, and it is late on *every* rank.
+# Stashing costs nothing that could be seen here. Fewer updates cost something; and that all ranks
+# are late by one of these large ones costs more, the more so the larger the steps are.
 
 # %% [markdown]
 # ### Exercise 8.15: find the bug
@@ -415,7 +437,8 @@ check("8.15", InPlaceStage)
 # what the first half gives does not depend on the second. So *slices of the sequence* can go
 # through the stages, one after another, as TeraPipe does. A slice's attention looks at the keys and
 # values of all slices before it. In the backward the last slice comes first: it leaves gradients
-# for the keys and values that it looked at.
+# for the keys and values that it looked at. (Later slices look at more, and take longer: TeraPipe
+# makes them shorter.)
 #
 # ### Exercise 8.16
 #
@@ -424,17 +447,26 @@ check("8.15", InPlaceStage)
 # %%
 check("8.16")
 
+# %%
+plot_schedule({"one sample, 8 slices": simulate(
+    schedules.rows_of(sequence_slices.slice_by_slice, p, 8))})
+
 # %% [markdown]
-# One sample, in slices, through two stages. Is it the same as all at once, without slices?
+# One sample, in slices, through two stages, in float64. Is it the same as all at once?
 
 # %%
-loss, squares = sequence_slices.alone(text, 2)
-sliced = {k: launch(sequence_slices.program, k, text, world_size=2, device="cpu").values
-          for k in (1, 2, 4, 8)}
-Table(["slices", "loss", "squares of the gradients, stage 0", "stage 1"],
-      [["none", f"{loss:.4f}", *(f"{of:.3f}" for of in squares)],
-       *([str(k), f"{of[-1][0]:.4f}", *(f"{sum_of:.3f}" for _, sum_of in of)]
-         for k, of in sliced.items())])
+def in_float64(program, *args):
+    torch.set_default_dtype(torch.float64)
+    return program(*args)
+
+loss, squares = launch(in_float64, sequence_slices.alone, text, 2, world_size=1,
+                       device="cpu").values[0]
+sliced = {k: launch(in_float64, sequence_slices.program, k, text, world_size=2,
+                    device="cpu").values for k in (1, 3, 8)}
+Table(["slices", "loss", "equal within 1e-10", "sum of squared gradients: both stages equal"],
+      [[str(k), f"{ranks[-1][0]:.4f}", str(abs(ranks[-1][0] - loss) < 1e-10),
+        str(all(abs(found - of) < 1e-10 * of for (_, found), of in zip(ranks, squares)))]
+       for k, ranks in sliced.items()])
 
 # %% [markdown]
 # For a model whose letters look both ways it cannot work: what the first slice gives would depend
@@ -458,77 +490,85 @@ Table(["attention", "first slice equal within 1e-12", "second slice"],
 # %% [markdown]
 # ## 8 · The real engine
 #
-# `torch.distributed.pipelining` has stages and schedules, too. The same model, the same batch, the
-# same pieces: gradients beside those of one process, for all its schedules, and for yours.
+# `torch.distributed.pipelining` has stages and schedules, too. The same model, the same batch:
+# gradients beside those of one process, for five of its schedules, and for yours. (In the V-shaped
+# one stages go to the last rank and back, so one boundary lies within a rank.)
 
 # %%
-def against_one_process(pipeline_engines, language_model, whose, name, text):
+def against_one_process(pipeline_engines, language_model, whose, names, text):
     torch.set_default_dtype(torch.float64)
-    split, alone = (pipeline_engines.small_model(whose, name) for _ in range(2))
     inputs, targets = language_model.draw_batch(text, 8, 0)
-    loss = language_model.mean_loss(alone(inputs), targets)
-    loss.backward()
-    engine = pipeline_engines.ready(whose, name, split, 4)
-    with measure("step"):
-        found = engine.step(inputs, targets)
-    return pipeline_engines.difference(engine, split, alone), found, loss.item()
+    off = {}
+    for name in names:
+        split, alone = (pipeline_engines.small_model(whose, name) for _ in range(2))
+        language_model.mean_loss(alone(inputs), targets).backward()
+        engine = pipeline_engines.ready(whose, name, split, 4)
+        with measure(name, memory=False):
+            engine.step(inputs, targets)
+        off[name] = pipeline_engines.difference(engine, split, alone)
+    return off
 
-engines = [("ours", name) for name in pipeline_engines.SCHEDULES]
-engines += [("PyTorch's", name) for name in pipeline_engines.ENGINES]
-runs = {of: launch(against_one_process, pipeline_engines, language_model, *of, text, world_size=2,
-                   device="cpu") for of in engines}
+names = {"ours": list(pipeline_engines.SCHEDULES), "PyTorch's": list(pipeline_engines.ENGINES)}
+runs = {whose: launch(against_one_process, pipeline_engines, language_model, whose, of, text,
+                      world_size=2, device="cpu") for whose, of in names.items()}
 Table(["whose", "schedule", "gradients equal within 1e-12", "sent by both ranks"],
-      [[*of, str(max(off for off, _, _ in run.values) < 1e-12),
-        f"{sum(run['step'].sent_bytes) / 1e6:.2f} MB"] for of, run in runs.items()])
+      [[whose, name, str(max(off[name] for off in runs[whose].values) < 1e-12),
+        f"{sum(runs[whose][name].sent_bytes) / 1e6:.2f} MB"] for whose in names
+       for name in names[whose]])
 
 # %% [markdown]
-# And the bubble, with stages that take 40 ms forward and 80 ms backward: slow layers, which both
-# engines run alike. The idle share comes from how long a step took: all ranks have the same work.
+# And the bubble, with a layer in each stage that takes 40 ms forward and 80 ms backward. The idle
+# share comes from how long a step took. (What the other layers really compute comes on top, and
+# counts as idle here, for both.)
 
 # %% tags=["nbval-ignore-output"]
-def paced_step(pipeline_engines, language_model, whose, name, text, m):
-    sizes = {"width": 32, "heads": 2, "context": 16}
-    engine = pipeline_engines.ready(
-        whose, name, pipeline_engines.small_model(whose, name, **sizes), m)
+def paced_steps(pipeline_engines, language_model, name, text, m):
+    """The seconds of a step, ours and PyTorch's."""
+    sizes, seconds = {"width": 16, "heads": 2, "context": 8}, {}
     inputs, targets = language_model.draw_batch(text, m, 0, sizes["context"])
-    engine.step(inputs, targets)  # to warm up; PyTorch's ranks tell each other the shapes
-    for piece in engine.pieces:  # one, or two that take half as long
-        piece.append(SlowLayer(0.040 / len(engine.pieces), 0.080 / len(engine.pieces)))
-    dist.barrier()
-    began = time.perf_counter()
-    engine.step(inputs, targets)
-    return time.perf_counter() - began
+    for whose in ("ours", "PyTorch's"):
+        model = pipeline_engines.small_model(whose, name, **sizes)
+        engine = pipeline_engines.ready(whose, name, model, m)
+        engine.step(inputs, targets)  # to warm up; PyTorch's ranks tell each other the shapes
+        for piece in engine.pieces:  # one, or two that take half as long
+            piece.append(SlowLayer(0.040 / len(engine.pieces), 0.080 / len(engine.pieces)))
+        dist.barrier()
+        began = time.perf_counter()
+        engine.step(inputs, targets)
+        seconds[whose] = time.perf_counter() - began
+    return seconds
 
-def idle_shares(name):
-    took = {whose: max(launch(paced_step, pipeline_engines, language_model, whose, name, text, m,
-                              world_size=p, device="cpu").values)
-            for whose in ("ours", "PyTorch's")}
-    return {whose: 1 - m * 0.120 / seconds for whose, seconds in took.items()}
-
-idle = {name: idle_shares(name) for name in ("GPipe", "1F1B", "interleaved 1F1B")}
-theory = {name: bubble / (m + bubble) for name, bubble in zip(idle, (p - 1, p - 1, (p - 1) / 2))}
-plot_bars(list(idle), {whose: [100 * idle[name][whose] for name in idle]
-                       for whose in ("ours", "PyTorch's")}, "idle, of the whole (%)",
-          predicted={"ours": [100 * theory[name] for name in idle]},
+# %% tags=["nbval-ignore-output"]
+idle = {}
+for name in ("GPipe", "1F1B", "interleaved 1F1B"):
+    ranks = launch(paced_steps, pipeline_engines, language_model, name, text, m, world_size=p,
+                   device="cpu").values
+    idle[name] = {whose: 100 * (1 - m * 0.120 / max(of[whose] for of in ranks))
+                  for whose in ranks[0]}
+theory = [100 * bubble / (m + bubble) for bubble in (p - 1, p - 1, (p - 1) / 2)]
+whose = ("ours", "PyTorch's")
+plot_bars(list(idle), {one: [idle[name][one] for name in idle] for one in whose},
+          "idle, of the whole (%)", predicted=dict.fromkeys(whose, theory),
           title=f"{p} stages, {m} micro-batches; computing emulated")
 
 # %% [markdown]
 # Any timeline can be written to a file that a trace viewer opens: at
 # [ui.perfetto.dev](https://ui.perfetto.dev), "Open trace file". Nothing leaves the browser. A whole
-# run with all its measured blocks can be saved as well.
+# run with all its measured blocks can be saved as well: `save_trace(run, path)`.
 
 # %% tags=["nbval-ignore-output"]
-trace = save_trace(split_run, Path(tempfile.gettempdir()) / "zero_bubble.json")
+trace = save_trace(split_run, Path(tempfile.mkdtemp()) / "zero_bubble.json")
 print(f"{len(json.loads(trace.read_text())['traceEvents'])} events in {trace}")
 
 # %% [markdown]
 # Rows are only lists, so schedules of machines that nobody has at home can be checked and drawn:
-# 64 ranks, 512 micro-batches, 65,536 actions. Where are the bubbles, and where is memory?
+# 64 ranks, 512 micro-batches, 65,536 actions. (They are narrower than a pixel: colours mix, forward
+# with backward, and at last backward with idle.) Where are the bubbles, and where is memory?
 
 # %%
 many = schedules.rows_of(schedules.one_f_one_b, 64, 512)
 check_schedule(many, most_kept=[64 - rank for rank in range(64)])
-plot_schedule({"1F1B": simulate(many)})
+plot_schedule({"1F1B, 64 stages": simulate(many)})
 
 # %% [markdown]
 # ## Put to the test
@@ -537,23 +577,26 @@ plot_schedule({"1F1B": simulate(many)})
 
 # %%
 judged = {stages: (stages - 1) / (5 * stages - 1) for stages in (4, 64)}
+enough = simulate(schedules.rows_of(schedules.gpipe, 4, 512)).idle_share
+late_by = ", ".join(str(delay) for _, delay, _ in dreams["stashing"].values)
 put_to_the_test(f"""
 - Take at least 4 times as many micro-batches as stages | web page | depends | a rule of GPipe's;
   idle is still {", ".join(f"{share:.1%} ({stages} stages)" for stages, share in judged.items())}
-- With micro-batches utilisation stays poor | survey; CS 229S | depends | with 512 for 4 stages
-  {3 / 515:.1%} are idle
+- With micro-batches utilisation stays poor | survey; CS 229S | depends | on how many: with 512 for
+  4 stages {enough:.1%} are idle (simulated)
 - The choice of GPipe or 1F1B changes the bubble | CS 229S | imprecise | not between these two (08);
-  interleaving divides it by v, zero bubble leaves a third of it
+  over the ideal, simulated: 1F1B {one_chunk[0].overhead:.1%}, interleaved
+  {two_chunks[0].overhead:.1%}, zero bubble {split_simulated.overhead:.1%}
 - TeraPipe works inside of a sequence | CS 229S | right for causal models | in 8 slices the loss is
   {sliced[8][-1][0]:.4f}, at once {loss:.4f}; not where letters look both ways
 - Unequal stages add bubbles under any schedule | web page | right | the slowest of
   {ways["even"]} layers takes {max(stage_pace(ways["even"])["F"]) / 0.010:g} blocks' time, balanced
   {max(stage_pace(ways["balanced"])["F"]) / 0.010:g}
-- PipeDream is shown for synchronous pipelines; 1F1B is from 2006.09503 | CS 229S | imprecise | the
-  first PipeDream has no flush: gradients are
-  {", ".join(str(delay) for _, delay, _ in dreams["stashing"].values)} updates late
+- A synchronous pipeline is called PipeDream | CS 229S | imprecise | the first PipeDream has no
+  flush: gradients are {late_by} updates late
+- 1F1B is from 2006.09503 | CS 229S | imprecise | with a flush, yes; the order is PipeDream's, 2019
 - Pipelines if a model spans several servers, tensor parallelism within a fast one | CS 229S |
-  depends | sound: section 5, and 07b; ZeRO-3 is the third way (06)
+  plausible | not measured as a whole: messages, section 5, and 07b; ZeRO-3 is the third way (06)
 """)
 
 # %% tags=["nbval-ignore-output"]
@@ -561,9 +604,9 @@ best = list(seconds_of)[measured.index(min(measured))]
 by_sample = {b: took / b for b, took in seconds_of.items()}
 put_to_the_test(f"""
 - Larger micro-batches have a higher arithmetic intensity, smaller ones a smaller bubble |
-  CS 229S | {"right" if by_sample[1] > by_sample[32] else "not in this run"} | a sample takes
-  {1e3 * by_sample[1]:.2f} ms alone, {1e3 * by_sample[32]:.2f} ms among 32; best of 32 samples on
-  two stages: {best} in a micro-batch
+  CS 229S | {"right, by time" if by_sample[1] > by_sample[32] else "not in this run"} | a sample
+  takes {1e3 * by_sample[1]:.2f} ms alone, {1e3 * by_sample[32]:.2f} ms among 32; best of 32 samples
+  on two stages, this time: {best} in a micro-batch
 """)
 
 # %% [markdown]

@@ -66,7 +66,8 @@ def only_these(monkeypatch):
 
 @pytest.fixture
 def quick_hangs(monkeypatch):
-    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 0.6)
+    for module in checking, exchanges:
+        monkeypatch.setattr(module, "TIMEOUT_SECONDS", 0.6)
 
 
 @pytest.fixture
@@ -174,7 +175,7 @@ RECEIVE = """        x = torch.empty(*self.inputs[action.microbatch].shape, self
         peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
         if peer == self.rank:
             return self.own.pop(tag_of(action))
-        dist.recv(x, group=self.group, group_src=peer, tag=tag_of(action))
+        dist.recv(x, group=self.line(action), group_src=peer, tag=tag_of(action))
         return x
 """
 STAGE_FORWARD = """        x = x.detach().requires_grad_(x.is_floating_point())
@@ -255,9 +256,8 @@ def exchange(outgoing, incoming, rank, peer):
 """,
     ],
     "8.12": [
-        [("        ctx.save_for_backward(x)\n", "        ctx.save_for_backward(x, weight, bias)\n"),
-         ("ctx.weight, ctx.bias, ctx.later = weight, bias, later", "ctx.later = later"),
-         (LATER, """        x, weight, bias = ctx.saved_tensors
+        [("        ctx.save_for_backward(x)\n", "        ctx.save_for_backward(x, weight)\n"),
+         (LATER, """        (x, saved), weight, bias = ctx.saved_tensors, ctx.weight, ctx.bias
 
         @torch.no_grad()
         def add():
@@ -271,7 +271,7 @@ def exchange(outgoing, incoming, rank, peer):
                 parameter.grad += more
 
         ctx.later.append(add)
-        return gradient.matmul(weight), None, None, None
+        return gradient.matmul(saved), None, None, None
 """)],
         [("ctx.save_for_backward(x)", "ctx.x = x.detach()"),
          (LATER, """        if ctx.weight.requires_grad:
@@ -348,6 +348,10 @@ WRONG = {  # {phrase of the diagnosis: what is changed in the solution}
         "What is kept is y itself": [
             (STAGE_FORWARD, STAGE_FORWARD.replace("piece(x))\n", "piece(x)).detach()\n")),
         ],
+        "what is kept is the output before `then`": [
+            (STAGE_FORWARD, STAGE_FORWARD.replace("then(self.piece(x))", "self.piece(x)").replace(
+                "y.detach()", "then(y).detach()")),
+        ],
         "on the last stage the loss follows": [
             (STAGE_FORWARD, STAGE_FORWARD.replace("then(self.piece(x))", "self.piece(x)")),
         ],
@@ -378,7 +382,10 @@ WRONG = {  # {phrase of the diagnosis: what is changed in the solution}
             ('peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks',
              "peer = (self.rank - 1) % self.ranks"),
         ],
-        "in a group of some ranks it is not": [(RECEIVE, RECEIVE.replace("group_src", "src"))],
+        "in a group of some ranks it is not": [
+            (RECEIVE, RECEIVE.replace("group=self.line(action), group_src", "src")),
+        ],
+        "`src` is a rank of the whole world": [(RECEIVE, RECEIVE.replace("group_src", "src"))],
         "nobody sends them": [
             ("self.inputs[i] if self.is_first(chunk) else self.receive(action)",
              "self.receive(action)"),
@@ -416,6 +423,8 @@ WRONG = {  # {phrase of the diagnosis: what is changed in the solution}
     },
     "8.8": {
         "every micro-batch has the same share": [("* len(targets) / batch_samples", "/ 4")],
+        "this divides by the number of micro-batches": [
+            ("* len(targets) / batch_samples", "/ (batch_samples // len(targets))")],
         "divided by the micro-batch's samples once more": [
             ("* len(targets) / batch_samples", "/ len(targets)")],
         "it has lost how many samples": [("* len(targets) ", "")],
@@ -508,6 +517,21 @@ def exchange(outgoing, incoming, rank, peer):
             ("    gradient = gradient.flatten(0, -2)\n", ""),
             ("gradient.T @ x.flatten(0, -2)", "gradient.T @ x"),
         ],
+        "saved_tensors may give another tensor than the parameter": [
+            ("ctx.save_for_backward(x)", "ctx.save_for_backward(x, weight, bias)"),
+            ("ctx.weight, ctx.bias, ctx.later = weight, bias, later", "ctx.later = later"),
+            (LATER, LATER.replace("(x,) =", "x, weight, bias =").replace("ctx.weight", "weight")
+                .replace("ctx.bias", "bias")),
+        ],
+        "the functions of other micro-batches are there already": [
+            ("ctx.later.append(partial(add_weight_gradients, x, gradient, ctx.weight, ctx.bias))",
+             "ctx.later[:] = [\n            "
+             "partial(add_weight_gradients, x, gradient, ctx.weight, ctx.bias)]"),
+        ],
+        "a function is to be put there, not its result": [
+            ("partial(add_weight_gradients, x, gradient, ctx.weight, ctx.bias)",
+             "add_weight_gradients(x, gradient, ctx.weight, ctx.bias)"),
+        ],
         "there may be no bias": [("    if bias is not None:\n        add_gradient(bias",
                                   "    if True:\n        add_gradient(bias")],
     },
@@ -540,13 +564,12 @@ def exchange(outgoing, incoming, rank, peer):
         "say so: raise ValueError": [
             (BALANCE, BALANCE.replace("if len(seconds) < stages", "if len(seconds) < stages - 99")),
         ],
-        "again and again": [("    @cache\n", "")],
     },
 }  # fmt: skip
 
 
 HANGS = {"neither gets as far as its own send", "isend begins a message, and returns",
-         "a pair need not be an even and an odd rank", "again and again"}  # fmt: skip
+         "a pair need not be an even and an odd rank"}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore:The use of `x.T`")
@@ -575,6 +598,37 @@ def test_the_program_as_it_is(number, check_answer):
     assert verdict.passed is False, verdict
     assert symptom in verdict.wrong.what, verdict
     assert why in verdict.wrong.why, verdict
+
+
+@pytest.mark.usefixtures("quick_hangs")
+def test_an_exchange_has_a_timeout_of_its_own(check_answer, monkeypatch):
+    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 60.0)
+    assert "after 0.6 s" in check_answer("8.9", BROKEN["8.9"]).wrong.what
+
+
+def test_who_computes_too_much_is_told_of_no_timeout(check_answer, monkeypatch):
+    monkeypatch.setattr(balancing, "LARGE_SECONDS", 0.2)
+    wrong = check_answer("8.13", [("    @cache\n", "")]).wrong
+    assert wrong.case == "60 layers on 10 stages"
+    assert wrong.what.startswith("it is too slow, and was stopped while still at work\n  at ")
+    assert "timeout=" not in wrong.what and "pipeline_parallel.py, line " in wrong.what
+    assert "computed again and again" in wrong.why
+
+
+def test_the_line_of_a_first_layer(check_answer):
+    lines = check_answer("8.12").lines
+    assert "the first layer: x needs no gradient: weight and bias later" in lines
+
+
+@pytest.mark.parametrize("src", ["peer", "dist.get_rank()"])
+def test_a_rank_of_the_group_is_not_one_of_the_world(src, check_answer):
+    """The first is no rank of the group, for the one that receives first; the second is."""
+    src = f"{src} if self.ranks == 2 else peer"
+    answer = RECEIVE.replace("group_src=peer", f"src={src}").replace("self.line(action)",
+                                                                     "self.group")  # fmt: skip
+    wrong = check_answer("8.7", [(RECEIVE, answer)]).wrong
+    assert "in a group of some ranks" not in wrong.why
+    assert "a rank of the group" in wrong.why and "`group_src=peer`" in wrong.why
 
 
 def test_a_fault_of_the_lab_is_not_put_down_to_the_cell(check_answer):

@@ -360,6 +360,12 @@ idle = 2 * (stages - 1)
 return idle / (microbatches + idle), idle / microbatches
 ### it works for microbatches turns of each
 return (stages - 1) / (microbatches + stages - 1), 2 * (stages - 1) / microbatches
+### the 3 is above and below
+return 3 * (stages - 1) / (microbatches + stages - 1), (stages - 1) / microbatches
+### microbatches of them: the 3 is above
+return (stages - 1) / (microbatches + stages - 1), 3 * (stages - 1) / microbatches
+### divided by the number of stages
+return (stages - 1) / (microbatches + stages - 1), (stages - 1) / stages
 ### how much of the time the ranks are busy
 return microbatches / (microbatches + stages - 1), (stages - 1) / microbatches
 ### how many times as long
@@ -523,6 +529,10 @@ return Action(kind, group * chunks + i, chunk if kind == "F" else ranks - 1 - ch
 ### a micro-batch has more than one turn
 chunk = k // ranks % chunks
 return Action(kind, k, chunk if kind == "F" else chunks - 1 - chunk)
+### this is the stage of the model
+group, k = divmod(k, ranks * chunks)
+chunk, i = divmod(k, ranks)
+return Action(kind, group * ranks + i, (chunk if kind == "F" else chunks - 1 - chunk) * ranks)
 ### the argument `kind`
 group, k = divmod(k, ranks * chunks)
 chunk, i = divmod(k, ranks)
@@ -576,6 +586,13 @@ def test_a_micro_batch_below_zero(check_body):
     verdict = check_body("8.1", "for kind in 'FB':\n    for i in range(-1, microbatches):\n"
                                 "        yield Action(kind, i)")  # fmt: skip
     assert "does a `range` begin below 0" in verdict.wrong.why
+
+
+def test_a_formula_that_agrees_with_a_misconception_in_one_case_alone(check_body):
+    """For 4 stages and 8 micro-batches this is 2 (stages - 1) / microbatches."""
+    body = "return (stages - 1) / (microbatches + stages - 1), 6 / microbatches"
+    wrong = check_body("8.2", body).wrong
+    assert wrong.case.startswith("4 stages, 8") and wrong.why == ""
 
 
 def test_an_action_without_its_micro_batch(check_body):
@@ -632,15 +649,11 @@ def test_the_truth_about_schedules(ranks, m):
 
 
 def test_every_misconception_gives_something_wrong():
-    for stages, m in bubbles.SIZES[:1]:
-        slots = bubbles.slots_of(stages, m)
-        for guesses, right in (
-            (bubbles.guesses_at_share, 1 - m / slots),
-            (bubbles.guesses_at_overhead, slots / m - 1),
-        ):
-            values = [guess for _, guess in guesses(stages, m)]
-            assert not any(bubbles.same(guess, right) for guess in values)
-            assert len(set(values)) == len(values)
+    for place, guesses in enumerate((bubbles.guesses_at_share, bubbles.guesses_at_overhead)):
+        tables = [[guess for _, guess in guesses(*size)] for size in bubbles.SIZES]
+        right = bubbles.right_numbers(*bubbles.SIZES[0])[place]
+        assert not any(bubbles.same(guess, right) for guess in tables[0])
+        assert len(set(zip(*tables))) == len(tables[0])
     ranks, chunks = turns.SHOWN[0]
     right = [action[1:] for action in turns.turns(ranks, chunks, "B")]
     for guess in turns.GUESSES_AT_TURNS.values():

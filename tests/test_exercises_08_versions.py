@@ -281,6 +281,17 @@ def test_a_fault_of_the_lab_is_told_first(check_cell):
     assert verdict.wrong.why == 'first: check("8.14")', verdict
 
 
+FORGOTTEN_DETACH = "went on beyond x", "Begin with weight.detach()"
+
+
+def test_pytorch_does_not_warn_of_what_a_check_tells_better(check_lab, check_cell, capsys):
+    in_lab, in_cell = FORGOTTEN_DETACH
+    assert in_lab in check_lab("8.14", {"pipedream": WRONG["8.14"][in_lab]}).wrong.why
+    assert in_cell in check_cell(WRONG_CELLS[in_cell]).wrong.why
+    printed = capsys.readouterr()
+    assert "Warning" not in printed.out + printed.err
+
+
 # ---- The checks themselves ---------------------------------------------------------------------
 
 HOLES = {  # what stands in the learner's file in place of the solutions

@@ -151,3 +151,26 @@ def split_training(tensor_parallel, models):
 def test_tensor_parallel_training_on_shared_gpus():
     labs = solved("tensor_parallel"), solved("language_model")
     assert max(launch(split_training, *labs, world_size=2, device="cuda").values) < 1e-9
+
+
+def staged_gradients(pipeline_parallel, schedules, models):
+    """How far gradients of a pipeline are from those of the whole model, on this rank."""
+    torch.set_default_dtype(torch.float64)
+    made = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        made.append(models.Transformer(width=32, layers=4, heads=4))
+    inputs, targets = models.draw_batch(models.standard_library(5_000), 8, 0)
+    models.mean_loss(made[0](inputs), targets).backward()
+    pipeline = pipeline_parallel.my_pipeline(made[1])
+    actions = schedules.one_f_one_b(pipeline.rank, pipeline.ranks, 4)
+    pipeline.step(actions, inputs.tensor_split(4), targets.tensor_split(4))
+    pairs = zip(made[0].parameters(), made[1].parameters())
+    return max((a.grad - b.grad).abs().max().item() for a, b in pairs if b.grad is not None)
+
+
+@pytest.mark.parametrize("world_size", [1, 2])
+def test_a_pipeline_on_gpus(world_size):
+    labs = solved("pipeline_parallel"), solved("schedules"), solved("language_model")
+    run = launch(staged_gradients, *labs, world_size=world_size, device="cuda")
+    assert max(run.values) < 1e-9

@@ -36,7 +36,8 @@ SAID = {
 
 HOLED = [
     "simple_ddp", "gradient_sync_visualizer", "data_parallel", "memory", "zero",
-    "tensor_parallel", "sequence_parallel", "decoding",
+    "tensor_parallel", "sequence_parallel", "decoding", "schedules", "pipeline_parallel",
+    "pipedream", "sequence_slices",
 ]  # fmt: skip
 
 

@@ -129,7 +129,7 @@ def test_bars_are_numbered_and_rows_say_what_they_keep():
     assert [label.get_text() for label in right.get_yticklabels()] == ["keeps 2", "keeps 2"]
     assert figure.axes[0].get_title(loc="left") == "GPipe"
     assert figure.axes[0].get_title(loc="right") == (
-        "ideal · idle: 33.3% of the whole, 50.0% over the ideal"
+        "simulated · idle: 33.3% of the whole, 50.0% over the ideal"
     )
 
 

@@ -134,12 +134,12 @@ def test_seconds_that_are_missing_are_named():
 def test_nothing_to_do_takes_no_time():
     found = simulate([[], []])
     assert (found.seconds, found.idle_share, found.overhead, found.most_kept) == (0, 0, 0, [0, 0])
-    assert "ideal: 0 forwards; idle 0.0% of the whole" in repr(found)
+    assert "simulated: 0 forwards; idle 0.0% of the whole" in repr(found)
 
 
 def test_a_timeline_tells_its_figures():
     assert repr(simulate(rows_of("1F1B", 4, 8))) == (
-        "ideal: 33 forwards; idle 27.3% of the whole, which is 37.5% over the ideal; "
+        "simulated: 33 forwards; idle 27.3% of the whole, which is 37.5% over the ideal; "
         "at most [4, 3, 2, 1] micro-batches kept"
     )
 

@@ -5,6 +5,7 @@ keep. Times are whole numbers, so that sums are exact.
 """
 
 import random
+from functools import partial
 from itertools import combinations
 
 from ..checking import Exercise, Wrong, try_on_ranks
@@ -29,10 +30,11 @@ TOLD = 4  # of these, by themselves
 RANDOM = 60  # lists more, of up to 8 layers
 LARGE = 60, 10  # layers, stages: 10^9 cuts and more
 TOO_FEW = [([1, 2], 3), ([], 1)]
+LARGE_SECONDS = 0.8  # for the large list; a rank that computes gets three times that
 EVERY_CUT = (
-    "this takes too long: there are more than a thousand million cuts. The best way to share out "
-    "the layers from some layer on is needed again and again: compute it once for each layer and "
-    "number of stages. functools.cache remembers what a function has returned"
+    "there are more than a thousand million cuts, and what is best for the layers from the k-th "
+    "on, in so many stages, is computed again and again. Compute it once for each k and number of "
+    "stages: functools.cache remembers what a function has returned"
 )
 ONE_LAYER_AT_LEAST = "each stage gets at least one layer: a rank without any is no stage"
 SHORT = "every layer belongs to a stage, and to one alone: the sizes add up to the layers"
@@ -109,16 +111,28 @@ def told_stages(stages) -> str:
 def examine_large(answer) -> str:
     seconds, stages = large_list()
     case = f"{len(seconds)} layers on {stages} stages"
-    (outcome,) = outcomes_of(answer, [(seconds, stages)], case, EVERY_CUT)
+    settings = {"explain": partial(told_slow, case), "timeout": LARGE_SECONDS}
+    (outcome,) = outcomes_of(answer, [(seconds, stages)], case, **settings)
     best = lowest_limit(seconds, stages)
     judge(case, seconds, stages, outcome, best)
     return f"{case}: the slowest takes {best}, {best / (sum(seconds) / stages):.3f} of the mean"
 
 
-def outcomes_of(answer, tasks, case, why_endless="") -> list[tuple[Outcome, bool]]:
-    """For each task what comes of it, and whether `seconds` is another list afterwards."""
-    explain = lambda error: why_endless if isinstance(error, HangError) else ""  # noqa: E731
-    return try_on_ranks(case, try_lists, answer, tasks, world_size=1, explain=explain).values[0]
+def told_slow(case, error) -> str:
+    """Raise `Wrong` for an answer that was stopped: nobody can give check() a larger timeout."""
+    if isinstance(error, HangError):
+        place = error.waits[0] and f"\n  at {error.waits[0]}"
+        what = f"it is too slow, and was stopped while still at work{place or ''}"
+        raise Wrong(case, what, EVERY_CUT)
+    return ""
+
+
+def outcomes_of(answer, tasks, case, **settings) -> list[tuple[Outcome, bool]]:
+    """For each task what comes of it, and whether `seconds` is another list afterwards.
+
+    settings  what else try_on_ranks takes
+    """
+    return try_on_ranks(case, try_lists, answer, tasks, world_size=1, **settings).values[0]
 
 
 def try_lists(answer, tasks):

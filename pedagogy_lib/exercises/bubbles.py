@@ -1,5 +1,6 @@
 """Bubbles and what is kept, in figures: exercises 8.2 and 8.3. Arithmetic alone, without ranks."""
 
+from contextlib import suppress
 from math import isclose
 from typing import NamedTuple
 
@@ -20,14 +21,21 @@ TWO_NUMBERS = (
 def examine_bubble(answer):
     for stages, m in SIZES:
         case = f"{stages} stage{'s' * (stages > 1)}, {m} micro-batch{'es' * (m > 1)}"
-        got = numbers_of(case, value_of(case, answer, stages, m), NAMES, TWO_NUMBERS)
-        slots = slots_of(stages, m)
-        right = 1 - m / slots, slots / m - 1
+        got, right = two_numbers(case, answer, stages, m), right_numbers(stages, m)
         for place, name in enumerate(NAMES):
             if not same(got[place], right[place]):
                 what = f"{name}: expected {right[place]:.6g}, got {got[place]:.6g}"
-                raise Wrong(case, what, why_bubble(got, right, place, stages, m))
+                raise Wrong(case, what, why_bubble(answer, place))
         yield f"{case}: idle {right[0]:.1%} of the whole, {right[1]:.1%} over the ideal"
+
+
+def two_numbers(case, answer, stages, m) -> list[float]:
+    return numbers_of(case, value_of(case, answer, stages, m), NAMES, TWO_NUMBERS)
+
+
+def right_numbers(stages, m) -> tuple[float, float]:
+    slots = slots_of(stages, m)
+    return 1 - m / slots, slots / m - 1
 
 
 def slots_of(stages, m) -> int:
@@ -56,15 +64,30 @@ ROUNDED = "it seems to be rounded: return the number itself"
 IN_PERCENT = "this is in percent; asked is the number: 0.25, not 25"
 
 
-def why_bubble(got, right, place, stages, m) -> str:
-    if all(map(same, got, right[::-1])):
+def why_bubble(answer, place) -> str:
+    """The misconception that gives an answer's numbers in all cases: in one they may agree."""
+    found = numbers_in_all(answer)
+    rights = {size: right_numbers(*size) for size in found}
+    if all(same(a, b) for size in found for a, b in zip(found[size], rights[size][::-1])):
         return SWAPPED
-    for why, guess in [guesses_at_share, guesses_at_overhead][place](stages, m):
-        if same(got[place], guess):
-            return why
-    if isclose(got[place], 100 * right[place], rel_tol=1e-3):
+    guesses = [[guesses_at_share, guesses_at_overhead][place](*size) for size in found]
+    got = [of[place] for of in found.values()]
+    for formula in zip(*guesses):  # its sentence and its number, in each case
+        if all(same(number, guess) for number, (_, guess) in zip(got, formula)):
+            return formula[0][0]
+    pairs = list(zip(got, (right[place] for right in rights.values())))
+    if all(isclose(number, 100 * right, rel_tol=1e-3) for number, right in pairs):
         return IN_PERCENT
-    return ROUNDED if abs(got[place] - right[place]) < 0.006 else ""
+    return ROUNDED if all(abs(number - right) < 0.006 for number, right in pairs) else ""
+
+
+def numbers_in_all(answer) -> dict[tuple[int, int], list[float]]:
+    """{(stages, micro-batches): what it gives}, where it gives two numbers."""
+    found = {}
+    for size in SIZES:
+        with suppress(Wrong):
+            found[size] = two_numbers("", answer, *size)
+    return found
 
 
 def same(a, b) -> bool:
@@ -78,6 +101,10 @@ ONE_FEWER = (
 TWICE = (
     "each rank is idle for stages - 1 turns of a forward, and for as many of a backward. But it "
     "works for microbatches turns of each, too: the 2 is above and below"
+)
+THRICE = (
+    "a turn is a forward and a backward, 3 times as long as the forward alone. Each rank is idle "
+    "for stages - 1 of them and works for microbatches of them: the 3 is above and below"
 )
 CUT_OFF = "// cuts off what comes after the point: divide with /"
 ALL_TOGETHER = (
@@ -96,6 +123,8 @@ def guesses_at_share(stages, m) -> list[tuple[str, float]]:
         (ONE_TOO_MANY, idle / (m + stages)),
         (TWICE, 2 * idle / (m + 2 * idle)),
         (TWICE, 2 * idle / whole),
+        (THRICE, 3 * idle / (m + 3 * idle)),
+        (THRICE, 3 * idle / whole),
         (BUSY, m / whole),
         (CUT_OFF, idle // whole),
         (ALL_TOGETHER, stages * idle / whole),
@@ -119,6 +148,8 @@ def guesses_at_overhead(stages, m) -> list[tuple[str, float]]:
         (OF_THE_WHOLE, idle / whole),
         (ONE_FEWER, stages / m),
         (TWICE, 2 * idle / m),
+        (THRICE, 3 * idle / m),
+        (BY_STAGES, idle / stages),
         (AS_LONG, whole / m),
         (CUT_OFF, idle // m),
         (ALL_TOGETHER, stages * idle / m),
@@ -135,6 +166,10 @@ AS_LONG = (
     "this is how many times as long as the ideal it takes; asked is what comes on top of it: 1 less"
 )
 INVERTED = "upside down: idle time is divided by work"
+BY_STAGES = (
+    "the idle time is divided by the number of stages. It is to be divided by a rank's work, one "
+    "turn for each micro-batch"
+)
 
 
 # ---- 8.3: how many micro-batches are kept ------------------------------------------------------

@@ -14,6 +14,7 @@ from .message_watch import Requests
 from .trials import RAISED, kind_of, numbers, same
 
 SIZES = {"1 number": (1,), "1 MB": (250, 500)}
+TIMEOUT_SECONDS = 2.5  # an exchange takes milliseconds; wrong ones hang, and more than once
 TIMES = 2  # with other numbers: what the first leaves behind would show in the second
 SPENT = -1.0  # what `outgoing` is overwritten with
 EMPTY = torch.nan  # what is in `incoming` before
@@ -141,7 +142,7 @@ def describe(returned) -> str:
 def examine_exchange(answer):
     for world in WORLDS:
         run = try_on_ranks(str(world), try_pairs, answer, world, world_size=world.size,
-                           explain=partial(explain, world))  # fmt: skip
+                           explain=partial(explain, world), timeout=TIMEOUT_SECONDS)  # fmt: skip
         for rank, found in enumerate(run.values):
             for of in found:
                 judge(f"{world}, {of.size} each way", rank, of)

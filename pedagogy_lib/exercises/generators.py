@@ -335,12 +335,12 @@ EXERCISES = [
         (
             "Write down what ranks 0 and 3 of 4 do with 8 micro-batches. How many forwards does "
             "each do before its first backward?",
-            "warm_up = min(ranks - 1 - rank, microbatches). After it come three loops: forwards; "
-            "then F and B in turns; then the backwards that are left.",
-            "In the steady part, i goes from warm_up to the last micro-batch: forward i, and the "
-            "oldest one that is kept goes back: i - warm_up.",
-            "What is left are the last `warm_up` micro-batches: range(microbatches - warm_up, "
-            "microbatches).",
+            "Three loops: a warm-up of forwards; then F and B in turns; then the backwards that "
+            "are left. How long a warm-up is, the number of ranks after this one decides.",
+            "warm_up = min(ranks - 1 - rank, microbatches). In the steady part, i goes from "
+            "warm_up to the last micro-batch: which one goes back after forward i?",
+            "The oldest that is kept: i - warm_up. Left for the end are the last `warm_up` ones: "
+            "range(microbatches - warm_up, microbatches).",
         ),
         lab="schedules",
     ),

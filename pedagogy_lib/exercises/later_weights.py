@@ -1,9 +1,11 @@
 """A linear layer whose weights get their gradients later: exercise 8.12. The truth is F.linear."""
 
+import contextlib
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
+from torch.autograd.graph import saved_tensors_hooks
 
 from ..checking import Exercise, Wrong
 from .broken_zero import NO_RETURN, recognise
@@ -27,6 +29,8 @@ class Case:
     reverse   whether the functions in `later` are called from the last to the first
     before    whether the weights have a gradient already
     turned    whether the gradient that comes in lies in memory in another order
+    hooked    whether hooks are at work that give back other tensors than those that were saved,
+              as a memory meter or an offloading to the CPU has them
     """
 
     title: str
@@ -37,6 +41,7 @@ class Case:
     reverse: bool = False
     before: bool = False
     turned: bool = False
+    hooked: bool = False
 
 
 CASES = [
@@ -46,10 +51,11 @@ CASES = [
     Case("a gradient there already", before=True),
     Case("the same weight three times", lead=(2, 2), uses=3),
     Case("three times, called from the last on", lead=(2, 2), uses=3, reverse=True),
-    Case("the first layer: x has no gradient", frozen="x"),
+    Case("the first layer: x needs no gradient", frozen="x"),
     Case("a frozen weight", frozen="weight"),
     Case("a frozen bias", frozen="bias"),
     Case("a transposed gradient", lead=(2, 3), turned=True),
+    Case("under torch.autograd.graph.saved_tensors_hooks", hooked=True),
 ]
 AT_ONCE = (
     "the backward gives the gradient of x alone, and None for the weight and the bias: theirs are "
@@ -58,6 +64,15 @@ AT_ONCE = (
 NOTHING_LATER = (
     "nothing has been added to `later`, so nobody can compute the gradients of the weights: "
     "ctx.later.append(…) in the backward"
+)
+NO_FUNCTION = "a function is to be put there, not its result: partial(function, x, gradient, …)"
+FUNCTIONS_LOST = (
+    "the functions of other micro-batches are there already, and each backward adds its own to "
+    "them: ctx.later.append(…)"
+)
+NOT_THE_PARAMETER = (
+    "saved_tensors may give another tensor than the parameter, and the gradient went there. Keep "
+    "weight and bias as ctx.weight and ctx.bias; save_for_backward is for x"
 )
 IN_FORWARD = "`later` gets its function in the backward: in the forward there is no gradient yet"
 ARGUMENTS = (
@@ -151,6 +166,11 @@ class Trial:
         of_xs = [slopes.pop(0) if x.requires_grad else None for x in self.xs]
         return [y.detach() for y in ys], of_xs, dict(zip(self.weights(), slopes))
 
+    def hooks(self):
+        if not self.case.hooked:
+            return contextlib.nullcontext()
+        return saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t)
+
     def use(self) -> list:
         """Forward and backward, not yet what is in `later`; returns the outputs."""
         arguments = self.weight, self.bias, self.later
@@ -177,12 +197,14 @@ def examine_later_weights(answer):
             raise Wrong(case.title, "it has no `apply`", "keep it a torch.autograd.Function")
         trial = Trial(case, function)
         ys, of_xs, of_weights = trial.truth()
-        judge_outputs(trial, trial.use(), ys)
-        judge_x(trial, of_xs)
-        judge_before(trial)
-        trial.compute_later()
+        with trial.hooks():
+            judge_outputs(trial, trial.use(), ys)
+            judge_x(trial, of_xs)
+            judge_before(trial)
+            trial.compute_later()
         judge_after(trial, of_weights)
-        yield f"{case.title}: x's gradient at once, {' and '.join(of_weights) or 'no other'} later"
+        at_once = "x's gradient at once, " if "x" not in case.frozen else ""
+        yield f"{case.title}: {at_once}{' and '.join(of_weights)} later"
 
 
 def judge_outputs(trial, got, wanted):
@@ -206,12 +228,18 @@ def judge_x(trial, wanted):
 
 def judge_before(trial):
     """Nothing is done to the weights' gradients until what is in `later` is called."""
+    if None in trial.later:
+        trial.wrong("after the backward `later` has None", NO_FUNCTION)
     for name, weight in trial.weights().items():
         before = trial.old[name] if trial.case.before else None
         if not close(weight.grad, before):
             trial.wrong(f"right after the backward there is a gradient in {name}.grad", AT_ONCE)
     if trial.weights() and not trial.later:
         trial.wrong("after the backward `later` is empty", NOTHING_LATER)
+    uses, left = trial.case.uses, len(trial.later)
+    if left < uses:
+        plural = "s" if left > 1 else ""
+        trial.wrong(f"after {uses} backwards `later` has {left} function{plural}", FUNCTIONS_LOST)
 
 
 def judge_after(trial, wanted):
@@ -230,7 +258,8 @@ def judge_gradient(trial, name, got, right):
     wanted = right + old if trial.case.before else right
     if got is None:
         trial.wrong(f"when `later` has been called, {name}.grad is None", (
-            f"what is in `later` is to add the gradient of the {name}, too"
+            NOT_THE_PARAMETER if trial.case.hooked
+            else f"what is in `later` is to add the gradient of the {name}, too"
         ))  # fmt: skip
     if close(got.detach(), wanted):
         return

@@ -50,6 +50,10 @@ EQUAL_SHARES = (
     "every micro-batch has the same share, which is right if they are equally large. Here a sample "
     "of a small one counts more than one of a large one: what share of the batch's samples has it?"
 )
+BY_COUNT = (
+    "this divides by the number of micro-batches, which is right only if all are equally large: "
+    "len(targets) / batch_samples"
+)
 TWICE = "the mean is divided by the micro-batch's samples once more: it is a mean already"
 SAMPLES_ALONE = (
     "the mean is divided by the samples of the batch. As a mean it has lost how many samples it is "
@@ -219,6 +223,7 @@ def guesses_at_shares(case) -> dict[str, list[float]]:
     sizes, samples, m = case.sizes, sum(case.sizes), len(case.sizes)
     constant = {EQUAL_SHARES: [1 / m] * m} if m > 1 else {}
     return constant | {
+        BY_COUNT: [1 / (samples // size) for size in sizes],
         NUDGE: [1.0] * m,
         TWICE: [1 / size for size in sizes],
         SAMPLES_ALONE: [1 / samples] * m,

@@ -5,6 +5,7 @@ give what it should be afterwards. Messages are looked at before they go: so a w
 and nobody waits for ever. What is demanded of their order is seen, not timed.
 """
 
+import contextlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -92,6 +93,10 @@ TARGETS = "these are the targets of another micro-batch. Which i has `then` when
 NO_APPEND = "step() adds up what is in self.losses: append what the last stage's forward returns"
 LOSS_ITSELF = "append what forward returns, a tensor: step() takes the number out of it"
 LAST_ALONE = "a loss comes from the model's last stage alone: what other stages return is sent"
+SRC = (
+    "`src` is a rank of the whole world, even with a group; a rank of the group, such as "
+    "self.rank, is `group_src=peer`"
+)
 OWN_LEFT = (
     "what a rank sends to itself lies in self.own, and receive takes it out: "
     "self.own.pop(tag_of(action)). What stays there is memory for nothing"
@@ -205,6 +210,27 @@ class Actor:
         self.watch.computing(i, self.stage)
 
 
+class WatchInGroup(Watch):
+    """In a group, what was right in the whole world fails by the numbers of the ranks alone."""
+
+    def judge_recv(self, call, tag):
+        is_wrong = self.ranks > 1 and call.peer not in (None, self.peer())
+        if self.case.in_groups and is_wrong:
+            self.refuse(f"it waits for a message of rank {call.peer} of the world", SRC)
+        super().judge_recv(call, tag)
+
+
+@contextlib.contextmanager
+def known_ranks():
+    """What it means that torch does not find a rank in the group."""
+    try:
+        yield
+    except ValueError as error:
+        if "is not part of group" not in str(error):
+            raise
+        raise Refused(str(error).partition(" <")[0], SRC) from error
+
+
 # ---- On a rank ---------------------------------------------------------------------------------
 
 
@@ -214,10 +240,10 @@ def pipeline_on_rank(answer, group, case):
     place, ranks = dist.get_rank(group), dist.get_world_size(group)
     model = Model(case, ranks)
     bytes_of = {i: 8 * size * CONTEXT * WIDTH for i, size in enumerate(case.sizes)}
-    watch = Watch(case, place, ranks, group, answer.lab.tag_of, bytes_of)
+    watch = WatchInGroup(case, place, ranks, group, answer.lab.tag_of, bytes_of)
     actors = [Actor(model, chunk * ranks + place, watch) for chunk in range(case.chunks)]
     pipeline = answer(actors, loss_of, WIDTH, group, watch.around)
-    with watch, to_itself(ranks):
+    with watch, to_itself(ranks), known_ranks():
         loss = pipeline.step(
             watch.followed(case.actions(place, ranks)), model.inputs, model.targets
         )
@@ -254,8 +280,8 @@ EXERCISES = [
             "receive: an empty tensor (samples, context, width) for this micro-batch, and a peer: "
             "for an F the rank before, else the one after, both % self.ranks. If that is this "
             "rank, self.own has it.",
-            "dist.recv(x, group=self.group, group_src=peer, tag=tag_of(action)). send() shows the "
-            "other side.",
+            "dist.recv(x, group=self.line(action), group_src=peer, tag=tag_of(action)). send() "
+            "shows the other side.",
             "On the last stage: self.stages[chunk].forward(i, x, partial(self.part_of_loss, i)), "
             "which goes to self.losses. Only computing is inside of `with self.around(action):`.",
         ),

@@ -67,6 +67,10 @@ NO_GRAPH_KEPT = (
     "y.detach() is for the next rank. What is kept is y itself: the graph that leads to it is what "
     "the backward goes through"
 )
+BEFORE_THEN = (
+    "what is kept is the output before `then`. On the last stage the backward begins at the loss: "
+    "y = then(self.piece(x)), and keep that y"
+)
 NOT_POPPED = (
     "after its backward nobody needs a micro-batch: self.kept.pop(i) gives it back and forgets it. "
     "Else its activations stay, and memory grows with every micro-batch"
@@ -267,6 +271,9 @@ def judge_kept(trial, i):
         trial.wrong(f"self.kept[{i}] is {pair!r:.60}", KEPT_PAIR)
     if not close(pair[0].detach().double(), x.detach().double()):
         trial.wrong(f"the first in self.kept[{i}] is not the input", KEPT_PAIR)
+    if trial.case.place == "last" and pair[1].numel() > 1:
+        what = f"the output in self.kept[{i}] is {kind_of(pair[1])}, expected the loss"
+        trial.wrong(what, BEFORE_THEN)
     if not pair[1].requires_grad:
         trial.wrong(f"the output in self.kept[{i}] has no graph", NO_GRAPH_KEPT)
 
@@ -321,8 +328,10 @@ EXERCISES = [
         (
             "Another rank has computed x, and its graph is there. What has x to be, so that a "
             "backward on this rank ends at it, and leaves a gradient there?",
-            "x.detach().requires_grad_(x.is_floating_point()): letters have no gradient. Then "
-            "y = then(self.piece(x)), self.keep(i, x, y), and y goes out without its graph.",
+            "x.detach() has no history, and requires_grad_() has its gradient noted. Letters have "
+            "none: x.detach().requires_grad_(x.is_floating_point()).",
+            "Then the piece computes, and `then` follows it. The result goes two ways: self.keep "
+            "gets it with its graph, for the backward; the next stage gets it without.",
             "backward: x, y = self.kept.pop(i). y.backward(gradient) adds to the weights' "
             "gradients and leaves x.grad; of the loss gradient is None, which backward() takes.",
         ),

@@ -61,7 +61,13 @@ def why_turns(got, ranks, chunks, kind) -> str:
             return why
     if any(action[0] != kind for action in got):
         return "the kind of the action is the argument `kind`; forwards are only the default"
-    return ""
+    return STAGE_OF_THE_MODEL if are_stages(got, ranks, chunks, kind) else ""
+
+
+def are_stages(got, ranks, chunks, kind) -> bool:
+    """Whether each chunk is the number of a stage that belongs to the right one."""
+    in_chunks = [(kind, i, stage // ranks) for kind, i, stage in got]
+    return in_chunks == turns(ranks, chunks, kind)[: len(got)]
 
 
 def group_of(k, ranks, chunks):
@@ -89,6 +95,9 @@ def turned(chunk, chunks, back):
     return chunks - 1 - chunk if back else chunk
 
 
+STAGE_OF_THE_MODEL = (
+    "this is the stage of the model; a chunk counts the pieces of one rank: 0, 1, …"
+)
 # {sentence: (k, ranks, chunks, is it a backward) -> (micro-batch, chunk)}
 GUESSES_AT_TURNS = {
     "the backwards take the chunks in the order of the forwards. What went through the last chunk "

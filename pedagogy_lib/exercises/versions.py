@@ -4,6 +4,7 @@ The truth is a list of versions, and a function of weights and input.
 """
 
 import gc
+import warnings
 import weakref
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -198,6 +199,13 @@ def try_scripts(answer, scripts=SCRIPTS):
     return found
 
 
+def backward_of(stage, i, slope):
+    """Of a gradient that is not there a check tells more than PyTorch's warning about leaves."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not")
+        return stage.backward(i, slope)
+
+
 def try_script(answer, script) -> SimpleNamespace:
     stage = answer(piece_of(script.place), lr=LR)
     found = SimpleNamespace(outputs={}, slopes={}, weights=[], sources={}, old=[])
@@ -208,7 +216,7 @@ def try_script(answer, script) -> SimpleNamespace:
         old = [weakref.ref(w) for w in stage.weights[stage.version].values()]
         slope, stashed = None if script.place == "last" else slope_of(i), stage.stash[i]
         try:
-            found.slopes[i] = stage.backward(i, slope)
+            found.slopes[i] = backward_of(stage, i, slope)
         except Exception as error:
             raise (why_no_backward(error, stage, i, stashed) or error) from None
         del stashed

@@ -178,7 +178,8 @@ class LaterWeights(torch.autograd.Function):
 
     Forward   F.linear(x, weight, bias)
     Backward  the gradient of x at once. To `later` it adds a function without arguments that adds
-              the other two to weight.grad and bias.grad, without a graph; there may be no bias
+              the other two to weight.grad and bias.grad, without a graph; there may be no bias.
+              weight.grad is that of the very parameter: save_for_backward is for x alone
     Shapes    x: (samples, ..., inputs); weight: (outputs, inputs); bias: (outputs,) or None
     Source    Qi et al. 2023, "Zero Bubble Pipeline Parallelism"
     """
@@ -263,6 +264,7 @@ class Pipeline:
         self.around, self.waits = around, waits
         self.group, self.rank = group, dist.get_rank(group)
         self.ranks = dist.get_world_size(group)
+        self.lines = lines_of(group)
         self.under_way, self.own = [], {}
 
     def step(self, actions, inputs, targets) -> float:
@@ -324,10 +326,16 @@ class Pipeline:
     def is_last(self, chunk) -> bool:
         return self.rank == self.ranks - 1 and chunk == len(self.stages) - 1
 
+    def line(self, action):
+        """The group through which a message of an action goes."""
+        return self.lines["forward" if action.kind == "F" else "back"]
+
     def receive(self, action) -> Tensor:
-        """What an action needs: forward, from the rank before, inputs; else, from the
-        rank after, gradients. The last rank's next is the first one, with its next chunk. A message
-        has the tag tag_of(action). What a rank sent to itself is in self.own[tag], and leaves it.
+        """What an action needs: forward, from the rank before, inputs; else, from the rank after,
+        gradients. The last rank's next is the first one, with its next chunk.
+
+        A message of an action goes through the group self.line(action), and has the tag
+        tag_of(action). What a rank has sent to itself is in self.own[tag], and leaves it.
 
         Shapes  (samples, context, width), for the samples of the action's micro-batch; of torch's
                 default dtype
@@ -337,7 +345,7 @@ class Pipeline:
         peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
         if peer == self.rank:
             return self.own.pop(tag_of(action))
-        dist.recv(x, group=self.group, group_src=peer, tag=tag_of(action))
+        dist.recv(x, group=self.line(action), group_src=peer, tag=tag_of(action))
         return x
         ### END SOLUTION
 
@@ -347,11 +355,23 @@ class Pipeline:
         if peer == self.rank:
             self.own[tag_of(action)] = x
             return
-        request = dist.isend(x, group=self.group, group_dst=peer, tag=tag_of(action))
+        request = dist.isend(x, group=self.line(action), group_dst=peer, tag=tag_of(action))
         if self.waits:
             request.wait()
         else:
             self.under_way.append((request, x))
+
+
+def lines_of(group=None) -> dict:
+    """Groups of the same ranks for activations and for gradients: on the CPU one is enough.
+
+    NCCL has no tags, and keeps the messages of two ranks in one order for both directions: with a
+    single group, one rank's second activation and the other's first gradient wait for each other.
+    """
+    if dist.get_backend(group) != "nccl":
+        return {"forward": group, "back": group}
+    ranks = dist.get_process_group_ranks(group)
+    return {"forward": group, "back": dist.new_group(ranks, use_local_synchronization=True)}
 
 
 def tag_of(action) -> int:
