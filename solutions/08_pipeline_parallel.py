@@ -85,7 +85,7 @@ def emulate(rows, pace=pace, link_seconds=0.0):
 # %% [markdown]
 # One batch as it is, stage after stage. How much of the ranks' time is idle?
 
-# %%
+# %% tags=["nbval-ignore-output"]
 idle = predict(f"Idle share, one batch through {p} stages", unit="%")
 naive_simulated, naive = emulate(schedules.rows_of(schedules.naive, p, 1))
 idle.compare(theory=100 * (1 - 1 / p), measured=100 * naive.idle_share)

@@ -186,7 +186,7 @@ check("8.12")
 # Say a forward takes 30 ms, and each half of the backward 30 ms. Waiting is only for forwards and
 # first halves. How much is idle? (1F1B: $\frac{p-1}{m+p-1}$ of the whole.)
 
-# %%
+# %% tags=["nbval-ignore-output"]
 of_halves = {"F": 0.030, "I": 0.030, "W": 0.030}
 split_simulated, split_run = emulate(schedules.rows_of(schedules.zero_bubble, p, m), of_halves)
 small_bubble = predict(f"Idle share with zero bubble, {p} ranks, {m} micro-batches", unit="%")
