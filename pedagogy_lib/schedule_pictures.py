@@ -184,8 +184,7 @@ def alt_of(named, title) -> str:
 
 def told_of(one, rank) -> str:
     """What a rank keeps at most: of a whole rank's layers, or, as 11/2, of halves of them."""
-    chunks = 1 + max((chunk for row in one.rows for _, _, chunk in row), default=0)
-    return f"{one.most_kept[rank]}" + (f"/{chunks}" if chunks > 1 else "")
+    return f"{one.most_kept[rank]}" + (f"/{one.chunks}" if one.chunks > 1 else "")
 
 
 def told_kept(one) -> str:

@@ -48,6 +48,11 @@ class Timeline:
         return max((end for spans in self.spans for _, end in spans), default=0.0)
 
     @cached_property
+    def chunks(self) -> int:
+        """How many pieces of the model each rank has."""
+        return 1 + max((chunk for row in self.rows for _, _, chunk in row), default=0)
+
+    @cached_property
     def busy_seconds(self) -> list[float]:
         """What each rank spent in its actions."""
         return [sum(end - start for start, end in spans) for spans in self.spans]
