@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 
 from .errors import LaunchError
 
@@ -88,11 +89,7 @@ def text_of(kind, microbatch, chunk=0) -> str:
 
 def kept_after(row) -> list[int]:
     """How many micro-batches a rank keeps after each of its actions."""
-    kept, counts = 0, []
-    for kind, *_ in row:
-        kept += (kind == "F") - (kind in "BW")
-        counts.append(kept)
-    return counts
+    return list(accumulate((kind == "F") - (kind in "BW") for kind, *_ in row))
 
 
 def as_actions(rows) -> list[list[tuple]]:
