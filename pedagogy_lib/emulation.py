@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -70,24 +71,40 @@ def paced(seconds=None):
 
 
 class SlowLayer(nn.Module):
-    """A layer that changes nothing, and takes so many seconds forward and backward."""
+    """A layer that changes nothing, and takes so many seconds forward and backward.
 
-    def __init__(self, forward_seconds, backward_seconds):
+    The backward has two parts, as that of a layer with weights: one for the gradient of the input,
+    one for those of the weights. An engine that computes these later sleeps later, too.
+
+    later  takes the second part, as a function without arguments; None: autograd runs it, as the
+           gradient of a weight of one number, whose gradient is 0
+    """
+
+    def __init__(self, forward_seconds, input_seconds, weight_seconds=0.0, later=None):
         super().__init__()
-        self.seconds = forward_seconds, backward_seconds
+        self.forward_seconds, self.input_seconds = forward_seconds, input_seconds
+        self.weight_seconds, self.later = weight_seconds, later
+        self.weight = nn.Parameter(torch.zeros(()), requires_grad=later is None)
 
     def forward(self, x):
-        return Sleep.apply(x, *self.seconds)
+        time.sleep(self.forward_seconds)
+        x = Sleep.apply(x, self.input_seconds, self.weight_seconds, self.later)
+        if self.later is not None:
+            return x
+        return x + Sleep.apply(self.weight, self.weight_seconds, 0.0, None)
 
 
 class Sleep(torch.autograd.Function):
+    """x, in whose backward there is a pause; and a second one, later, if there is a list for it."""
+
     @staticmethod
-    def forward(ctx, x, forward_seconds, backward_seconds):
-        ctx.backward_seconds = backward_seconds
-        time.sleep(forward_seconds)
+    def forward(ctx, x, seconds, more_seconds, later):
+        ctx.seconds, ctx.more_seconds, ctx.later = seconds, more_seconds, later
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx, gradient):
-        time.sleep(ctx.backward_seconds)
-        return gradient, None, None
+        time.sleep(ctx.seconds)
+        if ctx.later is not None:
+            ctx.later.append(partial(time.sleep, ctx.more_seconds))
+        return gradient, None, None, None

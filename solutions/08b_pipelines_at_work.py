@@ -517,21 +517,23 @@ Table(["whose", "schedule", "gradients equal within 1e-12", "sent by both ranks"
        for name in names[whose]])
 
 # %% [markdown]
-# And the bubble, with a layer in each stage that takes 40 ms forward and 80 ms backward. The idle
-# share comes from how long a step took. (What the other layers really compute comes on top, and
-# counts as idle here, for both.)
+# And the bubble, with a layer in each stage that takes 40 ms forward, and 40 ms for each half of
+# the backward. The idle share comes from how long a step took. (What the other layers really
+# compute comes on top, and counts as idle here, for both.) PyTorch's zero bubble is the V-shaped
+# one.
 
 # %% tags=["nbval-ignore-output"]
-def paced_steps(pipeline_engines, language_model, name, text, m):
-    """The seconds of a step, ours and PyTorch's."""
+def paced_steps(pipeline_engines, language_model, names, text, m):
+    """The seconds of a step of each engine, {whose: …}; names: of our schedule and of theirs."""
     sizes, seconds = {"width": 16, "heads": 2, "context": 8}, {}
     inputs, targets = language_model.draw_batch(text, m, 0, sizes["context"])
-    for whose in ("ours", "PyTorch's"):
+    for whose, name in names.items():
         model = pipeline_engines.small_model(whose, name, **sizes)
         engine = pipeline_engines.ready(whose, name, model, m)
         engine.step(inputs, targets)  # to warm up; PyTorch's ranks tell each other the shapes
         for piece in engine.pieces:  # one, or two that take half as long
-            piece.append(SlowLayer(0.040 / len(engine.pieces), 0.080 / len(engine.pieces)))
+            pause, later = 0.040 / len(engine.pieces), getattr(piece, "later", None)
+            piece.append(SlowLayer(pause, pause, pause, later))
         dist.barrier()
         began = time.perf_counter()
         engine.step(inputs, targets)
@@ -539,16 +541,17 @@ def paced_steps(pipeline_engines, language_model, name, text, m):
     return seconds
 
 # %% tags=["nbval-ignore-output"]
+theirs = {name: name for name in ("GPipe", "1F1B", "interleaved 1F1B")}
+theirs["zero bubble"] = "zero bubble, V-shaped"
 idle = {}
-for name in ("GPipe", "1F1B", "interleaved 1F1B"):
-    ranks = launch(paced_steps, pipeline_engines, language_model, name, text, m, world_size=p,
-                   device="cpu").values
+for name, other in theirs.items():
+    ranks = launch(paced_steps, pipeline_engines, language_model,
+                   {"ours": name, "PyTorch's": other}, text, m, world_size=p, device="cpu").values
     idle[name] = {whose: 100 * (1 - m * 0.120 / max(of[whose] for of in ranks))
                   for whose in ranks[0]}
-theory = [100 * bubble / (m + bubble) for bubble in (p - 1, p - 1, (p - 1) / 2)]
-whose = ("ours", "PyTorch's")
-plot_bars(list(idle), {one: [idle[name][one] for name in idle] for one in whose},
-          "idle, of the whole (%)", predicted=dict.fromkeys(whose, theory),
+bubbles = p - 1, p - 1, (p - 1) / 2, (p - 1) / 3  # in micro-batches
+plot_bars(list(idle), {one: [idle[name][one] for name in idle] for one in ("ours", "PyTorch's")},
+          "idle, of the whole (%)", predicted={"ours": [100 * b / (m + b) for b in bubbles]},
           title=f"{p} stages, {m} micro-batches; computing emulated")
 
 # %% [markdown]

@@ -93,20 +93,25 @@ def test_a_run_of_another_schedule(run):
         timeline_of(run, [[*GPIPE[0], ("F", 2), ("B", 2)]] * 2)
 
 
-def test_a_layer_that_is_slow():
-    def step():
-        layer = SlowLayer(0.02, 0.04)
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_layer_that_is_slow(is_late):
+    def step(later):
+        layer = SlowLayer(0.02, 0.03, 0.04, later)
         x = torch.ones(3, requires_grad=True)
         with measure("forward"):
             y = layer(x)
         with measure("backward"):
             (2 * y).sum().backward()
+        with measure("later"):
+            for do in later or ():
+                do()
         return y.tolist(), x.grad.tolist()
 
-    run = launch(step, world_size=1)
+    run = launch(step, [] if is_late else None, world_size=1)
     assert run.values == [([1, 1, 1], [2, 2, 2])]
     assert run["forward"].seconds[0] >= 0.02
-    assert run["backward"].seconds[0] >= 0.04
+    assert run["backward"].seconds[0] >= (0.03 if is_late else 0.07)
+    assert (run["later"].seconds[0] >= 0.04) == is_late
 
 
 # ---- Pictures -------------------------------------------------------------------------------
