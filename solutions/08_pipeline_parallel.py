@@ -128,8 +128,8 @@ plot_schedule(simulate(schedules.rows_of(schedules.gpipe, p, 4)), title="GPipe, 
 #
 # There are two ways to say how large it is, and texts mix them:
 #
-# * as a share of the **whole**: of all the ranks' time, how much was idle; * over the **ideal**, in
-# which nobody waits: for each second of work, how much idle time was there.
+# * as a share of the **whole**: of all the ranks' time, how much was idle;
+# * over the **ideal**, in which nobody waits: how much idle time for each second of work.
 #
 # ### Exercise 8.2
 #

@@ -118,8 +118,8 @@ plot_against(list(seconds_of), {"a step": measured}, "samples in a micro-batch",
              title="Two stages, 32 samples: which micro-batches?")
 
 # %% [markdown]
-# The shape is right, the height is not: each message costs about a millisecond here, twice for each
-# micro-batch, and two ranks share one memory. So the best size is larger than predicted.
+# Small micro-batches take longer than predicted: the table knows nothing of messages, two for each
+# micro-batch, nor of two ranks that share one memory. Both push the best size up.
 #
 # A rule of GPipe's paper, which texts repeat: at least four times as many micro-batches as stages.
 # That leaves $\frac{p-1}{5p-1}$ of the whole idle, 11 % for two stages and nearly 20 % for many: no
@@ -147,11 +147,11 @@ check("8.11")
 # %% tags=["nbval-ignore-output"]
 pace = {"F": 0.030, "B": 0.060}
 
-def emulate(rows, pace=pace, link_seconds=0.0, layers=None):
+def emulate(rows, pace=pace, link_seconds=0.0, layers=None, waits=False):
     """The simulated timeline of a schedule, and the one that real ranks had."""
-    run = launch(pipeline_parallel.one_batch, rows, paced(pace), link_seconds, layers,
+    run = launch(pipeline_parallel.one_batch, rows, paced(pace), link_seconds, layers, waits,
                  world_size=len(rows), device="cpu")
-    return simulate(rows, pace, link_seconds), timeline_of(run, rows)
+    return simulate(rows, pace, link_seconds, waits), timeline_of(run, rows)
 
 m = 2 * p
 halves = {kind: seconds / 2 for kind, seconds in pace.items()}  # each chunk is half a stage
@@ -161,8 +161,8 @@ plot_schedule({"1F1B": one_chunk[1], "v = 2, simulated": two_chunks[0], "v = 2":
 
 # %% [markdown]
 # Without pauses the bubble is divided by $v$: $\frac{1}{v}\,\frac{p-1}{m}$ over the ideal. Real
-# ranks gain less, as they pause between actions, and there are twice as many now. The price: $vp -
-# 1$ boundaries in place of $p - 1$, so more than $v$ times the messages; and more is kept ("11/2"
+# ranks gain less, as they pause between actions, and there are twice as many now. The price:
+# $vp-1$ boundaries in place of $p-1$, so more than $v$ times the messages; and more is kept ("11/2"
 # are 11 of half a rank's layers).
 #
 # ## 3 · A backward in two halves: zero bubble
@@ -241,19 +241,18 @@ check("8.13")
 
 # %% [markdown]
 # A model whose scores take much longer than a block, as they do with a vocabulary of a hundred
-# thousand words: ten layers, the last one as long as three blocks. Even numbers of layers, and
+# thousand words: the last one of ten layers is as long as three blocks. Even numbers of layers, and
 # balanced ones, both on the timeline (a block's forward takes 10 ms here, its backward 20 ms):
 
 # %%
-weights = [0.5, *[1] * 8, 3]  # embedding, blocks, scores; a block takes 1
-assert len(weights) >= p
+weights = [0.5, *[1] * max(8, p), 3]  # embedding, blocks, scores; a block takes 1
 
 def stage_pace(layers):
     ends = torch.tensor(layers).cumsum(0).tolist()
     work = [sum(weights[end - size:end]) for size, end in zip(layers, ends)]
     return {"F": [0.010 * of for of in work], "B": [0.020 * of for of in work]}
 
-ways = {"even": pipeline_parallel.even_sizes(10, p),
+ways = {"even": pipeline_parallel.even_sizes(len(weights), p),
         "balanced": pipeline_parallel.balance(weights, p)}
 rows = schedules.rows_of(schedules.one_f_one_b, p, m)
 balanced = {way: emulate(rows, stage_pace(layers), layers=layers) for way, layers in ways.items()}
@@ -280,9 +279,10 @@ plot_schedule({way: real for way, (_, real) in balanced.items()})
 # %% tags=["nbval-ignore-output"]
 slow_rows = schedules.rows_of(schedules.gpipe, p, m)
 message_seconds = 0.5 * pace["F"]
-waiting, going_on = (simulate(slow_rows, pace, message_seconds, waits) for waits in (True, False))
-slow = emulate(slow_rows, link_seconds=message_seconds)[1]
-plot_schedule({"sender waits": waiting, "sends meanwhile": going_on, "on real ranks": slow})
+of_senders = {name: emulate(slow_rows, link_seconds=message_seconds, waits=waits)
+              for name, waits in (("waits", True), ("goes on", False))}
+plot_schedule({f"{name}{real}": pair[bool(real)] for name, pair in of_senders.items()
+               for real in ("", ", really")})
 
 # %% [markdown]
 # If messages leave while their sender computes, each boundary is paid when the pipeline fills, and
@@ -398,10 +398,9 @@ panels = {f"learning rate {lr:g}": {name: (xs, ys) for name, ys in curves(lr).it
 plot_curves(panels, "micro-batches", "loss", title=f"SGD with late gradients, {p} stages")
 
 # %% [markdown]
-# Stashing costs nothing that could be seen here. Fewer updates cost something; and that all ranks
-# are late by one of these large ones costs more, the more so the larger the steps are.
-
-# %% [markdown]
+# With four stages, stashing costs nothing that could be seen here. Fewer updates cost something;
+# and that all ranks are late by one of these large ones costs more, the more so with large steps.
+#
 # ### Exercise 8.15: find the bug
 #
 # A new tensor for each version takes memory, somebody thought, and changed the weights in place. No
