@@ -389,7 +389,9 @@ def train(
     return losses[0], losses[-1], median(times)
 
 
-def one_batch(rows, around=no_context, link_seconds=0.0, layers=None, samples=2, **sizes):
+def one_batch(
+    rows, around=no_context, link_seconds=0.0, layers=None, waits=False, samples=2, **sizes
+):
     """One batch through a small transformer, as this rank's row says; measured: "step".
 
     Goes through it twice, the first time to warm up. Returns how many micro-batches were kept.
@@ -397,6 +399,7 @@ def one_batch(rows, around=no_context, link_seconds=0.0, layers=None, samples=2,
     rows          the schedule, for all ranks
     link_seconds  what each message takes on a throttled link
     layers        how many each stage of the model gets; as equal as can be
+    waits         whether a send is waited for at once
     samples       of a micro-batch
     """
     from pedagogy_lib import measure, throttle
@@ -408,7 +411,7 @@ def one_batch(rows, around=no_context, link_seconds=0.0, layers=None, samples=2,
     sizes = {"width": 32, "heads": 2, "context": 16, "layers": blocks} | sizes
     in_halves = any(action.kind == "W" for action in row)
     make = stage_in_halves if in_halves else Stage
-    pipeline = my_pipeline(Transformer(**sizes), layers, chunks=chunks, make=make)
+    pipeline = my_pipeline(Transformer(**sizes), layers, chunks=chunks, make=make, waits=waits)
     text = standard_library(20_000)
     batch = draw_batch(text, samples * microbatches, 0, sizes["context"])
     inputs, targets = (part.tensor_split(microbatches) for part in batch)
