@@ -30,8 +30,12 @@ def measure(label: str, memory: bool = True, wire: bool = True):
     """
     if _recorder is None:
         raise LaunchError("measure() works inside a function that launch() runs")
-    with _recorder.block(label, memory, wire):
+    recorder = _recorder
+    block = recorder.begin(label, memory, wire)
+    try:
         yield
+    finally:
+        recorder.end(block)
 
 
 def mark(tensor: torch.Tensor, kind: str) -> torch.Tensor:
@@ -84,38 +88,24 @@ class Recorder:
         gloo_carries_it = dist.get_backend() != "nccl" or device.type == "cpu"
         self.wire = "measured" if kernel_counts() and gloo_carries_it else "counted"
 
-    @contextlib.contextmanager
-    def block(self, label, memory, wire=True):
-        # Counting from the calls needs the tracker as well: it sees them.
-        outermost = (memory or (wire and self.wire == "counted")) and not self.tracker.active
-        if outermost:
-            self.tracker.start()
-            log, self.covered = self.tracker.log, []
-        block = self.begin(label, wire)
-        try:
-            yield
-        finally:
-            self.end(block, wire)
-            if outermost:
-                self.tracker.stop()
-                self.logs.append((log, self.covered))
-                self.waiting_events += len(log)
-                if self.waiting_events > MANY_EVENTS:
-                    self.work_out_memory()
-
-    def begin(self, label, wire) -> dict:
+    def begin(self, label, memory, wire) -> dict:
         tracker = self.tracker
-        block = {"label": label, "log": tracker.log, "event": len(tracker.log)}
+        # Counting from the calls needs the tracker as well: it sees them.
+        outermost = (memory or (wire and self.wire == "counted")) and not tracker.active
+        if outermost:
+            tracker.start()
+            self.covered = []
+        block = {"label": label, "links": self.links or len(self.former_links)}
+        block |= {"outermost": outermost, "log": tracker.log, "event": len(tracker.log)}
         block["call"] = len(tracker.calls)
-        block["links"] = self.links or len(self.former_links)
-        block["wire"] = self.wire_bytes() if wire else {}
+        block["wire"] = self.wire_bytes() if wire else None
         block["start"] = self.now()
         return block
 
-    def end(self, block, wire):
+    def end(self, block):
         block["end"] = self.now()
-        before, now = block.pop("wire"), self.wire_bytes() if wire else {}
-        sent, received = bytes_between(before, now)
+        before, outermost = block.pop("wire"), block.pop("outermost")
+        sent, received = (0, 0) if before is None else bytes_between(before, self.wire_bytes())
         log, first_event, first_call = (block.pop(key) for key in ("log", "event", "call"))
         # A block in another thread may end under another log than it began under.
         followed = log is self.tracker.log
@@ -134,6 +124,12 @@ class Recorder:
         if followed and self.tracker.active:
             block["log"] = slice(first_event, len(log) + 1)
             self.covered.append(block)
+        if outermost:
+            self.tracker.stop()
+            self.logs.append((log, self.covered))
+            self.waiting_events += len(log)
+            if self.waiting_events > MANY_EVENTS:
+                self.work_out_memory()
 
     def now(self) -> float:
         """Seconds since the launch began, on a clock that all ranks of a machine share."""

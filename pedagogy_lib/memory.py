@@ -43,7 +43,7 @@ class Piece(weakref.ref):
     __hash__, __eq__ = object.__hash__, object.__eq__  # as an object of its own
 
     def __init__(self, storage, on_free):
-        self.key, self.nbytes = storage._cdata, bytes_in_memory(storage)
+        self.key, self.nbytes = id(storage), bytes_in_memory(storage)
         self.kind = "other"
         self.changed = False  # whether its kind has changed since the log began
         self.saved = 0  # how many autograd nodes keep it
@@ -159,7 +159,7 @@ class MemoryTracker(TorchDispatchMode):
         self.log = Log()
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if types != PLAIN and any(map(wraps_others, types)):
+        if types and types != PLAIN and any(map(wraps_others, types)):
             return NotImplemented  # a DTensor's inner operations come here
         communicates = func.namespace in RULES
         if communicates:
@@ -179,10 +179,9 @@ class MemoryTracker(TorchDispatchMode):
     def piece_of(self, tensor) -> Piece:
         """The storage behind `tensor`, noted as born or resized now if that is new."""
         storage = tensor.untyped_storage()
-        piece = self.pieces.get(storage._cdata)
+        piece = self.pieces.get(id(storage))
         if piece is None:
-            piece = Piece(storage, self.on_free)
-            self.pieces[piece.key] = piece
+            piece = self.pieces[id(storage)] = Piece(storage, self.on_free)
             self.log.add(piece, piece.nbytes)
         elif piece.nbytes != storage.nbytes() and piece.nbytes != bytes_in_memory(storage):
             self.change_size(piece, storage.nbytes())
@@ -195,7 +194,7 @@ class MemoryTracker(TorchDispatchMode):
     def resize(self, storage, size):
         """FSDP frees and refills a storage in place."""
         result = RESIZE(storage, size)
-        piece = self.pieces.get(storage._cdata)
+        piece = self.pieces.get(id(storage))
         if piece is not None:
             self.change_size(piece, size)
         return result

@@ -10,13 +10,14 @@ import socket
 import struct
 import sys
 
-# Offsets in struct tcp_info, in bytes. The struct only ever grows at its end.
-BYTES_RECEIVED, NOTSENT_BYTES, BYTES_SENT, BYTES_RETRANS = 128, 144, 200, 208
-TCP_INFO_SIZE = 216
+# The fields of struct tcp_info that count here, and its size. It only ever grows at its end.
+# Its first byte is the state; then bytes received, not sent yet, sent, and sent again.
+FIELDS = struct.Struct("=B 127x Q 8x I 52x QQ")
+Info, Size = ctypes.c_char * FIELDS.size, ctypes.c_uint32
 # Linux' own numbers. (Importing termios for one of them would cost each rank a millisecond.)
 SO_COOKIE, FIONREAD = 57, 0x541B
 LIBC = ctypes.CDLL(None)
-ESTABLISHED, CLOSE_WAIT = 1, 8  # states, in the first byte, in which a connection may still count
+ESTABLISHED, CLOSE_WAIT = 1, 8  # states in which a connection may still count
 
 
 def kernel_counts() -> bool:
@@ -24,17 +25,19 @@ def kernel_counts() -> bool:
     if sys.platform != "linux":
         return False
     with socket.socket() as probe:
-        return len(probe.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 512)) >= TCP_INFO_SIZE
+        return len(probe.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 512)) >= FIELDS.size
 
 
 def tcp_connections():
-    """Yield (fd, tcp_info) for every TCP connection of this process, whoever opened it."""
-    info, size = ctypes.create_string_buffer(TCP_INFO_SIZE), ctypes.c_uint32(TCP_INFO_SIZE)
-    ask = (socket.IPPROTO_TCP, socket.TCP_INFO, info, ctypes.byref(size))
+    """Yield (fd, fields) for every TCP connection of this process, whoever opened it."""
+    info, size = Info(), Size(FIELDS.size)
     for name in os.listdir("/proc/self/fd"):
-        failed = LIBC.getsockopt(int(name), *ask)  # on whatever is no TCP socket
-        if not failed and ESTABLISHED <= info.raw[0] <= CLOSE_WAIT:
-            yield int(name), info
+        fd = int(name)  # of a TCP socket, or of anything else: then this fails
+        if LIBC.getsockopt(fd, socket.IPPROTO_TCP, socket.TCP_INFO, info, ctypes.byref(size)):
+            continue
+        state, *counts = FIELDS.unpack(info)
+        if ESTABLISHED <= state <= CLOSE_WAIT:
+            yield fd, counts
 
 
 def wire_bytes(ignore_ports=()) -> dict[int, tuple[int, int]]:
@@ -45,21 +48,18 @@ def wire_bytes(ignore_ports=()) -> dict[int, tuple[int, int]]:
     ignore_ports  peers' ports whose traffic is not the learner's: torchrun's own
     """
     counts = {}
-    for fd, info in tcp_connections():
+    for fd, (arrived, queued, transmitted, repeated) in tcp_connections():
         if ignore_ports and peer_port(fd) in ignore_ports:
             continue
-        (queued,) = struct.unpack_from("=I", info, NOTSENT_BYTES)
-        transmitted, repeated = struct.unpack_from("=QQ", info, BYTES_SENT)
-        (arrived,) = struct.unpack_from("=Q", info, BYTES_RECEIVED)
-        unread = fcntl.ioctl(fd, FIONREAD, b"\0" * 4)
+        unread = int.from_bytes(fcntl.ioctl(fd, FIONREAD, b"\0" * 4), sys.byteorder)
         sent = transmitted - repeated + queued
-        counts[cookie_of(fd)] = sent, arrived - struct.unpack("=i", unread)[0]
+        counts[cookie_of(fd)] = sent, arrived - unread
     return counts
 
 
 def cookie_of(fd) -> int:
     """The kernel's name for a socket; unlike `fd`, it is never used again."""
-    cookie, size = ctypes.c_uint64(), ctypes.c_uint32(8)
+    cookie, size = ctypes.c_uint64(), Size(8)
     LIBC.getsockopt(fd, socket.SOL_SOCKET, SO_COOKIE, ctypes.byref(cookie), ctypes.byref(size))
     return cookie.value
 
