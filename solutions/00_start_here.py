@@ -24,8 +24,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data.distributed import DistributedSampler
 
 from pedagogy_lib import (
-    HangError, RankError, Table, draw_clusters, draw_scaling, draw_three_splits, explore, launch,
-    measure, plot_against, plot_bytes, plot_peak, plot_timeline, predict, put_to_the_test,
+    HangError, RankError, Table, check, draw_clusters, draw_scaling, draw_three_splits, explore,
+    launch, measure, plot_against, plot_bytes, plot_peak, plot_timeline, predict, put_to_the_test,
     run_torchrun,
 )
 
@@ -87,8 +87,9 @@ Table(identities[0][::2], [words[1::2] for words in identities])
 # ### Exercise 0.1
 #
 # Every node runs `per_node` processes. Which `RANK` has the process `local_rank` of node `node`?
-# Write `return` and the formula in place of the three dots. The cell after it compares with what
-# torchrun really gave. (None: nothing is written yet.)
+# Write `return` and the formula in place of the three dots. Then `check` tries your function on
+# several clusters, and tells a wrong one what it has misunderstood. If you are stuck, write
+# `hint("0.1")` into a cell: each call gives one more step.
 
 # %%
 def global_rank(node, local_rank, per_node):
@@ -96,11 +97,8 @@ def global_rank(node, local_rank, per_node):
     return node * per_node + local_rank
     ### END SOLUTION
 
-# %% tags=["nbval-ignore-output"]
-given = [[int(word) for word in words[1:6:2]] for words in identities]
-yours = [global_rank(node, local_rank, 3) for node, local_rank, _ in given]
-Table(["node", "local rank", "torchrun's RANK", "yours", "right?"],
-      [[*ids, guess, ids[2] == guess] for ids, guess in zip(given, yours)])
+# %%
+check("0.1", global_rank)
 
 # %% [markdown]
 # ## 3 · Why distribute at all?
@@ -157,7 +155,6 @@ def train_alone():
         optimizer.step()
     return list(model.state_dict().values())
 
-# %%
 def train_together():
     x, y = torch.randn(32, 8).double(), torch.randn(32, 1).double()
     mine = slice(dist.get_rank(), None, dist.get_world_size())
@@ -224,17 +221,17 @@ def my_samples(n, rank, world_size):
     return list(range(rank, n, world_size))
     ### END SOLUTION
 
-# %% tags=["nbval-ignore-output"]
+# %%
+check("0.2", my_samples)
+
+# %%
 def sampler_indices(n):
     return list(DistributedSampler(range(n), shuffle=False))
 
 dealt = {n: launch(sampler_indices, n, world_size=4).values for n in (32, 33, 64)}
-yours = [my_samples(32, rank, 4) for rank in range(4)]
-uneven = [i for rank in range(4) for i in my_samples(33, rank, 4) or []]
-print("33 samples, yours: each of them once?", sorted(uneven) == list(range(33)))
-print("the sampler deals out", sum(map(len, dealt[33])), "(it repeats some, to be even)")
-Table(["rank", "DistributedSampler", "yours", "right?"],
-      [[rank, a, b, a == list(b or [])] for rank, (a, b) in enumerate(zip(dealt[32], yours))])
+Table(["rank", "32 samples", "33 samples"], [[r, dealt[32][r], dealt[33][r]] for r in range(4)],
+      title="PyTorch's sampler: all ranks take equally many steps",
+      note=f"so of 33 samples it deals out {sum(map(len, dealt[33]))}: the first ones twice")
 
 # %% [markdown]
 # ## 5 · The first all-reduce
@@ -281,33 +278,31 @@ plot_bytes(run, "all_reduce", predicted=theory * 1e6, title="Every rank sends th
 # %% [markdown]
 # ## 6 · Three instruments, and how far to trust them
 #
-# `with measure("name")` reads three instruments before and after a block. An instrument is
-# trusted once it has told something known. **Wire**: the operating system counts the bytes of each
-# connection. One rank sends exactly ten million bytes:
+# `with measure("name")` reads three instruments before and after a block:
+#
+# * **Wire**: the operating system counts the bytes of each connection.
+# * **Memory**: every tensor's storage is followed from its birth to its end, and sorted by what it
+#   is for.
+# * **Time**: one clock for all ranks of a machine.
+#
+# An instrument is trusted once it has told something known. Each rank takes a tensor of exactly
+# 64 MiB, and sleeps for 0.1 s, which may last longer, but never shorter. Then one sends the other
+# exactly ten million bytes:
 
 # %%
-def send_ten_million_bytes():
+def something_known():
+    with measure("take and sleep"):
+        torch.empty(64 * 2**20, dtype=torch.uint8)
+        time.sleep(0.1)
     x = torch.zeros(10_000_000, dtype=torch.uint8)
     with measure("send"):
         dist.send(x, dst=1) if dist.get_rank() == 0 else dist.recv(x, src=0)
 
-sent = launch(send_ten_million_bytes, world_size=2)["send"]
+known = launch(something_known, world_size=2)
+slept, sent = known["take and sleep"], known["send"]
+print("bytes seen beyond 64 MiB:", slept.peak_bytes[0]["total"] - 64 * 2**20)
+print("slept at least 0.1 s:", slept.seconds[0] >= 0.1)
 print(f"{sent.wire}: rank 0 sent 10 MB and {sent.sent_bytes[0] - 10_000_000} bytes")
-
-# %% [markdown]
-# **Memory**: every tensor's storage is followed from its birth to its end, and sorted by what it
-# is for. **Time**: one clock for all ranks of a machine. A tensor of exactly 64 MiB, and a sleep of
-# 0.1 s, which can only be longer than that, never shorter:
-
-# %%
-def allocate_and_sleep():
-    with measure("both"):
-        torch.empty(64 * 2**20, dtype=torch.uint8)
-        time.sleep(0.1)
-
-both = launch(allocate_and_sleep, world_size=1)["both"]
-print("bytes seen beyond 64 MiB:", both.peak_bytes[0]["total"] - 64 * 2**20)
-print("slept at least 0.1 s:", both.seconds[0] >= 0.1)
 
 # %% [markdown]
 # How far to trust them?
@@ -319,8 +314,26 @@ print("slept at least 0.1 s:", both.seconds[0] >= 0.1)
 # * **Memory** is exact for tensors. It does not see Python itself, nor what a library allocates
 #   behind PyTorch's back.
 # * **Time** is noisy: other programs use the same cores. Compare times of one run, as ratios, and
-#   believe only large ones. Following every tensor costs some microseconds for each operation;
-#   `measure("name", memory=False)` leaves it out.
+#   believe only large ones.
+#
+# And watching is not free: memory is followed at each operation. A thousand of the smallest, with
+# and without that:
+
+# %% tags=["nbval-ignore-output"]
+def a_thousand_additions():
+    x = torch.ones(4)
+    for memory in (False, True):
+        with measure(f"memory={memory}", memory=memory):
+            for _ in range(1000):
+                x + x
+
+watched = launch(a_thousand_additions, world_size=1)
+for label in watched.labels:
+    print(f"{label}: {watched[label].seconds[0] * 1e3:.1f} µs for each addition")
+
+# %% [markdown]
+# An operation that lasts milliseconds hardly notices. For blocks of very many short ones, write
+# `measure("name", memory=False)`.
 
 # %% [markdown]
 # ## 7 · Two enemies
