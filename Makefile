@@ -1,7 +1,9 @@
 # `make` alone lists what there is to make. Everything runs in .venv, made at the first call.
 
-# Makes .venv. Where this Python has PyTorch already, that one is used.
+# Makes .venv. Where this Python has PyTorch already, that one is used; later calls need not name
+# it again.
 PYTHON ?= python3
+SETUP := $(PYTHON) tools/setup.py $(if $(filter file,$(origin PYTHON)),,--named)
 
 # Added to the command that they name, for example: make lab LAB_ARGS="--no-browser --port 8890"
 LAB_ARGS ?=
@@ -25,11 +27,15 @@ help:
 	@echo "make clean    remove .venv and caches"
 
 setup:
-	@$(PYTHON) tools/setup.py
+	@$(SETUP)
+
+# Encrypted, as a kernel warns of connections that are not. Its server's own warnings are of things
+# that nobody can change, such as notebooks that are opened for the first time.
+QUIET := --log-level=ERROR --KernelManager.transport_encryption=auto
 
 lab: setup
 	@$(RUN) -m pedagogy_lib doctor
-	@$(RUN) -m jupyterlab --LabApp.default_url=$(START) --log-level=WARN $(AS_ROOT) $(LAB_ARGS)
+	@$(RUN) -m jupyterlab --LabApp.default_url=$(START) $(QUIET) $(AS_ROOT) $(LAB_ARGS)
 
 # A file's tests in one worker: a notebook's cells need the same kernel.
 CHECKS := -m pytest -n 2 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=120 \
@@ -41,16 +47,16 @@ test: setup
 	@$(RUN) $(CHECKS) -m "not deep"
 
 test-all: setup
-	@$(PYTHON) tools/setup.py browser
-	@$(PYTHON) tools/setup.py deepspeed
+	@$(SETUP) browser
+	@$(SETUP) deepspeed
 	@$(RUN) $(CHECKS)
 
 build: setup
 	@$(RUN) -m pedagogy_lib build
 
 bench:
-	@$(PYTHON) tools/setup.py bench
-	@$(PYTHON) tools/setup.py deepspeed
+	@$(SETUP) bench
+	@$(SETUP) deepspeed
 	@$(RUN) benchmarks/run.py
 
 report: setup

@@ -1,5 +1,6 @@
 """torchrun from a notebook, as if on several machines."""
 
+import logging
 import os
 import socket
 
@@ -29,11 +30,20 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+AGENT = "torch.distributed.elastic.agent.server.api"
+
+
+def is_no_farewell(record) -> bool:
+    """At their end agents wait for each other; if the first is already gone, the rest complain."""
+    return "exit barrier" not in record.getMessage()
+
+
 def play_machine(script, nnodes, nproc_per_node, port):
     """Be machine number RANK: do what the command `torchrun` would do there."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
+    logging.getLogger(AGENT).addFilter(is_no_farewell)
     node = os.environ["RANK"]
     for name in ("PEDAGOGY_RANK", *VARIABLES):  # this rank's, and none of torchrun's business
         os.environ.pop(name, None)

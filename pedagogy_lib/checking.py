@@ -7,9 +7,12 @@ one line for each case that is right, and raises `Wrong` at the first that is no
 import ast
 import importlib.util
 import inspect
+import pkgutil
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from .errors import HangError, LaunchError, RankError
 from .labs import NotSolvedYet, find_lab, is_hole
@@ -91,7 +94,8 @@ def check(number: str, answer: Callable | None = None) -> Verdict:
 
     number  of the exercise: "2.3"
     answer  the function of the cell; for an exercise in a lab nothing, the file is read anew
-    Raises  ValueError for a number that there is not, or an answer that is not a function
+    Raises  ValueError for a number that there is not, or that has no quotes, or an answer that
+            is not a function
     """
     exercise = find_exercise(number)
     if exercise.lab is None:
@@ -115,7 +119,7 @@ def check_lab(exercise) -> Verdict:
     loaded = lab._newest()
     if loaded.problem:
         return Verdict(title_of(exercise), False, [], Wrong("your file", loaded.problem))
-    if loaded.whose[exercise.name] != "yours":
+    if loaded.whose.get(exercise.name, "yours") != "yours":
         return not_written(exercise, loaded)
     answer = LabFunction(lab, exercise.name)
     return examine(exercise, answer, f"{title_of(exercise)}, labs/{exercise.lab}.py")
@@ -165,11 +169,24 @@ class LabFunction:
 
 
 def find_exercise(number: str) -> Exercise:
+    if isinstance(number, float):  # 2.10 would be 2.1
+        raise ValueError(
+            'write the number of an exercise in quotes, as in check("2.10"): without them it is 2.1'
+        )
     everything = exercises_of(str(number).split(".")[0])
+    if not everything:
+        known = ", ".join(chapters_with_checks())
+        raise ValueError(f"there is no exercise {number}: checks are there for chapters {known}")
     if str(number) not in everything:
-        known = ", ".join(everything) or "none in this chapter"
-        raise ValueError(f"there is no exercise {number}; there are: {known}")
+        raise ValueError(f"there is no exercise {number}; there are: {', '.join(everything)}")
     return everything[str(number)]
+
+
+def chapters_with_checks() -> list[str]:
+    """The numbers of the chapters that have a module of exercises."""
+    modules = pkgutil.iter_modules([str(Path(__file__).with_name("exercises"))])
+    found = (re.fullmatch(r"chapter_(\d+)", module.name) for module in modules)
+    return [str(number) for number in sorted(int(match[1]) for match in found if match)]
 
 
 def exercises_of(chapter: str) -> dict[str, Exercise]:

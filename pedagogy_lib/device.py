@@ -8,7 +8,8 @@ from .errors import LaunchError
 def choose_device(device: str, world_size: int) -> tuple[str, list[str]]:
     """The backend, and the device of each rank; see `launch`."""
     if device not in ("auto", "cpu", "cuda"):
-        raise LaunchError(f'device is "auto", "cpu" or "cuda", not {device!r}')
+        meant = ': did you mean "cuda"?' if str(device).lower() == "gpu" else ""
+        raise LaunchError(f'device is "auto", "cpu" or "cuda", not {device!r}{meant}')
     gpus = torch.cuda.device_count() if device != "cpu" else 0
     if device == "cuda" and gpus == 0:
         raise LaunchError('device="cuda" needs a GPU, and torch sees none; use device="auto"')

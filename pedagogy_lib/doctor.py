@@ -3,8 +3,10 @@
 import importlib.metadata
 import os
 import platform
+import shutil
 import sys
 import time
+from pathlib import Path
 
 OK, NOTE, BAD = "ok  ", "note", "FAIL"
 JUPYTER = ("jupyterlab", "ipykernel", "ipywidgets", "matplotlib")
@@ -110,10 +112,25 @@ def gpus():
     import torch
 
     count = torch.cuda.device_count()
-    if count == 0:
+    if count == 0 and not has_nvidia_driver():
         return OK, "no GPU: ranks run on the CPU, over Gloo"
+    if count == 0 and not torch.version.cuda:
+        return NOTE, (
+            "an NVIDIA driver, but a PyTorch for the CPU alone: name a Python whose PyTorch has "
+            "CUDA, `make lab PYTHON=/path/to/python`, or, where no Python has one, let "
+            "`make clean` and `make lab` install it"
+        )
+    if count == 0:
+        return NOTE, (
+            "an NVIDIA driver, but PyTorch finds no GPU, so ranks run on the CPU: see what "
+            "`nvidia-smi` says, and whether CUDA_VISIBLE_DEVICES hides them"
+        )
     name = torch.cuda.get_device_name(0)
     return OK, f"{count} GPU ({name}): launches of up to {count} ranks use NCCL"
+
+
+def has_nvidia_driver():
+    return Path("/proc/driver/nvidia").exists() or shutil.which("nvidia-smi") is not None
 
 
 def jupyter():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import TYPE_CHECKING
 
@@ -64,11 +65,16 @@ class HangError(LaunchError):
 
 SENDS, RECEIVES = {"send", "isend"}, {"recv", "irecv"}
 MESSAGES = SENDS | RECEIVES
+FOR_A_THREAD = "a thread"  # the operation of a place that waits for another thread of its rank
 REQUESTS = {"wait"}  # of a message or of a collective: nobody can tell from outside
 
 AT_WORK = (
     "{} still at work, in no call of torch.distributed. An endless loop? If it only needs longer, "
     "pass a larger timeout=."
+)
+WAITS_FOR_A_THREAD = (
+    "{} waiting for another thread of the same rank: look at what that thread has to do first. If "
+    "it only needs longer, pass a larger timeout=."
 )
 # What others wait for, if some ranks have returned: by what they wait in.
 BACK = [
@@ -97,6 +103,11 @@ DIFFERENT_CALLS = (
     "The ranks wait in different calls, so each waits for the others to join its own. Every rank "
     "of a group must make the same calls, in the same order."
 )
+PEER = re.compile(r"\b(src|dst)=(-?\d+)")
+NO_SUCH_RANK = (
+    "{} names rank {} as the other side, but there are only the ranks 0 to {}. Does the first or "
+    "the last rank need a case of its own, or a modulo: (rank + 1) % world_size?"
+)
 THE_SAME_CALL = (
     "The ranks wait in the same call: look at their arguments above, and at what each did before. "
     "If the work only needs longer, pass a larger timeout=."
@@ -105,11 +116,18 @@ THE_SAME_CALL = (
 
 def diagnosis(waits: dict[int, Place | None]) -> str:
     """What the places of all ranks, taken together, say about the mistake."""
+    for rank, place in waits.items():
+        for _, peer in PEER.findall(place.call if place is not None else ""):
+            if not 0 <= int(peer) < len(waits):
+                return NO_SUCH_RANK.format(f"Rank {rank}", peer, len(waits) - 1)
     returned = [rank for rank, place in waits.items() if place is None]
     busy = [rank for rank, place in waits.items() if place is not None and not place.operation]
     operations = {place.operation for place in waits.values() if place is not None}
     if busy:
         return AT_WORK.format(subject(busy))
+    if FOR_A_THREAD in operations:
+        stuck = [r for r, place in waits.items() if place and place.operation == FOR_A_THREAD]
+        return WAITS_FOR_A_THREAD.format(subject(stuck))
     for known, sentence in BACK if returned else WAITING:
         if operations <= known:
             return sentence.format(subject(returned))

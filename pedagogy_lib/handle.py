@@ -11,9 +11,9 @@ from pathlib import Path
 
 import cloudpickle
 
-from .errors import RankError, describe_death
+from .errors import LaunchError, RankError, describe_death
 from .output import Output
-from .stack import UNKNOWN, place_of, steps_of_dump
+from .stack import UNKNOWN, is_library, place_of, steps_of_dump
 
 DEAD_OF_ABORT = signal.SIGABRT
 LOST_CONNECTION = "gloo/transport"  # in Gloo's messages about a neighbour that has gone
@@ -22,8 +22,8 @@ LOST_CONNECTION = "gloo/transport"  # in Gloo's messages about a neighbour that 
 class RankHandle:
     """The channel to one rank, its output, and what is known of its end."""
 
-    def __init__(self, rank, server, noun):
-        self.rank = rank
+    def __init__(self, rank, server, noun, dump: Path):
+        self.rank, self.dump = rank, dump
         self.pid = None
         self.has_joined = False  # the process group: only then does its time count
         self.report = None  # {"value": bytes, "blocks": …} once the rank has returned
@@ -65,6 +65,12 @@ class RankHandle:
         aborted = self.status & 0x7F == DEAD_OF_ABORT
         return (2 if aborted else 0, self.died_at)
 
+    def last_place(self):
+        """Where it crashed; None if it was killed or left by itself, so that no stack is there."""
+        text = self.dump.read_text() if self.dump.exists() else ""
+        place = place_of(steps_of_dump(text))
+        return None if place is None or is_library(place.filename) else place
+
     def failure(self) -> tuple:
         """What went wrong, and where: the same for ranks that made the same mistake."""
         return (self.error["what"], self.error["place"]) if self.error else (self.rank,)
@@ -74,9 +80,11 @@ class RankHandle:
         if self.error is None:
             words = self.output.last_lines(3)
             what = describe_death(self.status) + "".join(f"\n  | {line}" for line in words)
-            return RankError(self.rank, what, others=others)
+            return RankError(self.rank, what, place=self.last_place(), others=others)
         pickled = self.error["exception"]
-        exception = cloudpickle.loads(pickled) if pickled else None
+        exception = None
+        with contextlib.suppress(Exception):  # its class may be there in the rank only
+            exception = cloudpickle.loads(pickled) if pickled else None
         what, place = self.failure()
         return RankError(self.rank, what, exception, place, others, who)
 
@@ -85,6 +93,17 @@ class RankHandle:
             for frame in (pickle.dumps(setup), data):
                 self.connection.sendall(struct.pack("!Q", len(frame)))
                 self.connection.sendall(frame)
+
+    def value(self):
+        """What it returned; raises LaunchError if that cannot be unpacked here."""
+        try:
+            return cloudpickle.loads(self.report["value"])
+        except Exception as error:
+            raise LaunchError(
+                f"rank {self.rank} returned a {self.report['type']}, which lives in ranks only "
+                f"({type(error).__name__}: {error}); return numbers, strings, tensors, or lists "
+                "and dicts of them"
+            ) from None
 
     def read_frames(self) -> bool:
         """Read what has arrived from the rank; False once it has closed its side."""
@@ -135,12 +154,12 @@ class RankHandle:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.connection.sendall(b"?")
 
-    def dump_stack(self, path: Path):
-        """For a rank that cannot answer: have its interpreter write its stack to `path`."""
-        if self.pid and path.exists():  # else it has not even begun
+    def dump_stack(self):
+        """For a rank that cannot answer: have its interpreter write its stack to a file."""
+        if self.pid and self.dump.exists():  # else it has not even begun
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGUSR1)
-            self.place = place_of(steps_of_dump(settled_text(path)))
+            self.place = place_of(steps_of_dump(settled_text(self.dump)))
         self.place = self.place or UNKNOWN
 
     def close(self):

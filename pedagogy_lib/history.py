@@ -4,6 +4,11 @@ import time
 
 import numpy as np
 
+MOST_EVENTS = 500_000  # in one log: some 100 MB, and as much again to work them out
+TOO_MANY = (
+    f"measure: in this block memory has changed {MOST_EVENTS:,} times, too often to keep, so it "
+    "will have no peaks. Measure a few steps of it, or pass memory=False."
+)
 # A storage that plays several roles counts as the first of these.
 KINDS = ("parameters", "gradients", "optimizer_state", "activations", "communication", "other")
 
@@ -19,12 +24,17 @@ class Log:
     def __init__(self):
         self.events: list[tuple[float, object, int | str | None]] = []
         self.birth_kinds: dict[object, str] = {}
+        self.is_full = False
 
     def __len__(self):
         return len(self.events)
 
     def add(self, piece, what):
-        self.events.append((time.perf_counter(), piece, what))
+        if len(self.events) < MOST_EVENTS:
+            self.events.append((time.perf_counter(), piece, what))
+        elif not self.is_full:
+            self.is_full = True
+            print(TOO_MANY)
 
     def bytes_by_kind(self) -> np.ndarray:
         """One row for before the first event and for after each; one column for each kind."""

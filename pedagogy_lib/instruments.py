@@ -1,6 +1,7 @@
 """`measure`: time, wire bytes and tensor memory of a block inside a rank's function."""
 
 import contextlib
+import threading
 import time
 
 import torch
@@ -9,6 +10,7 @@ import torch.distributed as dist
 from .errors import LaunchError
 from .history import KINDS, Log, peaks_of, thin_out
 from .memory import MemoryTracker
+from .units import brief
 from .wire import bytes_between, kernel_counts, wire_bytes
 
 MANY_EVENTS = 20_000  # in logs that wait to be worked out
@@ -16,20 +18,31 @@ MANY_EVENTS = 20_000  # in logs that wait to be worked out
 _recorder = None
 
 
-@contextlib.contextmanager
 def measure(label: str, memory: bool = True, wire: bool = True):
     """Measure a block inside a function that `launch` runs; blocks may be nested.
 
     The figures of all ranks are in `run[label]` afterwards. A label may be used several times:
     bytes and seconds add up, peaks take the highest.
 
-    memory   follow every tensor (10 to 50 µs for each operation). `False` leaves that out,
-             for blocks of very many small operations, and for `torch.func` transforms, which do
-             not allow it; then there are no `peak_bytes` and no `calls`.
-    Raises   LaunchError outside of a launch.
+    memory   follow every tensor of this thread (10 to 100 µs for each operation). `False` leaves
+             that out, for blocks of very many small operations, and for `torch.func` transforms,
+             which do not allow it; then there are no `peak_bytes` and no `calls`.
+    Raises   LaunchError outside of a launch, and for a label that is no text.
     """
     if _recorder is None:
-        raise LaunchError("measure() works inside a function that launch() runs")
+        raise LaunchError(
+            "measure() works inside a function that launch() runs: put the `with` into a function, "
+            "and give that to launch()"
+        )
+    if not isinstance(label, str):
+        raise LaunchError(
+            f'the label of a block is a text, as in measure("step"), not {brief(label)}'
+        )
+    return measured(label, memory, wire)
+
+
+@contextlib.contextmanager
+def measured(label, memory, wire):
     recorder = _recorder
     block = recorder.begin(label, memory, wire)
     try:
@@ -85,6 +98,7 @@ class Recorder:
         self.links = ""  # what slows them down now
         self.former_links: list[str] = []
         self.covered: list[dict] = []  # blocks within the outermost one that is open
+        self.followed_thread = None  # whose operations the tracker sees
         gloo_carries_it = dist.get_backend() != "nccl" or device.type == "cpu"
         self.wire = "measured" if kernel_counts() and gloo_carries_it else "counted"
 
@@ -94,7 +108,7 @@ class Recorder:
         outermost = (memory or (wire and self.wire == "counted")) and not tracker.active
         if outermost:
             tracker.start()
-            self.covered = []
+            self.covered, self.followed_thread = [], threading.get_ident()
         block = {"label": label, "links": self.links or len(self.former_links)}
         block |= {"outermost": outermost, "log": tracker.log, "event": len(tracker.log)}
         block["call"] = len(tracker.calls)
@@ -107,8 +121,8 @@ class Recorder:
         before, outermost = block.pop("wire"), block.pop("outermost")
         sent, received = (0, 0) if before is None else bytes_between(before, self.wire_bytes())
         log, first_event, first_call = (block.pop(key) for key in ("log", "event", "call"))
-        # A block in another thread may end under another log than it began under.
-        followed = log is self.tracker.log
+        # A block in another thread is not followed, or may end under another log than it began.
+        followed = log is self.tracker.log and threading.get_ident() == self.followed_thread
         calls = self.tracker.calls[first_call:] if followed else []
         if self.wire == "measured":
             block |= {"sent": sent, "received": received}
@@ -142,7 +156,7 @@ class Recorder:
 
     def work_out_memory(self):
         """Turn logs into peaks: not while something is measured, as it takes a while."""
-        for log, blocks in self.logs:
+        for log, blocks in [pair for pair in self.logs if not pair[0].is_full]:
             rows, times = log.bytes_by_kind(), log.times() - self.clock_zero
             for block in blocks:
                 block["peak"], block["at_peak"] = peaks_of(rows[block["log"]])

@@ -8,8 +8,13 @@ these files are read again whenever they have changed.
 
 import ast
 import builtins
+import codeop
+import contextlib
+import inspect
 import linecache
 import re
+import sys
+import tokenize
 import traceback
 from pathlib import Path
 from types import ModuleType
@@ -112,25 +117,27 @@ class Loaded:
     holes     {class of the learner's file with holes: its methods that have one}
     begun     those classes of which some holes are filled, as far as the solution tells
     problem   what is wrong with the learner's file, or ""
+    definers  {name: the file whose statement has defined it last}
     """
 
     def __init__(self, name, path, solution):
         self.path, self.solution, self.problem = path, solution, ""
         self.siblings: dict[str, Lab] = {}
+        self.definers: dict[str, Path] = {}
+        self.compile = codeop.Compile()  # remembers what is imported from __future__
         self.module = ModuleType(name)
         self.module.__file__ = str(path)
         self.module.__builtins__ = vars(builtins) | {"__import__": self.import_}
         self.state = state_of(self.own_files())
-        ours = ast.parse(solution.read_text(), str(solution)) if solution else None
+        ours = parse(solution) if solution else None
+        self.numbers = numbers_in(ours) if ours else {}
         mine = self.read_learners(path, ours)
-        self.numbers = numbers_in(ours or mine)
-        written = {node.name for node in functions_in(mine)} - holes_in(mine)
-        whose_else = "ours" if ours else "nobody's"
-        self.whose = {name: "yours" if name in written else whose_else for name in self.numbers}
+        self.numbers = self.numbers or numbers_in(mine)
         self.holes = methods_with_holes(mine)
-        self.begun = begun_in(mine, ours, solution.read_text()) if ours else set()
+        self.begun = begun_in(mine, ours, read(solution)) if ours else set()
         if ours:
             self.add_what_is_missing(ours, solution)
+        self.whose = {name: self.owner(name) for name in self.numbers}
         self.state = self.state + state_of(self.files()[len(self.state) :])
 
     def own_files(self) -> list[Path]:
@@ -158,40 +165,63 @@ class Loaded:
         the file fails, say why, and go on as if it were empty.
         """
         linecache.checkcache(str(path))
+        begun = None  # the line of the statement that runs
         try:
-            tree = ast.parse(path.read_text(), str(path))
+            tree = parse(path)
             written = {node.name: node for node in functions_in(ours)} if ours else {}
             for node in tree.body:
+                begun = node.lineno
                 self.run_learners(node, written)
             return tree
-        except SyntaxError as error:
-            self.problem = describe(path, error.lineno, error)
-        except Exception as error:
-            lines = [step.lineno for step in traceback.extract_tb(error.__traceback__)
-                     if step.filename == str(path)]  # fmt: skip
-            self.problem = describe(path, lines[-1], error)
+        except (Exception, SystemExit) as error:
+            self.problem = describe(path, line_of(error, path) or begun, error)
         for name in [name for name in vars(self.module) if not name.startswith("__")]:
             delattr(self.module, name)
         return ast.Module([], [])
 
     def run_learners(self, node, written):
-        """Run a statement of the learner's file; of a hole, what is in `written`, or a refusal."""
-        is_exercise = bool(numbers_in(ast.Module([node], [])))
+        """Run a statement of the learner's file; of a hole, what is in `written`, or a refusal.
+
+        What is an exercise with us stays one if the learner has changed its docstring.
+        """
+        name = getattr(node, "name", None)
+        is_exercise = name in self.numbers or numbers_in(ast.Module([node], []))
         if not is_exercise or not is_hole(node):
             self.run(node, self.path)
-        elif node.name in written:
-            self.run(written[node.name], self.solution)
+        elif name in written:
+            self.run(written[name], self.solution)
         else:
-            setattr(self.module, node.name, self.refusal(node))
+            setattr(self.module, name, self.refusal(node))
+            self.definers.pop(name, None)
 
     def run(self, node, path):
-        exec(compile(ast.Module([node], []), str(path), "exec"), vars(self.module))
+        """Run a statement of the file at `path`, and note what it has defined."""
+        before = dict(vars(self.module))
+        code = self.compile(ast.Module([node], []), str(path), "exec")
+        # A class is found while it is made: `dataclass` looks there for what annotations name.
+        # Nothing else is: ranks cannot import it, so a function that is found would not travel.
+        with listed(self.module) if is_class(node) else contextlib.nullcontext():
+            exec(code, vars(self.module))
+        after = vars(self.module).items()
+        self.definers |= {name: path for name, value in after if before.get(name) is not value}
 
     def add_what_is_missing(self, tree, path):
         """Run those statements of the solution that define something not there yet."""
         for node in tree.body:
             if set(names_of(node)) - set(vars(self.module)):
                 self.run(node, path)
+
+    def owner(self, name) -> str:
+        """Whose function runs: ours if we wrote it, even if the learner gave it the name."""
+        if name not in self.definers:
+            return "nobody's"
+        function = inspect.unwrap(getattr(self.module, name, None))
+        code = getattr(function, "__code__", None)
+        is_ours = self.definers[name] == self.solution or (
+            code is not None and code.co_filename == str(self.solution)
+        )
+        # In a notebook of solutions/, the solution is the learner's file.
+        return "ours" if is_ours and self.path != self.solution else "yours"
 
     def refusal(self, node):
         """In place of a function, or a class, that nobody has written."""
@@ -219,18 +249,52 @@ class Loaded:
         return f"{problem} Until then:\n{line}" if problem else line
 
 
+@contextlib.contextmanager
+def listed(module):
+    """Meanwhile a module is in sys.modules, unless another one has its name."""
+    is_new = sys.modules.setdefault(module.__name__, module) is module
+    try:
+        yield
+    finally:
+        if is_new:
+            del sys.modules[module.__name__]
+
+
+def read(path) -> str:
+    """The text of a program. Raises SyntaxError if it is not in the encoding that it declares."""
+    try:
+        with tokenize.open(path) as file:
+            return file.read()
+    except (SyntaxError, UnicodeDecodeError):
+        place = (str(path), None, None, None)
+        raise SyntaxError("Python cannot decode it: save it as UTF-8", place) from None
+
+
+def parse(path) -> ast.Module:
+    return ast.parse(read(path), str(path))
+
+
 def name_of(path) -> str:
     """`labs/collectives.py`, as a learner knows it."""
     return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
 
 
+def line_of(error, path) -> int | None:
+    """The innermost line of the file at `path` that an error came from, or None."""
+    if isinstance(error, SyntaxError) and error.filename == str(path):
+        return error.lineno
+    steps = traceback.extract_tb(error.__traceback__)
+    return next((step.lineno for step in reversed(steps) if step.filename == str(path)), None)
+
+
 def describe(path, line, error) -> str:
-    text = linecache.getline(str(path), line or 0).strip()
-    what = error.msg if isinstance(error, SyntaxError) else error
-    return (
-        f"{name_of(path)}, line {line}: {type(error).__name__}: {what}\n    {text}\n"
-        "Your file cannot be read until this is fixed."
-    )
+    """What is wrong with the file at `path`; `line` is None if it is in no line."""
+    place = f"{name_of(path)}, line {line}" if line else name_of(path)
+    text = linecache.getline(str(path), line).strip() if line else ""
+    what = error.msg if isinstance(error, SyntaxError) else str(error)
+    said = ": ".join(filter(None, [place, type(error).__name__, what]))
+    code = f"\n    {text}" if text else ""
+    return f"{said}{code}\nYour file cannot be read until this is fixed."
 
 
 def is_hole(node) -> bool:
@@ -252,10 +316,6 @@ def functions_in(tree) -> list:
 
 def is_class(node) -> bool:
     return isinstance(node, ast.ClassDef)
-
-
-def holes_in(tree) -> set[str]:
-    return {node.name for node in functions_in(tree) if is_hole(node)}
 
 
 def methods_with_holes(tree) -> dict[str, list[str]]:

@@ -10,9 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from numbers import Integral
-
-import cloudpickle
+from numbers import Integral, Real
 
 from . import payload, torchrun
 from .device import choose_device
@@ -21,6 +19,7 @@ from .handle import RankHandle
 from .output import Progress
 from .run import Run
 from .server import ENVIRON, shared_server
+from .units import brief
 
 START_SECONDS = 60.0  # for processes to start and to meet: this does not count as hanging
 CAUSE_SECONDS = 1.0  # after a rank lost its neighbour: time to hear what that one did
@@ -69,12 +68,13 @@ def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0) -> Run:
         raise LaunchError("launch() was called inside a rank; call it outside of the function")
     if not callable(fn):
         raise LaunchError(
-            f"launch() runs a function, but got {fn!r}: write launch(step), not launch(step())"
+            f"launch() runs a function, but got {brief(fn)}: write launch(step), not launch(step())"
         )
     if torchrun.started_this_process():
         return torchrun.run(fn, args, device, seed)
     check_call(fn, args)
     check_numbers(world_size, timeout)
+    world_size = int(world_size)  # numpy's integers count too
     backend, devices = choose_device(device, world_size)
     return run_job(Launch(backend, devices, seeds_of(seed, world_size), timeout), fn, args)
 
@@ -96,18 +96,40 @@ def check_call(fn, args):
         inspect.signature(fn).bind(*args)
     except TypeError as error:
         raise LaunchError(
-            f"{getattr(fn, '__name__', fn)}{args!r} cannot be called: {error}. What follows the "
-            "function goes to it; launch's own settings have names, like world_size=4"
+            f"{call_of(fn, args)} cannot be called: {error}. What follows the function goes to it; "
+            f"launch's own settings have names, like {setting_meant(fn, args)}"
         ) from None
     except ValueError:  # a built-in function may not tell what it takes
         pass
 
 
+def call_of(fn, args) -> str:
+    """The call as it is written: `step(4)`."""
+    return f"{getattr(fn, '__name__', fn)}({', '.join(map(brief, args))})"
+
+
+def setting_meant(fn, args) -> str:
+    """An example; of a lone number for a function that takes nothing, the launch that was meant."""
+    if [type(arg) for arg in args] != [int] or inspect.signature(fn).parameters:
+        return "world_size=4"
+    (ranks,), name = args, getattr(fn, "__name__", "step")
+    return f"world_size={ranks}: for {ranks} ranks write launch({name}, world_size={ranks})"
+
+
 def check_numbers(world_size, timeout):
-    if not isinstance(world_size, int) or not 1 <= world_size <= 256:
+    if not isinstance(world_size, Integral) or not 1 <= world_size <= 256:
         raise LaunchError(f"world_size is a whole number from 1 to 256, not {world_size!r}")
-    if not isinstance(timeout, (int, float)) or not timeout > 0:
+    if not isinstance(timeout, Real) or not timeout > 0:
         raise LaunchError(f"timeout is a positive number of seconds, not {timeout!r}")
+
+
+def current_folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        raise LaunchError(
+            "the current folder has been deleted: go to another one with os.chdir()"
+        ) from None
 
 
 def seeds_of(seed, world_size) -> list[int]:
@@ -152,7 +174,7 @@ class Launch:
         """Fork every rank and hand it its work."""
         self.selector.register(self.server.control, selectors.EVENT_READ, self.hear_server)
         for rank in range(self.world_size):
-            handle = RankHandle(rank, self.server, self.noun)
+            handle = RankHandle(rank, self.server, self.noun, self.folder / f"dump-{rank}")
             self.ranks.append(handle)
             self.selector.register(handle.connection, selectors.EVENT_READ, handle.read_frames)
             self.selector.register(handle.output_fd, selectors.EVENT_READ, handle.read_output)
@@ -163,7 +185,7 @@ class Launch:
         own = {"PEDAGOGY_RANK": str(rank), "PEDAGOGY_FOLDER": str(self.folder)}
         return {
             "environ": os.environ | ENVIRON | own,
-            "cwd": os.getcwd(),
+            "cwd": current_folder(),
             "sys_path": sys.path,
             "rank": rank,
             "world_size": self.world_size,
@@ -180,8 +202,9 @@ class Launch:
         deadline = time.perf_counter() + seconds
         while not condition():
             left = deadline - time.perf_counter()
-            if left <= 0:
-                return False
+            if left <= 0:  # this process may have slept: what has come meanwhile counts
+                self.hear_all(0)
+                return condition()
             self.hear_all(min(left, 0.25))
             self.progress.tick(sum(r.report is not None for r in self.ranks), self.world_size)
         return True
@@ -245,7 +268,7 @@ class Launch:
         self.listen_until(lambda: all(r.place or r.status for r in waiting), ANSWER_SECONDS)
         for handle in waiting:
             if not handle.place:
-                handle.dump_stack(self.folder / f"dump-{handle.rank}")
+                handle.dump_stack()
         places = {r.rank: None if r.report else r.place for r in self.ranks}
         return {rank: place and place.or_in_wait() for rank, place in places.items()}
 
@@ -254,7 +277,7 @@ class Launch:
         self.hear_all(0)
         seconds = time.perf_counter() - self.began
         return Run(
-            values=[cloudpickle.loads(r.report["value"]) for r in self.ranks],
+            values=[r.value() for r in self.ranks],
             blocks=[r.report["blocks"] for r in self.ranks],
             output=[r.output.text for r in self.ranks],
             backend=self.backend,

@@ -100,7 +100,8 @@ def is_fake(kind) -> bool:
 
 
 def owns_memory(tensor) -> bool:
-    return tensor.layout is torch.strided and not tensor.is_meta
+    is_lazy = torch.nn.parameter.is_lazy(tensor)  # nn.LazyLinear's before its first batch
+    return tensor.layout is torch.strided and not tensor.is_meta and not is_lazy
 
 
 def plain_tensors(tensor) -> list[torch.Tensor]:
@@ -218,7 +219,7 @@ class MemoryTracker(TorchDispatchMode):
         piece.kind = kind
         if piece.changed:
             self.log.add(piece, kind)
-        else:
+        elif not self.log.is_full:
             self.log.birth_kinds[piece] = kind
 
     def keep(self, tensor):
@@ -299,7 +300,7 @@ class MemoryTracker(TorchDispatchMode):
             return
         is_parameter = isinstance(thing, torch.nn.Parameter)
         self.note_role(thing, "parameters" if is_parameter else "other")
-        if thing.is_leaf and thing.requires_grad:
+        if thing.is_leaf and thing.requires_grad and not torch.nn.parameter.is_lazy(thing):
             self.watch_gradient(thing)
             if thing.grad is not None:
                 self.note_role(thing.grad, "gradients")

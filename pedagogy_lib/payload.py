@@ -26,7 +26,10 @@ def captured(fn) -> dict:
     fn = inspect.unwrap(fn)
     if not inspect.isfunction(fn):
         return {}
-    names = inspect.getclosurevars(fn)
+    try:
+        names = inspect.getclosurevars(fn)
+    except ValueError:  # a name of the function around it has no value yet
+        return {}
     return {**names.globals, **names.nonlocals}
 
 
@@ -35,12 +38,19 @@ def explain(fn, args, error) -> str:
         if not travels(value):
             return f"argument {index} of the launched function ({kind(value)}) {CANNOT} ({error})"
     for name, value in captured(fn).items():
+        within = captured(value) if inspect.isfunction(value) else {}
+        if "get_ipython" in (name, *within):
+            return MAGICS
         if not travels(value):
             return f"`{name}` ({kind(value)}), which the function uses, {CANNOT} ({error})"
     return f"the launched function {CANNOT} ({error})"
 
 
 CANNOT = "cannot travel to another process; create it inside the function"
+MAGICS = (
+    "lines that begin with ! or % work in the notebook only: in a function that ranks run, use "
+    "subprocess.run(), or measure() for times"
+)
 
 
 def kind(value) -> str:

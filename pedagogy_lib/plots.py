@@ -8,8 +8,9 @@ from matplotlib.ticker import LogLocator, NullFormatter, NullLocator
 
 from .errors import LaunchError
 from .history import KINDS
+from .run import Block, Run
 from .style import COLORS, INK, Picture, colors_of, in_course_style, label_ink, new_figure
-from .units import format_bytes, format_seconds
+from .units import brief, format_bytes, format_seconds
 
 ROW_INCHES = 0.42
 BAR = 0.62
@@ -36,6 +37,7 @@ def plot_timeline(run, labels=None, title="", below=()) -> Picture:
     below   those of them that get a thinner lane of their own, under the others of the same rank:
             what went on at the same time, such as communication in another thread
     """
+    need_run(run, "plot_timeline(run)")
     labels = list(labels or run.labels)
     need(labels, "this run has no measured blocks: put `with measure(...)` into the function")
     need(set(below) <= set(labels), f"`below` takes a list of some of these labels: {labels}")
@@ -58,7 +60,8 @@ def plot_timeline(run, labels=None, title="", below=()) -> Picture:
     axes.set_xlim(0, (end - start) * 1e3)
     axes.set_xlabel("time (ms)" + said_of_links(blocks))
     axes.set_title(title, pad=28 if unnamed else 10)
-    alt = f"Timeline of {run.world_size} ranks over {format_seconds(end - start)}: " + "; ".join(
+    ranks = counted(run.world_size, "rank")
+    alt = f"Timeline of {ranks} over {format_seconds(end - start)}: " + "; ".join(
         f"{block.label} took {extent(block.seconds, format_seconds)}"
         + (", in a lane below" if block.label in below else "")
         for block in blocks
@@ -107,6 +110,7 @@ def plot_bytes(run, label, predicted=None, direction="sent", title="") -> Pictur
     predicted  bytes, one number for all ranks or one for each: drawn as an outline
     direction  "sent" or "received"
     """
+    need_run(run, 'plot_bytes(run, "label")')
     need(direction in ("sent", "received"), 'direction is "sent" or "received"')
     block = run[label]
     counts = block.sent_bytes if direction == "sent" else block.received_bytes
@@ -142,6 +146,7 @@ def plot_memory(run, label, ranks=None, title="") -> Picture:
 
     ranks  which ranks to draw, one row each; the first four unless told otherwise
     """
+    need_run(run, 'plot_memory(run, "label")')
     ranks = list(range(min(run.world_size, 4)) if ranks is None else ranks)
     block = run[label]
     need(
@@ -173,11 +178,14 @@ def plot_memory(run, label, ranks=None, title="") -> Picture:
 
 
 @in_course_style
-def plot_peak(run, label, predicted=None, title="") -> Picture:
+def plot_peak(run, label, predicted=None, title="", outline="predicted") -> Picture:
     """What fills the memory of each rank at the moment when it is fullest.
 
     predicted  {kind: bytes}, for every rank: drawn as an outline around its share
+    outline    what that outline is, for the legend, if it is no prediction: "a full copy"
     """
+    need_run(run, 'plot_peak(run, "label")')
+    check_kinds(predicted or {})
     block = run[label]
     need(all(block.at_peak), f"{label!r} was measured with memory=False")
     figure, axes = rank_rows(run.world_size, extra=1.1)
@@ -188,19 +196,30 @@ def plot_peak(run, label, predicted=None, title="") -> Picture:
             axes.barh(range(run.world_size), sizes, BAR, left, color=COLORS[kind],
                       label=kind.replace("_", " "))  # fmt: skip
         left += sizes
+    for rank, total in enumerate(left):
+        axes.annotate(format_bytes(total * MEGA), (total, rank), (6, 0), va="center",
+                      textcoords="offset points", color=INK, fontsize=9)  # fmt: skip
     if predicted:
-        outline(axes, predicted, run.world_size)
+        draw_outlines(axes, predicted, run.world_size, outline)
+    expected = sum((predicted or {}).get(kind, 0) for kind in KINDS) / MEGA
+    axes.set_xlim(0, max(*left, expected) * 1.18 or 1)
     axes.set_xlabel("live tensors at the fullest moment (MB)")
     finish(axes, title)
     alt = f"Memory at its fullest in {label}: " + "; ".join(
         f"rank {rank}: {breakdown(peak)}" for rank, peak in enumerate(block.at_peak)
     )
-    return Picture(figure, alt + (f"; predicted {breakdown(predicted)}" if predicted else ""))
+    return Picture(figure, alt + (f"; {outline} {breakdown(predicted)}" if predicted else ""))
 
 
-def outline(axes, predicted, world_size):
+def check_kinds(predicted):
+    need(isinstance(predicted, dict), f"`predicted` takes {{kind: bytes}}, not {predicted!r}")
+    unknown = sorted(map(str, set(predicted) - {*KINDS, "total"}))
+    need(not unknown, f"there are no such kinds as {unknown}: use {', '.join(KINDS)}")
+
+
+def draw_outlines(axes, predicted, world_size, label):
     """Predicted shares as outlines, in the order of the filled ones."""
-    left, label = 0.0, "predicted"
+    left = 0.0
     for kind in (kind for kind in KINDS if predicted.get(kind)):
         axes.barh(range(world_size), predicted[kind] / MEGA, BAR + 0.2, left, fill=False,
                   edgecolor=INK, linewidth=1.3, label=label)  # fmt: skip
@@ -238,9 +257,20 @@ def legend_above(axes, handles):
                 borderpad=0.2, borderaxespad=0.2, handlelength=1.4, columnspacing=1.4)  # fmt: skip
 
 
+def counted(number, noun) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
 def need(condition, sentence):
     if not condition:
         raise LaunchError(sentence)
+
+
+def need_run(run, call):
+    """What the pictures take is the whole run, in which they find the block by its label."""
+    if not isinstance(run, Run):
+        what = "one of its blocks" if isinstance(run, Block) else brief(run)
+        raise LaunchError(f"write {call}, with the run that launch() returned, not {what}")
 
 
 @in_course_style

@@ -4,9 +4,11 @@ import contextlib
 import json
 import math
 import re
+from html import escape
 from pathlib import Path
 
 from .output import someone_watches
+from .plots import need
 from .style import COLORS, INK, Picture, in_course_style, new_figure
 
 NOTEBOOK_OF_GUESSES = Path(".predictions.json")  # beside the notebook: outlives the kernel
@@ -72,44 +74,66 @@ class Prediction:
         """Take what was typed; returns the reply to show."""
         number = read_number(text, self.unit)
         if number is None:
-            return "a number from 0 on, please: 4 or 0.5 or 2e6"
+            numbers = "a number from 0 on, such as 4, 0.5, 3/2 or 2e6"
+            return f'write {numbers}: the unit is {self.unit}, and "{escape(text.strip())}" came'
         self.value = number
         return f"noted: {number:g} {self.unit}"
 
-    def compare(self, theory: float, measured: float, kind="other") -> Picture:
+    def compare(self, theory: float, measured: float, kind="other", wire="measured") -> Picture:
         """Prediction, theory and measurement as one picture, all in the question's unit.
 
-        kind  what the number is of, for its colour: "communication", "parameters", …
+        kind    what the number is of, for its colour: "communication", "parameters", …
+        wire    how bytes on the wire were found, a block's `wire`: "measured" or "counted"
+        Raises  LaunchError if these are no numbers, or there is no such kind or wire
         """
-        return draw(self.question, self.unit, self.value, theory, measured, COLORS[kind])
+        need_numbers(theory=theory, measured=measured)
+        need(kind in COLORS, f"kind is one of {', '.join(COLORS)}, not {kind!r}")
+        need(wire in ("measured", "counted"), f'wire is "measured" or "counted", not {wire!r}')
+        numbers = self.value, float(theory), float(measured)
+        return draw(self.question, self.unit, *numbers, COLORS[kind], wire)
+
+
+def need_numbers(**given):
+    """Floats, and what can be made one, such as a tensor's single element."""
+    for name, number in given.items():
+        need(is_number(number), f"compare() takes two numbers, but {name} is {number!r}")
+
+
+def is_number(value) -> bool:
+    try:
+        return not isinstance(value, str) and math.isfinite(value)
+    except (TypeError, ValueError, RuntimeError):  # a tensor of several elements: RuntimeError
+        return False
 
 
 def read_number(text: str, unit: str) -> float | None:
     """What was typed, with or without its unit; None if it is no number from 0 on."""
-    text = text.strip().removesuffix(unit).strip()
+    text = re.sub(re.escape(unit) + "$", "", text.strip(), flags=re.IGNORECASE).strip()
     if re.fullmatch(r"\d{1,3}(,\d{3})+", text):
         text = text.replace(",", "")  # 1,000,000
     try:
-        number = float(text.replace(",", "."))
-    except ValueError:
+        over, *under = [float(part) for part in text.replace(",", ".").split("/", 1)]
+        number = over / under[0] if under else over
+    except (ValueError, ZeroDivisionError):
         return None
     return number if 0 <= number < math.inf else None
 
 
 def read_guesses() -> dict[str, float]:
     try:
-        return json.loads(NOTEBOOK_OF_GUESSES.read_text())
-    except (OSError, json.JSONDecodeError):
+        found = json.loads(NOTEBOOK_OF_GUESSES.read_text())
+    except (OSError, ValueError):  # there is none, or it is spoilt
         return {}
+    return found if isinstance(found, dict) else {}
 
 
 @in_course_style
-def draw(question, unit, guess, theory, measured, color) -> Picture:
+def draw(question, unit, guess, theory, measured, color, wire="measured") -> Picture:
     figure, axes = new_figure(7.5, 1.9)
-    rows = [("measured", measured), ("theory", theory), ("your prediction", guess)]
+    rows = [(wire, measured), ("theory", theory), ("your prediction", guess)]
     shown = [(name, number) for name, number in rows if number is not None]
     for row, (name, number) in enumerate(shown):
-        if name == "measured":
+        if name == wire:
             axes.barh(row, number, 0.62, color=color)
         else:
             style = "-" if name == "theory" else "--"
@@ -121,5 +145,5 @@ def draw(question, unit, guess, theory, measured, color) -> Picture:
     axes.set_xlabel(unit)
     axes.set_title(question)
     said = f"predicted {guess:.4g} {unit}" if guess is not None else "no prediction"
-    alt = f"{question} {said}; theory {theory:.4g} {unit}; measured {measured:.4g} {unit}"
+    alt = f"{question} {said}; theory {theory:.4g} {unit}; {wire} {measured:.4g} {unit}"
     return Picture(figure, alt)

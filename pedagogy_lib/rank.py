@@ -1,11 +1,13 @@
 """The life of one rank: join the group, run the learner's function, report, leave."""
 
+import builtins
 import contextlib
 import faulthandler
 import io
 import os
 import pickle
 import random
+import re
 import signal
 import struct
 import sys
@@ -19,9 +21,11 @@ import torch.distributed as dist
 
 from . import instruments
 from .forkserver import PRELOAD_WHEN_IDLE, receive_exactly, receive_frame
-from .stack import is_library, place_of, steps_of_frame, steps_of_traceback
+from .stack import is_library, place_now, place_of, steps_of_traceback
 
 LONGER_THAN_ANY_LAUNCH = timedelta(days=1)
+MOST_CHARACTERS = 2000  # of a message, which may hold a whole tensor
+MOST_LINES = 10  # with what belongs to an error
 
 
 class ResultPickler(cloudpickle.Pickler):
@@ -61,11 +65,11 @@ class Channel:
 
     def listen(self):
         """In a thread of its own: answer `where are you?`, and do not outlive the notebook."""
-        main_thread = threading.main_thread().ident
         try:
             while receive_exactly(self.connection, 1):
-                place = place_of(steps_of_frame(sys._current_frames()[main_thread]))
-                self.send("place", place=place)
+                with contextlib.suppress(Exception):  # the learner may have closed it
+                    sys.stdout.flush()  # what it has printed of a line without an end
+                self.send("place", place=place_now())
         except (EOFError, OSError):
             os._exit(1)  # the notebook has gone
 
@@ -75,12 +79,15 @@ def main(connection, setup):
     open_streams()
     dump = open(setup["dump"], "w")  # noqa: SIM115 - stays open for the signal handler
     faulthandler.register(signal.SIGUSR1, file=dump, all_threads=True)
+    faulthandler.enable(file=dump)  # a rank that crashes leaves its stack there
     channel = Channel(connection)
     payload = receive_frame(connection)
     listener = threading.Thread(target=channel.listen, daemon=True)
     listener.start()
+    sys.breakpointhook = refuse_debugger
+    pid = os.getpid()
     try:
-        function, args = cloudpickle.loads(payload)
+        function, args = unpack(payload)
         del payload
         join(setup)
         channel.send("joined")
@@ -90,8 +97,28 @@ def main(connection, setup):
         kind, report = "error", describe(error) | {"at": time.perf_counter()}
     with contextlib.suppress(Exception):  # the learner may have closed it
         sys.stdout.flush()  # a last line may have no end
+    if os.getpid() != pid:  # a child that the learner forked: the rank speaks for itself
+        os._exit(kind == "error")
     channel.send(kind, **report)
     listener.join()  # until killed: the connections of a rank that leaves would break the others
+
+
+def unpack(payload):
+    """The learner's function and its arguments; raises TypeError for what came by name only."""
+    try:
+        return cloudpickle.loads(payload)
+    except AttributeError as error:
+        found = re.search("Can't get attribute '(.+)' on <module '__main__'", str(error))
+        if not found:
+            raise
+        raise TypeError(
+            f"`{found[1]}` cannot travel to another process, as a decorator like functools.cache "
+            "has made an object of it; use the plain function"
+        ) from None
+
+
+def refuse_debugger(*args, **kwargs):
+    raise RuntimeError("nobody can answer a debugger inside a rank: print() what you want to see")
 
 
 def open_streams():
@@ -150,6 +177,7 @@ def work(function, args, device, began, ignore_ports=()) -> dict:
     try:
         return {
             "value": dump_result(value),
+            "type": type(value).__name__,
             "blocks": recorder.finish(),
             "wire": recorder.wire,
             "imported_late": any(name in sys.modules for name in missing),
@@ -170,7 +198,33 @@ def describe(error) -> dict:
         exception = None
     place = place_of(steps_of_traceback(error.__traceback__))
     return {
-        "what": f"raised {type(error).__name__}: {error}".rstrip(": "),
+        "what": "\n  ".join([f"raised {words_of(error)}", *belonging_to(error)]),
         "exception": exception,
         "place": None if place is None or is_library(place.filename) else place,
     }
+
+
+def words_of(error) -> str:
+    """The class of an error and its message, cut where it is very long."""
+    try:
+        message = str(error)
+    except Exception:
+        message = "<its message cannot be shown>"
+    return f"{type(error).__name__}: {shortened(message)}".rstrip(": ")
+
+
+def shortened(text) -> str:
+    more = len(text) - MOST_CHARACTERS
+    return text if more <= 0 else f"{text[:MOST_CHARACTERS]}… ({more:,} characters more)"
+
+
+def belonging_to(error) -> list[str]:
+    """The cause of an error, its notes, and the members of an ExceptionGroup: one line each."""
+    lines = [f"note: {shortened(str(note))}" for note in getattr(error, "__notes__", ())]
+    if error.__cause__ is not None:
+        lines.insert(0, f"caused by {words_of(error.__cause__)}")
+    if isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):  # Python 3.11 has it
+        lines += [f"member: {words_of(member)}" for member in error.exceptions]
+    more = len(lines) - MOST_LINES
+    lines = [" ".join(line.split()) for line in lines[:MOST_LINES]]
+    return lines + [f"… and {more} more"] * (more > 0)

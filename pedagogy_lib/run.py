@@ -1,5 +1,7 @@
 """What a launch brings back."""
 
+import difflib
+
 from .history import KINDS
 from .table import Table
 from .units import brief, format_bytes, format_seconds
@@ -34,6 +36,9 @@ class Block:
         self.links = max((use.get("links", "") for rank in uses for use in rank), default="")
         self.at_peak = [fullest([use for use in rank if use["peak"]]) for rank in uses]
 
+    def __getattr__(self, name):
+        raise AttributeError(no_attribute(self, name))
+
     def __repr__(self):
         return f"Block({self.label!r}, sent_bytes={self.sent_bytes}, seconds={self.seconds})"
 
@@ -47,6 +52,19 @@ def highest(peaks) -> dict[str, int] | None:
 def fullest(uses) -> dict[str, int] | None:
     """The breakdown at the highest sum of all uses."""
     return max(uses, key=lambda use: use["peak"]["total"])["at_peak"] if uses else None
+
+
+def no_attribute(thing, name) -> str:
+    """What to say of an attribute that there is not, and which is meant perhaps.
+
+    Tools probe for attributes such as `_repr_png_` and `__deepcopy__`: these get no long search.
+    """
+    message = f"a {type(thing).__name__} has no {name!r}"
+    if name.startswith("_"):
+        return message
+    there = [one for one in dir(thing) if not one.startswith("_")]
+    near = [x for x in there if x.startswith(name)] or difflib.get_close_matches(name, there, n=1)
+    return message + (f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(there)}")
 
 
 class Run:
@@ -79,6 +97,9 @@ class Run:
             known = ", ".join(map(repr, self.labels)) or "none"
             raise KeyError(f"no block {label!r} was measured; this run's labels: {known}")
         return self._blocks[label]
+
+    def __getattr__(self, name):
+        raise AttributeError(no_attribute(self, name))
 
     def title(self) -> str:
         ranks = f"{self.world_size} rank" + ("s" if self.world_size > 1 else "")

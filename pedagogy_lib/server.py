@@ -58,7 +58,7 @@ class Server:
         """Whether it lives, is ours, and has imported this package as it is now."""
         is_open = self.control.fileno() >= 0
         is_ours = is_open and self.owner == os.getpid() and self.process.poll() is None
-        return is_ours and self.sources == state_of_sources()
+        return is_ours and self.scratch.is_dir() and self.sources == state_of_sources()
 
     def await_ready(self):
         """Wait until torch is imported there; raises LaunchError if it could not be."""
@@ -180,3 +180,13 @@ def close_server():
     if _server is not None:
         _server.close()
         _server = None
+
+
+def leave_it_to_the_parent():
+    """In a child that the learner forks: its copy of the socket would keep the server alive."""
+    if _server is not None:
+        _server.control.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=leave_it_to_the_parent)

@@ -5,10 +5,13 @@ import os
 import re
 import sys
 import sysconfig
+import threading
 from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
+
+from .errors import FOR_A_THREAD
 
 _PATHS = sysconfig.get_paths()
 LIBRARY_FOLDERS = tuple(
@@ -68,6 +71,28 @@ def is_library(filename: str) -> bool:
     return filename.startswith("<") or os.path.realpath(filename).startswith(LIBRARY_FOLDERS)
 
 
+def place_now() -> Place | None:
+    """Where this process is: its main thread, or the learner's thread that this one waits for."""
+    frames = sys._current_frames()
+    del frames[threading.get_ident()]  # the thread that asks
+    main = place_of_thread(frames.pop(threading.main_thread().ident))
+    if main is None or main.operation != FOR_A_THREAD:
+        return main
+    others = [place_of_thread(frame) for frame in frames.values()]
+    others = [place for place in others if place is not None and not is_library(place.filename)]
+    at_work = [place for place in others if place.operation != FOR_A_THREAD]
+    return max(at_work, key=lambda place: bool(place.operation), default=main)
+
+
+def place_of_thread(frame) -> Place | None:
+    """The learner's innermost line in a thread that is in `frame`."""
+    place = place_of(steps_of_frame(frame))
+    module = str(frame.f_globals.get("__name__")).partition(".")[0]
+    if place is None or place.operation or module not in ("threading", "queue", "concurrent"):
+        return place
+    return place._replace(operation=FOR_A_THREAD)
+
+
 def place_of(steps) -> Place | None:
     """The innermost line of the learner's in a stack.
 
@@ -103,7 +128,7 @@ def arguments(frame) -> str:
         value = frame.f_locals.get(name)
         if holds_tensors(value):
             shown.append(brief(value))
-        elif name in ("src", "dst") and value is not None:
+        elif (name in ("src", "dst") and value is not None) or (name == "tag" and value):
             shown.append(f"{name}={value}")
         elif name == "op" and isinstance(value, dist.ReduceOp.RedOpType):
             shown.append(f"op={value.name}")
@@ -137,7 +162,8 @@ def steps_of_frame(frame):
     steps = []
     while frame is not None:
         code = frame.f_code
-        steps.append((code.co_filename, frame.f_lineno, code.co_name, frame))
+        line = frame.f_lineno or code.co_firstlineno  # None between two lines
+        steps.append((code.co_filename, line, code.co_name, frame))
         frame = frame.f_back
     return steps[::-1]
 
@@ -147,13 +173,16 @@ def steps_of_traceback(traceback):
     steps = []
     while traceback is not None:
         code = traceback.tb_frame.f_code
-        steps.append((code.co_filename, traceback.tb_lineno, code.co_name, traceback.tb_frame))
+        line = traceback.tb_lineno or code.co_firstlineno
+        steps.append((code.co_filename, line, code.co_name, traceback.tb_frame))
         traceback = traceback.tb_next
     return steps
 
 
 def steps_of_dump(text: str):
     """The stack of the main thread in what `faulthandler` wrote, outermost first."""
-    main_thread = text.split("\n\n")[-1]  # faulthandler lists the main thread last
+    # It lists the main thread last; after a crash, a list of modules follows.
+    stacks = [part for part in text.split("\n\n") if 'File "' in part]
+    main_thread = stacks[-1] if stacks else ""
     found = re.findall(r'File "(.*)", line (\d+) in (.*)', main_thread)
     return [(filename, int(line), function, None) for filename, line, function in found][::-1]

@@ -4,6 +4,7 @@ import atexit
 import gc
 import io
 import os
+import sys
 import time
 
 import cloudpickle
@@ -18,7 +19,8 @@ VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADD
 
 def started_this_process() -> bool:
     """Whether torchrun (or a launcher that sets the same variables) started this process."""
-    return all(name in os.environ for name in VARIABLES)
+    is_notebook = "ipykernel" in sys.modules  # where somebody only tries these variables out
+    return not is_notebook and all(name in os.environ for name in VARIABLES)
 
 
 def leave_group():

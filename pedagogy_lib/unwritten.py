@@ -4,7 +4,7 @@ import ast
 import os
 from pathlib import Path
 
-from .labs import EXERCISE, is_hole, names_of
+from .labs import EXERCISE, is_hole, names_of, parse
 
 
 def misses_something(path) -> bool:
@@ -28,9 +28,7 @@ def still_to_write(path, names=("main",)) -> list[str]:
 
 def follow(path, names, found, seen):
     """Add what `names` of the module at `path` come to."""
-    defined = {
-        name: node for node in ast.parse(path.read_text()).body for name in names_of(node)
-    }  # fmt: skip
+    defined = {name: node for node in parse(path).body for name in names_of(node)}
     for name in names:
         node = defined.get(name)
         if node is None or (path, name) in seen:

@@ -5,6 +5,7 @@ from html import escape
 
 from .errors import LaunchError
 from .output import someone_watches
+from .plots import need
 from .style import Picture
 
 
@@ -14,8 +15,13 @@ def explore(draw, run=None, **choices):
     run      adds a button: `run(**arguments)` takes longer, and returns the picture shown then
     choices  for each argument of `draw` its possible values; the first is shown at the start.
              Where they do not go together, `draw` raises a ValueError that says why
+    Raises   LaunchError if the values of an argument are no list, or an empty one
     Returns  the picture itself where nobody watches (tests, reports), so that it stays visible
     """
+    for name, values in choices.items():
+        several = hasattr(values, "__getitem__") and not isinstance(values, (str, dict))
+        example = "[2, 4]" if several else f"[{values!r}]"
+        need(several and len(values), f"explore() takes lists of values: write {name}={example}")
     start = draw(**{name: values[0] for name, values in choices.items()})
     return panel(draw, choices, start, run) if someone_watches() else start
 

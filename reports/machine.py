@@ -1,15 +1,16 @@
 # %% [markdown]
 # # What this machine does with `torch.distributed`
 #
-# Every figure below was measured when this report was made. Byte counts are exact and repeat;
-# times depend on what else the machine was doing.
+# Made by `make report`. Every time was measured when this page was made, and depends on what else
+# the machine was doing. Bytes were measured where their table says so, and repeat.
 
 # %% tags=["parameters"]
 world_sizes = [2, 4]
 megabytes = [0.01, 0.1, 1.0, 10.0]
-repeats = 5
+repeats = 15
 
 # %%
+import datetime
 import os
 import platform
 import statistics
@@ -18,28 +19,46 @@ import time
 import torch
 import torch.distributed as dist
 
-from pedagogy_lib import Table, launch, measure, plot_against
+from pedagogy_lib import LaunchError, Table, launch, measure, plot_against
+from pedagogy_lib.report import cpu_name, straight_line
+from pedagogy_lib.units import format_seconds
+
+ONE_NUMBER = 4e-6  # MB
+if min(megabytes) < ONE_NUMBER:
+    raise LaunchError("megabytes start at 0.000004, which is one number")
+in_words = {n: f"{n} rank" + "s" * (n > 1) for n in world_sizes}
+given = {"world_sizes": world_sizes, "megabytes": megabytes, "repeats": repeats}
+world_sizes, megabytes = sorted(set(world_sizes)), sorted(set(megabytes))
 
 # %% [markdown]
 # ## The machine
 
 # %%
-run = launch(lambda: None, world_size=max(world_sizes))
+empty_runs = {n: launch(lambda: None, world_size=n) for n in world_sizes}
+names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
 facts = {
+    "date": f"{datetime.datetime.now():%d %B %Y, %H:%M}",
     "system": f"{platform.system()} {platform.release()} on {platform.machine()}",
-    "cores": os.cpu_count(),
-    "GPUs": torch.cuda.device_count(),
+    "CPU": f"{cpu_name()}, {os.cpu_count()} cores",
+    "GPUs": ", ".join(f"{names.count(name)} × {name}" for name in dict.fromkeys(names)) or "none",
     "Python": platform.python_version(),
     "torch": torch.__version__,
-    "backend": f"{run.backend} on {run.device}",
+    "parameters": " · ".join(f"{name}={value}" for name, value in given.items()),
 }
+places = {n: run.title().split(" · ")[1] for n, run in empty_runs.items()}  # Gloo on the CPU
+facts |= {in_words[n]: place for n, place in places.items()}
+on_cpu = [n for n, run in empty_runs.items() if run.device == "cpu"]
+crowded = [str(n) for n in on_cpu if n > os.cpu_count()]
+taking_turns = (
+    f"More ranks than cores take turns: {' and '.join(crowded)} ranks on {os.cpu_count()} cores."
+)
 Table(["", "this machine"], facts.items())
 
 # %% [markdown]
 # ## Starting ranks
 #
 # From the call of `launch` to the values of all ranks: fresh processes, a process group, one
-# call, and every process gone again.
+# call, and every process gone again. The median of some launches.
 
 
 # %%
@@ -54,13 +73,17 @@ def seconds_to_launch(world_size):
 
 
 launches = {world_size: seconds_to_launch(world_size) for world_size in world_sizes}
-Table(["ranks", "seconds"], [(n, f"{seconds:.3f}") for n, seconds in launches.items()])
+Table(
+    ["ranks", "seconds"], [(n, f"{seconds:.3f}") for n, seconds in launches.items()],
+    note=taking_turns if crowded else "",
+)
 
 # %% [markdown]
 # ## Bytes of each collective
 #
 # Sent by the busiest rank, as a multiple of the tensor's size X, beside the bandwidth-optimal
-# theory for n ranks. Where the two differ, the backend uses another algorithm.
+# theory for n ranks. X is 8 MB here: every message also has a header, 48 bytes with Gloo, which
+# shows beside small tensors only.
 
 
 # %%
@@ -84,55 +107,82 @@ def collectives(count):
 
 
 # %%
-count = int(max(megabytes) * 1e6 / 4) // max(world_sizes)
-runs = {n: launch(collectives, count, world_size=n) for n in world_sizes}
-
-
 def in_tensors(run, name):
     """Bytes sent by the busiest rank, in units of the full tensor X."""
-    return max(run[name].sent_bytes) / (count * run.world_size * 4)
+    return max(run[name].sent_bytes) / (2_000_000 // run.world_size * run.world_size * 4)
 
 
-theory = dict.fromkeys(runs[world_sizes[0]].labels, lambda n: (n - 1) / n) | {
+runs = {n: launch(collectives, 2_000_000 // n, world_size=n) for n in world_sizes}
+labels = runs[world_sizes[0]].labels
+theory = dict.fromkeys(labels, lambda n: (n - 1) / n) | {
     "all_reduce": lambda n: 2 * (n - 1) / n,
-    "broadcast": lambda n: 1,
-    "gather": lambda n: 1 / n,
+    "broadcast": lambda n: min(1, n - 1),
+    "gather": lambda n: 1 / n if n > 1 else 0,
 }
-rows = [
-    (name, n, f"{in_tensors(runs[n], name):.3f}", f"{expected(n):.3f}")
-    for name, expected in theory.items()
-    for n in world_sizes
-]
-Table(["collective", "ranks", f"sent ({run.backend})", "theory"], rows)
+wire = {n: run[labels[0]].wire for n, run in runs.items()}
+meaning = {
+    "measured": "Measured: by the kernel's own counters. Where it is not the theory's, the backend "
+    "uses another algorithm.",
+    "counted": "Counted: worked out from the calls, by the theory's own formulas, where nothing "
+    "counts the bytes; that the two agree shows nothing.",
+}
+Table(
+    ["collective", *["sent", "theory"] * len(runs)],
+    [
+        [name, *(f"{x:.2f}" for n in runs for x in (in_tensors(runs[n], name), expected(n)))]
+        for name, expected in theory.items()
+    ],
+    groups=[("", 1), *((f"{in_words[n]}, {places[n].split()[0]}, {wire[n]}", 2) for n in runs)],
+    note=" ".join(text for how, text in meaning.items() if how in wire.values()),
+)
 
 # %% [markdown]
 # ## Time of an all-reduce
 #
-# Small tensors cost latency, large ones bandwidth.
+# The median on rank 0, until its result is there.
 
 
 # %%
 def time_all_reduces(sizes, repeats):
-    """The median time of an all-reduce for each size in MB; a first one is not counted."""
-    medians = []
+    """An all-reduce of each size in MB, in blocks of their own; the first three do not count."""
     for size in sizes:
-        x = torch.ones(max(1, int(size * 1e6 / 4)))
-        times = []
-        for _ in range(repeats + 1):
-            dist.barrier()
-            began = time.perf_counter()
+        x = torch.ones(int(size * 1e6 / 4))
+        for _ in range(3):
             dist.all_reduce(x)
-            times.append(time.perf_counter() - began)
-        medians.append(statistics.median(times[1:]))
-    return medians
+        for _ in range(repeats):
+            dist.barrier()
+            with measure(f"{size}", memory=False, wire=False):  # waits for a GPU at both ends
+                dist.all_reduce(x)
+
+
+def median_of_uses(block):
+    return statistics.median(end - start for start, end in block.spans[0])
 
 
 # %%
-lines = {
-    f"{n} ranks": launch(time_all_reduces, megabytes, repeats, world_size=n).values[0]
-    for n in world_sizes
-}
+timed = {n: launch(time_all_reduces, megabytes, repeats, world_size=n) for n in world_sizes}
+lines = {n: [median_of_uses(timed[n][f"{size}"]) for size in megabytes] for n in world_sizes}
 plot_against(
-    megabytes, lines, xlabel="tensor (MB)", ylabel="all-reduce (s)", logarithmic=True,
-    title="Time of one all-reduce",
+    megabytes, {in_words[n]: seconds for n, seconds in lines.items()}, xlabel="tensor (MB)",
+    ylabel="all-reduce (s)", logarithmic=True, title="Time of one all-reduce",
 )
+
+# %% [markdown]
+# A straight line through these points, time = latency + bytes / bandwidth, fitted to their relative
+# errors. The bus bandwidth is what each rank then sends in a second, if it sends the theory's
+# 2(n-1)/n of the tensor.
+
+
+# %%
+def fitted(n):
+    """A row on `n` ranks; without a line, where there is but one size, or noise hides it."""
+    latency, bandwidth, error = straight_line([size * 1e6 for size in megabytes], lines[n])
+    if latency is None:
+        return n, "–", "–", "–", "–"
+    bus = bandwidth * 2 * (n - 1) / n
+    per_second = [f"{rate / 1e9:.2f} GB/s" for rate in (bandwidth, bus)]
+    return n, format_seconds(latency), *per_second, f"{error:.0%}"
+
+
+heads = ["ranks", "latency", "bandwidth", "bus bandwidth", "furthest point is off by"]
+Table(heads, [fitted(n) for n in world_sizes], note=taking_turns if crowded else "")

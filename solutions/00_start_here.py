@@ -36,8 +36,8 @@ megabytes = 4.0
 # %% [markdown]
 # ## 1 · Who is there?
 #
-# `launch(function)` starts four fresh processes, runs the function in each of them, and brings
-# the results back. The function is an ordinary one, written in a cell.
+# `launch(function, world_size=4)` starts four fresh processes, runs the function in each of them,
+# and brings the results back. The function is an ordinary one, written in a cell.
 
 # %% tags=["nbval-ignore-output"]
 def who_am_i():
@@ -48,11 +48,11 @@ run = launch(who_am_i, world_size=world_size)
 run
 
 # %% [markdown]
-# Four process numbers: these are processes of the operating system, not threads, and they share
-# no variables. Each one is a **rank**, and has a number. All ranks together are the **world**; its
-# **world size** is four. They were connected before the function began, and gone when it ended:
-# the next cell starts with new ones. What `launch` returns is a `Run`; `run.values[2]` is what rank
-# 2 returned.
+# Each has a process number of its own: these are processes of the operating system, not threads,
+# and they share no variables. Each one is a **rank**, and has a number. All ranks together are the
+# **world**; how many they are is its **world size**. They were connected before the function began,
+# and gone when it ended: the next cell starts with new ones. What `launch` returns is a `Run`;
+# `run.values[0]` is what rank 0 returned.
 #
 # All ranks run *the same program*; only its number makes one behave differently. What they print
 # appears at once, each line with its rank. Run the cell a few times: the order changes. Nothing
@@ -74,8 +74,8 @@ draw_clusters()
 # pretend to be two machines. The program is
 # [labs/start_here.py](../labs/start_here.py): a few lines that `torchrun` would run on a cluster
 # unchanged. (`GROUP_RANK` is torchrun's number for the agent, and so for the node. `SUM` is a first
-# all-reduce: the sum of all ranks' numbers, on every rank. It takes some seconds: each process of a
-# real program has to import torch.)
+# all-reduce: the sum of all ranks' numbers, on every rank. It takes up to ten seconds: each process
+# of a real program has to import torch.)
 
 # %% tags=["nbval-ignore-output"]
 cluster = run_torchrun("../labs/start_here.py", nnodes=2, nproc_per_node=3)
@@ -127,12 +127,12 @@ on_each = copies.peak_bytes[0]["parameters"] / 1e6
 memory_guess.compare(theory=16, measured=on_each, kind="parameters")
 
 # %%
-def hold_a_quarter():
+def hold_a_quarter():  # no copies: each rank makes a fourth of the layer
     with measure("hold"):
         nn.Linear(1000, 1000, bias=False)
 
 plot_peak(launch(hold_a_quarter, world_size=4), "hold", predicted={"parameters": 16e6},
-          title="A quarter of the model on each rank (outline: a copy)")
+          title="A quarter of the model on each rank", outline="a full copy")
 
 # %% [markdown]
 # Eight GPUs of 4 GB are **not** one GPU of 32 GB. Copies help with time and with batch size, and
@@ -179,14 +179,16 @@ changed = [line for line in difflib.ndiff(*programs) if line.startswith("+ ")]
 print(*changed, sep="\n")
 
 # %% [markdown]
-# Four lines. (A program of your own also has those that `launch` saves you here, as in the lab,
-# and must write files on one rank only.) And the weights are those of one process: that is the
-# test which every technique of this course has to pass, **values and gradients, in float64**.
-# Tensor and pipeline parallel will change the model itself.
+# Four lines, and a few more in a program of your own: those that `launch` saves you here, as in the
+# lab, and those which see to it that one rank only writes files. And the weights are those of one
+# process: that is the test which every technique of this course has to pass, **values and
+# gradients, in float64**. Tensor and pipeline parallel will change the model itself.
 #
-# *Break it.* `launch` gives all ranks the same random seed, so all draw the same data and the same
-# first weights. Try `seed=[0, 1, 2, 3]` in the launch of `train_together`; then, without it,
-# `world_size=3`, where the ranks' parts of the batch are not equally large.
+# *Break it.* `launch` gives all ranks the same random seed, so all draw the same batch, and each
+# takes its part. With `seed=[0, 1, 2, 3]` in the launch of `train_together` each rank has a batch
+# of its own: the weights are no longer those of one process. (Yet all ranks still begin with the
+# same ones: DDP sends everybody rank 0's.) Then, without `seed`, try `world_size=3`: parts of 11,
+# 11 and 10 samples count as if they were equal, an average of averages. Chapter 01 is about that.
 
 # %% [markdown]
 # ## 4 · What can be split
@@ -237,9 +239,10 @@ Table(["rank", "32 samples", "33 samples"], [[r, dealt[32][r], dealt[33][r]] for
 # ## 5 · The first all-reduce
 #
 # How did the ranks of `train_together` come to the same weights? By an **all-reduce** of their
-# gradients: each rank brings a tensor, and each leaves with the sum of all. (DDP then divides by
-# the number of ranks, for an average.) It is the most used operation of distributed training.
-# Every rank has to send something. How much? Type your number, then run on.
+# gradients: each rank brings a tensor, and each leaves with the sum of all. (DDP has each rank
+# divide by the number of ranks first, so that the sum is an average.) It is the most used operation
+# of distributed training. Every rank has to send something. How much? Type your number, then run
+# on.
 
 # %%
 bytes_guess = predict(
@@ -258,7 +261,8 @@ run
 
 # %%
 theory = 2 * (world_size - 1) / world_size * megabytes
-bytes_guess.compare(theory, run["all_reduce"].sent_bytes[0] / 1e6, kind="communication")
+sent = run["all_reduce"]
+bytes_guess.compare(theory, sent.sent_bytes[0] / 1e6, kind="communication", wire=sent.wire)
 
 # %%
 plot_bytes(run, "all_reduce", predicted=theory * 1e6, title="Every rank sends the same")
@@ -273,7 +277,7 @@ plot_bytes(run, "all_reduce", predicted=theory * 1e6, title="Every rank sends th
 # pass. How that is possible is chapter 02, where you write it yourself.
 #
 # *Break it.* `dist.all_reduce` overwrites its tensor: what does `y = dist.all_reduce(x)` give?
-# And at the top, try `megabytes = 0.001`: what is all the rest? (Section 6 says.)
+# And at the top, try `megabytes = 0.001`: what is all the rest? (Section 6 knows.)
 
 # %% [markdown]
 # ## 6 · Three instruments, and how far to trust them
@@ -298,7 +302,7 @@ def something_known():
     with measure("send"):
         dist.send(x, dst=1) if dist.get_rank() == 0 else dist.recv(x, src=0)
 
-known = launch(something_known, world_size=2)
+known = launch(something_known, world_size=2, device="cpu")
 slept, sent = known["take and sleep"], known["send"]
 print("bytes seen beyond 64 MiB:", slept.peak_bytes[0]["total"] - 64 * 2**20)
 print("slept at least 0.1 s:", slept.seconds[0] >= 0.1)
@@ -307,10 +311,11 @@ print(f"{sent.wire}: rank 0 sent 10 MB and {sent.sent_bytes[0] - 10_000_000} byt
 # %% [markdown]
 # How far to trust them?
 #
-# * **Wire bytes**: your data, and 48 bytes of header for each piece that Gloo sends. It cuts one
-#   all-reduce into dozens of pieces, some kilobytes in all; they matter for small tensors only.
-#   Of received bytes a few headers may not have been read yet. Where nobody counts for us (NCCL,
-#   macOS) bytes are *counted* from the calls by the textbook's formula: no test of that formula.
+# * **Wire bytes**: your data, and a header of 48 bytes for each piece that Gloo sends. A message
+#   has two; an all-reduce is cut into dozens of pieces, some kilobytes of headers in all. They
+#   matter for small tensors only. Of received bytes a few headers may not have been read yet. Where
+#   nobody counts for us (NCCL, macOS) bytes are *counted* from the calls by the textbook's formula:
+#   no test of that formula.
 # * **Memory** is exact for tensors. It does not see Python itself, nor what a library allocates
 #   behind PyTorch's back.
 # * **Time** is noisy: other programs use the same cores. Compare times of one run, as ratios, and
@@ -400,8 +405,10 @@ except RankError as error:
 # ## 9 · What a laptop can show, and what not
 #
 # A fixed amount of matrix products is shared out fairly among more and more ranks. On a machine
-# with a core for each rank, twice the ranks would take half the time. (A *barrier* is a collective
-# that only waits: nobody leaves before everybody has come.)
+# with a core for each rank, twice the ranks would take half the time. Each rank computes with *one*
+# thread, so that ranks do not fight for cores; alone, PyTorch would use all of them in one process.
+# More ranks on one CPU are for studying, not for speed. (A *barrier* only waits: nobody leaves it
+# before everybody has come.)
 
 # %%
 def share_of_work(products):
@@ -421,7 +428,7 @@ def best_time(n, tries=3):
 ranks, cores = [1, 2, 4, 8], os.cpu_count()
 times = [best_time(n) for n in ranks]
 ideal = [times[0] / min(n, cores) for n in ranks]
-plot_against(ranks, {"this machine": times}, xlabel="ranks", ylabel="time (s)",
+plot_against(ranks, {"this machine": times}, xlabel="ranks, one thread each", ylabel="time (s)",
              predicted={f"perfect sharing of {cores} cores": ideal},
              title="The same work on more ranks")
 
@@ -490,19 +497,21 @@ problems = examine()
 # An appendix, in every chapter. This course grew out of slides, a book chapter, web pages and notes
 # on distributed training (named below). Whatever they say that can be tested is tested. *Right*,
 # *wrong*; *imprecise*: right with a condition that is missing; *depends*: true under the conditions
-# that are named; *not tested*: only compared with its source. First, on words:
+# that are named; *not tested*: only compared with its source. The last column says what was found
+# in the section named, or works it out. First, on words:
 
 # %%
 nodes, local_ranks, all_ranks = ([words[i] for words in identities] for i in (1, 3, 5))
 put_to_the_test(f"""
 - “Node” and “GPU” are the same: 2 computers with 2 GPUs are 4 nodes | PyTorch slides |
-  wrong for torchrun | {len(set(nodes))} nodes, {len(all_ranks)} ranks (section 2)
+  wrong | to torchrun a node is a machine: {len(set(nodes))} nodes had {len(all_ranks)} ranks
+  (section 2)
 - With two GPUs on each of two nodes LOCAL_RANK is 0 1 0 1 and RANK 0 1 2 3 | PyTorch slides |
   right | with three: {" ".join(local_ranks)} and {" ".join(all_ranks)} (section 2)
 - NCCL gives a unique rank to each GPU | PyTorch slides | imprecise |
   the launcher numbers processes: those of section 2 used Gloo, and no GPU
 - “Model parallel” means the pipeline; or layers and tensors; or layers only |
-  web note; CS 229S; blog | they disagree | an umbrella word: say which split
+  web note; CS 229S; blog | imprecise | they disagree: an umbrella word; say which split
 - The techniques are three: data, model, pipeline | CS 229S | imprecise |
   also sharded data parallel, sequence and expert parallel (section 4)
 """)
@@ -515,8 +524,8 @@ notice = manual[manual.index("Between restarts") :].split(".")[0]
 dealt[256] = launch(sampler_indices, 256, world_size=8).values
 shares = {n: [len(indices) for indices in ranks] for n, ranks in dealt.items()}
 put_to_the_test(f"""
-- Ranks may change over a restart | PyTorch slides | right, not tested yet |
-  torchrun's manual: “{notice}”; chapter 04 tries it
+- Ranks may change over a restart | PyTorch slides | not tested |
+  torchrun's manual: “{notice}”; to be tried in chapter 04
 - Horizontal scaling needs a small change of the program | PyTorch slides | depends |
   {len(changed)} lines for DDP (section 3); tensor and pipeline parallel change the model
 - 32 samples over 4 ranks are 8 each, 64 are 16; 256 over 8 are 32 |
@@ -534,7 +543,7 @@ put_to_the_test(f"""
   PyTorch slides | imprecise | {4 * 2 * 4} GB of GPU memory in pieces of 4, and {4 * 8} GB RAM
 - Training GPT-4 or Llama 70B needs hundreds or thousands of GPUs | web page | depends |
   at least {state_gb / 80:g} GPUs of 80 GB for 16 bytes of training state for each of 70 B
-  parameters (chapter 05). Its authors report 1.72 million GPU hours for Llama 2 70B:
+  parameters (chapter 05). Llama's authors report 1.72 million GPU hours for Llama 2 70B:
   {gpu_hours / 24 / 365:.0f} years on one, {gpu_hours / 24 / 2000:.0f} days on 2000 at best
 """)
 

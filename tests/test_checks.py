@@ -142,7 +142,8 @@ def test_a_class_of_which_some_holes_are_filled(text, solution, said, tmp_path, 
     ("arguments", "sentence"),
     [
         (("9.7",), "there is no exercise 9.7; there are: 9.1, 9.2, 9.3"),
-        (("77.1",), "there is no exercise 77.1; there are: none in this chapter"),
+        (("77.1",), "there is no exercise 77.1: checks are there for chapters 0, 1, 2, 3, 5, 6"),
+        ((2.8,), 'write the number of an exercise in quotes, as in check("2.10"): without them'),
         (("9.1",), 'give check() your function: check("9.1", double)'),
         (("9.1", 5), 'give check() your function: check("9.1", double)'),
         (("9.2", max), 'exercise 9.2 is in labs/shapes.py: check("9.2") reads it there'),
@@ -151,6 +152,12 @@ def test_a_class_of_which_some_holes_are_filled(text, solution, said, tmp_path, 
 def test_bad_calls_get_one_sentence(arguments, sentence):
     with pytest.raises(ValueError, match=re.escape(sentence)):
         check(*arguments)
+
+
+def test_the_chapters_with_checks_are_those_that_have_exercises():
+    found = checking.chapters_with_checks()
+    assert found == sorted(found, key=int)
+    assert found == [str(n) for n in range(100) if checking.exercises_of(str(n)) and n != 9]
 
 
 def test_hints_come_in_steps(capsys):

@@ -3,6 +3,7 @@
 import importlib.metadata
 
 import pytest
+import torch
 
 from pedagogy_lib import doctor
 from pedagogy_lib.__main__ import main
@@ -46,3 +47,30 @@ def test_an_old_python_is_told(monkeypatch):
     verdict, text = doctor.python_version()
     assert verdict == doctor.BAD
     assert "install 3.10 or newer" in text
+
+
+@pytest.mark.parametrize(
+    ("driver", "cuda", "verdict", "says"),
+    [
+        (False, None, doctor.OK, "no GPU: ranks run on the CPU, over Gloo"),
+        (True, None, doctor.NOTE, "`make lab PYTHON=/path/to/python`"),
+        (True, "13.0", doctor.NOTE, "see what `nvidia-smi` says"),
+    ],
+)
+def test_gpus_that_torch_cannot_use_are_told(monkeypatch, driver, cuda, verdict, says):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setattr(torch.version, "cuda", cuda)
+    monkeypatch.setattr(doctor, "has_nvidia_driver", lambda: driver)
+    found, text = doctor.gpus()
+    assert found == verdict
+    assert says in text
+
+
+def test_nvidia_smi_tells_that_there_is_a_driver(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(doctor.Path, "exists", lambda path: False)
+    assert not doctor.has_nvidia_driver()
+    (tmp_path / "nvidia-smi").touch(mode=0o755)
+    monkeypatch.undo()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert doctor.has_nvidia_driver()

@@ -141,6 +141,66 @@ def test_own_exception_class_comes_back():
     assert type(failure(fail, world_size=2).exception) is OwnError
 
 
+def message_of(step) -> str:
+    return str(failure(step, world_size=2))
+
+
+def test_a_very_long_message_is_cut():
+    def fail():
+        raise ValueError("x" * 3_000_000)
+
+    message = message_of(fail)
+    assert "x" * 2000 + "… (2,998,000 characters more)\n  at " in message
+    assert len(message) < 2500
+
+
+def test_a_message_that_cannot_be_shown():
+    class Silent(Exception):
+        def __str__(self):
+            return 1 / 0
+
+    def fail():
+        raise Silent
+
+    message = message_of(fail)
+    assert message.startswith("all 2 ranks raised Silent: <its message cannot be shown>\n  at ")
+
+
+def test_cause_is_told():
+    def fail():
+        try:
+            {}["key"]
+        except KeyError as error:
+            raise ValueError("no such\nsetting") from error
+
+    beginning = (
+        "all 2 ranks raised ValueError: no such\nsetting\n  caused by KeyError: 'key'\n  at "
+    )
+    assert message_of(fail).startswith(beginning)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="notes and groups came with Python 3.11")
+def test_notes_and_members_are_told():
+    def fail():
+        error = ExceptionGroup("two", [ValueError("one"), KeyError("other")])  # noqa: F821
+        error.add_note("on two\nlines")
+        raise error
+
+    assert "\n  note: on two lines\n  member: ValueError: one\n  member: KeyError: 'other'\n" in (
+        message_of(fail)
+    )
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="groups came with Python 3.11")
+def test_many_members_are_cut():
+    def fail():
+        raise ExceptionGroup("many", [ValueError(i) for i in range(30)])  # noqa: F821
+
+    message = message_of(fail)
+    assert "  member: ValueError: 9\n  … and 20 more\n" in message
+    assert "ValueError: 10" not in message
+
+
 def exit_3():
     os._exit(3)
 
@@ -167,8 +227,6 @@ def abort():
         (exit_3, "ended with exit code 3 before it returned"),
         (kill, "was killed by SIGKILL (often: the machine ran out of memory)"),
         (terminate, "was killed by SIGTERM"),
-        (read_address_zero, "was killed by SIGSEGV"),
-        (abort, "was killed by SIGABRT"),
     ],
 )
 def test_death_of_one_rank(die, sentence):
@@ -182,6 +240,49 @@ def test_death_of_one_rank(die, sentence):
     assert type(error) is RankError
     assert (error.rank, error.exception, error.place) == (VICTIM, None, None)
     assert str(error).splitlines()[0] == f"rank {VICTIM} {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("crash", "sentence", "source"),
+    [
+        (read_address_zero, "was killed by SIGSEGV", "ctypes.string_at(0)"),
+        (abort, "was killed by SIGABRT", "os.abort()"),
+    ],
+)
+def test_a_crash_is_told_with_the_learners_line(crash, sentence, source):
+    def step():
+        everyone_waits()
+        if dist.get_rank() == VICTIM:
+            crash()
+        everyone_waits()
+
+    error = failure(step)
+    assert type(error) is RankError
+    assert (error.rank, error.exception, error.place.function) == (VICTIM, None, crash.__name__)
+    first, second, *_ = str(error).splitlines()
+    assert first == f"rank {VICTIM} {sentence}"
+    assert second.startswith("  at tests/test_faults.py, line ")
+    assert second.endswith(source)
+
+
+def test_the_crash_of_a_mismatched_call_shows_that_call():
+    def reduce_tensors_of_different_sizes():
+        dist.all_reduce(torch.ones(3 + 100_000 * dist.get_rank()))
+
+    error = failure(reduce_tensors_of_different_sizes, world_size=2)
+    assert type(error) is RankError
+    assert "dist.all_reduce(torch.ones(3 + 100_000 *" in error.place.source()
+    assert f"\n  at {error.place}\n" in str(error) + "\n"
+
+
+def test_a_debugger_is_refused_at_its_line():
+    def stop_here():
+        breakpoint()
+
+    error = failure(stop_here, world_size=2)
+    assert isinstance(error.exception, RuntimeError)
+    assert "nobody can answer a debugger inside a rank: print() what you want to see" in str(error)
+    assert error.place.source().startswith("breakpoint()")
 
 
 def test_last_words_of_a_dead_rank():
@@ -202,6 +303,26 @@ def test_errors_share_one_base():
 
 
 # What a rank has started ends with it
+
+
+def test_a_child_that_a_rank_forks_does_not_speak_for_it():
+    def fork_and_wait():
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+        return "rank" if child else "child"
+
+    assert launch(fork_and_wait, world_size=2).values == ["rank", "rank"]
+
+
+def test_an_error_in_a_child_is_the_childs():
+    def fork_and_wait():
+        child = os.fork()
+        if child == 0:
+            raise ValueError("of the child")
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    assert launch(fork_and_wait, world_size=1).values == [1]
 
 
 def start_helper(folder, **options):

@@ -1,6 +1,10 @@
 """Launches that do not end: on which line each rank waits, in which call, and what that means."""
 
+import queue
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import HangError, LaunchError, launch
 from pedagogy_lib.launcher import patiently
+from pedagogy_lib.stack import Place, steps_of_frame
 
 TIMEOUT = 1.5
 
@@ -174,6 +179,100 @@ def test_ddp_waits_in_the_backward(preloaded):
     assert error.waits[0].call.startswith("backward(")
     assert "dist.barrier()" in str(error.waits[1])
     assert IN_DIFFERENT_CALLS in str(error)
+
+
+def nobody_answers():
+    dist.recv(torch.ones(3), src=1 - dist.get_rank())
+
+
+def join_a_thread():
+    helper = threading.Thread(target=nobody_answers)
+    helper.start()
+    helper.join()
+
+
+def wait_for_a_future():
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(nobody_answers).result()
+
+
+def wait_for_a_queue():
+    waiting = queue.Queue()
+    threading.Thread(target=lambda: waiting.put(nobody_answers())).start()
+    waiting.get()
+
+
+@pytest.mark.parametrize("step", [join_a_thread, wait_for_a_future, wait_for_a_queue])
+def test_hang_in_a_helper_thread(step):
+    error = failure(step, world_size=2, timeout=TIMEOUT)
+    assert ALL_RECEIVE in str(error)
+    for place in error.waits.values():
+        assert place.function == "nobody_answers"
+        assert place.call.startswith("recv(float32[3], src=")
+
+
+def test_endless_loop_in_a_helper_thread():
+    def step():
+        helper = threading.Thread(target=lambda: [None for _ in iter(int, 1)])
+        helper.start()
+        helper.join()
+
+    error = failure(step, world_size=1, timeout=TIMEOUT)
+    assert "Rank 0 is still at work, in no call of torch.distributed" in str(error)
+    assert "for _ in iter(int, 1)" in str(error.waits[0])
+
+
+def test_wait_for_a_thread_that_is_not_there():
+    error = failure(lambda: queue.Queue().get(), world_size=2, timeout=TIMEOUT)
+    assert "Ranks 0, 1 are waiting for another thread of the same rank: look" in str(error)
+    assert "queue.Queue().get()" in str(error.waits[0])
+
+
+def receive_from_a_rank_that_does_not_exist():
+    dist.recv(torch.ones(3), src=2)
+
+
+def test_a_peer_that_does_not_exist_is_named():
+    # Gloo looks for it behind the end of a list: that may crash, or wait for ever.
+    error = failure(receive_from_a_rank_that_does_not_exist, world_size=2, timeout=TIMEOUT)
+    assert "dist.recv(torch.ones(3), src=2)" in str(error)
+    if isinstance(error, HangError):
+        assert "names rank 2 as the other side, but there are only the ranks 0 to 1" in str(error)
+
+
+@pytest.mark.parametrize(("peer", "is_there"), [(-1, False), (0, True), (1, True), (2, False)])
+def test_diagnosis_of_a_peer(peer, is_there):
+    waits = {0: Place("x.py", 1, "f", f"recv(float32[3], src={peer})", "recv"), 1: None}
+    sentence = f"Rank 0 names rank {peer} as the other side, but there are only the ranks 0 to 1"
+    assert (sentence in str(HangError(waits, 1.0))) is not is_there
+
+
+def test_a_tag_is_shown():
+    def wait_for_a_tag():
+        if dist.get_rank() == 0:
+            dist.recv(torch.ones(3), src=1, tag=7)
+
+    assert "inside recv(float32[3], src=1, tag=7)" in str(
+        failure(wait_for_a_tag, world_size=2, timeout=TIMEOUT)
+    )
+
+
+def test_what_was_printed_without_an_end_before_a_hang_is_shown(capsys):
+    def count_and_hang():
+        for number in range(3):
+            print(number, end=" ")
+        time.sleep(100)
+
+    failure(count_and_hang, world_size=2, timeout=TIMEOUT)
+    said = capsys.readouterr().out.splitlines()
+    assert "[rank 0] 0 1 2 " in said
+    assert "[rank 1] 0 1 2 " in said
+
+
+def test_a_frame_between_two_lines_is_at_its_first():
+    code = SimpleNamespace(co_filename="x.py", co_firstlineno=5, co_name="f")
+    frame = SimpleNamespace(f_code=code, f_lineno=None, f_back=None)
+    assert steps_of_frame(frame) == [("x.py", 5, "f", frame)]
 
 
 def test_ranks_at_the_same_place_share_a_line():

@@ -78,6 +78,163 @@ def test_a_hole_that_was_left_below_the_answer_still_counts_as_one(learner, caps
     assert "double: ours" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "docstring", ["", '    """My notes."""\n', '    """Ex. 7.1: twice."""\n    y = x\n']
+)
+def test_a_hole_whose_docstring_was_changed_is_still_one(docstring, learner, capsys):
+    learner(HOLES.replace('    """Exercise 7.1. Twice as much."""\n', docstring))
+    assert lab("shapes").both(3) == 60
+    assert capsys.readouterr().out == "labs/shapes.py, double: ours · area: yours · both: ours\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def mine(x):\n    return 5 * x\n\ndouble = mine\n",
+        "double = lambda x: 5 * x\n",
+        "if True:\n    def double(x):\n        return 5 * x\n",
+        HOLES + "\n\ndef double(x):\n    return 5 * x\n",
+        "import functools, operator\ndouble = functools.partial(operator.mul, 5)\n",
+    ],
+)
+def test_what_the_learner_has_defined_in_another_way_is_theirs(text, learner, capsys):
+    learner(text)
+    assert lab("shapes").double(1) == 5
+    assert "double: yours" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        'def double(x):\n    """Exercise 7.1."""\n    ...\n',
+        "alias = double\ndouble = None\ndouble = alias\n",
+        "import functools\ndouble = functools.wraps(double)(lambda *args, f=double: f(*args))\n",
+    ],
+)
+def test_ours_stays_ours_under_the_learners_statements(more, learner, capsys):
+    learner(f"{HOLES}\n\n{more}")
+    assert lab("shapes").double(1) == 2
+    assert "double: ours" in capsys.readouterr().out
+
+
+def test_a_hole_below_what_was_defined_counts(learner):
+    learner(SOLUTION + '\n\ndef double(x):\n    """Exercise 7.1."""\n    ...\n', solution=None)
+    shapes = lab("shapes")
+    assert repr(shapes) == "labs/shapes.py, double: nobody's · area: yours · both: yours"
+    with pytest.raises(labs.NotSolvedYet, match=r"exercise 7\.1 comes first"):
+        shapes.both(1)
+
+
+POINT = '''from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Point:
+    x: "int"
+    y: NotDefined = 2
+
+
+def double(point: NotDefined):
+    """Exercise 7.1. Twice as much."""
+    return 2 * point.x * point.y
+'''
+
+
+def test_annotations_may_be_texts(learner, capsys):
+    learner(POINT)
+    shapes = lab("shapes")
+    assert "double: yours" in capsys.readouterr().out
+    assert launch(lambda: shapes.double(shapes.Point(3)), world_size=2).values == [12, 12]
+    point = shapes.Point(4)
+    assert launch(lambda: point.x, world_size=1).values == [4]  # its class travels, too
+    assert "shapes" not in labs.sys.modules
+
+
+def test_a_module_of_the_same_name_stays_what_it_is(learner, monkeypatch):
+    other = labs.ModuleType("shapes")
+    monkeypatch.setitem(labs.sys.modules, "shapes", other)
+    learner(POINT)
+    assert lab("shapes").Point(3).y == 2
+    assert labs.sys.modules["shapes"] is other
+
+
+def test_a_lab_may_launch_while_it_is_read(learner):
+    learner(SOLUTION + "\nfrom pedagogy_lib import launch\n"
+            "values = launch(double, 3, world_size=1).values\n")  # fmt: skip
+    assert lab("shapes").values == [6]
+
+
+def test_a_lab_of_an_editor_that_writes_a_mark_of_its_encoding(learner, capsys):
+    learner("").write_bytes(b"\xef\xbb\xbf" + SOLUTION.replace("\n", "\r\n").encode())
+    assert lab("shapes").both(3) == 60
+    assert capsys.readouterr().out == "labs/shapes.py, all 3 functions: yours\n"
+
+
+def test_a_lab_in_the_encoding_that_it_declares(learner):
+    text = "# -*- coding: latin-1 -*-\nname = 'größer'\n" + SOLUTION
+    learner("").write_bytes(text.encode("latin-1"))
+    assert lab("shapes").name == "größer"
+
+
+DEEP = "\n\ndef deep(x):\n    return " + "+".join(["x"] * 100_000) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            "# größer\n".encode("latin-1"),
+            "SyntaxError: Python cannot decode it: save it as UTF-8\n",
+        ),
+        (
+            f"{SOLUTION}# größer\n".encode("latin-1"),
+            "SyntaxError: Python cannot decode it: save it as UTF-8\n",
+        ),
+        (SOLUTION.encode("utf-16"), "SyntaxError: Python cannot decode it: save it as UTF-8\n"),
+        (f"{SOLUTION}\0".encode(), "Error: source code "),
+        (f"{SOLUTION}{DEEP}".encode(), "Error: "),
+    ],
+    ids=["first line", "last line", "utf-16", "null", "deep"],
+)
+def test_a_file_that_cannot_be_read_at_all_is_told(data, said, learner, capsys):
+    learner("").write_bytes(data)
+    shapes = lab("shapes")
+    out = capsys.readouterr().out
+    assert said in out
+    assert out.startswith("labs/shapes.py")
+    assert out.endswith("Until then:\nlabs/shapes.py, all 3 functions: ours\n")
+    assert shapes.both(3) == 60
+
+
+def test_an_error_without_a_line_of_the_lab_names_the_statement(learner, capsys, monkeypatch):
+    """A function that is too deep for the compiler, in the Pythons in which the parser takes it."""
+    learner(SOLUTION)
+    run = labs.Loaded.run
+
+    def fail(self, node, path):
+        if path == self.path and node.lineno == 10:
+            raise RecursionError("too deep").with_traceback(None)
+        run(self, node, path)
+
+    monkeypatch.setattr(labs.Loaded, "run", fail)
+    lab("shapes")
+    said = "labs/shapes.py, line 10: RecursionError: too deep\n    def double(x):\n"
+    assert capsys.readouterr().out.startswith(said)
+
+
+def test_an_error_in_a_file_that_a_lab_imports_names_the_line_of_the_lab(
+    learner, tmp_path, capsys, monkeypatch
+):
+    (tmp_path / "my_helpers_7.py").write_text("\n\n\n\ndef f(:\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    learner(f"x = 1\nimport my_helpers_7\n{SOLUTION}")
+    lab("shapes")
+    said = "labs/shapes.py, line 2: SyntaxError: invalid syntax\n    import my_helpers_7\n"
+    assert capsys.readouterr().out.startswith(said)
+
+
 USES_SHAPES = '''import shapes
 from shapes import area
 
@@ -170,6 +327,11 @@ def test_an_edit_counts_at_the_next_launch(learner, capsys):
             SOLUTION.replace("import math", "import no_such_module"),
             "labs/shapes.py, line 3: ModuleNotFoundError: No module named 'no_such_module'\n",
         ),
+        (
+            SOLUTION + "\nimport sys\nsys.exit()\n",
+            "labs/shapes.py, line 25: SystemExit\n    sys.exit()\n",
+        ),
+        (SOLUTION + "\nraise SystemExit(2)\n", "labs/shapes.py, line 24: SystemExit: 2\n"),
     ],
 )
 def test_a_broken_file_is_told_and_blocks_nothing(text, said, learner, capsys):
@@ -228,6 +390,7 @@ def test_what_refers_to_a_hole_gets_ours(learner):
     """A class that derives from it, and a list that holds it."""
     learner(CLASSES_WITH_HOLE, solution=CLASSES)
     shapes = lab("shapes")
+    assert repr(shapes) == "labs/shapes.py, all 1 functions: ours"
     assert shapes.Square().double() == 8
     assert [shape().area() for shape in shapes.SHAPES] == [4, 4]
     assert shapes.SHAPES[0] is shapes.Shape
@@ -270,9 +433,10 @@ def test_notebooks_of_the_solutions_take_solved_labs(monkeypatch, capsys):
 
 @pytest.mark.parametrize("source", build.lab_sources(), ids=lambda path: path.stem)
 def test_built_labs_have_holes_exactly_where_there_are_exercises(source, monkeypatch):
-    tree = labs.ast.parse((ROOT / "labs" / source.name).read_text())
-    assert labs.holes_in(tree) == set(labs.numbers_in(tree))
-    assert not labs.holes_in(labs.ast.parse(source.read_text()))
+    tree = labs.parse(ROOT / "labs" / source.name)
+    holes = {node.name for node in labs.functions_in(tree) if labs.is_hole(node)}
+    assert holes == set(labs.numbers_in(tree))
+    assert not labs.is_hole(labs.parse(source))
 
 
 def test_a_lab_is_not_a_module_that_ranks_cannot_import(learner):

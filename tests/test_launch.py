@@ -143,6 +143,8 @@ def test_cuda_without_gpu_is_refused():
 def test_unknown_device_is_refused():
     with pytest.raises(LaunchError, match='device is "auto", "cpu" or "cuda", not \'tpu\''):
         launch(my_rank, device="tpu")
+    with pytest.raises(LaunchError, match=r"not 'gpu': did you mean \"cuda\"\?"):
+        launch(my_rank, device="gpu")
 
 
 # Seeds, and what ranks do not share
@@ -223,8 +225,42 @@ def test_calling_the_function_too_early_is_explained():
 
 
 def test_wrong_number_of_arguments_is_explained():
-    with pytest.raises(LaunchError, match=r"my_rank\(2,\) cannot be called: too many positional"):
+    with pytest.raises(LaunchError, match=r"my_rank\(2\) cannot be called: too many positional"):
         launch(my_rank, 2)
+    with pytest.raises(LaunchError, match=r"my_rank\(2, 'x'\) cannot be called"):
+        launch(my_rank, 2, "x")
+
+
+def test_a_world_size_without_its_name_gets_the_call_that_was_meant():
+    meant = r": for 4 ranks write launch\(my_rank, world_size=4\)$"
+    with pytest.raises(LaunchError, match=meant):
+        launch(my_rank, 4)
+    for function, *args in ((my_rank, 4, 5), (my_rank, 4.0), (lambda x, y: x, 4)):
+        with pytest.raises(LaunchError, match=r"have names, like world_size=4$"):
+            launch(function, *args)
+
+
+def test_long_arguments_are_cut():
+    for refused in (lambda: launch(my_rank, [0] * 100_000), lambda: launch([0] * 100_000)):
+        with pytest.raises(LaunchError) as caught:
+            refused()
+        assert len(str(caught.value)) < 300
+        assert "[0, 0, 0, 0, " in str(caught.value)
+
+
+def test_numbers_of_numpy_are_taken():
+    assert launch(my_rank, world_size=np.int64(2), timeout=np.float32(20)).values == [0, 1]
+
+
+def test_a_deleted_folder_is_explained(tmp_path, monkeypatch):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(LaunchError, match=r"the current folder has been deleted: .* os\.chdir"):
+        launch(my_rank, world_size=2)
+    monkeypatch.chdir(tmp_path)
+    assert launch(my_rank, world_size=2).values == [0, 1]
 
 
 def test_launch_inside_a_rank_is_refused():
@@ -235,7 +271,7 @@ def test_launch_inside_a_rank_is_refused():
 
 def test_measure_outside_of_a_launch_is_refused():
     with (
-        pytest.raises(LaunchError, match=r"measure\(\) works inside a function that launch\(\)"),
+        pytest.raises(LaunchError, match=r"measure\(\) works .* put the `with` into a function"),
         measure("nothing"),
     ):
         pass

@@ -4,6 +4,7 @@ import copy
 import gc
 import pickle
 import sys
+import threading
 import time
 import weakref
 
@@ -37,6 +38,23 @@ def gradients(model):
 def test_outside_of_a_launch():
     with pytest.raises(LaunchError, match="inside a function that launch"), measure("it"):
         pass
+
+
+def test_as_a_decorator_outside_of_a_launch():
+    with pytest.raises(LaunchError, match="put the `with` into a function, and give that to"):
+
+        @measure("it")
+        def step():
+            pass
+
+
+def test_a_label_is_a_text():
+    def step():
+        with measure([1]):
+            raise AssertionError("not reached")
+
+    with pytest.raises(RankError, match=r"the label of a block is a text, as in .*, not \[1\]"):
+        alone(step)
 
 
 def test_labels_come_in_the_order_in_which_they_begin():
@@ -108,6 +126,47 @@ def test_label_nested_in_itself():
     block = alone(step)["it"]
     assert len(block.spans[0]) == 2
     assert block.peak_bytes[0]["total"] == N_BYTES
+
+
+@pytest.mark.parametrize("thread_is_first", [True, False])
+def test_a_block_in_a_thread_that_is_not_followed_has_no_peak(thread_is_first):
+    def step():
+        begin, end = threading.Event(), threading.Event()
+
+        def beside():
+            begin.wait()
+            with measure("beside"):
+                y = torch.ones(5000)
+                begin.clear()
+                end.wait()
+                return y
+
+        helper = threading.Thread(target=beside)
+        helper.start()
+
+        def let_it_begin():
+            begin.set()
+            while begin.is_set():
+                time.sleep(0.001)
+
+        if thread_is_first:
+            let_it_begin()
+        with measure("main"):
+            if not thread_is_first:
+                let_it_begin()
+            x = torch.ones(1000)
+            dist.all_reduce(x)
+            del x
+            end.set()
+            helper.join()
+
+    run = launch(step, world_size=2)
+    followed, other = ("beside", "main") if thread_is_first else ("main", "beside")
+    assert run[other].peak_bytes == [None, None]
+    assert run[other].calls == [[], []]
+    expected = N_BYTES if followed == "main" else 5 * N_BYTES
+    assert [peak["total"] for peak in run[followed].peak_bytes] == [expected] * 2
+    assert [len(calls) for calls in run[followed].calls] == [followed == "main"] * 2
 
 
 def test_label_that_some_ranks_do_not_use():
@@ -461,3 +520,23 @@ def test_without_the_wire_there_are_times_and_no_bytes():
     assert min(run["times"].seconds) > 0
     assert min(run["all"].sent_bytes) > 4000
     assert [call.name for call in run["both"].calls[0]] == ["all_reduce"]
+
+
+def test_a_block_that_lasts_too_long_has_no_peaks_and_says_so():
+    def step():
+        from pedagogy_lib import history
+
+        history.MOST_EVENTS = 100
+        with measure("short"):
+            torch.ones(1000)
+        with measure("long"):
+            for _ in range(200):
+                torch.ones(1000)
+        with measure("short again"):
+            torch.ones(1000)
+
+    run = launch(step, world_size=1, device="cpu")
+    peaks = [run[label].peak_bytes[0] for label in run.labels]
+    assert [peak and peak["total"] for peak in peaks] == [N_BYTES, None, N_BYTES]
+    assert run.output[0].count("Measure a few steps of it") == 1
+    assert run["long"].seconds[0] > 0

@@ -439,6 +439,16 @@ def test_mark_names_the_kinds_it_knows():
         mark(torch.ones(3), "grads")
 
 
+def test_a_lazy_layer_made_before_the_block():
+    def step():
+        model = nn.LazyLinear(10)
+        with measure("it"):
+            model(torch.ones(3, 7)).sum().backward()
+
+    peak = peak_of(step)
+    assert peak["parameters"] == peak["gradients"] == 4 * (10 * 7 + 10)
+
+
 def test_a_gradient_that_is_none():
     class NoGradient(torch.autograd.Function):
         @staticmethod

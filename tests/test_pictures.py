@@ -9,6 +9,7 @@ from torch import nn
 
 from pedagogy_lib import (
     LaunchError,
+    diagrams,
     draw_clusters,
     draw_scaling,
     draw_three_splits,
@@ -24,6 +25,7 @@ from pedagogy_lib import (
 )
 from pedagogy_lib.history import KINDS
 from pedagogy_lib.style import COLORS, colors_of, kind_of, label_ink
+from pedagogy_lib.units import format_bytes
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -104,6 +106,50 @@ def test_the_peak_is_stacked_by_kind_up_to_the_total(run):
     assert outlines == pytest.approx([0.2408, 0.2408, 0.481608])
 
 
+def test_the_peak_is_written_at_its_bar_and_the_outline_has_a_name(run):
+    picture = plot_peak(run, "step", predicted={"parameters": 4e6}, outline="a full copy")
+    (axes,) = picture.figure.axes
+    totals = [format_bytes(peak["total"]) for peak in run["step"].peak_bytes]
+    assert [text.get_text() for text in axes.texts] == totals
+    assert "a full copy" in [text.get_text() for text in axes.get_legend().get_texts()]
+    assert picture.alt.endswith("; a full copy parameters 4.00 MB")
+    assert axes.get_xlim()[1] > 4
+
+
+@pytest.mark.parametrize(
+    ("predicted", "sentence"),
+    [
+        ({"paramters": 1}, r"there are no such kinds as \['paramters'\]: use parameters, "),
+        (16e6, r"`predicted` takes \{kind: bytes\}, not 16000000\.0"),
+    ],
+)
+def test_a_prediction_of_no_kind_is_refused(run, predicted, sentence):
+    with pytest.raises(LaunchError, match=sentence):
+        plot_peak(run, "step", predicted=predicted)
+
+
+def test_measured_peaks_can_be_the_prediction(run):
+    outlined = bars(plot_peak(run, "step", predicted=run["step"].at_peak[0] | {"total": 1}))
+    assert [bar for bar in outlined if not bar[3]]
+
+
+def test_a_picture_of_something_else_than_a_run_says_what_to_write(run):
+    with pytest.raises(LaunchError, match=r"write plot_timeline\(run\), .* not one of its blocks"):
+        plot_timeline(run["step"])
+    for draw in (plot_bytes, plot_memory, plot_peak):
+        call = rf'write {draw.__name__}\(run, "label"\), with the run that launch\(\) returned'
+        with pytest.raises(LaunchError, match=f"{call}, not 'step'"):
+            draw("step", run)
+
+
+def test_a_timeline_of_one_rank_says_so():
+    def one():
+        with measure("alone"):
+            pass
+
+    assert plot_timeline(launch(one, world_size=1)).alt.startswith("Timeline of 1 rank over")
+
+
 def test_memory_over_time_is_stacked_up_to_the_peak(run):
     picture = plot_memory(run, "step")
     for rank, axes in enumerate(picture.figure.axes):
@@ -166,15 +212,93 @@ def test_a_picture_is_drawn_the_same_twice(run):
     assert plot_bytes(run, "all_reduce").png() == plot_bytes(run, "all_reduce").png()
 
 
-def test_a_shares_area_is_what_the_rank_holds():
-    for axes in draw_three_splits(4).figure.axes:
-        held = [p for p in axes.patches if p.get_facecolor()[:3] == to_rgb(COLORS["parameters"])]
-        area = sum(p.get_width() * p.get_height() for p in held) / (10 * 0.72)
-        assert area == pytest.approx(4 if len(held) == 16 and held[0].get_height() > 0.5 else 1)
+def shares_in(axes, color):
+    """The area of each filled part, in that of the whole batch or model of a rank."""
+    width = 10.4 if color == diagrams.MODEL else 1
+    parts = [p for p in axes.patches if p.get_facecolor()[:3] == to_rgb(color)]
+    return [p.get_width() * p.get_height() / (width * 0.72) for p in parts]
+
+
+@pytest.mark.parametrize(("ranks", "sizes"), [(4, [8] * 4), (3, [11, 11, 10]), (1, [32])])
+def test_a_shares_area_is_what_the_rank_holds(ranks, sizes):
+    data, tensor, pipeline = draw_three_splits(ranks).figure.axes
+    parts = [size / 32 for size in sizes]
+    assert shares_in(data, diagrams.MODEL) == pytest.approx([1] * ranks)
+    assert shares_in(data, diagrams.BATCH) == pytest.approx(parts)
+    assert shares_in(tensor, diagrams.MODEL) == pytest.approx([1 / ranks] * ranks)
+    assert shares_in(tensor, diagrams.BATCH) == pytest.approx([1] * ranks)
+    assert shares_in(pipeline, diagrams.MODEL) == pytest.approx(parts)
+    assert shares_in(pipeline, diagrams.BATCH) == pytest.approx([1] * ranks)
+
+
+def test_uneven_shares_are_told():
+    alt = draw_three_splits(3).alt
+    assert "10 or 11 of 32 samples" in alt
+    assert "10 or 11 of 32 layers" in alt
+    assert draw_three_splits(1).alt.startswith("What each of 1 rank holds")
+
+
+@pytest.mark.parametrize("ranks", [0, 33, 2.5, "4"])
+def test_splits_over_no_ranks_are_refused(ranks):
+    with pytest.raises(LaunchError, match="ranks is a whole number from 1 to 32, not"):
+        draw_three_splits(ranks)
+
+
+def texts_of(picture):
+    return [text.get_text() for text in picture.figure.axes[0].texts]
+
+
+def rectangles(picture):
+    """(left, top, width, height) of frames, and of the boxes in them."""
+    found = {to_rgb(diagrams.MACHINE): [], to_rgb(diagrams.GPU): []}
+    for p in picture.figure.axes[0].patches:
+        found[p.get_facecolor()[:3]].append((*p.get_xy(), p.get_width(), p.get_height()))
+    return found.values()
+
+
+def test_each_node_has_its_frame_and_name():
+    picture = draw_clusters()
+    frames, boxes = rectangles(picture)
+    assert (len(frames), len(boxes)) == (4 + 1 + 2, 12)
+    names = [text for text in texts_of(picture) if text.startswith("node ")]
+    assert names == [f"node {n}" for n in (0, 1, 2, 3, 0, 0, 1)]
+    assert texts_of(picture)[-1] == "RANK 3\nLOCAL_RANK 1"
+
+
+@pytest.mark.parametrize("draw", [draw_clusters, draw_scaling])
+def test_boxes_lie_in_frames_with_equal_margins_and_frames_in_the_picture(draw):
+    picture = draw()
+    frames, boxes = rectangles(picture)
+    (low, high), (bottom, top) = (getattr(picture.figure.axes[0], f"get_{x}lim")() for x in "xy")
+    for left, above, width, height in frames:
+        inside = [b for b in boxes if left < b[0] < left + width and above < b[1] < above + height]
+        edges = [left, *(edge for b in inside for edge in (b[0], b[0] + b[2])), left + width]
+        gaps = np.diff(edges)[::2]
+        assert gaps == pytest.approx([gaps[0]] * (len(inside) + 1))
+        assert low < left < left + width < high
+        assert min(top, bottom) < above < above + height < max(top, bottom)
+
+
+def test_scaling_has_the_same_area_both_ways():
+    frames, boxes = rectangles(draw_scaling())
+    start, larger, *more = [width * height for _, _, width, height in boxes]
+    assert (len(frames), len(more)) == (6, 8)
+    assert larger == pytest.approx(8 * start)
+    assert sum(more) == pytest.approx(larger)
 
 
 def test_without_a_person_exploring_shows_the_picture_itself():
     assert "4 ranks" in explore(draw_three_splits, ranks=[4, 2, 8]).alt
+
+
+@pytest.mark.parametrize(
+    ("choices", "example"),
+    [({"ranks": 5}, r"ranks=\[5\]"), ({"ranks": "4"}, r"ranks=\['4'\]"),
+     ({"ranks": []}, r"ranks=\[2, 4\]")],
+)  # fmt: skip
+def test_choices_that_are_no_list_are_refused(choices, example):
+    with pytest.raises(LaunchError, match=rf"explore\(\) takes lists of values: write {example}"):
+        explore(draw_three_splits, **choices)
 
 
 def test_moving_the_slider_draws_again(monkeypatch):

@@ -1,8 +1,11 @@
 """A prediction is asked for, remembered, and shown beside theory and measurement."""
 
-import pytest
+import html
 
-from pedagogy_lib import predict, prediction
+import pytest
+import torch
+
+from pedagogy_lib import LaunchError, predict, prediction
 
 
 @pytest.fixture
@@ -39,8 +42,12 @@ def test_what_is_typed_is_noted_and_compared(watched):
 def test_nonsense_is_answered_and_forgotten(watched):
     guess = prediction.Prediction("How many bytes?", "MB")
     field, reply = parts(guess.box())
-    field.value = "many"
-    assert reply.value == "a number from 0 on, please: 4 or 0.5 or 2e6"
+    for typed in ("many", "6 kB", "6 MiB", "about 6", "-3", "<b>"):
+        field.value = typed
+        assert reply.value == (
+            "write a number from 0 on, such as 4, 0.5, 3/2 or 2e6: "
+            f'the unit is MB, and "{html.escape(typed)}" came'
+        )
     assert guess.value is None
 
 
@@ -59,8 +66,9 @@ def test_a_stored_answer_does_not_show_in_tests_and_reports(watched, monkeypatch
     assert guess.value is None
 
 
-def test_a_spoilt_file_is_no_obstacle(watched, tmp_path):
-    (tmp_path / ".predictions.json").write_text("{")
+@pytest.mark.parametrize("content", [b"{", b"null", b"[1]", b"\xff\xfe"])
+def test_a_spoilt_file_is_no_obstacle(watched, tmp_path, content):
+    (tmp_path / ".predictions.json").write_bytes(content)
     guess = prediction.Prediction("How many bytes?", "MB")
     assert guess.value is None
     guess.value = 3
@@ -70,7 +78,9 @@ def test_a_spoilt_file_is_no_obstacle(watched, tmp_path):
 @pytest.mark.parametrize(
     ("text", "number"),
     [("4", 4), ("4,5", 4.5), (" 16 MB ", 16), ("1,000", 1000), ("2e6", 2e6), ("0", 0),
-     ("-3", None), ("inf", None), ("nan", None), ("1/4", None), ("", None)],
+     ("6 mb", 6), ("6MB", 6), ("3/2", 1.5), ("3 / 2 MB", 1.5), ("1,5/2", 0.75),
+     ("-3", None), ("inf", None), ("nan", None), ("1/0", None), ("1/2/3", None), ("/2", None),
+     ("6 kB", None), ("6 MiB", None), ("6 MB MB", None), ("about 6", None), ("", None)],
 )  # fmt: skip
 def test_numbers_are_read_as_people_type_them(text, number):
     assert prediction.read_number(text, "MB") == number
@@ -81,3 +91,37 @@ def test_any_number_can_be_drawn(guess, rows):
     picture = prediction.draw("How many?", "MB", guess, 6, 6.002, "#000000")
     assert len(picture.figure.axes[0].patches) == rows
     assert picture.png()
+
+
+def test_a_unit_may_have_letters_that_mean_something_in_a_pattern():
+    assert prediction.read_number("6 (x+y)", "(X+Y)") == 6
+    assert prediction.read_number("25 %", "%") == 25
+
+
+def names_of(picture) -> list[str]:
+    return [label.get_text() for label in picture.figure.axes[0].get_yticklabels()]
+
+
+def test_bytes_that_were_counted_are_called_so():
+    guess = prediction.Prediction("How many bytes?", "MB")
+    counted = guess.compare(6, 6.002, wire="counted")
+    assert names_of(counted) == ["counted", "theory"]
+    assert counted.alt == "How many bytes? no prediction; theory 6 MB; counted 6.002 MB"
+    assert [bar.get_fill() for bar in counted.figure.axes[0].patches] == [True, False]
+    assert names_of(guess.compare(6, torch.tensor(6.002)))[0] == "measured"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "sentence"),
+    [
+        (("a", "b"), {}, "compare() takes two numbers, but theory is 'a'"),
+        ((6, [6, 6]), {}, "compare() takes two numbers, but measured is [6, 6]"),
+        ((6, torch.ones(2)), {}, "but measured is tensor([1., 1.])"),
+        ((1, 2), {"kind": "foo"}, "kind is one of parameters, gradients, "),
+        ((1, 2), {"wire": "guessed"}, 'wire is "measured" or "counted", not \'guessed\''),
+    ],
+)
+def test_what_cannot_be_compared_gets_one_sentence(arguments, options, sentence):
+    with pytest.raises(LaunchError) as caught:
+        prediction.Prediction("How many bytes?", "MB").compare(*arguments, **options)
+    assert sentence in str(caught.value)

@@ -2,11 +2,14 @@
 
 import os
 import re
+import shutil
 import signal
 import sys
 import threading
 import time
+from pathlib import Path
 
+import psutil
 import pytest
 import torch.distributed as dist
 from helpers import alive, failure, family, my_rank, scratch_left, wait_until
@@ -115,6 +118,18 @@ def test_interrupt_at_any_moment(seconds):
     assert launch(my_rank, world_size=2).values == [0, 1]
 
 
+def test_results_that_came_while_the_notebook_was_stopped_count(start_python):
+    body = """
+import os, sys
+launch(my_rank, world_size=2)
+wake = f"sleep 0.3; kill -STOP {os.getpid()}; sleep 3; kill -CONT {os.getpid()}"
+subprocess.Popen(["sh", "-c", wake])
+print(launch(time.sleep, 1.0, world_size=2, timeout=1.5).values)
+"""
+    program = start_python(body)
+    assert program.communicate(timeout=60)[0] == "[None, None]\n"
+
+
 def test_a_launch_leaves_no_file():
     launch(my_rank, world_size=2)
     assert [path.name for path in server._server.scratch.iterdir()] == ["server.log"]
@@ -161,6 +176,29 @@ def test_nothing_outlives_a_killed_notebook(step, start_launch, tmp_path):
     assert wait_until(lambda: not scratch_left(tmp_path), 4)
 
 
+def test_a_child_of_the_notebook_does_not_keep_the_fork_server_alive(start_launch, tmp_path):
+    body = """
+launch(my_rank, world_size=1)
+if os.fork() == 0:
+    time.sleep(100)
+    os._exit(0)
+launch(wait_in_a_collective, world_size=2)
+"""
+    program = start_launch(body)
+    (server_pid,) = (
+        child.pid for child in psutil.Process(program.pid).children() if len(child.cmdline()) > 2
+    )
+    processes = [server_pid, *family(server_pid)]
+    others = [pid for pid in family(program.pid) if pid not in processes]
+    try:
+        assert (len(processes), len(others)) == (5, 1)
+        program.kill()
+        assert wait_until(lambda: not alive(processes), 4)
+        assert wait_until(lambda: not scratch_left(tmp_path), 4)
+    finally:
+        os.kill(others[0], signal.SIGKILL)
+
+
 def test_fork_server_killed_during_a_launch(tmp_path):
     def kill_the_fork_server(folder):
         (folder / str(os.getpid())).touch()
@@ -186,8 +224,16 @@ def test_fork_server_killed_between_launches():
     assert launch(my_rank, world_size=2).values == [0, 1]
 
 
+def test_scratch_folder_removed_between_launches():
+    launch(my_rank, world_size=1)
+    shutil.rmtree(server._server.scratch)
+    assert launch(my_rank, world_size=2).values == [0, 1]
+
+
 def test_a_rank_of_the_launch_before_is_not_taken_for_one_of_this_launch():
     shared = server.shared_server()
     shared.await_ready()
-    RankHandle(0, shared, "rank").close()  # as if a launch had ended before it heard of its rank
+    RankHandle(
+        0, shared, "rank", Path()
+    ).close()  # as if a launch had ended before it heard of its rank
     assert launch(my_rank, world_size=2).values == [0, 1]

@@ -1,6 +1,8 @@
 """A `Run` adds up what its ranks report, and shows it. No processes needed."""
 
+import copy
 import html
+import pickle
 import re
 
 import numpy as np
@@ -124,3 +126,37 @@ def test_many_ranks(world_size, rows, note):
 def test_title_says_where_it_ran(devices, backend, words):
     run = run_of(values=[0] * len(devices), devices=devices, backend=backend)
     assert run.title() == f"{words} · 500.0 ms"
+
+
+@pytest.mark.parametrize(
+    "name, meant", [("value", "values"), ("worldsize", "world_size"), ("label", "labels")]
+)
+def test_a_misspelt_attribute_of_a_run_names_the_one_that_was_meant(name, meant):
+    with pytest.raises(AttributeError, match=f"a Run has no '{name}': did you mean '{meant}'"):
+        getattr(run_of([]), name)
+
+
+def test_a_misspelt_attribute_of_a_block_names_the_one_that_was_meant():
+    block = run_of([use("it", 0, 1)])["it"]
+    for name, meant in {"sent": "sent_bytes", "peak": "peak_bytes", "second": "seconds"}.items():
+        with pytest.raises(AttributeError, match=f"has no '{name}': did you mean '{meant}'"):
+            getattr(block, name)
+    with pytest.raises(AttributeError, match="a Block has no 'xyzzy'; it has at_peak, calls, "):
+        block.xyzzy  # noqa: B018
+
+
+def through_pickle(thing):
+    return pickle.loads(pickle.dumps(thing))
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, through_pickle])
+def test_a_run_can_be_copied_and_pickled(again):
+    run = again(run_of([use("it", 0, 1, sent=5)], values=[3]))
+    assert run.values == [3]
+    assert run["it"].sent_bytes == [5]
+
+
+def test_tools_that_probe_for_attributes_find_none():
+    run = run_of([])
+    for name in ("_repr_png_", "_ipython_display_", "__array__", "_repr_mimebundle_"):
+        assert not hasattr(run, name)

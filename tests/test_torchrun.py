@@ -5,11 +5,13 @@ import os
 import shutil
 import subprocess
 import sys
+from types import ModuleType
 
 import pytest
 from helpers import environment
 
 from pedagogy_lib import LaunchError, run_torchrun
+from pedagogy_lib import torchrun as torchrun_module
 
 PROGRAM = """
 import json, os
@@ -119,6 +121,16 @@ def test_exception_goes_its_usual_way(write_program, capsys):
 def test_missing_program_is_named():
     with pytest.raises(LaunchError, match=r"there is no program 'nowhere\.py' to run"):
         run_torchrun("nowhere.py")
+
+
+@pytest.mark.parametrize(("in_a_notebook", "joins"), [(True, False), (False, True)])
+def test_variables_set_in_a_notebook_are_only_tried_out(in_a_notebook, joins, monkeypatch):
+    for name in torchrun_module.VARIABLES:
+        monkeypatch.setenv(name, "1")
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    if in_a_notebook:
+        monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    assert torchrun_module.started_this_process() is joins
 
 
 def as_root(*words):

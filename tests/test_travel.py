@@ -1,19 +1,22 @@
 """What travels to the ranks and back, what does not, and what a rank sees of its parent."""
 
+import functools
 import importlib
 import os
 import sys
 import threading
 import warnings
 from dataclasses import dataclass
+from types import ModuleType
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
 from helpers import failure, my_rank
+from torch.nn.parallel import DistributedDataParallel
 
-from pedagogy_lib import RankError, launch
+from pedagogy_lib import LaunchError, RankError, launch
 
 OFFSET = 10
 TABLE = np.arange(500_000.0)
@@ -200,6 +203,50 @@ def test_closure_that_cannot_travel_is_named():
     assert "`numbers` (a generator), which the function uses, cannot travel" in message
 
 
+class Shell:
+    """Stands for IPython's: what it lends to cells cannot travel."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def get_ipython(self):
+        return self
+
+
+def list_with_a_magic():
+    get_ipython().system("ls")  # noqa: F821 - `!ls`, as a cell holds it
+
+
+@pytest.mark.parametrize("step", [list_with_a_magic, lambda: list_with_a_magic()])
+def test_magics_of_cells_are_explained(step, monkeypatch):
+    monkeypatch.setitem(globals(), "get_ipython", Shell().get_ipython)
+    with pytest.raises(LaunchError, match=r"^lines that begin with ! or % work in the notebook"):
+        launch(step, world_size=2)
+
+
+def test_function_of_which_only_the_name_travels_is_explained(monkeypatch):
+    cached = functools.cache(my_rank)
+    cached.__module__, cached.__qualname__ = "__main__", "some_function"  # as of a cell
+    monkeypatch.setattr(sys.modules["__main__"], "some_function", cached, raising=False)
+    message = str(failure(lambda: cached(), world_size=2))
+    assert "raised TypeError: `some_function` cannot travel to another process, as a dec" in message
+    assert "use the plain function" in message
+
+
+def test_large_closure_with_an_empty_cell():
+    def outer():
+        batch = torch.ones(1_000_000)
+
+        def step():
+            return batch.sum().item() if batch is not None else later
+
+        if batch is None:
+            later = 0
+        return step
+
+    assert only_value(outer()) == 1e6
+
+
 def test_function_that_cannot_travel_is_told():
     message = str(failure(threading.Lock().acquire, world_size=2))
     assert "the launched function cannot travel to another process" in message
@@ -211,6 +258,52 @@ def test_result_that_cannot_travel_is_named():
     assert error.rank == 1
     assert "a lock cannot travel to the notebook" in str(error)
     assert "return numbers, strings, tensors" in str(error)
+
+
+class TwoArguments(Exception):
+    def __init__(self, first, second):
+        super().__init__(f"{first} {second}")
+
+
+def wrap_a_model():
+    return DistributedDataParallel(torch.nn.Linear(3, 3))
+
+
+def make_an_exception():
+    return TwoArguments("one", "two")
+
+
+def make_a_class_of_the_rank():
+    sys.modules["only_there"] = module = ModuleType("only_there")
+    exec("class Here: pass", module.__dict__)
+    return module.Here()
+
+
+@pytest.mark.parametrize(
+    ("step", "name"),
+    [
+        (wrap_a_model, "DistributedDataParallel"),
+        (make_an_exception, "TwoArguments"),
+        (make_a_class_of_the_rank, "Here"),
+    ],
+)
+def test_result_that_cannot_be_unpacked_is_named(step, name):
+    error = failure(step, world_size=2)
+    assert type(error) is LaunchError
+    assert str(error).startswith(f"rank 0 returned a {name}, which lives in ranks only (")
+    assert str(error).endswith("; return numbers, strings, tensors, or lists and dicts of them")
+
+
+def test_exception_that_cannot_be_unpacked_is_told_in_words():
+    def fail():
+        sys.modules["only_there"] = module = ModuleType("only_there")
+        exec("class Here(Exception): pass", module.__dict__)
+        raise module.Here("its text")
+
+    error = failure(fail, world_size=2)
+    assert isinstance(error, RankError)
+    assert error.exception is None
+    assert "raised Here: its text" in str(error)
 
 
 def test_module_that_only_the_parent_has(lab):

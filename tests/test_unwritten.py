@@ -39,3 +39,9 @@ def test_functions_that_call_each_other_are_listed_once(tmp_path):
 def test_imports_that_are_no_labs_are_left_alone(tmp_path):
     path = write(tmp_path, program="from os import getcwd\n\ndef main():\n    getcwd()\n")
     assert still_to_write(path) == []
+
+
+def test_a_program_with_a_mark_of_its_encoding_is_read(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_bytes(b"\xef\xbb\xbf" + f"def main():\n{HOLE}".encode())
+    assert still_to_write(path) == ["main (exercise 9.1)"]

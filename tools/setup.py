@@ -4,6 +4,9 @@ python3 tools/setup.py            the course
 python3 tools/setup.py bench      and the libraries that `make bench` compares with
 python3 tools/setup.py browser    and what drives a browser in the tests
 python3 tools/setup.py deepspeed  and DeepSpeed, which chapter 06b races if it is there
+
+.venv keeps to the Python that it was made for, whichever one runs this: its PyTorch may be in
+use. After `--named`, which `make PYTHON=…` puts in front, .venv becomes that of this Python.
 """
 
 import hashlib
@@ -19,6 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
+CHOSEN = VENV / "chosen-python"  # the path of the one that .venv was made for
 VERSION = sys.version.split()[0]
 BORROWED = "borrowed_torch.pth"
 CPU_INDEX = ["--extra-index-url", "https://download.pytorch.org/whl/cpu"]
@@ -40,35 +44,50 @@ IMPOSSIBLE = [
 ]
 
 
-def main(extra=""):
+def main(*words):
+    named = words[:1] == ("--named",)
+    if not named and words[:1] != ("--again",):
+        hand_over_to_the_chosen(words)
+    extras = [word for word in words if not word.startswith("--")]
     for wrong, what_to_do in IMPOSSIBLE:
         if wrong:
             sys.exit(what_to_do)
-    once("ready", install_course)
-    if extra:
-        once(f"ready-{extra}", lambda: install_extra(extra))
+    once("ready", named, install_course, named)
+    for extra in extras:
+        once("ready-" + extra, named, install_extra, extra)
 
 
-def once(name, install):
-    """Run `install`, unless it ran to its end here with the same files and the same Python."""
+def hand_over_to_the_chosen(words):
+    """Let the Python that .venv was made for do the rest, if it is still there."""
+    chosen = CHOSEN.read_text() if CHOSEN.exists() else ""
+    if os.access(chosen, os.X_OK):
+        os.execv(chosen, [chosen, __file__, "--again", *words])
+
+
+def once(name, named, install, *arguments):
+    """Call `install`, unless it ran to its end here with the same files and the same Python."""
     stamp = VENV / name
+    if not stamp.exists() or stamp.read_text() != fingerprint(named):
+        install(*arguments)
+        stamp.write_text(fingerprint(named))
+
+
+def fingerprint(named):
+    """A text that changes with everything that .venv depends on."""
     files = [ROOT / "pyproject.toml", ROOT / "constraints.txt", Path(__file__)]
-    place = [ROOT, sys.version, sys.base_prefix, outside_torch()]
+    place = [ROOT, sys.version, sys.base_prefix, torch_to_borrow(named)]
     state = b"".join(file.read_bytes() for file in files) + repr(place).encode()
-    digest = hashlib.sha256(state).hexdigest()
-    if not stamp.exists() or stamp.read_text() != digest:
-        install()
-        stamp.write_text(digest)
+    return hashlib.sha256(state).hexdigest()
 
 
-def install_course():
+def install_course(named):
     """Fill .venv: exactly the packages of constraints.txt, then the course itself, then torch."""
-    make_venv()
+    make_venv(named)
     print("Installing JupyterLab and the other packages of the course (a minute)", flush=True)
     pip("--no-deps", "-r", "constraints.txt")
     pip("--no-deps", "--no-build-isolation", "-e", ".")
     silence_jupyter_news()
-    get_torch()
+    get_torch(named)
 
 
 def install_extra(extra):
@@ -76,11 +95,14 @@ def install_extra(extra):
     pip("--no-build-isolation", "-c", "constraints.txt", "-e", f".[{extra}]")
 
 
-def make_venv():
+def make_venv(named):
     """Create .venv where there is none to go on with, and forget what was left unfinished."""
-    if not usable_venv():
+    in_the_way = has_own_torch() and torch_to_borrow(named)  # it would be found first
+    if in_the_way or not usable_venv():
         print(f"Creating .venv with Python {VERSION}", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=True)
+    if VENV not in Path(sys.executable).parents:
+        CHOSEN.write_text(sys.executable)
     for outdated in [*VENV.glob("ready*"), *packages().glob(BORROWED)]:
         outdated.unlink()
     for info in packages().glob("*.dist-info"):
@@ -101,13 +123,12 @@ def packages():
     return next(VENV.glob("lib/python*/site-packages"))
 
 
-def get_torch():
+def get_torch(named):
     """The torch that is there; else, on Linux without a GPU, the CPU build; else PyPI's."""
-    if any(in_range(info.name) for info in packages().glob("torch-*.dist-info")):
-        return
-    outside = outside_torch()
+    outside = torch_to_borrow(named)
     if outside:
         borrow_torch(outside)
+    if outside or has_own_torch():
         return
     if sys.platform == "linux" and not has_nvidia_gpu():
         print(f"Installing PyTorch {TORCH} for the CPU (200 MB)", flush=True)
@@ -120,6 +141,17 @@ def get_torch():
 
 def has_nvidia_gpu():
     return Path("/proc/driver/nvidia").exists() or shutil.which("nvidia-smi") is not None
+
+
+def has_own_torch():
+    """Whether a torch that will do is installed in .venv itself."""
+    installed = VENV.glob("lib/python*/site-packages/torch-*.dist-info")
+    return any(in_range(info.name) for info in installed)
+
+
+def torch_to_borrow(named):
+    """The folder of the torch outside .venv to use: that of a Python named now, before our own."""
+    return outside_torch() if named or not has_own_torch() else None
 
 
 def outside_torch():
