@@ -39,7 +39,9 @@ class Prediction:
     def value(self, number: float):
         guesses = read_guesses() | {self.key: float(number)}
         with contextlib.suppress(OSError):  # a read-only folder: then the box alone remembers
-            NOTEBOOK_OF_GUESSES.write_text(json.dumps(guesses, indent=1, ensure_ascii=False))
+            new = NOTEBOOK_OF_GUESSES.with_suffix(".new")
+            new.write_text(json.dumps(guesses, indent=1, ensure_ascii=False))
+            new.replace(NOTEBOOK_OF_GUESSES)  # at once: a full disk must not cost the former ones
 
     @property
     def key(self) -> str:
