@@ -7,7 +7,7 @@ import numpy as np
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.patches import Patch
 
-from .plots import need
+from .plots import counted, need
 from .style import COLORS, INK, Picture, in_course_style, label_ink, new_figure
 from .timelines import LABELS, Timeline, simulate
 
@@ -175,7 +175,7 @@ def legend_of(timelines) -> list[Patch]:
 
 def alt_of(named, title) -> str:
     parts = [
-        f"{name}: {one.ranks} ranks, {one.seconds:.3g} {one.unit}, {told_bubble(one)}, "
+        f"{name}: {counted(one.ranks, 'rank')}, {one.seconds:.3g} {one.unit}, {told_bubble(one)}, "
         f"at most {told_kept(one)} micro-batches kept" + "".join(f", {x}" for x in one.conditions)
         for name, one in named.items()
     ]
