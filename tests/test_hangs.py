@@ -298,14 +298,14 @@ def test_slow_but_sound():
 
 
 def compute(seconds):
-    until = time.process_time() + seconds
-    while time.process_time() < until:
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
         pass
 
 
 def test_a_check_gives_more_time_to_ranks_that_compute():
     with patiently():
-        assert launch(compute, 1.1, world_size=1, timeout=1.0).values == [None]
+        assert launch(compute, 1.5, world_size=1, timeout=1.0).values == [None]
         with pytest.raises(HangError):
             launch(compute, 30, world_size=1, timeout=0.3)
 
