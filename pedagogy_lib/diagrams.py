@@ -8,6 +8,11 @@ from .style import COLORS, CYCLE, Picture, in_course_style, label_ink, new_figur
 SAMPLES, LAYERS = 32, 32
 MODEL, BATCH, GPU = COLORS["parameters"], CYCLE[1], CYCLE[0]
 EDGE, MACHINE, GREY = "#9A9A9A", "#F1F1F1", "#555555"
+HELD = {
+    "samples that the rank takes": BATCH,
+    "parameters that it holds": MODEL,
+    "what other ranks take or hold": "white",
+}
 
 
 @in_course_style
@@ -40,10 +45,8 @@ def draw_three_splits(ranks=4) -> Picture:
         axes.text(7.2, -0.46, f"model: {LAYERS} layers", fontsize=7.5, color=GREY, ha="center")
     for rank in range(ranks):
         grid[0].text(-0.35, rank, f"rank {rank}", ha="right", va="center", fontsize=9)
-    held = ((BATCH, "samples that the rank takes"), (MODEL, "parameters that it holds"),
-            ("white", "what other ranks take or hold"))  # fmt: skip
-    figure.legend(handles=[Patch(facecolor=color, edgecolor=EDGE, label=name)
-                           for color, name in held], loc="outside lower left", ncols=3)  # fmt: skip
+    patches = [Patch(facecolor=color, edgecolor=EDGE, label=name) for name, color in HELD.items()]
+    figure.legend(handles=patches, loc="outside lower left", ncols=3)
     described = "; ".join(f"{name}: {note}" for name, note, _ in panels)
     return Picture(figure, f"What each of {counted(ranks, 'rank')} holds. {described}.")
 

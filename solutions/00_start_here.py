@@ -179,16 +179,15 @@ changed = [line for line in difflib.ndiff(*programs) if line.startswith("+ ")]
 print(*changed, sep="\n")
 
 # %% [markdown]
-# Four lines, and a few more in a program of your own: those that `launch` saves you here, as in the
-# lab, and those which see to it that one rank only writes files. And the weights are those of one
-# process: that is the test which every technique of this course has to pass, **values and
-# gradients, in float64**. Tensor and pipeline parallel will change the model itself.
+# Four lines, and a few more in a program of your own: `launch` saves them here, and files are
+# written by one rank only. And the weights are those of one process: that is the test which every
+# technique of this course has to pass, **values and gradients, in float64**. Tensor and pipeline
+# parallel will change the model itself.
 #
-# *Break it.* `launch` gives all ranks the same random seed, so all draw the same batch, and each
-# takes its part. With `seed=[0, 1, 2, 3]` in the launch of `train_together` each rank has a batch
-# of its own: the weights are no longer those of one process. (Yet all ranks still begin with the
-# same ones: DDP sends everybody rank 0's.) Then, without `seed`, try `world_size=3`: parts of 11,
-# 11 and 10 samples count as if they were equal, an average of averages. Chapter 01 is about that.
+# *Break it.* With `seed=[0, 1, 2, 3]` in the launch of `train_together` each rank draws a batch of
+# its own, and the weights are no longer those of one process. (Yet all begin alike: DDP sends
+# everybody rank 0's weights.) Then, without `seed`, try `world_size=3`: parts of 11, 11 and 10
+# samples count as if they were equal (chapter 01).
 
 # %% [markdown]
 # ## 4 · What can be split
