@@ -25,6 +25,8 @@ COMMENT = re.compile(r"^([ \t]*)# ?", re.MULTILINE)
 HOLE = "{indent}...  # your code here\n"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_SECONDS = 120
+# Kernels warn of connections that are not encrypted.
+ENCRYPTED = {"KernelManager": {"transport_encryption": "auto"}}
 WRITTEN = ".built.json"  # not part of the repository
 
 
@@ -84,10 +86,12 @@ def built_texts() -> dict[Path, str]:
 def execute(source: Path):
     """The solved notebook of a chapter, executed in solutions/, where labs are solved too."""
     from nbclient import NotebookClient
+    from traitlets.config import Config
 
     notebook = to_notebook(solved(source.read_text()), source.stem)
     folder = {"metadata": {"path": str(source.parent)}}
-    NotebookClient(notebook, timeout=CELL_SECONDS, resources=folder, record_timing=False).execute()
+    how = {"timeout": CELL_SECONDS, "record_timing": False, "config": Config(ENCRYPTED)}
+    NotebookClient(notebook, resources=folder, **how).execute()
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     return notebook
 

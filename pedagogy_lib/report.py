@@ -10,13 +10,11 @@ from pathlib import Path
 import nbformat
 import numpy as np
 
-from .build import ROOT, dump, to_notebook
+from .build import ENCRYPTED, ROOT, dump, to_notebook
 from .errors import LaunchError
 
 SOURCE = ROOT / "reports" / "machine.py"
 PAGE = ROOT / "reports" / "machine.html"
-# The kernel warns of connections that are not encrypted.
-KERNEL = {"KernelManager": {"transport_encryption": "auto"}}
 HEAD = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -61,7 +59,7 @@ def write_report(settings=(), page: Path = PAGE) -> Path:
                 cwd=ROOT,
                 progress_bar=False,
                 kernel_name="python3",
-                config=Config(KERNEL),
+                config=Config(ENCRYPTED),
             )
         except papermill.PapermillExecutionError as error:
             raise LaunchError(f"the report stopped: {error.evalue}") from None

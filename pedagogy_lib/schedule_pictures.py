@@ -175,7 +175,7 @@ def legend_of(timelines) -> list[Patch]:
 
 def alt_of(named, title) -> str:
     parts = [
-        f"{name}: {counted(one.ranks, 'rank')}, {one.seconds:.3g} {one.unit}, {told_bubble(one)}, "
+        f"{name}: {counted(one.ranks, 'rank')}, {one.length}, {told_bubble(one)}, "
         f"at most {told_kept(one)} micro-batches kept" + "".join(f", {x}" for x in one.conditions)
         for name, one in named.items()
     ]

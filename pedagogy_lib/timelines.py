@@ -75,9 +75,16 @@ class Timeline:
         """The most micro-batches that each rank keeps at a time, over all its chunks."""
         return [max(kept_after(row), default=0) for row in self.rows]
 
+    @property
+    def length(self) -> str:
+        """How long it takes, with its unit."""
+        if self.unit == "s":
+            return f"{self.seconds:.3g} s"
+        return f"{round(self.seconds, 2):,.10g} {self.unit}"  # may be thousands
+
     def __repr__(self):
         return (
-            f"{self.note}: {self.seconds:.4g} {self.unit}; idle {self.idle_share:.1%} of the "
+            f"{self.note}: {self.length}; idle {self.idle_share:.1%} of the "
             f"whole, which is {self.overhead:.1%} over the ideal; at most {self.most_kept} "
             "micro-batches kept"
         )

@@ -310,18 +310,16 @@ print(f"{sent.wire}: rank 0 sent 10 MB and {sent.sent_bytes[0] - 10_000_000} byt
 # %% [markdown]
 # How far to trust them?
 #
-# * **Wire bytes**: your data, and a header of 48 bytes for each piece that Gloo sends. A message
-#   has two; an all-reduce is cut into dozens of pieces, some kilobytes of headers in all. They
-#   matter for small tensors only. Of received bytes a few headers may not have been read yet. Where
-#   nobody counts for us (NCCL, macOS) bytes are *counted* from the calls by the textbook's formula:
-#   no test of that formula.
+# * **Wire bytes**: your data, and Gloo's headers of 48 bytes: two for a message, dozens for an
+#   all-reduce. They matter for small tensors only. Of received bytes a few headers may not have
+#   been read yet. Where nobody counts for us (NCCL, macOS) bytes are *counted* from the calls by
+#   the textbook's formula: no test of that formula.
 # * **Memory** is exact for tensors. It does not see Python itself, nor what a library allocates
 #   behind PyTorch's back.
 # * **Time** is noisy: other programs use the same cores. Compare times of one run, as ratios, and
 #   believe only large ones.
 #
-# And watching is not free: memory is followed at each operation. A thousand of the smallest, with
-# and without that:
+# And watching is not free. A thousand of the smallest operations, with memory followed and without:
 
 # %% tags=["nbval-ignore-output"]
 def a_thousand_additions():

@@ -105,11 +105,11 @@ check("2.1", swap)
 # %% [markdown]
 # ## 2 · A file for seven friends
 #
-# You have a file of 0.2 MB, and seven friends want it. Each computer's link carries 2 MB/s out, and
-# 2 MB/s in at once, so a copy takes 0.1 s. (`throttle` makes messages that slow; pictures say so.)
-# Four ways: to one after another; to all at once, a piece to each in turn; along a **tree**, where
-# those who have it help; along a **chain**, where each passes on the first of twenty pieces while
-# the second comes in. In the picture, a bar is the time in the call, waiting included.
+# You have a file of 0.2 MB, and seven friends want it. A computer's link carries 2 MB/s out and 2
+# MB/s in at once, so a copy takes 0.1 s. (`throttle` slows messages; pictures say so.) Four ways:
+# to one after another; to all at once, a piece to each in turn; along a **tree**, where those who
+# have it help; along a **chain**, where each passes on the first of twenty pieces while the second
+# comes in. The picture's bars are time in the call, waiting included.
 #
 # The tree is in the lab. `lab("collectives")` obtains it: your functions where they are written,
 # ours where not. Save the file after an edit; the next launch reads it.
@@ -433,24 +433,23 @@ Table(["", *(f"{n} ranks" for n in sent)],
        for name, formula in formulas.items()])
 
 # %% [markdown]
-# **Gloo's `reduce_scatter` sends twice what it has to**: as much as its `all_reduce`. It *is* one
-# (`torch.profiler` shows a `gloo:all_reduce` there), of which each rank keeps a chunk and forgets
-# the rest. Your ring, ten lines of Python, sends half of that. Remember this in chapter 06: whoever
-# measures FSDP on Gloo measures this as well.
+# **Gloo's `reduce_scatter` sends twice what it has to.** It *is* an all-reduce (`torch.profiler`
+# shows it), of which each rank keeps a chunk. Your ring, ten lines of Python, sends half of that.
+# Whoever measures FSDP on Gloo (chapter 06) measures this as well.
 #
-# The broadcast is a tree, whose root sends $\lceil\log_2 n\rceil$ copies. The reduce is the first
-# half of a ring, and then a gather of the sums.
+# The broadcast's root sends $\lceil\log_2 n\rceil$ copies: a tree. The reduce is the first half of
+# a ring, then a gather.
 #
 # ### Exercise 2.9
 #
-# `sent_bytes(name, n, X)`: what each rank sends, if all send the same, for `"all_reduce"`,
-# `"all_gather"`, `"reduce_scatter"` and `"all_to_all"` on `n` ranks. `X` is in bytes: of the whole
-# tensor, which is the result in an all-gather and the input elsewhere.
+# `sent_bytes(name, n, X)`: what each rank must send, if all send the same, for `"all_reduce"`,
+# `"all_gather"`, `"reduce_scatter"` and `"all_to_all"` on `n` ranks. `X` is the bytes of the whole
+# tensor: the result in an all-gather, the input elsewhere.
 #
 # ### Exercise 2.10
 #
-# Write `all_to_all` in the lab: every rank has a piece for every other. No ring this time, since
-# each piece has one receiver only: send it straight there.
+# Write `all_to_all` in the lab: each rank has a piece for every other. No ring: send each straight
+# to its receiver.
 
 # %%
 def sent_bytes(name, n, X):

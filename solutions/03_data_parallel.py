@@ -124,20 +124,19 @@ check("3.1", exchange_seconds)
 # %% [markdown]
 # ## 2 · Waiting, or not
 #
-# A step in which the server waits for everybody is *bulk-synchronous parallel* (**BSP**): every
-# gradient is that of the newest weights, and all are as slow as the slowest. *Asynchronous
-# parallel* (**ASP**): whoever pushes gets the newest weights at once, and goes on. But meanwhile
-# others have changed them: a gradient is **stale** by as many updates as the weights have had since
-# they were pulled.
+# If the server waits for everybody, a step is *bulk-synchronous parallel* (**BSP**): each gradient
+# is of the newest weights, and everybody as slow as the slowest. *Asynchronous parallel* (**ASP**):
+# whoever pushes gets the newest weights at once, and goes on. Meanwhile others have changed them: a
+# gradient is **stale** by as many updates as the weights have had since they were pulled.
 #
 # Three workers learn real digits. Two need 10 ms for a gradient, the third, a **straggler**, 50 ms
-# (they *sleep* that long. Gradients, messages and waiting are real). Which way has the smaller loss
-# after the same time? With a small learning rate? With a large one?
+# (they *sleep* that long; the rest is real). Which way has the smaller loss after the same time?
+# With a small learning rate? With a large one?
 #
 # ### Exercise 3.2
 #
-# Write the asynchronous server: `serve_as_they_come` in labs/data_parallel.py. The synchronous one,
-# and the worker, stand beside it.
+# In labs/data_parallel.py, write the asynchronous server, `serve_as_they_come`. Read
+# `serve_together` and `work` first.
 
 # %%
 check("3.2")
@@ -194,16 +193,16 @@ plot_bars([*range(max(counts) + 1)], {"gradients": [counts[k] for k in range(max
 
 # %% [markdown]
 # BSP needs the straggler's 50 ms for every update. ASP has nearly three times as many gradients,
-# and makes an update of each, where BSP makes one of three. With the small learning rate old
-# gradients are nearly as good as new ones, and ASP is far ahead (partly since many full steps
-# amount to a larger rate: try BSP with 0.3). With the large one even a gradient that is one or two
-# updates old overshoots, and ASP learns little or nothing. Which is better **depends**.
+# and an update of each, BSP one of every three. With the small learning rate old gradients are
+# nearly as good as new ones, and ASP is far ahead (partly since many steps amount to a larger rate:
+# try BSP with 0.3). With the large one, even slightly old gradients overshoot, and ASP learns
+# little. It **depends**.
 #
-# *Break it*, in the cell above the table: no straggler, `(10, 10, 10)`, or one of 200 ms. The mean
-# staleness stays at 2, the number of the other workers. What does change?
+# *Break it*, above the table: no straggler, `(10, 10, 10)`, or one of 200 ms. The mean staleness
+# stays at 2. What does change?
 #
-# Training today is nearly always synchronous, for one more reason: what comes out of ASP depends on
-# who was quicker. It cannot be repeated, nor compared with one process, as all that follows.
+# Training today is nearly always synchronous, also because ASP depends on who was quicker: it can
+# be neither repeated nor compared with one process.
 
 # %% [markdown]
 # ## 3 · DataParallel
@@ -305,10 +304,10 @@ else:
 
 # %% [markdown]
 # Five exchanges, but not five times the bytes: weights out and gradients back are nearly all of
-# them. (Gloo sends weights along a tree, two copies from rank 0; and it reduces in a ring, from
-# which the sums are gathered, so that in the last row rank 0 *receives* them all.) Rank 0 has the
-# optimizer's state, and the whole batches (part of the grey): of equal GPUs, GPU 0 is full
-# first. DataParallel has a parameter server again, one that also computes a share.
+# them. (Gloo sends weights along a tree, twice from rank 0; it reduces in a ring, from which the
+# sums are gathered: in the last row rank 0 *receives* them all.) Rank 0 has the optimizer's state,
+# and the whole batches (part of the grey): of equal GPUs, GPU 0 is full first. DataParallel has a
+# parameter server again, one that computes.
 #
 # And it is one Python process. Only one thread at a time runs Python: whoever holds the **global
 # interpreter lock** (GIL). PyTorch lets go of it while it computes. Two jobs of each kind, in two
@@ -549,17 +548,17 @@ for name, sampler_of in samplers.items():
 
 # %% [markdown]
 # Two batches of 32 have nearly unrelated gradients: their difference is as long as the first one.
-# Only their average says something about the data. Without a sampler there is only one batch, and
-# nothing to average: every rank goes through the whole dataset.
+# Only their average says something about the data. Without a sampler every rank reads the whole
+# dataset: the same batch, and nothing to average.
 #
 # *Break it*: a sampler, but rank 1 drops its first batch. What does the message say?
 #
 # ### Exercise 3.8
 #
 # A web page's training loop; a sample is a pair of inputs and label. In an epoch the ranks share
-# out the samples between them, equally many each (if that does not come out even, a few are read
-# twice, or left out), in an order that is new in each epoch. `samples` is the batch of one rank.
-# The weights are to be those of one process. Find the bugs.
+# out the samples, equally many each (if uneven, a few twice, or not at all), in an order that is
+# new in each epoch. `samples` is the batch of one rank. The weights are to be those of one process.
+# Find the bugs.
 
 # %%
 def train_epochs(model, dataset, loss_fn, epochs, samples):

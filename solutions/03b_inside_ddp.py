@@ -113,10 +113,10 @@ check("3.12")
 
 # %% [markdown]
 # Two busy ranks on two cores get in each other's way when one communicates while it computes; GPUs
-# with network cards of their own do not. To *see* the overlap, computing is emulated here: each of
-# six layers sleeps as long as a real one was measured to take, twice that in the backward. Its
-# gradient is as large as a real one, and your ring of chapter 02 carries it in a thread of its own.
-# The links are throttled so that a bucket of two layers travels as long as their backward takes.
+# with their own network cards do not. To *see* the overlap, computing is emulated: each of six
+# layers sleeps as long as a real one was measured to take, twice that in the backward. Its gradient
+# is of real size, and your ring of chapter 02 carries it in a thread of its own. Links are
+# throttled: a bucket of two layers travels as long as their backward takes.
 #
 # First all communication after the backward, then as soon as a bucket is full. So with one layer's
 # forward as the unit: $6 + 12 + 12 = 30$, and then? By how much is the second step shorter?

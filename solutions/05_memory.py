@@ -89,19 +89,18 @@ times_parameters.compare(4, measured_states / peak["parameters"], kind="optimize
 plot_memory(trained, "step 3", title="One step of training, byte by byte")
 
 # %% [markdown]
-# From left to right: activations pile up through the forward. In the backward they are freed, layer
-# by layer, while gradients come. The grey part of it is gradients of activations, which are in
-# nobody's `.grad`. On a CPU, the optimizer's step needs hardly more than its state. (On a GPU, Adam
-# takes all tensors at once: 4Φ more for a moment.) The highest point is at the turn, where all
-# activations are there and the loss is computed: this is where a GPU says "out of memory".
-# (Counting slows a step down: look at the order, not at the milliseconds. At the start, old
-# gradients are freed.)
+# Activations pile up through the forward, and are freed in the backward, layer by layer, while
+# gradients come. The grey there is gradients of activations, which are in nobody's `.grad`. On a
+# CPU, the optimizer's step needs hardly more than its state. (On a GPU, Adam takes all tensors at
+# once: 4Φ more for a moment.) The highest point is after the forward, with all activations there:
+# here a GPU says "out of memory". (First, old gradients are freed. Ignore the milliseconds:
+# counting takes time.)
 #
 # ### Exercise 5.1
 #
 # Write `bytes_by_kind`: what parameters, gradients and optimizer state take, from the real tensors.
-# A parameter may be used twice in a model (*tied*), be frozen, or have no gradient yet. (Buffers,
-# as a BatchNorm has, are none of the three.)
+# A parameter may be used twice (*tied*), be frozen, or have no gradient yet. Buffers (BatchNorm has
+# some) do not count.
 
 # %%
 def bytes_by_kind(model, optimizer):
@@ -564,8 +563,8 @@ plot_bars(ways, {"activations": [activations[way] / activations["nothing"] for w
 #
 # A segment may also be longer. With $L$ layers in $k$ segments, $k$ inputs are kept, and, once,
 # what $L/k$ layers keep: too few segments are bad, and too many as well. Where a layer keeps as
-# much as its input, $k + L/k$ is least for $k = \sqrt{L}$. Here are 64 layers of that kind, a
-# product and a tanh.
+# much as its input, $k + L/k$ is least for $k = \sqrt{L}$. Here are 64 such layers, a product and a
+# tanh.
 
 # %%
 def go_through(memory, segments, layers=64, width=128):

@@ -207,7 +207,8 @@ share.compare(100 * (8 + 8 / world_size) / 16, 100 * held[1] / held[0])
 # do: Adam is run for a part of the numbers. Not always in the same time: DDP's all-reduce runs
 # during the backward, while ours begins after it (06b). It is not true that optimizer states are
 # gathered, as some texts say: they never leave their rank. What is gathered are parameters.
-#
+
+# %% [markdown]
 # ### Exercise 6.5
 #
 # Published teaching code, here for a flat vector: stage 1. `gradient_of(values, step)` is this
@@ -341,7 +342,8 @@ check("6.8", reduce_and_free)
 #
 # The all-gather that followed the step now comes in the forward, and there is a second one in the
 # backward: 3(n-1)/n models in place of 2(n-1)/n, half as much again.
-#
+
+# %% [markdown]
 # ### Exercise 6.9
 #
 # Write `gather` in labs/zero.py.

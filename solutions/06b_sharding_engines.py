@@ -178,7 +178,8 @@ plot_bars([f"{name} ({units})" for name, (units, _) in by_units.items()],
 # units than DeepSpeed's. FSDP's paper found what we find: it joins parameters to units because
 # short messages waste a network. Finer units make a step faster in one case only: if their messages
 # travel while something else is computed.
-#
+
+# %% [markdown]
 # ## 3 · Fetched ahead
 #
 # In stage 3, while a unit computes, the next one could already be on its way: **prefetching**. The
@@ -250,9 +251,9 @@ plot_timeline(ahead["fetched ahead"], ["step", "forward", "backward"],
 # %% [markdown]
 # Grey is waiting (mind the different scales of time). Hidden are all gathers but two: the first
 # one, and that of the last layer, which is disposed of after its forward and needed again at once.
-# (FSDP can spare this one: `reshard_after_forward=False` for the last unit.) In the backward the
-# gradients still have to be waited for. The price is memory: one unit more is there at a time.
-# (That is not measured here: `measure` follows what the main thread makes.)
+# (FSDP can spare this one: `reshard_after_forward=False` for the last unit.) The backward's
+# gradients still have to be waited for. The price is memory, not measured here: one unit more is
+# there at a time.
 #
 # ## 4 · With recomputation
 #
@@ -517,9 +518,9 @@ Table(["", "calls of rank 0 in one step"],
 # numbers, and never splits tensors of up to 100,000: of a small model, the parameters stay whole.
 # With three keys at 0, as in `RELEASED` of the lab, it is the paper's stage 3.
 #
-# What is missing in its columns, it keeps under other names: in stages 2 and 3 the shard of the
-# gradients, in stage 3 that of the parameters, and a float32 master besides are *other* or
-# *communication* to `measure`.
+# What is missing in its columns, it keeps under other names: shards of gradients (stages 2 and 3)
+# and parameters (stage 3), and a float32 master besides, are *other* or *communication* to
+# `measure`.
 
 # %% [markdown]
 # Its settings are a JSON file. Here are the keys that a web page lists, with numbers where it has

@@ -4,11 +4,10 @@
 # **A model does not fit on one GPU, and ZeRO gathers it for each batch. What if nobody ever
 # gathered it?** Each rank keeps a part of every matrix, and computes with this part alone. What
 # travels are not weights but activations. This is *tensor parallelism*, as Megatron-LM made it
-# known. You start with one matrix product, and end with a transformer that is trained in parts and
+# known. You begin with one matrix product, and end with a transformer that is trained in parts and
 # gives the numbers of one process.
 #
-# All ranks read the **same** batch: the work on it is split, not the samples. (A batch for each
-# rank is data parallelism; both together come later.)
+# All ranks read the **same** batch: the work on it is split, not the samples.
 #
 # The second part, [07b · Tensor parallel at work](07b_tensor_parallel_at_work.ipynb), has sequence
 # parallelism, overlap, decoding, PyTorch's DTensor, and slow links.
@@ -43,16 +42,15 @@ n = world_size
 # ## 1 · One product, two cuts
 #
 # A linear layer is a product $Y = XA$: $X$ has a row for each letter, $A$ a column for each output.
-# There are two ways to give each of $n$ ranks a part of $A$:
+# Two ways give each of $n$ ranks a part of $A$:
 #
 # * **by columns**: a rank has all of $X$ and some columns of $A$. It computes the same columns of
 #   $Y$, complete;
-# * **by rows**: a rank has some rows of $A$, and the columns of $X$ that meet them. It computes a
-#   matrix as large as $Y$, but only a summand of it.
+# * **by rows**: a rank has some rows of $A$, and the columns of $X$ that meet them. What it
+#   computes is as large as $Y$, but only a summand of it.
 #
-# So a tensor is on the ranks in one of three ways. **Replicate**: all of it, the same on each.
-# **Shard**: each has a part. **Partial**: each has a summand; the sum is the tensor. (These are the
-# words of PyTorch's DTensor.) Choose a way, and sizes. Bytes are those of float32:
+# So a tensor is on the ranks in one of three ways (the words are PyTorch's). **Replicate**: all of
+# it on each. **Shard**: each has a part. **Partial**: each has a summand. Choose a way, and sizes:
 
 # %%
 explore(draw_product, way=["columns", "rows", "pair"], n=[4, 1, 2, 3, 8, 16],
@@ -362,16 +360,16 @@ check("7.9", SumOfExperts)
 # ## 4 · Attention, head by head
 #
 # Heads do not know of each other until the output layer. Give each rank some heads: their rows of
-# `query_key_value` are a cut by columns, the output layer's matching inputs a cut by rows. It is a
-# pair again, with attention where GELU was. In **grouped-query** attention several heads of queries
-# share a key and a value: they stay together, so there can be no more ranks than heads of keys.
+# `query_key_value` are a cut by columns, the output layer's matching inputs a cut by rows: a pair
+# again. In **grouped-query** attention several heads of queries share a key and a value: they stay
+# together, so there can be no more ranks than heads of keys.
 #
 # ### Exercise 7.10
 #
-# Our `Attention` stores a head's queries, its key, its value, then those of the next: cut it in one
-# piece. GPT-2 and many others store all queries, then all keys, then all values. Write `cut_fused`,
-# which gives a rank its rows of such a matrix, in the same order: rank 0 those of the first
-# heads, and so on. The number of ranks divides `kv_heads`.
+# Our `Attention` stores a head's queries, its key, its value, then the next head's: one slice is
+# enough. GPT-2 stores all queries, then all keys, then all values. Write `cut_fused`, which gives a
+# rank its rows of such a matrix, in the same order (rank 0: the first heads). The number of ranks
+# divides `kv_heads`.
 
 # %%
 def cut_fused(weight, heads, kv_heads, rank, n):  # ((heads + 2 * kv_heads) * size, width)
@@ -437,7 +435,8 @@ Table(["ranks", "all-reduces forward", "all-reduces backward", "sent forward", "
 # $(n-1)/n$, its weights, gathered twice and their gradients reduced once, $36 w^2$: the same at
 # $T = 4.5 w$. And a sum has to be waited for: ZeRO-3 can fetch the next weights early, since it
 # knows them in advance; activations nobody knows in advance.
-#
+
+# %% [markdown]
 # ## 5 · Letters
 #
 # The embedding and the last layer have a row for each letter of the vocabulary; in a language model
@@ -508,9 +507,8 @@ plot_masks(drawn, title=f"Which hidden features {n} ranks keep")
 
 # %% [markdown]
 # With one stream, feature 0 of rank 0 is dropped whenever feature 0 of rank 1 is: the mask has only
-# 1/n of its randomness. Nothing fails, and no number that one usually watches tells of it.
-# Megatron-LM keeps two streams. So does our `OwnRandomness`: `with randomness:` draws from the
-# rank's own one.
+# 1/n of its randomness. Nothing fails, and no number usually watched tells of it. Megatron-LM keeps
+# two streams. So does our `OwnRandomness`: `with randomness:` draws from the rank's own one.
 #
 # ### Exercise 7.13: find the bug
 #

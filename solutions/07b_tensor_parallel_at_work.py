@@ -42,16 +42,16 @@ wide, context = width // heads * heads, 64 // n * n
 # Between two parallel regions stand a layer norm, an addition, perhaps dropout. Every rank does
 # them for all letters, and keeps what they need for the backward: $n$ times the same. What could be
 # cut there? A layer norm looks at one letter at a time, with all its features. So letters can be
-# cut: each rank takes a **piece of the context**.
-#
-# Then entering a region takes an all-gather of the pieces, and leaving it a sum of which each rank
-# needs its piece: a reduce-scatter. In the backward each turns into the other. Chapter 02 had it:
-# an all-reduce *is* a reduce-scatter and an all-gather. So what is sent stays the same, and what
-# lies between is done once, not $n$ times. (Nothing is attended to in there: attention, which needs
-# all letters, is inside the region, cut by heads. Other things are called "sequence
-# parallel", too: ring attention and Ulysses cut the context inside of attention.) And ranks have
-# different letters now between regions: so dropout there needs each rank's own stream, the other
-# way round than in 7.13.
+# cut: each rank takes a **piece of the context**. (Attention, which needs all letters, stays inside
+# the region, cut by heads. Other things are called "sequence parallel", too: ring attention and
+# Ulysses cut the context inside of attention.)
+
+# %% [markdown]
+# With the context in pieces, entering a region takes an all-gather, and leaving it a sum of which
+# each rank needs its piece: a reduce-scatter. In the backward each turns into the other. Chapter 02
+# had it: an all-reduce *is* a reduce-scatter and an all-gather. So what is sent stays the same, and
+# what lies between is done once, not $n$ times. But between regions ranks now have different
+# letters: dropout there needs each rank's own stream, the other way round than in 7.13.
 
 # %% [markdown]
 # ### Exercise 7.15
@@ -147,7 +147,8 @@ Table(["", "kept", "by the formula", "in u", "sent, in u", "sent, in theory"],
 # So one hears that sequence parallelism costs no bytes, and that it divides all activations by n;
 # both are true, but not at once. (Megatron-LM hides the gathers behind a product; section 4.2.2 of
 # its paper says so.)
-#
+
+# %% [markdown]
 # ## 2 · Overlap: a sum behind a product
 #
 # In the backward of a column layer, two products wait to be computed: the gradient of $X$, which
@@ -350,7 +351,8 @@ plot_bars(list(times), {"time of a step": list(times.values())}, "time of a step
 # ring is not. DTensor works out at each operation what placement comes out, and that takes Python
 # some time. Sequence parallelism is slow here in either way: a ring from Python is many small
 # messages, and Gloo's reduce-scatter sends twice as much. On GPUs each is one call of NCCL.
-#
+
+# %% [markdown]
 # ## 5 · Slow links
 #
 # A step computes for a while, and it waits for sums. Only the second part depends on links. If sums

@@ -3,18 +3,16 @@
 #
 # **A model has more layers than fit on one GPU. Give each GPU some of them, and let the data pass
 # through. Why is almost everybody idle then, and what helps?** Cutting between layers sends little:
-# one activation for each boundary. But the layers come one after another, and so do the ranks.
-# *Pipeline parallelism* cuts the batch as well, so that all ranks have something to do.
+# one activation for each boundary. But layers come one after another, and so do the ranks.
+# *Pipeline parallelism* cuts the batch as well, so that all have something to do.
 #
-# A **schedule** says which rank does what, and in which order. Here it is a list that you can
-# print, draw, check and run: what runs is the list that you see.
+# A **schedule** says which rank does what, and when. Here it is a list: what you print, draw and
+# check is what runs.
 #
-# The second part, [08b · Pipelines at work](08b_pipelines_at_work.ipynb), has interleaved and
-# zero-bubble schedules, unequal stages, slow links, PipeDream, slices of a sequence, and PyTorch's
-# own pipelines.
+# The second part, [08b · Pipelines at work](08b_pipelines_at_work.ipynb), has other schedules,
+# unequal stages, slow links, PipeDream, and PyTorch's own pipelines.
 #
-# Exercises stand in cells and in two labs: [schedules](../labs/schedules.py) and
-# [pipeline_parallel](../labs/pipeline_parallel.py).
+# The labs: [schedules](../labs/schedules.py) and [pipeline_parallel](../labs/pipeline_parallel.py).
 
 # %%
 import copy
@@ -62,13 +60,12 @@ Table(["stage", "layers", "parameters", "of the whole", "1 / p"],
 
 # %% [markdown]
 # Only roughly: the embedding and the scores are other layers than blocks (in models of today they
-# are large), and the numbers of layers differ. What else fills a rank are activations; more on them
-# below.
+# are large), and the numbers of layers differ. Activations come on top; more on them below.
 #
-# Now a batch passes through, forward and back. To see four ranks work on a machine that may have
-# only two cores, computing is **emulated**: each stage really computes, and then sleeps until its
-# forward has taken 20 ms, its backward 40 ms (for each matrix product of a forward, the backward
-# has two). Processes and messages are real. Pictures say where that is so.
+# Now a batch passes through, forward and back. To see four ranks work on perhaps two cores,
+# computing is **emulated**: each stage really computes, and then sleeps until its forward has taken
+# 20 ms, its backward 40 ms (for each matrix product of a forward, the backward has two). Processes
+# and messages are real. Pictures say where that is so.
 #
 # Below, `rows` has a list for each rank: what it does. `simulate` computes when each action would
 # begin, `timeline_of` reads from a run when it did.
@@ -99,13 +96,12 @@ plot_schedule({"one batch": naive_simulated, "on real ranks": naive})
 #
 # ## 2 · Micro-batches: GPipe
 #
-# A stage waits because it needs the *whole* batch of the stage before. It need not. Cut the batch
-# into $m$ **micro-batches**: as soon as the first stage is done with number 0, the second one
-# begins with it, and the first goes on with number 1. Gradients add up over the micro-batches, as
-# in chapter 01. The weights are split in space, the batch in time.
+# A stage waits for the *whole* batch of the stage before. It need not: cut the batch into $m$
+# **micro-batches**: as soon as the first stage is done with number 0, the second one begins with
+# it, and the first goes on with number 1. Gradients add up, as in chapter 01.
 #
 # A schedule is a row of **actions** for each rank: `F3` is the forward of micro-batch 3, `B3` its
-# backward. In a lab a row is made by a generator: `yield Action("F", 3)`.
+# backward. In the lab, a generator makes a row: `yield Action("F", 3)`.
 #
 # ### Exercise 8.1
 #
@@ -121,21 +117,20 @@ for rank, row in enumerate(schedules.rows_of(schedules.gpipe, p, 4)):
 plot_schedule(simulate(schedules.rows_of(schedules.gpipe, p, 4)), title="GPipe, 4 micro-batches")
 
 # %% [markdown]
-# When does an action begin? When its rank is done with the one before, and what it needs is there.
-# That is all that the picture was drawn from. What is idle is called the **bubble**. A rank is idle
-# before its first forward, between its last forward and its first backward, and after its last
-# backward: together as long as $p - 1$ forwards and backwards, on each rank.
+# An action begins when its rank is done with the one before, and what it needs is there; the
+# picture was drawn from that alone. Idle time is the **bubble**: before a rank's first forward,
+# between its last forward and its first backward, and after its last backward; together as long as
+# $p - 1$ forwards and backwards, on each rank.
 #
-# There are two ways to say how large it is, and texts mix them:
+# Texts mix two measures of it:
 #
-# * as a share of the **whole**: of all the ranks' time, how much was idle;
-# * over the **ideal**, in which nobody waits: how much idle time for each second of work.
+# * as a share of the **whole** of all the ranks' time;
+# * over the **ideal**, in which nobody waits: idle time for each second of work.
 #
 # ### Exercise 8.2
 #
-# Write both for GPipe, with $p$ stages and $m$ micro-batches: first the share of the whole, then
-# the one over the ideal, as shares (0.25, not 25). How long does the last rank work, and how long
-# does it wait before and after? And with a single stage?
+# Write both for GPipe, with $p$ stages and $m$ micro-batches, as shares (0.25, not 25): first of
+# the whole, then over the ideal. And with a single stage?
 
 # %%
 def bubble(stages, microbatches):
@@ -170,11 +165,10 @@ plot_against(counts, lines, "micro-batches", "bubble", predicted=formulas,
 
 # %% [markdown]
 # It is the *same* bubble. $\frac{p-1}{m+p-1}$ is the share of the whole, and $\frac{p-1}{m}$ is
-# over the ideal. With 4 stages and 8 micro-batches that is 27 % or 37.5 %. Keep in mind which one a
-# text means.
+# over the ideal: with 4 stages and 8 micro-batches, 27 % or 37.5 %. Ask which one a text means.
 #
-# What is measured lies above the formula, and the more so the more micro-batches there are: each
-# pays for its messages, and for sleeps that end late.
+# Measurements lie above the formulas, the more so with more micro-batches: each pays for its
+# messages.
 #
 # ## 3 · What is kept: 1F1B
 #
@@ -182,10 +176,9 @@ plot_against(counts, lines, "micro-batches", "bubble", predicted=formulas,
 #
 # ### Exercise 8.3
 #
-# From a row, the most micro-batches that the rank keeps at a time; none for an empty row. `F` keeps
-# one. It is released by its `B`; or, where a schedule has the backward in two halves, `I` (the
-# gradient of the input) and `W` (those of the weights), by its `W`. (Where a rank has several
-# pieces of the model, each counts for itself.)
+# From a row, the most micro-batches that the rank keeps at a time; 0 for an empty row. `F` keeps
+# one. It is released by its `B`; or, where the backward has two halves, `I` (the input's gradient)
+# and `W` (the weights'), by its `W`. (A micro-batch in two pieces of the model counts twice.)
 
 # %%
 def most_kept(row):

@@ -125,21 +125,20 @@ plot_against(list(seconds_of), {"a step": measured}, "samples in a micro-batch",
 # That leaves $\frac{p-1}{5p-1}$ of the whole idle, 11 % for two stages and nearly 20 % for many: no
 # law, a place to begin. How far beyond it one can go depends on the batch that training can bear,
 # and on the picture above.
-#
+
+# %% [markdown]
 # ## 2 · More stages than ranks: interleaved 1F1B
 #
-# The bubble is $p - 1$ times what a stage takes, forward and backward. Make stages smaller, and it
-# shrinks: cut the model into $v p$ stages, and give each rank $v$ of them, called **chunks**. Rank
-# 0 gets stage 0 and stage $p$, rank 1 gets 1 and $p + 1$, and so on: a micro-batch goes round $v$
-# times. What does that cost?
+# The bubble is $p - 1$ times what a stage takes. Smaller stages shrink it: cut the model into $v p$
+# stages, and give each rank $v$ of them, called **chunks**. Rank 0 gets stages 0 and $p$, rank 1
+# gets 1 and $p + 1$, and so on: a micro-batch goes round $v$ times. What does that cost?
 #
 # ### Exercise 8.11
 #
-# Micro-batches go in groups of $p$: a group passes the first chunk, then the second, and then comes
-# the next group. Backwards take the chunks the other way round. (`F3.1` is the forward of
-# micro-batch 3 with chunk 1; without a dot it is chunk 0.) In
-# [labs/schedules.py](../labs/schedules.py), write `turn`: which forward, or backward, is the $k$-th
-# one of a rank, from $k = 0$ on. `interleaved` is written with it.
+# Micro-batches go in groups of $p$: a group passes the first chunk, then the second; then comes the
+# next group. Backwards take the chunks the other way round. (`F3.1` is the forward of micro-batch 3
+# with chunk 1, `F3` with chunk 0.) In [labs/schedules.py](../labs/schedules.py), write `turn`:
+# which forward, or backward, is the $k$-th one of a rank, from $k = 0$ on. `interleaved` uses it.
 
 # %%
 check("8.11")
@@ -161,23 +160,20 @@ plot_schedule({"1F1B": one_chunk[1], "v = 2, simulated": two_chunks[0], "v = 2":
 
 # %% [markdown]
 # Without pauses the bubble is divided by $v$: $\frac{1}{v}\,\frac{p-1}{m}$ over the ideal. Real
-# ranks gain less, as they pause between actions, and there are twice as many now. The price:
-# $vp-1$ boundaries in place of $p-1$, so more than $v$ times the messages; and more is kept ("11/2"
-# are 11 of half a rank's layers).
+# ranks gain less: they pause between more actions. The price: messages over $vp-1$ boundaries, not
+# $p-1$; and more is kept ("11/2": 11 of half a rank's layers).
 #
 # ## 3 · A backward in two halves: zero bubble
 #
-# A backward computes two things: the gradient of its input, for which the rank before waits; and
-# the gradients of the weights, for which nobody waits. So the second half, `W`, can be put where a
-# rank is idle. Such a schedule is `zero_bubble` in the lab (its paper's ZB-H1): 1F1B in which rank
-# $r$ puts its `W` off by $r$ micro-batches. No rank keeps more than 1F1B's first one does.
+# A backward computes the gradient of its input (`I`), for which the rank before waits, and those of
+# the weights (`W`), for which nobody waits. So `W` can fill idle time: the lab's `zero_bubble` is
+# 1F1B where rank $r$ puts it off by $r$ micro-batches. No rank keeps more than 1F1B's rank 0.
 #
 # ### Exercise 8.12
 #
-# Autograd computes both at once. In [labs/pipeline_parallel.py](../labs/pipeline_parallel.py),
-# write `LaterWeights`: a linear layer whose backward gives the gradient of $x$, and leaves a
-# function that computes the others later. (Only linear layers are split; norms and embeddings,
-# which are small, do all in `I`.)
+# In [labs/pipeline_parallel.py](../labs/pipeline_parallel.py), write `LaterWeights`: a linear layer
+# whose backward gives $x$'s gradient, and leaves a function that computes the others. (Only linear
+# layers are split.)
 
 # %%
 check("8.12")
@@ -343,9 +339,9 @@ for add_up in (False, True):
 #
 # The bubble comes from the *flush*: all wait for the last gradient, then weights change for all.
 # PipeDream never flushes. Each micro-batch is a batch of its own; a stage changes its weights after
-# each backward, and goes on. But what does micro-batch 5 meet, with four stages? On rank 0, weights
-# that know of no more than number 1; on the last rank, weights that know of number 4. And when its
-# gradient comes back to rank 0, the weights there have changed since its forward.
+# each backward. What does micro-batch 5 meet, with four stages? On rank 0, weights that know of
+# numbers up to 1; on the last rank, up to 4. And when its gradient comes back to rank 0, the
+# weights there have changed.
 #
 # A gradient is right only if the backward goes through *the weights of the forward*. So each stage
 # keeps a version for each micro-batch under way: **weight stashing**.
@@ -353,7 +349,7 @@ for add_up in (False, True):
 # ### Exercise 8.14
 #
 # In [labs/pipedream.py](../labs/pipedream.py), write the holes of `StashingStage`. Versions are
-# dictionaries of tensors that never change: a new version has new tensors.
+# dictionaries of tensors that never change.
 
 # %%
 check("8.14")
@@ -428,7 +424,7 @@ check("8.15", InPlaceStage)
 
 # %% [markdown]
 # Without `.data` autograd would have raised an error: it counts the changes of each tensor that a
-# backward needs. `.data` is how to hide them from it.
+# backward needs. `.data` hides them.
 #
 # ## 7 · Slices of a sequence
 #

@@ -1,5 +1,6 @@
 """What learners open is what the sources say."""
 
+import re
 import subprocess
 import sys
 
@@ -22,6 +23,13 @@ def add(a, b):
 # %% tags=["parameters"]
 print(add(1, 2))
 """
+
+TO_READ = {  # what stands for it when words are counted
+    r"```.*?```|\$\$.*?\$\$|<[^>]*>": "",
+    r"^[ \t]*[|#].*?$": "",
+    r"`[^`]*`|\$[^$]*\$": "x",
+    r"\]\([^)]*\)": "]",
+}
 
 
 @pytest.mark.parametrize("path", build.built_texts(), ids=lambda path: path.name)
@@ -49,7 +57,21 @@ def test_chapters_keep_to_the_house_size(source):
     for cell in cells:
         if cell.cell_type == "code":
             assert len([line for line in cell.source.splitlines() if line.strip()]) <= 25
+        if cell.cell_type == "markdown":
+            assert words_in(cell.source) <= 120, cell.source
     assert "parameters" in [c for c in cells if c.cell_type == "code"][1].metadata["tags"]
+
+
+def words_in(prose) -> int:
+    """As a reader counts them: a formula or name is one word; tables and headings are looked at."""
+    for pattern, instead in TO_READ.items():
+        prose = re.sub(pattern, instead, prose, flags=re.DOTALL | re.MULTILINE)
+    return len(re.findall(r"[^\W_][\w’'.,-]*", prose))
+
+
+def test_words_are_counted_as_a_reader_does():
+    assert words_in("# A title\n\nTake $\\frac{p-1}{m}$ of `a_b` from [here](x.ipynb).") == 6
+    assert words_in("| a | table |\n|---|---|\n\nIt's *done*:\n\n$$a = b$$\n```\ncode\n```") == 2
 
 
 def test_two_builds_are_the_same_bytes():

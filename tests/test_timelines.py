@@ -137,6 +137,12 @@ def test_nothing_to_do_takes_no_time():
     assert "simulated: 0 forwards; idle 0.0% of the whole" in repr(found)
 
 
+def test_a_length_of_thousands_is_told_in_full():
+    forwards = [schedules.Action("F", number) for number in range(17_250)]
+    assert simulate([forwards]).length == "17,250 forwards"
+    assert simulate([forwards], {"F": 0.01234}).length == "213 s"
+
+
 def test_a_timeline_tells_its_figures():
     assert repr(simulate(rows_of("1F1B", 4, 8))) == (
         "simulated: 33 forwards; idle 27.3% of the whole, which is 37.5% over the ideal; "
