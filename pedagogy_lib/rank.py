@@ -137,10 +137,13 @@ def join(setup):
         WORLD_SIZE=str(setup["world_size"]),
         LOCAL_WORLD_SIZE=str(setup["world_size"]),
     )
+    # Not init_method="file://…": in a URL a folder's # or ? would mean something else.
+    store = dist.FileStore(setup["store"], setup["world_size"])
+    store.set_timeout(LONGER_THAN_ANY_LAUNCH)
     enter_group(
         setup["backend"],
         torch.device(setup["device"]),
-        init_method=f"file://{setup['store']}",
+        store=store,
         rank=setup["rank"],
         world_size=setup["world_size"],
     )

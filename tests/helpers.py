@@ -81,7 +81,7 @@ def start(command, folder: Path, **environ) -> subprocess.Popen:
     return subprocess.Popen(
         command,
         cwd=folder,
-        env=environment(TMPDIR=str(folder), **environ),
+        env=environment(**{"TMPDIR": str(folder)} | environ),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

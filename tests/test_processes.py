@@ -82,6 +82,22 @@ print(launch(lambda text: text * dist.get_rank(), "ab", world_size=2).values)
     assert wait_until(lambda: not scratch_left(tmp_path), 4)
 
 
+def test_scratch_folders_of_any_name(start_python, tmp_path):
+    folder = tmp_path / "ours #1? 100%"
+    folder.mkdir()
+    body = """
+def total(x):
+    dist.all_reduce(x)
+    return x.item()
+for _ in range(2):
+    print(launch(total, torch.tensor(2), world_size=2, timeout=5).values)
+"""
+    program = start_python(body, TMPDIR=str(folder))
+    assert program.communicate(timeout=60)[0] == "[4, 4]\n" * 2
+    assert {path.name for path in tmp_path.iterdir()} == {folder.name, "program.py"}
+    assert wait_until(lambda: not scratch_left(folder), 4)
+
+
 # Interrupts
 
 
