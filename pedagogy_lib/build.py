@@ -90,8 +90,14 @@ def execute(source: Path):
 
     notebook = to_notebook(solved(source.read_text()), source.stem)
     folder = {"metadata": {"path": str(source.parent)}}
-    how = {"timeout": CELL_SECONDS, "record_timing": False, "config": Config(ENCRYPTED)}
-    NotebookClient(notebook, resources=folder, **how).execute()
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_SECONDS,
+        record_timing=False,
+        resources=folder,
+        config=Config(ENCRYPTED),
+    )
+    client.execute()
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     return notebook
 

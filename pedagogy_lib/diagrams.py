@@ -2,8 +2,9 @@
 
 from matplotlib.patches import Patch, Rectangle
 
-from .plots import counted, need
+from .plots import need
 from .style import COLORS, CYCLE, Picture, in_course_style, label_ink, new_figure
+from .units import counted
 
 SAMPLES, LAYERS = 32, 32
 MODEL, BATCH, GPU = COLORS["parameters"], CYCLE[1], CYCLE[0]

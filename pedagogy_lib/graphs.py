@@ -8,9 +8,10 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patches import FancyArrowPatch, Rectangle
 from matplotlib.path import Path
 
-from .diagrams import bare, counted
+from .diagrams import bare
 from .plots import LINE_COLORS
 from .style import COLORS, INK, Picture, in_course_style, label_ink, new_figure
+from .units import counted
 
 PARAMETERS = ("w1", "w2", "b")
 PALE, GREY, DATA, WHITE = "#B5B5B5", "#555555", "#E9E9E9", "#FFFFFF"

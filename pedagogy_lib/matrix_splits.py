@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from .placements import PARTIAL, REPLICATE, SHARD, part_sizes
 from .stacks import three_digits
+from .units import counted
 
 WAYS = ("columns", "rows", "pair")
 TITLES = {
@@ -122,7 +123,7 @@ def idle_ranks(way, n, inner, columns) -> str:
     if cut >= n:
         return ""
     who = f"Rank {cut} owns" if cut == n - 1 else f"Ranks {cut} to {n - 1} own"
-    only = f"A has only {cut} {name}{'s' * (cut > 1)}"
+    only = f"A has only {counted(cut, name)}"
     return f"{who} nothing: {only}. (The lab refuses that.)"
 
 
@@ -132,10 +133,6 @@ def in_short(number) -> str:
         unit, size = next((unit, size) for unit, size in LARGE if number >= size)
         return f"{number / size:.3g} {unit}"
     return f"{number:,.0f}" if number == int(number) else f"{number:,.1f}"
-
-
-def ranks(n) -> str:
-    return "1 rank" if n == 1 else f"{n} ranks"
 
 
 def count_of(message) -> str:

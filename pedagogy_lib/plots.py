@@ -10,7 +10,7 @@ from .errors import LaunchError
 from .history import KINDS
 from .run import Block, Run
 from .style import COLORS, INK, Picture, colors_of, in_course_style, label_ink, new_figure
-from .units import brief, format_bytes, format_seconds
+from .units import brief, counted, format_bytes, format_seconds
 
 ROW_INCHES = 0.42
 BAR = 0.62
@@ -255,10 +255,6 @@ def finish(axes, title):
 def legend_above(axes, handles):
     axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), ncols=len(handles),
                 borderpad=0.2, borderaxespad=0.2, handlelength=1.4, columnspacing=1.4)  # fmt: skip
-
-
-def counted(number, noun) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def need(condition, sentence):

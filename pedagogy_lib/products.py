@@ -13,7 +13,6 @@ from .matrix_splits import (
     in_short,
     matrices_of,
     messages_of,
-    ranks,
     told,
     work_of,
 )
@@ -32,6 +31,7 @@ from .placements import (
     part_sizes,
 )
 from .style import COLORS, INK, Picture, in_course_style, new_figure
+from .units import counted
 
 WIDTH = 9.6  # this and all that follow are inches
 EDGE_LEFT, LEFT, RIGHT = 0.12, 0.98, 8.0  # of the names, and of the equation
@@ -99,7 +99,7 @@ def draw_product(way, n=4, rows=4, inner=8, columns=8) -> Picture:
     height = below + 0.2 + LINE * (len(messages) + 0.4) + LEGEND
     figure, axes = new_figure(WIDTH, height)
     in_inches(figure, axes, WIDTH, height)
-    title = f"{TITLES[way]}, on {ranks(n)}"
+    title = f"{TITLES[way]}, on {counted(n, 'rank')}"
     axes.text(EDGE_LEFT, 0.2, title, weight="bold", fontsize=11, va="center")
     draw_heads(axes, equation, layout)
     draw_rows(axes, equation, layout, n)

@@ -7,9 +7,10 @@ import numpy as np
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.patches import Patch
 
-from .plots import counted, need
+from .plots import need
 from .style import COLORS, INK, Picture, in_course_style, label_ink, new_figure
 from .timelines import LABELS, Timeline, simulate
+from .units import counted
 
 KIND_COLORS = {
     "F": COLORS["forward"], "B": COLORS["backward"], "I": "#AA4499", "W": COLORS["gradients"],

@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from .errors import LaunchError
+from .units import format_seconds
 
 LABELS = {
     "F": "forward", "B": "backward", "I": "input gradients", "W": "weight gradients",
@@ -79,7 +80,7 @@ class Timeline:
     def length(self) -> str:
         """How long it takes, with its unit."""
         if self.unit == "s":
-            return f"{self.seconds:.3g} s"
+            return format_seconds(self.seconds)
         return f"{round(self.seconds, 2):,.10g} {self.unit}"  # may be thousands
 
     def __repr__(self):

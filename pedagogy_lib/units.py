@@ -20,3 +20,9 @@ def brief(value, width=40) -> str:
     """The start of a value's repr, on one line."""
     text = " ".join(repr(value).split())
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def counted(number: int | str, noun: str) -> str:
+    """`1 rank`, `3 ranks`, `2 to 8 batches`."""
+    ending = "es" if noun.endswith(("s", "ch")) else "s"
+    return f"{number} {noun}" + ("" if number == 1 else ending)

@@ -192,11 +192,11 @@ plot_bars([*range(max(counts) + 1)], {"gradients": [counts[k] for k in range(max
           title="ASP: most gradients are one or two updates old, and some are much older")
 
 # %% [markdown]
-# BSP needs the straggler's 50 ms for every update. ASP has nearly three times as many gradients,
-# and an update of each, BSP one of every three. With the small learning rate old gradients are
-# nearly as good as new ones, and ASP is far ahead (partly since many steps amount to a larger rate:
-# try BSP with 0.3). With the large one, even slightly old gradients overshoot, and ASP learns
-# little. It **depends**.
+# BSP needs the straggler's 50 ms for every update. ASP has over twice as many gradients, and an
+# update of each, BSP one of every three. With the small learning rate old gradients are nearly as
+# good as new ones, and ASP is far ahead (partly since many steps amount to a larger rate: try BSP
+# with 0.3). With the large one, even slightly old gradients overshoot, and ASP learns little. It
+# **depends**.
 #
 # *Break it*, above the table: no straggler, `(10, 10, 10)`, or one of 200 ms. The mean staleness
 # stays at 2. What does change?

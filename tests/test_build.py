@@ -173,7 +173,7 @@ def test_a_changed_source_is_no_longer_current(tmp_path, monkeypatch):
     assert not build.record_is_current(source)
 
 
-def test_build_writes_and_executes_everything(tmp_path, monkeypatch):
+def test_build_writes_and_executes_everything(tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(build, "ROOT", tmp_path)
     for folder in ("solutions/labs", "notebooks", "labs"):
         (tmp_path / folder).mkdir(parents=True)
@@ -186,6 +186,7 @@ def test_build_writes_and_executes_everything(tmp_path, monkeypatch):
     holes = nbformat.read(tmp_path / "notebooks" / "00_add.ipynb", as_version=4)
     assert "your code here" in holes.cells[1].source
     assert (tmp_path / "labs" / "add.py").read_text() == "...  # your code here\n"
+    assert "encryption" not in capfd.readouterr().err
 
 
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=60", "-p", "no:cacheprovider"]

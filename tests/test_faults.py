@@ -221,6 +221,18 @@ def abort():
     os.abort()
 
 
+def failure_of_victim(dies):
+    """What the launch raises when one rank dies while the others wait for it."""
+
+    def step():
+        everyone_waits()
+        if dist.get_rank() == VICTIM:
+            dies()
+        everyone_waits()
+
+    return failure(step)
+
+
 @pytest.mark.parametrize(
     ("die", "sentence"),
     [
@@ -230,13 +242,7 @@ def abort():
     ],
 )
 def test_death_of_one_rank(die, sentence):
-    def step():
-        everyone_waits()
-        if dist.get_rank() == VICTIM:
-            die()
-        everyone_waits()
-
-    error = failure(step)
+    error = failure_of_victim(die)
     assert type(error) is RankError
     assert (error.rank, error.exception, error.place) == (VICTIM, None, None)
     assert str(error).splitlines()[0] == f"rank {VICTIM} {sentence}"
@@ -250,13 +256,7 @@ def test_death_of_one_rank(die, sentence):
     ],
 )
 def test_a_crash_is_told_with_the_learners_line(crash, sentence, source):
-    def step():
-        everyone_waits()
-        if dist.get_rank() == VICTIM:
-            crash()
-        everyone_waits()
-
-    error = failure(step)
+    error = failure_of_victim(crash)
     assert type(error) is RankError
     assert (error.rank, error.exception, error.place.function) == (VICTIM, None, crash.__name__)
     first, second, *_ = str(error).splitlines()

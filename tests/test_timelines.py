@@ -140,7 +140,7 @@ def test_nothing_to_do_takes_no_time():
 def test_a_length_of_thousands_is_told_in_full():
     forwards = [schedules.Action("F", number) for number in range(17_250)]
     assert simulate([forwards]).length == "17,250 forwards"
-    assert simulate([forwards], {"F": 0.01234}).length == "213 s"
+    assert simulate([forwards], {"F": 0.01234}).length == "212.86 s"
 
 
 def test_a_timeline_tells_its_figures():

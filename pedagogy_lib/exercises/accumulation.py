@@ -13,8 +13,8 @@ from torch import nn
 
 from ..checking import Wrong, try_on_ranks
 from ..instruments import mark, measure
+from .answers import CLOSE, recognise, same
 
-CLOSE = {"rtol": 1e-6, "atol": 1e-7}  # a factor in float32 is no misconception
 PADDING = -100
 STALE = 0.25  # what every gradient holds beforehand, in some cases
 FEATURES, HIDDEN, CLASSES, WORDS = 6, 16, 3, 7
@@ -29,16 +29,6 @@ LATE = (
     "micro-batch's own loss, in the loop. On their sum, or on all of them put together, it comes "
     "when every graph is there. Asked is one backward for each micro-batch"
 )
-
-
-def same(a, b) -> bool:
-    a, b = (torch.as_tensor(x, dtype=torch.float64).detach() for x in (a, b))
-    return a.shape == b.shape and torch.allclose(a, b, **CLOSE)
-
-
-def recognise(got, guesses) -> str:
-    """The first sentence in {sentence: what that misconception gives} that fits, or ""."""
-    return next((why for why, wrong in guesses.items() if same(got, wrong)), "")
 
 
 def merged(pieces):

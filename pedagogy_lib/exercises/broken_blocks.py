@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..units import counted
 from .broken_regions import (
     AGAIN,
     ERRORS,
@@ -21,7 +22,6 @@ from .broken_regions import (
     need_plausible,
     told_calls,
     told_gradients,
-    told_worlds,
     wrong_gradients,
 )
 from .broken_stages import ratio
@@ -106,13 +106,13 @@ def try_block(answer, lab):
 def examine_block(answer):
     lab = lab_of(answer)
     for n in WORLDS:
-        run = try_on_ranks(told_worlds(n), try_block, answer, lab, world_size=n,
+        run = try_on_ranks(counted(n, "rank"), try_block, answer, lab, world_size=n,
                            explain=partial(why_raised, ERRORS, HANG))  # fmt: skip
         passes, faults = zip(*run.values)
         for number, found in enumerate(zip(*passes)):
             with blaming(faults[0]):
-                judge_block(told_worlds(n), found, ", a second time" * number)
-        yield f"{told_worlds(n)}: y and 6 gradients are those of one process; {told_calls(run)}"
+                judge_block(counted(n, "rank"), found, ", a second time" * number)
+        yield f"{counted(n, 'rank')}: y and 6 gradients are those of one process; {told_calls(run)}"
 
 
 class Truth:

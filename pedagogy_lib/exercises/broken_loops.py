@@ -15,7 +15,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ..checking import Exercise, Wrong, try_on_ranks
 from ..instruments import measure
-from .accumulation import merged, recognise
+from .accumulation import merged
+from .answers import recognise
 from .one_process import (
     HANGS,
     HIDDEN,

@@ -15,6 +15,7 @@ import torch.distributed as dist
 from ..checking import Exercise, Wrong, try_on_ranks
 from ..instruments import measure
 from ..labs import find_lab
+from ..units import counted
 from .broken_stages import ratio
 from .broken_zero import NO_RETURN, plain, recognise, told
 from .groups import need_known, noting_passed
@@ -98,10 +99,6 @@ def need_plausible(case, found, wanted):
             raise Wrong(case, f"rank {rank}: {' and '.join(of.changed)} has changed", ARGUMENT)
         if of.constant:
             raise Wrong(case, f"rank {rank}: y.requires_grad is False", NO_HISTORY)
-
-
-def told_worlds(n) -> str:
-    return "1 rank" if n == 1 else f"{n} ranks"
 
 
 def told_calls(run) -> str:
@@ -196,16 +193,16 @@ def try_row(answer, lab):
 def examine_row(answer):
     lab = lab_of(answer)
     for n in WORLDS:
-        run = try_on_ranks(told_worlds(n), try_row, answer, lab, world_size=n,
+        run = try_on_ranks(counted(n, "rank"), try_row, answer, lab, world_size=n,
                            explain=partial(why_raised, ERRORS, HANG))  # fmt: skip
         passes, faults = zip(*run.values)
         for number, found in enumerate(zip(*passes)):
             lead = LEADS[number // PASSES]
             again = ", a second time" if number % PASSES else ""
             with blaming(faults[0]):
-                judge_row(f"{told_worlds(n)}, x {[*lead, INPUTS]}", found, lead, again)
-        need_quiet_backward(told_worlds(n), run)
-        yield f"{told_worlds(n)}: y and 3 gradients are those of one process; {told_calls(run)}"
+                judge_row(f"{counted(n, 'rank')}, x {[*lead, INPUTS]}", found, lead, again)
+        need_quiet_backward(counted(n, "rank"), run)
+        yield f"{counted(n, 'rank')}: y and 3 gradients are those of one process; {told_calls(run)}"
 
 
 def judge_row(case, found, lead, again):

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from ..checking import Exercise, Wrong
 from ..timelines import text_of
-from .chapter_01 import numbers_of
+from ..units import counted
+from .answers import numbers_of
 from .model_states import number_in, outcome_of
 
 # ---- 8.2: the bubble, in both conventions ------------------------------------------------------
@@ -20,7 +21,7 @@ TWO_NUMBERS = (
 
 def examine_bubble(answer):
     for stages, m in SIZES:
-        case = f"{stages} stage{'s' * (stages > 1)}, {m} micro-batch{'es' * (m > 1)}"
+        case = f"{counted(stages, 'stage')}, {counted(m, 'micro-batch')}"
         got, right = two_numbers(case, answer, stages, m), right_numbers(stages, m)
         for place, name in enumerate(NAMES):
             if not same(got[place], right[place]):

@@ -3,7 +3,8 @@
 from torch.utils.data import DistributedSampler
 
 from ..checking import Exercise, Wrong
-from .chapter_01 import attempt
+from ..units import counted
+from .answers import attempt
 
 # ---- 0.1: RANK from the node and the local rank ------------------------------------------------
 
@@ -12,7 +13,7 @@ CLUSTERS = [(2, 3), (4, 2), (1, 4), (3, 1), (2, 8)]  # nodes, processes on each
 
 def examine_global_rank(answer):
     for nodes, per_node in CLUSTERS:
-        case = f"{nodes} node{'s' * (nodes > 1)} with {per_node} process{'es' * (per_node > 1)}"
+        case = f"{counted(nodes, 'node')} with {counted(per_node, 'process')}"
         places = [(node, local) for node in range(nodes) for local in range(per_node)]
         got = [attempt(case, answer, *place, per_node) for place in places]
         for rank, (place, mine) in enumerate(zip(places, got)):
@@ -60,7 +61,7 @@ DEALS = [(32, 4), (33, 4), (12, 3), (8, 1), (10, 4), (2, 3)]  # samples, ranks
 
 def examine_my_samples(answer):
     for n, ranks in DEALS:
-        case = f"{n} samples, {ranks} rank{'s' * (ranks > 1)}"
+        case = f"{n} samples, {counted(ranks, 'rank')}"
         got = [list_of(case, attempt(case, answer, n, rank, ranks)) for rank in range(ranks)]
         if n % ranks == 0:
             right = [list(DistributedSampler(range(n), ranks, r, shuffle=False))

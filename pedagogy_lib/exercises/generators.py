@@ -5,6 +5,7 @@ from itertools import islice
 from ..checking import Exercise, Wrong
 from ..schedule_rules import check_schedule
 from ..timelines import LABELS, ScheduleError, simulate, text_of
+from ..units import counted
 from .model_states import outcome_of
 
 # ---- What a learner's function gives -----------------------------------------------------------
@@ -108,8 +109,7 @@ def examine_schedule(answer, truth, why):
 
 
 def told_case(ranks, microbatches) -> str:
-    several = "" if microbatches == 1 else "es"
-    return f"{ranks} rank{'s' * (ranks > 1)}, {microbatches} micro-batch{several}"
+    return f"{counted(ranks, 'rank')}, {counted(microbatches, 'micro-batch')}"
 
 
 def judge(answer, ranks, m, wanted, why) -> str:

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch.utils.data import Dataset
 
 from ..checking import Exercise, Wrong, try_on_ranks
-from .accumulation import recognise
+from .answers import recognise
 from .one_process import (
     HANGS,
     NO_EXCHANGE,

@@ -20,7 +20,7 @@ from ..checking import Exercise, Wrong, try_on_ranks
 from ..errors import HangError, describe
 from ..instruments import measure
 from ..launcher import launch
-from .chapter_01 import attempt, require
+from .answers import attempt, require
 from .trials import tree_rounds
 
 NO_RETURN = "a function without `return` gives None."

@@ -5,8 +5,7 @@ from itertools import islice
 import torch
 
 from ..checking import Exercise, LabFunction, Wrong
-from .accumulation import same
-from .chapter_01 import attempt, numbers_of, require
+from .answers import attempt, numbers_of, require, same
 from .replicas import close, first_difference
 from .servers import NO_RETURN, number_from
 from .trials import numbers

@@ -14,8 +14,8 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from ..checking import Exercise, Wrong, try_on_ranks
-from .accumulation import recognise, same
-from .chapter_01 import numbers_of
+from ..units import counted
+from .answers import numbers_of, recognise, same
 from .servers import number_from, warm_up, whole_numbers
 
 # ---- 3.3: unequal shares ---------------------------------------------------------------------
@@ -382,7 +382,7 @@ READERS = [  # length, n, epoch, seed
 
 def examine_samples_of_rank(answer):
     for length, n, epoch, seed in READERS:
-        case = f"{length} samples, {n} rank{'s' * (n > 1)}, epoch {epoch}, seed {seed}"
+        case = f"{length} samples, {counted(n, 'rank')}, epoch {epoch}, seed {seed}"
         before = torch.get_rng_state()
         try:
             got = read_by_all(case, answer, length, epoch, n, seed)

@@ -4,6 +4,7 @@ from itertools import product
 
 from ..checking import Exercise, Wrong
 from ..timelines import LABELS, simulate, text_of
+from ..units import counted
 from .generators import need_action, offence, told, told_case, value_of
 
 SHOWN = [(3, 2), (2, 3)]  # ranks, chunks; those that have a line of their own
@@ -22,7 +23,7 @@ def examine_turn(answer):
 
 
 def judge_turns(answer, kind, ranks, chunks) -> str:
-    case = f"{LABELS[kind]}s, {ranks} rank{'s' * (ranks > 1)}, {chunks} chunk{'s' * (chunks > 1)}"
+    case = f"{LABELS[kind]}s, {counted(ranks, 'rank')}, {counted(chunks, 'chunk')}"
     wanted = turns(ranks, chunks, kind)[: 2 * ranks * chunks + 1]
     got = [turn_from(case, answer, k, ranks, chunks, kind) for k in range(len(wanted))]
     if got != wanted:
@@ -141,7 +142,7 @@ GUESSES_AT_TURNS = {
 
 def judge_interleaved(answer, ranks, m, chunks) -> str:
     """The lab's whole schedule, which asks the answer for each turn."""
-    case = f"`interleaved` with it, {told_case(ranks, m)}, {chunks} chunk{'s' * (chunks > 1)}"
+    case = f"`interleaved` with it, {told_case(ranks, m)}, {counted(chunks, 'chunk')}"
     rows = [list(answer.lab.interleaved(rank, ranks, m, chunks)) for rank in range(ranks)]
     what = offence(rows, m)
     if what:
