@@ -6,7 +6,7 @@ import textwrap
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from .plots import LINE_COLORS, legend_above
+from .plots import LINE_COLORS, legend_above, need
 from .style import INK, Picture, in_course_style, new_figure
 
 BARS_WIDTH = 0.8  # of the room that a name has, for all its bars
@@ -19,23 +19,29 @@ def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="") -> Pictu
     """Groups of bars: one group for each name, and in it one bar for each of `bars`.
 
     bars, predicted  {what: values}, each as long as `names`; predicted ones are outlines
+    Raises           LaunchError if something is predicted that has no bars
     """
+    unknown = [what for what in predicted or {} if what not in bars]
+    need(not unknown, f"plot_bars() has no bars for what is predicted of {unknown}")
     figure, axes = new_figure(7.5, 3.2)
     width, places = BARS_WIDTH / len(bars), np.arange(len(names))
     for number, (what, values) in enumerate(bars.items()):
         at = places + (number - (len(bars) - 1) / 2) * width
         axes.bar(at, values, width * 0.9, color=LINE_COLORS[number], label=what)
         if predicted and what in predicted:
-            named = None if axes.get_legend_handles_labels()[1].count("predicted") else "predicted"
-            axes.bar(at, predicted[what], width, fill=False, edgecolor=INK, lw=1.3, label=named)
+            outlines = axes.bar(at, predicted[what], width, fill=False, edgecolor=INK, lw=1.3)
     room = LETTERS // len(names)
     lines = [textwrap.wrap(in_words(str(name), room), room) for name in names]
     axes.set_xticks(places, ["\n".join(of_name) for of_name in lines])
     axes.set(ylabel=ylabel, xlabel=xlabel)
     axes.grid(False, axis="x")
-    if len(bars) > 1 or predicted:
-        legend_above(axes, axes.get_legend_handles_labels()[0])
-    axes.set_title(title, pad=28 if len(bars) > 1 or predicted else 10)
+    handles, _ = axes.get_legend_handles_labels()
+    if predicted:
+        outlines.set_label("predicted")  # one entry for all of them, the last
+        handles.append(outlines)
+    if len(handles) > 1:
+        legend_above(axes, handles)
+    axes.set_title(title, pad=28 if len(handles) > 1 else 10)
     told = "; ".join(
         f"{what}: " + ", ".join(f"{name} {v:.3g}" for name, v in zip(names, values, strict=True))
         for what, values in bars.items()

@@ -287,10 +287,10 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_major_formatter("{x:,.10g}")
         axes.yaxis.set_minor_formatter(NullFormatter())
         if len(x) <= MOST_TICKS:
-            axes.set_xticks(x, [f"{value:g}" for value in x])
+            axes.set_xticks(x, [f"{value:,.10g}" for value in x])
             axes.xaxis.set_minor_locator(NullLocator())
     else:
         axes.set_ylim(bottom=0)

@@ -116,7 +116,7 @@ print("columns are those of Y, the sum is Y, within 1e-10:",
       off["columns"] < 1e-10, off["sum"] < 1e-10)
 print("one summand is Y:", off["one summand"] < 1e-10)
 sent.compare(theory=2 * (n - 1) / n * 512 * 512 * 8 / 1e6,
-             measured=products["rows"].sent_bytes[0] / 1e6)
+             measured=products["rows"].sent_bytes[0] / 1e6, kind="communication")
 
 # %% [markdown]
 # ## 2 · Backward: f and g
@@ -241,7 +241,7 @@ theory = {"pair": 2 * share * y_bytes, "gathered": (4 + 2) * share * y_bytes,
 assert max(map(max, paired.values)) < 1e-9
 times_more.compare(theory=theory["rows first"] / theory["pair"] if n > 1 else 1,
                    measured=paired["rows first"].sent_bytes[0] / paired["pair"].sent_bytes[0]
-                   if n > 1 else 1)
+                   if n > 1 else 1, kind="communication")
 
 # %%
 plot_bars(list(theory), {"sent": [paired[way].sent_bytes[0] / 1e3 for way in theory]},

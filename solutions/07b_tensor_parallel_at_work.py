@@ -118,7 +118,8 @@ ways = {way: launch(try_block, way, sequence_parallel, 4, context, sizes, world_
 u = 4 * context * wide * 4
 sent = {way: run["step"].sent_bytes[0] / u for way, run in ways.items()}
 again, once = sent["sequence parallel, gathered again"], sent["sequence parallel"]
-more.compare(theory=25 if n > 1 else 0, measured=100 * (again / once - 1) if n > 1 else 0)
+more.compare(theory=25 if n > 1 else 0, measured=100 * (again / once - 1) if n > 1 else 0,
+             kind="communication")
 
 # %%
 letters, bytes_of = 4 * context, {}
@@ -266,7 +267,8 @@ def in_theory(k):
     sums = (2 * 2 + 1) * 2 * (k - 1) / k * width * 8  # two blocks and the embedding
     return sums * passed / letters + (k - 1) * 16
 
-per_letter.compare(theory=in_theory(2), measured=decoded[2]["decode"].sent_bytes[0] / letters)
+per_letter.compare(theory=in_theory(2), measured=decoded[2]["decode"].sent_bytes[0] / letters,
+                   kind="communication")
 
 # %% tags=["nbval-ignore-output"]
 print(f"one sum of {width * 8} bytes by itself: {decoded[2]['one sum'].sent_bytes[0]} bytes sent")

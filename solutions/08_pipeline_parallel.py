@@ -396,7 +396,7 @@ one_way = samples * wide["context"] * wide["width"] * 4
 boundaries = [(rank < p - 1) + (rank > 0) for rank in range(p)]
 busiest = boundaries.index(max(boundaries))
 guess.compare(theory=max(boundaries) * one_way / 1e6,
-              measured=crossing["step"].sent_bytes[busiest] / 1e6)
+              measured=crossing["step"].sent_bytes[busiest] / 1e6, kind="communication")
 
 # %%
 calls = crossing["step"].calls[busiest]

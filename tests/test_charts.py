@@ -2,7 +2,7 @@
 
 import pytest
 
-from pedagogy_lib import plot_bars, plot_curves
+from pedagogy_lib import LaunchError, plot_bars, plot_curves
 
 
 def heights(axes):
@@ -28,8 +28,13 @@ def test_bars_side_by_side_and_their_predictions():
     for bar, outline in zip(filled, outlines, strict=True):
         assert outline.get_center()[0] == pytest.approx(bar.get_center()[0])
     names = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert sorted(names) == ["ours", "predicted", "theirs"]
+    assert names == ["ours", "theirs", "predicted"]
     assert "ours: 10 1, 20 2; theirs: 10 3, 20 4" in picture.alt
+
+
+def test_a_prediction_without_bars_is_refused():
+    with pytest.raises(LaunchError, match=r"no bars for what is predicted of \['mine'\]"):
+        plot_bars(["a"], {"ours": [1]}, "ms", predicted={"mine": [1]})
 
 
 def test_long_names_are_broken_into_lines():

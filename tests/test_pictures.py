@@ -171,6 +171,13 @@ def test_measured_lines_are_solid_and_predicted_ones_dashed():
     assert solid.get_color() == dashed.get_color()
 
 
+def test_large_numbers_on_an_axis_are_written_out():
+    picture = plot_against([1.5, 2_000_000], {"a": [0.2, 3_000]}, "x", "y", logarithmic=True)
+    axes = picture.figure.axes[0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1.5", "2,000,000"]
+    assert axes.yaxis.get_major_formatter()(2000) == "2,000"
+
+
 def test_many_ranks_stay_readable():
     many = launch(lambda: measure_nothing(), world_size=20)
     ticks = plot_bytes(many, "nothing").figure.axes[0].get_yticks()
