@@ -10,6 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from .closeness import close
+
 REPLICATE, SHARD, PARTIAL = PLACEMENTS = ("Replicate", "Shard", "Partial")
 
 
@@ -68,9 +70,9 @@ def cut_dim(parts, whole) -> int | None:
 
 
 def is_close(x, y) -> bool:
-    tolerance = 1e-9 if x.dtype == y.dtype == torch.float64 else 1e-4
-    scale = y.double().abs().amax().item() if y.numel() else 1.0
-    return torch.allclose(x.double(), y.double(), rtol=tolerance, atol=tolerance * scale)
+    """As far as the coarser of their dtypes can tell."""
+    coarse = max(x.dtype, y.dtype, key=lambda dtype: torch.finfo(dtype).eps)
+    return close(x.to(coarse), y.to(coarse))
 
 
 def joined(parts: list[Tensor], dim, is_cut) -> Tensor:

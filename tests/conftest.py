@@ -6,6 +6,7 @@ from collections import Counter
 
 import cloudpickle
 import helpers
+import margins
 import pytest
 import torch
 
@@ -14,6 +15,10 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, s
 
 # How many answers of a kind are tried for each exercise; the others are left to `make test-all`.
 WRONG, RIGHT, SOLUTIONS = 3, 1, 0  # the executed notebooks check all solutions
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(margins.Plugin())
 
 
 def pytest_collection_modifyitems(items):

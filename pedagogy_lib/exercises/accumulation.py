@@ -12,8 +12,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..checking import Wrong, try_on_ranks
+from ..closeness import close, close_in_float32, first_off
 from ..instruments import mark, measure
-from .answers import CLOSE, recognise, same
+from .answers import recognise
 
 PADDING = -100
 STALE = 0.25  # what every gradient holds beforehand, in some cases
@@ -166,6 +167,13 @@ def try_memory(answer, make, arguments, pieces):
 # ---- Judging -----------------------------------------------------------------------------------
 
 
+IN_FLOAT32 = (
+    "right to seven digits: a factor went through float32. In PyTorch a whole number divided by a "
+    "whole number is one, as torch.tensor(0.3) is. A Python number takes the dtype of what it "
+    "meets: 3 / 7, or count.item() / total"
+)
+
+
 def judge(case, loss, graph, got, model, pieces, stale, misconceptions):
     """Raise `Wrong` at the first gradient that is off, or for a wrong loss."""
     rows = rows_of(model, pieces)
@@ -173,14 +181,14 @@ def judge(case, loss, graph, got, model, pieces, stale, misconceptions):
     if all(gradient is None or (stale and (gradient == stale).all()) for gradient in got):
         raise Wrong(case, "no gradient has come to any parameter", "nothing calls backward()")
     for place, (mine, right) in enumerate(zip(got, wanted)):
-        if mine is None or not same(mine, right):
+        if mine is None or not close(mine, right):
             why = why_wrong(got, wanted, rows, stale, misconceptions(rows))
             raise Wrong(case, first_wrong(place, mine, right), why)
     try:
         mine = float(loss)
     except (TypeError, ValueError, RuntimeError):
         mine = None
-    if mine is None or not same(mine, wanted_loss):
+    if mine is None or not close_in_float32(mine, wanted_loss):
         guesses = {why: (f * rows.losses).sum() for why, f in why_loss(rows).items()}
         guesses |= {why: (f * rows.losses).sum() for why, f in misconceptions(rows).items()}
         why = recognise(mine, guesses) if mine else "return the mean loss, as a number"
@@ -229,8 +237,10 @@ def why_wrong(got, wanted, rows, stale, guesses) -> str:
     if any(gradient.isnan().any() for gradient in got):
         return NOTHING_COUNTS
     got = flat(got)
-    if stale and same(got, flat(wanted) + stale):
+    if stale and close(got, flat(wanted) + stale):
         return "gradients of an earlier step are still in it: set them back before you begin"
+    if close_in_float32(got, flat(wanted)):
+        return IN_FLOAT32
     return recognise(got, {why: flat(gradients_of(rows, f)) for why, f in guesses.items()})
 
 
@@ -243,9 +253,8 @@ def first_wrong(place, mine, right) -> str:
         return f"parameter {place}: .grad is None"
     if mine.shape != right.shape:
         return f"parameter {place}: .grad is {list(mine.shape)}, expected {list(right.shape)}"
-    index = (~torch.isclose(mine, right, **CLOSE)).nonzero()[0].tolist()
-    at = tuple(index)
-    return f"parameter {place}, .grad{index}: expected {right[at]:.6f}, got {mine[at]:.6f}"
+    at = first_off(mine, right)
+    return f"parameter {place}, .grad{list(at)}: expected {right[at]:.9g}, got {mine[at]:.9g}"
 
 
 def why_loss(rows):

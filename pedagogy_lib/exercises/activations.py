@@ -11,10 +11,11 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close, told_gap
 from ..instruments import mark, measure
 from ..labs import find_lab
 from .model_states import number_in, outcome_of
-from .one_process import RATE, close, flat, gap, gradients_in, note_gradients
+from .one_process import RATE, flat, gradients_in, note_gradients
 from .servers import NO_RETURN, warm_up
 
 # ---- 5.2: training and validation --------------------------------------------------------------
@@ -213,7 +214,7 @@ def judge_weights(case, found):
     if steps != found.steps:
         what = f"expected {found.steps} optimizer steps, got {steps}"
         raise Wrong(case, what, "each batch has one step; validation has none: it only looks")
-    what = f"after training, the weights are off by up to {gap(found.weights, right.weights)}"
+    what = f"after training, the weights are off by up to {told_gap(found.weights, right.weights)}"
     raise Wrong(case, what, why_weights(found.gradients, right.gradients))
 
 

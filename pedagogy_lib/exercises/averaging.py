@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..checking import Exercise, Wrong
+from ..closeness import close
 from ..instruments import measure
 from .replicas import (
     GROUP,
@@ -20,7 +21,6 @@ from .replicas import (
     WORDS,
     EveryKind,
     World,
-    close,
     explain_by,
     fill,
     first_difference,

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close, told_gap
 from ..units import counted
 from .broken_regions import (
     AGAIN,
@@ -27,7 +28,7 @@ from .broken_regions import (
 from .broken_stages import ratio
 from .broken_zero import recognise
 from .groups import need_known
-from .one_process import close, gap, why_raised
+from .one_process import why_raised
 
 WIDTH, HIDDEN, LEAD = 4, 3, (2, 3)  # hidden features of each rank
 FORWARD = "the forward was right as it was"
@@ -152,7 +153,7 @@ def judge_block(case, found, again):
     need_plausible(case, found, truth.y)
     for rank, of in enumerate(found):
         if not close(of.y, truth.y):
-            what = f"rank {rank}: y is off by up to {gap(of.y, truth.y)}"
+            what = f"rank {rank}: y is off by up to {told_gap(of.y, truth.y)}"
             raise Wrong(case, what, why_forward(of.y, truth, rank))
     right = [truth.of_rank(rank) for rank in range(truth.n)]
     off = wrong_gradients(found, right)
@@ -168,7 +169,7 @@ def told_apart(found, off) -> str:
     got = [of.gradients[name] for of in found] if name else []
     if len(got) < 2 or any(x is None for x in got) or close(got[0], got[1]):
         return ""
-    return f". Ranks 0 and 1 differ in that of {name} by up to {gap(got[0], got[1])}"
+    return f". Ranks 0 and 1 differ in that of {name} by up to {told_gap(got[0], got[1])}"
 
 
 def why_forward(y, truth, rank) -> str:

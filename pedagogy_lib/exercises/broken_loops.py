@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close, relative_gap, told_gap
 from ..instruments import measure
 from .accumulation import merged
 from .answers import recognise
@@ -24,10 +25,8 @@ from .one_process import (
     NO_EXCHANGE,
     RATE,
     batch_of,
-    close,
     ends_of_wrong_loops,
     flat,
-    gap,
     gradients_in,
     large_model,
     model_of,
@@ -244,7 +243,8 @@ def judge_hooks(case, seen, expected, kept):
     for rank, (before, after, _, got, _) in enumerate(seen):
         is_right = close(got, expected)
         if not close(before, after):
-            what = f"rank {rank}: the backward has changed weights by up to {gap(before, after)}"
+            off = told_gap(before, after)
+            what = f"rank {rank}: the backward has changed weights by up to {off}"
             what += "" if is_right else ", and `.grad` is not the mean over the ranks"
             raise Wrong(case, what, WEIGHTS_TOO if is_right else WEIGHTS)
     for rank, (_, _, own, got, late) in enumerate(seen):
@@ -397,7 +397,7 @@ def judge_accumulated_steps(case, values, steps, optimizer_type):
         off = [rank for rank, mine in enumerate(after) if not close(mine, wanted[step])]
         if not off:
             continue
-        what = told_gap(after, wanted[step], step)
+        what = told_apart(after, wanted[step], step)
         if len(found[0]) != len(steps):
             what = f"expected {len(steps)} optimizer steps in as many calls, got {len(found[0])}"
             raise Wrong(case, what, STEP_COUNT)
@@ -413,13 +413,14 @@ def with_weights(weights):
     return model
 
 
-def told_gap(after, wanted, step) -> str:
+def told_apart(after, wanted, step) -> str:
     """How far the replicas are from each other; if they agree, how far from one process."""
     apart = [rank for rank, mine in enumerate(after) if not close(mine, after[0])]
     if apart:
         who = f"the weights of ranks 0 and {apart[0]} differ"
-        return f"after step {step} {who} by up to {gap(after[0], after[apart[0]])}"
-    return f"after step {step} the weights are off by up to {gap(after[0], wanted)} on every rank"
+        return f"after step {step} {who} by up to {told_gap(after[0], after[apart[0]])}"
+    off = told_gap(after[0], wanted)
+    return f"after step {step} the weights are off by up to {off} on every rank"
 
 
 def why_step(rank, after, followed, table, earlier) -> str:
@@ -504,9 +505,10 @@ def judge_gradients(case, found, pieces):
     wanted = table.mean((0, 1))
     for rank, got in enumerate(found):
         if not close(got, wanted):
-            apart = max((mine - found[0]).abs().max().item() for mine in found)
+            apart = max(found, key=lambda mine: relative_gap(mine, found[0]))
             what = f"rank {rank}, `.grad` has norm {got.norm():.4f}, expected {wanted.norm():.4f}"
-            what += f"; the ranks' gradients differ by up to {apart:.2g}" if apart > 1e-12 else ""
+            if not close(apart, found[0]):
+                what += f"; the ranks' gradients differ by up to {told_gap(apart, found[0])}"
             raise Wrong(case, what, why_share(got, rank, table))
 
 

@@ -13,8 +13,9 @@ from torch import nn
 
 from ..calls import tensors_in
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close
 from .broken_zero import DIVIDED_TWICE, FRESH, OPTIMIZERS, SUMMED, Maker, recognise
-from .one_process import FEATURES, batch_of, close, flat, why_raised
+from .one_process import FEATURES, batch_of, flat, why_raised
 from .servers import warm_up
 from .trials import ranks_text
 

@@ -13,13 +13,14 @@ import torch
 import torch.distributed as dist
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close
 from ..instruments import measure
 from ..labs import find_lab
 from ..units import counted
 from .broken_stages import ratio
 from .broken_zero import NO_RETURN, plain, recognise, told
 from .groups import need_known, noting_passed
-from .one_process import close, why_raised
+from .one_process import why_raised
 from .trials import kind_of, numbers, ranks_text
 
 WORLDS = (1, 2, 3)

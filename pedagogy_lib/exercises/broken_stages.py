@@ -12,9 +12,10 @@ import torch.nn.functional as F
 
 from ..calls import tensors_in
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close, told_gap
 from .broken_loops import pieces_of, table_of, told_pieces
 from .broken_zero import cut, need_numbers, plain, recognise
-from .one_process import close, gap, model_of, why_raised
+from .one_process import model_of, why_raised
 
 # ---- 6.12: layers whose weight is in parts ---------------------------------------------------
 
@@ -149,7 +150,7 @@ def judge_sharded(case, found, step, network):
              for rank in range(n)]  # fmt: skip
     for rank, (of, own) in enumerate(zip(found, right)):
         if not close(of.outputs, own.outputs):
-            what = f"rank {rank}: the outputs are off by up to {gap(of.outputs, own.outputs)}"
+            what = f"rank {rank}: the outputs are off by up to {told_gap(of.outputs, own.outputs)}"
             raise Wrong(case, what, FORWARD)
         wanted = [own.x, *parts_of(right, rank, lambda of_ranks: of_ranks.mean(0))]
         got = [of.x, *of.leaves]

@@ -14,7 +14,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..checking import Exercise, Wrong, try_on_ranks
-from .one_process import close, gap, why_raised
+from ..closeness import close, told_gap
+from .one_process import why_raised
 from .servers import warm_up
 from .trials import kind_of, numbers
 
@@ -178,7 +179,7 @@ def need_equal_parts(case, got, start):
         if not close(mine, got[0]):
             changes = torch.stack([of_rank != start for of_rank in got]).sum(0)
             why = OWN_PART_ONLY if changes.max() == 1 else ""
-            what = f"the numbers on ranks 0 and {rank} differ by up to {gap(mine, got[0])}"
+            what = f"the numbers on ranks 0 and {rank} differ by up to {told_gap(mine, got[0])}"
             raise Wrong(case, what, why)
 
 
@@ -195,7 +196,7 @@ def told_numbers(got, wanted, n, steps, make) -> tuple[str, str]:
     train = partial(train_vector, length, n, steps, make)
     owner, each = torch.arange(length), ceil(length / n)
     own = lambda slopes: slopes[owner // each, owner]  # noqa: E731
-    what = f"{after} the numbers are off by up to {gap(got, wanted)}, on every rank"
+    what = f"{after} the numbers are off by up to {told_gap(got, wanted)}, on every rank"
     return what, recognise(got, {
         SUMMED: train(lambda slopes: slopes.sum(0)),
         DIVIDED_TWICE: train(lambda slopes: slopes.mean(0) / n),

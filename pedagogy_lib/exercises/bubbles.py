@@ -5,6 +5,7 @@ from math import isclose
 from typing import NamedTuple
 
 from ..checking import Exercise, Wrong
+from ..closeness import close
 from ..timelines import text_of
 from ..units import counted
 from .answers import numbers_of
@@ -24,7 +25,7 @@ def examine_bubble(answer):
         case = f"{counted(stages, 'stage')}, {counted(m, 'micro-batch')}"
         got, right = two_numbers(case, answer, stages, m), right_numbers(stages, m)
         for place, name in enumerate(NAMES):
-            if not same(got[place], right[place]):
+            if not close(got[place], right[place]):
                 what = f"{name}: expected {right[place]:.6g}, got {got[place]:.6g}"
                 raise Wrong(case, what, why_bubble(answer, place))
         yield f"{case}: idle {right[0]:.1%} of the whole, {right[1]:.1%} over the ideal"
@@ -69,12 +70,12 @@ def why_bubble(answer, place) -> str:
     """The misconception that gives an answer's numbers in all cases: in one they may agree."""
     found = numbers_in_all(answer)
     rights = {size: right_numbers(*size) for size in found}
-    if all(same(a, b) for size in found for a, b in zip(found[size], rights[size][::-1])):
+    if all(close(found[size], rights[size][::-1]) for size in found):
         return SWAPPED
     guesses = [[guesses_at_share, guesses_at_overhead][place](*size) for size in found]
     got = [of[place] for of in found.values()]
     for formula in zip(*guesses):  # its sentence and its number, in each case
-        if all(same(number, guess) for number, (_, guess) in zip(got, formula)):
+        if close(got, [guess for _, guess in formula]):
             return formula[0][0]
     pairs = list(zip(got, (right[place] for right in rights.values())))
     if all(isclose(number, 100 * right, rel_tol=1e-3) for number, right in pairs):
@@ -89,10 +90,6 @@ def numbers_in_all(answer) -> dict[tuple[int, int], list[float]]:
         with suppress(Wrong):
             found[size] = two_numbers("", answer, *size)
     return found
-
-
-def same(a, b) -> bool:
-    return isclose(a, b, rel_tol=1e-9, abs_tol=1e-12)
 
 
 ONE_FEWER = (

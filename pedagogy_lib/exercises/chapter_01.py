@@ -5,9 +5,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..checking import Exercise, Wrong
+from ..closeness import close, first_off
 from . import accumulation
 from .accumulation import merged
-from .answers import attempt, numbers_of, recognise, require, same
+from .answers import attempt, numbers_of, recognise, require
 
 # ---- 1.1: the gradients of one house -----------------------------------------------------------
 
@@ -75,9 +76,9 @@ def examine_loop(answer):
         guesses = {why: walk(*how) for why, how in wrong_walks(pieces, groups, every).items()}
         guesses |= wrong_clearing(pieces, every)
         got = flat(model)
-        if steps and backwards and same(got, walk([])):
+        if steps and backwards and close(got, walk([])):
             raise Wrong(case, f"nothing has moved in {len(steps)} optimizer steps", TOO_EARLY)
-        if not same(got, expected):
+        if not close(got, expected):
             raise Wrong(case, first_difference(got, expected, len(steps), len(groups)),
                         recognise(got, guesses))  # fmt: skip
         if len(steps) != len(groups):
@@ -106,7 +107,7 @@ def count_backwards(model):
 
 
 def first_difference(got, expected, steps, wanted_steps) -> str:
-    index = next(i for i in range(len(got)) if not same(got[i], expected[i]))
+    (index,) = first_off(got, expected)
     return (
         f"weight {index} ends at {got[index]:.6f}, expected {expected[index]:.6f} "
         f"({steps} optimizer steps, expected {wanted_steps})"

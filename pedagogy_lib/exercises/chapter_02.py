@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 
 from ..checking import Exercise, Wrong
+from ..closeness import close
 from ..instruments import measure
 from ..launcher import launch
 from . import collectives as by_messages
@@ -26,9 +27,9 @@ def number_from(answer, *args) -> float:
 
 def compare_number(case, got, wanted, unit, misconceptions):
     """Raise `Wrong` unless `got` is `wanted`; `misconceptions` are (what it would give, why)."""
-    if math.isclose(got, wanted, rel_tol=1e-9):
+    if close(got, wanted):
         return
-    fitting = [why for value, why in misconceptions if math.isclose(got, value, rel_tol=1e-9)]
+    fitting = [why for value, why in misconceptions if close(got, value)]
     why = fitting[0] if fitting else ""
     raise Wrong(case, f"it gave {got:g} {unit}, expected {wanted:g} {unit}".replace(" ,", ","), why)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from ..checking import Exercise, Wrong
+from ..closeness import close
 from .groups import Calls
 from .one_world import (
     GROUPS,
@@ -17,7 +18,7 @@ from .one_world import (
     need_traffic,
     try_cases,
 )
-from .replicas import IN_A_GROUP, close, first_difference
+from .replicas import IN_A_GROUP, first_difference
 from .trials import numbers
 
 

@@ -5,6 +5,7 @@ from operator import is_not
 import torch
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close
 from ..instruments import measure
 from .gathering import (
     NEW_STORAGE,
@@ -18,7 +19,7 @@ from .gathering import (
     use,
 )
 from .overlapping import Refused
-from .replicas import World, close
+from .replicas import World
 from .trials import numbers
 
 NO_DATA = "a parameter cannot be without `.data`: give it a tensor without elements"

@@ -12,9 +12,10 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close, told_gap
 from .broken_regions import ARGUMENT, ERRORS, HANG, NO_HISTORY, blaming, lab_fault, lab_of
 from .broken_zero import NO_RETURN, plain
-from .one_process import close, gap, why_raised
+from .one_process import why_raised
 from .trials import kind_of
 
 WORLDS = (2, 3)
@@ -169,7 +170,7 @@ def judge_numbers(case, number, found):
             where = f"ranks 0 and {rank} return y that differ in {differ(of.y, found[0].y)} places"
             raise Wrong(case + again, where, Y_DIFFERS)
         if not close(of.y, whole * of.kept_y / keep):
-            what = f"rank {rank}: y is off by up to {gap(of.y, whole * of.kept_y / keep)}"
+            what = f"rank {rank}: y is off by up to {told_gap(of.y, whole * of.kept_y / keep)}"
             raise Wrong(case + again, what, SCALED)
         back = slope * of.kept_y / keep
         for name, got, wanted in (
@@ -178,7 +179,7 @@ def judge_numbers(case, number, found):
         ):
             if not close(got, wanted):
                 what = f"rank {rank}: y is right, the gradient of {name} is not"
-                raise Wrong(case + again, f"{what}: off by up to {gap(got, wanted)}", BACKWARD)
+                raise Wrong(case + again, f"{what}: off by up to {told_gap(got, wanted)}", BACKWARD)
 
 
 BACKWARD = (

@@ -8,9 +8,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..checking import Exercise, Wrong
+from ..closeness import close
 from ..instruments import measure
 from .overlapping import Refused
-from .replicas import GROUP, IN_A_GROUP, World, close, explain_by, first_difference, try_in
+from .replicas import GROUP, IN_A_GROUP, World, explain_by, first_difference, try_in
 from .trials import TOLERANCE, megabytes, numbers
 
 SHAPES = [(2, 3), (), (4,)]  # 11 elements: 2, 3 or 4 ranks need padding

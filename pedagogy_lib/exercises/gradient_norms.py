@@ -11,6 +11,7 @@ import torch.distributed as dist
 from torch import nn
 
 from ..checking import Exercise, Wrong
+from ..closeness import close, close_in_float32
 from .groups import WORLDS, Calls, name_of, try_groups
 from .replicas import IN_A_GROUP, explain_by
 from .servers import NO_RETURN
@@ -182,7 +183,7 @@ def judge_norm(case, found, n, names, otherwise) -> float:
             what = f"rank {rank}: the gradient of {of['changed'][0]} has changed"
             raise Wrong(case, what, CHANGED)
     for rank, of in found.items():
-        if not math.isclose(of["norm"], right, rel_tol=1e-12, abs_tol=1e-12):
+        if not close(of["norm"], right):
             what = f"rank {rank}: it is {of['norm']:.10g}, expected {right:.10g}"
             raise Wrong(case, what, why_norm(names, n, rank, of["norm"], right) or otherwise)
     return right
@@ -230,8 +231,8 @@ def norm_of(*gradients, power=2.0) -> float:
 
 def why_norm(names, n, rank, got, right) -> str:
     guesses = guesses_at_norm(names, n, rank)
-    fits = (why for why, guess in guesses if math.isclose(guess, got, rel_tol=1e-9))
-    return next(fits, IN_FLOAT32 if math.isclose(right, got, rel_tol=1e-6) else "")
+    fits = (why for why, guess in guesses if close(got, guess))
+    return next(fits, IN_FLOAT32 if close_in_float32(got, right) else "")
 
 
 def guesses_at_norm(names, n, rank) -> list[tuple[str, float]]:

@@ -8,10 +8,9 @@ import torch.nn.functional as F
 from torch.autograd.graph import saved_tensors_hooks
 
 from ..checking import Exercise, Wrong
+from ..closeness import close, told_gap
 from .broken_zero import NO_RETURN, recognise
 from .model_states import outcome_of
-from .one_process import gap
-from .replicas import close
 from .stage_of_pipeline import draw, fitting, told_error
 from .trials import kind_of
 
@@ -210,7 +209,7 @@ def examine_later_weights(answer):
 def judge_outputs(trial, got, wanted):
     for y, right in zip(got, wanted):
         if not close(y, right):
-            off = gap(y, right) if y.shape == right.shape else kind_of(y)
+            off = told_gap(y, right) if y.shape == right.shape else kind_of(y)
             plain = F.linear(trial.xs[0], trial.weight).detach()
             why = recognise(y, {"the bias is missing": plain})
             trial.wrong(f"the output is off by up to {off}", why)
@@ -223,7 +222,7 @@ def judge_x(trial, wanted):
         if x.grad is None:
             trial.wrong("after the backward the gradient of x is None", NO_X)
         if not close(x.grad, right):
-            trial.wrong(f"the gradient of x is off by up to {gap(x.grad, right)}", "")
+            trial.wrong(f"the gradient of x is off by up to {told_gap(x.grad, right)}", "")
 
 
 def judge_before(trial):
@@ -267,7 +266,7 @@ def judge_gradient(trial, name, got, right):
     if trial.case.before:
         guesses += [(f"nothing is added to {name}.grad", old)]
     guesses += [(ADDS, part) for part in parts_of(trial, name)]
-    off = gap(got, wanted) if got.shape == wanted.shape else kind_of(got)
+    off = told_gap(got, wanted) if got.shape == wanted.shape else kind_of(got)
     trial.wrong(f"{name}.grad is off by up to {off}", fitting(got.detach(), guesses))
 
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from ..closeness import close
 from .cutting import span, strip
 from .one_world import Case
 from .overlapping import Refused
-from .replicas import IN_A_GROUP, close
+from .replicas import IN_A_GROUP
 from .trials import numbers
 
 

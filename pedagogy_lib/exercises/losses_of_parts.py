@@ -12,10 +12,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close, told_gap
 from ..labs import find_lab
 from .broken_stages import ratio
 from .broken_zero import recognise
-from .one_process import close, flat, gap, why_raised
+from .one_process import flat, why_raised
 from .overlapping import Refused
 from .pipelines import actions_of
 from .stage_of_pipeline import draw
@@ -209,12 +210,13 @@ def gradient_of(case, found):
 def judge(case, right, got, loss):
     if not close(got, right.gradient):
         factor = ratio(got, right.gradient)
-        off = f"{factor:.4g} times" if factor else f"off by up to {gap(got, right.gradient)} from"
+        by = told_gap(got, right.gradient)
+        off = f"{factor:.4g} times" if factor else f"off by up to {by} from"
         what = f"the gradients are {off} those of one process"
         guesses = {why: torch.tensor(shares, dtype=torch.float64) @ right.parts
                    for why, shares in guesses_at_shares(case).items()}  # fmt: skip
         raise Wrong(str(case), what, recognise(got, guesses))
-    if abs(loss - right.loss) > 1e-12:
+    if not close(loss, right.loss):
         raise Wrong(str(case), f"the loss is {loss:.8g}, expected {right.loss:.8g}", LOSS_ALONE)
 
 

@@ -5,6 +5,7 @@ Each diagnosis takes a `Trial` and says which misconception it shows, or "".
 
 import torch
 
+from ..closeness import close_in_float32
 from .trials import contributions, ranks_text, same, told_contributions
 
 
@@ -127,7 +128,7 @@ def divided(trial) -> str:
         for got, wanted in zip(trial.after[place], trial.truth(place)):
             if wanted is None or not wanted.numel() or got.shape != wanted.shape:
                 continue
-            if trial.case.n > 1 and torch.allclose(got.double() * trial.case.n, wanted.double()):
+            if trial.case.n > 1 and close_in_float32(got.double() * trial.case.n, wanted):
                 return (
                     "this is the mean. The sum was asked for: dividing by n is a step of its own, "
                     "which not everybody who needs the sum wants."

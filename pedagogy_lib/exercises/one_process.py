@@ -5,13 +5,13 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..checking import Wrong
+from ..closeness import close, told_gap
 from ..errors import HangError
 from .trials import near
 
 RATE = 0.01
 FEATURES, HIDDEN = 4, 3
 LARGE = 400  # features and hidden units, where bytes are compared with a formula
-CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 NO_EXCHANGE = (
     "each rank has trained on its own: were gradients exchanged? DistributedDataParallel does it "
     "only for a forward through the wrapped model"
@@ -89,19 +89,11 @@ def why_raised(known, hang, error) -> str:
     return next((why for words, why in known.items() if words in str(error)), "")
 
 
-def close(a, b) -> bool:
-    return a.shape == b.shape and torch.allclose(a, b, **CLOSE)
-
-
-def gap(a, b) -> str:
-    return f"{(a - b).abs().max():.2g}"
-
-
 def need_replicas(case, weights, why):
     """Raise `Wrong` unless all ranks have the same weights."""
     for rank, mine in enumerate(weights):
         if not close(mine, weights[0]):
-            what = f"the weights of ranks 0 and {rank} differ by up to {gap(mine, weights[0])}"
+            what = f"the weights of ranks 0 and {rank} differ by up to {told_gap(mine, weights[0])}"
             raise Wrong(case, what, why)
 
 

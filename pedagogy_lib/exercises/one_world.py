@@ -6,8 +6,9 @@ import torch
 import torch.distributed as dist
 
 from ..checking import Wrong, try_on_ranks
+from ..closeness import close
 from .overlapping import Refused
-from .replicas import IN_A_GROUP, close, explain_by
+from .replicas import IN_A_GROUP, explain_by
 from .servers import NO_RETURN
 
 WORLD = 3

@@ -13,8 +13,9 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close
 from .pieces import SAME_CALLS, explain_in_rank, group_of_rank, need_function, told_groups
-from .replicas import close, first_difference, kind_of
+from .replicas import first_difference, kind_of
 from .trials import numbers
 
 INPUTS, OUTPUTS = 5, 3  # of a rank; no other dims are of these sizes

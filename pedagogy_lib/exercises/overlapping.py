@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch import nn
 
 from ..checking import Exercise, Wrong
+from ..closeness import close
 from ..errors import HangError
 from ..instruments import measure
 from .averaging import (
@@ -26,7 +27,7 @@ from .averaging import (
     totals_of,
 )
 from .bucketing import buckets_of_torch
-from .replicas import GROUP, IN_A_GROUP, SAMPLES, STEPS, World, close, explain_by, state_of, try_in
+from .replicas import GROUP, IN_A_GROUP, SAMPLES, STEPS, World, explain_by, state_of, try_in
 
 BUCKET_BYTES = 64  # of EveryKind: several small parameters fill a bucket exactly
 

@@ -5,9 +5,10 @@ import torch.distributed as dist
 from torch import nn
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close
 from ..instruments import measure
 from .pieces import SAME_CALLS, explain_in_rank, group_of_rank, told_groups
-from .replicas import IN_A_GROUP, close, first_difference
+from .replicas import IN_A_GROUP, first_difference
 from .trials import numbers
 
 WORLDS = ((0, 1, 2),), ((0,), (1, 2))  # as groups

@@ -14,9 +14,9 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from ..checking import Exercise
+from ..closeness import close
 from . import one_world
 from .message_watch import NO_SUCH_RANK, Watch, to_itself
-from .one_process import close
 from .overlapping import Refused
 from .stage_of_pipeline import draw
 from .trials import kind_of
@@ -258,7 +258,7 @@ def need_losses(model, pipeline, loss, is_last):
     if count != wanted:
         what = f"self.losses has {count} of {wanted} losses after the step"
         raise Refused(what, NO_APPEND if is_last else LAST_ALONE)
-    if is_last and abs(loss - model.loss()) > 1e-12:
+    if is_last and not close(loss, model.loss()):
         what = f"the loss of the batch is {loss:.8g}, expected {model.loss():.8g}"
         raise Refused(what, NO_APPEND)
 

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import THROUGH_FLOAT32
 from ..instruments import measure
 from . import scaling
 from .given_gradients import BFLOAT16, PLANS, Watched, backward, train_on_rank
@@ -158,7 +159,7 @@ def judge_left(case, who, left, why):
 
 def is_rounded(got, wanted) -> bool:
     """Whether `wanted` rounds to it; another order of operations may change its last digit."""
-    slack = 1e-6 * wanted.abs()
+    slack = THROUGH_FLOAT32 * wanted.abs()
     low, high = ((wanted + sign * slack).to(got.dtype) for sign in (-1, 1))
     return got.shape == wanted.shape and bool(((low <= got) & (got <= high)).all())
 

@@ -14,16 +14,15 @@ import torch.nn.functional as F
 from torch.utils.data import Dataset
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close, told_gap
 from .answers import recognise
 from .one_process import (
     HANGS,
     NO_EXCHANGE,
     RATE,
     batch_of,
-    close,
     ends_of_wrong_loops,
     flat,
-    gap,
     model_of,
     need_replicas,
     train_alone,
@@ -245,7 +244,7 @@ def need_union_weights(case, trial):
     wanted, got = train_alone(batches)[0][-1], trial.weights[0]
     if not close(got, wanted):
         guesses = ends_of_wrong_loops(batches, trial.n)
-        what = f"the weights are off by up to {gap(got, wanted)} from one process's, lr {RATE}"
+        what = f"the weights are off by up to {told_gap(got, wanted)} from one process's, lr {RATE}"
         raise Wrong(case, what, recognise(got, guesses))
 
 

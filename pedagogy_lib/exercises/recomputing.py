@@ -7,12 +7,11 @@ import torch
 from torch import Tensor
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close, told_gap
 from ..instruments import measure
 from .one_process import why_raised
 from .recomputed_blocks import CASES, STALE, Model, compare_on_rank, plainly
 from .servers import warm_up
-
-CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
 # ---- Judging ---------------------------------------------------------------------------------
 
@@ -112,7 +111,7 @@ def quietly(work, *args):
 def judge(case, mine, plain, ones):
     """Raise `Wrong` at the first thing that differs from a plain call of the function."""
     if not close(mine.y, plain.y):
-        what = f"the forward's value is off by up to {gap(mine.y, plain.y)}"
+        what = f"the forward's value is off by up to {told_gap(mine.y, plain.y)}"
         raise Wrong(case.name, what, FORWARD)
     judge_chance(case, mine.chances[0], plain.chances[0], "forward", FORWARD_CHANCE)
     for name, wanted in plain.gradients.items():
@@ -130,16 +129,6 @@ def judge_chance(case, mine, plain, when, why):
     if not torch.equal(mine, plain):
         what = f"after the {when}, the generator is not where it is without recomputation"
         raise Wrong(case.name, what, why)
-
-
-def close(got, wanted) -> bool:
-    if got is None or wanted is None:
-        return got is wanted
-    return got.shape == wanted.shape and torch.allclose(got, wanted, **CLOSE)
-
-
-def gap(a, b) -> str:
-    return f"{(a - b).abs().max():.2g}" if a.shape == b.shape else f"shapes {a.shape}, {b.shape}"
 
 
 def told_difference(got, wanted) -> str:

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from ..calls import tensors_in
 from ..checking import Exercise, Wrong
+from ..closeness import close
 from .groups import Calls
 from .one_world import (
     WORLD,
@@ -20,7 +21,7 @@ from .one_world import (
     ring_bytes,
     try_cases,
 )
-from .replicas import IN_A_GROUP, close, first_difference
+from .replicas import IN_A_GROUP, first_difference
 from .trials import numbers
 
 SHAPE = 2, 3

@@ -7,11 +7,11 @@ import torch.distributed as dist
 from torch import nn
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close, first_off
 from ..errors import HangError
 from ..instruments import measure
 from .trials import TOLERANCE, megabytes, numbers, tree_rounds
 
-CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 STEPS, SAMPLES = 5, 13  # of the training; 13 are never shared out evenly
 WORDS, WIDTH = 7, 4
 LARGE = {"words": 2000, "width": 200}  # where bytes are compared with a formula
@@ -121,16 +121,10 @@ def fill(model, place):
     return model
 
 
-def close(a, b) -> bool:
-    if a is None or b is None:
-        return a is b
-    return a.shape == b.shape and a.dtype == b.dtype and torch.allclose(a, b, **CLOSE)
-
-
 def first_difference(got, wanted) -> str:
     if got is None or wanted is None or got.shape != wanted.shape or got.dtype != wanted.dtype:
         return f"is {kind_of(got)}, expected {kind_of(wanted)}"
-    first = tuple((~torch.isclose(got, wanted, **CLOSE)).nonzero()[0].tolist())
+    first = first_off(got, wanted)
     at = f"at {list(first)} " if first else ""
     return f"{at}is {got[first].item():.8g}, expected {wanted[first].item():.8g}"
 

@@ -11,9 +11,10 @@ import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close, told_gap
 from ..instruments import measure
 from .broken_zero import NO_RETURN, plain, recognise
-from .one_process import close, gap, why_raised
+from .one_process import why_raised
 from .trials import kind_of
 
 WORLDS = (1, 2, 4)
@@ -137,7 +138,7 @@ def judge_split(case, found, sizes):
             raise Wrong(case, f"rank {rank}: {' and '.join(of.changed)} has changed", CHANGED)
     for rank, of in enumerate(found):
         if not close(of.y, wanted):
-            what = f"rank {rank}: y is off by up to {gap(of.y, wanted)}"
+            what = f"rank {rank}: y is off by up to {told_gap(of.y, wanted)}"
             raise Wrong(case, what, why_split(found, rank, wanted, x, a, b))
 
 

@@ -17,6 +17,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close
 from ..errors import HangError, describe
 from ..instruments import measure
 from ..launcher import launch
@@ -405,10 +406,6 @@ def replay(weights, order) -> list:
         optimizer.step()
         versions.append(weights.detach().clone())
     return versions
-
-
-def close(a, b) -> bool:
-    return a.shape == b.shape and torch.allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
 def judge_pushes(trial):

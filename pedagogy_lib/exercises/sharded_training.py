@@ -8,10 +8,11 @@ import torch.distributed as dist
 from torch import nn
 
 from ..checking import Wrong
+from ..closeness import close
 from .averaging import equal_models, loss_of, share_of
 from .overlapping import Refused
 from .reducing import part_of
-from .replicas import SAMPLES, WIDTH, EveryKind, World, close, first_difference, state_of
+from .replicas import SAMPLES, WIDTH, EveryKind, World, first_difference, state_of
 
 RATE = 0.5
 OPTIMIZERS = {

@@ -5,8 +5,9 @@ from itertools import islice
 import torch
 
 from ..checking import Exercise, LabFunction, Wrong
-from .answers import attempt, numbers_of, require, same
-from .replicas import close, first_difference
+from ..closeness import close, close_in_float32
+from .answers import attempt, numbers_of, require
+from .replicas import first_difference
 from .servers import NO_RETURN, number_from
 from .trials import numbers
 
@@ -136,9 +137,10 @@ def examine_models_sent(answer):
             given = () if micro_batches == 1 else (micro_batches,)
             got = number_from(case, answer, stage, n, *given)
             wanted = (micro_batches * each + once) * (n - 1) / n
-            if not same(got, wanted):
+            if not close_in_float32(got, wanted):
                 guesses = guesses_at_sent(stage, n, micro_batches).items()
-                why = next((w for w, wrong in guesses if any(same(got, x) for x in wrong)), "")
+                fits = (w for w, wrong in guesses if any(close_in_float32(got, x) for x in wrong))
+                why = next(fits, "")
                 raise Wrong(case, f"expected {wanted:g} models, got {got:g}", why)
             found.append(f"{wanted:g}")
         yield f"{steps}: stages 0 to 3 send {', '.join(found)} models"

@@ -14,8 +14,9 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close_in_float32, gaps
 from ..units import counted
-from .answers import numbers_of, recognise, same
+from .answers import numbers_of, recognise
 from .servers import number_from, warm_up, whole_numbers
 
 # ---- 3.3: unequal shares ---------------------------------------------------------------------
@@ -32,8 +33,8 @@ def examine_loss_factor(answer):
             for rank, size in enumerate(sizes)
         ]
         got, wanted = averaged_gradient(sizes, factors), gradient_of_all(sizes)
-        if not same(got, wanted):
-            at = next(i for i in range(len(wanted)) if not same(got[i], wanted[i]))
+        if not close_in_float32(got, wanted):
+            at = gaps(got, wanted).argmax()
             what = (
                 f"the factors {[round(f, 6) for f in factors]} lead to a gradient of {got[at]:.6f} "
                 f"for weight {at}; that of all {total} samples is {wanted[at]:.6f}"
@@ -153,7 +154,7 @@ def examine_time_step(answer):
         got = numbers_of(str(step), result, PARTS, THREE)
         for name, mine in zip(PARTS, got):
             right = getattr(step, name)
-            if not same(mine, right):
+            if not close_in_float32(mine, right):
                 what = f"{name}: expected {right:g} s, got {mine:g} s"
                 raise Wrong(str(step), what, why_wrong_times(step, got, calls))
         need_two_of_each(step, calls)

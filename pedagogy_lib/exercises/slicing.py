@@ -6,8 +6,8 @@ import torch
 import torch.distributed as dist
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close, relative_gap, rounding, told_gap
 from .broken_stages import ratio
-from .one_process import close, gap
 from .overlapping import Refused
 from .replicas import explain_by
 from .servers import NO_RETURN
@@ -129,7 +129,7 @@ def why_gradients(lab, case, found) -> str:
 
 
 def try_pipeline(answer):
-    """The largest difference to one process of this rank's gradients, and that of the loss."""
+    """How far this rank's gradients are from those of one process, relative to their size."""
     torch.set_default_dtype(torch.float64)
     lab, sizes = answer.lab, (3, 1, 3)
     models = [seeded(lab, sum(sizes)) for _ in range(2)]
@@ -140,7 +140,7 @@ def try_pipeline(answer):
     pipeline.step(list(actions), *(x.split(sizes, dim=1) for x in letters))
     mine = {id(p) for stage in pipeline.stages for p in stage.piece.parameters()}
     pairs = [(p.grad, q.grad) for p, q in zip(*(m.parameters() for m in models)) if id(q) in mine]
-    return max(torch.inf if b is None else (a - b).abs().max().item() for a, b in pairs)
+    return max(torch.inf if b is None else relative_gap(b, a) for a, b in pairs)
 
 
 def seed_of(number):
@@ -215,9 +215,9 @@ def examine_slices(answer):
         yield f"{case}: all gradients of one pass over whole samples"
     title = "2 ranks, slices of 3, 1, 3 letters"
     run = try_on_ranks(title, try_pipeline, answer, world_size=2, explain=lambda error: NOT_IN)
-    for rank, difference in enumerate(run.values):
-        if difference > 1e-12:
-            raise Wrong(title, f"rank {rank}'s gradients are off by up to {difference:.2g}", NOT_IN)
+    for rank, gap in enumerate(run.values):
+        if gap > rounding():
+            raise Wrong(title, f"rank {rank}'s gradients are off by up to {gap:.0%}", NOT_IN)
     yield f"{title}: the gradients of one process"
 
 
@@ -239,7 +239,7 @@ def judge_case(case, found):
     off = wrong_in(found)
     if off:
         name, (got, wanted) = next(iter(off.items()))
-        by = "is None" if got is None else f"is off by up to {gap(got, wanted)}"
+        by = "is None" if got is None else f"is off by up to {told_gap(got, wanted)}"
         count = len(off.keys() - {"x"})
         what = (
             f"the gradient of {name} {by}. Wrong are {count} of {len(found.gradients)} parameters"

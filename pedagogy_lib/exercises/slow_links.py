@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from ..checking import Exercise, Wrong
+from ..closeness import close
 from .model_states import number_in, outcome_of
 
 
@@ -49,7 +50,7 @@ def examine_slowdown(answer):
             why = next((why for words, why in ERRORS.items() if words in outcome.message), "")
             raise Wrong(case, str(outcome), why)
         got, right = number_in(case, outcome), ratio(step)
-        if not math.isclose(got, right, rel_tol=1e-9):
+        if not close(got, right):
             raise Wrong(case, f"expected {right:.6g}, got {got:.6g}", why_ratio(step, got))
         slow, fast = (1e3 * seconds(step, link) for link in (step.between, step.inside))
         yield f"{case}: {slow:.4g} ms beside {fast:.4g} ms a step, {right:.4g} times"
@@ -78,7 +79,7 @@ def ratio(step, **parts) -> float:
 
 def why_ratio(step, got) -> str:
     guesses = guesses_at_ratio(step)
-    return next((why for why, guess in guesses if math.isclose(guess, got, rel_tol=1e-9)), "")
+    return next((why for why, guess in guesses if close(got, guess)), "")
 
 
 def guesses_at_ratio(step) -> list[tuple[str, float]]:

@@ -5,13 +5,13 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from ..checking import Exercise, Wrong
+from ..closeness import close
 from .cutting import examine_cut
 from .groups import Calls, need_known, noting_passed
 from .layer_parts import KINDS, Layer, need_parameters
 from .one_world import WORLD, found_in, need_tensor, need_traffic, ring_bytes, try_cases
 from .overlapping import Refused
 from .regions import RIGHT, examine_region, need_right
-from .replicas import close
 from .sharding import after
 
 NAMES = {

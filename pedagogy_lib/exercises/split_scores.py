@@ -10,6 +10,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from ..checking import Exercise, Wrong
+from ..closeness import close, close_in_float32, told_gap
 from ..labs import NotSolvedYet
 from .groups import WORLDS, Calls, need_known, noting_passed, parts_of, try_groups
 from .overlapping import Refused
@@ -141,9 +142,9 @@ def one_process(scores, targets):
 
 def judge_loss(case, found, scores, targets, otherwise):
     n, (loss, gradient) = len(found), one_process(scores, targets)
-    slack = 1e-12 * max(1.0, scores.abs().max().item())
+    largest = scores.abs().max().item()  # the loss is a difference of scores
     for rank, of in enumerate(found):
-        if not abs(of["loss"] - loss) <= slack:
+        if not close(of["loss"], loss, scale=largest):
             what = f"rank {rank}, the loss is {of['loss']:.10g}, expected {loss:.10g}"
             why = why_loss(scores, targets, rank, n, of["loss"], loss)
             raise Wrong(case, what, why or otherwise)
@@ -153,9 +154,9 @@ def judge_loss(case, found, scores, targets, otherwise):
         right = parts_of(gradient, n, -1)[rank]
         if of["gradient"] is None:
             raise Wrong(case, f"rank {rank}, the loss is right, but has no gradient", LOST)
-        gap = (of["gradient"] - right).abs().max().item()
-        if not gap <= 1e-12:
-            what = f"rank {rank}, the loss is right; the gradient of scores is off by {gap:.2g}"
+        if not close(of["gradient"], right):
+            off = told_gap(of["gradient"], right)
+            what = f"rank {rank}, the loss is right; the gradient of scores is off by {off}"
             why = why_gradient(scores, targets, rank, n, of["gradient"])
             raise Wrong(case, what, why or otherwise)
         if of["sent"][1]:
@@ -207,8 +208,8 @@ def why_loss(scores, targets, rank, n, got, right) -> str:
     if not math.isfinite(got):
         return ONE_HIGHEST if got == -math.inf else OVERFLOW
     guesses = guesses_at_loss(scores.view(-1, scores.shape[-1]), targets.flatten(), rank, n)
-    fits = (why for why, guess in guesses if math.isclose(guess.mean(), got, rel_tol=1e-9))
-    return next(fits, IN_FLOAT32 if math.isclose(right, got, rel_tol=1e-5) else "")
+    fits = (why for why, guess in guesses if close(got, guess.mean().item()))
+    return next(fits, IN_FLOAT32 if close_in_float32(got, right) else "")
 
 
 IN_FLOAT32 = (
@@ -326,7 +327,7 @@ def why_gradient(scores, targets, rank, n, got) -> str:
             (share - own_hot) / UPSTREAM,
     }  # fmt: skip
     got = got.view(-1, got.shape[-1]) * len(labels) / UPSTREAM
-    fits = (why for why, guess in guesses.items() if torch.allclose(got, guess, atol=1e-12))
+    fits = (why for why, guess in guesses.items() if close(got, guess))
     return next(fits, "")
 
 

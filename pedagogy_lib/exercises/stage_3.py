@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 
 from ..checking import Exercise, LabFunction, Wrong, try_on_ranks
+from ..closeness import close
 from ..errors import HangError
 from ..instruments import mark, measure
 from ..labs import NotSolvedYet
@@ -13,7 +14,7 @@ from .averaging import equal_models, loss_of, share_of
 from .disposing import examine_dispose
 from .gathering import SHAPES, examine_gather, explain_unit, made_unit
 from .overlapping import Refused
-from .replicas import SAMPLES, World, close, try_in
+from .replicas import SAMPLES, World, try_in
 from .servers import warm_up
 from .trials import megabytes, numbers
 from .watched_training import (

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..checking import Exercise, Wrong
+from ..closeness import close, told_gap
 from ..stack import is_library
 from .broken_zero import NO_RETURN, recognise
 from .model_states import outcome_of
-from .one_process import close, gap
 from .trials import kind_of
 
 LETTERS, CONTEXT, WIDTH, HIDDEN = 7, 3, 4, 5
@@ -252,7 +252,7 @@ def judge_output(trial, i, y, right):
         why = NO_RETURN if y is None else "asked is one tensor, to be sent"
         trial.wrong(f"forward({i}, x) gave {y!r:.60}", why)
     if not close(y.detach(), right.y):
-        off = gap(y, right.y) if y.shape == right.y.shape else ""
+        off = told_gap(y, right.y) if y.shape == right.y.shape else ""
         what = f"off by up to {off}" if off else f"{kind_of(y)}, expected {kind_of(right.y)}"
         guesses = {NO_THEN if trial.case.place == "last" else THEN_ALONE: right.raw,
                    "this is x: self.piece(x) is to follow": trial.micro[i].x}  # fmt: skip
@@ -292,7 +292,7 @@ def judge_input_gradient(trial, i, got):
     others = [right.x for k, right in trial.truths.items() if k != i]
     guesses = [(X_ITSELF, of.x), (PASSED_ON, of.gradient), (ONES, ones_gradient(trial, of))]
     guesses += [(ANOTHER, other) for other in others]
-    off = gap(got, wanted) if got.shape == wanted.shape else kind_of(got)
+    off = told_gap(got, wanted) if got.shape == wanted.shape else kind_of(got)
     trial.wrong(f"{who} is off by up to {off}", fitting(got, guesses))
 
 
@@ -318,7 +318,7 @@ def judge_weights(trial, i):
         if trial.case.place != "last":
             ones = truth(trial.alone, trial.micro[i], torch.ones(())).weights[number]
             guesses += [(ONES, wanted - trial.last.weights[number] + ones)]
-        off = gap(got, wanted) if got.shape == wanted.shape else kind_of(got)
+        off = told_gap(got, wanted) if got.shape == wanted.shape else kind_of(got)
         trial.wrong(f"{what} is off by up to {off}", fitting(got, guesses))
 
 

@@ -7,8 +7,9 @@ from functools import partial
 from types import SimpleNamespace
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close, told_gap
 from .broken_zero import recognise
-from .one_process import close, gap, why_raised
+from .one_process import why_raised
 from .overlapping import Refused
 from .trials import kind_of
 from .versions import (
@@ -180,7 +181,7 @@ def need_output(script, i, got, wanted):
         raise Wrong(str(script), what, recognise(got, {THEN: piece}))
     if not close(got, wanted):
         old = both_ways(script.place, weights_of(script.place), i)[0]
-        what = f"the output of F{i} is off by up to {gap(got, wanted)}"
+        what = f"the output of F{i} is off by up to {told_gap(got, wanted)}"
         raise Wrong(str(script), what, recognise(got, {OWN_WEIGHTS: old}))
 
 
@@ -190,7 +191,7 @@ def need_slope(script, i, found, wanted):
         why = DETACHED if found.sources[i] else CONSTANT
         raise Wrong(str(script), f"B{i} gave None, expected the gradient of x", why)
     if wanted is not None and not close(got, wanted):
-        what = f"B{i}: the gradient of x is off by up to {gap(got, wanted)}"
+        what = f"B{i}: the gradient of x is off by up to {told_gap(got, wanted)}"
         raise Wrong(str(script), what, NEWEST)
 
 
@@ -201,7 +202,7 @@ def told_weights(got, wanted) -> str:
     if got.keys() != wanted.keys():
         return f"there are weights {', '.join(got) or 'without names'}"
     off = [name for name in wanted if not close(got[name], wanted[name])]
-    return off and f"{off[0]} is off by up to {gap(got[off[0]], wanted[off[0]])}"
+    return off and f"{off[0]} is off by up to {told_gap(got[off[0]], wanted[off[0]])}"
 
 
 def need_versions(case, found, right, too_many=COPIES):
@@ -226,7 +227,7 @@ def judge_pipeline(answer, lab, n, why):
     run = try_on_ranks(case, try_pipeline, answer, lab, world_size=n, explain=lambda error: why)
     truth = pipeline_by_hand(n)
     for rank, (found, right) in enumerate(zip(run.values, truth)):
-        if not all(abs(a - b) < 1e-12 for a, b in zip(found.losses, right.losses)):
+        if not close(found.losses, right.losses):
             raise Wrong(case, f"the losses are {found.losses}, expected {right.losses}", why)
         what = told_weights(found.weights, right.weights)
         if what:

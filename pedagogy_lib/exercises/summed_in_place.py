@@ -7,10 +7,11 @@ import torch
 import torch.distributed as dist
 
 from ..checking import Exercise, Wrong, try_on_ranks
+from ..closeness import close, told_gap
 from .broken_regions import NO_HISTORY
 from .broken_stages import ratio
 from .broken_zero import NO_RETURN, plain, recognise
-from .one_process import close, gap, why_raised
+from .one_process import why_raised
 from .trials import kind_of
 
 WORLDS = (2, 3, 1)
@@ -136,7 +137,7 @@ def need_sum(case, rank, of, total, parts):
         what = f"rank {rank} returned {kind_or_type(of.y)}, expected {kind_of(total)}"
         raise Wrong(case, what, NO_RETURN if of.y is None else "")
     if not close(of.y, total):
-        what = f"rank {rank}: the sum is off by up to {gap(of.y, total)}"
+        what = f"rank {rank}: the sum is off by up to {told_gap(of.y, total)}"
         guesses = {NOT_SUMMED: parts[rank], AVERAGED: total / len(parts)}
         raise Wrong(case, what, recognise(of.y, guesses))
     if of.constant:
@@ -148,7 +149,7 @@ def told_gradient(rank, of, wanted, parts, name) -> str:
     right = f"the sum is right on rank {rank}, the gradient of its matrix"
     if of.gradient is None:
         return f"{right} is None"
-    what = f"{right} is off by up to {gap(of.gradient, wanted)}"
+    what = f"{right} is off by up to {told_gap(of.gradient, wanted)}"
     leaks = int(((parts[rank] == 0) & (of.argument != 0)).sum())
     if name == "relu" and leaks:
         closed = int((parts[rank] == 0).sum())

@@ -6,9 +6,10 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..checking import Exercise, Wrong
+from ..closeness import close
 from .groups import PASSED_BY, WORLDS, Calls, noting_passed, parts_of, try_groups
 from .overlapping import Refused
-from .replicas import IN_A_GROUP, close, first_difference
+from .replicas import IN_A_GROUP, first_difference
 from .servers import NO_RETURN
 
 LETTERS = 10  # never shared out evenly among three

@@ -12,10 +12,11 @@ import torch.distributed as dist
 from torch import nn
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
+from ..closeness import close
 from .averaging import equal_models, loss_of, share_of
 from .overlapping import Refused
 from .prefetching import Line
-from .replicas import SAMPLES, WIDTH, WORDS, close, first_difference
+from .replicas import SAMPLES, WIDTH, WORDS, first_difference
 
 RATE = 0.05
 # Of each step: the layers that take part, in their order, and how many backwards it has. In one of

@@ -1,0 +1,78 @@
+"""How narrow the comparisons of a test session were: a summary below pytest's own.
+
+Every verdict on numbers goes through `closeness.is_rounding`. Noted are the largest gap that still
+counted as rounding and the smallest that did not, both as multiples of what is allowed. Comparisons
+inside of ranks are not seen.
+"""
+
+import os
+
+import pytest
+
+from pedagogy_lib import closeness
+
+ROOM = 1 / 8  # of what is allowed: another machine may round worse than this one
+APART = 1000  # times what is allowed: a mistake is no rounding
+
+
+class Margins:
+    """The narrowest comparisons, each as (multiple of what is allowed, test)."""
+
+    def __init__(self):
+        self.count, self.accepted, self.refused = 0, (0.0, "none"), (float("inf"), "none")
+
+    def note(self, gap, tolerance):
+        self.count += 1
+        if not tolerance:  # whole numbers
+            return
+        found = gap / tolerance, os.environ.get("PYTEST_CURRENT_TEST", "?")
+        if gap <= tolerance:
+            self.accepted = max(self.accepted, found)
+        else:
+            self.refused = min(self.refused, found)
+
+    def merge(self, other):
+        self.count += other["count"]
+        self.accepted = max(self.accepted, tuple(other["accepted"]))
+        self.refused = min(self.refused, tuple(other["refused"]))
+
+    def lines(self):
+        (share, accepted), (times, refused) = self.accepted, self.refused
+        yield f"{self.count:,} comparisons of numbers"
+        yield f"the largest gap that counts as rounding is {share:.2g} of what is allowed: {accepted}"
+        yield f"the smallest that does not is {times:.2g} times what is allowed: {refused}"
+
+    @property
+    def are_wide(self) -> bool:
+        return self.accepted[0] <= ROOM and self.refused[0] >= APART
+
+
+class Plugin:
+    """Notes every comparison of this process, and collects what pytest-xdist's workers noted."""
+
+    def __init__(self):
+        self.margins = Margins()
+        self.decide = closeness.is_rounding
+
+    def pytest_sessionstart(self):
+        closeness.is_rounding = self.noted
+
+    def noted(self, gap, tolerance):
+        self.margins.note(gap, tolerance)
+        return self.decide(gap, tolerance)
+
+    def pytest_sessionfinish(self, session):
+        closeness.is_rounding = self.decide
+        if hasattr(session.config, "workeroutput"):
+            session.config.workeroutput["margins"] = vars(self.margins)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node):
+        if "margins" in getattr(node, "workeroutput", {}):
+            self.margins.merge(node.workeroutput["margins"])
+
+    def pytest_terminal_summary(self, terminalreporter):
+        if self.margins.count:
+            terminalreporter.section("margins")
+            for line in self.margins.lines():
+                terminalreporter.line(line)
