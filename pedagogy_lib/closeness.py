@@ -43,6 +43,8 @@ def close(got, wanted, steps=1, scale=None) -> bool:
     got, wanted = as_tensor(got), as_tensor(wanted)
     if got.shape != wanted.shape or got.dtype != wanted.dtype:
         return False
+    if not wanted.is_floating_point():
+        return torch.equal(got, wanted)
     return is_rounding(relative_gap(got, wanted, scale), rounding(wanted.dtype, steps))
 
 
@@ -62,7 +64,8 @@ def relative_gap(got, wanted, scale=None) -> float:
     0 if all are equal; infinite if one of them is not a number, or if `wanted` is all zeros.
     scale  a number, or a tensor with one for each element
     """
-    return max(gaps(got, wanted, scale).flatten().tolist(), default=0.0)
+    found = gaps(got, wanted, scale)
+    return found.max().item() if found.numel() else 0.0
 
 
 def gaps(got, wanted, scale=None) -> Tensor:

@@ -26,8 +26,8 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, measure, plot_against, plot_bars, plot_curves, plot_peak,
-    predict, put_to_the_test, throttle,
+    Table, check, close, hint, lab, launch, measure, plot_against, plot_bars, plot_curves,
+    plot_peak, predict, put_to_the_test, relative_gap, rounding, throttle,
 )
 
 # %% tags=["parameters"]
@@ -269,8 +269,8 @@ parts = [x[:600].chunk(5) for x in digits[:2]]
 five_batches = [tuple(part.clone() for part in batch) for batch in zip(*parts)]
 dp_runs = {n: launch(train_with_data_parallel, make_classifier, five_batches, world_size=n,
                      device="cpu") for n in (1, world_size)}
-gap = (dp_runs[1].values[0] - dp_runs[world_size].values[0]).abs().max()
-print(f"{world_size} ranks equal one within 1e-12:", bool(gap < 1e-12))
+equal = close(dp_runs[world_size].values[0], dp_runs[1].values[0], steps=5)
+print(f"{world_size} ranks equal one process, but for rounding:", equal)
 
 # %%
 emulated = dp_runs[world_size]
@@ -297,7 +297,8 @@ def with_the_real_one(make_classifier, batches):
 
 if torch.cuda.device_count() > 1:
     weights, most = launch(with_the_real_one, make_classifier, five_batches, world_size=1).values[0]
-    print(f"largest difference to one process: {(weights - dp_runs[1].values[0]).abs().max():.1e}")
+    equal = close(weights, dp_runs[1].values[0], steps=5)
+    print("equal to one process, but for rounding:", equal)
     print("most memory of each GPU:", ", ".join(f"{x / 1e6:.2f} MB" for x in most))
 else:
     print("devices of a DataParallel on this machine:", DataParallel(nn.Linear(1, 1)).device_ids)
@@ -380,12 +381,13 @@ def off_by(sizes, factors=(1, 1, 1, 1)):
     common = simple_ddp, make_classifier, digits
     one = launch(gradient_of_shards, *common, [sum(sizes)], [1], world_size=1, device="cpu")
     four = launch(gradient_of_shards, *common, sizes, factors, world_size=4, device="cpu")
-    return ((four.values[0] - one.values[0]).norm() / one.values[0].norm()).item()
+    return relative_gap(four.values[0], one.values[0])
 
 errors = {name: off_by(sizes) for name, sizes in
           {"16 16 16 16": [16, 16, 16, 16], "40 8 8 8": [40, 8, 8, 8]}.items()}
 for name, error in errors.items():
-    print(f"{name:12}", "equal within 1e-12" if error < 1e-12 else f"off by {error:.0%}")
+    is_equal = error <= rounding()
+    print(f"{name:12}", "equal, but for rounding" if is_equal else f"off by {error:.0%}")
 
 # %% [markdown]
 # DDP divides by $n$, whatever the shards. Who has unequal shards has to weight the losses.
@@ -485,8 +487,8 @@ by_hand = {n: launch(train_by_hand, simple_ddp, tiny, sgd, language_model.mean_l
            for n in range(1, world_size + 1)}
 alone = by_hand[1].values[0][0].cpu()
 for n in range(2, world_size + 1):
-    gap = max((weights.cpu() - alone).abs().max() for weights, _ in by_hand[n].values)
-    print(f"{n} ranks equal one within 1e-12:", bool(gap < 1e-12))
+    equal = all(close(weights.cpu(), alone, steps=5) for weights, _ in by_hand[n].values)
+    print(f"{n} ranks equal one process, but for rounding:", equal)
 calls = by_hand[world_size]["average"].calls[0]
 in_models = sum(call.tensor_bytes for call in calls) / 5 / alone.nbytes
 print(f"a step has {len(calls) // 5} all-reduces, of {in_models:.2f} models together")
@@ -725,9 +727,9 @@ put_to_the_test(f"""
 weighted = off_by([40, 8, 8, 8], [4 * size / 64 for size in (40, 8, 8, 8)])
 put_to_the_test(f"""
 - The batch's gradient is the mean of the shards', weighted by their sizes | book chapter | right |
-  shards of 40 8 8 8 within 1e-12: {weighted < 1e-12}
+  shards of 40 8 8 8, but for rounding: {weighted <= rounding()}
 - That is exactly all_reduce(SUM) / world_size | book chapter | depends | on equal shards:
-  within 1e-12: {errors["16 16 16 16"] < 1e-12}; shards of 40 8 8 8 are off by
+  but for rounding: {errors["16 16 16 16"] <= rounding()}; shards of 40 8 8 8 are off by
   {errors["40 8 8 8"]:.0%}. And on a mean as the loss, and on layers that take samples one by one
   (BatchNorm does not)
 - Local gradients .8 -.2 -.7 .4 make .3 on every node | PyTorch slides | imprecise |

@@ -19,7 +19,7 @@ import torch.distributed as dist
 
 from pedagogy_lib import (
     Table, check, hint, lab, launch, measure, plot_bars, plot_stacks, plot_timeline,
-    predict, put_to_the_test, SlowProducts, throttle,
+    predict, put_to_the_test, rounding, SlowProducts, throttle,
 )
 
 # %% tags=["parameters"]
@@ -332,13 +332,13 @@ raced = {name: launch(try_engine, name, engines, language_model, text, context, 
 
 # %%
 x_bytes = 8 * context * wide * 8
-assert all(max(run.values) < 1e-12 for run in raced.values())
+assert all(max(run.values) <= rounding() for run in raced.values())
 sums = {name: 15 if "DTensor, s" in name else 10 for name in raced}
 Table(["", "sent, in activations", "in theory", "activations at most"],
       [[name, f"{run['step'].sent_bytes[0] / x_bytes:.2f}", f"{sums[name] * 2 * (n - 1) / n:g}",
         f"{run['step'].peak_bytes[0]['activations'] / 1e6:.2f} MB"] for name, run in raced.items()],
-      note="one step of the transformer, in float64. All gradients are those of one process "
-           "within 1e-12.")
+      note="one step of the transformer, in float64. All gradients are those of one process, "
+           "but for rounding.")
 
 # %% tags=["nbval-ignore-output"]
 times = {name: 1e3 * median(end - start for rank in run["timed"].spans for start, end in rank)

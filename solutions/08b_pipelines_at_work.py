@@ -22,9 +22,9 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from pedagogy_lib import (
-    SlowLayer, Table, check, check_schedule, hint, lab, launch, measure, paced, plot_against,
-    plot_bars, plot_curves, plot_schedule, predict, put_to_the_test, save_trace, simulate,
-    timeline_of,
+    SlowLayer, Table, check, check_schedule, close, hint, lab, launch, measure, paced,
+    plot_against, plot_bars, plot_curves, plot_schedule, predict, put_to_the_test, rounding,
+    save_trace, simulate, timeline_of,
 )
 
 # %% tags=["parameters"]
@@ -312,7 +312,7 @@ plot_against(shares, added, "time of a message, in forwards", "step longer by (s
 
 # %%
 def tied_step(pipeline_parallel, language_model, schedules, text, add_up):
-    """The largest difference of the tied weights' gradient to that of one process."""
+    """Whether the tied weights' gradient is that of one process."""
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
     split = language_model.Transformer(tied=True, layers=max(2, dist.get_world_size() - 2))
@@ -323,15 +323,15 @@ def tied_step(pipeline_parallel, language_model, schedules, text, add_up):
     row = list(schedules.one_f_one_b(pipeline.rank, pipeline.ranks, 4))
     pipeline.step(row, inputs.tensor_split(4), targets.tensor_split(4))
     if pipeline.rank not in (0, pipeline.ranks - 1):
-        return 0.0
+        return True
     if add_up and pipeline.ranks > 1:
         pipeline_parallel.sum_tied(split.letters.weight, ends)
-    return (split.letters.weight.grad - alone.letters.weight.grad).abs().max().item()
+    return close(split.letters.weight.grad, alone.letters.weight.grad)
 
 for add_up in (False, True):
-    off = launch(tied_step, pipeline_parallel, language_model, schedules, text, add_up,
-                 world_size=p, device="cpu").values
-    print("added up" if add_up else "each its own", "| equal to one process:", max(off) < 1e-12)
+    equal = launch(tied_step, pipeline_parallel, language_model, schedules, text, add_up,
+                   world_size=p, device="cpu").values
+    print("added up" if add_up else "each its own", "| equal to one process:", all(equal))
 
 # %% [markdown]
 # ## 6 · Never wait: PipeDream
@@ -457,10 +457,9 @@ loss, squares = launch(in_float64, sequence_slices.alone, text, 2, world_size=1,
                        device="cpu").values[0]
 sliced = {k: launch(in_float64, sequence_slices.program, k, text, world_size=2,
                     device="cpu").values for k in (1, 3, 8)}
-Table(["slices", "loss", "equal within 1e-10", "sum of squared gradients: both stages equal"],
-      [[str(k), f"{ranks[-1][0]:.4f}", str(abs(ranks[-1][0] - loss) < 1e-10),
-        str(all(abs(found - of) < 1e-10 * of for (_, found), of in zip(ranks, squares)))]
-       for k, ranks in sliced.items()])
+Table(["slices", "loss", "equal, but for rounding", "sum of squared gradients: both stages equal"],
+      [[str(k), f"{ranks[-1][0]:.4f}", str(close(ranks[-1][0], loss)),
+        str(close([found for _, found in ranks], squares))] for k, ranks in sliced.items()])
 
 # %% [markdown]
 # For a model whose letters look both ways it cannot work: what the first slice gives would depend
@@ -477,8 +476,8 @@ first = {"causal": F.scaled_dot_product_attention(*half, is_causal=True),
          "both ways": F.scaled_dot_product_attention(*half)}
 second = {"causal": F.scaled_dot_product_attention(q[:, :, 8:], k, v, attn_mask=seen),
           "both ways": F.scaled_dot_product_attention(q[:, :, 8:], k, v)}
-Table(["attention", "first slice equal within 1e-12", "second slice"],
-      [[way, *(str(part.allclose(all_of, atol=1e-12)) for part, all_of in
+Table(["attention", "first slice equal, but for rounding", "second slice"],
+      [[way, *(str(close(part, all_of)) for part, all_of in
                zip((first[way], second[way]), at_once[way].split(8, dim=2)))] for way in at_once])
 
 # %% [markdown]
@@ -505,8 +504,8 @@ def against_one_process(pipeline_engines, language_model, whose, names, text):
 names = {"ours": list(pipeline_engines.SCHEDULES), "PyTorch's": list(pipeline_engines.ENGINES)}
 runs = {whose: launch(against_one_process, pipeline_engines, language_model, whose, of, text,
                       world_size=2, device="cpu") for whose, of in names.items()}
-Table(["whose", "schedule", "gradients equal within 1e-12", "sent by both ranks"],
-      [[whose, name, str(max(off[name] for off in runs[whose].values) < 1e-12),
+Table(["whose", "schedule", "gradients equal, but for rounding", "sent by both ranks"],
+      [[whose, name, str(max(off[name] for off in runs[whose].values) <= rounding()),
         f"{sum(runs[whose][name].sent_bytes) / 1e6:.2f} MB"] for whose in names
        for name in names[whose]])
 

@@ -15,6 +15,8 @@ from pedagogy_lib.exercises import broken_loops, one_process, reading
 from pedagogy_lib.exercises.broken_loops import shares, table_of
 from pedagogy_lib.exercises.one_process import batch_of, flat, model_of
 
+from ..closeness import close, close_in_float32
+
 EXERCISES = {e.number: e for e in [*reading.EXERCISES, *broken_loops.EXERCISES]}
 KNOWN = {  # what the chapter has imported
     "__name__": "__main__",
@@ -710,7 +712,7 @@ def test_misconceptions_about_shares_can_be_told_apart(n, pieces):
     gradients = [torch.einsum("rm,rmp->p", share, table) for share in shares(n, pieces).values()]
     gradients.append(table.mean((0, 1)))
     for place, one in enumerate(gradients):
-        assert not any(torch.allclose(one, other) for other in gradients[:place])
+        assert not any(close_in_float32(one, other) for other in gradients[:place])
 
 
 def test_the_truth_is_a_plain_loop():
@@ -722,8 +724,8 @@ def test_the_truth_is_a_plain_loop():
         gradients = torch.autograd.grad(
             (model(inputs) - targets).square().mean(), [*model.parameters()]
         )
-        assert torch.allclose(flat(gradients), found[step], rtol=1e-12)
+        assert close(flat(gradients), found[step])
         with torch.no_grad():
             for parameter, gradient in zip(model.parameters(), gradients):
                 parameter -= one_process.RATE * gradient
-        assert torch.allclose(flat(model.parameters()), weights[step], rtol=1e-12)
+        assert close(flat(model.parameters()), weights[step])

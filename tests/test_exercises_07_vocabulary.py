@@ -28,6 +28,8 @@ from pedagogy_lib.exercises import (
 )
 from pedagogy_lib.labs import find_lab
 
+from ..closeness import close
+
 MODULES = vocabulary, split_scores, gradient_norms, cut_heads, slow_links
 EXERCISES = {e.number: e for module in MODULES for e in module.EXERCISES}
 IN_A_LAB = [number for number, exercise in EXERCISES.items() if exercise.lab]
@@ -734,8 +736,8 @@ def test_the_truth_is_that_of_one_process():
     loss, gradient = split_scores.one_process(scores, targets)
     chances = scores.softmax(-1)
     hot = F.one_hot(targets, 10)
-    assert loss == pytest.approx(-(chances * hot).sum(-1).log().mean().item(), abs=1e-13)
-    assert torch.allclose(gradient, 3 * (chances - hot) / 10, atol=1e-15)
+    assert close(loss, -(chances * hot).sum(-1).log().mean().item())
+    assert close(gradient, 3 * (chances - hot) / 10)
     names = gradient_norms.MODELS["cut and whole parameters"]
     parameters = [torch.nn.Parameter(torch.zeros(1)) for _ in range(2)]
     cut = torch.cat(gradient_norms.flat(names, range(3), cut=True))
@@ -744,4 +746,4 @@ def test_the_truth_is_that_of_one_process():
         p.data, p.grad = torch.zeros_like(gradient), gradient.clone()
     found = torch.nn.utils.clip_grad_norm_(parameters, 1.0).item()
     one = {rank: {"norm": found, "changed": [], "calls": []} for rank in range(3)}
-    assert gradient_norms.judge_norm("", one, 3, names, "") == pytest.approx(found, abs=1e-12)
+    assert close(gradient_norms.judge_norm("", one, 3, names, ""), found)

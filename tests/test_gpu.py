@@ -7,6 +7,7 @@ from helpers import ROOT
 from torch import nn
 
 from pedagogy_lib import HangError, RankError, launch, measure
+from pedagogy_lib.closeness import relative_gap, rounding
 from pedagogy_lib.labs import Lab
 
 pytestmark = pytest.mark.gpu
@@ -144,13 +145,15 @@ def split_training(tensor_parallel, models):
             loss.backward()
             optimizer.step()
     pairs = zip(made[0].parameters(), made[1].parameters())
-    gaps = [(a - b).abs().max().item() for a, b in pairs if not hasattr(b, "cut_dim")]
-    return max(*gaps, abs(whole - split).item())
+    gaps = [relative_gap(b, a) for a, b in pairs if not hasattr(b, "cut_dim")]
+    return max(*gaps, relative_gap(split, whole))
 
 
 def test_tensor_parallel_training_on_shared_gpus():
     labs = solved("tensor_parallel"), solved("language_model")
-    assert max(launch(split_training, *labs, world_size=2, device="cuda").values) < 1e-9
+    assert max(launch(split_training, *labs, world_size=2, device="cuda").values) <= rounding(
+        steps=3
+    )
 
 
 def staged_gradients(pipeline_parallel, schedules, models):
@@ -166,11 +169,11 @@ def staged_gradients(pipeline_parallel, schedules, models):
     actions = schedules.one_f_one_b(pipeline.rank, pipeline.ranks, 4)
     pipeline.step(actions, inputs.tensor_split(4), targets.tensor_split(4))
     pairs = zip(made[0].parameters(), made[1].parameters())
-    return max((a.grad - b.grad).abs().max().item() for a, b in pairs if b.grad is not None)
+    return max(relative_gap(b.grad, a.grad) for a, b in pairs if b.grad is not None)
 
 
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_a_pipeline_on_gpus(world_size):
     labs = solved("pipeline_parallel"), solved("schedules"), solved("language_model")
     run = launch(staged_gradients, *labs, world_size=world_size, device="cuda")
-    assert max(run.values) < 1e-9
+    assert max(run.values) <= rounding()

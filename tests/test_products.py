@@ -6,6 +6,7 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from pedagogy_lib import draw_product, explore
+from pedagogy_lib.closeness import close
 from pedagogy_lib.matrix_splits import (
     WAYS,
     count_of,
@@ -100,7 +101,7 @@ def test_the_gradient_of_a_needs_no_message(way, cut):
     parts_of_x = x.tensor_split(3, 1) if way == "rows" else [x] * 3
     parts_of_dy = [dy] * 3 if way == "rows" else dy.tensor_split(3, 1)
     parts = [part.T @ other for part, other in zip(parts_of_x, parts_of_dy)]
-    assert torch.allclose(torch.cat(parts, cut), x.T @ dy, rtol=0, atol=1e-12)
+    assert close(torch.cat(parts, cut), x.T @ dy)
     assert messages_of(way, **SIZES)[-1].when == "backward, dA"
     assert messages_of("pair", **SIZES)[-1].when == "backward, dA and dB"
 

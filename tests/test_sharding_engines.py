@@ -5,6 +5,7 @@ import torch
 from helpers import ROOT
 
 from pedagogy_lib import launch
+from pedagogy_lib.closeness import rounding
 from pedagogy_lib.labs import Lab
 
 
@@ -14,6 +15,7 @@ def solved(name):
 
 
 ENGINES = solved("sharding_engines")
+STEPS = 5
 MODELS = {  # kept of parameters, gradients and state on 4 ranks, and sent on Gloo, in models
     "DDP": (1, 1, 2, 1.5),
     "ours, stage 1": (1, 1, 0.5, 1.5),
@@ -28,7 +30,7 @@ MODELS = {  # kept of parameters, gradients and state on 4 ranks, and sent on Gl
 def try_engine(name, dtype, layers=2):
     make = {**ENGINES.ENGINES, **ENGINES.DEEPSPEED}[name]
     text = ENGINES.standard_library(5_000)
-    return ENGINES.try_engine(make, ENGINES.make_model(64, layers, dtype), text, steps=5)
+    return ENGINES.try_engine(make, ENGINES.make_model(64, layers, dtype), text, STEPS)
 
 
 def size_of(layers=2):
@@ -38,7 +40,7 @@ def size_of(layers=2):
 @pytest.mark.parametrize("name", MODELS)
 def test_equals_one_process(name):
     run = launch(try_engine, name, torch.float64, world_size=4, device="cpu")
-    assert max(gap for gap, _ in run.values) <= 1e-12
+    assert max(gap for gap, _ in run.values) <= rounding(steps=STEPS)
     *kept, sent = MODELS[name]
     bytes_ = 8 * size_of()
     assert run["step"].sent_bytes[0] / bytes_ == pytest.approx(sent, rel=0.02)
@@ -49,7 +51,7 @@ def test_equals_one_process(name):
 def test_zero_redundancy_optimizer():
     """It shares out whole parameters, so ranks differ a little in what they keep."""
     run = launch(try_engine, "ZeroRedundancyOptimizer", torch.float64, world_size=4, device="cpu")
-    assert max(gap for gap, _ in run.values) <= 1e-12
+    assert max(gap for gap, _ in run.values) <= rounding(steps=STEPS)
     assert run["step"].sent_bytes[0] / (8 * size_of()) == pytest.approx(2.25, rel=0.02)
     kept = sum(peak["optimizer_state"] for peak in run["kept"].peak_bytes)
     assert kept / (8 * size_of()) == pytest.approx(2, rel=0.01)
@@ -59,7 +61,7 @@ def test_zero_redundancy_optimizer():
 def test_deepspeed(name):
     pytest.importorskip("deepspeed")
     run = launch(try_engine, name, torch.float32, world_size=4, device="cpu")
-    assert max(gap for gap, _ in run.values) <= 1e-5
+    assert max(gap for gap, _ in run.values) <= rounding(torch.float32, STEPS)
     sent = 3 if "released" in name else 2.25
     assert run["step"].sent_bytes[0] / (4 * size_of()) == pytest.approx(sent, rel=0.08)
 

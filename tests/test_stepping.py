@@ -12,6 +12,7 @@ from torch import nn
 from torch.optim import optimizer as optimizers
 
 from pedagogy_lib import LaunchError
+from pedagogy_lib.closeness import close, close_in_float32
 from pedagogy_lib.labs import Lab
 from pedagogy_lib.step_pictures import STATE_COLORS, plot_step, two_digits
 from pedagogy_lib.stepping import STATES, Frame, StepFilm, film_step
@@ -115,7 +116,7 @@ def test_local_gradients_become_their_average(films):
     local = torch.tensor([film.frames[-3].gradients for film in films]).double()
     after = torch.tensor([film.frames[-2].gradients for film in films]).double()
     assert (local[0] != local[1]).all()
-    assert torch.allclose(after, local.mean(dim=0).expand(4, 6), rtol=0, atol=1e-7)
+    assert close_in_float32(after, local.mean(dim=0).expand(4, 6))
     assert all(film.frames[-2].gradients == films[0].frames[-2].gradients for film in films)
     assert films[0].frames[3].gradients[:5] == [None] * 5
 
@@ -125,7 +126,7 @@ def test_only_the_step_changes_weights(films):
         *before, last = film.frames
         assert all(frame.weights == before[0].weights for frame in before)
         expected = [w - LR * g for w, g in zip(before[0].weights, last.gradients, strict=True)]
-        assert last.weights == pytest.approx(expected, rel=1e-12)
+        assert close(last.weights, expected)
 
 
 def test_all_reduces_of_another_thread():
