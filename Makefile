@@ -50,6 +50,7 @@ test-all: setup
 	@$(SETUP) browser
 	@$(SETUP) deepspeed
 	@$(RUN) $(CHECKS)
+	@$(RUN) tests/kernels.py .venv/bin/python $(CHECKS)
 
 build: setup
 	@$(RUN) -m pedagogy_lib build

@@ -10,6 +10,8 @@ import margins
 import pytest
 import torch
 
+from pedagogy_lib import closeness
+
 cloudpickle.register_pickle_by_value(helpers)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, shells ignore it
 
@@ -30,6 +32,18 @@ def pytest_collection_modifyitems(items):
             if "gpu" in item.keywords:
                 item.add_marker(without_gpu)
     leave_answers_to_test_all(items)
+    for item in filter(depends_on_kernels, items):
+        item.add_marker(pytest.mark.kernels)
+
+
+def depends_on_kernels(item) -> bool:
+    """Whether it compares what was computed: a solved notebook, a right answer, or with `close`."""
+    if item.path.suffix == ".ipynb":
+        return item.path.parent.name == "solutions"
+    if item.path.name.startswith("test_exercises_"):
+        return "wrong" not in item.originalname
+    own = closeness.__name__
+    return any(getattr(value, "__module__", "") == own for value in vars(item.module).values())
 
 
 def leave_answers_to_test_all(items):

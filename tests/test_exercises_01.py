@@ -9,8 +9,7 @@ import torch.nn.functional as F
 
 from pedagogy_lib import check, checking, hint, labs
 from pedagogy_lib.build import with_holes
-
-from ..closeness import close
+from pedagogy_lib.closeness import close
 
 LAB = "gradient_accumulation"
 SOLUTION = (labs.ROOT / "solutions" / "labs" / f"{LAB}.py").read_text()

@@ -8,9 +8,8 @@ from helpers import ROOT, put_lab
 
 from pedagogy_lib import check, checking
 from pedagogy_lib.build import with_holes
+from pedagogy_lib.closeness import close
 from pedagogy_lib.exercises import reducing, sharded_training, sharding, stages
-
-from ..closeness import close
 
 EXERCISES = {e.number: e for m in (sharding, reducing, stages) for e in m.EXERCISES}
 NAMES = ["zero", "collectives", "simple_ddp"]

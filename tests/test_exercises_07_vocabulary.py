@@ -18,6 +18,7 @@ from helpers import ROOT, put_lab
 
 from pedagogy_lib import check, checking, launch
 from pedagogy_lib.checking import LabFunction
+from pedagogy_lib.closeness import close
 from pedagogy_lib.exercises import (
     cut_heads,
     gradient_norms,
@@ -27,8 +28,6 @@ from pedagogy_lib.exercises import (
     vocabulary,
 )
 from pedagogy_lib.labs import find_lab
-
-from ..closeness import close
 
 MODULES = vocabulary, split_scores, gradient_norms, cut_heads, slow_links
 EXERCISES = {e.number: e for module in MODULES for e in module.EXERCISES}

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..checking import Wrong, try_on_ranks
-from ..closeness import close, close_in_float32, first_off
+from ..closeness import THROUGH_FLOAT32, close_in_float32, gaps
 from ..instruments import mark, measure
 from .answers import recognise
 
@@ -167,21 +167,17 @@ def try_memory(answer, make, arguments, pieces):
 # ---- Judging -----------------------------------------------------------------------------------
 
 
-IN_FLOAT32 = (
-    "right to seven digits: a factor went through float32. In PyTorch a whole number divided by a "
-    "whole number is one, as torch.tensor(0.3) is. A Python number takes the dtype of what it "
-    "meets: 3 / 7, or count.item() / total"
-)
-
-
 def judge(case, loss, graph, got, model, pieces, stale, misconceptions):
-    """Raise `Wrong` at the first gradient that is off, or for a wrong loss."""
+    """Raise `Wrong` at the first gradient that is off, or for a wrong loss.
+
+    A count divided by a count is a float32 in PyTorch. As a factor it is no misconception.
+    """
     rows = rows_of(model, pieces)
     wanted_loss, wanted = whole_batch(model, pieces)
     if all(gradient is None or (stale and (gradient == stale).all()) for gradient in got):
         raise Wrong(case, "no gradient has come to any parameter", "nothing calls backward()")
     for place, (mine, right) in enumerate(zip(got, wanted)):
-        if mine is None or not close(mine, right):
+        if mine is None or not close_in_float32(mine, right):
             why = why_wrong(got, wanted, rows, stale, misconceptions(rows))
             raise Wrong(case, first_wrong(place, mine, right), why)
     try:
@@ -237,10 +233,8 @@ def why_wrong(got, wanted, rows, stale, guesses) -> str:
     if any(gradient.isnan().any() for gradient in got):
         return NOTHING_COUNTS
     got = flat(got)
-    if stale and close(got, flat(wanted) + stale):
+    if stale and close_in_float32(got, flat(wanted) + stale):
         return "gradients of an earlier step are still in it: set them back before you begin"
-    if close_in_float32(got, flat(wanted)):
-        return IN_FLOAT32
     return recognise(got, {why: flat(gradients_of(rows, f)) for why, f in guesses.items()})
 
 
@@ -253,8 +247,8 @@ def first_wrong(place, mine, right) -> str:
         return f"parameter {place}: .grad is None"
     if mine.shape != right.shape:
         return f"parameter {place}: .grad is {list(mine.shape)}, expected {list(right.shape)}"
-    at = first_off(mine, right)
-    return f"parameter {place}, .grad{list(at)}: expected {right[at]:.9g}, got {mine[at]:.9g}"
+    at = tuple((gaps(mine, right) > THROUGH_FLOAT32).nonzero()[0].tolist())
+    return f"parameter {place}, .grad{list(at)}: expected {right[at]:.6f}, got {mine[at]:.6f}"
 
 
 def why_loss(rows):

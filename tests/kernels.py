@@ -1,0 +1,55 @@
+"""The tests whose numbers depend on the processor, under the arithmetic of several processors.
+
+PyTorch and MKL choose their kernels by the processor. Both can be told to take those of another
+one, and with another number of threads sums are taken in another order. So a few minutes on one
+machine show what a test does on many. `make test-all` runs this last:
+
+python tests/kernels.py COMMAND…    pytest's, to which `-m kernels` is added
+"""
+
+import itertools
+import os
+import re
+import subprocess
+import sys
+import time
+
+CAPABILITIES = {"without AVX": "default", "AVX2": "avx2", "this processor's": None}
+MKL = {"as it likes": None, "the same everywhere": "COMPATIBLE"}
+THREADS = (1, 2)
+
+
+def settings():
+    """Each row of the table: what it is called, and the environment that makes it so."""
+    for (torch_kernels, isa), (mkl, cbwr), threads in itertools.product(
+        CAPABILITIES.items(), MKL.items(), THREADS
+    ):
+        wanted = {"ATEN_CPU_CAPABILITY": isa, "MKL_CBWR": cbwr, "OMP_NUM_THREADS": str(threads)}
+        name = f"torch {torch_kernels:16} MKL {mkl:19} threads {threads}"
+        yield name, {key: value for key, value in wanted.items() if value}
+
+
+def run(command, environ) -> tuple[int, str]:
+    """The exit status of the tests, and what they printed."""
+    done = subprocess.run(
+        [*command, "-q", "-m", "kernels"], env=os.environ | environ, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+    return done.returncode, done.stdout
+
+
+def main(command) -> int:
+    failed = 0
+    for name, environ in settings():
+        began = time.monotonic()
+        status, text = run(command, environ)
+        closing = re.sub(" in .*", "", text.strip().splitlines()[-1].strip("= "))
+        print(f"{name}  {closing}, {time.monotonic() - began:.0f} s", flush=True)
+        if status:
+            failed += 1
+            print(text, flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
