@@ -9,7 +9,9 @@ SETUP := $(PYTHON) tools/setup.py $(if $(filter file,$(origin PYTHON)),,--named)
 LAB_ARGS ?=
 REPORT_ARGS ?=
 
-RUN := PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python
+# OpenMP's threads wait for each other in a busy loop. Where other programs use the cores, too, a
+# small product then takes a hundred times as long: passive ones sleep.
+RUN := PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_WAIT_POLICY=PASSIVE .venv/bin/python
 START := /lab/tree/notebooks/00_start_here.ipynb
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 

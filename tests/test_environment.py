@@ -93,3 +93,11 @@ def test_these_versions_run_here():
 def test_torch_runs_in_its_range():
     range_of_torch = Requirement(read_project()["project"]["dependencies"][0]).specifier
     assert range_of_torch.contains(version("torch"), prereleases=True)
+
+
+def test_conda_sets_the_variables_that_make_sets():
+    """Some are read when a program starts, so nothing in the course can set them later."""
+    conda = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))["variables"]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    run = next(line for line in makefile.splitlines() if line.startswith("RUN :="))
+    assert conda and all(f" {name}={value} " in run for name, value in conda.items())
