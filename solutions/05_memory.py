@@ -327,7 +327,7 @@ print(f"a matrix product takes {1e3 * in_float32:.2f} ms in float32, {1e3 * in_b
 # multiplied by some factor first. (By linearity all gradients grow by this factor. They are divided
 # by it later, in float32.)
 
-# %%
+# %% tags=["nbval-ignore-output"]
 def slopes_in(language_model, text, steps=15):
     """The gradients of what the linear layers return, after some steps of training."""
     torch.manual_seed(0)
