@@ -414,6 +414,7 @@ Table(["rank", "boundaries", "predicted", "sent, in that"],
 
 # %%
 def trained(pipeline_parallel, language_model, schedules, text, sizes, steps):
+    torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
     pipeline = pipeline_parallel.my_pipeline(language_model.Transformer(**sizes))
     return pipeline_parallel.train(pipeline, schedules.one_f_one_b, text, steps)[:2]

@@ -359,8 +359,13 @@ check("8.14")
 
 # %%
 late = predict(f"Updates that rank 0's gradients are late by, with {p} stages", unit="updates")
-dreams = {way: launch(pipedream.program, way, text, microbatches, world_size=p, device="cpu")
-          for way in ("stashing", "two versions")}
+
+def in_float64(program, *args):
+    torch.set_default_dtype(torch.float64)
+    return program(*args)
+
+dreams = {way: launch(in_float64, pipedream.program, way, text, microbatches, world_size=p,
+                      device="cpu") for way in ("stashing", "two versions")}
 for way, run in dreams.items():
     print(way, "| late by", [delay for _, delay, _ in run.values], "updates | versions kept",
           [versions for *_, versions in run.values])
@@ -384,8 +389,8 @@ def curves(lr):
             f"every {p}, nothing late": ("accumulating", 1),
             f"every {p}, two versions": ("two versions", p)}
     return {name: smooth(dreams[way] if ranks == p > 1 and lr == 0.3 else launch(
-        pipedream.program, way, text, microbatches, 4, lr, p, world_size=ranks, device="cpu"))
-        for name, (way, ranks) in ways.items()}
+        in_float64, pipedream.program, way, text, microbatches, 4, lr, p, world_size=ranks,
+        device="cpu")) for name, (way, ranks) in ways.items()}
 
 xs = list(range(10, microbatches + 1, 5))
 panels = {f"learning rate {lr:g}": {name: (xs, ys) for name, ys in curves(lr).items()}
@@ -449,10 +454,6 @@ plot_schedule({"one sample, 8 slices": simulate(
 # One sample, in slices, through two stages, in float64. Is it the same as all at once?
 
 # %%
-def in_float64(program, *args):
-    torch.set_default_dtype(torch.float64)
-    return program(*args)
-
 loss, squares = launch(in_float64, sequence_slices.alone, text, 2, world_size=1,
                        device="cpu").values[0]
 sliced = {k: launch(in_float64, sequence_slices.program, k, text, world_size=2,
