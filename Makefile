@@ -8,6 +8,7 @@ SETUP := $(PYTHON) tools/setup.py $(if $(filter file,$(origin PYTHON)),,--named)
 # Added to the command that they name, for example: make lab LAB_ARGS="--no-browser --port 8890"
 LAB_ARGS ?=
 REPORT_ARGS ?=
+BENCH_ARGS ?=
 
 RUN := PATH="$(CURDIR)/.venv/bin:$$PATH" .venv/bin/python
 START := /lab/tree/notebooks/00_start_here.ipynb
@@ -57,7 +58,7 @@ build: setup
 bench:
 	@$(SETUP) bench
 	@$(SETUP) deepspeed
-	@$(RUN) benchmarks/run.py
+	@$(RUN) benchmarks/run.py $(BENCH_ARGS)
 
 report: setup
 	@$(RUN) -m pedagogy_lib report $(REPORT_ARGS)
