@@ -128,8 +128,9 @@ def take_turns(make, peer, seed) -> list[list[float]]:
         with peer(block.externals):
             work()
 
-    variants = [work, work, *(functools.partial(measured, work, memory) for memory in (False, True))]
-    return [in_turn([*variants, by_peer], random.Random(seed + i)) for i in range(-3, ROUNDS)][3:]
+    by_us = [functools.partial(measured, work, memory) for memory in (False, True)]
+    variants = [work, work, *by_us, by_peer]
+    return [in_turn(variants, random.Random(seed + i)) for i in range(-3, ROUNDS)][3:]
 
 
 def in_turn(variants, chance) -> list[float]:

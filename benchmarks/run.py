@@ -34,14 +34,16 @@ class Benchmark:
         self.screen, self.match = screen, match
         self.rows: list[Row] = []
         self.failures: list[str] = []
+        self.begun = 0  # measurements
 
     def run(self, names):
         for number, name in enumerate(names, 1):
             self.screen.line(f"\nPart {number} of {len(names)}, {name}: {PARTS[name]}")
-            measurements = [m for m in load(name).measurements() if self.match in m.what]
+            chosen = [m for m in load(name).measurements() if self.match in m.what]
+            self.begun += len(chosen)
             self.screen.row(HEADS)
-            for index, measurement in enumerate(measurements, 1):
-                where = f"{name}, measurement {index} of {len(measurements)}"
+            for index, measurement in enumerate(chosen, 1):
+                where = f"{name}, measurement {index} of {len(chosen)}"
                 self.screen.measuring(f"{where}: {measurement.what}")
                 self.take(measurement)
 
@@ -106,11 +108,14 @@ def read_options(words):
 
 
 def main(words=None) -> int:
-    """Returns 0, also where a limit does not hold; 1 if a measurement failed; 130 after Ctrl-C."""
+    """Returns 0, also where a limit does not hold; 1 if a measurement failed; 130 after Ctrl-C.
+
+    2 says that the words make no sense.
+    """
     options = read_options(words)
     names = options.parts or list(PARTS)
     screen = Screen(sys.stdout)
-    screen.line(f"To measure: {', '.join(names)}. Ctrl-C ends it and keeps the rows that are there.")
+    screen.line(f"To measure: {', '.join(names)}. Ctrl-C ends it and keeps the rows so far.")
     benchmark, interrupted = Benchmark(screen, options.match), False
     try:
         with screen.watched():
@@ -118,11 +123,15 @@ def main(words=None) -> int:
     except KeyboardInterrupt:
         interrupted = True
     screen.line("\n".join(benchmark.summary()))
-    if interrupted:
-        screen.line("Interrupted: the rows above are complete, others are missing.")
     if options.json:
         write_json(options.json, benchmark.rows)
-    return 130 if interrupted else int(bool(benchmark.failures))
+    if interrupted:
+        screen.line("Interrupted: the rows above are complete, others are missing.")
+        return 130
+    if not benchmark.begun:
+        screen.line(f"No measurement of these parts has {options.match!r} in its name.")
+        return 2
+    return int(bool(benchmark.failures))
 
 
 def write_json(path, rows):

@@ -77,12 +77,17 @@ def end_family(process):
     root = psutil.Process(process.pid)
     root.suspend()  # so that no more of them come
     family = [*root.children(recursive=True), root]
-    for end in (psutil.Process.terminate, psutil.Process.kill):
-        for member in family:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                end(member)
-        root.resume()
-        family = psutil.wait_procs(family, timeout=3)[1]
+    tell(family, psutil.Process.terminate)
+    tell([root], psutil.Process.resume)
+    _, family = psutil.wait_procs(family, timeout=3)
+    tell(family, psutil.Process.kill)
+    psutil.wait_procs(family, timeout=3)
+
+
+def tell(family, what):
+    for member in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            what(member)
 
 
 def repeats(way, world_size) -> int:
