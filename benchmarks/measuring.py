@@ -142,7 +142,8 @@ def rounds_of(make, world_size, peer, most=MOST):
     """Yield how far we are; returns the rounds, with the mean of all ranks."""
     rounds, deadline = [], time.perf_counter() + MOST_SECONDS
     for turn in range(most):
-        run = launch(take_turns, make, peer, turn * ROUNDS, world_size=world_size, device="cpu")
+        run = launch(take_turns, make, peer, turn * ROUNDS, world_size=world_size,
+                     device="cpu", timeout=300)  # fmt: skip
         rounds += [list(map(mean, zip(*of_ranks))) for of_ranks in zip(*run.values)]
         margin = added(rounds, 2).margin
         yield f"{len(rounds)} rounds, memory=False known to ± {margin:.1f} %"
