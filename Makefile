@@ -5,9 +5,11 @@
 PYTHON ?= python3
 SETUP := $(PYTHON) tools/setup.py $(if $(filter file,$(origin PYTHON)),,--named)
 
-# Added to the command that they name, for example: make lab LAB_ARGS="--no-browser --port 8890"
+# Added to the command that they name, for example: make lab LAB_ARGS="--no-browser --port 8890",
+# or make bench BENCH_ARGS=measuring
 LAB_ARGS ?=
 REPORT_ARGS ?=
+BENCH_ARGS ?=
 
 # OpenMP's threads wait for each other in a busy loop. Where other programs use the cores, too, a
 # small product then takes a hundred times as long: passive ones sleep.
@@ -60,7 +62,7 @@ build: setup
 bench:
 	@$(SETUP) bench
 	@$(SETUP) deepspeed
-	@$(RUN) benchmarks/run.py
+	@$(RUN) benchmarks/run.py $(BENCH_ARGS)
 
 report: setup
 	@$(RUN) -m pedagogy_lib report $(REPORT_ARGS)

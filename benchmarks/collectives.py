@@ -1,12 +1,13 @@
 """The ring of solutions/labs/collectives.py beside Gloo's own collectives."""
 
+import functools
 import time
 from pathlib import Path
 from statistics import median
 
 import torch
 import torch.distributed as dist
-from rows import Row, milliseconds
+from rows import Measurement, Row, milliseconds
 
 from pedagogy_lib import launch
 from pedagogy_lib.labs import Lab
@@ -46,32 +47,32 @@ def take_turns(lab, nbytes) -> dict[str, list[float]]:
     return times
 
 
-def target(name, megabytes):
+def limit(name, megabytes):
     if name == "all_reduce":
         return "<= 1.5x", lambda ratio: ratio <= 1.5
     return ("< 1x", lambda ratio: ratio < 1) if megabytes >= 8 else ("", None)
 
 
-def beside_gloo() -> list[Row]:
-    lab, rows = Lab("collectives", SOLVED, SOLVED), []
-    for n in WORLD_SIZES:
-        for megabytes in MEGABYTES:
-            run = launch(take_turns, lab, megabytes * 1_000_000, world_size=n, device="cpu")
-            for name in ("all_reduce", "reduce_scatter"):
-                ours, theirs = (slowest(run.values, name, who) for who in (0, 1))
-                aim, reached = target(name, megabytes)
-                rows.append(
-                    Row(
-                        f"ring {name} of {megabytes} MB, {n} ranks, beside Gloo's",
-                        milliseconds(ours),
-                        milliseconds(theirs),
-                        f"{ours / theirs:.2f}x",
-                        aim,
-                        bool(reached and reached(ours / theirs)),
-                        {"ours_seconds": ours, "peer_seconds": theirs},
-                    )
-                )
-    return rows
+def measurements() -> list[Measurement]:
+    return [
+        Measurement(f"{megabytes} MB, {n} ranks", functools.partial(beside_gloo, n, megabytes))
+        for n in WORLD_SIZES
+        for megabytes in MEGABYTES
+    ]
+
+
+def beside_gloo(n, megabytes):
+    lab = Lab("collectives", SOLVED, SOLVED)
+    run = launch(take_turns, lab, megabytes * 1_000_000, world_size=n, device="cpu")
+    for name in ("all_reduce", "reduce_scatter"):
+        ours, theirs = (slowest(run.values, name, who) for who in (0, 1))
+        aim, reached = limit(name, megabytes)
+        yield Row(
+            f"ring {name} of {megabytes} MB, {n} ranks, beside Gloo's",
+            milliseconds(ours), milliseconds(theirs), f"{ours / theirs:.2f}x",
+            aim, bool(reached and reached(ours / theirs)),
+            {"ours_seconds": ours, "peer_seconds": theirs},
+        )  # fmt: skip
 
 
 def slowest(values, name, who) -> float:

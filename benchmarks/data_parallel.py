@@ -1,13 +1,14 @@
 """The DDP of solutions/labs/data_parallel.py beside torch's DistributedDataParallel."""
 
 import copy
+import functools
 import time
 from pathlib import Path
 from statistics import median
 
 import torch
 import torch.distributed as dist
-from rows import Row, mb, milliseconds
+from rows import Measurement, Row, mb, milliseconds
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import launch, measure
@@ -63,29 +64,29 @@ def take_turns(data_parallel, language_model, shape, samples, mebibytes):
     return times
 
 
-def beside_torch() -> list[Row]:
+def measurements() -> list[Measurement]:
+    return [
+        Measurement(f"transformer of {what}", functools.partial(beside_torch, what, *sizes))
+        for what, sizes in MODELS.items()
+    ]
+
+
+def beside_torch(what, shape, samples, mebibytes):
     labs = [Lab(name, *[SOLVED / f"{name}.py"] * 2) for name in ("data_parallel", "language_model")]
-    rows = []
-    for what, (shape, samples, mebibytes) in MODELS.items():
-        run = launch(take_turns, *labs, shape, samples, mebibytes, world_size=WORLD_SIZE,
-                     device="cpu")  # fmt: skip
-        ours, theirs = (slowest(run.values, name) for name in ("ours", "theirs"))
-        sent, their_sent = (max(run[name].sent_bytes) for name in ("ours", "theirs"))
-        rows += [
-            Row(
-                f"a step of DDP by hand, transformer of {what}, {WORLD_SIZE} ranks",
-                milliseconds(ours), milliseconds(theirs), f"{ours / theirs:.2f}x",
-                "<= 1.15x", ours <= 1.15 * theirs,
-                {"ours_seconds": ours, "peer_seconds": theirs},
-            ),
-            Row(
-                "  bytes sent by a rank in it",
-                mb(sent), mb(their_sent), f"{sent / their_sent:.4f}x",
-                "1 ± 0.005", abs(sent / their_sent - 1) <= 0.005,
-                {"ours_bytes": sent, "peer_bytes": their_sent},
-            ),
-        ]  # fmt: skip
-    return rows
+    run = launch(take_turns, *labs, shape, samples, mebibytes, world_size=WORLD_SIZE, device="cpu")
+    ours, theirs = (slowest(run.values, name) for name in ("ours", "theirs"))
+    sent, their_sent = (max(run[name].sent_bytes) for name in ("ours", "theirs"))
+    step = f"a step of DDP by hand, transformer of {what}, {WORLD_SIZE} ranks"
+    yield Row(
+        step, milliseconds(ours), milliseconds(theirs), f"{ours / theirs:.2f}x",
+        "<= 1.15x", ours <= 1.15 * theirs, {"ours_seconds": ours, "peer_seconds": theirs},
+    )  # fmt: skip
+    yield Row(
+        f"bytes sent by a rank in {step}",
+        mb(sent), mb(their_sent), f"{sent / their_sent:.4f}x",
+        "1 ± 0.005", abs(sent / their_sent - 1) <= 0.005,
+        {"ours_bytes": sent, "peer_bytes": their_sent},
+    )  # fmt: skip
 
 
 def slowest(values, name) -> float:

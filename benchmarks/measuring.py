@@ -1,36 +1,37 @@
 """What `measure` costs: blocks of about 20 ms with and without it, one after the other.
 
-Work of one rank is timed by its processor time, so that other programs do not count; a collective,
-which waits for others, by the clock on the wall.
+Times are the processor's, of all threads of a rank: other programs do not count, nor does waiting
+for them, and a block of 20 ms is as much work on a busy machine as on a quiet one.
 """
 
 import contextlib
 import functools
 import os
+import random
 import time
-from statistics import median
+from dataclasses import dataclass
+from statistics import mean, median
 
 import torch
 import torch.distributed as dist
-from rows import Row, microseconds, milliseconds
+from added import added
+from rows import Measurement, Row, microseconds, milliseconds
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from pedagogy_lib import launch, measure
 
 BLOCK_SECONDS = 0.020
-ROUNDS = 60
-MAX_PERCENT = 3.0
-
-
-def clock() -> float:
-    return time.process_time() if dist.get_world_size() == 1 else time.perf_counter()
+MAX_PERCENT = 3.0  # that memory=False may add
+MAX_OF_PEERS = 0.5  # of what MemTracker adds, for memory=True
+# Rounds are taken in fresh processes, until the median is known well enough, or it takes too long.
+ROUNDS, FEWEST, MOST = 60, 2, 10  # in a launch; launches
+MARGIN, MOST_SECONDS = 0.3, 120.0  # percent
 
 
 def seconds_of(work) -> float:
-    began = clock()
+    began = time.process_time()
     work()
-    return clock() - began
+    return time.process_time() - began
 
 
 def measured(work, memory):
@@ -38,11 +39,17 @@ def measured(work, memory):
         work()
 
 
+@dataclass
+class Block:
+    work: callable
+    externals: tuple = ()  # what MemTracker wants to know
+
+
 def amount_for_20_ms(make) -> int:
     """How much of a kind of work lasts about 20 ms: the same on every rank."""
     amount = 8
     for _ in range(4):
-        work = make(amount)
+        work = make(amount).work
         work()
         seconds = torch.tensor(median(seconds_of(work) for _ in range(5)))
         dist.broadcast(seconds, 0)
@@ -50,28 +57,25 @@ def amount_for_20_ms(make) -> int:
     return amount
 
 
-def all_reduce(amount):
+def all_reduce(amount) -> Block:
     x = torch.ones(amount * 10_000)
-    return lambda: dist.all_reduce(x)
+    return Block(lambda: dist.all_reduce(x))
 
 
-def matrix_products(amount):
+def matrix_products(amount) -> Block:
     a = torch.randn(512, 512)
 
     def work():
         for _ in range(amount):
             a @ a
 
-    return work
+    return Block(work)
 
 
-def perceptron():
+def training_step(amount) -> Block:
     """That of every first lesson: 784 pixels, 1,024 hidden units, 10 digits."""
     model = nn.Sequential(nn.Linear(784, 1024), nn.ReLU(), nn.Linear(1024, 10))
-    return model, torch.optim.SGD(model.parameters(), lr=0.01)
-
-
-def training(model, optimizer, amount):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     images, labels = torch.randn(4 * amount, 784), torch.randint(10, (4 * amount,))
 
     def work():
@@ -79,11 +83,7 @@ def training(model, optimizer, amount):
         nn.functional.cross_entropy(model(images), labels).backward()
         optimizer.step()
 
-    return work
-
-
-def training_step(amount):
-    return training(*perceptron(), amount)
+    return Block(work, (model, optimizer))
 
 
 KINDS = {
@@ -93,137 +93,106 @@ KINDS = {
 }
 
 
-def take_turns(variants) -> list[list[float]]:
-    """Seconds of each variant, round by round, in changing order."""
-    for variant in variants * 3:
-        variant()
-    rounds = []
-    for turn in range(ROUNDS):
-        seconds = [0.0] * len(variants)
-        for step in range(len(variants)):
-            index = (turn + step) % len(variants)
-            dist.barrier()
-            seconds[index] = seconds_of(variants[index])
-        rounds.append(seconds)
-    return rounds
-
-
-class Nothing(TorchDispatchMode):
-    """The least that a tracker in Python costs: a call for each operation."""
-
-    @classmethod
-    def _should_skip_dynamo(cls):
-        return False  # True would add a detour to each call
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        return func(*args, **kwargs) if kwargs else func(*args)
-
-
-def under_a_mode_that_does_nothing(work):
-    with Nothing():
-        work()
-
-
-def plain_and_measured(make):
-    work = make(amount_for_20_ms(make))
-    variants = [
-        lambda: measured(work, memory=False),
-        lambda: measured(work, memory=True),
-        lambda: under_a_mode_that_does_nothing(work),
-    ]
-    return take_turns([work, *variants])
-
-
 @contextlib.contextmanager
-def torchs_memory_tracker(model, optimizer):
+def torchs_memory_tracker(externals):
     """Bytes by kind, as ours; torch keeps it private."""
     from torch.distributed._tools.mem_tracker import MemTracker
 
     tracker = MemTracker()
-    tracker.track_external(model, optimizer)
+    tracker.track_external(*externals)
     with tracker:
         yield
 
 
 @contextlib.contextmanager
-def torchs_profiler(model, optimizer):
+def torchs_profiler(externals):
     """In C++; tells allocations, not what they are for."""
     with torch.profiler.profile(profile_memory=True):
         yield
 
 
-PEERS = {
-    "torch's MemTracker": torchs_memory_tracker,
-    "torch.profiler, profile_memory": torchs_profiler,
-}
+def take_turns(make, peer, seed) -> list[list[float]]:
+    """Seconds of the block alone and of each variant, round by round, in an order by chance.
 
-
-def plain_measured_and_by_peers():
+    The variants: once more alone, with memory=False, with memory=True, and with a peer.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the profiler greets at every start
-    model, optimizer = perceptron()
-    work = training(model, optimizer, amount_for_20_ms(training_step))
+    block = make(amount_for_20_ms(make))
+    work = block.work
 
-    def by(peer):
-        with peer(model, optimizer):
+    def by_peer():
+        with peer(block.externals):
             work()
 
-    peers = [functools.partial(by, peer) for peer in PEERS.values()]
-    return take_turns([work, lambda: measured(work, True), *peers])
+    by_us = [functools.partial(measured, work, memory) for memory in (False, True)]
+    variants = [work, work, *by_us, by_peer]
+    return [in_turn(variants, random.Random(seed + i)) for i in range(-3, ROUNDS)][3:]
 
 
-def added_seconds(rounds, variant) -> float:
-    """The median difference of neighbours: what both have in common, noise too, drops out."""
-    return median(times[variant] - times[0] for times in rounds)
+def in_turn(variants, chance) -> list[float]:
+    """Seconds of each. All ranks have the same chance, and so the same order."""
+    seconds = [0.0] * len(variants)
+    for index in chance.sample(range(len(variants)), len(variants)):
+        dist.barrier()
+        seconds[index] = seconds_of(variants[index])
+    return seconds
 
 
-# Whoever follows every operation pays for a call of Python each time, the more so as matrices
-# have driven Python out of the processor's caches: the last row tells how much that is by itself.
-VARIANTS = {
-    "measure(memory=False) around": MAX_PERCENT,
-    "measure(memory=True) around": MAX_PERCENT,
-    "of which a call for each operation:": None,
-}
+def rounds_of(make, world_size, peer, most=MOST):
+    """Yield how far we are; returns the rounds, with the mean of all ranks."""
+    rounds, deadline = [], time.perf_counter() + MOST_SECONDS
+    for turn in range(most):
+        run = launch(take_turns, make, peer, turn * ROUNDS, world_size=world_size,
+                     device="cpu", timeout=300)  # fmt: skip
+        rounds += [list(map(mean, zip(*of_ranks))) for of_ranks in zip(*run.values)]
+        margin = added(rounds, 2).margin
+        yield f"{len(rounds)} rounds, memory=False known to ± {margin:.1f} %"
+        if turn + 1 >= FEWEST and (margin <= MARGIN or time.perf_counter() > deadline):
+            break
+    return rounds
 
 
-def overhead() -> list[Row]:
-    rows = []
-    for name, (make, world_size) in KINDS.items():
-        launched = launch(plain_and_measured, make, world_size=world_size)
-        rounds = [times for of_rank in launched.values for times in of_rank]
-        plain = median(times[0] for times in rounds)
-        for variant, (what, limit) in enumerate(VARIANTS.items(), start=1):
-            percent = 100 * added_seconds(rounds, variant) / plain
-            rows.append(
-                Row(
-                    f"{what} {name}",
-                    milliseconds(plain + added_seconds(rounds, variant)),
-                    milliseconds(plain),
-                    f"{percent:+.1f} %",
-                    f"<= {limit:g} %" if limit else "",
-                    percent <= limit if limit else None,
-                    {"plain_seconds": plain, "overhead_percent": percent},
-                )
-            )
-    return rows
+VARIANTS = "once more without measure", "measure(memory=False)", "measure(memory=True)"
 
 
-def beside_other_trackers() -> list[Row]:
-    rounds = launch(plain_measured_and_by_peers, world_size=1).values[0]
-    ours = added_seconds(rounds, 1)
-    return [
-        beside_one(name, ours, added_seconds(rounds, variant))
-        for variant, name in enumerate(PEERS, start=2)
-    ]
+def overhead(name, make, world_size):
+    """Rows on one kind of block."""
+    rounds = yield from rounds_of(make, world_size, torchs_memory_tracker)
+    for variant, what in enumerate([*VARIANTS, "torch's MemTracker"], start=1):
+        yield overhead_row(rounds, variant, f"{name}: {what}")
+    yield beside_peer(rounds, name, "MemTracker", MAX_OF_PEERS)
 
 
-def beside_one(name, ours, theirs) -> Row:
+def overhead_row(rounds, variant, what) -> Row:
+    more, (plain, its) = added(rounds, variant), medians(rounds, 0, variant)
+    limited = {"limit": f"<= {MAX_PERCENT:g} %", "holds": more.median <= MAX_PERCENT}
     return Row(
-        f"what memory=True adds to a training step, beside {name}",
-        milliseconds(ours),
-        milliseconds(theirs),
-        f"{theirs / ours:.1f}x",
-        raw={"ours_seconds": ours, "peer_seconds": theirs},
-    )
+        what, milliseconds(its), milliseconds(plain), str(more), spread=more.middle_half(),
+        raw={"plain_seconds": plain, "overhead_percent": more.median, "margin": more.margin,
+             "rounds": len(rounds)},
+        **(limited if variant == 2 else {}),
+    )  # fmt: skip
+
+
+def medians(rounds, *variants) -> list[float]:
+    return [median(times[variant] for times in rounds) for variant in variants]
+
+
+def beside_peer(rounds, name, peer, limit=None) -> Row:
+    """What memory=True adds beside what a peer adds, both as medians of paired ratios."""
+    ours, theirs = (added(rounds, variant).median for variant in (3, 4))
+    return Row(
+        f"{name}: what memory=True adds, beside {peer}",
+        f"{ours:+.1f} %", f"{theirs:+.1f} %", f"{ours / theirs:.2f}x",
+        f"<= {limit:g}x" if limit else "", bool(limit) and ours <= limit * theirs,
+        {"ours_percent": ours, "peer_percent": theirs},
+    )  # fmt: skip
+
+
+def beside_profiler():
+    name = "a training step (784-1024-10, SGD)"
+    rounds = yield from rounds_of(*KINDS[name], torchs_profiler, FEWEST)
+    yield beside_peer(rounds, name, "torch.profiler, profile_memory")
 
 
 def nothing():
@@ -242,16 +211,25 @@ def small_costs():
     return *empty, plain, inside
 
 
-def cost_of_small_things() -> list[Row]:
+def cost_of_small_things():
     with_memory, without, plain, inside = launch(small_costs, world_size=1).values[0]
+    yield Row("an empty block, memory=True", microseconds(with_memory), raw={"s": with_memory})
+    yield Row("an empty block, memory=False", microseconds(without), raw={"s": without})
+    yield Row(
+        "an addition of 4 numbers, memory=True",
+        microseconds(inside),
+        microseconds(plain),
+        f"+{microseconds(inside - plain)}",
+        raw={"ours_seconds": inside, "peer_seconds": plain},
+    )
+
+
+def measurements() -> list[Measurement]:
     return [
-        Row("an empty block, memory=True", microseconds(with_memory), raw={"s": with_memory}),
-        Row("an empty block, memory=False", microseconds(without), raw={"s": without}),
-        Row(
-            "an addition of 4 numbers, memory=True",
-            microseconds(inside),
-            microseconds(plain),
-            f"+{microseconds(inside - plain)}",
-            raw={"ours_seconds": inside, "peer_seconds": plain},
+        *(
+            Measurement(name, functools.partial(overhead, name, *kind))
+            for name, kind in KINDS.items()
         ),
+        Measurement("memory=True beside torch.profiler", beside_profiler),
+        Measurement("small blocks", cost_of_small_things),
     ]

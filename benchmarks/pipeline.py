@@ -1,12 +1,13 @@
 """Pipelines of solutions/labs/pipeline_parallel.py beside torch.distributed.pipelining's."""
 
+import functools
 import time
 from pathlib import Path
 from statistics import mean, median
 
 import torch
 import torch.distributed as dist
-from rows import Row, milliseconds
+from rows import Measurement, Row, milliseconds
 
 from pedagogy_lib import SlowLayer, launch
 from pedagogy_lib.labs import Lab
@@ -72,44 +73,59 @@ def the_labs():
     ]
 
 
-def beside_torch() -> list[Row]:
+def measurements() -> list[Measurement]:
+    shares = []  # the rows of idle shares, for their mean
+    return [
+        *(
+            Measurement(f"a step, width {width}", functools.partial(beside_torch, width))
+            for width in WIDTHS
+        ),
+        *(
+            Measurement(f"idle share, p = {p}, m = {m}", functools.partial(bubbles, p, m, shares))
+            for p in WORLD_SIZES
+            for m in (p, 2 * p, 4 * p)
+        ),
+        Measurement("idle shares, their mean", functools.partial(mean_distance, shares)),
+    ]
+
+
+def beside_torch(width):
     """Real computing, as many stages as this machine may have cores."""
     engines, language_model = the_labs()
     batch = language_model.draw_batch(language_model.standard_library(100_000), SAMPLES, 0)
-    rows = []
-    for width in WIDTHS:
-        run = launch(take_turns, engines, width, batch, world_size=2, device="cpu", timeout=300)
-        for name in SCHEDULES:
-            ours, theirs = (
-                median(map(max, zip(*(of_rank[whose, name] for of_rank in run.values))))
-                for whose in WHOSE
-            )
-            rows.append(Row(
-                f"{name} beside PyTorch's, a step, 2 stages, width {width}",
-                milliseconds(ours), milliseconds(theirs), f"{ours / theirs:.2f}x", "<= 1.0x",
-                ours <= theirs, {"ours_seconds": ours, "peer_seconds": theirs},
-            ))  # fmt: skip
-    return rows
+    run = launch(take_turns, engines, width, batch, world_size=2, device="cpu", timeout=300)
+    for name in SCHEDULES:
+        ours, theirs = (
+            median(map(max, zip(*(of_rank[whose, name] for of_rank in run.values))))
+            for whose in WHOSE
+        )
+        yield Row(
+            f"{name} beside PyTorch's, a step, 2 stages, width {width}",
+            milliseconds(ours), milliseconds(theirs), f"{ours / theirs:.2f}x", "<= 1.0x",
+            ours <= theirs, {"ours_seconds": ours, "peer_seconds": theirs},
+        )  # fmt: skip
 
 
-def bubbles() -> list[Row]:
+def bubbles(p, m, shares):
     """Emulated computing: the idle share that a step's time tells, beside the formula."""
     engines, language_model = the_labs()
-    text, rows = language_model.standard_library(100_000), []
-    for p in WORLD_SIZES:
-        for m in (p, 2 * p, 4 * p):
-            run = launch(emulated, engines, language_model.draw_batch, text, m, world_size=p,
-                         device="cpu", timeout=300)  # fmt: skip
-            rows += [bubble_row(run.values, name, p, m) for name in SCHEDULES]
-    ours, theirs = (mean(distance(row, whose) for row in rows) for whose in ("ours", "peer"))
-    return [
-        *rows,
-        Row(
-            "  mean distance from the formula, of all these",
-            f"{ours:.1%}", f"{theirs:.1%}", f"{ours / theirs:.2f}x", "<= 1.0x", ours <= theirs,
-            {"ours": ours, "peer": theirs},
-        ),
-    ]  # fmt: skip
+    text = language_model.standard_library(100_000)
+    run = launch(emulated, engines, language_model.draw_batch, text, m, world_size=p,
+                 device="cpu", timeout=300)  # fmt: skip
+    rows = [bubble_row(run.values, name, p, m) for name in SCHEDULES]
+    shares += rows
+    yield from rows
+
+
+def mean_distance(shares):
+    if not shares:  # they were not chosen, or failed
+        return
+    ours, theirs = (mean(distance(row, whose) for row in shares) for whose in ("ours", "peer"))
+    yield Row(
+        f"mean distance from the formula, of {len(shares)} idle shares",
+        f"{ours:.1%}", f"{theirs:.1%}", f"{ours / theirs:.2f}x", "<= 1.0x", ours <= theirs,
+        {"ours": ours, "peer": theirs},
+    )  # fmt: skip
 
 
 def distance(row, whose) -> float:
@@ -128,6 +144,6 @@ def bubble_row(values, name, p, m) -> Row:
     ours, theirs = (idle_share(values, (whose, name), m) for whose in WHOSE)
     return Row(
         f"{name}, idle share, p = {p}, m = {m}: formula {formula:.3f}",
-        f"{ours:.3f}", f"{theirs:.3f}", f"{ours / formula:.2f} of the formula", "within 10 %",
+        f"{ours:.3f}", f"{theirs:.3f}", f"{ours / formula:.2f}x formula", "within 10 %",
         abs(ours - formula) <= NEAR * formula, {"ours": ours, "peer": theirs, "formula": formula},
     )  # fmt: skip

@@ -1,27 +1,116 @@
-"""One line of the table of results."""
+"""How results are printed: a row as soon as it is measured, and one line that says how far we are.
 
+On a terminal that line updates itself below the rows. Anywhere else it is an ordinary line, once
+for each measurement, and again every 30 seconds while that lasts.
+"""
+
+import io
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import asdict, dataclass, field
+
+LIVE_SECONDS, PLAIN_SECONDS = 0.5, 30.0  # between two words on the progress
+ERASE = "\r\033[K"
 
 
 @dataclass
 class Row:
+    """One line of results. `limit` is what it should keep to, and `holds` whether it does."""
+
     what: str
     ours: str = ""
     peer: str = ""
     ratio: str = ""
-    target: str = ""
-    met: bool | str = ""
+    limit: str = ""
+    holds: bool = False
     raw: dict = field(default_factory=dict)
+    spread: str = ""  # of the ratio
 
     def cells(self) -> list[str]:
-        met = "" if not self.target else "yes" if self.met else "no"
-        return [self.what, self.ours, self.peer, self.ratio, self.target or "", met]
+        verdict = ("yes" if self.holds else "no") if self.limit else ""
+        return [self.ours, self.peer, self.ratio, self.spread, self.limit, verdict, self.what]
 
     def as_json(self) -> dict:
-        return asdict(self) | {"met": bool(self.met) if self.target else None}
+        return asdict(self) | {"holds": self.holds if self.limit else None}
 
 
-HEADS = ["what", "ours", "peer", "ratio", "target", "met"]
+HEADS = ["ours", "peer", "ratio", "middle half", "limit", "holds", "what"]
+WIDTHS = [9, 9, 13, 15, 11, 5, 0]  # of all tables alike: nobody knows yet which rows will come
+
+
+@dataclass
+class Measurement:
+    """`take()` yields rows as they come; a text that it yields is how far it has got."""
+
+    what: str
+    take: Callable[[], Iterable[Row | str]]
+
+
+class Screen(io.TextIOBase):
+    """A stream for rows and for all that others print, with the progress below."""
+
+    def __init__(self, stream, plain_seconds=PLAIN_SECONDS):
+        self.stream, self.live = stream, stream.isatty()
+        self.pause = LIVE_SECONDS if self.live else plain_seconds
+        self.began = self.told = time.perf_counter()
+        self.progress = self.note = ""
+        self.at_line_start = True
+        self.lock = threading.RLock()  # the clock goes on in a thread of its own
+
+    def write(self, text) -> int:
+        with self.lock:
+            self.stream.write(ERASE + text if self.live and self.at_line_start else text)
+            self.stream.flush()
+            self.at_line_start = text.endswith("\n")
+        return len(text)
+
+    def line(self, text=""):
+        self.write(f"{text}\n")  # in one piece: the clock might come between
+
+    def row(self, cells):
+        self.line("  ".join(map(str.ljust, cells, WIDTHS)).rstrip())
+
+    def measuring(self, progress):
+        """A measurement begins."""
+        self.progress, self.note = progress, ""
+        self.tell()
+
+    def tell(self):
+        """Say how far we are, unless somebody has not ended a line yet."""
+        text = f"[{self.seconds():4.0f} s] {self.progress}{self.note and f' ({self.note})'}"
+        with self.lock:
+            self.told = time.perf_counter()
+            if not self.at_line_start:
+                return
+            if self.live:  # a line that wraps could not be erased
+                text = ERASE + text[: shutil.get_terminal_size().columns - 1]
+            self.stream.write(text if self.live else f"{text}\n")
+            self.stream.flush()
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    @contextmanager
+    def watched(self):
+        """Takes what is printed meanwhile, and lets the clock go on."""
+        done = threading.Event()
+        clock = threading.Thread(target=self.tick, args=(done,), daemon=True)
+        clock.start()
+        try:
+            with redirect_stdout(self), redirect_stderr(self):
+                yield
+        finally:
+            done.set()
+            clock.join()
+            self.write("")  # erases the progress
+
+    def tick(self, done):
+        while not done.wait(min(self.pause, LIVE_SECONDS)):
+            if self.progress and time.perf_counter() - self.told >= self.pause:
+                self.tell()
 
 
 def seconds(value) -> str:

@@ -1,76 +1,143 @@
-"""Compare the bench with its peers, and what is written by hand with engines: one table, one run.
+"""Compare the bench with its peers, and what is written by hand with engines, in one run.
 
-Usage: python benchmarks/run.py [--json FILE] [--only PART]
-
-Parts: starting, measuring, collectives, data_parallel, zero, tensor, pipeline
-
-Figures are medians; those of one line were taken in turns. accelerate and ipyparallel are
-compared where they are installed.
+Rows appear as they are measured. Figures are medians; those of one line were taken in turns.
+accelerate, ipyparallel and DeepSpeed are compared where they are installed.
 """
 
 import argparse
+import importlib
 import json
 import os
 import sys
-import time
+from contextlib import closing
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from rows import HEADS, Row, Screen
 
-import cloudpickle  # noqa: E402
-import collectives  # noqa: E402
-import data_parallel  # noqa: E402
-import measuring  # noqa: E402
-import pipeline  # noqa: E402
-import starting  # noqa: E402
-import tensor  # noqa: E402
-import torch  # noqa: E402
-import zero  # noqa: E402
-from rows import HEADS  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from pedagogy_lib.table import Table  # noqa: E402
-
-PARTS = {
-    "starting": [starting.compare_launchers, starting.first_launch, starting.many_ranks],
-    "measuring": [
-        measuring.overhead,
-        measuring.beside_other_trackers,
-        measuring.cost_of_small_things,
-    ],
-    "collectives": [collectives.beside_gloo],
-    "data_parallel": [data_parallel.beside_torch],
-    "zero": [zero.beside_engines],
-    "tensor": [tensor.beside_dtensor],
-    "pipeline": [pipeline.beside_torch, pipeline.bubbles],
+PARTS = {  # files in this folder: `measurements()` lists what there is to measure
+    "starting": "how long ranks take to start, beside other launchers",
+    "measuring": "what measure() costs, beside other trackers of memory",
+    "collectives": "collectives by hand, beside Gloo's",
+    "data_parallel": "DDP by hand, beside PyTorch's",
+    "zero": "ZeRO by hand, beside FSDP2 and DeepSpeed",
+    "tensor": "tensor parallel by hand, beside DTensor",
+    "pipeline": "pipelines by hand, beside PyTorch's",
 }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+class Benchmark:
+    """Parts, one after the other, and all that they have found so far."""
+
+    def __init__(self, screen, match=""):
+        self.screen, self.match = screen, match
+        self.rows: list[Row] = []
+        self.failures: list[str] = []
+        self.begun = 0  # measurements
+
+    def run(self, names):
+        for number, name in enumerate(names, 1):
+            self.screen.line(f"\nPart {number} of {len(names)}, {name}: {PARTS[name]}")
+            chosen = [m for m in load(name).measurements() if self.match in m.what]
+            self.begun += len(chosen)
+            self.screen.row(HEADS)
+            for index, measurement in enumerate(chosen, 1):
+                where = f"{name}, measurement {index} of {len(chosen)}"
+                self.screen.measuring(f"{where}: {measurement.what}")
+                self.take(measurement)
+
+    def take(self, measurement):
+        """Print what it yields. One that fails does not end the others."""
+        try:
+            with closing(iter(measurement.take())) as found:
+                for one in found:
+                    self.add(one)
+        except Exception as error:
+            self.failures.append(measurement.what)
+            self.screen.line(f"FAILED: {measurement.what}: {type(error).__name__}: {error}")
+
+    def add(self, found):
+        if isinstance(found, Row):
+            self.rows.append(found)
+            self.screen.row(found.cells())
+        else:
+            self.screen.note = found
+
+    def summary(self) -> list[str]:
+        missed = [row for row in self.rows if row.limit and not row.holds]
+        limits = sum(bool(row.limit) for row in self.rows)
+        load = os.getloadavg()[0]
+        return [
+            f"\nTaken in {self.screen.seconds():.0f} s on {machine()}; load average {load:.1f}.",
+            f"{limits - len(missed)} of {limits} limits hold{'.' if not missed else '; not:'}",
+            *[f"  {row.what}: {row.ratio or row.ours}, limit {row.limit}" for row in missed],
+            *[f"FAILED: {what}" for what in self.failures],
+        ]
+
+
+def load(name):
+    """The module of a part."""
+    import cloudpickle
+
+    module = importlib.import_module(name)
+    cloudpickle.register_pickle_by_value(module)  # functions for ranks that cannot import it
+    return module
+
+
+def machine() -> str:
+    from importlib.metadata import version
+
+    return f"{os.cpu_count()} cores with torch {version('torch')}"
+
+
+def read_options(words):
+    parser = argparse.ArgumentParser(
+        prog="make bench", description=__doc__.splitlines()[0],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n".join(f"  {name:14} {what}" for name, what in PARTS.items()),
+    )  # fmt: skip
+    parser.add_argument("parts", nargs="*", metavar="PART", help="all of those below, if none")
+    parser.add_argument("--match", metavar="TEXT", default="", help="only measurements with it")
     parser.add_argument("--json", metavar="FILE", help="also write the figures to this file")
-    parser.add_argument("--only", choices=PARTS)
-    options = parser.parse_args()
-    for module in (
-        measuring,
-        starting,
-        collectives,
-        data_parallel,
-        zero,
-        tensor,
-        pipeline,
-    ):  # functions for ranks that cannot import them
-        cloudpickle.register_pickle_by_value(module)
-    began = time.perf_counter()
-    parts = [PARTS[options.only]] if options.only else PARTS.values()
-    rows = [row for part in parts for compare in part for row in compare()]
-    title = f"{os.cpu_count()} cores, torch {torch.__version__}"
-    note = f"taken in {time.perf_counter() - began:.0f} s; load average {os.getloadavg()[0]:.1f}"
-    print(Table(HEADS, [row.cells() for row in rows], title=title, note=note))
+    options = parser.parse_args(words)
+    for name in options.parts:
+        if name not in PARTS:
+            parser.error(f"there is no part {name!r}; the parts are {', '.join(PARTS)}")
+    return options
+
+
+def main(words=None) -> int:
+    """Returns 0, also where a limit does not hold; 1 if a measurement failed; 130 after Ctrl-C.
+
+    2 says that the words make no sense.
+    """
+    options = read_options(words)
+    names = options.parts or list(PARTS)
+    screen = Screen(sys.stdout)
+    screen.line(f"To measure: {', '.join(names)}. Ctrl-C ends it and keeps the rows so far.")
+    benchmark, interrupted = Benchmark(screen, options.match), False
+    try:
+        with screen.watched():
+            benchmark.run(names)
+    except KeyboardInterrupt:
+        interrupted = True
+    screen.line("\n".join(benchmark.summary()))
     if options.json:
-        figures = {"machine": title, "rows": [row.as_json() for row in rows]}
-        Path(options.json).write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+        write_json(options.json, benchmark.rows)
+    if interrupted:
+        screen.line("Interrupted: the rows above are complete, others are missing.")
+        return 130
+    if not benchmark.begun:
+        screen.line(f"No measurement of these parts has {options.match!r} in its name.")
+        return 2
+    return int(bool(benchmark.failures))
+
+
+def write_json(path, rows):
+    figures = {"machine": machine(), "rows": [row.as_json() for row in rows]}
+    Path(path).write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,14 +1,18 @@
 """How long it takes to start ranks, beside other launchers; and what a rank weighs."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import tempfile
+from functools import partial
 from pathlib import Path
 from statistics import median
 
-from peers import NEEDS, WAYS, is_installed
-from rows import Row, mb, seconds
+import psutil
+from peers import NEEDS, is_installed
+from rows import Measurement, Row, mb, seconds
 
 HERE = Path(__file__).parent
 ENVIRON = os.environ | {"PYTHONPATH": str(HERE.parent)}
@@ -21,36 +25,69 @@ NAMES = {
     "ipyparallel": "ipyparallel, new engines",
 }
 # (way, world size): how many times as long as we it should take at least.
-TARGETS = {("spawn", 4): 25.0, ("notebook_launcher", 4): 2.0}
+LIMITS = {("spawn", 4): 25.0, ("elastic", 4): 4.0, ("notebook_launcher", 4): 2.0}
 
 
 class Program:
-    """peers.py, running one way."""
+    """peers.py, running one way. What it writes to disk lies in a folder that goes with it."""
 
     def __init__(self, way):
-        self.process = subprocess.Popen(
-            [sys.executable, HERE / "peers.py", way],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=ENVIRON,
-            text=True,
-            bufsize=1,
-        )
-        self.read()
+        self.folder = tempfile.TemporaryDirectory()
+        own = {"TMPDIR": self.folder.name, "IPYTHONDIR": self.folder.name}
+        self.errors = Path(self.folder.name, "errors")
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [sys.executable, HERE / "peers.py", way],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env=ENVIRON | own,
+                text=True,
+                bufsize=1,
+                start_new_session=True,  # Ctrl-C is for us; we end it
+            )
 
     def read(self) -> str:
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(self.process.communicate()[1])
+            raise RuntimeError(self.errors.read_text()[-2000:])
         return line
 
     def time(self, world_size) -> dict:
         print(world_size, file=self.process.stdin)
         return json.loads(self.read())
 
-    def close(self):
+    def __enter__(self):
+        try:
+            self.read()
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+        return self
+
+    def __exit__(self, kind, error, trace):
+        if kind:
+            end_family(self.process)
         self.process.communicate()
+        self.folder.cleanup()
+
+
+def end_family(process):
+    """End a process with all its descendants: kindly first, for they may have files to remove."""
+    root = psutil.Process(process.pid)
+    root.suspend()  # so that no more of them come
+    family = [*root.children(recursive=True), root]
+    tell(family, psutil.Process.terminate)
+    tell([root], psutil.Process.resume)
+    _, family = psutil.wait_procs(family, timeout=3)
+    tell(family, psutil.Process.kill)
+    psutil.wait_procs(family, timeout=3)
+
+
+def tell(family, what):
+    for member in family:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            what(member)
 
 
 def repeats(way, world_size) -> int:
@@ -58,49 +95,46 @@ def repeats(way, world_size) -> int:
     return max(1, REPEATS[way] * 4 // max(4, world_size))
 
 
-def compare_launchers() -> list[Row]:
-    """All of them take turns, so that a busy moment hits every one."""
-    ways = [way for way in WAYS if is_installed(way)]
-    programs = {way: Program(way) for way in ways if way != "notebook_launcher"}
-    times = {(way, n): [] for way in WAYS for n in WORLD_SIZES}
-    for turn in range(max(REPEATS.values())):
-        for way, n in ((way, n) for way in ways for n in WORLD_SIZES if turn < repeats(way, n)):
-            program = programs.get(way) or Program(way)
-            times[way, n].append(program.time(n))
-            if way not in programs:
-                program.close()
-    for program in programs.values():
-        program.close()
-    return [row for way in NAMES for row in rows_of(way, times)]
-
-
-def rows_of(way, times):
+def beside(way):
+    """A way and ours take turns, so that a busy moment hits both."""
     if not is_installed(way):
         yield Row(f"{NAMES[way]}: {NEEDS[way]} is not installed")
         return
-    for n in WORLD_SIZES:
-        ours = median(one["seconds"] for one in times["launch", n])
-        theirs = median(one["seconds"] for one in times[way, n])
-        ratio, target = theirs / ours, TARGETS.get((way, n))
-        yield Row(
-            f"{n} ranks, call to values, beside {NAMES[way]}",
-            seconds(ours),
-            seconds(theirs),
-            f"{ratio:.1f}x",
-            target and f">= {target:g}x",
-            target and ratio >= target,
-            {"ours_seconds": ours, "peer_seconds": theirs},
-        )
-    if way == "ipyparallel":
-        ours = median(one["seconds"] for one in times["launch", 4])
-        theirs = median(one["warm_seconds"] for one in times[way, 4])
+    with Program("launch") as ours, contextlib.ExitStack() as stack:
+        theirs = None if way == "notebook_launcher" else stack.enter_context(Program(way))
+        for n in WORLD_SIZES:
+            times = {"launch": [], way: []}
+            for turn in range(max(repeats("launch", n), repeats(way, n))):
+                yield f"{n} ranks, turn {turn + 1}"
+                if turn < repeats("launch", n):
+                    times["launch"].append(ours.time(n))
+                if turn < repeats(way, n):
+                    times[way].append(theirs.time(n) if theirs else once(way, n))
+            yield from rows_of(way, n, times)
+
+
+def once(way, world_size) -> dict:
+    """In a process of its own."""
+    with Program(way) as program:
+        return program.time(world_size)
+
+
+def rows_of(way, n, times):
+    ours, theirs = (median(one["seconds"] for one in times[who]) for who in ("launch", way))
+    ratio, limit = theirs / ours, LIMITS.get((way, n))
+    yield Row(
+        f"{n} ranks, call to values, beside {NAMES[way]}",
+        seconds(ours), seconds(theirs), f"{ratio:.1f}x",
+        f">= {limit:g}x" if limit else "", bool(limit) and ratio >= limit,
+        {"ours_seconds": ours, "peer_seconds": theirs},
+    )  # fmt: skip
+    if way == "ipyparallel" and n == 4:
+        theirs = median(one["warm_seconds"] for one in times[way])
         yield Row(
             "4 ranks, new ones of ours beside engines that wait",
-            seconds(ours),
-            seconds(theirs),
-            f"{theirs / ours:.2f}x",
+            seconds(ours), seconds(theirs), f"{theirs / ours:.2f}x",
             raw={"ours_seconds": ours, "peer_seconds": theirs},
-        )
+        )  # fmt: skip
 
 
 FIRST = """
@@ -113,27 +147,25 @@ values = launch(dist.get_rank, world_size=4).values
 print(time.perf_counter() - began)
 assert values == [0, 1, 2, 3]
 """
+# What the program has imported before, and how many seconds it may take then.
+FIRST_CASES = {"torch imported before": ("import torch", 2.5), "torch too": ("", None)}
 
 
-def first_launch() -> list[Row]:
+def first_launch(name, before, limit):
     """A launch that has to start the fork server: import of this package to values, 4 ranks."""
-    cases = {"torch imported before": ("import torch", 2.5), "torch too": ("", None)}
-    times = {name: [] for name in cases}
-    for _ in range(3):
-        for name, (before, _) in cases.items():
-            program = [sys.executable, "-c", FIRST.format(before=before)]
-            done = subprocess.run(program, env=ENVIRON, capture_output=True, check=True, text=True)
-            times[name].append(float(done.stdout))
-    return [
-        Row(
-            f"first launch, import to values ({name})",
-            seconds(median(times[name])),
-            target=target and f"<= {target} s",
-            met=target and median(times[name]) <= target,
-            raw={"ours_seconds": median(times[name])},
-        )
-        for name, (_, target) in cases.items()
-    ]
+    times = []
+    for turn in range(3):
+        yield f"turn {turn + 1} of 3"
+        program = [sys.executable, "-c", FIRST.format(before=before)]
+        done = subprocess.run(program, env=ENVIRON, capture_output=True, check=True, text=True)
+        times.append(float(done.stdout))
+    yield Row(
+        f"first launch, import to values ({name})",
+        seconds(median(times)),
+        limit=f"<= {limit} s" if limit else "",
+        holds=bool(limit) and median(times) <= limit,
+        raw={"ours_seconds": median(times)},
+    )
 
 
 def private_bytes():
@@ -143,31 +175,35 @@ def private_bytes():
     return sum(1024 * int(line[1]) for line in lines if line[0].startswith("Private_"))
 
 
-def many_ranks() -> list[Row]:
+def many_ranks(n):
     from pedagogy_lib import launch
 
-    rows = []
     launch(private_bytes, world_size=2)
-    for n in (16, 32, 64):
-        runs = [launch(private_bytes, world_size=n) for _ in range(3)]
-        time, weight = median(run.seconds for run in runs), max(runs[-1].values)
-        goal = n == 64
-        rows.append(
-            Row(
-                f"{n} ranks, call to values",
-                seconds(time),
-                target=goal and "<= 4 s",
-                met=goal and time <= 4,
-                raw={"ours_seconds": time},
-            )
-        )
-        rows.append(
-            Row(
-                f"{n} ranks, private memory of the largest",
-                mb(weight),
-                target=goal and "<= 10 MB",
-                met=goal and weight <= 10e6,
-                raw={"ours_bytes": weight},
-            )
-        )
-    return rows
+    runs = [launch(private_bytes, world_size=n) for _ in range(3)]
+    time, weight = median(run.seconds for run in runs), max(runs[-1].values)
+    limited = n == 64
+    yield Row(
+        f"{n} ranks, call to values",
+        seconds(time),
+        limit="<= 4 s" if limited else "",
+        holds=limited and time <= 4,
+        raw={"ours_seconds": time},
+    )
+    yield Row(
+        f"{n} ranks, private memory of the largest",
+        mb(weight),
+        limit="<= 10 MB" if limited else "",
+        holds=limited and weight <= 10e6,
+        raw={"ours_bytes": weight},
+    )
+
+
+def measurements() -> list[Measurement]:
+    return [
+        *(Measurement(f"beside {NAMES[way]}", partial(beside, way)) for way in NAMES),
+        *(
+            Measurement(f"first launch, {name}", partial(first_launch, name, *case))
+            for name, case in FIRST_CASES.items()
+        ),
+        *(Measurement(f"{n} ranks", partial(many_ranks, n)) for n in (16, 32, 64)),
+    ]

@@ -1,12 +1,13 @@
 """Tensor parallel of solutions/labs/tensor_parallel.py beside DTensor's, a step and one block."""
 
+import functools
 import time
 from pathlib import Path
 from statistics import median
 
 import torch
 import torch.distributed as dist
-from rows import Row, mb, milliseconds
+from rows import Measurement, Row, mb, milliseconds
 
 from pedagogy_lib import launch, measure
 from pedagogy_lib.labs import Lab
@@ -76,21 +77,25 @@ def prepared(engines, name, width, batch):
     return step, block
 
 
-def beside_dtensor() -> list[Row]:
+def measurements() -> list[Measurement]:
+    return [
+        Measurement(f"width {width}, {n} ranks", functools.partial(beside_dtensor, n, width))
+        for n in WORLD_SIZES
+        for width in WIDTHS
+    ]
+
+
+def beside_dtensor(world_size, width):
     engines, language_model = (
         Lab(name, *[SOLVED / f"{name}.py"] * 2) for name in ("tensor_engines", "language_model")
     )
     batch = language_model.draw_batch(language_model.standard_library(100_000), SAMPLES, 0)
-    rows = []
-    for world_size in WORLD_SIZES:
-        for width in WIDTHS:
-            run = launch(take_turns, engines, width, batch, world_size=world_size,
-                         device="cpu", timeout=300)  # fmt: skip
-            what = f"width {width}, {world_size} ranks"
-            for pair in PEERS.items():
-                rows += compared(run, *pair, 0, f"step of {LAYERS} layers, {what}")
-                rows += compared(run, *pair, 1, f"one block, {what}")
-    return rows
+    run = launch(take_turns, engines, width, batch, world_size=world_size,
+                 device="cpu", timeout=300)  # fmt: skip
+    what = f"width {width}, {world_size} ranks"
+    for pair in PEERS.items():
+        yield from compared(run, *pair, 0, f"step of {LAYERS} layers, {what}")
+        yield from compared(run, *pair, 1, f"one block, {what}")
 
 
 def compared(run, ours, peer, part, what) -> list[Row]:
@@ -105,7 +110,7 @@ def compared(run, ours, peer, part, what) -> list[Row]:
             {"ours_seconds": our_seconds, "peer_seconds": their_seconds},
         ),
         Row(
-            "  bytes sent by a rank",
+            f"bytes sent by a rank, {ours} beside {peer}, {what}",
             mb(our_bytes), mb(their_bytes), f"{our_bytes / their_bytes:.2f}x",
             "<= 1.01x", our_bytes <= 1.01 * their_bytes,
             {"ours_bytes": our_bytes, "peer_bytes": their_bytes},

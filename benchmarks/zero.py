@@ -1,11 +1,12 @@
 """ZeRO of solutions/labs/zero.py beside the engines that people use, stage by stage."""
 
+import functools
 import time
 from pathlib import Path
 from statistics import median
 
 import torch.distributed as dist
-from rows import Row, mb, milliseconds
+from rows import Measurement, Row, mb, milliseconds
 
 from pedagogy_lib import launch, measure
 from pedagogy_lib.labs import Lab
@@ -46,34 +47,41 @@ def step(engine, batch, language_model):
     engine.step()
 
 
-def beside_engines() -> list[Row]:
+def measurements() -> list[Measurement]:
+    return [
+        Measurement(f"transformer of {what}", functools.partial(beside_engines, what, shape))
+        for what, shape in MODELS.items()
+    ]
+
+
+def beside_engines(what, shape):
     lab, language_model = (
         Lab(name, *[SOLVED / f"{name}.py"] * 2) for name in ("sharding_engines", "language_model")
     )
     names = [name for ours, peers in PEERS.items() for name in (ours, *peers)]
-    rows = []
-    for what, shape in MODELS.items():
-        run = launch(take_turns, names, lab, language_model, shape, world_size=WORLD_SIZE,
-                     device="cpu", timeout=300)  # fmt: skip
-        for ours, peers in PEERS.items():
-            for peer in peers:
-                if peer in run.values[0]:
-                    rows += compared(run, ours, peer, what)
-    return rows
+    run = launch(take_turns, names, lab, language_model, shape, world_size=WORLD_SIZE,
+                 device="cpu", timeout=300)  # fmt: skip
+    for ours, peers in PEERS.items():
+        for peer in peers:
+            if peer in run.values[0]:
+                yield from compared(run, ours, peer, what)
+            else:
+                yield Row(f"{peer}: it is not installed")
 
 
 def compared(run, ours, peer, what) -> list[Row]:
     our_seconds, their_seconds = (slowest(run.values, name) for name in (ours, peer))
     our_bytes, their_bytes = (max(run[name].sent_bytes) for name in (ours, peer))
+    pair = f"{ours} beside {peer}, transformer of {what}, {WORLD_SIZE} ranks"
     return [
         Row(
-            f"{ours} beside {peer}, transformer of {what}, {WORLD_SIZE} ranks",
+            pair,
             milliseconds(our_seconds), milliseconds(their_seconds),
             f"{our_seconds / their_seconds:.2f}x", "<= 1.0x", our_seconds <= their_seconds,
             {"ours_seconds": our_seconds, "peer_seconds": their_seconds},
         ),
         Row(
-            "  bytes sent by a rank in a step",
+            f"bytes sent by a rank in a step, {pair}",
             mb(our_bytes), mb(their_bytes), f"{our_bytes / their_bytes:.2f}x",
             "<= 1.01x", our_bytes <= 1.01 * their_bytes,
             {"ours_bytes": our_bytes, "peer_bytes": their_bytes},

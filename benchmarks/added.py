@@ -1,0 +1,39 @@
+"""What something adds to a block of work: ratios of neighbours, and how sure their median is."""
+
+from dataclasses import dataclass
+from math import ceil, floor, sqrt
+from statistics import median, quantiles
+
+
+@dataclass
+class Added:
+    """In percent of the block alone, one figure for each round."""
+
+    percents: list[float]
+
+    @property
+    def median(self) -> float:
+        return median(self.percents)
+
+    @property
+    def margin(self) -> float:
+        """Half of the interval that holds the true median in 95 of 100 such runs.
+
+        Source  order statistics: how many of n figures are below the median is binomial
+        """
+        figures, n = sorted(self.percents), len(self.percents)
+        low, high = floor((n - 1.96 * sqrt(n)) / 2), ceil((n + 1.96 * sqrt(n)) / 2)
+        return (figures[min(high, n - 1)] - figures[max(low, 0)]) / 2
+
+    def __str__(self):
+        return f"{self.median:+.1f} ± {self.margin:.1f} %"
+
+    def middle_half(self) -> str:
+        """Between which percents half of the rounds are."""
+        low, _, high = quantiles(self.percents, n=4)
+        return f"{low:+.1f} … {high:+.1f} %"
+
+
+def added(rounds, variant) -> Added:
+    """rounds  seconds of each variant, of the block alone first, round by round"""
+    return Added([100 * (times[variant] / times[0] - 1) for times in rounds])
