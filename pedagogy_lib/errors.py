@@ -59,7 +59,7 @@ class HangError(LaunchError):
 
     def __init__(self, waits: dict[int, Place | None], timeout: float):
         self.waits = waits
-        done = sum(place is None for place in waits.values())
+        done = sum(has_returned(place) for place in waits.values())
         super().__init__(
             f"after {timeout:g} s, {done} of {len(waits)} ranks had returned. "
             f"Where each rank was:\n{describe(waits)}\n{diagnosis(waits)}"
@@ -164,6 +164,10 @@ def diagnosis(waits: dict[int, Place | None]) -> str:
     if returned:
         return BACK_FROM_CALLS.format(subject(returned))
     return DIFFERENT_CALLS if len(operations) > 1 else THE_SAME_CALL
+
+
+def has_returned(place: Place | None) -> bool:
+    return place is None or place.operation == TRAVELLING
 
 
 def ranks_text(ranks) -> str:

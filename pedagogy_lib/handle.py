@@ -18,6 +18,7 @@ from .frames import Garbage, MessageReader, TooLarge
 from .output import Output
 from .stack import (
     BEGUN,
+    CUT_OFF,
     IS_STOPPED,
     PLACES,
     RETURNED,
@@ -67,6 +68,7 @@ class RankHandle:
         self.read_by_now = 0  # bytes, when it came to its stage
         self.outgoing = []  # what still has to be sent: views of bytes
         self.output_is_open = True
+        self.has_hung_up = False  # closed its side of the connection
         self.connection, theirs = socket.socketpair()
         self.reader = MessageReader(self.connection)
         with theirs:
@@ -107,7 +109,13 @@ class RankHandle:
 
     def failure(self) -> tuple:
         """What went wrong, and where: the same for ranks that made the same mistake."""
-        return (self.error["what"], self.error["place"]) if self.error else (self.rank,)
+        if self.error is None:
+            return (self.rank,)
+        what, place = self.error["what"], self.error["place"]
+        if self.stage == BEGUN and not place:  # no line says when it was
+            first, *more = what.split("\n")
+            what = "\n".join([f"{first} {OUTSIDE[BEGUN]}", *more])
+        return what, place
 
     def as_exception(self, others, who="") -> RankError:
         """Its failure; `others` are the places of ranks that failed later."""
@@ -147,6 +155,7 @@ class RankHandle:
         if events & selectors.EVENT_WRITE:
             self.send()
         is_open = not events & selectors.EVENT_READ or self.read()
+        self.has_hung_up = not is_open
         return is_open and selectors.EVENT_READ | selectors.EVENT_WRITE * bool(self.outgoing)
 
     def read(self) -> bool:
@@ -228,7 +237,7 @@ class RankHandle:
             return None
         usual = PLACES.get(self.stage)
         if self.place == IS_STOPPED or usual is None:
-            return (self.place or UNKNOWN).or_in_wait()
+            return (self.place or (CUT_OFF if self.has_hung_up else UNKNOWN)).or_in_wait()
         is_learners = self.place is not None and not is_library(self.place.filename)
         return self.place._replace(operation=usual.operation) if is_learners else usual
 

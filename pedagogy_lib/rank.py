@@ -82,7 +82,8 @@ def main(connection, setup):
     except OSError as error:
         os.write(2, f"{CHANNEL_CLOSED} ({error})\n".encode())
         os._exit(1)
-    listener.join()  # until killed: the connections of a rank that leaves would break the others
+    # Until killed: the connections of a rank that leaves would break the others.
+    listener.join() if listener.ident else channel.listen()
 
 
 def prepare(setup, listener):

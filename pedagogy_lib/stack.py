@@ -59,6 +59,7 @@ def in_words(text, operation="") -> Place:
 
 
 UNKNOWN = in_words("at a place that it does not tell")
+CUT_OFF = in_words("cut off: it closed its connection, or became another program")
 IS_STOPPED = in_words("stopped by a signal", STOPPED)
 # What a rank has reported last, in this order; and where it then is, outside of the function.
 STAGES = STARTS, BEGUN, UNPACKED, JOINED, RETURNED = (
