@@ -73,10 +73,12 @@ REQUESTS = {"wait"}  # of a message or of a collective: nobody can tell from out
 
 # Operations of a place outside of the learner's function.
 STARTING, UNPACKING, MEETING = "to start", "to unpack", "to meet"
-STOPPED, TRAVELLING = "to be continued", "to travel"
+STOPPED, LOST, TRAVELLING = "to be continued", "to come back", "to travel"
 OUTSIDE = {
     STOPPED: "{} stopped by a signal (SIGSTOP), as a debugger or `kill -STOP` sends it. Run the "
     "cell again.",
+    LOST: "{} cut off from the notebook: the process has closed that connection, or become another "
+    "program. Close only files that you opened, and start other programs with subprocess.",
     UNPACKING: "{} still unpacking the function and its arguments, before it is called: look at "
     "what these do when they are unpickled. If it only needs longer, pass a larger timeout=.",
     STARTING: "{} still starting. If this machine is very busy, end other programs, or take fewer "

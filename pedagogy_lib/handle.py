@@ -46,7 +46,7 @@ WROTE_GARBAGE = (
 )
 OUTSIDE = {  # of the learner's function: when a rank ended that had come to a stage
     STARTS: "before it began",
-    BEGUN: "while it unpacked the function and its arguments",
+    BEGUN: "while unpacking the function and its arguments",
     RETURNED: "while its value travelled",
 }
 

@@ -18,6 +18,7 @@ from .device import choose_device
 from .errors import HangError, LaunchError, Stopped
 from .handle import RankHandle
 from .limits import reason
+from .listening import LOOK_SECONDS, Listener
 from .output import Progress
 from .run import Run
 from .server import ENVIRON, shared_server
@@ -33,8 +34,6 @@ ANSWER_SECONDS = 0.4  # for ranks to say where they are; then, as long, for thei
 LEAVE_SECONDS = 1.0  # for what killed ranks have printed to arrive
 KILL_SECONDS = 5.0  # for the kernel to end killed ranks, however busy the machine is
 PATIENCE = 3  # how many timeouts `patiently` grants
-LOOK_SECONDS = 0.5  # that show whether ranks compute
-LISTEN_SECONDS = 0.25  # at a time, if nothing arrives
 IDLE_SHARE = 0.1  # of a processor: less than that is no computing
 
 _one_at_a_time = threading.Lock()
@@ -162,21 +161,21 @@ def seeds_of(seed, world_size) -> list[int]:
     return [int(s) for s in seeds]
 
 
-class Launch:
-    """One launch: its ranks, and the loop that listens to all of them."""
+class Launch(Listener):
+    """One launch: its ranks, and how long each part of it may take."""
 
     def __init__(self, backend, devices, seeds, timeout, noun="rank"):
+        super().__init__()
         self.backend, self.devices, self.seeds, self.timeout = backend, devices, seeds, timeout
         self.patience = _patience.get()
         self.noun = noun  # what its output calls a rank
         self.world_size = len(devices)
         self.ranks: list[RankHandle] = []
         self.progress = Progress()
-        self.looked_at = self.waited = 0.0
 
     def run(self, data: bytes) -> Run:
         with refusals_told():
-            self.selector = selectors.DefaultSelector()
+            self.open()
             self.server = shared_server()
             self.server.await_ready()
             self.folder = self.server.new_folder()
@@ -240,21 +239,6 @@ class Launch:
     def all_travel(self) -> bool:
         return all(r.report or r.is_sending for r in self.ranks) or self.is_decided()
 
-    def listen_while_moving(self, condition, least, most) -> bool:
-        """Listen for `least` seconds; from then on while something moves, up to `most`."""
-        began = time.perf_counter()
-        self.listen_until(condition, max(0, least - LOOK_SECONDS))
-        while not condition():
-            before = self.work_done()
-            since = time.perf_counter() - began
-            end = most if since >= least else least
-            self.listen_until(condition, min(LOOK_SECONDS, end - since))
-            self.waited = time.perf_counter() - began
-            over = self.waited >= least and not self.has_moved(before)
-            if not condition() and (over or self.waited >= most):
-                return False
-        return True
-
     def work_done(self) -> tuple[int, float]:
         """Bytes that have gone to ranks or come from them, and seconds of processors."""
         seconds = sum(processes.seconds_of(pid) for pid in self.pids())
@@ -269,33 +253,9 @@ class Launch:
     def pids(self) -> list[int]:
         return [self.server.process.pid, *(r.pid for r in self.ranks if r.pid)]
 
-    def listen_until(self, condition, seconds, look=LISTEN_SECONDS) -> bool:
-        """Handle what arrives until `condition()` holds; False if `seconds` pass first."""
-        deadline = time.perf_counter() + seconds
-        while not condition():
-            left = deadline - time.perf_counter()
-            if left <= 0:  # this process may have slept: what has come meanwhile counts
-                self.hear_all(0)
-                return condition()
-            self.hear_all(min(left, look))
-            self.look_around()
-        return True
-
     def look_around(self):
-        now = time.perf_counter()
-        if now - self.looked_at >= LISTEN_SECONDS:
-            self.looked_at = now
-            self.server.keep_awake()
-            self.progress.tick(sum(r.report is not None for r in self.ranks), self.world_size)
-
-    def hear_all(self, seconds):
-        """Handle what has arrived; if that is nothing, wait at most `seconds` for something."""
-        for key, events in self.selector.select(seconds):
-            wanted = key.data(events)
-            if not wanted:
-                self.selector.unregister(key.fileobj)
-            elif wanted != key.events:
-                self.selector.modify(key.fileobj, wanted, key.data)
+        self.server.keep_awake()
+        self.progress.tick(sum(r.report is not None for r in self.ranks), self.world_size)
 
     def hear_server(self, _) -> int:
         for word, *numbers in self.server.hear():

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
-from .errors import FOR_A_THREAD, MEETING, STARTING, STOPPED, TRAVELLING, UNPACKING
+from .errors import FOR_A_THREAD, LOST, MEETING, STARTING, STOPPED, TRAVELLING, UNPACKING
 
 _PATHS = sysconfig.get_paths()
 LIBRARY_FOLDERS = tuple(
@@ -59,7 +59,7 @@ def in_words(text, operation="") -> Place:
 
 
 UNKNOWN = in_words("at a place that it does not tell")
-CUT_OFF = in_words("cut off: it closed its connection, or became another program")
+CUT_OFF = in_words("cut off from the notebook", LOST)
 IS_STOPPED = in_words("stopped by a signal", STOPPED)
 # What a rank has reported last, in this order; and where it then is, outside of the function.
 STAGES = STARTS, BEGUN, UNPACKED, JOINED, RETURNED = (
