@@ -98,7 +98,7 @@ def test_a_fork_server_that_may_not_open_enough_files(anew):
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     few = len(os.listdir(f"/proc/{pid}/fd")) + 1
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (few, before[1]))
-    with pytest.raises(LaunchError, match="all 2 ranks could not be started: too many open files"):
+    with pytest.raises(LaunchError, match=r"all 2 ranks could not .*: too many open files"):
         launch(my_rank, world_size=2)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
     assert launch(my_rank, world_size=2).values == [0, 1]
@@ -170,7 +170,7 @@ from pedagogy_lib import launch, server
 
 def step():
     DistributedDataParallel(torch.nn.Linear(2, 1))(torch.ones(2)).sum().backward()
-    import torch._dynamo
+    from torch import _dynamo  # noqa: F401
     return dist.get_rank()
 
 for _ in range(3):
@@ -188,7 +188,7 @@ def test_the_cache_of_torch_lies_in_our_own_folder(is_taken, start, tmp_path):
     program = start([sys.executable, "-c", BACKWARD], tmp_path, LOGNAME="somebody")
     said, _ = program.communicate(timeout=120)
     assert said == "[0, 1]\n" * 3 + "True\n"
-    assert {path.name for path in tmp_path.iterdir()} == {taken.name} & {taken.name * is_taken}
+    assert {path.name for path in tmp_path.iterdir()} == ({taken.name} if is_taken else set())
 
 
 def test_a_cache_of_the_learners_is_kept(monkeypatch, tmp_path):
