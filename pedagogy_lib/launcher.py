@@ -63,11 +63,13 @@ def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0) -> Run:
 
     device   "auto": NCCL where there are `world_size` GPUs, else Gloo on the CPU;
              "cpu"; "cuda": ranks share the GPUs that exist, over Gloo if they are too few
-    timeout  seconds until a launch counts as hung, from when all ranks have met
+    timeout  seconds until a launch counts as hung, from when all ranks have met; unpacking the
+             function before that, and packing its values after it, get the same time of their own
     seed     an integer for all ranks, or a sequence with one integer for each
     Returns  a `Run`: `run.values[rank]` is what `fn` returned there
     Raises   `RankError` if a rank raises, dies or is killed; `HangError` after `timeout`;
-             `LaunchError` for arguments that cannot travel. No process is left over.
+             `LaunchError` for arguments that cannot travel, and for what the machine refuses.
+             No process is left over.
     """
     if os.environ.get("PEDAGOGY_RANK"):
         raise LaunchError("launch() was called inside a rank; call it outside of the function")
