@@ -4,6 +4,8 @@ import logging
 import os
 import socket
 
+import torch.distributed as dist
+
 from .errors import LaunchError
 from .launcher import Launch, run_job
 from .run import Run
@@ -21,13 +23,24 @@ def run_torchrun(script, nnodes=1, nproc_per_node=2, timeout=60.0) -> Run:
     if min(nnodes, nproc_per_node) < 1:
         raise LaunchError("nnodes and nproc_per_node are at least 1")
     job = Launch("gloo", ["cpu"] * nnodes, [0] * nnodes, timeout, noun="machine")
-    return run_job(job, play_machine, (str(script), nnodes, nproc_per_node, free_port()))
+    return run_job(job, play_machine, (str(script), nnodes, nproc_per_node))
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def share_port(node) -> tuple[int, dist.Store | None]:
+    """A port that is the same on all machines, and on machine 0 the store that listens there.
+
+    It listens on the loopback alone. The store that torchrun makes would do so on every network of
+    this computer; where its process has one for that port already, torchrun takes that.
+    """
+    ports, store = [0], None
+    if node == 0:
+        listener = socket.create_server(("127.0.0.1", 0))
+        ports[0] = listener.getsockname()[1]
+        options = {"wait_for_workers": False, "multi_tenant": True}
+        fd = listener.detach()
+        store = dist.TCPStore("127.0.0.1", ports[0], is_master=True, master_listen_fd=fd, **options)
+    dist.broadcast_object_list(ports)
+    return ports[0], store
 
 
 AGENT = "torch.distributed.elastic.agent.server.api"
@@ -38,18 +51,21 @@ def is_no_farewell(record) -> bool:
     return "exit barrier" not in record.getMessage()
 
 
-def play_machine(script, nnodes, nproc_per_node, port):
+def play_machine(script, nnodes, nproc_per_node):
     """Be machine number RANK: do what the command `torchrun` would do there."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
     logging.getLogger(AGENT).addFilter(is_no_farewell)
     node = os.environ["RANK"]
+    port, _store = share_port(int(node))
     for name in ("PEDAGOGY_RANK", *VARIABLES):  # this rank's, and none of torchrun's business
         os.environ.pop(name, None)
     settings = [
         *(f"--nnodes={nnodes}", f"--nproc-per-node={nproc_per_node}", f"--node-rank={node}"),
-        *("--master-addr=127.0.0.1", f"--master-port={port}", script),
+        *("--master-addr=127.0.0.1", f"--master-port={port}"),
+        f"--log-dir={os.environ['PEDAGOGY_FOLDER']}",  # it goes when this launch ends
+        script,
     ]
     try:
         torchrun(settings)

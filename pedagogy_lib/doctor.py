@@ -1,8 +1,10 @@
 """Checks that a machine can run the course: each line is ok, or says what to do."""
 
+import contextlib
 import importlib.metadata
 import os
 import platform
+import pwd
 import shutil
 import sys
 import time
@@ -12,6 +14,8 @@ OK, NOTE, BAD = "ok  ", "note", "FAIL"
 JUPYTER = ("jupyterlab", "ipykernel", "ipywidgets", "matplotlib")
 FIRST_PYTHON = (3, 10)
 ENOUGH_MEMORY_GB = 4
+PEOPLE = range(1000, 60_000)  # user ids of accounts on this machine; others belong to services
+FIRST_OF_NETWORK = 65_536  # user ids of accounts that a network's directory keeps
 
 
 def examine() -> int:
@@ -145,6 +149,41 @@ def jupyter():
     return OK, f"JupyterLab {importlib.metadata.version('jupyterlab')}"
 
 
+def neighbours():
+    if sys.platform != "linux":
+        return OK, "other people: not looked for, as this is not Linux"
+    count = len(other_people())
+    if count == 0:
+        return OK, "nobody else has an account here"
+    people = f"{count} other {'person has an account' if count == 1 else 'people have accounts'}"
+    return NOTE, (
+        f"{people} here. While a launch runs, a program of theirs could join its ranks and feed "
+        "them false data, or code where objects are sent: see 'For teachers' in README.md"
+    )
+
+
+def other_people() -> set[int]:
+    """User ids of people, by their accounts and by their processes, without the own one."""
+    accounts = {one.pw_uid for one in pwd.getpwall() if can_log_in(one)}
+    return {uid for uid in accounts | owners_of_processes() if is_person(uid)} - {os.getuid()}
+
+
+def can_log_in(account) -> bool:
+    return not account.pw_shell.endswith(("nologin", "false"))
+
+
+def is_person(uid) -> bool:
+    return uid in PEOPLE or uid >= FIRST_OF_NETWORK
+
+
+def owners_of_processes() -> set[int]:
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            found.add(folder.stat().st_uid)
+    return found
+
+
 CHECKS = (
     python_version,
     torch_version,
@@ -154,5 +193,6 @@ CHECKS = (
     cores,
     memory,
     gpus,
+    neighbours,
     jupyter,
 )

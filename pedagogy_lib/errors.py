@@ -24,8 +24,11 @@ class LaunchError(ToldBriefly, RuntimeError):
 class Stopped(ToldBriefly, KeyboardInterrupt):
     """The learner has interrupted a launch, with the stop button or Ctrl-C."""
 
-    def __init__(self, waits):
-        super().__init__(f"where each rank was:\n{describe(waits)}")
+    def __init__(self, waits=None):
+        super().__init__(f"where each rank was:\n{describe(waits)}" if waits else NO_RANK_YET)
+
+
+NO_RANK_YET = "the launch was stopped before its ranks had begun, or while it ended"
 
 
 class RankError(LaunchError):
@@ -56,7 +59,7 @@ class HangError(LaunchError):
 
     def __init__(self, waits: dict[int, Place | None], timeout: float):
         self.waits = waits
-        done = sum(place is None for place in waits.values())
+        done = sum(has_returned(place) for place in waits.values())
         super().__init__(
             f"after {timeout:g} s, {done} of {len(waits)} ranks had returned. "
             f"Where each rank was:\n{describe(waits)}\n{diagnosis(waits)}"
@@ -67,6 +70,28 @@ SENDS, RECEIVES = {"send", "isend"}, {"recv", "irecv"}
 MESSAGES = SENDS | RECEIVES
 FOR_A_THREAD = "a thread"  # the operation of a place that waits for another thread of its rank
 REQUESTS = {"wait"}  # of a message or of a collective: nobody can tell from outside
+
+# Operations of a place outside of the learner's function.
+STARTING, UNPACKING, MEETING = "to start", "to unpack", "to meet"
+STOPPED, LOST, TRAVELLING = "to be continued", "to come back", "to travel"
+OUTSIDE = {
+    STOPPED: "{} stopped by a signal (SIGSTOP), as a debugger or `kill -STOP` sends it. Run the "
+    "cell again.",
+    LOST: "{} cut off from the notebook: the process has closed that connection, or become another "
+    "program. Close only files that you opened, and start other programs with subprocess.",
+    UNPACKING: "{} still unpacking the function and its arguments, before it is called: look at "
+    "what these do when they are unpickled. If it only needs longer, pass a larger timeout=.",
+    STARTING: "{} still starting. If this machine is very busy, end other programs, or take fewer "
+    "ranks; then run the cell again.",
+}
+ALL_MEET = (
+    "All processes have started, but they do not find each other. If this machine is very busy, "
+    "end other programs, or take fewer ranks; then run the cell again."
+)
+NOTHING_ARRIVES = (
+    "{} back, but what the function returned does not arrive: look at what it does when it is "
+    "pickled, or return less."
+)
 
 AT_WORK = (
     "{} still at work, in no call of torch.distributed. An endless loop? If it only needs longer, "
@@ -120,20 +145,31 @@ def diagnosis(waits: dict[int, Place | None]) -> str:
         for _, peer in PEER.findall(place.call if place is not None else ""):
             if not 0 <= int(peer) < len(waits):
                 return NO_SUCH_RANK.format(f"Rank {rank}", peer, len(waits) - 1)
-    returned = [rank for rank, place in waits.items() if place is None]
-    busy = [rank for rank, place in waits.items() if place is not None and not place.operation]
-    operations = {place.operation for place in waits.values() if place is not None}
-    if busy:
-        return AT_WORK.format(subject(busy))
+    at = {}  # for each operation, the ranks that are in it
+    for rank, place in waits.items():
+        at.setdefault(TRAVELLING if place is None else place.operation, []).append(rank)
+    returned = at.pop(TRAVELLING, [])
+    operations = at.keys()
+    for operation in (one for one in OUTSIDE if one in operations):
+        return OUTSIDE[operation].format(subject(at[operation]))
+    if not operations:
+        return NOTHING_ARRIVES.format(subject(returned))
+    if operations == {MEETING}:
+        return ALL_MEET
+    if "" in operations:
+        return AT_WORK.format(subject(at[""]))
     if FOR_A_THREAD in operations:
-        stuck = [r for r, place in waits.items() if place and place.operation == FOR_A_THREAD]
-        return WAITS_FOR_A_THREAD.format(subject(stuck))
+        return WAITS_FOR_A_THREAD.format(subject(at[FOR_A_THREAD]))
     for known, sentence in BACK if returned else WAITING:
         if operations <= known:
             return sentence.format(subject(returned))
     if returned:
         return BACK_FROM_CALLS.format(subject(returned))
     return DIFFERENT_CALLS if len(operations) > 1 else THE_SAME_CALL
+
+
+def has_returned(place: Place | None) -> bool:
+    return place is None or place.operation == TRAVELLING
 
 
 def ranks_text(ranks) -> str:
@@ -157,11 +193,18 @@ def describe(places: dict[int, Place | None]) -> str:
     return "\n".join(lines)
 
 
-def describe_death(status: int) -> str:
-    """What `os.waitpid` says of a rank that ended without a word."""
+def describe_death(status: int, when="") -> str:
+    """What `os.waitpid` says of a process that ended without a word."""
     code = -(status & 0x7F) if status & 0x7F else status >> 8
     if code >= 0:
-        return f"ended with exit code {code} before it returned"
-    name = signal.Signals(-code).name
+        return f"ended with exit code {code} {when or 'before it returned'}"
+    name = signal_name(-code)
     hint = " (often: the machine ran out of memory)" if name == "SIGKILL" else ""
-    return f"was killed by {name}{hint}"
+    return f"was killed by {name}{hint} {when}".rstrip()
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # of a real-time signal
+        return f"signal {number}"

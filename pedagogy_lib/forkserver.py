@@ -7,12 +7,14 @@ imports no lab, so that a rank always reads the newest version of what a learner
 The notebook writes one byte per wish on the control socket: F (fork a rank; two file descriptors
 come along: its channel and its output), K (kill every rank) or P (the ranks just killed had to
 import PRELOAD_WHEN_IDLE themselves: do it before the next). The server answers in lines: `ready`,
-`forked PID`, `exited PID STATUS`, `killed`. When the socket closes, the notebook has gone: the
-server kills every rank with all its descendants, removes the scratch directory and leaves.
+`forked PID` or `refused ERRNO`, `exited PID STATUS`, `killed`, and at its own failure `broken WHY`.
+When the socket closes, the notebook has gone: the server kills every rank with all its descendants,
+removes the scratch directory and leaves.
 """
 
 import contextlib
 import ctypes
+import errno
 import gc
 import importlib
 import os
@@ -21,7 +23,6 @@ import select
 import shutil
 import signal
 import socket
-import struct
 import sys
 
 PRELOAD = (
@@ -46,33 +47,16 @@ IDLE_SECONDS = 1.0  # without a wish, until it uses the time
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
-def receive_frame(channel):
-    """Read one length-prefixed frame; raises EOFError when the other side has closed."""
-    (length,) = struct.unpack("!Q", receive_exactly(channel, 8))
-    return receive_exactly(channel, length)
-
-
-def receive_exactly(channel, length):
-    buffer = bytearray(length)
-    view = memoryview(buffer)
-    while view:
-        count = channel.recv_into(view)
-        if not count:
-            raise EOFError("the other side closed the channel")
-        view = view[count:]
-    return buffer
-
-
 def become_rank(channel_fd, output_fd):
     """Turn this process into a rank: never returns."""
     os.dup2(output_fd, 1)
     os.dup2(output_fd, 2)
     os.close(output_fd)
     channel = socket.socket(fileno=channel_fd)
+    receive_frame = importlib.import_module("pedagogy_lib.frames").receive_frame
     setup = pickle.loads(receive_frame(channel))
     os.environ.clear()
     os.environ.update(setup["environ"])
-    os.chdir(setup["cwd"])
     sys.path[:] = setup["sys_path"]
     importlib.import_module("pedagogy_lib.rank").main(channel, setup)
 
@@ -116,6 +100,8 @@ class ForkServer:
         self.control = socket.socket(fileno=control_fd)
         self.scratch, self.method = scratch, method
         self.idle_work = list(PRELOAD_WHEN_IDLE) if method == "fork" else []
+        # What a notebook blocks, the programs that it starts inherit.
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         self.alive = set()
         self.wake_r, wake_w = os.pipe()
         os.set_blocking(wake_w, False)
@@ -131,6 +117,9 @@ class ForkServer:
                 pass
         except (BrokenPipeError, ConnectionResetError):
             pass  # the notebook has gone
+        except Exception as error:
+            with contextlib.suppress(OSError):
+                self.say(f"broken {type(error).__name__}: {error}".replace("\n", " "))
         finally:
             self.kill_all()
             self.bury()
@@ -155,16 +144,14 @@ class ForkServer:
 
     def do_idle_work(self):
         while self.idle_work:
-            with contextlib.suppress(ImportError):
+            with contextlib.suppress(Exception):  # a rank that needs it will say why it cannot be
                 importlib.import_module(self.idle_work.pop(0))
         freeze()
 
     def answer(self):
         wish, fds, _, _ = socket.recv_fds(self.control, 1, 2)
         if wish == b"F":
-            pid = fork_rank(self.method, self.fds, *fds)
-            self.alive.add(pid)
-            self.say(f"forked {pid}")
+            self.fork(*fds)
         elif wish == b"K":
             self.kill_all()
             self.say("killed")
@@ -172,6 +159,23 @@ class ForkServer:
             self.reap(0)
             self.do_idle_work()
         return bool(wish)
+
+    def fork(self, *fds):
+        if len(fds) < 2:  # the kernel drops those for which this process has no room
+            self.refuse(errno.EMFILE, fds)
+            return
+        try:
+            pid = fork_rank(self.method, self.fds, *fds)
+        except OSError as error:
+            self.refuse(error.errno, fds)
+            return
+        self.alive.add(pid)
+        self.say(f"forked {pid}")
+
+    def refuse(self, number, fds):
+        for fd in fds:
+            os.close(fd)
+        self.say(f"refused {number}")
 
     def reap(self, flags=os.WNOHANG):
         """Report every rank that has ended, and end what it has started and left behind."""

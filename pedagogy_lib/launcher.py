@@ -3,6 +3,7 @@
 import contextlib
 import contextvars
 import inspect
+import math
 import os
 import selectors
 import shutil
@@ -12,23 +13,27 @@ import time
 from collections.abc import Sequence
 from numbers import Integral, Real
 
-from . import payload, torchrun
+from . import payload, processes, torchrun
 from .device import choose_device
 from .errors import HangError, LaunchError, Stopped
 from .handle import RankHandle
+from .limits import reason
+from .listening import LOOK_SECONDS, Listener
 from .output import Progress
 from .run import Run
 from .server import ENVIRON, shared_server
+from .stack import BEGUN, JOINED, RETURNED, UNPACKED
 from .units import brief
+from .values import unpack
 
-START_SECONDS = 60.0  # for processes to start and to meet: this does not count as hanging
+START_SECONDS = 60.0  # for processes to start and to meet, if the machine is busy with that
+QUIET_START_SECONDS = 2.0  # to grant them at least, if it is not
 CAUSE_SECONDS = 1.0  # after a rank lost its neighbour: time to hear what that one did
 GRACE_SECONDS = 0.3  # after a first failure: time for the others to fail too, so that we can sort
-ANSWER_SECONDS = 0.5  # for ranks to say where they are
+ANSWER_SECONDS = 0.4  # for ranks to say where they are; then, as long, for their interpreters
 LEAVE_SECONDS = 1.0  # for what killed ranks have printed to arrive
 KILL_SECONDS = 5.0  # for the kernel to end killed ranks, however busy the machine is
 PATIENCE = 3  # how many timeouts `patiently` grants
-LOOK_SECONDS = 0.5  # that show whether ranks compute
 IDLE_SHARE = 0.1  # of a processor: less than that is no computing
 
 _one_at_a_time = threading.Lock()
@@ -58,11 +63,13 @@ def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0) -> Run:
 
     device   "auto": NCCL where there are `world_size` GPUs, else Gloo on the CPU;
              "cpu"; "cuda": ranks share the GPUs that exist, over Gloo if they are too few
-    timeout  seconds until a launch counts as hung, from when all ranks have met
+    timeout  seconds until a launch counts as hung, from when all ranks have met; unpacking the
+             function before that, and packing its values after it, get the same time of their own
     seed     an integer for all ranks, or a sequence with one integer for each
     Returns  a `Run`: `run.values[rank]` is what `fn` returned there
     Raises   `RankError` if a rank raises, dies or is killed; `HangError` after `timeout`;
-             `LaunchError` for arguments that cannot travel. No process is left over.
+             `LaunchError` for arguments that cannot travel, and for what the machine refuses.
+             No process is left over.
     """
     if os.environ.get("PEDAGOGY_RANK"):
         raise LaunchError("launch() was called inside a rank; call it outside of the function")
@@ -80,14 +87,28 @@ def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0) -> Run:
 
 
 def run_job(job: "Launch", fn, args) -> Run:
-    """Run one launch; raises LaunchError if another one is under way."""
-    data = payload.pack(fn, args)
-    if not _one_at_a_time.acquire(blocking=False):
-        raise LaunchError("another launch is still running in this process; wait for its end")
+    """Run one launch; raises LaunchError if another one is under way, and Stopped."""
     try:
-        return job.run(data)
-    finally:
-        _one_at_a_time.release()
+        data = payload.pack(fn, args)
+        if not _one_at_a_time.acquire(blocking=False):
+            raise LaunchError("another launch is still running in this process; wait for its end")
+        try:
+            return job.run(data)
+        finally:
+            _one_at_a_time.release()
+    except Stopped:
+        raise
+    except KeyboardInterrupt:
+        raise Stopped from None
+
+
+@contextlib.contextmanager
+def refusals_told():
+    """Within it, what the machine refuses is a LaunchError that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        raise LaunchError(f"the ranks cannot be started: {reason(error)}") from None
 
 
 def check_call(fn, args):
@@ -142,26 +163,28 @@ def seeds_of(seed, world_size) -> list[int]:
     return [int(s) for s in seeds]
 
 
-class Launch:
-    """One launch: its ranks, and the loop that listens to all of them."""
+class Launch(Listener):
+    """One launch: its ranks, and how long each part of it may take."""
 
     def __init__(self, backend, devices, seeds, timeout, noun="rank"):
+        super().__init__()
         self.backend, self.devices, self.seeds, self.timeout = backend, devices, seeds, timeout
         self.patience = _patience.get()
         self.noun = noun  # what its output calls a rank
         self.world_size = len(devices)
         self.ranks: list[RankHandle] = []
         self.progress = Progress()
-        self.selector = selectors.DefaultSelector()
 
     def run(self, data: bytes) -> Run:
-        self.server = shared_server()
-        self.server.await_ready()
-        self.folder = self.server.new_folder()
+        with refusals_told():
+            self.open()
+            self.server = shared_server()
+            self.server.await_ready()
+            self.folder = self.server.new_folder()
         self.began = time.perf_counter()
         try:
-            self.start(data)
-            self.listen_until(self.has_begun, START_SECONDS)
+            with refusals_told():
+                self.start(data)
             self.listen_until_decided()
             self.raise_what_went_wrong()
             return self.collect()
@@ -176,15 +199,16 @@ class Launch:
         for rank in range(self.world_size):
             handle = RankHandle(rank, self.server, self.noun, self.folder / f"dump-{rank}")
             self.ranks.append(handle)
-            self.selector.register(handle.connection, selectors.EVENT_READ, handle.read_frames)
-            self.selector.register(handle.output_fd, selectors.EVENT_READ, handle.read_output)
+            self.selector.register(handle.pipe, selectors.EVENT_READ, handle.read_output)
         for handle in self.ranks:
             handle.hand_over(self.setup_of(handle.rank), data)
+            wanted = handle.exchange(0)
+            self.selector.register(handle.connection, wanted, handle.exchange)
 
     def setup_of(self, rank) -> dict:
         own = {"PEDAGOGY_RANK": str(rank), "PEDAGOGY_FOLDER": str(self.folder)}
         return {
-            "environ": os.environ | ENVIRON | own,
+            "environ": os.environ | ENVIRON | self.server.own_environ() | own,
             "cwd": current_folder(),
             "sys_path": sys.path,
             "rank": rank,
@@ -197,35 +221,45 @@ class Launch:
             "began": self.began,
         }
 
-    def listen_until(self, condition, seconds) -> bool:
-        """Handle what arrives until `condition()` holds; False if `seconds` pass first."""
-        deadline = time.perf_counter() + seconds
-        while not condition():
-            left = deadline - time.perf_counter()
-            if left <= 0:  # this process may have slept: what has come meanwhile counts
-                self.hear_all(0)
-                return condition()
-            self.hear_all(min(left, 0.25))
-            self.progress.tick(sum(r.report is not None for r in self.ranks), self.world_size)
-        return True
+    def listen_until_decided(self) -> bool:
+        """Wait for results. Each part of a launch gets its own time; False if one takes longer."""
+        start = max(self.timeout, QUIET_START_SECONDS) if processes.ARE_SEEN else START_SECONDS
+        longer = self.timeout * (self.patience if processes.ARE_SEEN else 1)
+        return (
+            self.listen_while_moving(self.all_at(BEGUN), start, START_SECONDS)
+            and self.listen_while_moving(self.all_at(UNPACKED), self.timeout, longer)
+            and self.listen_while_moving(self.all_at(JOINED), start, START_SECONDS)
+            and self.listen_while_moving(self.all_at(RETURNED), self.timeout, longer)
+            and self.listen_while_moving(self.all_travel, self.timeout, START_SECONDS)
+            and self.listen_while_moving(self.is_decided, self.timeout, math.inf)
+        )
 
-    def listen_until_decided(self):
-        began = time.perf_counter()
-        self.listen_until(self.is_decided, self.timeout)
-        while not self.is_decided() and time.perf_counter() - began < self.patience * self.timeout:
-            before = sum(r.processor_seconds() for r in self.ranks)
-            self.listen_until(self.is_decided, LOOK_SECONDS)
-            used = sum(r.processor_seconds() for r in self.ranks) - before
-            if used < IDLE_SHARE * LOOK_SECONDS:
-                break
+    def all_at(self, stage):
+        """A condition: every rank has come to this stage, or something has gone wrong."""
+        return lambda: all(r.has_come_to(stage) for r in self.ranks) or self.is_decided()
 
-    def hear_all(self, seconds):
-        """Handle what has arrived; if that is nothing, wait at most `seconds` for something."""
-        for key, _ in self.selector.select(seconds):
-            if not key.data():
-                self.selector.unregister(key.fileobj)
+    def all_travel(self) -> bool:
+        return all(r.report or r.is_sending for r in self.ranks) or self.is_decided()
 
-    def hear_server(self) -> bool:
+    def work_done(self) -> tuple[int, float]:
+        """Bytes that have gone to ranks or come from them, and seconds of processors."""
+        seconds = sum(processes.seconds_of(pid) for pid in self.pids())
+        return sum(r.bytes_moved() for r in self.ranks), seconds
+
+    def has_moved(self, before) -> bool:
+        """Whether something has come or gone since, or a process works, or waits to work."""
+        moved, seconds = self.work_done()
+        works = any(processes.state_of(pid) in processes.WORKING for pid in self.pids())
+        return moved > before[0] or seconds - before[1] >= IDLE_SHARE * LOOK_SECONDS or works
+
+    def pids(self) -> list[int]:
+        return [self.server.process.pid, *(r.pid for r in self.ranks if r.pid)]
+
+    def look_around(self):
+        self.server.keep_awake()
+        self.progress.tick(sum(r.report is not None for r in self.ranks), self.world_size)
+
+    def hear_server(self, _) -> int:
         for word, *numbers in self.server.hear():
             if word == "forked":  # perhaps a rank of the launch before
                 pid, number = map(int, numbers)
@@ -235,13 +269,18 @@ class Launch:
                 pid, status = map(int, numbers)
                 for handle in (r for r in self.ranks if r.pid == pid):
                     handle.note_exit(status)
-        return True
-
-    def has_begun(self) -> bool:
-        return all(r.has_joined for r in self.ranks) or self.is_decided()
+            elif word == "refused":
+                refusal, number = map(int, numbers)
+                why = reason(OSError(refusal, os.strerror(refusal)))
+                for handle in (r for r in self.ranks if r.number == number):
+                    handle.fail(f"could not be started: {why}")
+        return selectors.EVENT_READ
 
     def is_decided(self) -> bool:
-        return any(r.has_failed for r in self.ranks) or all(r.report for r in self.ranks)
+        return any(r.has_failed for r in self.ranks) or self.has_every_report()
+
+    def has_every_report(self) -> bool:
+        return len(self.ranks) == self.world_size and all(r.report for r in self.ranks)
 
     def has_a_cause(self) -> bool:
         """Whether a rank has failed that did not just lose its neighbour."""
@@ -251,7 +290,7 @@ class Launch:
         if all(r.report for r in self.ranks):
             return
         if not any(r.has_failed for r in self.ranks):
-            raise HangError(self.ask_where(), self.timeout)
+            raise HangError(self.ask_where(), self.told_time())
         self.listen_until(self.has_a_cause, CAUSE_SECONDS)
         self.listen_until(lambda: all(r.report or r.has_failed for r in self.ranks), GRACE_SECONDS)
         failed = sorted((r for r in self.ranks if r.has_failed), key=RankHandle.blame)
@@ -260,24 +299,28 @@ class Launch:
         others = {r.rank: r.error["place"] for r in failed[1:] if r.error and r.error["place"]}
         raise failed[0].as_exception(others)
 
+    def told_time(self) -> float:
+        """For how long it has waited: as the learner has set it, if it was about that."""
+        near = self.waited < self.timeout + LOOK_SECONDS and self.waited >= self.timeout
+        return self.timeout if near else round(self.waited, 1)
+
     def ask_where(self) -> dict:
         """Where each rank is; None for one that has returned."""
         waiting = [r for r in self.ranks if not r.report and r.status is None]
         for handle in waiting:
             handle.ask_where()
-        self.listen_until(lambda: all(r.place or r.status for r in waiting), ANSWER_SECONDS)
-        for handle in waiting:
-            if not handle.place:
-                handle.dump_stack()
-        places = {r.rank: None if r.report else r.place for r in self.ranks}
-        return {rank: place and place.or_in_wait() for rank, place in places.items()}
+        for ask_again in (True, False):
+            self.listen_until(lambda: all(r.has_answered() for r in waiting), ANSWER_SECONDS, 0.02)
+            for handle in (r for r in waiting if ask_again and not r.has_answered()):
+                handle.ask_for_dump()
+        return {r.rank: r.where() for r in self.ranks}
 
     def collect(self) -> Run:
         """Every rank has returned, so what it printed before is in its pipe: read it once more."""
         self.hear_all(0)
         seconds = time.perf_counter() - self.began
         return Run(
-            values=[r.value() for r in self.ranks],
+            values=[unpack(r.rank, r.report.pop("value"), r.report["type"]) for r in self.ranks],
             blocks=[r.report["blocks"] for r in self.ranks],
             output=[r.output.text for r in self.ranks],
             backend=self.backend,
@@ -293,15 +336,7 @@ class Launch:
         """
         self.progress.close()
         try:
-            if self.server.owed:
-                self.server.kill_ranks()
-            if not all(r.report for r in self.ranks):
-                self.listen_until(lambda: not self.server.owed, KILL_SECONDS)
-                self.listen_until(lambda: all(r.is_gone for r in self.ranks), LEAVE_SECONDS)
-                if self.server.owed:
-                    self.server.close()  # something is stuck: the next launch starts anew
-            elif any(r.report["imported_late"] for r in self.ranks):
-                self.server.preload()
+            self.end_ranks()
         except BaseException:
             self.server.close()
             raise
@@ -310,3 +345,15 @@ class Launch:
             for handle in self.ranks:
                 handle.close()
             shutil.rmtree(self.folder, ignore_errors=True)
+
+    def end_ranks(self):
+        if self.server.owed:
+            self.server.kill_ranks()
+        if not self.has_every_report():
+            with contextlib.suppress(LaunchError):  # the server has ended, and its ranks with it
+                self.listen_until(lambda: not self.server.owed, KILL_SECONDS)
+                self.listen_until(lambda: all(r.is_gone for r in self.ranks), LEAVE_SECONDS)
+            if self.server.owed:
+                self.server.close()  # something is stuck: the next launch starts anew
+        elif any(r.report["imported_late"] for r in self.ranks):
+            self.server.preload()

@@ -3,13 +3,11 @@
 import builtins
 import contextlib
 import faulthandler
-import io
 import os
 import pickle
 import random
 import re
 import signal
-import struct
 import sys
 import threading
 import time
@@ -20,48 +18,36 @@ import torch
 import torch.distributed as dist
 
 from . import instruments
-from .forkserver import PRELOAD_WHEN_IDLE, receive_exactly, receive_frame
+from .forkserver import PRELOAD_WHEN_IDLE
+from .frames import receive_exactly, receive_frame, send_message
+from .limits import reason
 from .stack import is_library, place_now, place_of, steps_of_traceback
+from .values import pack
 
 LONGER_THAN_ANY_LAUNCH = timedelta(days=1)
 MOST_CHARACTERS = 2000  # of a message, which may hold a whole tensor
 MOST_LINES = 10  # with what belongs to an error
 
 
-class ResultPickler(cloudpickle.Pickler):
-    """Sends each tensor as a CPU copy of its own: no graph, no device, no larger storage."""
-
-    def reducer_override(self, value):
-        if type(value) is torch.Tensor and needs_copy(value):
-            plain = value.detach().cpu().clone()
-            return plain.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
-        return super().reducer_override(value)
+CHANNEL_CLOSED = (
+    "the connection to the notebook was closed by this program: close only files that you opened"
+)
 
 
-def needs_copy(tensor):
-    if tensor.layout is not torch.strided:
-        return False
-    whole = tensor.untyped_storage().nbytes() == tensor.nbytes
-    return tensor.requires_grad or tensor.device.type != "cpu" or not whole
-
-
-def dump_result(value) -> bytes:
-    buffer = io.BytesIO()
-    ResultPickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
-    return buffer.getvalue()
+class CannotBegin(Exception):
+    """A rank that did not come to the learner's function. Its message is the whole sentence."""
 
 
 class Channel:
-    """Speaks with the notebook: frames out, a question of one byte in."""
+    """Speaks with the notebook: messages out, a question of one byte in."""
 
     def __init__(self, connection):
         self.connection = connection
         self.lock = threading.Lock()
 
     def send(self, kind, **content):
-        frame = pickle.dumps((kind, content))
         with self.lock:
-            self.connection.sendall(struct.pack("!Q", len(frame)) + frame)
+            send_message(self.connection, (kind, content))
 
     def listen(self):
         """In a thread of its own: answer `where are you?`, and do not outlive the notebook."""
@@ -77,21 +63,13 @@ class Channel:
 def main(connection, setup):
     """Run one rank in this process: never returns."""
     open_streams()
-    dump = open(setup["dump"], "w")  # noqa: SIM115 - stays open for the signal handler
-    faulthandler.register(signal.SIGUSR1, file=dump, all_threads=True)
-    faulthandler.enable(file=dump)  # a rank that crashes leaves its stack there
     channel = Channel(connection)
-    payload = receive_frame(connection)
     listener = threading.Thread(target=channel.listen, daemon=True)
-    listener.start()
-    sys.breakpointhook = refuse_debugger
     pid = os.getpid()
     try:
-        function, args = unpack(payload)
-        del payload
-        join(setup)
-        channel.send("joined")
-        report = work(function, args, torch.device(setup["device"]), setup["began"])
+        payload = receive_frame(connection)
+        prepare(setup, listener)
+        report = live(channel, setup, payload)
         kind = "result"
     except BaseException as error:
         kind, report = "error", describe(error) | {"at": time.perf_counter()}
@@ -99,8 +77,40 @@ def main(connection, setup):
         sys.stdout.flush()  # a last line may have no end
     if os.getpid() != pid:  # a child that the learner forked: the rank speaks for itself
         os._exit(kind == "error")
-    channel.send(kind, **report)
-    listener.join()  # until killed: the connections of a rank that leaves would break the others
+    try:
+        channel.send(kind, **report)
+    except OSError as error:
+        os.write(2, f"{CHANNEL_CLOSED} ({error})\n".encode())
+        os._exit(1)
+    # Until killed: the connections of a rank that leaves would break the others.
+    listener.join() if listener.ident else channel.listen()
+
+
+def prepare(setup, listener):
+    """What can fail before the learner's function begins, through no fault of its."""
+    try:
+        os.chdir(setup["cwd"])
+        dump = open(setup["dump"], "w")  # noqa: SIM115 - stays open for the signal handler
+        faulthandler.register(signal.SIGUSR1, file=dump, all_threads=True)
+        faulthandler.enable(file=dump)  # a rank that crashes leaves its stack there
+        listener.start()
+    except (OSError, RuntimeError) as error:  # RuntimeError: no thread can be started
+        raise CannotBegin(f"could not be started: {reason(error)}") from None
+    sys.breakpointhook = refuse_debugger
+
+
+def live(channel, setup, payload) -> dict:
+    """Unpack the learner's function, join the group, run it; returns the report on it."""
+    channel.send("begun")
+    function, args = unpack(payload)
+    del payload
+    channel.send("unpacked")
+    join(setup)
+    channel.send("joined")
+    work = Work(torch.device(setup["device"]), setup["began"])
+    value = work.run(function, args)
+    channel.send("returned")
+    return work.report(value, pack)
 
 
 def unpack(payload):
@@ -130,23 +140,26 @@ def open_streams():
 
 
 def join(setup):
-    """Enter the process group that this launch forms."""
+    """Enter the process group that this launch forms; raises CannotBegin."""
     os.environ.update(
         RANK=str(setup["rank"]),
         LOCAL_RANK=str(setup["rank"]),
         WORLD_SIZE=str(setup["world_size"]),
         LOCAL_WORLD_SIZE=str(setup["world_size"]),
     )
-    # Not init_method="file://…": in a URL a folder's # or ? would mean something else.
-    store = dist.FileStore(setup["store"], setup["world_size"])
-    store.set_timeout(LONGER_THAN_ANY_LAUNCH)
-    enter_group(
-        setup["backend"],
-        torch.device(setup["device"]),
-        store=store,
-        rank=setup["rank"],
-        world_size=setup["world_size"],
-    )
+    try:
+        # Not init_method="file://…": in a URL a folder's # or ? would mean something else.
+        store = dist.FileStore(setup["store"], setup["world_size"])
+        store.set_timeout(LONGER_THAN_ANY_LAUNCH)
+        enter_group(
+            setup["backend"],
+            torch.device(setup["device"]),
+            store=store,
+            rank=setup["rank"],
+            world_size=setup["world_size"],
+        )
+    except (OSError, RuntimeError) as error:
+        raise CannotBegin(f"could not join the other ranks: {reason(error)}") from None
     seed_everything(setup["seed"])
 
 
@@ -170,34 +183,45 @@ def seed_everything(seed):
         sys.modules["numpy"].random.seed(seed % 2**32)
 
 
-def work(function, args, device, began, ignore_ports=()) -> dict:
-    """Call the learner's function; returns what the notebook needs to build its Run."""
-    recorder = instruments.start(device, began, ignore_ports)
-    missing = [name for name in PRELOAD_WHEN_IDLE if name not in sys.modules]
-    value = function(*args)
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    try:
-        return {
-            "value": dump_result(value),
-            "type": type(value).__name__,
-            "blocks": recorder.finish(),
-            "wire": recorder.wire,
-            "imported_late": any(name in sys.modules for name in missing),
-        }
-    except Exception as error:
-        raise TypeError(
-            f"a {type(value).__name__} cannot travel to the notebook ({error}); "
-            "return numbers, strings, tensors, or lists and dicts of them"
-        ) from None
+class Work:
+    """One call of the learner's function, with the instruments that watch it."""
+
+    def __init__(self, device, began, ignore_ports=()):
+        self.device = device
+        self.recorder = instruments.start(device, began, ignore_ports)
+        self.missing = [name for name in PRELOAD_WHEN_IDLE if name not in sys.modules]
+
+    def run(self, function, args):
+        value = function(*args)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        return value
+
+    def report(self, value, pack) -> dict:
+        """What the notebook needs to build its Run."""
+        try:
+            return {
+                "value": pack(value),
+                "type": type(value).__name__,
+                "blocks": self.recorder.finish(),
+                "wire": self.recorder.wire,
+                "imported_late": any(name in sys.modules for name in self.missing),
+            }
+        except Exception as error:
+            raise TypeError(
+                f"a {type(value).__name__} cannot travel to the notebook ({error}); "
+                "return numbers, strings, tensors, or lists and dicts of them"
+            ) from None
 
 
 def describe(error) -> dict:
     """What the notebook needs to tell this error in the learner's own lines."""
+    if isinstance(error, CannotBegin):
+        return {"what": str(error), "exception": None, "place": None}
     try:
         exception = cloudpickle.dumps(error)
         pickle.loads(exception)
-    except Exception:
+    except BaseException:  # whatever its class does, this error is to be told
         exception = None
     place = place_of(steps_of_traceback(error.__traceback__))
     return {

@@ -3,21 +3,26 @@
 import atexit
 import contextlib
 import os
-import select
+import selectors
 import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-from .errors import LaunchError
+from . import processes
+from .errors import LaunchError, describe_death
 
 PACKAGE = Path(__file__).parent
 SCRIPT = PACKAGE / "forkserver.py"
 # Forking is safe where torch's libraries start no threads on import. Elsewhere each rank is a
 # fresh interpreter, which takes seconds instead of milliseconds.
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
+LOOK_SECONDS = 0.25  # between two looks at whether it still lives
+LEAVE_SECONDS = 2.0  # for it to end its ranks, once the notebook has hung up
+AGAIN = "run the cell again"
 LOOPBACK = {"linux": "lo", "darwin": "lo0"}.get(sys.platform, "lo")
 ENVIRON = {
     "OMP_NUM_THREADS": "1",  # a rank is one thread: cores are shared by ranks
@@ -36,23 +41,42 @@ class Server:
         self.owner = os.getpid()
         self.sources = state_of_sources()
         self.method = os.environ.get("PEDAGOGY_START_METHOD", START_METHOD)
+        self.is_ready = False
+        self.has_preloaded = False
+        self.owed = 0  # lines still to come: `exited` for each rank, `killed` for each wish to kill
+        self.asked = self.forked = 0  # ranks that were wished for, and that it has told the PID of
         self.scratch = Path(tempfile.mkdtemp(prefix="launch-"))
-        self.control, theirs = socket.socketpair()
+        try:
+            self.control, self.process = self.start()
+        except BaseException:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+            raise
+        self.lines = LineReader(self.control)
+
+    def start(self):
+        """The control socket, and the process at its other end."""
+        ours, theirs = socket.socketpair()
         with theirs, (self.scratch / "server.log").open("wb") as log:
-            self.process = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, SCRIPT, str(theirs.fileno()), self.scratch, self.method],
                 pass_fds=[theirs.fileno()],
-                env=os.environ | ENVIRON,
+                env=os.environ | ENVIRON | self.own_environ(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # the stop button signals the notebook's group only
             )
-        self.lines = LineReader(self.control)
-        self.is_ready = False
-        self.has_preloaded = False
-        self.owed = 0  # lines still to come: `exited` for each rank, `killed` for each wish to kill
-        self.asked = self.forked = 0  # ranks that were wished for, and that it has told the PID of
+        return ours, process
+
+    def own_environ(self) -> dict[str, str]:
+        """What tells its processes from others; and a place for files of torch that outlast a rank.
+
+        In the temporary folder of all users, which torch would take, their names can be foreseen.
+        """
+        own = {"PEDAGOGY_SCRATCH": str(self.scratch)}
+        if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
+            own["TORCHINDUCTOR_CACHE_DIR"] = str(self.scratch / "inductor")
+        return own
 
     def usable(self) -> bool:
         """Whether it lives, is ours, and has imported this package as it is now."""
@@ -64,28 +88,46 @@ class Server:
         """Wait until torch is imported there; raises LaunchError if it could not be."""
         try:
             while not self.is_ready:
-                self.is_ready = "ready" in self.lines.read(self.lost)
+                if has_come(self.control, LOOK_SECONDS):
+                    self.is_ready = "ready" in self.lines.read(self.lost)
+                self.keep_awake()
         except KeyboardInterrupt:
             self.close()  # that line may have been read and lost: the next launch starts anew
             raise
 
+    def keep_awake(self):
+        """Let it go on, if a signal has stopped it: nobody could do anything else about it."""
+        if processes.state_of(self.process.pid) == processes.STOPPED:
+            self.process.send_signal(signal.SIGCONT)
+
     def lost(self):
+        """It has closed its side of the socket."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(1)
+        raise LaunchError(f"the process that starts ranks {self.its_end()}; {AGAIN}")
+
+    def its_end(self) -> str:
+        if (self.process.returncode or 0) < 0:
+            return describe_death(-self.process.returncode)
         log = self.scratch / "server.log"
         said = log.read_text(errors="replace").strip() if log.exists() else ""
-        raise LaunchError(f"the process that starts ranks has ended; run the cell again. {said}")
+        return f"has ended ({said.splitlines()[-1]})" if said else "has ended"
 
     def hear(self) -> list[list]:
         """What it has said since it was last heard, as lists of words.
 
-        `forked` gets the number of the rank in addition: a launch may end, and the next one begin,
-        before the server has come to say it.
+        `forked` and `refused` get the number of the rank in addition: a launch may end, and the
+        next one begin, before the server has come to say it.
         """
         lines = [line.split() for line in self.lines.read(self.lost)]
         for words in lines:
-            if words[0] == "forked":
+            if words[0] == "broken":
+                why = " ".join(words[1:])
+                raise LaunchError(f"the process that starts ranks has failed ({why}); {AGAIN}")
+            if words[0] in ("forked", "refused"):
                 self.forked += 1
                 words.append(self.forked)
-            else:
+            if words[0] != "forked":
                 self.owed -= 1
         return lines
 
@@ -119,23 +161,36 @@ class Server:
         if self.owner != os.getpid():
             return
         with contextlib.suppress(LaunchError, ValueError):  # ValueError: it is closed already
-            while self.owed and select.select([self.control], [], [], 0)[0]:
+            while self.owed and has_come(self.control, 0):
                 self.hear()
         self.control.close()
         if not self.owed:
             self.process.kill()  # it has no rank to end, and may be busy importing
+        self.leave()
+        shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def leave(self):
+        """Wait until it has ended; if it has not ended its ranks, do so."""
         try:
-            self.process.wait(5)
+            self.process.wait(LEAVE_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        shutil.rmtree(self.scratch, ignore_errors=True)
+        if self.process.returncode:
+            processes.kill_marked(str(self.scratch))
 
 
 def state_of_sources() -> list[tuple[str, int]]:
     """Which files this package has, and when each was last changed."""
     with os.scandir(PACKAGE) as files:
         return sorted((f.name, f.stat().st_mtime_ns) for f in files if f.name.endswith(".py"))
+
+
+def has_come(connection, seconds) -> bool:
+    """Whether there is something to read, at once or within that time."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection, selectors.EVENT_READ)
+        return bool(selector.select(seconds))
 
 
 class LineReader:
@@ -170,7 +225,7 @@ def shared_server() -> Server:
 
 def warm_up():
     """Start the server without waiting for it."""
-    if sys.platform != "win32":
+    with contextlib.suppress(LaunchError, OSError):  # the first launch will say it
         shared_server()
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
-from .errors import FOR_A_THREAD
+from .errors import FOR_A_THREAD, LOST, MEETING, STARTING, STOPPED, TRAVELLING, UNPACKING
 
 _PATHS = sysconfig.get_paths()
 LIBRARY_FOLDERS = tuple(
@@ -42,7 +42,7 @@ class Place(NamedTuple):
 
     def or_in_wait(self) -> "Place":
         """The same; a request's wait() is written in C++ and has no frame, but is in the line."""
-        is_wait = not self.call and ".wait(" in self.source()
+        is_wait = not self.call and not self.operation and ".wait(" in self.source()
         return self._replace(operation="wait") if is_wait else self
 
     def __str__(self):
@@ -53,7 +53,24 @@ class Place(NamedTuple):
         return f"{where}:  {source}" if source else where
 
 
-UNKNOWN = Place("", 0, "has not begun, or is stopped")
+def in_words(text, operation="") -> Place:
+    """Where no line can be told."""
+    return Place("", 0, text, operation=operation)
+
+
+UNKNOWN = in_words("at a place that it does not tell")
+CUT_OFF = in_words("cut off from the notebook", LOST)
+IS_STOPPED = in_words("stopped by a signal", STOPPED)
+# What a rank has reported last, in this order; and where it then is, outside of the function.
+STAGES = STARTS, BEGUN, UNPACKED, JOINED, RETURNED = (
+    "starts", "begun", "unpacked", "joined", "returned"
+)  # fmt: skip
+PLACES = {
+    STARTS: in_words("still starting", STARTING),
+    BEGUN: in_words("unpacking the function and its arguments", UNPACKING),
+    UNPACKED: in_words("waiting for the other ranks to start", MEETING),
+    RETURNED: in_words("returned; the value travels", TRAVELLING),
+}
 
 
 def display_name(filename: str) -> str:
@@ -63,12 +80,23 @@ def display_name(filename: str) -> str:
         known = shell.compile.format_code_name(filename)
         if known:
             return f"cell {known[1]}"
-    relative = os.path.relpath(filename) if os.path.exists(filename) else filename
+    try:
+        relative = os.path.relpath(filename) if os.path.exists(filename) else filename
+    except FileNotFoundError:  # the current folder has been deleted
+        return filename
     return filename if relative.startswith("..") else relative
 
 
 def is_library(filename: str) -> bool:
-    return filename.startswith("<") or os.path.realpath(filename).startswith(LIBRARY_FOLDERS)
+    return filename.startswith("<") or real_path(filename).startswith(LIBRARY_FOLDERS)
+
+
+def real_path(filename: str) -> str:
+    """Without symbolic links, as far as that can be told in a folder that has been deleted."""
+    try:
+        return os.path.realpath(filename)
+    except FileNotFoundError:
+        return filename
 
 
 def place_now() -> Place | None:
@@ -112,7 +140,7 @@ def call_below(inner) -> tuple[str, str]:
     public = [s for s in inner if s[2] not in ("wrapper", "_fn", "__call__", "decorate_context")]
     if not public:
         return "", ""
-    distributed = [s for s in public if os.path.realpath(s[0]).startswith(DISTRIBUTED_FOLDER)]
+    distributed = [s for s in public if real_path(s[0]).startswith(DISTRIBUTED_FOLDER)]
     _, _, function, frame = (distributed or public)[0]
     text = f"{function}({'…' if frame is None else arguments(frame)})"
     # DDP and FSDP communicate in the backward, out of Python's sight; get_rank() never waits.

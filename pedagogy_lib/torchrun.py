@@ -2,7 +2,6 @@
 
 import atexit
 import gc
-import io
 import os
 import sys
 import time
@@ -13,6 +12,7 @@ import torch.distributed as dist
 
 from .device import choose_device
 from .run import Run
+from .values import pack_whole
 
 VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -35,7 +35,7 @@ def run(fn, args, device, seed) -> Run:
 
     An exception goes its usual way: torchrun reports it and ends the other ranks.
     """
-    from .rank import enter_group, seed_everything, work
+    from .rank import Work, enter_group, seed_everything
 
     local_rank = int(os.environ["LOCAL_RANK"])
     backend, devices = choose_device(device, int(os.environ["LOCAL_WORLD_SIZE"]))
@@ -47,11 +47,12 @@ def run(fn, args, device, seed) -> Run:
     dist.barrier()  # the nearest that several machines come to a common zero of their clocks
     began = time.perf_counter()
     port = int(os.environ["MASTER_PORT"])
-    mine = work(fn, args, torch.device(devices[local_rank]), began, ignore_ports=(port,))
+    work = Work(torch.device(devices[local_rank]), began, ignore_ports=(port,))
+    mine = work.report(work.run(fn, args), pack_whole)
     everyone = [None] * world_size
     dist.all_gather_object(everyone, mine | {"device": devices[local_rank]})
     return Run(
-        values=[cloudpickle.load(io.BytesIO(report["value"])) for report in everyone],
+        values=[cloudpickle.loads(report["value"]) for report in everyone],
         blocks=[report["blocks"] for report in everyone],
         output=[""] * world_size,
         backend=backend,

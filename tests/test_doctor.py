@@ -1,6 +1,9 @@
 """The doctor tells what works, and fails when something that the course needs does not."""
 
 import importlib.metadata
+import os
+import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -74,3 +77,39 @@ def test_nvidia_smi_tells_that_there_is_a_driver(monkeypatch, tmp_path):
     monkeypatch.undo()
     monkeypatch.setenv("PATH", str(tmp_path))
     assert doctor.has_nvidia_driver()
+
+
+@pytest.mark.parametrize(
+    ("people", "verdict", "says"),
+    [
+        (set(), doctor.OK, "nobody else has an account here"),
+        ({1001}, doctor.NOTE, "1 other person has an account here. While a launch runs"),
+        ({1001, 1002}, doctor.NOTE, "2 other people have accounts here. While a launch runs"),
+    ],
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for people on Linux only")
+def test_people_on_a_shared_server_are_told(monkeypatch, people, verdict, says):
+    monkeypatch.setattr(doctor, "other_people", lambda: people)
+    found, text = doctor.neighbours()
+    assert found == verdict
+    assert text.startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("uid", "shell", "counts"),
+    [
+        (54321, "/bin/bash", True),
+        (54321, "/usr/sbin/nologin", False),
+        (33, "/bin/sh", False),
+        (65534, "/bin/sh", False),
+    ],
+)
+def test_accounts_of_people_and_of_services(monkeypatch, uid, shell, counts):
+    account = SimpleNamespace(pw_uid=uid, pw_shell=shell)
+    monkeypatch.setattr(doctor.pwd, "getpwall", lambda: [account])
+    monkeypatch.setattr(doctor, "owners_of_processes", set)
+    assert doctor.other_people() == ({uid} if counts else set())
+
+
+def test_own_processes_are_seen():
+    assert os.getuid() in doctor.owners_of_processes() or sys.platform != "linux"

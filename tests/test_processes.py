@@ -148,7 +148,8 @@ print(launch(time.sleep, 1.0, world_size=2, timeout=1.5).values)
 
 def test_a_launch_leaves_no_file():
     launch(my_rank, world_size=2)
-    assert [path.name for path in server._server.scratch.iterdir()] == ["server.log"]
+    left = {path.name for path in server._server.scratch.iterdir()}
+    assert left <= {"server.log", "inductor"}  # both are the fork server's
 
 
 def test_ranks_that_have_returned_are_ended_whatever_their_threads_do():
@@ -226,7 +227,8 @@ def test_fork_server_killed_during_a_launch(tmp_path):
     launch(my_rank, world_size=1)
     first = server._server
     message = str(failure(kill_the_fork_server, tmp_path, world_size=2))
-    assert "the process that starts ranks has ended; run the cell again" in message
+    assert "the process that starts ranks was killed by SIGKILL" in message
+    assert "; run the cell again" in message
     ranks = [int(path.name) for path in tmp_path.iterdir()]
     assert len(ranks) == 2
     assert wait_until(lambda: not alive(ranks), 4)

@@ -5,6 +5,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -109,6 +111,27 @@ def test_two_agents_of_a_notebook(write_program, tmp_path):
     check_reports(tmp_path, 2)
     for node in range(2):
         assert f"rank {node} is done" in run.output[node]
+
+
+LISTENERS = """
+import os, psutil
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+agent = psutil.Process().parent()
+own = [one for process in (agent, psutil.Process()) for one in process.net_connections("tcp")]
+print({one.laddr.ip for one in own if one.status == psutil.CONN_LISTEN})
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def test_agents_listen_on_the_loopback_alone_and_leave_no_folder(write_program):
+    write_program(LISTENERS)
+    before = set(Path(tempfile.gettempdir()).glob("torchelastic_*"))
+    run = run_torchrun("program.py", nnodes=2, nproc_per_node=1)
+    assert [said.splitlines() for said in run.output] == [["{'127.0.0.1'}"]] * 2
+    assert set(Path(tempfile.gettempdir()).glob("torchelastic_*")) == before
 
 
 def test_exception_goes_its_usual_way(write_program, capsys):

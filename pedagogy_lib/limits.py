@@ -1,0 +1,75 @@
+"""What a machine has refused, in words that say what to do."""
+
+import errno
+import resource
+import sys
+
+TOLD_AS = {  # by other libraries, without a number
+    "Too many open files": errno.EMFILE,
+    "can't start new thread": errno.EAGAIN,
+    "Resource temporarily unavailable": errno.EAGAIN,
+    "No space left on device": errno.ENOSPC,
+    "Cannot allocate memory": errno.ENOMEM,
+}
+WITHOUT_LOOPBACK = "Unable to find address for"  # in Gloo's message
+LOOPBACK_IS_DOWN = (
+    "the loopback network of this machine is down, over which ranks talk: the administrator can "
+    "turn it on with `ip link set lo up`"
+)
+NO_EXECUTABLE = "Python itself ({}) is not there any more: restart the kernel"
+NO_FOLDER = (
+    "the temporary folder{} cannot be used ({}): name one that can be written in TMPDIR, and "
+    "restart the kernel"
+)
+
+
+def reason(error: Exception) -> str:
+    """Why the machine refused, and what to do about it."""
+    text = str(error)
+    number = getattr(error, "errno", None) or number_in(text)
+    path = getattr(error, "filename", None)
+    if WITHOUT_LOOPBACK in text:
+        return LOOPBACK_IS_DOWN
+    if path == sys.executable:
+        return NO_EXECUTABLE.format(path)
+    if number in SENTENCES:
+        return SENTENCES[number]()
+    if isinstance(error, OSError) and (path or number == errno.ENOENT):
+        return NO_FOLDER.format(f" {path}" if path else "", error.strerror)
+    return text
+
+
+def number_in(text) -> int | None:
+    return next((number for words, number in TOLD_AS.items() if words in text), None)
+
+
+def too_many_files() -> str:
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return (
+        f"too many open files: a process may have {most} (`ulimit -n`); take fewer ranks, or raise "
+        "this limit before you start Jupyter"
+    )
+
+
+def too_many_processes() -> str:
+    most, _ = resource.getrlimit(resource.RLIMIT_NPROC)
+    own = "" if most == resource.RLIM_INFINITY else f", {most} for all your programs (`ulimit -u`)"
+    return f"the limit of processes and threads is reached{own}: end some, or take fewer ranks"
+
+
+def no_memory() -> str:
+    return "the machine is out of memory: close other programs, or take fewer ranks"
+
+
+def no_space() -> str:
+    return "the disk with the temporary folder is full: make room there"
+
+
+SENTENCES = {
+    errno.EMFILE: too_many_files,
+    errno.ENFILE: too_many_files,
+    errno.EAGAIN: too_many_processes,
+    errno.ENOMEM: no_memory,
+    errno.ENOSPC: no_space,
+    errno.EDQUOT: no_space,
+}

@@ -1,0 +1,64 @@
+"""What the kernel tells of other processes. Where there is no /proc, that is nothing."""
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+
+STOPPED, WORKING = "T", "RD"  # states: by a signal; on a processor, waiting for one, or for a disk
+ARE_SEEN = os.path.exists("/proc/self/stat")
+TICKS = os.sysconf("SC_CLK_TCK")
+ROUNDS = 20  # of looking for what processes that are being killed have just started
+
+
+def state_of(pid) -> str:
+    """The letter of its state, as `ps` shows it; empty if it is not known."""
+    fields = stat_of(pid)
+    return fields[0] if fields else ""
+
+
+def seconds_of(pid) -> float:
+    """What it has used of a processor so far; 0 if that is not known."""
+    fields = stat_of(pid)
+    return sum(map(int, fields[11:13])) / TICKS if fields else 0.0
+
+
+def stat_of(pid) -> list[str]:
+    """What follows the name in /proc/PID/stat."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def kill_group(pid):
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def kill_marked(text: str):
+    """End every process of this user that was started with `text` in its environment."""
+    for _ in range(ROUNDS):
+        found = marked(os.fsencode(text))
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        if not found:
+            return
+
+
+def marked(text: bytes) -> list[int]:
+    """Processes with `text` in their environment; one that has ended has none left."""
+    pids = [int(name) for name in names_in_proc() if name.isdigit()]
+    return [pid for pid in pids if pid != os.getpid() and text in environment_of(pid)]
+
+
+def names_in_proc() -> list[str]:
+    return os.listdir("/proc") if os.path.isdir("/proc") else []
+
+
+def environment_of(pid) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:  # it has ended, or belongs to somebody else
+        return b""

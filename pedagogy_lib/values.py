@@ -1,0 +1,89 @@
+"""What a rank returns, on its way to the notebook: packed there, unpacked here."""
+
+import io
+import pickle
+
+import cloudpickle
+import torch
+
+from .errors import LaunchError
+from .frames import SMALL_BYTES
+
+# As what tensors of a type travel that torch's storages do not know, by the bytes of an element.
+INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class ResultPickler(cloudpickle.Pickler):
+    """Sends each tensor without graph, device or larger storage; its numbers travel beside."""
+
+    def reducer_override(self, value):
+        if type(value) is torch.Tensor and needs_copy(value):
+            plain = value.detach().cpu().clone()
+            return plain.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+        if type(value) is torch.Tensor and value.dtype in torch.storage._new_dtypes():
+            return as_dtype, (value.view(INTEGERS[value.itemsize]), value.dtype)
+        if isinstance(value, torch.storage.TypedStorage):
+            return typed_storage, (value._untyped_storage, value.dtype)
+        if isinstance(value, torch.UntypedStorage) and value.device.type == "cpu":
+            return untyped_storage, (pickle.PickleBuffer(bytes_of(value).numpy()),)
+        return super().reducer_override(value)
+
+
+def needs_copy(tensor):
+    if tensor.layout is not torch.strided:
+        return False
+    whole = tensor.untyped_storage().nbytes() == tensor.nbytes
+    return tensor.requires_grad or tensor.device.type != "cpu" or not whole
+
+
+def bytes_of(storage):
+    return torch.empty(0, dtype=torch.uint8).set_(storage)
+
+
+def untyped_storage(buffer) -> torch.UntypedStorage:
+    """Storage that lies in `buffer`, which it keeps."""
+    if not len(buffer):
+        return torch.UntypedStorage(0)
+    return torch.frombuffer(buffer, dtype=torch.uint8).untyped_storage()
+
+
+def as_dtype(integers, dtype):
+    return integers.view(dtype)
+
+
+def typed_storage(storage, dtype):
+    return torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
+
+
+def pack(value) -> list:
+    """A pickle, and the large buffers that it leaves out."""
+    buffers = []
+
+    def keep_apart(buffer):  # true for what the pickle itself takes
+        is_small = buffer.raw().nbytes < SMALL_BYTES
+        return is_small or buffers.append(buffer)
+
+    stream = io.BytesIO()
+    ResultPickler(stream, protocol=5, buffer_callback=keep_apart).dump(value)
+    return [pickle.PickleBuffer(stream.getbuffer()), *buffers]
+
+
+def pack_whole(value) -> bytes:
+    stream = io.BytesIO()
+    ResultPickler(stream, protocol=5).dump(value)
+    return stream.getvalue()
+
+
+def unpack(rank, packed, kind):
+    """What a rank returned; raises LaunchError if that cannot be unpacked in this process."""
+    stream, *buffers = packed
+    try:
+        return cloudpickle.loads(stream, buffers=buffers)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise LaunchError(
+            f"rank {rank} returned a {kind}, which lives in ranks only "
+            f"({type(error).__name__}: {error}); return numbers, strings, tensors, or lists "
+            "and dicts of them"
+        ) from None

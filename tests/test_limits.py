@@ -1,0 +1,217 @@
+"""What a machine refuses: processes, files, memory, folders, the loopback. Each is told as such."""
+
+import errno
+import os
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+import pytest
+from helpers import failure, my_rank, scratch_left
+
+from pedagogy_lib import LaunchError, launch, limits, server
+from pedagogy_lib.forkserver import ForkServer
+
+needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="a limit of Linux")
+
+
+@pytest.fixture
+def anew():
+    """No fork server, before the test and after it."""
+    server.close_server()
+    yield
+    server.close_server()
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (OSError(errno.EMFILE, "x"), "too many open files: a process may have"),
+        (OSError(errno.EAGAIN, "x"), "the limit of processes and threads is reached"),
+        (RuntimeError("can't start new thread"), "the limit of processes and threads is reached"),
+        (RuntimeError("[gloo] accept: Too many open files"), "too many open files"),
+        (OSError(errno.ENOMEM, "x"), "the machine is out of memory"),
+        (OSError(errno.ENOSPC, "x"), "the disk with the temporary folder is full"),
+        (RuntimeError("ifa != nullptr. Unable to find address for: lo"), "ip link set lo up"),
+        (OSError(errno.EROFS, "Read-only", "/x/y"), "folder /x/y cannot be used (Read-only)"),
+        (FileNotFoundError(errno.ENOENT, "No usable"), "folder cannot be used (No usable)"),
+        (FileNotFoundError(errno.ENOENT, "x", sys.executable), "Python itself ("),
+        (ValueError("something else"), "something else"),
+    ],
+)
+def test_reasons(error, says):
+    assert says in limits.reason(error)
+
+
+def test_a_python_that_has_gone(anew, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(LaunchError, match="is not there any more: restart the kernel"):
+        launch(my_rank, world_size=2)
+    assert not scratch_left(tmp_path)
+    monkeypatch.undo()
+    assert launch(my_rank, world_size=2).values == [0, 1]
+
+
+def test_a_temporary_folder_that_has_gone(anew, monkeypatch, tmp_path):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    with pytest.raises(LaunchError, match=r"folder .*gone/launch-\w+ cannot be used \(No such"):
+        launch(my_rank, world_size=2)
+    monkeypatch.undo()
+    assert launch(my_rank, world_size=2).values == [0, 1]
+
+
+def test_a_temporary_folder_that_goes_between_launches(anew, monkeypatch, tmp_path):
+    folder = tmp_path / "some"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    assert launch(my_rank, world_size=1).values == [0]
+    shutil.rmtree(folder)
+    with pytest.raises(LaunchError, match="name one that can be written in TMPDIR"):
+        launch(my_rank, world_size=2)
+    folder.mkdir()
+    assert launch(my_rank, world_size=2).values == [0, 1]
+
+
+def test_a_notebook_that_may_not_open_enough_files():
+    launch(my_rank, world_size=1)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    open_files = len(os.listdir("/dev/fd"))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (open_files + 20, before[1]))
+    try:
+        with pytest.raises(LaunchError, match=r"cannot be started: too many open files: .*ulimit"):
+            launch(my_rank, world_size=32)
+        assert launch(my_rank, world_size=1).values == [0]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert launch(my_rank, world_size=2).values == [0, 1]
+    assert len(os.listdir("/dev/fd")) <= open_files + 1
+
+
+@needs_linux
+def test_a_fork_server_that_may_not_open_enough_files(anew):
+    launch(my_rank, world_size=1)
+    pid = server._server.process.pid
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    few = len(os.listdir(f"/proc/{pid}/fd")) + 1
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (few, before[1]))
+    with pytest.raises(LaunchError, match=r"all 2 ranks could not .*: too many open files"):
+        launch(my_rank, world_size=2)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    assert launch(my_rank, world_size=2).values == [0, 1]
+    assert server._server.process.pid == pid
+
+
+def refuse(*_):
+    raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+
+
+def test_a_fork_server_that_cannot_fork_says_so_and_lives(monkeypatch):
+    monkeypatch.setattr("pedagogy_lib.forkserver.fork_rank", refuse)
+    ours, theirs = socket.socketpair()
+    one = ForkServer.__new__(ForkServer)  # without its hold on this process's signals
+    one.control, one.method, one.fds, one.alive = theirs, "fork", (), set()
+    files = os.pipe()
+    socket.send_fds(ours, [b"F"], files)
+    assert one.answer()
+    assert ours.recv(100) == f"refused {errno.EAGAIN}\n".encode()
+    for fd in files:
+        os.close(fd)
+    ours.close()
+    theirs.close()
+
+
+def test_ranks_that_are_refused_are_told(monkeypatch):
+    launch(my_rank, world_size=1)
+    fork = server.Server.fork
+
+    def fork_and_let_it_be_refused(self, channel_fd, output_fd):
+        with socket.socket() as other:  # one file instead of two
+            self.owed, self.asked = self.owed + 1, self.asked + 1
+            socket.send_fds(self.control, [b"F"], [other.fileno()])
+        return self.asked
+
+    monkeypatch.setattr(server.Server, "fork", fork_and_let_it_be_refused)
+    with pytest.raises(LaunchError, match="all 3 ranks could not be started: too many open files"):
+        launch(my_rank, world_size=3)
+    monkeypatch.setattr(server.Server, "fork", fork)
+    assert launch(my_rank, world_size=2).values == [0, 1]
+
+
+WITHOUT_LOOPBACK = """
+import torch.distributed as dist
+from pedagogy_lib import launch, LaunchError
+try:
+    launch(dist.get_rank, world_size=2, timeout=5)
+except LaunchError as error:
+    print(error)
+"""
+
+
+def test_a_loopback_that_is_down(start, tmp_path):
+    alone = ["unshare", "--map-root-user", "--net"]
+    if shutil.which("unshare") is None or subprocess.run([*alone, "true"], check=False).returncode:
+        pytest.skip("needs a network namespace")
+    program = start([*alone, sys.executable, "-c", WITHOUT_LOOPBACK], tmp_path)
+    said, _ = program.communicate(timeout=120)
+    assert "could not join the other ranks: the loopback network of this machine is down" in said
+
+
+# Names in the temporary folder that anybody can foresee
+
+BACKWARD = """
+import getpass, os, tempfile, time
+import torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from pedagogy_lib import launch, server
+
+def step():
+    DistributedDataParallel(torch.nn.Linear(2, 1))(torch.ones(2)).sum().backward()
+    from torch import _dynamo  # noqa: F401
+    return dist.get_rank()
+
+for _ in range(3):
+    print(launch(step, world_size=2).values)
+pid = server._server.process.pid
+print(pid == server.shared_server().process.pid)
+"""
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_the_cache_of_torch_lies_in_our_own_folder(is_taken, start, tmp_path):
+    taken = tmp_path / "torchinductor_somebody"
+    if is_taken:
+        taken.touch()
+    program = start([sys.executable, "-c", BACKWARD], tmp_path, LOGNAME="somebody")
+    said, _ = program.communicate(timeout=120)
+    assert said == "[0, 1]\n" * 3 + "True\n"
+    assert {path.name for path in tmp_path.iterdir()} == ({taken.name} if is_taken else set())
+
+
+def test_a_cache_of_the_learners_is_kept(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    values = launch(lambda: os.environ["TORCHINDUCTOR_CACHE_DIR"], world_size=1).values
+    assert values == [str(tmp_path)]
+
+
+def test_idle_work_that_fails_harms_nobody(monkeypatch):
+    one = ForkServer.__new__(ForkServer)
+    one.idle_work = ["one", "two"]
+    asked = []
+
+    def fail(name):
+        asked.append(name)
+        raise FileExistsError(name)
+
+    monkeypatch.setattr("pedagogy_lib.forkserver.importlib.import_module", fail)
+    one.do_idle_work()
+    assert asked == ["one", "two"]
+    assert one.idle_work == []
+
+
+def test_no_error_of_the_machine_is_raw():
+    message = str(failure(os.mkdir, "/proc/nowhere", world_size=1))
+    assert "raised FileNotFoundError" in message  # the learner's own: told as such
