@@ -477,8 +477,8 @@ def train_digits(batch, micro_batch):
 one_go, wrong_one_go = train_digits(batch_size, batch_size)
 in_parts, wrong_in_parts = train_digits(batch_size, micro_batch)
 small_steps, wrong_small_steps = train_digits(micro_batch, micro_batch)
-steps = 8 * math.ceil(len(labels) / batch_size)
-print("accumulated equals one go, but for rounding:", close(in_parts, one_go, steps))
+taken = 8 * math.ceil(len(labels) / batch_size)  # optimizer steps
+print("accumulated equals one go, but for rounding:", close(in_parts, one_go, steps=taken))
 print(f"test images right: {1 - wrong_in_parts[-1] / len(test_labels):.1%}")
 
 # %%
