@@ -3,7 +3,7 @@
 import builtins
 import contextlib
 import faulthandler
-import io
+import mmap
 import os
 import pickle
 import random
@@ -22,33 +22,13 @@ import torch.distributed as dist
 from . import instruments
 from .forkserver import PRELOAD_WHEN_IDLE, receive_exactly, receive_frame
 from .stack import is_library, place_now, place_of, steps_of_traceback
+from .travel import dump_result, reason
 
 LONGER_THAN_ANY_LAUNCH = timedelta(days=1)
 MOST_CHARACTERS = 2000  # of a message, which may hold a whole tensor
 MOST_LINES = 10  # with what belongs to an error
-
-
-class ResultPickler(cloudpickle.Pickler):
-    """Sends each tensor as a CPU copy of its own: no graph, no device, no larger storage."""
-
-    def reducer_override(self, value):
-        if type(value) is torch.Tensor and needs_copy(value):
-            plain = value.detach().cpu().clone()
-            return plain.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
-        return super().reducer_override(value)
-
-
-def needs_copy(tensor):
-    if tensor.layout is not torch.strided:
-        return False
-    whole = tensor.untyped_storage().nbytes() == tensor.nbytes
-    return tensor.requires_grad or tensor.device.type != "cpu" or not whole
-
-
-def dump_result(value) -> bytes:
-    buffer = io.BytesIO()
-    ResultPickler(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(value)
-    return buffer.getvalue()
+RESERVE_BYTES = 8_000_000  # for telling an error when all memory is taken
+NO_LINE = "no memory was left to note the line; make what the function holds smaller"
 
 
 class Channel:
@@ -86,6 +66,7 @@ def main(connection, setup):
     listener.start()
     sys.breakpointhook = refuse_debugger
     pid = os.getpid()
+    reserve = mmap.mmap(-1, RESERVE_BYTES)  # not touched, so it costs nothing
     try:
         function, args = unpack(payload)
         del payload
@@ -94,6 +75,7 @@ def main(connection, setup):
         report = work(function, args, torch.device(setup["device"]), setup["began"])
         kind = "result"
     except BaseException as error:
+        reserve.close()  # there may be no other memory to tell it with
         kind, report = "error", describe(error) | {"at": time.perf_counter()}
     with contextlib.suppress(Exception):  # the learner may have closed it
         sys.stdout.flush()  # a last line may have no end
@@ -186,10 +168,21 @@ def work(function, args, device, began, ignore_ports=()) -> dict:
             "imported_late": any(name in sys.modules for name in missing),
         }
     except Exception as error:
-        raise TypeError(
-            f"a {type(value).__name__} cannot travel to the notebook ({error}); "
-            "return numbers, strings, tensors, or lists and dicts of them"
-        ) from None
+        raise cannot_travel(value, error) from None
+
+
+def cannot_travel(value, error) -> Exception:
+    """What to raise for a value of the learner's function that `error` kept from being packed."""
+    kind = f"a {type(value).__name__}"
+    if isinstance(error, MemoryError) or "allocate memory" in str(error):
+        return MemoryError(
+            f"{kind} travels to the notebook as a copy, for which this rank has no memory; return "
+            "less of it"
+        )
+    return TypeError(
+        f"{kind} cannot travel to the notebook ({shortened(reason(error))}); "
+        "return numbers, strings, tensors, or lists and dicts of them"
+    )
 
 
 def describe(error) -> dict:
@@ -200,11 +193,11 @@ def describe(error) -> dict:
     except Exception:
         exception = None
     place = place_of(steps_of_traceback(error.__traceback__))
-    return {
-        "what": "\n  ".join([f"raised {words_of(error)}", *belonging_to(error)]),
-        "exception": exception,
-        "place": None if place is None or is_library(place.filename) else place,
-    }
+    place = None if place is None or is_library(place.filename) else place
+    lines = [f"raised {words_of(error)}", *belonging_to(error)]
+    if isinstance(error, MemoryError) and place is None and not str(error):
+        lines.append(NO_LINE)  # Python drops lines of a traceback for which it has no memory
+    return {"what": "\n  ".join(lines), "exception": exception, "place": place}
 
 
 def words_of(error) -> str:
