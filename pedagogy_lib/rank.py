@@ -171,10 +171,17 @@ def work(function, args, device, began, ignore_ports=()) -> dict:
         raise cannot_travel(value, error) from None
 
 
+def chain_of(error):
+    """An error, and those during whose handling it was raised."""
+    while error is not None:
+        yield error
+        error = error.__context__
+
+
 def cannot_travel(value, error) -> Exception:
     """What to raise for a value of the learner's function that `error` kept from being packed."""
     kind = f"a {type(value).__name__}"
-    if isinstance(error, MemoryError) or "allocate memory" in str(error):
+    if any(isinstance(e, MemoryError) or "allocate memory" in str(e) for e in chain_of(error)):
         return MemoryError(
             f"{kind} travels to the notebook as a copy, for which this rank has no memory; return "
             "less of it"

@@ -615,8 +615,8 @@ def test_labs_that_import_each_other_are_told(learner, tmp_path, monkeypatch, ca
     put_lab(tmp_path, monkeypatch, "more", USES_SHAPES)
     assert lab("shapes").double(1) == 2
     told = (
-        "labs/shapes.py, line 1: ImportError: labs/more.py has no 'quadruple': labs/more.py, line 2: "
-        "ImportError: shapes.py and more.py import each other, so neither can be first: leave one "
+        "labs/shapes.py, line 1: ImportError: labs/more.py has no 'quadruple': labs/more.py, "
+        "line 2: ImportError: shapes.py and more.py import each other, so neither can be first: "
     )
     assert told in capsys.readouterr().out
 

@@ -209,6 +209,11 @@ def test_launches_share_no_state():
         ({"world_size": 257}, "from 1 to 256, not 257"),
         ({"world_size": "4"}, "from 1 to 256, not '4'"),
         ({"world_size": 2.0}, r"from 1 to 256, not 2\.0"),
+        ({"world_size": True}, "from 1 to 256, not True"),
+        ({"world_size": 10**5000}, "from 1 to 256, not <int that cannot be shown: ValueError>"),
+        ({"timeout": 10**400}, r"timeout is a positive number of seconds, not 1000000\d+…"),
+        ({"timeout": True}, "a positive number of seconds, not True"),
+        ({"timeout": float("nan")}, "a positive number of seconds, not nan"),
         ({"timeout": -1}, "timeout is a positive number of seconds, not -1"),
         ({"timeout": 0}, "a positive number of seconds, not 0"),
         ({"timeout": "60"}, "a positive number of seconds, not '60'"),
@@ -297,10 +302,23 @@ def test_one_launch_at_a_time(tmp_path):
     assert launch(my_rank, world_size=2).values == [0, 1]
 
 
-@pytest.mark.parametrize("seed", [None, 1.5, "one", [1, 2.5]])
+@pytest.mark.parametrize(
+    "seed", [None, 1.5, "one", [1, 2.5], True, [1, False], b"ab", bytearray(2), {1, 2}]
+)
 def test_a_seed_that_is_no_whole_number_is_explained(seed):
     with pytest.raises(LaunchError, match="seed is a whole number, or one for each rank, not"):
         launch(time.sleep, 0, world_size=2, seed=seed)
+
+
+@pytest.mark.parametrize("seed", [2**64, -(2**63) - 1, [0, 10**30]])
+def test_a_seed_that_torch_cannot_take_is_explained(seed):
+    with pytest.raises(LaunchError, match=r"a seed is a number from -2\*\*63 to 2\*\*64 - 1, not"):
+        launch(my_rank, world_size=2, seed=seed)
+    assert launch(draw, world_size=2, seed=[2**64 - 1, -(2**63)]).values[0][0] > 0
+
+
+def test_an_endless_timeout_is_taken():
+    assert launch(my_rank, world_size=1, timeout=float("inf")).values == [0]
 
 
 @pytest.mark.parametrize("args", [(4,), (1, 2)])
