@@ -122,6 +122,12 @@ class Recorder:
         else:
             self.open[key] = block, depth - 1
 
+    def leave_all(self):
+        """End what the learner's function has left open, such as a block in a generator."""
+        for block, _ in reversed(self.open.values()):
+            self.end(block)
+        self.open.clear()
+
     def begin(self, label, memory, wire) -> dict:
         tracker = self.tracker
         # Counting from the calls needs the tracker as well: it sees them.

@@ -85,6 +85,14 @@ class Lab:
             raise AttributeError(f"labs/{self._path.name} has no {name!r}")
         return getattr(module, name)
 
+    def __setattr__(self, name, value):
+        if not name.startswith("_"):
+            raise AttributeError(
+                f"a lab is changed in its file, labs/{self._path.name}: {name} set from outside "
+                "would reach neither its other functions nor the ranks"
+            )
+        super().__setattr__(name, value)
+
     def __dir__(self):
         return list(vars(self._newest().module))
 
@@ -155,14 +163,14 @@ class Loaded:
         self.module = ModuleType(name)
         self.module.__file__ = str(path)
         self.module.__builtins__ = vars(builtins) | {"__import__": self.import_}
-        ours = snapshot.parse(solution) if solution else None
+        ours = self.parse_solution()
         self.numbers = numbers_in(ours) if ours else {}
         mine = self.read_learners(path, ours)
         self.numbers = self.numbers or numbers_in(mine)
         self.holes = methods_with_holes(mine)
-        self.begun = begun_in(mine, ours, snapshot.read(solution)) if ours else set()
+        self.begun = begun_in(mine, ours, snapshot.read(self.solution)) if ours else set()
         if ours:
-            self.add_what_is_missing(ours, solution)
+            self.add_what_is_missing(ours, self.solution)
         self.whose = {name: self.owner(name) for name in self.numbers}
 
     def import_(self, name, namespace=None, scope=None, names=(), level=0):
@@ -174,6 +182,16 @@ class Loaded:
             solution = solution_beside(self.path, self.solution, name)
             self.siblings[name] = Lab(name, path, solution, snapshot=self.snapshot)
         return self.siblings[name]._giving(names)
+
+    def parse_solution(self) -> ast.Module | None:
+        """The solution, if there is one; one that is no Python counts as none, and is told."""
+        try:
+            return self.snapshot.parse(self.solution) if self.solution else None
+        except Exception as error:
+            if self.solution != self.path:
+                self.problem = self.describe(self.solution, line_of(error, self.solution), error)
+            self.solution = None
+            return None
 
     def read_learners(self, path, ours) -> ast.Module:
         """Run the learner's file, with the solution's functions in place of those with a hole.
@@ -197,12 +215,21 @@ class Loaded:
         except (Exception, SystemExit) as error:
             if is_rank:
                 raise passing_hasattr(error) from None
-            line = line_of(error, path) or begun
-            self.problem = describe(path, line, self.snapshot.line(path, line), error)
+            self.problem = self.describe(path, line_of(error, path) or begun, error)
         self.snapshot.problems[path] = self.problem
         for name in [name for name in vars(self.module) if not name.startswith("__")]:
             delattr(self.module, name)
         return ast.Module([], [])
+
+    def describe(self, path, line, error) -> str:
+        """What is wrong with a file; `line` is None if it is in no line."""
+        place = f"{name_of(path)}, line {line}" if line else name_of(path)
+        what = error.msg if isinstance(error, SyntaxError) else str(error)
+        said = ": ".join(filter(None, [place, type(error).__name__, what]))
+        text = self.snapshot.line(path, line)
+        whose = "Your file" if path == self.path else "The solution"
+        code = f"\n    {text}" if text else ""
+        return f"{said}{code}\n{whose} cannot be read until this is fixed."
 
     def run_learners(self, node, written):
         """Run a statement of the learner's file; of a hole, what is in `written`, or a refusal.
@@ -303,12 +330,3 @@ def line_of(error, path) -> int | None:
         return error.lineno
     steps = traceback.extract_tb(error.__traceback__)
     return next((step.lineno for step in reversed(steps) if step.filename == str(path)), None)
-
-
-def describe(path, line, text, error) -> str:
-    """What is wrong with the file at `path`; `line` is None if it is in no line."""
-    place = f"{name_of(path)}, line {line}" if line else name_of(path)
-    what = error.msg if isinstance(error, SyntaxError) else str(error)
-    said = ": ".join(filter(None, [place, type(error).__name__, what]))
-    code = f"\n    {text}" if text else ""
-    return f"{said}{code}\nYour file cannot be read until this is fixed."

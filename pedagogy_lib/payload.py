@@ -41,7 +41,7 @@ def pack(fn, args) -> bytes:
         data = pack_one_version((fn, args))
     except LaunchError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise LaunchError(explain(fn, args, error)) from None
     if len(data) > WARN_BYTES:
         warn_of_large_names(fn)
@@ -71,11 +71,21 @@ def captured(fn) -> dict:
     return {**names.globals, **names.nonlocals}
 
 
+def held_by(fn) -> dict:
+    """What the object holds whose method `fn` is, or that is called itself."""
+    owner = fn if not hasattr(fn, "__name__") else getattr(fn, "__self__", None)
+    return getattr(owner, "__dict__", {})
+
+
 def explain(fn, args, error) -> str:
     for index, value in enumerate(args):
         if not travels(value):
             which = f"argument {index} of the launched function ({kind(value)})"
             return f"{which} {CANNOT} ({reason(error)})"
+    for name, value in held_by(fn).items():
+        if not travels(value):
+            held = f"`self.{name}` ({kind(value)}), which the launched function uses,"
+            return f"{held} {CANNOT} ({reason(error)})"
     for name, value in captured(fn).items():
         within = captured(value) if inspect.isfunction(value) else {}
         if "get_ipython" in (name, *within):
@@ -99,7 +109,7 @@ def kind(value) -> str:
 def travels(value) -> bool:
     try:
         dumps(value)
-    except Exception:
+    except (Exception, SystemExit):
         return False
     return True
 

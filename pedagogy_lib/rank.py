@@ -157,6 +157,7 @@ def work(function, args, device, began, ignore_ports=()) -> dict:
     recorder = instruments.start(device, began, ignore_ports)
     missing = [name for name in PRELOAD_WHEN_IDLE if name not in sys.modules]
     value = function(*args)
+    recorder.leave_all()
     if device.type == "cuda":
         torch.cuda.synchronize()
     try:
@@ -209,21 +210,23 @@ def describe(error) -> dict:
 
 def words_of(error) -> str:
     """The class of an error and its message, cut where it is very long."""
+    return f"{type(error).__name__}: {shortened(error)}".rstrip(": ")
+
+
+def shortened(thing) -> str:
+    """The text of an error or of a note, cut where it is very long."""
     try:
-        message = str(error)
+        text = str(thing)
     except Exception:
-        message = "<its message cannot be shown>"
-    return f"{type(error).__name__}: {shortened(message)}".rstrip(": ")
-
-
-def shortened(text) -> str:
+        text = "<its message cannot be shown>"
     more = len(text) - MOST_CHARACTERS
     return text if more <= 0 else f"{text[:MOST_CHARACTERS]}… ({more:,} characters more)"
 
 
 def belonging_to(error) -> list[str]:
     """The cause of an error, its notes, and the members of an ExceptionGroup: one line each."""
-    lines = [f"note: {shortened(str(note))}" for note in getattr(error, "__notes__", ())]
+    notes = getattr(error, "__notes__", ())  # anybody may have put anything there
+    lines = [f"note: {shortened(note)}" for note in (notes if isinstance(notes, list) else ())]
     if error.__cause__ is not None:
         lines.insert(0, f"caused by {words_of(error.__cause__)}")
     if isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):  # Python 3.11 has it

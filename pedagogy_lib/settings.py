@@ -11,7 +11,17 @@ SEEDS = range(-(2**63), 2**64)  # that torch takes
 
 
 def check_call(fn, args):
-    """Whether `fn` takes these arguments: launch's own have names."""
+    """Whether `fn` takes these arguments, and does its work when it is called.
+
+    launch's own arguments have names.
+    """
+    if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
+        raise LaunchError(f"{name_of(fn)} is an async function: write it with `def` alone")
+    if inspect.isgeneratorfunction(fn):
+        raise LaunchError(
+            f"{name_of(fn)} contains `yield`, so a call would not run it: collect what it yields "
+            "in a list, and return that"
+        )
     try:
         inspect.signature(fn).bind(*args)
     except TypeError as error:
@@ -25,7 +35,11 @@ def check_call(fn, args):
 
 def call_of(fn, args) -> str:
     """The call as it is written: `step(4)`."""
-    return f"{getattr(fn, '__name__', fn)}({', '.join(map(brief, args))})"
+    return f"{name_of(fn)}({', '.join(map(brief, args))})"
+
+
+def name_of(fn) -> str:
+    return getattr(fn, "__name__", None) or brief(fn)
 
 
 def setting_meant(fn, args) -> str:

@@ -256,6 +256,20 @@ def test_notes_and_members_are_told():
     )
 
 
+@pytest.mark.parametrize("notes", [5, "text", [object]])
+def test_notes_of_any_kind_do_not_hide_the_error(notes):
+    class Shy:
+        def __str__(self):
+            return 1 / 0
+
+    def fail():
+        error = ValueError("boom")
+        error.__notes__ = [Shy()] if notes == [object] else notes
+        raise error
+
+    assert message_of(fail).startswith("all 2 ranks raised ValueError: boom\n  ")
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="groups came with Python 3.11")
 def test_many_members_are_cut():
     def fail():

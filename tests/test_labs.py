@@ -644,3 +644,60 @@ def test_a_lab_may_import_in_a_function_what_imports_it(learner, tmp_path, monke
     shapes = lab("shapes")
     assert shapes.eight(1) == 8
     assert launch(lambda: shapes.eight(1), world_size=2).values == [8, 8]
+
+
+def test_a_solution_that_is_no_python_is_told_and_blocks_nothing(learner, capsys):
+    learner(HOLES, SOLUTION + "\ndef (:\n")
+    shapes = lab("shapes")
+    assert capsys.readouterr().out == (
+        "solutions/labs/shapes.py, line 24: SyntaxError: invalid syntax\n    def (:\n"
+        "The solution cannot be read until this is fixed. Until then:\n"
+        "labs/shapes.py, double: nobody's · area: yours · both: nobody's\n"
+    )
+    assert launch(lambda: shapes.area(0), world_size=2).values == [0, 0]
+
+
+def test_a_solved_lab_that_was_broken_is_told(learner, tmp_path, capsys):
+    learner("", SOLUTION.replace("return 2 * x", "return 2 *"))
+    path = tmp_path / "solutions" / "labs" / "shapes.py"
+    shapes = labs.Lab("shapes", path, path)
+    said = (
+        "solutions/labs/shapes.py, line 12: SyntaxError: invalid syntax\n    return 2 *\nYour file"
+    )
+    assert said in repr(shapes)
+
+
+def test_a_lab_is_not_changed_from_outside(learner):
+    learner(SOLUTION)
+    shapes = lab("shapes")
+    with pytest.raises(AttributeError, match=r"a lab is changed in its file, labs/shapes\.py: dou"):
+        shapes.double = abs
+    assert shapes.double(-1) == -2
+
+
+def test_a_lab_that_hangs_in_ranks_is_told_with_its_line(learner):
+    learner(SOLUTION + "\nimport os\nwhile 'PEDAGOGY_RANK' in os.environ:\n    pass\n")
+    error = failure(in_a_rank, lab("shapes"), world_size=2, timeout=2)
+    assert "labs/shapes.py, line 2" in str(error)
+    assert {place.source() for place in error.waits.values()} <= {
+        "while 'PEDAGOGY_RANK' in os.environ:",
+        "pass",
+    }
+
+
+def test_a_lab_that_launches_when_a_rank_reads_it_is_told(learner):
+    text = SOLUTION + "\nfrom pedagogy_lib import launch\nlaunch(double, 3, world_size=1)\n"
+    learner(text)
+    message = str(failure(in_a_rank, lab("shapes"), world_size=2))
+    assert "launch() was called inside a rank; call it outside of the function\n  at" in message
+    assert "labs/shapes.py, line 25, in <module>():  launch(double, 3, world_size=1)" in message
+
+
+def test_an_interrupt_while_a_lab_is_read_leaves_it_as_it_was(learner):
+    learner(SOLUTION)
+    shapes = lab("shapes")
+    learner(SOLUTION + "\nraise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        shapes.double(1)
+    learner(edited())
+    assert launch(in_a_rank, shapes, world_size=2).values == [300, 300]

@@ -245,6 +245,19 @@ def test_a_world_size_without_its_name_gets_the_call_that_was_meant():
             launch(function, *args)
 
 
+def test_functions_whose_call_would_run_nothing_are_refused():
+    async def later():
+        return 1
+
+    def one_by_one():
+        yield 1
+
+    with pytest.raises(LaunchError, match="later is an async function: write it with `def` alone"):
+        launch(later)
+    with pytest.raises(LaunchError, match="one_by_one contains `yield`, so a call would not run"):
+        launch(one_by_one)
+
+
 def test_long_arguments_are_cut():
     for refused in (lambda: launch(my_rank, [0] * 100_000), lambda: launch([0] * 100_000)):
         with pytest.raises(LaunchError) as caught:

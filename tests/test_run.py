@@ -128,6 +128,13 @@ def test_page_is_escaped():
     assert "<i>label</i>" in cells
 
 
+def test_a_label_of_several_lines_stays_on_one():
+    run = run_of([use("two\nlines", 0, 1)])
+    assert "two lines: sent" in repr(run)
+    assert len(repr(run).splitlines()) == 1 + 1 + 1
+    assert run["two\nlines"].seconds == [1]
+
+
 def test_long_values_are_cut_and_stay_on_one_line():
     run = run_of(values=["line\n" * 50, list(range(1000))])
     for row in run.table().rows:

@@ -223,6 +223,30 @@ def test_argument_that_cannot_travel_is_named():
     assert "create it inside the function" in message
 
 
+def test_what_an_object_holds_that_cannot_travel_is_named():
+    class Trainer:
+        def __init__(self):
+            self.steps, self.lock = 3, threading.Lock()
+
+        def __call__(self):
+            return self.steps
+
+        step = __call__
+
+    for trainer in (Trainer(), Trainer().step):
+        message = str(failure(trainer, world_size=2))
+        assert "`self.lock` (a lock), which the launched function uses, cannot travel" in message
+
+
+def test_an_argument_that_leaves_while_it_is_packed_is_told():
+    class Leaves:
+        def __reduce__(self):
+            sys.exit("leaving")
+
+    message = str(failure(lambda leaves: 0, Leaves(), world_size=1))
+    assert "argument 0 of the launched function (a Leaves) cannot travel" in message
+
+
 def test_global_that_cannot_travel_is_named():
     message = str(failure(lambda: LOCK.locked(), world_size=2))
     assert "`LOCK` (a lock), which the function uses, cannot travel to another process" in message
