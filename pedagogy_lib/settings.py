@@ -69,13 +69,13 @@ def is_duration(value) -> bool:
         return False
 
 
-def seeds_of(seed, world_size) -> list[int]:
-    """One seed for each rank."""
+def seeds_of(seed, world_size, exactly=True) -> list[int]:
+    """One seed for each rank; unless `exactly`, there may be more."""
     seeds = [seed] * world_size if is_whole(seed) else seed
     is_list = isinstance(seeds, Sequence) and not isinstance(seeds, (bytes, bytearray))
     if not is_list or not all(map(is_whole, seeds)):
         raise LaunchError(f"seed is a whole number, or one for each rank, not {brief(seed)}")
-    if len(seeds) != world_size:
+    if len(seeds) < world_size or (exactly and len(seeds) > world_size):
         raise LaunchError(f"{len(seeds)} seeds for {world_size} ranks: give one each, or one int")
     unfit = [s for s in seeds if int(s) not in SEEDS]
     if unfit:

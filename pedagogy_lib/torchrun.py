@@ -44,7 +44,7 @@ def run(fn, args, device, seed) -> Run:
         enter_group(backend, torch.device(devices[local_rank]), init_method="env://")
         atexit.register(leave_group)
     rank, world_size = dist.get_rank(), dist.get_world_size()
-    seed_everything(seeds_of(seed, world_size)[rank])
+    seed_everything(seeds_of(seed, world_size, exactly=False)[rank])
     dist.barrier()  # the nearest that several machines come to a common zero of their clocks
     began = time.perf_counter()
     port = int(os.environ["MASTER_PORT"])
