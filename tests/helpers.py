@@ -103,11 +103,11 @@ def scratch_left(folder: Path) -> list[Path]:
     return list(folder.glob("launch-*"))
 
 
-def left_in(folder: Path) -> list[str]:
-    """What stays there once all processes had the time to end; not what torch itself keeps."""
+def left_in(folder: Path, but=("torchinductor_",)) -> list[str]:
+    """What stays there once all processes had the time to end, `but` for what torch keeps."""
 
     def left():
-        return sorted(p.name for p in folder.iterdir() if not p.name.startswith("torchinductor_"))
+        return sorted(path.name for path in folder.iterdir() if not path.name.startswith(but))
 
     wait_until(lambda: not left(), SLACK_SECONDS)
     return left()
