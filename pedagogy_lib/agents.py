@@ -61,11 +61,10 @@ def play_machine(script, nnodes, nproc_per_node):
     port, _store = share_port(int(node))
     for name in ("PEDAGOGY_RANK", *VARIABLES):  # this rank's, and none of torchrun's business
         os.environ.pop(name, None)
+    logs = os.path.join(os.environ["PEDAGOGY_FOLDER"], f"logs-{node}")  # it goes with the launch
     settings = [
         *(f"--nnodes={nnodes}", f"--nproc-per-node={nproc_per_node}", f"--node-rank={node}"),
-        *("--master-addr=127.0.0.1", f"--master-port={port}"),
-        f"--log-dir={os.environ['PEDAGOGY_FOLDER']}",  # it goes when this launch ends
-        script,
+        *("--master-addr=127.0.0.1", f"--master-port={port}", f"--log-dir={logs}", script),
     ]
     try:
         torchrun(settings)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import HangError, LaunchError, RankError
-from .labs import NotSolvedYet, find_lab, is_hole
+from .holes import is_hole
+from .labs import NotSolvedYet, find_lab
 from .launcher import launch, patiently
 from .run import Run
 from .stack import is_library, place_of, steps_of_traceback

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from .stack import Place
 
 
+MOST_TOLD = 8  # ranks that failed beside the first
+MOST_CHARACTERS = 200  # of what each of them raised
+
+
 class ToldBriefly(BaseException):
     """An error whose message alone explains it: a notebook shows that, and no library frames."""
 
@@ -40,14 +44,29 @@ class RankError(LaunchError):
         place: the learner's line, or None if the rank died without a word.
     """
 
-    def __init__(self, rank, what, exception=None, place=None, others=None, who=""):
+    def __init__(self, rank, what, exception=None, place=None, lost=None, own=None, who=""):
+        """`lost`: {rank: place} of those that then lost a neighbour; `own`: {rank: failure}."""
         self.rank, self.exception, self.place = rank, exception, place
         lines = [f"{who or f'rank {rank}'} {what}"]
         if place is not None:
             lines.append(f"  at {place}")
-        if others:
-            lines += ["after it, and perhaps because of it, others failed:", describe(others)]
+        lines += own_errors(own or {}, place)
+        lost = {rank: where for rank, where in (lost or {}).items() if where}
+        if lost:
+            lines += ["after it, and perhaps because of it, others failed:", describe(lost)]
         super().__init__("\n".join(lines))
+
+
+def own_errors(failures, known_place) -> list[str]:
+    """What ranks raised beside the first, with their lines, where these are not known already."""
+    if not failures:
+        return []
+    lines = ["other ranks failed too, each with an error of its own:"]
+    for rank, (what, place) in sorted(failures.items())[:MOST_TOLD]:
+        lines.append(f"  rank {rank} {what.splitlines()[0][:MOST_CHARACTERS]}")
+        lines += [f"    at {place}"] * (place not in (None, known_place))
+    more = len(failures) - MOST_TOLD
+    return lines + [f"  … and {more} more"] * (more > 0)
 
 
 class HangError(LaunchError):

@@ -117,20 +117,22 @@ class RankHandle:
             what = "\n".join([f"{first} {OUTSIDE[BEGUN]}", *more])
         return what, place
 
-    def as_exception(self, others, who="") -> RankError:
-        """Its failure; `others` are the places of ranks that failed later."""
+    def as_exception(self, others=(), who="") -> RankError:
+        """Its failure; `others` are the handles of ranks that failed later."""
+        lost = {r.rank: r.error["place"] for r in others if r.has_lost_a_neighbour}
+        own = {r.rank: r.failure() for r in others if r.error and not r.has_lost_a_neighbour}
         if self.error is None:
             words = self.output.last_lines(3)
             what = describe_death(self.status, OUTSIDE.get(self.stage, ""))
             what += "".join(f"\n  | {line}" for line in words)
-            return RankError(self.rank, what, place=self.last_place(), others=others)
+            return RankError(self.rank, what, None, self.last_place(), lost, own, who)
         pickled = self.error["exception"]
         exception = None
         # Its class may be there in the rank only, or do anything when it is made anew.
         with contextlib.suppress(Exception, SystemExit):
             exception = cloudpickle.loads(pickled) if pickled else None
         what, place = self.failure()
-        return RankError(self.rank, what, exception, place, others, who)
+        return RankError(self.rank, what, exception, place, lost, own, who)
 
     def hand_over(self, setup: dict, data: bytes):
         """Begin to send it its work; `exchange` goes on with what it does not take at once."""

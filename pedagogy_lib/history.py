@@ -4,6 +4,8 @@ import time
 
 import numpy as np
 
+from .output import say
+
 MOST_EVENTS = 500_000  # in one log: some 100 MB, and as much again to work them out
 TOO_MANY = (
     f"measure: in this block memory has changed {MOST_EVENTS:,} times, too often to keep, so it "
@@ -34,7 +36,7 @@ class Log:
             self.events.append((time.perf_counter(), piece, what))
         elif not self.is_full:
             self.is_full = True
-            print(TOO_MANY)
+            say(TOO_MANY)
 
     def bytes_by_kind(self) -> np.ndarray:
         """One row for before the first event and for after each; one column for each kind."""

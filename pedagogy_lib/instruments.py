@@ -22,7 +22,8 @@ def measure(label: str, memory: bool = True, wire: bool = True):
     """Measure a block inside a function that `launch` runs; blocks may be nested.
 
     The figures of all ranks are in `run[label]` afterwards. A label may be used several times:
-    bytes and seconds add up, peaks take the highest.
+    bytes and seconds add up, peaks take the highest. Where a block contains blocks of its own
+    label, the outermost alone counts.
 
     memory   follow every tensor of this thread (10 to 100 µs for each operation). `False` leaves
              that out, for blocks of very many small operations, and for `torch.func` transforms,
@@ -38,17 +39,20 @@ def measure(label: str, memory: bool = True, wire: bool = True):
         raise LaunchError(
             f'the label of a block is a text, as in measure("step"), not {brief(label)}'
         )
-    return measured(label, memory, wire)
+    return Measured(label, memory, wire)
 
 
-@contextlib.contextmanager
-def measured(label, memory, wire):
-    recorder = _recorder
-    block = recorder.begin(label, memory, wire)
-    try:
-        yield
-    finally:
-        recorder.end(block)
+class Measured(contextlib.ContextDecorator):
+    """What `measure` returns; it may be kept and entered again."""
+
+    def __init__(self, label, memory, wire):
+        self.label, self.memory, self.wire = label, memory, wire
+
+    def __enter__(self):
+        _recorder.enter(self.label, self.memory, self.wire)
+
+    def __exit__(self, *error):
+        _recorder.leave(self.label)
 
 
 def mark(tensor: torch.Tensor, kind: str) -> torch.Tensor:
@@ -93,6 +97,7 @@ class Recorder:
         self.device, self.clock_zero, self.ignore_ports = device, clock_zero, ignore_ports
         self.tracker = MemoryTracker()
         self.blocks: list[dict] = []
+        self.open: dict[tuple, tuple[dict, int]] = {}  # by label and thread; with its depth
         self.logs: list[tuple[Log, list[dict]]] = []  # each with the blocks that it covers
         self.waiting_events = 0  # in these logs
         self.links = ""  # what slows them down now
@@ -101,6 +106,27 @@ class Recorder:
         self.followed_thread = None  # whose operations the tracker sees
         gloo_carries_it = dist.get_backend() != "nccl" or device.type == "cpu"
         self.wire = "measured" if kernel_counts() and gloo_carries_it else "counted"
+
+    def enter(self, label, memory, wire):
+        key = label, threading.get_ident()
+        block, depth = self.open.get(key) or (self.begin(label, memory, wire), 0)
+        self.open[key] = block, depth + 1
+
+    def leave(self, label):
+        key = label, threading.get_ident()
+        if key not in self.open:  # another thread entered
+            key = next(other for other in self.open if other[0] == label)
+        block, depth = self.open.pop(key)
+        if depth == 1:
+            self.end(block)
+        else:
+            self.open[key] = block, depth - 1
+
+    def leave_all(self):
+        """End what the learner's function has left open, such as a block in a generator."""
+        for block, _ in reversed(self.open.values()):
+            self.end(block)
+        self.open.clear()
 
     def begin(self, label, memory, wire) -> dict:
         tracker = self.tracker

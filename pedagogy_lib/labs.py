@@ -2,8 +2,8 @@
 
 A lab is learnt from two files: labs/topic.py, in which the learner fills holes, and
 solutions/labs/topic.py. A function that still has its hole is taken from the second and runs
-beside the learner's own. Where a lab imports another one, it gets that one in the same way. All
-these files are read again whenever they have changed.
+beside the learner's own. Where a lab imports another one, it gets that one in the same way. The
+notebook reads these files again whenever they have changed; ranks get the text that it has read.
 """
 
 import ast
@@ -11,17 +11,24 @@ import builtins
 import codeop
 import contextlib
 import inspect
-import linecache
-import re
 import sys
-import tokenize
 import traceback
 from pathlib import Path
 from types import ModuleType
 
+from .holes import (
+    begun_in,
+    functions_in,
+    is_class,
+    is_hole,
+    methods_with_holes,
+    names_of,
+    numbers_in,
+)
+from .output import say
+from .sources import Snapshot, solution_beside
+
 ROOT = Path(__file__).parent.parent
-EXERCISE = re.compile(r"Exercise (\d+\.\d+)")
-ANSWER = "### BEGIN SOLUTION"  # in a solution, where the learner has a hole
 
 
 class NotSolvedYet(Exception):
@@ -44,7 +51,7 @@ def lab(name: str) -> "Lab":
     Raises  ValueError if there is no such lab
     """
     found = find_lab(name)
-    print(found.status())
+    say(found.status())
     return found
 
 
@@ -62,12 +69,13 @@ def find_lab(name: str) -> "Lab":
 class Lab:
     """The functions of one lab, as its attributes. Shows itself as a line: whose is which.
 
-    tell  whether to print that line again when an edit has changed it
+    tell      whether to print that line again when an edit has changed it
+    snapshot  the files as somebody else has read them: a launch, or a lab that imports this one
     """
 
-    def __init__(self, name, path, solution, tell=False):
+    def __init__(self, name, path, solution, tell=False, snapshot=None):
         self._name, self._path, self._solution = name, Path(path), Path(solution)
-        self._tell, self._loaded = tell, None
+        self._tell, self._loaded, self._snapshot = tell, None, snapshot or Snapshot()
 
     def __getattr__(self, name):
         if name.startswith("_"):
@@ -77,11 +85,18 @@ class Lab:
             raise AttributeError(f"labs/{self._path.name} has no {name!r}")
         return getattr(module, name)
 
+    def __setattr__(self, name, value):
+        if not name.startswith("_"):
+            raise AttributeError(
+                f"a lab is changed in its file, labs/{self._path.name}: {name} set from outside "
+                "would reach neither its other functions nor the ranks"
+            )
+        super().__setattr__(name, value)
+
     def __dir__(self):
         return list(vars(self._newest().module))
 
     def __reduce__(self):
-        self._newest()  # tells the learner, here, if an edit has changed whose is which
         return Lab, (self._name, str(self._path), str(self._solution))
 
     def __repr__(self):
@@ -92,19 +107,39 @@ class Lab:
         return self._newest().status()
 
     def _newest(self) -> "Loaded":
-        if self._loaded is None or self._loaded.state != state_of(self._loaded.files()):
-            before, self._loaded = self._loaded, Loaded(self._name, *self._both())
+        """The lab as its files are now; tells the learner if an edit has changed whose is which."""
+        if self._loaded is None or not self._snapshot.is_current():
+            if not self._snapshot.is_current():
+                self._snapshot = Snapshot()
+            before, self._loaded = self._loaded, self._load()
             if self._tell and before is not None and before.status() != self._loaded.status():
-                print(self._loaded.status())
+                say(self._loaded.status())
         return self._loaded
 
-    def _both(self):
-        return self._path, self._solution if self._solution.exists() else None
+    def _load(self) -> "Loaded":
+        solution = self._solution if self._snapshot.exists(self._solution) else None
+        self._snapshot.add(self._path, self._solution)
+        with self._snapshot.being_run(self._path):
+            return Loaded(self._name, self._path, solution, self._snapshot)
 
+    def _giving(self, names):
+        """What `from … import names` takes them from: Python asks a module alone for `*`."""
+        for name in names or ():
+            if name != "*" and not hasattr(self, name):
+                problem = self._newest().problem.splitlines()[:1]
+                missing = f"labs/{self._path.name} has no {name!r}"
+                raise ImportError(": ".join([missing, *problem]))
+        return self._newest().module if "*" in (names or ()) else self
 
-def state_of(files) -> list[int]:
-    """When each of these files was changed."""
-    return [path.stat().st_mtime_ns for path in files]
+    def _reduce_for_ranks(self, one_version):
+        """How it travels to ranks: with the files as they are now.
+
+        one_version  gets their contents, and returns them as the other labs of the launch have them
+        """
+        snapshot = self._newest().snapshot
+        contents = {path: one_version(path, data) for path, data in snapshot.contents.items()}
+        places = self._name, str(self._path), str(self._solution)
+        return Lab, (*places, False, snapshot.fixed(contents))
 
 
 class Loaded:
@@ -120,64 +155,81 @@ class Loaded:
     definers  {name: the file whose statement has defined it last}
     """
 
-    def __init__(self, name, path, solution):
-        self.path, self.solution, self.problem = path, solution, ""
+    def __init__(self, name, path, solution, snapshot):
+        self.path, self.solution, self.snapshot, self.problem = path, solution, snapshot, ""
         self.siblings: dict[str, Lab] = {}
         self.definers: dict[str, Path] = {}
         self.compile = codeop.Compile()  # remembers what is imported from __future__
         self.module = ModuleType(name)
         self.module.__file__ = str(path)
         self.module.__builtins__ = vars(builtins) | {"__import__": self.import_}
-        self.state = state_of(self.own_files())
-        ours = parse(solution) if solution else None
+        ours = self.parse_solution()
         self.numbers = numbers_in(ours) if ours else {}
         mine = self.read_learners(path, ours)
         self.numbers = self.numbers or numbers_in(mine)
         self.holes = methods_with_holes(mine)
-        self.begun = begun_in(mine, ours, read(solution)) if ours else set()
+        self.begun = begun_in(mine, ours, snapshot.read(self.solution)) if ours else set()
         if ours:
-            self.add_what_is_missing(ours, solution)
+            self.add_what_is_missing(ours, self.solution)
         self.whose = {name: self.owner(name) for name in self.numbers}
-        self.state = self.state + state_of(self.files()[len(self.state) :])
-
-    def own_files(self) -> list[Path]:
-        return [self.path, self.solution] if self.solution else [self.path]
-
-    def files(self) -> list[Path]:
-        """Every file that had to be read."""
-        others = [path for lab in self.siblings.values() for path in lab._newest().files()]
-        return self.own_files() + others
 
     def import_(self, name, namespace=None, scope=None, names=(), level=0):
         """What `import` means in a lab: another lab beside it, or else what it always means."""
         path = self.path.with_name(f"{name}.py")
-        if not path.exists():
+        if not self.snapshot.exists(path):
             return builtins.__import__(name, namespace, scope, names, level)
         if name not in self.siblings:
-            solution = self.solution or self.path.parents[1] / "solutions" / "labs" / path.name
-            self.siblings[name] = Lab(name, path, solution.with_name(path.name))
-        return self.siblings[name]
+            solution = solution_beside(self.path, self.solution, name)
+            self.siblings[name] = Lab(name, path, solution, snapshot=self.snapshot)
+        return self.siblings[name]._giving(names)
+
+    def parse_solution(self) -> ast.Module | None:
+        """The solution, if there is one; one that is no Python counts as none, and is told."""
+        try:
+            return self.snapshot.parse(self.solution) if self.solution else None
+        except Exception as error:
+            if self.solution != self.path:
+                self.problem = self.describe(self.solution, line_of(error, self.solution), error)
+            self.solution = None
+            return None
 
     def read_learners(self, path, ours) -> ast.Module:
         """Run the learner's file, with the solution's functions in place of those with a hole.
 
         So whatever refers to them, such as a class that derives from one, gets the right ones. If
-        the file fails, say why, and go on as if it were empty.
+        the file fails, say why, and go on as if it were empty. A rank does what the notebook did:
+        it goes on only if the notebook had to.
         """
-        linecache.checkcache(str(path))
+        known, is_rank = self.snapshot.problems.get(path, ""), self.snapshot.is_fixed
+        if known and is_rank:
+            self.problem = known
+            return ast.Module([], [])
         begun = None  # the line of the statement that runs
         try:
-            tree = parse(path)
+            tree = self.snapshot.parse(path)
             written = {node.name: node for node in functions_in(ours)} if ours else {}
             for node in tree.body:
                 begun = node.lineno
                 self.run_learners(node, written)
             return tree
         except (Exception, SystemExit) as error:
-            self.problem = describe(path, line_of(error, path) or begun, error)
+            if is_rank:
+                raise passing_hasattr(error) from None
+            self.problem = self.describe(path, line_of(error, path) or begun, error)
+        self.snapshot.problems[path] = self.problem
         for name in [name for name in vars(self.module) if not name.startswith("__")]:
             delattr(self.module, name)
         return ast.Module([], [])
+
+    def describe(self, path, line, error) -> str:
+        """What is wrong with a file; `line` is None if it is in no line."""
+        place = f"{name_of(path)}, line {line}" if line else name_of(path)
+        what = error.msg if isinstance(error, SyntaxError) else str(error)
+        said = ": ".join(filter(None, [place, type(error).__name__, what]))
+        text = self.snapshot.line(path, line)
+        whose = "Your file" if path == self.path else "The solution"
+        code = f"\n    {text}" if text else ""
+        return f"{said}{code}\n{whose} cannot be read until this is fixed."
 
     def run_learners(self, node, written):
         """Run a statement of the learner's file; of a hole, what is in `written`, or a refusal.
@@ -260,18 +312,11 @@ def listed(module):
             del sys.modules[module.__name__]
 
 
-def read(path) -> str:
-    """The text of a program. Raises SyntaxError if it is not in the encoding that it declares."""
-    try:
-        with tokenize.open(path) as file:
-            return file.read()
-    except (SyntaxError, UnicodeDecodeError):
-        place = (str(path), None, None, None)
-        raise SyntaxError("Python cannot decode it: save it as UTF-8", place) from None
-
-
-def parse(path) -> ast.Module:
-    return ast.parse(read(path), str(path))
+def passing_hasattr(error):
+    """`error`, or one that Python does not take for a lab without the attribute that it wants."""
+    if not isinstance(error, AttributeError):
+        return error
+    return RuntimeError(f"AttributeError: {error}").with_traceback(error.__traceback__)
 
 
 def name_of(path) -> str:
@@ -285,73 +330,3 @@ def line_of(error, path) -> int | None:
         return error.lineno
     steps = traceback.extract_tb(error.__traceback__)
     return next((step.lineno for step in reversed(steps) if step.filename == str(path)), None)
-
-
-def describe(path, line, error) -> str:
-    """What is wrong with the file at `path`; `line` is None if it is in no line."""
-    place = f"{name_of(path)}, line {line}" if line else name_of(path)
-    text = linecache.getline(str(path), line).strip() if line else ""
-    what = error.msg if isinstance(error, SyntaxError) else str(error)
-    said = ": ".join(filter(None, [place, type(error).__name__, what]))
-    code = f"\n    {text}" if text else ""
-    return f"{said}{code}\nYour file cannot be read until this is fixed."
-
-
-def is_hole(node) -> bool:
-    """Whether a part of a program is or contains the three dots of a hole."""
-    return count_holes(node) > 0
-
-
-def count_holes(node) -> int:
-    return sum(
-        isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant) and n.value.value is ...
-        for n in ast.walk(node)
-    )
-
-
-def functions_in(tree) -> list:
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    return [node for node in tree.body if isinstance(node, kinds)]
-
-
-def is_class(node) -> bool:
-    return isinstance(node, ast.ClassDef)
-
-
-def methods_with_holes(tree) -> dict[str, list[str]]:
-    """{class: its methods with a hole}, of the classes that have any."""
-    classes = filter(is_class, functions_in(tree))
-    found = {c.name: [node.name for node in functions_in(c) if is_hole(node)] for c in classes}
-    return {name: methods for name, methods in found.items() if methods}
-
-
-def begun_in(mine, ours, text) -> set[str]:
-    """The classes that have fewer holes left than there are answers in our text of them."""
-    lines = text.splitlines()
-    answers = {
-        node.name: sum(ANSWER in line for line in lines[node.lineno - 1 : node.end_lineno])
-        for node in functions_in(ours)
-    }
-    return {
-        node.name
-        for node in filter(is_class, functions_in(mine))
-        if 0 < count_holes(node) < answers.get(node.name, 0)
-    }
-
-
-def numbers_in(tree) -> dict[str, str]:
-    """{function: number of the exercise that its docstring names}, in the order of the file."""
-    found = {
-        node.name: EXERCISE.search(ast.get_docstring(node) or "") for node in functions_in(tree)
-    }
-    return {name: match[1] for name, match in found.items() if match}
-
-
-def names_of(node) -> list[str]:
-    """What a statement of a module defines."""
-    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        return [node.name]
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        return [(alias.asname or alias.name).split(".")[0] for alias in node.names]
-    targets = getattr(node, "targets", [getattr(node, "target", None)])
-    return [n.id for t in targets if t for n in ast.walk(t) if isinstance(n, ast.Name)]

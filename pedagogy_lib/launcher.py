@@ -2,7 +2,6 @@
 
 import contextlib
 import contextvars
-import inspect
 import math
 import os
 import selectors
@@ -10,8 +9,6 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Sequence
-from numbers import Integral, Real
 
 from . import payload, processes, torchrun
 from .device import choose_device
@@ -22,6 +19,7 @@ from .listening import LOOK_SECONDS, Listener
 from .output import Progress
 from .run import Run
 from .server import ENVIRON, shared_server
+from .settings import check_call, check_numbers, seeds_of
 from .stack import BEGUN, JOINED, RETURNED, UNPACKED
 from .units import brief
 from .values import unpack
@@ -111,39 +109,6 @@ def refusals_told():
         raise LaunchError(f"the ranks cannot be started: {reason(error)}") from None
 
 
-def check_call(fn, args):
-    """Whether `fn` takes these arguments: launch's own have names."""
-    try:
-        inspect.signature(fn).bind(*args)
-    except TypeError as error:
-        raise LaunchError(
-            f"{call_of(fn, args)} cannot be called: {error}. What follows the function goes to it; "
-            f"launch's own settings have names, like {setting_meant(fn, args)}"
-        ) from None
-    except ValueError:  # a built-in function may not tell what it takes
-        pass
-
-
-def call_of(fn, args) -> str:
-    """The call as it is written: `step(4)`."""
-    return f"{getattr(fn, '__name__', fn)}({', '.join(map(brief, args))})"
-
-
-def setting_meant(fn, args) -> str:
-    """An example; of a lone number for a function that takes nothing, the launch that was meant."""
-    if [type(arg) for arg in args] != [int] or inspect.signature(fn).parameters:
-        return "world_size=4"
-    (ranks,), name = args, getattr(fn, "__name__", "step")
-    return f"world_size={ranks}: for {ranks} ranks write launch({name}, world_size={ranks})"
-
-
-def check_numbers(world_size, timeout):
-    if not isinstance(world_size, Integral) or not 1 <= world_size <= 256:
-        raise LaunchError(f"world_size is a whole number from 1 to 256, not {world_size!r}")
-    if not isinstance(timeout, Real) or not timeout > 0:
-        raise LaunchError(f"timeout is a positive number of seconds, not {timeout!r}")
-
-
 def current_folder() -> str:
     try:
         return os.getcwd()
@@ -151,16 +116,6 @@ def current_folder() -> str:
         raise LaunchError(
             "the current folder has been deleted: go to another one with os.chdir()"
         ) from None
-
-
-def seeds_of(seed, world_size) -> list[int]:
-    """One seed for each rank."""
-    seeds = [seed] * world_size if isinstance(seed, Integral) else seed
-    if not isinstance(seeds, Sequence) or not all(isinstance(s, Integral) for s in seeds):
-        raise LaunchError(f"seed is a whole number, or one for each rank, not {seed!r}")
-    if len(seeds) != world_size:
-        raise LaunchError(f"{len(seeds)} seeds for {world_size} ranks: give one each, or one int")
-    return [int(s) for s in seeds]
 
 
 class Launch(Listener):
@@ -295,9 +250,8 @@ class Launch(Listener):
         self.listen_until(lambda: all(r.report or r.has_failed for r in self.ranks), GRACE_SECONDS)
         failed = sorted((r for r in self.ranks if r.has_failed), key=RankHandle.blame)
         if len({r.failure() for r in failed}) == 1 and len(failed) == self.world_size > 1:
-            raise failed[0].as_exception({}, who=f"all {self.world_size} ranks")
-        others = {r.rank: r.error["place"] for r in failed[1:] if r.error and r.error["place"]}
-        raise failed[0].as_exception(others)
+            raise failed[0].as_exception(who=f"all {self.world_size} ranks")
+        raise failed[0].as_exception(failed[1:])
 
     def told_time(self) -> float:
         """For how long it has waited: as the learner has set it, if it was about that."""

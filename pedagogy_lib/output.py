@@ -1,12 +1,25 @@
 """What ranks print: shown live with its rank, and kept complete; and a launch's progress."""
 
+import contextlib
 import sys
 import time
 
+from .units import format_bytes
+
 LIVE_LINES = 100  # per rank; a rank that prints for ever must not drown the notebook
 LIVE_BYTES = 2_000  # per line
-KEPT_BYTES = 2_000_000  # per rank
+KEPT_BYTES = 2_000_000  # per rank, of what it prints first
+KEPT_OF_END = 10_000  # of what it prints last: there stands why it ended
 PROGRESS_AFTER_SECONDS = 2.0
+
+
+def say(text):
+    """Print, as well as the screen allows: one that is full or closed ends no launch."""
+    with contextlib.suppress(Exception):
+        try:
+            print(text)
+        except UnicodeEncodeError:
+            print(text.encode(sys.stdout.encoding, "backslashreplace").decode(sys.stdout.encoding))
 
 
 class Output:
@@ -15,24 +28,36 @@ class Output:
     def __init__(self, rank, noun="rank"):
         self.rank = rank
         self.prefix = f"[{noun} {rank}]"
-        self.kept = bytearray()
+        self.kept, self.end = bytearray(), bytearray()  # what it printed first, and last
+        self.dropped = 0  # bytes between these
         self.rest = b""
         self.lines_shown = 0
 
     def add(self, data: bytes):
-        self.kept += data[: KEPT_BYTES - len(self.kept)]
+        self.keep(data)
         *lines, self.rest = (self.rest + data).split(b"\n")
         for line in lines:
             self.show(line)
         if len(self.rest) > 10_000:
             self.close()
 
+    def keep(self, data):
+        room = KEPT_BYTES - len(self.kept)
+        self.kept += data[:room]
+        self.end += data[room:]
+        excess = max(0, len(self.end) - KEPT_OF_END)
+        self.dropped += excess
+        del self.end[:excess]
+
     def show(self, line: bytes):
         if self.lines_shown < LIVE_LINES:
             more = " …" if len(line) > LIVE_BYTES else ""
-            print(f"{self.prefix} {line[:LIVE_BYTES].decode(errors='replace')}{more}")
+            say(f"{self.prefix} {line[:LIVE_BYTES].decode(errors='replace')}{more}")
         elif self.lines_shown == LIVE_LINES:
-            print(f"{self.prefix} … prints more; the rest is in run.output[{self.rank}]")
+            say(
+                f"{self.prefix} … prints more: once the launch has returned, its first "
+                f"{format_bytes(KEPT_BYTES)} and its end are in run.output[{self.rank}]"
+            )
         self.lines_shown += 1
 
     def close(self):
@@ -42,12 +67,15 @@ class Output:
             self.rest = b""
 
     def last_lines(self, count) -> list[str]:
-        return self.kept[-10_000:].decode(errors="replace").strip().splitlines()[-count:]
+        last = (self.kept[-KEPT_OF_END:] + self.end)[-KEPT_OF_END:]
+        return last.decode(errors="replace").strip().splitlines()[-count:]
 
     @property
     def text(self) -> str:
-        cut = "\n… (cut)" if len(self.kept) >= KEPT_BYTES else ""
-        return self.kept.decode(errors="replace") + cut
+        first, last = (part.decode(errors="replace") for part in (self.kept, self.end))
+        if not self.dropped:
+            return (self.kept + self.end).decode(errors="replace")
+        return f"{first}\n… ({format_bytes(self.dropped)} left out) …\n{last}"
 
 
 class Progress:

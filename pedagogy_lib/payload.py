@@ -1,24 +1,62 @@
 """A learner's function on its way to the ranks: packed, weighed, and told apart from strays."""
 
 import inspect
+import io
+import pickle
 import warnings
 
-import cloudpickle
-
 from .errors import LaunchError
+from .labs import Lab
+from .travel import Pickler, dumps, said_by
 
 WARN_BYTES = 1_000_000
+MOST_PACKINGS = 5
+
+
+class LaunchPickler(Pickler):
+    """Sends labs with their files as they are now, every file in one version.
+
+    versions  {file: what was sent of it}
+    is_mixed  whether a file was saved meanwhile
+    """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.versions, self.is_mixed = {}, False
+
+    def reducer_override(self, value):
+        if type(value) is Lab:
+            return value._reduce_for_ranks(self.one_version)
+        return super().reducer_override(value)
+
+    def one_version(self, path, content):
+        first = self.versions.setdefault(path, content)
+        self.is_mixed |= first != content
+        return first  # the same object for all labs, so that it is packed once
 
 
 def pack(fn, args) -> bytes:
     """Serialise `fn` and `args`; raises LaunchError naming what cannot travel."""
     try:
-        data = cloudpickle.dumps((fn, args))
-    except Exception as error:
+        data = pack_one_version((fn, args))
+    except LaunchError:
+        raise
+    except (Exception, SystemExit) as error:
         raise LaunchError(explain(fn, args, error)) from None
     if len(data) > WARN_BYTES:
         warn_of_large_names(fn)
     return data
+
+
+def pack_one_version(value) -> bytes:
+    """Serialise; once more if a lab was saved meanwhile that two of the labs import."""
+    for _ in range(MOST_PACKINGS):
+        buffer = io.BytesIO()
+        pickler = LaunchPickler(buffer, protocol=pickle.HIGHEST_PROTOCOL)
+        pickler.dump(value)
+        if not pickler.is_mixed:
+            return buffer.getvalue()
+    raise LaunchError("a lab is being saved all the time: launch when that has ended")
 
 
 def captured(fn) -> dict:
@@ -33,17 +71,28 @@ def captured(fn) -> dict:
     return {**names.globals, **names.nonlocals}
 
 
+def held_by(fn) -> dict:
+    """What the object holds whose method `fn` is, or that is called itself."""
+    owner = fn if not hasattr(fn, "__name__") else getattr(fn, "__self__", None)
+    return getattr(owner, "__dict__", {})
+
+
 def explain(fn, args, error) -> str:
     for index, value in enumerate(args):
         if not travels(value):
-            return f"argument {index} of the launched function ({kind(value)}) {CANNOT} ({error})"
+            which = f"argument {index} of the launched function ({kind(value)})"
+            return f"{which} {CANNOT} ({said_by(error)})"
+    for name, value in held_by(fn).items():
+        if not travels(value):
+            held = f"`self.{name}` ({kind(value)}), which the launched function uses,"
+            return f"{held} {CANNOT} ({said_by(error)})"
     for name, value in captured(fn).items():
         within = captured(value) if inspect.isfunction(value) else {}
         if "get_ipython" in (name, *within):
             return MAGICS
         if not travels(value):
-            return f"`{name}` ({kind(value)}), which the function uses, {CANNOT} ({error})"
-    return f"the launched function {CANNOT} ({error})"
+            return f"`{name}` ({kind(value)}), which the function uses, {CANNOT} ({said_by(error)})"
+    return f"the launched function {CANNOT} ({said_by(error)})"
 
 
 CANNOT = "cannot travel to another process; create it inside the function"
@@ -59,8 +108,8 @@ def kind(value) -> str:
 
 def travels(value) -> bool:
     try:
-        cloudpickle.dumps(value)
-    except Exception:
+        dumps(value)
+    except (Exception, SystemExit):
         return False
     return True
 
@@ -68,7 +117,7 @@ def travels(value) -> bool:
 def warn_of_large_names(fn):
     """Say which outside names weigh more than a megabyte. What is passed as argument is meant."""
     for name, value in captured(fn).items():
-        size = len(cloudpickle.dumps(value)) if travels(value) else 0
+        size = len(dumps(value)) if travels(value) else 0
         if size > WARN_BYTES:
             warnings.warn(
                 f"`{name}` ({size / 1e6:.1f} MB) is copied to every rank because the function "

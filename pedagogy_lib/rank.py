@@ -3,6 +3,7 @@
 import builtins
 import contextlib
 import faulthandler
+import mmap
 import os
 import pickle
 import random
@@ -22,11 +23,14 @@ from .forkserver import PRELOAD_WHEN_IDLE
 from .frames import receive_exactly, receive_frame, send_message
 from .limits import reason
 from .stack import is_library, place_now, place_of, steps_of_traceback
+from .travel import said_by
 from .values import pack
 
 LONGER_THAN_ANY_LAUNCH = timedelta(days=1)
 MOST_CHARACTERS = 2000  # of a message, which may hold a whole tensor
 MOST_LINES = 10  # with what belongs to an error
+RESERVE_BYTES = 8_000_000  # for telling an error when all memory is taken
+NO_LINE = "no memory was left to note the line; make what the function holds smaller"
 
 
 CHANNEL_CLOSED = (
@@ -66,12 +70,14 @@ def main(connection, setup):
     channel = Channel(connection)
     listener = threading.Thread(target=channel.listen, daemon=True)
     pid = os.getpid()
+    reserve = mmap.mmap(-1, RESERVE_BYTES)  # not touched, so it costs nothing
     try:
         payload = receive_frame(connection)
         prepare(setup, listener)
         report = live(channel, setup, payload)
         kind = "result"
     except BaseException as error:
+        reserve.close()  # there may be no other memory to tell it with
         kind, report = "error", describe(error) | {"at": time.perf_counter()}
     with contextlib.suppress(Exception):  # the learner may have closed it
         sys.stdout.flush()  # a last line may have no end
@@ -193,6 +199,7 @@ class Work:
 
     def run(self, function, args):
         value = function(*args)
+        self.recorder.leave_all()
         if self.device.type == "cuda":
             torch.cuda.synchronize()
         return value
@@ -208,10 +215,28 @@ class Work:
                 "imported_late": any(name in sys.modules for name in self.missing),
             }
         except Exception as error:
-            raise TypeError(
-                f"a {type(value).__name__} cannot travel to the notebook ({error}); "
-                "return numbers, strings, tensors, or lists and dicts of them"
-            ) from None
+            raise cannot_travel(value, error) from None
+
+
+def chain_of(error):
+    """An error, and those during whose handling it was raised."""
+    while error is not None:
+        yield error
+        error = error.__context__
+
+
+def cannot_travel(value, error) -> Exception:
+    """What to raise for a value of the learner's function that `error` kept from being packed."""
+    kind = f"a {type(value).__name__}"
+    if any(isinstance(e, MemoryError) or "allocate memory" in str(e) for e in chain_of(error)):
+        return MemoryError(
+            f"{kind} travels to the notebook as a copy, for which this rank has no memory; return "
+            "less of it"
+        )
+    return TypeError(
+        f"{kind} cannot travel to the notebook ({shortened(said_by(error))}); "
+        "return numbers, strings, tensors, or lists and dicts of them"
+    )
 
 
 def describe(error) -> dict:
@@ -224,30 +249,32 @@ def describe(error) -> dict:
     except BaseException:  # whatever its class does, this error is to be told
         exception = None
     place = place_of(steps_of_traceback(error.__traceback__))
-    return {
-        "what": "\n  ".join([f"raised {words_of(error)}", *belonging_to(error)]),
-        "exception": exception,
-        "place": None if place is None or is_library(place.filename) else place,
-    }
+    place = None if place is None or is_library(place.filename) else place
+    lines = [f"raised {words_of(error)}", *belonging_to(error)]
+    if isinstance(error, MemoryError) and place is None and not str(error):
+        lines.append(NO_LINE)  # Python drops lines of a traceback for which it has no memory
+    return {"what": "\n  ".join(lines), "exception": exception, "place": place}
 
 
 def words_of(error) -> str:
     """The class of an error and its message, cut where it is very long."""
+    return f"{type(error).__name__}: {shortened(error)}".rstrip(": ")
+
+
+def shortened(thing) -> str:
+    """The text of an error or of a note, cut where it is very long."""
     try:
-        message = str(error)
+        text = str(thing)
     except Exception:
-        message = "<its message cannot be shown>"
-    return f"{type(error).__name__}: {shortened(message)}".rstrip(": ")
-
-
-def shortened(text) -> str:
+        text = "<its message cannot be shown>"
     more = len(text) - MOST_CHARACTERS
     return text if more <= 0 else f"{text[:MOST_CHARACTERS]}… ({more:,} characters more)"
 
 
 def belonging_to(error) -> list[str]:
     """The cause of an error, its notes, and the members of an ExceptionGroup: one line each."""
-    lines = [f"note: {shortened(str(note))}" for note in getattr(error, "__notes__", ())]
+    notes = getattr(error, "__notes__", ())  # anybody may have put anything there
+    lines = [f"note: {shortened(note)}" for note in (notes if isinstance(notes, list) else ())]
     if error.__cause__ is not None:
         lines.insert(0, f"caused by {words_of(error.__cause__)}")
     if isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):  # Python 3.11 has it

@@ -4,9 +4,10 @@ import difflib
 
 from .history import KINDS
 from .table import Table
-from .units import brief, format_bytes, format_seconds
+from .units import brief, counted, format_bytes, format_seconds
 
 SHOWN_RANKS = 16
+SHOWN_LABELS = 50
 
 
 class Block:
@@ -54,6 +55,13 @@ def fullest(uses) -> dict[str, int] | None:
     return max(uses, key=lambda use: use["peak"]["total"])["at_peak"] if uses else None
 
 
+def listed(labels) -> str:
+    """The first labels of a run, as a sentence names them."""
+    more = len(labels) - SHOWN_LABELS
+    known = ", ".join(map(brief, labels[:SHOWN_LABELS])) or "none"
+    return known + (f", … and {more} more" if more > 0 else "")
+
+
 def no_attribute(thing, name) -> str:
     """What to say of an attribute that there is not, and which is meant perhaps.
 
@@ -84,17 +92,17 @@ class Run:
         self.values, self.output, self.seconds, self.rank = values, output, seconds, rank
         self.backend, self.devices, self.device = backend, devices, devices[0]
         self.world_size = len(values)
-        everything = [block for of_rank in blocks for block in of_rank]
-        first = sorted(everything, key=lambda block: block["start"])
-        self.labels = list(dict.fromkeys(block["label"] for block in first))
-        self._blocks = {
-            label: Block(label, wire, [[b for b in of if b["label"] == label] for of in blocks])
-            for label in self.labels
-        }
+        everything = [(block, rank) for rank, of in enumerate(blocks) for block in of]
+        first = sorted(everything, key=lambda pair: pair[0]["start"])
+        self.labels = list(dict.fromkeys(block["label"] for block, _ in first))
+        uses = {label: [[] for _ in blocks] for label in self.labels}
+        for block, rank in everything:
+            uses[block["label"]][rank].append(block)
+        self._blocks = {label: Block(label, wire, uses[label]) for label in self.labels}
 
     def __getitem__(self, label) -> Block:
         if label not in self._blocks:
-            known = ", ".join(map(repr, self.labels)) or "none"
+            known = listed(self.labels)
             raise KeyError(f"no block {label!r} was measured; this run's labels: {known}")
         return self._blocks[label]
 
@@ -113,19 +121,25 @@ class Run:
     def table(self) -> Table:
         """One row for each rank; four columns for each label."""
         quantities = ["sent", "received", "time", "peak memory"]
-        hidden = self.world_size - SHOWN_RANKS
+        labels = self.labels[:SHOWN_LABELS]
         wire = {block.wire for block in self._blocks.values()}
         return Table(
-            ["rank", "value", *quantities * len(self.labels)],
+            ["rank", "value", *quantities * len(labels)],
             [self.row(rank) for rank in range(min(self.world_size, SHOWN_RANKS))],
             title=self.title() + "".join(f" · wire bytes {how}" for how in sorted(wire)),
-            note=f"… and {hidden} more ranks" if hidden > 0 else "",
-            groups=[("", 2), *((label, 4) for label in self.labels)] if self.labels else (),
+            note=self.what_is_hidden(),
+            groups=[("", 2), *((label, 4) for label in labels)] if labels else (),
         )
+
+    def what_is_hidden(self) -> str:
+        ranks, labels = self.world_size - SHOWN_RANKS, len(self.labels) - SHOWN_LABELS
+        hidden = [f"{ranks} more ranks"] * (ranks > 0)
+        hidden += [f"{counted(labels, 'more label')} (run.labels)"] * (labels > 0)
+        return f"… and {' and '.join(hidden)}" if hidden else ""
 
     def row(self, rank) -> list[str]:
         cells = [str(rank), brief(self.values[rank])]
-        for block in self._blocks.values():
+        for block in map(self._blocks.get, self.labels[:SHOWN_LABELS]):
             peak = block.peak_bytes[rank]
             cells += [
                 format_bytes(block.sent_bytes[rank]),

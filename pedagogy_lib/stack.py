@@ -35,8 +35,11 @@ class Place(NamedTuple):
     function: str
     call: str = ""  # with its arguments: `recv(float32[4], src=1)`
     operation: str = ""  # its name, if it belongs to torch.distributed: `recv`
+    text: str = ""  # of the line, where the file may have another one by now
 
     def source(self) -> str:
+        if self.text:
+            return self.text
         linecache.checkcache(self.filename)  # the file may have been edited since the last launch
         return linecache.getline(self.filename, self.line).strip()
 
@@ -129,7 +132,16 @@ def place_of(steps) -> Place | None:
     own = [i for i, step in enumerate(steps) if not is_library(step[0])]
     if not own:
         return Place(*steps[-1][:3]) if steps else None
-    return Place(*steps[own[-1]][:3], *call_below(steps[own[-1] + 1 :]))
+    filename, line, function, _ = steps[own[-1]]
+    call, operation = call_below(steps[own[-1] + 1 :])
+    return Place(filename, line, function, call, operation, text_sent(filename, line))
+
+
+def text_sent(filename, line) -> str:
+    """A line of a file of which a launch has sent the text: without a time in linecache."""
+    entry = linecache.cache.get(filename, ())
+    is_sent = len(entry) == 4 and entry[1] is None
+    return linecache.getline(filename, line).strip() if is_sent else ""
 
 
 def call_below(inner) -> tuple[str, str]:

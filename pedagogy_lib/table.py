@@ -12,11 +12,9 @@ class Table:
     """
 
     def __init__(self, heads, rows, title="", note="", groups=()):
-        self.heads, self.rows = (
-            [str(head) for head in heads],
-            [[str(cell) for cell in row] for row in rows],
-        )
-        self.title, self.note, self.groups = title, note, list(groups)
+        self.heads, self.rows = one_lines(heads), [one_lines(row) for row in rows]
+        self.title, self.note = title, note
+        self.groups = [(" ".join(name.splitlines()), width) for name, width in groups]
 
     def __repr__(self):
         lines = [self.flat_heads(), *self.rows]
@@ -46,6 +44,11 @@ class Table:
         note = f"<p>{escape(self.note)}</p>" if self.note else ""
         table = f"<table><thead>{top}<tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
         return f'<div style="overflow-x:auto">{title}{table}{note}</div>'
+
+
+def one_lines(values) -> list[str]:
+    """Each value as one line of text."""
+    return [" ".join(str(value).splitlines()) for value in values]
 
 
 def cell_of(tag, text) -> str:

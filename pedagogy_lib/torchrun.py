@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from .device import choose_device
 from .run import Run
+from .settings import seeds_of
 from .values import pack_whole
 
 VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -43,7 +44,7 @@ def run(fn, args, device, seed) -> Run:
         enter_group(backend, torch.device(devices[local_rank]), init_method="env://")
         atexit.register(leave_group)
     rank, world_size = dist.get_rank(), dist.get_world_size()
-    seed_everything(seed if isinstance(seed, int) else seed[rank])
+    seed_everything(seeds_of(seed, world_size, exactly=False)[rank])
     dist.barrier()  # the nearest that several machines come to a common zero of their clocks
     began = time.perf_counter()
     port = int(os.environ["MASTER_PORT"])

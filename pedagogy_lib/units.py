@@ -18,7 +18,10 @@ def format_seconds(seconds: float) -> str:
 
 def brief(value, width=40) -> str:
     """The start of a value's repr, on one line."""
-    text = " ".join(repr(value).split())
+    try:
+        text = " ".join(repr(value).split())
+    except Exception as error:  # of the learner's own class, or of a number with many digits
+        text = f"<{type(value).__name__} that cannot be shown: {type(error).__name__}>"
     return text if len(text) <= width else text[: width - 1] + "…"
 
 

@@ -4,7 +4,8 @@ import ast
 import os
 from pathlib import Path
 
-from .labs import EXERCISE, is_hole, names_of, parse
+from .holes import EXERCISE, is_hole, names_of
+from .sources import parse
 
 
 def misses_something(path) -> bool:

@@ -8,20 +8,15 @@ import torch
 
 from .errors import LaunchError
 from .frames import SMALL_BYTES
-
-# As what tensors of a type travel that torch's storages do not know, by the bytes of an element.
-INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+from .travel import Pickler, reduced
 
 
-class ResultPickler(cloudpickle.Pickler):
+class ResultPickler(Pickler):
     """Sends each tensor without graph, device or larger storage; its numbers travel beside."""
 
     def reducer_override(self, value):
         if type(value) is torch.Tensor and needs_copy(value):
-            plain = value.detach().cpu().clone()
-            return plain.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
-        if type(value) is torch.Tensor and value.dtype in torch.storage._new_dtypes():
-            return as_dtype, (value.view(INTEGERS[value.itemsize]), value.dtype)
+            return reduced(copy_of(value))
         if isinstance(value, torch.storage.TypedStorage):
             return typed_storage, (value._untyped_storage, value.dtype)
         if isinstance(value, torch.UntypedStorage) and value.device.type == "cpu":
@@ -32,8 +27,13 @@ class ResultPickler(cloudpickle.Pickler):
 def needs_copy(tensor):
     if tensor.layout is not torch.strided:
         return False
-    whole = tensor.untyped_storage().nbytes() == tensor.nbytes
-    return tensor.requires_grad or tensor.device.type != "cpu" or not whole
+    whole = tensor.device.type == "meta" or tensor.untyped_storage().nbytes() == tensor.nbytes
+    return tensor.requires_grad or tensor.device.type not in ("cpu", "meta") or not whole
+
+
+def copy_of(tensor):
+    plain = tensor.detach()
+    return plain if plain.device.type == "meta" else plain.cpu().clone()
 
 
 def bytes_of(storage):
@@ -45,10 +45,6 @@ def untyped_storage(buffer) -> torch.UntypedStorage:
     if not len(buffer):
         return torch.UntypedStorage(0)
     return torch.frombuffer(buffer, dtype=torch.uint8).untyped_storage()
-
-
-def as_dtype(integers, dtype):
-    return integers.view(dtype)
 
 
 def typed_storage(storage, dtype):

@@ -554,7 +554,8 @@ plot_bars(list(idle), {one: [idle[name][one] for name in idle] for one in ("ours
 # run with all its measured blocks can be saved as well: `save_trace(run, path)`.
 
 # %% tags=["nbval-ignore-output"]
-trace = save_trace(split_run, Path(tempfile.mkdtemp()) / "zero_bubble.json")
+folder = tempfile.TemporaryDirectory()  # it is removed when this notebook's kernel ends
+trace = save_trace(split_run, Path(folder.name) / "zero_bubble.json")
 print(f"{len(json.loads(trace.read_text())['traceEvents'])} events in {trace}")
 
 # %% [markdown]

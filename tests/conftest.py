@@ -1,8 +1,12 @@
-"""For every test: its functions travel by value, and it leaves no rank behind."""
+"""For every test: its functions travel by value, and it leaves no rank and no file behind."""
 
+import os
 import re
+import shutil
 import signal
+import tempfile
 from collections import Counter
+from pathlib import Path
 
 import cloudpickle
 import helpers
@@ -10,7 +14,7 @@ import margins
 import pytest
 import torch
 
-from pedagogy_lib import closeness
+from pedagogy_lib import closeness, server
 
 cloudpickle.register_pickle_by_value(helpers)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, shells ignore it
@@ -20,7 +24,28 @@ WRONG, RIGHT, SOLUTIONS = 3, 1, 0  # the executed notebooks check all solutions
 
 
 def pytest_configure(config):
+    """Have this session, and all that it starts, use a temporary directory of its own."""
     config.pluginmanager.register(margins.Plugin())
+    if hasattr(config, "workerinput"):  # of pytest-xdist: it has inherited that directory
+        return
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # tmp_path stays there
+    config.course_scratch = Path(tempfile.mkdtemp(prefix="course-tests-"))
+    os.environ["TMPDIR"] = tempfile.tempdir = str(config.course_scratch)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    server.close_server()
+    if hasattr(session.config, "course_scratch"):
+        left = helpers.left_in(session.config.course_scratch)
+        if left:
+            print(f"\nleft behind in the temporary directory: {', '.join(left)}")
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_unconfigure(config):
+    if hasattr(config, "course_scratch"):
+        shutil.rmtree(config.course_scratch, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(items):

@@ -103,6 +103,16 @@ def scratch_left(folder: Path) -> list[Path]:
     return list(folder.glob("launch-*"))
 
 
+def left_in(folder: Path, but=()) -> list[str]:
+    """What stays there once all processes had the time to end, `but` for what torch keeps."""
+
+    def left():
+        return sorted(path.name for path in folder.iterdir() if not path.name.startswith(but))
+
+    wait_until(lambda: not left(), SLACK_SECONDS)
+    return left()
+
+
 def put_lab(folder: Path, monkeypatch, name: str, text: str, solution: str | None = None):
     """Make `folder` the course: a learner's lab in it, and perhaps our solution."""
     for path, content in {

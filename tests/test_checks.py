@@ -6,7 +6,7 @@ import re
 import pytest
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import build, check, checking, hint, labs
+from pedagogy_lib import build, check, checking, hint, holes
 from pedagogy_lib.checking import Exercise, Wrong
 
 CHAPTERS = [source.stem for source in build.sources() if source.stem[:2] != "00"]
@@ -196,7 +196,7 @@ def test_exercises_in_labs_have_their_numbers_there():
     in_labs = {
         (path.stem, name): number
         for path in (ROOT / "labs").glob("*.py")
-        for name, number in labs.numbers_in(ast.parse(path.read_text())).items()
+        for name, number in holes.numbers_in(ast.parse(path.read_text())).items()
     }
     everything = [e for stem in CHAPTERS if stem[2] == "_" for e in exercises(stem[:2])]
     assert in_labs == {(e.lab, e.name): e.number for e in everything if e.lab}

@@ -3,10 +3,12 @@
 import contextlib
 import ctypes
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -97,7 +99,70 @@ def test_first_of_several_exceptions_is_blamed():
     error = failure(fail_one_after_the_other, world_size=3)
     assert error.rank == 2
     assert str(error).startswith("rank 2 raised ValueError: 2\n  at tests/test_faults.py, line ")
-    assert "after it, and perhaps because of it, others failed:\n  rank" in str(error)
+    assert str(error).endswith(
+        "\nother ranks failed too, each with an error of its own:"
+        "\n  rank 0 raised ValueError: 0\n  rank 1 raised ValueError: 1"
+    )
+
+
+def test_a_rank_that_lost_its_neighbour_is_told_apart_from_one_with_its_own_error():
+    def fail():
+        everyone_waits()
+        if dist.get_rank() == 0:
+            raise ValueError("boom")
+        if dist.get_rank() == 1:
+            raise KeyError("other")
+        dist.recv(torch.ones(1), src=0)
+
+    message = str(failure(fail, world_size=3))
+    assert " raised ValueError: boom\n" in message
+    assert "raised KeyError: 'other'\n" in message
+    assert "other ranks failed too, each with an error of its own:\n  rank" in message
+    assert 'raise KeyError("other")' in message
+
+
+def test_many_ranks_that_fail_are_cut():
+    def fail():
+        raise ValueError(f"{dist.get_rank()} " + "x" * 3000 + "\nsecond line")
+
+    message = str(failure(fail, world_size=12))
+    assert message.endswith("\n  … and 3 more")
+    assert len(message) < 5000
+
+
+def leave_memory(count):
+    """Let this process have `count` more bytes."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = count + pages * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not keep to this limit")
+@pytest.mark.parametrize("holder", [None, torch], ids=["a variable", "a module"])
+def test_memory_that_is_full_of_small_lists_is_told(holder):
+    def fill():
+        leave_memory(30_000_000)
+        pile = []
+        if holder is not None:
+            holder.pile = pile
+        while True:
+            pile.append([0] * 50)
+
+    error = failure(fill, world_size=2)
+    assert isinstance(error.exception, MemoryError)
+    assert "raised MemoryError\n  no memory was left to note the line; make what the" in str(error)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not keep to this limit")
+def test_a_large_request_for_memory_is_told_with_its_line():
+    def ask():
+        leave_memory(30_000_000)
+        return [0] * 10**9
+
+    error = failure(ask, world_size=2)
+    assert isinstance(error.exception, MemoryError)
+    assert error.place.source() == "return [0] * 10**9"
+    assert "no memory was left" not in str(error)
 
 
 def test_a_rank_that_leaves_the_group_before_it_fails_is_blamed():
@@ -189,6 +254,20 @@ def test_notes_and_members_are_told():
     assert "\n  note: on two lines\n  member: ValueError: one\n  member: KeyError: 'other'\n" in (
         message_of(fail)
     )
+
+
+@pytest.mark.parametrize("notes", [5, "text", [object]])
+def test_notes_of_any_kind_do_not_hide_the_error(notes):
+    class Shy:
+        def __str__(self):
+            return 1 / 0
+
+    def fail():
+        error = ValueError("boom")
+        error.__notes__ = [Shy()] if notes == [object] else notes
+        raise error
+
+    assert message_of(fail).startswith("all 2 ranks raised ValueError: boom\n  ")
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="groups came with Python 3.11")

@@ -2,10 +2,11 @@
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
-from helpers import ROOT, environment
+from helpers import ROOT, environment, left_in
 
 SAID = {
     "collectives": ["dist.all_reduce right"],
@@ -47,10 +48,13 @@ TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "
 
 
 def run(*command):
-    done = subprocess.run([sys.executable, *map(str, command)],
-                          env=environment(OMP_NUM_THREADS="1"), capture_output=True, text=True,
-                          timeout=400, check=False)  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([sys.executable, *map(str, command)],
+                              env=environment(OMP_NUM_THREADS="1", TMPDIR=folder), timeout=400,
+                              capture_output=True, text=True, check=False)  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        # torchrun itself keeps its folder of logs.
+        assert not left_in(Path(folder), but=("torchinductor_", "torchelastic_"))
     return done.stdout
 
 

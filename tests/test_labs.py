@@ -1,12 +1,16 @@
 """Labs: whose function runs, when edits count, and what a broken file costs."""
 
 import os
+import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
-from helpers import ROOT, put_lab
+import torch.distributed as dist
+from helpers import ROOT, failure, put_lab
 
-from pedagogy_lib import LaunchError, build, lab, labs, launch
+from pedagogy_lib import LaunchError, build, holes, lab, labs, launch, sources
 
 SOLUTION = '''"""A lab."""
 
@@ -433,13 +437,267 @@ def test_notebooks_of_the_solutions_take_solved_labs(monkeypatch, capsys):
 
 @pytest.mark.parametrize("source", build.lab_sources(), ids=lambda path: path.stem)
 def test_built_labs_have_holes_exactly_where_there_are_exercises(source, monkeypatch):
-    tree = labs.parse(ROOT / "labs" / source.name)
-    holes = {node.name for node in labs.functions_in(tree) if labs.is_hole(node)}
-    assert holes == set(labs.numbers_in(tree))
-    assert not labs.is_hole(labs.parse(source))
+    tree = sources.parse(ROOT / "labs" / source.name)
+    found = {node.name for node in holes.functions_in(tree) if holes.is_hole(node)}
+    assert found == set(holes.numbers_in(tree))
+    assert not holes.is_hole(sources.parse(source))
 
 
 def test_a_lab_is_not_a_module_that_ranks_cannot_import(learner):
     learner(SOLUTION)
     area = lab("shapes").area
     assert launch(lambda: area(torch.tensor(1.0)).item(), world_size=2).values[0] > 3.14
+
+
+# What ranks do with a lab
+
+
+IN_A_RANK = "\nimport os\nif os.environ.get('PEDAGOGY_RANK') == '1':\n    "
+
+
+def in_a_rank(shapes):
+    return shapes.double(1)
+
+
+@pytest.mark.parametrize(
+    ("statement", "raised"),
+    [
+        ("raise ValueError('only here')", "ValueError: only here"),
+        ("raise AttributeError('only here')", "RuntimeError: AttributeError: only here"),
+        ("os.no_such_name", "RuntimeError: AttributeError: module 'os' has no attribute"),
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("raise SystemExit('only here')", "SystemExit: only here"),
+    ],
+)
+def test_a_lab_that_fails_only_in_a_rank_ends_the_launch(statement, raised, learner):
+    learner(SOLUTION + IN_A_RANK + statement + "\n")
+    shapes = lab("shapes")
+    assert shapes.double(1) == 2
+    message = str(failure(in_a_rank, shapes, world_size=3))
+    assert message.startswith(f"rank 1 raised {raised}")
+    assert f"labs/shapes.py, line 26, in <module>():  {statement}" in message
+    assert launch(lambda: 1, world_size=1).values == [1]
+
+
+@pytest.mark.parametrize("use", ["import shapes", "from shapes import double"])
+def test_a_sibling_that_fails_only_in_a_rank_ends_the_launch(use, learner, tmp_path, monkeypatch):
+    learner(SOLUTION + IN_A_RANK + "raise AttributeError('only here')\n")
+    text = f"{use}\n\ndef quadruple(x):\n    return 2 * {use.split()[-1]}"
+    text += "(x)\n" if use.startswith("from") else ".double(x)\n"
+    put_lab(tmp_path, monkeypatch, "more", text)
+    more = lab("more")
+    assert more.quadruple(1) == 4
+    error = failure(lambda: more.quadruple(1), world_size=2)
+    assert (error.rank, error.place.line) == (1, 26)
+    assert error.place.source() == "raise AttributeError('only here')"
+
+
+def test_a_rank_uses_ours_where_the_notebook_had_to(learner, capsys):
+    text = SOLUTION.replace("return 2 * x", "return 200 * x")
+    learner(text + "\nimport os\nassert 'PEDAGOGY_RANK' in os.environ\n")
+    shapes = lab("shapes")
+    assert "line 25: AssertionError" in capsys.readouterr().out
+    assert shapes.double(1) == 2
+    assert launch(in_a_rank, shapes, world_size=2).values == [2, 2]
+
+
+def edited(text=SOLUTION, factor=300):
+    return text.replace("return 2 * x", f"return {factor} * x")
+
+
+def test_a_save_during_a_launch_counts_at_the_next(learner):
+    path = learner(SOLUTION)
+    shapes = lab("shapes")
+
+    def save_and_use(text):
+        if dist.get_rank() == 1:
+            path.write_text(text)
+        dist.barrier()
+        return shapes.double(1)
+
+    assert launch(save_and_use, edited(), world_size=3).values == [2, 2, 2]
+    assert launch(save_and_use, edited(), world_size=3).values == [300, 300, 300]
+
+
+def test_an_error_shows_the_line_that_ran_and_not_what_was_saved_since(learner):
+    path = learner(SOLUTION.replace("return 2 * x", "return x / 0"))
+    shapes = lab("shapes")
+
+    def save_and_use(text):
+        path.write_text(text)
+        shapes.double(1)
+
+    error = failure(save_and_use, "# other lines\n" * 30, world_size=1)
+    assert error.place.source() == "return x / 0"
+    assert "labs/shapes.py, line 12, in double():  return x / 0" in str(error)
+
+
+class Save:
+    """An argument that saves a file while it is packed."""
+
+    def __init__(self, path, *texts):
+        self.path, self.texts = path, list(texts)
+
+    def __reduce__(self):
+        if self.texts:
+            self.path.write_text(self.texts.pop(0))
+        return str, ()
+
+
+def use_both(more, save, shapes):
+    return more.quadruple(1), shapes.double(1)
+
+
+def test_labs_that_share_a_file_get_one_version_of_it(learner, tmp_path, monkeypatch):
+    path = learner(SOLUTION)
+    put_lab(tmp_path, monkeypatch, "more", USES_SHAPES)
+    more, shapes = lab("more"), lab("shapes")
+    run = launch(use_both, more, Save(path, edited()), shapes, world_size=2)
+    assert run.values == [(90_000, 300)] * 2
+
+
+def test_a_file_that_is_saved_all_the_time_is_told(learner, tmp_path, monkeypatch):
+    path = learner(SOLUTION)
+    put_lab(tmp_path, monkeypatch, "more", USES_SHAPES)
+    more, shapes = lab("more"), lab("shapes")
+    save = Save(path, *(edited(factor=10**digits) for digits in range(20)))
+    with pytest.raises(LaunchError, match=r"^a lab is being saved all the time: launch when that"):
+        launch(use_both, more, save, shapes, world_size=2)
+    save.texts = []
+    assert launch(use_both, more, save, shapes, world_size=2).values == [(10_000**2, 10_000)] * 2
+
+
+# A file that is being saved, or that has gone
+
+
+@pytest.mark.parametrize("begun", ["", SOLUTION[:200], None], ids=["empty", "too short", "absent"])
+def test_a_file_that_an_editor_is_writing_is_read_when_it_is_whole(begun, learner, monkeypatch):
+    path = learner(SOLUTION)
+    shapes = lab("shapes")
+    path.unlink()
+    if begun is not None:
+        path.write_text(begun)
+
+    def go_on(seconds):
+        path.write_text(edited())
+        os.utime(path, (1, 1))  # so that it counts as settled
+
+    clock = SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=go_on)
+    monkeypatch.setattr(sources, "time", clock)
+    monkeypatch.setattr(sources, "SETTLED_SECONDS", 60.0)
+    assert shapes.double(1) == 300
+
+
+def test_a_file_from_the_future_is_not_waited_for(learner):
+    path = learner(edited())
+    os.utime(path, (time.time() + 10_000,) * 2)
+    began = time.perf_counter()
+    assert lab("shapes").double(1) == 300
+    assert time.perf_counter() - began < sources.MOST_SECONDS
+
+
+@pytest.mark.parametrize("gone", [Path.unlink, lambda path: (path.unlink(), path.mkdir())])
+def test_a_file_that_has_gone_is_told_and_blocks_nothing(gone, learner, capsys, monkeypatch):
+    monkeypatch.setattr(sources, "MOST_SECONDS", 0.1)
+    path = learner(edited())
+    shapes = lab("shapes")
+    gone(path)
+    capsys.readouterr()
+    assert launch(in_a_rank, shapes, world_size=2).values == [2, 2]
+    out = capsys.readouterr().out
+    assert out.startswith("labs/shapes.py: ")
+    assert "Error: [Errno " in out
+    assert out.endswith("Until then:\nlabs/shapes.py, all 3 functions: ours\n")
+
+
+def test_labs_that_import_each_other_are_told(learner, tmp_path, monkeypatch, capsys):
+    learner("from more import quadruple\n" + SOLUTION)
+    put_lab(tmp_path, monkeypatch, "more", USES_SHAPES)
+    assert lab("shapes").double(1) == 2
+    told = (
+        "labs/shapes.py, line 1: ImportError: labs/more.py has no 'quadruple': labs/more.py, "
+        "line 2: ImportError: shapes.py and more.py import each other, so neither can be first: "
+    )
+    assert told in capsys.readouterr().out
+
+
+def test_a_name_that_a_sibling_has_not_is_told(learner, tmp_path, monkeypatch, capsys):
+    learner(SOLUTION)
+    put_lab(tmp_path, monkeypatch, "more", "from shapes import triple\n" + USES_SHAPES)
+    lab("more")
+    said = "labs/more.py, line 1: ImportError: labs/shapes.py has no 'triple'\n"
+    assert said in capsys.readouterr().out
+
+
+def test_everything_may_be_imported_from_a_sibling(learner, tmp_path, monkeypatch, capsys):
+    learner(edited())
+    put_lab(tmp_path, monkeypatch, "more", "from shapes import *\n\nsix = double(3)\n")
+    more = lab("more")
+    assert more.six == 900
+    assert launch(lambda: (more.six, more.double(1)), world_size=1).values == [(900, 300)]
+
+
+def test_a_lab_may_import_in_a_function_what_imports_it(learner, tmp_path, monkeypatch, capsys):
+    learner(SOLUTION + "\n\ndef eight(x):\n    from more import quadruple\n\n"
+            "    return 2 * quadruple(x)\n")  # fmt: skip
+    put_lab(tmp_path, monkeypatch, "more", USES_SHAPES)
+    shapes = lab("shapes")
+    assert shapes.eight(1) == 8
+    assert launch(lambda: shapes.eight(1), world_size=2).values == [8, 8]
+
+
+def test_a_solution_that_is_no_python_is_told_and_blocks_nothing(learner, capsys):
+    learner(HOLES, SOLUTION + "\ndef (:\n")
+    shapes = lab("shapes")
+    assert capsys.readouterr().out == (
+        "solutions/labs/shapes.py, line 24: SyntaxError: invalid syntax\n    def (:\n"
+        "The solution cannot be read until this is fixed. Until then:\n"
+        "labs/shapes.py, double: nobody's · area: yours · both: nobody's\n"
+    )
+    assert launch(lambda: shapes.area(0), world_size=2).values == [0, 0]
+
+
+def test_a_solved_lab_that_was_broken_is_told(learner, tmp_path, capsys):
+    learner("", SOLUTION.replace("return 2 * x", "return 2 *"))
+    path = tmp_path / "solutions" / "labs" / "shapes.py"
+    shapes = labs.Lab("shapes", path, path)
+    said = (
+        "solutions/labs/shapes.py, line 12: SyntaxError: invalid syntax\n    return 2 *\nYour file"
+    )
+    assert said in repr(shapes)
+
+
+def test_a_lab_is_not_changed_from_outside(learner):
+    learner(SOLUTION)
+    shapes = lab("shapes")
+    with pytest.raises(AttributeError, match=r"a lab is changed in its file, labs/shapes\.py: dou"):
+        shapes.double = abs
+    assert shapes.double(-1) == -2
+
+
+def test_a_lab_that_hangs_in_ranks_is_told_with_its_line(learner):
+    learner(SOLUTION + "\nimport os\nwhile 'PEDAGOGY_RANK' in os.environ:\n    pass\n")
+    error = failure(in_a_rank, lab("shapes"), world_size=2, timeout=2)
+    assert "labs/shapes.py, line 2" in str(error)
+    assert {place.source() for place in error.waits.values()} <= {
+        "while 'PEDAGOGY_RANK' in os.environ:",
+        "pass",
+    }
+
+
+def test_a_lab_that_launches_when_a_rank_reads_it_is_told(learner):
+    text = SOLUTION + "\nfrom pedagogy_lib import launch\nlaunch(double, 3, world_size=1)\n"
+    learner(text)
+    message = str(failure(in_a_rank, lab("shapes"), world_size=2))
+    assert "launch() was called inside a rank; call it outside of the function\n  at" in message
+    assert "labs/shapes.py, line 25, in <module>():  launch(double, 3, world_size=1)" in message
+
+
+def test_an_interrupt_while_a_lab_is_read_leaves_it_as_it_was(learner):
+    learner(SOLUTION)
+    shapes = lab("shapes")
+    learner(SOLUTION + "\nraise KeyboardInterrupt\n")
+    with pytest.raises(KeyboardInterrupt):
+        shapes.double(1)
+    learner(edited())
+    assert launch(in_a_rank, shapes, world_size=2).values == [300, 300]

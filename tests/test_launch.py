@@ -209,6 +209,11 @@ def test_launches_share_no_state():
         ({"world_size": 257}, "from 1 to 256, not 257"),
         ({"world_size": "4"}, "from 1 to 256, not '4'"),
         ({"world_size": 2.0}, r"from 1 to 256, not 2\.0"),
+        ({"world_size": True}, "from 1 to 256, not True"),
+        ({"world_size": 10**5000}, "from 1 to 256, not <int that cannot be shown: ValueError>"),
+        ({"timeout": 10**400}, r"timeout is a positive number of seconds, not 1000000\d+…"),
+        ({"timeout": True}, "a positive number of seconds, not True"),
+        ({"timeout": float("nan")}, "a positive number of seconds, not nan"),
         ({"timeout": -1}, "timeout is a positive number of seconds, not -1"),
         ({"timeout": 0}, "a positive number of seconds, not 0"),
         ({"timeout": "60"}, "a positive number of seconds, not '60'"),
@@ -238,6 +243,19 @@ def test_a_world_size_without_its_name_gets_the_call_that_was_meant():
     for function, *args in ((my_rank, 4, 5), (my_rank, 4.0), (lambda x, y: x, 4)):
         with pytest.raises(LaunchError, match=r"have names, like world_size=4$"):
             launch(function, *args)
+
+
+def test_functions_whose_call_would_run_nothing_are_refused():
+    async def later():
+        return 1
+
+    def one_by_one():
+        yield 1
+
+    with pytest.raises(LaunchError, match="later is an async function: write it with `def` alone"):
+        launch(later)
+    with pytest.raises(LaunchError, match="one_by_one contains `yield`, so a call would not run"):
+        launch(one_by_one)
 
 
 def test_long_arguments_are_cut():
@@ -297,10 +315,23 @@ def test_one_launch_at_a_time(tmp_path):
     assert launch(my_rank, world_size=2).values == [0, 1]
 
 
-@pytest.mark.parametrize("seed", [None, 1.5, "one", [1, 2.5]])
+@pytest.mark.parametrize(
+    "seed", [None, 1.5, "one", [1, 2.5], True, [1, False], b"ab", bytearray(2), {1, 2}]
+)
 def test_a_seed_that_is_no_whole_number_is_explained(seed):
     with pytest.raises(LaunchError, match="seed is a whole number, or one for each rank, not"):
         launch(time.sleep, 0, world_size=2, seed=seed)
+
+
+@pytest.mark.parametrize("seed", [2**64, -(2**63) - 1, [0, 10**30]])
+def test_a_seed_that_torch_cannot_take_is_explained(seed):
+    with pytest.raises(LaunchError, match=r"a seed is a number from -2\*\*63 to 2\*\*64 - 1, not"):
+        launch(my_rank, world_size=2, seed=seed)
+    assert launch(draw, world_size=2, seed=[2**64 - 1, -(2**63)]).values[0][0] > 0
+
+
+def test_an_endless_timeout_is_taken():
+    assert launch(my_rank, world_size=1, timeout=float("inf")).values == [0]
 
 
 @pytest.mark.parametrize("args", [(4,), (1, 2)])

@@ -1,5 +1,6 @@
 """`measure` reports what happened in its block, and changes nothing about it."""
 
+import contextlib
 import copy
 import gc
 import pickle
@@ -55,6 +56,110 @@ def test_a_label_is_a_text():
 
     with pytest.raises(RankError, match=r"the label of a block is a text, as in .*, not \[1\]"):
         alone(step)
+
+
+def send_within(labels, n=1000):
+    """All-reduce a tensor inside of blocks that contain each other."""
+    x = torch.ones(n)
+    with contextlib.ExitStack() as stack:
+        for label in labels:
+            stack.enter_context(measure(label))
+        dist.all_reduce(x)
+
+
+def test_a_block_inside_one_of_its_own_label_counts_once():
+    def step():
+        send_within(["warm up"])
+        send_within(["once"])
+        send_within(["a", "a", "between", "a"])
+        send_within(["a"])
+
+    run = launch(step, world_size=2)
+    once, block = run["once"], run["a"]
+    assert [len(spans) for spans in block.spans] == [2, 2]
+    assert [len(calls) for calls in block.calls] == [2, 2]
+    assert [len(memory) for memory in block.memory] == [2, 2]
+    assert block.sent_bytes == [2 * sent for sent in once.sent_bytes]
+    assert [len(spans) for spans in run["between"].spans] == [1, 1]
+
+
+def test_a_recursive_function_is_measured_from_outside():
+    def fall(depth):
+        with measure("fall"):
+            time.sleep(0.05)
+            if depth:
+                fall(depth - 1)
+
+    def step():
+        fall(3)
+        fall(0)
+
+    (spans,) = alone(step)["fall"].spans
+    assert len(spans) == 2
+    assert spans[0][1] - spans[0][0] >= 0.2
+
+
+def test_an_error_inside_of_nested_blocks_ends_them_all():
+    def step():
+        for _ in range(2):
+            with contextlib.suppress(ValueError), measure("a"), measure("a"):
+                raise ValueError
+
+    assert [len(spans) for spans in alone(step)["a"].spans] == [2]
+
+
+def test_blocks_of_two_threads_are_two_blocks():
+    def step():
+        both = threading.Barrier(2)
+
+        def work():
+            with measure("a", memory=False):
+                both.wait()
+
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    assert [len(spans) for spans in alone(step)["a"].spans] == [2]
+
+
+def test_a_block_that_another_thread_ends():
+    def step():
+        block = measure("a", memory=False)
+        thread = threading.Thread(target=block.__enter__)
+        thread.start()
+        thread.join()
+        block.__exit__(None, None, None)
+
+    assert [len(spans) for spans in alone(step)["a"].spans] == [1]
+
+
+def test_a_block_that_is_still_open_ends_with_the_function():
+    def batches():
+        with measure("load"):
+            yield from range(10)
+
+    def step():
+        torch.batches = batches()  # so that nobody closes it
+        with measure("outer"):
+            next(torch.batches)
+
+    run = alone(step)
+    assert [len(spans) for spans in run["load"].spans] == [1]
+    assert run.labels == ["outer", "load"]
+
+
+def test_a_block_may_be_kept_and_used_again():
+    def step():
+        block = measure("again")
+        for _ in range(3):
+            with block:
+                torch.ones(10)
+
+    (spans,) = alone(step)["again"].spans
+    assert len(spans) == 3
 
 
 def test_labels_come_in_the_order_in_which_they_begin():
@@ -116,16 +221,6 @@ def test_nested_blocks():
     assert run["outer"].sent_bytes[0] >= 2 * N_BYTES > run["inner"].sent_bytes[0] >= N_BYTES
     assert run["empty"].sent_bytes[0] == 0
     assert [len(run[label].memory[0]) for label in run.labels] == [1, 0, 0]
-
-
-def test_label_nested_in_itself():
-    def step():
-        with measure("it"), measure("it"):
-            torch.ones(1000)
-
-    block = alone(step)["it"]
-    assert len(block.spans[0]) == 2
-    assert block.peak_bytes[0]["total"] == N_BYTES
 
 
 @pytest.mark.parametrize("thread_is_first", [True, False])
@@ -219,7 +314,7 @@ def test_block_that_is_never_left():
             x + 1
 
     run = alone(step)
-    assert run.labels == ["it", "inside"]
+    assert run.labels == ["it", "open", "inside"]
     assert run["it"].peak_bytes[0]["total"] == N_BYTES
 
 

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 import torch.distributed as dist
+from helpers import scratch_left
 
 from pedagogy_lib import LaunchError, launch
 
@@ -76,18 +77,98 @@ def test_a_hundred_thousand_lines_do_not_drown_the_notebook(capsys):
     assert run.output == ["".join(f"line {n}\n" for n in range(100_000))] * 2
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 202
-    assert "[rank 1] … prints more; the rest is in run.output[1]" in lines
+    more = "prints more: once the launch has returned, its first 2.00 MB and its end are in "
+    assert f"[rank 1] … {more}run.output[1]" in lines
 
 
 def test_endless_output_is_cut(capsys):
     def shout():
         for _ in range(50):
             print("x" * 99_999)
+        print("the end")
 
     (text,) = launch(shout, world_size=1).output
-    assert text.endswith("\n… (cut)")
-    assert 1_900_000 < len(text) < 2_100_000
+    assert text.startswith("x" * 99_999 + "\n")
+    assert "\n… (2.99 MB left out) …\nxxx" in text
+    assert text.endswith("xxx\nthe end\n")
+    assert len(text) == 2_000_000 + len("\n… (2.99 MB left out) …\n") + 10_000
     assert len(capsys.readouterr().out) < 300_000
+
+
+def test_output_of_exactly_what_is_kept_is_not_called_cut():
+    (text,) = launch(lambda: print("x" * 1_999_999), world_size=1).output
+    assert text == "x" * 1_999_999 + "\n"
+
+
+def test_the_last_words_of_a_rank_that_printed_much_are_the_last():
+    def babble_and_die():
+        print("x\n" * 1_500_000)
+        print("the last words")
+        os._exit(3)
+
+    with pytest.raises(LaunchError, match=r"\n  \| the last words$"):
+        launch(babble_and_die, world_size=1)
+
+
+class Broken:
+    """A screen that shows nothing."""
+
+    encoding = "utf-8"
+
+    def __init__(self, error):
+        self.error = error
+
+    def write(self, text):
+        raise self.error
+
+    def flush(self):
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        BrokenPipeError(),
+        ValueError("I/O operation on closed file."),
+        RuntimeError("the front end has gone"),
+    ],
+)
+def test_a_screen_that_fails_ends_no_launch(error, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", Broken(error))
+    run = launch(lambda: print("é", dist.get_rank()), world_size=2)
+    assert run.output == ["é 0\n", "é 1\n"]
+
+
+PROGRAM = """
+import sys
+from pedagogy_lib import lab, launch
+
+def step():
+    for number in range(5000):
+        print("é", number)
+
+if __name__ == "__main__":
+    collectives = lab("collectives")
+    run = launch(step, world_size=2)
+    print("kept", [text.count("é") for text in run.output], file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "environ"),
+    [(">/dev/full", {}), ("| true", {}), (">&-", {}), ("| cat", {"PYTHONIOENCODING": "ascii"})],
+    ids=["full", "closed pipe", "closed", "ascii"],
+)
+def test_a_program_whose_output_fails_still_gets_its_run(end, environ, tmp_path, start):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    program = start(["sh", "-c", f"{sys.executable} program.py {end}"], tmp_path, **environ)
+    out, _ = program.communicate(timeout=60)
+    assert "kept [5000, 5000]\n" in out
+    assert "Traceback" not in out
+    assert scratch_left(tmp_path) == []
+    if environ:
+        assert "[rank 1] \\xe9 0\n" in out
 
 
 def test_output_before_an_error_is_shown(capsys):

@@ -4,6 +4,7 @@ import copy
 import html
 import pickle
 import re
+import time
 
 import numpy as np
 import pytest
@@ -62,6 +63,36 @@ def test_memory_over_time_is_that_of_the_outermost_uses():
     assert block.memory == [[history]]
 
 
+def test_many_labels_are_quickly_sorted_and_cut():
+    uses = [use(f"label {number}", number, number + 1) for number in range(20_000)]
+    began = time.process_time()
+    run = run_of(uses, uses[::-1])
+    text, page = repr(run), run._repr_html_()
+    with pytest.raises(KeyError, match=r"'label 49', … and 19950 more"):
+        run["label"]
+    assert time.process_time() - began < 10  # in each of them, every other one: minutes
+    assert run.labels == [f"label {number}" for number in range(20_000)]
+    assert run["label 7"].spans == [[(7, 8)], [(7, 8)]]
+    for shown in text, page:
+        assert "label 49" in shown
+        assert "label 50" not in shown
+        assert "… and 19950 more labels (run.labels)" in shown
+
+
+def test_ranks_and_labels_may_both_be_cut():
+    run = run_of([use(f"{number}", 0, 1) for number in range(51)], *[[]] * 19)
+    assert repr(run).endswith("… and 4 more ranks and 1 more label (run.labels)")
+
+
+def test_a_value_that_cannot_be_shown():
+    class Shy:
+        def __repr__(self):
+            raise ValueError("no")
+
+    (row,) = run_of(values=[Shy()]).table().rows
+    assert row[1] == "<Shy that cannot be shown: ValueError>"
+
+
 def test_labels_come_in_the_order_in_which_any_rank_began_them():
     late = [use("b", 2, 3), use("a", 1, 9)]
     early = [use("c", 0, 1), use("b", 0.5, 1)]
@@ -95,6 +126,13 @@ def test_page_is_escaped():
     cells = cells_of(run._repr_html_())
     assert "'<b>&amp;'" in cells
     assert "<i>label</i>" in cells
+
+
+def test_a_label_of_several_lines_stays_on_one():
+    run = run_of([use("two\nlines", 0, 1)])
+    assert "two lines: sent" in repr(run)
+    assert len(repr(run).splitlines()) == 1 + 1 + 1
+    assert run["two\nlines"].seconds == [1]
 
 
 def test_long_values_are_cut_and_stay_on_one_line():

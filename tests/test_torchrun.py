@@ -105,9 +105,11 @@ def write_program(tmp_path, monkeypatch):
     return (tmp_path / "program.py").write_text
 
 
-def test_two_agents_of_a_notebook(write_program, tmp_path):
+def test_two_agents_of_a_notebook(write_program, tmp_path, monkeypatch):
     write_program(PROGRAM + "print('rank', run.rank, 'is done')")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # of the agents
     run = run_torchrun("program.py", nnodes=2, nproc_per_node=1)
+    assert not list(tmp_path.glob("torchelastic_*"))  # with their logs
     check_reports(tmp_path, 2)
     for node in range(2):
         assert f"rank {node} is done" in run.output[node]

@@ -3,10 +3,12 @@
 import functools
 import importlib
 import os
+import resource
 import sys
 import threading
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 
 import numpy as np
@@ -149,6 +151,35 @@ def test_tensors_come_back_without_graph():
     assert isinstance(parameter, torch.nn.Parameter)
 
 
+@pytest.mark.parametrize(
+    "dtype", [torch.uint16, torch.uint32, torch.uint64, torch.float8_e4m3fn, torch.float8_e5m2]
+)
+def test_tensors_of_types_that_pickle_does_not_know(dtype):
+    wide = torch.arange(12).reshape(3, 4).to(dtype)
+
+    def answer(wide):
+        return wide[:, 1], wide, wide[0, 3], torch.nn.Parameter(wide, requires_grad=False)
+
+    column, whole, number, parameter = only_value(answer, wide)
+    for tensor in (column, whole, number, parameter):
+        assert tensor.dtype == dtype
+    assert column.float().equal(wide[:, 1].float())
+    assert whole.float().equal(wide.float())
+    assert (number.shape, number.item()) == ((), 3)
+    assert parameter.float().equal(wide.float())
+
+
+def test_tensors_without_numbers():
+    def make():
+        leaf = torch.ones(3, device="meta", requires_grad=True)
+        return torch.empty(2, 3, device="meta"), 2 * leaf, torch.nn.Linear(4, 5, device="meta")
+
+    empty, product, layer = only_value(make)
+    assert (empty.device.type, empty.shape) == ("meta", (2, 3))
+    assert (product.shape, product.requires_grad) == ((3,), False)
+    assert layer.weight.shape == (5, 4)
+
+
 def test_view_comes_back_small():
     column = only_value(lambda: torch.arange(1_000_000).view(1000, 1000)[:, 3])
     assert column[:3].tolist() == [3, 1003, 2003]
@@ -190,6 +221,30 @@ def test_argument_that_cannot_travel_is_named():
     message = str(failure(lambda number, lock: 0, 1, threading.Lock(), world_size=2))
     assert "argument 1 of the launched function (a lock) cannot travel to another" in message
     assert "create it inside the function" in message
+
+
+def test_what_an_object_holds_that_cannot_travel_is_named():
+    class Trainer:
+        def __init__(self):
+            self.steps, self.lock = 3, threading.Lock()
+
+        def __call__(self):
+            return self.steps
+
+        step = __call__
+
+    for trainer in (Trainer(), Trainer().step):
+        message = str(failure(trainer, world_size=2))
+        assert "`self.lock` (a lock), which the launched function uses, cannot travel" in message
+
+
+def test_an_argument_that_leaves_while_it_is_packed_is_told():
+    class Leaves:
+        def __reduce__(self):
+            sys.exit("leaving")
+
+    message = str(failure(lambda leaves: 0, Leaves(), world_size=1))
+    assert "argument 0 of the launched function (a Leaves) cannot travel" in message
 
 
 def test_global_that_cannot_travel_is_named():
@@ -258,6 +313,51 @@ def test_result_that_cannot_travel_is_named():
     assert error.rank == 1
     assert "a lock cannot travel to the notebook" in str(error)
     assert "return numbers, strings, tensors" in str(error)
+
+
+def test_an_open_file_is_refused_on_both_ways():
+    with open(__file__) as file:
+        message = str(failure(lambda number, file: file.read(), 0, file, world_size=2))
+    assert "argument 1 of the launched function (a TextIOWrapper) cannot travel" in message
+    assert "an open file stays in its process: open it there, or send what it holds" in message
+    message = str(failure(lambda: [open(os.__file__)], world_size=2))  # noqa: SIM115
+    assert "a list cannot travel to the notebook (an open file stays in its process" in message
+
+
+def test_the_screen_may_be_used_as_a_file(monkeypatch):
+    monkeypatch.setattr(sys, "stdout", sys.__stdout__)
+    assert only_value(lambda file: print("shown", file=file), sys.stdout) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="macOS does not keep to this limit")
+@pytest.mark.parametrize("kind", ["Tensor", "list", "bytes"])
+def test_a_value_for_whose_copy_there_is_no_memory(kind):
+    def fill(kind):
+        size = 200_000_000
+        make = {"Tensor": torch.ByteTensor, "list": lambda n: [bytes(n)], "bytes": bytes}
+        value = make[kind](size)
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        limit = 100_000_000 + pages * os.sysconf("SC_PAGE_SIZE")
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        return value
+
+    error = failure(fill, kind, world_size=1)
+    assert isinstance(error.exception, MemoryError)
+    assert str(error) == (
+        f"rank 0 raised MemoryError: a {kind} travels to the notebook as a copy, for which this "
+        "rank has no memory; return less of it"
+    )
+
+
+def test_a_reason_without_words_is_its_class():
+    class Silent:
+        def __reduce__(self):
+            raise RuntimeError
+
+    message = str(failure(lambda silent: 0, Silent(), world_size=1))
+    assert message.endswith("create it inside the function (RuntimeError)")
+    message = str(failure(lambda: Silent(), world_size=1))
+    assert "a Silent cannot travel to the notebook (RuntimeError); return numbers" in message
 
 
 class TwoArguments(Exception):

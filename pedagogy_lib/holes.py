@@ -1,0 +1,67 @@
+"""What the text of a lab tells: where its exercises are, and which of them still have holes."""
+
+import ast
+import re
+
+EXERCISE = re.compile(r"Exercise (\d+\.\d+)")
+ANSWER = "### BEGIN SOLUTION"  # in a solution, where the learner has a hole
+
+
+def is_hole(node) -> bool:
+    """Whether a part of a program is or contains the three dots of a hole."""
+    return count_holes(node) > 0
+
+
+def count_holes(node) -> int:
+    return sum(
+        isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant) and n.value.value is ...
+        for n in ast.walk(node)
+    )
+
+
+def functions_in(tree) -> list:
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return [node for node in tree.body if isinstance(node, kinds)]
+
+
+def is_class(node) -> bool:
+    return isinstance(node, ast.ClassDef)
+
+
+def methods_with_holes(tree) -> dict[str, list[str]]:
+    """{class: its methods with a hole}, of the classes that have any."""
+    classes = filter(is_class, functions_in(tree))
+    found = {c.name: [node.name for node in functions_in(c) if is_hole(node)] for c in classes}
+    return {name: methods for name, methods in found.items() if methods}
+
+
+def begun_in(mine, ours, text) -> set[str]:
+    """The classes that have fewer holes left than there are answers in our text of them."""
+    lines = text.splitlines()
+    answers = {
+        node.name: sum(ANSWER in line for line in lines[node.lineno - 1 : node.end_lineno])
+        for node in functions_in(ours)
+    }
+    return {
+        node.name
+        for node in filter(is_class, functions_in(mine))
+        if 0 < count_holes(node) < answers.get(node.name, 0)
+    }
+
+
+def numbers_in(tree) -> dict[str, str]:
+    """{function: number of the exercise that its docstring names}, in the order of the file."""
+    found = {
+        node.name: EXERCISE.search(ast.get_docstring(node) or "") for node in functions_in(tree)
+    }
+    return {name: match[1] for name, match in found.items() if match}
+
+
+def names_of(node) -> list[str]:
+    """What a statement of a module defines."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return [(alias.asname or alias.name).split(".")[0] for alias in node.names]
+    targets = getattr(node, "targets", [getattr(node, "target", None)])
+    return [n.id for t in targets if t for n in ast.walk(t) if isinstance(n, ast.Name)]
