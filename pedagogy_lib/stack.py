@@ -101,7 +101,25 @@ def place_of(steps) -> Place | None:
     own = [i for i, step in enumerate(steps) if not is_library(step[0])]
     if not own:
         return Place(*steps[-1][:3]) if steps else None
-    return Place(*steps[own[-1]][:3], *call_below(steps[own[-1] + 1 :]))
+    *where, frame = steps[own[-1]]
+    call, operation = call_below(steps[own[-1] + 1 :])
+    place = Place(*where, call, operation)
+    batch = "" if call or frame is None else batch_in(frame)
+    if batch and ".wait(" in place.source():
+        return place._replace(call=f"wait() of a batch: {batch}", operation="wait")
+    return place
+
+
+def batch_in(frame) -> str:
+    """The messages for `batch_isend_irecv` in a function's variables, with their peers."""
+    lists = [value for value in frame.f_locals.values() if isinstance(value, list)]
+    batches = [found for found in lists if found and isinstance(found[0], dist.P2POp)]
+    return ", ".join(message_text(message) for batch in batches for message in batch)
+
+
+def message_text(message) -> str:
+    side = "dst" if "send" in message.op.__name__ else "src"
+    return f"{message.op.__name__}({brief(message.tensor)}, {side}={message.peer})"
 
 
 def call_below(inner) -> tuple[str, str]:

@@ -154,20 +154,44 @@ class Stage:
 class RecomputingStage(Stage):
     """Keeps the input alone, and computes forward once more before the backward.
 
+    Each micro-batch draws the same random numbers again (dropout!), as in exercise 5.6: so the
+    generator's state before its forward is kept as well. By then the forwards of other
+    micro-batches have drawn theirs.
+
     Source  Huang et al. 2018, "GPipe", section 2.3
     """
 
     def forward(self, i, x, then=no_change):
         x = x.detach().requires_grad_(x.is_floating_point())
+        chance = generator_for(x).get_state()
         with torch.no_grad():
             y = then(self.piece(x))
-        self.keep(i, x, then)
+        self.keep(i, x, (then, chance))
         return y
 
     def backward(self, i, gradient=None):
-        x, then = self.kept[i]
-        self.kept[i] = x, then(self.piece(x))
+        x, (then, chance) = self.kept[i]
+        with drawing_again(generator_for(x), chance):
+            self.kept[i] = x, then(self.piece(x))
         return super().backward(i, gradient)
+
+
+def generator_for(x) -> torch.Generator:
+    """What random numbers on the device of x come from."""
+    if x.is_cuda:
+        return torch.cuda.default_generators[x.get_device()]
+    return torch.default_generator
+
+
+@contextlib.contextmanager
+def drawing_again(generator, state):
+    """Draw what was drawn from this state on; afterwards the generator goes on where it was."""
+    now = generator.get_state()
+    generator.set_state(state)
+    try:
+        yield
+    finally:
+        generator.set_state(now)
 
 
 # ---- The backward in two halves -------------------------------------------------------------
@@ -253,6 +277,7 @@ class Pipeline:
 
     stages  this rank's, one for each chunk
     width   what travels has the shape (samples, context, width), forward and backward
+    dtype   what travels is of this one: that of the stages' weights
     around  around(action) is a context that each action computes in, and nothing else: what is
             waited for, received and sent is outside. To measure it, for example
     waits   whether a send is waited for at once, and not at the end of the step
@@ -264,6 +289,7 @@ class Pipeline:
         self.around, self.waits = around, waits
         self.group, self.rank = group, dist.get_rank(group)
         self.ranks = dist.get_world_size(group)
+        self.dtype = next((p.dtype for p in parameters_of(self)), torch.get_default_dtype())
         self.lines = lines_of(group)
         self.under_way, self.own = [], {}
 
@@ -337,11 +363,11 @@ class Pipeline:
         A message of an action goes through the group self.line(action), and has the tag
         tag_of(action). What a rank has sent to itself is in self.own[tag], and leaves it.
 
-        Shapes  (samples, context, width), for the samples of the action's micro-batch; of torch's
-                default dtype
+        Shapes  (samples, context, width), for the samples of the action's micro-batch; of
+                self.dtype
         """
         ### BEGIN SOLUTION
-        x = torch.empty(*self.inputs[action.microbatch].shape, self.width)
+        x = torch.empty(*self.inputs[action.microbatch].shape, self.width, dtype=self.dtype)
         peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
         if peer == self.rank:
             return self.own.pop(tag_of(action))
