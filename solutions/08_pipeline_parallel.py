@@ -342,7 +342,8 @@ check("8.6")
 #
 # A `Pipeline` goes through its row, and does each action. Write `Pipeline.forward` (get the input,
 # compute, pass the output on; on the last stage the loss goes to `self.losses`, and nothing is
-# sent) and `Pipeline.receive`. `send` and the backward are written: look at them first.
+# sent) and `Pipeline.receive` (a tensor of `self.dtype`, filled with what comes). `send` and the
+# backward are written: look at them first.
 
 # %%
 check("8.7")

@@ -171,7 +171,7 @@ FORWARD = """        x = self.inputs[i] if self.is_first(chunk) else self.receiv
                 y = self.stages[chunk].forward(i, x)
             self.send(y, action)
 """
-RECEIVE = """        x = torch.empty(*self.inputs[action.microbatch].shape, self.width)
+RECEIVE = """        x = torch.empty(*self.inputs[action.microbatch].shape, self.width, dtype=self.dtype)
         peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
         if peer == self.rank:
             return self.own.pop(tag_of(action))
@@ -225,7 +225,7 @@ RIGHT = {
         if self.ranks == 1:
             return self.own.pop(tag_of(action))
         peer = dist.get_global_rank(self.group or dist.group.WORLD, (self.rank + step) % self.ranks)
-        x = torch.zeros((*self.inputs[action.microbatch].shape, self.width))
+        x = torch.zeros((*self.inputs[action.microbatch].shape, self.width), dtype=self.dtype)
         dist.irecv(x, peer, self.group, tag_of(action)).wait()
         return x
 """)],
