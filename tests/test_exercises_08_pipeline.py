@@ -38,9 +38,9 @@ def part_of_loss(scores, targets, batch_samples):
 """,
     "8.9": """
 def exchange(outgoing, incoming, rank, peer):
-    request = dist.isend(outgoing, peer)
-    dist.recv(incoming, peer)
-    request.wait()
+    messages = [dist.P2POp(dist.isend, outgoing, peer), dist.P2POp(dist.irecv, incoming, peer)]
+    for request in dist.batch_isend_irecv(messages):
+        request.wait()
     return incoming
 """,
 }
@@ -249,9 +249,9 @@ def exchange(outgoing, incoming, rank, peer):
 """,
         """
 def exchange(outgoing, incoming, rank, peer):
-    operations = [dist.P2POp(dist.isend, outgoing, peer), dist.P2POp(dist.irecv, incoming, peer)]
-    for request in dist.batch_isend_irecv(operations):
-        request.wait()
+    request = dist.isend(outgoing, peer)
+    dist.recv(incoming, peer)
+    request.wait()
     return incoming
 """,
     ],
@@ -393,6 +393,8 @@ WRONG = {  # {phrase of the diagnosis: what is changed in the solution}
         "this is the size of another micro-batch": [
             ("self.inputs[action.microbatch].shape", "self.inputs[0].shape"),
         ],
+        "Without a dtype it takes the default one": [(", dtype=self.dtype)\n        peer",
+                                                      ")\n        peer")],
         "recv gets the message of its own tag": [(", tag=tag_of(action))\n        return x",
                                                   ")\n        return x")],
         "tell, not the rank alone": [

@@ -272,6 +272,43 @@ def test_with_recomputation_stages_2_and_3_equal_stage_1(world_size, micro_batch
                 assert reduced == units + (name in REDUCED_TWICE), (name, kind)
 
 
+# ---- Small things -------------------------------------------------------------------------------
+
+
+def fail_while_whole():
+    model = make_model()
+    engine = ZERO.Zero3(model, ADAM, list(model.blocks))
+    try:
+        with ZERO.whole(engine):
+            raise KeyError("in the block")
+    except KeyError:
+        pass
+    return [unit.flat.untyped_storage().nbytes() for unit in engine.units.values()]
+
+
+def test_after_an_error_a_model_is_whole_no_longer():
+    assert launch(fail_while_whole, world_size=2, device="cpu").values == [[0, 0, 0]] * 2
+
+
+def with_a_learners_ring():
+    """Chunks come in lists: `chunks[i] += …` also puts the result there."""
+
+    def reduce_scatter_ring(chunks, group=None):
+        for k in range(len(chunks)):
+            chunks[k] += 1
+
+    reduce = ZERO.reduce_gradients.__wrapped__  # the function below torch.no_grad
+    reduce.__globals__["reduce_scatter_ring"] = reduce_scatter_ring
+    layer = torch.nn.Linear(2, 1, bias=False)
+    unit = ZERO.Unit(layer.parameters())
+    ZERO.reduce_gradients(unit)
+    return unit.shard.grad.tolist()
+
+
+def test_a_unit_hands_lists_to_a_learners_ring():
+    assert launch(with_a_learners_ring, world_size=1, device="cpu").values == [[1.0, 1.0]]
+
+
 # ---- Bytes --------------------------------------------------------------------------------------
 
 
