@@ -88,12 +88,12 @@ for mistake in (both_send_first, both_receive_first, another_order):
 # `dist.batch_isend_irecv` begins all messages of a list. A message is `dist.P2POp(dist.isend, x,
 # peer)` or `dist.P2POp(dist.irecv, x, peer)`; the batch returns a list of requests to wait for.
 #
-# **On GPUs.** All cells here are measured over Gloo. With Gloo, `isend` and then `recv` does the
-# same. NCCL is different, say
-# [its documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/p2p.html) and
-# PyTorch's: messages of two ranks that are no batch run in the order of the calls. Both ranks begin
-# with a send, and a send blocks the GPU until it is received. A small message fits into a buffer, a
-# large one hangs. In a batch, the order does not matter.
+# **On GPUs.** Here all is measured over Gloo, where `isend` and then `recv` does the same. NCCL is
+# different, say PyTorch's source and
+# [NCCL's documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/p2p.html).
+# Messages of two ranks that are no batch run in the order of the calls. If both ranks begin with a
+# send, each send blocks its GPU until it is received. Only a small message gets through, in a
+# buffer. In a batch the order does not matter.
 
 # %% [markdown]
 # ### Exercise 2.1

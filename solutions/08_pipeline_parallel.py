@@ -477,11 +477,11 @@ check("8.9", exchange)
 # Why does your `Pipeline` not hang like that? Its `send` only begins the message, and goes on. That
 # is enough on Gloo, where all of this is measured.
 #
-# **On GPUs** it would not be. NCCL runs messages of two ranks that are no batch in the order of the
-# calls, say its documentation and PyTorch's. An activation and a gradient that cross would wait for
-# each other. So on NCCL the lab takes a group for each direction (`lines_of`). Real engines put
-# both messages into one batch, as you did: NCCL's documentation warns of groups that work at the
-# same time.
+# **On GPUs** it would not be. On NCCL, messages of two ranks that are no batch run in the order of
+# the calls, say its documentation and PyTorch's source. An activation and a gradient that cross
+# would wait for each other. So on NCCL the lab takes a group for each direction (`lines_of`). Real
+# engines put both messages into one batch, as you did: NCCL's documentation warns of groups that
+# work at the same time.
 
 # %% [markdown]
 # ## 5 · Try schedules

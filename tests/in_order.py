@@ -84,6 +84,6 @@ def messages_in_order(one_order=False):
     """In a rank: all messages wait for their turn, and labs take the backend for NCCL."""
     order = InOrder(one_order)
     names = ("isend", "irecv", "send", "recv", "batch_isend_irecv")
-    with replaced(**{name: getattr(order, name) for name in names}):
-        with replaced(get_backend=lambda group=None: "nccl"):
-            yield
+    calls = {name: getattr(order, name) for name in names}
+    with replaced(**calls, get_backend=lambda group=None: "nccl"):
+        yield

@@ -985,7 +985,9 @@ def test_wrong_answers_in_a_cell(number, phrase, answer):
 
 def test_a_ring_runs_on_a_learners_half_of_either_style(check_lab):
     """Our all_reduce_ring hands out what the exercise promises: a list."""
-    verdict = check_lab("2.8", """
+    verdict = check_lab(
+        "2.8",
+        """
 def reduce_scatter_ring(chunks, group=None):
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     for step in range(n - 1):
@@ -995,5 +997,6 @@ def reduce_scatter_ring(chunks, group=None):
         receive(coming, (rank - 1) % n, group).wait()
         chunks[into] += coming
         sending.wait()
-""")
+""",
+    )
     assert verdict.passed, verdict

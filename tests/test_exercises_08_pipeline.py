@@ -171,7 +171,8 @@ FORWARD = """        x = self.inputs[i] if self.is_first(chunk) else self.receiv
                 y = self.stages[chunk].forward(i, x)
             self.send(y, action)
 """
-RECEIVE = """        x = torch.empty(*self.inputs[action.microbatch].shape, self.width, dtype=self.dtype)
+RECEIVE = """\
+        x = torch.empty(*self.inputs[action.microbatch].shape, self.width, dtype=self.dtype)
         peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
         if peer == self.rank:
             return self.own.pop(tag_of(action))

@@ -34,9 +34,7 @@ TEXT = LABS["language_model"].standard_library(5_000)
 
 def run(work, world_size, *args, timeout=SECONDS):
     """What `work` returns on the ranks: where each pair has an order, and where each rank has."""
-    run = launch(
-        in_both_orders, work, *args, world_size=world_size, device="cpu", timeout=timeout
-    )
+    run = launch(in_both_orders, work, *args, world_size=world_size, device="cpu", timeout=timeout)
     return list(zip(*run.values))
 
 

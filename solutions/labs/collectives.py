@@ -21,9 +21,9 @@ def receive(x: Tensor, peer: int, group=None):
 def exchange(outgoing: Tensor, to: int, incoming: Tensor, source: int, group=None) -> None:
     """Send to member `to` of the group, and receive from member `source`, both at the same time.
 
-    A batch: neither message waits for the other, on any backend. On NCCL, messages that are begun
-    one by one run one after another, says its documentation: if two ranks both send first, and
-    receive then, each waits for the other.
+    A batch: neither message waits for the other, on any backend. Messages that are begun one by one
+    are not enough on NCCL, by its documentation and PyTorch's source: those of two ranks run one
+    after another. If both send first, and receive then, each waits for the other.
     """
     messages = [
         dist.P2POp(dist.isend, outgoing, group=group, group_peer=to),
