@@ -132,9 +132,13 @@ def place_of(steps) -> Place | None:
     own = [i for i, step in enumerate(steps) if not is_library(step[0])]
     if not own:
         return Place(*steps[-1][:3]) if steps else None
-    filename, line, function, _ = steps[own[-1]]
+    filename, line, function, frame = steps[own[-1]]
     call, operation = call_below(steps[own[-1] + 1 :])
-    return Place(filename, line, function, call, operation, text_sent(filename, line))
+    place = Place(filename, line, function, call, operation, text_sent(filename, line))
+    batch = "" if call or frame is None else batch_in(frame)
+    if batch and ".wait(" in place.source():
+        return place._replace(call=f"wait() of a batch: {batch}", operation="wait")
+    return place
 
 
 def text_sent(filename, line) -> str:
@@ -142,6 +146,18 @@ def text_sent(filename, line) -> str:
     entry = linecache.cache.get(filename, ())
     is_sent = len(entry) == 4 and entry[1] is None
     return linecache.getline(filename, line).strip() if is_sent else ""
+
+
+def batch_in(frame) -> str:
+    """The messages for `batch_isend_irecv` in a function's variables, with their peers."""
+    lists = [value for value in frame.f_locals.values() if isinstance(value, list)]
+    batches = [found for found in lists if found and isinstance(found[0], dist.P2POp)]
+    return ", ".join(message_text(message) for batch in batches for message in batch)
+
+
+def message_text(message) -> str:
+    side = "dst" if "send" in message.op.__name__ else "src"
+    return f"{message.op.__name__}({brief(message.tensor)}, {side}={message.peer})"
 
 
 def call_below(inner) -> tuple[str, str]:

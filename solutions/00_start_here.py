@@ -302,7 +302,10 @@ def something_known():
         time.sleep(0.1)
     x = torch.zeros(10_000_000, dtype=torch.uint8)
     with measure("send"):
-        dist.send(x, dst=1) if dist.get_rank() == 0 else dist.recv(x, src=0)
+        if dist.get_rank() == 0:
+            dist.send(x, dst=1)
+        else:
+            dist.recv(x, src=0)
 
 known = launch(something_known, world_size=2, device="cpu")
 slept, sent = known["take and sleep"], known["send"]

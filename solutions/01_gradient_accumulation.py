@@ -470,7 +470,8 @@ def train_digits(batch, micro_batch):
             parts = [(images[i], labels[i]) for i in some.split(micro_batch)]
             accumulation.accumulate(model, F.cross_entropy, parts)
             optimizer.step()
-        wrong.append((model(test_images).argmax(1) != test_labels).sum().item())
+        with torch.no_grad():  # only looked at: nothing is kept for a backward
+            wrong.append((model(test_images).argmax(1) != test_labels).sum().item())
     return nn.utils.parameters_to_vector(model.parameters()).detach(), wrong
 
 # %%

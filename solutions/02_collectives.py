@@ -84,19 +84,32 @@ for mistake in (both_send_first, both_receive_first, another_order):
         print(f"{mistake.__name__}: {error}\n")
 
 # %% [markdown]
+# Two ranks that have something for each other begin *both* messages, and wait then.
+# `dist.batch_isend_irecv` begins all messages of a list. A message is `dist.P2POp(dist.isend, x,
+# peer)` or `dist.P2POp(dist.irecv, x, peer)`; the batch returns a list of requests to wait for.
+#
+# **On GPUs.** Here all is measured over Gloo, where `isend` and then `recv` does the same. NCCL is
+# different, say PyTorch's source and
+# [NCCL's documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/p2p.html).
+# Messages of two ranks that are no batch run in the order of the calls. If both ranks begin with a
+# send, each send blocks its GPU until it is received. Only a small message gets through, in a
+# buffer. In a batch the order does not matter.
+
+# %% [markdown]
 # ### Exercise 2.1
 #
 # Ranks 0 and 1 are partners, and 2 and 3, and so on. `swap(x)` gives this rank's `x` to its partner
 # and returns the partner's; `x` itself stays as it is. One message from each rank, and nobody gets
-# stuck.
+# stuck. For example, rank 0 has `[1, 2]` and rank 1 `[3, 4]`: then rank 0 returns `[3, 4]`. (A
+# batch is right everywhere. The check runs on Gloo: what is right there passes.)
 
 # %%
 def swap(x):
     ### BEGIN SOLUTION
     partner, received = dist.get_rank() ^ 1, torch.empty_like(x)
-    sending = dist.isend(x, partner)
-    dist.recv(received, partner)
-    sending.wait()
+    messages = [dist.P2POp(dist.isend, x, partner), dist.P2POp(dist.irecv, received, partner)]
+    for request in dist.batch_isend_irecv(messages):
+        request.wait()
     return received
     ### END SOLUTION
 
@@ -372,7 +385,9 @@ check("2.5", chunk_to_send)
 # %% [markdown]
 # ### Exercise 2.6
 #
-# Write `reduce_scatter_ring` in the lab. What comes in needs a tensor of its own, to be added.
+# Write `reduce_scatter_ring` in the lab. `exchange`, in the same file, sends to one rank and
+# receives from another in one batch. What comes in needs a tensor of its own, to be added. Write
+# into the tensors that are in the list: `chunks[k] = …` would only put another one there.
 #
 # ### Exercise 2.7
 #
@@ -381,8 +396,8 @@ check("2.5", chunk_to_send)
 # ### Exercise 2.8
 #
 # Write `all_reduce_ring` from these two. `x` has any shape, and its length need not be a multiple
-# of n: flatten it with `x.view(-1)`, and look at `torch.tensor_split`. When your three pass, run
-# the film above again: it is yours now.
+# of n: flatten it with `x.view(-1)`, and look at `torch.tensor_split` (it gives a tuple; the other
+# two take a list). When your three pass, run the film above again: it is yours now.
 
 # %%
 print(check("2.6"), check("2.7"), check("2.8"), sep="\n\n")
@@ -478,7 +493,10 @@ def ping_pong(sizes, rounds=40):
         for k, size in enumerate(sizes):
             x, began = torch.zeros(size, dtype=torch.uint8), time.perf_counter()
             for turn in (0, 1):
-                dist.send(x, other) if dist.get_rank() == turn else dist.recv(x, other)
+                if dist.get_rank() == turn:
+                    dist.send(x, other)
+                else:
+                    dist.recv(x, other)
             quickest[k] = min(quickest[k], (time.perf_counter() - began) / 2)
     return quickest
 

@@ -466,8 +466,9 @@ def train_by_hand(simple_ddp, make_model, make_optimizer, loss_fn, batches):
         with measure("average"):
             simple_ddp.average_gradients(model)
         optimizer.step()
-        dist.all_reduce(loss)
-        losses.append(loss.item() / n)
+        mean = loss.detach() / n  # a tensor of its own, outside of the graph
+        dist.all_reduce(mean)
+        losses.append(mean.item())
     return nn.utils.parameters_to_vector(model.parameters()).detach(), losses
 
 # %%

@@ -282,3 +282,23 @@ def test_messages_name_their_peer_in_the_world():
         [("send", 2), ("send", 2)],
         [("recv", 1), ("recv", None)],
     ]
+
+
+def test_the_messages_of_a_batch_are_calls():
+    def step():
+        group, x = dist.new_group([1, 2]), torch.ones(4)
+        if dist.get_rank() == 0:
+            return
+        with measure("it"):
+            peer = 1 if dist.get_rank() == 1 else 0  # in the group
+            sends = dist.P2POp(dist.isend, x, group=group, group_peer=peer)
+            receives = dist.P2POp(dist.irecv, torch.empty(4), group=group, group_peer=peer)
+            for request in dist.batch_isend_irecv([sends, receives]):
+                request.wait()
+
+    calls = launch(step, world_size=3, device="cpu")["it"].calls
+    assert calls == [
+        [],
+        [("send", 16, 16, 0, 2), ("recv", 16, 0, 16, 2)],
+        [("send", 16, 16, 0, 1), ("recv", 16, 0, 16, 1)],
+    ]

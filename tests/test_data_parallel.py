@@ -140,3 +140,48 @@ def test_the_language_model_learns_and_writes():
     written = MODELS.continue_text(model, "def ", 10)
     assert written.startswith("def ")
     assert len(written) == 14
+
+
+# ---- Gradients and models of other kinds --------------------------------------------------------
+
+
+def average_transposed():
+    """Parameters that do not lie in a row in memory; rank 0 has no gradient for them."""
+    weights = [
+        torch.nn.Parameter(torch.arange(6.0).view(2, 3).T),
+        torch.nn.Parameter(torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last)),
+    ]
+    if dist.get_rank():
+        for p in weights:
+            (p * torch.arange(p.numel()).view(p.shape)).sum().backward()
+    VISUALIZER.average_buckets([weights])
+    return [p.grad for p in weights]
+
+
+def test_gradients_of_transposed_parameters():
+    for rank in launch(average_transposed, world_size=2, device="cpu").values:
+        for grad in rank:
+            assert torch.equal(grad, torch.arange(grad.numel()).view(grad.shape) / 2)
+
+
+def serve_in_bfloat16(serve):
+    torch.manual_seed(0)
+    model = torch.nn.Linear(2, 1).bfloat16()
+
+    def compute_gradients(number):
+        model.zero_grad()
+        model(torch.ones(1, 2, dtype=torch.bfloat16)).sum().backward()
+
+    if dist.get_rank() == 0:
+        optimizer = torch.optim.SGD(model.parameters(), 0.5)
+        getattr(DATA_PARALLEL, serve)(model, optimizer, lambda updates: updates == 3)
+        return model.bias.item()
+    DATA_PARALLEL.work(model, compute_gradients)
+
+
+@pytest.mark.parametrize(("serve", "updates"), [("serve_together", 3), ("serve_as_they_come", 3)])
+def test_a_server_of_a_model_in_bfloat16(serve, updates):
+    torch.manual_seed(0)
+    before = torch.nn.Linear(2, 1).bfloat16().bias.item()
+    after = launch(serve_in_bfloat16, serve, world_size=2, device="cpu").values[0]
+    assert after == pytest.approx(before - 0.5 * updates, rel=0.05)

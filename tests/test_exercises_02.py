@@ -389,7 +389,15 @@ def reduce_tree(x, root=0, group=None):
             x = x + received
         reach *= 2
 ''',
-    "2.6": '''### on the wrong ranks: rank 0 has finished chunk 1
+    "2.6": '''### only puts another tensor into the list
+def reduce_scatter_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    for step in range(n - 1):
+        out, into = (rank - step - 1) % n, (rank - step - 2) % n
+        coming = torch.empty_like(chunks[into])
+        exchange(chunks[out], (rank + 1) % n, coming, (rank - 1) % n, group)
+        chunks[into] = chunks[into] + coming
+### on the wrong ranks: rank 0 has finished chunk 1
 def reduce_scatter_ring(chunks, group=None):
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     for step in range(n - 1):
@@ -489,7 +497,15 @@ def reduce_scatter_ring(chunks, group=None):
         if rank < n - 1:
             sending.wait()
 ''',
-    "2.7": '''### passes on the chunk that came in last
+    "2.7": '''### only puts another tensor into the list
+def all_gather_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    for step in range(n - 1):
+        out, into = (rank - step) % n, (rank - step - 1) % n
+        coming = torch.empty_like(chunks[into])
+        exchange(chunks[out], (rank + 1) % n, coming, (rank - 1) % n, group)
+        chunks[into] = coming
+### passes on the chunk that came in last
 def all_gather_ring(chunks, group=None):
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     for step in range(n - 1):
@@ -541,7 +557,21 @@ def all_gather_ring(chunks, group=None):
         receive(chunks[(rank - step - 1) % n], (rank - 1) % n, group).wait()
         send(chunks[(rank - step) % n], (rank + 1) % n, group).wait()
 ''',
-    "2.8": '''### this is the reduce-scatter
+    "2.8": '''### a tuple takes nothing
+def reduce_scatter_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    for step in range(n - 1):
+        into = (rank - step - 2) % n
+        coming = torch.empty_like(chunks[into])
+        sending = send(chunks[(rank - step - 1) % n], (rank + 1) % n, group)
+        receive(coming, (rank - 1) % n, group).wait()
+        chunks[into] += coming
+        sending.wait()
+def all_reduce_ring(x, group=None):
+    chunks = x.view(-1).tensor_split(dist.get_world_size(group))
+    reduce_scatter_ring(chunks, group)
+    all_gather_ring(chunks, group)
+### this is the reduce-scatter
 def all_reduce_ring(x, group=None):
     reduce_scatter_ring(x.view(-1).tensor_split(dist.get_world_size(group)), group)
 ### an all-gather without the sums
@@ -785,6 +815,14 @@ def swap_in_turns(x):
     return received
 
 
+def swap_in_a_batch(x):
+    peer, received = dist.get_rank() ^ 1, torch.empty_like(x)
+    messages = [dist.P2POp(dist.irecv, received, peer), dist.P2POp(dist.isend, x, peer)]
+    for request in dist.batch_isend_irecv(messages):
+        request.wait()
+    return received
+
+
 def both_send_first(x):
     peer, received = dist.get_rank() ^ 1, torch.empty_like(x)
     dist.send(x, peer)
@@ -848,7 +886,7 @@ def share(name, n, x):
 
 
 RIGHT_IN_CELLS = {
-    "2.1": [swap, swap_in_turns],
+    "2.1": [swap_in_a_batch, swap, swap_in_turns],
     "2.2": [
         lambda n, megabytes, speed: math.ceil(math.log2(n)) * megabytes / speed,
         lambda n, megabytes, speed: (n - 1).bit_length() * megabytes / speed,
@@ -943,3 +981,22 @@ def test_wrong_answers_in_a_cell(number, phrase, answer):
     verdict = check(number, answer)
     assert verdict.passed is False
     assert phrase in verdict.wrong.why + verdict.wrong.what, verdict
+
+
+def test_a_ring_runs_on_a_learners_half_of_either_style(check_lab):
+    """Our all_reduce_ring hands out what the exercise promises: a list."""
+    verdict = check_lab(
+        "2.8",
+        """
+def reduce_scatter_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    for step in range(n - 1):
+        into = (rank - step - 2) % n
+        coming = torch.empty_like(chunks[into])
+        sending = send(chunks[(rank - step - 1) % n], (rank + 1) % n, group)
+        receive(coming, (rank - 1) % n, group).wait()
+        chunks[into] += coming
+        sending.wait()
+""",
+    )
+    assert verdict.passed, verdict

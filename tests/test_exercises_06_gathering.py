@@ -534,8 +534,12 @@ class Zero3(Zero3):
     def after_forward(self, unit, module, inputs, output):
         if output.requires_grad:
             output.register_hook(partial(self.before_backward, unit))
-        if self.left is None:  # which is set at the first gradient, too late for the last unit
+        if not self.missing_some(unit):  # what is missing nothing yet is dropped all the same
             self.drop(unit)
+
+    def missing_some(self, unit):
+        missing = self.missing[unit] if self.left else set(unit.parameters)
+        return 0 < len(missing) < len(unit.parameters)
 
     def before_backward(self, unit, *_):
         self.need(unit)

@@ -38,9 +38,9 @@ def part_of_loss(scores, targets, batch_samples):
 """,
     "8.9": """
 def exchange(outgoing, incoming, rank, peer):
-    request = dist.isend(outgoing, peer)
-    dist.recv(incoming, peer)
-    request.wait()
+    messages = [dist.P2POp(dist.isend, outgoing, peer), dist.P2POp(dist.irecv, incoming, peer)]
+    for request in dist.batch_isend_irecv(messages):
+        request.wait()
     return incoming
 """,
 }
@@ -171,7 +171,8 @@ FORWARD = """        x = self.inputs[i] if self.is_first(chunk) else self.receiv
                 y = self.stages[chunk].forward(i, x)
             self.send(y, action)
 """
-RECEIVE = """        x = torch.empty(*self.inputs[action.microbatch].shape, self.width)
+RECEIVE = """\
+        x = torch.empty(*self.inputs[action.microbatch].shape, self.width, dtype=self.dtype)
         peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
         if peer == self.rank:
             return self.own.pop(tag_of(action))
@@ -225,7 +226,7 @@ RIGHT = {
         if self.ranks == 1:
             return self.own.pop(tag_of(action))
         peer = dist.get_global_rank(self.group or dist.group.WORLD, (self.rank + step) % self.ranks)
-        x = torch.zeros((*self.inputs[action.microbatch].shape, self.width))
+        x = torch.zeros((*self.inputs[action.microbatch].shape, self.width), dtype=self.dtype)
         dist.irecv(x, peer, self.group, tag_of(action)).wait()
         return x
 """)],
@@ -249,9 +250,9 @@ def exchange(outgoing, incoming, rank, peer):
 """,
         """
 def exchange(outgoing, incoming, rank, peer):
-    operations = [dist.P2POp(dist.isend, outgoing, peer), dist.P2POp(dist.irecv, incoming, peer)]
-    for request in dist.batch_isend_irecv(operations):
-        request.wait()
+    request = dist.isend(outgoing, peer)
+    dist.recv(incoming, peer)
+    request.wait()
     return incoming
 """,
     ],
@@ -393,6 +394,8 @@ WRONG = {  # {phrase of the diagnosis: what is changed in the solution}
         "this is the size of another micro-batch": [
             ("self.inputs[action.microbatch].shape", "self.inputs[0].shape"),
         ],
+        "Without a dtype it takes the default one": [(", dtype=self.dtype)\n        peer",
+                                                      ")\n        peer")],
         "recv gets the message of its own tag": [(", tag=tag_of(action))\n        return x",
                                                   ")\n        return x")],
         "tell, not the rank alone": [

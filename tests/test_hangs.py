@@ -247,6 +247,24 @@ def test_diagnosis_of_a_peer(peer, is_there):
     assert (sentence in str(HangError(waits, 1.0))) is not is_there
 
 
+def a_batch_that_nobody_answers():
+    messages = [
+        dist.P2POp(dist.isend, torch.ones(3), 1 - dist.get_rank()),
+        dist.P2POp(dist.irecv, torch.ones(4), 1 - dist.get_rank()),
+    ]
+    if dist.get_rank() == 0:
+        for request in dist.batch_isend_irecv(messages):
+            request.wait()
+
+
+def test_a_batch_names_its_peers():
+    error = failure(a_batch_that_nobody_answers, world_size=2, timeout=TIMEOUT)
+    batch = "inside wait() of a batch: isend(float32[3], dst=1), irecv(float32[4], src=1)"
+    assert batch in str(error) and "request.wait()" in str(error)
+    assert error.waits[0].operation == "wait"
+    assert "Rank 1 is already back" in str(error)
+
+
 def test_a_tag_is_shown():
     def wait_for_a_tag():
         if dist.get_rank() == 0:

@@ -218,6 +218,96 @@ def test_as_many_are_kept_as_the_schedule_says(run):
                 assert kept == [kept_by(way, count, n, rank)], (way, count, rank)
 
 
+# ---- Random numbers in a recomputed forward -----------------------------------------------------
+
+
+def dropping(model):
+    """A piece of the model with dropout in it."""
+    return torch.nn.Sequential(model, torch.nn.Dropout(0.4))
+
+
+def pieces_with_dropout():
+    torch.manual_seed(0)  # the same weights on every rank
+    layers = PIPES.layers_of(MODELS.Transformer(**SIZES))
+    n = dist.get_world_size()
+    pieces = PIPES.pieces_of(layers, PIPES.even_sizes(len(layers), n))
+    return [*map(dropping, pieces[:-1]), pieces[-1] if n > 1 else dropping(pieces[-1])]
+
+
+def with_dropout(make, name, count):
+    """A step of a pipeline: this rank's gradients, its loss, and what is drawn afterwards."""
+    pieces = pieces_with_dropout()
+    stage = make(pieces[dist.get_rank()])
+    pipeline = PIPES.Pipeline([stage], MODELS.mean_loss, SIZES["width"])
+    row = list(SCHEDULES.SCHEDULES[name](pipeline.rank, pipeline.ranks, count))
+    torch.manual_seed(100 + dist.get_rank())
+    loss = pipeline.step(row, *(x.tensor_split(count) for x in batch_of(0)))
+    return [p.grad for p in stage.piece.parameters()], loss, torch.rand(1).item()
+
+
+def one_process_with_dropout(count):
+    """The same masks in one process: each piece draws from a generator of its own rank."""
+    pieces, parts = pieces_with_dropout(), [x.tensor_split(count) for x in batch_of(0)]
+    states = []
+    for rank in range(len(pieces)):
+        torch.manual_seed(100 + rank)
+        states.append(torch.get_rng_state())
+    total = 0.0
+    for x, targets in zip(*parts):
+        share = len(x) / SAMPLES
+        for rank, piece in enumerate(pieces):
+            torch.set_rng_state(states[rank])
+            x = piece(x)
+            states[rank] = torch.get_rng_state()
+        total = total + share * MODELS.mean_loss(x, targets)
+    total.backward()
+    return [p.grad for p in pieces[dist.get_rank()].parameters()], total.item()
+
+
+def gaps_with_dropout():
+    torch.set_default_dtype(torch.float64)
+    gaps = {}
+    for name, count in itertools.product(("naive", "GPipe", "1F1B"), (1, 3, 8)):
+        wanted, loss = one_process_with_dropout(count)
+        drawn = []
+        for make in (PIPES.Stage, PIPES.RecomputingStage):
+            found, ours, next_number = with_dropout(make, name, count)
+            gap = max((a - b).abs().max().item() for a, b in zip(found, wanted, strict=True))
+            is_last = dist.get_rank() == dist.get_world_size() - 1
+            gaps[name, count, make.__name__] = max(gap, abs(ours - loss) if is_last else 0.0)
+            drawn.append(next_number)
+        assert drawn[0] == drawn[1], "recomputing has moved the generator on"
+    return gaps
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_recomputing_draws_the_same_random_numbers(world_size):
+    for gaps in launch(gaps_with_dropout, world_size=world_size, device="cpu").values:
+        assert {case: gap for case, gap in gaps.items() if gap > 1e-12} == {}
+
+
+# ---- A model in another dtype than torch's default ----------------------------------------------
+
+
+def in_bfloat16():
+    """One step of each kind of pipeline: what comes in has the dtype of the weights."""
+    inputs = []
+    for kind in (PIPES.Pipeline, ENGINES.EagerPipeline):
+        torch.manual_seed(0)
+        model = MODELS.Transformer(**SIZES).bfloat16()
+        pipeline = PIPES.my_pipeline(model, kind=kind)
+        pipeline.stages[0].piece.register_forward_pre_hook(lambda _, args: inputs.append(args[0]))
+        row = list(SCHEDULES.one_f_one_b(pipeline.rank, pipeline.ranks, 4))
+        loss = pipeline.step(row, *(x.tensor_split(4) for x in batch_of(0)))
+        assert loss == loss  # a number
+    return {x.dtype for x in inputs}
+
+
+def test_what_travels_has_the_dtype_of_the_weights():
+    first, second = launch(in_bfloat16, world_size=2, device="cpu").values
+    assert first == {torch.int64} and second == {torch.bfloat16}
+
+
 # ---- Messages and bytes -------------------------------------------------------------------------
 
 UNIT = 32 * 64 * 64 * 4  # bytes of a batch's activations at a boundary

@@ -23,8 +23,8 @@ def solved(name):
     return Lab(name, path, path)
 
 
-ZERO, DISK, MODELS, DDP = map(
-    solved, ("zero", "zero_on_disk", "language_model", "simple_ddp")
+ZERO, DISK, MODELS, DDP, MEMORY = map(
+    solved, ("zero", "zero_on_disk", "language_model", "simple_ddp", "memory")
 )  # fmt: skip
 STAGES = ("stage 1", "stage 2", "stage 3")
 
@@ -134,6 +134,180 @@ def train_differing():
 
 def test_in_stage_2_ranks_may_differ_in_what_they_use():
     assert launch(train_differing, world_size=3, device="cpu").values == [3, 3, 3]
+
+
+# ---- Recomputed: a backward runs others inside of it --------------------------------------------
+
+
+class Towers(torch.nn.Module):
+    """Blocks of two linear layers, between a layer at each end."""
+
+    def __init__(self, blocks=4):
+        super().__init__()
+        self.first, self.last = torch.nn.Linear(2, 3), torch.nn.Linear(3, 1)
+        self.blocks = torch.nn.Sequential(*(tower() for _ in range(blocks)))
+
+    def forward(self, x):
+        return self.last(self.blocks(self.first(x)))
+
+
+def tower():
+    return torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Tanh(), torch.nn.Linear(3, 3))
+
+
+def all_blocks(model):
+    MEMORY.recompute_modules(model.blocks)
+    return list(model.blocks)
+
+
+def nothing_else(model):
+    """Every parameter is in a recomputed block."""
+    model.first = model.last = torch.nn.Identity()
+    return all_blocks(model)
+
+
+def with_a_shared_weight(model):
+    model.blocks[2][0].weight = model.blocks[0][0].weight
+    return all_blocks(model)[1::2]  # those that share nothing
+
+
+def with_a_shared_weight_in_one_unit(model):
+    with_a_shared_weight(model)
+    return []
+
+
+def with_a_block_twice(model):
+    """The same module, recomputed, in two places."""
+    model.blocks[2] = model.blocks[0]
+    units = [model.blocks[i] for i in (0, 1, 3)]
+    MEMORY.recompute_modules(units)
+    return units
+
+
+def in_two_parts(model):
+    """Units with two recomputed layers, which have the same weight."""
+    for block in model.blocks:
+        block[2].weight = block[0].weight
+        MEMORY.recompute_modules([block[0], block[2]])
+    return list(model.blocks)
+
+
+def around_units(model):
+    halves = torch.nn.Sequential(model.blocks[:2], model.blocks[2:])
+    units = list(dict.fromkeys(model.blocks))
+    MEMORY.recompute_modules(halves)
+    model.blocks = halves
+    return units
+
+
+def around_the_same_unit(model):
+    model.blocks[3] = model.blocks[0]
+    return around_units(model)
+
+
+def around_the_same_unit_that_is_next(model):
+    model.blocks[3] = model.blocks[1]
+    return around_units(model)
+
+
+def with_torchs_own(model):
+    for block in model.blocks:
+        block.forward = partial(checkpoint, block.forward, use_reentrant=True)
+    return list(model.blocks)
+
+
+ARRANGED = [all_blocks, nothing_else, with_a_shared_weight, with_a_shared_weight_in_one_unit,
+            with_a_block_twice, in_two_parts, around_units, around_the_same_unit,
+            around_the_same_unit_that_is_next, with_torchs_own]  # fmt: skip
+REDUCED_TWICE = {"around_the_same_unit_that_is_next"}  # one of the units
+
+
+class Counted:
+    """An engine, and how often it has reduced a unit."""
+
+    def __init__(self, engine):
+        self.engine, self.count, self.real = engine, 0, getattr(engine, "reduce", None)
+        engine.reduce = self.reduce
+
+    def reduce(self, unit):
+        self.count += 1
+        self.real(unit)
+
+
+def train_towers(arrange, kind, micro_batches):
+    """The weights after some steps; how many units there are; how many reductions a backward had"""
+    torch.manual_seed(0)
+    model, steps = Towers().double(), 3
+    engine = kind(model, ADAM, arrange(model))
+    counted, width = Counted(engine), 2 if hasattr(model.first, "weight") else 3
+    for step in range(steps):
+        for i in range(micro_batches):
+            draw = torch.Generator().manual_seed(100 * step + 10 * i + dist.get_rank())
+            x = torch.randn(4, width, generator=draw, dtype=torch.float64, requires_grad=True)
+            model(x).square().mean().backward()
+        engine.step()
+        assert all(p.grad is None for p in model.parameters())
+    with ZERO.whole(engine):
+        return weights_of(model), len(engine.units), counted.count / steps / micro_batches
+
+
+def train_all_towers(micro_batches):
+    return {
+        arrange.__name__: {
+            kind.__name__: train_towers(arrange, kind, micro_batches)
+            for kind in (ZERO.Zero1, ZERO.Zero2, ZERO.Zero3)
+        }
+        for arrange in ARRANGED
+    }
+
+
+@pytest.mark.parametrize(("world_size", "micro_batches"), [(1, 1), (2, 2), (3, 1), (4, 1)])
+def test_with_recomputation_stages_2_and_3_equal_stage_1(world_size, micro_batches):
+    run = launch(train_all_towers, micro_batches, world_size=world_size, device="cpu")
+    for of_rank in run.values:
+        for name, found in of_rank.items():
+            wanted, units, _ = found["Zero1"]
+            for kind in ("Zero2", "Zero3"):
+                weights, _, reduced = found[kind]
+                assert (weights - wanted).abs().max() <= 1e-12, (name, kind)
+                assert reduced == units + (name in REDUCED_TWICE), (name, kind)
+
+
+# ---- Small things -------------------------------------------------------------------------------
+
+
+def fail_while_whole():
+    model = make_model()
+    engine = ZERO.Zero3(model, ADAM, list(model.blocks))
+    try:
+        with ZERO.whole(engine):
+            raise KeyError("in the block")
+    except KeyError:
+        pass
+    return [unit.flat.untyped_storage().nbytes() for unit in engine.units.values()]
+
+
+def test_after_an_error_a_model_is_whole_no_longer():
+    assert launch(fail_while_whole, world_size=2, device="cpu").values == [[0, 0, 0]] * 2
+
+
+def with_a_learners_ring():
+    """Chunks come in lists: `chunks[i] += …` also puts the result there."""
+
+    def reduce_scatter_ring(chunks, group=None):
+        for k in range(len(chunks)):
+            chunks[k] += 1
+
+    reduce = ZERO.reduce_gradients.__wrapped__  # the function below torch.no_grad
+    reduce.__globals__["reduce_scatter_ring"] = reduce_scatter_ring
+    layer = torch.nn.Linear(2, 1, bias=False)
+    unit = ZERO.Unit(layer.parameters())
+    ZERO.reduce_gradients(unit)
+    return unit.shard.grad.tolist()
+
+
+def test_a_unit_hands_lists_to_a_learners_ring():
+    assert launch(with_a_learners_ring, world_size=1, device="cpu").values == [[1.0, 1.0]]
 
 
 # ---- Bytes --------------------------------------------------------------------------------------

@@ -225,9 +225,10 @@ EXERCISES = [
         (
             "Who is the partner of rank 0, of 1, of 2, of 3? Write the four numbers down.",
             "`dist.send` does not return before somebody receives. If both partners send first, "
-            "nobody does. `dist.isend` returns at once, with a request to wait for.",
-            "An empty tensor of the same shape; begin to send x; receive into the empty one; wait "
-            "for the send; return.",
+            "nobody does. `dist.batch_isend_irecv` begins several messages at once, and returns "
+            "their requests.",
+            "An empty tensor of the same shape; a list of two dist.P2POp, one to send x, one to "
+            "receive into the empty one; begin this batch; wait for each request; return.",
         ),
     ),
     Exercise(
@@ -272,8 +273,8 @@ EXERCISES = [
     Exercise(
         "2.6", "reduce_scatter_ring", by_messages.examine_reduce_scatter,
         (
-            "n - 1 steps. In each: begin to send one chunk to the next rank, receive one from the "
-            "rank before into a tensor of its own, add it, wait for the send.",
+            "n - 1 steps. In each: exchange(…) sends one chunk to the next rank, and receives one "
+            "from the rank before into a tensor of its own. Add that.",
             "Exercise 2.5 says which chunk goes. The one that comes is what the rank before sends: "
             "the same formula, with rank - 1.",
         ),
@@ -292,8 +293,9 @@ EXERCISES = [
         "2.8", "all_reduce_ring", by_messages.examine_all_reduce,
         (
             "You have both halves already.",
-            "x.view(-1).tensor_split(n) gives n chunks that share x's memory: what is written "
-            "into them is written into x.",
+            "list(x.view(-1).tensor_split(n)) has n chunks that share x's memory: what is written "
+            "into them is written into x. tensor_split alone gives a tuple; the two halves take "
+            "a list.",
         ),
         lab="collectives",
     ),
@@ -309,8 +311,8 @@ EXERCISES = [
         (
             "One of the n pieces stays. For the others: n - 1 rounds, and in each round everybody "
             "sends to one rank and receives from one.",
-            "In round s send to rank + s, and receive from rank - s (both % n).",
-            "Or begin all sends and all receives at once, and then wait for all of them.",
+            "In round s send to rank + s, and receive from rank - s (both % n): exchange(…).",
+            "Or put all sends and all receives into one batch, and then wait for all of them.",
         ),
         lab="collectives",
     ),

@@ -26,6 +26,7 @@ from .misconceptions import (
     own_returned,
     partial_sums_left_behind,
     passed_on_what_it_had,
+    put_into_the_list,
     received_over_it,
     replaced_instead_of_added,
     sent_before_it_had,
@@ -127,12 +128,16 @@ TREE_CASES = [
 
 
 class Chunks(Task):
+    """A list of tensors, which the answer writes into."""
+
     def inputs(self, place, case):
         lengths = [case.length + (k if case.uneven else 0) for k in range(case.n)]
         return [numbers(place, (length,), case.dtype, salt=k) for k, length in enumerate(lengths)]
 
     def call(self, answer, tensors, case, group):
-        answer(tensors, group)
+        chunks = list(tensors)
+        answer(chunks, group)
+        return chunks
 
     def name_of(self, index, case):
         return f"chunks[{index}]"
@@ -160,7 +165,9 @@ class AllToAll(Task):
         return outputs + [numbers(place, (length(place, k),), case.dtype, salt=k) for k in range(n)]
 
     def call(self, answer, tensors, case, group):
-        answer(tensors[: case.n], tensors[case.n :], group)
+        outputs, inputs = tensors[: case.n], tensors[case.n :]
+        answer(outputs, inputs, group)
+        return outputs + inputs
 
     def truth(self, before, place, case):
         n = case.n
@@ -198,7 +205,9 @@ class Buckets(Task):
         return [x.view(2, -1) if x.numel() == 20 else x for x in tensors]
 
     def call(self, answer, tensors, case, group):
-        answer(tensors, self.bucket_bytes, group)
+        given = list(tensors)
+        answer(given, self.bucket_bytes, group)
+        return given
 
     def truth(self, before, place, case):
         return [total(before, k) for k in range(len(before[0]))]
@@ -380,6 +389,7 @@ def examine_reduce(answer):
 
 def examine_reduce_scatter(answer):
     diagnoses = [
+        put_into_the_list,
         changes_nothing,
         group_ignored,
         neighbours_chunk,
@@ -396,6 +406,7 @@ def examine_reduce_scatter(answer):
 
 def examine_all_gather(answer):
     diagnoses = [
+        put_into_the_list,
         changes_nothing,
         group_ignored,
         passed_on_what_it_had,
@@ -442,6 +453,7 @@ def examine_all_reduce(answer):
 
 def examine_all_to_all(answer):
     diagnoses = [
+        put_into_the_list,
         changes_nothing,
         group_ignored,
         inputs_changed,
@@ -470,6 +482,7 @@ NUMBER_OF_BUCKETS = 6
 
 def examine_buckets(answer):
     diagnoses = [
+        put_into_the_list,
         group_ignored,
         divided,
         copied_back_into_new_tensors,

@@ -70,8 +70,8 @@ OWN = "these are the rank's own numbers: receive into `incoming`"
 RETURNED = "return `incoming`, as it did"
 ARGUMENT = "`outgoing` is only to be sent: the caller overwrites it when it likes"
 ERRORS = {
-    "no attribute 'sendrecv'": "torch.distributed has no call for both. isend begins one of them, "
-    "so that the other one can go on",
+    "no attribute 'sendrecv'": "torch.distributed has no call for both: batch_isend_irecv begins "
+    "several messages at once",
     "P2POp": "batch_isend_irecv takes a list of dist.P2POp(dist.isend, outgoing, peer) and alike",
     "'Tensor' object has no attribute 'wait'": "send and recv return when they are done; isend and "
     "irecv return a request, with wait()",
@@ -195,10 +195,11 @@ EXERCISES = [
         (
             "Draw both ranks below each other, each with its send and its recv. Who receives what "
             "the first send sends?",
-            "One way: begin the send, and go on. dist.isend returns a request at once.",
-            "request = dist.isend(outgoing, peer), then dist.recv, then request.wait(): before "
-            "that `outgoing` may not be overwritten. Or: the lower of the two ranks sends first, "
-            "and the other one receives first.",
+            "One way: begin both messages, and wait then. dist.batch_isend_irecv begins all of a "
+            "list, and returns their requests.",
+            "The list: dist.P2POp(dist.isend, outgoing, peer), dist.P2POp(dist.irecv, incoming, "
+            "peer). Wait for each request: before that `outgoing` may not be overwritten. Or: the "
+            "lower of the two ranks sends first, and the other one receives first.",
         ),
     ),
 ]  # fmt: skip

@@ -119,13 +119,14 @@ GATHER_ERRORS = {
     "and a storage of 0 bytes: the storage is resized first, and all else comes after it",
     "of size 0": "flat's storage has 0 bytes still, and so no part of it can be used: the storage "
     "is resized first, and all else comes after it",
-    "not support item assignment": "unit.chunks are views into flat: write into a chunk with "
-    "copy_, and leave the tuple as it is",
     "leaf Variable": WITHOUT_GRAD,
     "created in no_grad mode": WITHOUT_GRAD,
     "split_sizes to sum": "flat is longer than the parameters: there is padding at its end. "
     "show_parameters() leaves it out",
 }
+OTHER_CHUNK = (
+    "unit.chunks are views into flat: write into a chunk with copy_, and leave the list as it is"
+)
 SAME_CALLS = "every rank of the unit's group makes the same calls, in the same order"
 
 
@@ -178,6 +179,8 @@ def gather_once(answer, unit, group, time):
         what = f"flat's storage has {storage.nbytes()} bytes, expected {unit.flat.nbytes}"
         raise Refused(what, IN_BYTES if storage.nbytes() else NO_MEMORY)
     need_shard(unit, shard, shards[place], storage)
+    if unit.chunks[place].untyped_storage().data_ptr() != storage.data_ptr():
+        raise Refused(f"unit.chunks[{place}] is no part of flat", OTHER_CHUNK)
     need_all_shards(unit, shards, place)
     need_parameters(unit, storage)
     slope = slope_of(*saved)

@@ -40,8 +40,8 @@ ONE_SHAPE = (
     "torch.empty(*self.inputs[i].shape, self.width)"
 )
 DTYPE = (
-    "what travels has the dtype of the model's numbers, here float64: torch.empty without a dtype "
-    "takes the default one"
+    "what travels has the dtype of the model's weights, here float64: "
+    "torch.empty(…, dtype=self.dtype). Without a dtype it takes the default one, float32"
 )
 NO_TAG = (
     "send has a tag for each message, tag_of(action), and recv gets the message of its own tag "

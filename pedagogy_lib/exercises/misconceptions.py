@@ -26,15 +26,13 @@ IN_A_GROUP = (
 )
 
 
-def hang_between_neighbours(case, error, names=("send(…)", "receive(…)")) -> str:
+def hang_between_neighbours(case, error, both="exchange(…) does that") -> str:
     if case.members:
         return IN_A_GROUP
     if len(error.waits) > 1 and len(set(calls_in(error))) == 1 and None not in calls_in(error):
-        send, receive = names
         return (
             "each rank waits for the other side of a message, and nobody gets to begin it. Begin "
-            f"the send, then receive, then wait for the send: sending = {send}; {receive}; "
-            "sending.wait()"
+            f"both, and wait then: {both}"
         )
     return (
         "a message and its other side do not match. For every receive one rank has to send, to "
@@ -43,7 +41,7 @@ def hang_between_neighbours(case, error, names=("send(…)", "receive(…)")) ->
 
 
 def hang_in_a_swap(case, error) -> str:
-    return hang_between_neighbours(case, error, ("dist.isend(…)", "dist.recv(…)"))
+    return hang_between_neighbours(case, error, "dist.batch_isend_irecv(…) begins several messages")
 
 
 def calls_in(error) -> list:
@@ -325,6 +323,22 @@ def summed_in_a_gather(trial) -> str:
                 return (
                     f"rank {place}'s chunks[{k}] holds a sum. In an all-gather what comes in "
                     "replaces what was there; nothing is added."
+                )
+    return ""
+
+
+def put_into_the_list(trial) -> str:
+    """The right numbers, in other tensors than the caller's."""
+    for place in range(trial.case.n):
+        triples = zip(trial.after[place], trial.listed[place], trial.truth(place))
+        for index, (own, listed, wanted) in enumerate(triples):
+            is_right = isinstance(listed, torch.Tensor) and wanted is not None
+            if is_right and not same(own, wanted) and same(listed, wanted):
+                name = trial.task.name_of(index, trial.case)
+                return (
+                    f"the numbers are right, but in a new tensor. `{name} = …` only puts another "
+                    "tensor into the list; the one that the caller looks at stays as it was. Write "
+                    "into that: by receiving into it, with += or with .copy_(…)."
                 )
     return ""
 

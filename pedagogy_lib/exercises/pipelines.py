@@ -1,4 +1,4 @@
-"""A pipeline that does what a schedule says: exercise 8.7.
+"""A pipeline that does what a schedule says: exercise 8.7. Its numbers are float64.
 
 Its stages are actors: they know what each micro-batch has to look like when it comes to them, and
 give what it should be afterwards. Messages are looked at before they go: so a wrong one is told,
@@ -156,6 +156,7 @@ class Actor:
     def __init__(self, model, stage, watch):
         self.model, self.stage, self.watch = model, stage, watch
         self.is_last = stage == model.stages - 1
+        self.piece = torch.nn.Linear(WIDTH, WIDTH).double()  # its weights tell the dtype
 
     def forward(self, i, x, then=None):
         self.watch.computing(i, self.stage)
@@ -236,7 +237,6 @@ def known_ranks():
 
 def pipeline_on_rank(answer, group, case):
     """One step; returns its loss, and how many messages it has sent, of how many bytes."""
-    torch.set_default_dtype(torch.float64)
     place, ranks = dist.get_rank(group), dist.get_world_size(group)
     model = Model(case, ranks)
     bytes_of = {i: 8 * size * CONTEXT * WIDTH for i, size in enumerate(case.sizes)}
@@ -277,9 +277,9 @@ EXERCISES = [
         (
             "forward in words: get x, from the list or from another rank; compute; pass it on, or "
             "note the loss. is_first and is_last tell which of these; both ask for the chunk.",
-            "receive: an empty tensor (samples, context, width) for this micro-batch, and a peer: "
-            "for an F the rank before, else the one after, both % self.ranks. If that is this "
-            "rank, self.own has it.",
+            "receive: an empty tensor (samples, context, width) for this micro-batch, of "
+            "self.dtype, and a peer: for an F the rank before, else the one after, both % "
+            "self.ranks. If that is this rank, self.own has it.",
             "dist.recv(x, group=self.line(action), group_src=peer, tag=tag_of(action)). send() "
             "shows the other side.",
             "On the last stage: self.stages[chunk].forward(i, x, partial(self.part_of_loss, i)), "

@@ -67,7 +67,11 @@ class Task:
         """What the member at `place` of the group has before."""
         raise NotImplementedError
 
-    def call(self, answer, tensors, case, group):
+    def call(self, answer, tensors, case, group) -> list[torch.Tensor] | None:
+        """Call the answer. Returns what its lists hold then, if it gets any, else None.
+
+        An answer gets lists of its own: what counts is what it writes into the tensors.
+        """
         raise NotImplementedError
 
     def truth(self, before, place, case) -> list[torch.Tensor | None]:
@@ -79,8 +83,8 @@ class Task:
         return "x"
 
 
-def in_rank(task, answer, case) -> tuple[list, list] | None:
-    """One rank's part of a trial: its tensors before and after."""
+def in_rank(task, answer, case) -> tuple[list, list, list] | None:
+    """One rank's part of a trial: its tensors before and after; and those in its lists."""
     group = dist.new_group(list(case.members)) if case.members else None
     if case.members and dist.get_rank() not in case.members:
         return None
@@ -88,8 +92,8 @@ def in_rank(task, answer, case) -> tuple[list, list] | None:
     before = [x.clone() for x in tensors]
     dist.barrier(group)
     with measure("answer"):
-        task.call(answer, tensors, case, group)
-    return before, tensors
+        listed = task.call(answer, tensors, case, group)
+    return before, tensors, listed or tensors
 
 
 @dataclass
@@ -100,6 +104,7 @@ class Trial:
     case: Case
     before: list[list[torch.Tensor]]
     after: list[list[torch.Tensor]]
+    listed: list[list]  # as `after`, but what the answer has left in its lists
     calls: list[list]
     sent_bytes: list[int]
     received_bytes: list[int]
@@ -126,6 +131,9 @@ RAISED = {  # words of an error: what they mean here
     "rank is copied, and needs no message.",
     "out of range": "a number is too large: of a chunk, if there are fewer than n (x.chunk(n) may "
     "make fewer; tensor_split makes n), or of a rank, if % n is missing.",
+    "does not support item assignment": "`chunks[i] += …` also puts the result into the list, and "
+    "a tuple takes nothing: tensor_split, chunk and split give tuples. "
+    "list(x.view(-1).tensor_split(n)) is a list.",
     "0-dimensional": "a tensor without dimensions cannot be split: x.view(-1) has one.",
 }
 
@@ -151,6 +159,7 @@ def run_trial(task, answer, case, explain_hang=lambda case, error: "") -> Trial:
         case,
         [run.values[rank][0] for rank in members],
         [run.values[rank][1] for rank in members],
+        [run.values[rank][2] for rank in members],
         [block.calls[rank] for rank in members],
         [block.sent_bytes[rank] for rank in members],
         [block.received_bytes[rank] for rank in members],

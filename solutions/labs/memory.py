@@ -79,7 +79,8 @@ class LossScaler:
         gradients = [p.grad for p in parameters if p.grad is not None]
         for gradient in gradients:
             gradient /= self.scale
-        if not all(gradient.isfinite().all() for gradient in gradients):
+        finite = [gradient.isfinite().all() for gradient in gradients]
+        if finite and not torch.stack(finite).all():  # waits for the device once, not for each
             self.scale, self.good = self.scale / 2, 0
             return False
         take_step()

@@ -61,7 +61,8 @@ class EagerPipeline(Pipeline):
     def expect(self, actions):
         for action in actions:
             if self.needs_message(action) and action not in self.expected:
-                x = torch.empty(*self.inputs[action.microbatch].shape, self.width)
+                shape = *self.inputs[action.microbatch].shape, self.width
+                x = torch.empty(shape, dtype=self.dtype)
                 peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
                 line, tag = self.line(action), tag_of(action)
                 request = dist.irecv(x, group=line, group_src=peer, tag=tag)
