@@ -1,4 +1,4 @@
-"""Collectives, each written with nothing but isend and irecv.
+"""Collectives, each written with nothing but messages from rank to rank.
 
 torchrun --nproc-per-node 4 labs/collectives.py
 """
@@ -18,6 +18,30 @@ def receive(x: Tensor, peer: int, group=None):
     return dist.irecv(x, group=group, group_src=peer)
 
 
+def exchange(outgoing: Tensor, to: int, incoming: Tensor, source: int, group=None) -> None:
+    """Send to member `to` of the group, and receive from member `source`, both at the same time.
+
+    A batch: neither message waits for the other, on any backend. Messages that are begun one by one
+    are not enough on NCCL, by its documentation and PyTorch's source: those of two ranks run one
+    after another. If both send first, and receive then, each waits for the other.
+    """
+    messages = [
+        dist.P2POp(dist.isend, outgoing, group=group, group_peer=to),
+        dist.P2POp(dist.irecv, incoming, group=group, group_peer=source),
+    ]
+    for request in dist.batch_isend_irecv(messages):
+        request.wait()
+
+
+def need_contiguous(*tensors):
+    """Refuse tensors whose numbers do not lie in a row in memory: a message takes a row."""
+    if not all(x.is_contiguous() for x in tensors):
+        raise ValueError(
+            "this collective takes contiguous tensors: pass x.contiguous(), and copy the result "
+            "back into x"
+        )
+
+
 # ---- Trees ----------------------------------------------------------------------------------
 
 
@@ -29,6 +53,7 @@ def broadcast_tree(x: Tensor, root: int = 0, group=None) -> None:
     Cost    n-1 messages of x.nbytes, in ceil(log2 n) rounds: in each round, every rank that has x
             sends it to one that has not
     """
+    need_contiguous(x)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     ...  # your code here
 
@@ -40,6 +65,7 @@ def reduce_tree(x: Tensor, root: int = 0, group=None) -> None:
     Shapes  x: any, contiguous, the same on every rank
     Cost    n-1 messages of x.nbytes, in ceil(log2 n) rounds; neighbours may make the first pairs
     """
+    need_contiguous(x)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     ...  # your code here
 
@@ -51,9 +77,11 @@ def reduce_scatter_ring(chunks: list[Tensor], group=None) -> None:
     """Exercise 2.6. Add up everybody's chunks; rank k gets the sum of all chunks k.
 
     Equals  dist.reduce_scatter(chunks[rank], chunks); what the other chunks hold afterwards is open
-    Shapes  chunks: n tensors, chunk k as long on every rank, others may be longer or shorter
+    Shapes  chunks: a list of n contiguous tensors, written into; chunk k is as long on every rank,
+            others may be longer or shorter
     Cost    n-1 messages to the next rank alone; each rank sends all chunks but one
     """
+    need_contiguous(*chunks)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     ...  # your code here
 
@@ -62,9 +90,11 @@ def all_gather_ring(chunks: list[Tensor], group=None) -> None:
     """Exercise 2.7. Rank k brings chunk k; everybody gets all chunks.
 
     Equals  dist.all_gather(chunks, chunks[rank])
-    Shapes  chunks: n tensors, chunk k as long on every rank, others may be longer or shorter
+    Shapes  chunks: a list of n contiguous tensors, written into; chunk k is as long on every rank,
+            others may be longer or shorter
     Cost    n-1 messages to the next rank alone; each rank sends all chunks but one
     """
+    need_contiguous(*chunks)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     ...  # your code here
 
@@ -77,6 +107,7 @@ def all_reduce_ring(x: Tensor, group=None) -> None:
     Cost    2(n-1) messages; each rank sends 2(n-1)/n * x.nbytes
     Source  Patarasuk and Yuan 2009
     """
+    need_contiguous(x)
     ...  # your code here
 
 
@@ -88,6 +119,7 @@ def all_reduce_star(x: Tensor, group=None) -> None:
 
     Cost  rank 0 sends and receives (n-1) * x.nbytes, every other rank x.nbytes
     """
+    need_contiguous(x)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     if rank == 0:
         received = torch.empty_like(x)
@@ -114,9 +146,10 @@ def all_to_all(outputs: list[Tensor], inputs: list[Tensor], group=None) -> None:
     """Exercise 2.10. Rank i's inputs[j] becomes rank j's outputs[i].
 
     Equals  dist.all_to_all(outputs, inputs)
-    Shapes  n tensors in each list; rank j's outputs[i] is as long as rank i's inputs[j]
+    Shapes  n contiguous tensors in each list; rank j's outputs[i] is as long as rank i's inputs[j]
     Cost    n-1 messages; each rank sends all its inputs but one
     """
+    need_contiguous(*outputs, *inputs)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     ...  # your code here
 
@@ -134,6 +167,7 @@ def all_reduce_buckets(tensors: list[Tensor], bucket_bytes: int, group=None) -> 
     Shapes  tensors: any, contiguous, all of one dtype
     Cost    2(n-1) messages for each bucket, instead of for each tensor
     """
+    need_contiguous(*tensors)
     ...  # your code here
 
 

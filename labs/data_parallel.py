@@ -6,6 +6,7 @@ torchrun --nproc-per-node 2 labs/data_parallel.py
 import contextlib
 import copy
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from statistics import median
 
 import torch
@@ -25,7 +26,8 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 def order_of(model, going_on) -> Tensor:
     """What the server sends."""
-    return torch.cat([torch.tensor([float(going_on)]), parameters_to_vector(model.parameters())])
+    weights = parameters_to_vector(model.parameters())
+    return torch.cat([weights.new_tensor([float(going_on)]), weights])
 
 
 def take_step(model, optimizer, gradient):
@@ -43,7 +45,7 @@ def serve_together(model, optimizer, is_over) -> list[int]:
     Returns  the staleness of each gradient, see serve_as_they_come: 0, always
     """
     workers, updates = range(1, dist.get_world_size()), 0
-    gradient = torch.empty(sum(p.numel() for p in model.parameters()))
+    gradient = torch.empty_like(parameters_to_vector(model.parameters()))
     while going_on := not is_over(updates):
         for request in [dist.isend(order_of(model, going_on), worker) for worker in workers]:
             request.wait()
@@ -72,7 +74,7 @@ def serve_as_they_come(model, optimizer, is_over) -> list[int]:
     Returns  the staleness of each gradient: how many updates the weights have had since those
              that it was computed at were sent
     """
-    gradient = torch.empty(sum(p.numel() for p in model.parameters()))
+    gradient = torch.empty_like(parameters_to_vector(model.parameters()))
     ...  # your code here
 
 
@@ -151,7 +153,7 @@ class DDP(nn.Module):
         self.start_over()
         for number, bucket in enumerate(self.buckets):
             for parameter in bucket:
-                ready = lambda p, number=number: self.is_ready(p, number)  # noqa: E731
+                ready = partial(self.is_ready, number=number)
                 parameter.register_post_accumulate_grad_hook(ready)
 
     def forward(self, *inputs):

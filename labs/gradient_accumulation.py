@@ -120,7 +120,8 @@ def train_classifier(data, passes=10):
             average_over_ranks(model, sum(map(len, share)))
             optimizer.step()
             steps, micro_batches = steps + 1, micro_batches + len(share)
-    accuracy = (model(test_images).argmax(1) == test_labels).double().mean().item()
+    with torch.no_grad():
+        accuracy = (model(test_images).argmax(1) == test_labels).double().mean().item()
     return model, accuracy, f"{steps} steps of {micro_batches // steps} micro-batches on each rank"
 
 

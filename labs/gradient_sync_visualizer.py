@@ -43,7 +43,7 @@ def average_buckets(buckets, group=None) -> None:
 
 def flatten(bucket) -> Tensor:
     """The gradients of a bucket, one after another in a new flat tensor; None counts as zeros."""
-    return torch.cat([torch.zeros_like(p).view(-1) if p.grad is None else p.grad.reshape(-1)
+    return torch.cat([p.new_zeros(p.numel()) if p.grad is None else p.grad.reshape(-1)
                       for p in bucket])  # fmt: skip
 
 

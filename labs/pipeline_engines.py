@@ -61,7 +61,8 @@ class EagerPipeline(Pipeline):
     def expect(self, actions):
         for action in actions:
             if self.needs_message(action) and action not in self.expected:
-                x = torch.empty(*self.inputs[action.microbatch].shape, self.width)
+                shape = *self.inputs[action.microbatch].shape, self.width
+                x = torch.empty(shape, dtype=self.dtype)
                 peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
                 line, tag = self.line(action), tag_of(action)
                 request = dist.irecv(x, group=line, group_src=peer, tag=tag)
@@ -147,17 +148,19 @@ def ready(whose, name, model, microbatches):
 
 
 def difference(engine, model, alone) -> float:
-    """The largest difference between this rank's gradients and those of one process.
+    """How far this rank's gradients are from those of one process, as a share of the largest.
 
     model  the one that the engine computes with
     alone  an equal one that has its gradients, from one process
     """
+    from pedagogy_lib import relative_gap
+
     mine = {id(p) for piece in engine.pieces for p in piece.parameters()}
     worst = 0.0
     for (name, p), q in zip(model.named_parameters(), alone.parameters()):
         if id(p) in mine:
             assert p.grad is not None, f"rank {dist.get_rank()} has no gradient for {name}"
-            worst = max(worst, (p.grad - q.grad).abs().max().item())
+            worst = max(worst, relative_gap(p.grad, q.grad))
     return worst
 
 

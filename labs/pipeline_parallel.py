@@ -129,20 +129,44 @@ class Stage:
 class RecomputingStage(Stage):
     """Keeps the input alone, and computes forward once more before the backward.
 
+    Each micro-batch draws the same random numbers again (dropout!), as in exercise 5.6: so the
+    generator's state before its forward is kept as well. By then the forwards of other
+    micro-batches have drawn theirs.
+
     Source  Huang et al. 2018, "GPipe", section 2.3
     """
 
     def forward(self, i, x, then=no_change):
         x = x.detach().requires_grad_(x.is_floating_point())
+        chance = generator_for(x).get_state()
         with torch.no_grad():
             y = then(self.piece(x))
-        self.keep(i, x, then)
+        self.keep(i, x, (then, chance))
         return y
 
     def backward(self, i, gradient=None):
-        x, then = self.kept[i]
-        self.kept[i] = x, then(self.piece(x))
+        x, (then, chance) = self.kept[i]
+        with drawing_again(generator_for(x), chance):
+            self.kept[i] = x, then(self.piece(x))
         return super().backward(i, gradient)
+
+
+def generator_for(x) -> torch.Generator:
+    """What random numbers on the device of x come from."""
+    if x.is_cuda:
+        return torch.cuda.default_generators[x.get_device()]
+    return torch.default_generator
+
+
+@contextlib.contextmanager
+def drawing_again(generator, state):
+    """Draw what was drawn from this state on; afterwards the generator goes on where it was."""
+    now = generator.get_state()
+    generator.set_state(state)
+    try:
+        yield
+    finally:
+        generator.set_state(now)
 
 
 # ---- The backward in two halves -------------------------------------------------------------
@@ -220,6 +244,7 @@ class Pipeline:
 
     stages  this rank's, one for each chunk
     width   what travels has the shape (samples, context, width), forward and backward
+    dtype   what travels is of this one: that of the stages' weights
     around  around(action) is a context that each action computes in, and nothing else: what is
             waited for, received and sent is outside. To measure it, for example
     waits   whether a send is waited for at once, and not at the end of the step
@@ -231,6 +256,7 @@ class Pipeline:
         self.around, self.waits = around, waits
         self.group, self.rank = group, dist.get_rank(group)
         self.ranks = dist.get_world_size(group)
+        self.dtype = dtype_of(stages)
         self.lines = lines_of(group)
         self.under_way, self.own = [], {}
 
@@ -284,9 +310,10 @@ class Pipeline:
     def is_last(self, chunk) -> bool:
         return self.rank == self.ranks - 1 and chunk == len(self.stages) - 1
 
-    def line(self, action):
-        """The group through which a message of an action goes."""
-        return self.lines["forward" if action.kind == "F" else "back"]
+    def line(self, action, sending=False):
+        """The group through which an action gets what it needs, or sends what it has computed."""
+        forward = action.kind == "F"
+        return self.lines[forward, self.rank == (self.ranks - 1 if forward == sending else 0)]
 
     def receive(self, action) -> Tensor:
         """What an action needs: forward, from the rank before, inputs; else, from the rank after,
@@ -295,8 +322,8 @@ class Pipeline:
         A message of an action goes through the group self.line(action), and has the tag
         tag_of(action). What a rank has sent to itself is in self.own[tag], and leaves it.
 
-        Shapes  (samples, context, width), for the samples of the action's micro-batch; of torch's
-                default dtype
+        Shapes  (samples, context, width), for the samples of the action's micro-batch; of
+                self.dtype
         """
         ...  # your code here
 
@@ -306,23 +333,36 @@ class Pipeline:
         if peer == self.rank:
             self.own[tag_of(action)] = x
             return
-        request = dist.isend(x, group=self.line(action), group_dst=peer, tag=tag_of(action))
+        line = self.line(action, sending=True)
+        request = dist.isend(x, group=line, group_dst=peer, tag=tag_of(action))
         if self.waits:
             request.wait()
         else:
             self.under_way.append((request, x))
 
 
-def lines_of(group=None) -> dict:
-    """Groups of the same ranks for activations and for gradients: on the CPU one is enough.
+def dtype_of(stages) -> torch.dtype:
+    """Of the weights of some stages; torch's default one if they have none."""
+    weights = (p for stage in stages for p in stage.piece.parameters())
+    return next((p.dtype for p in weights), torch.get_default_dtype())
 
-    NCCL has no tags, and keeps the messages of two ranks in one order for both directions: with a
-    single group, one rank's second activation and the other's first gradient wait for each other.
+
+def lines_of(group=None) -> dict:
+    """{(forward?, from one end to the other?): a group of the same ranks}; on Gloo one is enough.
+
+    NCCL has no tags, and runs messages of two ranks that are no batch in the order of the calls,
+    for both directions: with a single group, one rank's second activation and the other's first
+    gradient wait for each other. So each direction has a group, which is a communicator of its own.
+    The last rank's next is the first one, with its next chunk: of two ranks, that is the other
+    direction once more. (NCCL's documentation warns of communicators that work at the same time:
+    they may block each other where a GPU has no room for both. Engines put what goes both ways
+    into one dist.batch_isend_irecv. None of this is measured here.)
     """
+    keys = [(forward, around) for forward in (True, False) for around in (False, True)]
     if dist.get_backend(group) != "nccl":
-        return {"forward": group, "back": group}
+        return dict.fromkeys(keys, group)
     ranks = dist.get_process_group_ranks(group)
-    return {"forward": group, "back": dist.new_group(ranks, use_local_synchronization=True)}
+    return {key: dist.new_group(ranks, use_local_synchronization=True) for key in keys}
 
 
 def tag_of(action) -> int:

@@ -193,9 +193,10 @@ def try_engine(make_engine, model, text, steps=6, samples=4) -> tuple[float, flo
     """Train; the last step is measured: "step", and within it "kept", before the optimizer.
 
     samples  of each rank
-    Returns  the largest difference of a weight to one process, and the seconds of the fastest step
+    Returns  how far the weights are from those of one process, as a share of the largest, and the
+             seconds of the fastest step
     """
-    from pedagogy_lib import measure
+    from pedagogy_lib import measure, relative_gap
 
     samples *= dist.get_world_size()
     alone = train_alone(copy.deepcopy(model), text, steps, samples)
@@ -214,7 +215,7 @@ def try_engine(make_engine, model, text, steps=6, samples=4) -> tuple[float, flo
                     pass
                 engine.step()
         times.append(now() - began)
-    return (engine.weights() - alone).abs().max().item(), min(times[1:-1])
+    return relative_gap(engine.weights(), alone), min(times[1:-1])
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -97,15 +97,17 @@ def split_loss(name):
 
 
 def difference(parameter, alone) -> float:
-    """The largest difference between a parameter's gradient and that of one process.
+    """How far a parameter's gradient is from that of one process, as a share of the largest.
 
     Takes a parameter of a model that is cut, by hand or by the engine, and that of the whole one.
     """
+    from pedagogy_lib import relative_gap
+
     if isinstance(parameter, DTensor):
         gradient = parameter.grad.full_tensor()
     else:
         gradient = whole(parameter, of=parameter.grad)
-    return (gradient - alone.grad).abs().max().item()
+    return relative_gap(gradient, alone.grad)
 
 
 def program(name, text, steps=10):

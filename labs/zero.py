@@ -8,6 +8,7 @@ import gc
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from statistics import median
+from weakref import WeakSet
 
 import torch
 import torch.distributed as dist
@@ -47,7 +48,7 @@ class Unit:
         self.sizes = [p.numel() for p in self.parameters]
         self.shapes = [p.shape for p in self.parameters]
         self.flat = flatten_padded(self.parameters, self.n)
-        self.chunks = self.flat.chunk(self.n)
+        self.chunks = list(self.flat.chunk(self.n))
         mine = self.chunks[self.rank]
         self.shard = nn.Parameter(mine.clone() if alone else mine)
         show_parameters(self)
@@ -63,7 +64,7 @@ def show_parameters(unit):
 def gradients_of(unit) -> list[Tensor]:
     """The gradient of each parameter, zeros for one that has none; flat."""
     return [
-        unit.flat.new_zeros(size) if p.grad is None else p.grad.view(-1)
+        unit.flat.new_zeros(size) if p.grad is None else p.grad.reshape(-1)
         for p, size in zip(unit.parameters, unit.sizes)
     ]
 
@@ -150,27 +151,47 @@ class Zero2(Zero1):
     may have had no part in the loss.
 
     Equals  Zero1
-    Cost    each backward: (n-1)/n of the model; each step: (n-1)/n of it
+    Cost    each backward: (n-1)/n of the model; each step: (n-1)/n of it. (A unit that several
+            recomputed parts have may be reduced once for each of them.)
     Source  Rajbhandari et al. 2020, "ZeRO", section 5.2
     """
 
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(self, model, *args, **kwargs):
+        super().__init__(model, *args, **kwargs)
         self.left = None  # between backwards
         self.hooks = [
-            parameter.register_post_accumulate_grad_hook(partial(self.is_ready, unit))
+            parameter.register_post_accumulate_grad_hook(partial(self.has_grown, unit))
             for unit in self.units.values()
             for parameter in unit.parameters
         ]
+        self.calls = Calls(self)
+        for module in {model, *self.units}:
+            self.hooks.append(module.register_forward_hook(self.calls.follow))
 
     def begin_backward(self):
         """The first gradient of a backward is ready."""
         self.left = list(self.units.values())  # to be reduced; the last one comes first
         self.missing = {unit: set(unit.parameters) for unit in self.left}
+        self.calls.begin_backward()
         call_after_backward(self.end_backward)
 
+    def has_grown(self, unit, parameter):
+        """Called by autograd when it has added to the gradient of a parameter of a unit."""
+        if self.left is None:
+            self.begin_backward()
+        if unit not in self.left:
+            self.once_more(unit)
+        if self.calls.is_complete(unit, parameter):
+            self.is_ready(unit, parameter)
+
+    def once_more(self, unit):
+        """Two recomputed parts have the same unit: when one is done, the other's is missing."""
+        self.missing[unit] = set(unit.parameters)
+        if unit not in self.left:
+            self.left.insert(0, unit)
+
     def is_ready(self, unit, parameter):
-        """Called by autograd when the gradient of a parameter of a unit is complete."""
+        """Called when the gradient of a parameter of a unit is complete."""
         if self.left is None:
             self.begin_backward()
         ...  # your code here
@@ -192,6 +213,75 @@ class Zero2(Zero1):
 def call_after_backward(function):
     """Within a backward: have autograd call a function when it is over, as DDP and FSDP do."""
     torch.autograd.Variable._execution_engine.queue_callback(function)
+
+
+class Calls:
+    """When a gradient is complete, also where modules are recomputed (as in labs/memory.py).
+
+    A backward adds to each gradient once. But every recomputed part runs a backward of its own,
+    inside of the outer one. So a weight of two parts gets its gradient in two portions. It is
+    complete when each call of its unit's module has gone back as far as its inputs.
+
+    open     {unit: calls that have not}; a call whose graph is gone leaves by itself
+    waiting  {unit: its parameters whose gradients may still grow}
+    """
+
+    def __init__(self, zero):
+        self.zero, self.outermost = zero, None
+        self.open = {unit: WeakSet() for unit in zero.units.values()}
+        self.begin_backward()
+
+    def begin_backward(self):
+        self.waiting = {unit: [] for unit in self.open}
+        self.outermost = number_of_backward()
+
+    def is_complete(self, unit, parameter) -> bool:
+        if number_of_backward() == self.outermost or not self.open[unit]:
+            return True
+        self.waiting[unit].append(parameter)
+        return False
+
+    def follow(self, module, inputs, output):
+        """Called after a module's forward: notes where its backward will begin, and where end."""
+        if not (torch.is_grad_enabled() and needs_gradient(output)):
+            return
+        unit, leads_to = self.zero.units.get(module), [x for x in inputs if needs_gradient(x)]
+        call = Call(len(leads_to))
+        output.register_hook(partial(self.goes_back, unit, call))  # it keeps the call
+        if unit is not None:
+            self.open[unit].add(call)
+            for x in leads_to:
+                x.register_hook(partial(self.is_back, unit, call))
+
+    def goes_back(self, unit, call, gradient):
+        """Called by autograd, first of all in the outermost backward."""
+        if self.zero.left is None:
+            self.zero.begin_backward()
+        if unit is not None and not self.zero.missing[unit]:
+            self.zero.once_more(unit)
+
+    def is_back(self, unit, call, gradient):
+        call.inputs -= 1
+        if call.inputs == 0:
+            self.open[unit].discard(call)
+        while self.waiting[unit] and self.zero.left and not self.open[unit]:
+            self.zero.is_ready(unit, self.waiting[unit].pop())
+
+
+class Call:
+    """One forward of a module: how many of its inputs have no gradient yet."""
+
+    def __init__(self, inputs):
+        self.inputs = inputs
+
+
+def needs_gradient(x) -> bool:
+    return isinstance(x, Tensor) and x.requires_grad
+
+
+def number_of_backward() -> int:
+    """Of the innermost one that is running; -1 outside of all."""
+    return torch._C._current_graph_task_id()
 
 
 # ---- Stage 3: parameters, too ---------------------------------------------------------------
@@ -314,9 +404,11 @@ def whole(engine: Zero1):
     away = [unit for unit in engine.units.values() if not unit.flat.untyped_storage().nbytes()]
     for unit in away:
         gather(unit)
-    yield
-    for unit in away:
-        dispose(unit)
+    try:
+        yield
+    finally:
+        for unit in away:
+            dispose(unit)
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -148,7 +148,7 @@ def make_engine():
 
 def program(text) -> tuple[float, float]:
     """The loss after 20 steps: in one go, and with a checkpoint after the tenth."""
-    folder = [tempfile.mkdtemp()]
+    folder = [tempfile.mkdtemp() if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(folder)  # rank 0's is everybody's
     engine, model = make_engine()
     train(engine, model, text, range(10))
