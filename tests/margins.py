@@ -1,8 +1,8 @@
 """How narrow the comparisons of a test session were: a summary below pytest's own.
 
 Every verdict on numbers goes through `closeness.is_rounding`. Noted are the largest gap that still
-counted as rounding and the smallest that did not, both as multiples of what is allowed. Comparisons
-inside of ranks are not seen.
+counted as rounding and the smallest that did not, both as multiples of what is allowed. Where they
+come too near to each other, the session fails. Comparisons inside of ranks are not seen.
 """
 
 import os
@@ -12,7 +12,7 @@ import pytest
 from pedagogy_lib import closeness
 
 OWN_TESTS = "test_closeness"  # of the comparison itself, which are narrow
-ROOM = 1 / 8  # of what is allowed: another machine may round worse than this one
+ROOM = 1 / 4  # of what is allowed: another machine may round worse than this one
 APART = 1000  # times what is allowed: a mistake is no rounding
 
 
@@ -43,6 +43,8 @@ class Margins:
         yield f"{self.count:,} comparisons of numbers"
         yield f"largest that counts as rounding: {share:.2g} of what is allowed, {accepted}"
         yield f"smallest that does not: {times:.2g} times what is allowed, {refused}"
+        if not self.are_wide:
+            yield f"FAILED: asked are at most {ROOM} and at least {APART} times"
 
     @property
     def are_wide(self) -> bool:
@@ -63,10 +65,13 @@ class Plugin:
         self.margins.note(gap, tolerance)
         return self.decide(gap, tolerance)
 
+    @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session):
         closeness.is_rounding = self.decide
         if hasattr(session.config, "workeroutput"):
             session.config.workeroutput["margins"] = vars(self.margins)
+        elif not self.margins.are_wide:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node):
