@@ -9,11 +9,14 @@ with the magnitude of the numbers, and with the length and the depth of their su
 - Length and depth: roundings go up and down, so a sum of n numbers is typically off by √n of them,
   and each layer adds its own (Higham and Mary 2019). 4,096 numbers and 16 layers make 1,000
   roundings. A float64 has 16 decimal digits. A quarter of them is left to rounding, which is room
-  for 8,000. A number that went through float32 on its way is off 10,000 times more.
+  for 8,000. In float32 a quarter is room for 54: enough for a few operations, or for whole numbers.
+  What was a float32 on its way is off by up to 6e-8, 30,000 times what a float64 is allowed.
 - Steps: each step of a training begins with the roundings of all steps before it.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import partial
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -25,27 +28,59 @@ THROUGH_FLOAT32 = 16 * torch.finfo(torch.float32).eps  # some operations in floa
 def close(got, wanted, steps=1, scale=None) -> bool:
     """Whether `got` is `wanted` but for rounding.
 
-    got, wanted  numbers, tensors, or lists or dicts of them; shapes and dtypes have to be equal,
-                 too. Whole numbers have to be equal exactly; None is close to None alone
+    got, wanted  numbers, tensors, or lists or dicts of them, each compared for itself. Shapes and
+                 dtypes have to be equal, too. Whole numbers have to be equal exactly; None is
+                 close to None alone
     steps        how many steps of training they have come through
-    scale        what a difference is compared with; the largest magnitude in each of `wanted`
+    scale        what a difference is compared with; the largest magnitude in `wanted`, or 1 if
+                 that is all zeros
     """
-    if isinstance(wanted, Mapping):
+
+    def is_close(a, b):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        if not b.is_floating_point():
+            return torch.equal(a, b)
+        return is_rounding(relative_gap(a, b, scale), rounding(b.dtype, steps))
+
+    return agree(got, wanted, is_close)
+
+
+def close_in_float32(got, wanted) -> bool:
+    """Whether they agree as far as float32 does: something may have gone through it on its way."""
+
+    def is_close(a, b):
+        return a.shape == b.shape and relative_gap(a, b) <= THROUGH_FLOAT32
+
+    return agree(got, wanted, is_close)
+
+
+def agree(got, wanted, is_close) -> bool:
+    """Whether all of their numbers are close, and everything else is equal."""
+    if is_whole(got) and is_whole(wanted):
+        return got == wanted
+    if is_number(got) and is_number(wanted):
+        return is_close(as_tensor(got), as_tensor(wanted))
+    if isinstance(got, Mapping) and isinstance(wanted, Mapping):
         return got.keys() == wanted.keys() and all(
-            close(got[key], wanted[key], steps, scale) for key in wanted
+            agree(got[key], wanted[key], is_close) for key in wanted
         )
-    if isinstance(wanted, Iterable) and not isinstance(wanted, Tensor):
+    if is_list(got) and is_list(wanted):
         got, wanted = list(got), list(wanted)
-        pairs = zip(got, wanted)
-        return len(got) == len(wanted) and all(close(a, b, steps, scale) for a, b in pairs)
-    if got is None or wanted is None:
-        return got is wanted
-    got, wanted = as_tensor(got), as_tensor(wanted)
-    if got.shape != wanted.shape or got.dtype != wanted.dtype:
-        return False
-    if not wanted.is_floating_point():
-        return torch.equal(got, wanted)
-    return is_rounding(relative_gap(got, wanted, scale), rounding(wanted.dtype, steps))
+        return len(got) == len(wanted) and all(map(partial(agree, is_close=is_close), got, wanted))
+    return got is None and wanted is None
+
+
+def is_whole(x) -> bool:
+    return isinstance(x, int)
+
+
+def is_number(x) -> bool:
+    return isinstance(x, (Tensor, Real))
+
+
+def is_list(x) -> bool:
+    return isinstance(x, Iterable) and not isinstance(x, (Tensor, Mapping, str, bytes))
 
 
 def is_rounding(gap, tolerance) -> bool:
@@ -61,7 +96,7 @@ def rounding(dtype=torch.float64, steps=1) -> float:
 def relative_gap(got, wanted, scale=None) -> float:
     """The largest difference, as a share of the largest magnitude in `wanted`, or of `scale`.
 
-    0 if all are equal; infinite if one of them is not a number, or if `wanted` is all zeros.
+    0 if all are equal; infinite if one of them is not a number.
     scale  a number, or a tensor with one for each element
     """
     found = gaps(got, wanted, scale)
@@ -73,8 +108,13 @@ def gaps(got, wanted, scale=None) -> Tensor:
     got, wanted = (as_tensor(x).detach().cpu().double() for x in (got, wanted))
     off = torch.where(got == wanted, 0.0, (got - wanted).abs())
     if scale is None:
-        scale = wanted.where(wanted.isfinite(), 0.0).abs().max() if wanted.numel() else 1.0
+        scale = largest(wanted) or 1.0
     return torch.where(off == 0, 0.0, off / scale).nan_to_num(torch.inf, torch.inf)
+
+
+def largest(x) -> float:
+    """The largest finite magnitude; 0 if there is none."""
+    return x.where(x.isfinite(), 0.0).abs().max().item() if x.numel() else 0.0
 
 
 def first_off(got, wanted) -> tuple[int, ...]:
@@ -83,16 +123,12 @@ def first_off(got, wanted) -> tuple[int, ...]:
     return tuple(is_off.nonzero()[0].tolist())
 
 
-def close_in_float32(got, wanted) -> bool:
-    """Whether they agree as far as float32 does: something has gone through it on its way."""
-    same_shape = as_tensor(got).shape == as_tensor(wanted).shape
-    return same_shape and relative_gap(got, wanted) <= THROUGH_FLOAT32
-
-
 def told_gap(got, wanted) -> str:
     """The largest difference as it stands, for a message."""
     if got.shape != wanted.shape:
         return f"shapes {list(got.shape)}, {list(wanted.shape)}"
+    if got.dtype != wanted.dtype:
+        return f"dtypes {got.dtype}, {wanted.dtype}"
     return f"{(got - wanted).abs().max():.2g}"
 
 

@@ -4,7 +4,6 @@ import contextlib
 import importlib.metadata
 import os
 import platform
-import pwd
 import shutil
 import sys
 import time
@@ -164,6 +163,8 @@ def neighbours():
 
 def other_people() -> set[int]:
     """User ids of people, by their accounts and by their processes, without the own one."""
+    import pwd  # Windows has none
+
     accounts = {one.pw_uid for one in pwd.getpwall() if can_log_in(one)}
     return {uid for uid in accounts | owners_of_processes() if is_person(uid)} - {os.getuid()}
 

@@ -58,7 +58,7 @@ class RankHandle:
         self.rank, self.dump = rank, dump
         self.pid = None
         self.stage = STARTS
-        self.report = None  # {"value": bytes, "blocks": …} once the rank has returned
+        self.report = None  # {"value": [pickle, *buffers], "blocks": …} once it has returned
         self.error = None  # {"what", "exception", "place", "at"} once it has raised
         self.status = None  # as of os.waitpid, once it has ended
         self.place = None  # its answer to ask_where()

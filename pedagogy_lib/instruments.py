@@ -104,7 +104,7 @@ class Recorder:
         self.former_links: list[str] = []
         self.covered: list[dict] = []  # blocks within the outermost one that is open
         self.followed_thread = None  # whose operations the tracker sees
-        gloo_carries_it = dist.get_backend() != "nccl" or device.type == "cpu"
+        gloo_carries_it = "nccl" not in dist.get_backend_config() or device.type == "cpu"
         self.wire = "measured" if kernel_counts() and gloo_carries_it else "counted"
 
     def enter(self, label, memory, wire):

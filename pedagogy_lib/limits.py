@@ -1,7 +1,6 @@
 """What a machine has refused, in words that say what to do."""
 
 import errno
-import resource
 import sys
 
 TOLD_AS = {  # by other libraries, without a number
@@ -44,6 +43,8 @@ def number_in(text) -> int | None:
 
 
 def too_many_files() -> str:
+    import resource  # Windows has none
+
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return (
         f"too many open files: a process may have {most} (`ulimit -n`); take fewer ranks, or raise "
@@ -52,6 +53,8 @@ def too_many_files() -> str:
 
 
 def too_many_processes() -> str:
+    import resource  # Windows has none
+
     most, _ = resource.getrlimit(resource.RLIMIT_NPROC)
     own = "" if most == resource.RLIM_INFINITY else f", {most} for all your programs (`ulimit -u`)"
     return f"the limit of processes and threads is reached{own}: end some, or take fewer ranks"

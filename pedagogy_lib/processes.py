@@ -5,9 +5,9 @@ import os
 import signal
 from pathlib import Path
 
-STOPPED, WORKING = "T", "RD"  # states: by a signal; on a processor, waiting for one, or for a disk
+# States: by a signal; on a processor or waiting for one, and waiting for a disk.
+STOPPED, WORKING = "T", ("R", "D")
 ARE_SEEN = os.path.exists("/proc/self/stat")
-TICKS = os.sysconf("SC_CLK_TCK")
 ROUNDS = 20  # of looking for what processes that are being killed have just started
 
 
@@ -20,7 +20,7 @@ def state_of(pid) -> str:
 def seconds_of(pid) -> float:
     """What it has used of a processor so far; 0 if that is not known."""
     fields = stat_of(pid)
-    return sum(map(int, fields[11:13])) / TICKS if fields else 0.0
+    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
 
 
 def stat_of(pid) -> list[str]:
@@ -29,11 +29,6 @@ def stat_of(pid) -> list[str]:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return []
-
-
-def kill_group(pid):
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
 
 
 def kill_marked(text: str):

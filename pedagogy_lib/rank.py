@@ -94,8 +94,8 @@ def main(connection, setup):
 
 def prepare(setup, listener):
     """What can fail before the learner's function begins, through no fault of its."""
+    enter_folder(setup["cwd"])
     try:
-        os.chdir(setup["cwd"])
         dump = open(setup["dump"], "w")  # noqa: SIM115 - stays open for the signal handler
         faulthandler.register(signal.SIGUSR1, file=dump, all_threads=True)
         faulthandler.enable(file=dump)  # a rank that crashes leaves its stack there
@@ -103,6 +103,16 @@ def prepare(setup, listener):
     except (OSError, RuntimeError) as error:  # RuntimeError: no thread can be started
         raise CannotBegin(f"could not be started: {reason(error)}") from None
     sys.breakpointhook = refuse_debugger
+
+
+def enter_folder(path):
+    try:
+        os.chdir(path)
+    except OSError as error:
+        raise CannotBegin(
+            f"could not enter the current folder {path}: {error.strerror}; go to another one with "
+            "os.chdir()"
+        ) from None
 
 
 def live(channel, setup, payload) -> dict:

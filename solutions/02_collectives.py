@@ -90,18 +90,21 @@ for mistake in (both_send_first, both_receive_first, another_order):
 #
 # **On GPUs.** Here all is measured over Gloo, where `isend` and then `recv` does the same. NCCL is
 # different, say PyTorch's source and
-# [NCCL's documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/p2p.html).
-# Messages of two ranks that are no batch run in the order of the calls. If both ranks begin with a
-# send, each send blocks its GPU until it is received. Only a small message gets through, in a
-# buffer. In a batch the order does not matter.
+# [NCCL's documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/p2p.html).
+# Single messages between two ranks run in the order of the calls. If both ranks begin with a
+# send, each send blocks its GPU until it is received. A small message may get through, because
+# NCCL has a buffer. NCCL does not promise that. In a batch, a send and a receive do not wait for
+# each other. Several messages to the same rank keep their order.
 
 # %% [markdown]
 # ### Exercise 2.1
 #
 # Ranks 0 and 1 are partners, and 2 and 3, and so on. `swap(x)` gives this rank's `x` to its partner
 # and returns the partner's; `x` itself stays as it is. One message from each rank, and nobody gets
-# stuck. For example, rank 0 has `[1, 2]` and rank 1 `[3, 4]`: then rank 0 returns `[3, 4]`. (A
-# batch is right everywhere. The check runs on Gloo: what is right there passes.)
+# stuck. For example, rank 0 has `[1, 2]` and rank 1 `[3, 4]`: then rank 0 returns `[3, 4]`.
+#
+# The check runs on Gloo, and accepts whatever is right there. On NCCL take a batch. If it is the
+# first call in a group, every rank of the group has to take part, says PyTorch's documentation.
 
 # %%
 def swap(x):

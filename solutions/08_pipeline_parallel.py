@@ -457,7 +457,8 @@ check("8.8", part_of_loss)
 # In the middle of 1F1B two neighbours have something for each other: the first an activation, the
 # second a gradient. Both call this function at the same time; any two ranks may be neighbours.
 # After it `outgoing` may be overwritten, and `incoming` is filled. Run the check, read where each
-# rank waits, and mend it, with a batch as in chapter 02. (What else is right on Gloo passes, too.)
+# rank waits, and mend it, with a batch as in chapter 02. The check runs on Gloo. It also accepts
+# other ways that work there.
 
 # %%
 def exchange(outgoing, incoming, rank, peer):
@@ -478,8 +479,8 @@ check("8.9", exchange)
 # Why does your `Pipeline` not hang like that? Its `send` only begins the message, and goes on. That
 # is enough on Gloo, where all of this is measured.
 #
-# **On GPUs** it would not be. On NCCL, messages of two ranks that are no batch run in the order of
-# the calls, say its documentation and PyTorch's source. An activation and a gradient that cross
+# **On GPUs** it would not be. On NCCL, single messages between two ranks run in the order of the
+# calls, say its documentation and PyTorch's source. An activation and a gradient that cross
 # would wait for each other. So on NCCL the lab takes a group for each direction (`lines_of`). Real
 # engines put both messages into one batch, as you did: NCCL's documentation warns of groups that
 # work at the same time.

@@ -79,11 +79,14 @@ def peer_in(group, peer, group_peer) -> int:
     return dist.get_group_rank(group or dist.group.WORLD, peer)
 
 
+MIXED = "cpu:gloo,cuda:nccl"  # what a rank of `launch` with a GPU has
+
+
 @contextlib.contextmanager
 def messages_in_order(one_order=False):
     """In a rank: all messages wait for their turn, and labs take the backend for NCCL."""
     order = InOrder(one_order)
     names = ("isend", "irecv", "send", "recv", "batch_isend_irecv")
     calls = {name: getattr(order, name) for name in names}
-    with replaced(**calls, get_backend=lambda group=None: "nccl"):
+    with replaced(**calls, get_backend_config=lambda group=None: MIXED):
         yield

@@ -1,8 +1,9 @@
 """The tests whose numbers depend on the processor, under the arithmetic of several processors.
 
-PyTorch and MKL choose their kernels by the processor. Both can be told to take those of another
-one, and with another number of threads sums are taken in another order. So a few minutes on one
-machine show what a test does on many. `make test-all` runs this last:
+PyTorch and MKL choose their kernels by the processor. PyTorch can be told to take those of another
+one, and MKL those that are the same everywhere. With another number of threads, outside of ranks,
+sums are taken in another order. So one machine shows what tests do on many. `make test-all` runs
+this last:
 
 python tests/kernels.py COMMAND…    pytest's, to which `-m kernels` is added
 """

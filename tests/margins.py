@@ -1,8 +1,9 @@
 """How narrow the comparisons of a test session were: a summary below pytest's own.
 
-Every verdict on numbers goes through `closeness.is_rounding`. Noted are the largest gap that still
+Every verdict of `close` goes through `closeness.is_rounding`. Noted are the largest gap that still
 counted as rounding and the smallest that did not, both as multiples of what is allowed. Where they
-come too near to each other, the session fails. Comparisons inside of ranks are not seen.
+come too near to each other, the session fails. Not seen are comparisons inside of ranks, those as
+far as float32 does, and those of a gap with `rounding()`.
 """
 
 import os

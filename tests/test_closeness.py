@@ -54,6 +54,12 @@ def test_what_went_through_float32_is_no_rounding():
     assert close_in_float32(got, right) and not close_in_float32(1.0001 * right, right)
 
 
+def test_each_number_of_a_list_counts_for_itself():
+    assert not close([1e9, 5.0], [1e9, 0.25])
+    assert not close_in_float32([1e9, 5.0], [1e9, 0.25])
+    assert close_in_float32([1e9, torch.tensor(0.1)], [1e9, 0.1])
+
+
 def test_steps_add_up():
     right = torch.ones(3, dtype=torch.float64)
     got = right + 5 * rounding()
@@ -61,7 +67,8 @@ def test_steps_add_up():
 
 
 def test_a_scale_in_place_of_the_largest():
-    assert close(1e-12, 0.0, scale=10.0) and not close(1e-12, 0.0)
+    assert close(1e-11, 0.0, scale=10.0) and not close(1e-11, 0.0)
+    assert close(1e-16, 0.0)  # of numbers that are all zeros, nobody knows the magnitude: 1
     right = torch.tensor([1.0, 1e-9])
     assert close(right + torch.tensor([0, 1e-12]), right)
     assert not close(right + torch.tensor([0, 1e-12]), right, scale=right)
@@ -77,7 +84,12 @@ def test_a_scale_in_place_of_the_largest():
         (torch.tensor([math.nan]), torch.tensor([math.nan])),
         (torch.tensor([math.inf]), torch.ones(1)),
         (torch.tensor([1.5, math.inf]), torch.tensor([1.0, math.inf])),
-        (torch.tensor([1e-300], dtype=torch.float64), torch.zeros(1).double()),
+        (torch.tensor([1e-11], dtype=torch.float64), torch.zeros(1).double()),
+        (10**15 + 1, 10**15),
+        (None, [1.0]),
+        (3, {"a": 1}),
+        (3, [3]),
+        ("a", 1.0),
         (torch.tensor([7]), torch.tensor([8])),
         (torch.tensor([2**60 + 1]), torch.tensor([2**60])),
         (None, torch.ones(1)),

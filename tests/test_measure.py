@@ -16,7 +16,7 @@ from helpers import launch_on_cpu as launch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from pedagogy_lib import LaunchError, RankError, measure
+from pedagogy_lib import LaunchError, RankError, instruments, measure
 
 N_BYTES = 4000
 
@@ -635,3 +635,19 @@ def test_a_block_that_lasts_too_long_has_no_peaks_and_says_so():
     assert [peak and peak["total"] for peak in peaks] == [N_BYTES, None, N_BYTES]
     assert run.output[0].count("Measure a few steps of it") == 1
     assert run["long"].seconds[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("config", "device", "wire"),
+    [
+        ("cpu:gloo,cuda:nccl", "cuda", "counted"),  # as `launch` sets it up where there are GPUs
+        ("cuda:nccl", "cuda", "counted"),
+        ("cpu:gloo,cuda:gloo", "cuda", "measured"),
+        ("cpu:gloo,cuda:gloo", "cpu", "measured"),
+    ],
+)
+def test_what_nccl_sends_is_counted_from_the_calls(monkeypatch, config, device, wire):
+    """The kernel's counters do not see it."""
+    monkeypatch.setattr(instruments.dist, "get_backend_config", lambda: config)
+    monkeypatch.setattr(instruments, "kernel_counts", lambda: True)
+    assert instruments.Recorder(torch.device(device), 0.0, ()).wire == wire

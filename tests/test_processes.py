@@ -14,7 +14,7 @@ import pytest
 import torch.distributed as dist
 from helpers import alive, failure, family, my_rank, scratch_left, wait_until
 
-from pedagogy_lib import launch, server
+from pedagogy_lib import launch, processes, server
 from pedagogy_lib.handle import RankHandle
 
 HEADER = """
@@ -255,3 +255,10 @@ def test_a_rank_of_the_launch_before_is_not_taken_for_one_of_this_launch():
         0, shared, "rank", Path()
     ).close()  # as if a launch had ended before it heard of its rank
     assert launch(my_rank, world_size=2).values == [0, 1]
+
+
+def test_what_the_kernel_does_not_tell_is_no_work(monkeypatch):
+    """As where there is no /proc: else a rank that waits would count as busy for ever."""
+    monkeypatch.setattr(processes, "stat_of", lambda pid: [])
+    assert processes.state_of(os.getpid()) not in processes.WORKING
+    assert processes.seconds_of(os.getpid()) == 0

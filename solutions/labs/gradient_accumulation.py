@@ -37,7 +37,7 @@ def accumulate(model, loss_fn, micro_batches) -> float:
         loss = loss_fn(model(inputs), targets) * len(targets) / samples
         loss.backward()
         losses.append(loss.detach())
-    return float(sum(losses))  # here a GPU is waited for, and not in each micro-batch
+    return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
     ### END SOLUTION
 
 
