@@ -2,6 +2,7 @@
 
 import importlib.metadata
 import os
+import pwd
 import sys
 from types import SimpleNamespace
 
@@ -106,7 +107,7 @@ def test_people_on_a_shared_server_are_told(monkeypatch, people, verdict, says):
 )
 def test_accounts_of_people_and_of_services(monkeypatch, uid, shell, counts):
     account = SimpleNamespace(pw_uid=uid, pw_shell=shell)
-    monkeypatch.setattr(doctor.pwd, "getpwall", lambda: [account])
+    monkeypatch.setattr(pwd, "getpwall", lambda: [account])
     monkeypatch.setattr(doctor, "owners_of_processes", set)
     assert doctor.other_people() == ({uid} if counts else set())
 
