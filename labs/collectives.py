@@ -21,9 +21,9 @@ def receive(x: Tensor, peer: int, group=None):
 def exchange(outgoing: Tensor, to: int, incoming: Tensor, source: int, group=None) -> None:
     """Send to member `to` of the group, and receive from member `source`, both at the same time.
 
-    A batch: neither message waits for the other, on any backend. Messages that are begun one by one
-    are not enough on NCCL, by its documentation and PyTorch's source: those of two ranks run one
-    after another. If both send first, and receive then, each waits for the other.
+    A batch: on Gloo and on NCCL neither message waits for the other. On NCCL, single messages
+    between two ranks run one after another, say its documentation and PyTorch's source. If both
+    ranks send first, each waits for the other.
     """
     messages = [
         dist.P2POp(dist.isend, outgoing, group=group, group_peer=to),
@@ -34,7 +34,7 @@ def exchange(outgoing: Tensor, to: int, incoming: Tensor, source: int, group=Non
 
 
 def need_contiguous(*tensors):
-    """Refuse tensors whose numbers do not lie in a row in memory: a message takes a row."""
+    """Refuse tensors that are not contiguous: isend and irecv take contiguous ones alone."""
     if not all(x.is_contiguous() for x in tensors):
         raise ValueError(
             "this collective takes contiguous tensors: pass x.contiguous(), and copy the result "

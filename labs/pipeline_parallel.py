@@ -127,10 +127,9 @@ class Stage:
 
 
 class RecomputingStage(Stage):
-    """Keeps the input alone, and computes forward once more before the backward.
+    """Keeps each input and the state of the random generator; computes forward again, later.
 
-    Each micro-batch draws the same random numbers again (dropout!), as in exercise 5.6: so the
-    generator's state before its forward is kept as well. By then the forwards of other
+    Dropout has to draw the same numbers again, as in exercise 5.6. Until the backward, other
     micro-batches have drawn theirs.
 
     Source  Huang et al. 2018, "GPipe", section 2.3
@@ -348,18 +347,22 @@ def dtype_of(stages) -> torch.dtype:
 
 
 def lines_of(group=None) -> dict:
-    """{(forward?, from one end to the other?): a group of the same ranks}; on Gloo one is enough.
+    """{(is an activation, goes around): a group of the same ranks}; on Gloo one group is enough.
 
-    NCCL has no tags, and runs messages of two ranks that are no batch in the order of the calls,
-    for both directions: with a single group, one rank's second activation and the other's first
-    gradient wait for each other. So each direction has a group, which is a communicator of its own.
-    The last rank's next is the first one, with its next chunk: of two ranks, that is the other
-    direction once more. (NCCL's documentation warns of communicators that work at the same time:
-    they may block each other where a GPU has no room for both. Engines put what goes both ways
-    into one dist.batch_isend_irecv. None of this is measured here.)
+    NCCL has no tags. It runs single messages between two ranks in the order of the calls, for both
+    directions together. With one group, one rank's second activation and the other's first gradient
+    would wait for each other. So each direction has a group, which is a communicator of its own.
+
+    A message *goes around* if it passes between the last rank and the first, as with several chunks
+    for each rank. With two ranks, an activation that goes around travels from rank 1 to rank 0,
+    against the others. So it needs a group of its own.
+
+    NCCL's documentation warns of communicators that work at the same time: they may block each
+    other where a GPU has no room for both. Engines put what goes both ways into one
+    dist.batch_isend_irecv. None of this is measured here.
     """
     keys = [(forward, around) for forward in (True, False) for around in (False, True)]
-    if dist.get_backend(group) != "nccl":
+    if "nccl" not in dist.get_backend_config(group):  # "cpu:gloo,cuda:nccl", for example
         return dict.fromkeys(keys, group)
     ranks = dist.get_process_group_ranks(group)
     return {key: dist.new_group(ranks, use_local_synchronization=True) for key in keys}

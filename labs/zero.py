@@ -222,7 +222,8 @@ class Calls:
     inside of the outer one. So a weight of two parts gets its gradient in two portions. It is
     complete when each call of its unit's module has gone back as far as its inputs.
 
-    open     {unit: calls that have not}; a call whose graph is gone leaves by itself
+    open     {unit: calls of its module whose backward has not reached their inputs}; a call whose
+             graph is gone leaves by itself
     waiting  {unit: its parameters whose gradients may still grow}
     """
 
@@ -246,7 +247,7 @@ class Calls:
         if not (torch.is_grad_enabled() and needs_gradient(output)):
             return
         unit, leads_to = self.zero.units.get(module), [x for x in inputs if needs_gradient(x)]
-        call = Call(len(leads_to))
+        call = Call(len(leads_to))  # without inputs to reach, its unit waits for the end
         output.register_hook(partial(self.goes_back, unit, call))  # it keeps the call
         if unit is not None:
             self.open[unit].add(call)

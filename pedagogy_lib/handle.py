@@ -25,6 +25,7 @@ from .stack import (
     STAGES,
     STARTS,
     UNKNOWN,
+    UNPACKED,
     Place,
     is_library,
     place_of,
@@ -47,6 +48,7 @@ WROTE_GARBAGE = (
 OUTSIDE = {  # of the learner's function: when a rank ended that had come to a stage
     STARTS: "before it began",
     BEGUN: "while unpacking the function and its arguments",
+    UNPACKED: "while joining the other ranks",
     RETURNED: "while its value travelled",
 }
 
@@ -114,7 +116,7 @@ class RankHandle:
         what, place = self.error["what"], self.error["place"]
         if self.stage == BEGUN and not place:  # no line says when it was
             first, *more = what.split("\n")
-            what = "\n".join([f"{first} {OUTSIDE[BEGUN]}", *more])
+            what = "\n".join([f"{first} ({OUTSIDE[BEGUN]})", *more])
         return what, place
 
     def as_exception(self, others=(), who="") -> RankError:

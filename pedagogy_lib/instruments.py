@@ -115,7 +115,9 @@ class Recorder:
     def leave(self, label):
         key = label, threading.get_ident()
         if key not in self.open:  # another thread entered
-            key = next(other for other in self.open if other[0] == label)
+            key = next((other for other in self.open if other[0] == label), None)
+        if key is None:
+            raise LaunchError(f"the block {label!r} is not open: leave it as often as you enter it")
         block, depth = self.open.pop(key)
         if depth == 1:
             self.end(block)

@@ -108,19 +108,20 @@ class Lab:
 
     def _newest(self) -> "Loaded":
         """The lab as its files are now; tells the learner if an edit has changed whose is which."""
-        if self._loaded is None or not self._snapshot.is_current():
-            if not self._snapshot.is_current():
-                self._snapshot = Snapshot()
-            before, self._loaded = self._loaded, self._load()
+        is_current = self._snapshot.is_current()
+        if self._loaded is None or not is_current:
+            snapshot = self._snapshot if is_current else Snapshot()
+            loaded = self._load(snapshot)  # if that is interrupted, it is done again
+            before, self._snapshot, self._loaded = self._loaded, snapshot, loaded
             if self._tell and before is not None and before.status() != self._loaded.status():
                 say(self._loaded.status())
         return self._loaded
 
-    def _load(self) -> "Loaded":
-        solution = self._solution if self._snapshot.exists(self._solution) else None
-        self._snapshot.add(self._path, self._solution)
-        with self._snapshot.being_run(self._path):
-            return Loaded(self._name, self._path, solution, self._snapshot)
+    def _load(self, snapshot) -> "Loaded":
+        solution = self._solution if snapshot.exists(self._solution) else None
+        snapshot.add(self._path, self._solution)
+        with snapshot.being_run(self._path):
+            return Loaded(self._name, self._path, solution, snapshot)
 
     def _giving(self, names):
         """What `from … import names` takes them from: Python asks a module alone for `*`."""

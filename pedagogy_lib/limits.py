@@ -1,6 +1,7 @@
 """What a machine has refused, in words that say what to do."""
 
 import errno
+import os
 import sys
 
 TOLD_AS = {  # by other libraries, without a number
@@ -29,10 +30,12 @@ def reason(error: Exception) -> str:
     path = getattr(error, "filename", None)
     if WITHOUT_LOOPBACK in text:
         return LOOPBACK_IS_DOWN
-    if path == sys.executable:
-        return NO_EXECUTABLE.format(path)
     if number in SENTENCES:
         return SENTENCES[number]()
+    if path == sys.executable and number == errno.ENOENT:
+        return NO_EXECUTABLE.format(path)
+    if path == sys.executable:
+        return f"Python itself ({path}) cannot be run ({error.strerror})"
     if isinstance(error, OSError) and (path or number == errno.ENOENT):
         return NO_FOLDER.format(f" {path}" if path else "", error.strerror)
     return text
@@ -68,6 +71,14 @@ def no_space() -> str:
     return "the disk with the temporary folder is full: make room there"
 
 
+def long_environment() -> str:
+    longest = max(os.environ, key=lambda name: len(os.environ[name]), default="")
+    return (
+        "os.environ holds more than a program can get when it starts, most of it in "
+        f"{longest!r}: delete that, and pass large values as arguments"
+    )
+
+
 SENTENCES = {
     errno.EMFILE: too_many_files,
     errno.ENFILE: too_many_files,
@@ -75,4 +86,5 @@ SENTENCES = {
     errno.ENOMEM: no_memory,
     errno.ENOSPC: no_space,
     errno.EDQUOT: no_space,
+    errno.E2BIG: long_environment,
 }

@@ -95,6 +95,10 @@ class Progress:
         self.show(f"{seconds:.0f} s: {done} of {world_size} ranks have returned …")
 
     def show(self, text):
+        with contextlib.suppress(Exception):  # as in say(): stderr may be closed, or full
+            self.write(text)
+
+    def write(self, text):
         if "IPython" in sys.modules and someone_watches():
             from IPython.display import Pretty, display
 

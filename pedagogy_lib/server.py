@@ -160,10 +160,11 @@ class Server:
         """Hang up: the server then kills its ranks and leaves."""
         if self.owner != os.getpid():
             return
-        with contextlib.suppress(LaunchError, ValueError):  # ValueError: it is closed already
+        with contextlib.suppress(LaunchError, OSError, ValueError):  # it is closed already
             while self.owed and has_come(self.control, 0):
                 self.hear()
-        self.control.close()
+        with contextlib.suppress(OSError):  # the learner has closed its number
+            self.control.close()
         if not self.owed:
             self.process.kill()  # it has no rank to end, and may be busy importing
         self.leave()

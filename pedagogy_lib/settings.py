@@ -46,7 +46,7 @@ def setting_meant(fn, args) -> str:
     """An example; of a lone number for a function that takes nothing, the launch that was meant."""
     if [type(arg) for arg in args] != [int] or inspect.signature(fn).parameters:
         return "world_size=4"
-    (ranks,), name = args, getattr(fn, "__name__", "step")
+    ranks, name = brief(*args), getattr(fn, "__name__", "step")
     return f"world_size={ranks}: for {ranks} ranks write launch({name}, world_size={ranks})"
 
 

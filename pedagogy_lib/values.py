@@ -37,7 +37,7 @@ def copy_of(tensor):
 
 
 def bytes_of(storage):
-    return torch.empty(0, dtype=torch.uint8).set_(storage)
+    return torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
 
 
 def untyped_storage(buffer) -> torch.UntypedStorage:

@@ -183,7 +183,8 @@ print(*changed, sep="\n")
 # written by one rank only. And the weights are those of one process: that is the test which every
 # technique of this course has to pass, **values and gradients, in float64**. Tensor and pipeline
 # parallel will change the model itself.
-#
+
+# %% [markdown]
 # Why *but for rounding*? Four ranks add the same numbers in another order, and each order is
 # rounded in its own way. In float64, `close` allows a difference of two trillionths of a tensor's
 # largest number, for each step of the training.
@@ -343,8 +344,7 @@ for label in watched.labels:
 # %% [markdown]
 # An operation that lasts milliseconds hardly notices. For blocks of very many short ones, write
 # `measure("name", memory=False)`.
-
-# %% [markdown]
+#
 # ## 7 · Two enemies
 #
 # *Communication*: bytes take time to travel. *Synchronisation*: whoever is early waits for whoever

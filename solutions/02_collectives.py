@@ -85,16 +85,16 @@ for mistake in (both_send_first, both_receive_first, another_order):
 
 # %% [markdown]
 # Two ranks that have something for each other begin *both* messages, and wait then.
-# `dist.batch_isend_irecv` begins all messages of a list. A message is `dist.P2POp(dist.isend, x,
-# peer)` or `dist.P2POp(dist.irecv, x, peer)`; the batch returns a list of requests to wait for.
+# `dist.batch_isend_irecv` begins a list of messages, and returns requests to wait for. A message is
+# `dist.P2POp(dist.isend, x, peer)` or `dist.P2POp(dist.irecv, x, peer)`.
 #
-# **On GPUs.** Here all is measured over Gloo, where `isend` and then `recv` does the same. NCCL is
-# different, say PyTorch's source and
+# **On GPUs.** Over Gloo, `isend` and then `recv` does the same. NCCL is different, say PyTorch's
+# source and
 # [NCCL's documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/p2p.html).
 # Single messages between two ranks run in the order of the calls. If both ranks begin with a
-# send, each send blocks its GPU until it is received. A small message may get through, because
-# NCCL has a buffer. NCCL does not promise that. In a batch, a send and a receive do not wait for
-# each other. Several messages to the same rank keep their order.
+# send, each send blocks its GPU until it is received. (A small message may get through a buffer;
+# NCCL does not promise it.) In a batch, a send and a receive do not wait for each other. Several
+# messages to the same rank keep their order.
 
 # %% [markdown]
 # ### Exercise 2.1
@@ -313,8 +313,7 @@ plot_holdings(holdings)
 #
 # Look at the third row of pictures: after a reduce-scatter, every rank has a chunk of the sum; an
 # all-gather of these would give all chunks to everybody. *Together they are an all-reduce.*
-
-# %% [markdown]
+#
 # ## 5 · All-reduce: star, tree, ring
 #
 # The plainest way: everybody sends to rank 0, which adds up and sends the sum back: a **star**. The

@@ -374,7 +374,6 @@ def compare(schedules, pipeline_parallel, language_model, names, counts, sizes):
         equal[name, m] = gradients, not is_last or close(found, loss.item())
     return equal
 
-# %%
 compared = launch(compare, schedules, pipeline_parallel, language_model,
                   ["naive", "GPipe", "1F1B"], [1, 3, 8], sizes, world_size=p, device="cpu").values
 Table(["schedule", "micro-batches", "gradients equal, but for rounding", "loss"],
@@ -457,7 +456,7 @@ check("8.8", part_of_loss)
 # In the middle of 1F1B two neighbours have something for each other: the first an activation, the
 # second a gradient. Both call this function at the same time; any two ranks may be neighbours.
 # After it `outgoing` may be overwritten, and `incoming` is filled. Run the check, read where each
-# rank waits, and mend it, with a batch as in chapter 02. The check runs on Gloo. It also accepts
+# rank waits, and mend it, with a batch as in chapter 02. The check runs on Gloo, and accepts
 # other ways that work there.
 
 # %%

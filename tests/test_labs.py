@@ -701,3 +701,21 @@ def test_an_interrupt_while_a_lab_is_read_leaves_it_as_it_was(learner):
         shapes.double(1)
     learner(edited())
     assert launch(in_a_rank, shapes, world_size=2).values == [300, 300]
+
+
+def test_a_reading_that_was_interrupted_is_done_again(tmp_path, monkeypatch):
+    path = tmp_path / "numbers.py"
+    path.write_text("def f():\n    return 7\n")
+    found = labs.Lab("numbers", path, path)
+    assert found.f() == 7
+    path.write_text("def f():\n    return 80\n")
+    read_now = labs.Loaded
+
+    def interrupted(*args):
+        monkeypatch.setattr(labs, "Loaded", read_now)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(labs, "Loaded", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        found.f()
+    assert found.f() == 80

@@ -215,3 +215,15 @@ def test_idle_work_that_fails_harms_nobody(monkeypatch):
 def test_no_error_of_the_machine_is_raw():
     message = str(failure(os.mkdir, "/proc/nowhere", world_size=1))
     assert "raised FileNotFoundError" in message  # the learner's own: told as such
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (errno.E2BIG, "os.environ holds more than a program can get"),
+        (errno.EACCES, "cannot be run (Permission denied)"),
+        (errno.ENOENT, "is not there any more: restart the kernel"),
+    ],
+)
+def test_why_python_cannot_be_started(number, says):
+    assert says in limits.reason(OSError(number, os.strerror(number), sys.executable))

@@ -651,3 +651,14 @@ def test_what_nccl_sends_is_counted_from_the_calls(monkeypatch, config, device, 
     monkeypatch.setattr(instruments.dist, "get_backend_config", lambda: config)
     monkeypatch.setattr(instruments, "kernel_counts", lambda: True)
     assert instruments.Recorder(torch.device(device), 0.0, ()).wire == wire
+
+
+def test_a_block_that_is_left_twice_is_told():
+    def step():
+        block = measure("step")
+        with block:
+            pass
+        block.__exit__(None, None, None)
+
+    with pytest.raises(RankError, match="the block 'step' is not open"):
+        launch(step, world_size=1)

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from helpers import scratch_left
 
 from pedagogy_lib import LaunchError, launch
+from pedagogy_lib.output import Progress
 
 
 def test_lines_carry_their_rank(capsys):
@@ -185,3 +186,12 @@ def test_output_before_an_error_is_shown(capsys):
 def test_ranks_have_nothing_to_read():
     with pytest.raises(LaunchError, match="EOFError"):
         launch(input, world_size=1)
+
+
+@pytest.mark.parametrize("stream", [None, "closed"])
+def test_progress_without_a_screen_is_not_shown(monkeypatch, tmp_path, stream):
+    if stream:
+        stream = (tmp_path / "screen").open("w")
+        stream.close()
+    monkeypatch.setattr(sys, "stderr", stream)
+    Progress().show("0 of 2 ranks")

@@ -417,3 +417,11 @@ def test_module_that_only_the_parent_has(lab):
     assert isinstance(error, RankError)
     assert "ModuleNotFoundError: No module named 'some_lab'" in str(error)
     assert launch(my_rank, world_size=1).values == [0]
+
+
+def test_a_default_device_of_a_rank_does_not_matter_to_what_it_returns():
+    def step():
+        torch.set_default_device("meta")
+        return torch.ones(3, device="cpu")
+
+    assert launch(step, world_size=1).values[0].tolist() == [1, 1, 1]
