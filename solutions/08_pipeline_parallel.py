@@ -454,7 +454,7 @@ check("8.8", part_of_loss)
 # ### Exercise 8.9: find the bug
 #
 # In the middle of 1F1B two neighbours have something for each other: the first an activation, the
-# second a gradient. Both call this function at the same time; any two ranks may be neighbours.
+# second a gradient. Both call this function; any two ranks may be neighbours.
 # After it `outgoing` may be overwritten, and `incoming` is filled. Run the check, read where each
 # rank waits, and mend it, with a batch as in chapter 02. The check runs on Gloo, and accepts
 # other ways that work there.

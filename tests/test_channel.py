@@ -164,7 +164,8 @@ def test_arguments_that_hang_in_the_learners_own_line():
 )
 def test_arguments_that_exit_when_they_are_unpacked(leave, told):
     message = str(failure(take, OnArrival(leave, 3), world_size=1))
-    assert message == f"rank 0 {told} (while unpacking the function and its arguments)"
+    assert message.startswith(f"rank 0 {told}")
+    assert "while unpacking the function and its arguments" in message
 
 
 def test_large_arguments_to_ranks_that_do_not_read():
