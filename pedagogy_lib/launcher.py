@@ -128,6 +128,7 @@ class Launch(Listener):
         self.noun = noun  # what its output calls a rank
         self.world_size = len(devices)
         self.ranks: list[RankHandle] = []
+        self.awaited = BEGUN  # the stage that ranks are to come to
         self.progress = Progress()
 
     def run(self, data: bytes) -> Run:
@@ -181,17 +182,25 @@ class Launch(Listener):
         start = max(self.timeout, QUIET_START_SECONDS) if processes.ARE_SEEN else START_SECONDS
         longer = self.timeout * (self.patience if processes.ARE_SEEN else 1)
         return (
-            self.listen_while_moving(self.all_at(BEGUN), start, START_SECONDS)
-            and self.listen_while_moving(self.all_at(UNPACKED), self.timeout, longer)
-            and self.listen_while_moving(self.all_at(JOINED), start, START_SECONDS)
-            and self.listen_while_moving(self.all_at(RETURNED), self.timeout, longer)
-            and self.listen_while_moving(self.all_travel, self.timeout, START_SECONDS)
-            and self.listen_while_moving(self.is_decided, self.timeout, math.inf)
+            self.listen_for(BEGUN, start, START_SECONDS)
+            and self.listen_for(UNPACKED, self.timeout, longer)
+            and self.listen_for(JOINED, start, START_SECONDS)
+            and self.listen_for(RETURNED, self.timeout, longer)
+            and self.listen_for(None, self.timeout, START_SECONDS, self.all_travel)
+            and self.listen_for(None, self.timeout, math.inf, self.is_decided)
         )
 
-    def all_at(self, stage):
-        """A condition: every rank has come to this stage, or something has gone wrong."""
-        return lambda: all(r.has_come_to(stage) for r in self.ranks) or self.is_decided()
+    def listen_for(self, stage, least, most, condition=None) -> bool:
+        """Wait until all ranks have come to a stage (None: to their report), or one has failed."""
+        self.awaited = stage
+        return self.listen_while_moving(condition or self.none_is_behind, least, most)
+
+    def none_is_behind(self) -> bool:
+        return not any(map(self.is_behind, self.ranks)) or self.is_decided()
+
+    def is_behind(self, rank) -> bool:
+        """Whether this rank is waited for; what the others do meanwhile does not count."""
+        return not (rank.report if self.awaited is None else rank.has_come_to(self.awaited))
 
     def all_travel(self) -> bool:
         return all(r.report or r.is_sending for r in self.ranks) or self.is_decided()
@@ -208,7 +217,8 @@ class Launch(Listener):
         return moved > before[0] or seconds - before[1] >= IDLE_SHARE * LOOK_SECONDS or works
 
     def pids(self) -> list[int]:
-        return [self.server.process.pid, *(r.pid for r in self.ranks if r.pid)]
+        behind = [r.pid for r in self.ranks if r.pid and self.is_behind(r)]
+        return [self.server.process.pid, *behind]
 
     def look_around(self):
         self.server.keep_awake()

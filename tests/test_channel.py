@@ -264,6 +264,7 @@ def test_arrived_values_can_be_changed():
 
 
 def delete_folder_and(then):
+    dist.barrier()  # all ranks have met, so nobody needs the store any more
     shutil.rmtree(os.environ["PEDAGOGY_FOLDER"], ignore_errors=True)
     return then()
 
