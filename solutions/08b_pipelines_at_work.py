@@ -551,12 +551,13 @@ plot_bars(list(idle), {one: [idle[name][one] for name in idle] for one in ("ours
 # %% [markdown]
 # Any timeline can be written to a file that a trace viewer opens: at
 # [ui.perfetto.dev](https://ui.perfetto.dev), "Open trace file". Nothing leaves the browser. A whole
-# run with all its measured blocks can be saved as well: `save_trace(run, path)`.
+# run with all its measured blocks can be saved as well. Here the file is removed at once. With
+# `save_trace(split_run, "zero_bubble.json")` it stays, beside this notebook.
 
 # %% tags=["nbval-ignore-output"]
-folder = tempfile.TemporaryDirectory()  # it is removed when this notebook's kernel ends
-trace = save_trace(split_run, Path(folder.name) / "zero_bubble.json")
-print(f"{len(json.loads(trace.read_text())['traceEvents'])} events in {trace}")
+with tempfile.TemporaryDirectory() as folder:
+    trace = save_trace(split_run, Path(folder) / "zero_bubble.json")
+    print(f"{len(json.loads(trace.read_text())['traceEvents'])} events")
 
 # %% [markdown]
 # Rows are only lists, so schedules of machines that nobody has at home can be checked and drawn:

@@ -103,8 +103,11 @@ def scratch_left(folder: Path) -> list[Path]:
     return list(folder.glob("launch-*"))
 
 
-def left_in(folder: Path, but=()) -> list[str]:
-    """What stays there once all processes had the time to end, `but` for what torch keeps."""
+def left_in(folder: Path, but=("torchinductor_",)) -> list[str]:
+    """What stays there once all processes had the time to end.
+
+    but  what torch keeps: this folder wherever its compiler is imported, as by an optimizer
+    """
 
     def left():
         return sorted(path.name for path in folder.iterdir() if not path.name.startswith(but))
