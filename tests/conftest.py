@@ -24,11 +24,12 @@ WRONG, RIGHT, SOLUTIONS = 3, 1, 0  # the executed notebooks check all solutions
 
 
 def pytest_configure(config):
-    """Have this session, and all that it starts, use a temporary directory of its own."""
+    """Have this session, and all that it starts, use temporary directories of its own."""
     config.pluginmanager.register(margins.Plugin())
-    if hasattr(config, "workerinput"):  # of pytest-xdist: it has inherited that directory
+    if hasattr(config, "workerinput"):  # of pytest-xdist: it has inherited these directories
         return
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())  # tmp_path stays there
+    config.course_tmp_paths = Path(tempfile.mkdtemp(prefix="course-tmp-paths-"))
+    os.environ["PYTEST_DEBUG_TEMPROOT"] = str(config.course_tmp_paths)
     config.course_scratch = Path(tempfile.mkdtemp(prefix="course-tests-"))
     os.environ["TMPDIR"] = tempfile.tempdir = str(config.course_scratch)
 
@@ -41,6 +42,8 @@ def pytest_sessionfinish(session):
         if left:
             print(f"\nleft behind in the temporary directory: {', '.join(left)}")
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if session.exitstatus == pytest.ExitCode.OK:  # else they may tell why
+            shutil.rmtree(session.config.course_tmp_paths, ignore_errors=True)
 
 
 def pytest_unconfigure(config):
