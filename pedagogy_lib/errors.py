@@ -109,7 +109,7 @@ ALL_MEET = (
 )
 NOTHING_ARRIVES = (
     "{} back, but what the function returned does not arrive: look at what it does when it is "
-    "pickled, or return less."
+    "pickled or unpickled, or return less."
 )
 
 AT_WORK = (

@@ -235,6 +235,13 @@ def freeze():
     gc.freeze()
 
 
+def import_package(folder):
+    """This package, and no other of its name. What else lies beside it shall hide no library."""
+    sys.path.insert(0, os.path.dirname(folder))
+    importlib.import_module("pedagogy_lib")
+    del sys.path[0]
+
+
 def main():
     if sys.argv[1] == "rank":  # a rank in a fresh interpreter (start method "spawn")
         become_rank(int(sys.argv[2]), int(sys.argv[3]))
@@ -248,5 +255,5 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.path[0] = os.path.dirname(sys.path[0])  # of this package, instead of in it
+    import_package(sys.path.pop(0))
     main()

@@ -15,6 +15,7 @@ import cloudpickle
 from . import processes
 from .errors import RankError, describe_death
 from .frames import Garbage, MessageReader, TooLarge
+from .limits import reason_in
 from .output import Output
 from .stack import (
     BEGUN,
@@ -126,6 +127,8 @@ class RankHandle:
         if self.error is None:
             words = self.output.last_lines(3)
             what = describe_death(self.status, OUTSIDE.get(self.stage, ""))
+            refused = reason_in("".join(words)) if self.stage == UNPACKED else ""
+            what += f": {refused}" * bool(refused)
             what += "".join(f"\n  | {line}" for line in words)
             return RankError(self.rank, what, None, self.last_place(), lost, own, who)
         pickled = self.error["exception"]

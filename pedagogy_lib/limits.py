@@ -16,6 +16,10 @@ LOOPBACK_IS_DOWN = (
     "the loopback network of this machine is down, over which ranks talk: the administrator can "
     "turn it on with `ip link set lo up`"
 )
+CLOSED = (
+    "the program has closed a file or connection that was not its own: close only files that you "
+    "opened, and restart the kernel"
+)
 NO_EXECUTABLE = "Python itself ({}) is not there any more: restart the kernel"
 NO_FOLDER = (
     "the temporary folder{} cannot be used ({}): name one that can be written in TMPDIR, and "
@@ -43,6 +47,12 @@ def reason(error: Exception) -> str:
 
 def number_in(text) -> int | None:
     return next((number for words, number in TOLD_AS.items() if words in text), None)
+
+
+def reason_in(text) -> str:
+    """Why the machine refused, if another library has said so; else an empty string."""
+    number = number_in(text)
+    return SENTENCES[number]() if number else ""
 
 
 def too_many_files() -> str:
@@ -87,4 +97,5 @@ SENTENCES = {
     errno.ENOSPC: no_space,
     errno.EDQUOT: no_space,
     errno.E2BIG: long_environment,
+    errno.EBADF: lambda: CLOSED,
 }

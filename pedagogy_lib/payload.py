@@ -39,9 +39,9 @@ def pack(fn, args) -> bytes:
     """Serialise `fn` and `args`; raises LaunchError naming what cannot travel."""
     try:
         data = pack_one_version((fn, args))
-    except LaunchError:
+    except (LaunchError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # whatever a class of the learner's raises
         raise LaunchError(explain(fn, args, error)) from None
     if len(data) > WARN_BYTES:
         warn_of_large_names(fn)
@@ -73,7 +73,8 @@ def captured(fn) -> dict:
 
 def held_by(fn) -> dict:
     """What the object holds whose method `fn` is, or that is called itself."""
-    owner = fn if not hasattr(fn, "__name__") else getattr(fn, "__self__", None)
+    is_plain = inspect.isroutine(fn) or inspect.isclass(fn)
+    owner = getattr(fn, "__self__", None) if is_plain else fn
     return getattr(owner, "__dict__", {})
 
 
@@ -109,7 +110,9 @@ def kind(value) -> str:
 def travels(value) -> bool:
     try:
         dumps(value)
-    except (Exception, SystemExit):
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         return False
     return True
 

@@ -29,10 +29,10 @@ from .values import pack
 LONGER_THAN_ANY_LAUNCH = timedelta(days=1)
 MOST_CHARACTERS = 2000  # of a message, which may hold a whole tensor
 MOST_LINES = 10  # with what belongs to an error
+PACK_SECONDS = 1.0  # for an exception's object; its words travel in any case
 RESERVE_BYTES = 8_000_000  # for telling an error when all memory is taken
 NO_LINE = "no memory was left to note the line; make what the function holds smaller"
-
-
+BUILTINS = vars(builtins).copy()  # what a rank needs to tell what went wrong
 CHANNEL_CLOSED = (
     "the connection to the notebook was closed by this program: close only files that you opened"
 )
@@ -78,7 +78,7 @@ def main(connection, setup):
         kind = "result"
     except BaseException as error:
         reserve.close()  # there may be no other memory to tell it with
-        kind, report = "error", describe(error) | {"at": time.perf_counter()}
+        kind, report = "error", {"at": time.perf_counter()} | describe(error)
     with contextlib.suppress(Exception):  # the learner may have closed it
         sys.stdout.flush()  # a last line may have no end
     if os.getpid() != pid:  # a child that the learner forked: the rank speaks for itself
@@ -208,7 +208,10 @@ class Work:
         self.missing = [name for name in PRELOAD_WHEN_IDLE if name not in sys.modules]
 
     def run(self, function, args):
-        value = function(*args)
+        try:
+            value = function(*args)
+        finally:
+            vars(builtins).update(BUILTINS)
         self.recorder.leave_all()
         if self.device.type == "cuda":
             torch.cuda.synchronize()
@@ -254,8 +257,9 @@ def describe(error) -> dict:
     if isinstance(error, CannotBegin):
         return {"what": str(error), "exception": None, "place": None}
     try:
-        exception = cloudpickle.dumps(error)
-        pickle.loads(exception)
+        with at_most(PACK_SECONDS):
+            exception = cloudpickle.dumps(error)
+            pickle.loads(exception)
     except BaseException:  # whatever its class does, this error is to be told
         exception = None
     place = place_of(steps_of_traceback(error.__traceback__))
@@ -264,6 +268,22 @@ def describe(error) -> dict:
     if isinstance(error, MemoryError) and place is None and not str(error):
         lines.append(NO_LINE)  # Python drops lines of a traceback for which it has no memory
     return {"what": "\n  ".join(lines), "exception": exception, "place": place}
+
+
+@contextlib.contextmanager
+def at_most(seconds):
+    """Within it, in a rank that has nothing else to do, what takes longer raises TimeoutError."""
+
+    def end(*_):
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, end)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def words_of(error) -> str:

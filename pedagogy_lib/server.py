@@ -52,6 +52,7 @@ class Server:
             shutil.rmtree(self.scratch, ignore_errors=True)
             raise
         self.lines = LineReader(self.control)
+        self.identity = identity_of(self.control)
 
     def start(self):
         """The control socket, and the process at its other end."""
@@ -80,9 +81,12 @@ class Server:
 
     def usable(self) -> bool:
         """Whether it lives, is ours, and has imported this package as it is now."""
-        is_open = self.control.fileno() >= 0
-        is_ours = is_open and self.owner == os.getpid() and self.process.poll() is None
+        is_ours = self.is_open() and self.owner == os.getpid() and self.process.poll() is None
         return is_ours and self.scratch.is_dir() and self.sources == state_of_sources()
+
+    def is_open(self) -> bool:
+        """Whether the socket's number is still the socket's: the learner may have closed it."""
+        return identity_of(self.control) == self.identity
 
     def await_ready(self):
         """Wait until torch is imported there; raises LaunchError if it could not be."""
@@ -160,11 +164,12 @@ class Server:
         """Hang up: the server then kills its ranks and leaves."""
         if self.owner != os.getpid():
             return
+        if not self.is_open():
+            self.control.detach()  # its number may be another file's by now
         with contextlib.suppress(LaunchError, OSError, ValueError):  # it is closed already
             while self.owed and has_come(self.control, 0):
                 self.hear()
-        with contextlib.suppress(OSError):  # the learner has closed its number
-            self.control.close()
+        self.control.close()
         if not self.owed:
             self.process.kill()  # it has no rank to end, and may be busy importing
         self.leave()
@@ -185,6 +190,15 @@ def state_of_sources() -> list[tuple[str, int]]:
     """Which files this package has, and when each was last changed."""
     with os.scandir(PACKAGE) as files:
         return sorted((f.name, f.stat().st_mtime_ns) for f in files if f.name.endswith(".py"))
+
+
+def identity_of(connection) -> tuple[int, int] | None:
+    """What the kernel calls the file behind a socket's number; None if there is none."""
+    try:
+        stat = os.fstat(connection.fileno())
+    except (OSError, ValueError):
+        return None
+    return stat.st_dev, stat.st_ino
 
 
 def has_come(connection, seconds) -> bool:

@@ -15,9 +15,9 @@ def check_call(fn, args):
 
     launch's own arguments have names.
     """
-    if inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn):
+    if is_one(fn, inspect.iscoroutinefunction) or is_one(fn, inspect.isasyncgenfunction):
         raise LaunchError(f"{name_of(fn)} is an async function: write it with `def` alone")
-    if inspect.isgeneratorfunction(fn):
+    if is_one(fn, inspect.isgeneratorfunction):
         raise LaunchError(
             f"{name_of(fn)} contains `yield`, so a call would not run it: collect what it yields "
             "in a list, and return that"
@@ -29,8 +29,15 @@ def check_call(fn, args):
             f"{call_of(fn, args)} cannot be called: {error}. What follows the function goes to it; "
             f"launch's own settings have names, like {setting_meant(fn, args)}"
         ) from None
-    except ValueError:  # a built-in function may not tell what it takes
+    except Exception:  # a built-in function may not tell what it takes; a class may do anything
         pass
+
+
+def is_one(fn, question) -> bool:
+    try:
+        return question(fn)
+    except Exception:  # an object of a class that may do anything
+        return False
 
 
 def call_of(fn, args) -> str:
@@ -39,14 +46,17 @@ def call_of(fn, args) -> str:
 
 
 def name_of(fn) -> str:
-    return getattr(fn, "__name__", None) or brief(fn)
+    try:
+        return fn.__name__ or brief(fn)
+    except Exception:  # it has none, or a property that raises
+        return brief(fn)
 
 
 def setting_meant(fn, args) -> str:
     """An example; of a lone number for a function that takes nothing, the launch that was meant."""
     if [type(arg) for arg in args] != [int] or inspect.signature(fn).parameters:
         return "world_size=4"
-    ranks, name = brief(*args), getattr(fn, "__name__", "step")
+    ranks, name = brief(*args), name_of(fn)
     return f"world_size={ranks}: for {ranks} ranks write launch({name}, world_size={ranks})"
 
 

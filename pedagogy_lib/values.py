@@ -1,5 +1,7 @@
 """What a rank returns, on its way to the notebook: packed there, unpacked here."""
 
+import contextlib
+import inspect
 import io
 import pickle
 
@@ -10,11 +12,20 @@ from .errors import LaunchError
 from .frames import SMALL_BYTES
 from .travel import Pickler, reduced
 
+# Packages of which it is known what their classes do when they are unpacked.
+KNOWN = {"builtins", "collections", "numpy", "pedagogy_lib", "torch"}
+
 
 class ResultPickler(Pickler):
-    """Sends each tensor without graph, device or larger storage; its numbers travel beside."""
+    """Sends each tensor without graph, device or larger storage; its numbers travel beside.
+
+    is_known  whether all of it is of classes that unpack in no time of their own
+    """
+
+    is_known = True
 
     def reducer_override(self, value):
+        self.is_known = self.is_known and package_of(value) in KNOWN
         if type(value) is torch.Tensor and needs_copy(value):
             return reduced(copy_of(value))
         if isinstance(value, torch.storage.TypedStorage):
@@ -22,6 +33,12 @@ class ResultPickler(Pickler):
         if isinstance(value, torch.UntypedStorage) and value.device.type == "cpu":
             return untyped_storage, (pickle.PickleBuffer(bytes_of(value).numpy()),)
         return super().reducer_override(value)
+
+
+def package_of(value) -> str:
+    """Where a function, a class, or the class of any other value comes from."""
+    owner = value if inspect.isclass(value) or inspect.isroutine(value) else type(value)
+    return str(getattr(owner, "__module__", "")).partition(".")[0]
 
 
 def needs_copy(tensor):
@@ -52,7 +69,11 @@ def typed_storage(storage, dtype):
 
 
 def pack(value) -> list:
-    """A pickle, and the large buffers that it leaves out."""
+    """A pickle, and the large buffers that it leaves out.
+
+    A class of the learner's may hang when it is unpacked, or end the process. It had better do so
+    in a rank, which can be killed, than in the notebook: so it is tried out here.
+    """
     buffers = []
 
     def keep_apart(buffer):  # true for what the pickle itself takes
@@ -60,7 +81,11 @@ def pack(value) -> list:
         return is_small or buffers.append(buffer)
 
     stream = io.BytesIO()
-    ResultPickler(stream, protocol=5, buffer_callback=keep_apart).dump(value)
+    pickler = ResultPickler(stream, protocol=5, buffer_callback=keep_apart)
+    pickler.dump(value)
+    if not pickler.is_known:
+        with contextlib.suppress(BaseException):  # the notebook will say it
+            cloudpickle.loads(stream.getbuffer(), buffers=buffers)
     return [pickle.PickleBuffer(stream.getbuffer()), *buffers]
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import OrderedDict
 
 import pytest
 import torch
@@ -208,6 +209,33 @@ def test_a_rank_that_dies_while_its_value_is_packed():
 def test_a_value_that_exits_when_it_is_unpacked():
     error = failure(lambda: OnArrival(sys.exit, 3), world_size=2)
     assert str(error).startswith("rank 0 returned a OnArrival, which lives in ranks only (System")
+
+
+def test_a_value_that_hangs_when_it_is_unpacked():
+    began = time.perf_counter()
+    error = failure(lambda: OnArrival(time.sleep, ENOUGH), world_size=2, timeout=TIMEOUT)
+    assert type(error) is HangError
+    assert "look at what it does when it is pickled or unpickled" in str(error)
+    assert time.perf_counter() - began < ENOUGH / 2
+
+
+def test_a_value_that_ends_the_process_when_it_is_unpacked():
+    message = str(failure(lambda: OnArrival(os._exit, 3), world_size=1))
+    assert message == "rank 0 ended with exit code 3 while its value travelled"
+
+
+@pytest.mark.parametrize(
+    ("value", "times"),
+    [
+        ([torch.ones(3), {"a": (1, "b")}, torch.nn.Linear(2, 2), OrderedDict(), int, len], 0),
+        (OnArrival(time.sleep, ENOUGH), 1),
+    ],
+)
+def test_only_classes_of_others_are_tried_out_in_a_rank(value, times, monkeypatch):
+    tried = []
+    monkeypatch.setattr("pedagogy_lib.values.cloudpickle.loads", lambda *_, **__: tried.append(1))
+    pack(value)
+    assert len(tried) == times
 
 
 def return_and_stop():

@@ -1,5 +1,6 @@
 """Ranks that raise, die or are killed: which rank, what, and on which of the learner's lines."""
 
+import builtins
 import contextlib
 import ctypes
 import os
@@ -194,6 +195,32 @@ def test_exception_that_cannot_be_pickled_is_told_in_words():
     assert error.exception is None
     assert "raised Stubborn: one and two" in str(error)
     assert 'raise Stubborn("one", "two")' in str(error)
+
+
+def test_exception_that_hangs_while_it_is_packed_is_told_in_words():
+    class Slow(Exception):
+        def __reduce__(self):
+            return time.sleep, (100,)
+
+    def fail():
+        raise Slow("mine")
+
+    error = failure(fail, world_size=2, timeout=2)
+    assert error.exception is None
+    assert str(error).startswith("all 2 ranks raised Slow: mine\n  at tests/test_faults.py")
+
+
+def test_a_builtin_that_is_replaced_is_put_back():
+    def replace():
+        builtins.len = builtins.type = builtins.open = None
+        return dist.get_rank()
+
+    def fail():
+        builtins.len = builtins.type = builtins.str = None
+        raise ValueError("mine")
+
+    assert launch(replace, world_size=2).values == [0, 1]
+    assert "raised ValueError: mine\n  at tests/test_faults.py" in message_of(fail)
 
 
 def test_own_exception_class_comes_back():

@@ -13,6 +13,7 @@ import torch.distributed as dist
 from helpers import launch_on_cpu, my_rank, wait_until
 
 from pedagogy_lib import LaunchError, RankError, launch, measure
+from pedagogy_lib.settings import check_call, name_of
 
 KINDS = {
     "parameters",
@@ -243,6 +244,24 @@ def test_a_world_size_without_its_name_gets_the_call_that_was_meant():
     for function, *args in ((my_rank, 4, 5), (my_rank, 4.0), (lambda x, y: x, 4)):
         with pytest.raises(LaunchError, match=r"have names, like world_size=4$"):
             launch(function, *args)
+
+
+class Guarded:
+    """What it is called, and what it takes, is told to nobody."""
+
+    @property
+    def __name__(self):
+        return 1 / 0
+
+    __signature__ = __wrapped__ = __name__
+
+    def __call__(self):
+        return dist.get_rank()
+
+
+def test_a_callable_that_tells_nothing_of_itself():
+    check_call(Guarded(), ())
+    assert "Guarded object" in name_of(Guarded())
 
 
 def test_functions_whose_call_would_run_nothing_are_refused():

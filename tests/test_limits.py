@@ -8,9 +8,11 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 import pytest
-from helpers import failure, my_rank, scratch_left
+from helpers import ROOT, failure, my_rank, scratch_left
 
 from pedagogy_lib import LaunchError, launch, limits, server
 from pedagogy_lib.forkserver import ForkServer
@@ -39,6 +41,7 @@ def anew():
         (OSError(errno.EROFS, "Read-only", "/x/y"), "folder /x/y cannot be used (Read-only)"),
         (FileNotFoundError(errno.ENOENT, "No usable"), "folder cannot be used (No usable)"),
         (FileNotFoundError(errno.ENOENT, "x", sys.executable), "Python itself ("),
+        (OSError(errno.EBADF, "Bad file descriptor"), "close only files that you opened"),
         (ValueError("something else"), "something else"),
     ],
 )
@@ -139,6 +142,78 @@ def test_ranks_that_are_refused_are_told(monkeypatch):
         launch(my_rank, world_size=3)
     monkeypatch.setattr(server.Server, "fork", fork)
     assert launch(my_rank, world_size=2).values == [0, 1]
+
+
+class AbortLater:
+    """Ends a rank while it joins the others, as C++ does that cannot start a thread."""
+
+    def __reduce__(self):
+        return abort_later, ()
+
+
+def abort_later():
+    if my_rank_by_name() == 1:
+        time.sleep(3)
+    else:
+        threading.Timer(0.2, abort_as_cpp_does).start()
+
+
+def my_rank_by_name() -> int:
+    return int(os.environ["PEDAGOGY_RANK"])
+
+
+def abort_as_cpp_does():
+    os.write(2, b"terminate called after throwing an instance of 'std::system_error'\n")
+    os.write(2, b"  what():  Resource temporarily unavailable\n")
+    os.abort()
+
+
+def test_a_rank_that_may_start_no_thread_for_the_network():
+    message = str(failure(lambda _: 0, AbortLater(), world_size=2))
+    assert message.startswith(
+        "rank 0 was killed by SIGABRT while joining the other ranks: the limit of processes and "
+        "threads is reached"
+    )
+    assert "| " in message
+
+
+BESIDE = """
+import random, sys
+sys.path.insert(0, sys.argv[1])
+import torch.distributed as dist
+import pedagogy_lib
+print(pedagogy_lib.__file__.startswith(sys.argv[1]))
+print(pedagogy_lib.launch(dist.get_rank, world_size=2).values)
+"""
+
+
+def test_a_file_beside_the_course_hides_no_library(start, tmp_path):
+    course = tmp_path / "course"
+    shutil.copytree(ROOT / "pedagogy_lib", course / "pedagogy_lib")
+    (course / "random.py").write_text("raise ValueError('mine')")
+    program = start([sys.executable, "-c", BESIDE, course], tmp_path)
+    said, _ = program.communicate(timeout=120)
+    assert said == "True\n[0, 1]\n"
+
+
+CLOSED = """
+import os, socket, torch.distributed as dist
+from pedagogy_lib import launch, LaunchError, server
+launch(dist.get_rank, world_size=2)
+os.closerange(3, 256)
+for _ in range(2):
+    try:
+        print(launch(dist.get_rank, world_size=2).values)
+    except LaunchError as error:
+        print(error)
+"""
+
+
+def test_a_notebook_that_closes_what_it_did_not_open(start, tmp_path):
+    program = start([sys.executable, "-c", CLOSED], tmp_path)
+    said, _ = program.communicate(timeout=120)
+    assert "Traceback" not in said
+    assert said.endswith("[0, 1]\n")
 
 
 WITHOUT_LOOPBACK = """

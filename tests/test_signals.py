@@ -179,6 +179,18 @@ class Slow:
         return time.sleep, (self.to_unpickle,)
 
 
+class SlowInTheNotebook:
+    """Takes long to be unpickled there, where nothing can end it."""
+
+    def __reduce__(self):
+        return sleep_in_the_notebook, ()
+
+
+def sleep_in_the_notebook():
+    if "PEDAGOGY_RANK" not in os.environ:
+        time.sleep(5)
+
+
 def slow_value(*seconds):
     return Slow(*seconds)
 
@@ -209,8 +221,12 @@ def test_an_interrupt_while_values_are_packed():
     assert "in __reduce__():  time.sleep(self.to_pickle)" in str(interrupted(slow_value, 5, 0))
 
 
+def test_an_interrupt_while_values_are_tried_out_in_ranks():
+    assert "ranks 0, 1: returned; the value travels" in str(interrupted(slow_value, 0, 5))
+
+
 def test_an_interrupt_while_values_are_unpacked():
-    assert "ranks 0, 1: have returned" in str(interrupted(slow_value, 0, 5))
+    assert "ranks 0, 1: have returned" in str(interrupted(SlowInTheNotebook))
 
 
 def test_a_second_interrupt_during_the_first():

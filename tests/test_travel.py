@@ -238,10 +238,11 @@ def test_what_an_object_holds_that_cannot_travel_is_named():
         assert "`self.lock` (a lock), which the launched function uses, cannot travel" in message
 
 
-def test_an_argument_that_leaves_while_it_is_packed_is_told():
+@pytest.mark.parametrize("reason", [SystemExit("leaving"), BaseException("no Exception")])
+def test_an_argument_that_leaves_while_it_is_packed_is_told(reason):
     class Leaves:
         def __reduce__(self):
-            sys.exit("leaving")
+            raise reason
 
     message = str(failure(lambda leaves: 0, Leaves(), world_size=1))
     assert "argument 0 of the launched function (a Leaves) cannot travel" in message
