@@ -12,7 +12,7 @@ from rows import Measurement, Row, mb, milliseconds
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import launch, measure
-from pedagogy_lib.labs import Lab
+from pedagogy_lib.course.labs import Lab
 
 SOLVED = Path(__file__).resolve().parents[1] / "solutions" / "labs"
 MODELS = {  # arguments of the lab's Transformer, samples of each rank, MiB of a bucket

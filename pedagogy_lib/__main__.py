@@ -17,21 +17,21 @@ def main(argv=None) -> int:
 
 
 def run_doctor(arguments) -> int:
-    from .doctor import examine
+    from .course.doctor import examine
 
     return examine()
 
 
 def run_build(arguments) -> int:
-    from .build import build
+    from .course.build import build
 
     build(force=arguments.force)
     return 0
 
 
 def run_report(arguments) -> int:
-    from .errors import LaunchError
-    from .report import write_report
+    from .basics.errors import LaunchError
+    from .course.report import write_report
 
     try:
         print(f"wrote {write_report(arguments.settings)}")

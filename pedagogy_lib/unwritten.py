@@ -4,8 +4,8 @@ import ast
 import os
 from pathlib import Path
 
-from .holes import EXERCISE, is_hole, names_of
-from .sources import parse
+from .course.lab_files import parse
+from .course.lab_holes import EXERCISE, is_hole, names_of
 
 
 def misses_something(path) -> bool:

@@ -454,7 +454,7 @@ plot_against(ranks, {"this machine": times}, xlabel="ranks, one thread each", yl
 # ranks share the GPUs that there are; `device="cpu"` stays on the CPU.
 
 # %% tags=["nbval-ignore-output"]
-from pedagogy_lib.doctor import examine
+from pedagogy_lib.course.doctor import examine
 
 problems = examine()
 

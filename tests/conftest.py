@@ -14,7 +14,8 @@ import margins
 import pytest
 import torch
 
-from pedagogy_lib import closeness, server
+from pedagogy_lib.basics import closeness
+from pedagogy_lib.ranks import fork_server_client
 
 cloudpickle.register_pickle_by_value(helpers)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, shells ignore it
@@ -36,7 +37,7 @@ def pytest_configure(config):
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session):
-    server.close_server()
+    fork_server_client.close_server()
     if hasattr(session.config, "course_scratch"):
         left = helpers.left_in(session.config.course_scratch)
         if left:

@@ -12,7 +12,9 @@ import psutil
 import pytest
 import torch.distributed as dist
 
-from pedagogy_lib import HangError, LaunchError, labs, launch, server
+from pedagogy_lib import HangError, LaunchError, launch
+from pedagogy_lib.course import labs
+from pedagogy_lib.ranks import fork_server_client
 
 ROOT = Path(__file__).resolve().parents[1]
 SLACK_SECONDS = 6.0  # what a busy machine may add to any duration
@@ -66,7 +68,7 @@ def is_alive(pid) -> bool:
 
 def ranks_left() -> list[int]:
     """Processes below this process's fork server."""
-    own = server._server
+    own = fork_server_client._server
     return alive(family(own.process.pid)) if own else []
 
 

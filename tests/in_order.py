@@ -12,7 +12,7 @@ from functools import partial
 
 import torch.distributed as dist
 
-from pedagogy_lib.links import replaced
+from pedagogy_lib.measuring.replaced_calls import replaced
 
 
 class Request:

@@ -10,7 +10,7 @@ import os
 
 import pytest
 
-from pedagogy_lib import closeness
+from pedagogy_lib.basics import closeness
 
 OWN_TESTS = "test_closeness"  # of the comparison itself, which are narrow
 ROOM = 1 / 4  # of what is allowed: another machine may round worse than this one

@@ -6,7 +6,7 @@ from helpers import ROOT
 from torch import nn
 
 from pedagogy_lib import film_pair
-from pedagogy_lib.labs import Lab
+from pedagogy_lib.course.labs import Lab
 
 X = [[1.0, 2.0, 0.0, -1.0], [0.0, 1.0, 3.0, 2.0]]
 A = [[1.0, 0.0, 2.0, -1.0], [0.0, 1.0, -1.0, 2.0], [2.0, -1.0, 1.0, 0.0], [1.0, 1.0, 0.0, 1.0]]

@@ -7,7 +7,7 @@ import sys
 import nbformat
 import pytest
 
-from pedagogy_lib import build
+from pedagogy_lib.course import build
 
 SOURCE = """# %% [markdown]
 # Add.
@@ -75,7 +75,7 @@ def test_words_are_counted_as_a_reader_does():
 
 
 def test_two_builds_are_the_same_bytes():
-    again = "from pedagogy_lib import build; print(build.built_texts())"
+    again = "from pedagogy_lib.course import build; print(build.built_texts())"
     run = subprocess.run([sys.executable, "-c", again], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == str(build.built_texts())
 

@@ -12,7 +12,8 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, Replicate, Shard, init_device_mesh
 from torch.nn.parallel import DistributedDataParallel
 
-from pedagogy_lib import instruments, measure
+from pedagogy_lib import measure
+from pedagogy_lib.measuring import recorder
 
 X = 9600  # bytes of a whole tensor; a multiple of 4 * n for every world size n
 
@@ -24,7 +25,7 @@ def figures(calls):
 
 def count_from_calls():
     """What a rank does by itself where it cannot read the kernel's counters."""
-    instruments._recorder.wire = "counted"
+    recorder._recorder.wire = "counted"
     warnings.simplefilter("ignore", FutureWarning)  # torch 2.13 renames *_tensor to *_single
 
 

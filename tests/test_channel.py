@@ -18,8 +18,8 @@ import torch.distributed as dist
 from helpers import failure, my_rank
 
 from pedagogy_lib import HangError, LaunchError, RankError, launch
-from pedagogy_lib.frames import HEADER, WORD, Garbage, MessageReader, send_message
-from pedagogy_lib.values import pack, unpack
+from pedagogy_lib.ranks.messages import HEADER, WORD, Garbage, MessageReader, send_message
+from pedagogy_lib.ranks.value_packing import pack, unpack
 
 TIMEOUT = 2.0
 ENOUGH = 100  # seconds, for what would never end by itself
@@ -233,7 +233,9 @@ def test_a_value_that_ends_the_process_when_it_is_unpacked():
 )
 def test_only_classes_of_others_are_tried_out_in_a_rank(value, times, monkeypatch):
     tried = []
-    monkeypatch.setattr("pedagogy_lib.values.cloudpickle.loads", lambda *_, **__: tried.append(1))
+    monkeypatch.setattr(
+        "pedagogy_lib.ranks.value_packing.cloudpickle.loads", lambda *_, **__: tried.append(1)
+    )
     pack(value)
     assert len(tried) == times
 

@@ -4,7 +4,7 @@ import nbformat
 import papermill
 import pytest
 
-from pedagogy_lib import build
+from pedagogy_lib.course import build
 
 PARAMETERS = {
     "00_start_here": {"world_size": 3, "megabytes": 1.5},

@@ -6,8 +6,9 @@ import re
 import pytest
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import build, check, checking, hint, holes
-from pedagogy_lib.checking import Exercise, Wrong
+from pedagogy_lib import check, hint
+from pedagogy_lib.course import build, checking, lab_holes
+from pedagogy_lib.course.checking import Exercise, Wrong
 
 CHAPTERS = [source.stem for source in build.sources() if source.stem[:2] != "00"]
 
@@ -196,7 +197,7 @@ def test_exercises_in_labs_have_their_numbers_there():
     in_labs = {
         (path.stem, name): number
         for path in (ROOT / "labs").glob("*.py")
-        for name, number in holes.numbers_in(ast.parse(path.read_text())).items()
+        for name, number in lab_holes.numbers_in(ast.parse(path.read_text())).items()
     }
     everything = [e for stem in CHAPTERS if stem[2] == "_" for e in exercises(stem[:2])]
     assert in_labs == {(e.lab, e.name): e.number for e in everything if e.lab}
@@ -205,8 +206,8 @@ def test_exercises_in_labs_have_their_numbers_there():
 @pytest.mark.parametrize("chapter", sorted({stem[:2] for stem in CHAPTERS}))
 def test_every_exercise_has_its_hole_and_its_hints(chapter):
     notebooks = [ROOT / "notebooks" / f"{stem}.ipynb" for stem in stems_of(chapter)]
-    holes = "".join(path.read_text() for path in notebooks)
+    lab_holes = "".join(path.read_text() for path in notebooks)
     for exercise in exercises(chapter):
         assert 2 <= len(exercise.hints) <= 4
         if not exercise.lab:
-            assert re.search(rf"(def|class) {exercise.name}\(", holes)
+            assert re.search(rf"(def|class) {exercise.name}\(", lab_holes)

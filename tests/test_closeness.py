@@ -5,14 +5,14 @@ import math
 import pytest
 import torch
 
-from pedagogy_lib.closeness import (
+from pedagogy_lib.basics.closeness import (  # fmt: skip
     close,
     close_in_float32,
     first_off,
     relative_gap,
     rounding,
     told_gap,
-)  # fmt: skip
+)
 
 LENGTH, DEPTH = 4096, 16
 ROOM = 1000  # times what is allowed: as far as a mistake is off, at least

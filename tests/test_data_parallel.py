@@ -7,8 +7,8 @@ from helpers import ROOT
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import launch, measure
-from pedagogy_lib.closeness import close
-from pedagogy_lib.labs import Lab
+from pedagogy_lib.basics.closeness import close
+from pedagogy_lib.course.labs import Lab
 
 SAMPLES, CONTEXT, STEPS, BUCKET_BYTES = 11, 8, 5, 5_000
 

@@ -6,8 +6,8 @@ import torch.distributed as dist
 from helpers import ROOT
 
 from pedagogy_lib import launch, measure
-from pedagogy_lib.closeness import relative_gap, rounding
-from pedagogy_lib.labs import Lab
+from pedagogy_lib.basics.closeness import relative_gap, rounding
+from pedagogy_lib.course.labs import Lab
 
 
 def solved(name):

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pedagogy_lib import doctor
 from pedagogy_lib.__main__ import main
+from pedagogy_lib.course import doctor
 
 
 def test_this_machine_can_run_the_course(capsys):

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from helpers import launch_on_cpu as launch
 
 from pedagogy_lib import SlowProducts, measure
-from pedagogy_lib.closeness import close
+from pedagogy_lib.basics.closeness import close
 
 FLOPS = 2 * 40 * 30 * 20 / 0.05  # a product of (40, 30) and (30, 20) takes 0.05 s
 

@@ -7,9 +7,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from pedagogy_lib import check, checking, hint, labs
-from pedagogy_lib.build import with_holes
-from pedagogy_lib.closeness import close
+from pedagogy_lib import check, hint
+from pedagogy_lib.basics.closeness import close
+from pedagogy_lib.course import checking, labs
+from pedagogy_lib.course.build import with_holes
 
 LAB = "gradient_accumulation"
 SOLUTION = (labs.ROOT / "solutions" / "labs" / f"{LAB}.py").read_text()

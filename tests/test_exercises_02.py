@@ -7,7 +7,8 @@ import torch
 import torch.distributed as dist
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import check, checking
+from pedagogy_lib import check
+from pedagogy_lib.course import checking
 
 SOLVED = (ROOT / "solutions" / "labs" / "collectives.py").read_text()
 

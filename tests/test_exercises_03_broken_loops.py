@@ -10,8 +10,9 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler, Subset
 
-from pedagogy_lib import check, checking
-from pedagogy_lib.closeness import close, close_in_float32
+from pedagogy_lib import check
+from pedagogy_lib.basics.closeness import close, close_in_float32
+from pedagogy_lib.course import checking
 from pedagogy_lib.exercises import broken_loops, one_process, reading
 from pedagogy_lib.exercises.broken_loops import shares, table_of
 from pedagogy_lib.exercises.one_process import batch_of, flat, model_of

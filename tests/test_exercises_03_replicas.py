@@ -3,7 +3,8 @@
 import pytest
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import check, checking
+from pedagogy_lib import check
+from pedagogy_lib.course import checking
 from pedagogy_lib.exercises import averaging, bucketing, overlapping, replicas
 
 MODULES = replicas, averaging, bucketing, overlapping

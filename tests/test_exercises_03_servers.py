@@ -8,8 +8,9 @@ import pytest
 import torch
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import check, checking
-from pedagogy_lib.build import with_holes
+from pedagogy_lib import check
+from pedagogy_lib.course import checking
+from pedagogy_lib.course.build import with_holes
 
 SOLVED = ROOT / "solutions" / "labs"
 LAB = (SOLVED / "data_parallel.py").read_text()

@@ -10,7 +10,7 @@ import torch
 from helpers import ROOT, put_lab
 
 from pedagogy_lib import check
-from pedagogy_lib.build import with_holes
+from pedagogy_lib.course.build import with_holes
 
 SOLVED = ROOT / "solutions" / "labs"
 LABS = {"3.6": "simple_ddp", "3.7": "data_parallel"}

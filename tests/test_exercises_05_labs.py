@@ -6,8 +6,9 @@ from types import SimpleNamespace
 import pytest
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import LaunchError, check, checking
-from pedagogy_lib.build import with_holes
+from pedagogy_lib import LaunchError, check
+from pedagogy_lib.course import checking
+from pedagogy_lib.course.build import with_holes
 from pedagogy_lib.exercises import precision, recomputing, scaling
 from pedagogy_lib.exercises.servers import warm_up
 

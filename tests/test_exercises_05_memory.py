@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from pedagogy_lib import check, checking
+from pedagogy_lib import check
+from pedagogy_lib.course import checking
 from pedagogy_lib.exercises import activations, model_states, servers
 
 EXERCISES = {e.number: e for module in (activations, model_states) for e in module.EXERCISES}

@@ -13,7 +13,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from pedagogy_lib import check, checking, launch
+from pedagogy_lib import check, launch
+from pedagogy_lib.course import checking
 from pedagogy_lib.exercises import broken_owners, broken_stages, broken_zero
 from pedagogy_lib.exercises.servers import warm_up
 

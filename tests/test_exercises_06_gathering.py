@@ -6,13 +6,14 @@ import pytest
 import torch
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import check, checking, launch
-from pedagogy_lib.checking import LabFunction
+from pedagogy_lib import check, launch
+from pedagogy_lib.course import checking
+from pedagogy_lib.course.checking import LabFunction
+from pedagogy_lib.course.labs import find_lab
 from pedagogy_lib.exercises import disposing, gathering, servers, stage_3
 from pedagogy_lib.exercises.one_process import why_raised
 from pedagogy_lib.exercises.overlapping import Refused
 from pedagogy_lib.exercises.watched_training import COMPLETE, LAST, LINE, PLAIN
-from pedagogy_lib.labs import find_lab
 
 MODULES = gathering, disposing, stage_3
 EXERCISES = {e.number: e for module in MODULES for e in module.EXERCISES}

@@ -6,9 +6,10 @@ import pytest
 import torch
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import check, checking
-from pedagogy_lib.build import with_holes
-from pedagogy_lib.closeness import close
+from pedagogy_lib import check
+from pedagogy_lib.basics.closeness import close
+from pedagogy_lib.course import checking
+from pedagogy_lib.course.build import with_holes
 from pedagogy_lib.exercises import reducing, sharded_training, sharding, stages
 
 EXERCISES = {e.number: e for m in (sharding, reducing, stages) for e in m.EXERCISES}

@@ -13,7 +13,9 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import check, checking, launch
+from pedagogy_lib import check, launch
+from pedagogy_lib.course import checking
+from pedagogy_lib.course.labs import find_lab
 from pedagogy_lib.exercises import (
     broken_blocks,
     broken_regions,
@@ -21,7 +23,6 @@ from pedagogy_lib.exercises import (
     row_first,
     summed_in_place,
 )
-from pedagogy_lib.labs import find_lab
 
 MODULE = {"7.6": row_first, "7.7": broken_regions, "7.8": broken_blocks,
           "7.9": summed_in_place, "7.13": dropping}  # fmt: skip

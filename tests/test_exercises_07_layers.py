@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import pytest
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import check, checking, launch
-from pedagogy_lib.errors import RankError
+from pedagogy_lib import check, launch
+from pedagogy_lib.basics.errors import RankError
+from pedagogy_lib.course import checking
+from pedagogy_lib.course.labs import find_lab
 from pedagogy_lib.exercises import cutting, one_world, regions, sharding, split_layers
-from pedagogy_lib.labs import find_lab
 
 MODULES = cutting, regions, split_layers
 EXERCISES = {e.number: e for module in MODULES for e in module.EXERCISES}

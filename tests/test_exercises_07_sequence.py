@@ -3,8 +3,9 @@
 import pytest
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import check, checking
-from pedagogy_lib.build import with_holes
+from pedagogy_lib import check
+from pedagogy_lib.course import checking
+from pedagogy_lib.course.build import with_holes
 from pedagogy_lib.exercises import likeliest, overlapped_product, partial_gradients, pieces
 
 MODULES = pieces, partial_gradients, overlapped_product, likeliest

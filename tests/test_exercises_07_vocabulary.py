@@ -16,9 +16,11 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import check, checking, launch
-from pedagogy_lib.checking import LabFunction
-from pedagogy_lib.closeness import close
+from pedagogy_lib import check, launch
+from pedagogy_lib.basics.closeness import close
+from pedagogy_lib.course import checking
+from pedagogy_lib.course.checking import LabFunction
+from pedagogy_lib.course.labs import find_lab
 from pedagogy_lib.exercises import (
     cut_heads,
     gradient_norms,
@@ -27,7 +29,6 @@ from pedagogy_lib.exercises import (
     split_scores,
     vocabulary,
 )
-from pedagogy_lib.labs import find_lab
 
 MODULES = vocabulary, split_scores, gradient_norms, cut_heads, slow_links
 EXERCISES = {e.number: e for module in MODULES for e in module.EXERCISES}

@@ -8,7 +8,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import check, checking
+from pedagogy_lib import check
+from pedagogy_lib.course import checking
 from pedagogy_lib.exercises import (
     balancing,
     exchanges,
@@ -17,7 +18,7 @@ from pedagogy_lib.exercises import (
     pipelines,
     stage_of_pipeline,
 )
-from pedagogy_lib.schedule_rules import check_schedule
+from pedagogy_lib.schedules.rules import check_schedule
 
 MODULES = (
     stage_of_pipeline, pipelines, losses_of_parts, exchanges, later_weights, balancing,

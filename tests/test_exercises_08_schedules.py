@@ -9,11 +9,12 @@ import textwrap
 import pytest
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import check, checking
-from pedagogy_lib.build import with_holes
-from pedagogy_lib.closeness import close
+from pedagogy_lib import check
+from pedagogy_lib.basics.closeness import close
+from pedagogy_lib.course import checking
+from pedagogy_lib.course.build import with_holes
 from pedagogy_lib.exercises import best_sizes, bubbles, generators, turns, warm_ups
-from pedagogy_lib.timelines import kept_after, simulate
+from pedagogy_lib.schedules.timelines import kept_after, simulate
 
 MODULES = generators, turns, bubbles, best_sizes, warm_ups
 EXERCISES = {e.number: e for module in MODULES for e in module.EXERCISES}

@@ -6,9 +6,10 @@ import pytest
 import torch
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import check, checking
+from pedagogy_lib import check
+from pedagogy_lib.course import checking
+from pedagogy_lib.course.labs import find_lab
 from pedagogy_lib.exercises import broken_versions, slicing, stashing
-from pedagogy_lib.labs import find_lab
 
 MODULES = stashing, broken_versions, slicing
 EXERCISES = {e.number: e for module in MODULES for e in module.EXERCISES}

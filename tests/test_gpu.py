@@ -7,8 +7,8 @@ from helpers import ROOT
 from torch import nn
 
 from pedagogy_lib import HangError, RankError, launch, measure
-from pedagogy_lib.closeness import relative_gap, rounding
-from pedagogy_lib.labs import Lab
+from pedagogy_lib.basics.closeness import relative_gap, rounding
+from pedagogy_lib.course.labs import Lab
 
 pytestmark = pytest.mark.gpu
 GPUS = torch.cuda.device_count()

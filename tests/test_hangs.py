@@ -13,8 +13,9 @@ from helpers import failure, my_rank
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import HangError, LaunchError, launch
-from pedagogy_lib.launcher import patiently
-from pedagogy_lib.stack import Place, steps_of_frame
+from pedagogy_lib.basics.places import Place
+from pedagogy_lib.ranks.call_stack import steps_of_frame
+from pedagogy_lib.ranks.launcher import patiently
 
 TIMEOUT = 1.5
 

@@ -8,8 +8,8 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from pedagogy_lib import LaunchError, film, launch, plot_holdings, plot_ring
-from pedagogy_lib.holdings import RANK_COLORS
-from pedagogy_lib.labs import Lab
+from pedagogy_lib.course.labs import Lab
+from pedagogy_lib.pictures.chunk_holders import RANK_COLORS
 
 SOLVED = ROOT / "solutions" / "labs" / "collectives.py"
 

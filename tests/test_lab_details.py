@@ -7,7 +7,7 @@ from helpers import ROOT
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pedagogy_lib import LaunchError, RankError, launch
-from pedagogy_lib.labs import Lab
+from pedagogy_lib.course.labs import Lab
 
 
 def solved(name):

@@ -10,7 +10,8 @@ import torch
 import torch.distributed as dist
 from helpers import ROOT, failure, put_lab
 
-from pedagogy_lib import LaunchError, build, holes, lab, labs, launch, sources
+from pedagogy_lib import LaunchError, lab, launch
+from pedagogy_lib.course import build, lab_files, lab_holes, labs
 
 SOLUTION = '''"""A lab."""
 
@@ -437,10 +438,10 @@ def test_notebooks_of_the_solutions_take_solved_labs(monkeypatch, capsys):
 
 @pytest.mark.parametrize("source", build.lab_sources(), ids=lambda path: path.stem)
 def test_built_labs_have_holes_exactly_where_there_are_exercises(source, monkeypatch):
-    tree = sources.parse(ROOT / "labs" / source.name)
-    found = {node.name for node in holes.functions_in(tree) if holes.is_hole(node)}
-    assert found == set(holes.numbers_in(tree))
-    assert not holes.is_hole(sources.parse(source))
+    tree = lab_files.parse(ROOT / "labs" / source.name)
+    found = {node.name for node in lab_holes.functions_in(tree) if lab_holes.is_hole(node)}
+    assert found == set(lab_holes.numbers_in(tree))
+    assert not lab_holes.is_hole(lab_files.parse(source))
 
 
 def test_a_lab_is_not_a_module_that_ranks_cannot_import(learner):
@@ -583,8 +584,8 @@ def test_a_file_that_an_editor_is_writing_is_read_when_it_is_whole(begun, learne
         os.utime(path, (1, 1))  # so that it counts as settled
 
     clock = SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=go_on)
-    monkeypatch.setattr(sources, "time", clock)
-    monkeypatch.setattr(sources, "SETTLED_SECONDS", 60.0)
+    monkeypatch.setattr(lab_files, "time", clock)
+    monkeypatch.setattr(lab_files, "SETTLED_SECONDS", 60.0)
     assert shapes.double(1) == 300
 
 
@@ -593,12 +594,12 @@ def test_a_file_from_the_future_is_not_waited_for(learner):
     os.utime(path, (time.time() + 10_000,) * 2)
     began = time.perf_counter()
     assert lab("shapes").double(1) == 300
-    assert time.perf_counter() - began < sources.MOST_SECONDS
+    assert time.perf_counter() - began < lab_files.MOST_SECONDS
 
 
 @pytest.mark.parametrize("gone", [Path.unlink, lambda path: (path.unlink(), path.mkdir())])
 def test_a_file_that_has_gone_is_told_and_blocks_nothing(gone, learner, capsys, monkeypatch):
-    monkeypatch.setattr(sources, "MOST_SECONDS", 0.1)
+    monkeypatch.setattr(lab_files, "MOST_SECONDS", 0.1)
     path = learner(edited())
     shapes = lab("shapes")
     gone(path)

@@ -9,9 +9,10 @@ import torch.distributed as dist
 from helpers import launch_on_cpu as launch
 from matplotlib.colors import to_hex
 
-from pedagogy_lib import LaunchError, instruments, measure, plot_timeline
-from pedagogy_lib.plots import BAR
-from pedagogy_lib.style import COLORS
+from pedagogy_lib import LaunchError, measure, plot_timeline
+from pedagogy_lib.measuring import recorder
+from pedagogy_lib.pictures.run_plots import BAR
+from pedagogy_lib.pictures.style import COLORS
 
 N_BYTES = 400_000
 COMMUNICATION = COLORS["communication"].lower()
@@ -20,7 +21,7 @@ COMMUNICATION = COLORS["communication"].lower()
 def overlapping(memory=False, wire=None):
     """A thread sums up a tensor from the middle of "backward" to the middle of "finish"."""
     if wire:
-        instruments._recorder.wire = wire
+        recorder._recorder.wire = wire
     begun, may_end = threading.Event(), threading.Event()
 
     def communicate():

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from helpers import launch_on_cpu, my_rank, wait_until
 
 from pedagogy_lib import LaunchError, RankError, launch, measure
-from pedagogy_lib.settings import check_call, name_of
+from pedagogy_lib.ranks.settings import check_call, name_of
 
 KINDS = {
     "parameters",

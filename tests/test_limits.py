@@ -14,8 +14,9 @@ import time
 import pytest
 from helpers import ROOT, failure, my_rank, scratch_left
 
-from pedagogy_lib import LaunchError, launch, limits, server
-from pedagogy_lib.forkserver import ForkServer
+from pedagogy_lib import LaunchError, launch
+from pedagogy_lib.ranks import fork_server_client, refusals
+from pedagogy_lib.ranks.fork_server import ForkServer
 
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="a limit of Linux")
 
@@ -23,9 +24,9 @@ needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="a limit of Lin
 @pytest.fixture
 def anew():
     """No fork server, before the test and after it."""
-    server.close_server()
+    fork_server_client.close_server()
     yield
-    server.close_server()
+    fork_server_client.close_server()
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def anew():
     ],
 )
 def test_reasons(error, says):
-    assert says in limits.reason(error)
+    assert says in refusals.reason(error)
 
 
 def test_a_python_that_has_gone(anew, monkeypatch, tmp_path):
@@ -97,7 +98,7 @@ def test_a_notebook_that_may_not_open_enough_files():
 @needs_linux
 def test_a_fork_server_that_may_not_open_enough_files(anew):
     launch(my_rank, world_size=1)
-    pid = server._server.process.pid
+    pid = fork_server_client._server.process.pid
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     few = len(os.listdir(f"/proc/{pid}/fd")) + 1
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (few, before[1]))
@@ -105,7 +106,7 @@ def test_a_fork_server_that_may_not_open_enough_files(anew):
         launch(my_rank, world_size=2)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
     assert launch(my_rank, world_size=2).values == [0, 1]
-    assert server._server.process.pid == pid
+    assert fork_server_client._server.process.pid == pid
 
 
 def refuse(*_):
@@ -113,7 +114,7 @@ def refuse(*_):
 
 
 def test_a_fork_server_that_cannot_fork_says_so_and_lives(monkeypatch):
-    monkeypatch.setattr("pedagogy_lib.forkserver.fork_rank", refuse)
+    monkeypatch.setattr("pedagogy_lib.ranks.fork_server.fork_rank", refuse)
     ours, theirs = socket.socketpair()
     one = ForkServer.__new__(ForkServer)  # without its hold on this process's signals
     one.control, one.method, one.fds, one.alive = theirs, "fork", (), set()
@@ -129,7 +130,7 @@ def test_a_fork_server_that_cannot_fork_says_so_and_lives(monkeypatch):
 
 def test_ranks_that_are_refused_are_told(monkeypatch):
     launch(my_rank, world_size=1)
-    fork = server.Server.fork
+    fork = fork_server_client.Server.fork
 
     def fork_and_let_it_be_refused(self, channel_fd, output_fd):
         with socket.socket() as other:  # one file instead of two
@@ -137,10 +138,10 @@ def test_ranks_that_are_refused_are_told(monkeypatch):
             socket.send_fds(self.control, [b"F"], [other.fileno()])
         return self.asked
 
-    monkeypatch.setattr(server.Server, "fork", fork_and_let_it_be_refused)
+    monkeypatch.setattr(fork_server_client.Server, "fork", fork_and_let_it_be_refused)
     with pytest.raises(LaunchError, match="all 3 ranks could not be started: too many open files"):
         launch(my_rank, world_size=3)
-    monkeypatch.setattr(server.Server, "fork", fork)
+    monkeypatch.setattr(fork_server_client.Server, "fork", fork)
     assert launch(my_rank, world_size=2).values == [0, 1]
 
 
@@ -198,7 +199,7 @@ def test_a_file_beside_the_course_hides_no_library(start, tmp_path):
 
 CLOSED = """
 import os, socket, torch.distributed as dist
-from pedagogy_lib import launch, LaunchError, server
+from pedagogy_lib import launch, LaunchError
 launch(dist.get_rank, world_size=2)
 os.closerange(3, 256)
 for _ in range(2):
@@ -241,7 +242,8 @@ BACKWARD = """
 import getpass, os, tempfile, time
 import torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
-from pedagogy_lib import launch, server
+from pedagogy_lib import launch
+from pedagogy_lib.ranks import fork_server_client as server
 
 def step():
     DistributedDataParallel(torch.nn.Linear(2, 1))(torch.ones(2)).sum().backward()
@@ -281,7 +283,7 @@ def test_idle_work_that_fails_harms_nobody(monkeypatch):
         asked.append(name)
         raise FileExistsError(name)
 
-    monkeypatch.setattr("pedagogy_lib.forkserver.importlib.import_module", fail)
+    monkeypatch.setattr("pedagogy_lib.ranks.fork_server.importlib.import_module", fail)
     one.do_idle_work()
     assert asked == ["one", "two"]
     assert one.idle_work == []
@@ -301,4 +303,4 @@ def test_no_error_of_the_machine_is_raw():
     ],
 )
 def test_why_python_cannot_be_started(number, says):
-    assert says in limits.reason(OSError(number, os.strerror(number), sys.executable))
+    assert says in refusals.reason(OSError(number, os.strerror(number), sys.executable))

@@ -16,7 +16,8 @@ from helpers import launch_on_cpu as launch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from pedagogy_lib import LaunchError, RankError, instruments, measure
+from pedagogy_lib import LaunchError, RankError, measure
+from pedagogy_lib.measuring import recorder
 
 N_BYTES = 4000
 
@@ -402,8 +403,8 @@ def test_history():
         return y
 
     block = alone(step)["it"]
-    ((times, history),) = block.memory[0]
-    assert history.sum(axis=1).tolist() == [N_BYTES, 2 * N_BYTES, 3 * N_BYTES, 2 * N_BYTES]
+    ((times, memory_log),) = block.memory[0]
+    assert memory_log.sum(axis=1).tolist() == [N_BYTES, 2 * N_BYTES, 3 * N_BYTES, 2 * N_BYTES]
     begin, end = block.spans[0][0]
     assert times[0] < begin < times[1] < times[2] < times[3] < end
 
@@ -420,8 +421,8 @@ def test_long_history_keeps_its_ends_and_its_peak():
             del y
 
     block = alone(step)["it"]
-    ((times, history),) = block.memory[0]
-    totals = history.sum(axis=1)
+    ((times, memory_log),) = block.memory[0]
+    totals = memory_log.sum(axis=1)
     assert 300 < len(times) < 500
     assert (times[1:] >= times[:-1]).all()
     assert totals[0] == totals[-1] == N_BYTES
@@ -619,9 +620,9 @@ def test_without_the_wire_there_are_times_and_no_bytes():
 
 def test_a_block_that_lasts_too_long_has_no_peaks_and_says_so():
     def step():
-        from pedagogy_lib import history
+        from pedagogy_lib.measuring import memory_log
 
-        history.MOST_EVENTS = 100
+        memory_log.MOST_EVENTS = 100
         with measure("short"):
             torch.ones(1000)
         with measure("long"):
@@ -648,9 +649,9 @@ def test_a_block_that_lasts_too_long_has_no_peaks_and_says_so():
 )
 def test_what_nccl_sends_is_counted_from_the_calls(monkeypatch, config, device, wire):
     """The kernel's counters do not see it."""
-    monkeypatch.setattr(instruments.dist, "get_backend_config", lambda: config)
-    monkeypatch.setattr(instruments, "kernel_counts", lambda: True)
-    assert instruments.Recorder(torch.device(device), 0.0, ()).wire == wire
+    monkeypatch.setattr(recorder.dist, "get_backend_config", lambda: config)
+    monkeypatch.setattr(recorder, "kernel_counts", lambda: True)
+    assert recorder.Recorder(torch.device(device), 0.0, ()).wire == wire
 
 
 def test_a_block_that_is_left_twice_is_told():

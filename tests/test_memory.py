@@ -7,7 +7,7 @@ from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
 from pedagogy_lib import mark, measure
-from pedagogy_lib.history import KINDS
+from pedagogy_lib.measuring.memory_log import KINDS
 
 N = 1000  # values of a tensor
 N_BYTES = 4 * N

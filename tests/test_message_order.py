@@ -14,7 +14,7 @@ from helpers import ROOT
 from in_order import messages_in_order
 
 from pedagogy_lib import HangError, launch
-from pedagogy_lib.labs import Lab
+from pedagogy_lib.course.labs import Lab
 
 cloudpickle.register_pickle_by_value(in_order)
 SECONDS = 30.0

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from helpers import scratch_left
 
 from pedagogy_lib import LaunchError, launch
-from pedagogy_lib.output import Progress
+from pedagogy_lib.ranks.output import Progress
 
 
 def test_lines_carry_their_rank(capsys):

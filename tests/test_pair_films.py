@@ -11,7 +11,7 @@ from pairs import DY, A, B, X, lab, linear, summed_twice, take
 from torch import nn
 
 from pedagogy_lib import LaunchError, film_pair
-from pedagogy_lib.placed import PARTIAL, REPLICATE, SHARD, placed
+from pedagogy_lib.measuring.placements import PARTIAL, REPLICATE, SHARD, placed
 
 cloudpickle.register_pickle_by_value(pairs)  # so that ranks need not find it
 

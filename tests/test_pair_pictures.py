@@ -11,9 +11,9 @@ from pairs import lab, summed_twice, take
 from torch import nn
 
 from pedagogy_lib import LaunchError, film_pair, plot_pair
-from pedagogy_lib.pair_pictures import RED, in_cell, layout_of
-from pedagogy_lib.placements import GREY, rank_color
-from pedagogy_lib.style import INK
+from pedagogy_lib.films.pair_pictures import RED, in_cell, layout_of
+from pedagogy_lib.pictures.placement_style import GREY, rank_color
+from pedagogy_lib.pictures.style import INK
 
 cloudpickle.register_pickle_by_value(pairs)  # so that ranks need not find it
 

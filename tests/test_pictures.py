@@ -9,7 +9,6 @@ from torch import nn
 
 from pedagogy_lib import (
     LaunchError,
-    diagrams,
     draw_clusters,
     draw_scaling,
     draw_three_splits,
@@ -21,11 +20,11 @@ from pedagogy_lib import (
     plot_memory,
     plot_peak,
     plot_timeline,
-    widgets,
 )
-from pedagogy_lib.history import KINDS
-from pedagogy_lib.style import COLORS, colors_of, kind_of, label_ink
-from pedagogy_lib.units import format_bytes
+from pedagogy_lib.basics.units import format_bytes
+from pedagogy_lib.measuring.memory_log import KINDS
+from pedagogy_lib.pictures import diagrams, sliders
+from pedagogy_lib.pictures.style import COLORS, colors_of, kind_of, label_ink
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -309,7 +308,7 @@ def test_choices_that_are_no_list_are_refused(choices, example):
 
 
 def test_moving_the_slider_draws_again(monkeypatch):
-    monkeypatch.setattr(widgets, "someone_watches", lambda: True)
+    monkeypatch.setattr(sliders, "someone_watches", lambda: True)
     controls, image = explore(draw_three_splits, ranks=[4, 2, 8]).children
     (slider,) = controls.children
     assert slider.value == 4

@@ -8,8 +8,8 @@ from helpers import ROOT
 from torch.func import functional_call
 
 from pedagogy_lib import launch
-from pedagogy_lib.closeness import relative_gap, rounding
-from pedagogy_lib.labs import Lab
+from pedagogy_lib.basics.closeness import relative_gap, rounding
+from pedagogy_lib.course.labs import Lab
 
 
 def solved(name):

@@ -5,14 +5,15 @@ import html
 import pytest
 import torch
 
-from pedagogy_lib import LaunchError, predict, prediction
+from pedagogy_lib import LaunchError, predict
+from pedagogy_lib.course import predictions
 
 
 @pytest.fixture
 def watched(monkeypatch, tmp_path):
     """A person is there, and the notebook's folder is a fresh one."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(prediction, "someone_watches", lambda: True)
+    monkeypatch.setattr(predictions, "someone_watches", lambda: True)
 
 
 def parts(box):
@@ -30,7 +31,7 @@ def test_without_a_person_only_the_question_is_shown(capsys):
 
 
 def test_what_is_typed_is_noted_and_compared(watched):
-    guess = prediction.Prediction("How many bytes?", "MB")
+    guess = predictions.Prediction("How many bytes?", "MB")
     field, reply = parts(guess.box())
     field.value = "4,5"
     assert reply.value == "noted: 4.5 MB"
@@ -40,7 +41,7 @@ def test_what_is_typed_is_noted_and_compared(watched):
 
 
 def test_nonsense_is_answered_and_forgotten(watched):
-    guess = prediction.Prediction("How many bytes?", "MB")
+    guess = predictions.Prediction("How many bytes?", "MB")
     field, reply = parts(guess.box())
     for typed in ("many", "6 kB", "6 MiB", "about 6", "-3", "<b>"):
         field.value = typed
@@ -52,24 +53,24 @@ def test_nonsense_is_answered_and_forgotten(watched):
 
 
 def test_an_answer_outlives_the_kernel_but_not_its_question(watched):
-    prediction.Prediction("How many bytes?", "MB").value = 7
-    again = prediction.Prediction("How many bytes?", "MB")
+    predictions.Prediction("How many bytes?", "MB").value = 7
+    again = predictions.Prediction("How many bytes?", "MB")
     assert again.value == 7
     assert parts(again.box())[0].value == "7"
-    assert prediction.Prediction("How many bytes?", "GB").value is None
+    assert predictions.Prediction("How many bytes?", "GB").value is None
 
 
 def test_a_stored_answer_does_not_show_in_tests_and_reports(watched, monkeypatch):
-    guess = prediction.Prediction("How many bytes?", "MB")
+    guess = predictions.Prediction("How many bytes?", "MB")
     guess.value = 7
-    monkeypatch.setattr(prediction, "someone_watches", lambda: False)
+    monkeypatch.setattr(predictions, "someone_watches", lambda: False)
     assert guess.value is None
 
 
 @pytest.mark.parametrize("content", [b"{", b"null", b"[1]", b"\xff\xfe"])
 def test_a_spoilt_file_is_no_obstacle(watched, tmp_path, content):
     (tmp_path / ".predictions.json").write_bytes(content)
-    guess = prediction.Prediction("How many bytes?", "MB")
+    guess = predictions.Prediction("How many bytes?", "MB")
     assert guess.value is None
     guess.value = 3
     assert guess.value == 3
@@ -83,19 +84,19 @@ def test_a_spoilt_file_is_no_obstacle(watched, tmp_path, content):
      ("6 kB", None), ("6 MiB", None), ("6 MB MB", None), ("about 6", None), ("", None)],
 )  # fmt: skip
 def test_numbers_are_read_as_people_type_them(text, number):
-    assert prediction.read_number(text, "MB") == number
+    assert predictions.read_number(text, "MB") == number
 
 
 @pytest.mark.parametrize(("guess", "rows"), [(None, 2), (0.0, 3), (1e9, 3)])
 def test_any_number_can_be_drawn(guess, rows):
-    picture = prediction.draw("How many?", "MB", guess, 6, 6.002, "#000000")
+    picture = predictions.draw("How many?", "MB", guess, 6, 6.002, "#000000")
     assert len(picture.figure.axes[0].patches) == rows
     assert picture.png()
 
 
 def test_a_unit_may_have_letters_that_mean_something_in_a_pattern():
-    assert prediction.read_number("6 (x+y)", "(X+Y)") == 6
-    assert prediction.read_number("25 %", "%") == 25
+    assert predictions.read_number("6 (x+y)", "(X+Y)") == 6
+    assert predictions.read_number("25 %", "%") == 25
 
 
 def names_of(picture) -> list[str]:
@@ -103,7 +104,7 @@ def names_of(picture) -> list[str]:
 
 
 def test_bytes_that_were_counted_are_called_so():
-    guess = prediction.Prediction("How many bytes?", "MB")
+    guess = predictions.Prediction("How many bytes?", "MB")
     counted = guess.compare(6, 6.002, wire="counted")
     assert names_of(counted) == ["counted", "theory"]
     assert counted.alt == "How many bytes? no prediction; theory 6 MB; counted 6.002 MB"
@@ -123,5 +124,5 @@ def test_bytes_that_were_counted_are_called_so():
 )
 def test_what_cannot_be_compared_gets_one_sentence(arguments, options, sentence):
     with pytest.raises(LaunchError) as caught:
-        prediction.Prediction("How many bytes?", "MB").compare(*arguments, **options)
+        predictions.Prediction("How many bytes?", "MB").compare(*arguments, **options)
     assert sentence in str(caught.value)

@@ -14,8 +14,9 @@ import pytest
 import torch.distributed as dist
 from helpers import alive, failure, family, my_rank, scratch_left, wait_until
 
-from pedagogy_lib import launch, processes, server
-from pedagogy_lib.handle import RankHandle
+from pedagogy_lib import launch
+from pedagogy_lib.ranks import fork_server_client, processes
+from pedagogy_lib.ranks.rank_handle import RankHandle
 
 HEADER = """
 import os, subprocess, time
@@ -148,7 +149,7 @@ print(launch(time.sleep, 1.0, world_size=2, timeout=1.5).values)
 
 def test_a_launch_leaves_no_file():
     launch(my_rank, world_size=2)
-    left = {path.name for path in server._server.scratch.iterdir()}
+    left = {path.name for path in fork_server_client._server.scratch.iterdir()}
     assert left <= {"server.log", "inductor"}  # both are the fork server's
 
 
@@ -169,7 +170,7 @@ def test_what_is_printed_last_is_read():
 
 
 def test_an_edited_package_is_imported_anew(tmp_path, monkeypatch):
-    monkeypatch.setattr(server, "PACKAGE", tmp_path)
+    monkeypatch.setattr(fork_server_client, "PACKAGE", tmp_path)
     source = tmp_path / "module.py"
     source.touch()
     ranks_parents = [launch(os.getppid, world_size=1).values for _ in range(2)]
@@ -225,7 +226,7 @@ def test_fork_server_killed_during_a_launch(tmp_path):
         sum(range(10**13))  # cannot notice anything by itself
 
     launch(my_rank, world_size=1)
-    first = server._server
+    first = fork_server_client._server
     message = str(failure(kill_the_fork_server, tmp_path, world_size=2))
     assert "the process that starts ranks was killed by SIGKILL" in message
     assert "; run the cell again" in message
@@ -237,19 +238,19 @@ def test_fork_server_killed_during_a_launch(tmp_path):
 
 def test_fork_server_killed_between_launches():
     launch(my_rank, world_size=1)
-    server._server.process.kill()
-    server._server.process.wait()
+    fork_server_client._server.process.kill()
+    fork_server_client._server.process.wait()
     assert launch(my_rank, world_size=2).values == [0, 1]
 
 
 def test_scratch_folder_removed_between_launches():
     launch(my_rank, world_size=1)
-    shutil.rmtree(server._server.scratch)
+    shutil.rmtree(fork_server_client._server.scratch)
     assert launch(my_rank, world_size=2).values == [0, 1]
 
 
 def test_a_rank_of_the_launch_before_is_not_taken_for_one_of_this_launch():
-    shared = server.shared_server()
+    shared = fork_server_client.shared_server()
     shared.await_ready()
     RankHandle(
         0, shared, "rank", Path()

@@ -6,8 +6,16 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from pedagogy_lib import draw_product, explore
-from pedagogy_lib.closeness import close
-from pedagogy_lib.matrix_splits import (
+from pedagogy_lib.basics.closeness import close
+from pedagogy_lib.pictures.placement_style import (
+    GREY,
+    PARTIAL,
+    REPLICATE,
+    SHARD,
+    part_sizes,
+    rank_color,
+)
+from pedagogy_lib.pictures.split_product_sizes import (
     WAYS,
     count_of,
     idle_ranks,
@@ -16,8 +24,7 @@ from pedagogy_lib.matrix_splits import (
     messages_of,
     work_of,
 )
-from pedagogy_lib.placements import GREY, PARTIAL, REPLICATE, SHARD, part_sizes, rank_color
-from pedagogy_lib.products import RIGHT
+from pedagogy_lib.pictures.split_products import RIGHT
 
 SIZES = {"n": 3, "rows": 5, "inner": 7, "columns": 10}
 

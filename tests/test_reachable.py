@@ -5,7 +5,7 @@ import gc
 import pytest
 import torch
 
-from pedagogy_lib.reachable import Reachable, saved_by_graphs_of
+from pedagogy_lib.measuring.reachable_tensors import Reachable, saved_by_graphs_of
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import time
 import numpy as np
 import pytest
 
-from pedagogy_lib.history import KINDS
-from pedagogy_lib.run import Run
+from pedagogy_lib.measuring.memory_log import KINDS
+from pedagogy_lib.ranks.run import Run
 
 
 def use(label, start, end, sent=0, received=0, peak=None, **more):

@@ -20,9 +20,9 @@ from pedagogy_lib import (
     simulate,
     throttle,
     timeline_of,
-    widgets,
 )
-from pedagogy_lib.schedule_pictures import COLUMNS, color_of
+from pedagogy_lib.pictures import sliders
+from pedagogy_lib.schedules.pictures import COLUMNS, color_of
 
 GPIPE = [[("F", 0), ("F", 1), ("B", 0), ("B", 1)]] * 2  # two ranks, two micro-batches
 PACE = {"F": 0.02, "B": [0.03, 0.05]}
@@ -225,7 +225,7 @@ def run_it(times):
 
 
 def controls_of(monkeypatch):
-    monkeypatch.setattr(widgets, "someone_watches", lambda: True)
+    monkeypatch.setattr(sliders, "someone_watches", lambda: True)
     controls, image = explore(draw, run_it, times=[1, 2, 3]).children
     return (*controls.children, image)
 

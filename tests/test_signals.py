@@ -12,8 +12,9 @@ import torch
 import torch.distributed as dist
 from helpers import SLACK_SECONDS, alive, failure, my_rank, wait_until
 
-from pedagogy_lib import HangError, LaunchError, Stopped, launch, server
-from pedagogy_lib.processes import state_of
+from pedagogy_lib import HangError, LaunchError, Stopped, launch
+from pedagogy_lib.ranks import fork_server_client
+from pedagogy_lib.ranks.processes import state_of
 
 ENOUGH = 100  # seconds, for what would never end by itself
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -21,7 +22,7 @@ needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pr
 
 def fork_server() -> int:
     launch(my_rank, world_size=1)
-    return server._server.process.pid
+    return fork_server_client._server.process.pid
 
 
 # Stopped
@@ -65,7 +66,7 @@ def test_a_fork_server_that_was_stopped_goes_on():
     os.kill(pid, signal.SIGSTOP)
     assert wait_until(lambda: state_of(pid) == "T", 5)
     assert launch(torch.sum, torch.ones(5_000_000), world_size=2, timeout=2.0).values == [5e6] * 2
-    assert server._server.process.pid == pid
+    assert fork_server_client._server.process.pid == pid
 
 
 @needs_linux
@@ -106,10 +107,10 @@ def test_what_ranks_have_started_ends_with_a_killed_fork_server(number, tmp_path
 
 
 def test_the_reason_of_a_broken_fork_server_is_told(monkeypatch, tmp_path):
-    script = tmp_path / "forkserver.py"
+    script = tmp_path / "fork_server.py"
     script.write_text("raise ImportError('libtorch.so is missing')")
-    server.close_server()
-    monkeypatch.setattr(server, "SCRIPT", script)
+    fork_server_client.close_server()
+    monkeypatch.setattr(fork_server_client, "SCRIPT", script)
     with pytest.raises(
         LaunchError, match=r"has ended \(ImportError: libtorch.so is missing\); run"
     ):
@@ -120,7 +121,7 @@ def test_the_reason_of_a_broken_fork_server_is_told(monkeypatch, tmp_path):
 
 def test_a_killed_fork_server_that_has_no_ranks():
     pid = fork_server()
-    scratch = server._server.scratch
+    scratch = fork_server_client._server.scratch
     os.kill(pid, signal.SIGTERM)
     assert wait_until(lambda: not alive([pid]), 5)
     assert launch(my_rank, world_size=2).values == [0, 1]
@@ -234,7 +235,7 @@ def test_a_second_interrupt_during_the_first():
 
 
 def test_an_interrupt_while_the_fork_server_starts():
-    server.close_server()
+    fork_server_client.close_server()
     main = threading.main_thread().ident
     timer = threading.Timer(0.2, signal.pthread_kill, (main, signal.SIGINT))
     with pytest.raises(Stopped, match="stopped before its ranks had begun"):

@@ -5,9 +5,9 @@ from matplotlib.colors import to_hex
 from matplotlib.text import Text
 
 from pedagogy_lib import LaunchError, plot_stacks
-from pedagogy_lib.history import KINDS
-from pedagogy_lib.stacks import spread, three_digits
-from pedagogy_lib.style import COLORS
+from pedagogy_lib.measuring.memory_log import KINDS
+from pedagogy_lib.pictures.memory_bars import spread, three_digits
+from pedagogy_lib.pictures.style import COLORS
 
 GB = 1e9
 GPUS = {"A100 80 GB": 80 * GB, "RTX 4090": 24 * GB, "H100 80 GB": 80 * GB}

@@ -12,10 +12,10 @@ from torch import nn
 from torch.optim import optimizer as optimizers
 
 from pedagogy_lib import LaunchError
-from pedagogy_lib.closeness import close, close_in_float32
-from pedagogy_lib.labs import Lab
-from pedagogy_lib.step_pictures import STATE_COLORS, plot_step, two_digits
-from pedagogy_lib.stepping import STATES, Frame, StepFilm, film_step
+from pedagogy_lib.basics.closeness import close, close_in_float32
+from pedagogy_lib.course.labs import Lab
+from pedagogy_lib.films.step_films import STATES, Frame, StepFilm, film_step
+from pedagogy_lib.films.step_pictures import STATE_COLORS, plot_step, two_digits
 
 SOLVED = ROOT / "solutions" / "labs"
 LR = 0.1

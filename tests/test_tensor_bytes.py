@@ -6,7 +6,7 @@ import torch.distributed as dist
 from helpers import ROOT
 
 from pedagogy_lib import launch, measure
-from pedagogy_lib.labs import Lab
+from pedagogy_lib.course.labs import Lab
 
 
 def solved(name):

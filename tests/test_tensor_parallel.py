@@ -9,8 +9,8 @@ import torch.distributed as dist
 from helpers import ROOT
 
 from pedagogy_lib import launch
-from pedagogy_lib.closeness import close, relative_gap, rounding
-from pedagogy_lib.labs import Lab
+from pedagogy_lib.basics.closeness import close, relative_gap, rounding
+from pedagogy_lib.course.labs import Lab
 
 CONTEXT, STEPS = 12, 5
 # A key's bias adds the same to all scores of a query, so its gradient is nothing but rounding. With

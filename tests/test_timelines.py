@@ -10,9 +10,15 @@ import pytest
 from helpers import ROOT
 
 from pedagogy_lib import LaunchError
-from pedagogy_lib.labs import Lab
-from pedagogy_lib.schedule_rules import check_schedule, text_of
-from pedagogy_lib.timelines import ScheduleError, Timeline, kept_after, simulate, timeline_of
+from pedagogy_lib.course.labs import Lab
+from pedagogy_lib.schedules.rules import check_schedule, text_of
+from pedagogy_lib.schedules.timelines import (
+    ScheduleError,
+    Timeline,
+    kept_after,
+    simulate,
+    timeline_of,
+)
 
 PATH = ROOT / "solutions" / "labs" / "schedules.py"
 schedules = Lab("schedules", PATH, PATH)

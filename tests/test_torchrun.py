@@ -13,7 +13,7 @@ import pytest
 from helpers import environment
 
 from pedagogy_lib import LaunchError, run_torchrun
-from pedagogy_lib import torchrun as torchrun_module
+from pedagogy_lib.ranks import under_torchrun as torchrun_module
 
 PROGRAM = """
 import json, os

@@ -14,8 +14,8 @@ from torch.optim import optimizer as optimizers
 from torch.utils.checkpoint import checkpoint
 
 from pedagogy_lib import LaunchError, film_units, measure
-from pedagogy_lib.labs import Lab
-from pedagogy_lib.unit_films import names_of
+from pedagogy_lib.course.labs import Lab
+from pedagogy_lib.films.unit_films import names_of
 
 LR = 0.01
 # Each unit: its two chunks on rank 1 (absent, travelling, held, updated), which of its parameters

@@ -7,10 +7,10 @@ from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
 
 from pedagogy_lib import LaunchError, film_units, plot_units
-from pedagogy_lib.labs import Lab
-from pedagogy_lib.style import COLORS
-from pedagogy_lib.unit_films import Held, UnitFilm, UnitFrame
-from pedagogy_lib.unit_pictures import BAR_LEFT, LEFT, MEAN_COLOR, OWN_COLOR, ROW
+from pedagogy_lib.course.labs import Lab
+from pedagogy_lib.films.unit_films import Held, UnitFilm, UnitFrame
+from pedagogy_lib.films.unit_pictures import BAR_LEFT, LEFT, MEAN_COLOR, OWN_COLOR, ROW
+from pedagogy_lib.pictures.style import COLORS
 
 OUTLINE, BAND = "outline", "band"
 MEANINGS = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pedagogy_lib.units import counted, format_bytes, format_seconds
+from pedagogy_lib.basics.units import counted, format_bytes, format_seconds
 
 
 @pytest.mark.parametrize(

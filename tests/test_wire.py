@@ -12,7 +12,8 @@ import torch
 import torch.distributed as dist
 from helpers import launch_on_cpu as launch
 
-from pedagogy_lib import measure, wire
+from pedagogy_lib import measure
+from pedagogy_lib.measuring import wire_bytes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux' TCP counters")
 
@@ -291,10 +292,10 @@ def test_only_tcp_counts(how):
 
 def test_peers_to_ignore():
     one, other = connect()
-    before = wire.wire_bytes(), wire.wire_bytes(ignore_ports=(one.getsockname()[1],))
+    before = wire_bytes.wire_bytes(), wire_bytes.wire_bytes(ignore_ports=(one.getsockname()[1],))
     pump(one, other, 100_000)
-    assert wire.bytes_between(before[0], wire.wire_bytes())[0] == 100_000
-    without = wire.wire_bytes(ignore_ports=(one.getsockname()[1],))
-    assert wire.bytes_between(before[1], without) == (100_000, 0)  # `other` has that peer
+    assert wire_bytes.bytes_between(before[0], wire_bytes.wire_bytes())[0] == 100_000
+    without = wire_bytes.wire_bytes(ignore_ports=(one.getsockname()[1],))
+    assert wire_bytes.bytes_between(before[1], without) == (100_000, 0)  # `other` has that peer
     one.close()
     other.close()

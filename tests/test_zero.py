@@ -11,8 +11,8 @@ from helpers import ROOT
 from torch.utils.checkpoint import checkpoint
 
 from pedagogy_lib import launch, measure
-from pedagogy_lib.closeness import close, relative_gap, rounding
-from pedagogy_lib.labs import Lab
+from pedagogy_lib.basics.closeness import close, relative_gap, rounding
+from pedagogy_lib.course.labs import Lab
 
 CONTEXT, STEPS = 8, 5
 ADAM = partial(torch.optim.Adam, lr=1e-3)

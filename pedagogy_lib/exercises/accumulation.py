@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..checking import Wrong, try_on_ranks
-from ..closeness import THROUGH_FLOAT32, close_in_float32, gaps
-from ..instruments import mark, measure
+from ..basics.closeness import THROUGH_FLOAT32, close_in_float32, gaps
+from ..course.checking import Wrong, try_on_ranks
+from ..measuring.recorder import mark, measure
 from .answers import recognise
 
 PADDING = -100

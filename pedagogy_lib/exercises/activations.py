@@ -10,10 +10,10 @@ import torch.nn.functional as F
 from torch import nn
 from torch.autograd.graph import saved_tensors_hooks
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close, told_gap
-from ..instruments import mark, measure
-from ..labs import find_lab
+from ..basics.closeness import close, told_gap
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..course.labs import find_lab
+from ..measuring.recorder import mark, measure
 from .model_states import number_in, outcome_of
 from .one_process import RATE, flat, gradients_in, note_gradients
 from .servers import NO_RETURN, warm_up

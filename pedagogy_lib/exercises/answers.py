@@ -2,8 +2,8 @@
 
 import traceback
 
-from ..checking import Wrong
-from ..closeness import close_in_float32
+from ..basics.closeness import close_in_float32
+from ..course.checking import Wrong
 
 
 def attempt(case, function, *args):

@@ -8,8 +8,8 @@ import random
 from functools import partial
 from itertools import combinations
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..errors import HangError
+from ..basics.errors import HangError
+from ..course.checking import Exercise, Wrong, try_on_ranks
 from .model_states import Outcome, outcome_of
 from .servers import NO_RETURN, whole_numbers
 

@@ -1,6 +1,6 @@
 """The best size of a micro-batch: exercise 8.10. Arithmetic alone, without ranks."""
 
-from ..checking import Exercise, Wrong
+from ..course.checking import Exercise, Wrong
 from .bubbles import slots_of
 from .model_states import number_in, outcome_of
 

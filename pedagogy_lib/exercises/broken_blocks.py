@@ -7,9 +7,9 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close, told_gap
-from ..units import counted
+from ..basics.closeness import close, told_gap
+from ..basics.units import counted
+from ..course.checking import Exercise, Wrong, try_on_ranks
 from .broken_regions import (
     AGAIN,
     ERRORS,

@@ -13,9 +13,9 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close, relative_gap, told_gap
-from ..instruments import measure
+from ..basics.closeness import close, relative_gap, told_gap
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..measuring.recorder import measure
 from .accumulation import merged
 from .answers import recognise
 from .one_process import (

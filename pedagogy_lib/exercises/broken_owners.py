@@ -11,9 +11,9 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from ..calls import tensors_in
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close
+from ..basics.closeness import close
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..measuring.bytes_of_calls import tensors_in
 from .broken_zero import DIVIDED_TWICE, FRESH, OPTIMIZERS, SUMMED, Maker, recognise
 from .one_process import FEATURES, batch_of, flat, why_raised
 from .servers import warm_up

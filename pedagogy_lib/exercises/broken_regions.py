@@ -12,11 +12,11 @@ from types import SimpleNamespace
 import torch
 import torch.distributed as dist
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close
-from ..instruments import measure
-from ..labs import find_lab
-from ..units import counted
+from ..basics.closeness import close
+from ..basics.units import counted
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..course.labs import find_lab
+from ..measuring.recorder import measure
 from .broken_stages import ratio
 from .broken_zero import NO_RETURN, plain, recognise, told
 from .groups import need_known, noting_passed

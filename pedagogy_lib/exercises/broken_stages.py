@@ -10,9 +10,9 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from ..calls import tensors_in
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close, told_gap
+from ..basics.closeness import close, told_gap
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..measuring.bytes_of_calls import tensors_in
 from .broken_loops import pieces_of, table_of, told_pieces
 from .broken_zero import cut, need_numbers, plain, recognise
 from .one_process import model_of, why_raised

@@ -5,20 +5,11 @@ from types import SimpleNamespace
 
 import torch
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..labs import find_lab
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..course.labs import find_lab
 from .overlapping import Refused
 from .stashing import STAGE_WAS_RIGHT, explain_scripts, judge_pipeline, judge_scripts
-from .versions import (
-    LR,
-    by_hand,
-    input_of,
-    loss_of,
-    output_of,
-    slope_of,
-    try_scripts,
-    weights_of,
-)
+from .versions import LR, by_hand, input_of, loss_of, output_of, slope_of, try_scripts, weights_of
 
 WORLDS = (2, 3)
 NOT_A_STAGE = (

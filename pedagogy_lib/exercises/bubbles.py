@@ -4,10 +4,10 @@ from contextlib import suppress
 from math import isclose
 from typing import NamedTuple
 
-from ..checking import Exercise, Wrong
-from ..closeness import close
-from ..timelines import text_of
-from ..units import counted
+from ..basics.closeness import close
+from ..basics.units import counted
+from ..course.checking import Exercise, Wrong
+from ..schedules.timelines import text_of
 from .answers import numbers_of
 from .model_states import number_in, outcome_of
 

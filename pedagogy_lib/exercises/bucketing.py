@@ -4,7 +4,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from ..checking import Exercise, Wrong
+from ..course.checking import Exercise, Wrong
 
 # ---- 3.10: buckets ---------------------------------------------------------------------------
 

@@ -2,8 +2,8 @@
 
 from torch.utils.data import DistributedSampler
 
-from ..checking import Exercise, Wrong
-from ..units import counted
+from ..basics.units import counted
+from ..course.checking import Exercise, Wrong
 from .answers import attempt
 
 # ---- 0.1: RANK from the node and the local rank ------------------------------------------------

@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..checking import Exercise, Wrong
-from ..closeness import close, first_off
+from ..basics.closeness import close, first_off
+from ..course.checking import Exercise, Wrong
 from . import accumulation
 from .accumulation import merged
 from .answers import attempt, numbers_of, recognise, require

@@ -5,10 +5,10 @@ import math
 import torch
 import torch.distributed as dist
 
-from ..checking import Exercise, Wrong
-from ..closeness import close
-from ..instruments import measure
-from ..launcher import launch
+from ..basics.closeness import close
+from ..course.checking import Exercise, Wrong
+from ..measuring.recorder import measure
+from ..ranks.launcher import launch
 from . import collectives as by_messages
 
 

@@ -1,15 +1,6 @@
 """The exercises of chapter 03, both parts."""
 
-from . import (
-    averaging,
-    broken_loops,
-    bucketing,
-    overlapping,
-    reading,
-    replicas,
-    servers,
-    shares,
-)
+from . import averaging, broken_loops, bucketing, overlapping, reading, replicas, servers, shares
 
 EXERCISES = sorted(
     [

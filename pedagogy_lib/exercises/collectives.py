@@ -2,7 +2,7 @@
 
 import torch
 
-from ..checking import Wrong
+from ..course.checking import Wrong
 from .misconceptions import (
     added_twice,
     changes_nothing,

@@ -4,7 +4,7 @@ import itertools
 
 import torch
 
-from ..checking import Exercise, Wrong
+from ..course.checking import Exercise, Wrong
 from .model_states import outcome_of
 from .servers import NO_RETURN
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import torch
 
-from ..checking import Exercise, Wrong
-from ..closeness import close
+from ..basics.closeness import close
+from ..course.checking import Exercise, Wrong
 from .groups import Calls
 from .one_world import (
     GROUPS,

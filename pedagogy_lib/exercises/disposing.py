@@ -4,9 +4,9 @@ from operator import is_not
 
 import torch
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close
-from ..instruments import measure
+from ..basics.closeness import close
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..measuring.recorder import measure
 from .gathering import (
     NEW_STORAGE,
     explain_unit,

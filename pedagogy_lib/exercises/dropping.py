@@ -11,8 +11,8 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close, told_gap
+from ..basics.closeness import close, told_gap
+from ..course.checking import Exercise, Wrong, try_on_ranks
 from .broken_regions import ARGUMENT, ERRORS, HANG, NO_HISTORY, blaming, lab_fault, lab_of
 from .broken_zero import NO_RETURN, plain
 from .one_process import why_raised

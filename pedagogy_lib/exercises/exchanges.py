@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import torch
 import torch.distributed as dist
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..errors import HangError
+from ..basics.errors import HangError
+from ..course.checking import Exercise, Wrong, try_on_ranks
 from .broken_zero import NO_RETURN
 from .message_watch import Requests
 from .trials import RAISED, kind_of, numbers, same

@@ -7,9 +7,9 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from ..checking import Exercise, Wrong
-from ..closeness import close
-from ..instruments import measure
+from ..basics.closeness import close
+from ..course.checking import Exercise, Wrong
+from ..measuring.recorder import measure
 from .overlapping import Refused
 from .replicas import GROUP, IN_A_GROUP, World, explain_by, first_difference, try_in
 from .trials import TOLERANCE, megabytes, numbers

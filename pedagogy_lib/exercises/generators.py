@@ -2,10 +2,10 @@
 
 from itertools import islice
 
-from ..checking import Exercise, Wrong
-from ..schedule_rules import check_schedule
-from ..timelines import LABELS, ScheduleError, simulate, text_of
-from ..units import counted
+from ..basics.units import counted
+from ..course.checking import Exercise, Wrong
+from ..schedules.rules import check_schedule
+from ..schedules.timelines import LABELS, ScheduleError, simulate, text_of
 from .model_states import outcome_of
 
 # ---- What a learner's function gives -----------------------------------------------------------

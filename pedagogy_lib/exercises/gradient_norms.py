@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from ..checking import Exercise, Wrong
-from ..closeness import close, close_in_float32
+from ..basics.closeness import close, close_in_float32
+from ..course.checking import Exercise, Wrong
 from .groups import WORLDS, Calls, name_of, try_groups
 from .replicas import IN_A_GROUP, explain_by
 from .servers import NO_RETURN

@@ -6,8 +6,8 @@ import warnings
 import torch.distributed as dist
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..calls import RULES, calls_of
-from ..checking import Wrong, try_on_ranks
+from ..course.checking import Wrong, try_on_ranks
+from ..measuring.bytes_of_calls import RULES, calls_of
 from .overlapping import Refused
 from .replicas import IN_A_GROUP, explain_by
 

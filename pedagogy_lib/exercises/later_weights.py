@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch.autograd.graph import saved_tensors_hooks
 
-from ..checking import Exercise, Wrong
-from ..closeness import close, told_gap
+from ..basics.closeness import close, told_gap
+from ..course.checking import Exercise, Wrong
 from .broken_zero import NO_RETURN, recognise
 from .model_states import outcome_of
 from .stage_of_pipeline import draw, fitting, told_error

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from ..closeness import close
+from ..basics.closeness import close
 from .cutting import span, strip
 from .one_world import Case
 from .overlapping import Refused

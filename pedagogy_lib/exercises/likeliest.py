@@ -9,8 +9,8 @@ from functools import partial
 import torch
 import torch.distributed as dist
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..instruments import measure
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..measuring.recorder import measure
 from .pieces import SAME_CALLS, explain_in_rank, group_of_rank, told_groups
 from .replicas import IN_A_GROUP
 from .trials import kind_of, same

@@ -11,9 +11,9 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close, told_gap
-from ..labs import find_lab
+from ..basics.closeness import close, told_gap
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..course.labs import find_lab
 from .broken_stages import ratio
 from .broken_zero import recognise
 from .one_process import flat, why_raised

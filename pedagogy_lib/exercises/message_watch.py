@@ -7,7 +7,7 @@ import contextlib
 
 import torch.distributed as dist
 
-from ..calls import RULES, calls_of, group_of
+from ..measuring.bytes_of_calls import RULES, calls_of, group_of
 from .groups import Calls
 from .overlapping import Refused
 from .replicas import IN_A_GROUP

@@ -5,7 +5,7 @@ Each diagnosis takes a `Trial` and says which misconception it shows, or "".
 
 import torch
 
-from ..closeness import close_in_float32
+from ..basics.closeness import close_in_float32
 from .trials import contributions, ranks_text, same, told_contributions
 
 

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from ..calls import tensors_in
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..errors import HangError
-from ..stack import Place, place_of, steps_of_traceback
+from ..basics.errors import HangError
+from ..basics.places import Place
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..measuring.bytes_of_calls import tensors_in
+from ..ranks.call_stack import place_of, steps_of_traceback
 from .servers import NO_RETURN, warm_up
 from .trials import same
 

@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..checking import Wrong
-from ..closeness import close, told_gap
-from ..errors import HangError
+from ..basics.closeness import close, told_gap
+from ..basics.errors import HangError
+from ..course.checking import Wrong
 from .trials import near
 
 RATE = 0.01

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
-from ..checking import Wrong, try_on_ranks
-from ..closeness import close
+from ..basics.closeness import close
+from ..course.checking import Wrong, try_on_ranks
 from .overlapping import Refused
 from .replicas import IN_A_GROUP, explain_by
 from .servers import NO_RETURN

@@ -12,8 +12,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close
+from ..basics.closeness import close
+from ..course.checking import Exercise, Wrong, try_on_ranks
 from .pieces import SAME_CALLS, explain_in_rank, group_of_rank, need_function, told_groups
 from .replicas import first_difference, kind_of
 from .trials import numbers

@@ -12,10 +12,10 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from ..checking import Exercise, Wrong
-from ..closeness import close
-from ..errors import HangError
-from ..instruments import measure
+from ..basics.closeness import close
+from ..basics.errors import HangError
+from ..course.checking import Exercise, Wrong
+from ..measuring.recorder import measure
 from .averaging import (
     descend,
     equal_models,

@@ -4,9 +4,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close
-from ..instruments import measure
+from ..basics.closeness import close
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..measuring.recorder import measure
 from .pieces import SAME_CALLS, explain_in_rank, group_of_rank, told_groups
 from .replicas import IN_A_GROUP, first_difference
 from .trials import numbers

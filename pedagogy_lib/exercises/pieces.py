@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..instruments import measure
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..measuring.recorder import measure
 from .replicas import IN_A_GROUP, explain_by
 from .trials import kind_of, numbers, same
 

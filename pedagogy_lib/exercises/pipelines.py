@@ -13,8 +13,8 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from ..checking import Exercise
-from ..closeness import close
+from ..basics.closeness import close
+from ..course.checking import Exercise
 from . import one_world
 from .message_watch import NO_SUCH_RANK, Watch, to_itself
 from .overlapping import Refused

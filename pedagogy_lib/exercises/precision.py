@@ -6,9 +6,9 @@ from functools import partial
 import torch
 from torch import nn
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import THROUGH_FLOAT32
-from ..instruments import measure
+from ..basics.closeness import THROUGH_FLOAT32
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..measuring.recorder import measure
 from . import scaling
 from .given_gradients import BFLOAT16, PLANS, Watched, backward, train_on_rank
 from .one_process import why_raised

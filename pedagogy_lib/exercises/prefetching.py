@@ -5,7 +5,7 @@ from functools import partial
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..calls import RULES
+from ..measuring.bytes_of_calls import RULES
 from .overlapping import Refused
 
 

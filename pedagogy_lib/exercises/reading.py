@@ -13,8 +13,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch.utils.data import Dataset
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close, told_gap
+from ..basics.closeness import close, told_gap
+from ..course.checking import Exercise, Wrong, try_on_ranks
 from .answers import recognise
 from .one_process import (
     HANGS,

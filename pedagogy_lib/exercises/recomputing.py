@@ -6,9 +6,9 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close, told_gap
-from ..instruments import measure
+from ..basics.closeness import close, told_gap
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..measuring.recorder import measure
 from .one_process import why_raised
 from .recomputed_blocks import CASES, STALE, Model, compare_on_rank, plainly
 from .servers import warm_up

@@ -4,9 +4,9 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from ..checking import Exercise, Wrong
-from ..closeness import close
-from ..instruments import measure
+from ..basics.closeness import close
+from ..course.checking import Exercise, Wrong
+from ..measuring.recorder import measure
 from .collectives import examine_reduce_scatter
 from .replicas import GROUP, IN_A_GROUP, World, explain_by, first_difference, try_in
 from .sharding import after, examine_flatten_padded

@@ -6,10 +6,10 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close, first_off
-from ..errors import HangError
-from ..instruments import measure
+from ..basics.closeness import close, first_off
+from ..basics.errors import HangError
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..measuring.recorder import measure
 from .trials import TOLERANCE, megabytes, numbers, tree_rounds
 
 STEPS, SAMPLES = 5, 13  # of the training; 13 are never shared out evenly

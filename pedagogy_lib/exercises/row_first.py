@@ -10,9 +10,9 @@ import torch
 import torch.nn.functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close, told_gap
-from ..instruments import measure
+from ..basics.closeness import close, told_gap
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..measuring.recorder import measure
 from .broken_zero import NO_RETURN, plain, recognise
 from .one_process import why_raised
 from .trials import kind_of

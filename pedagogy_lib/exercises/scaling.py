@@ -10,8 +10,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close
+from ..basics.closeness import close
+from ..course.checking import Exercise, Wrong, try_on_ranks
 from .one_process import why_raised
 from .servers import warm_up
 from .trials import numbers

@@ -16,11 +16,12 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close
-from ..errors import HangError, describe
-from ..instruments import measure
-from ..launcher import launch
+from ..basics.closeness import close
+from ..basics.errors import HangError
+from ..basics.hang_diagnosis import describe
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..measuring.recorder import measure
+from ..ranks.launcher import launch
 from .answers import attempt, require
 from .trials import tree_rounds
 

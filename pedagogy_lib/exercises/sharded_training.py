@@ -7,8 +7,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from ..checking import Wrong
-from ..closeness import close
+from ..basics.closeness import close
+from ..course.checking import Wrong
 from .averaging import equal_models, loss_of, share_of
 from .overlapping import Refused
 from .reducing import part_of

@@ -4,8 +4,8 @@ from itertools import islice
 
 import torch
 
-from ..checking import Exercise, LabFunction, Wrong
-from ..closeness import close, close_in_float32
+from ..basics.closeness import close, close_in_float32
+from ..course.checking import Exercise, LabFunction, Wrong
 from .answers import attempt, numbers_of, require
 from .replicas import first_difference
 from .servers import NO_RETURN, number_from

@@ -13,9 +13,9 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DistributedSampler
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close_in_float32, gaps
-from ..units import counted
+from ..basics.closeness import close_in_float32, gaps
+from ..basics.units import counted
+from ..course.checking import Exercise, Wrong, try_on_ranks
 from .answers import numbers_of, recognise
 from .servers import number_from, warm_up, whole_numbers
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import torch
 import torch.distributed as dist
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close, relative_gap, rounding, told_gap
+from ..basics.closeness import close, relative_gap, rounding, told_gap
+from ..course.checking import Exercise, Wrong, try_on_ranks
 from .broken_stages import ratio
 from .overlapping import Refused
 from .replicas import explain_by

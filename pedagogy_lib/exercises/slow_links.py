@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from ..checking import Exercise, Wrong
-from ..closeness import close
+from ..basics.closeness import close
+from ..course.checking import Exercise, Wrong
 from .model_states import number_in, outcome_of
 
 

@@ -4,8 +4,8 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from ..checking import Exercise, Wrong
-from ..closeness import close
+from ..basics.closeness import close
+from ..course.checking import Exercise, Wrong
 from .cutting import examine_cut
 from .groups import Calls, need_known, noting_passed
 from .layer_parts import KINDS, Layer, need_parameters

@@ -9,9 +9,9 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from ..checking import Exercise, Wrong
-from ..closeness import close, close_in_float32, told_gap
-from ..labs import NotSolvedYet
+from ..basics.closeness import close, close_in_float32, told_gap
+from ..course.checking import Exercise, Wrong
+from ..course.labs import NotSolvedYet
 from .groups import WORLDS, Calls, need_known, noting_passed, parts_of, try_groups
 from .overlapping import Refused
 from .replicas import IN_A_GROUP

@@ -5,11 +5,11 @@ from functools import partial
 import torch
 import torch.distributed as dist
 
-from ..checking import Exercise, LabFunction, Wrong, try_on_ranks
-from ..closeness import close
-from ..errors import HangError
-from ..instruments import mark, measure
-from ..labs import NotSolvedYet
+from ..basics.closeness import close
+from ..basics.errors import HangError
+from ..course.checking import Exercise, LabFunction, Wrong, try_on_ranks
+from ..course.labs import NotSolvedYet
+from ..measuring.recorder import mark, measure
 from .averaging import equal_models, loss_of, share_of
 from .disposing import examine_dispose
 from .gathering import SHAPES, examine_gather, explain_unit, made_unit

@@ -11,9 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ..checking import Exercise, Wrong
-from ..closeness import close, told_gap
-from ..stack import is_library
+from ..basics.closeness import close, told_gap
+from ..course.checking import Exercise, Wrong
+from ..ranks.call_stack import is_library
 from .broken_zero import NO_RETURN, recognise
 from .model_states import outcome_of
 from .trials import kind_of

@@ -6,8 +6,8 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..instruments import measure
+from ..course.checking import Exercise, Wrong, try_on_ranks
+from ..measuring.recorder import measure
 from .collectives import examine_all_gather
 from .overlapping import Refused
 from .reducing import GLOO, examine_reduce_gradients

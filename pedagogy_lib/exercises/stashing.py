@@ -6,8 +6,8 @@ A stage is driven by hand first; then three of them work as a pipeline that neve
 from functools import partial
 from types import SimpleNamespace
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close, told_gap
+from ..basics.closeness import close, told_gap
+from ..course.checking import Exercise, Wrong, try_on_ranks
 from .broken_zero import recognise
 from .one_process import why_raised
 from .overlapping import Refused

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import torch
 import torch.distributed as dist
 
-from ..checking import Exercise, Wrong, try_on_ranks
-from ..closeness import close, told_gap
+from ..basics.closeness import close, told_gap
+from ..course.checking import Exercise, Wrong, try_on_ranks
 from .broken_regions import NO_HISTORY
 from .broken_stages import ratio
 from .broken_zero import NO_RETURN, plain, recognise

@@ -11,9 +11,9 @@ from math import ceil, log2
 import torch
 import torch.distributed as dist
 
-from ..checking import Wrong, try_on_ranks
-from ..errors import HangError
-from ..instruments import measure
+from ..basics.errors import HangError
+from ..course.checking import Wrong, try_on_ranks
+from ..measuring.recorder import measure
 
 LARGE = 250_000  # elements, where bytes are compared with a formula
 TOLERANCE = 0.005  # of the bytes: headers

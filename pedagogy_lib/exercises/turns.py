@@ -2,9 +2,9 @@
 
 from itertools import product
 
-from ..checking import Exercise, Wrong
-from ..timelines import LABELS, simulate, text_of
-from ..units import counted
+from ..basics.units import counted
+from ..course.checking import Exercise, Wrong
+from ..schedules.timelines import LABELS, simulate, text_of
 from .generators import need_action, offence, told, told_case, value_of
 
 SHOWN = [(3, 2), (2, 3)]  # ranks, chunks; those that have a line of their own

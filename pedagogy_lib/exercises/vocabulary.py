@@ -5,8 +5,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from ..checking import Exercise, Wrong
-from ..closeness import close
+from ..basics.closeness import close
+from ..course.checking import Exercise, Wrong
 from .groups import PASSED_BY, WORLDS, Calls, noting_passed, parts_of, try_groups
 from .overlapping import Refused
 from .replicas import IN_A_GROUP, first_difference

@@ -1,7 +1,7 @@
 """A 1F1B that keeps too much: exercise 8.5. Checked by rule and simulated, without ranks."""
 
-from ..checking import Exercise, Wrong
-from ..timelines import EVEN, simulate
+from ..course.checking import Exercise, Wrong
+from ..schedules.timelines import EVEN, simulate
 from .generators import GPIPE, leads, offence, rows_from, told_case, why_one_f_one_b
 
 SIZES = [(4, 8), (4, 2), (1, 4), (2, 6), (3, 3), (8, 16)]  # ranks, micro-batches

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import nn
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
-from ..closeness import close
+from ..basics.closeness import close
 from .averaging import equal_models, loss_of, share_of
 from .overlapping import Refused
 from .prefetching import Line

@@ -1,0 +1,99 @@
+"""What can go wrong in a launch, told in the learner's own lines."""
+
+from __future__ import annotations
+
+import signal
+
+from .hang_diagnosis import describe, diagnosis, has_returned
+from .places import Place
+
+MOST_TOLD = 8  # ranks that failed beside the first
+MOST_CHARACTERS = 200  # of what each of them raised
+
+
+class ToldBriefly(BaseException):
+    """An error whose message alone explains it: a notebook shows that, and no library frames."""
+
+    def _render_traceback_(self):
+        return [f"{type(self).__name__}: {self}"]
+
+
+class LaunchError(ToldBriefly, RuntimeError):
+    """A launch that gave no result."""
+
+
+class Stopped(ToldBriefly, KeyboardInterrupt):
+    """The learner has interrupted a launch, with the stop button or Ctrl-C."""
+
+    def __init__(self, waits=None):
+        super().__init__(f"where each rank was:\n{describe(waits)}" if waits else NO_RANK_YET)
+
+
+NO_RANK_YET = "the launch was stopped before its ranks had begun, or while it ended"
+
+
+class RankError(LaunchError):
+    """One rank raised, died or was killed.
+
+    Attributes
+        rank: which one; the first to fail, if several did.
+        exception: what it raised, or None if it died without a word or cannot travel.
+        place: the learner's line, or None if the rank died without a word.
+    """
+
+    def __init__(self, rank, what, exception=None, place=None, lost=None, own=None, who=""):
+        """`lost`: {rank: place} of those that then lost a neighbour; `own`: {rank: failure}."""
+        self.rank, self.exception, self.place = rank, exception, place
+        lines = [f"{who or f'rank {rank}'} {what}"]
+        if place is not None:
+            lines.append(f"  at {place}")
+        lines += own_errors(own or {}, place)
+        lost = {rank: where for rank, where in (lost or {}).items() if where}
+        if lost:
+            lines += ["after it, and perhaps because of it, others failed:", describe(lost)]
+        super().__init__("\n".join(lines))
+
+
+def own_errors(failures, known_place) -> list[str]:
+    """What ranks raised beside the first, with their lines, where these are not known already."""
+    if not failures:
+        return []
+    lines = ["other ranks failed too, each with an error of its own:"]
+    for rank, (what, place) in sorted(failures.items())[:MOST_TOLD]:
+        lines.append(f"  rank {rank} {what.splitlines()[0][:MOST_CHARACTERS]}")
+        lines += [f"    at {place}"] * (place not in (None, known_place))
+    more = len(failures) - MOST_TOLD
+    return lines + [f"  … and {more} more"] * (more > 0)
+
+
+class HangError(LaunchError):
+    """Not every rank finished in time.
+
+    Attributes
+        waits: for each rank its `Place`; None for a rank that has already returned.
+    """
+
+    def __init__(self, waits: dict[int, Place | None], timeout: float):
+        self.waits = waits
+        done = sum(has_returned(place) for place in waits.values())
+        super().__init__(
+            f"after {timeout:g} s, {done} of {len(waits)} ranks had returned. "
+            f"Where each rank was:\n{describe(waits)}\n{diagnosis(waits)}"
+        )
+
+
+def describe_death(status: int, when="") -> str:
+    """What `os.waitpid` says of a process that ended without a word."""
+    code = -(status & 0x7F) if status & 0x7F else status >> 8
+    if code >= 0:
+        return f"ended with exit code {code} {when or 'before it returned'}"
+    name = signal_name(-code)
+    hint = " (often: the machine ran out of memory)" if name == "SIGKILL" else ""
+    return f"was killed by {name}{hint} {when}".rstrip()
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # of a real-time signal
+        return f"signal {number}"

@@ -1,0 +1,126 @@
+"""What the places of all ranks say about the mistake that keeps them waiting."""
+
+import re
+
+from .places import FOR_A_THREAD, LOST, MEETING, STARTING, STOPPED, TRAVELLING, UNPACKING, Place
+
+SENDS, RECEIVES = {"send", "isend"}, {"recv", "irecv"}
+MESSAGES = SENDS | RECEIVES
+REQUESTS = {"wait"}  # of a message or of a collective: nobody can tell from outside
+
+OUTSIDE = {
+    STOPPED: "{} stopped by a signal (SIGSTOP), as a debugger or `kill -STOP` sends it. Run the "
+    "cell again.",
+    LOST: "{} cut off from the notebook: the process has closed that connection, or become another "
+    "program. Close only files that you opened, and start other programs with subprocess.",
+    UNPACKING: "{} still unpacking the function and its arguments, before it is called: look at "
+    "what these do when they are unpickled. If it only needs longer, pass a larger timeout=.",
+    STARTING: "{} still starting. If this machine is very busy, end other programs, or take fewer "
+    "ranks; then run the cell again.",
+}
+ALL_MEET = (
+    "All processes have started, but they do not find each other. If this machine is very busy, "
+    "end other programs, or take fewer ranks; then run the cell again."
+)
+NOTHING_ARRIVES = (
+    "{} back, but what the function returned does not arrive: look at what it does when it is "
+    "pickled or unpickled, or return less."
+)
+AT_WORK = (
+    "{} still at work, in no call of torch.distributed. An endless loop? If it only needs longer, "
+    "pass a larger timeout=."
+)
+WAITS_FOR_A_THREAD = (
+    "{} waiting for another thread of the same rank: look at what that thread has to do first. If "
+    "it only needs longer, pass a larger timeout=."
+)
+# What others wait for, if some ranks have returned: by what they wait in.
+BACK = [
+    (MESSAGES, "{} already back, so the others wait for a message that nobody sends to them, or "
+     "that nobody receives. Each send needs its receive, on the rank that it names, and each "
+     "request of isend or irecv its wait()."),
+    (MESSAGES | REQUESTS, "{} already back, so the others wait for a message or a call that never "
+     "comes. Each send needs its receive, and each collective a call on every rank of its group."),
+]  # fmt: skip
+BACK_FROM_CALLS = (
+    "{} already back, so the others wait for a call that never comes (or came with a tensor of "
+    "another size). Every rank of a group must make the same calls."
+)
+# If none has returned.
+WAITING = [
+    (RECEIVES, "Every rank waits to receive, so nobody gets to send: let one side send first."),
+    (SENDS, "Every rank waits for somebody to receive what it sends: let one side receive first, "
+     "or begin the send with isend and wait for it later."),
+    (MESSAGES, "Every rank waits for the other side of a message. Each send needs its receive, on "
+     "the rank that it names."),
+    (MESSAGES | REQUESTS, "Every rank waits for what another has not begun. Each send needs its "
+     "receive, and each collective a call on every rank of its group; what one side waits for, "
+     "the other has to begin before it waits itself."),
+]  # fmt: skip
+DIFFERENT_CALLS = (
+    "The ranks wait in different calls, so each waits for the others to join its own. Every rank "
+    "of a group must make the same calls, in the same order."
+)
+PEER = re.compile(r"\b(src|dst)=(-?\d+)")
+NO_SUCH_RANK = (
+    "{} names rank {} as the other side, but there are only the ranks 0 to {}. Does the first or "
+    "the last rank need a case of its own, or a modulo: (rank + 1) % world_size?"
+)
+THE_SAME_CALL = (
+    "The ranks wait in the same call: look at their arguments above, and at what each did before. "
+    "If the work only needs longer, pass a larger timeout=."
+)
+
+
+def diagnosis(waits: dict[int, Place | None]) -> str:
+    """What the places of all ranks, taken together, say about the mistake."""
+    for rank, place in waits.items():
+        for _, peer in PEER.findall(place.call if place is not None else ""):
+            if not 0 <= int(peer) < len(waits):
+                return NO_SUCH_RANK.format(f"Rank {rank}", peer, len(waits) - 1)
+    at = {}  # for each operation, the ranks that are in it
+    for rank, place in waits.items():
+        at.setdefault(TRAVELLING if place is None else place.operation, []).append(rank)
+    returned = at.pop(TRAVELLING, [])
+    operations = at.keys()
+    for operation in (one for one in OUTSIDE if one in operations):
+        return OUTSIDE[operation].format(subject(at[operation]))
+    if not operations:
+        return NOTHING_ARRIVES.format(subject(returned))
+    if operations == {MEETING}:
+        return ALL_MEET
+    if "" in operations:
+        return AT_WORK.format(subject(at[""]))
+    if FOR_A_THREAD in operations:
+        return WAITS_FOR_A_THREAD.format(subject(at[FOR_A_THREAD]))
+    for known, sentence in BACK if returned else WAITING:
+        if operations <= known:
+            return sentence.format(subject(returned))
+    if returned:
+        return BACK_FROM_CALLS.format(subject(returned))
+    return DIFFERENT_CALLS if len(operations) > 1 else THE_SAME_CALL
+
+
+def has_returned(place: Place | None) -> bool:
+    return place is None or place.operation == TRAVELLING
+
+
+def ranks_text(ranks) -> str:
+    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(map(str, ranks))
+
+
+def subject(ranks) -> str:
+    return ranks_text(ranks).capitalize() + (" is" if len(ranks) == 1 else " are")
+
+
+def describe(places: dict[int, Place | None]) -> str:
+    """One line for each group of ranks that are at the same place."""
+    at = {}
+    for rank, place in sorted(places.items()):
+        at.setdefault(place, []).append(rank)
+    lines = []
+    for place, ranks in at.items():
+        call = f"\n      inside {place.call}" if place is not None and place.call else ""
+        returned = "has returned" if len(ranks) == 1 else "have returned"
+        lines.append(f"  {ranks_text(ranks)}: {place or returned}{call}")
+    return "\n".join(lines)

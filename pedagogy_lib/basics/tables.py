@@ -1,0 +1,55 @@
+"""Plain tables that read well in a notebook, in a terminal and to a test."""
+
+from html import escape
+
+
+class Table:
+    """Rows of text under column heads.
+
+    heads   one name for each column
+    rows    lists of values, shown with `str`
+    groups  (name, number of columns) above the heads, if the columns fall into groups
+    """
+
+    def __init__(self, heads, rows, title="", note="", groups=()):
+        self.heads, self.rows = one_lines(heads), [one_lines(row) for row in rows]
+        self.title, self.note = title, note
+        self.groups = [(" ".join(name.splitlines()), width) for name, width in groups]
+
+    def __repr__(self):
+        lines = [self.flat_heads(), *self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.heads))]
+        body = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+        return "\n".join(filter(None, [self.title, *body, self.note]))
+
+    def flat_heads(self) -> list[str]:
+        """The heads, each with its group's name in front."""
+        names = [name for name, width in self.groups for _ in range(width)] or self.heads
+        return [
+            f"{name}: {head}" if name and self.groups else head
+            for name, head in zip(names, self.heads, strict=True)
+        ]
+
+    def _repr_html_(self):
+        groups = "".join(
+            f'<th colspan="{width}" style="text-align:center">{escape(name)}</th>'
+            for name, width in self.groups
+        )
+        top = f"<tr>{groups}</tr>" if groups else ""
+        heads = "".join(cell_of("th", head) for head in self.heads)
+        body = "".join(
+            "<tr>" + "".join(cell_of("td", cell) for cell in row) + "</tr>" for row in self.rows
+        )
+        title = f"<p><b>{escape(self.title)}</b></p>" if self.title else ""
+        note = f"<p>{escape(self.note)}</p>" if self.note else ""
+        table = f"<table><thead>{top}<tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
+        return f'<div style="overflow-x:auto">{title}{table}{note}</div>'
+
+
+def one_lines(values) -> list[str]:
+    """Each value as one line of text."""
+    return [" ".join(str(value).splitlines()) for value in values]
+
+
+def cell_of(tag, text) -> str:
+    return f'<{tag} style="text-align:left;vertical-align:top">{escape(text)}</{tag}>'

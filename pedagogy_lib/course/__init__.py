@@ -1,0 +1,1 @@
+"""What makes it a course: labs, checks, predictions, and the notebooks' build."""

@@ -1,0 +1,165 @@
+"""From solutions/ to what learners open: notebooks and labs with holes, and executed records.
+
+solutions/NN_topic.py (percent format) becomes notebooks/NN_topic.ipynb, with holes and without
+outputs, and solutions/NN_topic.ipynb, solved and executed. solutions/labs/topic.py becomes
+labs/topic.py, with holes. What stands between the lines `### BEGIN SOLUTION` and
+`### END SOLUTION` is the answer. It may have a second part, after `### IT WAS`: the program with a
+bug, in comments, that the learner gets in place of a hole. Two builds give the same bytes: cell ids
+are hashes.
+"""
+
+import hashlib
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import jupytext
+import nbformat
+
+ROOT = Path(__file__).parents[2]
+BEGIN, BUG, END = "### BEGIN SOLUTION", "### IT WAS", "### END SOLUTION"
+ANSWER = re.compile(rf"^([ \t]*){BEGIN}\n(.*?)^[ \t]*{END}\n?", re.DOTALL | re.MULTILINE)
+MARKS = re.compile(rf"^[ \t]*(?:{BEGIN}|{END})\n", re.MULTILINE)
+COMMENT = re.compile(r"^([ \t]*)# ?", re.MULTILINE)
+HOLE = "{indent}...  # your code here\n"
+KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
+CELL_SECONDS = 120
+# Kernels warn of connections that are not encrypted.
+ENCRYPTED = {"KernelManager": {"transport_encryption": "auto"}}
+WRITTEN = ".built.json"  # not part of the repository
+
+
+def sources() -> list[Path]:
+    return sorted((ROOT / "solutions").glob("[0-9][0-9]*_*.py"))
+
+
+def lab_sources() -> list[Path]:
+    return sorted((ROOT / "solutions" / "labs").glob("*.py"))
+
+
+def with_holes(text: str) -> str:
+    """The learner's version of a source text: every answer replaced by a hole."""
+    if text.count(BEGIN) != text.count(END):
+        raise ValueError(f"every `{BEGIN}` needs its `{END}`")
+    return ANSWER.sub(to_do, text)
+
+
+def to_do(answer: re.Match) -> str:
+    """What a learner gets in place of an answer: a hole, or a program with a bug."""
+    _, mark, bug = answer[2].partition(f"{BUG}\n")
+    return COMMENT.sub(r"\1", bug) if mark else HOLE.format(indent=answer[1])
+
+
+def solved(text: str) -> str:
+    """The solved version: the answers stay, the marks around them go."""
+    return MARKS.sub("", text).replace(BUG, "# It was:")
+
+
+def to_notebook(text: str, stem: str):
+    """Percent-format source as a notebook without outputs, the same bytes every time."""
+    notebook = jupytext.reads(text, fmt="py:percent")
+    notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
+    for number, cell in enumerate(notebook.cells):
+        digest = hashlib.sha256(f"{stem} {number} {cell.source}".encode()).hexdigest()
+        cell.id = f"{number:02d}-{digest[:10]}"
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    return notebook
+
+
+def dump(notebook) -> str:
+    return nbformat.writes(notebook, version=4) + "\n"
+
+
+def built_texts() -> dict[Path, str]:
+    """Every built file that needs no execution, with its text."""
+    texts = {}
+    for source in sources():
+        text = with_holes(source.read_text())
+        target = ROOT / "notebooks" / f"{source.stem}.ipynb"
+        texts[target] = dump(to_notebook(text, source.stem))
+    for source in lab_sources():
+        texts[ROOT / "labs" / source.name] = with_holes(source.read_text())
+    return texts
+
+
+def execute(source: Path):
+    """The solved notebook of a chapter, executed in solutions/, where labs are solved too."""
+    from nbclient import NotebookClient
+    from traitlets.config import Config
+
+    notebook = to_notebook(solved(source.read_text()), source.stem)
+    folder = {"metadata": {"path": str(source.parent)}}
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_SECONDS,
+        record_timing=False,
+        resources=folder,
+        config=Config(ENCRYPTED),
+    )
+    client.execute()
+    notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
+    return notebook
+
+
+def record_is_current(source: Path) -> bool:
+    """Whether the executed record has exactly the cells of its source."""
+    record = source.with_suffix(".ipynb")
+    if not record.exists():
+        return False
+    wanted = to_notebook(solved(source.read_text()), source.stem)
+    cells = nbformat.read(record, as_version=4).cells
+    return list(map(essence, cells)) == list(map(essence, wanted.cells))
+
+
+def essence(cell) -> tuple:
+    """What a record has in common with its source; outputs come on top."""
+    return cell.id, cell.source, cell.metadata.get("tags", [])
+
+
+def build(force=False):
+    """Write every built file; execute a chapter again if its source changed, or if forced.
+
+    A notebook or lab in which a learner has worked is not lost: it stays beside the new one.
+    """
+    written = read_written()
+    for target, text in built_texts().items():
+        name = str(target.relative_to(ROOT))
+        if not target.exists() or target.read_text() != text:
+            target.parent.mkdir(exist_ok=True)
+            if target.exists() and not is_ours(target, written.get(name)):
+                print(f"{name} has been worked in; it is now {keep(target).relative_to(ROOT)}")
+            target.write_text(text)
+            print(f"wrote {name}")
+        written[name] = digest_of(target)
+    (ROOT / WRITTEN).write_text(json.dumps(written, indent=1))
+    for source in sources():
+        if force or not record_is_current(source):
+            source.with_suffix(".ipynb").write_text(dump(execute(source)))
+            print(f"executed {source.with_suffix('.ipynb').relative_to(ROOT)}")
+
+
+def read_written() -> dict[str, str]:
+    """What the last build here wrote: a digest for each file."""
+    path = ROOT / WRITTEN
+    return json.loads(path.read_text()) if path.exists() else {}
+
+
+def digest_of(path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def is_ours(path, written: str | None) -> bool:
+    """Whether a file is as the last build, or the last commit, has left it."""
+    if written is not None:
+        return digest_of(path) == written
+    command = ["git", "diff", "--quiet", "HEAD", "--", str(path)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0
+
+
+def keep(path) -> Path:
+    """Move a file out of the way: `labs/collectives.py` to `labs/collectives.mine-1.txt`."""
+    number = 1
+    while (kept := path.with_name(f"{path.stem}.mine-{number}.txt")).exists():
+        number += 1
+    return path.rename(kept)

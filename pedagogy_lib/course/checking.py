@@ -1,0 +1,238 @@
+"""`check` and `hint`: try an answer on many cases, and say what a wrong one has misunderstood.
+
+The exercises themselves are in exercises/chapter_NN.py. An exercise examines an answer: it yields
+one line for each case that is right, and raises `Wrong` at the first that is not.
+"""
+
+import ast
+import importlib.util
+import inspect
+import pkgutil
+import re
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..basics.errors import HangError, LaunchError, RankError
+from ..ranks.call_stack import is_library, place_of, steps_of_traceback
+from ..ranks.launcher import launch, patiently
+from ..ranks.run import Run
+from .lab_holes import is_hole
+from .labs import NotSolvedYet, find_lab
+
+TIMEOUT_SECONDS = 6.0  # for a case: its tensors are small
+COLUMNS = 92
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise.
+
+    name     of the function to write
+    examine  takes the answer; see the module's docstring
+    hints    in steps, from a nudge to nearly the answer
+    lab      the lab that the function is in; None if it is in a cell of the chapter
+    """
+
+    number: str
+    name: str
+    examine: Callable[[Callable], Iterator[str]]
+    hints: tuple[str, ...]
+    lab: str | None = None
+
+
+class Wrong(Exception):
+    """An answer is wrong.
+
+    case  in which it was found
+    what  is wrong: where, what was expected, what came
+    why   which misconception that looks like; may be empty
+    """
+
+    def __init__(self, case, what, why=""):
+        super().__init__(case, what, why)
+        self.case, self.what, self.why = case, what, why
+
+
+class Verdict:
+    """What a check has found; shows itself as one line for each case.
+
+    passed  True, False, or None if there is no answer yet
+    wrong   the `Wrong` that ended the check, or None
+    """
+
+    def __init__(self, title, passed, lines, wrong=None):
+        self.title, self.passed, self.lines, self.wrong = title, passed, lines, wrong
+
+    def __repr__(self):
+        lines = [self.title, *(f"  ✓ {line}" for line in self.lines)]
+        if self.wrong is not None:
+            lines += wrap(f"{self.wrong.case}: {self.wrong.what}", "  ✗ ")
+            lines += wrap(self.wrong.why, "    → ")
+        return "\n".join(lines)
+
+
+def wrap(text, mark) -> list[str]:
+    """Text in lines of at most COLUMNS, the first behind a mark; its own line breaks stay."""
+    lines = [
+        line
+        for part in text.splitlines()
+        for line in textwrap.wrap(
+            part, COLUMNS - len(mark), subsequent_indent=" " * indent_of(part),
+            break_long_words=False, break_on_hyphens=False,
+        )
+    ]  # fmt: skip
+    return [(mark if i == 0 else " " * len(mark)) + line for i, line in enumerate(lines)]
+
+
+def indent_of(line) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def check(number: str, answer: Callable | None = None) -> Verdict:
+    """Try the answer to an exercise on all its cases, on real ranks where it needs them.
+
+    number  of the exercise: "2.3"
+    answer  the function of the cell; for an exercise in a lab nothing, the file is read anew
+    Raises  ValueError for a number that there is not, or that has no quotes, or an answer that
+            is not a function
+    """
+    exercise = find_exercise(number)
+    if exercise.lab is None:
+        return check_cell(exercise, answer)
+    if answer is not None:
+        where = f"labs/{exercise.lab}.py"
+        raise ValueError(f'exercise {number} is in {where}: check("{number}") reads it there')
+    return check_lab(exercise)
+
+
+def check_cell(exercise, answer) -> Verdict:
+    if not callable(answer):
+        raise ValueError(f'give check() your function: check("{exercise.number}", {exercise.name})')
+    if has_hole(answer):
+        return not_attempted(exercise, f"write {exercise.name} in its cell, and run both again")
+    return examine(exercise, answer, title_of(exercise))
+
+
+def check_lab(exercise) -> Verdict:
+    lab = find_lab(exercise.lab)
+    loaded = lab._newest()
+    if loaded.problem:
+        return Verdict(title_of(exercise), False, [], Wrong("your file", loaded.problem))
+    if loaded.whose.get(exercise.name, "yours") != "yours":
+        return not_written(exercise, loaded)
+    answer = LabFunction(lab, exercise.name)
+    return examine(exercise, answer, f"{title_of(exercise)}, labs/{exercise.lab}.py")
+
+
+def title_of(exercise) -> str:
+    return f"Exercise {exercise.number} · {exercise.name}"
+
+
+def not_attempted(exercise, what_to_do) -> Verdict:
+    return Verdict(f"{title_of(exercise)}: not attempted yet; {what_to_do}", None, [])
+
+
+def not_written(exercise, loaded) -> Verdict:
+    """Of an exercise in a lab that still has holes."""
+    left, begun = ", ".join(loaded.holes.get(exercise.name, ())), exercise.name in loaded.begun
+    if begun or (left and not loaded.solution):  # without that nobody can tell if it is begun
+        partly = "partly written; " if begun else ""
+        return Verdict(f"{title_of(exercise)}: {partly}still to write: {left}", None, [])
+    return not_attempted(exercise, f"write {exercise.name} in labs/{exercise.lab}.py")
+
+
+def examine(exercise, answer, title) -> Verdict:
+    lines = []
+    try:
+        for line in exercise.examine(answer):
+            lines.append(line)
+    except Wrong as wrong:
+        return Verdict(title, False, lines, wrong)
+    except Exception as error:
+        place = place_of(steps_of_traceback(error.__traceback__))
+        if place is None or is_library(place.filename):
+            raise  # not the learner's fault
+        what = f"it raised {type(error).__name__}: {error}\n  at {place}"
+        return Verdict(title, False, lines, Wrong("your function", what))
+    return Verdict(title, True, lines)
+
+
+class LabFunction:
+    """One function of a lab, read anew in every rank."""
+
+    def __init__(self, lab, name):
+        self.lab, self.__name__ = lab, name
+
+    def __call__(self, *args, **kwargs):
+        return getattr(self.lab, self.__name__)(*args, **kwargs)
+
+
+def find_exercise(number: str) -> Exercise:
+    if isinstance(number, float):  # 2.10 would be 2.1
+        raise ValueError(
+            'write the number of an exercise in quotes, as in check("2.10"): without them it is 2.1'
+        )
+    everything = exercises_of(str(number).split(".")[0])
+    if not everything:
+        known = ", ".join(chapters_with_checks())
+        raise ValueError(f"there is no exercise {number}: checks are there for chapters {known}")
+    if str(number) not in everything:
+        raise ValueError(f"there is no exercise {number}; there are: {', '.join(everything)}")
+    return everything[str(number)]
+
+
+def chapters_with_checks() -> list[str]:
+    """The numbers of the chapters that have a module of exercises."""
+    modules = pkgutil.iter_modules([str(Path(__file__).parents[1] / "exercises")])
+    found = (re.fullmatch(r"chapter_(\d+)", module.name) for module in modules)
+    return [str(number) for number in sorted(int(match[1]) for match in found if match)]
+
+
+def exercises_of(chapter: str) -> dict[str, Exercise]:
+    """The exercises of a chapter by their numbers; none if it has no such module."""
+    name = f"pedagogy_lib.exercises.chapter_{chapter:0>2}"
+    if importlib.util.find_spec(name) is None:
+        return {}
+    return {exercise.number: exercise for exercise in importlib.import_module(name).EXERCISES}
+
+
+def has_hole(function) -> bool:
+    """Whether a function of a cell still has the three dots of its hole."""
+    try:
+        return is_hole(ast.parse(textwrap.dedent(inspect.getsource(function))))
+    except (OSError, TypeError, SyntaxError):  # there is no source, or it is part of a line
+        return False
+
+
+_hints_shown: dict[str, int] = {}
+
+
+def hint(number: str):
+    """Print the next hint for an exercise; after the last one all of them stay."""
+    hints = find_exercise(number).hints
+    shown = _hints_shown[number] = min(_hints_shown.get(number, 0) + 1, len(hints))
+    for step, text in enumerate(hints[:shown], 1):
+        print(*wrap(text, f"{step} of {len(hints)}: "), sep="\n")
+
+
+def try_on_ranks(case, function, *args, world_size, explain=lambda error: "", timeout=None) -> Run:
+    """Run `function(*args)` on ranks that are seeded differently; raises `Wrong` if it fails.
+
+    explain  takes a LaunchError and says which misconception it is, or ""
+    timeout  seconds until it counts as hung; TIMEOUT_SECONDS if there is none
+    """
+    timeout = TIMEOUT_SECONDS if timeout is None else timeout
+    settings = {"device": "cpu", "timeout": timeout, "seed": list(range(world_size))}
+    try:
+        with patiently():
+            return launch(function, *args, world_size=world_size, **settings)
+    except HangError as error:
+        raise Wrong(case, f"it hangs: {error}", explain(error)) from None
+    except RankError as error:
+        if isinstance(error.exception, NotSolvedYet):
+            raise Wrong(case, str(error.exception)) from None
+        raise Wrong(case, str(error), explain(error)) from None
+    except LaunchError as error:
+        raise Wrong(case, str(error), explain(error)) from None

@@ -1,0 +1,199 @@
+"""Checks that a machine can run the course: each line is ok, or says what to do."""
+
+import contextlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import sys
+import time
+from pathlib import Path
+
+OK, NOTE, BAD = "ok  ", "note", "FAIL"
+JUPYTER = ("jupyterlab", "ipykernel", "ipywidgets", "matplotlib")
+FIRST_PYTHON = (3, 10)
+ENOUGH_MEMORY_GB = 4
+PEOPLE = range(1000, 60_000)  # user ids of accounts on this machine; others belong to services
+FIRST_OF_NETWORK = 65_536  # user ids of accounts that a network's directory keeps
+
+
+def examine() -> int:
+    """Print one line for each check; returns 1 if one failed, else 0."""
+    failed = False
+    for check in CHECKS:
+        try:
+            verdict, text = check()
+        except Exception as error:
+            verdict, text = BAD, f"{check.__name__.replace('_', ' ')}: {error}"
+        print(f"{verdict}  {text}")
+        failed = failed or verdict == BAD
+    print("Something needs your attention: see above." if failed else "All is well.")
+    return int(failed)
+
+
+def python_version():
+    version = platform.python_version()
+    if sys.version_info < FIRST_PYTHON:
+        return BAD, f"Python {version} is too old: install 3.10 or newer"
+    return OK, f"Python {version} on {platform.system()} {platform.machine()}"
+
+
+def torch_version():
+    import torch
+
+    return OK, f"torch {torch.__version__}"
+
+
+def start_method():
+    from ..ranks.fork_server_client import START_METHOD
+
+    if START_METHOD == "fork":
+        return OK, "start method: ranks are forked, in milliseconds"
+    return NOTE, "start method: every rank is a fresh interpreter, so a launch takes seconds"
+
+
+def four_ranks():
+    import torch
+    import torch.distributed as dist
+
+    from ..ranks.launcher import launch
+
+    def sum_of_ranks():
+        x = torch.tensor(dist.get_rank())
+        dist.all_reduce(x)
+        return x.item()
+
+    launch(sum_of_ranks, device="cpu")
+    began = time.perf_counter()
+    values = launch(sum_of_ranks, device="cpu").values
+    seconds = time.perf_counter() - began
+    if values != [6, 6, 6, 6]:
+        return BAD, f"four ranks on loopback summed 0 + 1 + 2 + 3 to {values}"
+    return OK, f"four Gloo ranks on loopback: started, agreed and gone in {seconds:.2f} s"
+
+
+def kernel_counters():
+    import torch
+    import torch.distributed as dist
+
+    from ..measuring.recorder import measure
+    from ..ranks.launcher import launch
+
+    size = 10_000_000
+
+    def send_ten_megabytes():
+        x = torch.zeros(size, dtype=torch.uint8)
+        with measure("send"):
+            if dist.get_rank() == 0:
+                dist.send(x, dst=1)
+            else:
+                dist.recv(x, src=0)
+
+    block = launch(send_ten_megabytes, world_size=2, device="cpu")["send"]
+    if block.wire == "counted":
+        return NOTE, "bytes on the wire are counted from the calls: this kernel does not tell"
+    error = abs(block.sent_bytes[0] - size) / size
+    verdict = OK if error < 0.005 else BAD
+    return verdict, f"kernel counters: 10 MB sent, {block.sent_bytes[0] / 1e6:.3f} MB counted"
+
+
+def cores():
+    count = os.cpu_count() or 1
+    if count < 2:
+        return NOTE, "1 core: everything runs, but no timing will show ranks side by side"
+    return OK, f"{count} cores: up to {count} busy ranks can run side by side"
+
+
+def memory():
+    gigabytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    if gigabytes < ENOUGH_MEMORY_GB:
+        return NOTE, f"{gigabytes:.1f} GB of memory: close other programs while you work"
+    return OK, f"{gigabytes:.1f} GB of memory"
+
+
+def gpus():
+    import torch
+
+    count = torch.cuda.device_count()
+    if count == 0 and not has_nvidia_driver():
+        return OK, "no GPU: ranks run on the CPU, over Gloo"
+    if count == 0 and not torch.version.cuda:
+        return NOTE, (
+            "an NVIDIA driver, but a PyTorch for the CPU alone: name a Python whose PyTorch has "
+            "CUDA, `make lab PYTHON=/path/to/python`, or, where no Python has one, let "
+            "`make clean` and `make lab` install it"
+        )
+    if count == 0:
+        return NOTE, (
+            "an NVIDIA driver, but PyTorch finds no GPU, so ranks run on the CPU: see what "
+            "`nvidia-smi` says, and whether CUDA_VISIBLE_DEVICES hides them"
+        )
+    name = torch.cuda.get_device_name(0)
+    return OK, f"{count} GPU ({name}): launches of up to {count} ranks use NCCL"
+
+
+def has_nvidia_driver():
+    return Path("/proc/driver/nvidia").exists() or shutil.which("nvidia-smi") is not None
+
+
+def jupyter():
+    missing = []
+    for name in JUPYTER:
+        try:
+            importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            missing.append(name)
+    if missing:
+        return BAD, f"missing {', '.join(missing)}: run `make lab`, or pip install them"
+    return OK, f"JupyterLab {importlib.metadata.version('jupyterlab')}"
+
+
+def neighbours():
+    if sys.platform != "linux":
+        return OK, "other people: not looked for, as this is not Linux"
+    count = len(other_people())
+    if count == 0:
+        return OK, "nobody else has an account here"
+    people = f"{count} other {'person has an account' if count == 1 else 'people have accounts'}"
+    return NOTE, (
+        f"{people} here. While a launch runs, a program of theirs could join its ranks and feed "
+        "them false data, or code where objects are sent: see 'For teachers' in README.md"
+    )
+
+
+def other_people() -> set[int]:
+    """User ids of people, by their accounts and by their processes, without the own one."""
+    import pwd  # Windows has none
+
+    accounts = {one.pw_uid for one in pwd.getpwall() if can_log_in(one)}
+    return {uid for uid in accounts | owners_of_processes() if is_person(uid)} - {os.getuid()}
+
+
+def can_log_in(account) -> bool:
+    return not account.pw_shell.endswith(("nologin", "false"))
+
+
+def is_person(uid) -> bool:
+    return uid in PEOPLE or uid >= FIRST_OF_NETWORK
+
+
+def owners_of_processes() -> set[int]:
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            found.add(folder.stat().st_uid)
+    return found
+
+
+CHECKS = (
+    python_version,
+    torch_version,
+    start_method,
+    four_ranks,
+    kernel_counters,
+    cores,
+    memory,
+    gpus,
+    neighbours,
+    jupyter,
+)

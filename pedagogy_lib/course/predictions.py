@@ -1,0 +1,151 @@
+"""`predict`: ask for a number before the run that tells it, and show all three afterwards."""
+
+import contextlib
+import json
+import math
+import re
+from html import escape
+from pathlib import Path
+
+from ..basics.screen import someone_watches
+from ..pictures.run_plots import need
+from ..pictures.style import COLORS, INK, Picture, in_course_style, new_figure
+
+NOTEBOOK_OF_GUESSES = Path(".predictions.json")  # beside the notebook: outlives the kernel
+
+
+def predict(question: str, unit: str) -> "Prediction":
+    """Ask the learner for a number, and go on at once: nothing waits for the answer.
+
+    Where nobody can answer (tests, reports) only the question is shown.
+    """
+    prediction = Prediction(question, unit)
+    prediction.ask()
+    return prediction
+
+
+class Prediction:
+    """A question, its unit, and the learner's number (None as long as there is none)."""
+
+    def __init__(self, question, unit):
+        self.question, self.unit = question, unit
+
+    @property
+    def value(self) -> float | None:
+        # An answer stored beside the notebook must not show up in tests and reports.
+        return read_guesses().get(self.key) if someone_watches() else None
+
+    @value.setter
+    def value(self, number: float):
+        guesses = read_guesses() | {self.key: float(number)}
+        with contextlib.suppress(OSError):  # a read-only folder: then the box alone remembers
+            new = NOTEBOOK_OF_GUESSES.with_suffix(".new")
+            new.write_text(json.dumps(guesses, indent=1, ensure_ascii=False))
+            new.replace(NOTEBOOK_OF_GUESSES)  # at once: a full disk must not cost the former ones
+
+    @property
+    def key(self) -> str:
+        return f"{self.question} [{self.unit}]"
+
+    def ask(self):
+        if someone_watches():
+            from IPython.display import display
+
+            display(self.box())
+        else:
+            print(f"Predict: {self.question} ({self.unit})")
+
+    def box(self):
+        """The question with a field to answer it in."""
+        import ipywidgets
+
+        wide = ipywidgets.Layout(width="auto")
+        field = ipywidgets.Text(
+            value="" if self.value is None else f"{self.value:g}",
+            placeholder="your number",
+            layout=ipywidgets.Layout(width="9em"),
+            continuous_update=False,
+        )
+        reply = ipywidgets.HTML("noted" if self.value is not None else "")
+        field.observe(lambda change: setattr(reply, "value", self.answer(change["new"])), "value")
+        question = ipywidgets.HTML(f"<b>Predict</b> {self.question}", layout=wide)
+        row = ipywidgets.HBox([field, ipywidgets.HTML(self.unit, layout=wide), reply])
+        return ipywidgets.VBox([question, row])
+
+    def answer(self, text: str) -> str:
+        """Take what was typed; returns the reply to show."""
+        number = read_number(text, self.unit)
+        if number is None:
+            numbers = "a number from 0 on, such as 4, 0.5, 3/2 or 2e6"
+            return f'write {numbers}: the unit is {self.unit}, and "{escape(text.strip())}" came'
+        self.value = number
+        return f"noted: {number:g} {self.unit}"
+
+    def compare(self, theory: float, measured: float, kind="other", wire="measured") -> Picture:
+        """Prediction, theory and measurement as one picture, all in the question's unit.
+
+        kind    what the number is of, for its colour: "communication", "parameters", …
+        wire    how bytes on the wire were found, a block's `wire`: "measured" or "counted"
+        Raises  LaunchError if these are no numbers, or there is no such kind or wire
+        """
+        need_numbers(theory=theory, measured=measured)
+        need(kind in COLORS, f"kind is one of {', '.join(COLORS)}, not {kind!r}")
+        need(wire in ("measured", "counted"), f'wire is "measured" or "counted", not {wire!r}')
+        numbers = self.value, float(theory), float(measured)
+        return draw(self.question, self.unit, *numbers, COLORS[kind], wire)
+
+
+def need_numbers(**given):
+    """Floats, and what can be made one, such as a tensor's single element."""
+    for name, number in given.items():
+        need(is_number(number), f"compare() takes two numbers, but {name} is {number!r}")
+
+
+def is_number(value) -> bool:
+    try:
+        return not isinstance(value, str) and math.isfinite(value)
+    except (TypeError, ValueError, RuntimeError):  # a tensor of several elements: RuntimeError
+        return False
+
+
+def read_number(text: str, unit: str) -> float | None:
+    """What was typed, with or without its unit; None if it is no number from 0 on."""
+    text = re.sub(re.escape(unit) + "$", "", text.strip(), flags=re.IGNORECASE).strip()
+    if re.fullmatch(r"\d{1,3}(,\d{3})+", text):
+        text = text.replace(",", "")  # 1,000,000
+    try:
+        over, *under = [float(part) for part in text.replace(",", ".").split("/", 1)]
+        number = over / under[0] if under else over
+    except (ValueError, ZeroDivisionError):
+        return None
+    return number if 0 <= number < math.inf else None
+
+
+def read_guesses() -> dict[str, float]:
+    try:
+        found = json.loads(NOTEBOOK_OF_GUESSES.read_text())
+    except (OSError, ValueError):  # there is none, or it is spoilt
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+@in_course_style
+def draw(question, unit, guess, theory, measured, color, wire="measured") -> Picture:
+    figure, axes = new_figure(7.5, 1.9)
+    rows = [(wire, measured), ("theory", theory), ("your prediction", guess)]
+    shown = [(name, number) for name, number in rows if number is not None]
+    for row, (name, number) in enumerate(shown):
+        if name == wire:
+            axes.barh(row, number, 0.62, color=color)
+        else:
+            style = "-" if name == "theory" else "--"
+            axes.barh(row, number, 0.62, fill=False, edgecolor=INK, linewidth=1.3, linestyle=style)
+        axes.annotate(f"{number:.4g} {unit}", (max(number, 0), row), (6, 0), va="center",
+                      textcoords="offset points", color=INK, fontsize=9)  # fmt: skip
+    axes.set_yticks(range(len(shown)), [name for name, _ in shown])
+    axes.set_xlim(min(0, *[n for _, n in shown]), max(n for _, n in shown) * 1.2 or 1)
+    axes.set_xlabel(unit)
+    axes.set_title(question)
+    said = f"predicted {guess:.4g} {unit}" if guess is not None else "no prediction"
+    alt = f"{question} {said}; theory {theory:.4g} {unit}; {wire} {measured:.4g} {unit}"
+    return Picture(figure, alt)

@@ -1,0 +1,78 @@
+"""What happened to storages while a block was measured, and the peaks that follow from it."""
+
+import time
+
+import numpy as np
+
+from ..basics.screen import say
+
+MOST_EVENTS = 500_000  # in one log: some 100 MB, and as much again to work them out
+TOO_MANY = (
+    f"measure: in this block memory has changed {MOST_EVENTS:,} times, too often to keep, so it "
+    "will have no peaks. Measure a few steps of it, or pass memory=False."
+)
+# A storage that plays several roles counts as the first of these.
+KINDS = ("parameters", "gradients", "optimizer_state", "activations", "communication", "other")
+
+
+class Log:
+    """The events of some storages, in order.
+
+    An event is (time, piece, what). `what` is a number: its bytes from now on, and the first one
+    is its birth; or a text: its kind from now on; or None: it is freed. A storage's kind at birth
+    stands apart, since it may become known only later.
+    """
+
+    def __init__(self):
+        self.events: list[tuple[float, object, int | str | None]] = []
+        self.birth_kinds: dict[object, str] = {}
+        self.is_full = False
+
+    def __len__(self):
+        return len(self.events)
+
+    def add(self, piece, what):
+        if len(self.events) < MOST_EVENTS:
+            self.events.append((time.perf_counter(), piece, what))
+        elif not self.is_full:
+            self.is_full = True
+            say(TOO_MANY)
+
+    def bytes_by_kind(self) -> np.ndarray:
+        """One row for before the first event and for after each; one column for each kind."""
+        column = {kind: index for index, kind in enumerate(KINDS)}
+        changes = np.zeros((len(self) + 1, len(KINDS)), dtype=np.int64)
+        now = {}
+        for row, (_, piece, what) in enumerate(self.events, start=1):
+            kind, size = now.pop(piece, None) or (self.birth_kinds.get(piece, "other"), 0)
+            changes[row, column[kind]] -= size
+            if what is None:
+                continue
+            kind, size = (what, size) if isinstance(what, str) else (kind, what)
+            changes[row, column[kind]] += size
+            now[piece] = kind, size
+        return changes.cumsum(axis=0)
+
+    def times(self) -> np.ndarray:
+        """The time of each row."""
+        times = [event[0] for event in self.events]
+        return np.array([*times[:1], *times])
+
+
+def peaks_of(rows) -> tuple[dict[str, int], dict[str, int]]:
+    """The most that each kind and their sum reached; and what each had when the sum was highest."""
+    totals = rows.sum(axis=1)
+    highest = dict(zip(KINDS, rows.max(axis=0).tolist()))
+    at_peak = dict(zip(KINDS, rows[totals.argmax()].tolist()))
+    return highest | {"total": int(totals.max())}, at_peak
+
+
+def thin_out(times, rows, points=400):
+    """About `points` of the rows: the first, the last, and the highest of each stretch."""
+    if len(times) <= points:
+        return times, rows
+    totals = rows.sum(axis=1)
+    stretches = np.array_split(np.arange(len(totals)), points)
+    highest = [stretch[totals[stretch].argmax()] for stretch in stretches]
+    keep = np.unique([0, *highest, len(totals) - 1])
+    return times[keep], rows[keep]

@@ -1,0 +1,110 @@
+"""Devices that compute as slowly as one likes: times do not depend on cores then."""
+
+import contextlib
+import time
+from functools import partial
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ..schedules.timelines import LABELS, of_stage
+from .recorder import links_are, measure
+
+PRODUCTS = ("aten.mm.default", "aten.addmm.default")  # their last two arguments are the factors
+
+
+class SlowProducts(TorchDispatchMode):
+    """`with SlowProducts(2e9):` a product of two matrices takes as long as with so many FLOPS.
+
+    It is computed, and then slept for what is left; those of backwards, too. Each one is measured
+    as "product", without its memory. Everything else keeps its speed.
+
+    flops   floating-point operations per second; a product of (m, k) and (k, n) takes 2 m k n
+    Raises  ValueError if it is not positive
+    """
+
+    def __init__(self, flops):
+        super().__init__()
+        if not flops > 0:
+            raise ValueError(f"SlowProducts takes a positive number of FLOPS, not {flops!r}")
+        self.flops = flops
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if str(function) not in PRODUCTS:
+            return function(*args, **(kwargs or {}))
+        a, b = args[-2:]
+        with measure("product", memory=False):
+            end = time.perf_counter() + 2 * a.numel() * b.shape[1] / self.flops
+            result = function(*args, **(kwargs or {}))
+            time.sleep(max(0.0, end - time.perf_counter()))
+        return result
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False  # torch would otherwise import its compiler at the first operation
+
+
+def paced(seconds=None):
+    """`around=` of a pipeline: measures the time of each action as "forward", "backward", ….
+
+    seconds  {kind: seconds}, each a number, or a list with one for each stage of the model: an
+             action is computed, and then slept for what is left of these: emulated computing, and
+             pictures say so. Without them, what computing really takes
+    Raises   ValueError for a kind that there is not
+    """
+    if not set(seconds or {}) <= set(LABELS):
+        raise ValueError(f"paced() takes seconds for the kinds {', '.join(LABELS)}, not {seconds}")
+
+    @contextlib.contextmanager
+    def around(action):
+        stage = action[2] * dist.get_world_size() + dist.get_rank()
+        least = of_stage(seconds, action[0], stage) if seconds else 0.0
+        note = links_are("computing emulated") if least else contextlib.nullcontext()
+        with note, measure(LABELS[action[0]], memory=False, wire=False):
+            end = time.perf_counter() + least
+            yield
+            time.sleep(max(0.0, end - time.perf_counter()))
+
+    return around
+
+
+class SlowLayer(nn.Module):
+    """A layer that changes nothing, and takes so many seconds forward and backward.
+
+    The backward has two parts, as that of a layer with weights: one for the gradient of the input,
+    one for those of the weights. An engine that computes these later sleeps later, too.
+
+    later  takes the second part, as a function without arguments; None: autograd runs it, as the
+           gradient of a weight of one number, whose gradient is 0
+    """
+
+    def __init__(self, forward_seconds, input_seconds, weight_seconds=0.0, later=None):
+        super().__init__()
+        self.forward_seconds, self.input_seconds = forward_seconds, input_seconds
+        self.weight_seconds, self.later = weight_seconds, later
+        self.weight = nn.Parameter(torch.zeros(()), requires_grad=later is None)
+
+    def forward(self, x):
+        time.sleep(self.forward_seconds)
+        x = Sleep.apply(x, self.input_seconds, self.weight_seconds, self.later)
+        if self.later is not None:
+            return x
+        return x + Sleep.apply(self.weight, self.weight_seconds, 0.0, None)
+
+
+class Sleep(torch.autograd.Function):
+    """x, in whose backward there is a pause; and a second one, later, if there is a list for it."""
+
+    @staticmethod
+    def forward(ctx, x, seconds, more_seconds, later):
+        ctx.seconds, ctx.more_seconds, ctx.later = seconds, more_seconds, later
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        time.sleep(ctx.seconds)
+        if ctx.later is not None:
+            ctx.later.append(partial(time.sleep, ctx.more_seconds))
+        return gradient, None, None, None

@@ -1,0 +1,180 @@
+"""Where a rank is: the learner's own line, and the library call it makes there."""
+
+import linecache
+import os
+import re
+import sys
+import sysconfig
+import threading
+
+import torch
+import torch.distributed as dist
+
+from ..basics.places import FOR_A_THREAD, Place
+
+_PATHS = sysconfig.get_paths()
+LIBRARY_FOLDERS = tuple(
+    os.path.realpath(folder) + os.sep
+    for folder in (
+        _PATHS["stdlib"],
+        _PATHS["purelib"],
+        _PATHS["platlib"],
+        os.path.dirname(os.path.dirname(torch.__file__)),
+        os.path.dirname(os.path.dirname(__file__)),  # this package
+    )
+)
+DISTRIBUTED_FOLDER = os.path.join(os.path.realpath(os.path.dirname(torch.__file__)), "distributed")
+
+
+def is_library(filename: str) -> bool:
+    return filename.startswith("<") or real_path(filename).startswith(LIBRARY_FOLDERS)
+
+
+def real_path(filename: str) -> str:
+    """Without symbolic links, as far as that can be told in a folder that has been deleted."""
+    try:
+        return os.path.realpath(filename)
+    except FileNotFoundError:
+        return filename
+
+
+def place_now() -> Place | None:
+    """Where this process is: its main thread, or the learner's thread that this one waits for."""
+    frames = sys._current_frames()
+    del frames[threading.get_ident()]  # the thread that asks
+    main = place_of_thread(frames.pop(threading.main_thread().ident))
+    if main is None or main.operation != FOR_A_THREAD:
+        return main
+    others = [place_of_thread(frame) for frame in frames.values()]
+    others = [place for place in others if place is not None and not is_library(place.filename)]
+    at_work = [place for place in others if place.operation != FOR_A_THREAD]
+    return max(at_work, key=lambda place: bool(place.operation), default=main)
+
+
+def place_of_thread(frame) -> Place | None:
+    """The learner's innermost line in a thread that is in `frame`."""
+    place = place_of(steps_of_frame(frame))
+    module = str(frame.f_globals.get("__name__")).partition(".")[0]
+    if place is None or place.operation or module not in ("threading", "queue", "concurrent"):
+        return place
+    return place._replace(operation=FOR_A_THREAD)
+
+
+def place_of(steps) -> Place | None:
+    """The innermost line of the learner's in a stack.
+
+    steps  (filename, line, function, frame or None) from the outermost call to the innermost
+    """
+    own = [i for i, step in enumerate(steps) if not is_library(step[0])]
+    if not own:
+        return Place(*steps[-1][:3]) if steps else None
+    filename, line, function, frame = steps[own[-1]]
+    call, operation = call_below(steps[own[-1] + 1 :])
+    place = Place(filename, line, function, call, operation, text_sent(filename, line))
+    batch = "" if call or frame is None else batch_in(frame)
+    if batch and ".wait(" in place.source():
+        return place._replace(call=f"wait() of a batch: {batch}", operation="wait")
+    return place
+
+
+def text_sent(filename, line) -> str:
+    """A line of a file of which a launch has sent the text: without a time in linecache."""
+    entry = linecache.cache.get(filename, ())
+    is_sent = len(entry) == 4 and entry[1] is None
+    return linecache.getline(filename, line).strip() if is_sent else ""
+
+
+def batch_in(frame) -> str:
+    """The messages for `batch_isend_irecv` in a function's variables, with their peers."""
+    lists = [value for value in frame.f_locals.values() if isinstance(value, list)]
+    batches = [found for found in lists if found and isinstance(found[0], dist.P2POp)]
+    return ", ".join(message_text(message) for batch in batches for message in batch)
+
+
+def message_text(message) -> str:
+    side = "dst" if "send" in message.op.__name__ else "src"
+    return f"{message.op.__name__}({brief(message.tensor)}, {side}={message.peer})"
+
+
+def call_below(inner) -> tuple[str, str]:
+    """The call a learner made, and its name if it belongs to torch.distributed.
+
+    inner  the library's part of the stack, below the learner's line
+    """
+    public = [s for s in inner if s[2] not in ("wrapper", "_fn", "__call__", "decorate_context")]
+    if not public:
+        return "", ""
+    distributed = [s for s in public if real_path(s[0]).startswith(DISTRIBUTED_FOLDER)]
+    _, _, function, frame = (distributed or public)[0]
+    text = f"{function}({'…' if frame is None else arguments(frame)})"
+    # DDP and FSDP communicate in the backward, out of Python's sight; get_rank() never waits.
+    may_wait = function == "backward" or (distributed and not function.startswith("get_"))
+    return text, function if may_wait else ""
+
+
+def arguments(frame) -> str:
+    """The arguments of a call that say something: tensors by type and shape, ranks, groups."""
+    names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+    shown = []
+    for name in names:
+        value = frame.f_locals.get(name)
+        if holds_tensors(value):
+            shown.append(brief(value))
+        elif (name in ("src", "dst") and value is not None) or (name == "tag" and value):
+            shown.append(f"{name}={value}")
+        elif name == "op" and isinstance(value, dist.ReduceOp.RedOpType):
+            shown.append(f"op={value.name}")
+        elif name == "group" and value not in (None, dist.group.WORLD):
+            shown.append(group_text(value))
+    return ", ".join(shown)
+
+
+def group_text(group) -> str:
+    try:
+        return f"group of ranks {dist.get_process_group_ranks(group)}"
+    except (KeyError, TypeError, ValueError):  # destroyed since the call began
+        return "a former group"
+
+
+def holds_tensors(value) -> bool:
+    if isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return isinstance(value, torch.Tensor)
+
+
+def brief(value) -> str:
+    """A tensor, or a list of them, by type and shape."""
+    if isinstance(value, (list, tuple)):
+        return f"{len(value)} × {brief(value[0])}"
+    return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
+
+
+def steps_of_frame(frame):
+    """The stack that ends in `frame`, outermost first."""
+    steps = []
+    while frame is not None:
+        code = frame.f_code
+        line = frame.f_lineno or code.co_firstlineno  # None between two lines
+        steps.append((code.co_filename, line, code.co_name, frame))
+        frame = frame.f_back
+    return steps[::-1]
+
+
+def steps_of_traceback(traceback):
+    """The stack along which an exception travelled, outermost first."""
+    steps = []
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        line = traceback.tb_lineno or code.co_firstlineno
+        steps.append((code.co_filename, line, code.co_name, traceback.tb_frame))
+        traceback = traceback.tb_next
+    return steps
+
+
+def steps_of_dump(text: str):
+    """The stack of the main thread in what `faulthandler` wrote, outermost first."""
+    # It lists the main thread last; after a crash, a list of modules follows.
+    stacks = [part for part in text.split("\n\n") if 'File "' in part]
+    main_thread = stacks[-1] if stacks else ""
+    found = re.findall(r'File "(.*)", line (\d+) in (.*)', main_thread)
+    return [(filename, int(line), function, None) for filename, line, function in found][::-1]

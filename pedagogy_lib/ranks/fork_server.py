@@ -1,0 +1,250 @@
+"""The process that starts, watches and ends the ranks of every launch.
+
+It runs as a script of its own (`python fork_server.py CONTROL_FD SCRATCH_DIR METHOD`), imports
+torch and this package once, and forks a rank in a few milliseconds whenever the notebook asks. It
+imports no lab, so that a rank always reads the newest version of what a learner writes.
+
+The notebook writes one byte per wish on the control socket: F (fork a rank; two file descriptors
+come along: its channel and its output), K (kill every rank) or P (the ranks just killed had to
+import themselves what is imported when idle: do it before the next). The server answers in lines:
+`ready`, `forked PID` or `refused ERRNO`, `exited PID STATUS`, `killed`, and at its own failure
+`broken WHY`.
+When the socket closes, the notebook has gone: the server kills every rank with all its descendants,
+removes the scratch directory and leaves.
+"""
+
+import contextlib
+import ctypes
+import errno
+import gc
+import importlib
+import os
+import pickle
+import select
+import shutil
+import signal
+import socket
+import sys
+
+IDLE_SECONDS = 1.0  # without a wish, until it uses the time
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def become_rank(channel_fd, output_fd):
+    """Turn this process into a rank: never returns."""
+    os.dup2(output_fd, 1)
+    os.dup2(output_fd, 2)
+    os.close(output_fd)
+    channel = socket.socket(fileno=channel_fd)
+    receive_frame = importlib.import_module("pedagogy_lib.ranks.messages").receive_frame
+    setup = pickle.loads(receive_frame(channel))
+    os.environ.clear()
+    os.environ.update(setup["environ"])
+    sys.path[:] = setup["sys_path"]
+    importlib.import_module("pedagogy_lib.ranks.rank").main(channel, setup)
+
+
+def die_with_parent(parent_pid):
+    """Linux: have the kernel kill this process when the fork server dies."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent_pid:
+            os._exit(1)
+
+
+def fork_rank(method, server_fds, channel_fd, output_fd):
+    server_pid = os.getpid()
+    pid = os.fork()
+    if pid:
+        os.close(channel_fd)
+        os.close(output_fd)
+        return pid
+    try:
+        os.setsid()  # a group of its own: killing it also ends what the rank has started
+        die_with_parent(server_pid)
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for fd in server_fds:
+            os.close(fd)
+        if method == "spawn":
+            os.set_inheritable(channel_fd, True)
+            os.set_inheritable(output_fd, True)
+            numbers = (str(channel_fd), str(output_fd))
+            os.execv(sys.executable, [sys.executable, os.path.abspath(__file__), "rank", *numbers])
+        become_rank(channel_fd, output_fd)
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(1)
+
+
+class ForkServer:
+    def __init__(self, control_fd, scratch, method, idle_work=()):
+        self.control = socket.socket(fileno=control_fd)
+        self.scratch, self.method = scratch, method
+        self.idle_work = list(idle_work)  # modules to import while nobody waits
+        # What a notebook blocks, the programs that it starts inherit.
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        self.alive = set()
+        self.wake_r, wake_w = os.pipe()
+        os.set_blocking(wake_w, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wake_w, warn_on_full_buffer=False)
+        adopt_orphans()
+        self.fds = (control_fd, self.wake_r, wake_w)
+
+    def serve(self):
+        try:
+            self.say("ready")
+            while self.wait() and self.answer():
+                pass
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the notebook has gone
+        except Exception as error:
+            with contextlib.suppress(OSError):
+                self.say(f"broken {type(error).__name__}: {error}".replace("\n", " "))
+        finally:
+            self.kill_all()
+            self.bury()
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+    def say(self, line):
+        self.control.sendall(line.encode() + b"\n")
+
+    def wait(self):
+        """Sleep until the notebook speaks, reporting ranks that end and importing when idle."""
+        while True:
+            idle = self.idle_work and not self.alive
+            patience = IDLE_SECONDS if idle else None
+            readable, _, _ = select.select([self.control, self.wake_r], [], [], patience)
+            if self.wake_r in readable:
+                os.read(self.wake_r, 4096)
+                self.reap()
+            if self.control in readable:
+                return True
+            if not readable and idle:
+                self.do_idle_work()
+
+    def do_idle_work(self):
+        while self.idle_work:
+            with contextlib.suppress(Exception):  # a rank that needs it will say why it cannot be
+                importlib.import_module(self.idle_work.pop(0))
+        freeze()
+
+    def answer(self):
+        wish, fds, _, _ = socket.recv_fds(self.control, 1, 2)
+        if wish == b"F":
+            self.fork(*fds)
+        elif wish == b"K":
+            self.kill_all()
+            self.say("killed")
+        elif wish == b"P":
+            self.reap(0)
+            self.do_idle_work()
+        return bool(wish)
+
+    def fork(self, *fds):
+        if len(fds) < 2:  # the kernel drops those for which this process has no room
+            self.refuse(errno.EMFILE, fds)
+            return
+        try:
+            pid = fork_rank(self.method, self.fds, *fds)
+        except OSError as error:
+            self.refuse(error.errno, fds)
+            return
+        self.alive.add(pid)
+        self.say(f"forked {pid}")
+
+    def refuse(self, number, fds):
+        for fd in fds:
+            os.close(fd)
+        self.say(f"refused {number}")
+
+    def reap(self, flags=os.WNOHANG):
+        """Report every rank that has ended, and end what it has started and left behind."""
+        for pid in sorted(self.alive):
+            ended, status = os.waitpid(pid, flags)
+            if ended:
+                self.alive.discard(pid)
+                kill_group(pid)
+                self.say(f"exited {pid} {status}")
+        self.kill_orphans()
+
+    def kill_all(self):
+        for pid in self.alive:
+            # A rank that has only just been forked may not lead its group yet: kill both.
+            os.kill(pid, signal.SIGKILL)
+            kill_group(pid)
+        self.kill_orphans()
+
+    def bury(self):
+        """After kill_all: wait for every rank, and end what each leaves behind."""
+        while self.alive:
+            pid, _ = os.wait()
+            self.alive.discard(pid)
+            self.kill_orphans()
+
+    def kill_orphans(self):
+        """End processes whose parent, a rank, has gone: the kernel made them our children."""
+        while orphans := set(children()) - self.alive:
+            for pid in orphans:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+
+def adopt_orphans():
+    """Linux: have what ranks leave behind become children of this process, not of init."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def children() -> list[int]:
+    """The child processes of this (single-threaded) process; empty where Linux is not."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return [int(pid) for pid in file.read().split()]
+    except OSError:
+        return []
+
+
+def kill_group(pid):
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+
+
+def freeze():
+    """Keep the collector away from what is loaded: ranks share those pages with this process."""
+    gc.collect()
+    gc.freeze()
+
+
+def import_package(folder):
+    """This package, and no other of its name. What else lies beside it shall hide no library."""
+    sys.path.insert(0, os.path.dirname(os.path.dirname(folder)))
+    importlib.import_module("pedagogy_lib")
+    del sys.path[0]
+
+
+def main():
+    if sys.argv[1] == "rank":  # a rank in a fresh interpreter (start method "spawn")
+        become_rank(int(sys.argv[2]), int(sys.argv[3]))
+    control_fd, scratch, method = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    idle_work = ()
+    if method == "fork":
+        idle_work = preload()
+        freeze()
+    ForkServer(control_fd, scratch, method, idle_work).serve()
+
+
+def preload() -> tuple[str, ...]:
+    """Import what every rank needs; returns what is to be imported while nobody waits."""
+    modules = importlib.import_module("pedagogy_lib.ranks.preloading")
+    for name in modules.PRELOAD:
+        importlib.import_module(name)
+    sys.modules["sysconfig"].get_paths()  # reads a large table on its first call
+    return modules.PRELOAD_WHEN_IDLE
+
+
+if __name__ == "__main__":
+    import_package(sys.path.pop(0))
+    main()

@@ -1,0 +1,140 @@
+"""How a rank and the notebook speak: messages of one pickle each, and large buffers beside it.
+
+A message travels in parts: the pickle, then each buffer. Before each part stands a header: a word
+that tells parts from anything else that the learner's program may write there, whether the message
+goes on after this part, and the part's length. The notebook reads a buffer into the memory in which
+it stays; a rank sends it from the memory in which it is.
+"""
+
+import mmap
+import pickle
+import socket
+import struct
+
+from ..basics.units import format_bytes
+
+HEADER = struct.Struct("!8s?Q")
+WORD = b"pedagogy"
+SMALL_BYTES = 1 << 16  # what is read at once in search of headers
+LARGE_BYTES = 1 << 20
+
+
+class Garbage(Exception):
+    """What has arrived is no message."""
+
+
+def parts_of(message) -> list:
+    """The pickle of a message, and the large buffers that it leaves out."""
+    buffers = []
+    stream = pickle.dumps(message, protocol=5, buffer_callback=buffers.append)
+    return [stream, *(buffer.raw() for buffer in buffers)]
+
+
+def send_message(connection, message):
+    parts = parts_of(message)
+    for number, part in enumerate(parts, start=1):
+        head = HEADER.pack(WORD, number < len(parts), len(part))
+        if len(part) < SMALL_BYTES:
+            connection.sendall(head + part)
+        else:
+            connection.sendall(head)
+            connection.sendall(part)
+
+
+class TooLarge(Garbage):
+    """So much that this process has no memory for it."""
+
+
+class MessageReader:
+    """Reads messages from a connection, as much as has arrived at a time."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.rest = b""  # of what was read in search of headers
+        self.parts = []  # of the message that is on its way
+        self.is_last = True
+        self.missing = None  # the end of a part: a view of memory that still has to be filled
+        self.bytes_read = 0
+
+    def read(self) -> bool:
+        """Read once; False if the other side has closed. Raises Garbage."""
+        try:
+            count = self.fill() if self.missing else self.search()
+        except ConnectionResetError:
+            return False
+        self.bytes_read += count
+        return count > 0
+
+    def fill(self) -> int:
+        count = self.connection.recv_into(self.missing)
+        self.missing = self.missing[count:]
+        return count
+
+    def search(self) -> int:
+        data = self.connection.recv(SMALL_BYTES)
+        self.rest += data
+        return len(data)
+
+    def messages(self):
+        """Every message that is complete. Raises Garbage."""
+        while self.take_part():
+            if self.is_last:
+                parts, self.parts = self.parts, []
+                yield unpacked(parts)
+
+    def take_part(self) -> bool:
+        """Whether there was one more part, or there is the rest of one."""
+        if self.missing is None:
+            if len(self.rest) < HEADER.size:
+                return False
+            self.begin_part()
+        if self.missing:
+            return False
+        self.missing = None
+        return True
+
+    def begin_part(self):
+        word, goes_on, length = HEADER.unpack_from(self.rest)
+        if word != WORD:
+            raise Garbage
+        part = memory_of(length)
+        here = self.rest[HEADER.size : HEADER.size + length]
+        part[: len(here)] = here
+        self.rest = self.rest[HEADER.size + len(here) :]
+        self.missing = memoryview(part)[len(here) :]
+        self.parts.append(part)
+        self.is_last = not goes_on
+
+
+def memory_of(length):
+    """Room for a part. The kernel gives a large one page by page, as it is filled."""
+    if length < LARGE_BYTES:
+        return bytearray(length)
+    try:
+        return mmap.mmap(-1, length, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except (OSError, OverflowError, ValueError):
+        raise TooLarge(format_bytes(length)) from None
+
+
+def unpacked(parts):
+    try:
+        return pickle.loads(parts[0], buffers=parts[1:])
+    except Exception:
+        raise Garbage from None
+
+
+def receive_frame(channel: socket.socket) -> bytearray:
+    """What the notebook sends to a rank that begins; raises EOFError when it has closed."""
+    (length,) = struct.unpack("!Q", receive_exactly(channel, 8))
+    return receive_exactly(channel, length)
+
+
+def receive_exactly(channel, length) -> bytearray:
+    buffer = bytearray(length)
+    view = memoryview(buffer)
+    while view:
+        count = channel.recv_into(view)
+        if not count:
+            raise EOFError("the other side closed the channel")
+        view = view[count:]
+    return buffer

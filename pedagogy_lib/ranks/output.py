@@ -1,0 +1,108 @@
+"""What ranks print: shown live with its rank, and kept complete; and a launch's progress."""
+
+import contextlib
+import sys
+import time
+
+from ..basics.screen import say, someone_watches
+from ..basics.units import format_bytes
+
+LIVE_LINES = 100  # per rank; a rank that prints for ever must not drown the notebook
+LIVE_BYTES = 2_000  # per line
+KEPT_BYTES = 2_000_000  # per rank, of what it prints first
+KEPT_OF_END = 10_000  # of what it prints last: there stands why it ended
+PROGRESS_AFTER_SECONDS = 2.0
+
+
+class Output:
+    """The text of one rank."""
+
+    def __init__(self, rank, noun="rank"):
+        self.rank = rank
+        self.prefix = f"[{noun} {rank}]"
+        self.kept, self.end = bytearray(), bytearray()  # what it printed first, and last
+        self.dropped = 0  # bytes between these
+        self.rest = b""
+        self.lines_shown = 0
+
+    def add(self, data: bytes):
+        self.keep(data)
+        *lines, self.rest = (self.rest + data).split(b"\n")
+        for line in lines:
+            self.show(line)
+        if len(self.rest) > 10_000:
+            self.close()
+
+    def keep(self, data):
+        room = KEPT_BYTES - len(self.kept)
+        self.kept += data[:room]
+        self.end += data[room:]
+        excess = max(0, len(self.end) - KEPT_OF_END)
+        self.dropped += excess
+        del self.end[:excess]
+
+    def show(self, line: bytes):
+        if self.lines_shown < LIVE_LINES:
+            more = " …" if len(line) > LIVE_BYTES else ""
+            say(f"{self.prefix} {line[:LIVE_BYTES].decode(errors='replace')}{more}")
+        elif self.lines_shown == LIVE_LINES:
+            say(
+                f"{self.prefix} … prints more: once the launch has returned, its first "
+                f"{format_bytes(KEPT_BYTES)} and its end are in run.output[{self.rank}]"
+            )
+        self.lines_shown += 1
+
+    def close(self):
+        """Show what the rank printed last without ending the line."""
+        if self.rest:
+            self.show(self.rest)
+            self.rest = b""
+
+    def last_lines(self, count) -> list[str]:
+        last = (self.kept[-KEPT_OF_END:] + self.end)[-KEPT_OF_END:]
+        return last.decode(errors="replace").strip().splitlines()[-count:]
+
+    @property
+    def text(self) -> str:
+        first, last = (part.decode(errors="replace") for part in (self.kept, self.end))
+        if not self.dropped:
+            return (self.kept + self.end).decode(errors="replace")
+        return f"{first}\n… ({format_bytes(self.dropped)} left out) …\n{last}"
+
+
+class Progress:
+    """One line that says a long launch is alive; it disappears when the launch ends."""
+
+    def __init__(self):
+        self.began = time.perf_counter()
+        self.handle = None
+        self.shown_at = 0.0
+
+    def tick(self, done, world_size):
+        now = time.perf_counter()
+        if now - self.began < PROGRESS_AFTER_SECONDS or now - self.shown_at < 1.0:
+            return
+        self.shown_at = now
+        seconds = now - self.began
+        self.show(f"{seconds:.0f} s: {done} of {world_size} ranks have returned …")
+
+    def show(self, text):
+        with contextlib.suppress(Exception):  # as in say(): stderr may be closed, or full
+            self.write(text)
+
+    def write(self, text):
+        if "IPython" in sys.modules and someone_watches():
+            from IPython.display import Pretty, display
+
+            content = Pretty(text)
+            if self.handle is None:
+                self.handle = display(content, display_id=True)
+            else:
+                self.handle.update(content)
+        elif sys.stderr.isatty():
+            self.handle = self.handle or True
+            print(f"\r{text}\033[K", end="", file=sys.stderr, flush=True)
+
+    def close(self):
+        if self.handle is not None:
+            self.show("")

@@ -1,0 +1,314 @@
+"""The life of one rank: join the group, run the learner's function, report, leave."""
+
+import builtins
+import contextlib
+import faulthandler
+import mmap
+import os
+import pickle
+import random
+import re
+import signal
+import sys
+import threading
+import time
+from datetime import timedelta
+
+import cloudpickle
+import torch
+import torch.distributed as dist
+
+from ..measuring import recorder
+from .call_stack import is_library, place_now, place_of, steps_of_traceback
+from .messages import receive_exactly, receive_frame, send_message
+from .pickling import said_by
+from .preloading import PRELOAD_WHEN_IDLE
+from .refusals import reason
+from .value_packing import pack
+
+LONGER_THAN_ANY_LAUNCH = timedelta(days=1)
+MOST_CHARACTERS = 2000  # of a message, which may hold a whole tensor
+MOST_LINES = 10  # with what belongs to an error
+PACK_SECONDS = 1.0  # for an exception's object; its words travel in any case
+RESERVE_BYTES = 8_000_000  # for telling an error when all memory is taken
+NO_LINE = "no memory was left to note the line; make what the function holds smaller"
+BUILTINS = vars(builtins).copy()  # what a rank needs to tell what went wrong
+CHANNEL_CLOSED = (
+    "the connection to the notebook was closed by this program: close only files that you opened"
+)
+
+
+class CannotBegin(Exception):
+    """A rank that did not come to the learner's function. Its message is the whole sentence."""
+
+
+class Channel:
+    """Speaks with the notebook: messages out, a question of one byte in."""
+
+    def __init__(self, connection):
+        self.connection = connection
+        self.lock = threading.Lock()
+
+    def send(self, kind, **content):
+        with self.lock:
+            send_message(self.connection, (kind, content))
+
+    def listen(self):
+        """In a thread of its own: answer `where are you?`, and do not outlive the notebook."""
+        try:
+            while receive_exactly(self.connection, 1):
+                with contextlib.suppress(Exception):  # the learner may have closed it
+                    sys.stdout.flush()  # what it has printed of a line without an end
+                self.send("place", place=place_now())
+        except (EOFError, OSError):
+            os._exit(1)  # the notebook has gone
+
+
+def main(connection, setup):
+    """Run one rank in this process: never returns."""
+    open_streams()
+    channel = Channel(connection)
+    listener = threading.Thread(target=channel.listen, daemon=True)
+    pid = os.getpid()
+    reserve = mmap.mmap(-1, RESERVE_BYTES)  # not touched, so it costs nothing
+    try:
+        payload = receive_frame(connection)
+        prepare(setup, listener)
+        report = live(channel, setup, payload)
+        kind = "result"
+    except BaseException as error:
+        reserve.close()  # there may be no other memory to tell it with
+        kind, report = "error", {"at": time.perf_counter()} | describe(error)
+    with contextlib.suppress(Exception):  # the learner may have closed it
+        sys.stdout.flush()  # a last line may have no end
+    if os.getpid() != pid:  # a child that the learner forked: the rank speaks for itself
+        os._exit(kind == "error")
+    try:
+        channel.send(kind, **report)
+    except OSError as error:
+        os.write(2, f"{CHANNEL_CLOSED} ({error})\n".encode())
+        os._exit(1)
+    # Until killed: the connections of a rank that leaves would break the others.
+    listener.join() if listener.ident else channel.listen()
+
+
+def prepare(setup, listener):
+    """What can fail before the learner's function begins, through no fault of its."""
+    enter_folder(setup["cwd"])
+    try:
+        dump = open(setup["dump"], "w")  # noqa: SIM115 - stays open for the signal handler
+        faulthandler.register(signal.SIGUSR1, file=dump, all_threads=True)
+        faulthandler.enable(file=dump)  # a rank that crashes leaves its stack there
+        listener.start()
+    except (OSError, RuntimeError) as error:  # RuntimeError: no thread can be started
+        raise CannotBegin(f"could not be started: {reason(error)}") from None
+    sys.breakpointhook = refuse_debugger
+
+
+def enter_folder(path):
+    try:
+        os.chdir(path)
+    except OSError as error:
+        raise CannotBegin(
+            f"could not enter the current folder {path}: {error.strerror}; go to another one with "
+            "os.chdir()"
+        ) from None
+
+
+def live(channel, setup, payload) -> dict:
+    """Unpack the learner's function, join the group, run it; returns the report on it."""
+    channel.send("begun")
+    function, args = unpack(payload)
+    del payload
+    channel.send("unpacked")
+    join(setup)
+    channel.send("joined")
+    work = Work(torch.device(setup["device"]), setup["began"])
+    value = work.run(function, args)
+    channel.send("returned")
+    return work.report(value, pack)
+
+
+def unpack(payload):
+    """The learner's function and its arguments; raises TypeError for what came by name only."""
+    try:
+        return cloudpickle.loads(payload)
+    except AttributeError as error:
+        found = re.search("Can't get attribute '(.+)' on <module '__main__'", str(error))
+        if not found:
+            raise
+        raise TypeError(
+            f"`{found[1]}` cannot travel to another process, as a decorator like functools.cache "
+            "has made an object of it; use the plain function"
+        ) from None
+
+
+def refuse_debugger(*args, **kwargs):
+    raise RuntimeError("nobody can answer a debugger inside a rank: print() what you want to see")
+
+
+def open_streams():
+    """Fresh standard streams: nothing to read, and every line goes out as it is printed."""
+    sys.stdin = open(os.devnull)  # noqa: SIM115 - input() ends at once
+    os.dup2(sys.stdin.fileno(), 0)
+    how = {"mode": "w", "buffering": 1, "errors": "backslashreplace", "closefd": False}
+    sys.stdout, sys.stderr = open(1, **how), open(2, **how)  # noqa: SIM115
+
+
+def join(setup):
+    """Enter the process group that this launch forms; raises CannotBegin."""
+    os.environ.update(
+        RANK=str(setup["rank"]),
+        LOCAL_RANK=str(setup["rank"]),
+        WORLD_SIZE=str(setup["world_size"]),
+        LOCAL_WORLD_SIZE=str(setup["world_size"]),
+    )
+    try:
+        # Not init_method="file://…": in a URL a folder's # or ? would mean something else.
+        store = dist.FileStore(setup["store"], setup["world_size"])
+        store.set_timeout(LONGER_THAN_ANY_LAUNCH)
+        enter_group(
+            setup["backend"],
+            torch.device(setup["device"]),
+            store=store,
+            rank=setup["rank"],
+            world_size=setup["world_size"],
+        )
+    except (OSError, RuntimeError) as error:
+        raise CannotBegin(f"could not join the other ranks: {reason(error)}") from None
+    seed_everything(setup["seed"])
+
+
+def enter_group(backend, device, **rendezvous):
+    """Initialise `torch.distributed` on this rank's device, with one thread for torch."""
+    torch.set_num_threads(1)
+    if device.type == "cuda":
+        torch.cuda.set_device(device)
+        torch.set_default_device(device)
+    if backend == "nccl":
+        backend = "cpu:gloo,cuda:nccl"  # what lives on the CPU can still be sent
+        rendezvous["device_id"] = device
+    dist.init_process_group(backend, timeout=LONGER_THAN_ANY_LAUNCH, **rendezvous)
+
+
+def seed_everything(seed):
+    """Seed every generator that a learner may draw from."""
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed % 2**32)
+
+
+class Work:
+    """One call of the learner's function, with the instruments that watch it."""
+
+    def __init__(self, device, began, ignore_ports=()):
+        self.device = device
+        self.recorder = recorder.start(device, began, ignore_ports)
+        self.missing = [name for name in PRELOAD_WHEN_IDLE if name not in sys.modules]
+
+    def run(self, function, args):
+        try:
+            value = function(*args)
+        finally:
+            vars(builtins).update(BUILTINS)
+        self.recorder.leave_all()
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+        return value
+
+    def report(self, value, pack) -> dict:
+        """What the notebook needs to build its Run."""
+        try:
+            return {
+                "value": pack(value),
+                "type": type(value).__name__,
+                "blocks": self.recorder.finish(),
+                "wire": self.recorder.wire,
+                "imported_late": any(name in sys.modules for name in self.missing),
+            }
+        except Exception as error:
+            raise cannot_travel(value, error) from None
+
+
+def chain_of(error):
+    """An error, and those during whose handling it was raised."""
+    while error is not None:
+        yield error
+        error = error.__context__
+
+
+def cannot_travel(value, error) -> Exception:
+    """What to raise for a value of the learner's function that `error` kept from being packed."""
+    kind = f"a {type(value).__name__}"
+    if any(isinstance(e, MemoryError) or "allocate memory" in str(e) for e in chain_of(error)):
+        return MemoryError(
+            f"{kind} travels to the notebook as a copy, for which this rank has no memory; return "
+            "less of it"
+        )
+    return TypeError(
+        f"{kind} cannot travel to the notebook ({shortened(said_by(error))}); "
+        "return numbers, strings, tensors, or lists and dicts of them"
+    )
+
+
+def describe(error) -> dict:
+    """What the notebook needs to tell this error in the learner's own lines."""
+    if isinstance(error, CannotBegin):
+        return {"what": str(error), "exception": None, "place": None}
+    try:
+        with at_most(PACK_SECONDS):
+            exception = cloudpickle.dumps(error)
+            pickle.loads(exception)
+    except BaseException:  # whatever its class does, this error is to be told
+        exception = None
+    place = place_of(steps_of_traceback(error.__traceback__))
+    place = None if place is None or is_library(place.filename) else place
+    lines = [f"raised {words_of(error)}", *belonging_to(error)]
+    if isinstance(error, MemoryError) and place is None and not str(error):
+        lines.append(NO_LINE)  # Python drops lines of a traceback for which it has no memory
+    return {"what": "\n  ".join(lines), "exception": exception, "place": place}
+
+
+@contextlib.contextmanager
+def at_most(seconds):
+    """Within it, in a rank that has nothing else to do, what takes longer raises TimeoutError."""
+
+    def end(*_):
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, end)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def words_of(error) -> str:
+    """The class of an error and its message, cut where it is very long."""
+    return f"{type(error).__name__}: {shortened(error)}".rstrip(": ")
+
+
+def shortened(thing) -> str:
+    """The text of an error or of a note, cut where it is very long."""
+    try:
+        text = str(thing)
+    except Exception:
+        text = "<its message cannot be shown>"
+    more = len(text) - MOST_CHARACTERS
+    return text if more <= 0 else f"{text[:MOST_CHARACTERS]}… ({more:,} characters more)"
+
+
+def belonging_to(error) -> list[str]:
+    """The cause of an error, its notes, and the members of an ExceptionGroup: one line each."""
+    notes = getattr(error, "__notes__", ())  # anybody may have put anything there
+    lines = [f"note: {shortened(note)}" for note in (notes if isinstance(notes, list) else ())]
+    if error.__cause__ is not None:
+        lines.insert(0, f"caused by {words_of(error.__cause__)}")
+    if isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):  # Python 3.11 has it
+        lines += [f"member: {words_of(member)}" for member in error.exceptions]
+    more = len(lines) - MOST_LINES
+    lines = [" ".join(line.split()) for line in lines[:MOST_LINES]]
+    return lines + [f"… and {more} more"] * (more > 0)

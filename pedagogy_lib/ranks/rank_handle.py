@@ -1,0 +1,261 @@
+"""One rank, seen from the notebook."""
+
+import contextlib
+import os
+import pickle
+import selectors
+import signal
+import socket
+import struct
+import time
+from pathlib import Path
+
+import cloudpickle
+
+from ..basics.errors import RankError, describe_death
+from ..basics.places import Place
+from . import processes
+from .call_stack import is_library, place_of, steps_of_dump
+from .messages import Garbage, MessageReader, TooLarge
+from .output import Output
+from .refusals import reason_in
+from .stages import BEGUN, CUT_OFF, IS_STOPPED, PLACES, RETURNED, STAGES, STARTS, UNKNOWN, UNPACKED
+
+DEAD_OF_ABORT = signal.SIGABRT
+LOST_CONNECTION = "gloo/transport"  # in Gloo's messages about a neighbour that has gone
+
+# What the message of each kind holds.
+CONTENT = {stage: set() for stage in STAGES} | {
+    "result": {"value", "type", "blocks", "wire", "imported_late"},
+    "error": {"what", "exception", "place", "at"},
+    "place": {"place"},
+}
+WROTE_GARBAGE = (
+    "wrote something of its own into its connection to the notebook: write only to files that it "
+    "has opened itself"
+)
+OUTSIDE = {  # of the learner's function: when a rank ended that had come to a stage
+    STARTS: "before it began",
+    BEGUN: "while unpacking the function and its arguments",
+    UNPACKED: "while joining the other ranks",
+    RETURNED: "while its value travelled",
+}
+
+
+class RankHandle:
+    """The channel to one rank, its output, and what is known of its end."""
+
+    def __init__(self, rank, server, noun, dump: Path):
+        self.rank, self.dump = rank, dump
+        self.pid = None
+        self.stage = STARTS
+        self.report = None  # {"value": [pickle, *buffers], "blocks": …} once it has returned
+        self.error = None  # {"what", "exception", "place", "at"} once it has raised
+        self.status = None  # as of os.waitpid, once it has ended
+        self.place = None  # its answer to ask_where()
+        self.dumped = ""  # what its interpreter has written of its stack so far
+        self.died_at = 0.0
+        self.output = Output(rank, noun)
+        self.read_by_now = 0  # bytes, when it came to its stage
+        self.outgoing = []  # what still has to be sent: views of bytes
+        self.output_is_open = True
+        self.has_hung_up = False  # closed its side of the connection
+        self.connection, theirs = socket.socketpair()
+        self.reader = MessageReader(self.connection)
+        with theirs:
+            output, their_output = os.pipe()
+            self.pipe = open(output, "rb", buffering=0)  # noqa: SIM115 - close() does it
+            with open(their_output, "wb", buffering=0):
+                self.number = server.fork(theirs.fileno(), their_output)
+
+    @property
+    def has_failed(self) -> bool:
+        return self.error is not None or (self.status is not None and self.report is None)
+
+    @property
+    def is_gone(self) -> bool:
+        """Ended, and everything it printed has been read."""
+        return self.status is not None and not self.output_is_open
+
+    @property
+    def has_lost_a_neighbour(self) -> bool:
+        """Whether it raised only because the connection to another rank has gone."""
+        return self.error is not None and LOST_CONNECTION in self.error["what"]
+
+    def blame(self) -> tuple:
+        """Sort key: the rank whose failure came first, and so caused the others.
+
+        The failures that a rank causes may be heard before its own: when it is killed, or when it
+        leaves the group on its way out. An abort may be the way in which Gloo reports that.
+        """
+        if self.error:
+            return (3 if self.has_lost_a_neighbour else 1, self.error["at"])
+        aborted = self.status & 0x7F == DEAD_OF_ABORT
+        return (2 if aborted else 0, self.died_at)
+
+    def last_place(self):
+        """Where it crashed; None if it was killed or left by itself, so that no stack is there."""
+        place = place_of(steps_of_dump(text_of(self.dump)))
+        return None if place is None or is_library(place.filename) else place
+
+    def failure(self) -> tuple:
+        """What went wrong, and where: the same for ranks that made the same mistake."""
+        if self.error is None:
+            return (self.rank,)
+        what, place = self.error["what"], self.error["place"]
+        if self.stage == BEGUN and not place:  # no line says when it was
+            first, *more = what.split("\n")
+            what = "\n".join([f"{first} ({OUTSIDE[BEGUN]})", *more])
+        return what, place
+
+    def as_exception(self, others=(), who="") -> RankError:
+        """Its failure; `others` are the handles of ranks that failed later."""
+        lost = {r.rank: r.error["place"] for r in others if r.has_lost_a_neighbour}
+        own = {r.rank: r.failure() for r in others if r.error and not r.has_lost_a_neighbour}
+        if self.error is None:
+            words = self.output.last_lines(3)
+            what = describe_death(self.status, OUTSIDE.get(self.stage, ""))
+            refused = reason_in("".join(words)) if self.stage == UNPACKED else ""
+            what += f": {refused}" * bool(refused)
+            what += "".join(f"\n  | {line}" for line in words)
+            return RankError(self.rank, what, None, self.last_place(), lost, own, who)
+        pickled = self.error["exception"]
+        exception = None
+        # Its class may be there in the rank only, or do anything when it is made anew.
+        with contextlib.suppress(Exception, SystemExit):
+            exception = cloudpickle.loads(pickled) if pickled else None
+        what, place = self.failure()
+        return RankError(self.rank, what, exception, place, lost, own, who)
+
+    def hand_over(self, setup: dict, data: bytes):
+        """Begin to send it its work; `exchange` goes on with what it does not take at once."""
+        for frame in (pickle.dumps(setup), data):
+            self.outgoing += map(memoryview, (struct.pack("!Q", len(frame)), frame))
+        self.send()
+
+    def send(self):
+        try:
+            while self.outgoing:
+                count = self.connection.send(self.outgoing[0], socket.MSG_DONTWAIT)
+                self.outgoing[0] = self.outgoing[0][count:]
+                if not self.outgoing[0]:
+                    del self.outgoing[0]
+        except BlockingIOError:
+            pass
+        except (BrokenPipeError, ConnectionResetError):  # its exit tells more
+            self.outgoing.clear()
+
+    def exchange(self, events) -> int:
+        """Send and read what is possible; returns the events that are to be waited for."""
+        if events & selectors.EVENT_WRITE:
+            self.send()
+        is_open = not events & selectors.EVENT_READ or self.read()
+        self.has_hung_up = not is_open
+        return is_open and selectors.EVENT_READ | selectors.EVENT_WRITE * bool(self.outgoing)
+
+    def read(self) -> bool:
+        """Read what has arrived; False once the rank has closed its side, or speaks nonsense."""
+        try:
+            is_open = self.reader.read()
+            for message in self.reader.messages():
+                self.note(*checked(message))
+        except TooLarge as error:
+            self.fail(f"returned {error}, more than the notebook has memory for")
+            return False
+        except Garbage:
+            self.fail(WROTE_GARBAGE)
+            return False
+        return is_open
+
+    def note(self, kind, content):
+        if kind == "result":
+            self.report = content
+        elif kind == "error":
+            self.error = content
+        elif kind == "place":
+            self.place = content["place"]
+        else:
+            self.stage = kind
+            self.read_by_now = self.reader.bytes_read
+
+    @property
+    def is_sending(self) -> bool:
+        """Whether something has arrived since it said at which stage it is."""
+        return self.reader.bytes_read > self.read_by_now
+
+    def bytes_moved(self) -> int:
+        """A number that rises when something comes from it, or goes to it."""
+        return self.reader.bytes_read - sum(map(len, self.outgoing))
+
+    def fail(self, what):
+        """It has failed in a way that it cannot tell itself."""
+        if self.error is None and self.report is None:
+            self.error = {"what": what, "exception": None, "place": None, "at": time.perf_counter()}
+
+    def has_come_to(self, stage) -> bool:
+        return self.report is not None or STAGES.index(self.stage) >= STAGES.index(stage)
+
+    def read_output(self, _) -> int:
+        data = self.pipe.read(65536)
+        self.output_is_open = bool(data)
+        self.output.add(data)
+        return selectors.EVENT_READ if data else 0
+
+    def note_exit(self, status):
+        self.status, self.died_at = status, time.perf_counter()
+
+    def ask_where(self):
+        """Have it say where it is."""
+        is_stopped = processes.state_of(self.pid) == processes.STOPPED
+        self.place, self.dumped = IS_STOPPED if is_stopped else None, ""
+        if not self.place and not self.outgoing:
+            with contextlib.suppress(OSError):
+                self.connection.send(b"?", socket.MSG_DONTWAIT)
+
+    def ask_for_dump(self):
+        """For a rank that does not answer: have its interpreter write its stack to a file."""
+        if self.pid and self.dump.exists():  # else it has not even begun
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGUSR1)
+
+    def has_answered(self) -> bool:
+        """Whether its place is known; looks for a dump that has stopped growing."""
+        if self.place is None:
+            before, self.dumped = self.dumped, text_of(self.dump)
+            if self.dumped and self.dumped == before:
+                self.place = place_of(steps_of_dump(self.dumped))
+        return self.place is not None or self.status is not None
+
+    def where(self) -> Place | None:
+        """Its place, as far as that is known; None if it has returned."""
+        if self.report:
+            return None
+        usual = PLACES.get(self.stage)
+        if self.place == IS_STOPPED or usual is None:
+            return (self.place or (CUT_OFF if self.has_hung_up else UNKNOWN)).or_in_wait()
+        is_learners = self.place is not None and not is_library(self.place.filename)
+        return self.place._replace(operation=usual.operation) if is_learners else usual
+
+    def close(self):
+        self.output.close()
+        self.connection.close()
+        self.pipe.close()
+
+
+def checked(message):
+    """A message as ranks send them. Raises Garbage, as a rank may do anything."""
+    try:
+        kind, content = message
+        if content.keys() == CONTENT[kind]:
+            return kind, content
+    except (AttributeError, KeyError, TypeError, ValueError):
+        pass
+    raise Garbage
+
+
+def text_of(path: Path) -> str:
+    """What a file holds; empty if it is not there, as the learner may delete anything."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""

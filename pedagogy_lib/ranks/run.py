@@ -1,0 +1,156 @@
+"""What a launch brings back."""
+
+import difflib
+
+from ..basics.tables import Table
+from ..basics.units import brief, counted, format_bytes, format_seconds
+from ..measuring.memory_log import KINDS
+
+SHOWN_RANKS = 16
+SHOWN_LABELS = 50
+
+
+class Block:
+    """One measured label, on every rank: each attribute is a list indexed by rank.
+
+    seconds                      time inside, all uses of the label added up
+    sent_bytes, received_bytes   on the wire, likewise
+    peak_bytes                   {kind: most bytes reached, …, "total": highest sum}, or None
+    at_peak                      {kind: bytes} at the moment of the highest sum, or None
+    spans                        [(start, end), …] in seconds since the launch began
+    calls                        the communication calls that torch.distributed's operators made
+    memory                       [(times, bytes), …] for each outermost use: when memory changed,
+                                 and the bytes of each of `KINDS` from then on
+    wire                         "measured": the kernel's counters; "counted": from the calls
+    links                        one text for all ranks: how they were slowed down, or ""
+    """
+
+    def __init__(self, label, wire, uses):
+        self.label, self.wire = label, wire
+        self.spans = [[(use["start"], use["end"]) for use in rank] for rank in uses]
+        self.seconds = [sum(end - start for start, end in rank) for rank in self.spans]
+        self.sent_bytes = [sum(use["sent"] for use in rank) for rank in uses]
+        self.received_bytes = [sum(use["received"] for use in rank) for rank in uses]
+        self.calls = [[call for use in rank for call in use["calls"]] for rank in uses]
+        self.memory = [[use["memory"] for use in rank if "memory" in use] for rank in uses]
+        self.peak_bytes = [highest([use["peak"] for use in rank if use["peak"]]) for rank in uses]
+        self.links = max((use.get("links", "") for rank in uses for use in rank), default="")
+        self.at_peak = [fullest([use for use in rank if use["peak"]]) for rank in uses]
+
+    def __getattr__(self, name):
+        raise AttributeError(no_attribute(self, name))
+
+    def __repr__(self):
+        return f"Block({self.label!r}, sent_bytes={self.sent_bytes}, seconds={self.seconds})"
+
+
+def highest(peaks) -> dict[str, int] | None:
+    if not peaks:
+        return None
+    return {kind: max(peak[kind] for peak in peaks) for kind in (*KINDS, "total")}
+
+
+def fullest(uses) -> dict[str, int] | None:
+    """The breakdown at the highest sum of all uses."""
+    return max(uses, key=lambda use: use["peak"]["total"])["at_peak"] if uses else None
+
+
+def listed(labels) -> str:
+    """The first labels of a run, as a sentence names them."""
+    more = len(labels) - SHOWN_LABELS
+    known = ", ".join(map(brief, labels[:SHOWN_LABELS])) or "none"
+    return known + (f", … and {more} more" if more > 0 else "")
+
+
+def no_attribute(thing, name) -> str:
+    """What to say of an attribute that there is not, and which is meant perhaps.
+
+    Tools probe for attributes such as `_repr_png_` and `__deepcopy__`: these get no long search.
+    """
+    message = f"a {type(thing).__name__} has no {name!r}"
+    if name.startswith("_"):
+        return message
+    there = [one for one in dir(thing) if not one.startswith("_")]
+    near = [x for x in there if x.startswith(name)] or difflib.get_close_matches(name, there, n=1)
+    return message + (f": did you mean {near[0]!r}?" if near else f"; it has {', '.join(there)}")
+
+
+class Run:
+    """The outcome of a launch; shows itself as a table with one row for each rank.
+
+    values        what the function returned on each rank; tensors are copies on the CPU
+    output        what each rank printed, complete
+    run["label"]  the `Block` measured under that label
+    labels        all labels, in the order in which they first began
+    backend       "gloo" or "nccl"
+    device        "cpu", "cuda:0", …: rank 0's; `devices` has every rank's
+    seconds       from the request for processes to the last rank's return
+    rank          0 in a notebook; the own rank in a program started by torchrun
+    """
+
+    def __init__(self, values, blocks, output, backend, devices, seconds, wire, rank=0):
+        self.values, self.output, self.seconds, self.rank = values, output, seconds, rank
+        self.backend, self.devices, self.device = backend, devices, devices[0]
+        self.world_size = len(values)
+        everything = [(block, rank) for rank, of in enumerate(blocks) for block in of]
+        first = sorted(everything, key=lambda pair: pair[0]["start"])
+        self.labels = list(dict.fromkeys(block["label"] for block, _ in first))
+        uses = {label: [[] for _ in blocks] for label in self.labels}
+        for block, rank in everything:
+            uses[block["label"]][rank].append(block)
+        self._blocks = {label: Block(label, wire, uses[label]) for label in self.labels}
+
+    def __getitem__(self, label) -> Block:
+        if label not in self._blocks:
+            known = listed(self.labels)
+            raise KeyError(f"no block {label!r} was measured; this run's labels: {known}")
+        return self._blocks[label]
+
+    def __getattr__(self, name):
+        raise AttributeError(no_attribute(self, name))
+
+    def title(self) -> str:
+        ranks = f"{self.world_size} rank" + ("s" if self.world_size > 1 else "")
+        backend = {"gloo": "Gloo", "nccl": "NCCL"}.get(self.backend, self.backend)
+        shared = len(set(self.devices)) < self.world_size and self.device != "cpu"
+        count = len(set(self.devices))
+        place = "the CPU" if self.device == "cpu" else f"{count} GPU" + ("s" if count > 1 else "")
+        place += " (shared by the ranks)" if shared else ""
+        return f"{ranks} · {backend} on {place} · {format_seconds(self.seconds)}"
+
+    def table(self) -> Table:
+        """One row for each rank; four columns for each label."""
+        quantities = ["sent", "received", "time", "peak memory"]
+        labels = self.labels[:SHOWN_LABELS]
+        wire = {block.wire for block in self._blocks.values()}
+        return Table(
+            ["rank", "value", *quantities * len(labels)],
+            [self.row(rank) for rank in range(min(self.world_size, SHOWN_RANKS))],
+            title=self.title() + "".join(f" · wire bytes {how}" for how in sorted(wire)),
+            note=self.what_is_hidden(),
+            groups=[("", 2), *((label, 4) for label in labels)] if labels else (),
+        )
+
+    def what_is_hidden(self) -> str:
+        ranks, labels = self.world_size - SHOWN_RANKS, len(self.labels) - SHOWN_LABELS
+        hidden = [f"{ranks} more ranks"] * (ranks > 0)
+        hidden += [f"{counted(labels, 'more label')} (run.labels)"] * (labels > 0)
+        return f"… and {' and '.join(hidden)}" if hidden else ""
+
+    def row(self, rank) -> list[str]:
+        cells = [str(rank), brief(self.values[rank])]
+        for block in map(self._blocks.get, self.labels[:SHOWN_LABELS]):
+            peak = block.peak_bytes[rank]
+            cells += [
+                format_bytes(block.sent_bytes[rank]),
+                format_bytes(block.received_bytes[rank]),
+                format_seconds(block.seconds[rank]),
+                format_bytes(peak["total"]) if peak else "–",
+            ]
+        return cells
+
+    def __repr__(self):
+        return repr(self.table())
+
+    def _repr_html_(self):
+        return self.table()._repr_html_()

@@ -1,0 +1,93 @@
+"""Whether a launch can be made of what it was called with; else, what to write instead."""
+
+import inspect
+from collections.abc import Sequence
+from numbers import Integral, Real
+
+from ..basics.errors import LaunchError
+from ..basics.units import brief
+
+SEEDS = range(-(2**63), 2**64)  # that torch takes
+
+
+def check_call(fn, args):
+    """Whether `fn` takes these arguments, and does its work when it is called.
+
+    launch's own arguments have names.
+    """
+    if is_one(fn, inspect.iscoroutinefunction) or is_one(fn, inspect.isasyncgenfunction):
+        raise LaunchError(f"{name_of(fn)} is an async function: write it with `def` alone")
+    if is_one(fn, inspect.isgeneratorfunction):
+        raise LaunchError(
+            f"{name_of(fn)} contains `yield`, so a call would not run it: collect what it yields "
+            "in a list, and return that"
+        )
+    try:
+        inspect.signature(fn).bind(*args)
+    except TypeError as error:
+        raise LaunchError(
+            f"{call_of(fn, args)} cannot be called: {error}. What follows the function goes to it; "
+            f"launch's own settings have names, like {setting_meant(fn, args)}"
+        ) from None
+    except Exception:  # a built-in function may not tell what it takes; a class may do anything
+        pass
+
+
+def is_one(fn, question) -> bool:
+    try:
+        return question(fn)
+    except Exception:  # an object of a class that may do anything
+        return False
+
+
+def call_of(fn, args) -> str:
+    """The call as it is written: `step(4)`."""
+    return f"{name_of(fn)}({', '.join(map(brief, args))})"
+
+
+def name_of(fn) -> str:
+    try:
+        return fn.__name__ or brief(fn)
+    except Exception:  # it has none, or a property that raises
+        return brief(fn)
+
+
+def setting_meant(fn, args) -> str:
+    """An example; of a lone number for a function that takes nothing, the launch that was meant."""
+    if [type(arg) for arg in args] != [int] or inspect.signature(fn).parameters:
+        return "world_size=4"
+    ranks, name = brief(*args), name_of(fn)
+    return f"world_size={ranks}: for {ranks} ranks write launch({name}, world_size={ranks})"
+
+
+def check_numbers(world_size, timeout):
+    if not is_whole(world_size) or not 1 <= world_size <= 256:
+        raise LaunchError(f"world_size is a whole number from 1 to 256, not {brief(world_size)}")
+    if not is_duration(timeout):
+        raise LaunchError(f"timeout is a positive number of seconds, not {brief(timeout)}")
+
+
+def is_whole(value) -> bool:
+    """Whether a value is a whole number; Python counts True as one, and a learner does not."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_duration(value) -> bool:
+    try:
+        return isinstance(value, Real) and not isinstance(value, bool) and float(value) > 0
+    except OverflowError:  # a whole number that is too long for a float
+        return False
+
+
+def seeds_of(seed, world_size, exactly=True) -> list[int]:
+    """One seed for each rank; unless `exactly`, there may be more."""
+    seeds = [seed] * world_size if is_whole(seed) else seed
+    is_list = isinstance(seeds, Sequence) and not isinstance(seeds, (bytes, bytearray))
+    if not is_list or not all(map(is_whole, seeds)):
+        raise LaunchError(f"seed is a whole number, or one for each rank, not {brief(seed)}")
+    if len(seeds) < world_size or (exactly and len(seeds) > world_size):
+        raise LaunchError(f"{len(seeds)} seeds for {world_size} ranks: give one each, or one int")
+    unfit = [s for s in seeds if int(s) not in SEEDS]
+    if unfit:
+        raise LaunchError(f"a seed is a number from -2**63 to 2**64 - 1, not {brief(unfit[0])}")
+    return [int(s) for s in seeds]

@@ -1,0 +1,64 @@
+"""`launch` in a program that torchrun started: the world is there already, so join it."""
+
+import atexit
+import gc
+import os
+import sys
+import time
+
+import cloudpickle
+import torch
+import torch.distributed as dist
+
+from .devices import choose_device
+from .run import Run
+from .settings import seeds_of
+from .value_packing import pack_whole
+
+VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def started_this_process() -> bool:
+    """Whether torchrun (or a launcher that sets the same variables) started this process."""
+    is_notebook = "ipykernel" in sys.modules  # where somebody only tries these variables out
+    return not is_notebook and all(name in os.environ for name in VARIABLES)
+
+
+def leave_group():
+    """At the end of the program: with the group still open, Gloo's threads may abort the exit."""
+    gc.collect()  # a DistributedDataParallel that nobody uses any more still holds the group
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def run(fn, args, device, seed) -> Run:
+    """Run `fn(*args)` here, as one of torchrun's ranks; every rank gets the whole `Run`.
+
+    An exception goes its usual way: torchrun reports it and ends the other ranks.
+    """
+    from .rank import Work, enter_group, seed_everything
+
+    local_rank = int(os.environ["LOCAL_RANK"])
+    backend, devices = choose_device(device, int(os.environ["LOCAL_WORLD_SIZE"]))
+    if not dist.is_initialized():
+        enter_group(backend, torch.device(devices[local_rank]), init_method="env://")
+        atexit.register(leave_group)
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+    seed_everything(seeds_of(seed, world_size, exactly=False)[rank])
+    dist.barrier()  # the nearest that several machines come to a common zero of their clocks
+    began = time.perf_counter()
+    port = int(os.environ["MASTER_PORT"])
+    work = Work(torch.device(devices[local_rank]), began, ignore_ports=(port,))
+    mine = work.report(work.run(fn, args), pack_whole)
+    everyone = [None] * world_size
+    dist.all_gather_object(everyone, mine | {"device": devices[local_rank]})
+    return Run(
+        values=[cloudpickle.loads(report["value"]) for report in everyone],
+        blocks=[report["blocks"] for report in everyone],
+        output=[""] * world_size,
+        backend=backend,
+        devices=[report["device"] for report in everyone],
+        seconds=time.perf_counter() - began,
+        wire=mine["wire"],
+        rank=rank,
+    )

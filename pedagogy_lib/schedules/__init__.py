@@ -1,0 +1,1 @@
+"""Pipelines' schedules: when each action would happen, and when it did."""

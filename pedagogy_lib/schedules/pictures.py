@@ -1,0 +1,193 @@
+"""Pictures of pipelines: what each rank does when, ideal and measured, one under the other."""
+
+from functools import cache
+from statistics import median
+
+import numpy as np
+from matplotlib.colors import to_hex, to_rgb
+from matplotlib.patches import Patch
+
+from ..basics.units import counted
+from ..pictures.run_plots import need
+from ..pictures.style import COLORS, INK, Picture, in_course_style, label_ink, new_figure
+from .timelines import LABELS, Timeline, simulate
+
+KIND_COLORS = {
+    "F": COLORS["forward"], "B": COLORS["backward"], "I": "#AA4499", "W": COLORS["gradients"],
+}  # fmt: skip
+PALER = 0.38  # of the way to white, for each further chunk
+MOST_BARS = 3000  # in one timeline; beyond, it is drawn as columns of colour
+COLUMNS = 1400
+POINTS = 380  # about as wide is a timeline
+DIGIT_POINTS, LEAST_DIGIT_POINTS = 5.0, 3.6
+WIDTH, HEAD_INCHES, ROW_INCHES = 7.5, 0.46, 0.3
+MOST_NAMED = 16  # ranks that are named, each with what it keeps
+
+
+@in_course_style
+def plot_schedule(timelines, title="") -> Picture:
+    """What each rank does when: its forwards and backwards, with the numbers of the micro-batches.
+
+    Above each timeline its bubble in both conventions, beside each row how many micro-batches that
+    rank keeps at most.
+
+    timelines  {name: Timeline} of `simulate` and `timeline_of`, all on one scale; or one of them;
+               or rows, which are simulated
+    """
+    named = named_timelines(timelines)
+    units = {one.unit for one in named.values()}
+    need(
+        len(units) == 1, "one picture has one scale: give simulate() seconds, as measured ones are"
+    )
+    heights = [HEAD_INCHES + row_inches(one) * one.ranks for one in named.values()]
+    figure, axes = new_figure(WIDTH, sum(heights) + 0.75, nrows=len(named), squeeze=False,
+                              sharex=True, height_ratios=heights)  # fmt: skip
+    factor, unit = scale(units.pop(), max(one.seconds for one in named.values()))
+    for ax, (name, one) in zip(axes.flat, named.items()):
+        draw_timeline(ax, one, factor)
+        ax.set_title(name, fontsize=9.5, pad=4)
+        ax.set_title(told_bubble(one), loc="right", fontsize=8, fontweight="normal", pad=4)
+    conditions = dict.fromkeys(text for one in named.values() for text in one.conditions)
+    axes.flat[-1].set_xlabel("; ".join([f"time ({unit})", *conditions]))
+    axes.flat[-1].set_xlim(0, factor * max(one.seconds for one in named.values()))
+    figure.legend(handles=legend_of(named.values()), loc="outside upper right", ncols=5,
+                  fontsize=8.5, handlelength=1.2, columnspacing=1.2)  # fmt: skip
+    if title:
+        figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+    return Picture(figure, alt_of(named, title))
+
+
+def named_timelines(timelines) -> dict[str, Timeline]:
+    if isinstance(timelines, dict):
+        need(timelines, "give plot_schedule() at least one timeline: simulate(rows)")
+        return {name: as_timeline(one) for name, one in timelines.items()}
+    return {"": as_timeline(timelines)}
+
+
+def as_timeline(one) -> Timeline:
+    return one if isinstance(one, Timeline) else simulate(one)
+
+
+def row_inches(one) -> float:
+    return ROW_INCHES if one.ranks <= MOST_NAMED else MOST_NAMED * ROW_INCHES / one.ranks
+
+
+def scale(unit, longest) -> tuple[float, str]:
+    """What times are multiplied with, and the unit that they have then."""
+    if unit != "s":
+        return 1.0, "a micro-batch's forward takes 1"
+    return (1.0, "s") if longest >= 2 else (1e3, "ms")
+
+
+def told_bubble(one) -> str:
+    share, over = f"{one.idle_share:.1%}", f"{one.overhead:.1%}"
+    return f"{one.note} · idle: {share} of the whole, {over} over the ideal"
+
+
+def draw_timeline(ax, one, factor):
+    ax.axvspan(0, factor * one.seconds, facecolor=COLORS["idle"], zorder=0)
+    ax.set_ylim(one.ranks - 0.5, -0.5)
+    ax.grid(False)
+    if sum(map(len, one.rows)) > MOST_BARS:
+        draw_columns(ax, one, factor)
+    else:
+        for rank, (row, spans) in enumerate(zip(one.rows, one.spans)):
+            draw_row(ax, rank, row, spans, factor)
+            number_row(ax, rank, row, spans, factor, one.seconds)
+    name_ranks(ax, one)
+
+
+def name_ranks(ax, one):
+    """The rank on the left, what it keeps on the right; where there are many, some of them."""
+    every = 1 if one.ranks <= MOST_NAMED else one.ranks // 8
+    shown = [*range(0, one.ranks - every // 2, every), one.ranks - 1][: one.ranks]
+    ax.set_yticks(shown, [f"rank {rank}" for rank in shown])
+    right = ax.secondary_yaxis("right")
+    right.set_yticks(shown, [f"keeps {told_of(one, rank)}" for rank in shown])
+    right.tick_params(length=0)
+    right.spines["right"].set_visible(False)
+
+
+@cache
+def color_of(kind, chunk) -> str:
+    share = 1 - (1 - PALER) ** chunk
+    return to_hex([part + share * (1 - part) for part in to_rgb(KIND_COLORS[kind])])
+
+
+@cache
+def paint_of(kind, chunk) -> tuple[float, float, float]:
+    return to_rgb(color_of(kind, chunk))
+
+
+def draw_row(ax, rank, row, spans, factor):
+    for kind, chunk in {(kind, chunk) for kind, _, chunk in row}:
+        bars = [
+            (factor * start, factor * (end - start))
+            for (start, end), action in zip(spans, row)
+            if (action[0], action[2]) == (kind, chunk)
+        ]
+        ax.broken_barh(bars, (rank - 0.44, 0.88), facecolor=color_of(kind, chunk),
+                       edgecolor="white", linewidth=0.5)  # fmt: skip
+
+
+def number_row(ax, rank, row, spans, factor, whole):
+    """The number of the micro-batch in each bar, if the bars of its kind are wide enough."""
+    widths = {}
+    for (kind, _, chunk), (start, end) in zip(row, spans):
+        widths.setdefault((kind, chunk), []).append((end - start) / whole * POINTS)
+    digits = len(str(max((microbatch for _, microbatch, _ in row), default=0)))
+    for (kind, microbatch, chunk), (start, end) in zip(row, spans):
+        points = median(widths[kind, chunk]) / (digits + 0.2)
+        if points >= LEAST_DIGIT_POINTS:
+            size = 7.5 if points >= DIGIT_POINTS else 6
+            ax.text(factor * (start + end) / 2, rank, str(microbatch), ha="center",
+                    va="center_baseline", fontsize=size, clip_on=True,
+                    color=label_ink(color_of(kind, chunk)))  # fmt: skip
+
+
+def draw_columns(ax, one, factor):
+    """Very many actions: each column of the picture has the mean colour of what happens there."""
+    edges = np.linspace(0, one.seconds, COLUMNS + 1)
+    picture = np.empty((one.ranks, COLUMNS, 3))
+    idle = np.array(to_rgb(COLORS["idle"]))
+    for rank, (row, spans) in enumerate(zip(one.rows, one.spans)):
+        times = np.array(spans).ravel()  # start, end, start, end, …
+        painted = np.zeros((len(times), 3))
+        painted[1::2] = [paint_of(kind, chunk) for kind, _, chunk in row]
+        painted[1::2] = (painted[1::2] - idle) * (times[1::2] - times[::2])[:, None]
+        paint = painted.cumsum(0)  # all colour, over that of being idle, up to each time
+        for part in range(3):
+            so_far = np.interp(edges, times, paint[:, part], left=0)
+            picture[rank, :, part] = idle[part] + np.diff(so_far) / np.diff(edges)
+    ax.imshow(picture.clip(0, 1), aspect="auto", interpolation="nearest", zorder=1,
+              extent=(0, factor * one.seconds, one.ranks - 0.5, -0.5))  # fmt: skip
+
+
+def legend_of(timelines) -> list[Patch]:
+    """Which colour is what, of those that occur."""
+    there = {(kind, chunk) for one in timelines for row in one.rows for kind, _, chunk in row}
+    in_order = sorted(there, key=lambda one: (list(LABELS).index(one[0]), one[1]))
+    patches = [
+        Patch(color=color_of(kind, chunk), label=LABELS[kind] + f", chunk {chunk}" * (chunk > 0))
+        for kind, chunk in in_order
+    ]
+    return [*patches, Patch(facecolor=COLORS["idle"], edgecolor=INK, linewidth=0.4, label="idle")]
+
+
+def alt_of(named, title) -> str:
+    parts = [
+        f"{name}: {counted(one.ranks, 'rank')}, {one.length}, {told_bubble(one)}, "
+        f"at most {told_kept(one)} micro-batches kept" + "".join(f", {x}" for x in one.conditions)
+        for name, one in named.items()
+    ]
+    return f"{title}. ".removeprefix(". ") + "; ".join(part.removeprefix(": ") for part in parts)
+
+
+def told_of(one, rank) -> str:
+    """What a rank keeps at most: of a whole rank's layers, or, as 11/2, of halves of them."""
+    return f"{one.most_kept[rank]}" + (f"/{one.chunks}" if one.chunks > 1 else "")
+
+
+def told_kept(one) -> str:
+    kept = [told_of(one, rank) for rank in range(one.ranks)]
+    return ", ".join(kept if len(kept) <= MOST_NAMED else [*kept[:3], "…", kept[-1]])

@@ -1,0 +1,299 @@
+"""Schedules of pipelines as timelines: when each action would happen, and when it did.
+
+A schedule is a list of rows, one for each rank; a row is a list of actions (kind, microbatch,
+chunk), in their order. Kinds: "F" forward, "B" backward; "I" and "W" its halves, the gradients of
+the input and those of the weights. Chunk c of rank r is stage c * ranks + r of the model.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+from ..basics.errors import LaunchError
+from ..basics.units import format_seconds
+
+LABELS = {
+    "F": "forward", "B": "backward", "I": "input gradients", "W": "weight gradients",
+}  # fmt: skip
+EVEN = {"F": 1.0, "B": 2.0, "I": 1.0, "W": 1.0}  # a backward is twice the work of a forward
+
+
+class ScheduleError(ValueError):
+    """A schedule that cannot run; the message says why, in words."""
+
+
+@dataclass
+class Timeline:
+    """When each rank did each action of its row.
+
+    spans       [[(start, end), …] for each rank], in seconds from the first start
+    note        how the times came about: "simulated", or "measured"
+    unit        of the times: "s", or "forwards" where a forward takes 1
+    conditions  what was slowed down when they were measured, in words
+    """
+
+    rows: list[list]
+    spans: list[list[tuple[float, float]]]
+    note: str = "simulated"
+    unit: str = "s"
+    conditions: tuple[str, ...] = ()
+
+    @property
+    def ranks(self) -> int:
+        return len(self.rows)
+
+    @cached_property
+    def seconds(self) -> float:
+        """From the first start to the last end."""
+        return max((end for spans in self.spans for _, end in spans), default=0.0)
+
+    @cached_property
+    def chunks(self) -> int:
+        """How many pieces of the model each rank has."""
+        return 1 + max((chunk for row in self.rows for _, _, chunk in row), default=0)
+
+    @cached_property
+    def busy_seconds(self) -> list[float]:
+        """What each rank spent in its actions."""
+        return [sum(end - start for start, end in spans) for spans in self.spans]
+
+    @property
+    def idle_share(self) -> float:
+        """The bubble as a share of the whole: of all ranks' time, how much was idle."""
+        whole = self.ranks * self.seconds
+        return 1 - sum(self.busy_seconds) / whole if whole else 0.0
+
+    @property
+    def overhead(self) -> float:
+        """The bubble over the ideal: idle time for each second of work."""
+        busy = sum(self.busy_seconds)
+        return self.ranks * self.seconds / busy - 1 if busy else 0.0
+
+    @cached_property
+    def most_kept(self) -> list[int]:
+        """The most micro-batches that each rank keeps at a time, over all its chunks."""
+        return [max(kept_after(row), default=0) for row in self.rows]
+
+    @property
+    def length(self) -> str:
+        """How long it takes, with its unit."""
+        if self.unit == "s":
+            return format_seconds(self.seconds)
+        return f"{round(self.seconds, 2):,.10g} {self.unit}"  # may be thousands
+
+    def __repr__(self):
+        return (
+            f"{self.note}: {self.length}; idle {self.idle_share:.1%} of the "
+            f"whole, which is {self.overhead:.1%} over the ideal; at most {self.most_kept} "
+            "micro-batches kept"
+        )
+
+
+def text_of(kind, microbatch, chunk=0) -> str:
+    return f"{kind}{microbatch}" + (f".{chunk}" if chunk else "")
+
+
+def kept_after(row) -> list[int]:
+    """How many micro-batches a rank keeps after each of its actions."""
+    return list(accumulate((kind == "F") - (kind in "BW") for kind, *_ in row))
+
+
+def as_actions(rows) -> list[list[tuple]]:
+    """The rows with actions of three parts; raises ScheduleError where something is no action."""
+    return [as_row(rank, row) for rank, row in enumerate(rows)]
+
+
+def as_row(rank, row) -> list[tuple]:
+    if isinstance(row, (str, dict)) or not hasattr(row, "__iter__") or hasattr(row, "_fields"):
+        raise ScheduleError(
+            f"the row of rank {rank} is {row!r:.60}: a row is a list of actions, and a schedule a "
+            "list of rows, one for each rank"
+        )
+    row = list(row)
+    if are_actions(row):
+        return list(map(tuple, row))
+    return [as_action(rank, number, action) for number, action in enumerate(row, 1)]
+
+
+def are_actions(row) -> bool:
+    """Whether all are right and have three parts: a quick look, for rows of very many."""
+    if not all(isinstance(action, tuple) and len(action) == 3 for action in row):
+        return False
+    kinds, *numbers = zip(*row) if row else ((), ())
+    if not all(set(map(type, part)) <= {int} and min(part, default=0) >= 0 for part in numbers):
+        return False
+    return set(map(type, kinds)) <= {str} and set(kinds) <= set(LABELS)
+
+
+def as_action(rank, number, action) -> tuple[str, int, int]:
+    if isinstance(action, tuple) and len(action) in (2, 3):
+        kind, microbatch, chunk = (*action, 0)[:3]
+        if isinstance(kind, str) and kind in LABELS and is_number(microbatch) and is_number(chunk):
+            return kind, microbatch, chunk
+    raise ScheduleError(
+        f"number {number} in the row of rank {rank} is {action!r}: an action is like "
+        f'Action("F", 0), with one of the kinds {", ".join(LABELS)} and a micro-batch from 0 on'
+    )
+
+
+def is_number(x) -> bool:
+    return isinstance(x, int) and x >= 0
+
+
+# ---- What happens when -------------------------------------------------------------------------
+
+
+def simulate(rows, seconds=None, link_seconds=0.0, waits=False, unit="") -> Timeline:
+    """When each action would happen on ranks that do nothing else.
+
+    An action begins when its rank is done with the one before it and what it needs is there.
+
+    seconds       {kind: what it takes}: a number, or a list with one for each stage of the model;
+                  by default a forward takes 1, and a backward twice as long
+    link_seconds  that a message from rank to rank occupies its sender's link
+    waits         whether the sender waits meanwhile, or goes on
+    unit          of these times: "forwards", where a forward takes 1; else seconds
+    Raises        ScheduleError if some action's need never comes; ValueError if `seconds` lacks
+                  something
+    """
+    rows = as_actions(rows)
+    simulation = Simulation(rows, seconds or EVEN, link_seconds, waits)
+    spans = simulation.run()
+    if any(len(done) < len(row) for done, row in zip(spans, rows)):
+        raise ScheduleError(simulation.told_deadlock())
+    return Timeline(rows, spans, unit=unit or ("s" if seconds else "forwards"))
+
+
+class Simulation:
+    """The state of a simulation: how far each rank has come, and what is there since when.
+
+    spans      those of each rank's actions so far
+    clock      when each rank is done with them
+    link_free  when each rank's link is
+    there      {need: since when it is there}
+    waiting    {need: who cannot go on without it}
+    """
+
+    def __init__(self, rows, seconds, link_seconds, waits):
+        self.rows, self.link_seconds, self.waits = rows, link_seconds, waits
+        ranks = self.ranks = len(rows)
+        self.last = last_stage(rows)
+        self.takes = seconds_of(rows, seconds)
+        self.spans, self.there, self.waiting = [[] for _ in rows], {}, {}
+        self.clock, self.link_free = [0.0] * ranks, [0.0] * ranks
+
+    def run(self) -> list[list[tuple[float, float]]]:
+        """Let every rank go on as far as it can; returns the spans."""
+        ready = list(range(self.ranks))
+        while ready:
+            rank = ready.pop()
+            row, spans = self.rows[rank], self.spans[rank]
+            while len(spans) < len(row):
+                action = row[len(spans)]
+                need = need_of(*action, rank, self.ranks, self.last)
+                if need is not None and need not in self.there:
+                    self.waiting.setdefault(need, []).append(rank)
+                    break
+                made = self.do(rank, action, self.there.get(need, 0.0))
+                ready += self.waiting.pop(made, [])
+        return self.spans
+
+    def do(self, rank, action, earliest):
+        """Do an action; returns what others may have waited for."""
+        kind, microbatch, chunk = action
+        stage = chunk * self.ranks + rank
+        start = max(self.clock[rank], earliest)
+        end = self.clock[rank] = start + self.takes[kind, stage]
+        self.spans[rank].append((start, end))
+        if kind == "W":
+            return None
+        goes_on = stage < self.last if kind == "F" else stage > 0
+        if goes_on and self.ranks > 1:
+            end = self.link_free[rank] = max(end, self.link_free[rank]) + self.link_seconds
+            self.clock[rank] = end if self.waits else self.clock[rank]
+        made = ("F" if kind == "F" else "B", microbatch, stage)
+        self.there[made] = end
+        return made
+
+    def told_deadlock(self) -> str:
+        """Who waits for whom: those who wait in a circle, or one whom nobody will ever serve."""
+        waits_for = {rank: need for need, ranks in self.waiting.items() for rank in ranks}
+        rank, path = min(waits_for), []
+        while rank in waits_for and rank not in path:
+            path.append(rank)
+            rank = waits_for[rank][2] % self.ranks
+        circle = path[path.index(rank) :] if rank in path else path[-1:]
+        return "nobody can go on: " + "; ".join(
+            self.told_wait(rank, *waits_for[rank]) for rank in circle
+        )
+
+    def told_wait(self, rank, kind, microbatch, stage) -> str:
+        action, other = self.rows[rank][len(self.spans[rank])], stage % self.ranks
+        needed = text_of(kind, microbatch, stage // self.ranks)
+        never = "" if len(self.spans[other]) < len(self.rows[other]) else ", which is at its end"
+        return f"rank {rank} waits at {text_of(*action)} for {needed} of rank {other}{never}"
+
+
+def last_stage(rows) -> int:
+    return max(
+        (c * len(rows) + rank for rank, row in enumerate(rows) for _, _, c in row), default=0
+    )
+
+
+def seconds_of(rows, seconds) -> dict[tuple[str, int], float]:
+    """{(kind, stage): what it takes}, for those that occur."""
+    ranks = len(rows)
+    kinds = {(kind, c * ranks + rank) for rank, row in enumerate(rows) for kind, _, c in row}
+    return {(kind, stage): of_stage(seconds, kind, stage) for kind, stage in kinds}
+
+
+def of_stage(seconds, kind, stage) -> float:
+    if kind not in seconds:
+        raise ValueError(f"{kind!r} is done, but `seconds` has only {', '.join(seconds)}")
+    one = seconds[kind]
+    if not isinstance(one, (list, tuple)):
+        return one
+    if stage >= len(one):
+        raise ValueError(f"seconds[{kind!r}] has {len(one)} numbers, and none for stage {stage}")
+    return one[stage]
+
+
+def need_of(kind, microbatch, chunk, rank, ranks, last):
+    """What an action needs from another stage; None: nothing."""
+    stage = chunk * ranks + rank
+    if kind == "F":
+        return ("F", microbatch, stage - 1) if stage else None
+    return ("B", microbatch, stage + 1) if kind != "W" and stage < last else None
+
+
+# ---- What has happened -------------------------------------------------------------------------
+
+
+def timeline_of(run, rows) -> Timeline:
+    """When the ranks of a run really did the actions of their rows.
+
+    The run's blocks "forward", "backward", … are their times, in the rows' order: see `paced`. Of
+    several steps the last one counts.
+
+    Raises  LaunchError if there are fewer blocks than actions
+    """
+    rows = as_actions(rows)
+    found = [spans_of_rank(run, rank, row) for rank, row in enumerate(rows)]
+    start = min((span[0] for spans in found for span in spans), default=0.0)
+    spans = [[(begin - start, end - start) for begin, end in of_rank] for of_rank in found]
+    said = [part for label in run.labels for part in run[label].links.split("; ") if part]
+    return Timeline(rows, spans, "measured", conditions=tuple(dict.fromkeys(said)))
+
+
+def spans_of_rank(run, rank, row) -> list[tuple[float, float]]:
+    labels = [label for label in LABELS.values() if label in run.labels]
+    ran = rank < run.world_size
+    spans = sorted(span for label in labels if ran for span in run[label].spans[rank])
+    if len(spans) < len(row):
+        raise LaunchError(
+            f"rank {rank} has {len(row)} actions, but {len(spans)} were measured: run the same "
+            "schedule in a pipeline with around=paced()"
+        )
+    return spans[len(spans) - len(row) :]
