@@ -1,0 +1,119 @@
+"""Answers to the exercises, right and wrong, as data: tests/answers/chNN/exNN_name.py.
+
+A file has sections in percent format, each an answer as a learner would write it:
+
+# %% given                            what stands before every answer, such as a helper
+# %% right · a loop                   an answer that passes, and its style
+# %% wrong · this is the mean [deep]  one that is rejected, and a phrase of the diagnosis
+
+An answer is a program, or the solution with changed lines; these are found once in it:
+
+# -     total += gradient
+# +     total = gradient
+
+A phrase may stand several times. `[deep]` leaves an answer to `make test-all`.
+"""
+
+import ast
+import linecache
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from pedagogy_lib.course import build
+from pedagogy_lib.course.checking import Exercise, exercises_of
+
+FOLDER = Path(__file__).with_name("answers")
+SECTION = re.compile(r"^# %% (given|right|wrong)(?: · (.*?))?(?: \[(deep)\])?$", re.MULTILINE)
+EDIT = re.compile(r"((?:^# -.*\n)+)((?:^# \+.*\n)*)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """kind: "right" or "wrong"; words: its style, or a phrase of its diagnosis."""
+
+    exercise: Exercise
+    kind: str
+    words: str
+    program: str
+    is_deep: bool = False
+
+    def __str__(self):
+        return f"{self.exercise.number} {self.words}"
+
+
+def number_of(path: Path) -> str:
+    """`ch06/ex03_reduce_gradients.py` holds answers to 6.3."""
+    return f"{int(path.parent.name[2:])}.{int(path.name[2:4])}"
+
+
+def answers_in(path: Path) -> list[Answer]:
+    exercise = exercises_of(number_of(path).split(".")[0])[number_of(path)]
+    _, *parts = SECTION.split(path.read_text())
+    sections = list(zip(*(parts[i::4] for i in range(4))))
+    given = "".join(body for kind, _, _, body in sections if kind == "given")
+    return [
+        Answer(exercise, kind, words, given + program_of(exercise, body), deep == "deep")
+        for kind, words, deep, body in sections
+        if kind != "given"
+    ]
+
+
+def program_of(exercise, body: str) -> str:
+    """The text of an answer, or of the solution with its changes."""
+    edits = EDIT.findall(body)
+    if not edits:
+        return body
+    program = solution_of(exercise)
+    for before, after in edits:
+        old, new = (re.sub(r"(?m)^# [-+] ?", "", lines) for lines in (before, after))
+        found = program.count(old)
+        if found != 1:
+            raise ValueError(f"{exercise.number}: found {found} times in the solution:\n{old}")
+        program = program.replace(old, new)
+    return program
+
+
+@cache
+def solution_of(exercise) -> str:
+    """The text of the function or class in the solved lab, or in the solved notebook's cell."""
+    for text in solved_texts(exercise):
+        for node in ast.parse(text).body:
+            if getattr(node, "name", None) == exercise.name:
+                first = min([node.lineno, *(line.lineno for line in node.decorator_list)])
+                return "".join(text.splitlines(keepends=True)[first - 1 : node.end_lineno])
+    raise ValueError(f"there is no {exercise.name} for exercise {exercise.number}")
+
+
+def solved_texts(exercise) -> list[str]:
+    """The solved lab; or the solved notebooks of the chapter, as programs."""
+    if exercise.lab:
+        paths = [build.ROOT / "solutions" / "labs" / f"{exercise.lab}.py"]
+    else:
+        chapter = int(exercise.number.split(".")[0])
+        paths = [path for path in build.sources() if path.stem.startswith(f"{chapter:02}")]
+    return [build.solved(path.read_text()) for path in paths]
+
+
+@cache
+def imports_of(exercise) -> str:
+    """What the chapter's notebooks import."""
+    nodes = [node for text in solved_texts(exercise) for node in ast.parse(text).body]
+    wanted = (node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)))
+    return "\n".join(dict.fromkeys(map(ast.unparse, wanted)))
+
+
+def defined(answer: Answer):
+    """The function of an answer to an exercise in a cell, as the cell would define it."""
+    file = f"cell of {answer}"
+    space = {"__name__": "__main__"}
+    exec(imports_of(answer.exercise), space)
+    exec(compile(answer.program, file, "exec"), space)
+    lines = answer.program.splitlines(keepends=True)
+    linecache.cache[file] = (len(answer.program), None, lines, file)
+    return space[answer.exercise.name]
+
+
+def all_answers() -> list[Answer]:
+    return [answer for path in sorted(FOLDER.glob("ch*/ex*.py")) for answer in answers_in(path)]

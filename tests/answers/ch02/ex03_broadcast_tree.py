@@ -1,0 +1,115 @@
+# %% right · recursive halving, the farthest first
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place = (rank - root) % n
+    reach = 1 << max(n - 1, 0).bit_length()
+    have = place == 0
+    while reach > 1:
+        reach //= 2
+        if place % (2 * reach) == 0 and place + reach < n:
+            send(x, (place + reach + root) % n, group).wait()
+        elif place % (2 * reach) == reach:
+            receive(x, (place - reach + root) % n, group).wait()
+
+# %% right · receive from the one without the highest bit, then send on
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place = (rank - root) % n
+    if place:
+        parent = place - (1 << place.bit_length() - 1)
+        receive(x, (parent + root) % n, group).wait()
+    bit = place.bit_length()
+    while place + (1 << bit) < n:
+        send(x, (place + (1 << bit) + root) % n, group).wait()
+        bit += 1
+
+# %% wrong · this is a star
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    if rank == root:
+        for peer in range(n):
+            if peer != root:
+                send(x, peer, group).wait()
+    else:
+        receive(x, root, group).wait()
+
+# %% wrong · this is a chain
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place = (rank - root) % n
+    if place > 0:
+        receive(x, (rank - 1) % n, group).wait()
+    if place < n - 1:
+        send(x, (rank + 1) % n, group).wait()
+
+# %% wrong · with root 0 it is right, with root 2 it is not
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    reach = 1
+    while reach < n:
+        if rank < reach and rank + reach < n:
+            send(x, rank + reach, group).wait()
+        elif reach <= rank < 2 * reach:
+            receive(x, rank - reach, group).wait()
+        reach *= 2
+
+# %% wrong · with 2 and 4 ranks it is right, with 3 it is not
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place, reach = (rank - root) % n, 1
+    while reach < n:
+        if place < reach:
+            send(x, (rank + reach) % n, group).wait()
+        elif place < 2 * reach:
+            receive(x, (rank - reach) % n, group).wait()
+        reach *= 2
+
+# %% wrong · the result went into another tensor
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place, reach = (rank - root) % n, 1
+    while reach < n:
+        if place < reach and place + reach < n:
+            send(x, (rank + reach) % n, group).wait()
+        elif reach <= place < 2 * reach:
+            received = torch.empty_like(x)
+            receive(received, (rank - reach) % n, group).wait()
+            x = received
+        reach *= 2
+
+# %% wrong · sent before it had received
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place, reach = (rank - root) % n, 1
+    while reach < n:
+        if place % (2 * reach) == 0 and place + reach < n:
+            send(x, (rank + reach) % n, group).wait()
+        elif place % (2 * reach) == reach:
+            receive(x, (rank - reach) % n, group).wait()
+        reach *= 2
+
+# %% wrong · in a group of some ranks it is not
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    place, reach = (rank - root) % n, 1
+    while reach < n:
+        if place < reach and place + reach < n:
+            send(x, (rank + reach) % n).wait()
+        elif reach <= place < 2 * reach:
+            receive(x, (rank - reach) % n).wait()
+        reach *= 2
+
+# %% wrong · never got it
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place, reach = (rank - root) % n, 1
+    while 2 * reach <= max(n - 1, 2):
+        if place < reach and place + reach < n:
+            send(x, (rank + reach) % n, group).wait()
+        elif reach <= place < 2 * reach:
+            receive(x, (rank - reach) % n, group).wait()
+        reach *= 2
+
+# %% wrong · it calls dist.broadcast
+def broadcast_tree(x, root=0, group=None):
+    dist.broadcast(x, group=group, group_src=root)

@@ -1,0 +1,94 @@
+# %% right · all requests at once
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    outputs[rank][:] = inputs[rank]
+    others = [k for k in range(n) if k != rank]
+    requests = [receive(outputs[k], k, group) for k in others]
+    requests += [send(inputs[k], k, group) for k in others]
+    for request in requests:
+        request.wait()
+
+# %% right · lower ranks send first
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    for k in range(n):
+        if k == rank:
+            outputs[k].copy_(inputs[k])
+        elif rank < k:
+            send(inputs[k], k, group).wait()
+            receive(outputs[k], k, group).wait()
+        else:
+            receive(outputs[k], k, group).wait()
+            send(inputs[k], k, group).wait()
+
+# %% wrong · outputs[rank] is the own inputs[rank]
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    for shift in range(1, n):
+        to, source = (rank + shift) % n, (rank - shift) % n
+        sending = send(inputs[to], to, group)
+        receive(outputs[source], source, group).wait()
+        sending.wait()
+
+# %% wrong · outputs[1] holds inputs[1] of rank 1
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    outputs[rank].copy_(inputs[rank])
+    for shift in range(1, n):
+        to, source = (rank + shift) % n, (rank - shift) % n
+        sending = send(inputs[rank], to, group)
+        receive(outputs[source], source, group).wait()
+        sending.wait()
+
+# %% wrong · outputs[1] holds inputs[0] of rank 2
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    outputs[rank].copy_(inputs[rank])
+    for shift in range(1, n):
+        to, source = (rank + shift) % n, (rank - shift) % n
+        sending = send(inputs[to], to, group)
+        receive(outputs[to], source, group).wait()
+        sending.wait()
+
+# %% wrong · nobody gets to begin it
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    outputs[rank].copy_(inputs[rank])
+    for peer in range(n):
+        if peer != rank:
+            send(inputs[peer], peer, group).wait()
+            receive(outputs[peer], peer, group).wait()
+
+# %% wrong · pieces travel that their receiver does not need
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    everything = [[torch.zeros(0, dtype=x.dtype) for x in inputs] for _ in range(n)]
+    outputs[rank].copy_(inputs[rank])
+    for shift in range(1, n):
+        to, source = (rank + shift) % n, (rank - shift) % n
+        requests = [send(inputs[to], to, group), send(inputs[to].clone(), to, group)]
+        receive(outputs[source], source, group).wait()
+        receive(outputs[source], source, group).wait()
+        for request in requests:
+            request.wait()
+
+# %% wrong · has been overwritten; only outputs change
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    for shift in range(1, n):
+        to, source = (rank + shift) % n, (rank - shift) % n
+        sending = send(inputs[to].clone(), to, group)
+        receive(outputs[source], source, group).wait()
+        sending.wait()
+    outputs[rank].copy_(inputs[rank])
+    for x in inputs:
+        x.zero_()
+
+# %% wrong · a rank sends to itself
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    for shift in range(n):
+        to, source = (rank + shift) % n, (rank - shift) % n
+        sending = send(inputs[to], to, group)
+        receive(outputs[source], source, group).wait()
+        sending.wait()

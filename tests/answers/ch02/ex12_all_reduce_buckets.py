@@ -1,0 +1,106 @@
+# %% right · a generator of slices
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    start = 0
+    while start < len(tensors):
+        stop, size = start + 1, tensors[start].nbytes
+        while stop < len(tensors) and size + tensors[stop].nbytes <= bucket_bytes:
+            size += tensors[stop].nbytes
+            stop += 1
+        long = torch.cat([t.flatten() for t in tensors[start:stop]])
+        all_reduce_ring(long, group)
+        at = 0
+        for t in tensors[start:stop]:
+            t.view(-1)[:] = long[at : at + t.numel()]
+            at += t.numel()
+        start = stop
+
+# %% right · flush
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    def flush(bucket):
+        if bucket:
+            long = torch.cat([t.view(-1) for t in bucket])
+            all_reduce_ring(long, group)
+            for t in bucket:
+                t.copy_(long[: t.numel()].view(t.shape))
+                long = long[t.numel() :]
+        bucket.clear()
+
+    bucket = []
+    for t in tensors:
+        if sum(b.nbytes for b in bucket) + t.nbytes > bucket_bytes:
+            flush(bucket)
+        bucket.append(t)
+    flush(bucket)
+
+# %% wrong · every tensor still has an all-reduce of its own
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    for x in tensors:
+        all_reduce_ring(x, group)
+
+# %% wrong · everything is in one bucket
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    if tensors:
+        flat = torch.cat([x.view(-1) for x in tensors])
+        all_reduce_ring(flat, group)
+        for x, part in zip(tensors, flat.split([x.numel() for x in tensors])):
+            x.copy_(part.view_as(x))
+
+# %% wrong · The last bucket is never full
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    bucket = []
+    for x in tensors:
+        if bucket and sum(b.nbytes for b in bucket) + x.nbytes > bucket_bytes:
+            flat = torch.cat([b.view(-1) for b in bucket])
+            all_reduce_ring(flat, group)
+            for b, part in zip(bucket, flat.split([b.numel() for b in bucket])):
+                b.copy_(part.view_as(b))
+            bucket = []
+        bucket.append(x)
+
+# %% wrong · torch.cat makes a copy
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    if tensors:
+        all_reduce_ring(torch.cat([x.view(-1) for x in tensors]), group)
+
+# %% wrong · this is the mean
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    for x in tensors:
+        all_reduce_ring(x, group)
+        x.copy_(x / dist.get_world_size(group))
+
+# %% wrong · some bucket holds more than 400 bytes
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    buckets, filled = [[]], 0
+    for x in tensors:
+        buckets[-1].append(x)
+        filled += x.nbytes
+        if filled > bucket_bytes:
+            buckets.append([])
+            filled = 0
+    for bucket in filter(None, buckets):
+        flat = torch.cat([x.view(-1) for x in bucket])
+        all_reduce_ring(flat, group)
+        for x, part in zip(bucket, flat.split([x.numel() for x in bucket])):
+            x.copy_(part.view_as(x))
+
+# %% wrong · come back into the wrong places
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    if tensors:
+        flat = torch.cat([x.view(-1) for x in tensors])
+        all_reduce_ring(flat, group)
+        flat = flat.flip(0)
+        for x, part in zip(tensors, flat.split([x.numel() for x in tensors])):
+            x.copy_(part.view_as(x))
+
+# %% wrong · although it would have fitted
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    buckets = []
+    for x in tensors:
+        if not buckets or sum(b.nbytes for b in buckets[-1]) + x.nbytes > bucket_bytes // 2:
+            buckets.append([])
+        buckets[-1].append(x)
+    for bucket in buckets:
+        flat = torch.cat([x.view(-1) for x in bucket])
+        all_reduce_ring(flat, group)
+        for x, part in zip(bucket, flat.split([x.numel() for x in bucket])):
+            x.copy_(part.view_as(x))

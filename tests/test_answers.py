@@ -1,0 +1,61 @@
+"""Every check accepts right answers of any style, and tells wrong ones what is wrong."""
+
+import pytest
+from answer_files import all_answers, defined
+from helpers import put_lab
+
+from pedagogy_lib import check
+from pedagogy_lib.course import build, checking
+
+ANSWERS = all_answers()
+EXERCISES = list({answer.exercise.number: answer.exercise for answer in ANSWERS}.values())
+
+
+@pytest.fixture(autouse=True)
+def quick_hangs(monkeypatch):
+    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 3.0)
+
+
+@pytest.fixture
+def checked(tmp_path, monkeypatch):
+    """Check an answer in its cell; or in the learner's file, where all else is solved."""
+
+    def check_answer(answer):
+        if answer.exercise.lab is None:
+            return check(answer.exercise.number, defined(answer))
+        for source in build.lab_sources():
+            put_lab(tmp_path, monkeypatch, source.stem, *[build.solved(source.read_text())] * 2)
+        path = tmp_path / "labs" / f"{answer.exercise.lab}.py"
+        path.write_text(f"{path.read_text()}\n\n{answer.program}")
+        return check(answer.exercise.number)
+
+    return check_answer
+
+
+def cases(kind):
+    return [
+        pytest.param(answer, id=str(answer), marks=[pytest.mark.deep] * answer.is_deep)
+        for answer in ANSWERS
+        if answer.kind == kind
+    ]
+
+
+@pytest.mark.parametrize("answer", cases("right"))
+def test_right_answers_pass(answer, checked):
+    verdict = checked(answer)
+    assert verdict.passed is True, verdict
+
+
+@pytest.mark.parametrize("answer", cases("wrong"))
+def test_wrong_answers_are_told_what_is_wrong(answer, checked):
+    verdict = checked(answer)
+    assert verdict.passed is False
+    said = " ".join(f"{verdict.wrong.case}: {verdict.wrong.what} {verdict.wrong.why}".split())
+    assert answer.words in said, verdict
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.number)
+def test_there_are_answers_of_both_kinds(exercise):
+    kinds = [answer.kind for answer in ANSWERS if answer.exercise is exercise]
+    assert kinds.count("right") >= 2
+    assert kinds.count("wrong") >= 5
