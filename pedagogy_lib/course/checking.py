@@ -1,14 +1,12 @@
 """`check` and `hint`: try an answer on many cases, and say what a wrong one has misunderstood.
 
-The exercises themselves are in exercises/chapter_NN.py. An exercise examines an answer: it yields
+The exercises themselves are in exercises/chNN/exNN_name.py. An exercise examines an answer: it yields
 one line for each case that is right, and raises `Wrong` at the first that is not.
 """
 
 import ast
-import importlib.util
+import importlib
 import inspect
-import pkgutil
-import re
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,6 +19,7 @@ from ..ranks.run import Run
 from .lab_holes import is_hole
 from .labs import NotSolvedYet, find_lab
 
+EXERCISES = Path(__file__).parents[1] / "exercises"
 TIMEOUT_SECONDS = 6.0  # for a case: its tensors are small
 COLUMNS = 92
 
@@ -174,28 +173,34 @@ def find_exercise(number: str) -> Exercise:
         raise ValueError(
             'write the number of an exercise in quotes, as in check("2.10"): without them it is 2.1'
         )
-    everything = exercises_of(str(number).split(".")[0])
+    everything = modules_of(str(number).split(".")[0])
     if not everything:
         known = ", ".join(chapters_with_checks())
         raise ValueError(f"there is no exercise {number}: checks are there for chapters {known}")
     if str(number) not in everything:
         raise ValueError(f"there is no exercise {number}; there are: {', '.join(everything)}")
-    return everything[str(number)]
+    return loaded(everything[str(number)])
 
 
 def chapters_with_checks() -> list[str]:
-    """The numbers of the chapters that have a module of exercises."""
-    modules = pkgutil.iter_modules([str(Path(__file__).parents[1] / "exercises")])
-    found = (re.fullmatch(r"chapter_(\d+)", module.name) for module in modules)
-    return [str(number) for number in sorted(int(match[1]) for match in found if match)]
+    """The numbers of the chapters that have exercises."""
+    folders = EXERCISES.glob("ch[0-9][0-9]")
+    return [str(number) for number in sorted(int(folder.name[2:]) for folder in folders)]
+
+
+def modules_of(chapter: str) -> dict[str, str]:
+    """{number: module} of a chapter's exercises: `ch06/ex03_name.py` is that of 6.3."""
+    files = sorted(EXERCISES.glob(f"ch{chapter:0>2}/ex[0-9][0-9]_*.py"))
+    return {f"{chapter}.{int(file.stem[2:4])}": f"{file.parent.name}.{file.stem}" for file in files}
+
+
+def loaded(module: str) -> Exercise:
+    return importlib.import_module(f"pedagogy_lib.exercises.{module}").EXERCISE
 
 
 def exercises_of(chapter: str) -> dict[str, Exercise]:
-    """The exercises of a chapter by their numbers; none if it has no such module."""
-    name = f"pedagogy_lib.exercises.chapter_{chapter:0>2}"
-    if importlib.util.find_spec(name) is None:
-        return {}
-    return {exercise.number: exercise for exercise in importlib.import_module(name).EXERCISES}
+    """The exercises of a chapter by their numbers; none if it has none."""
+    return {number: loaded(module) for number, module in modules_of(chapter).items()}
 
 
 def has_hole(function) -> bool:

@@ -1,0 +1,127 @@
+"""Exercises whose answer is a function of its arguments: no ranks, and truth by another way.
+
+A mistake is a wrong function with its sentence. The same entry tells it, and is tested.
+"""
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ...course.checking import Wrong
+from .values import NOT_ITS_OWN, Raised, equal, need_kind, plain, text_of
+
+
+@dataclass(frozen=True)
+class Formula:
+    """An exercise that asks for a function of numbers.
+
+    cases    {case: the arguments of each call of it}
+    truth    gives the right value for such arguments, in another way than the solution does
+    mistakes [(what it has misunderstood, a wrong function that takes what the answer takes), …]
+    told     takes a case's calls and values, and says what is right about them
+    differs  takes arguments, what was expected and what came, and says what is wrong
+    errors   {words of an exception: what they mean here}
+    explain  takes {case: values} and the wrong case, for what no function can tell
+    """
+
+    number: str
+    name: str
+    cases: dict[str, list[tuple]]
+    truth: Callable
+    mistakes: list[tuple[str, Callable]]
+    hints: tuple[str, ...]
+    told: Callable | None = None
+    differs: Callable | None = None
+    errors: dict[str, str] = field(default_factory=dict)
+    explain: Callable | None = None
+    shape: str = ""  # what to say of a value of another form
+    lab: str | None = None
+
+    def examine(self, answer):
+        found = {case: [value_of(answer, call) for call in self.cases[case]] for case in self.cases}
+        for case, calls in self.cases.items():
+            for call, got in zip(calls, found[case]):
+                wanted = plain(self.truth(*call))
+                need_kind(case, got, wanted, self.why_not_a_value(got))
+                if not equal(got, wanted):
+                    raise Wrong(case, self.difference(call, wanted, got), self.why(found, case))
+            yield f"{case}: {self.told(calls, found[case]) if self.told else shown(found[case])}"
+
+    def difference(self, call, wanted, got) -> str:
+        if self.differs:
+            return self.differs(call, wanted, got)
+        return f"expected {text_of(wanted)}, got {text_of(got)}"
+
+    def why_not_a_value(self, got) -> str:
+        if not isinstance(got, Raised):
+            return self.shape
+        return next((why for words, why in self.errors.items() if words in got.text), "")
+
+    def why(self, found, case) -> str:
+        """The mistake that gives the same in all cases; else the one that does in this case."""
+        told = self.explain(found, case) if self.explain else ""
+        for cases in (self.cases, [case]):
+            for sentence, function in self.mistakes:
+                if self.agrees(function, found, cases):
+                    return sentence
+        return told or first_that_fits(GENERAL, self, found, case)
+
+    def agrees(self, function, found, cases) -> bool:
+        pairs = [pair for case in cases for pair in zip(self.cases[case], found[case])]
+        return all(
+            isinstance(got, Raised) or equal(got, value_of(function, call))
+            for call, got in pairs
+        )
+
+
+def value_of(function, call):
+    """What a call gives, as plain values. Raises `Wrong` if it changes what it was given."""
+    given = copy.deepcopy(call)
+    try:
+        value = plain(function(*given))
+    except Exception as error:
+        return Raised(error)
+    if plain(list(given)) != plain(list(call)):
+        raise Wrong("its arguments", f"they are now {text_of(list(given))}", NOT_ITS_OWN)
+    return value
+
+
+def shown(values) -> str:
+    return ", ".join(map(text_of, values))
+
+
+def first_that_fits(questions, *args) -> str:
+    """The first sentence that a question finds, or an empty one."""
+    return next(filter(None, (question(*args) for question in questions)), "")
+
+
+# ---- Mistakes that any formula may have ---
+
+
+def off_by_a_factor(exercise, found, case) -> str:
+    pairs = [
+        (got, plain(exercise.truth(*call)))
+        for each in exercise.cases
+        for call, got in zip(exercise.cases[each], found[each])
+    ]
+    if not all(isinstance(one, (int, float)) for pair in pairs for one in pair):
+        return ""
+    for factor, why in FACTORS.items():
+        if all(equal(got, factor * wanted) for got, wanted in pairs):
+            return why
+    return ROUNDED if all(abs(got - wanted) < 0.006 for got, wanted in pairs) else ""
+
+
+FACTORS = {
+    1e-6: "this is in millions: give the number in its own unit",
+    1e-9: "this is in billions: give the number in its own unit",
+    1 / 2**20: "this is in MiB: give the number in its own unit",
+    1 / 2**30: "this is in GiB: give the number in its own unit",
+    100: "this is in percent; asked is the number: 0.25, not 25",
+    1 / 8: "these are an eighth: bytes, where bits are asked, or numbers of 8 bytes, not bytes",
+    8: "8 times as much: bits, where bytes are asked, or bytes, where numbers are",
+    1 / 4: "a quarter: numbers of 4 bytes each, not bytes",
+    -1: "the sign is the other way round",
+}
+ROUNDED = "it seems to be rounded: return the number itself"
+GENERAL = (off_by_a_factor,)

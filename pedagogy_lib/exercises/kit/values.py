@@ -1,0 +1,92 @@
+"""What an answer gave, as plain values that can be compared and shown."""
+
+from numbers import Number
+
+import torch
+
+from ...basics.closeness import close_in_float32
+from ...basics.units import brief
+from ...course.checking import Wrong
+from ...ranks.call_stack import is_library, place_of, steps_of_traceback
+
+NO_RETURN = "a function gives back what stands behind `return`; without one it gives None"
+NOT_ITS_OWN = "what the function is given belongs to the caller: look at it, and leave it as it is"
+
+
+class Raised:
+    """What a call raised, with the learner's line."""
+
+    def __init__(self, error):
+        self.error = error
+        place = place_of(steps_of_traceback(error.__traceback__))
+        at = "" if place is None or is_library(place.filename) else f"\n  at {place}"
+        self.text = f"{type(error).__name__}: {error}{at}"
+
+
+def plain(value):
+    """Numbers as int or float, whatever they come in; sequences as lists; all else as it is."""
+    if isinstance(value, torch.Tensor) or type(value).__module__ == "numpy":
+        return value.tolist()
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple, range, map, filter)) or hasattr(value, "__next__"):
+        return [plain(one) for one in value]
+    return value
+
+
+def is_number(value) -> bool:
+    return isinstance(value, Number) and not isinstance(value, (bool, complex))
+
+
+def equal(got, wanted) -> bool:
+    """Equal, but for rounding; nobody asked in which dtype to compute."""
+    if is_number(got) and is_number(wanted):
+        return close_in_float32(float(got), float(wanted))
+    if isinstance(got, list) and isinstance(wanted, list):
+        return len(got) == len(wanted) and all(map(equal, got, wanted))
+    if isinstance(got, dict) and isinstance(wanted, dict):
+        return got.keys() == wanted.keys() and all(equal(got[key], wanted[key]) for key in got)
+    return type(got) is type(wanted) and got == wanted
+
+
+def same_kind(got, wanted) -> bool:
+    """Whether `got` has the form of `wanted`: a number, or as many numbers."""
+    if is_number(wanted):
+        return is_number(got)
+    if isinstance(wanted, dict):
+        return isinstance(got, dict) and got.keys() == wanted.keys()
+    return isinstance(got, type(wanted))
+
+
+def text_of(value) -> str:
+    """A value as it is told: six digits of a number."""
+    if isinstance(value, Raised):
+        return f"it raised {value.text}"
+    if isinstance(value, float):
+        return f"{value:,.6g}" if abs(value) < 1e15 else f"{value:g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    if isinstance(value, list) and all(map(is_number, value)):
+        return f"[{', '.join(map(text_of, value))}]"
+    return brief(value, 200)
+
+
+def kind_of(value) -> str:
+    """What was expected, where something else came."""
+    if is_number(value):
+        return "a number"
+    if isinstance(value, dict):
+        return f"a dict with the keys {', '.join(map(repr, value))}"
+    if isinstance(value, list) and all(map(is_number, value)):
+        return "a list of numbers"
+    return f"a {type(value).__name__}"
+
+
+def need_kind(case, got, wanted, why=""):
+    """Raise `Wrong` unless `got` has the form of `wanted`."""
+    if isinstance(got, Raised):
+        raise Wrong(case, text_of(got), why)
+    if got is None and wanted is not None:
+        raise Wrong(case, "it returned None", NO_RETURN)
+    if not same_kind(got, wanted):
+        raise Wrong(case, f"expected {kind_of(wanted)}, got {text_of(got)}", why)
