@@ -14,8 +14,8 @@ from pedagogy_lib import check
 from pedagogy_lib.basics.closeness import close, close_in_float32
 from pedagogy_lib.course import checking
 from pedagogy_lib.exercises import broken_loops, one_process, reading
-from pedagogy_lib.exercises.broken_loops import shares, table_of
-from pedagogy_lib.exercises.one_process import batch_of, flat, model_of
+from pedagogy_lib.exercises.ch03.broken_loops import shares, table_of
+from pedagogy_lib.exercises.kit.one_process import batch_of, flat, model_of
 
 EXERCISES = {e.number: e for e in [*reading.EXERCISES, *broken_loops.EXERCISES]}
 KNOWN = {  # what the chapter has imported

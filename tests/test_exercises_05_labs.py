@@ -10,7 +10,7 @@ from pedagogy_lib import LaunchError, check
 from pedagogy_lib.course import checking
 from pedagogy_lib.course.build import with_holes
 from pedagogy_lib.exercises import precision, recomputing, scaling
-from pedagogy_lib.exercises.servers import warm_up
+from pedagogy_lib.exercises.ch03.servers import warm_up
 
 EXERCISES = {e.number: e for module in (precision, recomputing) for e in module.EXERCISES}
 SOLVED = (ROOT / "solutions" / "labs" / "memory.py").read_text()

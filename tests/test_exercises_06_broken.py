@@ -16,7 +16,7 @@ from torch import nn
 from pedagogy_lib import check, launch
 from pedagogy_lib.course import checking
 from pedagogy_lib.exercises import broken_owners, broken_stages, broken_zero
-from pedagogy_lib.exercises.servers import warm_up
+from pedagogy_lib.exercises.ch03.servers import warm_up
 
 MODULE = {"6.5": broken_zero, "6.6": broken_owners, "6.8": broken_zero,
           "6.12": broken_stages, "6.14": broken_stages}  # fmt: skip

@@ -11,9 +11,9 @@ from pedagogy_lib.course import checking
 from pedagogy_lib.course.checking import LabFunction
 from pedagogy_lib.course.labs import find_lab
 from pedagogy_lib.exercises import disposing, gathering, servers, stage_3
-from pedagogy_lib.exercises.one_process import why_raised
-from pedagogy_lib.exercises.overlapping import Refused
-from pedagogy_lib.exercises.watched_training import COMPLETE, LAST, LINE, PLAIN
+from pedagogy_lib.exercises.ch03.overlapping import Refused
+from pedagogy_lib.exercises.ch06.watched_training import COMPLETE, LAST, LINE, PLAIN
+from pedagogy_lib.exercises.kit.one_process import why_raised
 
 MODULES = gathering, disposing, stage_3
 EXERCISES = {e.number: e for module in MODULES for e in module.EXERCISES}

@@ -1,7 +1,7 @@
 """`check` and `hint`: try an answer on many cases, and say what a wrong one has misunderstood.
 
-The exercises themselves are in exercises/chNN/exNN_name.py. An exercise examines an answer: it yields
-one line for each case that is right, and raises `Wrong` at the first that is not.
+The exercises themselves are in exercises/chNN/exNN_name.py. An exercise examines an answer: it
+yields one line for each case that is right, and raises `Wrong` at the first that is not.
 """
 
 import ast

@@ -69,8 +69,7 @@ class Formula:
     def agrees(self, function, found, cases) -> bool:
         pairs = [pair for case in cases for pair in zip(self.cases[case], found[case])]
         return all(
-            isinstance(got, Raised) or equal(got, value_of(function, call))
-            for call, got in pairs
+            isinstance(got, Raised) or equal(got, value_of(function, call)) for call, got in pairs
         )
 
 

@@ -1,0 +1,132 @@
+"""What one process gets, for the checks of programs that should get the same on many ranks."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ...basics.closeness import close, told_gap
+from ...basics.errors import HangError
+from ...course.checking import Wrong
+from .trials import near
+
+RATE = 0.01
+FEATURES, HIDDEN = 4, 3
+LARGE = 400  # features and hidden units, where bytes are compared with a formula
+NO_EXCHANGE = (
+    "each rank has trained on its own: were gradients exchanged? DistributedDataParallel does it "
+    "only for a forward through the wrapped model"
+)
+HANGS = "every rank has to do as many forwards and backwards as the others, in the same order"
+
+
+def model_of(seed=0, features=FEATURES, hidden=HIDDEN):
+    """A small model, whose weights depend on the seed alone."""
+    model = nn.Sequential(nn.Linear(features, hidden), nn.Tanh(), nn.Linear(hidden, 1)).double()
+    source = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=0.5, generator=source)
+    return model
+
+
+def batch_of(rank, step, piece=0, size=4, features=FEATURES):
+    """Inputs and targets, others for each rank, step and micro-batch."""
+    source = torch.Generator().manual_seed(10_000 * rank + 100 * step + piece)
+    draw = lambda *shape: torch.randn(*shape, generator=source, dtype=torch.float64)  # noqa: E731
+    return draw(size, features), draw(size, 1) + 3
+
+
+def flat(tensors):
+    return torch.cat([tensor.detach().double().flatten() for tensor in tensors])
+
+
+def gradients_in(model):
+    """What is in `.grad`, as one flat tensor; None counts as zeros."""
+    return flat(torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters())
+
+
+def slopes(model, batch):
+    """The gradients of a batch as one flat tensor, without any `.grad`."""
+    inputs, targets = batch
+    loss = F.mse_loss(model(inputs), targets)
+    return flat(torch.autograd.grad(loss, [p for p in model.parameters() if p.requires_grad]))
+
+
+def note_gradients(optimizer, model):
+    """A list that gets the gradients that each step of the optimizer finds."""
+    found = []
+    optimizer.register_step_pre_hook(lambda *_: found.append(gradients_in(model)))
+    return found
+
+
+def train_alone(
+    batches, optimizer_type=torch.optim.SGD, keep=False, factor=1.0, loss_fn=F.mse_loss
+):
+    """One process: the weights after each step, and the gradients that each has found.
+
+    keep    whether nothing sets gradients back
+    factor  of each loss
+    """
+    model, weights = model_of(), []
+    optimizer = optimizer_type(model.parameters(), lr=RATE)
+    found = note_gradients(optimizer, model)
+    for inputs, targets in batches:
+        if not keep:
+            optimizer.zero_grad()
+        (factor * loss_fn(model(inputs), targets)).backward()
+        optimizer.step()
+        weights.append(flat(model.parameters()))
+    return weights, found
+
+
+def why_raised(known, hang, error) -> str:
+    """What an error of a launch means.
+
+    known  {words of a message: what they mean}
+    hang   what it means that ranks hang
+    """
+    if isinstance(error, HangError):
+        return hang
+    return next((why for words, why in known.items() if words in str(error)), "")
+
+
+def need_replicas(case, weights, why):
+    """Raise `Wrong` unless all ranks have the same weights."""
+    for rank, mine in enumerate(weights):
+        if not close(mine, weights[0]):
+            what = f"the weights of ranks 0 and {rank} differ by up to {told_gap(mine, weights[0])}"
+            raise Wrong(case, what, why)
+
+
+def need_one_exchange(case, run, why):
+    """Raise `Wrong` unless "answer" has sent what an all-reduce of a large model's gradients does.
+
+    why  takes how many all-reduces it has sent instead
+    """
+    n = run.world_size
+    one = 2 * (n - 1) / n * flat(large_model().parameters()).nbytes
+    sent = max(run["answer"].sent_bytes)
+    if not near(sent, one):
+        what = f"a rank sends {sent:,} bytes; one all-reduce of all gradients is {one:,.0f}"
+        raise Wrong(case, what, why(sent / one))
+
+
+def large_model():
+    """Two large layers, so that it shows if one of them travels twice."""
+    wide = model_of(0, LARGE, LARGE)
+    return nn.Sequential(nn.Linear(LARGE, LARGE).double(), nn.Tanh(), *wide)
+
+
+def ends_of_wrong_loops(batches, n, optimizer_type=torch.optim.SGD):
+    """{sentence: the weights in the end}, for loops with DistributedDataParallel."""
+    again = "DistributedDataParallel has divided by it already, and a mean loss by the samples"
+    arguments = {
+        "nothing sets the gradients back: backward() adds to what is in `.grad`, so each step "
+        "follows the gradients of all steps before it as well": {"keep": True},
+        f"the gradient is divided by the number of ranks once more: {again}": {"factor": 1 / n},
+        f"the gradient, or the learning rate, is {n} times too large: gradients are averaged, "
+        "which DistributedDataParallel does, and the learning rate is that of one process": {
+            "factor": n
+        },
+    }
+    return {why: train_alone(batches, optimizer_type, **how)[0][-1]
+            for why, how in arguments.items()}  # fmt: skip

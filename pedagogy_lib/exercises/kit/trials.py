@@ -1,0 +1,264 @@
+"""Trying an answer that communicates: on real ranks, with inputs that leave no doubt.
+
+Inputs are small whole numbers, different on every rank, so that sums are exact in every dtype and
+in every order, and so that a wrong result tells which ranks' numbers went into it.
+"""
+
+import itertools
+from dataclasses import dataclass
+from math import ceil, log2
+
+import torch
+import torch.distributed as dist
+
+from ...basics.errors import HangError
+from ...course.checking import Wrong, try_on_ranks
+from ...measuring.recorder import measure
+
+LARGE = 250_000  # elements, where bytes are compared with a formula
+TOLERANCE = 0.005  # of the bytes: headers
+
+
+@dataclass(frozen=True)
+class Case:
+    """What an answer is tried on.
+
+    length   elements of a tensor, or of the shortest of several
+    uneven   whether several tensors differ in length
+    members  the ranks of a group that the answer is called with; None: the whole world
+    """
+
+    world_size: int
+    length: int = 6
+    dtype: torch.dtype = torch.float64
+    shape: tuple[int, ...] | None = None
+    uneven: bool = False
+    root: int = 0
+    members: tuple[int, ...] | None = None
+
+    @property
+    def n(self) -> int:
+        return len(self.members or range(self.world_size))
+
+    def __str__(self):
+        who = f"{self.world_size} rank" + ("s" if self.world_size > 1 else "")
+        if self.members:
+            who = f"a group of ranks {list(self.members)} among {self.world_size}"
+        shape = list(self.shape) if self.shape is not None else [self.length]
+        dtype = str(self.dtype).removeprefix("torch.")
+        uneven = ", uneven" if self.uneven else ""
+        root = f", root {self.root}" if self.root else ""
+        return f"{who}, {dtype}{shape}{uneven}{root}"
+
+
+def numbers(rank, shape, dtype, salt=0) -> torch.Tensor:
+    """Whole numbers from 1 to 7, another sequence for each rank and salt."""
+    generator = torch.Generator().manual_seed(1000 * salt + rank)
+    return torch.randint(1, 8, shape, generator=generator).to(dtype)
+
+
+class Task:
+    """What an exercise asks for: its inputs, its call, and the truth.
+
+    Tensors are a flat list, the same kind on every rank.
+    """
+
+    def inputs(self, place, case) -> list[torch.Tensor]:
+        """What the member at `place` of the group has before."""
+        raise NotImplementedError
+
+    def call(self, answer, tensors, case, group) -> list[torch.Tensor] | None:
+        """Call the answer. Returns what its lists hold then, if it gets any, else None.
+
+        An answer gets lists of its own: what counts is what it writes into the tensors.
+        """
+        raise NotImplementedError
+
+    def truth(self, before, place, case) -> list[torch.Tensor | None]:
+        """What it should have afterwards, from everybody's inputs; None: anything."""
+        raise NotImplementedError
+
+    def name_of(self, index, case) -> str:
+        """What the learner calls a tensor of the list."""
+        return "x"
+
+
+def in_rank(task, answer, case) -> tuple[list, list, list] | None:
+    """One rank's part of a trial: its tensors before and after; and those in its lists."""
+    group = dist.new_group(list(case.members)) if case.members else None
+    if case.members and dist.get_rank() not in case.members:
+        return None
+    tensors = task.inputs(dist.get_rank(group), case)
+    before = [x.clone() for x in tensors]
+    dist.barrier(group)
+    with measure("answer"):
+        listed = task.call(answer, tensors, case, group)
+    return before, tensors, listed or tensors
+
+
+@dataclass
+class Trial:
+    """What came of a case, by place in the group: lists of tensors, calls, bytes."""
+
+    task: Task
+    case: Case
+    before: list[list[torch.Tensor]]
+    after: list[list[torch.Tensor]]
+    listed: list[list]  # as `after`, but what the answer has left in its lists
+    calls: list[list]
+    sent_bytes: list[int]
+    received_bytes: list[int]
+
+    def truth(self, place) -> list:
+        return self.task.truth(self.before, place, self.case)
+
+    def is_right(self, place) -> bool:
+        pairs = zip(self.after[place], self.truth(place))
+        return all(wanted is None or same(got, wanted) for got, wanted in pairs)
+
+    def sends(self, place) -> list:
+        return [call for call in self.calls[place] if call.name == "send"]
+
+
+def same(a, b) -> bool:
+    return a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
+
+
+RAISED = {  # words of an error: what they mean here
+    "EnforceNotMet": "the two sides of a message differ in length. What is received into has to be "
+    "as long as what comes: chunks may differ by an element.",
+    "Pair is not connected": "a rank sends to itself, or receives from itself. What stays on a "
+    "rank is copied, and needs no message.",
+    "out of range": "a number is too large: of a chunk, if there are fewer than n (x.chunk(n) may "
+    "make fewer; tensor_split makes n), or of a rank, if % n is missing.",
+    "does not support item assignment": "`chunks[i] += …` also puts the result into the list, and "
+    "a tuple takes nothing: tensor_split, chunk and split give tuples. "
+    "list(x.view(-1).tensor_split(n)) is a list.",
+    "0-dimensional": "a tensor without dimensions cannot be split: x.view(-1) has one.",
+}
+
+
+def run_trial(task, answer, case, explain_hang=lambda case, error: "") -> Trial:
+    """Try a case; raises `Wrong` if it fails.
+
+    explain_hang  takes the case and the HangError, and says what that means
+    """
+
+    def explain(error):
+        if isinstance(error, HangError):
+            return explain_hang(case, error)
+        return next((why for words, why in RAISED.items() if words in str(error)), "")
+
+    run = try_on_ranks(
+        str(case), in_rank, task, answer, case, world_size=case.world_size, explain=explain
+    )
+    members = case.members or range(case.world_size)
+    block = run["answer"]
+    return Trial(
+        task,
+        case,
+        [run.values[rank][0] for rank in members],
+        [run.values[rank][1] for rank in members],
+        [run.values[rank][2] for rank in members],
+        [block.calls[rank] for rank in members],
+        [block.sent_bytes[rank] for rank in members],
+        [block.received_bytes[rank] for rank in members],
+    )
+
+
+def compare(trial, diagnoses):
+    """Raise `Wrong` at the first wrong element, with the first diagnosis that fits."""
+    for place in range(trial.case.n):
+        for index, wanted in enumerate(trial.truth(place)):
+            got = trial.after[place][index]
+            if wanted is None or same(got, wanted):
+                continue
+            why = next(filter(None, (diagnose(trial) for diagnose in diagnoses)), "")
+            raise Wrong(
+                str(trial.case), f"rank {place}, {difference(trial, index, got, wanted)}", why
+            )
+
+
+def difference(trial, index, got, wanted) -> str:
+    name = trial.task.name_of(index, trial.case)
+    if got.shape != wanted.shape or got.dtype != wanted.dtype:
+        return f"{name} is {kind_of(got)}, expected {kind_of(wanted)}"
+    first = (got != wanted).nonzero()[0].tolist()
+    at = f"{name}{first}" if first else name
+    return f"{at} is {got[tuple(first)].item():g}, expected {wanted[tuple(first)].item():g}"
+
+
+def kind_of(x) -> str:
+    return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
+
+
+# ---- What went into a sum --------------------------------------------------------------------
+
+
+def contributions(total, parts) -> tuple[int, ...] | None:
+    """How often each of `parts` has gone into `total`, from 0 to 2 times; None if no way fits."""
+    for times in itertools.product(range(3), repeat=len(parts)):
+        if same(total, sum((t * p for t, p in zip(times, parts)), torch.zeros_like(total))):
+            return times
+    return None
+
+
+def told_contributions(times) -> str:
+    """`rank 1 is missing, rank 2 counts twice`."""
+    missing = [f"rank {place} is missing" for place, t in enumerate(times) if t == 0]
+    twice = [f"rank {place} counts twice" for place, t in enumerate(times) if t == 2]
+    return ", ".join(missing + twice)
+
+
+def ranks_text(places) -> str:
+    places = list(places)
+    return ("rank " if len(places) == 1 else "ranks ") + ", ".join(map(str, places))
+
+
+# ---- Cost ------------------------------------------------------------------------------------
+
+
+def need_cost(trial, ok, what, why):
+    if not ok:
+        raise Wrong(f"cost, {trial.case}", what, why)
+
+
+def rounds(calls) -> int:
+    """How many rounds messages take if in each a rank sends at most one and receives at most one.
+
+    calls  of each rank, in its order: what comes later waits for what came before
+    """
+    clock, last_receive = [0] * len(calls), [0] * len(calls)
+    under_way: dict[tuple[int, int], list[int]] = {}
+    todo = [(rank, list(of_rank)) for rank, of_rank in enumerate(calls)]
+    while ready := [(r, own) for r, own in todo if own and is_there(own[0], r, under_way)]:
+        for rank, own in ready:
+            call = own.pop(0)
+            if call.name == "send":
+                clock[rank] += 1
+                under_way.setdefault((rank, call.peer), []).append(clock[rank])
+            else:
+                arrival = under_way[call.peer, rank].pop(0)
+                last_receive[rank] = max(last_receive[rank] + 1, arrival)
+                clock[rank] = max(clock[rank], last_receive[rank])
+    return max(clock)
+
+
+def is_there(call, rank, under_way) -> bool:
+    return call.name == "send" or bool(under_way.get((call.peer, rank)))
+
+
+def tree_rounds(n) -> int:
+    return ceil(log2(n))
+
+
+def near(bytes_, theory) -> bool:
+    return abs(bytes_ - theory) <= TOLERANCE * theory
+
+
+def messages(count) -> str:
+    return f"{count} message" + ("" if count == 1 else "s")
+
+
+def megabytes(count) -> str:
+    return f"{count / 1e6:.2f} MB"
