@@ -5,30 +5,15 @@ The truth is one process that takes the samples of all ranks.
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
-from torch import nn
 
 from ...basics.closeness import close
 from ...course.checking import Wrong
 from ...measuring.recorder import measure
+from ..kit.differences import first_difference
+from ..kit.models import SAMPLES, STEPS, EveryKind, equal_models, loss_of, share_of, state_of
 from ..kit.trials import TOLERANCE, megabytes, numbers
-from .ex04_start_equal import (
-    GROUP,
-    IN_A_GROUP,
-    LARGE,
-    SAMPLES,
-    STEPS,
-    TOO_LONG,
-    WORDS,
-    EveryKind,
-    World,
-    explain_by,
-    fill,
-    first_difference,
-    sizes_of,
-    state_of,
-    try_in,
-)
+from ..kit.worlds import GROUP, IN_A_GROUP, TOO_LONG, World, explain_by, try_in
+from .ex04_start_equal import LARGE, fill, sizes_of
 
 # ---- 3.5 and 3.11: gradients averaged --------------------------------------------------------
 
@@ -161,35 +146,6 @@ def train_by(synchronize, group):
     train(mine, share_of(place, n), n / SAMPLES, lambda: synchronize(mine))
     train(alone, slice(None), 1 / SAMPLES, lambda: None)
     return state_of(mine), state_of(alone)
-
-
-def equal_models(count, make=EveryKind):
-    """Models that are equal to each other, and on all ranks."""
-    torch.manual_seed(3)
-    model = make()
-    for parameter in model.parameters():
-        nn.init.normal_(parameter, std=0.5)
-    models = [make() for _ in range(count)]
-    for other in models:
-        other.load_state_dict(model.state_dict())
-    return models
-
-
-def share_of(place, n) -> slice:
-    """A share of the samples; those of the first ranks have one more than the others."""
-    sizes = [len(part) for part in torch.arange(SAMPLES).tensor_split(n)]
-    return slice(sum(sizes[:place]), sum(sizes[: place + 1]))
-
-
-def batch_of(step):
-    chance = torch.Generator().manual_seed(step)
-    return torch.randint(WORDS, (2, SAMPLES), generator=chance)
-
-
-def loss_of(model, step, share, factor):
-    """The sum of the losses of a share of a step's samples, times a factor."""
-    tokens, targets = batch_of(step)[:, share]
-    return F.cross_entropy(model(tokens), targets, reduction="sum") * factor
 
 
 def train(model, share, factor, synchronize):

@@ -37,7 +37,7 @@ from ..kit.one_process import (
     train_alone,
     why_raised,
 )
-from .servers import warm_up
+from ..kit.warming import warm_up
 
 # ---- 3.9: exactly like one process? ----------------------------------------------------------
 

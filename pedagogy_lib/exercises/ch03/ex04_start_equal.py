@@ -2,115 +2,20 @@
 
 from dataclasses import dataclass
 
-import torch
 import torch.distributed as dist
-from torch import nn
 
-from ...basics.closeness import close, first_off
-from ...basics.errors import HangError
-from ...course.checking import Exercise, Wrong, try_on_ranks
+from ...basics.closeness import close
+from ...course.checking import Exercise, Wrong
 from ...measuring.recorder import measure
+from ..kit.differences import first_difference
+from ..kit.models import EveryKind, state_of, tensors_of
 from ..kit.trials import TOLERANCE, megabytes, numbers, tree_rounds
+from ..kit.worlds import GROUP, IN_A_GROUP, TOO_LONG, World, explain_by, try_in
 
-STEPS, SAMPLES = 5, 13  # of the training; 13 are never shared out evenly
-WORDS, WIDTH = 7, 4
 LARGE = {"words": 2000, "width": 200}  # where bytes are compared with a formula
-
-IN_A_GROUP = (
-    "in the whole world it is right, in a group of some ranks it is not: hand `group` to every "
-    "call of torch.distributed, get_world_size and get_rank included"
-)
 
 
 # ---- Where it is tried -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class World:
-    """So many ranks; if there are members, an answer is called on these alone, as a group."""
-
-    size: int
-    members: tuple[int, ...] | None = None
-
-    @property
-    def ranks(self):
-        return self.members or range(self.size)
-
-    def __str__(self):
-        if self.members:
-            return f"a group of ranks {list(self.members)} among {self.size}"
-        return f"{self.size} rank" + ("s" if self.size > 1 else "")
-
-
-GROUP = World(4, (1, 2, 3))  # without rank 0; 3 and 4 tell its size from the world's
-
-
-def on_members(work, answer, members, *args):
-    """On a rank: `work(answer, group, *args)`, if it belongs to the group."""
-    group = dist.new_group(list(members)) if members else None
-    if members is None or dist.get_rank() in members:
-        return work(answer, group, *args)
-
-
-def try_in(world, work, answer, *args, what="", explain):
-    """Returns what each member has found, and the calls and bytes of block "answer" on each."""
-    run = try_on_ranks(
-        f"{world}{what}", on_members, work, answer, world.members, *args,
-        world_size=world.size, explain=explain,
-    )  # fmt: skip
-    block = run["answer"] if "answer" in run.labels else None
-    traffic = block and [(block.calls[rank], block.sent_bytes[rank]) for rank in world.ranks]
-    return [run.values[rank] for rank in world.ranks], traffic
-
-
-TOO_LONG = (
-    "this takes too long. Is there a call, or a round of a loop, for each element of a tensor? One "
-    "call for each tensor is enough. Or is there a loop that never ends?"
-)
-
-
-def explain_by(meanings, mismatch=""):
-    """What `try_on_ranks` explains with, from {words of an error: what they mean}.
-
-    mismatch  what it means if ranks wait for each other for ever, or lose each other
-    """
-
-    def explain(error):
-        if isinstance(error, HangError) and any(
-            p and not p.operation for p in error.waits.values()
-        ):
-            return TOO_LONG
-        lost = isinstance(error, HangError) or "gloo" in str(error)
-        known = (why for words, why in meanings.items() if words in str(error))
-        return next(known, mismatch if lost else "")
-
-    return explain
-
-
-class EveryKind(nn.Module):
-    """A model with each kind of parameter: tied, frozen, 0-dimensional, without part in the loss.
-
-    In evaluation mode: the statistics of a share are not those of the whole batch.
-    """
-
-    def __init__(self, words=WORDS, width=WIDTH):
-        super().__init__()
-        self.unused = nn.Parameter(torch.zeros(3))
-        self.embedding = nn.Embedding(words, width)
-        self.frozen = nn.Linear(width, width).requires_grad_(False)
-        self.norm = nn.BatchNorm1d(width)
-        self.alike = nn.ParameterList(torch.zeros(width) for _ in range(4))
-        self.scale = nn.Parameter(torch.tensor(2.0))
-        self.output = nn.Linear(width, words)
-        self.output.weight = self.embedding.weight
-        self.register_buffer("mask", torch.ones(width), persistent=False)
-        self.double().eval()
-
-    def forward(self, tokens):  # (samples,)
-        x = self.norm(torch.tanh(self.frozen(self.embedding(tokens))))
-        for shift in self.alike:
-            x = torch.tanh(x + shift) * self.mask
-        return self.scale * self.output(x)
 
 
 def fill(model, place):
@@ -119,18 +24,6 @@ def fill(model, place):
         values = numbers(place, tensor.shape, tensor.dtype, salt) + 8 * place
         tensor.detach().copy_(values)
     return model
-
-
-def first_difference(got, wanted) -> str:
-    if got is None or wanted is None or got.shape != wanted.shape or got.dtype != wanted.dtype:
-        return f"is {kind_of(got)}, expected {kind_of(wanted)}"
-    first = first_off(got, wanted)
-    at = f"at {list(first)} " if first else ""
-    return f"{at}is {got[first].item():.8g}, expected {wanted[first].item():.8g}"
-
-
-def kind_of(x) -> str:
-    return "None" if x is None else f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
 
 
 # ---- 3.4: equal at first ---------------------------------------------------------------------
@@ -190,14 +83,6 @@ def start_on_rank(answer, group):
 def parameters_of(model):
     """By all names, so that a tied one is there twice."""
     return dict(model.named_parameters(remove_duplicate=False))
-
-
-def tensors_of(model):
-    return dict(model.named_parameters()) | dict(model.named_buffers())
-
-
-def state_of(model):
-    return {name: tensor.detach().clone() for name, tensor in tensors_of(model).items()}
 
 
 def kinds_of(model):

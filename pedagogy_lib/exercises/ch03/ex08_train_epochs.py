@@ -28,7 +28,7 @@ from ..kit.one_process import (
     train_alone,
     why_raised,
 )
-from .servers import warm_up
+from ..kit.warming import warm_up
 
 EPOCHS = 3
 READ_ERRORS = {  # words of an error: what they mean here

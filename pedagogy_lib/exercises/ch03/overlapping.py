@@ -16,31 +16,13 @@ from ...basics.closeness import close
 from ...basics.errors import HangError
 from ...course.checking import Wrong
 from ...measuring.recorder import measure
-from .averaging import (
-    descend,
-    equal_models,
-    gradients_of,
-    judge_gradients,
-    judge_training,
-    loss_of,
-    share_of,
-    totals_of,
-)
-from .ex04_start_equal import GROUP, IN_A_GROUP, SAMPLES, STEPS, World, explain_by, state_of, try_in
+from ..kit.models import SAMPLES, STEPS, equal_models, loss_of, share_of, state_of
+from ..kit.refused import Refused
+from ..kit.worlds import GROUP, IN_A_GROUP, World, explain_by, try_in
+from .averaging import descend, gradients_of, judge_gradients, judge_training, totals_of
 from .ex10_make_buckets import buckets_of_torch
 
 BUCKET_BYTES = 64  # of EveryKind: several small parameters fill a bucket exactly
-
-
-class Refused(Exception):
-    """A rank cannot go on with an answer: what is wrong, and which misconception that is."""
-
-    def __init__(self, what, why):
-        super().__init__(what, why)
-        self.what, self.why = what, why
-
-    def __str__(self):
-        return self.what
 
 
 # ---- An all-reduce that watches --------------------------------------------------------------

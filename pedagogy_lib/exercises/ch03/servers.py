@@ -1,6 +1,5 @@
 """A parameter server: what its one link costs (3.1), and gradients as they come (3.2)."""
 
-import contextlib
 import itertools
 import re
 import tempfile
@@ -13,7 +12,6 @@ from types import SimpleNamespace
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 from torch.nn.utils import parameters_to_vector
 
 from ...basics.closeness import close
@@ -21,34 +19,10 @@ from ...basics.errors import HangError
 from ...basics.hang_diagnosis import describe
 from ...course.checking import Wrong, try_on_ranks
 from ...measuring.recorder import measure
-from ...ranks.launcher import launch
-from ..kit.answers import attempt, require
+from ..kit.answers import require
+from ..kit.outcomes import number_from, whole_numbers
 from ..kit.trials import tree_rounds
-
-NO_RETURN = "a function without `return` gives None."
-
-
-def number_from(case, answer, *args) -> float:
-    """What a formula in a cell gives; raises `Wrong` if that is no number."""
-    value = attempt(case, answer, *args)
-    if not isinstance(value, str):
-        with contextlib.suppress(TypeError, ValueError, RuntimeError):
-            return float(value)
-    raise Wrong(case, f"it gave {value!r}, not a number", NO_RETURN if value is None else "")
-
-
-def whole_numbers(case, name, value, what) -> list[int]:
-    """A list of whole numbers, however it is written; raises `Wrong` if it is none.
-
-    what  it should hold
-    """
-    with contextlib.suppress(TypeError, ValueError, RuntimeError):
-        found = value.tolist() if hasattr(value, "tolist") else list(value)
-        if all(int(i) == i for i in found):
-            return [int(i) for i in found]
-    why = NO_RETURN if value is None else f"what is asked for is a list: {what}."
-    raise Wrong(case, f"{name} is {value!r}", why)
-
+from ..kit.warming import warm_up
 
 # ---- 3.1: how long an exchange takes ---------------------------------------------------------
 
@@ -178,15 +152,6 @@ def examine_server(answer):
             yield f"{plan}: staleness {' '.join(map(str, staleness))}"
         else:
             yield f"{plan}: weights and staleness fit"
-
-
-def warm_up():
-    """A first optimizer or DDP imports for seconds: before a case, so that it does not hang."""
-    launch(make_ddp, world_size=1, device="cpu")
-
-
-def make_ddp():
-    DistributedDataParallel(nn.Linear(1, 1))
 
 
 def try_server(answer, plan) -> SimpleNamespace:

@@ -17,7 +17,8 @@ from ...basics.closeness import close_in_float32, gaps
 from ...basics.units import counted
 from ...course.checking import Wrong, try_on_ranks
 from ..kit.answers import numbers_of, recognise
-from .servers import number_from, warm_up, whole_numbers
+from ..kit.outcomes import number_from, whole_numbers
+from ..kit.warming import warm_up
 
 # ---- 3.3: unequal shares ---------------------------------------------------------------------
 

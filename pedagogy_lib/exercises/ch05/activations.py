@@ -14,9 +14,9 @@ from ...basics.closeness import close, told_gap
 from ...course.checking import Wrong, try_on_ranks
 from ...course.labs import find_lab
 from ...measuring.recorder import mark, measure
-from ..ch03.servers import NO_RETURN, warm_up
 from ..kit.one_process import RATE, flat, gradients_in, note_gradients
-from .model_states import number_in, outcome_of
+from ..kit.outcomes import NO_RETURN, number_in, outcome_of
+from ..kit.warming import warm_up
 
 # ---- 5.2: training and validation --------------------------------------------------------------
 

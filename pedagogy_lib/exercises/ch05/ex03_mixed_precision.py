@@ -9,8 +9,8 @@ from torch import nn
 from ...basics.closeness import THROUGH_FLOAT32
 from ...course.checking import Exercise, Wrong, try_on_ranks
 from ...measuring.recorder import measure
-from ..ch03.servers import warm_up
 from ..kit.one_process import why_raised
+from ..kit.warming import warm_up
 from .given_gradients import BFLOAT16, PLANS, Watched, backward, train_on_rank
 
 # ---- Numbers ---------------------------------------------------------------------------------

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from ...basics.closeness import close
 from ...course.checking import Exercise, Wrong, try_on_ranks
-from ..ch03.servers import warm_up
 from ..kit.one_process import why_raised
 from ..kit.trials import numbers
+from ..kit.warming import warm_up
 
 # ---- What is tried ---------------------------------------------------------------------------
 

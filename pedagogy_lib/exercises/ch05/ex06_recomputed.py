@@ -9,8 +9,8 @@ from torch import Tensor
 from ...basics.closeness import close, told_gap
 from ...course.checking import Exercise, Wrong, try_on_ranks
 from ...measuring.recorder import measure
-from ..ch03.servers import warm_up
 from ..kit.one_process import why_raised
+from ..kit.warming import warm_up
 from .recomputed_blocks import CASES, STALE, Model, compare_on_rank, plainly
 
 # ---- Judging ---------------------------------------------------------------------------------

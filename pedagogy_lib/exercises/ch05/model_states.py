@@ -2,55 +2,18 @@
 
 import contextlib
 import copy
-from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from ...basics.errors import HangError
-from ...basics.places import Place
 from ...course.checking import Wrong, try_on_ranks
 from ...measuring.bytes_of_calls import tensors_in
-from ...ranks.call_stack import place_of, steps_of_traceback
-from ..ch03.servers import NO_RETURN, warm_up
+from ..kit.outcomes import NO_RETURN, Outcome, number_in, outcome_of
 from ..kit.trials import same
+from ..kit.warming import warm_up
 
 # ---- What a call came to -----------------------------------------------------------------------
-
-
-class Outcome(NamedTuple):
-    """What came of a call: a value, or an exception and the learner's line that it came from."""
-
-    value: object = None
-    error: str = ""  # its type
-    message: str = ""
-    place: Place | None = None
-    kinds: tuple[str, ...] = ()  # its type and those above it
-
-    def __str__(self):
-        if not self.error:
-            return f"it gave {self.value!r:.60}"
-        return f"it raised {self.error}: {self.message}\n  at {self.place}"
-
-
-def outcome_of(answer, *args, **kwargs) -> Outcome:
-    """Call an answer, here or in a rank; whatever it raises is an outcome, too."""
-    try:
-        return Outcome(answer(*args, **kwargs))
-    except Exception as error:
-        place = place_of(steps_of_traceback(error.__traceback__))
-        kinds = tuple(kind.__name__ for kind in type(error).__mro__)
-        return Outcome(None, kinds[0], str(error), place, kinds)
-
-
-def number_in(case, outcome) -> float:
-    """The number that a call gave; raises `Wrong` if it gave none."""
-    if not outcome.error and not isinstance(outcome.value, str):
-        with contextlib.suppress(TypeError, ValueError, RuntimeError):
-            return float(outcome.value)
-    nothing = not outcome.error and outcome.value is None
-    what = str(outcome) + ("" if outcome.error else ", not a number")
-    raise Wrong(case, what, NO_RETURN if nothing else "")
 
 
 # ---- 5.1: bytes by kind ------------------------------------------------------------------------

@@ -14,8 +14,10 @@ from ...basics.closeness import close, told_gap
 from ...course.checking import Wrong, try_on_ranks
 from ...measuring.bytes_of_calls import tensors_in
 from ..ch03.broken_loops import pieces_of, table_of, told_pieces
+from ..kit.differences import ratio, recognise
 from ..kit.one_process import model_of, why_raised
-from .broken_zero import cut, need_numbers, plain, recognise
+from ..kit.outcomes import plain
+from .broken_zero import cut, need_numbers
 
 # ---- 6.12: layers whose weight is in parts ---------------------------------------------------
 
@@ -282,12 +284,6 @@ def told_part(rank, got, wanted, table) -> tuple[str, str]:
         for why, share in shares(n, pieces).items()
     } | {f"this is rank {k}'s part": cut(table.mean((0, 1)), k, n) for k in range(n) if k != rank}
     return what, next((why for why, guess in guesses.items() if ratio(got, guess) is not None), "")
-
-
-def ratio(got, wanted) -> float | None:
-    """How many times `wanted` this is; None if it is not."""
-    factor = ((got @ wanted) / (wanted @ wanted)).item()
-    return factor if factor and close(got, factor * wanted) else None
 
 
 def factors(n, pieces):

@@ -15,9 +15,11 @@ from torch import nn
 
 from ...basics.closeness import close, told_gap
 from ...course.checking import Wrong, try_on_ranks
-from ..ch03.servers import warm_up
+from ..kit.differences import recognise, told
 from ..kit.one_process import why_raised
+from ..kit.outcomes import plain
 from ..kit.trials import kind_of, numbers
+from ..kit.warming import warm_up
 
 OPTIMIZERS = {
     "SGD with momentum": partial(torch.optim.SGD, lr=0.1, momentum=0.9),
@@ -43,11 +45,6 @@ class Maker:
         return self.made[-1]
 
 
-def plain(value):
-    """A result without its graph and its optimizer, so that it can travel."""
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value
-
-
 def need_numbers(case, rank, got, length, why):
     """Raise `Wrong` unless a result is a flat float64 tensor of this length.
 
@@ -60,11 +57,6 @@ def need_numbers(case, rank, got, length, why):
     if kind_of(got) != kind_of(wanted):
         what = f"rank {rank} returned {kind_of(got)}; expected {kind_of(wanted)}"
         raise Wrong(case, what, why.get(got.numel(), "") if got.dim() == 1 else "")
-
-
-def recognise(got, guesses) -> str:
-    """The first sentence in {sentence: what that misconception gives} that fits, or ""."""
-    return next((why for why, wrong in guesses.items() if close(got, wrong)), "")
 
 
 # ---- 6.5: parts of a flat tensor -------------------------------------------------------------
@@ -302,10 +294,6 @@ def why_reduced(got, rank, whole) -> str:
         NOT_REDUCED: cut(whole[rank] / n, rank, n),
         "this is the rank's own gradient": cut(whole[rank], rank, n),
     } | others)  # fmt: skip
-
-
-def told(numbers) -> str:
-    return ", ".join(f"{x:.4g}" for x in numbers.tolist())
 
 
 def judge_memory(case, rank, of):

@@ -8,9 +8,11 @@ from ...basics.closeness import close
 from ...course.checking import Exercise, Wrong
 from ...measuring.recorder import measure
 from ..ch02.collectives import examine_reduce_scatter
-from ..ch03.ex04_start_equal import GROUP, IN_A_GROUP, World, explain_by, first_difference, try_in
+from ..kit.differences import first_difference
+from ..kit.parts import after
 from ..kit.trials import LARGE, TOLERANCE, megabytes, numbers
-from .sharding import after, examine_flatten_padded
+from ..kit.worlds import GROUP, IN_A_GROUP, World, explain_by, try_in
+from .sharding import examine_flatten_padded
 
 SHAPES = [(2, 3), (5,), (), (5, 1)]  # 17 numbers: padding for 2, 3 and 4 ranks
 WORLDS = [  # where, and whether shards have memory of their own

@@ -3,8 +3,8 @@
 from ...course.checking import Exercise
 from ..ch02.collectives import examine_all_gather
 from ..ch03.ex04_start_equal import examine_start_equal
+from ..kit.parts import after
 from .ex03_reduce_gradients import examine_reduce_gradients
-from .sharding import after
 from .stages import examine_zero1
 
 EXERCISE = Exercise(

@@ -14,10 +14,11 @@ from torch import nn
 from ...basics.closeness import close
 from ...course.checking import Exercise, Wrong, try_on_ranks
 from ...measuring.bytes_of_calls import tensors_in
-from ..ch03.servers import warm_up
+from ..kit.differences import recognise
 from ..kit.one_process import FEATURES, batch_of, flat, why_raised
 from ..kit.trials import ranks_text
-from .broken_zero import DIVIDED_TWICE, FRESH, OPTIMIZERS, SUMMED, Maker, recognise
+from ..kit.warming import warm_up
+from .broken_zero import DIVIDED_TWICE, FRESH, OPTIMIZERS, SUMMED, Maker
 
 OWNERS = (  # ranks, the layers that each step uses, the optimizer
     (2, ("abc", "ac", "abc", "b", "abc"), "SGD with momentum"),

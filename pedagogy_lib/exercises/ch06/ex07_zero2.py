@@ -1,8 +1,8 @@
 """Exercise 6.7: Zero2."""
 
 from ...course.checking import Exercise
+from ..kit.parts import after
 from .ex03_reduce_gradients import examine_reduce_gradients
-from .sharding import after
 from .stages import examine_zero1, examine_zero2
 
 EXERCISE = Exercise(

@@ -10,9 +10,10 @@ from torch import nn
 from ...basics.closeness import close
 from ...course.checking import Exercise, Wrong
 from ...measuring.recorder import measure
-from ..ch03.ex04_start_equal import GROUP, IN_A_GROUP, World, explain_by, first_difference, try_in
-from ..ch03.overlapping import Refused
+from ..kit.differences import first_difference
+from ..kit.refused import Refused
 from ..kit.trials import TOLERANCE, megabytes, numbers
+from ..kit.worlds import GROUP, IN_A_GROUP, World, explain_by, try_in
 
 SHAPES = [(2, 3), (), (4,)]  # 11 elements: 2, 3 or 4 ranks need padding
 LARGE_SHAPES = [(300, 400), (), (399,)]

@@ -7,9 +7,9 @@ import torch
 from ...basics.closeness import close
 from ...course.checking import Exercise, Wrong, try_on_ranks
 from ...measuring.recorder import measure
-from ..ch03.ex04_start_equal import World
-from ..ch03.overlapping import Refused
+from ..kit.refused import Refused
 from ..kit.trials import numbers
+from ..kit.worlds import World
 from .ex09_gather import (
     NEW_STORAGE,
     explain_unit,

@@ -10,11 +10,11 @@ from ...basics.errors import HangError
 from ...course.checking import Exercise, LabFunction, Wrong, try_on_ranks
 from ...course.labs import NotSolvedYet
 from ...measuring.recorder import mark, measure
-from ..ch03.averaging import equal_models, loss_of, share_of
-from ..ch03.ex04_start_equal import SAMPLES, World, try_in
-from ..ch03.overlapping import Refused
-from ..ch03.servers import warm_up
+from ..kit.models import SAMPLES, equal_models, loss_of, share_of
+from ..kit.refused import Refused
 from ..kit.trials import megabytes, numbers
+from ..kit.warming import warm_up
+from ..kit.worlds import World, try_in
 from .ex09_gather import SHAPES, examine_gather, explain_unit, made_unit
 from .ex10_dispose import examine_dispose
 from .watched_training import (

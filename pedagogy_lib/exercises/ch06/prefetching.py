@@ -6,7 +6,7 @@ from functools import partial
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...measuring.bytes_of_calls import RULES
-from ..ch03.overlapping import Refused
+from ..kit.refused import Refused
 
 
 class Line(TorchDispatchMode):

@@ -9,9 +9,10 @@ from torch import nn
 
 from ...basics.closeness import close
 from ...course.checking import Wrong
-from ..ch03.averaging import equal_models, loss_of, share_of
-from ..ch03.ex04_start_equal import SAMPLES, WIDTH, EveryKind, World, first_difference, state_of
-from ..ch03.overlapping import Refused
+from ..kit.differences import first_difference
+from ..kit.models import SAMPLES, WIDTH, EveryKind, equal_models, loss_of, share_of, state_of
+from ..kit.refused import Refused
+from ..kit.worlds import World
 from .ex03_reduce_gradients import part_of
 
 RATE = 0.5

@@ -1,43 +1,13 @@
 """What is split over the ranks, and what that costs: exercises 6.1, 6.2 and 6.13."""
 
-from itertools import islice
-
 import torch
 
 from ...basics.closeness import close, close_in_float32
-from ...course.checking import LabFunction, Wrong
-from ..ch03.ex04_start_equal import first_difference
-from ..ch03.servers import NO_RETURN, number_from
+from ...course.checking import Wrong
 from ..kit.answers import attempt, numbers_of, require
+from ..kit.differences import first_difference
+from ..kit.outcomes import NO_RETURN, number_from
 from ..kit.trials import numbers
-
-FIRST_CASES = 2  # of an exercise, to see quickly whether it is right
-
-
-def after(examine, *parts):
-    """Examine an answer; if it is wrong, see first whether what it is built on is wrong already.
-
-    parts  (number, name, examine) of exercises whose functions the answer calls
-    """
-
-    def examine_all(answer):
-        try:
-            yield from examine(answer)
-        except Wrong:
-            for part in parts:
-                need_part(answer, *part)
-            raise
-
-    return examine_all
-
-
-def need_part(answer, number, name, examine):
-    try:
-        list(islice(examine(LabFunction(answer.lab, name)), FIRST_CASES))
-    except Wrong as wrong:
-        what = f"{name}, which this is built on: {wrong.what}"
-        raise Wrong(wrong.case, what, f'first: check("{number}")') from None
-
 
 # ---- 6.1: bytes of a rank --------------------------------------------------------------------
 

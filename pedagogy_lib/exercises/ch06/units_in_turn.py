@@ -4,7 +4,7 @@ When a unit is reduced is seen, not timed. What is wrong is refused on the rank 
 the ranks wait for each other.
 """
 
-from ..ch03.overlapping import Refused
+from ..kit.refused import Refused
 from .sharded_training import Watch
 
 NOTHING = (

@@ -13,9 +13,9 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 
 from ...basics.closeness import close
-from ..ch03.averaging import equal_models, loss_of, share_of
-from ..ch03.ex04_start_equal import SAMPLES, WIDTH, WORDS, first_difference
-from ..ch03.overlapping import Refused
+from ..kit.differences import first_difference
+from ..kit.models import SAMPLES, WIDTH, WORDS, equal_models, loss_of, share_of
+from ..kit.refused import Refused
 from .prefetching import Line
 
 RATE = 0.05

@@ -6,7 +6,7 @@ import torch
 
 from ...basics.closeness import close
 from ...course.checking import Exercise, Wrong
-from ..ch03.ex04_start_equal import IN_A_GROUP, first_difference
+from ..kit.differences import first_difference
 from ..kit.groups import Calls
 from ..kit.one_world import (
     GROUPS,
@@ -20,6 +20,7 @@ from ..kit.one_world import (
     try_cases,
 )
 from ..kit.trials import numbers
+from ..kit.worlds import IN_A_GROUP
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Exercise 7.4: ColumnLinear."""
 
 from ...course.checking import Exercise
-from ..ch06.sharding import after
+from ..kit.parts import after
 from .ex01_cut import examine_cut
 from .regions import examine_region
 from .split_layers import examine_layer

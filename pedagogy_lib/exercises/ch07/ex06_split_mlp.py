@@ -13,8 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ...basics.closeness import close, told_gap
 from ...course.checking import Exercise, Wrong, try_on_ranks
 from ...measuring.recorder import measure
-from ..ch06.broken_zero import NO_RETURN, plain, recognise
+from ..kit.differences import recognise
 from ..kit.one_process import why_raised
+from ..kit.outcomes import NO_RETURN, plain
 from ..kit.trials import kind_of
 
 WORLDS = (1, 2, 4)

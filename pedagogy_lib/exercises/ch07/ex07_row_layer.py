@@ -17,10 +17,10 @@ from ...basics.units import counted
 from ...course.checking import Exercise, Wrong, try_on_ranks
 from ...course.labs import find_lab
 from ...measuring.recorder import measure
-from ..ch06.broken_stages import ratio
-from ..ch06.broken_zero import NO_RETURN, plain, recognise, told
+from ..kit.differences import ratio, recognise, told
 from ..kit.groups import need_known, noting_passed
 from ..kit.one_process import why_raised
+from ..kit.outcomes import NO_RETURN, plain
 from ..kit.trials import kind_of, numbers, ranks_text
 
 WORLDS = (1, 2, 3)

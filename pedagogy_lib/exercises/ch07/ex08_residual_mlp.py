@@ -10,8 +10,7 @@ from torch import nn
 from ...basics.closeness import close, told_gap
 from ...basics.units import counted
 from ...course.checking import Exercise, Wrong, try_on_ranks
-from ..ch06.broken_stages import ratio
-from ..ch06.broken_zero import recognise
+from ..kit.differences import ratio, recognise
 from ..kit.groups import need_known
 from ..kit.one_process import why_raised
 from .ex07_row_layer import (

@@ -8,9 +8,9 @@ import torch.distributed as dist
 
 from ...basics.closeness import close, told_gap
 from ...course.checking import Exercise, Wrong, try_on_ranks
-from ..ch06.broken_stages import ratio
-from ..ch06.broken_zero import NO_RETURN, plain, recognise
+from ..kit.differences import ratio, recognise
 from ..kit.one_process import why_raised
+from ..kit.outcomes import NO_RETURN, plain
 from ..kit.trials import kind_of
 from .ex07_row_layer import NO_HISTORY
 

@@ -5,8 +5,7 @@ import itertools
 import torch
 
 from ...course.checking import Exercise, Wrong
-from ..ch03.servers import NO_RETURN
-from ..ch05.model_states import outcome_of
+from ..kit.outcomes import NO_RETURN, outcome_of
 
 WIDTH = 2
 # {case: (heads, kv_heads, rows of a head, ranks)}

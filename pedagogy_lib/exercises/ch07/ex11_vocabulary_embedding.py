@@ -7,10 +7,11 @@ from torch import nn
 
 from ...basics.closeness import close
 from ...course.checking import Exercise, Wrong
-from ..ch03.ex04_start_equal import IN_A_GROUP, first_difference
-from ..ch03.overlapping import Refused
-from ..ch03.servers import NO_RETURN
+from ..kit.differences import first_difference
 from ..kit.groups import PASSED_BY, WORLDS, Calls, noting_passed, parts_of, try_groups
+from ..kit.outcomes import NO_RETURN
+from ..kit.refused import Refused
+from ..kit.worlds import IN_A_GROUP
 
 LETTERS = 10  # never shared out evenly among three
 TABLE = torch.arange(1.0, 3 * LETTERS + 1, dtype=torch.float64).view(LETTERS, 3)

@@ -12,10 +12,10 @@ import torch.nn.functional as F
 from ...basics.closeness import close, close_in_float32, told_gap
 from ...course.checking import Exercise, Wrong
 from ...course.labs import NotSolvedYet
-from ..ch03.ex04_start_equal import IN_A_GROUP
-from ..ch03.overlapping import Refused
-from ..ch03.servers import NO_RETURN
 from ..kit.groups import WORLDS, Calls, need_known, noting_passed, parts_of, try_groups
+from ..kit.outcomes import NO_RETURN
+from ..kit.refused import Refused
+from ..kit.worlds import IN_A_GROUP
 
 UPSTREAM = 3.0  # the gradient that the loss gets: backward() of 3 times the loss
 

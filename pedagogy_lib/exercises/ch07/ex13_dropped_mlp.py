@@ -13,8 +13,8 @@ import torch.nn.functional as F
 
 from ...basics.closeness import close, told_gap
 from ...course.checking import Exercise, Wrong, try_on_ranks
-from ..ch06.broken_zero import NO_RETURN, plain
 from ..kit.one_process import why_raised
+from ..kit.outcomes import NO_RETURN, plain
 from ..kit.trials import kind_of
 from .ex07_row_layer import ARGUMENT, ERRORS, HANG, NO_HISTORY, blaming, lab_fault, lab_of
 

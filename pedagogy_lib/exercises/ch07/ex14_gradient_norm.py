@@ -12,10 +12,10 @@ from torch import nn
 
 from ...basics.closeness import close, close_in_float32
 from ...course.checking import Exercise, Wrong
-from ..ch03.ex04_start_equal import IN_A_GROUP, explain_by
-from ..ch03.servers import NO_RETURN
 from ..kit.groups import WORLDS, Calls, name_of, try_groups
+from ..kit.outcomes import NO_RETURN
 from ..kit.trials import numbers
+from ..kit.worlds import IN_A_GROUP, explain_by
 
 # {name: its shape on a rank, along which dim it is cut}; None: every rank has all of it
 KINDS = {

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...basics.closeness import close
 from ...course.checking import Exercise, Wrong, try_on_ranks
-from ..ch03.ex04_start_equal import first_difference, kind_of
+from ..kit.differences import first_difference, kind_of
 from ..kit.trials import numbers
 from .pieces import SAME_CALLS, explain_in_rank, group_of_rank, need_function, told_groups
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ...basics.closeness import close
 from ...course.checking import Exercise, Wrong
-from ..ch05.model_states import number_in, outcome_of
+from ..kit.outcomes import number_in, outcome_of
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from ...basics.closeness import close
-from ..ch03.ex04_start_equal import IN_A_GROUP
-from ..ch03.overlapping import Refused
 from ..kit.one_world import Case
+from ..kit.refused import Refused
 from ..kit.trials import numbers
+from ..kit.worlds import IN_A_GROUP
 from .ex01_cut import span, strip
 
 

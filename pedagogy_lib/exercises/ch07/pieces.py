@@ -11,8 +11,8 @@ import torch.distributed as dist
 
 from ...course.checking import Wrong, try_on_ranks
 from ...measuring.recorder import measure
-from ..ch03.ex04_start_equal import IN_A_GROUP, explain_by
 from ..kit.trials import kind_of, numbers, same
+from ..kit.worlds import IN_A_GROUP, explain_by
 
 CONTEXT = 1  # the dim of (samples, context, …) that is cut
 PIECE = {  # the shape of each rank's piece, in groups: as many samples as ranks, or more

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from ...basics.closeness import close
 from ...course.checking import Wrong
 from ...measuring.bytes_of_calls import tensors_in
-from ..ch03.ex04_start_equal import IN_A_GROUP, first_difference
+from ..kit.differences import first_difference
 from ..kit.groups import Calls
 from ..kit.one_world import (
     WORLD,
@@ -23,6 +23,7 @@ from ..kit.one_world import (
     try_cases,
 )
 from ..kit.trials import numbers
+from ..kit.worlds import IN_A_GROUP
 
 SHAPE = 2, 3
 BYTES = 48

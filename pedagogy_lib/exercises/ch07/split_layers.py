@@ -6,9 +6,9 @@ import torch.nn.functional as F
 
 from ...basics.closeness import close
 from ...course.checking import Wrong
-from ..ch03.overlapping import Refused
 from ..kit.groups import Calls, need_known, noting_passed
 from ..kit.one_world import WORLD, found_in, need_tensor, need_traffic, ring_bytes, try_cases
+from ..kit.refused import Refused
 from .layer_parts import KINDS, Layer, need_parameters
 from .regions import RIGHT, need_right
 

@@ -8,8 +8,8 @@ from ...basics.closeness import close
 from ...basics.units import counted
 from ...course.checking import Wrong
 from ...schedules.timelines import text_of
-from ..ch05.model_states import number_in, outcome_of
 from ..kit.answers import numbers_of
+from ..kit.outcomes import number_in, outcome_of
 
 # ---- 8.2: the bubble, in both conventions ------------------------------------------------------
 

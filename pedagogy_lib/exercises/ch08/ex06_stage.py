@@ -14,8 +14,8 @@ from torch import nn
 from ...basics.closeness import close, told_gap
 from ...course.checking import Exercise, Wrong
 from ...ranks.call_stack import is_library
-from ..ch05.model_states import outcome_of
-from ..ch06.broken_zero import NO_RETURN, recognise
+from ..kit.differences import recognise
+from ..kit.outcomes import NO_RETURN, outcome_of
 from ..kit.trials import kind_of
 
 LETTERS, CONTEXT, WIDTH, HIDDEN = 7, 3, 4, 5

@@ -15,9 +15,9 @@ import torch.nn.functional as F
 
 from ...basics.closeness import close
 from ...course.checking import Exercise
-from ..ch03.overlapping import Refused
 from ..kit import one_world
 from ..kit.message_watch import NO_SUCH_RANK, Watch, to_itself
+from ..kit.refused import Refused
 from ..kit.trials import kind_of
 from .ex06_stage import draw
 

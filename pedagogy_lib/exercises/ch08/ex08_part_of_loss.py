@@ -14,10 +14,9 @@ from torch import nn
 from ...basics.closeness import close, told_gap
 from ...course.checking import Exercise, Wrong, try_on_ranks
 from ...course.labs import find_lab
-from ..ch03.overlapping import Refused
-from ..ch06.broken_stages import ratio
-from ..ch06.broken_zero import recognise
+from ..kit.differences import ratio, recognise
 from ..kit.one_process import flat, why_raised
+from ..kit.refused import Refused
 from .ex06_stage import draw
 from .ex07_pipeline import actions_of
 

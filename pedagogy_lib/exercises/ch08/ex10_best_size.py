@@ -1,7 +1,7 @@
 """The best size of a micro-batch: exercise 8.10. Arithmetic alone, without ranks."""
 
 from ...course.checking import Exercise, Wrong
-from ..ch05.model_states import number_in, outcome_of
+from ..kit.outcomes import number_in, outcome_of
 from .bubbles import slots_of
 
 MEASURED = {1: 2.0, 2: 2.6, 4: 4.0, 8: 6.9, 16: 13.0, 32: 27.0}

@@ -9,8 +9,8 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from ...basics.closeness import close, told_gap
 from ...course.checking import Exercise, Wrong
-from ..ch05.model_states import outcome_of
-from ..ch06.broken_zero import NO_RETURN, recognise
+from ..kit.differences import recognise
+from ..kit.outcomes import NO_RETURN, outcome_of
 from ..kit.trials import kind_of
 from .ex06_stage import draw, fitting, told_error
 

@@ -10,8 +10,7 @@ from itertools import combinations
 
 from ...basics.errors import HangError
 from ...course.checking import Exercise, Wrong, try_on_ranks
-from ..ch03.servers import NO_RETURN, whole_numbers
-from ..ch05.model_states import Outcome, outcome_of
+from ..kit.outcomes import NO_RETURN, Outcome, outcome_of, whole_numbers
 
 # {case: (seconds of each layer, stages)}; the first ones tell the misconceptions apart
 SMALL = {

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 from ...basics.closeness import close, told_gap
 from ...course.checking import Exercise, Wrong, try_on_ranks
-from ..ch03.overlapping import Refused
-from ..ch06.broken_zero import recognise
+from ..kit.differences import recognise
 from ..kit.one_process import why_raised
+from ..kit.refused import Refused
 from ..kit.trials import kind_of
 from .versions import (
     NOT_THERE,

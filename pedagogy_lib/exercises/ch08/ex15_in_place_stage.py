@@ -7,7 +7,7 @@ import torch
 
 from ...course.checking import Exercise, Wrong, try_on_ranks
 from ...course.labs import find_lab
-from ..ch03.overlapping import Refused
+from ..kit.refused import Refused
 from .ex14_stashing_stage import STAGE_WAS_RIGHT, explain_scripts, judge_pipeline, judge_scripts
 from .versions import LR, by_hand, input_of, loss_of, output_of, slope_of, try_scripts, weights_of
 

@@ -8,11 +8,11 @@ import torch.distributed as dist
 
 from ...basics.closeness import close, relative_gap, rounding, told_gap
 from ...course.checking import Exercise, Wrong, try_on_ranks
-from ..ch03.ex04_start_equal import explain_by
-from ..ch03.overlapping import Refused
-from ..ch03.servers import NO_RETURN
-from ..ch06.broken_stages import ratio
+from ..kit.differences import ratio
+from ..kit.outcomes import NO_RETURN
+from ..kit.refused import Refused
 from ..kit.trials import kind_of
+from ..kit.worlds import explain_by
 from .whole_samples import (
     CASES,
     HEADS,

@@ -6,7 +6,7 @@ from ...basics.units import counted
 from ...course.checking import Wrong
 from ...schedules.rules import check_schedule
 from ...schedules.timelines import LABELS, ScheduleError, simulate, text_of
-from ..ch05.model_states import outcome_of
+from ..kit.outcomes import outcome_of
 
 # ---- What a learner's function gives -----------------------------------------------------------
 

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from ..ch03.overlapping import Refused
+from ..kit.refused import Refused
 
 LR, WIDTH, LETTERS, SHAPE = 0.5, 3, 7, (2, 4)  # SHAPE: samples and letters of a micro-batch
 

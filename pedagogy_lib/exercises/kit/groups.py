@@ -8,8 +8,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...course.checking import Wrong, try_on_ranks
 from ...measuring.bytes_of_calls import RULES, calls_of
-from ..ch03.ex04_start_equal import IN_A_GROUP, explain_by
-from ..ch03.overlapping import Refused
+from .refused import Refused
+from .worlds import IN_A_GROUP, explain_by
 
 WORLDS = [[(0, 1, 2)], [(0,), (1, 2)]]  # groups that take part, each by itself
 PASSED_BY = (

@@ -8,9 +8,9 @@ import contextlib
 import torch.distributed as dist
 
 from ...measuring.bytes_of_calls import RULES, calls_of, group_of
-from ..ch03.ex04_start_equal import IN_A_GROUP
-from ..ch03.overlapping import Refused
 from .groups import Calls
+from .refused import Refused
+from .worlds import IN_A_GROUP
 
 INSIDE = (
     "self.around measures what an action computes. Waiting for a message, and sending one, is "

@@ -7,9 +7,9 @@ import torch.distributed as dist
 
 from ...basics.closeness import close
 from ...course.checking import Wrong, try_on_ranks
-from ..ch03.ex04_start_equal import IN_A_GROUP, explain_by
-from ..ch03.overlapping import Refused
-from ..ch03.servers import NO_RETURN
+from .outcomes import NO_RETURN
+from .refused import Refused
+from .worlds import IN_A_GROUP, explain_by
 
 WORLD = 3
 GROUPS = ((0,), (1, 2))  # at the same time; in the second, places are not the ranks of the world

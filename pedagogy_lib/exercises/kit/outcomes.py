@@ -1,0 +1,76 @@
+"""What came of a call: a value of the right kind, or an exception."""
+
+import contextlib
+from typing import NamedTuple
+
+import torch
+
+from ...basics.places import Place
+from ...course.checking import Wrong
+from ...ranks.call_stack import place_of, steps_of_traceback
+from .answers import attempt
+
+
+class Outcome(NamedTuple):
+    """What came of a call: a value, or an exception and the learner's line that it came from."""
+
+    value: object = None
+    error: str = ""  # its type
+    message: str = ""
+    place: Place | None = None
+    kinds: tuple[str, ...] = ()  # its type and those above it
+
+    def __str__(self):
+        if not self.error:
+            return f"it gave {self.value!r:.60}"
+        return f"it raised {self.error}: {self.message}\n  at {self.place}"
+
+
+def outcome_of(answer, *args, **kwargs) -> Outcome:
+    """Call an answer, here or in a rank; whatever it raises is an outcome, too."""
+    try:
+        return Outcome(answer(*args, **kwargs))
+    except Exception as error:
+        place = place_of(steps_of_traceback(error.__traceback__))
+        kinds = tuple(kind.__name__ for kind in type(error).__mro__)
+        return Outcome(None, kinds[0], str(error), place, kinds)
+
+
+def number_in(case, outcome) -> float:
+    """The number that a call gave; raises `Wrong` if it gave none."""
+    if not outcome.error and not isinstance(outcome.value, str):
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):
+            return float(outcome.value)
+    nothing = not outcome.error and outcome.value is None
+    what = str(outcome) + ("" if outcome.error else ", not a number")
+    raise Wrong(case, what, NO_RETURN if nothing else "")
+
+
+NO_RETURN = "a function without `return` gives None."
+
+
+def number_from(case, answer, *args) -> float:
+    """What a formula in a cell gives; raises `Wrong` if that is no number."""
+    value = attempt(case, answer, *args)
+    if not isinstance(value, str):
+        with contextlib.suppress(TypeError, ValueError, RuntimeError):
+            return float(value)
+    raise Wrong(case, f"it gave {value!r}, not a number", NO_RETURN if value is None else "")
+
+
+def whole_numbers(case, name, value, what) -> list[int]:
+    """A list of whole numbers, however it is written; raises `Wrong` if it is none.
+
+    what  it should hold
+    """
+    with contextlib.suppress(TypeError, ValueError, RuntimeError):
+        found = value.tolist() if hasattr(value, "tolist") else list(value)
+        if all(int(i) == i for i in found):
+            return [int(i) for i in found]
+    why = NO_RETURN if value is None else f"what is asked for is a list: {what}."
+    raise Wrong(case, f"{name} is {value!r}", why)
+
+
+def plain(value):
+    """A result without its graph and its optimizer, so that it can travel."""
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value

@@ -1,0 +1,75 @@
+"""Where an answer is tried: a world of ranks, or a group among them."""
+
+from dataclasses import dataclass
+
+import torch.distributed as dist
+
+from ...basics.errors import HangError
+from ...course.checking import try_on_ranks
+
+IN_A_GROUP = (
+    "in the whole world it is right, in a group of some ranks it is not: hand `group` to every "
+    "call of torch.distributed, get_world_size and get_rank included"
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """So many ranks; if there are members, an answer is called on these alone, as a group."""
+
+    size: int
+    members: tuple[int, ...] | None = None
+
+    @property
+    def ranks(self):
+        return self.members or range(self.size)
+
+    def __str__(self):
+        if self.members:
+            return f"a group of ranks {list(self.members)} among {self.size}"
+        return f"{self.size} rank" + ("s" if self.size > 1 else "")
+
+
+GROUP = World(4, (1, 2, 3))  # without rank 0; 3 and 4 tell its size from the world's
+
+
+def on_members(work, answer, members, *args):
+    """On a rank: `work(answer, group, *args)`, if it belongs to the group."""
+    group = dist.new_group(list(members)) if members else None
+    if members is None or dist.get_rank() in members:
+        return work(answer, group, *args)
+
+
+def try_in(world, work, answer, *args, what="", explain):
+    """Returns what each member has found, and the calls and bytes of block "answer" on each."""
+    run = try_on_ranks(
+        f"{world}{what}", on_members, work, answer, world.members, *args,
+        world_size=world.size, explain=explain,
+    )  # fmt: skip
+    block = run["answer"] if "answer" in run.labels else None
+    traffic = block and [(block.calls[rank], block.sent_bytes[rank]) for rank in world.ranks]
+    return [run.values[rank] for rank in world.ranks], traffic
+
+
+TOO_LONG = (
+    "this takes too long. Is there a call, or a round of a loop, for each element of a tensor? One "
+    "call for each tensor is enough. Or is there a loop that never ends?"
+)
+
+
+def explain_by(meanings, mismatch=""):
+    """What `try_on_ranks` explains with, from {words of an error: what they mean}.
+
+    mismatch  what it means if ranks wait for each other for ever, or lose each other
+    """
+
+    def explain(error):
+        if isinstance(error, HangError) and any(
+            p and not p.operation for p in error.waits.values()
+        ):
+            return TOO_LONG
+        lost = isinstance(error, HangError) or "gloo" in str(error)
+        known = (why for words, why in meanings.items() if words in str(error))
+        return next(known, mismatch if lost else "")
+
+    return explain
