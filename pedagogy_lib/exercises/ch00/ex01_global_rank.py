@@ -1,11 +1,49 @@
-"""Exercise 0.1: global_rank."""
+"""RANK from the node and the local rank."""
 
-from ...course.checking import Exercise
-from .formulas import examine_global_rank
+from ...basics.units import counted
+from ..kit import Formula
 
-EXERCISE = Exercise(
-    "0.1", "global_rank", examine_global_rank,
-    (
+CLUSTERS = [(2, 3), (4, 2), (1, 4), (3, 1), (2, 8)]  # nodes, processes on each
+
+
+def places_of(nodes, per_node) -> list[tuple[int, int, int]]:
+    return [(node, local, per_node) for node in range(nodes) for local in range(per_node)]
+
+
+def counted_through(node, local_rank, per_node) -> int:
+    """Count through the processes of all nodes."""
+    return places_of(node + 1, per_node).index((node, local_rank, per_node))
+
+
+EXERCISE = Formula(
+    "0.1",
+    "global_rank",
+    cases={
+        f"{counted(nodes, 'node')} with {counted(per_node, 'process')}": places_of(nodes, per_node)
+        for nodes, per_node in CLUSTERS
+    },
+    truth=counted_through,
+    told=lambda calls, ranks: " ".join(map(str, ranks)),
+    differs=lambda call, wanted, got: (
+        f"process {call[1]} of node {call[0]}: expected {wanted}, got {got!r}"
+    ),
+    mistakes=[
+        ("the same number would be given on several nodes: count on from node to node",
+            lambda node, local, per_node: local),
+        ("a node has several processes: before those of node 1 there are per_node, not one",
+            lambda node, local, per_node: node + local),
+        ("this is the number of the node; its processes differ by their local rank",
+            lambda node, local, per_node: node),
+        ("this is the first rank of the node; its other processes come after it",
+            lambda node, local, per_node: node * per_node),
+        ("nodes count from 0: before node 0 there is nobody",
+            lambda node, local, per_node: (node + 1) * per_node + local),
+        ("ranks count from 0: the first process of node 0 has RANK 0",
+            lambda node, local, per_node: node * per_node + local + 1),
+        ("the two are swapped: RANK counts through all processes of node 0 first, then those of "
+         "node 1", lambda node, local, per_node: local * per_node + node),
+    ],
+    hints=(
         "How many processes are on the nodes before this one?",
         "Nodes count from 0, so `node` nodes come before it, with per_node processes each. "
         "Add the place on its own node.",

@@ -1,11 +1,42 @@
-"""Exercise 2.2: tree_seconds."""
+"""A file to everybody along a tree."""
 
-from ...course.checking import Exercise
-from .formulas import examine_tree_seconds
+from math import ceil, floor, log2
 
-EXERCISE = Exercise(
-    "2.2", "tree_seconds", examine_tree_seconds,
-    (
+from ..kit import Formula
+from .trees import rounds_to_reach
+
+COMPUTERS = (8, 2, 4, 1, 16, 5, 7, 100)
+MEGABYTES, SPEED = 6.0, 1.5
+
+EXERCISE = Formula(
+    "2.2",
+    "tree_seconds",
+    cases={
+        f"{n} computers, {MEGABYTES:g} MB, {SPEED:g} MB/s": [(n, MEGABYTES, SPEED)]
+        for n in COMPUTERS
+    },
+    truth=lambda n, mb, speed: rounds_to_reach(n) * mb / speed,
+    unit=" s",
+    mistakes=[
+        ("this is one after another: in a tree, those who have it help.",
+         lambda n, mb, speed: (n - 1) * mb / speed),
+        ("a part of a round takes a whole one: log2(5) is 2.3, and 5 computers need 3 rounds.",
+         lambda n, mb, speed: log2(n) * mb / speed),
+        ("what is left over after the last full round needs one more: round up.",
+         lambda n, mb, speed: floor(log2(n)) * mb / speed),
+        ("n.bit_length() is one too many where n is a power of two: 8 computers need 3 rounds.",
+         lambda n, mb, speed: n.bit_length() * mb / speed),
+        ("the sender counts as well: n computers have the file in the end.",
+         lambda n, mb, speed: ceil(log2(max(n - 1, 1))) * mb / speed),
+        ("this counts rounds; each of them takes megabytes / megabytes_per_second.",
+         lambda n, mb, speed: ceil(log2(n))),
+        ("a faster link makes it shorter: divide by the speed.",
+         lambda n, mb, speed: ceil(log2(n)) * mb * speed),
+        ("the number of those who have it doubles in each round; it does not grow by two.",
+         lambda n, mb, speed: n / 2 * mb / speed),
+        ("each round takes that long, and there are several.", lambda n, mb, speed: mb / speed),
+    ],
+    hints=(
         "Write down how many have the file after 0, 1, 2, 3 rounds.",
         "Rounds until at least n have it: that is a logarithm, rounded up (math.ceil).",
     ),

@@ -1,11 +1,67 @@
-"""Exercise 2.11: all_reduce_seconds."""
+"""Latency and bandwidth of an all-reduce, along a ring and along a tree."""
 
-from ...course.checking import Exercise
-from .formulas import examine_all_reduce_seconds
+from math import floor, log2
 
-EXERCISE = Exercise(
-    "2.11", "all_reduce_seconds", examine_all_reduce_seconds,
-    (
+from ..kit import Formula
+from .trees import rounds_to_reach
+
+SIZES = [(8, 8e6, 1e-4, 1e9), (4, 4.0, 1e-3, 1e9), (6, 3e7, 2e-4, 5e8)]  # n, bytes, alpha, B
+
+
+def messages(how, n) -> int:
+    """That follow each other."""
+    return 2 * (n - 1) if how == "ring" else 2 * rounds_to_reach(n)
+
+
+def size(how, n, x) -> float:
+    return x / n if how == "ring" else x
+
+
+def seconds(how, n, x, alpha, B) -> float:
+    return messages(how, n) * (alpha + size(how, n, x) / B)
+
+
+EXERCISE = Formula(
+    "2.11",
+    "all_reduce_seconds",
+    cases={
+        f"{how}, {n} ranks, {x:g} bytes, {alpha:g} s, {B:g} bytes/s": [(how, n, x, alpha, B)]
+        for how in ("ring", "tree")
+        for n, x, alpha, B in SIZES
+    },
+    truth=seconds,
+    unit=" s",
+    mistakes=[
+        ("the latency is missing: each message costs one, however short it is.",
+         lambda how, n, x, alpha, B: seconds(how, n, x, 0, B)),
+        ("every message costs a latency, not only the first one.",
+         lambda how, n, x, alpha, B: alpha + seconds(how, n, x, 0, B)),
+        ("every message takes time for its bytes, not only one of them.",
+         lambda how, n, x, alpha, B: messages(how, n) * alpha + size(how, n, x) / B),
+        ("this is one way only: a sum has to be built, and then brought to everybody.",
+         lambda how, n, x, alpha, B: seconds(how, n, x, alpha, B) / 2),
+        ("in a ring a message is a chunk of X / n, not all of X.",
+         lambda how, n, x, alpha, B: messages(how, n) * (alpha + x / B)),
+        ("in a tree every message is the whole X.",
+         lambda how, n, x, alpha, B: messages(how, n) * (alpha + x / n / B)),
+        ("a ring has n - 1 steps in each half, not n.",
+         lambda how, n, x, alpha, B: seconds(how, n, x, alpha, B) / max(1, messages(how, n))
+         * (2 * n if how == "ring" else messages(how, n))),
+        ("a tree needs only as many rounds as the number of ranks can be halved: ceil(log2 n).",
+         lambda how, n, x, alpha, B: 2 * (n - 1) * (alpha + size(how, n, x) / B)),
+        ("a tree of n ranks has ceil(log2 n) rounds each way, not n.",
+         lambda how, n, x, alpha, B: (2 * n if how == "tree" else 2 * (n - 1))
+         * (alpha + size(how, n, x) / B)),
+        ("a part of a round takes a whole one: round log2(n) up.",
+         lambda how, n, x, alpha, B: (2 * log2(n) if how == "tree" else 2 * (n - 1))
+         * (alpha + size(how, n, x) / B)),
+        ("what is left over after the last full round needs one more: round log2(n) up.",
+         lambda how, n, x, alpha, B: (2 * floor(log2(n)) if how == "tree" else 2 * (n - 1))
+         * (alpha + size(how, n, x) / B)),
+        ("B is bytes per second: divide by it.",
+         lambda how, n, x, alpha, B: seconds(how, n, x, alpha, 1 / B)),
+    ],
+    hints=(
         "Count the messages that have to follow each other, and say how long one takes: alpha "
         "+ bytes / B.",
         "Ring: 2 (n - 1) steps of X / n. Tree: up and down again, ceil(log2 n) rounds each, of "

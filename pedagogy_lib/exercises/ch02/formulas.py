@@ -5,7 +5,6 @@ import math
 import torch
 import torch.distributed as dist
 
-from ...basics.closeness import close
 from ...course.checking import Wrong
 from ...measuring.recorder import measure
 from ...ranks.launcher import launch
@@ -22,53 +21,6 @@ def number_from(answer, *args) -> float:
         raise Wrong(case, f"it gave {value!r}, not a number", "" if value is not None else
                     "a function without `return` gives None.")  # fmt: skip
     return float(value)
-
-
-def compare_number(case, got, wanted, unit, misconceptions):
-    """Raise `Wrong` unless `got` is `wanted`; `misconceptions` are (what it would give, why)."""
-    if close(got, wanted):
-        return
-    fitting = [why for value, why in misconceptions if close(got, value)]
-    why = fitting[0] if fitting else ""
-    raise Wrong(case, f"it gave {got:g} {unit}, expected {wanted:g} {unit}".replace(" ,", ","), why)
-
-
-# ---- 2.2: a file to everybody along a tree ---------------------------------------------------
-
-
-def rounds_to_reach(n) -> int:
-    """Play it: whoever has the file sends it to one who has not."""
-    have, rounds = 1, 0
-    while have < n:
-        have, rounds = have + min(have, n - have), rounds + 1
-    return rounds
-
-
-def examine_tree_seconds(answer):
-    for n in (8, 2, 4, 1, 16, 5, 7, 100):
-        megabytes, speed = 6.0, 1.5
-        got, once = number_from(answer, n, megabytes, speed), megabytes / speed
-        wanted = rounds_to_reach(n) * once
-        compare_number(
-            f"{n} computers, {megabytes:g} MB, {speed:g} MB/s", got, wanted, "s",
-            [
-                ((n - 1) * once, "this is one after another: in a tree, those who have it help."),
-                (math.log2(n) * once, "a part of a round takes a whole one: log2(5) is 2.3, and "
-                                      "5 computers need 3 rounds."),
-                (math.floor(math.log2(n)) * once, "what is left over after the last full round "
-                                                  "needs one more: round up."),
-                (math.ceil(math.log2(max(n - 1, 1))) * once,
-                 "the sender counts as well: n computers have the file in the end."),
-                (math.ceil(math.log2(n)), "this counts rounds; each of them takes megabytes / "
-                                          "megabytes_per_second."),
-                (math.ceil(math.log2(n)) * megabytes * speed,
-                 "a faster link makes it shorter: divide by the speed."),
-                (n / 2 * once, "the number of those who have it doubles in each round; it does "
-                               "not grow by two."),
-                (once, "each round takes that long, and there are several."),
-            ],
-        )  # fmt: skip
-        yield f"{n} computers: {got:g} s"
 
 
 # ---- 2.5: which chunk goes next --------------------------------------------------------------
@@ -181,38 +133,3 @@ def compare_bytes(case, got, wanted, how, name, n):
     fitting = [why for value, why in misconceptions if math.isclose(got, value, rel_tol=0.01)]
     what = f"it gave {got / 1e6:.2f} MB, {how} {wanted / 1e6:.2f} MB"
     raise Wrong(case, what, fitting[0] if fitting else "")
-
-
-# ---- 2.11: latency and bandwidth -------------------------------------------------------------
-
-
-def examine_all_reduce_seconds(answer):
-    for how in ("ring", "tree"):
-        for n, x, alpha, beta in ((8, 8e6, 1e-4, 1e9), (4, 4.0, 1e-3, 1e9), (6, 3e7, 2e-4, 5e8)):
-            messages = 2 * (n - 1) if how == "ring" else 2 * rounds_to_reach(n)
-            size = x / n if how == "ring" else x
-            wanted = messages * (alpha + size / beta)
-            got = number_from(answer, how, n, x, alpha, beta)
-            compare_number(
-                f"{how}, {n} ranks, {x:g} bytes, {alpha:g} s, {beta:g} bytes/s", got, wanted, "s",
-                [
-                    (messages * size / beta, "the latency is missing: each message costs one, "
-                                             "however short it is."),
-                    (alpha + messages * size / beta, "every message costs a latency, not only "
-                                                     "the first one."),
-                    (messages * alpha + size / beta, "every message takes time for its bytes, not "
-                                                     "only one of them."),
-                    (wanted / 2, "this is one way only: a sum has to be built, and then brought to "
-                                 "everybody."),
-                    (messages * (alpha + x / beta), "in a ring a message is a chunk of X / n, not "
-                                                    "all of X."),
-                    (messages * (alpha + x / n / beta), "in a tree every message is the whole X."),
-                    (2 * n * (alpha + size / beta), "a ring has n - 1 steps in each half, not n."),
-                    (2 * (n - 1) * (alpha + size / beta), "a tree needs only as many rounds as "
-                     "the number of ranks can be halved: ceil(log2 n)."),
-                    (2 * math.log2(n) * (alpha + size / beta), "a part of a round takes a whole "
-                     "one: round log2(n) up."),
-                    (messages * (alpha + size * beta), "B is bytes per second: divide by it."),
-                ],
-            )  # fmt: skip
-        yield f"{how}: {got:.4g} s for {x / 1e6:g} MB on {n} ranks"

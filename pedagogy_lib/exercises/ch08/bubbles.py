@@ -10,6 +10,7 @@ from ...course.checking import Wrong
 from ...schedules.timelines import text_of
 from ..kit.answers import numbers_of
 from ..kit.outcomes import number_in, outcome_of
+from .slots import slots_of
 
 # ---- 8.2: the bubble, in both conventions ------------------------------------------------------
 
@@ -38,16 +39,6 @@ def two_numbers(case, answer, stages, m) -> list[float]:
 def right_numbers(stages, m) -> tuple[float, float]:
     slots = slots_of(stages, m)
     return 1 - m / slots, slots / m - 1
-
-
-def slots_of(stages, m) -> int:
-    """How long all forwards take, if one takes 1: step by step. The backwards are their mirror."""
-    there = [0] * m  # when each micro-batch is through with the stages so far
-    for _ in range(stages):
-        clock = 0
-        for i in range(m):
-            there[i] = clock = max(clock, there[i]) + 1
-    return there[-1]
 
 
 def value_of(case, answer, *args):

@@ -1,8 +1,7 @@
-"""The best size of a micro-batch: exercise 8.10. Arithmetic alone, without ranks."""
+"""The best size of a micro-batch."""
 
-from ...course.checking import Exercise, Wrong
-from ..kit.outcomes import number_in, outcome_of
-from .bubbles import slots_of
+from ..kit import Formula
+from .slots import slots_of
 
 MEASURED = {1: 2.0, 2: 2.6, 4: 4.0, 8: 6.9, 16: 13.0, 32: 27.0}
 # {case: ({size: seconds}, samples, stages)}
@@ -19,40 +18,34 @@ BATCHES = {
 }  # fmt: skip
 
 
-def examine_best_size(answer):
-    for case, (seconds_of, samples, stages) in BATCHES.items():
-        measured = dict(seconds_of)
-        outcome = outcome_of(answer, measured, samples, stages)
-        if isinstance(outcome.value, (tuple, list)):
-            raise Wrong(case, str(outcome), "asked is the size alone, one of the keys")
-        got = number_in(case, outcome)
-        if measured != seconds_of:
-            raise Wrong(case, f"seconds_of is now {measured}", MEASURED_STAYS)
-        need_best(case, got, seconds_of, samples, stages)
-        seconds = step_seconds(got, seconds_of, samples, stages)
-        yield f"{case}: {got:g}, a step takes {seconds:.4g} s"
+def allowed(seconds_of, samples) -> list[int]:
+    return [size for size in seconds_of if samples % size == 0]
 
 
-MEASURED_STAYS = "it belongs to the caller, who has measured it: leave it as it is"
+def step_seconds(seconds_of, samples, stages, size) -> float:
+    return slots_of(stages, samples // size) * seconds_of[size]
 
 
-def step_seconds(size, seconds_of, samples, stages) -> float:
-    return slots_of(stages, samples // int(size)) * seconds_of[size]
+def best(seconds_of, samples, stages) -> int:
+    """Of the sizes that are allowed, by trying all of them."""
+    times = {s: step_seconds(seconds_of, samples, stages, s) for s in allowed(seconds_of, samples)}
+    return min(times, key=times.get)
 
 
-def need_best(case, got, seconds_of, samples, stages):
-    sizes = [size for size in seconds_of if samples % size == 0]
-    times = {size: step_seconds(size, seconds_of, samples, stages) for size in sizes}
-    right = min(times, key=times.get)
-    if got != right:
-        takes = f", which takes {times[got]:.4g} s a step" if got in times else ""
-        call = f"best_size({seconds_of}, {samples}, {stages})"
-        what = (
-            f"{call}: expected {right}, which takes {times[right]:.4g} s a step, got {got:g}{takes}"
-        )
-        guesses = guesses_at_size(seconds_of, samples, stages, right)
-        why = next((why for why, guess in guesses if guess == got), "")
-        raise Wrong(case, what, why)
+def best_with(seconds_of, samples, idle) -> int:
+    """With the shortest step, if it were so many micro-batches longer."""
+    sizes = allowed(seconds_of, samples)
+    return min(sizes, key=lambda size: (samples / size + idle) * seconds_of[size])
+
+
+def told_step(call, size) -> str:
+    if size not in allowed(*call[:2]):
+        return ""
+    return f", which takes {step_seconds(*call, int(size)):.4g} s a step"
+
+
+def differs(call, wanted, got) -> str:
+    return f"expected {wanted}{told_step(call, wanted)}, got {got:g}{told_step(call, got)}\n{call}"
 
 
 NO_BUBBLE = (
@@ -66,42 +59,37 @@ BUBBLE_TOO_LARGE = (
     "the bubble is counted too large: a step takes as long as microbatches + stages - 1 of them, "
     "each with its forward and its backward"
 )
-SMALLEST = (
-    "this one makes the smallest bubble; but it takes longest for each sample. What counts is how "
-    "long a step takes"
-)
-LARGEST = (
-    "the largest size has the fewest micro-batches, and the largest bubble. What counts is how "
-    "long a step takes"
-)
-COUNT = "this is how many micro-batches there are; asked is how many samples each has"
 SECONDS = "these are seconds; asked is the size with which a step is shortest"
 
-
-def guesses_at_size(seconds_of, samples, stages, right) -> list[tuple[str, float]]:
-    """[(sentence, what this misconception gives), …]."""
-    sizes = [size for size in seconds_of if samples % size == 0]
-
-    def best(idle):
-        """With the shortest step, if it were so many micro-batches longer."""
-        return min(sizes, key=lambda size: (samples / size + idle) * seconds_of[size])
-
-    return [
-        (NO_BUBBLE, best(0)),
-        *((DOES_NOT_DIVIDE, size) for size in seconds_of if size not in sizes),
-        (BUBBLE_TOO_LARGE, best(stages)),
-        (BUBBLE_TOO_LARGE, best(2 * (stages - 1))),
-        (SMALLEST, min(sizes)),
-        (LARGEST, max(sizes)),
-        (COUNT, samples / right),
-        (SECONDS, step_seconds(right, seconds_of, samples, stages)),
-        (SECONDS, seconds_of[right]),
-    ]
-
-
-EXERCISE = Exercise(
-    "8.10", "best_size", examine_best_size,
-    (
+EXERCISE = Formula(
+    "8.10",
+    "best_size",
+    cases={case: [call] for case, call in BATCHES.items()},
+    truth=best,
+    told=lambda calls, sizes: f"{sizes[0]:g}{told_step(calls[0], sizes[0])}",
+    differs=differs,
+    shape="asked is the size alone, one of the keys",
+    mistakes=[
+        (NO_BUBBLE, lambda times, samples, stages: best_with(times, samples, 0)),
+        (NO_BUBBLE, lambda times, samples, stages: min(times, key=lambda s: times[s] / s)),
+        (DOES_NOT_DIVIDE, lambda times, samples, stages: min(
+            times, key=lambda s: (samples // s + stages - 1) * times[s])),
+        (DOES_NOT_DIVIDE, lambda times, samples, stages: min(
+            times, key=lambda s: (samples / s + stages - 1) * times[s])),
+        (BUBBLE_TOO_LARGE, lambda times, samples, stages: best_with(times, samples, stages)),
+        (BUBBLE_TOO_LARGE, lambda times, samples, stages:
+            best_with(times, samples, 2 * (stages - 1))),
+        ("this one makes the smallest bubble; but it takes longest for each sample. What counts is "
+         "how long a step takes", lambda times, samples, stages: min(allowed(times, samples))),
+        ("the largest size has the fewest micro-batches, and the largest bubble. What counts is "
+         "how long a step takes", lambda times, samples, stages: max(allowed(times, samples))),
+        ("this is how many micro-batches there are; asked is how many samples each has",
+         lambda times, samples, stages: samples // best(times, samples, stages)),
+        (SECONDS, lambda times, samples, stages: step_seconds(
+            times, samples, stages, best(times, samples, stages))),
+        (SECONDS, lambda times, samples, stages: times[best(times, samples, stages)]),
+    ],
+    hints=(
         "Write a function of a size first: how long does a step take with it? Then take the "
         "best of those that are allowed.",
         "samples // size micro-batches, and the bubble: together a step lasts as long as "

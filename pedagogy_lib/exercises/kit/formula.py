@@ -34,7 +34,9 @@ class Formula:
     differs: Callable | None = None
     errors: dict[str, str] = field(default_factory=dict)
     explain: Callable | None = None
-    shape: str = ""  # what to say of a value of another form
+    unit: str = ""  # of a number, as in " s"
+    asked: str = ""  # what kind of value is expected, in words
+    shape: str = ""  # what to say of a value of another kind
     lab: str | None = None
 
     def examine(self, answer):
@@ -42,15 +44,18 @@ class Formula:
         for case, calls in self.cases.items():
             for call, got in zip(calls, found[case]):
                 wanted = plain(self.truth(*call))
-                need_kind(case, got, wanted, self.why_not_a_value(got))
+                need_kind(case, got, wanted, self.why_not_a_value(got), self.asked)
                 if not equal(got, wanted):
                     raise Wrong(case, self.difference(call, wanted, got), self.why(found, case))
-            yield f"{case}: {self.told(calls, found[case]) if self.told else shown(found[case])}"
+            yield f"{case}: {self.told(calls, found[case]) if self.told else self.shown(found[case])}"
+
+    def shown(self, values) -> str:
+        return ", ".join(f"{text_of(value)}{self.unit}" for value in values)
 
     def difference(self, call, wanted, got) -> str:
         if self.differs:
             return self.differs(call, wanted, got)
-        return f"expected {text_of(wanted)}, got {text_of(got)}"
+        return f"expected {text_of(wanted)}{self.unit}, got {text_of(got)}{self.unit}"
 
     def why_not_a_value(self, got) -> str:
         if not isinstance(got, Raised):
@@ -83,10 +88,6 @@ def value_of(function, call):
     if plain(list(given)) != plain(list(call)):
         raise Wrong("its arguments", f"they are now {text_of(list(given))}", NOT_ITS_OWN)
     return value
-
-
-def shown(values) -> str:
-    return ", ".join(map(text_of, values))
 
 
 def first_that_fits(questions, *args) -> str:

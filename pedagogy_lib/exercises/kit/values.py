@@ -4,12 +4,12 @@ from numbers import Number
 
 import torch
 
-from ...basics.closeness import close_in_float32
+from ...basics.closeness import close, close_in_float32
 from ...basics.units import brief
 from ...course.checking import Wrong
 from ...ranks.call_stack import is_library, place_of, steps_of_traceback
 
-NO_RETURN = "a function gives back what stands behind `return`; without one it gives None"
+NO_RETURN = "a function without `return` gives None: it gives back what stands behind `return`"
 NOT_ITS_OWN = "what the function is given belongs to the caller: look at it, and leave it as it is"
 
 
@@ -39,9 +39,12 @@ def is_number(value) -> bool:
 
 
 def equal(got, wanted) -> bool:
-    """Equal, but for rounding; nobody asked in which dtype to compute."""
+    """Equal, but for rounding; nobody asked in which dtype to compute. Counts are exact."""
+    if isinstance(got, int) and isinstance(wanted, int):
+        return got == wanted
     if is_number(got) and is_number(wanted):
-        return close_in_float32(float(got), float(wanted))
+        same = close if isinstance(wanted, int) else close_in_float32
+        return same(float(got), float(wanted))
     if isinstance(got, list) and isinstance(wanted, list):
         return len(got) == len(wanted) and all(map(equal, got, wanted))
     if isinstance(got, dict) and isinstance(wanted, dict):
@@ -82,11 +85,11 @@ def kind_of(value) -> str:
     return f"a {type(value).__name__}"
 
 
-def need_kind(case, got, wanted, why=""):
-    """Raise `Wrong` unless `got` has the form of `wanted`."""
+def need_kind(case, got, wanted, why="", asked=""):
+    """Raise `Wrong` unless `got` has the form of `wanted`, which is called `asked`."""
     if isinstance(got, Raised):
         raise Wrong(case, text_of(got), why)
     if got is None and wanted is not None:
         raise Wrong(case, "it returned None", NO_RETURN)
     if not same_kind(got, wanted):
-        raise Wrong(case, f"expected {kind_of(wanted)}, got {text_of(got)}", why)
+        raise Wrong(case, f"expected {asked or kind_of(wanted)}, got {text_of(got)}", why)
