@@ -71,10 +71,11 @@ class HangError(LaunchError):
 
     Attributes
         waits: for each rank its `Place`; None for a rank that has already returned.
+        seconds: for which they were waited for.
     """
 
     def __init__(self, waits: dict[int, Place | None], timeout: float):
-        self.waits = waits
+        self.waits, self.seconds = waits, timeout
         done = sum(has_returned(place) for place in waits.values())
         super().__init__(
             f"after {timeout:g} s, {done} of {len(waits)} ranks had returned. "

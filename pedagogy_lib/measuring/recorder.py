@@ -67,6 +67,13 @@ def mark(tensor: torch.Tensor, kind: str) -> torch.Tensor:
     return tensor
 
 
+def traffic_in(label: str) -> tuple[list, int, int]:
+    """In a rank: calls, bytes sent and bytes received in the ended blocks of this label."""
+    blocks = [block for block in _recorder.blocks if block["label"] == label]
+    calls = [call for block in blocks for call in block["calls"]]
+    return calls, *(sum(block[way] for block in blocks) for way in ("sent", "received"))
+
+
 @contextlib.contextmanager
 def links_are(text: str):
     """Note in blocks what has been done to the links, or to the speed of computing, meanwhile."""

@@ -1,11 +1,91 @@
-"""Exercise 2.1: swap."""
+"""Neighbours swap their tensors."""
 
-from ...course.checking import Exercise
-from . import collectives as by_messages
+import torch
 
-EXERCISE = Exercise(
-    "2.1", "swap", by_messages.examine_swap,
-    (
+from ..kit.trials import LARGE, Case, Collective, messages, need_cost, same
+from .misconceptions import hang_between_neighbours
+from .tasks import OneTensor
+
+
+class Swap(OneTensor):
+    """In a cell, and it returns its result."""
+
+    def inputs(self, place, case):
+        x = super().inputs(place, case)[0]
+        return [x, torch.zeros_like(x)]
+
+    def call(self, answer, tensors, case, group):
+        returned = answer(tensors[0])
+        if not isinstance(returned, torch.Tensor):
+            raise TypeError(f"return a tensor, not {returned!r}; without `return` it is None")
+        tensors[1] = returned
+
+    def truth(self, before, place, case):
+        return [None, before[place ^ 1][0]]
+
+    def name_of(self, index, case):
+        return "the returned tensor" if index else "x"
+
+
+def hang_in_a_swap(case, error) -> str:
+    return hang_between_neighbours(case, error, "dist.batch_isend_irecv(…) begins several messages")
+
+
+def own_returned(trial) -> str:
+    if all(same(a[1], b[0]) for a, b in zip(trial.after, trial.before)):
+        return (
+            "every rank returns its own x. What is received needs a tensor of its own: "
+            "torch.empty_like(x)."
+        )
+    return ""
+
+
+def wrong_partner(trial) -> str:
+    for place, (_, got) in enumerate(trial.after):
+        for other in range(trial.case.n):
+            if other != place ^ 1 and other != place and same(got, trial.before[other][0]):
+                return (
+                    f"rank {place} got what rank {other} had. 0 and 1 are partners, and 2 and 3: "
+                    "an even rank's partner is rank + 1, an odd one's rank - 1."
+                )
+    return ""
+
+
+def sum_returned(trial) -> str:
+    for place, (_, got) in enumerate(trial.after):
+        if same(got, trial.before[place][0] + trial.before[place ^ 1][0]):
+            return "this is the sum of both. Only the partner's x was asked for."
+    return ""
+
+
+def overwritten_before_it_was_sent(trial) -> str:
+    for place, (x, _) in enumerate(trial.after):
+        if not same(x, trial.before[place][0]):
+            return (
+                f"rank {place}'s x has changed: it received into the tensor that it was sending. "
+                "Receive into another one: torch.empty_like(x)."
+            )
+    return ""
+
+
+def need_one_message(trial):
+    for place in range(trial.case.n):
+        count = len(trial.sends(place))
+        what = f"rank {place} sent {messages(count)}; one is enough"
+        need_cost(trial, count == 1, what, "each rank sends its x once, to its partner.")
+    return f"cost, {trial.case}: one message from each rank"
+
+
+EXERCISE = Collective(
+    "2.1",
+    "swap",
+    task=Swap(),
+    cases=[Case(2), Case(4), Case(4, shape=(2, 3))],
+    diagnoses=[own_returned, wrong_partner, sum_returned, overwritten_before_it_was_sent],
+    large=[Case(2, length=LARGE)],
+    need_cost=need_one_message,
+    explain_hang=hang_in_a_swap,
+    hints=(
         "Who is the partner of rank 0, of 1, of 2, of 3? Write the four numbers down.",
         "`dist.send` does not return before somebody receives. If both partners send first, "
         "nobody does. `dist.batch_isend_irecv` begins several messages at once, and returns "
@@ -13,4 +93,5 @@ EXERCISE = Exercise(
         "An empty tensor of the same shape; a list of two dist.P2POp, one to send x, one to "
         "receive into the empty one; begin this batch; wait for each request; return.",
     ),
-)  # fmt: skip
+    lab=None,
+)

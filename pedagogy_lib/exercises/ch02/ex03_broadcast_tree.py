@@ -1,11 +1,62 @@
-"""Exercise 2.3: broadcast_tree."""
+"""A broadcast along a tree."""
 
-from ...course.checking import Exercise
-from . import collectives as by_messages
+from ..kit.trials import Case, Collective, ranks_text, same
+from .costs import need_tree
+from .misconceptions import (
+    changes_nothing,
+    group_ignored,
+    hang_in_a_tree,
+    not_a_power_of_two,
+    worked_with_root_0,
+)
+from .tasks import TREE_CASES, Broadcast
 
-EXERCISE = Exercise(
-    "2.3", "broadcast_tree", by_messages.examine_broadcast,
-    (
+
+def sent_before_it_had(trial) -> str:
+    """A broadcast in which a rank passed on its own x."""
+    root = trial.case.root
+    for place in range(trial.case.n):
+        for other in range(trial.case.n):
+            is_others = same(trial.after[place][0], trial.before[other][0])
+            if other not in (root, place) and is_others and not trial.is_right(place):
+                return (
+                    f"rank {place} now has what rank {other} had at the start: rank {other} sent "
+                    "before it had received. Whoever gets x in a round sends it in the next one."
+                )
+    return ""
+
+
+def some_left_out(trial) -> str:
+    """Some ranks have neither sent nor received, or just kept what they had."""
+    left = [
+        place for place in range(trial.case.n)
+        if not trial.is_right(place) and same(trial.before[place][0], trial.after[place][0])
+    ]  # fmt: skip
+    if not left or len(left) == trial.case.n:
+        return ""
+    return (
+        f"{ranks_text(left)} never got it. With each round the number of ranks that have it "
+        "doubles: 1, 2, 4, … until all n have it; reach has to grow until it is n or more."
+    )
+
+
+EXERCISE = Collective(
+    "2.3",
+    "broadcast_tree",
+    task=Broadcast(),
+    cases=TREE_CASES,
+    diagnoses=[
+        changes_nothing,
+        group_ignored,
+        worked_with_root_0,
+        sent_before_it_had,
+        not_a_power_of_two,
+        some_left_out,
+    ],
+    large=[Case(8, length=1000), Case(5, length=1000)],
+    need_cost=need_tree,
+    explain_hang=hang_in_a_tree,
+    hints=(
         "Take root = 0 first. In the first round, 0 sends to 1. In the second, 0 to 2 and 1 to "
         "3. Who sends to whom in the third?",
         "A loop over reach = 1, 2, 4, …: whoever is below `reach` has x and sends it to the "
@@ -14,4 +65,4 @@ EXERCISE = Exercise(
         "rank is (its place + root) % n.",
     ),
     lab="collectives",
-)  # fmt: skip
+)

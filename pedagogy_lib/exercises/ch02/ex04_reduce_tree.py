@@ -1,15 +1,68 @@
-"""Exercise 2.4: reduce_tree."""
+"""A reduce along a tree."""
 
-from ...course.checking import Exercise
-from . import collectives as by_messages
+from ..kit.trials import Case, Collective, same, total
+from .costs import need_tree
+from .misconceptions import (
+    changes_nothing,
+    divided,
+    group_ignored,
+    hang_in_a_tree,
+    not_a_power_of_two,
+    sum_of_the_wrong_ranks,
+    worked_with_root_0,
+)
+from .tasks import TREE_CASES, Broadcast
 
-EXERCISE = Exercise(
-    "2.4", "reduce_tree", by_messages.examine_reduce,
-    (
+
+class Reduce(Broadcast):
+    def truth(self, before, place, case):
+        return [total(before, 0) if place == case.root else None]
+
+
+def received_over_it(trial) -> str:
+    """A reduce that ends with one rank's numbers."""
+    root = trial.case.root
+    for other, tensors in enumerate(trial.before):
+        if other != root and same(trial.after[root][0], tensors[0]):
+            return (
+                f"the root now has what rank {other} had: receiving into x overwrites it. Receive "
+                "into another tensor, and add that to x."
+            )
+    return ""
+
+
+def partial_sums_left_behind(trial) -> str:
+    said = sum_of_the_wrong_ranks(trial)
+    if not said:
+        return ""
+    return said + (
+        " What a rank sends up the tree has to be its sum so far, with all that it has received "
+        "before; and each rank sends once."
+    )
+
+
+EXERCISE = Collective(
+    "2.4",
+    "reduce_tree",
+    task=Reduce(),
+    cases=TREE_CASES,
+    diagnoses=[
+        changes_nothing,
+        group_ignored,
+        worked_with_root_0,
+        divided,
+        received_over_it,
+        partial_sums_left_behind,
+        not_a_power_of_two,
+    ],
+    large=[Case(8, length=1000), Case(5, length=1000)],
+    need_cost=need_tree,
+    explain_hang=hang_in_a_tree,
+    hints=(
         "A tree again, towards the root. In the first round 1 sends to 0, 3 to 2, 5 to 4.",
         "Whoever has sent is done. In the round of `reach`, those left are the places that "
         "`reach` divides; every other one of them sends.",
         "Receive into a tensor of its own and add it to x, so that x is the sum so far.",
     ),
     lab="collectives",
-)  # fmt: skip
+)

@@ -1,15 +1,91 @@
-"""Exercise 2.6: reduce_scatter_ring."""
+"""A reduce-scatter round the ring."""
 
-from ...course.checking import Exercise
-from . import collectives as by_messages
+from ..kit.trials import Collective, same, total
+from .costs import need_half_a_ring
+from .misconceptions import (
+    changes_nothing,
+    divided,
+    group_ignored,
+    hang_between_neighbours,
+    put_into_the_list,
+    sum_of_the_wrong_ranks,
+)
+from .tasks import LARGE_RINGS, RING_CASES, Chunks
 
-EXERCISE = Exercise(
-    "2.6", "reduce_scatter_ring", by_messages.examine_reduce_scatter,
-    (
+
+class ReduceScatter(Chunks):
+    def truth(self, before, place, case):
+        return [total(before, k) if k == place else None for k in range(case.n)]
+
+
+def neighbours_chunk(trial) -> str:
+    """A reduce-scatter whose finished chunks are on other ranks than they should be."""
+    n = trial.case.n
+    for shift in range(1, n):
+        if all(
+            same(trial.after[place][(place + shift) % n], total(trial.before, (place + shift) % n))
+            for place in range(n)
+        ):
+            return (
+                f"the sums are right, but on the wrong ranks: rank 0 has finished chunk {shift}, "
+                f"not chunk 0. Follow chunk 0 backwards: it has to arrive at rank 0 in the last "
+                "step, so rank 1 begins with it."
+            )
+    return ""
+
+
+def steps_missing(trial) -> str:
+    said = sum_of_the_wrong_ranks(trial)
+    if "missing" not in said:
+        return ""
+    return said + (
+        " A chunk is complete when it has passed every rank: n - 1 steps, and in each a rank adds "
+        "its own numbers and passes on the sum, not what it had at the start."
+    )
+
+
+def added_twice(trial) -> str:
+    said = sum_of_the_wrong_ranks(trial)
+    if "twice" not in said:
+        return ""
+    return said + " One step too many, or a chunk that went on after it was complete: n - 1 steps."
+
+
+def replaced_instead_of_added(trial) -> str:
+    n = trial.case.n
+    for place in range(n):
+        others = [t[place] for k, t in enumerate(trial.before) if k != place]
+        if n == 1 or not any(same(trial.after[place][place], x) for x in others):
+            return ""
+    return (
+        "each rank ends with another rank's chunk, not with a sum: receiving into a chunk "
+        "overwrites it. Receive into another tensor, and add that."
+    )
+
+
+EXERCISE = Collective(
+    "2.6",
+    "reduce_scatter_ring",
+    task=ReduceScatter(),
+    cases=RING_CASES,
+    diagnoses=[
+        put_into_the_list,
+        changes_nothing,
+        group_ignored,
+        neighbours_chunk,
+        divided,
+        added_twice,
+        steps_missing,
+        replaced_instead_of_added,
+    ],
+    large=LARGE_RINGS,
+    need_cost=need_half_a_ring,
+    explain_hang=hang_between_neighbours,
+    hints=(
         "n - 1 steps. In each: exchange(…) sends one chunk to the next rank, and receives one "
         "from the rank before into a tensor of its own. Add that.",
         "Exercise 2.5 says which chunk goes. The one that comes is what the rank before sends: "
         "the same formula, with rank - 1.",
     ),
     lab="collectives",
-)  # fmt: skip
+)

@@ -1,15 +1,130 @@
-"""Exercise 2.10: all_to_all."""
+"""Each rank has something for each other."""
 
-from ...course.checking import Exercise
-from . import collectives as by_messages
+import torch
 
-EXERCISE = Exercise(
-    "2.10", "all_to_all", by_messages.examine_all_to_all,
-    (
+from ..kit.trials import (
+    LARGE,
+    Case,
+    Collective,
+    Task,
+    megabytes,
+    messages,
+    near,
+    need_cost,
+    numbers,
+    same,
+)
+from .misconceptions import (
+    changes_nothing,
+    group_ignored,
+    hang_between_neighbours,
+    put_into_the_list,
+)
+from .tasks import RING_CASES
+
+
+class AllToAll(Task):
+    """The outputs, then the inputs."""
+
+    def inputs(self, place, case):
+        def length(sender, receiver):
+            return case.length + (sender + 2 * receiver if case.uneven else 0)
+
+        n = case.n
+        outputs = [torch.zeros(length(k, place), dtype=case.dtype) for k in range(n)]
+        return outputs + [numbers(place, (length(place, k),), case.dtype, salt=k) for k in range(n)]
+
+    def call(self, answer, tensors, case, group):
+        outputs, inputs = tensors[: case.n], tensors[case.n :]
+        answer(outputs, inputs, group)
+        return outputs + inputs
+
+    def truth(self, before, place, case):
+        n = case.n
+        return [before[k][n + place] for k in range(n)] + [before[place][n + k] for k in range(n)]
+
+    def name_of(self, index, case):
+        return f"outputs[{index}]" if index < case.n else f"inputs[{index - case.n}]"
+
+
+def own_output_forgotten(trial) -> str:
+    n = trial.case.n
+    wrong = [
+        [k for k in range(n) if not same(trial.after[place][k], trial.truth(place)[k])]
+        for place in range(n)
+    ]
+    if wrong != [[place] for place in range(n)]:
+        return ""
+    return (
+        "all that travels is right; what stays is missing: outputs[rank] is the own inputs[rank], "
+        "which is sent nowhere, but copied: outputs[rank].copy_(…). (outputs[rank] = … only puts "
+        "another tensor into the list.)"
+    )
+
+
+def inputs_mixed_up(trial) -> str:
+    n = trial.case.n
+    for place in range(n):
+        for k in range(n):
+            if same(trial.after[place][k], trial.truth(place)[k]):
+                continue
+            for other in range(n):
+                for j in range(n):
+                    if same(trial.after[place][k], trial.before[other][n + j]):
+                        return (
+                            f"rank {place}'s outputs[{k}] holds inputs[{j}] of rank {other}; it "
+                            f"should hold inputs[{place}] of rank {k}. A rank sends inputs[peer] "
+                            "to that peer, and what comes from a peer is outputs[peer]."
+                        )
+    return ""
+
+
+def inputs_changed(trial) -> str:
+    n = trial.case.n
+    for place in range(n):
+        for k in range(n, 2 * n):
+            if not same(trial.after[place][k], trial.before[place][k]):
+                return f"rank {place}'s inputs[{k - n}] has been overwritten; only outputs change."
+    return ""
+
+
+def need_straight_messages(trial):
+    """Each piece goes straight to the rank that it is for."""
+    n, chunk = trial.case.n, trial.before[0][-1].nbytes
+    why = (
+        "the result is right, but pieces travel that their receiver does not need, or that "
+        "need not travel: send each input straight to the rank that it is for."
+    )
+    for place in range(n):
+        sends, sent = trial.sends(place), trial.sent_bytes[place]
+        what = f"rank {place} sent {megabytes(sent)}, {megabytes((n - 1) * chunk)} are enough"
+        need_cost(trial, near(sent, (n - 1) * chunk), what, why)
+        what = f"rank {place} sent {messages(len(sends))}; {n - 1} would do"
+        need_cost(trial, len(sends) == n - 1, what, why)
+    return f"cost, {trial.case}: every rank sends {megabytes((n - 1) * chunk)} in {messages(n - 1)}"
+
+
+EXERCISE = Collective(
+    "2.10",
+    "all_to_all",
+    task=AllToAll(),
+    cases=RING_CASES,
+    diagnoses=[
+        put_into_the_list,
+        changes_nothing,
+        group_ignored,
+        inputs_changed,
+        own_output_forgotten,
+        inputs_mixed_up,
+    ],
+    large=[Case(4, length=LARGE // 4)],
+    need_cost=need_straight_messages,
+    explain_hang=hang_between_neighbours,
+    hints=(
         "One of the n pieces stays. For the others: n - 1 rounds, and in each round everybody "
         "sends to one rank and receives from one.",
         "In round s send to rank + s, and receive from rank - s (both % n): exchange(…).",
         "Or put all sends and all receives into one batch, and then wait for all of them.",
     ),
     lab="collectives",
-)  # fmt: skip
+)

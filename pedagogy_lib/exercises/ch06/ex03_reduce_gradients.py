@@ -7,7 +7,7 @@ from torch import nn
 from ...basics.closeness import close
 from ...course.checking import Exercise, Wrong
 from ...measuring.recorder import measure
-from ..ch02.collectives import examine_reduce_scatter
+from ..ch02.ex06_reduce_scatter_ring import EXERCISE as REDUCE_SCATTER
 from ..kit.differences import first_difference
 from ..kit.parts import after
 from ..kit.trials import LARGE, TOLERANCE, megabytes, numbers
@@ -266,7 +266,7 @@ EXERCISE = Exercise(
     "6.3", "reduce_gradients", after(
         examine_reduce_gradients,
         ("6.2", "flatten_padded", examine_flatten_padded),
-        ("2.6", "reduce_scatter_ring", examine_reduce_scatter),
+        ("2.6", "reduce_scatter_ring", REDUCE_SCATTER.examine),
     ),
     (
         "In this order: a flat tensor of the gradients, let go of the parameters' own, "

@@ -1,7 +1,7 @@
 """Exercise 6.4: Zero1."""
 
 from ...course.checking import Exercise
-from ..ch02.collectives import examine_all_gather
+from ..ch02.ex07_all_gather_ring import EXERCISE as ALL_GATHER
 from ..ch03.ex04_start_equal import examine_start_equal
 from ..kit.parts import after
 from .ex03_reduce_gradients import examine_reduce_gradients
@@ -11,7 +11,7 @@ EXERCISE = Exercise(
     "6.4", "Zero1", after(
         examine_zero1,
         ("6.3", "reduce_gradients", examine_reduce_gradients),
-        ("2.7", "all_gather_ring", examine_all_gather),
+        ("2.7", "all_gather_ring", ALL_GATHER.examine),
         ("3.4", "start_equal", examine_start_equal),
     ),
     (

@@ -47,9 +47,9 @@ class Formula:
                 need_kind(case, got, wanted, self.why_not_a_value(got), self.asked)
                 if not equal(got, wanted):
                     raise Wrong(case, self.difference(call, wanted, got), self.why(found, case))
-            yield f"{case}: {self.told(calls, found[case]) if self.told else self.shown(found[case])}"
+            yield f"{case}: {(self.told or self.shown)(calls, found[case])}"
 
-    def shown(self, values) -> str:
+    def shown(self, calls, values) -> str:
         return ", ".join(f"{text_of(value)}{self.unit}" for value in values)
 
     def difference(self, call, wanted, got) -> str:

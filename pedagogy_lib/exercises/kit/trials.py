@@ -5,6 +5,7 @@ in every order, and so that a wrong result tells which ranks' numbers went into 
 """
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, log2
 
@@ -12,8 +13,8 @@ import torch
 import torch.distributed as dist
 
 from ...basics.errors import HangError
-from ...course.checking import Wrong, try_on_ranks
-from ...measuring.recorder import measure
+from ...course.checking import Wrong
+from .on_ranks import answering, try_cases
 
 LARGE = 250_000  # elements, where bytes are compared with a formula
 TOLERANCE = 0.005  # of the bytes: headers
@@ -37,8 +38,16 @@ class Case:
     members: tuple[int, ...] | None = None
 
     @property
+    def ranks(self) -> tuple[int, ...]:
+        return self.members or tuple(range(self.world_size))
+
+    @property
+    def is_group(self) -> bool:
+        return self.members is not None
+
+    @property
     def n(self) -> int:
-        return len(self.members or range(self.world_size))
+        return len(self.ranks)
 
     def __str__(self):
         who = f"{self.world_size} rank" + ("s" if self.world_size > 1 else "")
@@ -83,15 +92,12 @@ class Task:
         return "x"
 
 
-def in_rank(task, answer, case) -> tuple[list, list, list] | None:
+def in_rank(answer, group, case, task) -> tuple[list, list, list]:
     """One rank's part of a trial: its tensors before and after; and those in its lists."""
-    group = dist.new_group(list(case.members)) if case.members else None
-    if case.members and dist.get_rank() not in case.members:
-        return None
     tensors = task.inputs(dist.get_rank(group), case)
     before = [x.clone() for x in tensors]
     dist.barrier(group)
-    with measure("answer"):
+    with answering():
         listed = task.call(answer, tensors, case, group)
     return before, tensors, listed or tensors
 
@@ -138,32 +144,54 @@ RAISED = {  # words of an error: what they mean here
 }
 
 
-def run_trial(task, answer, case, explain_hang=lambda case, error: "") -> Trial:
-    """Try a case; raises `Wrong` if it fails.
+def run_trials(task, answer, cases, explain_hang=lambda case, error: ""):
+    """Yield the trial of each case; raises `Wrong` at the first that fails.
 
     explain_hang  takes the case and the HangError, and says what that means
     """
 
-    def explain(error):
+    def explain(case, error):
         if isinstance(error, HangError):
             return explain_hang(case, error)
         return next((why for words, why in RAISED.items() if words in str(error)), "")
 
-    run = try_on_ranks(
-        str(case), in_rank, task, answer, case, world_size=case.world_size, explain=explain
-    )
-    members = case.members or range(case.world_size)
-    block = run["answer"]
-    return Trial(
-        task,
-        case,
-        [run.values[rank][0] for rank in members],
-        [run.values[rank][1] for rank in members],
-        [run.values[rank][2] for rank in members],
-        [block.calls[rank] for rank in members],
-        [block.sent_bytes[rank] for rank in members],
-        [block.received_bytes[rank] for rank in members],
-    )
+    for found in try_cases(in_rank, answer, cases, explain, task):
+        before, after, listed = map(list, zip(*found.values))
+        yield Trial(
+            task, found.case, before, after, listed,
+            found.calls, found.sent_bytes, found.received_bytes,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Collective:
+    """An exercise that asks for a collective, written with messages from rank to rank.
+
+    diagnoses  each takes a `Trial` whose numbers are wrong, and says why, or ""
+    large      cases whose cost is looked at
+    need_cost  takes the trial of such a case; raises `Wrong`, or says what it cost
+    """
+
+    number: str
+    name: str
+    task: Task
+    cases: list[Case]
+    diagnoses: list[Callable]
+    large: list[Case]
+    need_cost: Callable
+    explain_hang: Callable
+    hints: tuple[str, ...]
+    lab: str | None = None
+
+    def examine(self, answer):
+        """Yield a line for each right case; raise `Wrong` at the first wrong one."""
+        everything = [*self.cases, *self.large]
+        for trial in run_trials(self.task, answer, everything, self.explain_hang):
+            used = uses_the_backends_own(trial)
+            if used:
+                raise Wrong(str(trial.case), "this is not written by hand", used)
+            compare(trial, self.diagnoses)
+            yield self.need_cost(trial) if trial.case in self.large else str(trial.case)
 
 
 def compare(trial, diagnoses):
@@ -177,6 +205,21 @@ def compare(trial, diagnoses):
             raise Wrong(
                 str(trial.case), f"rank {place}, {difference(trial, index, got, wanted)}", why
             )
+
+
+def uses_the_backends_own(trial) -> str:
+    others = {call.name for calls in trial.calls for call in calls} - {"send", "recv"}
+    if not others:
+        return ""
+    return (
+        f"it calls dist.{sorted(others)[0]}, which is one of those that are to be written here: "
+        "use send and receive alone."
+    )
+
+
+def total(before, index):
+    """The sum over all ranks of one tensor of the list."""
+    return sum(tensors[index] for tensors in before)
 
 
 def difference(trial, index, got, wanted) -> str:

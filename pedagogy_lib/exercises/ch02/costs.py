@@ -1,0 +1,103 @@
+"""What a tree and a ring send, and what other algorithms do."""
+
+from ..kit.trials import megabytes, messages, near, need_cost, ranks_text, rounds, tree_rounds
+
+
+def need_tree(trial):
+    """n-1 messages, in ⌈log2 n⌉ rounds."""
+    n = trial.case.n
+    counts = [len(trial.sends(place)) for place in range(n)]
+    needed = rounds(trial.calls)
+    best = tree_rounds(n)
+    hub = max(range(n), key=lambda place: counts[place])
+    busiest = counts[hub]
+    receives = [len(trial.calls[place]) - counts[place] for place in range(n)]
+    why = ""
+    if busiest == n - 1 or max(receives) == n - 1:
+        centre = hub if busiest == n - 1 else receives.index(n - 1)
+        why = (
+            f"the result is right, but rank {centre} exchanges {n - 1} messages, one after "
+            "another, while the others idle: this is a star. In a tree, whoever has it helps."
+        )
+    elif needed == n - 1:
+        why = (
+            "the result is right, but it goes from rank to rank, and each waits for the one "
+            "before: this is a chain. In a tree several messages travel in the same round."
+        )
+    need_cost(
+        trial,
+        sum(counts) == n - 1,
+        f"{messages(sum(counts))}, {n - 1} are enough",
+        why or "the result is right, but some rank gets more than one message that it needs not.",
+    )
+    need_cost(trial, needed <= best, f"{needed} rounds, {best} are enough", why)
+    return f"cost, {trial.case}: {messages(n - 1)} in {needed} rounds, the least there is"
+
+
+def need_ring(trial, steps, bytes_each):
+    """`steps` messages, all to the next rank, and these bytes, on every rank."""
+    n = trial.case.n
+    each = " and ".join(megabytes(count) for count in sorted(set(rounded(trial.sent_bytes))))
+    need_cost(
+        trial,
+        all(near(sent, bytes_each) for sent in trial.sent_bytes),
+        f"ranks sent {each}; a ring sends {megabytes(bytes_each)} everywhere",
+        shape_of_traffic(trial),
+    )
+    to = ranks_text(sorted({call.peer for call in trial.sends(0)}))
+    need_cost(
+        trial,
+        len(set(steps_ahead(trial))) == 1,
+        f"rank 0 sent to {to}; in a ring to one neighbour alone",
+        "the bytes are right, but every rank talks to all others. In a ring it has two "
+        "neighbours: it sends to one and receives from the other, and needs no other link.",
+    )
+    counts = [len(trial.sends(place)) for place in range(n)]
+    need_cost(
+        trial,
+        set(counts) == {steps},
+        f"rank 0 sent {messages(counts[0])}; {steps} would do",
+        "the bytes are right, but in more pieces than there are chunks: each message costs a "
+        "latency.",
+    )
+    return f"cost, {trial.case}: every rank sends {megabytes(bytes_each)} in {messages(steps)}"
+
+
+def steps_ahead(trial) -> list[int]:
+    """How far round the ring each message of each rank goes."""
+    n = trial.case.n
+    return [(call.peer - place) % n for place in range(n) for call in trial.sends(place)]
+
+
+def rounded(counts) -> list[float]:
+    return [round(count / 1e4) * 1e4 for count in counts]
+
+
+def shape_of_traffic(trial) -> str:
+    """What kind of algorithm sends what these ranks have sent."""
+    n, sent = trial.case.n, trial.sent_bytes
+    whole = sum(x.nbytes for x in trial.before[0])
+    ratio = [count / whole for count in sent]
+    said = ", ".join(f"rank {place} {r:.2f}X" for place, r in enumerate(ratio))
+    load = [sent + received for sent, received in zip(trial.sent_bytes, trial.received_bytes)]
+    if max(load) > 1.5 * min(load):
+        return (
+            f"the result is right, but the load is not even ({said}): rank {load.index(max(load))} "
+            "is a hot spot, as in a star or a tree. In a ring all send the same, chunk by chunk."
+        )
+    if near(sent[0], (n - 1) * whole):
+        return (
+            f"the result is right, but each rank sends {n - 1}X: the whole tensor travels round "
+            "the ring, or to everybody. Cut it into n chunks, and send one chunk a step."
+        )
+    if near(sent[0], whole) and n > 2:
+        return (
+            "the result is right, but each rank sends X: one step too many. After n - 1 steps, "
+            "which is (n-1)/n of X, everything is where it belongs."
+        )
+    return f"the result is right, but the ranks send more than they need ({said})."
+
+
+def need_half_a_ring(trial):
+    n = trial.case.n
+    return need_ring(trial, n - 1, (n - 1) * trial.before[0][0].nbytes)

@@ -1,0 +1,67 @@
+"""What collectives are tried on: one tensor on every rank, or n chunks."""
+
+import torch
+
+from ..kit.trials import LARGE, Case, Task, numbers
+
+
+class OneTensor(Task):
+    def inputs(self, place, case):
+        return [
+            numbers(place, case.shape if case.shape is not None else (case.length,), case.dtype)
+        ]
+
+
+class Broadcast(OneTensor):
+    def call(self, answer, tensors, case, group):
+        answer(tensors[0], case.root, group)
+
+    def truth(self, before, place, case):
+        return before[case.root]
+
+
+TREE_CASES = [
+    Case(1),
+    Case(2),
+    Case(4),
+    Case(3),
+    Case(4, root=2),
+    Case(3, dtype=torch.int64, root=1),
+    Case(4, shape=()),
+    Case(3, shape=(2, 3), dtype=torch.bfloat16),
+    Case(2, length=0),
+    Case(4, members=(1, 3)),
+    Case(5, root=4),
+]
+
+
+class Chunks(Task):
+    """A list of tensors, which the answer writes into."""
+
+    def inputs(self, place, case):
+        lengths = [case.length + (k if case.uneven else 0) for k in range(case.n)]
+        return [numbers(place, (length,), case.dtype, salt=k) for k, length in enumerate(lengths)]
+
+    def call(self, answer, tensors, case, group):
+        chunks = list(tensors)
+        answer(chunks, group)
+        return chunks
+
+    def name_of(self, index, case):
+        return f"chunks[{index}]"
+
+
+RING_CASES = [
+    Case(1),
+    Case(2),
+    Case(3),
+    Case(4),
+    Case(4, uneven=True),
+    Case(3, length=0, uneven=True),
+    Case(3, dtype=torch.int32),
+    Case(2, dtype=torch.bfloat16, uneven=True),
+    Case(4, members=(0, 2, 3)),
+]
+
+
+LARGE_RINGS = [Case(n, length=LARGE // n) for n in (4, 2)]  # where bytes are compared

@@ -1,0 +1,131 @@
+"""Trying an answer on ranks: all cases of a check in one launch, judged one after another.
+
+A case says on which ranks it is tried: `case.ranks`, and whether an answer gets these as a group
+(`case.is_group`) or finds a world of its own that consists of them. A rank notes what it has found
+in a file, so that the cases before one that fails are judged first.
+"""
+
+import contextlib
+import pickle
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch.distributed as dist
+
+from ...basics.errors import HangError, LaunchError, RankError
+from ...course.checking import Wrong, try_on_ranks
+from ...course.labs import NotSolvedYet
+from ...measuring.recorder import measure, traffic_in
+from .refused import Refused
+from .whole_worlds import as_world
+from .worlds import IN_A_GROUP
+
+_label = "answer"  # of the block in which the answer to this case is measured
+
+
+@dataclass(frozen=True)
+class Found:
+    """What came of a case, by place in it: values, calls of communication, bytes sent, received."""
+
+    case: object
+    values: list
+    calls: list[list]
+    sent_bytes: list[int]
+    received_bytes: list[int]
+
+
+def try_cases(work, answer, cases, explain=lambda case, error: "", *args):
+    """Yield a `Found` for each case; raises `Wrong` at the first in which the answer fails.
+
+    work     called on each rank of a case: work(answer, group, case, *args); group is None in a
+             world. What it runs under `answering()` is measured.
+    explain  takes a case and a LaunchError, and says which misconception that is, or ""
+    """
+    cases = list(cases)
+    size = 1 + max(rank for case in cases for rank in case.ranks)
+    with tempfile.TemporaryDirectory(prefix="check-") as folder:
+        try:
+            run = try_on_ranks("", in_each_case, work, answer, cases, folder, args, world_size=size)
+        except Wrong as wrong:
+            error = wrong.__context__
+            last = case_of(error, folder, size)
+            for number, case in enumerate(cases[:last]):
+                yield found_in(case, [noted(folder, f"{number}-{rank}") for rank in case.ranks])
+            raise told(cases, last, error, explain) from None
+    for number, case in enumerate(cases):
+        yield found_in(case, [run.values[rank][number] for rank in case.ranks])
+
+
+def answering():
+    """In `work`: measures what the answer sends in this case."""
+    return measure(_label)
+
+
+# ---- On a rank ---
+
+
+def in_each_case(work, answer, cases, folder, args) -> list:
+    """On a rank: what it has found in each case, and its traffic; None where it takes no part."""
+    rank, found = dist.get_rank(), []
+    groups = {ranks: dist.new_group(list(ranks)) for ranks in dict.fromkeys(c.ranks for c in cases)}
+    for number, case in enumerate(cases):
+        note(folder, f"at-{rank}", number)
+        of_rank = None
+        if rank in case.ranks:
+            of_rank = in_case(work, answer, case, groups[case.ranks], number, args)
+            note(folder, f"{number}-{rank}", of_rank)
+        found.append(of_rank)
+        dist.barrier()
+    return found
+
+
+def in_case(work, answer, case, group, number, args) -> tuple:
+    global _label
+    _label = f"answer {number}"
+    with contextlib.nullcontext() if case.is_group else as_world(group):
+        value = work(answer, group if case.is_group else None, case, *args)
+    return value, *traffic_in(_label)
+
+
+def note(folder, name, value):
+    path = Path(folder, f"{name}.new")
+    path.write_bytes(pickle.dumps(value))
+    path.rename(Path(folder, name))  # whole, or not there
+
+
+# ---- What came of it ---
+
+
+def noted(folder, name):
+    path = Path(folder, name)
+    return pickle.loads(path.read_bytes()) if path.exists() else None
+
+
+def found_in(case, of_ranks) -> Found:
+    return Found(case, *map(list, zip(*of_ranks)))
+
+
+def case_of(error, folder, size) -> int:
+    """The number of the case in which an answer failed: where its rank was, or the last one."""
+    if isinstance(error, RankError):
+        return noted(folder, f"at-{error.rank}") or 0
+    return min((noted(folder, f"at-{rank}") or 0 for rank in range(size)), default=0)
+
+
+def told(cases, number, error, explain) -> Wrong:
+    case = cases[number]
+    cause = getattr(error, "exception", None)
+    if isinstance(cause, NotSolvedYet):
+        return Wrong(str(case), str(cause))
+    if isinstance(cause, Refused):
+        return Wrong(str(case), f"rank {error.rank}: {cause.what}", cause.why)
+    what = str(error)
+    if isinstance(error, HangError):
+        error = HangError({rank: error.waits[rank] for rank in case.ranks}, error.seconds)
+        what = f"it hangs: {error}"
+    why = explain(case, error) if isinstance(error, LaunchError) else ""
+    worked_in_a_world = any(not earlier.is_group for earlier in cases[:number])
+    if not why and case.is_group and worked_in_a_world:
+        why = IN_A_GROUP
+    return Wrong(str(case), what, why)
