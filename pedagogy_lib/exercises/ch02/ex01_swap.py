@@ -21,7 +21,7 @@ class Swap(OneTensor):
         tensors[1] = returned
 
     def truth(self, before, place, case):
-        return [None, before[place ^ 1][0]]
+        return [before[place][0], before[place ^ 1][0]]
 
     def name_of(self, index, case):
         return "the returned tensor" if index else "x"

@@ -1,10 +1,69 @@
-"""Exercise 2.5: chunk_to_send."""
+"""Which chunk a rank sends in a step of the reduce-scatter round a ring."""
 
-from ...course.checking import Exercise
-from .formulas import examine_chunk_to_send
+from ...course.checking import Exercise, Wrong
+from ..kit.outcomes import number_from
+
+
+def examine(answer):
+    for n in (4, 2, 3, 5):
+        case = f"{n} ranks"
+        sends = [[int(number_from(case, answer, rank, step, n)) for step in range(n - 1)]
+                 for rank in range(n)]  # fmt: skip
+        play(sends, n)
+        yield f"{case}: rank 0 sends chunks {sends[0]}"
+
+
+def play(sends, n):
+    """Play the reduce-scatter of these sends; raise `Wrong` at the first offence."""
+    has = [[{rank} for _ in range(n)] for rank in range(n)]  # whose numbers are in each chunk
+    case = f"{n} ranks"
+    for rank, of_rank in enumerate(sends):
+        for step, chunk in enumerate(of_rank):
+            if not 0 <= chunk < n:
+                what = f"rank {rank} sends chunk {chunk} in step {step}"
+                raise Wrong(case, what, "chunks have numbers from 0 to n - 1: take % n.")
+    for step in range(n - 1):
+        moving = [(rank, sends[rank][step]) for rank in range(n)]
+        packets = [(rank, chunk, set(has[rank][chunk])) for rank, chunk in moving]
+        for rank, chunk, packet in packets:
+            has[(rank + 1) % n][chunk] |= packet
+    for rank in range(n):
+        if len(has[rank][rank]) < n:
+            raise Wrong(case, *offence(sends, has, rank, n))
+
+
+def offence(sends, has, rank, n) -> tuple[str, str]:
+    what = (
+        f"rank {rank}'s chunk {rank} has the numbers of ranks {sorted(has[rank][rank])} alone, "
+        f"after its {n - 1} sends of chunks {sends[rank]}"
+    )
+    complete = [chunk for chunk in range(n) if len(has[rank][chunk]) == n]
+    if len(set(sends[rank])) == 1 and n > 2:
+        return what, (
+            "a rank always sends the same chunk: then nothing adds up on the way. It passes on, "
+            "in each step, the chunk that it received in the step before."
+        )
+    if all(of_rank == sends[0] for of_rank in sends):
+        return what, (
+            "all ranks send the same chunk in a step. In a ring all chunks travel at once: what a "
+            "rank sends depends on its number."
+        )
+    if complete:
+        return what, (
+            f"the steps are right, and chunk {complete[0]} is complete on rank {rank}. It should "
+            f"be chunk {rank}: begin with another one. Rank k's chunk has to travel from rank "
+            "k + 1 all the way round."
+        )
+    return what, (
+        "in each step a rank passes on the chunk that has just come from the rank before it, and "
+        "that rank's chunk numbers go down by one a step."
+    )
+
 
 EXERCISE = Exercise(
-    "2.5", "chunk_to_send", examine_chunk_to_send,
+    "2.5",
+    "chunk_to_send",
+    examine,
     (
         "In step s a rank passes on what came in step s - 1. So if the rank before you sends "
         "chunk c now, you send chunk c in the next step.",
@@ -12,4 +71,4 @@ EXERCISE = Exercise(
         "Chunk k begins on rank k + 1. So which one does rank r send in step 0? And each step, "
         "one less.",
     ),
-)  # fmt: skip
+)

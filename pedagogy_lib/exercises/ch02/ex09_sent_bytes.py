@@ -1,11 +1,87 @@
-"""Exercise 2.9: sent_bytes."""
+"""The bytes that a rank sends in each collective."""
 
-from ...course.checking import Exercise
-from .formulas import examine_sent_bytes
+from functools import cache
+from math import isclose
 
-EXERCISE = Exercise(
-    "2.9", "sent_bytes", examine_sent_bytes,
-    (
+import torch
+import torch.distributed as dist
+
+from ...measuring.recorder import measure
+from ...ranks.launcher import launch
+from ..kit import Formula
+
+X = 2_400_000  # bytes: 2, 3 and 4 divide it
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+
+
+def each_collective():
+    """Each on X bytes: of the whole result in an all-gather, of the input elsewhere."""
+    x = torch.ones(X // 8, dtype=torch.float64)
+    chunks = list(x.chunk(dist.get_world_size()))
+    part = torch.ones_like(chunks[0])
+    with measure("all_reduce"):
+        dist.all_reduce(x)
+    with measure("all_gather"):
+        dist.all_gather(chunks, part)
+    with measure("reduce_scatter"):
+        dist.reduce_scatter(part, chunks)
+    with measure("all_to_all"):
+        dist.all_to_all_single(torch.empty_like(x), x)
+
+
+@cache
+def run_on(n):
+    return launch(each_collective, world_size=n, device="cpu")
+
+
+def needed(name, n, x) -> float:
+    """What a rank has sent; Gloo's reduce_scatter sends more than it has to: see the chapter."""
+    block = run_on(n)[name]
+    sent = sum(call.sent_bytes for call in block.calls[0])
+    return sent if name == "reduce_scatter" else block.sent_bytes[0]
+
+
+def how(name, n) -> str:
+    return "needed" if name == "reduce_scatter" else run_on(n)[name].wire
+
+
+def share(name, n, x) -> float:
+    return (n - 1) * x / n * (2 if name == "all_reduce" else 1)
+
+
+EXERCISE = Formula(
+    "2.9",
+    "sent_bytes",
+    cases={
+        f"{name}, {n} ranks, X = 2.4 MB": [(name, n, X)] for n in (4, 3, 2) for name in COLLECTIVES
+    },
+    truth=needed,
+    same=lambda got, wanted: isclose(got, wanted, rel_tol=0.01),  # headers travel, too
+    told=lambda calls, values: (
+        f"{values[0] / 1e6:.2f} MB, {how(*calls[0][:2])} {needed(*calls[0]) / 1e6:.2f} MB"
+    ),
+    differs=lambda call, wanted, got: (
+        f"it gave {got / 1e6:.2f} MB, {how(*call[:2])} {wanted / 1e6:.2f} MB"
+    ),
+    mistakes=[
+        ("this is in MB, and so is X only if you are told so: X is in bytes.",
+         lambda name, n, x: share(name, n, x) / 1e6),
+        ("this is what all ranks send together; one of them sends an nth of it.",
+         lambda name, n, x: share(name, n, x) * n),
+        ("the whole tensor would travel n - 1 times. In each step of a ring only one chunk of "
+         "X / n does.", lambda name, n, x: (n - 1) * x),
+        ("one step too many in each half: a ring of n ranks has n - 1 steps.",
+         lambda name, n, x: 2 * x if name == "all_reduce" else x),
+        ("one step too many in each half: a ring of n ranks has n - 1 steps.",
+         lambda name, n, x: 2 * x),
+        ("one step too many: what a rank has itself needs not travel.", lambda name, n, x: x),
+        ("this is half of it: an all-reduce is a reduce-scatter and an all-gather.",
+         lambda name, n, x: (n - 1) * x / n),
+        ("twice too much: only an all-reduce goes round the ring twice.",
+         lambda name, n, x: 2 * (n - 1) * x / n),
+        ("this is one message; a rank sends n - 1 of them.", lambda name, n, x: x / n),
+    ],
+    hints=(
         "Bytes are messages times the size of a message. In a ring every message is X / n.",
         "How many steps has a reduce-scatter? An all-gather? And an all-reduce is both.",
     ),

@@ -18,6 +18,7 @@ class Formula:
     cases    {case: the arguments of each call of it}
     truth    gives the right value for such arguments, in another way than the solution does
     mistakes [(what it has misunderstood, a wrong function that takes what the answer takes), …]
+    same     whether a value is the right one; equal but for rounding, unless said otherwise
     told     takes a case's calls and values, and says what is right about them
     differs  takes arguments, what was expected and what came, and says what is wrong
     errors   {words of an exception: what they mean here}
@@ -30,6 +31,7 @@ class Formula:
     truth: Callable
     mistakes: list[tuple[str, Callable]]
     hints: tuple[str, ...]
+    same: Callable = equal
     told: Callable | None = None
     differs: Callable | None = None
     errors: dict[str, str] = field(default_factory=dict)
@@ -45,7 +47,7 @@ class Formula:
             for call, got in zip(calls, found[case]):
                 wanted = plain(self.truth(*call))
                 need_kind(case, got, wanted, self.why_not_a_value(got), self.asked)
-                if not equal(got, wanted):
+                if not self.same(got, wanted):
                     raise Wrong(case, self.difference(call, wanted, got), self.why(found, case))
             yield f"{case}: {(self.told or self.shown)(calls, found[case])}"
 
@@ -58,7 +60,7 @@ class Formula:
         return f"expected {text_of(wanted)}{self.unit}, got {text_of(got)}{self.unit}"
 
     def why_not_a_value(self, got) -> str:
-        if not isinstance(got, Raised):
+        if not is_raised(got):
             return self.shape
         return next((why for words, why in self.errors.items() if words in got.text), "")
 
@@ -74,8 +76,13 @@ class Formula:
     def agrees(self, function, found, cases) -> bool:
         pairs = [pair for case in cases for pair in zip(self.cases[case], found[case])]
         return all(
-            isinstance(got, Raised) or equal(got, value_of(function, call)) for call, got in pairs
+            isinstance(got, Raised) or self.same(got, value_of(function, call))
+            for call, got in pairs
         )
+
+
+def is_raised(value) -> bool:
+    return isinstance(value, Raised)
 
 
 def value_of(function, call):
