@@ -42,7 +42,8 @@ class Formula:
     lab: str | None = None
 
     def examine(self, answer):
-        found = {case: [value_of(answer, call) for call in self.cases[case]] for case in self.cases}
+        found = {case: [value_of(answer, call) for call in calls]
+                 for case, calls in self.cases.items()}  # fmt: skip
         for case, calls in self.cases.items():
             for call, got in zip(calls, found[case]):
                 wanted = plain(self.truth(*call))
@@ -65,20 +66,24 @@ class Formula:
         return next((why for words, why in self.errors.items() if words in got.text), "")
 
     def why(self, found, case) -> str:
-        """The mistake that gives the same in all cases; else the one that does in this case."""
+        """The mistake that gives the same in all calls; else in this case, or in its wrong call."""
+        here = list(zip(self.cases[case], found[case]))
+        everywhere = [pair for each in self.cases for pair in zip(self.cases[each], found[each])]
+        wrong = next(pair for pair in here if not self.same(pair[1], plain(self.truth(*pair[0]))))
         told = self.explain(found, case) if self.explain else ""
-        for cases in (self.cases, [case]):
+        for pairs in (everywhere, here):
             for sentence, function in self.mistakes:
-                if self.agrees(function, found, cases):
+                if self.agrees(function, pairs):
                     return sentence
-        return told or first_that_fits(GENERAL, self, found, case)
+        if told:
+            return told
+        alone = (sentence for sentence, function in self.mistakes if self.agrees(function, [wrong]))
+        return next(alone, "") or first_that_fits(GENERAL, self, found, case)
 
-    def agrees(self, function, found, cases) -> bool:
-        pairs = [pair for case in cases for pair in zip(self.cases[case], found[case])]
-        return all(
-            isinstance(got, Raised) or self.same(got, value_of(function, call))
-            for call, got in pairs
-        )
+    def agrees(self, function, pairs) -> bool:
+        """Whether a function gives what came of these calls: [(call, value), …]."""
+        told = [(got, value_of(function, call)) for call, got in pairs if not is_raised(got)]
+        return all(self.same(got, guess) for got, guess in told)
 
 
 def is_raised(value) -> bool:
