@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
+from ..basics.torch_private import group_named
+
 
 class Call(NamedTuple):
     """One communication call of one rank."""
@@ -146,7 +148,7 @@ def calls_of(func, args) -> list[Call]:
 def group_of(argument) -> dist.ProcessGroup:
     """An operator gets its group in a box, or by its name."""
     if isinstance(argument, str):
-        return dist.distributed_c10d._resolve_process_group(argument)
+        return group_named(argument)
     if isinstance(argument, dist.ProcessGroup):
         return argument
     return dist.ProcessGroup.unbox(argument)

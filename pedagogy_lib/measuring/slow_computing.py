@@ -7,15 +7,15 @@ from functools import partial
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..basics.torch_private import OperatorMode
 from ..schedules.timelines import LABELS, of_stage
 from .recorder import links_are, measure
 
 PRODUCTS = ("aten.mm.default", "aten.addmm.default")  # their last two arguments are the factors
 
 
-class SlowProducts(TorchDispatchMode):
+class SlowProducts(OperatorMode):
     """`with SlowProducts(2e9):` a product of two matrices takes as long as with so many FLOPS.
 
     It is computed, and then slept for what is left; those of backwards, too. Each one is measured
@@ -40,10 +40,6 @@ class SlowProducts(TorchDispatchMode):
             result = function(*args, **(kwargs or {}))
             time.sleep(max(0.0, end - time.perf_counter()))
         return result
-
-    @classmethod
-    def _should_skip_dynamo(cls):
-        return False  # torch would otherwise import its compiler at the first operation
 
 
 def paced(seconds=None):

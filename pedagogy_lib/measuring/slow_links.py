@@ -21,6 +21,7 @@ import numpy as np
 import torch.distributed as dist
 
 from ..basics.errors import LaunchError
+from ..basics.torch_private import sender_of
 from ..basics.units import format_bytes, format_seconds
 from . import recorder
 from .replaced_calls import replaced
@@ -123,7 +124,7 @@ class Link:
     def arrival(self, work, nbytes, sender, number, group) -> float:
         """When the last byte of a message that is here already would have come."""
         if sender is None:  # received from anybody
-            sender = global_rank(group, work._source_rank())
+            sender = global_rank(group, sender_of(work))
             number = self.next_from(sender)
         way = self.way_to(sender)
         bytes_per_second, latency_seconds = self.speeds[way]
