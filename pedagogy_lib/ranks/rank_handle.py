@@ -19,17 +19,11 @@ from .call_stack import is_library, place_of, steps_of_dump
 from .messages import Garbage, MessageReader, TooLarge
 from .output import Output
 from .refusals import reason_in
+from .reports import Failed, IsAt, Returned, is_report
 from .stages import BEGUN, CUT_OFF, IS_STOPPED, PLACES, RETURNED, STAGES, STARTS, UNKNOWN, UNPACKED
 
 DEAD_OF_ABORT = signal.SIGABRT
 LOST_CONNECTION = "gloo/transport"  # in Gloo's messages about a neighbour that has gone
-
-# What the message of each kind holds.
-CONTENT = {stage: set() for stage in STAGES} | {
-    "result": {"value", "type", "blocks", "wire", "imported_late"},
-    "error": {"what", "exception", "place", "at"},
-    "place": {"place"},
-}
 WROTE_GARBAGE = (
     "wrote something of its own into its connection to the notebook: write only to files that it "
     "has opened itself"
@@ -49,8 +43,8 @@ class RankHandle:
         self.rank, self.dump = rank, dump
         self.pid = None
         self.stage = STARTS
-        self.report = None  # {"value": [pickle, *buffers], "blocks": …} once it has returned
-        self.error = None  # {"what", "exception", "place", "at"} once it has raised
+        self.report: Returned | None = None  # once it has returned
+        self.error: Failed | None = None  # once it has raised
         self.status = None  # as of os.waitpid, once it has ended
         self.place = None  # its answer to ask_where()
         self.dumped = ""  # what its interpreter has written of its stack so far
@@ -80,7 +74,7 @@ class RankHandle:
     @property
     def has_lost_a_neighbour(self) -> bool:
         """Whether it raised only because the connection to another rank has gone."""
-        return self.error is not None and LOST_CONNECTION in self.error["what"]
+        return self.error is not None and LOST_CONNECTION in self.error.what
 
     def blame(self) -> tuple:
         """Sort key: the rank whose failure came first, and so caused the others.
@@ -89,7 +83,7 @@ class RankHandle:
         leaves the group on its way out. An abort may be the way in which Gloo reports that.
         """
         if self.error:
-            return (3 if self.has_lost_a_neighbour else 1, self.error["at"])
+            return (3 if self.has_lost_a_neighbour else 1, self.error.at)
         aborted = self.status & 0x7F == DEAD_OF_ABORT
         return (2 if aborted else 0, self.died_at)
 
@@ -102,7 +96,7 @@ class RankHandle:
         """What went wrong, and where: the same for ranks that made the same mistake."""
         if self.error is None:
             return (self.rank,)
-        what, place = self.error["what"], self.error["place"]
+        what, place = self.error.what, self.error.place
         if self.stage == BEGUN and not place:  # no line says when it was
             first, *more = what.split("\n")
             what = "\n".join([f"{first} ({OUTSIDE[BEGUN]})", *more])
@@ -110,7 +104,7 @@ class RankHandle:
 
     def as_exception(self, others=(), who="") -> RankError:
         """Its failure; `others` are the handles of ranks that failed later."""
-        lost = {r.rank: r.error["place"] for r in others if r.has_lost_a_neighbour}
+        lost = {r.rank: r.error.place for r in others if r.has_lost_a_neighbour}
         own = {r.rank: r.failure() for r in others if r.error and not r.has_lost_a_neighbour}
         if self.error is None:
             words = self.output.last_lines(3)
@@ -119,7 +113,7 @@ class RankHandle:
             what += f": {refused}" * bool(refused)
             what += "".join(f"\n  | {line}" for line in words)
             return RankError(self.rank, what, None, self.last_place(), lost, own, who)
-        pickled = self.error["exception"]
+        pickled = self.error.exception
         exception = None
         # Its class may be there in the rank only, or do anything when it is made anew.
         with contextlib.suppress(Exception, SystemExit):
@@ -158,7 +152,7 @@ class RankHandle:
         try:
             is_open = self.reader.read()
             for message in self.reader.messages():
-                self.note(*checked(message))
+                self.note(message)
         except TooLarge as error:
             self.fail(f"returned {error}, more than the notebook has memory for")
             return False
@@ -167,15 +161,18 @@ class RankHandle:
             return False
         return is_open
 
-    def note(self, kind, content):
-        if kind == "result":
-            self.report = content
-        elif kind == "error":
-            self.error = content
-        elif kind == "place":
-            self.place = content["place"]
+    def note(self, message):
+        """Note what it reports. Raises Garbage for a message of any other kind."""
+        if not is_report(message):
+            raise Garbage
+        if isinstance(message, Returned):
+            self.report = message
+        elif isinstance(message, Failed):
+            self.error = message
+        elif isinstance(message, IsAt):
+            self.place = message.place
         else:
-            self.stage = kind
+            self.stage = message.stage
             self.read_by_now = self.reader.bytes_read
 
     @property
@@ -190,7 +187,7 @@ class RankHandle:
     def fail(self, what):
         """It has failed in a way that it cannot tell itself."""
         if self.error is None and self.report is None:
-            self.error = {"what": what, "exception": None, "place": None, "at": time.perf_counter()}
+            self.error = Failed(what, exception=None, place=None, at=time.perf_counter())
 
     def has_come_to(self, stage) -> bool:
         return self.report is not None or STAGES.index(self.stage) >= STAGES.index(stage)
@@ -240,17 +237,6 @@ class RankHandle:
         self.output.close()
         self.connection.close()
         self.pipe.close()
-
-
-def checked(message):
-    """A message as ranks send them. Raises Garbage, as a rank may do anything."""
-    try:
-        kind, content = message
-        if content.keys() == CONTENT[kind]:
-            return kind, content
-    except (AttributeError, KeyError, TypeError, ValueError):
-        pass
-    raise Garbage
 
 
 def text_of(path: Path) -> str:

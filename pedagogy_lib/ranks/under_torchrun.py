@@ -51,14 +51,14 @@ def run(fn, args, device, seed) -> Run:
     work = Work(torch.device(devices[local_rank]), began, ignore_ports=(port,))
     mine = work.report(work.run(fn, args), pack_whole)
     everyone = [None] * world_size
-    dist.all_gather_object(everyone, mine | {"device": devices[local_rank]})
+    dist.all_gather_object(everyone, (mine, devices[local_rank]))
     return Run(
-        values=[cloudpickle.loads(report["value"]) for report in everyone],
-        blocks=[report["blocks"] for report in everyone],
+        values=[cloudpickle.loads(*report.take_value()) for report, _ in everyone],
+        uses=[report.uses for report, _ in everyone],
         output=[""] * world_size,
         backend=backend,
-        devices=[report["device"] for report in everyone],
+        devices=[device for _, device in everyone],
         seconds=time.perf_counter() - began,
-        wire=mine["wire"],
+        wire=mine.wire,
         rank=rank,
     )

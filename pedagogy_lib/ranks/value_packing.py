@@ -9,6 +9,7 @@ import cloudpickle
 import torch
 
 from ..basics.errors import LaunchError
+from ..basics.torch_private import typed_storage, untyped_storage_of
 from .messages import SMALL_BYTES
 from .pickling import Pickler, reduced
 
@@ -29,9 +30,9 @@ class ResultPickler(Pickler):
         if type(value) is torch.Tensor and needs_copy(value):
             return reduced(copy_of(value))
         if isinstance(value, torch.storage.TypedStorage):
-            return typed_storage, (value._untyped_storage, value.dtype)
+            return typed_storage, (untyped_storage_of(value), value.dtype)
         if isinstance(value, torch.UntypedStorage) and value.device.type == "cpu":
-            return untyped_storage, (pickle.PickleBuffer(bytes_of(value).numpy()),)
+            return storage_in, (pickle.PickleBuffer(bytes_of(value).numpy()),)
         return super().reducer_override(value)
 
 
@@ -57,15 +58,11 @@ def bytes_of(storage):
     return torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
 
 
-def untyped_storage(buffer) -> torch.UntypedStorage:
+def storage_in(buffer) -> torch.UntypedStorage:
     """Storage that lies in `buffer`, which it keeps."""
     if not len(buffer):
         return torch.UntypedStorage(0)
     return torch.frombuffer(buffer, dtype=torch.uint8).untyped_storage()
-
-
-def typed_storage(storage, dtype):
-    return torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
 
 
 def pack(value) -> list:
@@ -89,10 +86,11 @@ def pack(value) -> list:
     return [pickle.PickleBuffer(stream.getbuffer()), *buffers]
 
 
-def pack_whole(value) -> bytes:
+def pack_whole(value) -> list:
+    """The same in one pickle, with all buffers in it."""
     stream = io.BytesIO()
     ResultPickler(stream, protocol=5).dump(value)
-    return stream.getvalue()
+    return [stream.getvalue()]
 
 
 def unpack(rank, packed, kind):
