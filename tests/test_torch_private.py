@@ -8,10 +8,10 @@ import torch
 
 from pedagogy_lib import launch, mark, measure
 from pedagogy_lib.basics.torch_private import (
+    NewParametersNoticed,
+    ResizesWatched,
     hook_first,
     is_in_storage,
-    new_parameters_given_to,
-    resizes_watched_by,
     typed_storage,
 )
 
@@ -25,7 +25,7 @@ def watcher(name, seen):
         yield
         seen.append((name, "after", storage.nbytes(), size))
 
-    return resizes_watched_by(watch)
+    return ResizesWatched(watch)
 
 
 def events(name, before, after):
@@ -59,7 +59,7 @@ def test_a_watcher_may_refuse_a_resize():
 
     storage, seen = torch.zeros(4, dtype=torch.uint8).untyped_storage(), []
     refused = pytest.raises(ValueError, match="8 bytes")
-    with watcher("a", seen), resizes_watched_by(refuse), watcher("b", seen), refused:
+    with watcher("a", seen), ResizesWatched(refuse), watcher("b", seen), refused:
         storage.resize_(8)
     assert storage.nbytes() == 4
     assert not [when for _, when, *_ in seen if when == "after"]
@@ -85,7 +85,7 @@ def test_memory_is_measured_beside_another_watcher(order):
 
 def test_new_parameters_are_noticed():
     seen = []
-    with new_parameters_given_to(seen.append):
+    with NewParametersNoticed(seen.append):
         layer = torch.nn.Linear(2, 3)
     torch.nn.Linear(2, 3)
     assert [id(parameter) for parameter in seen] == [id(layer.weight), id(layer.bias)]

@@ -121,69 +121,77 @@ def buckets_of_ddp(tensors, bucket_bytes) -> list[list[int]]:
     return buckets
 
 
-# ---- Calls of torch in whose place other functions are put ----
+# ---- Functions put in place of torch's own: inside of `with`, for all threads of this process ----
 
 _resize = torch.UntypedStorage.resize_
-_resize_watchers = []  # in no order that counts: each is to see the same
-
-
-@contextlib.contextmanager
-def resizes_watched_by(watch):
-    """Within it, each resize of a storage happens inside of the context `watch(storage, size)`.
-
-    Several may watch at a time, and end in any order. A watcher that raises when its context is
-    entered refuses the resize. Private: that torch's own code, too, finds UntypedStorage.resize_
-    in its class.
-
-    size  in bytes, after the resize
-    """
-    _resize_watchers.append(watch)
-    torch.UntypedStorage.resize_ = _watched_resize
-    try:
-        yield
-    finally:
-        _resize_watchers.remove(watch)
-        if not _resize_watchers:
-            torch.UntypedStorage.resize_ = _resize
+_resize_watches = []
 
 
 def _watched_resize(storage, size):
-    with contextlib.ExitStack() as watchers:
-        for watch in list(_resize_watchers):
-            watchers.enter_context(watch(storage, size))
+    with contextlib.ExitStack() as watches:
+        for watch in list(_resize_watches):
+            watches.enter_context(watch(storage, size))
         return _resize(storage, size)
 
 
-@contextlib.contextmanager
-def new_parameters_given_to(notice):
-    """Within it, `notice(parameter)` is called for each nn.Parameter that is made.
+class ResizesWatched:
+    """`with ResizesWatched(watch):` lets resizes of storages happen inside of a context.
 
-    Private: that whoever makes one, a module, FSDP or the learner, calls nn.Parameter.__new__.
+    The context is `watch(storage, size)`. If it raises when it is entered, the storage keeps its
+    size. Several objects may watch at a time: each sees every resize, in whatever order they begin
+    and end. Private: that torch itself, too, calls UntypedStorage.resize_ by its name.
+
+    size  in bytes, after the resize
     """
-    original = torch.nn.Parameter.__dict__["__new__"]
 
-    def make(*args, **kwargs):
-        parameter = original.__func__(*args, **kwargs)
-        notice(parameter)
+    def __init__(self, watch):
+        self.watch = watch
+
+    def __enter__(self):
+        _resize_watches.append(self.watch)
+        torch.UntypedStorage.resize_ = _watched_resize
+
+    def __exit__(self, *error):
+        _resize_watches.remove(self.watch)
+        if not _resize_watches:
+            torch.UntypedStorage.resize_ = _resize
+
+
+class NewParametersNoticed:
+    """`with NewParametersNoticed(notice):` calls `notice(parameter)` for each one that is made.
+
+    Private: that whoever makes a parameter, a module, FSDP or the learner, calls its `__new__`.
+    """
+
+    def __init__(self, notice):
+        self.notice = notice
+
+    def __enter__(self):
+        self.original = torch.nn.Parameter.__dict__["__new__"]
+        torch.nn.Parameter.__new__ = staticmethod(self.make)
+
+    def make(self, *args, **kwargs):
+        parameter = self.original.__func__(*args, **kwargs)
+        self.notice(parameter)
         return parameter
 
-    torch.nn.Parameter.__new__ = staticmethod(make)
-    try:
-        yield
-    finally:
-        torch.nn.Parameter.__new__ = original
+    def __exit__(self, *error):
+        torch.nn.Parameter.__new__ = self.original
 
 
-@contextlib.contextmanager
-def saved_tensors_hooks_replaced_by(replacement):
-    """Within it, whoever enters `hooks` on saved tensors enters `replacement(hooks)` instead.
+class SavedTensorsHooksReplaced:
+    """`with SavedTensorsHooksReplaced(replace):` has `replace(hooks)` entered instead of `hooks`.
 
-    Private: that torch, too, calls `saved_tensors_hooks.__enter__`, which needs no more of its
-    object than `pack_hook` and `unpack_hook`.
+    Private: that torch itself, too, enters its hooks by saved_tensors_hooks.__enter__, and that
+    these are no more than their `pack_hook` and `unpack_hook`.
     """
-    enter = saved_tensors_hooks.__enter__
-    saved_tensors_hooks.__enter__ = lambda hooks: enter(replacement(hooks))
-    try:
-        yield
-    finally:
-        saved_tensors_hooks.__enter__ = enter
+
+    def __init__(self, replace):
+        self.replace = replace
+
+    def __enter__(self):
+        enter = self.original = saved_tensors_hooks.__enter__
+        saved_tensors_hooks.__enter__ = lambda hooks: enter(self.replace(hooks))
+
+    def __exit__(self, *error):
+        saved_tensors_hooks.__enter__ = self.original

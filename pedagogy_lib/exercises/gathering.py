@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..basics.closeness import close
-from ..basics.torch_private import is_in_storage, is_same_storage, resizes_watched_by
+from ..basics.torch_private import ResizesWatched, is_in_storage, is_same_storage
 from ..course.checking import Exercise, Wrong
 from ..measuring.recorder import measure
 from .overlapping import Refused
@@ -205,7 +205,7 @@ def new_memory_is_nan(unit):
         if is_own and size > before:
             unit.flat.new_empty(0).detach().set_(storage).fill_(torch.nan)
 
-    with resizes_watched_by(fill):
+    with ResizesWatched(fill):
         yield
 
 

@@ -18,11 +18,11 @@ from torch.optim.optimizer import (
 
 from ..basics.errors import LaunchError
 from ..basics.torch_private import (
+    ResizesWatched,
     hook_first,
     identity_of_storage,
     in_backward,
     is_in_storage,
-    resizes_watched_by,
 )
 from ..measuring.bytes_of_calls import tensors_in
 
@@ -164,7 +164,7 @@ class Camera:
                 enter(parameter.register_post_accumulate_grad_hook(self.notice))
         enter(register_optimizer_step_pre_hook(self.before_step))
         enter(register_optimizer_step_post_hook(self.after_step))
-        enter(resizes_watched_by(self.around_resize))
+        enter(ResizesWatched(self.around_resize))
 
     # ---- What happens ----
 

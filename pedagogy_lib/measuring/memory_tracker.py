@@ -18,11 +18,11 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ..basics.torch_private import (
+    NewParametersNoticed,
     OperatorMode,
+    ResizesWatched,
+    SavedTensorsHooksReplaced,
     hook_first,
-    new_parameters_given_to,
-    resizes_watched_by,
-    saved_tensors_hooks_replaced_by,
 )
 from .bytes_of_calls import RULES, Call, calls_of, tensors_in
 from .memory_log import KINDS, Log
@@ -63,7 +63,13 @@ class MemoryTracker(OperatorMode):
         self.calls: list[Call] = []
         self.active = False
         self.reachable = Reachable()
-        self.hooks = saved_tensors_hooks(self.keep, restore)
+        self.instruments = (
+            ResizesWatched(self.around_resize),
+            NewParametersNoticed(self.note),
+            self,
+            saved_tensors_hooks(self.keep, restore),
+            SavedTensorsHooksReplaced(self.noting_hooks),  # entered last: not for the tracker's own
+        )
 
     def start(self):
         """Begin a log with everything that is alive now."""
@@ -77,18 +83,12 @@ class MemoryTracker(OperatorMode):
             tracked.changed = False
             self.log.birth_kinds[tracked] = tracked.kind
             self.log.add(tracked, tracked.nbytes)
-        self.instruments = contextlib.ExitStack()
-        for instrument in (
-            resizes_watched_by(self.around_resize),
-            new_parameters_given_to(self.note),
-            self,
-            self.hooks,
-            saved_tensors_hooks_replaced_by(self.noting_hooks),
-        ):
-            self.instruments.enter_context(instrument)
+        for instrument in self.instruments:
+            instrument.__enter__()
 
     def stop(self):
-        self.instruments.close()
+        for instrument in reversed(self.instruments):
+            instrument.__exit__(None, None, None)
         self.find_everything()
         for handle in [self.step_hook, *self.gradient_hooks.values()]:
             handle.remove()
@@ -174,7 +174,7 @@ class MemoryTracker(OperatorMode):
                 self.end_activation(tracked)
 
     def end_activation(self, tracked):
-        """No graph keeps this storage any more."""
+        """Note that no graph keeps this storage any more."""
         if tracked.kind == "activations" and not tracked.marked:
             tracked.changed = True
             self.change(tracked, "other")

@@ -1,4 +1,4 @@
-"""Every tensor and optimizer that Python can reach. Only the first search is a long one."""
+"""Every tensor and optimizer that Python can reach. Only the first search takes long."""
 
 import functools
 import gc

@@ -14,7 +14,7 @@ from .memory_tracker import MemoryTracker
 from .uses import Covered, OpenUse, Use
 from .wire_bytes import bytes_between, kernel_counts, wire_bytes
 
-MANY_EVENTS = 20_000  # in logs that wait to be worked out
+MANY_EVENTS = 20_000  # in logs whose peaks are not worked out yet
 
 _recorder = None
 
@@ -69,8 +69,8 @@ def mark(tensor: torch.Tensor, kind: str) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def links_are(text: str):
-    """Note in blocks what has been done to the links, or to the speed of computing, meanwhile."""
+def slowed_down_by(text: str):
+    """Within it, blocks note how links, or computing, are slowed down."""
     before = _recorder.slowed_by
     _recorder.slowed_by = f"{before}; {text}" if before else text
     _recorder.ways_of_slowing.append(_recorder.slowed_by)

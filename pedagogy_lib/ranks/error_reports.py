@@ -19,7 +19,7 @@ NO_LINE = "no memory was left to note the line; make what the function holds sma
 
 
 class CannotBegin(Exception):
-    """A rank that did not come to the learner's function. Its message is the whole sentence."""
+    """A rank has failed before the learner's function. The message says all that is to be told."""
 
 
 def failed_with(error) -> Failed:
@@ -49,7 +49,7 @@ def packed(error) -> bytes | None:
 
 @contextlib.contextmanager
 def at_most(seconds):
-    """Within it, in a rank that has nothing else to do, what takes longer raises TimeoutError."""
+    """Raise TimeoutError in what takes longer. It takes the signal SIGALRM for itself."""
 
     def end(*_):
         raise TimeoutError
@@ -92,7 +92,7 @@ def belonging_to(error) -> list[str]:
 
 
 def cannot_travel(value, error) -> Exception:
-    """What to raise for a value of the learner's function that `error` kept from being packed."""
+    """The error to raise for a value that cannot be packed because of `error`."""
     kind = f"a {type(value).__name__}"
     if any(isinstance(e, MemoryError) or "allocate memory" in str(e) for e in chain_of(error)):
         return MemoryError(

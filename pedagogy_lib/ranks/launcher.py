@@ -21,8 +21,8 @@ from .value_packing import unpack
 from .waiting import RankListener
 
 CAUSE_SECONDS = 1.0  # after a rank lost its neighbour: time to hear what that one did
-GRACE_SECONDS = 0.3  # after a first failure: time for the others to fail too, so that we can sort
-ANSWER_SECONDS = 0.4  # for ranks to say where they are; then, as long, for their interpreters
+GRACE_SECONDS = 0.3  # after a first failure: time for others to fail too, to tell which came first
+ANSWER_SECONDS = 0.4  # for ranks to say where they are, and as long again for their interpreters
 LEAVE_SECONDS = 1.0  # for what killed ranks have printed to arrive
 KILL_SECONDS = 5.0  # for the kernel to end killed ranks, however busy the machine is
 
@@ -62,7 +62,7 @@ def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0) -> Run:
 
 
 def run_job(job: "Launch", fn, args) -> Run:
-    """Run one launch; raises LaunchError if another one is under way, and Stopped."""
+    """Run one launch. Raises LaunchError if another one is running, Stopped at an interrupt."""
     try:
         data = function_packing.pack(fn, args)
         if not _one_at_a_time.acquire(blocking=False):
@@ -79,7 +79,7 @@ def run_job(job: "Launch", fn, args) -> Run:
 
 @contextlib.contextmanager
 def refusals_told():
-    """Within it, what the machine refuses is a LaunchError that says what to do."""
+    """Turn what the machine refuses into a LaunchError that says what to do."""
     try:
         yield
     except OSError as error:
@@ -122,7 +122,7 @@ class Launch(RankListener):
             self.end()
 
     def start(self, data):
-        """Fork every rank and hand it its work."""
+        """Fork every rank, and hand over its work."""
         self.selector.register(self.server.control, selectors.EVENT_READ, self.hear_server)
         for rank in range(self.world_size):
             handle = RankHandle(rank, self.server, self.noun, self.folder / f"dump-{rank}")
@@ -173,8 +173,8 @@ class Launch(RankListener):
         return {r.rank: r.where() for r in self.ranks}
 
     def collect(self) -> Run:
-        """Every rank has returned, so what it printed before is in its pipe: read it once more."""
-        self.hear_all(0)
+        """Build the Run, now that every rank has returned."""
+        self.hear_all(0)  # all that ranks have printed is in their pipes by now
         seconds = time.perf_counter() - self.began
         return Run(
             values=[unpack(r.rank, r.report.take_value(), r.report.value_type) for r in self.ranks],
@@ -189,7 +189,7 @@ class Launch(RankListener):
     def end(self):
         """Leave nothing behind: no process, no file, no open socket.
 
-        Ranks that have returned only wait to be killed, and we do not wait until they are dead.
+        Ranks that have returned are killed, and their deaths are not waited for.
         """
         self.progress.close()
         try:

@@ -28,7 +28,7 @@ from .value_packing import pack
 
 LONGER_THAN_ANY_LAUNCH = timedelta(days=1)
 RESERVE_BYTES = 8_000_000  # for telling an error when all memory is taken
-BUILTINS = vars(builtins).copy()  # what a rank needs to tell what went wrong
+BUILTINS = vars(builtins).copy()  # put back after the learner's function: the report needs them
 CHANNEL_CLOSED = (
     "the connection to the notebook was closed by this program: close only files that you opened"
 )
@@ -46,7 +46,7 @@ class Channel:
             send_message(self.connection, report)
 
     def listen(self):
-        """In a thread of its own: answer `where are you?`, and do not outlive the notebook."""
+        """In a thread of its own: say where the rank is when asked; end it with the notebook."""
         try:
             while receive_exactly(self.connection, 1):
                 with contextlib.suppress(Exception):  # the learner may have closed it
@@ -84,7 +84,7 @@ def main(connection, setup):
 
 
 def prepare(setup, listener):
-    """What can fail before the learner's function begins, through no fault of its."""
+    """Do what may fail for reasons outside of the learner's program; raises CannotBegin."""
     enter_folder(setup["cwd"])
     try:
         dump = open(setup["dump"], "w")  # noqa: SIM115 - stays open for the signal handler
@@ -121,7 +121,7 @@ def live(channel, setup, payload) -> Returned:
 
 
 def unpack(payload):
-    """The learner's function and its arguments; raises TypeError for what came by name only."""
+    """The learner's function and its arguments. Raises TypeError for names unknown here."""
     try:
         return cloudpickle.loads(payload)
     except AttributeError as error:
@@ -196,7 +196,7 @@ class Work:
     def __init__(self, device, began, ignore_ports=()):
         self.device = device
         self.recorder = recorder.start(device, began, ignore_ports)
-        self.missing = [name for name in PRELOAD_WHEN_IDLE if name not in sys.modules]
+        self.not_preloaded = [name for name in PRELOAD_WHEN_IDLE if name not in sys.modules]
 
     def run(self, function, args):
         try:
@@ -216,7 +216,7 @@ class Work:
                 value_type=type(value).__name__,
                 uses=self.recorder.finish(),
                 wire=self.recorder.wire,
-                imported_late=any(name in sys.modules for name in self.missing),
+                imported_late=any(name in sys.modules for name in self.not_preloaded),
             )
         except Exception as error:
             raise cannot_travel(value, error) from None

@@ -28,7 +28,8 @@ WROTE_GARBAGE = (
     "wrote something of its own into its connection to the notebook: write only to files that it "
     "has opened itself"
 )
-OUTSIDE = {  # of the learner's function: when a rank ended that had come to a stage
+# When a rank ended outside of the learner's function: by the stage that it had come to.
+OUTSIDE = {
     STARTS: "before it began",
     BEGUN: "while unpacking the function and its arguments",
     UNPACKED: "while joining the other ranks",
@@ -45,12 +46,12 @@ class RankHandle:
         self.stage = STARTS
         self.report: Returned | None = None  # once it has returned
         self.error: Failed | None = None  # once it has raised
-        self.status = None  # as of os.waitpid, once it has ended
+        self.status = None  # as os.waitpid gives it, once the rank has ended
         self.place = None  # its answer to ask_where()
         self.dumped = ""  # what its interpreter has written of its stack so far
         self.died_at = 0.0
         self.output = Output(rank, noun)
-        self.read_by_now = 0  # bytes, when it came to its stage
+        self.read_before = 0  # bytes, until it came to its stage
         self.outgoing = []  # what still has to be sent: views of bytes
         self.output_is_open = True
         self.has_hung_up = False  # closed its side of the connection
@@ -79,8 +80,8 @@ class RankHandle:
     def blame(self) -> tuple:
         """Sort key: the rank whose failure came first, and so caused the others.
 
-        The failures that a rank causes may be heard before its own: when it is killed, or when it
-        leaves the group on its way out. An abort may be the way in which Gloo reports that.
+        When a rank is killed, or leaves the group as it fails, others fail too, and may be heard
+        before it. An abort may be how Gloo reports that a neighbour has gone.
         """
         if self.error:
             return (3 if self.has_lost_a_neighbour else 1, self.error.at)
@@ -88,7 +89,7 @@ class RankHandle:
         return (2 if aborted else 0, self.died_at)
 
     def last_place(self):
-        """Where it crashed; None if it was killed or left by itself, so that no stack is there."""
+        """Where it crashed; None if it left no stack, because it was killed or exited by itself."""
         place = place_of(steps_of_dump(text_of(self.dump)))
         return None if place is None or is_library(place.filename) else place
 
@@ -122,7 +123,7 @@ class RankHandle:
         return RankError(self.rank, what, exception, place, lost, own, who)
 
     def hand_over(self, setup: dict, data: bytes):
-        """Begin to send it its work; `exchange` goes on with what it does not take at once."""
+        """Begin to send its work; `exchange` sends what the rank does not take at once."""
         for frame in (pickle.dumps(setup), data):
             self.outgoing += map(memoryview, (struct.pack("!Q", len(frame)), frame))
         self.send()
@@ -140,7 +141,7 @@ class RankHandle:
             self.outgoing.clear()
 
     def exchange(self, events) -> int:
-        """Send and read what is possible; returns the events that are to be waited for."""
+        """Send and read what is possible; returns the events to wait for next."""
         if events & selectors.EVENT_WRITE:
             self.send()
         is_open = not events & selectors.EVENT_READ or self.read()
@@ -173,19 +174,19 @@ class RankHandle:
             self.place = message.place
         else:
             self.stage = message.stage
-            self.read_by_now = self.reader.bytes_read
+            self.read_before = self.reader.bytes_read
 
     @property
     def is_sending(self) -> bool:
-        """Whether something has arrived since it said at which stage it is."""
-        return self.reader.bytes_read > self.read_by_now
+        """Whether something has arrived since its last report of a stage."""
+        return self.reader.bytes_read > self.read_before
 
     def bytes_moved(self) -> int:
         """A number that rises when something comes from it, or goes to it."""
         return self.reader.bytes_read - sum(map(len, self.outgoing))
 
     def fail(self, what):
-        """It has failed in a way that it cannot tell itself."""
+        """Note a failure that the rank cannot report itself."""
         if self.error is None and self.report is None:
             self.error = Failed(what, exception=None, place=None, at=time.perf_counter())
 
@@ -202,7 +203,7 @@ class RankHandle:
         self.status, self.died_at = status, time.perf_counter()
 
     def ask_where(self):
-        """Have it say where it is."""
+        """Ask the rank where it is; the answer is a report."""
         is_stopped = processes.state_of(self.pid) == processes.STOPPED
         self.place, self.dumped = IS_STOPPED if is_stopped else None, ""
         if not self.place and not self.outgoing:
@@ -210,7 +211,7 @@ class RankHandle:
                 self.connection.send(b"?", socket.MSG_DONTWAIT)
 
     def ask_for_dump(self):
-        """For a rank that does not answer: have its interpreter write its stack to a file."""
+        """Have the interpreter of a rank that does not answer write its stack to a file."""
         if self.pid and self.dump.exists():  # else it has not even begun
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGUSR1)

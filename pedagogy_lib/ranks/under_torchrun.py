@@ -45,7 +45,7 @@ def run(fn, args, device, seed) -> Run:
         atexit.register(leave_group)
     rank, world_size = dist.get_rank(), dist.get_world_size()
     seed_everything(seeds_of(seed, world_size, exactly=False)[rank])
-    dist.barrier()  # the nearest that several machines come to a common zero of their clocks
+    dist.barrier()  # machines have no common clock: so each begins to count at about the same time
     began = time.perf_counter()
     port = int(os.environ["MASTER_PORT"])
     work = Work(torch.device(devices[local_rank]), began, ignore_ports=(port,))

@@ -13,14 +13,14 @@ from ..basics.torch_private import typed_storage, untyped_storage_of
 from .messages import SMALL_BYTES
 from .pickling import Pickler, reduced
 
-# Packages of which it is known what their classes do when they are unpacked.
+# Packages whose classes, when they are unpacked, are known neither to hang nor to exit.
 KNOWN = {"builtins", "collections", "numpy", "pedagogy_lib", "torch"}
 
 
 class ResultPickler(Pickler):
     """Sends each tensor without graph, device or larger storage; its numbers travel beside.
 
-    is_known  whether all of it is of classes that unpack in no time of their own
+    is_known  whether all classes in it come from `KNOWN` packages
     """
 
     is_known = True
@@ -42,7 +42,8 @@ def package_of(value) -> str:
     return str(getattr(owner, "__module__", "")).partition(".")[0]
 
 
-def needs_copy(tensor):
+def needs_copy(tensor) -> bool:
+    """Whether it has a graph, a device or a larger storage, which are not to travel."""
     if tensor.layout is not torch.strided:
         return False
     whole = tensor.device.type == "meta" or tensor.untyped_storage().nbytes() == tensor.nbytes
@@ -68,8 +69,8 @@ def storage_in(buffer) -> torch.UntypedStorage:
 def pack(value) -> list:
     """A pickle, and the large buffers that it leaves out.
 
-    A class of the learner's may hang when it is unpacked, or end the process. It had better do so
-    in a rank, which can be killed, than in the notebook: so it is tried out here.
+    A class of the learner's may hang when it is unpacked, or end the process. A rank can be killed,
+    the notebook cannot: so the rank tries it out first.
     """
     buffers = []
 

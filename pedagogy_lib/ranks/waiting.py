@@ -57,7 +57,7 @@ class RankListener(Listener):
             and self.listen_for(UNPACKED, self.timeout, longer)
             and self.listen_for(JOINED, start, START_SECONDS)
             and self.listen_for(RETURNED, self.timeout, longer)
-            and self.listen_for(None, self.timeout, START_SECONDS, self.all_travel)
+            and self.listen_for(None, self.timeout, START_SECONDS, self.all_values_arrive)
             and self.listen_for(None, self.timeout, math.inf, self.is_decided)
         )
 
@@ -70,29 +70,32 @@ class RankListener(Listener):
         return not any(map(self.is_behind, self.ranks)) or self.is_decided()
 
     def is_behind(self, rank) -> bool:
-        """Whether this rank is waited for; what the others do meanwhile does not count."""
+        """Whether this rank has not come yet as far as all are to come."""
         return not (rank.report if self.awaited is None else rank.has_come_to(self.awaited))
 
-    def all_travel(self) -> bool:
+    def all_values_arrive(self) -> bool:
+        """Whether the first bytes of every rank's value have come."""
         return all(r.report or r.is_sending for r in self.ranks) or self.is_decided()
 
     def told_time(self) -> float:
-        """For how long it has waited: as the learner has set it, if it was about that."""
+        """The seconds waited, for an error: the learner's own timeout, if it was about that."""
         near = self.waited < self.timeout + LOOK_SECONDS and self.waited >= self.timeout
         return self.timeout if near else round(self.waited, 1)
 
     def work_done(self) -> tuple[int, float]:
-        """Bytes that have gone to ranks or come from them, and seconds of processors."""
-        seconds = sum(processes.seconds_of(pid) for pid in self.pids())
+        """Bytes that have gone to ranks or come from them, and processor seconds."""
+        seconds = sum(processes.seconds_of(pid) for pid in self.awaited_pids())
         return sum(r.bytes_moved() for r in self.ranks), seconds
 
     def has_moved(self, before) -> bool:
-        """Whether something has come or gone since, or a process works, or waits to work."""
+        """Whether bytes have come or gone since, or a process computes or is about to."""
         moved, seconds = self.work_done()
-        works = any(processes.state_of(pid) in processes.WORKING for pid in self.pids())
-        return moved > before[0] or seconds - before[1] >= IDLE_SHARE * LOOK_SECONDS or works
+        if moved > before[0] or seconds - before[1] >= IDLE_SHARE * LOOK_SECONDS:
+            return True
+        return any(processes.state_of(pid) in processes.WORKING for pid in self.awaited_pids())
 
-    def pids(self) -> list[int]:
+    def awaited_pids(self) -> list[int]:
+        """The fork server, and the ranks that are behind: what other ranks do does not count."""
         behind = [r.pid for r in self.ranks if r.pid and self.is_behind(r)]
         return [self.server.process.pid, *behind]
 
@@ -101,6 +104,7 @@ class RankListener(Listener):
         self.progress.tick(sum(r.report is not None for r in self.ranks), self.world_size)
 
     def hear_server(self, _) -> int:
+        """Note what the fork server says about ranks."""
         for word, *numbers in self.server.hear():
             if word == "forked":  # perhaps a rank of the launch before
                 pid, number = map(int, numbers)
@@ -121,7 +125,7 @@ class RankListener(Listener):
         return any(r.has_failed for r in self.ranks) or self.has_every_report()
 
     def has_a_cause(self) -> bool:
-        """Whether a rank has failed that did not just lose its neighbour."""
+        """Whether a rank has failed for another reason than that a neighbour has gone."""
         return any(r.has_failed and not r.has_lost_a_neighbour for r in self.ranks)
 
     def has_every_report(self) -> bool:
