@@ -19,6 +19,7 @@ from helpers import failure, my_rank
 
 from pedagogy_lib import HangError, LaunchError, RankError, launch
 from pedagogy_lib.ranks.messages import HEADER, WORD, Garbage, MessageReader, send_message
+from pedagogy_lib.ranks.reports import Reached, Returned
 from pedagogy_lib.ranks.value_packing import pack, unpack
 
 TIMEOUT = 2.0
@@ -89,7 +90,9 @@ def part(content, length=None):
         b"\xff" * 64,
         part(b"no pickle"),
         part(pickle.dumps(("surprise", {}))),
-        part(pickle.dumps(("result", {}))),
+        part(pickle.dumps(Reached("surprise"))),
+        part(pickle.dumps(Returned)),
+        part(pickle.dumps(Returned.__new__(Returned))),  # without its fields
         part(pickle.dumps(7)),
     ],
 )
@@ -110,13 +113,13 @@ def test_a_part_that_never_comes(length):
 
 def test_messages_arrive_in_any_pieces():
     ours, theirs = socket.socketpair()
-    message = ("result", {"value": pack((torch.arange(100_000), b"x" * 100, "ä"))})
+    message = Returned(pack((torch.arange(100_000), b"x" * 100, "ä")), "tuple", [], "", False)
     threading.Thread(target=send_message, args=(theirs, message)).start()
     reader, got = MessageReader(ours), []
     while not got:
         assert reader.read()
         got += reader.messages()
-    tensor, *others = unpack(0, got[0][1]["value"], "tuple")
+    tensor, *others = unpack(0, got[0].take_value(), "tuple")
     assert (tensor == torch.arange(100_000)).all()
     assert others == [b"x" * 100, "ä"]
     theirs.send(b"nonsense, and more of it")

@@ -171,7 +171,9 @@ def test_what_is_printed_last_is_read():
 
 def test_an_edited_package_is_imported_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(fork_server_client, "PACKAGE", tmp_path)
-    source = tmp_path / "module.py"
+    for room in fork_server_client.ROOMS:
+        (tmp_path / room).mkdir(exist_ok=True)
+    source = tmp_path / fork_server_client.ROOMS[-1] / "module.py"
     source.touch()
     ranks_parents = [launch(os.getppid, world_size=1).values for _ in range(2)]
     os.utime(source, (0, 0))

@@ -10,30 +10,24 @@ import numpy as np
 import pytest
 
 from pedagogy_lib.measuring.memory_log import KINDS
+from pedagogy_lib.measuring.uses import Use
 from pedagogy_lib.ranks.run import Run
 
 
-def use(label, start, end, sent=0, received=0, peak=None, **more):
-    """One use of a block, as a rank reports it. `peak` is the total; all of it is "other"."""
-    kinds = dict.fromkeys(KINDS, 0)
-    at_peak = kinds | {"other": peak or 0}
-    return {
-        "label": label,
-        "start": start,
-        "end": end,
-        "sent": sent,
-        "received": received,
-        "calls": [],
-        "peak": at_peak | {"total": peak} if peak else None,
-        "at_peak": at_peak,
-        **more,
-    }
+def use(label, start, end, sent=0, received=0, peak=None, memory=None):
+    """One use of a label, as a rank reports it. `peak` is the total; all of it is "other"."""
+    used = Use(label, start, end, sent, received, memory=memory)
+    if peak is not None:
+        used.at_peak = dict.fromkeys(KINDS, 0) | {"other": peak}
+        used.peak = used.at_peak | {"total": peak}
+    return used
 
 
-def run_of(*blocks, values=None, wire="measured", **more):
-    values = values or [None] * len(blocks)
+def run_of(*uses, values=None, wire="measured", **more):
+    """A run of as many ranks as there are lists of uses, or else values."""
+    values = values or [None] * len(uses)
     about = {"backend": "gloo", "devices": ["cpu"] * len(values), "seconds": 0.5} | more
-    return Run(values, blocks or [[]] * len(values), [""] * len(values), wire=wire, **about)
+    return Run(values, uses or [[]] * len(values), [""] * len(values), wire=wire, **about)
 
 
 def cells_of(page) -> list[str]:

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from ..basics.errors import HangError, LaunchError, RankError
 from ..ranks.call_stack import is_library, place_of, steps_of_traceback
-from ..ranks.launcher import launch, patiently
+from ..ranks.launcher import launch
 from ..ranks.run import Run
+from ..ranks.waiting import patiently
 from .lab_holes import is_hole
 from .labs import NotSolvedYet, find_lab
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..basics.errors import LaunchError
+from ..basics.torch_private import OperatorMode
 from ..measuring.bytes_of_calls import RULES, Call, calls_of
 from ..measuring.placements import Held, joined, placed
 
@@ -95,16 +95,12 @@ def check(column, row, x):
         raise LaunchError("film_pair() takes an x of two dims: (rows, inputs)")
 
 
-class Listener(TorchDispatchMode):
+class Listener(OperatorMode):
     """Notes each communication call."""
 
     def __init__(self):
         super().__init__()
         self.calls: list[Call] = []
-
-    @classmethod
-    def _should_skip_dynamo(cls):
-        return False  # torch would otherwise import its compiler at the first operation
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func.namespace in RULES:

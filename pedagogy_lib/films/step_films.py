@@ -16,6 +16,7 @@ from torch.optim.optimizer import (
 )
 
 from ..basics.errors import LaunchError
+from ..basics.torch_private import hook_first, version_of
 from ..measuring.replaced_calls import replaced
 
 # What becomes of a parameter, in this order.
@@ -96,7 +97,7 @@ class Camera:
             own = [self.column[p] for p in module.parameters(recurse=False) if p in self.column]
             if own:
                 enter(module.register_forward_hook(functools.partial(self.on_forward, name, own)))
-        for parameter in self.parameters:
+        for parameter in self.parameters:  # a later hook may begin an all-reduce: ready comes first
             enter(hook_first(parameter, self.on_gradient))
         enter(register_optimizer_step_pre_hook(self.before_step))
         enter(register_optimizer_step_post_hook(self.after_step))
@@ -164,22 +165,12 @@ class Camera:
         return [self.column[p] for p in held if p in self.column and p.grad is not None]
 
 
-def hook_first(parameter, hook):
-    """Register a hook to be called when a gradient is complete, before those already there.
-
-    One of those may begin an all-reduce: then the gradient is to have been noted as ready.
-    """
-    handle = parameter.register_post_accumulate_grad_hook(hook)
-    hooks = parameter._post_accumulate_grad_hooks
-    for other in [key for key in hooks if key != handle.id]:
-        hooks[other] = hooks.pop(other)  # to the end
-    return handle
-
-
 def copy_of_gradient(parameter):
     """What `is_rewritten` compares with: a gradient, its version, and a copy."""
     gradient = parameter.grad
-    return (None, 0, None) if gradient is None else (gradient, gradient._version, gradient.clone())
+    if gradient is None:
+        return None, 0, None
+    return gradient, version_of(gradient), gradient.clone()
 
 
 def is_rewritten(gradient, before, version, values) -> bool:
@@ -190,7 +181,7 @@ def is_rewritten(gradient, before, version, values) -> bool:
     """
     if gradient is None or gradient is not before:
         return gradient is not None
-    return gradient._version != version or not torch.equal(gradient, values)
+    return version_of(gradient) != version or not torch.equal(gradient, values)
 
 
 def first_of(tensor) -> float | None:

@@ -17,8 +17,14 @@ from torch.optim.optimizer import (
 )
 
 from ..basics.errors import LaunchError
+from ..basics.torch_private import (
+    ResizesWatched,
+    hook_first,
+    identity_of_storage,
+    in_backward,
+    is_in_storage,
+)
 from ..measuring.bytes_of_calls import tensors_in
-from .step_films import hook_first
 
 # What a rank may have of each chunk of a unit's parameters.
 CHUNK_STATES = ("absent", "travelling", "held", "updated")
@@ -158,7 +164,7 @@ class Camera:
                 enter(parameter.register_post_accumulate_grad_hook(self.notice))
         enter(register_optimizer_step_pre_hook(self.before_step))
         enter(register_optimizer_step_post_hook(self.after_step))
-        enter(resizes_seen_by(self.resize))
+        enter(ResizesWatched(self.around_resize))
 
     # ---- What happens ----
 
@@ -210,23 +216,25 @@ class Camera:
         stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
         return [number for number, unit in enumerate(self.units) if id(unit.shard) in stepped]
 
-    def resize(self, resize_, storage, size):
-        """Called instead of `resize_`: if the storage is that of a unit's flat, add a frame."""
-        mine = [number for number, unit in enumerate(self.units) if is_in(unit.flat, storage)]
+    @contextlib.contextmanager
+    def around_resize(self, storage, size):
+        """Add a frame after the resize, if the storage is that of a unit's flat."""
+        units = enumerate(self.units)
+        mine = [number for number, unit in units if is_in_storage(unit.flat, storage)]
         if not mine:
-            return resize_(storage, size)
+            yield
+            return
         with self.one_at_a_time:
             self.notice()
             unit = self.units[mine[0]]
             was_gathered, had_parameters = is_gathered(unit), has_parameters(unit)
-            result = resize_(storage, size)
+            yield
             if is_gathered(unit) and not was_gathered:
                 self.travelling[mine[0]] = had_parameters
                 again = " again" if self.phase == "backward" else ""
                 self.note_unit(mine[0], f"is being gathered{again}")
             elif was_gathered and not is_gathered(unit):
                 self.note_unit(mine[0], "disposed of")
-        return result
 
     def has_arrived(self, number):
         with self.one_at_a_time:
@@ -324,26 +332,7 @@ def has_parameters(unit) -> bool:
     return [p.numel() for p in unit.parameters] == list(unit.sizes)
 
 
-def is_in(tensor, storage) -> bool:
-    return tensor.untyped_storage()._cdata == storage._cdata
-
-
 def bytes_of(tensors) -> int:
     """Of their storages; tensors may share one."""
     storages = [tensor.untyped_storage() for tensor in tensors]
-    return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
-
-
-def in_backward() -> bool:
-    return torch._C._current_graph_task_id() != -1
-
-
-@contextlib.contextmanager
-def resizes_seen_by(resize):
-    """Have `resize(resize_, storage, size)` called in place of each resize of a storage."""
-    resize_ = torch.UntypedStorage.resize_
-    torch.UntypedStorage.resize_ = lambda storage, size: resize(resize_, storage, size)
-    try:
-        yield
-    finally:
-        torch.UntypedStorage.resize_ = resize_
+    return sum({identity_of_storage(storage): storage.nbytes() for storage in storages}.values())

@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 
+from ..basics.torch_private import group_named
+
 
 class Call(NamedTuple):
     """One communication call of one rank."""
@@ -128,7 +130,7 @@ def tensors_in(value):
 
 
 def calls_of(func, args) -> list[Call]:
-    """The `Call` that an operator of one of these namespaces stands for, if it is one."""
+    """The communication call that an operator of these namespaces makes, in a list; or none."""
     name = func.overloadpacket.__name__
     if name in NO_CALL:
         return []
@@ -144,9 +146,9 @@ def calls_of(func, args) -> list[Call]:
 
 
 def group_of(argument) -> dist.ProcessGroup:
-    """An operator gets its group in a box, or by its name."""
+    """The process group that an operator is given: itself, in a box, or by its name."""
     if isinstance(argument, str):
-        return dist.distributed_c10d._resolve_process_group(argument)
+        return group_named(argument)
     if isinstance(argument, dist.ProcessGroup):
         return argument
     return dist.ProcessGroup.unbox(argument)

@@ -18,7 +18,7 @@ KINDS = ("parameters", "gradients", "optimizer_state", "activations", "communica
 class Log:
     """The events of some storages, in order.
 
-    An event is (time, piece, what). `what` is a number: its bytes from now on, and the first one
+    An event is (time, storage, what). `what` is a number: its bytes from now on, and the first one
     is its birth; or a text: its kind from now on; or None: it is freed. A storage's kind at birth
     stands apart, since it may become known only later.
     """
@@ -31,9 +31,9 @@ class Log:
     def __len__(self):
         return len(self.events)
 
-    def add(self, piece, what):
+    def add(self, storage, what):
         if len(self.events) < MOST_EVENTS:
-            self.events.append((time.perf_counter(), piece, what))
+            self.events.append((time.perf_counter(), storage, what))
         elif not self.is_full:
             self.is_full = True
             say(TOO_MANY)
@@ -43,14 +43,14 @@ class Log:
         column = {kind: index for index, kind in enumerate(KINDS)}
         changes = np.zeros((len(self) + 1, len(KINDS)), dtype=np.int64)
         now = {}
-        for row, (_, piece, what) in enumerate(self.events, start=1):
-            kind, size = now.pop(piece, None) or (self.birth_kinds.get(piece, "other"), 0)
+        for row, (_, storage, what) in enumerate(self.events, start=1):
+            kind, size = now.pop(storage, None) or (self.birth_kinds.get(storage, "other"), 0)
             changes[row, column[kind]] -= size
             if what is None:
                 continue
             kind, size = (what, size) if isinstance(what, str) else (kind, what)
             changes[row, column[kind]] += size
-            now[piece] = kind, size
+            now[storage] = kind, size
         return changes.cumsum(axis=0)
 
     def times(self) -> np.ndarray:

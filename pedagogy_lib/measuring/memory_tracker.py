@@ -9,35 +9,38 @@ What a storage turns out to be counts from its birth: the memory that Adam takes
 is optimizer state even before Adam has filed it as such.
 """
 
+import contextlib
 import functools
 import weakref
 
 import torch
 from torch.autograd.graph import saved_tensors_hooks
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..basics.torch_private import (
+    NewParametersNoticed,
+    OperatorMode,
+    ResizesWatched,
+    SavedTensorsHooksReplaced,
+    hook_first,
+)
 from .bytes_of_calls import RULES, Call, calls_of, tensors_in
 from .memory_log import KINDS, Log
 from .reachable_tensors import Reachable, saved_by_graphs_of
-
-PLAIN = (torch.Tensor,)
-RESIZE = torch.UntypedStorage.resize_
-NEW_PARAMETER = torch.nn.Parameter.__dict__["__new__"]
-ENTER_HOOKS = saved_tensors_hooks.__enter__
-MODIFIED_MESSAGE = (
-    "one of the variables needed for gradient computation has been modified by an inplace "
-    "operation: {} is at version {}; expected version {} instead."
+from .saved_tensors import Saved, restore
+from .tensor_memory import (
+    bytes_in_memory,
+    is_of_parameter,
+    owns_memory,
+    plain_tensors,
+    wraps_others,
 )
 
-
-def bytes_in_memory(storage) -> int:
-    """What a storage takes; one that is backed by a file takes no memory of its own."""
-    return 0 if storage.filename else storage.nbytes()
+PLAIN = (torch.Tensor,)
 
 
-class Piece(weakref.ref):
-    """One storage: a weak reference to it, which calls `on_free(piece)` when it is freed."""
+class TrackedStorage(weakref.ref):
+    """One storage: a weak reference to it, which calls `on_free(tracked)` when it is freed."""
 
     __slots__ = ("changed", "key", "kind", "marked", "nbytes", "saved")
     __hash__, __eq__ = object.__hash__, object.__eq__  # as an object of its own
@@ -50,111 +53,44 @@ class Piece(weakref.ref):
         self.marked = False  # whether the learner has said what it is
 
 
-class Saved:
-    """A tensor that an autograd node keeps for the backward."""
-
-    __slots__ = ("let_go", "pieces", "tensor", "version")
-
-    def __init__(self, tensor, pieces, let_go):
-        self.tensor, self.version = without_history(tensor), tensor._version
-        self.pieces, self.let_go = pieces, let_go
-
-    def __del__(self):
-        self.let_go(self.pieces)
-
-
-def without_history(tensor):
-    """Its values; a node that saves its own output would otherwise keep itself alive for ever."""
-    if tensor.is_leaf:
-        return tensor
-    if type(tensor) is not torch.Tensor:
-        return tensor.detach()
-    with torch._C._DisableTorchDispatch():  # quicker, as it is not seen by the tracker
-        return tensor.detach()
-
-
-def restore(saved):
-    """Give a saved tensor back, with the check that autograd makes when there are no hooks."""
-    tensor = saved.tensor
-    if tensor._version != saved.version:
-        name = f"[{tensor.type()} {list(tensor.shape)}]"
-        raise RuntimeError(MODIFIED_MESSAGE.format(name, tensor._version, saved.version))
-    return tensor
-
-
-def is_of_parameter(tensor) -> bool:
-    """Whether it is a parameter or a view of one: its memory may have come later, through .data."""
-    return isinstance(tensor if tensor._base is None else tensor._base, torch.nn.Parameter)
-
-
-@functools.cache
-def wraps_others(kind) -> bool:
-    """Whether this class of tensors consists of others, as DTensor does."""
-    return hasattr(kind, "__tensor_flatten__")
-
-
-@functools.cache
-def is_fake(kind) -> bool:
-    """Whether this class of tensors has no memory: DTensor tries out operations on such."""
-    return any(base.__name__ == "FakeTensor" for base in kind.__mro__)
-
-
-def owns_memory(tensor) -> bool:
-    is_lazy = torch.nn.parameter.is_lazy(tensor)  # nn.LazyLinear's before its first batch
-    return tensor.layout is torch.strided and not tensor.is_meta and not is_lazy
-
-
-def plain_tensors(tensor) -> list[torch.Tensor]:
-    """The tensors that own memory behind `tensor`: itself, or the inner ones of a DTensor."""
-    kind = type(tensor)
-    if wraps_others(kind):
-        inner = [getattr(tensor, name) for name in tensor.__tensor_flatten__()[0]]
-        return [plain for part in tensors_in(inner) for plain in plain_tensors(part)]
-    return [tensor] if owns_memory(tensor) and not is_fake(kind) else []
-
-
-class MemoryTracker(TorchDispatchMode):
-    """Follows every storage while active; see the module's docstring."""
+class MemoryTracker(OperatorMode):
+    """Follows every storage, and every communication call, between `start` and `stop`."""
 
     def __init__(self):
         super().__init__()
-        self.pieces: dict[int, Piece] = {}
+        self.storages: dict[int, TrackedStorage] = {}
         self.log = Log()  # outside of blocks: one that nobody reads
         self.calls: list[Call] = []
         self.active = False
         self.reachable = Reachable()
-        self.hooks = saved_tensors_hooks(self.keep, restore)
-
-    @classmethod
-    def _should_skip_dynamo(cls):
-        return False  # torch would otherwise import its compiler at the first operation
+        self.instruments = (
+            ResizesWatched(self.around_resize),
+            NewParametersNoticed(self.note),
+            self,
+            saved_tensors_hooks(self.keep, restore),
+            SavedTensorsHooksReplaced(self.noting_hooks),  # entered last: not for the tracker's own
+        )
 
     def start(self):
         """Begin a log with everything that is alive now."""
         self.active = True
-        self.watched = {}
-        self.handle = register_optimizer_step_post_hook(self.on_optimizer_step)
+        self.gradient_hooks = {}  # by the id of their leaf
+        self.step_hook = register_optimizer_step_post_hook(self.on_optimizer_step)
         self.calls = []
         self.find_everything()
         self.log = Log()
-        for piece in list(self.pieces.values()):
-            piece.changed = False
-            self.log.birth_kinds[piece] = piece.kind
-            self.log.add(piece, piece.nbytes)
-        torch.UntypedStorage.resize_ = lambda storage, size: self.resize(storage, size)
-        torch.nn.Parameter.__new__ = staticmethod(self.make_parameter)
-        self.__enter__()
-        self.hooks.__enter__()
-        saved_tensors_hooks.__enter__ = lambda hooks: self.enter_others_hooks(hooks)
+        for tracked in list(self.storages.values()):
+            tracked.changed = False
+            self.log.birth_kinds[tracked] = tracked.kind
+            self.log.add(tracked, tracked.nbytes)
+        for instrument in self.instruments:
+            instrument.__enter__()
 
     def stop(self):
-        saved_tensors_hooks.__enter__ = ENTER_HOOKS
-        self.hooks.__exit__(None, None, None)
-        self.__exit__(None, None, None)
-        torch.UntypedStorage.resize_ = RESIZE
-        torch.nn.Parameter.__new__ = NEW_PARAMETER
+        for instrument in reversed(self.instruments):
+            instrument.__exit__(None, None, None)
         self.find_everything()
-        for handle in [self.handle, *self.watched.values()]:
+        for handle in [self.step_hook, *self.gradient_hooks.values()]:
             handle.remove()
         self.active = False
         self.log = Log()
@@ -172,84 +108,87 @@ class MemoryTracker(TorchDispatchMode):
         if type(result) is not torch.Tensor:
             for tensor in tensors_in(result):
                 for plain in plain_tensors(tensor):
-                    self.piece_of(plain)
+                    self.track(plain)
         elif owns_memory(result):  # by far the most frequent case, so without detours
-            self.piece_of(result)
+            self.track(result)
         return result
 
-    def piece_of(self, tensor) -> Piece:
+    def track(self, tensor) -> TrackedStorage:
         """The storage behind `tensor`, noted as born or resized now if that is new."""
         storage = tensor.untyped_storage()
-        piece = self.pieces.get(id(storage))
-        if piece is None:
-            piece = self.pieces[id(storage)] = Piece(storage, self.on_free)
-            self.log.add(piece, piece.nbytes)
-        elif piece.nbytes != storage.nbytes() and piece.nbytes != bytes_in_memory(storage):
-            self.change_size(piece, storage.nbytes())
-        return piece
+        tracked = self.storages.get(id(storage))
+        if tracked is None:
+            tracked = self.storages[id(storage)] = TrackedStorage(storage, self.on_free)
+            self.log.add(tracked, tracked.nbytes)
+        elif tracked.nbytes != storage.nbytes() and tracked.nbytes != bytes_in_memory(storage):
+            self.change_size(tracked, storage.nbytes())
+        return tracked
 
-    def on_free(self, piece):
-        del self.pieces[piece.key]
-        self.log.add(piece, None)
+    def on_free(self, tracked):
+        del self.storages[tracked.key]
+        self.log.add(tracked, None)
 
-    def resize(self, storage, size):
-        """FSDP frees and refills a storage in place."""
-        result = RESIZE(storage, size)
-        piece = self.pieces.get(id(storage))
-        if piece is not None:
-            self.change_size(piece, size)
-        return result
+    @contextlib.contextmanager
+    def around_resize(self, storage, size):
+        """Note the new size afterwards: FSDP frees and refills a storage in place."""
+        yield
+        tracked = self.storages.get(id(storage))
+        if tracked is not None:
+            self.change_size(tracked, size)
 
-    def change_size(self, piece, size):
-        piece.nbytes = size
-        self.log.add(piece, size)
+    def change_size(self, tracked, size):
+        tracked.nbytes = size
+        self.log.add(tracked, size)
 
-    def give_role(self, piece, kind):
-        """Note that a storage plays a role; the first of its roles in KINDS is its kind."""
-        if KINDS.index(kind) < KINDS.index(piece.kind) and not piece.marked:
-            self.change(piece, kind)
+    def give_role(self, tracked, kind):
+        """Note a role of a storage. Its kind is the one of its roles that comes first in KINDS."""
+        if KINDS.index(kind) < KINDS.index(tracked.kind) and not tracked.marked:
+            self.change(tracked, kind)
 
     def mark(self, tensor, kind):
-        """The learner says what `tensor` is; this stands."""
-        for piece in map(self.piece_of, plain_tensors(tensor)):
-            piece.marked = True
-            self.change(piece, kind)
+        """Note what the learner says that `tensor` is. No role that is found later changes it."""
+        for tracked in map(self.track, plain_tensors(tensor)):
+            tracked.marked = True
+            self.change(tracked, kind)
 
-    def change(self, piece, kind):
-        piece.kind = kind
-        if piece.changed:
-            self.log.add(piece, kind)
+    def change(self, tracked, kind):
+        tracked.kind = kind
+        if tracked.changed:
+            self.log.add(tracked, kind)
         elif not self.log.is_full:
-            self.log.birth_kinds[piece] = kind
+            self.log.birth_kinds[tracked] = kind
 
     def keep(self, tensor):
-        """Autograd saves `tensor`: an activation until the graph lets go of it."""
-        pieces = [self.piece_of(plain) for plain in plain_tensors(tensor)]
+        """Keep what autograd saves: an activation until the graph lets go of it."""
+        storages = [self.track(plain) for plain in plain_tensors(tensor)]
         kind = "parameters" if is_of_parameter(tensor) else "activations"
-        for piece in pieces:
-            piece.saved += 1
-            self.give_role(piece, kind)
-        return Saved(tensor, pieces, self.let_go)
+        for tracked in storages:
+            tracked.saved += 1
+            self.give_role(tracked, kind)
+        return Saved(tensor, storages, self.let_go)
 
-    def let_go(self, pieces):
-        for piece in pieces:
-            piece.saved -= 1
-            if piece.saved == 0:
-                self.end_activation(piece)
+    def let_go(self, storages):
+        for tracked in storages:
+            tracked.saved -= 1
+            if tracked.saved == 0:
+                self.end_activation(tracked)
 
-    def end_activation(self, piece):
-        """No graph keeps this storage any more."""
-        if piece.kind == "activations" and not piece.marked:
-            piece.changed = True
-            self.change(piece, "other")
+    def end_activation(self, tracked):
+        """Note that no graph keeps this storage any more."""
+        if tracked.kind == "activations" and not tracked.marked:
+            tracked.changed = True
+            self.change(tracked, "other")
 
-    def enter_others_hooks(self, hooks):
-        """Inside of somebody else's hooks, such as those of activation checkpointing."""
+    def noting_hooks(self, hooks):
+        """Other hooks, such as those of activation checkpointing, that also note what they keep.
+
+        Of nested hooks autograd calls the innermost alone, so it does not call the tracker's.
+        """
         pack = functools.partial(self.keep_elsewhere, hooks.pack_hook)
-        ENTER_HOOKS(saved_tensors_hooks(pack, hooks.unpack_hook))
+        return saved_tensors_hooks(pack, hooks.unpack_hook)
 
     def keep_elsewhere(self, pack, tensor):
-        """What others keep of a tensor is an activation too, as long as it lives."""
+        """Pack a tensor as others' hooks do. What they keep of it is an activation, too."""
         packed = tensor  # stands if a recomputation has all it needs and ends with an exception
         try:
             packed = pack(tensor)
@@ -258,14 +197,8 @@ class MemoryTracker(TorchDispatchMode):
             for kept in tensors_in(packed):
                 self.note_role(kept, "activations")
 
-    def make_parameter(self, *args, **kwargs):
-        """Note a parameter when it is made: by a module, by FSDP, or by itself."""
-        parameter = NEW_PARAMETER.__func__(*args, **kwargs)
-        self.note(parameter)
-        return parameter
-
     def on_optimizer_step(self, optimizer, args, kwargs):
-        self.note(optimizer)
+        self.note_optimizer(optimizer)
 
     def on_gradient(self, parameter):
         if parameter.grad is not None:  # a Function's backward may return None
@@ -273,7 +206,7 @@ class MemoryTracker(TorchDispatchMode):
 
     def note_role(self, tensor, kind):
         for plain in plain_tensors(tensor):
-            self.give_role(self.piece_of(plain), kind)
+            self.give_role(self.track(plain), kind)
 
     def find_everything(self):
         """Give everything that Python can reach its role."""
@@ -283,20 +216,15 @@ class MemoryTracker(TorchDispatchMode):
         kept = set()
         for tensor in saved_by_graphs_of(found):
             self.note_role(tensor, "activations")
-            kept.update(self.piece_of(plain) for plain in plain_tensors(tensor))
-        for piece in list(self.pieces.values()):
-            if piece.saved == 0 and piece not in kept:
-                self.end_activation(piece)
+            kept.update(self.track(plain) for plain in plain_tensors(tensor))
+        for tracked in list(self.storages.values()):
+            if tracked.saved == 0 and tracked not in kept:
+                self.end_activation(tracked)
 
     def note(self, thing):
         """Note the roles that follow from what a tensor or an optimizer is."""
         if isinstance(thing, torch.optim.Optimizer):
-            for state in thing.state.values():
-                for tensor in tensors_in(list(state.values()) if isinstance(state, dict) else []):
-                    self.note_role(tensor, "optimizer_state")
-            for parameter in (p for group in thing.param_groups for p in group["params"]):
-                if parameter.grad is not None:  # put there by hand, it may not have been seen
-                    self.note_role(parameter.grad, "gradients")
+            self.note_optimizer(thing)
             return
         is_parameter = isinstance(thing, torch.nn.Parameter)
         self.note_role(thing, "parameters" if is_parameter else "other")
@@ -305,12 +233,16 @@ class MemoryTracker(TorchDispatchMode):
             if thing.grad is not None:
                 self.note_role(thing.grad, "gradients")
 
+    def note_optimizer(self, optimizer):
+        for state in optimizer.state.values():
+            for tensor in tensors_in(list(state.values()) if isinstance(state, dict) else []):
+                self.note_role(tensor, "optimizer_state")
+        for parameter in (p for group in optimizer.param_groups for p in group["params"]):
+            if parameter.grad is not None:  # put there by hand, it may not have been seen
+                self.note_role(parameter.grad, "gradients")
+
     def watch_gradient(self, leaf):
         """Be the first to see a gradient: the learner's own hook may free it at once."""
-        handle = self.watched.get(id(leaf))
+        handle = self.gradient_hooks.get(id(leaf))
         if handle is None or handle.hooks_dict_ref() is None:  # None: that leaf has gone
-            handle = leaf.register_post_accumulate_grad_hook(self.on_gradient)
-            hooks = leaf._post_accumulate_grad_hooks
-            for other in [key for key in hooks if key != handle.id]:
-                hooks[other] = hooks.pop(other)  # to the end: move_to_end() does not impress C++
-            self.watched[id(leaf)] = handle
+            self.gradient_hooks[id(leaf)] = hook_first(leaf, self.on_gradient)

@@ -37,7 +37,7 @@ def film(x: torch.Tensor):
 
 
 def place_in(whole, part) -> int | None:
-    """With which element of `whole` its view `part` begins."""
+    """The element of `whole` that its view `part` begins with; None if it is no view of it."""
     if part.untyped_storage().data_ptr() != whole.untyped_storage().data_ptr():
         return None
     return part.storage_offset() - whole.storage_offset()

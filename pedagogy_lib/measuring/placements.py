@@ -33,7 +33,7 @@ class Held(NamedTuple):
 
 
 def placed(parts: list[Tensor], expected: Tensor) -> list[Held]:
-    """What each rank has, if these are all ranks' matrices, and one process has `expected`."""
+    """What each rank has. `parts` are all ranks' matrices; `expected` is that of one process."""
     whole, origin = tuple(expected.shape), (0, 0)
     starts = [origin] * len(parts)
     if all(part.shape == expected.shape for part in parts):
@@ -51,7 +51,10 @@ def placed(parts: list[Tensor], expected: Tensor) -> list[Held]:
 
 
 def of_whole_size(parts, expected) -> tuple[str | None, bool]:
-    """Equal summands may look like a replica; which of both they are, the sum tells."""
+    """The placement of parts as large as the whole, and whether they are right.
+
+    Equal summands look like a replica: the sum tells which of both they are.
+    """
     are_equal = all(torch.equal(part, parts[0]) for part in parts)
     if are_equal and is_close(parts[0], expected):
         return REPLICATE, True
@@ -61,7 +64,7 @@ def of_whole_size(parts, expected) -> tuple[str | None, bool]:
 
 
 def cut_dim(parts, whole) -> int | None:
-    """Along which dim the parts make up a matrix of this shape, one after another."""
+    """The dim along which the parts, put together, have this shape; None if there is none."""
     for dim in (0, 1):
         others_fit = all(part.shape[1 - dim] == whole[1 - dim] for part in parts)
         if others_fit and sum(part.shape[dim] for part in parts) == whole[dim]:
@@ -70,13 +73,13 @@ def cut_dim(parts, whole) -> int | None:
 
 
 def is_close(x, y) -> bool:
-    """As far as the coarser of their dtypes can tell; some operations may have come before."""
+    """Whether they agree as far as the coarser of their dtypes, and some operations, allow."""
     if x.dtype == y.dtype == torch.float64:
         return close(x, y)
     return close_in_float32(x.double(), y.double())
 
 
 def joined(parts: list[Tensor], dim, is_cut) -> Tensor:
-    """The whole matrix; where nothing says that it was cut, equal ones are copies of it."""
+    """The whole matrix. Equal parts are copies of it, unless `is_cut` says that it was cut."""
     alike = all(part.shape == parts[0].shape and torch.equal(part, parts[0]) for part in parts)
     return parts[0] if alike and not is_cut else torch.cat(parts, dim)

@@ -1,4 +1,4 @@
-"""Every tensor and optimizer that Python can reach. Only the first search is a long one."""
+"""Every tensor and optimizer that Python can reach. Only the first search takes long."""
 
 import functools
 import gc
@@ -6,6 +6,8 @@ import itertools
 import weakref
 
 import torch
+
+from ..basics.torch_private import tensors_saved_by
 
 
 class Reachable:
@@ -59,15 +61,4 @@ def saved_by_graphs_of(things):
             continue
         seen.add(node)
         nodes += [following for following, _ in node.next_functions if following is not None]
-        yield from saved_by_node(node)
-
-
-def saved_by_node(node):
-    for name in (name for name in dir(node) if name.startswith("_raw_saved_")):
-        try:
-            raw = getattr(node, name)
-            for saved in raw if isinstance(raw, (list, tuple)) else [raw]:
-                if isinstance(saved.data, torch.Tensor):  # else: packed by somebody's hooks
-                    yield saved.data
-        except RuntimeError:  # a graph whose backward has already run holds nothing
-            continue
+        yield from tensors_saved_by(node)

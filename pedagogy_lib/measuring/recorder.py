@@ -11,9 +11,10 @@ from ..basics.errors import LaunchError
 from ..basics.units import brief
 from .memory_log import KINDS, Log, peaks_of, thin_out
 from .memory_tracker import MemoryTracker
+from .uses import Covered, OpenUse, Use
 from .wire_bytes import bytes_between, kernel_counts, wire_bytes
 
-MANY_EVENTS = 20_000  # in logs that wait to be worked out
+MANY_EVENTS = 20_000  # in logs whose peaks are not worked out yet
 
 _recorder = None
 
@@ -69,21 +70,21 @@ def mark(tensor: torch.Tensor, kind: str) -> torch.Tensor:
 
 def traffic_in(label: str) -> tuple[list, int, int]:
     """In a rank: calls, bytes sent and bytes received in the ended blocks of this label."""
-    blocks = [block for block in _recorder.blocks if block["label"] == label]
-    calls = [call for block in blocks for call in block["calls"]]
-    return calls, *(sum(block[way] for block in blocks) for way in ("sent", "received"))
+    uses = [use for use in _recorder.uses if use.label == label]
+    calls = [call for use in uses for call in use.calls]
+    return calls, sum(use.sent_bytes for use in uses), sum(use.received_bytes for use in uses)
 
 
 @contextlib.contextmanager
-def links_are(text: str):
-    """Note in blocks what has been done to the links, or to the speed of computing, meanwhile."""
-    before = _recorder.links
-    _recorder.links = f"{before}; {text}" if before else text
-    _recorder.former_links.append(_recorder.links)
+def slowed_down_by(text: str):
+    """Within it, blocks note how links, or computing, are slowed down."""
+    before = _recorder.slowed_by
+    _recorder.slowed_by = f"{before}; {text}" if before else text
+    _recorder.ways_of_slowing.append(_recorder.slowed_by)
     try:
         yield
     finally:
-        _recorder.links = before
+        _recorder.slowed_by = before
 
 
 def start(device: torch.device, clock_zero: float, ignore_ports=()) -> "Recorder":
@@ -103,21 +104,22 @@ class Recorder:
     def __init__(self, device, clock_zero, ignore_ports):
         self.device, self.clock_zero, self.ignore_ports = device, clock_zero, ignore_ports
         self.tracker = MemoryTracker()
-        self.blocks: list[dict] = []
-        self.open: dict[tuple, tuple[dict, int]] = {}  # by label and thread; with its depth
-        self.logs: list[tuple[Log, list[dict]]] = []  # each with the blocks that it covers
+        self.uses: list[Use] = []
+        self.open: dict[tuple[str, int], OpenUse] = {}  # by label and thread
+        self.logs: list[tuple[Log, list[Covered]]] = []  # whose peaks are not worked out yet
         self.waiting_events = 0  # in these logs
-        self.links = ""  # what slows them down now
-        self.former_links: list[str] = []
-        self.covered: list[dict] = []  # blocks within the outermost one that is open
+        self.slowed_by = ""  # how links, or computing, are slowed down now
+        self.ways_of_slowing: list[str] = []  # all of them so far
+        self.covered: list[Covered] = []  # within the outermost block that is open
         self.followed_thread = None  # whose operations the tracker sees
         gloo_carries_it = "nccl" not in dist.get_backend_config() or device.type == "cpu"
         self.wire = "measured" if kernel_counts() and gloo_carries_it else "counted"
 
     def enter(self, label, memory, wire):
         key = label, threading.get_ident()
-        block, depth = self.open.get(key) or (self.begin(label, memory, wire), 0)
-        self.open[key] = block, depth + 1
+        if key not in self.open:
+            self.open[key] = self.begin(label, memory, wire)
+        self.open[key].depth += 1
 
     def leave(self, label):
         key = label, threading.get_ident()
@@ -125,60 +127,61 @@ class Recorder:
             key = next((other for other in self.open if other[0] == label), None)
         if key is None:
             raise LaunchError(f"the block {label!r} is not open: leave it as often as you enter it")
-        block, depth = self.open.pop(key)
-        if depth == 1:
-            self.end(block)
-        else:
-            self.open[key] = block, depth - 1
+        self.open[key].depth -= 1
+        if self.open[key].depth == 0:
+            self.end(self.open.pop(key))
 
     def leave_all(self):
         """End what the learner's function has left open, such as a block in a generator."""
-        for block, _ in reversed(self.open.values()):
-            self.end(block)
+        for use in reversed(self.open.values()):
+            self.end(use)
         self.open.clear()
 
-    def begin(self, label, memory, wire) -> dict:
+    def begin(self, label, memory, wire) -> OpenUse:
         tracker = self.tracker
         # Counting from the calls needs the tracker as well: it sees them.
-        outermost = (memory or (wire and self.wire == "counted")) and not tracker.active
-        if outermost:
+        follows = memory or (wire and self.wire == "counted")
+        is_outermost = bool(follows and not tracker.active)
+        if is_outermost:
             tracker.start()
             self.covered, self.followed_thread = [], threading.get_ident()
-        block = {"label": label, "links": self.links or len(self.former_links)}
-        block |= {"outermost": outermost, "log": tracker.log, "event": len(tracker.log)}
-        block["call"] = len(tracker.calls)
-        block["wire"] = self.wire_bytes() if wire else None
-        block["start"] = self.now()
-        return block
+        return OpenUse(
+            label=label,
+            depth=0,
+            is_outermost=is_outermost,
+            log=tracker.log,
+            first_event=len(tracker.log),
+            first_call=len(tracker.calls),
+            slowed_by=self.slowed_by,
+            first_way=len(self.ways_of_slowing),
+            wire=self.wire_bytes() if wire else None,
+            start=self.now(),  # last, as all of the above takes a while
+        )
 
-    def end(self, block):
-        block["end"] = self.now()
-        before, outermost = block.pop("wire"), block.pop("outermost")
-        sent, received = (0, 0) if before is None else bytes_between(before, self.wire_bytes())
-        log, first_event, first_call = (block.pop(key) for key in ("log", "event", "call"))
+    def end(self, use: OpenUse):
+        end = self.now()
+        sent, received = (0, 0) if use.wire is None else bytes_between(use.wire, self.wire_bytes())
         # A block in another thread is not followed, or may end under another log than it began.
-        followed = log is self.tracker.log and threading.get_ident() == self.followed_thread
-        calls = self.tracker.calls[first_call:] if followed else []
-        if self.wire == "measured":
-            block |= {"sent": sent, "received": received}
-        else:
-            block |= {
-                "sent": sum(call.sent_bytes for call in calls),
-                "received": sum(call.received_bytes for call in calls),
-            }
-        if isinstance(block["links"], int):  # a link that was slowed down inside of the block
-            block["links"] = " ".join(self.former_links[block["links"] :][:1])
-        block |= {"calls": calls, "peak": None}
-        self.blocks.append(block)
+        followed = use.log is self.tracker.log and threading.get_ident() == self.followed_thread
+        calls = self.tracker.calls[use.first_call :] if followed else []
+        if self.wire == "counted":
+            sent = sum(call.sent_bytes for call in calls)
+            received = sum(call.received_bytes for call in calls)
+        # What was slowed down inside of the block counts, too.
+        links = use.slowed_by or "".join(self.ways_of_slowing[use.first_way :][:1])
+        ended = Use(use.label, use.start, end, sent, received, calls, links)
+        self.uses.append(ended)
         if followed and self.tracker.active:
-            block["log"] = slice(first_event, len(log) + 1)
-            self.covered.append(block)
-        if outermost:
-            self.tracker.stop()
-            self.logs.append((log, self.covered))
-            self.waiting_events += len(log)
-            if self.waiting_events > MANY_EVENTS:
-                self.work_out_memory()
+            self.covered.append(Covered(ended, slice(use.first_event, len(use.log) + 1)))
+        if use.is_outermost:
+            self.end_log(use.log)
+
+    def end_log(self, log):
+        self.tracker.stop()
+        self.logs.append((log, self.covered))
+        self.waiting_events += len(log)
+        if self.waiting_events > MANY_EVENTS:
+            self.work_out_memory()
 
     def now(self) -> float:
         """Seconds since the launch began, on a clock that all ranks of a machine share."""
@@ -191,16 +194,15 @@ class Recorder:
 
     def work_out_memory(self):
         """Turn logs into peaks: not while something is measured, as it takes a while."""
-        for log, blocks in [pair for pair in self.logs if not pair[0].is_full]:
+        for log, covered in [pair for pair in self.logs if not pair[0].is_full]:
             rows, times = log.bytes_by_kind(), log.times() - self.clock_zero
-            for block in blocks:
-                block["peak"], block["at_peak"] = peaks_of(rows[block["log"]])
-            outermost = blocks[-1]  # ended last
-            inside = outermost["log"]
-            outermost["memory"] = thin_out(times[inside], rows[inside])
+            for use, inside in covered:
+                use.peak, use.at_peak = peaks_of(rows[inside])
+            outermost, inside = covered[-1]  # ended last
+            outermost.memory = thin_out(times[inside], rows[inside])
         self.logs, self.waiting_events = [], 0
 
-    def finish(self) -> list[dict]:
-        """Every block, ready to travel."""
+    def finish(self) -> list[Use]:
+        """Every use of a label, ready to travel."""
         self.work_out_memory()
-        return self.blocks
+        return self.uses

@@ -1,4 +1,4 @@
-"""Devices that compute as slowly as one likes: times do not depend on cores then."""
+"""Devices that compute as slowly as one likes, so that times do not depend on cores."""
 
 import contextlib
 import time
@@ -7,19 +7,19 @@ from functools import partial
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from ..basics.torch_private import OperatorMode
 from ..schedules.timelines import LABELS, of_stage
-from .recorder import links_are, measure
+from .recorder import measure, slowed_down_by
 
 PRODUCTS = ("aten.mm.default", "aten.addmm.default")  # their last two arguments are the factors
 
 
-class SlowProducts(TorchDispatchMode):
-    """`with SlowProducts(2e9):` a product of two matrices takes as long as with so many FLOPS.
+class SlowProducts(OperatorMode):
+    """`with SlowProducts(2e9):` makes each product of two matrices take as long as at these FLOPS.
 
-    It is computed, and then slept for what is left; those of backwards, too. Each one is measured
-    as "product", without its memory. Everything else keeps its speed.
+    The product is computed, and the rest of its time is slept; in backwards, too. Each one is
+    measured as "product", without its memory. Everything else keeps its speed.
 
     flops   floating-point operations per second; a product of (m, k) and (k, n) takes 2 m k n
     Raises  ValueError if it is not positive
@@ -41,18 +41,14 @@ class SlowProducts(TorchDispatchMode):
             time.sleep(max(0.0, end - time.perf_counter()))
         return result
 
-    @classmethod
-    def _should_skip_dynamo(cls):
-        return False  # torch would otherwise import its compiler at the first operation
-
 
 def paced(seconds=None):
     """`around=` of a pipeline: measures the time of each action as "forward", "backward", ….
 
     seconds  {kind: seconds}, each a number, or a list with one for each stage of the model: an
-             action is computed, and then slept for what is left of these: emulated computing, and
-             pictures say so. Without them, what computing really takes
-    Raises   ValueError for a kind that there is not
+             action is computed, and the rest of these seconds is slept. This is emulated computing,
+             and pictures say so. Without `seconds`, actions take as long as computing does
+    Raises   ValueError for an unknown kind
     """
     if not set(seconds or {}) <= set(LABELS):
         raise ValueError(f"paced() takes seconds for the kinds {', '.join(LABELS)}, not {seconds}")
@@ -61,7 +57,7 @@ def paced(seconds=None):
     def around(action):
         stage = action[2] * dist.get_world_size() + dist.get_rank()
         least = of_stage(seconds, action[0], stage) if seconds else 0.0
-        note = links_are("computing emulated") if least else contextlib.nullcontext()
+        note = slowed_down_by("computing emulated") if least else contextlib.nullcontext()
         with note, measure(LABELS[action[0]], memory=False, wire=False):
             end = time.perf_counter() + least
             yield
@@ -71,7 +67,7 @@ def paced(seconds=None):
 
 
 class SlowLayer(nn.Module):
-    """A layer that changes nothing, and takes so many seconds forward and backward.
+    """A layer that returns its input, and takes so many seconds forward and backward.
 
     The backward has two parts, as that of a layer with weights: one for the gradient of the input,
     one for those of the weights. An engine that computes these later sleeps later, too.
@@ -95,7 +91,7 @@ class SlowLayer(nn.Module):
 
 
 class Sleep(torch.autograd.Function):
-    """x, in whose backward there is a pause; and a second one, later, if there is a list for it."""
+    """Returns x. Its backward sleeps, and puts a second sleep into the list `later`, if given."""
 
     @staticmethod
     def forward(ctx, x, seconds, more_seconds, later):

@@ -1,9 +1,9 @@
 """`throttle`: slow links, for what ranks send each other.
 
-Each rank has one link to the network, as fast in either direction as the other, and
-used in both at once. A message of b bytes occupies its sender's link for b / bytes_per_second, one
-message after another. Its first byte arrives `latency_seconds` after it left, and it occupies the
-receiver's link for as long again, at the same time if that one is free.
+Each rank has one link to the network, which it uses in both directions at once, each at full speed.
+A message of b bytes occupies its sender's link for b / bytes_per_second, one message after another.
+Its first byte arrives `latency_seconds` after it left, and it occupies the receiver's link for as
+long again, at the same time if that one is free.
 
 With nodes, a rank has two links: one to the ranks of its node, and one to all others.
 
@@ -21,6 +21,7 @@ import numpy as np
 import torch.distributed as dist
 
 from ..basics.errors import LaunchError
+from ..basics.torch_private import sender_of
 from ..basics.units import format_bytes, format_seconds
 from . import recorder
 from .replaced_calls import replaced
@@ -67,7 +68,7 @@ def throttle(
     _uses["links"] += 1
     link = Link(f"{folder}/link-{_uses['links']}", speeds, node_size or dist.get_world_size())
     dist.barrier()
-    with recorder.links_are(link.text()), replaced(isend=link.isend, irecv=link.irecv):
+    with recorder.slowed_down_by(link.text()), replaced(isend=link.isend, irecv=link.irecv):
         yield
         dist.barrier()
 
@@ -108,13 +109,13 @@ class Link:
         has_left = began + tensor.nbytes / self.speeds[way][0]
         self.free_to_send[way] = has_left
         work = self.real_isend(tensor, dst, group, tag, group_dst)
-        return Slow(work, lambda: has_left)
+        return SlowRequest(work, lambda: has_left)
 
     def irecv(self, tensor, src=None, group=None, tag=0, group_src=None):
         work = self.real_irecv(tensor, src, group, tag, group_src)
         sender = src if group_src is None else global_rank(group, group_src)
         number = None if sender is None else self.next_from(sender)
-        return Slow(work, lambda: self.arrival(work, tensor.nbytes, sender, number, group))
+        return SlowRequest(work, lambda: self.arrival(work, tensor.nbytes, sender, number, group))
 
     def next_from(self, sender) -> int:
         self.received[sender] += 1
@@ -123,7 +124,7 @@ class Link:
     def arrival(self, work, nbytes, sender, number, group) -> float:
         """When the last byte of a message that is here already would have come."""
         if sender is None:  # received from anybody
-            sender = global_rank(group, work._source_rank())
+            sender = global_rank(group, sender_of(work))
             number = self.next_from(sender)
         way = self.way_to(sender)
         bytes_per_second, latency_seconds = self.speeds[way]
@@ -139,8 +140,11 @@ def speed_text(speed) -> str:
     return f"{format_bytes(bytes_per_second)}/s{latency}"
 
 
-class Slow:
-    """What isend and irecv return: a request whose `wait` lasts until the link is done."""
+class SlowRequest:
+    """What isend and irecv return: a request whose `wait` lasts until the link is done with it.
+
+    until  tells when that is, as of `time.perf_counter()`; called after the message has travelled
+    """
 
     def __init__(self, work, until):
         self.work, self.until = work, until
@@ -155,7 +159,7 @@ class Slow:
         return self.work.is_completed() and time.perf_counter() >= self.end()
 
     def end(self) -> float:
-        """When the link is done with a message that has really been sent or received."""
+        """When the link is done. The message has really been sent or received before."""
         if self.done_at is None:
             self.done_at = self.until()
         return self.done_at

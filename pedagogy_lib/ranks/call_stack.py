@@ -78,7 +78,7 @@ def place_of(steps) -> Place | None:
 
 
 def text_sent(filename, line) -> str:
-    """A line of a file of which a launch has sent the text: without a time in linecache."""
+    """A line of a file whose text came with the launch: linecache has no time for it."""
     entry = linecache.cache.get(filename, ())
     is_sent = len(entry) == 4 and entry[1] is None
     return linecache.getline(filename, line).strip() if is_sent else ""
@@ -93,11 +93,11 @@ def batch_in(frame) -> str:
 
 def message_text(message) -> str:
     side = "dst" if "send" in message.op.__name__ else "src"
-    return f"{message.op.__name__}({brief(message.tensor)}, {side}={message.peer})"
+    return f"{message.op.__name__}({tensor_text(message.tensor)}, {side}={message.peer})"
 
 
 def call_below(inner) -> tuple[str, str]:
-    """The call a learner made, and its name if it belongs to torch.distributed.
+    """The call that a learner made, and its name if it belongs to torch.distributed.
 
     inner  the library's part of the stack, below the learner's line
     """
@@ -113,13 +113,13 @@ def call_below(inner) -> tuple[str, str]:
 
 
 def arguments(frame) -> str:
-    """The arguments of a call that say something: tensors by type and shape, ranks, groups."""
+    """The arguments that help to find a mistake: tensors by type and shape, ranks, groups."""
     names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
     shown = []
     for name in names:
         value = frame.f_locals.get(name)
         if holds_tensors(value):
-            shown.append(brief(value))
+            shown.append(tensor_text(value))
         elif (name in ("src", "dst") and value is not None) or (name == "tag" and value):
             shown.append(f"{name}={value}")
         elif name == "op" and isinstance(value, dist.ReduceOp.RedOpType):
@@ -142,10 +142,10 @@ def holds_tensors(value) -> bool:
     return isinstance(value, torch.Tensor)
 
 
-def brief(value) -> str:
+def tensor_text(value) -> str:
     """A tensor, or a list of them, by type and shape."""
     if isinstance(value, (list, tuple)):
-        return f"{len(value)} × {brief(value[0])}"
+        return f"{len(value)} × {tensor_text(value[0])}"
     return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
 
 

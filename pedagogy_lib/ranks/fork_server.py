@@ -5,8 +5,8 @@ torch and this package once, and forks a rank in a few milliseconds whenever the
 imports no lab, so that a rank always reads the newest version of what a learner writes.
 
 The notebook writes one byte per wish on the control socket: F (fork a rank; two file descriptors
-come along: its channel and its output), K (kill every rank) or P (the ranks just killed had to
-import themselves what is imported when idle: do it before the next). The server answers in lines:
+come along: its channel and its output), K (kill every rank) or P (import at once what is otherwise
+imported when idle: the ranks just killed had to do it themselves). The server answers in lines:
 `ready`, `forked PID` or `refused ERRNO`, `exited PID STATUS`, `killed`, and at its own failure
 `broken WHY`.
 When the socket closes, the notebook has gone: the server kills every rank with all its descendants,
@@ -26,7 +26,7 @@ import signal
 import socket
 import sys
 
-IDLE_SECONDS = 1.0  # without a wish, until it uses the time
+IDLE_SECONDS = 1.0  # without a wish, until it imports what ranks may need
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -79,11 +79,13 @@ def fork_rank(method, server_fds, channel_fd, output_fd):
 
 
 class ForkServer:
+    """Forks ranks, reports their ends, and leaves none behind; see the module's docstring."""
+
     def __init__(self, control_fd, scratch, method, idle_work=()):
         self.control = socket.socket(fileno=control_fd)
         self.scratch, self.method = scratch, method
         self.idle_work = list(idle_work)  # modules to import while nobody waits
-        # What a notebook blocks, the programs that it starts inherit.
+        # Signals that a notebook blocks are blocked in the programs that it starts.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         self.alive = set()
         self.wake_r, wake_w = os.pipe()
@@ -193,13 +195,13 @@ class ForkServer:
 
 
 def adopt_orphans():
-    """Linux: have what ranks leave behind become children of this process, not of init."""
+    """Linux: make what ranks leave behind children of this process, not of init."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def children() -> list[int]:
-    """The child processes of this (single-threaded) process; empty where Linux is not."""
+    """The child processes of this process, which has one thread; none where it is not Linux."""
     try:
         with open(f"/proc/self/task/{os.getpid()}/children") as file:
             return [int(pid) for pid in file.read().split()]
@@ -213,13 +215,13 @@ def kill_group(pid):
 
 
 def freeze():
-    """Keep the collector away from what is loaded: ranks share those pages with this process."""
+    """Keep the garbage collector away from what is loaded: ranks share its pages of memory."""
     gc.collect()
     gc.freeze()
 
 
 def import_package(folder):
-    """This package, and no other of its name. What else lies beside it shall hide no library."""
+    """Import this package, and no other of its name. Files beside it are to hide no library."""
     sys.path.insert(0, os.path.dirname(os.path.dirname(folder)))
     importlib.import_module("pedagogy_lib")
     del sys.path[0]

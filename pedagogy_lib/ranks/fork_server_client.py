@@ -45,7 +45,7 @@ class Server:
         self.is_ready = False
         self.has_preloaded = False
         self.owed = 0  # lines still to come: `exited` for each rank, `killed` for each wish to kill
-        self.asked = self.forked = 0  # ranks that were wished for, and that it has told the PID of
+        self.asked = self.forked = 0  # ranks that were wished for, and that it has answered for
         self.scratch = Path(tempfile.mkdtemp(prefix="launch-"))
         try:
             self.control, self.process = self.start()
@@ -71,9 +71,10 @@ class Server:
         return ours, process
 
     def own_environ(self) -> dict[str, str]:
-        """What tells its processes from others; and a place for files of torch that outlast a rank.
+        """Variables that mark its processes, and name a folder for the files of torch's compiler.
 
-        In the temporary folder of all users, which torch would take, their names can be foreseen.
+        Torch would put these into the temporary folder of all users, where others can foresee the
+        folder's name.
         """
         own = {"PEDAGOGY_SCRATCH": str(self.scratch)}
         if "TORCHINDUCTOR_CACHE_DIR" not in os.environ:
@@ -101,12 +102,12 @@ class Server:
             raise
 
     def keep_awake(self):
-        """Let it go on, if a signal has stopped it: nobody could do anything else about it."""
+        """Let it continue if a signal has stopped it: nobody else can."""
         if processes.state_of(self.process.pid) == processes.STOPPED:
             self.process.send_signal(signal.SIGCONT)
 
     def lost(self):
-        """It has closed its side of the socket."""
+        """Raise LaunchError, as it has closed its side of the socket."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(1)
         raise LaunchError(f"the process that starts ranks {self.its_end()}; {AGAIN}")
@@ -177,7 +178,7 @@ class Server:
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def leave(self):
-        """Wait until it has ended; if it has not ended its ranks, do so."""
+        """Wait until it has ended, and end its ranks if it has not done so."""
         try:
             self.process.wait(LEAVE_SECONDS)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""A learner's function on its way to the ranks: packed, weighed, and told apart from strays."""
+"""Packs the learner's function for the ranks, and tells what of it cannot travel, or is large."""
 
 import inspect
 import io
@@ -48,7 +48,7 @@ def pack(fn, args) -> bytes:
 
 
 def pack_one_version(value) -> bytes:
-    """Serialise; once more if a lab was saved meanwhile that two of the labs import."""
+    """Serialise; again if a file that two labs import was saved meanwhile."""
     for _ in range(MOST_PACKINGS):
         buffer = io.BytesIO()
         pickler = LaunchPickler(buffer, protocol=pickle.HIGHEST_PROTOCOL)
@@ -71,13 +71,14 @@ def captured(fn) -> dict:
 
 
 def held_by(fn) -> dict:
-    """What the object holds whose method `fn` is, or that is called itself."""
+    """The attributes of the object whose method `fn` is, or of `fn` if that is an object."""
     is_plain = inspect.isroutine(fn) or inspect.isclass(fn)
     owner = getattr(fn, "__self__", None) if is_plain else fn
     return getattr(owner, "__dict__", {})
 
 
 def explain(fn, args, error) -> str:
+    """What cannot travel, by its name: an argument, an attribute, or an outside name of `fn`."""
     for index, value in enumerate(args):
         if not travels(value):
             which = f"argument {index} of the launched function ({kind(value)})"
@@ -117,7 +118,7 @@ def travels(value) -> bool:
 
 
 def warn_of_large_names(fn):
-    """Say which outside names weigh more than a megabyte. What is passed as argument is meant."""
+    """Warn of outside names over a megabyte. Large arguments are passed on purpose."""
     for name, value in captured(fn).items():
         size = len(dumps(value)) if travels(value) else 0
         if size > WARN_BYTES:

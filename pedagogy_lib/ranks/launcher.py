@@ -1,8 +1,6 @@
 """`launch`: run a function on every rank of a new world, and bring everything back."""
 
 import contextlib
-import contextvars
-import math
 import os
 import selectors
 import shutil
@@ -12,44 +10,23 @@ import time
 
 from ..basics.errors import HangError, LaunchError, Stopped
 from ..basics.units import brief
-from . import function_packing, processes, under_torchrun
+from . import function_packing, under_torchrun
 from .devices import choose_device
 from .fork_server_client import ENVIRON, shared_server
-from .listener import LOOK_SECONDS, Listener
-from .output import Progress
 from .rank_handle import RankHandle
 from .refusals import reason
 from .run import Run
 from .settings import check_call, check_numbers, seeds_of
-from .stages import BEGUN, JOINED, RETURNED, UNPACKED
 from .value_packing import unpack
+from .waiting import RankListener
 
-START_SECONDS = 60.0  # for processes to start and to meet, if the machine is busy with that
-QUIET_START_SECONDS = 2.0  # to grant them at least, if it is not
 CAUSE_SECONDS = 1.0  # after a rank lost its neighbour: time to hear what that one did
-GRACE_SECONDS = 0.3  # after a first failure: time for the others to fail too, so that we can sort
-ANSWER_SECONDS = 0.4  # for ranks to say where they are; then, as long, for their interpreters
+GRACE_SECONDS = 0.3  # after a first failure: time for others to fail too, to tell which came first
+ANSWER_SECONDS = 0.4  # for ranks to say where they are, and as long again for their interpreters
 LEAVE_SECONDS = 1.0  # for what killed ranks have printed to arrive
 KILL_SECONDS = 5.0  # for the kernel to end killed ranks, however busy the machine is
-PATIENCE = 3  # how many timeouts `patiently` grants
-IDLE_SHARE = 0.1  # of a processor: less than that is no computing
 
 _one_at_a_time = threading.Lock()
-_patience = contextvars.ContextVar("patience", default=1)
-
-
-@contextlib.contextmanager
-def patiently():
-    """Within it, ranks that still compute when their time is up get more, up to `PATIENCE` times.
-
-    For checks, whose short timeouts must not fail a right answer on a busy machine: ranks that
-    hang do not compute. Where there is no /proc, the timeout is as it is elsewhere.
-    """
-    before = _patience.set(PATIENCE)
-    try:
-        yield
-    finally:
-        _patience.reset(before)
 
 
 def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0) -> Run:
@@ -85,7 +62,7 @@ def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0) -> Run:
 
 
 def run_job(job: "Launch", fn, args) -> Run:
-    """Run one launch; raises LaunchError if another one is under way, and Stopped."""
+    """Run one launch. Raises LaunchError if another one is running, Stopped at an interrupt."""
     try:
         data = function_packing.pack(fn, args)
         if not _one_at_a_time.acquire(blocking=False):
@@ -102,7 +79,7 @@ def run_job(job: "Launch", fn, args) -> Run:
 
 @contextlib.contextmanager
 def refusals_told():
-    """Within it, what the machine refuses is a LaunchError that says what to do."""
+    """Turn what the machine refuses into a LaunchError that says what to do."""
     try:
         yield
     except OSError as error:
@@ -118,18 +95,13 @@ def current_folder() -> str:
         ) from None
 
 
-class Launch(Listener):
-    """One launch: its ranks, and how long each part of it may take."""
+class Launch(RankListener):
+    """One launch: starts its ranks, brings back what they report, and leaves nothing behind."""
 
     def __init__(self, backend, devices, seeds, timeout, noun="rank"):
-        super().__init__()
-        self.backend, self.devices, self.seeds, self.timeout = backend, devices, seeds, timeout
-        self.patience = _patience.get()
+        super().__init__(len(devices), timeout)
+        self.backend, self.devices, self.seeds = backend, devices, seeds
         self.noun = noun  # what its output calls a rank
-        self.world_size = len(devices)
-        self.ranks: list[RankHandle] = []
-        self.awaited = BEGUN  # the stage that ranks are to come to
-        self.progress = Progress()
 
     def run(self, data: bytes) -> Run:
         with refusals_told():
@@ -150,7 +122,7 @@ class Launch(Listener):
             self.end()
 
     def start(self, data):
-        """Fork every rank and hand it its work."""
+        """Fork every rank, and hand over its work."""
         self.selector.register(self.server.control, selectors.EVENT_READ, self.hear_server)
         for rank in range(self.world_size):
             handle = RankHandle(rank, self.server, self.noun, self.folder / f"dump-{rank}")
@@ -177,80 +149,6 @@ class Launch(Listener):
             "began": self.began,
         }
 
-    def listen_until_decided(self) -> bool:
-        """Wait for results. Each part of a launch gets its own time; False if one takes longer."""
-        start = max(self.timeout, QUIET_START_SECONDS) if processes.ARE_SEEN else START_SECONDS
-        longer = self.timeout * (self.patience if processes.ARE_SEEN else 1)
-        return (
-            self.listen_for(BEGUN, start, START_SECONDS)
-            and self.listen_for(UNPACKED, self.timeout, longer)
-            and self.listen_for(JOINED, start, START_SECONDS)
-            and self.listen_for(RETURNED, self.timeout, longer)
-            and self.listen_for(None, self.timeout, START_SECONDS, self.all_travel)
-            and self.listen_for(None, self.timeout, math.inf, self.is_decided)
-        )
-
-    def listen_for(self, stage, least, most, condition=None) -> bool:
-        """Wait until all ranks have come to a stage (None: to their report), or one has failed."""
-        self.awaited = stage
-        return self.listen_while_moving(condition or self.none_is_behind, least, most)
-
-    def none_is_behind(self) -> bool:
-        return not any(map(self.is_behind, self.ranks)) or self.is_decided()
-
-    def is_behind(self, rank) -> bool:
-        """Whether this rank is waited for; what the others do meanwhile does not count."""
-        return not (rank.report if self.awaited is None else rank.has_come_to(self.awaited))
-
-    def all_travel(self) -> bool:
-        return all(r.report or r.is_sending for r in self.ranks) or self.is_decided()
-
-    def work_done(self) -> tuple[int, float]:
-        """Bytes that have gone to ranks or come from them, and seconds of processors."""
-        seconds = sum(processes.seconds_of(pid) for pid in self.pids())
-        return sum(r.bytes_moved() for r in self.ranks), seconds
-
-    def has_moved(self, before) -> bool:
-        """Whether something has come or gone since, or a process works, or waits to work."""
-        moved, seconds = self.work_done()
-        works = any(processes.state_of(pid) in processes.WORKING for pid in self.pids())
-        return moved > before[0] or seconds - before[1] >= IDLE_SHARE * LOOK_SECONDS or works
-
-    def pids(self) -> list[int]:
-        behind = [r.pid for r in self.ranks if r.pid and self.is_behind(r)]
-        return [self.server.process.pid, *behind]
-
-    def look_around(self):
-        self.server.keep_awake()
-        self.progress.tick(sum(r.report is not None for r in self.ranks), self.world_size)
-
-    def hear_server(self, _) -> int:
-        for word, *numbers in self.server.hear():
-            if word == "forked":  # perhaps a rank of the launch before
-                pid, number = map(int, numbers)
-                for handle in (r for r in self.ranks if r.number == number):
-                    handle.pid = pid
-            elif word == "exited":  # perhaps a rank of the launch before
-                pid, status = map(int, numbers)
-                for handle in (r for r in self.ranks if r.pid == pid):
-                    handle.note_exit(status)
-            elif word == "refused":
-                refusal, number = map(int, numbers)
-                why = reason(OSError(refusal, os.strerror(refusal)))
-                for handle in (r for r in self.ranks if r.number == number):
-                    handle.fail(f"could not be started: {why}")
-        return selectors.EVENT_READ
-
-    def is_decided(self) -> bool:
-        return any(r.has_failed for r in self.ranks) or self.has_every_report()
-
-    def has_every_report(self) -> bool:
-        return len(self.ranks) == self.world_size and all(r.report for r in self.ranks)
-
-    def has_a_cause(self) -> bool:
-        """Whether a rank has failed that did not just lose its neighbour."""
-        return any(r.has_failed and not r.has_lost_a_neighbour for r in self.ranks)
-
     def raise_what_went_wrong(self):
         if all(r.report for r in self.ranks):
             return
@@ -262,11 +160,6 @@ class Launch(Listener):
         if len({r.failure() for r in failed}) == 1 and len(failed) == self.world_size > 1:
             raise failed[0].as_exception(who=f"all {self.world_size} ranks")
         raise failed[0].as_exception(failed[1:])
-
-    def told_time(self) -> float:
-        """For how long it has waited: as the learner has set it, if it was about that."""
-        near = self.waited < self.timeout + LOOK_SECONDS and self.waited >= self.timeout
-        return self.timeout if near else round(self.waited, 1)
 
     def ask_where(self) -> dict:
         """Where each rank is; None for one that has returned."""
@@ -280,23 +173,23 @@ class Launch(Listener):
         return {r.rank: r.where() for r in self.ranks}
 
     def collect(self) -> Run:
-        """Every rank has returned, so what it printed before is in its pipe: read it once more."""
-        self.hear_all(0)
+        """Build the Run, now that every rank has returned."""
+        self.hear_all(0)  # all that ranks have printed is in their pipes by now
         seconds = time.perf_counter() - self.began
         return Run(
-            values=[unpack(r.rank, r.report.pop("value"), r.report["type"]) for r in self.ranks],
-            blocks=[r.report["blocks"] for r in self.ranks],
+            values=[unpack(r.rank, r.report.take_value(), r.report.value_type) for r in self.ranks],
+            uses=[r.report.uses for r in self.ranks],
             output=[r.output.text for r in self.ranks],
             backend=self.backend,
             devices=self.devices,
             seconds=seconds,
-            wire=self.ranks[0].report["wire"],
+            wire=self.ranks[0].report.wire,
         )
 
     def end(self):
         """Leave nothing behind: no process, no file, no open socket.
 
-        Ranks that have returned only wait to be killed, and we do not wait until they are dead.
+        Ranks that have returned are killed, and their deaths are not waited for.
         """
         self.progress.close()
         try:
@@ -319,5 +212,5 @@ class Launch(Listener):
                 self.listen_until(lambda: all(r.is_gone for r in self.ranks), LEAVE_SECONDS)
             if self.server.owed:
                 self.server.close()  # something is stuck: the next launch starts anew
-        elif any(r.report["imported_late"] for r in self.ranks):
+        elif any(r.report.imported_late for r in self.ranks):
             self.server.preload()

@@ -4,14 +4,14 @@ import selectors
 import time
 
 LISTEN_SECONDS = 0.25  # at a time, if nothing arrives
-LOOK_SECONDS = 0.5  # that show whether something moves
+LOOK_SECONDS = 0.5  # between two looks at whether something moves
 
 
 class Listener:
     """Handles what arrives on the connections that are registered with its selector.
 
-    Each is registered with a function: it gets the events that have come, and returns those that
-    are to be waited for from then on.
+    Each is registered with a function, which gets the events that have come, and returns those to
+    wait for from then on.
     """
 
     def __init__(self):

@@ -42,11 +42,11 @@ def send_message(connection, message):
 
 
 class TooLarge(Garbage):
-    """So much that this process has no memory for it."""
+    """A part of a message for which this process has no memory; as text, its size."""
 
 
 class MessageReader:
-    """Reads messages from a connection, as much as has arrived at a time."""
+    """Reads messages from a connection: at a time, as much as has arrived."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -83,7 +83,7 @@ class MessageReader:
                 yield unpacked(parts)
 
     def take_part(self) -> bool:
-        """Whether there was one more part, or there is the rest of one."""
+        """Whether one more part is complete; begins with it once its header has arrived."""
         if self.missing is None:
             if len(self.rest) < HEADER.size:
                 return False

@@ -1,4 +1,4 @@
-"""What ranks print: shown live with its rank, and kept complete; and a launch's progress."""
+"""What ranks print, shown at once and kept; and the line that tells a launch's progress."""
 
 import contextlib
 import sys
@@ -7,7 +7,7 @@ import time
 from ..basics.screen import say, someone_watches
 from ..basics.units import format_bytes
 
-LIVE_LINES = 100  # per rank; a rank that prints for ever must not drown the notebook
+LIVE_LINES = 100  # per rank: a rank that prints for ever must not fill the notebook
 LIVE_BYTES = 2_000  # per line
 KEPT_BYTES = 2_000_000  # per rank, of what it prints first
 KEPT_OF_END = 10_000  # of what it prints last: there stands why it ended
@@ -15,7 +15,7 @@ PROGRESS_AFTER_SECONDS = 2.0
 
 
 class Output:
-    """The text of one rank."""
+    """What one rank has printed."""
 
     def __init__(self, rank, noun="rank"):
         self.rank = rank

@@ -1,4 +1,4 @@
-"""How values are packed that travel between the notebook and the ranks."""
+"""How values that travel between the notebook and the ranks are pickled."""
 
 import functools
 import io
@@ -47,7 +47,7 @@ def torch_can_pickle(tensor) -> bool:
 
 @functools.cache
 def knows_storage_of(dtype) -> bool:
-    """Whether pickle brings tensors of this type back; not those of float8 or uint16."""
+    """Whether pickle can restore tensors of this type. It cannot for float8 and uint16."""
     try:
         pickle.loads(pickle.dumps(torch.empty(1, dtype=dtype, device="cpu")))
     except Exception:

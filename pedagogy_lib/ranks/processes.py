@@ -1,4 +1,4 @@
-"""What the kernel tells of other processes. Where there is no /proc, that is nothing."""
+"""What the kernel tells about other processes: nothing where there is no /proc."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 # States: by a signal; on a processor or waiting for one, and waiting for a disk.
 STOPPED, WORKING = "T", ("R", "D")
 ARE_SEEN = os.path.exists("/proc/self/stat")
-ROUNDS = 20  # of looking for what processes that are being killed have just started
+ROUNDS = 20  # of searching, as processes that are being killed may start others
 
 
 def state_of(pid) -> str:
@@ -18,7 +18,7 @@ def state_of(pid) -> str:
 
 
 def seconds_of(pid) -> float:
-    """What it has used of a processor so far; 0 if that is not known."""
+    """Processor seconds that it has used so far; 0 if that is not known."""
     fields = stat_of(pid)
     return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
 
@@ -43,7 +43,7 @@ def kill_marked(text: str):
 
 
 def marked(text: bytes) -> list[int]:
-    """Processes with `text` in their environment; one that has ended has none left."""
+    """Processes with `text` in their environment. One that has ended has no environment."""
     pids = [int(name) for name in names_in_proc() if name.isdigit()]
     return [pid for pid in pids if pid != os.getpid() and text in environment_of(pid)]
 

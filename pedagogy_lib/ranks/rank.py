@@ -5,13 +5,11 @@ import contextlib
 import faulthandler
 import mmap
 import os
-import pickle
 import random
 import re
 import signal
 import sys
 import threading
-import time
 from datetime import timedelta
 
 import cloudpickle
@@ -19,47 +17,41 @@ import torch
 import torch.distributed as dist
 
 from ..measuring import recorder
-from .call_stack import is_library, place_now, place_of, steps_of_traceback
+from .call_stack import place_now
+from .error_reports import CannotBegin, cannot_travel, failed_with
 from .messages import receive_exactly, receive_frame, send_message
-from .pickling import said_by
 from .preloading import PRELOAD_WHEN_IDLE
 from .refusals import reason
+from .reports import Failed, IsAt, Reached, Returned
+from .stages import BEGUN, JOINED, RETURNED, UNPACKED
 from .value_packing import pack
 
 LONGER_THAN_ANY_LAUNCH = timedelta(days=1)
-MOST_CHARACTERS = 2000  # of a message, which may hold a whole tensor
-MOST_LINES = 10  # with what belongs to an error
-PACK_SECONDS = 1.0  # for an exception's object; its words travel in any case
 RESERVE_BYTES = 8_000_000  # for telling an error when all memory is taken
-NO_LINE = "no memory was left to note the line; make what the function holds smaller"
-BUILTINS = vars(builtins).copy()  # what a rank needs to tell what went wrong
+BUILTINS = vars(builtins).copy()  # put back after the learner's function: the report needs them
 CHANNEL_CLOSED = (
     "the connection to the notebook was closed by this program: close only files that you opened"
 )
 
 
-class CannotBegin(Exception):
-    """A rank that did not come to the learner's function. Its message is the whole sentence."""
-
-
 class Channel:
-    """Speaks with the notebook: messages out, a question of one byte in."""
+    """Speaks with the notebook: reports go out, and a question of one byte comes in."""
 
     def __init__(self, connection):
         self.connection = connection
         self.lock = threading.Lock()
 
-    def send(self, kind, **content):
+    def send(self, report):
         with self.lock:
-            send_message(self.connection, (kind, content))
+            send_message(self.connection, report)
 
     def listen(self):
-        """In a thread of its own: answer `where are you?`, and do not outlive the notebook."""
+        """In a thread of its own: say where the rank is when asked; end it with the notebook."""
         try:
             while receive_exactly(self.connection, 1):
                 with contextlib.suppress(Exception):  # the learner may have closed it
                     sys.stdout.flush()  # what it has printed of a line without an end
-                self.send("place", place=place_now())
+                self.send(IsAt(place_now()))
         except (EOFError, OSError):
             os._exit(1)  # the notebook has gone
 
@@ -75,16 +67,15 @@ def main(connection, setup):
         payload = receive_frame(connection)
         prepare(setup, listener)
         report = live(channel, setup, payload)
-        kind = "result"
     except BaseException as error:
         reserve.close()  # there may be no other memory to tell it with
-        kind, report = "error", {"at": time.perf_counter()} | describe(error)
+        report = failed_with(error)
     with contextlib.suppress(Exception):  # the learner may have closed it
         sys.stdout.flush()  # a last line may have no end
     if os.getpid() != pid:  # a child that the learner forked: the rank speaks for itself
-        os._exit(kind == "error")
+        os._exit(isinstance(report, Failed))
     try:
-        channel.send(kind, **report)
+        channel.send(report)
     except OSError as error:
         os.write(2, f"{CHANNEL_CLOSED} ({error})\n".encode())
         os._exit(1)
@@ -93,7 +84,7 @@ def main(connection, setup):
 
 
 def prepare(setup, listener):
-    """What can fail before the learner's function begins, through no fault of its."""
+    """Do what may fail for reasons outside of the learner's program; raises CannotBegin."""
     enter_folder(setup["cwd"])
     try:
         dump = open(setup["dump"], "w")  # noqa: SIM115 - stays open for the signal handler
@@ -115,22 +106,22 @@ def enter_folder(path):
         ) from None
 
 
-def live(channel, setup, payload) -> dict:
+def live(channel, setup, payload) -> Returned:
     """Unpack the learner's function, join the group, run it; returns the report on it."""
-    channel.send("begun")
+    channel.send(Reached(BEGUN))
     function, args = unpack(payload)
     del payload
-    channel.send("unpacked")
+    channel.send(Reached(UNPACKED))
     join(setup)
-    channel.send("joined")
+    channel.send(Reached(JOINED))
     work = Work(torch.device(setup["device"]), setup["began"])
     value = work.run(function, args)
-    channel.send("returned")
+    channel.send(Reached(RETURNED))
     return work.report(value, pack)
 
 
 def unpack(payload):
-    """The learner's function and its arguments; raises TypeError for what came by name only."""
+    """The learner's function and its arguments. Raises TypeError for names unknown here."""
     try:
         return cloudpickle.loads(payload)
     except AttributeError as error:
@@ -205,7 +196,7 @@ class Work:
     def __init__(self, device, began, ignore_ports=()):
         self.device = device
         self.recorder = recorder.start(device, began, ignore_ports)
-        self.missing = [name for name in PRELOAD_WHEN_IDLE if name not in sys.modules]
+        self.not_preloaded = [name for name in PRELOAD_WHEN_IDLE if name not in sys.modules]
 
     def run(self, function, args):
         try:
@@ -217,98 +208,15 @@ class Work:
             torch.cuda.synchronize()
         return value
 
-    def report(self, value, pack) -> dict:
-        """What the notebook needs to build its Run."""
+    def report(self, value, pack) -> Returned:
+        """What the notebook needs to build its Run; `pack` is to pack the value."""
         try:
-            return {
-                "value": pack(value),
-                "type": type(value).__name__,
-                "blocks": self.recorder.finish(),
-                "wire": self.recorder.wire,
-                "imported_late": any(name in sys.modules for name in self.missing),
-            }
+            return Returned(
+                value=pack(value),
+                value_type=type(value).__name__,
+                uses=self.recorder.finish(),
+                wire=self.recorder.wire,
+                imported_late=any(name in sys.modules for name in self.not_preloaded),
+            )
         except Exception as error:
             raise cannot_travel(value, error) from None
-
-
-def chain_of(error):
-    """An error, and those during whose handling it was raised."""
-    while error is not None:
-        yield error
-        error = error.__context__
-
-
-def cannot_travel(value, error) -> Exception:
-    """What to raise for a value of the learner's function that `error` kept from being packed."""
-    kind = f"a {type(value).__name__}"
-    if any(isinstance(e, MemoryError) or "allocate memory" in str(e) for e in chain_of(error)):
-        return MemoryError(
-            f"{kind} travels to the notebook as a copy, for which this rank has no memory; return "
-            "less of it"
-        )
-    return TypeError(
-        f"{kind} cannot travel to the notebook ({shortened(said_by(error))}); "
-        "return numbers, strings, tensors, or lists and dicts of them"
-    )
-
-
-def describe(error) -> dict:
-    """What the notebook needs to tell this error in the learner's own lines."""
-    if isinstance(error, CannotBegin):
-        return {"what": str(error), "exception": None, "place": None}
-    try:
-        with at_most(PACK_SECONDS):
-            exception = cloudpickle.dumps(error)
-            pickle.loads(exception)
-    except BaseException:  # whatever its class does, this error is to be told
-        exception = None
-    place = place_of(steps_of_traceback(error.__traceback__))
-    place = None if place is None or is_library(place.filename) else place
-    lines = [f"raised {words_of(error)}", *belonging_to(error)]
-    if isinstance(error, MemoryError) and place is None and not str(error):
-        lines.append(NO_LINE)  # Python drops lines of a traceback for which it has no memory
-    return {"what": "\n  ".join(lines), "exception": exception, "place": place}
-
-
-@contextlib.contextmanager
-def at_most(seconds):
-    """Within it, in a rank that has nothing else to do, what takes longer raises TimeoutError."""
-
-    def end(*_):
-        raise TimeoutError
-
-    signal.signal(signal.SIGALRM, end)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
-def words_of(error) -> str:
-    """The class of an error and its message, cut where it is very long."""
-    return f"{type(error).__name__}: {shortened(error)}".rstrip(": ")
-
-
-def shortened(thing) -> str:
-    """The text of an error or of a note, cut where it is very long."""
-    try:
-        text = str(thing)
-    except Exception:
-        text = "<its message cannot be shown>"
-    more = len(text) - MOST_CHARACTERS
-    return text if more <= 0 else f"{text[:MOST_CHARACTERS]}… ({more:,} characters more)"
-
-
-def belonging_to(error) -> list[str]:
-    """The cause of an error, its notes, and the members of an ExceptionGroup: one line each."""
-    notes = getattr(error, "__notes__", ())  # anybody may have put anything there
-    lines = [f"note: {shortened(note)}" for note in (notes if isinstance(notes, list) else ())]
-    if error.__cause__ is not None:
-        lines.insert(0, f"caused by {words_of(error.__cause__)}")
-    if isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):  # Python 3.11 has it
-        lines += [f"member: {words_of(member)}" for member in error.exceptions]
-    more = len(lines) - MOST_LINES
-    lines = [" ".join(line.split()) for line in lines[:MOST_LINES]]
-    return lines + [f"… and {more} more"] * (more > 0)

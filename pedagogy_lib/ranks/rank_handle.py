@@ -19,22 +19,17 @@ from .call_stack import is_library, place_of, steps_of_dump
 from .messages import Garbage, MessageReader, TooLarge
 from .output import Output
 from .refusals import reason_in
+from .reports import Failed, IsAt, Returned, is_report
 from .stages import BEGUN, CUT_OFF, IS_STOPPED, PLACES, RETURNED, STAGES, STARTS, UNKNOWN, UNPACKED
 
 DEAD_OF_ABORT = signal.SIGABRT
 LOST_CONNECTION = "gloo/transport"  # in Gloo's messages about a neighbour that has gone
-
-# What the message of each kind holds.
-CONTENT = {stage: set() for stage in STAGES} | {
-    "result": {"value", "type", "blocks", "wire", "imported_late"},
-    "error": {"what", "exception", "place", "at"},
-    "place": {"place"},
-}
 WROTE_GARBAGE = (
     "wrote something of its own into its connection to the notebook: write only to files that it "
     "has opened itself"
 )
-OUTSIDE = {  # of the learner's function: when a rank ended that had come to a stage
+# When a rank ended outside of the learner's function: by the stage that it had come to.
+OUTSIDE = {
     STARTS: "before it began",
     BEGUN: "while unpacking the function and its arguments",
     UNPACKED: "while joining the other ranks",
@@ -49,14 +44,14 @@ class RankHandle:
         self.rank, self.dump = rank, dump
         self.pid = None
         self.stage = STARTS
-        self.report = None  # {"value": [pickle, *buffers], "blocks": …} once it has returned
-        self.error = None  # {"what", "exception", "place", "at"} once it has raised
-        self.status = None  # as of os.waitpid, once it has ended
+        self.report: Returned | None = None  # once it has returned
+        self.error: Failed | None = None  # once it has raised
+        self.status = None  # as os.waitpid gives it, once the rank has ended
         self.place = None  # its answer to ask_where()
         self.dumped = ""  # what its interpreter has written of its stack so far
         self.died_at = 0.0
         self.output = Output(rank, noun)
-        self.read_by_now = 0  # bytes, when it came to its stage
+        self.read_before = 0  # bytes, until it came to its stage
         self.outgoing = []  # what still has to be sent: views of bytes
         self.output_is_open = True
         self.has_hung_up = False  # closed its side of the connection
@@ -80,21 +75,21 @@ class RankHandle:
     @property
     def has_lost_a_neighbour(self) -> bool:
         """Whether it raised only because the connection to another rank has gone."""
-        return self.error is not None and LOST_CONNECTION in self.error["what"]
+        return self.error is not None and LOST_CONNECTION in self.error.what
 
     def blame(self) -> tuple:
         """Sort key: the rank whose failure came first, and so caused the others.
 
-        The failures that a rank causes may be heard before its own: when it is killed, or when it
-        leaves the group on its way out. An abort may be the way in which Gloo reports that.
+        When a rank is killed, or leaves the group as it fails, others fail too, and may be heard
+        before it. An abort may be how Gloo reports that a neighbour has gone.
         """
         if self.error:
-            return (3 if self.has_lost_a_neighbour else 1, self.error["at"])
+            return (3 if self.has_lost_a_neighbour else 1, self.error.at)
         aborted = self.status & 0x7F == DEAD_OF_ABORT
         return (2 if aborted else 0, self.died_at)
 
     def last_place(self):
-        """Where it crashed; None if it was killed or left by itself, so that no stack is there."""
+        """Where it crashed; None if it left no stack, because it was killed or exited by itself."""
         place = place_of(steps_of_dump(text_of(self.dump)))
         return None if place is None or is_library(place.filename) else place
 
@@ -102,7 +97,7 @@ class RankHandle:
         """What went wrong, and where: the same for ranks that made the same mistake."""
         if self.error is None:
             return (self.rank,)
-        what, place = self.error["what"], self.error["place"]
+        what, place = self.error.what, self.error.place
         if self.stage == BEGUN and not place:  # no line says when it was
             first, *more = what.split("\n")
             what = "\n".join([f"{first} ({OUTSIDE[BEGUN]})", *more])
@@ -110,7 +105,7 @@ class RankHandle:
 
     def as_exception(self, others=(), who="") -> RankError:
         """Its failure; `others` are the handles of ranks that failed later."""
-        lost = {r.rank: r.error["place"] for r in others if r.has_lost_a_neighbour}
+        lost = {r.rank: r.error.place for r in others if r.has_lost_a_neighbour}
         own = {r.rank: r.failure() for r in others if r.error and not r.has_lost_a_neighbour}
         if self.error is None:
             words = self.output.last_lines(3)
@@ -119,7 +114,7 @@ class RankHandle:
             what += f": {refused}" * bool(refused)
             what += "".join(f"\n  | {line}" for line in words)
             return RankError(self.rank, what, None, self.last_place(), lost, own, who)
-        pickled = self.error["exception"]
+        pickled = self.error.exception
         exception = None
         # Its class may be there in the rank only, or do anything when it is made anew.
         with contextlib.suppress(Exception, SystemExit):
@@ -128,7 +123,7 @@ class RankHandle:
         return RankError(self.rank, what, exception, place, lost, own, who)
 
     def hand_over(self, setup: dict, data: bytes):
-        """Begin to send it its work; `exchange` goes on with what it does not take at once."""
+        """Begin to send its work; `exchange` sends what the rank does not take at once."""
         for frame in (pickle.dumps(setup), data):
             self.outgoing += map(memoryview, (struct.pack("!Q", len(frame)), frame))
         self.send()
@@ -146,7 +141,7 @@ class RankHandle:
             self.outgoing.clear()
 
     def exchange(self, events) -> int:
-        """Send and read what is possible; returns the events that are to be waited for."""
+        """Send and read what is possible; returns the events to wait for next."""
         if events & selectors.EVENT_WRITE:
             self.send()
         is_open = not events & selectors.EVENT_READ or self.read()
@@ -158,7 +153,7 @@ class RankHandle:
         try:
             is_open = self.reader.read()
             for message in self.reader.messages():
-                self.note(*checked(message))
+                self.note(message)
         except TooLarge as error:
             self.fail(f"returned {error}, more than the notebook has memory for")
             return False
@@ -167,30 +162,33 @@ class RankHandle:
             return False
         return is_open
 
-    def note(self, kind, content):
-        if kind == "result":
-            self.report = content
-        elif kind == "error":
-            self.error = content
-        elif kind == "place":
-            self.place = content["place"]
+    def note(self, message):
+        """Note what it reports. Raises Garbage for a message of any other kind."""
+        if not is_report(message):
+            raise Garbage
+        if isinstance(message, Returned):
+            self.report = message
+        elif isinstance(message, Failed):
+            self.error = message
+        elif isinstance(message, IsAt):
+            self.place = message.place
         else:
-            self.stage = kind
-            self.read_by_now = self.reader.bytes_read
+            self.stage = message.stage
+            self.read_before = self.reader.bytes_read
 
     @property
     def is_sending(self) -> bool:
-        """Whether something has arrived since it said at which stage it is."""
-        return self.reader.bytes_read > self.read_by_now
+        """Whether something has arrived since its last report of a stage."""
+        return self.reader.bytes_read > self.read_before
 
     def bytes_moved(self) -> int:
         """A number that rises when something comes from it, or goes to it."""
         return self.reader.bytes_read - sum(map(len, self.outgoing))
 
     def fail(self, what):
-        """It has failed in a way that it cannot tell itself."""
+        """Note a failure that the rank cannot report itself."""
         if self.error is None and self.report is None:
-            self.error = {"what": what, "exception": None, "place": None, "at": time.perf_counter()}
+            self.error = Failed(what, exception=None, place=None, at=time.perf_counter())
 
     def has_come_to(self, stage) -> bool:
         return self.report is not None or STAGES.index(self.stage) >= STAGES.index(stage)
@@ -205,7 +203,7 @@ class RankHandle:
         self.status, self.died_at = status, time.perf_counter()
 
     def ask_where(self):
-        """Have it say where it is."""
+        """Ask the rank where it is; the answer is a report."""
         is_stopped = processes.state_of(self.pid) == processes.STOPPED
         self.place, self.dumped = IS_STOPPED if is_stopped else None, ""
         if not self.place and not self.outgoing:
@@ -213,7 +211,7 @@ class RankHandle:
                 self.connection.send(b"?", socket.MSG_DONTWAIT)
 
     def ask_for_dump(self):
-        """For a rank that does not answer: have its interpreter write its stack to a file."""
+        """Have the interpreter of a rank that does not answer write its stack to a file."""
         if self.pid and self.dump.exists():  # else it has not even begun
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGUSR1)
@@ -240,17 +238,6 @@ class RankHandle:
         self.output.close()
         self.connection.close()
         self.pipe.close()
-
-
-def checked(message):
-    """A message as ranks send them. Raises Garbage, as a rank may do anything."""
-    try:
-        kind, content = message
-        if content.keys() == CONTENT[kind]:
-            return kind, content
-    except (AttributeError, KeyError, TypeError, ValueError):
-        pass
-    raise Garbage
 
 
 def text_of(path: Path) -> str:

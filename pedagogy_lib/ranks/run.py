@@ -27,15 +27,15 @@ class Block:
 
     def __init__(self, label, wire, uses):
         self.label, self.wire = label, wire
-        self.spans = [[(use["start"], use["end"]) for use in rank] for rank in uses]
+        self.spans = [[(use.start, use.end) for use in rank] for rank in uses]
         self.seconds = [sum(end - start for start, end in rank) for rank in self.spans]
-        self.sent_bytes = [sum(use["sent"] for use in rank) for rank in uses]
-        self.received_bytes = [sum(use["received"] for use in rank) for rank in uses]
-        self.calls = [[call for use in rank for call in use["calls"]] for rank in uses]
-        self.memory = [[use["memory"] for use in rank if "memory" in use] for rank in uses]
-        self.peak_bytes = [highest([use["peak"] for use in rank if use["peak"]]) for rank in uses]
-        self.links = max((use.get("links", "") for rank in uses for use in rank), default="")
-        self.at_peak = [fullest([use for use in rank if use["peak"]]) for rank in uses]
+        self.sent_bytes = [sum(use.sent_bytes for use in rank) for rank in uses]
+        self.received_bytes = [sum(use.received_bytes for use in rank) for rank in uses]
+        self.calls = [[call for use in rank for call in use.calls] for rank in uses]
+        self.memory = [[use.memory for use in rank if use.memory is not None] for rank in uses]
+        self.peak_bytes = [highest([use.peak for use in rank if use.peak]) for rank in uses]
+        self.at_peak = [at_highest([use for use in rank if use.peak]) for rank in uses]
+        self.links = max((use.links for rank in uses for use in rank), default="")
 
     def __getattr__(self, name):
         raise AttributeError(no_attribute(self, name))
@@ -45,14 +45,15 @@ class Block:
 
 
 def highest(peaks) -> dict[str, int] | None:
+    """The highest peak of each kind; None if there is none."""
     if not peaks:
         return None
     return {kind: max(peak[kind] for peak in peaks) for kind in (*KINDS, "total")}
 
 
-def fullest(uses) -> dict[str, int] | None:
-    """The breakdown at the highest sum of all uses."""
-    return max(uses, key=lambda use: use["peak"]["total"])["at_peak"] if uses else None
+def at_highest(uses) -> dict[str, int] | None:
+    """The bytes of each kind when the sum of all was highest; None if there is no use."""
+    return max(uses, key=lambda use: use.peak["total"]).at_peak if uses else None
 
 
 def listed(labels) -> str:
@@ -63,9 +64,9 @@ def listed(labels) -> str:
 
 
 def no_attribute(thing, name) -> str:
-    """What to say of an attribute that there is not, and which is meant perhaps.
+    """Error message for a missing attribute, suggesting the nearest name.
 
-    Tools probe for attributes such as `_repr_png_` and `__deepcopy__`: these get no long search.
+    Tools probe for attributes such as `_repr_png_` and `__deepcopy__`: these get no suggestion.
     """
     message = f"a {type(thing).__name__} has no {name!r}"
     if name.startswith("_"):
@@ -88,17 +89,17 @@ class Run:
     rank          0 in a notebook; the own rank in a program started by torchrun
     """
 
-    def __init__(self, values, blocks, output, backend, devices, seconds, wire, rank=0):
+    def __init__(self, values, uses, output, backend, devices, seconds, wire, rank=0):
         self.values, self.output, self.seconds, self.rank = values, output, seconds, rank
         self.backend, self.devices, self.device = backend, devices, devices[0]
         self.world_size = len(values)
-        everything = [(block, rank) for rank, of in enumerate(blocks) for block in of]
-        first = sorted(everything, key=lambda pair: pair[0]["start"])
-        self.labels = list(dict.fromkeys(block["label"] for block, _ in first))
-        uses = {label: [[] for _ in blocks] for label in self.labels}
-        for block, rank in everything:
-            uses[block["label"]][rank].append(block)
-        self._blocks = {label: Block(label, wire, uses[label]) for label in self.labels}
+        in_time = sorted((use for of_rank in uses for use in of_rank), key=lambda use: use.start)
+        self.labels = list(dict.fromkeys(use.label for use in in_time))
+        by_label = {label: [[] for _ in uses] for label in self.labels}
+        for rank, of_rank in enumerate(uses):
+            for use in of_rank:
+                by_label[use.label][rank].append(use)
+        self._blocks = {label: Block(label, wire, by_label[label]) for label in self.labels}
 
     def __getitem__(self, label) -> Block:
         if label not in self._blocks:

@@ -1,4 +1,4 @@
-"""Whether a launch can be made of what it was called with; else, what to write instead."""
+"""Checks of what `launch` was called with. Each error says what to write instead."""
 
 import inspect
 from collections.abc import Sequence
@@ -11,13 +11,10 @@ SEEDS = range(-(2**63), 2**64)  # that torch takes
 
 
 def check_call(fn, args):
-    """Whether `fn` takes these arguments, and does its work when it is called.
-
-    launch's own arguments have names.
-    """
-    if is_one(fn, inspect.iscoroutinefunction) or is_one(fn, inspect.isasyncgenfunction):
+    """Raise LaunchError unless `fn` takes these arguments, and does its work when it is called."""
+    if says_yes(inspect.iscoroutinefunction, fn) or says_yes(inspect.isasyncgenfunction, fn):
         raise LaunchError(f"{name_of(fn)} is an async function: write it with `def` alone")
-    if is_one(fn, inspect.isgeneratorfunction):
+    if says_yes(inspect.isgeneratorfunction, fn):
         raise LaunchError(
             f"{name_of(fn)} contains `yield`, so a call would not run it: collect what it yields "
             "in a list, and return that"
@@ -33,7 +30,7 @@ def check_call(fn, args):
         pass
 
 
-def is_one(fn, question) -> bool:
+def says_yes(question, fn) -> bool:
     try:
         return question(fn)
     except Exception:  # an object of a class that may do anything
@@ -53,7 +50,7 @@ def name_of(fn) -> str:
 
 
 def setting_meant(fn, args) -> str:
-    """An example; of a lone number for a function that takes nothing, the launch that was meant."""
+    """An example of a setting; for a lone number that `fn` does not take, what was meant by it."""
     if [type(arg) for arg in args] != [int] or inspect.signature(fn).parameters:
         return "world_size=4"
     ranks, name = brief(*args), name_of(fn)
@@ -80,7 +77,7 @@ def is_duration(value) -> bool:
 
 
 def seeds_of(seed, world_size, exactly=True) -> list[int]:
-    """One seed for each rank; unless `exactly`, there may be more."""
+    """One seed for each rank. Raises LaunchError; for too many seeds only if `exactly`."""
     seeds = [seed] * world_size if is_whole(seed) else seed
     is_list = isinstance(seeds, Sequence) and not isinstance(seeds, (bytes, bytearray))
     if not is_list or not all(map(is_whole, seeds)):

@@ -45,20 +45,20 @@ def run(fn, args, device, seed) -> Run:
         atexit.register(leave_group)
     rank, world_size = dist.get_rank(), dist.get_world_size()
     seed_everything(seeds_of(seed, world_size, exactly=False)[rank])
-    dist.barrier()  # the nearest that several machines come to a common zero of their clocks
+    dist.barrier()  # machines have no common clock: so each begins to count at about the same time
     began = time.perf_counter()
     port = int(os.environ["MASTER_PORT"])
     work = Work(torch.device(devices[local_rank]), began, ignore_ports=(port,))
     mine = work.report(work.run(fn, args), pack_whole)
     everyone = [None] * world_size
-    dist.all_gather_object(everyone, mine | {"device": devices[local_rank]})
+    dist.all_gather_object(everyone, (mine, devices[local_rank]))
     return Run(
-        values=[cloudpickle.loads(report["value"]) for report in everyone],
-        blocks=[report["blocks"] for report in everyone],
+        values=[cloudpickle.loads(*report.take_value()) for report, _ in everyone],
+        uses=[report.uses for report, _ in everyone],
         output=[""] * world_size,
         backend=backend,
-        devices=[report["device"] for report in everyone],
+        devices=[device for _, device in everyone],
         seconds=time.perf_counter() - began,
-        wire=mine["wire"],
+        wire=mine.wire,
         rank=rank,
     )

@@ -9,17 +9,18 @@ import cloudpickle
 import torch
 
 from ..basics.errors import LaunchError
+from ..basics.torch_private import typed_storage, untyped_storage_of
 from .messages import SMALL_BYTES
 from .pickling import Pickler, reduced
 
-# Packages of which it is known what their classes do when they are unpacked.
+# Packages whose classes, when they are unpacked, are known neither to hang nor to exit.
 KNOWN = {"builtins", "collections", "numpy", "pedagogy_lib", "torch"}
 
 
 class ResultPickler(Pickler):
     """Sends each tensor without graph, device or larger storage; its numbers travel beside.
 
-    is_known  whether all of it is of classes that unpack in no time of their own
+    is_known  whether all classes in it come from `KNOWN` packages
     """
 
     is_known = True
@@ -29,9 +30,9 @@ class ResultPickler(Pickler):
         if type(value) is torch.Tensor and needs_copy(value):
             return reduced(copy_of(value))
         if isinstance(value, torch.storage.TypedStorage):
-            return typed_storage, (value._untyped_storage, value.dtype)
+            return typed_storage, (untyped_storage_of(value), value.dtype)
         if isinstance(value, torch.UntypedStorage) and value.device.type == "cpu":
-            return untyped_storage, (pickle.PickleBuffer(bytes_of(value).numpy()),)
+            return storage_in, (pickle.PickleBuffer(bytes_of(value).numpy()),)
         return super().reducer_override(value)
 
 
@@ -41,7 +42,8 @@ def package_of(value) -> str:
     return str(getattr(owner, "__module__", "")).partition(".")[0]
 
 
-def needs_copy(tensor):
+def needs_copy(tensor) -> bool:
+    """Whether it has a graph, a device or a larger storage, which are not to travel."""
     if tensor.layout is not torch.strided:
         return False
     whole = tensor.device.type == "meta" or tensor.untyped_storage().nbytes() == tensor.nbytes
@@ -57,22 +59,18 @@ def bytes_of(storage):
     return torch.empty(0, dtype=torch.uint8, device="cpu").set_(storage)
 
 
-def untyped_storage(buffer) -> torch.UntypedStorage:
+def storage_in(buffer) -> torch.UntypedStorage:
     """Storage that lies in `buffer`, which it keeps."""
     if not len(buffer):
         return torch.UntypedStorage(0)
     return torch.frombuffer(buffer, dtype=torch.uint8).untyped_storage()
 
 
-def typed_storage(storage, dtype):
-    return torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
-
-
 def pack(value) -> list:
     """A pickle, and the large buffers that it leaves out.
 
-    A class of the learner's may hang when it is unpacked, or end the process. It had better do so
-    in a rank, which can be killed, than in the notebook: so it is tried out here.
+    A class of the learner's may hang when it is unpacked, or end the process. A rank can be killed,
+    the notebook cannot: so the rank tries it out first.
     """
     buffers = []
 
@@ -89,10 +87,11 @@ def pack(value) -> list:
     return [pickle.PickleBuffer(stream.getbuffer()), *buffers]
 
 
-def pack_whole(value) -> bytes:
+def pack_whole(value) -> list:
+    """The same in one pickle, with all buffers in it."""
     stream = io.BytesIO()
     ResultPickler(stream, protocol=5).dump(value)
-    return stream.getvalue()
+    return [stream.getvalue()]
 
 
 def unpack(rank, packed, kind):

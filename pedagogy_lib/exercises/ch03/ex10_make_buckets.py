@@ -1,9 +1,9 @@
 """Which gradients travel together: exercise 3.10. The truth is what torch does."""
 
 import torch
-import torch.distributed as dist
 from torch import nn
 
+from ...basics.torch_private import buckets_of_ddp
 from ...course.checking import Exercise, Wrong
 
 # ---- 3.10: buckets ---------------------------------------------------------------------------
@@ -86,8 +86,8 @@ def buckets_of_torch(parameters, bucket_bytes) -> list[list[int]]:
     if not order:
         return []
     tensors = [parameters[number] for number in order]
-    found, _ = dist._compute_bucket_assignment_by_size(tensors, [bucket_bytes])
-    return [[order[index] for index in bucket] for bucket in found]
+    buckets = buckets_of_ddp(tensors, bucket_bytes)
+    return [[order[index] for index in bucket] for bucket in buckets]
 
 
 def told(buckets, sizes) -> str:

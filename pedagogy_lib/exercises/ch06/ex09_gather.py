@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ...basics.closeness import close
+from ...basics.torch_private import ResizesWatched, is_in_storage, is_same_storage
 from ...course.checking import Exercise, Wrong
 from ...measuring.recorder import measure
 from ..kit.differences import first_difference
@@ -51,11 +52,7 @@ def slope_expected(flat):
 
 def give_memory(flat, elements):
     """What stands for dispose() where gather() is tried, and for gather() where dispose() is."""
-    flat._typed_storage()._resize_(elements)
-
-
-def is_in(tensor, storage) -> bool:
-    return tensor.untyped_storage()._cdata == storage._cdata
+    flat.untyped_storage().resize_(elements * flat.itemsize)
 
 
 def explain_unit(case, meanings, mismatch=""):
@@ -72,7 +69,7 @@ def need_flat(unit, storage):
     """Raise `Refused` unless `flat` has the storage that it had."""
     if not isinstance(unit.flat, torch.Tensor):
         raise Refused(f"unit.flat is {unit.flat!r:.40}", FLAT_IS_GONE)
-    if not is_in(unit.flat, storage):
+    if not is_in_storage(unit.flat, storage):
         what = f"unit.flat has another storage now; the one before has {storage.nbytes()} bytes"
         raise Refused(what, NEW_STORAGE)
 
@@ -91,7 +88,7 @@ def need_shard(unit, shard, values, storage):
     """Raise `Refused` unless the shard is what it was, outside of flat's storage."""
     if unit.shard is not shard:
         raise Refused("unit.shard is another object now", SHARD_REPLACED)
-    if is_in(shard, storage):
+    if is_in_storage(shard, storage):
         raise Refused("unit.shard is a view into flat now", SHARD_INSIDE)
     if shard.shape != values.shape or shard.untyped_storage().nbytes() < values.nbytes:
         raise Refused("the shard has no memory any more", SHARD_LOST)
@@ -198,23 +195,19 @@ def leave_empty(unit):
 @contextlib.contextmanager
 def new_memory_is_nan(unit):
     """So that nobody finds in it by chance what was there before. Too little of it is refused."""
-    resize, own = torch.UntypedStorage.resize_, unit.flat.untyped_storage()
-    needed = unit.flat.nbytes
+    own, needed = unit.flat.untyped_storage(), unit.flat.nbytes
 
-    def resize_and_fill(storage, size):
-        is_own, before = storage._cdata == own._cdata, storage.nbytes()
+    @contextlib.contextmanager
+    def fill(storage, size):
+        is_own, before = is_same_storage(storage, own), storage.nbytes()
         if is_own and 0 < size < needed:
             raise Refused(f"flat's storage gets {size} bytes, it needs {needed}", IN_BYTES)
-        result = resize(storage, size)
+        yield
         if is_own and size > before:
             unit.flat.new_empty(0).detach().set_(storage).fill_(torch.nan)
-        return result
 
-    torch.UntypedStorage.resize_ = resize_and_fill
-    try:
+    with ResizesWatched(fill):
         yield
-    finally:
-        torch.UntypedStorage.resize_ = resize
 
 
 IN_BYTES = "a storage counts bytes, whatever the dtype: flat.nbytes, not the number of its elements"
@@ -253,12 +246,12 @@ def need_parameters(unit, storage):
         if p.shape != torch.Size(shape):
             what = f"parameter {number} has shape {list(p.shape)}, expected {list(shape)}"
             raise Refused(what, SHAPE if p.numel() else NOT_SHOWN)
-        if not is_in(p, storage):
+        if not is_in_storage(p, storage):
             raise Refused(f"parameter {number} has memory of its own", COPIED)
         if p.storage_offset() != start:
             raise Refused(f"parameter {number} shows another part of flat than its own", WRONG_PART)
         start += p.numel()
-    if any(not is_in(chunk, storage) for chunk in unit.chunks):
+    if any(not is_in_storage(chunk, storage) for chunk in unit.chunks):
         raise Refused("unit.chunks are no views into flat any more", CHUNKS)
     if unit.flat.requires_grad or any(not p.is_leaf for p in unit.parameters):
         raise Refused("flat has a history in autograd now", HISTORY)

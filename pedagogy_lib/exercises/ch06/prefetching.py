@@ -3,13 +3,12 @@
 from collections import deque
 from functools import partial
 
-from torch.utils._python_dispatch import TorchDispatchMode
-
+from ...basics.torch_private import OperatorMode
 from ...measuring.bytes_of_calls import RULES
 from ..kit.refused import Refused
 
 
-class Line(TorchDispatchMode):
+class Line(OperatorMode):
     """Stands in for the thread of a Zero3: a job is done when somebody waits for it, in turn.
 
     So an answer that uses what is still on its way is found out, however fast a thread would be.
@@ -19,10 +18,6 @@ class Line(TorchDispatchMode):
         super().__init__()
         self.jobs, self.done, self.is_working, self.longest = deque(), 0, False, 0
         zero.begin = self.begin
-
-    @classmethod
-    def _should_skip_dynamo(cls):
-        return False  # torch would otherwise import its compiler at the first operation
 
     def begin(self, job):
         self.jobs.append(job)

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import torch
 import torch.nn.functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...basics.closeness import close, told_gap
+from ...basics.torch_private import OperatorMode
 from ...course.checking import Exercise, Wrong, try_on_ranks
 from ...measuring.recorder import measure
 from ..kit.differences import recognise
@@ -70,16 +70,12 @@ TOO_MUCH = "the numbers are right, but more is sent than one all-reduce of y"
 LEFT = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}  # which argument
 
 
-class Multiplications(TorchDispatchMode):
+class Multiplications(OperatorMode):
     """Counts those of numbers in products of matrices: rows x inner x columns of each."""
 
     def __init__(self):
         super().__init__()
         self.count = 0
-
-    @classmethod
-    def _should_skip_dynamo(cls):
-        return False  # torch would otherwise import its compiler, as for its own FlopCounterMode
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))

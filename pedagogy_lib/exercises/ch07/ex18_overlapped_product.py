@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...basics.closeness import close
+from ...basics.torch_private import OperatorMode
 from ...course.checking import Exercise, Wrong, try_on_ranks
 from ..kit.differences import first_difference, kind_of
 from ..kit.trials import numbers
@@ -60,17 +60,13 @@ def is_like_weight(x) -> bool:
     return isinstance(x, torch.Tensor) and {*x.shape[-2:]} == {INPUTS, OUTPUTS}
 
 
-class Watch(TorchDispatchMode):
+class Watch(OperatorMode):
     """Notes in order "begin", "A" where its gradient is computed, and "wait"; other calls, too."""
 
     def __init__(self, group, case):
         super().__init__()
         self.group, self.case, self.events, self.given = group, case, [], None
         self.own = False  # whether what goes on is ours
-
-    @classmethod
-    def _should_skip_dynamo(cls):
-        return False  # torch would otherwise import its compiler at the first operation
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **kwargs or {})

@@ -4,8 +4,8 @@ import contextlib
 import warnings
 
 import torch.distributed as dist
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from ...basics.torch_private import OperatorMode
 from ...course.checking import Wrong, try_on_ranks
 from ...measuring.bytes_of_calls import RULES, calls_of
 from .refused import Refused
@@ -19,16 +19,12 @@ PASSED_BY = (
 )
 
 
-class Calls(TorchDispatchMode):
+class Calls(OperatorMode):
     """The communication calls that are made under it."""
 
     def __init__(self):
         super().__init__()
         self.made = []
-
-    @classmethod
-    def _should_skip_dynamo(cls):
-        return False  # torch would otherwise import its compiler at the first operation
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         if func.namespace in RULES:

@@ -7,6 +7,7 @@ import contextlib
 
 import torch.distributed as dist
 
+from ...basics.torch_private import request_in
 from ...measuring.bytes_of_calls import RULES, calls_of, group_of
 from .groups import Calls
 from .refused import Refused
@@ -74,7 +75,7 @@ class Requests(Calls):
         result = super().__torch_dispatch__(func, types, args, kwargs)
         for call in self.made[before:]:
             if call.name in ("send", "recv"):
-                self.requests.append((call, dist._Work.unbox(result)))
+                self.requests.append((call, request_in(result)))
         return result
 
     def not_waited(self) -> list[str]:

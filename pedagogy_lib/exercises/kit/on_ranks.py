@@ -14,11 +14,11 @@ from pathlib import Path
 import torch.distributed as dist
 
 from ...basics.errors import HangError, LaunchError, RankError
+from ...basics.torch_private import as_world
 from ...course.checking import Wrong, try_on_ranks
 from ...course.labs import NotSolvedYet
 from ...measuring.recorder import measure, traffic_in
 from .refused import Refused
-from .whole_worlds import as_world
 from .worlds import IN_A_GROUP
 
 _label = "answer"  # of the block in which the answer to this case is measured

@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 
 from ...basics.closeness import close
+from ...basics.torch_private import is_in_storage
 from ...course.checking import Wrong, try_on_ranks
 from .outcomes import NO_RETURN
 from .refused import Refused
@@ -122,4 +123,4 @@ def ring_bytes(tensor_bytes, n=WORLD) -> float:
 
 
 def in_memory_of(x, other) -> bool:
-    return x.untyped_storage()._cdata == other.untyped_storage()._cdata
+    return is_in_storage(x, other.untyped_storage())

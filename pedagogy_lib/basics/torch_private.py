@@ -1,0 +1,220 @@
+"""What torch does not promise to keep: its private names, and functions put in place of its own.
+
+Each comment or docstring names what is private. All of it has been seen to work with torch 2.11 to
+2.13. Where a later version of torch changes something here, this is the only file to mend.
+"""
+
+import contextlib
+from operator import attrgetter
+
+import torch
+import torch.distributed as dist
+from torch.autograd.graph import saved_tensors_hooks
+from torch.distributed import distributed_c10d
+from torch.utils._python_dispatch import TorchDispatchMode
+
+# ---- Tensors and storages ----
+
+# How many times a tensor has been changed in place. Private: Tensor._version.
+version_of = attrgetter("_version")
+
+# The tensor that another one is a view of; None if it is no view. Private: Tensor._base.
+base_of = attrgetter("_base")
+
+# A number of its own for each storage that is alive. Private: UntypedStorage._cdata, an address.
+identity_of_storage = attrgetter("_cdata")
+
+# The storage behind a torch.storage.TypedStorage. Private: TypedStorage._untyped_storage, without
+# the warning that its public name gives.
+untyped_storage_of = attrgetter("_untyped_storage")
+
+
+def typed_storage(storage, dtype) -> torch.storage.TypedStorage:
+    """`storage` as one of numbers. Private: the argument that keeps torch from warning."""
+    return torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
+
+
+def is_in_storage(tensor, storage) -> bool:
+    """Whether the memory of `tensor` is this storage."""
+    return is_same_storage(tensor.untyped_storage(), storage)
+
+
+def is_same_storage(one, other) -> bool:
+    """Whether two objects stand for the same memory."""
+    return identity_of_storage(one) == identity_of_storage(other)
+
+
+# ---- Operators ----
+
+# A context within which modes do not see operators. Private: torch._C._DisableTorchDispatch.
+unseen_by_modes = torch._C._DisableTorchDispatch
+
+
+class OperatorMode(TorchDispatchMode):
+    """A mode in whose `__torch_dispatch__` every operator of torch arrives.
+
+    Private: the module of TorchDispatchMode; and `_should_skip_dynamo`, without which torch would
+    import its compiler at the first operation.
+    """
+
+    @classmethod
+    def _should_skip_dynamo(cls):
+        return False
+
+
+# ---- Autograd ----
+
+
+def in_backward() -> bool:
+    """Whether autograd runs a backward in this thread. Private: torch._C._current_graph_task_id."""
+    return torch._C._current_graph_task_id() != -1
+
+
+def hook_first(parameter, hook):
+    """Register a hook to be called when a gradient is complete, before those already there.
+
+    Private: Tensor._post_accumulate_grad_hooks, an OrderedDict whose order is that of the calls.
+    """
+    handle = parameter.register_post_accumulate_grad_hook(hook)
+    hooks = parameter._post_accumulate_grad_hooks
+    for other in [key for key in hooks if key != handle.id]:
+        hooks[other] = hooks.pop(other)  # to the end: C++ does not see move_to_end()
+    return handle
+
+
+def tensors_saved_by(node):
+    """Yield the tensors that a node of an autograd graph keeps for its backward.
+
+    Private: the attributes `_raw_saved_…` of nodes, and `data` of what they hold.
+    """
+    for name in (name for name in dir(node) if name.startswith("_raw_saved_")):
+        try:
+            raw = getattr(node, name)
+            for saved in raw if isinstance(raw, (list, tuple)) else [raw]:
+                if isinstance(saved.data, torch.Tensor):  # else: packed by somebody's hooks
+                    yield saved.data
+        except RuntimeError:  # a graph whose backward has already run holds nothing
+            continue
+
+
+# ---- Communication ----
+
+# The process group with this name. Private: distributed_c10d._resolve_process_group.
+group_named = dist.distributed_c10d._resolve_process_group
+
+
+def request_in(box):
+    """The request that an operator such as c10d::send returns. Private: dist._Work."""
+    return dist._Work.unbox(box)
+
+
+def sender_of(request) -> int:
+    """The rank in its group that a received message came from. Private: Work._source_rank."""
+    return request._source_rank()
+
+
+def buckets_of_ddp(tensors, bucket_bytes) -> list[list[int]]:
+    """How DistributedDataParallel buckets tensors: places in the list, bucket by bucket.
+
+    Private: dist._compute_bucket_assignment_by_size.
+    """
+    buckets, _ = dist._compute_bucket_assignment_by_size(tensors, [bucket_bytes])
+    return buckets
+
+
+# ---- Functions put in place of torch's own: inside of `with`, for all threads of this process ----
+
+_resize = torch.UntypedStorage.resize_
+_resize_watches = []
+
+
+def _watched_resize(storage, size):
+    with contextlib.ExitStack() as watches:
+        for watch in list(_resize_watches):
+            watches.enter_context(watch(storage, size))
+        return _resize(storage, size)
+
+
+class ResizesWatched:
+    """`with ResizesWatched(watch):` lets resizes of storages happen inside of a context.
+
+    The context is `watch(storage, size)`. If it raises when it is entered, the storage keeps its
+    size. Several objects may watch at a time: each sees every resize, in whatever order they begin
+    and end. Private: that torch itself, too, calls UntypedStorage.resize_ by its name.
+
+    size  in bytes, after the resize
+    """
+
+    def __init__(self, watch):
+        self.watch = watch
+
+    def __enter__(self):
+        _resize_watches.append(self.watch)
+        torch.UntypedStorage.resize_ = _watched_resize
+
+    def __exit__(self, *error):
+        _resize_watches.remove(self.watch)
+        if not _resize_watches:
+            torch.UntypedStorage.resize_ = _resize
+
+
+class NewParametersNoticed:
+    """`with NewParametersNoticed(notice):` calls `notice(parameter)` for each one that is made.
+
+    Private: that whoever makes a parameter, a module, FSDP or the learner, calls its `__new__`.
+    """
+
+    def __init__(self, notice):
+        self.notice = notice
+
+    def __enter__(self):
+        self.original = torch.nn.Parameter.__dict__["__new__"]
+        torch.nn.Parameter.__new__ = staticmethod(self.make)
+
+    def make(self, *args, **kwargs):
+        parameter = self.original.__func__(*args, **kwargs)
+        self.notice(parameter)
+        return parameter
+
+    def __exit__(self, *error):
+        torch.nn.Parameter.__new__ = self.original
+
+
+class SavedTensorsHooksReplaced:
+    """`with SavedTensorsHooksReplaced(replace):` has `replace(hooks)` entered instead of `hooks`.
+
+    Private: that torch itself, too, enters its hooks by saved_tensors_hooks.__enter__, and that
+    these are no more than their `pack_hook` and `unpack_hook`.
+    """
+
+    def __init__(self, replace):
+        self.replace = replace
+
+    def __enter__(self):
+        enter = self.original = saved_tensors_hooks.__enter__
+        saved_tensors_hooks.__enter__ = lambda hooks: enter(self.replace(hooks))
+
+    def __exit__(self, *error):
+        saved_tensors_hooks.__enter__ = self.original
+
+
+# ---- Groups ----
+
+NAMES_OF_ITS_OWN = 1000  # groups that are made in a world are numbered from a multiple on
+
+
+@contextlib.contextmanager
+def as_world(group):
+    """Within it, on the ranks of `group`, these are all ranks there are.
+
+    They have to be the first ones, so that they keep their numbers. Private: the default group, and
+    the number of the next group.
+    """
+    world, count = distributed_c10d._get_default_group(), distributed_c10d._world.group_count
+    distributed_c10d._update_default_pg(group)
+    distributed_c10d._world.group_count = NAMES_OF_ITS_OWN * (1 + group.size())
+    try:
+        yield
+    finally:
+        distributed_c10d._update_default_pg(world)
+        distributed_c10d._world.group_count = count

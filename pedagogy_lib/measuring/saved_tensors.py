@@ -1,0 +1,46 @@
+"""What autograd keeps for the backward, as hooks on saved tensors pack and unpack it."""
+
+import torch
+
+from ..basics.torch_private import unseen_by_modes, version_of
+
+MODIFIED_MESSAGE = (
+    "one of the variables needed for gradient computation has been modified by an inplace "
+    "operation: {} is at version {}; expected version {} instead."
+)
+
+
+class Saved:
+    """A tensor that an autograd node keeps for the backward.
+
+    storages  what the tracker knows of its memory
+    let_go    called with `storages` when the node no longer keeps it
+    """
+
+    __slots__ = ("let_go", "storages", "tensor", "version")
+
+    def __init__(self, tensor, storages, let_go):
+        self.tensor, self.version = without_history(tensor), version_of(tensor)
+        self.storages, self.let_go = storages, let_go
+
+    def __del__(self):
+        self.let_go(self.storages)
+
+
+def without_history(tensor):
+    """Its values; a node that saves its own output would otherwise keep itself alive for ever."""
+    if tensor.is_leaf:
+        return tensor
+    if type(tensor) is not torch.Tensor:
+        return tensor.detach()
+    with unseen_by_modes():  # quicker, as the tracker does not see it
+        return tensor.detach()
+
+
+def restore(saved):
+    """Give a saved tensor back, with the check that autograd makes when there are no hooks."""
+    tensor, version = saved.tensor, version_of(saved.tensor)
+    if version != saved.version:
+        name = f"[{tensor.type()} {list(tensor.shape)}]"
+        raise RuntimeError(MODIFIED_MESSAGE.format(name, version, saved.version))
+    return tensor

@@ -1,0 +1,65 @@
+"""What a rank notes of each use of a label: while its block is open, and after its end."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from .bytes_of_calls import Call
+from .memory_log import Log
+
+
+@dataclass
+class OpenUse:
+    """A block that has been entered, and how far everything was when it began.
+
+    depth         how often its label has been entered and not left: blocks inside count with it
+    is_outermost  whether the memory tracker has been started for it
+    log           the tracker's; `first_event` is the place in it of the first event inside
+    first_call    the place of the first call inside among those that the tracker has seen
+    slowed_by     how links, or computing, were slowed down; empty if they were not
+    first_way     the place of the first way of slowing down that begins inside
+    wire          (sent, received) of each connection; None if the block's bytes do not count
+    start         seconds since the launch began
+    """
+
+    label: str
+    depth: int
+    is_outermost: bool
+    log: Log
+    first_event: int
+    first_call: int
+    slowed_by: str
+    first_way: int
+    wire: dict[int, tuple[int, int]] | None
+    start: float
+
+
+@dataclass
+class Use:
+    """A block that has ended, on one rank: what travels to the notebook.
+
+    start, end  seconds since the launch began
+    links       how links, or computing, were slowed down meanwhile; empty if they were not
+    peak        the most bytes of each kind, and of their sum ("total"); None if not followed
+    at_peak     bytes of each kind when the sum was highest; None if not followed
+    memory      times and bytes of each kind, for an outermost block whose memory was followed
+    """
+
+    label: str
+    start: float
+    end: float
+    sent_bytes: int
+    received_bytes: int
+    calls: list[Call] = field(default_factory=list)
+    links: str = ""
+    peak: dict[str, int] | None = None
+    at_peak: dict[str, int] | None = None
+    memory: tuple[np.ndarray, np.ndarray] | None = None
+
+
+class Covered(NamedTuple):
+    """A use that a log of memory covers, and the rows of `Log.bytes_by_kind` inside of it."""
+
+    use: Use
+    rows: slice

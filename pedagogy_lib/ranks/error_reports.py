@@ -1,0 +1,112 @@
+"""How an error in a rank is told to the notebook: in words, with the learner's line."""
+
+import builtins
+import contextlib
+import pickle
+import signal
+import time
+
+import cloudpickle
+
+from .call_stack import is_library, place_of, steps_of_traceback
+from .pickling import said_by
+from .reports import Failed
+
+MOST_CHARACTERS = 2000  # of a message, which may hold a whole tensor
+MOST_LINES = 10  # with what belongs to an error
+PACK_SECONDS = 1.0  # for an exception's object; its words travel in any case
+NO_LINE = "no memory was left to note the line; make what the function holds smaller"
+
+
+class CannotBegin(Exception):
+    """A rank has failed before the learner's function. The message says all that is to be told."""
+
+
+def failed_with(error) -> Failed:
+    """What the notebook needs to tell this error in the learner's own lines."""
+    at = time.perf_counter()
+    if isinstance(error, CannotBegin):
+        return Failed(str(error), None, None, at)
+    exception = packed(error)
+    place = place_of(steps_of_traceback(error.__traceback__))
+    place = None if place is None or is_library(place.filename) else place
+    lines = [f"raised {words_of(error)}", *belonging_to(error)]
+    if isinstance(error, MemoryError) and place is None and not str(error):
+        lines.append(NO_LINE)  # Python drops lines of a traceback for which it has no memory
+    return Failed("\n  ".join(lines), exception, place, at)
+
+
+def packed(error) -> bytes | None:
+    """An exception, pickled; None if it cannot be, or not in time."""
+    try:
+        with at_most(PACK_SECONDS):
+            data = cloudpickle.dumps(error)
+            pickle.loads(data)
+    except BaseException:  # whatever its class does, this error is to be told
+        return None
+    return data
+
+
+@contextlib.contextmanager
+def at_most(seconds):
+    """Raise TimeoutError in what takes longer. It takes the signal SIGALRM for itself."""
+
+    def end(*_):
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, end)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def words_of(error) -> str:
+    """The class of an error and its message, cut where it is very long."""
+    return f"{type(error).__name__}: {shortened(error)}".rstrip(": ")
+
+
+def shortened(thing) -> str:
+    """The text of an error or of a note, cut where it is very long."""
+    try:
+        text = str(thing)
+    except Exception:
+        text = "<its message cannot be shown>"
+    more = len(text) - MOST_CHARACTERS
+    return text if more <= 0 else f"{text[:MOST_CHARACTERS]}… ({more:,} characters more)"
+
+
+def belonging_to(error) -> list[str]:
+    """The cause of an error, its notes, and the members of an ExceptionGroup: one line each."""
+    notes = getattr(error, "__notes__", ())  # anybody may have put anything there
+    lines = [f"note: {shortened(note)}" for note in (notes if isinstance(notes, list) else ())]
+    if error.__cause__ is not None:
+        lines.insert(0, f"caused by {words_of(error.__cause__)}")
+    if isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):  # Python 3.11 has it
+        lines += [f"member: {words_of(member)}" for member in error.exceptions]
+    more = len(lines) - MOST_LINES
+    lines = [" ".join(line.split()) for line in lines[:MOST_LINES]]
+    return lines + [f"… and {more} more"] * (more > 0)
+
+
+def cannot_travel(value, error) -> Exception:
+    """The error to raise for a value that cannot be packed because of `error`."""
+    kind = f"a {type(value).__name__}"
+    if any(isinstance(e, MemoryError) or "allocate memory" in str(e) for e in chain_of(error)):
+        return MemoryError(
+            f"{kind} travels to the notebook as a copy, for which this rank has no memory; return "
+            "less of it"
+        )
+    return TypeError(
+        f"{kind} cannot travel to the notebook ({shortened(said_by(error))}); "
+        "return numbers, strings, tensors, or lists and dicts of them"
+    )
+
+
+def chain_of(error):
+    """Yield an error, and those during whose handling it was raised."""
+    while error is not None:
+        yield error
+        error = error.__context__
