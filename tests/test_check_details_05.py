@@ -3,9 +3,11 @@
 import itertools
 
 import pytest
-from answer_files import FOLDER, Answer, answers_in, defined, solution_of
+from answer_files import FOLDER, Answer, answers_in, defined, program_of, solution_of
+from helpers import ROOT, put_lab
 
 from pedagogy_lib import check
+from pedagogy_lib.course import checking
 from pedagogy_lib.course.checking import find_exercise
 from pedagogy_lib.exercises import activations
 
@@ -16,8 +18,20 @@ ANSWERS = {
 }
 
 
-def checked_program(number, program):
-    return check(number, defined(Answer(find_exercise(number), "", program, program)))
+@pytest.fixture
+def checked(tmp_path, monkeypatch):
+    """Check a program that answers an exercise of a cell, or of labs/memory.py."""
+
+    def check_program(number, program):
+        exercise = find_exercise(number)
+        if exercise.lab is None:
+            return check(number, defined(Answer(exercise, "", program, program)))
+        for name, more in {"language_model": "", "memory": program}.items():
+            solved = (ROOT / "solutions" / "labs" / f"{name}.py").read_text()
+            put_lab(tmp_path, monkeypatch, name, f"{solved}\n\n{more}", solved)
+        return check(number)
+
+    return check_program
 
 
 def function_of(number, body):
@@ -36,18 +50,21 @@ def function_of(number, body):
         ("5.2", "there are two lists to look at", "of which 132,096 are the graph of a forward"),
         ("5.5", "GELU's input, or its output", "for each letter 1,548 numbers, got 1,164"),
         ("5.7", "does not divide it", "expected 10, got 7"),
+        ("5.3", "a parameter may have no gradient", "rank 0 raised AttributeError"),
+        ("5.4", "had no part in the loss", "rank 0 raised TypeError"),
+        ("5.6", "a gradient for each of them", "rank 0 raised RuntimeError"),
     ],
 )
-def test_a_symptom_is_told_with_its_diagnosis(number, phrase, symptom):
-    verdict = checked_program(number, ANSWERS[number, phrase].program)
+def test_a_symptom_is_told_with_its_diagnosis(number, phrase, symptom, checked):
+    verdict = checked(number, ANSWERS[number, phrase].program)
     assert symptom in verdict.wrong.what, verdict
     assert phrase in verdict.wrong.why, verdict
 
 
 @pytest.mark.parametrize("number", ["5.5", "5.7"])
-def test_what_is_no_number_is_shown(number):
+def test_what_is_no_number_is_shown(number, checked):
     """Also if it cannot travel from a rank."""
-    verdict = checked_program(number, function_of(number, "yield 1"))
+    verdict = checked(number, function_of(number, "yield 1"))
     assert verdict.passed is False
     assert "it gave" in verdict.wrong.what
     assert "<generator object" in verdict.wrong.what
@@ -55,19 +72,27 @@ def test_what_is_no_number_is_shown(number):
 
 
 @pytest.mark.parametrize("number", ["5.1", "5.2", "5.5", "5.7"])
-def test_an_error_is_shown_with_its_line(number):
-    verdict = checked_program(number, function_of(number, "return 1 // 0"))
+def test_an_error_is_shown_with_its_line(number, checked):
+    verdict = checked(number, function_of(number, "return 1 // 0"))
     assert verdict.passed is False
     assert "ZeroDivisionError" in verdict.wrong.what
     assert "return 1 // 0" in verdict.wrong.what
 
 
+def test_an_endless_loop_is_told(checked, monkeypatch):
+    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 1.0)
+    changes = "# -         take_step()\n# +         while True:\n# +             pass\n"
+    verdict = checked("5.4", program_of(find_exercise("5.4"), changes))
+    assert "it hangs" in verdict.wrong.what
+    assert "An endless loop?" in verdict.wrong.what
+
+
 # ---- What is measured --------------------------------------------------------------------------
 
 
-def test_bytes_of_a_known_case():
+def test_bytes_of_a_known_case(checked):
     """15 weights and 3 biases; Adam keeps two numbers for each, and two counters."""
-    verdict = checked_program("5.1", solution_of(find_exercise("5.1")))
+    verdict = checked("5.1", solution_of(find_exercise("5.1")))
     assert "Adam, after a step: 72 + 72 + 152 bytes" in verdict.lines
 
 
@@ -79,8 +104,8 @@ def test_bytes_of_a_known_case():
     ],
     ids=["without a graph", "each graph is freed at once"],
 )
-def test_validation_needs_not_a_byte_more_than_training(program):
-    for line in checked_program("5.2", program).lines:
+def test_validation_needs_not_a_byte_more_than_training(program, checked):
+    for line in checked("5.2", program).lines:
         needed, alone = line.split("up to ")[1].split(" bytes; training alone ")
         assert needed == alone
 
