@@ -42,18 +42,19 @@ def function_of(number, body):
 
 # ---- What is shown -----------------------------------------------------------------------------
 
+SYMPTOMS = [  # exercise, phrase of the diagnosis, the symptom that is told with it
+    ("5.1", "what else does its state have", "optimizer_state: expected 152 bytes, got 144"),
+    ("5.2", "there are two lists to look at", "of which 132,096 are the graph of a forward"),
+    ("5.5", "GELU's input, or its output", "for each letter 1,548 numbers, got 1,164"),
+    ("5.7", "does not divide it", "expected 10, got 7"),
+    ("5.3", "a parameter may have no gradient", "rank 0 raised AttributeError"),
+    ("5.4", "had no part in the loss", "rank 0 raised TypeError"),
+    ("5.6", "a gradient for each of them", "rank 0 raised RuntimeError"),
+]
+
 
 @pytest.mark.parametrize(
-    ("number", "phrase", "symptom"),
-    [
-        ("5.1", "what else does its state have", "optimizer_state: expected 152 bytes, got 144"),
-        ("5.2", "there are two lists to look at", "of which 132,096 are the graph of a forward"),
-        ("5.5", "GELU's input, or its output", "for each letter 1,548 numbers, got 1,164"),
-        ("5.7", "does not divide it", "expected 10, got 7"),
-        ("5.3", "a parameter may have no gradient", "rank 0 raised AttributeError"),
-        ("5.4", "had no part in the loss", "rank 0 raised TypeError"),
-        ("5.6", "a gradient for each of them", "rank 0 raised RuntimeError"),
-    ],
+    ("number", "phrase", "symptom"), SYMPTOMS, ids=[number for number, *_ in SYMPTOMS]
 )
 def test_a_symptom_is_told_with_its_diagnosis(number, phrase, symptom, checked):
     verdict = checked(number, ANSWERS[number, phrase].program)

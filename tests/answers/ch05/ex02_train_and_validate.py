@@ -21,19 +21,16 @@
 # +     return [float(mean) for mean in means]
 
 # %% right · eval mode and back, zero_grad before the forward
-def train_and_validate(model, loss_fn, batches, validation, optimizer):
-    means = []
-    for inputs, targets in batches:
-        loss = loss_fn(model(inputs), targets)
-        loss.backward()
-        optimizer.step()
-        model.eval()
-        with torch.no_grad():
-            losses = [loss_fn(model(x), y).item() for x, y in validation]
-        model.train()
-        optimizer.zero_grad()
-        means.append(sum(losses) / len(losses))
-    return means
+# -         optimizer.zero_grad()
+# -         loss.backward()
+# +         loss.backward()
+# -         optimizer.step()
+# +         optimizer.step()
+# +         model.eval()
+# -             losses = [loss_fn(model(x), y).item() for x, y in validation]
+# +             losses = [loss_fn(model(x), y).item() for x, y in validation]
+# +         model.train()
+# +         optimizer.zero_grad()
 
 # %% right · a graph that is let go by hand
 # -         with torch.no_grad():
@@ -193,17 +190,12 @@ def train_and_validate(model, loss_fn, batches, validation, optimizer):
 # +         means.append(loss.item())
 
 # %% wrong · validate after optimizer.step()
-def train_and_validate(model, loss_fn, batches, validation, optimizer):
-    means = []
-    for inputs, targets in batches:
-        loss = loss_fn(model(inputs), targets)
-        optimizer.zero_grad()
-        loss.backward()
-        with torch.no_grad():
-            losses = [loss_fn(model(x), y).item() for x, y in validation]
-        means.append(sum(losses) / len(losses))
-        optimizer.step()
-    return means
+# -         optimizer.step()
+# -         with torch.no_grad():
+# +         with torch.no_grad():
+# -         means.append(sum(losses) / len(losses))
+# +         means.append(sum(losses) / len(losses))
+# +         optimizer.step()
 
 # %% wrong · as it is in the end
 # -         with torch.no_grad():

@@ -49,24 +49,14 @@ class LossScaler(LossScaler):
         return False
 
 # %% wrong · take_step() comes first
-class LossScaler:
-    def __init__(self, scale=2.0**16, window=2000):
-        self.scale, self.window, self.good = scale, window, 0  # good: steps in the present row
-
-    @torch.no_grad()
-    def step(self, parameters, take_step) -> bool:
-        gradients = [p.grad for p in parameters if p.grad is not None]
-        finite = [gradient.isfinite().all() for gradient in gradients]
-        if finite and not torch.stack(finite).all():  # waits for the device once, not for each
-            self.scale, self.good = self.scale / 2, 0
-            return False
-        take_step()
-        for gradient in gradients:
-            gradient /= self.scale
-        self.good += 1
-        if self.good == self.window:
-            self.scale, self.good = self.scale * 2, 0
-        return True
+# -         for gradient in gradients:
+# -             gradient /= self.scale
+# -         finite = [gradient.isfinite().all() for gradient in gradients]
+# +         finite = [gradient.isfinite().all() for gradient in gradients]
+# -         take_step()
+# +         take_step()
+# +         for gradient in gradients:
+# +             gradient /= self.scale
 
 # %% wrong · the optimizer finds the gradients of the scaled loss
 # -         for gradient in gradients:
@@ -199,23 +189,11 @@ class LossScaler:
 # -         return True
 
 # %% wrong · step() tells whether the step was taken
-class LossScaler:
-    def __init__(self, scale=2.0**16, window=2000):
-        self.scale, self.window, self.good = scale, window, 0  # good: steps in the present row
-
-    @torch.no_grad()
-    def step(self, parameters, take_step) -> bool:
-        gradients = [p.grad for p in parameters if p.grad is not None]
-        for gradient in gradients:
-            gradient /= self.scale
-        finite = [gradient.isfinite().all() for gradient in gradients]
-        if finite and not torch.stack(finite).all():  # waits for the device once, not for each
-            self.scale, self.good = self.scale / 2, 0
-            return False
-        self.good += 1
-        if self.good == self.window:
-            self.scale, self.good = self.scale * 2, 0
-        return take_step()
+# -         take_step()
+# -         self.good += 1
+# +         self.good += 1
+# -         return True
+# +         return take_step()
 
 # %% wrong · False if it was refused
 # -             return False
