@@ -1,0 +1,89 @@
+"""Chapter 06: faults of earlier exercises, labs in part, and what cases can tell apart."""
+
+import pytest
+import torch
+from answer_files import FOLDER, answers_in
+from helpers import ROOT, put_lab
+
+from pedagogy_lib import check
+from pedagogy_lib.basics.closeness import close
+from pedagogy_lib.course import checking
+from pedagogy_lib.exercises import reducing, sharded_training
+
+NAMES = ("zero", "collectives", "simple_ddp", "language_model")
+SOLVED = {name: (ROOT / "solutions" / "labs" / f"{name}.py").read_text() for name in NAMES}
+ANSWERS = {
+    (answer.exercise.number, answer.words): answer
+    for path in FOLDER.glob("ch06/*.py")
+    for answer in answers_in(path)
+}
+
+
+@pytest.fixture(autouse=True)
+def quick_hangs(monkeypatch):
+    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 3.0)
+
+
+@pytest.fixture
+def put(tmp_path, monkeypatch):
+    """Replaces a lab of the learner's; the others are solved."""
+    for name, text in SOLVED.items():
+        put_lab(tmp_path, monkeypatch, name, text, text)
+    return lambda name, text: put_lab(tmp_path, monkeypatch, name, text)
+
+
+# ---- What an answer is built on ------------------------------------------------------------------
+
+FAULTS = [  # the exercise that is checked, the one that is wrong, the lab, what is wrong in it
+    ("6.3", "6.2", "zero", "def flatten_padded(tensors, n):\n    return torch.cat(tensors)"),
+    ("6.3", "2.6", "collectives", "def reduce_scatter_ring(chunks, group=None):\n    pass"),
+    ("6.4", "6.3", "zero", ANSWERS["6.3", "this is the sum"].program),
+    ("6.4", "2.7", "collectives", "def all_gather_ring(chunks, group=None):\n    pass"),
+    ("6.7", "6.4", "zero", "Zero1.update = lambda self: self.optimizer.step()"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("number", "first", "lab", "source"),
+    FAULTS,
+    ids=[f"{number} after {first}" for number, first, *_ in FAULTS],
+)
+def test_a_fault_of_an_earlier_exercise_is_sent_there(number, first, lab, source, put):
+    put(lab, f"{SOLVED[lab]}\n\n{source}")
+    verdict = check(number)
+    assert verdict.passed is False, verdict
+    assert verdict.wrong.why == f'first: check("{first}")', verdict
+
+
+def test_a_missing_solution_is_named(tmp_path, monkeypatch):
+    """A teacher may leave solutions/ out: then what comes first has to be written first."""
+    for name in NAMES[1:]:
+        put_lab(tmp_path, monkeypatch, name, SOLVED[name])
+    before, _, rest = SOLVED["zero"].partition("    ### BEGIN SOLUTION")
+    _, _, after = rest.partition("    ### END SOLUTION")
+    put_lab(tmp_path, monkeypatch, "zero", f"{before}    ...{after}")
+    assert "exercise 6.2 comes first: flatten_padded" in check("6.4").wrong.what
+
+
+# ---- The checks themselves -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7])
+def test_the_parts_of_a_tensor(n):
+    parts = [reducing.part_of(torch.arange(1.0, 6), n, place) for place in range(n)]
+    assert len({len(part) for part in parts}) == 1
+    assert torch.cat(parts)[:5].tolist() == [1, 2, 3, 4, 5]
+    assert not torch.cat(parts)[5:].any()
+
+
+def test_the_slopes_of_all_places_are_those_of_the_whole_batch(monkeypatch):
+    monkeypatch.setattr(sharded_training, "ORDERS", [(0, 2, 1)])
+    model = sharded_training.equal_models(1, sharded_training.Forked)[0]
+    whole = sharded_training.slopes_of(model, 0, 0, 0, 1)
+    parts = sharded_training.sum_of(
+        [sharded_training.slopes_of(model, 0, 0, place, 3) for place in range(3)]
+    )
+    assert whole.keys() == parts.keys()
+    for name in whole:
+        assert close(parts[name], whole[name])
+    assert not whole["unused"].any() and whole["branches.2.matrix"].any()
