@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from answer_files import FOLDER, answers_in
+from answer_files import FOLDER, answers_in, defined
 from helpers import ROOT, put_lab
 
 from pedagogy_lib import check
 from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.course import checking
-from pedagogy_lib.exercises import reducing, sharded_training
+from pedagogy_lib.exercises import broken_stages, reducing, sharded_training
 
 NAMES = ("zero", "collectives", "simple_ddp", "language_model")
 SOLVED = {name: (ROOT / "solutions" / "labs" / f"{name}.py").read_text() for name in NAMES}
@@ -30,6 +30,48 @@ def put(tmp_path, monkeypatch):
     for name, text in SOLVED.items():
         put_lab(tmp_path, monkeypatch, name, text, text)
     return lambda name, text: put_lab(tmp_path, monkeypatch, name, text)
+
+
+# ---- Programs with a bug, as a learner gets them -------------------------------------------------
+
+AS_GIVEN = [  # exercise, phrase of the diagnosis, the symptom that is told with it
+    (
+        "6.5",
+        "the others have moved. Whose are these?",
+        "11 numbers, 3 ranks, Adam: after 1 step, 2 of 11 have never changed: numbers 9, 10",
+    ),
+    (
+        "6.6",
+        "ranks 0, 1 have optimizer state for c.weight: that of some steps is on one rank",
+        "after step 2 c.weight is off by up to 0.18. The steps have used the layers abc, ac",
+    ),
+    (
+        "6.8",
+        "the numbers are right, as before",
+        "the returned part has 40 bytes, and keeps 160 bytes alive; and the parameters still have "
+        "3 gradients, of 152 bytes",
+    ),
+    (
+        "6.12",
+        "as if the slopes of all layers passed through the weight of layer 3",
+        "2 ranks, three layers: rank 0: wrong is the gradient of x, layer 1's shard; right is "
+        "that of layer 2's shard, layer 3's shard",
+    ),
+    (
+        "6.14",
+        "what is summed over, and what is divided by?",
+        "2 ranks, 3 micro-batches each: rank 0: the part is 0.5 times what it should be",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("number", "phrase", "symptom"), AS_GIVEN, ids=[number for number, *_ in AS_GIVEN]
+)
+def test_the_symptom_of_a_program_as_it_is(number, phrase, symptom):
+    verdict = check(number, defined(ANSWERS[number, phrase]))
+    assert symptom in f"{verdict.wrong.case}: {verdict.wrong.what}", verdict
+    assert phrase in verdict.wrong.why, verdict
 
 
 # ---- What an answer is built on ------------------------------------------------------------------
@@ -87,3 +129,9 @@ def test_the_slopes_of_all_places_are_those_of_the_whole_batch(monkeypatch):
     for name in whole:
         assert close(parts[name], whole[name])
     assert not whole["unused"].any() and whole["branches.2.matrix"].any()
+
+
+@pytest.mark.parametrize(("n", "pieces"), [(2, 3), (3, 4)])
+def test_factors_can_be_told_apart(n, pieces):
+    factors = [1.0, *broken_stages.factors(n, pieces).values()]
+    assert len({round(factor, 9) for factor in factors}) == len(factors)
