@@ -82,6 +82,37 @@ FAULTS = [  # the exercise that is checked, the one that is wrong, the lab, what
     ("6.4", "6.3", "zero", ANSWERS["6.3", "this is the sum"].program),
     ("6.4", "2.7", "collectives", "def all_gather_ring(chunks, group=None):\n    pass"),
     ("6.7", "6.4", "zero", "Zero1.update = lambda self: self.optimizer.step()"),
+    ("6.9", "2.7", "collectives", "def all_gather_ring(chunks, group=None):\n    pass"),
+    ("6.10", "6.2", "zero", """
+def flatten_padded(tensors, n):
+    return torch.cat([x.reshape(-1) for x in tensors][::-1])
+"""),
+    ("6.11", "6.9", "zero", ANSWERS["6.9", "copy the shard into the chunk, before"].program),
+    ("6.11", "6.10", "zero", ANSWERS["6.10", "nothing is freed"].program),
+    ("6.11", "6.3", "zero", """
+@torch.no_grad()
+def reduce_gradients(unit):
+    flat = flatten_padded(gradients_of(unit), unit.n)
+    unit.shard.grad = flat.chunk(unit.n)[unit.rank]
+"""),
+    ("6.11", "6.7", "zero", """
+class Zero2(Zero2):
+    def is_ready(self, unit, parameter):
+        if self.left is None:
+            self.begin_backward()
+        self.missing[unit].discard(parameter)
+        if not self.missing[unit]:
+            self.left.remove(unit)
+            self.reduce(unit)
+
+    def end_backward(self):
+        self.left = None
+"""),
+    ("6.11", "3.4", "simple_ddp", """
+def start_equal(model, group=None):
+    for p in model.parameters():
+        p.data.zero_()
+"""),
 ]  # fmt: skip
 
 
@@ -105,6 +136,25 @@ def test_a_missing_solution_is_named(tmp_path, monkeypatch):
     _, _, after = rest.partition("    ### END SOLUTION")
     put_lab(tmp_path, monkeypatch, "zero", f"{before}    ...{after}")
     assert "exercise 6.2 comes first: flatten_padded" in check("6.4").wrong.what
+
+
+def test_a_stage_3_whose_stage_2_still_has_its_hole_is_made_of_ours(put):
+    hole = """self.missing[unit].discard(parameter)
+        while self.left and not self.missing[self.left[-1]]:
+            self.reduce(self.left.pop())
+"""
+    assert hole in SOLVED["zero"]
+    put("zero", SOLVED["zero"].replace(hole, "...\n"))
+    verdict = check("6.11")
+    assert verdict.passed, verdict
+
+
+def test_a_class_with_one_of_its_holes_left_is_partly_written(put):
+    hole = "class Zero3(Zero2):\n    def before_forward(self, unit, *_):\n        ...\n"
+    put("zero", f"{SOLVED['zero']}\n\n{hole}")
+    verdict = check("6.11")
+    assert verdict.passed is None
+    assert "partly written; still to write: before_forward" in str(verdict)
 
 
 # ---- The checks themselves -----------------------------------------------------------------------
