@@ -1,0 +1,232 @@
+# %% right · into new tensors, with one flat tensor of all
+class LossScaler(LossScaler):
+    def step(self, parameters, take_step):
+        with_gradient = [p for p in parameters if p.grad is not None]
+        everything = torch.cat([p.grad.flatten() for p in with_gradient])
+        if torch.isfinite(everything).all():
+            for p in with_gradient:
+                p.grad = p.grad / self.scale
+            take_step()
+            self.good += 1
+            if self.good % self.window == 0:
+                self.scale *= 2
+            return True
+        self.scale *= 0.5
+        self.good = 0
+        return False
+
+# %% right · with what GradScaler itself uses
+class LossScaler(LossScaler):
+    @torch.no_grad()
+    def step(self, parameters, take_step):
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        bad = torch.zeros(1)
+        inverse = torch.tensor([1 / self.scale])
+        torch._amp_foreach_non_finite_check_and_unscale_(gradients, bad, inverse)
+        if not bad:
+            take_step()
+        scale, good = torch.tensor([self.scale]), torch.tensor([self.good], dtype=torch.int)
+        torch._amp_update_scale_(scale, good, bad, 2.0, 0.5, self.window)
+        self.scale, self.good = scale.item(), good.item()
+        return not bad
+
+# %% right · a loop with for and else
+class LossScaler(LossScaler):
+    @torch.no_grad()
+    def step(self, parameters, take_step):
+        for p in parameters:
+            if p.grad is None:
+                continue
+            p.grad.mul_(1 / self.scale)
+            if p.grad.isnan().any() or p.grad.isinf().any():
+                self.scale, self.good = self.scale / 2, 0
+                break
+        else:
+            take_step()
+            self.good = (self.good + 1) % self.window
+            self.scale = self.scale if self.good else 2 * self.scale
+            return True
+        return False
+
+# %% wrong · take_step() comes first
+# -         for gradient in gradients:
+# -             gradient /= self.scale
+# -         finite = [gradient.isfinite().all() for gradient in gradients]
+# +         finite = [gradient.isfinite().all() for gradient in gradients]
+# -         take_step()
+# +         take_step()
+# +         for gradient in gradients:
+# +             gradient /= self.scale
+
+# %% wrong · the optimizer finds the gradients of the scaled loss
+# -         for gradient in gradients:
+# -             gradient /= self.scale
+
+# %% wrong · A quotient is a new tensor
+# -             gradient /= self.scale
+# +             gradient = gradient / self.scale
+
+# %% wrong · the first gradient is divided
+# -         for gradient in gradients:
+# +         for gradient in gradients[:1]:
+
+# %% wrong · multiplied by the factor once more
+# -             gradient /= self.scale
+# +             gradient *= self.scale
+
+# %% wrong · divided twice
+# -         for gradient in gradients:
+# +         for gradient in gradients:
+# +             gradient /= self.scale
+
+# %% wrong · what the factor has saved is lost again
+# -             gradient /= self.scale
+# +             gradient.copy_(gradient.half() / self.scale)
+
+# %% wrong · divided in float16
+# -             gradient /= self.scale
+# +             gradient.copy_((gradient / self.scale).half())
+
+# %% wrong · divided by the next scale
+# -         gradients = [p.grad for p in parameters if p.grad is not None]
+# +         gradients = [p.grad for p in parameters if p.grad is not None]
+# +         factor = self.scale * 2 if self.good + 1 == self.window else self.scale
+# -             gradient /= self.scale
+# +             gradient /= factor
+
+# %% wrong · the weights are divided
+# -             gradient /= self.scale
+# +             gradient /= self.scale
+# +         for p in parameters:
+# +             p /= self.scale
+
+# %% wrong · the last parameter's gradient is seen
+# -         finite = [gradient.isfinite().all() for gradient in gradients]
+# -         if finite and not torch.stack(finite).all():  # waits for the device once, not for each
+# +         if not gradient.isfinite().all():
+
+# %% wrong · nan is seen, and inf is not
+# -         finite = [gradient.isfinite().all() for gradient in gradients]
+# -         if finite and not torch.stack(finite).all():  # waits for the device once, not for each
+# +         if any(gradient.isnan().any() for gradient in gradients):
+
+# %% wrong · nothing is looked at
+# -         finite = [gradient.isfinite().all() for gradient in gradients]
+# -         if finite and not torch.stack(finite).all():  # waits for the device once, not for each
+# +         if not gradients:
+
+# %% wrong · inf is seen, and nan is not
+# -         finite = [gradient.isfinite().all() for gradient in gradients]
+# -         if finite and not torch.stack(finite).all():  # waits for the device once, not for each
+# +         if any(gradient.isinf().any() for gradient in gradients):
+
+# %% wrong · inf is seen, and -inf is not
+# -         finite = [gradient.isfinite().all() for gradient in gradients]
+# -         if finite and not torch.stack(finite).all():  # waits for the device once, not for each
+# +         if not all((gradient < float("inf")).all() for gradient in gradients):
+
+# %% wrong · and the last one's is not
+# -         finite = [gradient.isfinite().all() for gradient in gradients]
+# -         if finite and not torch.stack(finite).all():  # waits for the device once, not for each
+# +         if not all(gradient.isfinite().all() for gradient in gradients[:1]):
+
+# %% wrong · isfinite().all(), not any()
+# -         finite = [gradient.isfinite().all() for gradient in gradients]
+# -         if finite and not torch.stack(finite).all():  # waits for the device once, not for each
+# +         if not all(gradient.isfinite().any() for gradient in gradients):
+
+# %% wrong · the factor is halved, and take_step() is called all the same
+# -             return False
+
+# %% wrong · a refused step has to halve the scale
+# -             self.scale, self.good = self.scale / 2, 0
+# +             self.good = 0
+
+# %% wrong · a refused step ends the row
+# -             self.scale, self.good = self.scale / 2, 0
+# +             self.scale /= 2
+
+# %% wrong · a refused step is no step of a row
+# -         gradients = [p.grad for p in parameters if p.grad is not None]
+# +         gradients = [p.grad for p in parameters if p.grad is not None]
+# +         self.good += 1
+# -             self.scale, self.good = self.scale / 2, 0
+# +             self.scale /= 2
+# -         self.good += 1
+# -         if self.good == self.window:
+# -             self.scale, self.good = self.scale * 2, 0
+# +         if self.good % self.window == 0:
+# +             self.scale *= 2
+
+# %% wrong · it is doubled after each step
+# -         if self.good == self.window:
+# -             self.scale, self.good = self.scale * 2, 0
+# +         self.scale *= 2
+
+# %% wrong · after it has been doubled a new row begins
+# -         if self.good == self.window:
+# -             self.scale, self.good = self.scale * 2, 0
+# +         if self.good >= self.window:
+# +             self.scale *= 2
+
+# %% wrong · it is doubled only once in a row
+# -             self.scale, self.good = self.scale * 2, 0
+# +             self.scale *= 2
+
+# %% wrong · one step too late
+# -         if self.good == self.window:
+# +         if self.good > self.window:
+
+# %% wrong · it is never doubled
+# -         if self.good == self.window:
+# -             self.scale, self.good = self.scale * 2, 0
+
+# %% wrong · makes 0 of a half
+# -             self.scale, self.good = self.scale / 2, 0
+# +             self.scale, self.good = self.scale // 2, 0
+
+# %% wrong · without `return` gives None
+# -         return True
+
+# %% wrong · step() tells whether the step was taken
+# -         take_step()
+# -         self.good += 1
+# +         self.good += 1
+# -         return True
+# +         return take_step()
+
+# %% wrong · False if it was refused
+# -             return False
+# +             return True
+
+# %% wrong · take_step() has to be called
+# -         take_step()
+
+# %% wrong · a function without arguments
+# -         take_step()
+# +         take_step(parameters)
+
+# %% wrong · called more than once
+# -         take_step()
+# +         for gradient in gradients:
+# +             take_step()
+
+# %% wrong · had no part in the loss
+# -         gradients = [p.grad for p in parameters if p.grad is not None]
+# +         gradients = [p.grad for p in parameters]
+
+# %% wrong · keeps None
+# -         gradients = [p.grad for p in parameters if p.grad is not None]
+# +         for p in parameters:
+# +             p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+# +         gradients = [p.grad for p in parameters]
+
+# %% wrong · the second loop finds nothing left
+# -         finite = [gradient.isfinite().all() for gradient in gradients]
+# -         if finite and not torch.stack(finite).all():  # waits for the device once, not for each
+# +         if not all(p.grad.isfinite().all() for p in parameters if p.grad is not None):
+
+# %% wrong · model.parameters() is a generator
+# -         gradients = [p.grad for p in parameters if p.grad is not None]
+# +         gradients = [parameters[k].grad for k in range(len(parameters))]
+# +         gradients = [gradient for gradient in gradients if gradient is not None]

@@ -1,0 +1,182 @@
+# %% right · by hand, with grad mode and states
+class Recomputed(Recomputed):
+    @staticmethod
+    def backward(ctx, slope):
+        before = torch.get_rng_state()
+        torch.set_rng_state(ctx.chance)
+        x = ctx.saved_tensors[0].detach()
+        x.requires_grad = True
+        torch.set_grad_enabled(True)
+        y = ctx.function(x)
+        torch.set_grad_enabled(False)
+        torch.set_rng_state(before)
+        y.backward(gradient=slope)
+        return None, x.grad
+
+# %% right · the sum of y times slope
+class Recomputed(Recomputed):
+    @staticmethod
+    def backward(ctx, slope):
+        (x,) = ctx.saved_tensors
+        with torch.random.fork_rng(), torch.enable_grad():
+            torch.set_rng_state(ctx.chance)
+            x = x.clone().detach().requires_grad_(True)
+            (ctx.function(x) * slope.detach()).sum().backward()
+        return None, x.grad
+
+# %% right · in one go, under fork_rng
+class Recomputed(Recomputed):
+    @staticmethod
+    @torch.enable_grad()
+    def backward(ctx, slope):
+        leaf = nn.Parameter(ctx.saved_tensors[0])
+        with torch.random.fork_rng(devices=[]):
+            torch.random.set_rng_state(ctx.chance)
+            torch.autograd.backward([ctx.function(leaf)], [slope])
+        return None, leaf.grad
+
+# %% wrong · drawn other masks
+# -             torch.set_rng_state(ctx.chance)
+
+# %% wrong · has to be set to ctx.chance
+# -             torch.set_rng_state(ctx.chance)
+# +             torch.manual_seed(0)
+
+# %% wrong · the second run has moved the generator
+# -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+# +         with torch.enable_grad():
+
+# %% wrong · puts it back, or get_rng_state before
+# -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+# +         with torch.enable_grad():
+# -             y = ctx.function(x)
+# +             y = ctx.function(x)
+# +         torch.set_rng_state(ctx.chance)
+
+# %% wrong · there is no graph to go back through
+# -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+# +         with torch.random.fork_rng(devices=[]):
+
+# %% wrong · it is twice the gradient of x
+# -         x = x.detach().requires_grad_()
+# +         x = x.requires_grad_()
+
+# %% wrong · still hangs on the graph of what came before it
+# -         x = x.detach().requires_grad_()
+# +         x = x.detach().requires_grad_() if x.is_leaf else x
+
+# %% wrong · x.grad of the detached x is to be returned
+# -         x = x.detach().requires_grad_()
+# +         x = x.detach()
+
+# %% wrong · and the backward goes on into that
+# -         x = x.detach().requires_grad_()
+# -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+# +         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+# +             x = x.clone().requires_grad_()
+
+# %% wrong · what came before this call gets no gradient
+# -         return None, x.grad
+# +         return None, None
+
+# %% wrong · a gradient for each of them
+# -         return None, x.grad
+# +         return x.grad
+
+# %% wrong · returns a gradient for each
+# -         return None, x.grad
+
+# %% wrong · in the order of the forward's inputs
+# -         return None, x.grad
+# +         return x.grad, None
+
+# %% wrong · in the shape of x
+# -         return None, x.grad
+# +         return None, slope
+
+# %% wrong · And x.grad is ready
+# -         return None, x.grad
+# +         return None, x.grad * slope
+
+# %% wrong · and whatever is computed from y
+# -         torch.autograd.backward(y, slope)
+# +         y.sum().backward()
+
+# %% wrong · this is the gradient of the sum
+# -             y = ctx.function(x)
+# -         torch.autograd.backward(y, slope)
+# +             ctx.function(x).sum().backward()
+
+# %% wrong · has to know the gradient of y
+# -         torch.autograd.backward(y, slope)
+# +         y.backward()
+
+# %% wrong · so it belongs to that
+# -         torch.autograd.backward(y, slope)
+# +         torch.autograd.backward(x, slope)
+
+# %% wrong · the function's weights get no gradient
+# -         torch.autograd.backward(y, slope)
+# -         return None, x.grad
+# +         return None, torch.autograd.grad(y, x, slope)[0]
+
+# %% wrong · returns a tuple
+# -         torch.autograd.backward(y, slope)
+# -         return None, x.grad
+# +         return None, torch.autograd.grad(y, x, slope)
+
+# %% wrong · the x that the function runs on has no gradient
+# -         x = x.detach().requires_grad_()
+# +         x = x.detach()
+# -         torch.autograd.backward(y, slope)
+# -         return None, x.grad
+# +         return None, torch.autograd.grad(y, x, slope)[0]
+
+# %% wrong · gradients that were there are gone
+# -             y = ctx.function(x)
+# +             y = ctx.function(x)
+# +         todo = [y.grad_fn]
+# +         for node in todo:
+# +             todo += [following for following, _ in node.next_functions if following]
+# +             if hasattr(node, "variable"):
+# +                 node.variable.grad = None
+
+# %% wrong · the graph of the first run is kept
+class Recomputed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, x):
+        ctx.function, ctx.chance = function, torch.get_rng_state()
+        with torch.enable_grad():
+            ctx.x = x.detach().requires_grad_()
+            ctx.y = function(ctx.x)
+        return ctx.y.detach()
+
+    @staticmethod
+    def backward(ctx, slope):
+        torch.autograd.backward(ctx.y, slope)
+        return None, ctx.x.grad
+
+# %% wrong · the backward has not run the function again
+# -         x = x.detach().requires_grad_()
+# -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+# -             torch.set_rng_state(ctx.chance)
+# -             y = ctx.function(x)
+# -         torch.autograd.backward(y, slope)
+# -         return None, x.grad
+# +         return None, slope.new_ones(x.shape)
+
+# %% wrong · one more run is enough
+# -             y = ctx.function(x)
+# +             y = ctx.function(x)
+# +             torch.set_rng_state(ctx.chance)
+# +             y = ctx.function(x)
+
+# %% wrong · nothing else of its size may stay in ctx
+# -         ctx.save_for_backward(x)
+# +         ctx.save_for_backward(x)
+# +         ctx.again = x.clone()
+
+# %% wrong · only one chunk at a time
+# -         torch.autograd.backward(y, slope)
+# +         ctx.y = y
+# +         torch.autograd.backward(y, slope, retain_graph=True)

@@ -1,0 +1,116 @@
+# %% right · from the samples that fit
+def micro_batches_for(batch, limit, fixed, each):
+    samples = min(batch, (limit - fixed) // each)
+    if samples < 1:
+        raise ValueError("too little")
+    while batch % samples:
+        samples -= 1
+    return batch / samples
+
+# %% right · with an error of its own
+def micro_batches_for(batch, limit, fixed, each):
+    class TooLittle(ValueError):
+        pass
+    def counts():
+        for size in range(batch, 0, -1):
+            if not batch % size and size * each <= limit - fixed:
+                yield batch // size
+    for count in counts():
+        return count
+    raise TooLittle(each + fixed - limit)
+
+# %% right · the smallest of all
+def micro_batches_for(batch, limit, fixed, each):
+    return min(n for n in range(1, batch + 1)
+               if batch % n == 0 and fixed + each * batch / n <= limit)
+
+# %% wrong · what takes exactly `limit` bytes fits: <=
+# -         if batch % count == 0 and fixed + each * (batch // count) <= limit:
+# +         if batch % count == 0 and fixed + each * (batch // count) < limit:
+
+# %% wrong · `fixed` is forgotten
+# -         if batch % count == 0 and fixed + each * (batch // count) <= limit:
+# +         if batch % count == 0 and each * (batch // count) <= limit:
+
+# %% wrong · `fixed` is divided
+# -         if batch % count == 0 and fixed + each * (batch // count) <= limit:
+# +         if batch % count == 0 and (fixed + each * batch) / count <= limit:
+
+# %% wrong · counted for every sample
+# -         if batch % count == 0 and fixed + each * (batch // count) <= limit:
+# +         if batch % count == 0 and (fixed + each) * (batch // count) <= limit:
+
+# %% wrong · asked is how many micro-batches
+# -             return count
+# +             return batch // count
+
+# %% wrong · one sample of a micro-batch is counted
+# -         if batch % count == 0 and fixed + each * (batch // count) <= limit:
+# +         if batch % count == 0 and fixed + each <= limit:
+
+# %% wrong · the number is doubled
+def micro_batches_for(batch, limit, fixed, each):
+    count = 1
+    while fixed + each * batch / count > limit:
+        count *= 2
+    return count
+
+# %% wrong · does not divide it
+# -         if batch % count == 0 and fixed + each * (batch // count) <= limit:
+# +         if fixed + each * (batch // count) <= limit:
+
+# %% wrong · cannot be equally large
+def micro_batches_for(batch, limit, fixed, each):
+    if fixed + each > limit:
+        raise ValueError
+    return -(-each * batch // (limit - fixed))
+
+# %% wrong · a number of micro-batches is whole
+# -             return count
+# +             return batch * each / (limit - fixed)
+
+# %% wrong · which are fewer
+def micro_batches_for(batch, limit, fixed, each):
+    if fixed + each > limit:
+        raise ValueError
+    return batch
+
+# %% wrong · bytes: too many
+def micro_batches_for(batch, limit, fixed, each):
+    return 2
+
+# %% wrong · ends before batch itself
+# -     for count in range(1, batch + 1):
+# +     for count in range(1, batch):
+
+# %% wrong · Say so: raise ValueError
+# -     raise ValueError(f"one sample needs {fixed + each} bytes: more than {limit}")
+# +     return None
+
+# %% wrong · message that tells what a sample needs
+# -     raise ValueError(f"one sample needs {fixed + each} bytes: more than {limit}")
+# +     return batch
+
+# %% wrong · `fixed` leaves nothing
+def micro_batches_for(batch, limit, fixed, each):
+    if limit < fixed or 0 < limit - fixed < each:
+        raise ValueError
+    count = -(-each * batch // (limit - fixed))
+    while batch % count:
+        count += 1
+    return count
+
+# %% wrong · looks for more and more
+def micro_batches_for(batch, limit, fixed, each):
+    count = 1
+    while batch % count or fixed + each * (batch // count) > limit:
+        count += 1
+    return count
+
+# %% wrong · a number of micro-batches is whole, and
+def micro_batches_for(batch, limit, fixed, each):
+    return float('inf')
+
+# %% wrong · without `return`
+def micro_batches_for(batch, limit, fixed, each):
+    count = 1

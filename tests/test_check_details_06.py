@@ -1,0 +1,187 @@
+"""Chapter 06: faults of earlier exercises, labs in part, and what cases can tell apart."""
+
+import pytest
+import torch
+from answer_files import FOLDER, answers_in, defined
+from helpers import ROOT, put_lab
+
+from pedagogy_lib import check
+from pedagogy_lib.basics.closeness import close
+from pedagogy_lib.course import checking
+from pedagogy_lib.exercises import broken_stages, reducing, sharded_training
+
+NAMES = ("zero", "collectives", "simple_ddp", "language_model")
+SOLVED = {name: (ROOT / "solutions" / "labs" / f"{name}.py").read_text() for name in NAMES}
+ANSWERS = {
+    (answer.exercise.number, answer.words): answer
+    for path in FOLDER.glob("ch06/*.py")
+    for answer in answers_in(path)
+}
+
+
+@pytest.fixture(autouse=True)
+def quick_hangs(monkeypatch):
+    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 3.0)
+
+
+@pytest.fixture
+def put(tmp_path, monkeypatch):
+    """Replaces a lab of the learner's; the others are solved."""
+    for name, text in SOLVED.items():
+        put_lab(tmp_path, monkeypatch, name, text, text)
+    return lambda name, text: put_lab(tmp_path, monkeypatch, name, text)
+
+
+# ---- Programs with a bug, as a learner gets them -------------------------------------------------
+
+AS_GIVEN = [  # exercise, phrase of the diagnosis, the symptom that is told with it
+    (
+        "6.5",
+        "the others have moved. Whose are these?",
+        "11 numbers, 3 ranks, Adam: after 1 step, 2 of 11 have never changed: numbers 9, 10",
+    ),
+    (
+        "6.6",
+        "ranks 0, 1 have optimizer state for c.weight: that of some steps is on one rank",
+        "after step 2 c.weight is off by up to 0.18. The steps have used the layers abc, ac",
+    ),
+    (
+        "6.8",
+        "the numbers are right, as before",
+        "the returned part has 40 bytes, and keeps 160 bytes alive; and the parameters still have "
+        "3 gradients, of 152 bytes",
+    ),
+    (
+        "6.12",
+        "as if the slopes of all layers passed through the weight of layer 3",
+        "2 ranks, three layers: rank 0: wrong is the gradient of x, layer 1's shard; right is "
+        "that of layer 2's shard, layer 3's shard",
+    ),
+    (
+        "6.14",
+        "what is summed over, and what is divided by?",
+        "2 ranks, 3 micro-batches each: rank 0: the part is 0.5 times what it should be",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("number", "phrase", "symptom"), AS_GIVEN, ids=[number for number, *_ in AS_GIVEN]
+)
+def test_the_symptom_of_a_program_as_it_is(number, phrase, symptom):
+    verdict = check(number, defined(ANSWERS[number, phrase]))
+    assert symptom in f"{verdict.wrong.case}: {verdict.wrong.what}", verdict
+    assert phrase in verdict.wrong.why, verdict
+
+
+# ---- What an answer is built on ------------------------------------------------------------------
+
+FAULTS = [  # the exercise that is checked, the one that is wrong, the lab, what is wrong in it
+    ("6.3", "6.2", "zero", "def flatten_padded(tensors, n):\n    return torch.cat(tensors)"),
+    ("6.3", "2.6", "collectives", "def reduce_scatter_ring(chunks, group=None):\n    pass"),
+    ("6.4", "6.3", "zero", ANSWERS["6.3", "this is the sum"].program),
+    ("6.4", "2.7", "collectives", "def all_gather_ring(chunks, group=None):\n    pass"),
+    ("6.7", "6.4", "zero", "Zero1.update = lambda self: self.optimizer.step()"),
+    ("6.9", "2.7", "collectives", "def all_gather_ring(chunks, group=None):\n    pass"),
+    ("6.10", "6.2", "zero", """
+def flatten_padded(tensors, n):
+    return torch.cat([x.reshape(-1) for x in tensors][::-1])
+"""),
+    ("6.11", "6.9", "zero", ANSWERS["6.9", "copy the shard into the chunk, before"].program),
+    ("6.11", "6.10", "zero", ANSWERS["6.10", "nothing is freed"].program),
+    ("6.11", "6.3", "zero", """
+@torch.no_grad()
+def reduce_gradients(unit):
+    flat = flatten_padded(gradients_of(unit), unit.n)
+    unit.shard.grad = flat.chunk(unit.n)[unit.rank]
+"""),
+    ("6.11", "6.7", "zero", """
+class Zero2(Zero2):
+    def is_ready(self, unit, parameter):
+        if self.left is None:
+            self.begin_backward()
+        self.missing[unit].discard(parameter)
+        if not self.missing[unit]:
+            self.left.remove(unit)
+            self.reduce(unit)
+
+    def end_backward(self):
+        self.left = None
+"""),
+    ("6.11", "3.4", "simple_ddp", """
+def start_equal(model, group=None):
+    for p in model.parameters():
+        p.data.zero_()
+"""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("number", "first", "lab", "source"),
+    FAULTS,
+    ids=[f"{number} after {first}" for number, first, *_ in FAULTS],
+)
+def test_a_fault_of_an_earlier_exercise_is_sent_there(number, first, lab, source, put):
+    put(lab, f"{SOLVED[lab]}\n\n{source}")
+    verdict = check(number)
+    assert verdict.passed is False, verdict
+    assert verdict.wrong.why == f'first: check("{first}")', verdict
+
+
+def test_a_missing_solution_is_named(tmp_path, monkeypatch):
+    """A teacher may leave solutions/ out: then what comes first has to be written first."""
+    for name in NAMES[1:]:
+        put_lab(tmp_path, monkeypatch, name, SOLVED[name])
+    before, _, rest = SOLVED["zero"].partition("    ### BEGIN SOLUTION")
+    _, _, after = rest.partition("    ### END SOLUTION")
+    put_lab(tmp_path, monkeypatch, "zero", f"{before}    ...{after}")
+    assert "exercise 6.2 comes first: flatten_padded" in check("6.4").wrong.what
+
+
+def test_a_stage_3_whose_stage_2_still_has_its_hole_is_made_of_ours(put):
+    hole = """self.missing[unit].discard(parameter)
+        while self.left and not self.missing[self.left[-1]]:
+            self.reduce(self.left.pop())
+"""
+    assert hole in SOLVED["zero"]
+    put("zero", SOLVED["zero"].replace(hole, "...\n"))
+    verdict = check("6.11")
+    assert verdict.passed, verdict
+
+
+def test_a_class_with_one_of_its_holes_left_is_partly_written(put):
+    hole = "class Zero3(Zero2):\n    def before_forward(self, unit, *_):\n        ...\n"
+    put("zero", f"{SOLVED['zero']}\n\n{hole}")
+    verdict = check("6.11")
+    assert verdict.passed is None
+    assert "partly written; still to write: before_forward" in str(verdict)
+
+
+# ---- The checks themselves -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7])
+def test_the_parts_of_a_tensor(n):
+    parts = [reducing.part_of(torch.arange(1.0, 6), n, place) for place in range(n)]
+    assert len({len(part) for part in parts}) == 1
+    assert torch.cat(parts)[:5].tolist() == [1, 2, 3, 4, 5]
+    assert not torch.cat(parts)[5:].any()
+
+
+def test_the_slopes_of_all_places_are_those_of_the_whole_batch(monkeypatch):
+    monkeypatch.setattr(sharded_training, "ORDERS", [(0, 2, 1)])
+    model = sharded_training.equal_models(1, sharded_training.Forked)[0]
+    whole = sharded_training.slopes_of(model, 0, 0, 0, 1)
+    parts = sharded_training.sum_of(
+        [sharded_training.slopes_of(model, 0, 0, place, 3) for place in range(3)]
+    )
+    assert whole.keys() == parts.keys()
+    for name in whole:
+        assert close(parts[name], whole[name])
+    assert not whole["unused"].any() and whole["branches.2.matrix"].any()
+
+
+@pytest.mark.parametrize(("n", "pieces"), [(2, 3), (3, 4)])
+def test_factors_can_be_told_apart(n, pieces):
+    factors = [1.0, *broken_stages.factors(n, pieces).values()]
+    assert len({round(factor, 9) for factor in factors}) == len(factors)
