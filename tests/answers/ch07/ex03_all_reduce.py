@@ -1,0 +1,57 @@
+# %% right · a copy is added up
+# -         return total(x, group)
+# +         y = total(x.detach().clone(), group=group)
+# +         return y
+# -         return gradient, None, None
+# +         return gradient, None, None, None
+
+# %% right · the gradient's view
+# -         return total(x, group)
+# +         ctx.set_materialize_grads(False)
+# +         return total(x, group)
+# -         return gradient, None, None
+# +         return gradient.view_as(gradient), None, None
+
+# %% wrong · may have kept it for its backward
+# -         return total(x, group)
+# +         dist.all_reduce(x, group=group)
+# +         return x
+
+# %% wrong · mark_dirty tells autograd
+# -         return total(x, group)
+# +         dist.all_reduce(x, group=group)
+# +         ctx.mark_dirty(x)
+# +         return x
+
+# %% wrong · n times too much
+# -         return total(x, group)
+# +         ctx.group = group
+# +         return total(x, group)
+# -         return gradient, None, None
+# +         return summed(gradient, ctx.group), None, None
+
+# %% wrong · 1/n of it
+# -         return total(x, group)
+# +         ctx.group = group
+# +         return total(x, group)
+# -         return gradient, None, None
+# +         return gradient / dist.get_world_size(ctx.group), None, None
+
+# %% wrong · the mean of equal ones
+# -         return total(x, group)
+# +         ctx.group = group
+# +         return total(x, group)
+# -         return gradient, None, None
+# +         return summed(gradient, ctx.group) / dist.get_world_size(ctx.group), None, None
+
+# %% wrong · nothing is added up
+# -         return total(x, group)
+# +         return x.clone()
+
+# %% wrong · x gets no gradient
+# -         return gradient, None, None
+# +         return None, None, None
+
+# %% wrong · another way to add up
+# -         return total(x, group)
+# +         return summed(x, group)

@@ -1,0 +1,89 @@
+# %% right · a product, and parameters by hand
+class ColumnLinear(nn.Module):
+    def __init__(self, linear, group=None, unit=1, enter=enter):
+        super().__init__()
+        self.way = lambda x: enter(x, group)
+        for name in "weight", "bias":
+            self.register_parameter(name, self.mine(getattr(linear, name), group, unit))
+
+    def mine(self, whole, group, unit):
+        if whole is None:
+            return None
+        mine = nn.Parameter(cut(whole.data, 0, group, unit))
+        mine.requires_grad_(whole.requires_grad)
+        mine.cut_dim, n = 0, dist.get_world_size(group)
+        mine.cut_sizes = part_sizes(len(whole), n, unit)
+        return mine
+
+    def forward(self, x):
+        y = self.way(x) @ self.weight.T
+        return y if self.bias is None else y + self.bias
+
+# %% right · a linear layer itself
+class ColumnLinear(nn.Linear):
+    def __init__(self, linear, group=None, unit=1, enter=enter):
+        weight = part_of(linear.weight, 0, group, unit)
+        super().__init__(weight.shape[1], len(weight), linear.bias is not None, device="meta")
+        self.group, self.enter, self.weight = group, enter, weight
+        if linear.bias is not None:
+            self.bias = part_of(linear.bias, 0, group, unit)
+
+    def forward(self, x):
+        return super().forward(self.enter(x, self.group))
+
+# %% wrong · columns are its rows, dim 0
+# -         self.weight = part_of(linear.weight, 0, group, unit)
+# -         self.bias = None if linear.bias is None else part_of(linear.bias, 0, group, unit)
+# +         self.weight, self.bias = part_of(linear.weight, 1, group, unit), linear.bias
+
+# %% wrong · this is all of it
+# -         self.weight = part_of(linear.weight, 0, group, unit)
+# -         self.bias = None if linear.bias is None else part_of(linear.bias, 0, group, unit)
+# +         self.weight, self.bias = part_of(linear.weight, 0, group, unit), linear.bias
+
+# %% wrong · through this rank's columns alone
+# -         return F.linear(self.enter(x, self.group), self.weight, self.bias)
+# +         return F.linear(x, self.weight, self.bias)
+
+# %% wrong · x goes in n times
+# -         return F.linear(self.enter(x, self.group), self.weight, self.bias)
+# +         return F.linear(leave(x, self.group), self.weight, self.bias)
+
+# %% wrong · these are all columns
+# -         return F.linear(self.enter(x, self.group), self.weight, self.bias)
+# +         y = F.linear(self.enter(x, self.group), self.weight, self.bias)
+# +         sizes, rank = self.weight.cut_sizes, dist.get_rank(self.group)
+# +         left, right = sum(sizes[:rank]), sum(sizes[rank + 1 :])
+# +         return leave(F.pad(y, (left, right)), self.group)
+
+# %% wrong · the whole layer is kept as well
+# -         self.weight = part_of(linear.weight, 0, group, unit)
+# +         self.linear = linear
+# +         self.weight = part_of(linear.weight, 0, group, unit)
+
+# %% wrong · the caller may bring another way
+# -         return F.linear(self.enter(x, self.group), self.weight, self.bias)
+# +         return F.linear(enter(x, self.group), self.weight, self.bias)
+
+# %% wrong · part_of notes how the whole was cut
+# -         self.weight = part_of(linear.weight, 0, group, unit)
+# -         self.bias = None if linear.bias is None else part_of(linear.bias, 0, group, unit)
+# +         self.weight = nn.Parameter(cut(linear.weight, 0, group, unit))
+# +         bias = linear.bias
+# +         self.bias = None if bias is None else nn.Parameter(cut(bias, 0, group, unit))
+
+# %% wrong · f stands before the columns
+# -         return F.linear(self.enter(x, self.group), self.weight, self.bias)
+# +         return self.enter(F.linear(x, self.weight, self.bias), self.group)
+
+# %% wrong · right, in a group of some ranks
+# -         self.weight = part_of(linear.weight, 0, group, unit)
+# -         self.bias = None if linear.bias is None else part_of(linear.bias, 0, group, unit)
+# +         self.weight = part_of(linear.weight, 0, None, unit)
+# +         self.bias = None if linear.bias is None else part_of(linear.bias, 0, None, unit)
+
+# %% wrong · `unit` is not handed on
+# -         self.weight = part_of(linear.weight, 0, group, unit)
+# -         self.bias = None if linear.bias is None else part_of(linear.bias, 0, group, unit)
+# +         self.weight = part_of(linear.weight, 0, group)
+# +         self.bias = None if linear.bias is None else part_of(linear.bias, 0, group)

@@ -1,0 +1,122 @@
+# %% given
+tensor_parallel = lab("tensor_parallel")
+
+# %% right · autograd's all-reduce, and indices
+def split_mlp(x, a, b):
+    each = a.shape[1] // dist.get_world_size()
+    mine = slice(dist.get_rank() * each, (dist.get_rank() + 1) * each)
+    return tensor_parallel.AllReduce.apply(F.gelu(F.linear(x, a.T[mine])) @ b[mine])
+
+# %% right · tensor_split and einsum
+def split_mlp(x, a, b):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    a, b = a.tensor_split(n, dim=-1)[rank], b.tensor_split(n)[rank]
+    y = torch.einsum("sh,hw->sw", F.gelu(torch.einsum("sw,wh->sh", x, a)), b)
+    dist.all_reduce(y, async_op=True).wait()
+    return y
+
+# %% wrong · is GELU(p + q) = GELU(p) + GELU(q)?
+def split_mlp(x, a, b):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    hidden = x.chunk(n, dim=-1)[rank] @ a.chunk(n, dim=0)[rank]
+    hidden = F.gelu(hidden)
+    columns = hidden @ b.chunk(n, dim=1)[rank]
+    parts = [torch.empty_like(columns) for _ in range(n)]
+    dist.all_gather(parts, columns)
+    return torch.cat(parts, dim=-1)
+
+# %% wrong · Is there a cut of `a` with which
+def split_mlp(x, a, b):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    hidden = x.chunk(n, dim=-1)[rank] @ a.chunk(n, dim=0)[rank]
+    dist.all_reduce(hidden)
+    hidden = F.gelu(hidden)
+    columns = hidden @ b.chunk(n, dim=1)[rank]
+    parts = [torch.empty_like(columns) for _ in range(n)]
+    dist.all_gather(parts, columns)
+    return torch.cat(parts, dim=-1)
+
+# %% wrong · is not GELU(p + q)
+def split_mlp(x, a, b):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    hidden = x.chunk(n, dim=-1)[rank] @ a.chunk(n, dim=0)[rank]
+    hidden = F.gelu(hidden)
+    dist.all_reduce(hidden)
+    columns = hidden @ b.chunk(n, dim=1)[rank]
+    parts = [torch.empty_like(columns) for _ in range(n)]
+    dist.all_gather(parts, columns)
+    return torch.cat(parts, dim=-1)
+
+# %% wrong · where is the GELU?
+# -     hidden = F.gelu(x @ a.chunk(n, dim=1)[rank])
+# +     hidden = x @ a.chunk(n, dim=1)[rank]
+
+# %% wrong · belongs between the two
+# -     hidden = F.gelu(x @ a.chunk(n, dim=1)[rank])
+# +     hidden = x @ a.chunk(n, dim=1)[rank]
+# -     return y
+# +     return F.gelu(y)
+
+# %% wrong · which nobody has added up
+# -     dist.all_reduce(y)
+
+# %% wrong · to be added, not averaged
+# -     return y
+# +     return y / n
+
+# %% wrong · every rank does the work of all
+def split_mlp(x, a, b):
+    return F.gelu(x @ a) @ b
+
+# %% wrong · more is sent than one all-reduce
+# -     return y
+# +     dist.broadcast(y, 0)
+# +     return y
+
+# %% wrong · gets everybody's summands
+# -     dist.all_reduce(y)
+# -     return y
+# +     parts = [torch.empty_like(y) for _ in range(n)]
+# +     dist.all_gather(parts, y)
+# +     return sum(parts)
+
+# %% wrong · needs its own hidden features alone
+def split_mlp(x, a, b):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    hidden = F.gelu(x @ a.chunk(n, dim=1)[rank])
+    parts = [torch.empty_like(hidden) for _ in range(n)]
+    dist.all_gather(parts, hidden)
+    y = torch.cat(parts, 1) @ b.chunk(n, 1)[rank]
+    parts = [torch.empty_like(y) for _ in range(n)]
+    dist.all_gather(parts, y)
+    return torch.cat(parts, 1)
+
+# %% wrong · their sum has it n times
+# -     hidden = F.gelu(x @ a.chunk(n, dim=1)[rank])
+# -     y = hidden @ b.chunk(n, dim=0)[rank]
+# +     hidden = F.gelu(x @ a)
+# +     y = hidden @ b
+
+# %% wrong · the same part of a and b
+# -     hidden = F.gelu(x @ a.chunk(n, dim=1)[rank])
+# -     y = hidden @ b.chunk(n, dim=0)[rank]
+# +     hidden = F.gelu(x @ a.chunk(n, dim=1)[0])
+# +     y = hidden @ b.chunk(n, dim=0)[0]
+
+# %% wrong · has other columns than
+# -     y = hidden @ b.chunk(n, dim=0)[rank]
+# +     y = hidden @ b.chunk(n, dim=1)[rank]
+
+# %% wrong · works in place, and returns None
+# -     dist.all_reduce(y)
+# -     return y
+# +     return dist.all_reduce(y)
+
+# %% wrong · others do not: all of them need it
+# -     dist.all_reduce(y)
+# +     dist.reduce(y, 0)
+
+# %% wrong · every rank has to make the same calls
+# -     dist.all_reduce(y)
+# +     if rank == 0:
+# +         dist.all_reduce(y)

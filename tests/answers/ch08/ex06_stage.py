@@ -1,0 +1,67 @@
+# %% right · cloned, and autograd.backward
+# -         x = x.detach().requires_grad_(x.is_floating_point())
+# +         x = x.detach().clone()
+# +         if x.dtype.is_floating_point:
+# +             x.requires_grad = True
+# -         return y.detach()
+# +         return y.data
+# -         x, y = self.kept.pop(i)
+# -         y.backward(gradient)
+# -         return x.grad
+# +         x, y = self.kept[i]
+# +         del self.kept[i]
+# +         torch.autograd.backward([y], [gradient])
+# +         return x.grad if x.requires_grad else None
+
+# %% right · a product's sum goes back
+# -         y.backward(gradient)
+# +         (y if gradient is None else (y * gradient).sum()).backward()
+
+# %% wrong · x.requires_grad_() changes it
+# -         x = x.detach().requires_grad_(x.is_floating_point())
+# +         x = x.requires_grad_(x.is_floating_point())
+
+# %% wrong · that requires it, and that is a leaf
+# -         x = x.detach().requires_grad_(x.is_floating_point())
+# +         x = x.detach()
+
+# %% wrong · where no graph can follow
+# -         return y.detach()
+# +         return y
+
+# %% wrong · What is kept is y itself
+# -         y = then(self.piece(x))
+# +         y = then(self.piece(x)).detach()
+
+# %% wrong · what is kept is the output before `then`
+# -         y = then(self.piece(x))
+# +         y = self.piece(x)
+# -         return y.detach()
+# +         return then(y).detach()
+
+# %% wrong · on the last stage the loss follows
+# -         y = then(self.piece(x))
+# +         y = self.piece(x)
+
+# %% wrong · this is x; asked is its gradient
+# -         return x.grad
+# +         return x.detach()
+
+# %% wrong · as in y.sum().backward()
+# -         y.backward(gradient)
+# +         y.sum().backward()
+
+# %% wrong · memory grows with every micro-batch
+# -         x, y = self.kept.pop(i)
+# +         x, y = self.kept[i]
+
+# %% wrong · backward() adds, and nothing is to be cleared
+# -         x, y = self.kept.pop(i)
+# +         self.piece.zero_grad()
+# +         x, y = self.kept.pop(i)
+
+# %% wrong · into operations of somebody else
+# -         x = x.detach().requires_grad_(x.is_floating_point())
+# +         x = x.clone()
+# +         if x.is_floating_point():
+# +             x.requires_grad_().retain_grad()

@@ -1,0 +1,234 @@
+"""Details of chapter 08's checks: symptoms, faults of earlier exercises, limits, what is true."""
+
+import pytest
+from answer_files import FOLDER, Answer, answers_in, defined, solution_of
+from helpers import put_lab
+
+from pedagogy_lib import check
+from pedagogy_lib.basics.closeness import close
+from pedagogy_lib.course import build, checking
+from pedagogy_lib.course.checking import find_exercise
+from pedagogy_lib.exercises import balancing, bubbles, exchanges, generators, pipelines, turns
+from pedagogy_lib.schedules.rules import check_schedule
+from pedagogy_lib.schedules.timelines import kept_after, simulate
+
+ANSWERS = {
+    (answer.exercise.number, answer.words): answer
+    for path in FOLDER.glob("ch08/*.py")
+    for answer in answers_in(path)
+}
+ARITHMETIC = "8.1", "8.2", "8.3", "8.4", "8.5", "8.10", "8.11"  # without ranks
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """Solve all labs; learners have changed some: course(lab=what became of the solved text)."""
+
+    def make(**changes):
+        for path in build.lab_sources():
+            text = path.read_text()
+            change = changes.get(path.stem, build.solved)
+            put_lab(tmp_path, monkeypatch, path.stem, change(text), text)
+
+    return make
+
+
+def with_more(program):
+    """A change of a lab: what stands at its end."""
+    return lambda text: f"{text}\n\n{program}"
+
+
+@pytest.fixture
+def checked(course):
+    """Check an answer, in its cell or in its lab."""
+
+    def check_answer(answer):
+        number, lab = answer.exercise.number, answer.exercise.lab
+        course(**({lab: with_more(answer.program)} if lab else {}))
+        return check(number) if lab else check(number, defined(answer))
+
+    return check_answer
+
+
+def answer_with(number, body):
+    """An answer to an exercise: its function, with another body."""
+    exercise = find_exercise(number)
+    head = solution_of(exercise).partition("\n")[0]
+    return Answer(exercise, "wrong", body, f"{head}\n    {body}\n")
+
+
+# ---- What is told beside the diagnosis ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", ARITHMETIC)
+def test_verdicts_are_short(number, checked):
+    """Few lines tell that all is right; what tells that it is wrong, fits on a screen."""
+    for answer in (answer for answer in ANSWERS.values() if answer.exercise.number == number):
+        verdict = checked(answer)
+        if answer.kind == "right":
+            assert 3 <= len(verdict.lines) <= 8
+        else:
+            lines = (line for line in str(verdict).splitlines() if "labs/" not in line)
+            assert max(map(len, lines)) <= checking.COLUMNS, "but for a path"
+
+
+@pytest.mark.parametrize("number", ARITHMETIC)
+def test_an_error_is_told_with_its_line(number, checked):
+    word = "yield" if number in ("8.1", "8.4", "8.5") else "return"
+    verdict = checked(answer_with(number, f"x = microbatch_number\n    {word} x"))
+    assert "NameError: name 'microbatch_number' is not defined" in verdict.wrong.what, verdict
+    assert "x = microbatch_number" in verdict.wrong.what, verdict
+
+
+SYMPTOMS = {
+    ("8.4", "the warm-up is below 0 on the last rank"): "rank 3 does F-1: micro-batches begin at 0",
+    ("8.5", "when can it go back with its first"): "the ranks keep up to [5, 4, 3, 2] "
+    "micro-batches",
+    ("8.8", "Adam hides it"): "the gradients are 4 times those of one process",
+}
+
+
+@pytest.mark.parametrize(("number", "words"), SYMPTOMS)
+def test_the_symptom_is_told(number, words, checked):
+    wrong = checked(ANSWERS[number, words]).wrong
+    assert SYMPTOMS[number, words] in wrong.what
+    assert number != "8.5" or "ranks - 1" not in wrong.why, "that would be the answer"
+
+
+def test_a_formula_that_agrees_with_a_misconception_in_one_case_alone(checked):
+    """For 4 stages and 8 micro-batches this is 2 (stages - 1) / microbatches."""
+    body = "return (stages - 1) / (microbatches + stages - 1), 6 / microbatches"
+    wrong = checked(answer_with("8.2", body)).wrong
+    assert wrong.case.startswith("4 stages, 8") and wrong.why == ""
+
+
+def test_a_rank_of_the_group_is_not_one_of_the_world(course):
+    """The first is no rank of the group, for the one that receives first; the second is."""
+    path = FOLDER / "ch08" / "ex07_pipeline.py"
+    found = [
+        answer for answer in answers_in(path) if answer.words.startswith("a rank of the group")
+    ]
+    assert len(found) == 2
+    for answer in found:
+        course(pipeline_parallel=with_more(answer.program))
+        wrong = check("8.7").wrong
+        assert "in a group of some ranks" not in wrong.why
+        assert "a rank of the group" in wrong.why and "`group_src=peer`" in wrong.why
+
+
+def test_pytorch_does_not_warn_of_what_a_check_tells_better(checked, capsys):
+    for words in ("8.14", "went on beyond x"), ("8.15", "Begin with weight.detach()"):
+        assert words[1] in checked(ANSWERS[words]).wrong.why
+    printed = capsys.readouterr()
+    assert "Warning" not in printed.out + printed.err
+
+
+# ---- Limits of time ----------------------------------------------------------------------------
+
+
+def test_an_exchange_has_a_timeout_of_its_own(checked, monkeypatch):
+    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 60.0)
+    monkeypatch.setattr(exchanges, "TIMEOUT_SECONDS", 0.6)
+    wrong = checked(ANSWERS["8.9", "both ranks wait in send"]).wrong
+    assert "it hangs: after 0.6 s, 0 of 2 ranks had returned" in wrong.what
+
+
+def test_who_computes_too_much_is_told_of_no_timeout(checked, monkeypatch):
+    monkeypatch.setattr(balancing, "LARGE_SECONDS", 0.2)
+    wrong = checked(ANSWERS["8.13", "computed again and again"]).wrong
+    assert wrong.case == "60 layers on 10 stages"
+    assert wrong.what.startswith("it is too slow, and was stopped while still at work\n  at ")
+    assert "timeout=" not in wrong.what and "pipeline_parallel.py, line " in wrong.what
+
+
+# ---- Faults of earlier exercises ---------------------------------------------------------------
+
+
+def with_change(old, new):
+    """A change of a lab: some text in it is another."""
+
+    def change(text):
+        assert text.count(old) == 1, old
+        return text.replace(old, new)
+
+    return change
+
+
+WRONG_STAGE = with_change(
+    "y.backward(gradient)\n        return x.grad", "y.backward(gradient)\n        return -x.grad"
+)
+WRONG_PIPELINE = with_change("self.send(y, action)", "self.send(-y, action)")
+DOUBLED = with_change("y.backward(gradient)", "(2 * y).backward(gradient)")
+
+
+@pytest.mark.parametrize(
+    ("number", "fault", "first"),
+    [
+        ("8.14", WRONG_STAGE, 'first: check("8.6")'),
+        ("8.14", WRONG_PIPELINE, 'First: check("8.7")'),
+        ("8.16", WRONG_PIPELINE, 'First: check("8.7")'),
+    ],
+    ids=["8.14 a stage", "8.14 a pipeline", "8.16 a pipeline"],
+)
+def test_a_fault_of_an_earlier_exercise_is_told_first(number, fault, first, course):
+    course(pipeline_parallel=fault)
+    assert first in check(number).wrong.why
+
+
+def test_a_fault_of_a_lab_is_not_put_down_to_the_cell(course):
+    course(pipeline_parallel=DOUBLED)
+    verdict = check("8.8", defined(ANSWERS["8.8", "a sum over the letters"]))
+    assert 'first: check("8.6")' in verdict.wrong.why, verdict
+    course(pipedream=with_more(ANSWERS["8.14", "gradients of one version add up"].program))
+    verdict = check("8.15", defined(ANSWERS["8.15", "a copy first"]))
+    assert verdict.wrong.why == 'first: check("8.14")', verdict
+
+
+def test_interleaved_may_not_be_changed(course):
+    """The check of `turn` runs the lab's whole schedule with it."""
+    warm_up = "2 * (ranks - 1 - rank) + (chunks - 1) * ranks"
+    course(schedules=with_change(warm_up, "ranks - 1 - rank"))
+    wrong = check("8.11").wrong
+    assert "has `interleaved` itself been changed?" in wrong.why
+    assert "rank 0 does B0.1 before F0.1: a backward needs" in wrong.what
+
+
+# ---- What the checks compare with --------------------------------------------------------------
+
+
+def test_the_truth_about_what_is_kept():
+    for text, most in bubbles.ROWS.values():
+        row = bubbles.row_of(text)
+        assert " ".join(map(str, row)) == text
+        assert max(kept_after(row), default=0) == most
+        assert kept_after(row)[-1:] in ([], [0])
+
+
+@pytest.mark.parametrize(("ranks", "m"), [(1, 1), (3, 7), (5, 2), (8, 16)])
+def test_the_truth_about_schedules(ranks, m):
+    """Both take m + ranks - 1 turns, and keep what their papers say."""
+    gpipe, one_f_one_b = (
+        simulate(rows(ranks, m)) for rows in (generators.rows_of_gpipe, generators.rows_in_memory)
+    )
+    assert gpipe.seconds == one_f_one_b.seconds == 3 * bubbles.slots_of(ranks, m)
+    assert bubbles.slots_of(ranks, m) == m + ranks - 1
+    assert gpipe.most_kept == [m] * ranks
+    assert one_f_one_b.most_kept == [min(m, ranks - rank) for rank in range(ranks)]
+
+
+def test_every_misconception_gives_something_wrong():
+    for place, guesses in enumerate((bubbles.guesses_at_share, bubbles.guesses_at_overhead)):
+        tables = [[guess for _, guess in guesses(*size)] for size in bubbles.SIZES]
+        right = bubbles.right_numbers(*bubbles.SIZES[0])[place]
+        assert not any(close(guess, right) for guess in tables[0])
+        assert len(set(zip(*tables))) == len(tables[0])
+    ranks, chunks = turns.SHOWN[0]
+    right = [action[1:] for action in turns.turns(ranks, chunks, "B")]
+    for guess in turns.GUESSES_AT_TURNS.values():
+        assert [guess(k, ranks, chunks, True) for k in range(len(right))] != right
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+@pytest.mark.parametrize("case", pipelines.CASES, ids=str)
+def test_the_schedules_that_a_pipeline_is_tried_with_can_run(case, ranks):
+    check_schedule([case.actions(place, ranks) for place in range(ranks)])
