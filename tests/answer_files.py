@@ -31,13 +31,17 @@ EDIT = re.compile(r"((?:^# -.*\n)+)((?:^# \+.*\n)*)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Answer:
-    """kind: "right" or "wrong"; words: its style, or a phrase of its diagnosis."""
+    """kind: "right" or "wrong"; words: its style, or a phrase of its diagnosis.
+
+    given  what stands before it, such as a helper
+    """
 
     exercise: Exercise
     kind: str
     words: str
     program: str
     is_deep: bool = False
+    given: str = ""
 
     def __str__(self):
         return f"{self.exercise.number} {self.words}"
@@ -54,7 +58,7 @@ def answers_in(path: Path) -> list[Answer]:
     sections = list(zip(*(parts[i::4] for i in range(4))))
     given = "".join(body for kind, _, _, body in sections if kind == "given")
     return [
-        Answer(exercise, kind, words, given + program_of(exercise, body), deep == "deep")
+        Answer(exercise, kind, words, program_of(exercise, body), deep == "deep", given)
         for kind, words, deep, body in sections
         if kind != "given"
     ]
@@ -78,7 +82,17 @@ def program_of(exercise, body: str) -> str:
 @cache
 def solution_of(exercise) -> str:
     """The text of the function or class in the solved lab, or in the solved notebook's cell."""
-    for text in solved_texts(exercise):
+    return definition_in(map(build.solved, sources_of(exercise)), exercise)
+
+
+@cache
+def task_of(exercise) -> str:
+    """The same as learners find it: with its hole, or with its bug."""
+    return definition_in(map(build.with_holes, sources_of(exercise)), exercise)
+
+
+def definition_in(texts, exercise) -> str:
+    for text in texts:
         for node in ast.parse(text).body:
             if getattr(node, "name", None) == exercise.name:
                 first = min([node.lineno, *(line.lineno for line in node.decorator_list)])
@@ -86,20 +100,21 @@ def solution_of(exercise) -> str:
     raise ValueError(f"there is no {exercise.name} for exercise {exercise.number}")
 
 
-def solved_texts(exercise) -> list[str]:
-    """The solved lab; or the solved notebooks of the chapter, as programs."""
+def sources_of(exercise) -> list[str]:
+    """The source of the lab; or of the chapter's notebooks, as programs."""
     if exercise.lab:
         paths = [build.ROOT / "solutions" / "labs" / f"{exercise.lab}.py"]
     else:
         chapter = int(exercise.number.split(".")[0])
         paths = [path for path in build.sources() if path.stem.startswith(f"{chapter:02}")]
-    return [build.solved(path.read_text()) for path in paths]
+    return [path.read_text() for path in paths]
 
 
 @cache
 def imports_of(exercise) -> str:
     """What the chapter's notebooks import."""
-    nodes = [node for text in solved_texts(exercise) for node in ast.parse(text).body]
+    texts = map(build.solved, sources_of(exercise))
+    nodes = [node for text in texts for node in ast.parse(text).body]
     wanted = (node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)))
     return "\n".join(dict.fromkeys(map(ast.unparse, wanted)))
 
@@ -109,9 +124,9 @@ def defined(answer: Answer):
     file = f"cell of {answer}"
     space = {"__name__": "__main__"}
     exec(imports_of(answer.exercise), space)
-    exec(compile(answer.program, file, "exec"), space)
-    lines = answer.program.splitlines(keepends=True)
-    linecache.cache[file] = (len(answer.program), None, lines, file)
+    text = answer.given + answer.program
+    exec(compile(text, file, "exec"), space)
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     return space[answer.exercise.name]
 
 

@@ -1,7 +1,6 @@
 """For every test: its functions travel by value, and it leaves no rank and no file behind."""
 
 import os
-import re
 import shutil
 import signal
 import tempfile
@@ -13,15 +12,17 @@ import helpers
 import margins
 import pytest
 import torch
+from answer_files import Answer
 
 from pedagogy_lib.basics import closeness
+from pedagogy_lib.exercises.kit import Formula
 from pedagogy_lib.ranks import fork_server_client
 
 cloudpickle.register_pickle_by_value(helpers)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, shells ignore it
 
-# How many answers of a kind are tried for each exercise; the others are left to `make test-all`.
-WRONG, RIGHT, SOLUTIONS = 3, 1, 0  # the executed notebooks check all solutions
+# How many answers are tried for each exercise on ranks; the others are left to `make test-all`.
+MOST = {"right": 1, "wrong": 3}
 
 
 def pytest_configure(config):
@@ -69,31 +70,22 @@ def depends_on_kernels(item) -> bool:
     """Whether it compares what was computed: a solved notebook, a right answer, or with `close`."""
     if item.path.suffix == ".ipynb":
         return item.path.parent.name == "solutions"
-    if item.path.name.startswith("test_exercises_"):
+    if item.path.name == "test_answers.py":
         return "wrong" not in item.originalname
     own = closeness.__name__
     return any(getattr(value, "__module__", "") == own for value in vars(item.module).values())
 
 
 def leave_answers_to_test_all(items):
-    """Mark as deep what comes after the first few parameters of a test, exercise by exercise."""
+    """Mark as deep what comes after the first few answers of a kind to an exercise on ranks."""
     seen = Counter()
     for item in items:
-        if item.path.name.startswith("test_exercises_") and hasattr(item, "callspec"):
-            exercise = re.match(r"\d+\.\d+", item.callspec.id)
-            kind, most = kind_of(item)
-            place = item.path, item.originalname, kind, exercise and exercise[0]
+        answer = getattr(item, "callspec", None) and item.callspec.params.get("answer")
+        if isinstance(answer, Answer) and not isinstance(answer.exercise, Formula):
+            place = answer.exercise.number, answer.kind
             seen[place] += 1
-            if seen[place] > most:
+            if seen[place] > MOST[answer.kind]:
                 item.add_marker(pytest.mark.deep)
-
-
-def kind_of(item) -> tuple[str, int]:
-    """Of which kind the answers of a test are, and how many of that kind are tried."""
-    name = item.originalname
-    if item.callspec.id.endswith("the solution") or name.startswith("test_the_solution"):
-        return "solution", SOLUTIONS
-    return ("right", RIGHT) if name.startswith("test_right") else ("wrong", WRONG)
 
 
 @pytest.fixture(autouse=True)

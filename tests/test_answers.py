@@ -1,7 +1,7 @@
 """Every check accepts right answers of any style, and tells wrong ones what is wrong."""
 
 import pytest
-from answer_files import all_answers, defined
+from answer_files import Answer, all_answers, defined, task_of
 from helpers import put_lab
 
 from pedagogy_lib import check
@@ -21,12 +21,12 @@ def checked(tmp_path, monkeypatch):
     """Check an answer in its cell; or in the learner's file, where all else is solved."""
 
     def check_answer(answer):
-        if answer.exercise.lab is None:
-            return check(answer.exercise.number, defined(answer))
         for source in build.lab_sources():
             put_lab(tmp_path, monkeypatch, source.stem, *[build.solved(source.read_text())] * 2)
+        if answer.exercise.lab is None:
+            return check(answer.exercise.number, defined(answer))
         path = tmp_path / "labs" / f"{answer.exercise.lab}.py"
-        path.write_text(f"{path.read_text()}\n\n{answer.program}")
+        path.write_text(f"{path.read_text()}\n\n{answer.given}{answer.program}")
         return check(answer.exercise.number)
 
     return check_answer
@@ -52,6 +52,28 @@ def test_wrong_answers_are_told_what_is_wrong(answer, checked):
     assert verdict.passed is False
     said = " ".join(f"{verdict.wrong.case}: {verdict.wrong.what} {verdict.wrong.why}".split())
     assert answer.words in said, verdict
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.number)
+def test_the_hole_is_told_politely_and_the_bug_is_found(exercise, checked, tmp_path):
+    given = next(answer.given for answer in ANSWERS if answer.exercise is exercise)
+    task = task_of(exercise)
+    if build.HOLE.format(indent="").strip() not in task:
+        assert checked(Answer(exercise, "wrong", "as it is", task, given=given)).passed is False
+        return
+    if exercise.lab is None:
+        verdict = check(
+            exercise.number, defined(Answer(exercise, "wrong", "a hole", task, given=given))
+        )
+    else:
+        solution = next(s for s in build.lab_sources() if s.stem == exercise.lab).read_text()
+        checked(Answer(exercise, "right", "in place", ""))  # the labs that it imports
+        path = tmp_path / "labs" / f"{exercise.lab}.py"
+        path.write_text(build.with_holes(solution))
+        (tmp_path / "solutions" / "labs" / f"{exercise.lab}.py").write_text(solution)
+        verdict = check(exercise.number)
+    assert verdict.passed is None
+    assert "not attempted yet; write " in repr(verdict)
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.number)

@@ -9,7 +9,7 @@ from helpers import ROOT, put_lab
 from pedagogy_lib import check
 from pedagogy_lib.course import checking
 from pedagogy_lib.course.checking import find_exercise
-from pedagogy_lib.exercises import activations
+from pedagogy_lib.exercises.ch05 import activations
 
 ANSWERS = {
     (answer.exercise.number, answer.words): answer

@@ -11,7 +11,9 @@ from helpers import put_lab
 from pedagogy_lib import check
 from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.course import build
-from pedagogy_lib.exercises import gradient_norms, groups, split_scores
+from pedagogy_lib.exercises.ch07 import ex12_split_cross_entropy as split_scores
+from pedagogy_lib.exercises.ch07 import ex14_gradient_norm as gradient_norms
+from pedagogy_lib.exercises.kit import groups
 
 ANSWERS = {
     (answer.exercise.number, answer.words): answer

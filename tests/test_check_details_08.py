@@ -8,7 +8,11 @@ from pedagogy_lib import check
 from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.course import build, checking
 from pedagogy_lib.course.checking import find_exercise
-from pedagogy_lib.exercises import balancing, bubbles, exchanges, generators, pipelines, turns
+from pedagogy_lib.exercises.ch08 import bubbles, generators
+from pedagogy_lib.exercises.ch08 import ex07_pipeline as pipelines
+from pedagogy_lib.exercises.ch08 import ex09_exchange as exchanges
+from pedagogy_lib.exercises.ch08 import ex11_turn as turns
+from pedagogy_lib.exercises.ch08 import ex13_balance as balancing
 from pedagogy_lib.schedules.rules import check_schedule
 from pedagogy_lib.schedules.timelines import kept_after, simulate
 

@@ -13,8 +13,10 @@ from torch.utils.data import DataLoader, DistributedSampler, Subset
 from pedagogy_lib import check
 from pedagogy_lib.basics.closeness import close, close_in_float32
 from pedagogy_lib.course import checking
-from pedagogy_lib.exercises import broken_loops, one_process, reading
+from pedagogy_lib.exercises.ch03 import broken_loops
+from pedagogy_lib.exercises.ch03 import ex08_train_epochs as reading
 from pedagogy_lib.exercises.ch03.broken_loops import shares, table_of
+from pedagogy_lib.exercises.kit import one_process
 from pedagogy_lib.exercises.kit.one_process import batch_of, flat, model_of
 
 EXERCISES = {e.number: e for e in [*reading.EXERCISES, *broken_loops.EXERCISES]}

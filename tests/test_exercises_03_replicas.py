@@ -5,7 +5,9 @@ from helpers import ROOT, put_lab
 
 from pedagogy_lib import check
 from pedagogy_lib.course import checking
-from pedagogy_lib.exercises import averaging, bucketing, overlapping, replicas
+from pedagogy_lib.exercises.ch03 import averaging, overlapping
+from pedagogy_lib.exercises.ch03 import ex04_start_equal as replicas
+from pedagogy_lib.exercises.ch03 import ex10_make_buckets as bucketing
 
 MODULES = replicas, averaging, bucketing, overlapping
 EXERCISES = {e.number: e for module in MODULES for e in module.EXERCISES}

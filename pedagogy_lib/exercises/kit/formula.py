@@ -11,7 +11,7 @@ from ...course.checking import Wrong
 from .values import NOT_ITS_OWN, Raised, equal, need_kind, plain, text_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Formula:
     """An exercise that asks for a function of numbers.
 

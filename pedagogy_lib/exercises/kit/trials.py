@@ -163,7 +163,7 @@ def run_trials(task, answer, cases, explain_hang=lambda case, error: ""):
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Collective:
     """An exercise that asks for a collective, written with messages from rank to rank.
 

@@ -1,6 +1,6 @@
 """What an answer gave, as plain values that can be compared and shown."""
 
-from numbers import Number
+from numbers import Number, Real
 
 import torch
 
@@ -10,7 +10,7 @@ from ...course.checking import Wrong
 from ...ranks.call_stack import is_library, place_of, steps_of_traceback
 
 NO_RETURN = "a function without `return` gives None: it gives back what stands behind `return`"
-NOT_ITS_OWN = "what the function is given belongs to the caller: look at it, and leave it as it is"
+NOT_ITS_OWN = "it belongs to the caller: look at what the function is given, and leave it as it is"
 
 
 class Raised:
@@ -29,6 +29,8 @@ def plain(value):
         return value.tolist()
     if isinstance(value, dict):
         return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, Real) and not isinstance(value, int):
+        return float(value)  # of a Fraction, too
     if isinstance(value, (list, tuple, range, map, filter)) or hasattr(value, "__next__"):
         return [plain(one) for one in value]
     return value
