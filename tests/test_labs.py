@@ -11,7 +11,7 @@ import torch.distributed as dist
 from helpers import ROOT, failure, put_lab
 
 from pedagogy_lib import LaunchError, lab, launch
-from pedagogy_lib.course import build, lab_files, lab_holes, labs
+from pedagogy_lib.course import build, lab_files, lab_holes, labs, loaded_labs
 
 SOLUTION = '''"""A lab."""
 
@@ -126,7 +126,7 @@ def test_a_hole_below_what_was_defined_counts(learner):
     learner(SOLUTION + '\n\ndef double(x):\n    """Exercise 7.1."""\n    ...\n', solution=None)
     shapes = lab("shapes")
     assert repr(shapes) == "labs/shapes.py, double: nobody's · area: yours · both: yours"
-    with pytest.raises(labs.NotSolvedYet, match=r"exercise 7\.1 comes first"):
+    with pytest.raises(loaded_labs.NotSolvedYet, match=r"exercise 7\.1 comes first"):
         shapes.both(1)
 
 
@@ -154,15 +154,15 @@ def test_annotations_may_be_texts(learner, capsys):
     assert launch(lambda: shapes.double(shapes.Point(3)), world_size=2).values == [12, 12]
     point = shapes.Point(4)
     assert launch(lambda: point.x, world_size=1).values == [4]  # its class travels, too
-    assert "shapes" not in labs.sys.modules
+    assert "shapes" not in loaded_labs.sys.modules
 
 
 def test_a_module_of_the_same_name_stays_what_it_is(learner, monkeypatch):
-    other = labs.ModuleType("shapes")
-    monkeypatch.setitem(labs.sys.modules, "shapes", other)
+    other = loaded_labs.ModuleType("shapes")
+    monkeypatch.setitem(loaded_labs.sys.modules, "shapes", other)
     learner(POINT)
     assert lab("shapes").Point(3).y == 2
-    assert labs.sys.modules["shapes"] is other
+    assert loaded_labs.sys.modules["shapes"] is other
 
 
 def test_a_lab_may_launch_while_it_is_read(learner):
@@ -285,8 +285,46 @@ def test_a_lab_whose_sibling_is_broken_says_so(learner, tmp_path, monkeypatch, c
 def test_a_sibling_with_a_hole_and_no_solution(learner, tmp_path, monkeypatch):
     learner(HOLES, solution=None)
     put_lab(tmp_path, monkeypatch, "more", USES_SHAPES, None)
-    with pytest.raises(labs.NotSolvedYet, match=r"exercise 7\.1 comes first"):
+    with pytest.raises(loaded_labs.NotSolvedYet, match=r"exercise 7\.1 comes first"):
         lab("more").quadruple(1)
+
+
+WRONG = SOLUTION.replace("return 2 * x", "raise ValueError('half written')")
+
+
+@pytest.mark.parametrize("ours", ["double", ["double"], ["double", "both"]])
+def test_ours_is_put_back_for_what_is_half_written(ours, learner, capsys):
+    learner(WRONG)
+    shapes = lab("shapes", ours=ours)
+    assert "double: ours · area: yours" in capsys.readouterr().out
+    assert shapes.both(3) == 60
+    assert launch(shapes.both, 3, world_size=2).values == [60, 60]
+    learner(WRONG.replace("return 10 * x", "return 100 * x"))
+    assert shapes.both(3) == 600
+    with pytest.raises(ValueError, match="half written"):
+        lab("shapes").both(3)
+
+
+def test_ours_is_put_back_in_what_a_lab_imports(learner, tmp_path, monkeypatch):
+    learner(WRONG)
+    user = "from shapes import double\n\n\ndef use(x):\n    return double(x)\n"
+    put_lab(tmp_path, monkeypatch, "user", user)
+    assert lab("user", ours="double").use(4) == 8
+    with pytest.raises(ValueError, match="half written"):
+        lab("user").use(4)
+
+
+def test_a_function_that_cannot_be_put_back_is_told(learner):
+    learner(SOLUTION)
+    said = "ours='helper': there is no such function .* in labs/shapes.py .*: area, both, double$"
+    with pytest.raises(ValueError, match=said):
+        lab("shapes", ours="helper")
+
+
+def test_without_a_solution_there_is_nothing_to_put_back(learner):
+    learner(WRONG, solution=None)
+    with pytest.raises(ValueError, match="half written"):
+        lab("shapes", ours="double").both(3)
 
 
 def test_a_lab_without_exercises(learner, capsys):
@@ -367,7 +405,7 @@ def test_without_solutions_a_hole_says_which_exercise_comes_first(learner, capsy
     )
     assert shapes.area(0) == 0
     sentence = "exercise 7.1 comes first: double in labs/shapes.py still has its hole"
-    with pytest.raises(labs.NotSolvedYet, match=sentence):
+    with pytest.raises(loaded_labs.NotSolvedYet, match=sentence):
         shapes.double(1)
     with pytest.raises(LaunchError, match=sentence):
         launch(lambda: shapes.double(1), world_size=2)
@@ -404,7 +442,7 @@ def test_what_refers_to_a_hole_gets_ours(learner):
 def test_what_derives_from_a_hole_that_nobody_has_filled(learner):
     learner(CLASSES_WITH_HOLE, solution=None)
     for shape in ("Shape", "Square"):
-        with pytest.raises(labs.NotSolvedYet, match=r"exercise 7\.1 comes first: Shape in labs"):
+        with pytest.raises(loaded_labs.NotSolvedYet, match=r"exercise 7\.1 comes first: Shape in labs"):
             getattr(lab("shapes"), shape)()
 
 
@@ -413,7 +451,7 @@ def test_whatever_is_asked_of_a_class_with_a_hole_is_refused(shape, learner):
     learner(CLASSES_WITH_HOLE, solution=None)
     found = getattr(lab("shapes"), shape)
     sentence = r"exercise 7\.1 comes first: Shape in labs/shapes.py still has its hole"
-    with pytest.raises(labs.NotSolvedYet, match=sentence):
+    with pytest.raises(loaded_labs.NotSolvedYet, match=sentence):
         found.apply(1)
     with pytest.raises(LaunchError, match=sentence):
         launch(lambda shapes: getattr(shapes, shape).apply(1), lab("shapes"), world_size=1)

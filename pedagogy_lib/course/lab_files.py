@@ -18,10 +18,12 @@ class Snapshot:
 
     contents  {file: its bytes, or the error on reading it}
     problems  {learner's file: what the notebook has found wrong with it}
+    ours      functions that are the solution's, whatever the learner has written
     is_fixed  whether this came with a launch, so that ranks read no file
     """
 
-    def __init__(self, contents=None, problems=None):
+    def __init__(self, contents=None, problems=None, ours=frozenset()):
+        self.ours: frozenset[str] = ours
         self.is_fixed = contents is not None
         self.contents: dict[Path, bytes | OSError] = contents or {}
         self.problems: dict[Path, str] = problems or {}
@@ -31,10 +33,10 @@ class Snapshot:
 
     def fixed(self, contents) -> "Snapshot":
         """The same to send to ranks; `contents` are equal to those here."""
-        return Snapshot(contents, self.problems)
+        return Snapshot(contents, self.problems, self.ours)
 
     def __reduce__(self):
-        return Snapshot, (self.contents, self.problems)
+        return Snapshot, (self.contents, self.problems, self.ours)
 
     def is_current(self) -> bool:
         return all(state_of(path) == state for path, state in self.states.items())

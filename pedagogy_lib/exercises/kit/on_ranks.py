@@ -16,7 +16,7 @@ import torch.distributed as dist
 from ...basics.errors import HangError, LaunchError, RankError
 from ...basics.torch_private import as_world
 from ...course.checking import Wrong, try_on_ranks
-from ...course.labs import NotSolvedYet
+from ...course.loaded_labs import NotSolvedYet
 from ...measuring.recorder import measure, traffic_in
 from .refused import Refused
 from .worlds import IN_A_GROUP
