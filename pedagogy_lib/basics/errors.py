@@ -22,6 +22,12 @@ class LaunchError(ToldBriefly, RuntimeError):
     """A launch that gave no result."""
 
 
+def need(condition, sentence):
+    """Raise a LaunchError with this sentence, unless the condition holds."""
+    if not condition:
+        raise LaunchError(sentence)
+
+
 class Stopped(ToldBriefly, KeyboardInterrupt):
     """The learner has interrupted a launch, with the stop button or Ctrl-C."""
 

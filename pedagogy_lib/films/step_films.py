@@ -17,6 +17,7 @@ from torch.optim.optimizer import (
 
 from ..basics.errors import LaunchError
 from ..measuring.replaced_calls import replaced
+from .backward_hooks import hook_first
 
 # What becomes of a parameter, in this order.
 STATES = ("waiting", "forward done", "gradient ready", "travelling", "averaged", "stepped")
@@ -162,18 +163,6 @@ class Camera:
         """What an optimizer changes; without a gradient, a parameter stays as it is."""
         held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         return [self.column[p] for p in held if p in self.column and p.grad is not None]
-
-
-def hook_first(parameter, hook):
-    """Register a hook to be called when a gradient is complete, before those already there.
-
-    One of those may begin an all-reduce: then the gradient is to have been noted as ready.
-    """
-    handle = parameter.register_post_accumulate_grad_hook(hook)
-    hooks = parameter._post_accumulate_grad_hooks
-    for other in [key for key in hooks if key != handle.id]:
-        hooks[other] = hooks.pop(other)  # to the end
-    return handle
 
 
 def copy_of_gradient(parameter):

@@ -7,8 +7,6 @@ import contextlib
 import functools
 import threading
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import torch
 from torch.optim.optimizer import (
@@ -18,61 +16,11 @@ from torch.optim.optimizer import (
 
 from ..basics.errors import LaunchError
 from ..measuring.bytes_of_calls import tensors_in
-from .step_films import hook_first
+from .backward_hooks import hook_first, in_backward
+from .unit_frames import Held, UnitFilm, UnitFrame, changes_between
+from .unit_storages import bytes_of, copies_of, has_parameters, is_gathered, is_in, resizes_seen_by
 
-# What a rank may have of each chunk of a unit's parameters.
-CHUNK_STATES = ("absent", "travelling", "held", "updated")
 OF_A_UNIT = ("flat", "parameters", "shard", "sizes", "n", "rank")
-
-
-class Held(NamedTuple):
-    """What one rank holds of one unit.
-
-    chunks                of the parameters: one of `CHUNK_STATES` for each rank
-    gradient_bytes        of each parameter's own gradient, from this rank's samples; 0 for none
-    shard_gradient_bytes  of the gradient of this rank's shard
-    """
-
-    chunks: tuple[str, ...]
-    gradient_bytes: tuple[int, ...]
-    shard_gradient_bytes: int
-
-
-@dataclass
-class UnitFrame:
-    """What one rank held when something had just happened.
-
-    event            what has happened
-    about            the numbers of the units that it has happened to
-    units            a `Held` for each unit
-    parameter_bytes  of all units: whole ones, and shards in memory of their own
-    gradient_bytes   of all units: the parameters' and the shards'
-    """
-
-    event: str
-    about: list[int]
-    units: list[Held]
-    parameter_bytes: int
-    gradient_bytes: int
-
-
-@dataclass
-class UnitFilm:
-    """One step on one rank.
-
-    names       of the units, in the order of the model
-    sizes       for each unit, the elements of its parameters
-    elements    of each unit's flat tensor, with its padding
-    unit_bytes  of each unit's flat tensor
-    """
-
-    rank: int
-    n: int
-    names: list[str]
-    sizes: list[list[int]]
-    elements: list[int]
-    unit_bytes: list[int]
-    frames: list[UnitFrame] = field(default_factory=list)
 
 
 @contextlib.contextmanager
@@ -292,58 +240,3 @@ class Camera:
         if number in self.travelling and (self.travelling[number] or not has_parameters(unit)):
             others = "travelling"
         return [own if chunk == unit.rank else others for chunk in range(unit.n)]
-
-
-def changes_between(before: Held, now: Held):
-    """What has happened to a unit: texts in which `Camera.called` fills in its name."""
-    was_absent, is_absent = "absent" in before.chunks, "absent" in now.chunks
-    if was_absent and not is_absent:
-        yield "{units} gathered"
-    if now.shard_gradient_bytes > before.shard_gradient_bytes:
-        yield "{gradients} reduced"
-    elif before.shard_gradient_bytes > now.shard_gradient_bytes:
-        yield "{gradients} freed"
-    elif any(before.gradient_bytes) and not any(now.gradient_bytes):
-        yield "{gradients} " + ("reduced" if now.shard_gradient_bytes else "freed")
-    if is_absent and not was_absent:
-        yield "{units} disposed of"
-    if now.chunks.count("updated") > before.chunks.count("updated") > 0 and not was_absent:
-        yield "{parameters} gathered"
-
-
-def copies_of(unit):
-    """A unit's shard; and its flat, if all of it is there from the beginning, as in stage 1."""
-    return unit.shard.detach().clone(), unit.flat.clone() if is_gathered(unit) else None
-
-
-def is_gathered(unit) -> bool:
-    return unit.flat.untyped_storage().nbytes() > 0
-
-
-def has_parameters(unit) -> bool:
-    return [p.numel() for p in unit.parameters] == list(unit.sizes)
-
-
-def is_in(tensor, storage) -> bool:
-    return tensor.untyped_storage()._cdata == storage._cdata
-
-
-def bytes_of(tensors) -> int:
-    """Of their storages; tensors may share one."""
-    storages = [tensor.untyped_storage() for tensor in tensors]
-    return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
-
-
-def in_backward() -> bool:
-    return torch._C._current_graph_task_id() != -1
-
-
-@contextlib.contextmanager
-def resizes_seen_by(resize):
-    """Have `resize(resize_, storage, size)` called in place of each resize of a storage."""
-    resize_ = torch.UntypedStorage.resize_
-    torch.UntypedStorage.resize_ = lambda storage, size: resize(resize_, storage, size)
-    try:
-        yield
-    finally:
-        torch.UntypedStorage.resize_ = resize_

@@ -54,7 +54,8 @@ def name_ranks(axes, masks) -> bool:
         return False
     first = 0
     for rank, mask in enumerate(masks):
-        axes.text(first + mask.shape[1] / 2, 1.03, f"rank {rank}", ha="center", va="bottom",
-                  transform=axes.get_xaxis_transform(), fontsize=9)  # fmt: skip
+        middle, above = first + mask.shape[1] / 2, axes.get_xaxis_transform()
+        looks = {"ha": "center", "va": "bottom", "fontsize": 9}
+        axes.text(middle, 1.03, f"rank {rank}", **looks, transform=above)
         first += mask.shape[1]
     return True

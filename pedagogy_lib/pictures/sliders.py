@@ -3,9 +3,8 @@
 import base64
 from html import escape
 
-from ..basics.errors import LaunchError
+from ..basics.errors import LaunchError, need
 from ..basics.screen import someone_watches
-from .run_plots import need
 from .style import Picture
 
 
