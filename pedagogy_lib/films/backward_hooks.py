@@ -6,7 +6,7 @@ import torch
 def hook_first(parameter, hook):
     """Register a hook to be called when a gradient is complete, before those already there.
 
-    One of those may begin an all-reduce: then the gradient is to have been noted as ready.
+    One of those may begin an all-reduce; by then, the gradient must have been noted as ready.
     """
     handle = parameter.register_post_accumulate_grad_hook(hook)
     hooks = parameter._post_accumulate_grad_hooks

@@ -1,7 +1,7 @@
 """A film of a forward and a backward through two linear layers, of which each rank has a part.
 
-It looks on from outside, through hooks and around the layers' `enter` and `leave`. What ranks have
-of each matrix is found by comparing their films, and with what one process computes.
+It watches from outside, through hooks and around the layers' `enter` and `leave`. What each rank
+has of a matrix is found by comparing all ranks' tensors, and these with what one process computes.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ from .pair_frames import (
 def film_pair(column, row, x, activation=F.relu, gradient=None) -> PairFilm:
     """Inside of a rank: compute row(activation(column(x))) and its backward; returns the film.
 
-    All ranks take part, and tell each other at the end what they have had. Gradients are added
+    All ranks take part, and at the end they tell each other what they had. Gradients are added
     to the layers' parameters, as in any backward.
 
     column      as ColumnLinear of labs/tensor_parallel.py: it has `weight`, its part of A as
@@ -39,7 +39,7 @@ def film_pair(column, row, x, activation=F.relu, gradient=None) -> PairFilm:
                 `leave(y, group)`
     x           (rows, inputs)
     activation  computes each number by itself
-    gradient    of the output; ones, unless told otherwise
+    gradient    of the output; by default all ones
     Raises      LaunchError if these are other layers, or x is no matrix
     """
     check(column, row, x)
@@ -95,7 +95,7 @@ class Listener(TorchDispatchMode):
 
 
 class Camera:
-    """Takes a shot whenever a matrix comes to be; `develop` makes a film of them."""
+    """Takes a shot whenever there is a new matrix; `develop` makes a film of all shots."""
 
     def __init__(self, column, row, x):
         self.column, self.row, self.group = column, row, column.group
@@ -105,7 +105,7 @@ class Camera:
         self.was_left = None  # what `leave` has returned
 
     def watch(self, enter):
-        """Begin to look on; `enter` is given what ends it."""
+        """Start watching; `enter` is called with each context in which something is watched."""
         tensors = {"X": self.x, "A": self.column.weight.T, "B": self.row.weight.T}
         for matrix, tensor in tensors.items():
             self.note("before the step", VALUES, matrix, tensor)
@@ -142,7 +142,7 @@ class Camera:
         return left
 
     def note_output(self, y):
-        """A row layer may add a bias; and its `leave` may not have been called."""
+        """The output, if it is not what `leave` returned: a bias, or no call of `leave` at all."""
         if self.was_left is None or not torch.equal(self.was_left, y.detach()):
             last = "the output of the row layer" if self.was_left is None else "Y and the bias"
             event = f"forward: {last}"

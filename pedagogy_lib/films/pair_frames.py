@@ -12,9 +12,9 @@ VALUES, GRADIENTS = KINDS = ("values", "gradients")
 
 @dataclass
 class PairFrame:
-    """What one rank had when something had just happened.
+    """What one rank had right after an event.
 
-    event      what has happened
+    event      what has happened, in words
     new        (kind, matrix) of what is new: a kind is one of `KINDS`, a matrix of `MATRICES`
     sent       for each communication call since the frame before: its name, and the bytes that
                this rank sent for it, by the formulas of `bytes_of_calls`
@@ -42,7 +42,7 @@ class PairFilm:
 
 @dataclass
 class Shot:
-    """One event: a matrix that is new, and by which name one process knows it."""
+    """A matrix that is new on a rank; `known_as` is its name in `expected_of`."""
 
     event: str
     kind: str
@@ -73,12 +73,15 @@ class Reel:
 
 
 def expected_of(reels, activation, gradient) -> dict:
-    """{(kind, name): matrix} of one process that has all of A and B, as far as the ranks do."""
+    """{(kind, name): matrix} of one process that has all of A and B.
+
+    Where the ranks' parts of A and B do not fit together, it has those of rank 0.
+    """
     first, are_cut = reels[0], reels[0].are_cut
     a = joined([reel.a for reel in reels], 1, are_cut)
     b = joined([reel.b for reel in reels], 0, are_cut)
     if a.shape[1] != b.shape[0]:
-        a, b = first.a, first.b  # as rank 0 has computed with them
+        a, b = first.a, first.b
     x, a, b = (tensor.clone().requires_grad_() for tensor in (first.shots[0].tensor, a, b))
     inner = x @ a
     if first.inner_bias is not None:
@@ -93,7 +96,7 @@ def expected_of(reels, activation, gradient) -> dict:
 
 
 def held_by(rank, shots, expected) -> Held:
-    """What a rank has of the matrix that is new, if all ranks have come to the same event."""
+    """What a rank has of the new matrix; known only if this is the same one on all ranks."""
     mine = shots[rank]
     if all((shot.kind, shot.matrix) == (mine.kind, mine.matrix) for shot in shots):
         parts = [shot.tensor for shot in shots]
@@ -103,7 +106,7 @@ def held_by(rank, shots, expected) -> Held:
 
 
 def add_frame(film, shot, held):
-    """One more frame; shots of one event belong to the same one."""
+    """Add a shot to the last frame if it is of the same event, else to a new one."""
     is_first = not film.frames or film.frames[-1].event != shot.event
     if is_first:
         before = film.frames[-1] if film.frames else PairFrame("", [], [], {}, {})
@@ -120,6 +123,6 @@ def add_frame(film, shot, held):
 
 
 def names_of_calls(names) -> str:
-    """`all-reduce`; of several calls with one name, that name once."""
-    known = {"send": "messages with parts"}  # of a ring of one's own
+    """`all-reduce and all-gather`: each name once."""
+    known = {"send": "messages with parts"}  # of a ring written by hand
     return " and ".join(dict.fromkeys(known.get(name, name.replace("_", "-")) for name in names))

@@ -1,6 +1,6 @@
 """The picture of a frame of a `PairFilm`: what each rank has of X, A, H, B and Y.
 
-Apart from the film, as ranks have no need of a library for pictures.
+It is no part of the film's own file, so that ranks need not import matplotlib.
 """
 
 from typing import NamedTuple

@@ -26,12 +26,12 @@ def bytes_of(frame) -> int:
 
 
 def name_in(frame, kind, matrix) -> str:
-    """Of what a column shows: H is X A before the activation."""
+    """The name of what the column of a matrix shows: H is X A before the activation."""
     return "XA" if matrix == "H" and kind in frame.inner else matrix
 
 
 def news_of(frame, kind, matrix) -> str:
-    """What a placement means, in a sentence."""
+    """What the ranks have of a new matrix, in a sentence."""
     name, held = name_in(frame, kind, matrix), held_in(frame, kind, matrix)
     name = f"the gradient of {name}" if kind == GRADIENTS else name
     says = {
@@ -74,7 +74,7 @@ def flat(held) -> list[float]:
 
 
 def in_cell(number) -> str:
-    """`3`, `−0.25`, `12.5`: few digits, none after the point if there are none."""
+    """`3`, `−0.25`, `12.5`: few digits; a whole number has none after the point."""
     if abs(number) >= 1000:
         return two_digits(number)
     digits = 0 if number == int(number) else 2 if abs(number) < 10 else 1
@@ -117,7 +117,7 @@ def told_matrix(frame, kind, matrix, held) -> str:
 
 
 def numbers_of(held) -> str:
-    """`[0.50 1.0 / 2.0 3.0]`, of small ones."""
+    """`[0.50 1 / 2 3]`; of a large matrix only its size."""
     if sum(map(len, held.values)) > 32:
         return f"({len(held.values)} × {len(held.values[0])} numbers)"
     return f"[{' / '.join(' '.join(map(in_cell, row)) for row in held.values)}]"

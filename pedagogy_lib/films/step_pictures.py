@@ -1,6 +1,6 @@
-"""The picture of a frame of a `StepFilm`: what becomes of every gradient on every rank.
+"""The picture of a frame of a `StepFilm`: what has become of each gradient on each rank.
 
-Apart from the film, as ranks have no need of a library for pictures.
+It is no part of the film's own file, so that ranks need not import matplotlib.
 """
 
 from itertools import groupby, pairwise
@@ -22,7 +22,7 @@ from ..pictures.style import (
 from .frame_pictures import frame_of, frames_of, last_number, legend, title_of, told_by_rank
 from .step_films import STATES, Frame
 
-# Each state has the colour of what has brought a parameter there.
+# Each state has the colour of what brings a parameter there.
 KINDS = ("idle", "forward", "backward", "communication", "gradients", "optimizer_state")
 STATE_COLORS = {state: COLORS[kind] for state, kind in zip(STATES, KINDS, strict=True)}
 WIDTH, ROW_INCHES = 9.0, 0.46
@@ -103,7 +103,7 @@ def draw_brackets(axes, places, buckets, top):
 
 
 def headings(names, characters) -> list[str]:
-    """Names on one line if all fit; else each with its module above it, and only their ends."""
+    """Names on one line if all fit; else in two, the module above, each cut from the left."""
     if max(map(len, names)) <= characters:
         return names
     parts = [name.rpartition(".")[::2] for name in names]

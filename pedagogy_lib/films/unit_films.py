@@ -1,6 +1,6 @@
 """A film of one training step in which units of parameters are split over the ranks, as in ZeRO.
 
-It looks on from outside, through hooks, and reads from the storages what this rank holds.
+It watches from outside, through hooks, and reads from the storages what this rank holds.
 """
 
 import contextlib
@@ -29,13 +29,13 @@ def film_units(units, model=None):
 
     The step is forward, backward, and the step of an optimizer of torch.optim on the shards; the
     engine is one of stage 1, 2 or 3. A unit is disposed of when the storage of its `flat` has 0
-    bytes. When that gets memory, chunks are travelling, until the unit has all its parameters
-    again or its module computes. What is in no unit is not filmed, such as frozen parameters.
-    Where memory is measured as well, `measure` is around the film, not inside.
+    bytes. From when that storage gets memory, chunks are travelling, until the unit has all its
+    parameters again or its module computes. Parameters in no unit, such as frozen ones, are not
+    filmed. To measure memory as well, put `measure` around the film, not inside.
 
     units   {module: unit}; a unit has `flat`, `parameters`, `shard`, `sizes`, `n` and `rank`, as
             in labs/zero.py
-    model   the one that the modules are part of, for their names, if it is no unit itself
+    model   names the modules, as one that contains them all; needed if it is no unit itself
     Raises  LaunchError if `units` is something else
     """
     check_units(units)
@@ -57,7 +57,7 @@ def check_units(units):
 
 
 def names_of(modules, model=None) -> list[str]:
-    """Names in the model; its own unit is "rest". Without a model, kinds of modules, numbered."""
+    """Names in the model, whose own unit is "rest"; without a model, `Linear 0`, `Linear 1`."""
     if model is None:
         inside = {module: set(module.modules()) for module in modules}
         roots = [module for module in modules if inside[module].issuperset(modules)]
@@ -93,7 +93,7 @@ class Camera:
         self.one_at_a_time = threading.RLock()  # units may be gathered in another thread
 
     def watch(self, enter):
-        """Begin to look on; `enter` is given what ends it."""
+        """Start watching; `enter` is called with each context in which something is watched."""
         self.enter = enter
         for number, (module, unit) in enumerate(zip(self.modules, self.units)):
             hooks = self.before_forward, self.on_forward, self.after_forward, self.on_gradient
@@ -130,14 +130,14 @@ class Camera:
             self.phase = "forward" if self.depth else "backward"
 
     def before_backward(self, number, gradient):
-        """The unit is whole again. If there are others inside, its gradients take a while."""
+        """The unit has arrived. If others are inside, its own gradients may come much later."""
         self.has_arrived(number)
         inside = set(self.modules[number].modules())
         if any(other in inside for other in self.modules if other is not self.modules[number]):
             self.note_unit(number, "computes")
 
     def on_gradient(self, number, parameter):
-        """Called before the engine is."""
+        """Called before the engine's own hook."""
         self.missing[number].discard(parameter)
         if not self.missing[number]:
             self.missing[number] = set(self.units[number].parameters)
@@ -201,7 +201,7 @@ class Camera:
         self.note(f"{self.phase}: {self.film.names[number]} {event}", [number])
 
     def notice(self, *_):
-        """Add a frame if something has happened to units that no hook has told of."""
+        """Add a frame if something has happened to units of which no hook has told."""
         with self.one_at_a_time:
             changed = {}
             for number, before in enumerate(self.film.frames[-1].units):

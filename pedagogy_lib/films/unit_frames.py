@@ -3,14 +3,12 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-# What a rank may have of each chunk of a unit's parameters.
-CHUNK_STATES = ("absent", "travelling", "held", "updated")
-
 
 class Held(NamedTuple):
     """What one rank holds of one unit.
 
-    chunks                of the parameters: one of `CHUNK_STATES` for each rank
+    chunks                of the parameters, one for each rank: "absent", "travelling", "held" or
+                          "updated"
     gradient_bytes        of each parameter's own gradient, from this rank's samples; 0 for none
     shard_gradient_bytes  of the gradient of this rank's shard
     """
@@ -22,10 +20,10 @@ class Held(NamedTuple):
 
 @dataclass
 class UnitFrame:
-    """What one rank held when something had just happened.
+    """What one rank held right after an event.
 
-    event            what has happened
-    about            the numbers of the units that it has happened to
+    event            what has happened, in words
+    about            the numbers of the units to which it has happened
     units            a `Held` for each unit
     parameter_bytes  of all units: whole ones, and shards in memory of their own
     gradient_bytes   of all units: the parameters' and the shards'

@@ -1,6 +1,6 @@
 """The picture of a frame of a `UnitFilm`: which rank holds which chunks of which units.
 
-Apart from the film, as ranks have no need of a library for pictures.
+It is no part of the film's own file, so that ranks need not import matplotlib.
 """
 
 from itertools import groupby
@@ -116,7 +116,7 @@ def draw_columns(axes, films, number, names, lefts, width, top):
 
 
 def draw_rank(axes, rank, film, number, lefts, width):
-    """Two lines of boxes for each unit; what was not so in the frame before is outlined."""
+    """Two lines of boxes for each unit; what differs from the frame before is outlined."""
     top = ROW * rank
     axes.text(0.0, top + ROW / 2, f"rank {rank}", va="center", fontsize=10)
     for line, name in enumerate(("parameters", "gradients")):
@@ -137,7 +137,7 @@ def parameter_boxes(film, frame, unit) -> list[list[Fill]]:
 
 
 def gradient_boxes(film, frame, unit) -> list[list[Fill]]:
-    """Each parameter's gradient where it would lie in the flat tensor; and that of the shard."""
+    """Each parameter's gradient, at its place in the flat tensor; and the gradient of the shard."""
     held, chunk = frame.units[unit], film.elements[unit] / film.n
     boxes, start = [[] for _ in range(film.n)], 0
     for size, has_gradient in zip(film.sizes[unit], map(bool, held.gradient_bytes)):

@@ -9,7 +9,7 @@ import torch
 
 
 def copies_of(unit):
-    """A unit's shard; and its flat, if all of it is there from the beginning, as in stage 1."""
+    """A unit's shard; and its flat if that has memory from the beginning, as in stage 1."""
     return unit.shard.detach().clone(), unit.flat.clone() if is_gathered(unit) else None
 
 

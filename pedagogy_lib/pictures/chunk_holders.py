@@ -29,8 +29,10 @@ def plot_holdings(pictures: dict, columns=4) -> Picture:
     """Small grids of ranks (rows) and chunks (columns), one for each moment or operation.
 
     pictures  {title: values}; values[rank][chunk] is a sum of 2**r over the ranks r whose numbers
-              are in that chunk, 0 for nothing. A cell has a stripe for each of them. A fraction
-              tells a chunk's own number, plus one: 4.3 is rank 2's chunk 2, wherever it is.
+              are in that chunk, 0 for nothing. A cell has a stripe for each of them. The digit
+              after the point, less one, is the chunk's own number: 4.3 is rank 2's chunk 2,
+              wherever it is
+    Raises    LaunchError if the grids differ in their ranks, or have too many
     """
     check_values(list(pictures.values()))
     n = len(next(iter(pictures.values())))
@@ -88,13 +90,14 @@ def draw_cell(axes, left, top, value, n, width=1.0, height=1.0):
 
 
 def write_number(axes, chunk, rank, value, n):
-    """The number that a chunk has brought along, if it has one."""
+    """The chunk's own number, if the value tells one."""
     if number := own_number(value):
         ink = label_ink(RANK_COLORS[sources(value, n)[0]])
         axes.text(chunk + 0.5, rank + 0.53, number, **CENTERED, fontsize=8, color=ink)
 
 
 def sources(value, n) -> list[int]:
+    """The ranks whose numbers are in a value."""
     return [rank for rank in range(n) if int(value) >> rank & 1]
 
 
@@ -125,10 +128,12 @@ def legend(figure, n):
 
 @in_course_style
 def plot_ring(films, step=0) -> Picture:
-    """The ranks in a circle, what each holds after `step`, and what came round in that step.
+    """The ranks in a circle, what each holds after `step`, and what each has sent in that step.
 
-    films  a `Film` of every rank, of a tensor with one element for each rank, as in
-           `plot_holdings`
+    films   a `Film` of every rank, of a tensor with one element for each rank, as in
+            `plot_holdings`
+    step    0 is before the first message
+    Raises  LaunchError if some ranks have sent more often than others
     """
     need(
         len({len(film.frames) for film in films}) == 1,
@@ -170,7 +175,7 @@ def place_on_circle(rank, n) -> tuple[float, float]:
 
 
 def draw_move(axes, start, end, chunk):
-    """An arrow from rank to rank, with the number of the chunk that went along it."""
+    """An arrow from rank to rank, with the number of the chunk that was sent."""
     ends = [(box.get_x() + box.get_width() / 2, box.get_y() + 0.35) for box in (start, end)]
     (x0, y0), (x1, y1) = ends
     length = math.hypot(x1 - x0, y1 - y0)

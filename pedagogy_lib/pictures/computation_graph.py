@@ -81,7 +81,7 @@ def draw_graph(stage, values, gradients, before=None, title="") -> Picture:
     values     {node: number}; a node without one is not computed yet, or gone. The nodes are
                x1, x2, target, w1, w2, b, z1, z2, y and loss
     gradients  {node: number or None}
-    before     the gradients before this stage: where a backward has added to them, it is shown
+    before     the gradients before this stage, to show what a backward has added to them
     """
     figure, axes = new_figure(9.6, 4.6)
     for edge in EDGES:
@@ -102,9 +102,9 @@ def draw_graph(stage, values, gradients, before=None, title="") -> Picture:
 
 
 def draw_edge(axes, start, end, derivative, stage, values):
-    """An arrow along the edge; in a backward against it, with what the gradient is multiplied by.
+    """An arrow along the edge; in a backward against it, with the factor of the gradient.
 
-    Nothing flows while the optimizer works, nor back to data.
+    It is faint where nothing flows: back to data, and while the optimizer works.
     """
     way = way_of(NODES[start], NODES[end], stage)
     is_backward = stage == "backward" and derivative is not None
@@ -129,8 +129,9 @@ def write_factor(axes, way, text, above):
 
 
 def way_of(start, end, stage):
-    """The corners of an edge, between boxes of values; a parameter's in a backward from its
-    gradient.
+    """The corners of an edge, in the direction of the forward: it joins two boxes of values.
+
+    In a backward, an edge of a parameter joins the box of its gradient.
     """
     middle, top = end.left + end.width / 2, start.middle + HIGH / 2
     back = stage == "backward"

@@ -32,7 +32,7 @@ HELD = {
 def draw_three_splits(ranks=4) -> Picture:
     """What each rank holds when the batch, each layer, or the stack of layers is split.
 
-    ranks   1 to 32; where it does not divide 32, the first ones hold one more
+    ranks   1 to 32; if 32 is not divisible by it, the first ranks hold one more
     Raises  LaunchError for another number of ranks
     """
     is_whole = isinstance(ranks, int) and 1 <= ranks <= LAYERS
@@ -83,7 +83,7 @@ def write_heads(axes, name, note):
 
 
 def pieces(number, ranks) -> list[tuple[int, int]]:
-    """(first, how many) for each rank, as even as it goes."""
+    """(first, how many) for each rank, as even as possible."""
     size, more = divmod(number, ranks)
     return [(rank * size + min(rank, more), size + (rank < more)) for rank in range(ranks)]
 

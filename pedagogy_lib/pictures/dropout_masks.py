@@ -49,7 +49,7 @@ def draw_masks(axes, masks):
 
 
 def name_ranks(axes, masks) -> bool:
-    """Above each block, whose it is; not if there are too many for that."""
+    """Above each block its rank, unless there are too many; returns whether they are named."""
     if len(masks) > MOST_NAMES:
         return False
     first = 0

@@ -14,10 +14,10 @@ MOST_LARGE = 10  # places of a path that are drawn large
 
 @in_course_style
 def draw_paths(loss, paths, xlabel, ylabel, losslabel="loss", title="") -> Picture:
-    """Ways over a loss, seen from above: the darker the higher, and an arrow for each step.
+    """Paths over a loss, seen from above: darker is higher, and each step is an arrow.
 
     loss   takes two arrays of the same shape, and gives the loss at each place
-    paths  {name: places (x, y), in order}
+    paths  {name: places (x, y), in order}; all of them begin where the first one does
     """
     paths = {name: np.asarray(places, dtype=float) for name, places in paths.items()}
     figure, axes = new_figure(7.5, 3.9)

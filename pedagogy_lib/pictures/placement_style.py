@@ -39,6 +39,7 @@ def box(corner, width, height, placement, rank=0) -> Rectangle:
 
 
 def ink_on(placement, rank=0) -> str:
+    """The colour of text on a part that `box` has drawn."""
     return label_ink(rank_color(rank)) if placement == SHARD else INK
 
 

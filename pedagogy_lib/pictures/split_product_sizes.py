@@ -48,7 +48,7 @@ def check(way, **sizes):
 
 
 def matrices_of(way, rows, inner, columns) -> list[Matrix]:
-    """The forward, and from the sign | on, the gradient of X."""
+    """Those of the forward; and, from the sign | on, those of the gradient of X."""
     x, dx = ("X", rows, inner), ("dX", rows, inner)
     a, y = ("A", inner, columns), ("Y", rows, columns)
     sum_of_dx = [Matrix("|", *dx, PARTIAL), Matrix("sum", *dx, REPLICATE)]
@@ -139,7 +139,7 @@ def count_of(message) -> str:
 
 
 def told(equation, messages, work, idle="") -> str:
-    """All that is to be seen."""
+    """All that the picture shows."""
     ways = {None: "", 0: " by rows", 1: " by columns"}
     parts = [f"{m.name} ({m.rows:,} × {m.columns:,}) {m.placement}{ways[m.dim]}" for m in equation]
     kept = [

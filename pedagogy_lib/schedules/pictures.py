@@ -78,7 +78,7 @@ def row_inches(one) -> float:
 
 
 def scale(unit, longest) -> tuple[float, str]:
-    """What times are multiplied with, and the unit that they have then."""
+    """The factor for all times, and the unit that they then have."""
     if unit != "s":
         return 1.0, "a micro-batch's forward takes 1"
     return (1.0, "s") if longest >= 2 else (1e3, "ms")
@@ -148,7 +148,7 @@ def number_row(axes, rank, row, spans, factor, whole):
 
 
 def draw_columns(axes, one, factor):
-    """Very many actions: each column of the picture has the mean colour of what happens there."""
+    """For very many actions: each column of pixels has the mean colour of what happens there."""
     edges = np.linspace(0, one.seconds, COLUMNS + 1)
     picture = np.empty((one.ranks, COLUMNS, 3))
     idle = np.array(to_rgb(COLORS["idle"]))
@@ -167,7 +167,7 @@ def draw_columns(axes, one, factor):
 
 
 def legend_of(timelines) -> list[Patch]:
-    """Which colour is what, of those that occur."""
+    """What each colour stands for, of those that occur."""
     there = {(kind, chunk) for one in timelines for row in one.rows for kind, _, chunk in row}
     in_order = sorted(there, key=lambda one: (list(LABELS).index(one[0]), one[1]))
     patches = [
@@ -187,7 +187,7 @@ def alt_of(named, title) -> str:
 
 
 def told_of(one, rank) -> str:
-    """What a rank keeps at most: of a whole rank's layers, or, as 11/2, of halves of them."""
+    """The most micro-batches that a rank keeps; `11/2`: each of the 11 by one of two chunks."""
     return f"{one.most_kept[rank]}" + (f"/{one.chunks}" if one.chunks > 1 else "")
 
 
