@@ -1,4 +1,4 @@
-"""What the pictures of all films have in common: frames by their number, and their titles.
+"""What the pictures of all films have in common: frames by their number, titles, words.
 
 A film has `frames`, and each frame an `event`. Every rank goes at its own pace, and has a film of
 its own; frames belong together by their number, from 1 on. Where a rank has fewer, its last one
@@ -44,6 +44,18 @@ def told_by_rank(frames, texts) -> str:
     return f"Ranks go at their own pace, matched by number. {'. '.join(ranks)}."
 
 
-def legend(figure, patches, numbers):
-    """What the colours and the outline stand for; and `numbers`, what the numbers are."""
-    legend_below(figure, patches | {"has just changed": outline_sample()}, title=numbers)
+def headings(names, characters) -> list[str]:
+    """Names on one line if all fit; else in two, the module above, each cut from the left."""
+    if max(map(len, names)) <= characters:
+        return names
+    parts = [name.rpartition(".")[::2] for name in names]
+    return [f"{end_of(module, characters)}\n{end_of(own, characters)}" for module, own in parts]
+
+
+def end_of(text, characters) -> str:
+    return text if len(text) <= characters else "…" + text[1 - characters :].lstrip(".")
+
+
+def legend(figure, patches, note):
+    """What the colours and the outline stand for, under a note on what is written in the boxes."""
+    legend_below(figure, patches | {"has just changed": outline_sample()}, title=note)

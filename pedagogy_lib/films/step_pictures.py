@@ -19,7 +19,15 @@ from ..pictures.style import (
     label_ink,
     new_figure,
 )
-from .frame_pictures import frame_of, frames_of, last_number, legend, title_of, told_by_rank
+from .frame_pictures import (
+    frame_of,
+    frames_of,
+    headings,
+    last_number,
+    legend,
+    title_of,
+    told_by_rank,
+)
 from .step_films import STATES, Frame
 
 # Each state has the colour of what brings a parameter there.
@@ -100,18 +108,6 @@ def draw_brackets(axes, places, buckets, top):
             axes.plot([left, left, right, right], line, color=INK, lw=1)
             looks = {"ha": "center", "va": "bottom", "fontsize": 9}
             axes.text((left + right) / 2, -top - 0.07, f"bucket {bucket}", **looks)
-
-
-def headings(names, characters) -> list[str]:
-    """Names on one line if all fit; else in two, the module above, each cut from the left."""
-    if max(map(len, names)) <= characters:
-        return names
-    parts = [name.rpartition(".")[::2] for name in names]
-    return [f"{end_of(module, characters)}\n{end_of(own, characters)}" for module, own in parts]
-
-
-def end_of(text, characters) -> str:
-    return text if len(text) <= characters else "…" + text[1 - characters :].lstrip(".")
 
 
 def samples() -> dict[str, Rectangle]:

@@ -22,8 +22,15 @@ from ..pictures.style import (
     new_figure,
     tint,
 )
-from .frame_pictures import frame_of, frames_of, last_number, legend, title_of, told_by_rank
-from .step_pictures import headings
+from .frame_pictures import (
+    frame_of,
+    frames_of,
+    headings,
+    last_number,
+    legend,
+    title_of,
+    told_by_rank,
+)
 
 WIDTH = 9.0  # this and all that follow are inches
 LEFT, RIGHT = 1.4, 6.95  # of the units

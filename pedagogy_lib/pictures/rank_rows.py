@@ -1,6 +1,6 @@
 """Bars of runs. A rank is always a row; predicted is an outline, measured is filled."""
 
-from ..basics.errors import need
+from ..basics.errors import LaunchError
 from ..basics.units import brief, format_bytes
 from ..ranks.run import Block, Run
 from .legends import legend_above
@@ -49,4 +49,4 @@ def need_run(run, call):
     """The pictures take the whole run, in which they find the block by its label."""
     if not isinstance(run, Run):
         what = "one of its blocks" if isinstance(run, Block) else brief(run)
-        need(False, f"write {call}, with the run that launch() returned, not {what}")
+        raise LaunchError(f"write {call}, with the run that launch() returned, not {what}")

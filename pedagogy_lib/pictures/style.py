@@ -2,7 +2,9 @@
 
 import functools
 import io
+from collections.abc import Callable
 from pathlib import Path
+from typing import ParamSpec
 
 import matplotlib.style
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -46,6 +48,7 @@ LINE_COLORS = (BLUE, VERMILION, GREEN, ROSE, ORANGE, INDIGO)
 # For labels that name no kind.
 CYCLE = ("#88A0B8", "#B8A488", "#8FB39A", "#A894B8", "#C4989C", "#9C9C9C")
 
+# Calls of torch.distributed: all of them are communication.
 AMONG_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
 WITH_ONE_RANK = ("broadcast", "reduce", "gather", "scatter", "send", "recv")
 CENTERED = {"ha": "center", "va": "center"}  # for texts
@@ -105,7 +108,10 @@ class Picture:
         return data, {"image/png": hints}
 
 
-def in_course_style(draw):
+Arguments = ParamSpec("Arguments")
+
+
+def in_course_style(draw: Callable[Arguments, Picture]) -> Callable[Arguments, Picture]:
     """Decorate a function that draws, so that all it does is in the course's style."""
 
     @functools.wraps(draw)
