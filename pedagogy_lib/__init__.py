@@ -5,16 +5,17 @@ import os
 import sys
 
 # Where each public name lives. They are imported on first use, because every rank imports this
-# package anew and should not wait for what only the notebook needs.
+# package anew and should not wait for what only the notebook needs. __init__.pyi says the same to
+# type checkers and completion.
 _HOME = {
     "launch": "ranks.launcher",
     "measure": "measuring.recorder",
     "mark": "measuring.recorder",
-    "plot_against": "pictures.run_plots",
-    "plot_bytes": "pictures.run_plots",
-    "plot_memory": "pictures.run_plots",
-    "plot_peak": "pictures.run_plots",
-    "plot_timeline": "pictures.run_plots",
+    "plot_against": "pictures.charts",
+    "plot_bytes": "pictures.run_bytes",
+    "plot_memory": "pictures.run_memory",
+    "plot_peak": "pictures.run_memory",
+    "plot_timeline": "pictures.run_timelines",
     "plot_bars": "pictures.charts",
     "plot_curves": "pictures.charts",
     "plot_stacks": "pictures.memory_bars",
@@ -49,8 +50,8 @@ _HOME = {
     "hint": "course.checking",
     "draw_clusters": "pictures.diagrams",
     "draw_scaling": "pictures.diagrams",
-    "draw_graph": "pictures.training_step",
-    "draw_paths": "pictures.training_step",
+    "draw_graph": "pictures.computation_graph",
+    "draw_paths": "pictures.loss_paths",
     "draw_three_splits": "pictures.diagrams",
     "explore": "pictures.sliders",
     "put_to_the_test": "course.claims",

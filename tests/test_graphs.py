@@ -9,7 +9,7 @@ from matplotlib.colors import to_rgb
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from pedagogy_lib import draw_graph, draw_paths
-from pedagogy_lib.pictures import training_step
+from pedagogy_lib.pictures import computation_graph
 from pedagogy_lib.pictures.style import COLORS
 
 PARAMETERS = {"w1": 0.5, "w2": -0.25, "b": 1.0}
@@ -38,7 +38,7 @@ def arrows(picture, color):
 def test_a_forward_shows_every_value_and_no_gradient():
     picture = draw_graph("forward", VALUES, NONE, title="Stage 1")
     assert {"w1 = 0.5000", "x1 = 3", "price = 2", "−1.0000", "0.2500"} <= set(texts(picture))
-    assert len(arrows(picture, COLORS["forward"])) == len(training_step.EDGES)
+    assert len(arrows(picture, COLORS["forward"])) == len(computation_graph.EDGES)
     assert not boxes(picture, COLORS["gradients"])
     assert "w1 None" in picture.alt
 
@@ -46,7 +46,7 @@ def test_a_forward_shows_every_value_and_no_gradient():
 def test_a_backward_goes_against_the_edges_and_multiplies():
     picture = draw_graph("backward", VALUES, SLOPES)
     back = arrows(picture, COLORS["backward"])
-    assert len(back) == len(training_step.EDGES) - 3, "nothing flows to data"
+    assert len(back) == len(computation_graph.EDGES) - 3, "nothing flows to data"
     assert {"× 3", "× 4", "× 1", "× 2\n(y − price)"} <= set(texts(picture))
     assert len(boxes(picture, COLORS["gradients"])) == len(SLOPES)
     assert "Gradients: w1 −3.0000, w2 −4.0000, b −1.0000" in picture.alt
@@ -66,7 +66,7 @@ def test_the_graph_is_gone_while_the_optimizer_works(stage):
     assert "w2 = −0.2500" in texts(picture)
 
 
-@pytest.mark.parametrize("stage", training_step.STAGES)
+@pytest.mark.parametrize("stage", computation_graph.STAGES)
 def test_no_text_leaves_its_box_or_meets_another(stage):
     wide = {name: value - 987.6 for name, value in SLOPES.items()}
     before = {"w1": -123.4, "w2": -123.4, "b": -123.4}
@@ -102,19 +102,19 @@ def test_a_minimum_is_marked_if_it_is_inside():
 
 
 def test_arrows_of_a_forward_begin_at_values_and_end_outside_of_gradients():
-    for name in training_step.PARAMETERS:
+    for name in computation_graph.PARAMETERS:
         start, end = (
-            training_step.NODES[name],
-            training_step.NODES["y" if name == "b" else name.replace("w", "z")],
+            computation_graph.NODES[name],
+            computation_graph.NODES["y" if name == "b" else name.replace("w", "z")],
         )
-        first, *_, last = training_step.way_of(start, end, "forward")
+        first, *_, last = computation_graph.way_of(start, end, "forward")
         assert start.left < first[0] < start.right
         assert end.left - 1 < last[0] <= end.left
-        assert abs(last[1] - end.middle) < training_step.HIGH
+        assert abs(last[1] - end.middle) < computation_graph.HIGH
 
 
 def test_the_drawings_hold_no_numbers_of_the_example():
-    source = inspect.getsource(training_step)
+    source = inspect.getsource(computation_graph)
     assert not re.search(r"0\.773|0\.321|0\.067|115\.8|19\.3", source)
 
 

@@ -442,7 +442,9 @@ def test_what_refers_to_a_hole_gets_ours(learner):
 def test_what_derives_from_a_hole_that_nobody_has_filled(learner):
     learner(CLASSES_WITH_HOLE, solution=None)
     for shape in ("Shape", "Square"):
-        with pytest.raises(loaded_labs.NotSolvedYet, match=r"exercise 7\.1 comes first: Shape in labs"):
+        with pytest.raises(
+            loaded_labs.NotSolvedYet, match=r"exercise 7\.1 comes first: Shape in labs"
+        ):
             getattr(lab("shapes"), shape)()
 
 

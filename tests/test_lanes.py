@@ -11,7 +11,7 @@ from matplotlib.colors import to_hex
 
 from pedagogy_lib import LaunchError, measure, plot_timeline
 from pedagogy_lib.measuring import recorder
-from pedagogy_lib.pictures.run_plots import BAR
+from pedagogy_lib.pictures.rank_rows import BAR
 from pedagogy_lib.pictures.style import COLORS
 
 N_BYTES = 400_000

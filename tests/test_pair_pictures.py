@@ -11,9 +11,10 @@ from pairs import lab, summed_twice, take
 from torch import nn
 
 from pedagogy_lib import LaunchError, film_pair, plot_pair
-from pedagogy_lib.films.pair_pictures import RED, in_cell, layout_of
-from pedagogy_lib.pictures.placement_style import GREY, rank_color
-from pedagogy_lib.pictures.style import INK
+from pedagogy_lib.films.pair_pictures import layout_of
+from pedagogy_lib.films.pair_words import in_cell
+from pedagogy_lib.pictures.placement_style import rank_color
+from pedagogy_lib.pictures.style import GREY, INK, RED
 
 cloudpickle.register_pickle_by_value(pairs)  # so that ranks need not find it
 

@@ -24,7 +24,7 @@ from pedagogy_lib import (
 from pedagogy_lib.basics.units import format_bytes
 from pedagogy_lib.measuring.memory_log import KINDS
 from pedagogy_lib.pictures import diagrams, sliders
-from pedagogy_lib.pictures.style import COLORS, colors_of, kind_of, label_ink
+from pedagogy_lib.pictures.style import COLORS, GROUND, colors_of, kind_of, label_ink
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -256,7 +256,7 @@ def texts_of(picture):
 
 def rectangles(picture):
     """(left, top, width, height) of frames, and of the boxes in them."""
-    found = {to_rgb(diagrams.MACHINE): [], to_rgb(diagrams.GPU): []}
+    found = {to_rgb(GROUND): [], to_rgb(diagrams.GPU): []}
     for p in picture.figure.axes[0].patches:
         found[p.get_facecolor()[:3]].append((*p.get_xy(), p.get_width(), p.get_height()))
     return found.values()

@@ -7,24 +7,19 @@ from matplotlib.patches import Rectangle
 
 from pedagogy_lib import draw_product, explore
 from pedagogy_lib.basics.closeness import close
-from pedagogy_lib.pictures.placement_style import (
-    GREY,
-    PARTIAL,
-    REPLICATE,
-    SHARD,
-    part_sizes,
-    rank_color,
-)
+from pedagogy_lib.measuring.placements import PARTIAL, REPLICATE, SHARD
+from pedagogy_lib.pictures.placement_style import rank_color
+from pedagogy_lib.pictures.split_product_layout import RIGHT
 from pedagogy_lib.pictures.split_product_sizes import (
     WAYS,
     count_of,
     idle_ranks,
-    in_short,
     matrices_of,
     messages_of,
+    part_sizes,
     work_of,
 )
-from pedagogy_lib.pictures.split_products import RIGHT
+from pedagogy_lib.pictures.style import GREY
 
 SIZES = {"n": 3, "rows": 5, "inner": 7, "columns": 10}
 
@@ -119,12 +114,6 @@ def test_who_owns_nothing():
     few = f"Ranks 4 to 7 own nothing: A has only 4 columns. {refused}"
     assert idle_ranks("columns", 8, 9, 4) == idle_ranks("pair", 8, 9, 4) == few
     assert idle_ranks("rows", 2, 1, 4) == f"Rank 1 owns nothing: A has only 1 row. {refused}"
-
-
-def test_numbers_as_people_read_them():
-    texts = {42: "42", 1024: "1,024", 42.666: "42.7", 8_388_608: "8.39 M", 3e9: "3 G"}
-    assert {number: in_short(number) for number in texts} == texts
-    assert in_short(137_438_953_472) == "137 G"
 
 
 # ---- What is drawn --------------------------------------------------------------------------

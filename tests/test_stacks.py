@@ -6,7 +6,7 @@ from matplotlib.text import Text
 
 from pedagogy_lib import LaunchError, plot_stacks
 from pedagogy_lib.measuring.memory_log import KINDS
-from pedagogy_lib.pictures.memory_bars import spread, three_digits
+from pedagogy_lib.pictures.memory_bars import spread
 from pedagogy_lib.pictures.style import COLORS
 
 GB = 1e9
@@ -133,18 +133,6 @@ def test_names_of_limits_are_moved_apart(places, apart):
 
 
 # ---- Units, words, what is refused ----------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "count, text",
-    [
-        (0, "0 B"), (999, "999 B"), (999.9, "1.00 kB"), (1234, "1.23 kB"), (12_345, "12.3 kB"),
-        (99_960, "100 kB"), (999_950, "1.00 MB"), (112e9, "112 GB"), (1.5e12, "1.50 TB"),
-        (2500e12, "2500 TB"),
-    ],
-)  # fmt: skip
-def test_three_digits(count, text):
-    assert three_digits(count) == text
 
 
 @pytest.mark.parametrize("elements, unit", [(1e2, "kB"), (1e5, "MB"), (7e9, "GB"), (1e12, "TB")])

@@ -13,9 +13,10 @@ from torch.optim import optimizer as optimizers
 
 from pedagogy_lib import LaunchError
 from pedagogy_lib.basics.closeness import close, close_in_float32
+from pedagogy_lib.basics.units import two_digits
 from pedagogy_lib.course.labs import Lab
 from pedagogy_lib.films.step_films import STATES, Frame, StepFilm, film_step
-from pedagogy_lib.films.step_pictures import STATE_COLORS, plot_step, two_digits
+from pedagogy_lib.films.step_pictures import STATE_COLORS, plot_step
 
 SOLVED = ROOT / "solutions" / "labs"
 LR = 0.1
@@ -401,15 +402,3 @@ def test_nothing_overlaps(ranks, columns):
     white = [patch.get_window_extent() for patch in axes.patches if patch.get_linewidth() > 2]
     for text, cell in zip(numbers, white, strict=True):
         assert cell.x0 < text.get_window_extent().x0 < text.get_window_extent().x1 < cell.x1
-
-
-@pytest.mark.parametrize(
-    "value, text",
-    [
-        (0.0, "0"), (-0.0, "0"), (0.0123, "0.012"), (0.1, "0.10"), (-3, "−3.0"), (99.6, "100"),
-        (-1234, "−1200"), (12345, "1.2e4"), (0.000999, "0.0010"), (0.00012, "1.2e−4"),
-        (-1e-12, "−1.0e−12"), (float("nan"), "nan"), (float("-inf"), "−inf"),
-    ],
-)  # fmt: skip
-def test_two_significant_digits(value, text):
-    assert two_digits(value) == text

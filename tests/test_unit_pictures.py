@@ -8,7 +8,7 @@ from matplotlib.patches import Rectangle
 
 from pedagogy_lib import LaunchError, film_units, plot_units
 from pedagogy_lib.course.labs import Lab
-from pedagogy_lib.films.unit_films import Held, UnitFilm, UnitFrame
+from pedagogy_lib.films.unit_frames import Held, UnitFilm, UnitFrame
 from pedagogy_lib.films.unit_pictures import BAR_LEFT, LEFT, MEAN_COLOR, OWN_COLOR, ROW
 from pedagogy_lib.pictures.style import COLORS
 

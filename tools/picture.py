@@ -13,7 +13,7 @@ from PIL import Image
 from torch import nn
 
 from pedagogy_lib import launch, measure, plot_bytes, plot_memory, plot_timeline
-from pedagogy_lib.pictures.run_plots import legend_above
+from pedagogy_lib.pictures.legends import legend_above
 from pedagogy_lib.pictures.style import INK, colors_of, in_course_style
 
 ROOT = Path(__file__).resolve().parents[1]

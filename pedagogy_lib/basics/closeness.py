@@ -10,7 +10,7 @@ with the magnitude of the numbers, and with the length and the depth of their su
   and each layer adds its own (Higham and Mary 2019). 4,096 numbers and 16 layers make 1,000
   roundings. A float64 has 16 decimal digits. A quarter of them is left to rounding, which is room
   for 8,000. In float32 a quarter is room for 54: enough for a few operations, or for whole numbers.
-  What was a float32 on its way is off by up to 6e-8, 30,000 times what a float64 is allowed.
+  What has been a float32 is off by up to 6e-8, 30,000 times what a float64 is allowed.
 - Steps: each step of a training begins with the roundings of all steps before it.
 """
 
@@ -28,10 +28,10 @@ THROUGH_FLOAT32 = 16 * torch.finfo(torch.float32).eps  # some operations in floa
 def close(got, wanted, steps=1, scale=None) -> bool:
     """Whether `got` is `wanted` but for rounding.
 
-    got, wanted  numbers, tensors, or lists or dicts of them, each compared for itself. Shapes and
+    got, wanted  numbers, tensors, or lists or dicts of them, each compared on its own. Shapes and
                  dtypes have to be equal, too. Whole numbers have to be equal exactly; None is
                  close to None alone
-    steps        how many steps of training they have come through
+    steps        how many training steps led to these numbers
     scale        what a difference is compared with; the largest magnitude in `wanted`, or 1 if
                  that is all zeros
     """
@@ -47,7 +47,7 @@ def close(got, wanted, steps=1, scale=None) -> bool:
 
 
 def close_in_float32(got, wanted) -> bool:
-    """Whether they agree as far as float32 does: something may have gone through it on its way."""
+    """Whether they agree as far as float32 can tell: some numbers may have been float32 before."""
 
     def is_close(a, b):
         return a.shape == b.shape and relative_gap(a, b) <= THROUGH_FLOAT32
@@ -56,7 +56,7 @@ def close_in_float32(got, wanted) -> bool:
 
 
 def agree(got, wanted, is_close) -> bool:
-    """Whether all of their numbers are close, and everything else is equal."""
+    """Whether all their numbers are close, and everything else is equal."""
     if is_whole(got) and is_whole(wanted):
         return got == wanted
     if is_number(got) and is_number(wanted):
@@ -84,7 +84,7 @@ def is_list(x) -> bool:
 
 
 def is_rounding(gap, tolerance) -> bool:
-    """The decision. In a function of its own, so that tests can note how narrow it was."""
+    """The decision. It is a function of its own so that tests can note how narrow it was."""
     return gap <= tolerance
 
 
@@ -104,7 +104,7 @@ def relative_gap(got, wanted, scale=None) -> float:
 
 
 def gaps(got, wanted, scale=None) -> Tensor:
-    """The same for each element, in their shape."""
+    """What `relative_gap` is the largest of: one for each element, in the shape of `wanted`."""
     got, wanted = (as_tensor(x).detach().cpu().double() for x in (got, wanted))
     off = torch.where(got == wanted, 0.0, (got - wanted).abs())
     if scale is None:
@@ -118,13 +118,13 @@ def largest(x) -> float:
 
 
 def first_off(got, wanted) -> tuple[int, ...]:
-    """The place of the first element that is off by more than rounding; both of one shape."""
+    """The indices of the first element that is off by more than rounding; both have one shape."""
     is_off = gaps(got, wanted) > rounding(wanted.dtype)
     return tuple(is_off.nonzero()[0].tolist())
 
 
 def told_gap(got, wanted) -> str:
-    """The largest difference as it stands, for a message."""
+    """The largest absolute difference; or how shapes or dtypes differ. For a message."""
     if got.shape != wanted.shape:
         return f"shapes {list(got.shape)}, {list(wanted.shape)}"
     if got.dtype != wanted.dtype:
@@ -133,5 +133,5 @@ def told_gap(got, wanted) -> str:
 
 
 def as_tensor(x) -> Tensor:
-    """A number of Python's is a float64."""
+    """A plain Python number becomes a float64."""
     return x if isinstance(x, Tensor) else torch.tensor(x, dtype=torch.float64)

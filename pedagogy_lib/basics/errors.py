@@ -22,6 +22,12 @@ class LaunchError(ToldBriefly, RuntimeError):
     """A launch that gave no result."""
 
 
+def need(condition, sentence):
+    """Raise a LaunchError with this sentence, unless the condition holds."""
+    if not condition:
+        raise LaunchError(sentence)
+
+
 class Stopped(ToldBriefly, KeyboardInterrupt):
     """The learner has interrupted a launch, with the stop button or Ctrl-C."""
 
@@ -37,7 +43,7 @@ class RankError(LaunchError):
 
     Attributes
         rank: which one; the first to fail, if several did.
-        exception: what it raised, or None if it died without a word or cannot travel.
+        exception: what it raised; None if it died without a word, or this cannot be pickled.
         place: the learner's line, or None if the rank died without a word.
     """
 
@@ -55,7 +61,7 @@ class RankError(LaunchError):
 
 
 def own_errors(failures, known_place) -> list[str]:
-    """What ranks raised beside the first, with their lines, where these are not known already."""
+    """What other ranks raised on their own, each with its line unless that is `known_place`."""
     if not failures:
         return []
     lines = ["other ranks failed too, each with an error of its own:"]
@@ -84,7 +90,7 @@ class HangError(LaunchError):
 
 
 def describe_death(status: int, when="") -> str:
-    """What `os.waitpid` says of a process that ended without a word."""
+    """How a process ended that said nothing: the status from `os.waitpid`, in words."""
     code = -(status & 0x7F) if status & 0x7F else status >> 8
     if code >= 0:
         return f"ended with exit code {code} {when or 'before it returned'}"

@@ -34,29 +34,44 @@ WAITS_FOR_A_THREAD = (
     "{} waiting for another thread of the same rank: look at what that thread has to do first. If "
     "it only needs longer, pass a larger timeout=."
 )
-# What others wait for, if some ranks have returned: by what they wait in.
+# If some ranks have returned: what the others wait for, by the operations they are in.
 BACK = [
-    (MESSAGES, "{} already back, so the others wait for a message that nobody sends to them, or "
-     "that nobody receives. Each send needs its receive, on the rank that it names, and each "
-     "request of isend or irecv its wait()."),
-    (MESSAGES | REQUESTS, "{} already back, so the others wait for a message or a call that never "
-     "comes. Each send needs its receive, and each collective a call on every rank of its group."),
-]  # fmt: skip
+    (
+        MESSAGES,
+        "{} already back, so the others wait for a message that nobody sends to them, or "
+        "that nobody receives. Each send needs its receive, on the rank that it names, and each "
+        "request of isend or irecv its wait().",
+    ),
+    (
+        MESSAGES | REQUESTS,
+        "{} already back, so the others wait for a message or a call that never comes. Each send "
+        "needs its receive, and each collective a call on every rank of its group.",
+    ),
+]
 BACK_FROM_CALLS = (
     "{} already back, so the others wait for a call that never comes (or came with a tensor of "
     "another size). Every rank of a group must make the same calls."
 )
-# If none has returned.
+# If none has returned: the same.
 WAITING = [
     (RECEIVES, "Every rank waits to receive, so nobody gets to send: let one side send first."),
-    (SENDS, "Every rank waits for somebody to receive what it sends: let one side receive first, "
-     "or begin the send with isend and wait for it later."),
-    (MESSAGES, "Every rank waits for the other side of a message. Each send needs its receive, on "
-     "the rank that it names."),
-    (MESSAGES | REQUESTS, "Every rank waits for what another has not begun. Each send needs its "
-     "receive, and each collective a call on every rank of its group; what one side waits for, "
-     "the other has to begin before it waits itself."),
-]  # fmt: skip
+    (
+        SENDS,
+        "Every rank waits for somebody to receive what it sends: let one side receive first, "
+        "or begin the send with isend and wait for it later.",
+    ),
+    (
+        MESSAGES,
+        "Every rank waits for the other side of a message. Each send needs its receive, on "
+        "the rank that it names.",
+    ),
+    (
+        MESSAGES | REQUESTS,
+        "Every rank waits for what another has not begun. Each send needs its "
+        "receive, and each collective a call on every rank of its group; what one side waits for, "
+        "the other has to begin before it waits itself.",
+    ),
+]
 DIFFERENT_CALLS = (
     "The ranks wait in different calls, so each waits for the others to join its own. Every rank "
     "of a group must make the same calls, in the same order."

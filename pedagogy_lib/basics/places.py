@@ -1,11 +1,11 @@
-"""The place in a program at which a rank is, as it is told to the learner."""
+"""Where in the program a rank is, as the learner is told."""
 
 import linecache
 import os
 import sys
 from typing import NamedTuple
 
-# Operations of a place that are none of torch.distributed.
+# The `operation` of a place where the rank is in no call of torch.distributed.
 FOR_A_THREAD = "a thread"  # it waits for another thread of its rank
 STARTING, UNPACKING, MEETING = "to start", "to unpack", "to meet"
 STOPPED, LOST, TRAVELLING = "to be continued", "to come back", "to travel"
@@ -19,7 +19,7 @@ class Place(NamedTuple):
     function: str
     call: str = ""  # with its arguments: `recv(float32[4], src=1)`
     operation: str = ""  # its name, if it belongs to torch.distributed: `recv`
-    text: str = ""  # of the line, where the file may have another one by now
+    text: str = ""  # the source of the line, where the file may have changed by now
 
     def source(self) -> str:
         if self.text:
@@ -28,7 +28,10 @@ class Place(NamedTuple):
         return linecache.getline(self.filename, self.line).strip()
 
     def or_in_wait(self) -> "Place":
-        """The same; a request's wait() is written in C++ and has no frame, but is in the line."""
+        """This place; with the operation "wait", if its line calls that of a request.
+
+        A request's wait() is written in C++, so it has no frame.
+        """
         is_wait = not self.call and not self.operation and ".wait(" in self.source()
         return self._replace(operation="wait") if is_wait else self
 
@@ -41,7 +44,7 @@ class Place(NamedTuple):
 
 
 def in_words(text, operation="") -> Place:
-    """Where no line can be told."""
+    """A place told in words, where there is no line to show."""
     return Place("", 0, text, operation=operation)
 
 

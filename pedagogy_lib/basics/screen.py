@@ -1,11 +1,11 @@
-"""What the notebook itself prints, and whether anybody looks at it."""
+"""What the notebook itself prints, and whether anybody is there to read it."""
 
 import contextlib
 import sys
 
 
 def say(text):
-    """Print, as well as the screen allows: one that is full or closed ends no launch."""
+    """Print what the screen can show. One that is full or closed must not end a launch."""
     with contextlib.suppress(Exception):
         try:
             print(text)

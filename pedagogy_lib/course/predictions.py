@@ -7,8 +7,8 @@ import re
 from html import escape
 from pathlib import Path
 
+from ..basics.errors import need
 from ..basics.screen import someone_watches
-from ..pictures.run_plots import need
 from ..pictures.style import COLORS, INK, Picture, in_course_style, new_figure
 
 NOTEBOOK_OF_GUESSES = Path(".predictions.json")  # beside the notebook: outlives the kernel

@@ -1,6 +1,6 @@
-"""A film of one step of data parallel training: what becomes of every gradient on every rank.
+"""A film of one step of data parallel training: what happens to each gradient on each rank.
 
-It looks on from outside, through hooks, and need not know how the gradients are averaged.
+It watches from outside, through hooks, and need not know how the gradients are averaged.
 """
 
 import contextlib
@@ -19,13 +19,13 @@ from ..basics.errors import LaunchError
 from ..basics.torch_private import hook_first, version_of
 from ..measuring.replaced_calls import replaced
 
-# What becomes of a parameter, in this order.
+# The states of a parameter, in the order in which it passes through them.
 STATES = ("waiting", "forward done", "gradient ready", "travelling", "averaged", "stepped")
 
 
 @dataclass
 class Frame:
-    """What one rank had when something had just happened; each list is by parameter.
+    """What one rank had right after an event; each list has one entry for each parameter.
 
     event      what has happened
     states     one of `STATES` each
@@ -44,7 +44,7 @@ class StepFilm:
     """One step on one rank.
 
     names    of the parameters, in the order of the model
-    buckets  the number of each one's bucket; None if it is in none
+    buckets  the number of each parameter's bucket; None if it is in none
     """
 
     names: list[str]
@@ -57,9 +57,9 @@ def film_step(model, buckets):
     """Inside of a rank: `with film_step(model, buckets) as film:` around one step of training.
 
     The step is forward, backward, whatever averages the gradients, and the step of an optimizer
-    of torch.optim. All-reduces are seen that go through `dist.all_reduce`; a bucket is known by
-    its number of elements, and by its turn where several are as large. "averaged" is a gradient
-    that has been written to since the backward.
+    of torch.optim. All-reduces are seen if they go through `dist.all_reduce`. A bucket is
+    recognised by its number of elements; if several are equally large, by its turn. A gradient
+    counts as averaged once it has been written to after the backward.
 
     model    the module whose parameters are trained, without the wrapper that averages
     buckets  lists of its parameters, such as `make_buckets` returns
@@ -92,7 +92,7 @@ class Camera:
         self.one_at_a_time = threading.Lock()  # an all-reduce may begin in another thread
 
     def watch(self, enter):
-        """Begin to look on; `enter` is given what ends it."""
+        """Start watching; `enter` is called with each context in which something is watched."""
         for name, module in self.model.named_modules():
             own = [self.column[p] for p in module.parameters(recurse=False) if p in self.column]
             if own:
@@ -104,7 +104,7 @@ class Camera:
         enter(replaced(all_reduce=self.all_reduce))
 
     def note(self, event, columns, state):
-        """Add a frame; a state is never left for an earlier one."""
+        """Add a frame; no parameter goes back to an earlier state."""
         with self.one_at_a_time:
             for c in columns:
                 self.states[c] = max(self.states[c], state, key=STATES.index)
@@ -132,7 +132,7 @@ class Camera:
         return self.real_all_reduce(tensor, *args, **kwargs)
 
     def bucket_in(self, tensor) -> int | None:
-        """The first bucket as large as this that has not begun: better one whose gradient it is."""
+        """Of the buckets of this size that have not begun, one with this gradient, or the first."""
         alike = [
             number
             for number, columns in enumerate(self.buckets)
@@ -160,7 +160,7 @@ class Camera:
             self.note("step", columns, "stepped")
 
     def columns_of(self, optimizer) -> list[int]:
-        """What an optimizer changes; without a gradient, a parameter stays as it is."""
+        """The columns that an optimizer changes: those of its parameters with a gradient."""
         held = [parameter for group in optimizer.param_groups for parameter in group["params"]]
         return [self.column[p] for p in held if p in self.column and p.grad is not None]
 
@@ -174,10 +174,10 @@ def copy_of_gradient(parameter):
 
 
 def is_rewritten(gradient, before, version, values) -> bool:
-    """Whether there is a new gradient, or another one in the same place.
+    """Whether there is a new gradient, or the old one has been written to.
 
-    Values alone do not tell: the average of equal gradients is no other. Nor do versions: they
-    know nothing of what is done to `.data`.
+    Values alone do not tell: the average of equal gradients equals them. Nor do versions: writing
+    to `.data` leaves them as they are.
     """
     if gradient is None or gradient is not before:
         return gradient is not None

@@ -1,23 +1,41 @@
-"""The picture of a frame of a `StepFilm`: what becomes of every gradient on every rank.
+"""The picture of a frame of a `StepFilm`: what has become of each gradient on each rank.
 
-Apart from the film, as ranks have no need of a library for pictures.
+It is no part of the film's own file, so that ranks need not import matplotlib.
 """
 
 from itertools import groupby, pairwise
 
 from matplotlib.patches import Rectangle
 
-from ..basics.errors import LaunchError
-from ..pictures.style import COLORS, INK, Picture, in_course_style, label_ink, new_figure
+from ..basics.units import two_digits
+from ..pictures.legends import sample
+from ..pictures.style import (
+    CENTERED,
+    COLORS,
+    INK,
+    MUTED,
+    Picture,
+    in_course_style,
+    label_ink,
+    new_figure,
+)
+from .frame_pictures import (
+    frame_of,
+    frames_of,
+    headings,
+    last_number,
+    legend,
+    title_of,
+    told_by_rank,
+)
 from .step_films import STATES, Frame
 
-# Each state has the colour of what has brought a parameter there.
+# Each state has the colour of what brings a parameter there.
 KINDS = ("idle", "forward", "backward", "communication", "gradients", "optimizer_state")
 STATE_COLORS = {state: COLORS[kind] for state, kind in zip(STATES, KINDS, strict=True)}
 WIDTH, ROW_INCHES = 9.0, 0.46
 SPACE = 0.16  # between buckets, in widths of a cell
 PAD = 0.04
-MUTED = "#6E6E6E"
 
 
 @in_course_style
@@ -31,9 +49,7 @@ def plot_step(films, number) -> Picture:
     films   a `StepFilm` of every rank
     number  which frame, from 1 on; where a rank has fewer, its last one
     """
-    last = max(len(film.frames) for film in films)
-    if not 1 <= number <= last:
-        raise LaunchError(f"plot_step() has frames 1 to {last} of this step, not {number}")
+    last = last_number(films, number, "plot_step()")
     places = places_of(films[0].buckets)
     names = headings(films[0].names, characters=int((WIDTH - 0.8) / (places[-1] + 1) / 0.075))
     top = 0.5 + 0.3 * names[0].count("\n")  # of the names, in heights of a row
@@ -47,20 +63,10 @@ def plot_step(films, number) -> Picture:
     axes.set_xlim(-0.02, max(places[-1] + 1, 4) + 0.02)
     axes.set_ylim(len(films) + 0.05, -top - 0.45)
     axes.axis("off")
-    title = f"{number} of {last}: {title_of(films, number)}"
+    title = title_of(films, number, last)
     axes.set_title(title)
-    legend(figure)
+    legend(figure, samples(), "numbers: the first element of each gradient on that rank")
     return Picture(figure, f"{title}. {told(films, number)}")
-
-
-def frame_of(film, number) -> Frame:
-    return film.frames[min(number, len(film.frames)) - 1]
-
-
-def title_of(films, number) -> str:
-    """What has just happened; if not the same everywhere, on rank 0."""
-    events = [frame_of(film, number).event for film in films]
-    return events[0] if len(set(events)) == 1 else f"on rank 0, {events[0]}"
 
 
 def places_of(buckets) -> list[float]:
@@ -79,13 +85,13 @@ def draw_row(axes, rank, places, frame, former):
         has_changed = (state, gradient) != (before.states[c], before.gradients[c])
         box = (x + PAD, rank + 0.07), 1 - 2 * PAD, 0.86
         # The colour may be dark, so there is a white line between it and the outline.
-        axes.add_patch(Rectangle(*box, facecolor=STATE_COLORS[state], edgecolor="white",
-                                 lw=4.5 if has_changed else 0))  # fmt: skip
+        line = {"edgecolor": "white", "lw": 4.5 if has_changed else 0}
+        axes.add_patch(Rectangle(*box, facecolor=STATE_COLORS[state], **line))
         if has_changed:
             axes.add_patch(Rectangle(*box, facecolor="none", edgecolor=INK, lw=1.6))
         text = "–" if gradient is None else two_digits(gradient)
-        axes.text(x + 0.5, rank + 0.52, text, ha="center", va="center", color=ink_on(state),
-                  fontsize=min(10, 96 / len(places)))  # fmt: skip
+        looks = {"color": ink_on(state), "fontsize": min(10, 96 / len(places))}
+        axes.text(x + 0.5, rank + 0.52, text, **CENTERED, **looks)
 
 
 def ink_on(state) -> str:
@@ -100,59 +106,30 @@ def draw_brackets(axes, places, buckets, top):
             left, right = columns[0] + PAD, columns[-1] + 1 - PAD
             line = [-top + 0.1, -top, -top, -top + 0.1]
             axes.plot([left, left, right, right], line, color=INK, lw=1)
-            axes.text((left + right) / 2, -top - 0.07, f"bucket {bucket}", ha="center",
-                      va="bottom", fontsize=9)  # fmt: skip
+            looks = {"ha": "center", "va": "bottom", "fontsize": 9}
+            axes.text((left + right) / 2, -top - 0.07, f"bucket {bucket}", **looks)
 
 
-def headings(names, characters) -> list[str]:
-    """Names on one line if all fit; else each with its module above it, and only their ends."""
-    if max(map(len, names)) <= characters:
-        return names
-    parts = [name.rpartition(".")[::2] for name in names]
-    return [f"{end_of(module, characters)}\n{end_of(own, characters)}" for module, own in parts]
-
-
-def end_of(text, characters) -> str:
-    return text if len(text) <= characters else "…" + text[1 - characters :].lstrip(".")
-
-
-def two_digits(value) -> str:
-    """`0.0012`, `−3.0`, `120`: two significant digits; very small or large ones as `1.2e−4`."""
-    mantissa, _, exponent = f"{value:.1e}".partition("e")
-    if value == 0 or not exponent:  # infinite, or not a number
-        text = mantissa if value else "0"
-    elif -3 <= (power := int(exponent)) <= 3:
-        text = f"{float(f'{value:.1e}'):.{max(0, 1 - power)}f}"
-    else:
-        text = f"{mantissa}e{power}"
-    return text.replace("-", "−")
-
-
-def legend(figure):
-    """What the colours and the outline stand for."""
-    handles = [Rectangle((0, 0), 1, 1, facecolor=color) for color in STATE_COLORS.values()]
-    handles[0].set(edgecolor=MUTED, lw=0.4)  # hardly visible otherwise, so small as it is
-    handles.append(Rectangle((0, 0), 1, 1, facecolor="white", edgecolor=INK, lw=1.6))
-    figure.legend(handles, [*STATES, "has just changed"], loc="outside lower center",
-                  ncols=len(handles), fontsize=8.5, handlelength=1.0, handleheight=1.0,
-                  columnspacing=1.2, title_fontsize=8.5,
-                  title="numbers: the first element of each gradient on that rank")  # fmt: skip
+def samples() -> dict[str, Rectangle]:
+    patches = {state: sample(facecolor=color) for state, color in STATE_COLORS.items()}
+    patches["waiting"].set(edgecolor=MUTED, lw=0.4)  # hardly visible otherwise, so small as it is
+    return patches
 
 
 def told(films, number) -> str:
-    """What the cells show; and what has happened, where that is not the same everywhere."""
-    frames = [frame_of(film, number) for film in films]
-    is_common = len({frame.event for frame in frames}) == 1
-    ranks = []
-    for rank, frame in enumerate(frames):
-        cells = zip(frame.states, films[rank].names, frame.gradients)
-        parts = [
-            f"{state} {', '.join(f'{name} {number_or_none(g)}' for _, name, g in group)}"
-            for state, group in groupby(cells, key=lambda cell: cell[0])
-        ]
-        event = "" if is_common else f" ({frame.event})"
-        ranks.append(f"rank {rank}{event}: {'; '.join(parts)}")
-    return f"Ranks go at their own pace, matched by number. {'. '.join(ranks)}."
+    """What the cells show."""
+    frames = frames_of(films, number)
+    texts = [told_row(film.names, frame) for film, frame in zip(films, frames)]
+    return told_by_rank(frames, [f": {text}" for text in texts])
+
+
+def told_row(names, frame) -> str:
+    """`waiting a None; gradient ready b 0.50, c −1.0`"""
+    cells = zip(frame.states, names, frame.gradients)
+    return "; ".join(
+        f"{state} {', '.join(f'{name} {number_or_none(g)}' for _, name, g in group)}"
+        for state, group in groupby(cells, key=lambda cell: cell[0])
+    )
 
 
 def number_or_none(gradient) -> str:

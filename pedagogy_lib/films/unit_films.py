@@ -1,14 +1,12 @@
 """A film of one training step in which units of parameters are split over the ranks, as in ZeRO.
 
-It looks on from outside, through hooks, and reads from the storages what this rank holds.
+It watches from outside, through hooks, and reads from the storages what this rank holds.
 """
 
 import contextlib
 import functools
 import threading
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import torch
 from torch.optim.optimizer import (
@@ -17,68 +15,12 @@ from torch.optim.optimizer import (
 )
 
 from ..basics.errors import LaunchError
-from ..basics.torch_private import (
-    ResizesWatched,
-    hook_first,
-    identity_of_storage,
-    in_backward,
-    is_in_storage,
-)
+from ..basics.torch_private import ResizesWatched, hook_first, in_backward, is_in_storage
 from ..measuring.bytes_of_calls import tensors_in
+from .unit_frames import Held, UnitFilm, UnitFrame, changes_between
+from .unit_storages import bytes_of, copies_of, has_parameters, is_gathered
 
-# What a rank may have of each chunk of a unit's parameters.
-CHUNK_STATES = ("absent", "travelling", "held", "updated")
 OF_A_UNIT = ("flat", "parameters", "shard", "sizes", "n", "rank")
-
-
-class Held(NamedTuple):
-    """What one rank holds of one unit.
-
-    chunks                of the parameters: one of `CHUNK_STATES` for each rank
-    gradient_bytes        of each parameter's own gradient, from this rank's samples; 0 for none
-    shard_gradient_bytes  of the gradient of this rank's shard
-    """
-
-    chunks: tuple[str, ...]
-    gradient_bytes: tuple[int, ...]
-    shard_gradient_bytes: int
-
-
-@dataclass
-class UnitFrame:
-    """What one rank held when something had just happened.
-
-    event            what has happened
-    about            the numbers of the units that it has happened to
-    units            a `Held` for each unit
-    parameter_bytes  of all units: whole ones, and shards in memory of their own
-    gradient_bytes   of all units: the parameters' and the shards'
-    """
-
-    event: str
-    about: list[int]
-    units: list[Held]
-    parameter_bytes: int
-    gradient_bytes: int
-
-
-@dataclass
-class UnitFilm:
-    """One step on one rank.
-
-    names       of the units, in the order of the model
-    sizes       for each unit, the elements of its parameters
-    elements    of each unit's flat tensor, with its padding
-    unit_bytes  of each unit's flat tensor
-    """
-
-    rank: int
-    n: int
-    names: list[str]
-    sizes: list[list[int]]
-    elements: list[int]
-    unit_bytes: list[int]
-    frames: list[UnitFrame] = field(default_factory=list)
 
 
 @contextlib.contextmanager
@@ -87,13 +29,13 @@ def film_units(units, model=None):
 
     The step is forward, backward, and the step of an optimizer of torch.optim on the shards; the
     engine is one of stage 1, 2 or 3. A unit is disposed of when the storage of its `flat` has 0
-    bytes. When that gets memory, chunks are travelling, until the unit has all its parameters
-    again or its module computes. What is in no unit is not filmed, such as frozen parameters.
-    Where memory is measured as well, `measure` is around the film, not inside.
+    bytes. From when that storage gets memory, chunks are travelling, until the unit has all its
+    parameters again or its module computes. Parameters in no unit, such as frozen ones, are not
+    filmed. To measure memory as well, put `measure` around the film, not inside.
 
     units   {module: unit}; a unit has `flat`, `parameters`, `shard`, `sizes`, `n` and `rank`, as
             in labs/zero.py
-    model   the one that the modules are part of, for their names, if it is no unit itself
+    model   names the modules, as one that contains them all; needed if it is no unit itself
     Raises  LaunchError if `units` is something else
     """
     check_units(units)
@@ -115,7 +57,7 @@ def check_units(units):
 
 
 def names_of(modules, model=None) -> list[str]:
-    """Names in the model; its own unit is "rest". Without a model, kinds of modules, numbered."""
+    """Names in the model, whose own unit is "rest"; without a model, `Linear 0`, `Linear 1`."""
     if model is None:
         inside = {module: set(module.modules()) for module in modules}
         roots = [module for module in modules if inside[module].issuperset(modules)]
@@ -151,7 +93,7 @@ class Camera:
         self.one_at_a_time = threading.RLock()  # units may be gathered in another thread
 
     def watch(self, enter):
-        """Begin to look on; `enter` is given what ends it."""
+        """Start watching; `enter` is called with each context in which something is watched."""
         self.enter = enter
         for number, (module, unit) in enumerate(zip(self.modules, self.units)):
             hooks = self.before_forward, self.on_forward, self.after_forward, self.on_gradient
@@ -188,14 +130,14 @@ class Camera:
             self.phase = "forward" if self.depth else "backward"
 
     def before_backward(self, number, gradient):
-        """The unit is whole again. If there are others inside, its gradients take a while."""
+        """The unit has arrived. If others are inside, its own gradients may come much later."""
         self.has_arrived(number)
         inside = set(self.modules[number].modules())
         if any(other in inside for other in self.modules if other is not self.modules[number]):
             self.note_unit(number, "computes")
 
     def on_gradient(self, number, parameter):
-        """Called before the engine is."""
+        """Called before the engine's own hook."""
         self.missing[number].discard(parameter)
         if not self.missing[number]:
             self.missing[number] = set(self.units[number].parameters)
@@ -261,7 +203,7 @@ class Camera:
         self.note(f"{self.phase}: {self.film.names[number]} {event}", [number])
 
     def notice(self, *_):
-        """Add a frame if something has happened to units that no hook has told of."""
+        """Add a frame if something has happened to units of which no hook has told."""
         with self.one_at_a_time:
             changed = {}
             for number, before in enumerate(self.film.frames[-1].units):
@@ -300,39 +242,3 @@ class Camera:
         if number in self.travelling and (self.travelling[number] or not has_parameters(unit)):
             others = "travelling"
         return [own if chunk == unit.rank else others for chunk in range(unit.n)]
-
-
-def changes_between(before: Held, now: Held):
-    """What has happened to a unit: texts in which `Camera.called` fills in its name."""
-    was_absent, is_absent = "absent" in before.chunks, "absent" in now.chunks
-    if was_absent and not is_absent:
-        yield "{units} gathered"
-    if now.shard_gradient_bytes > before.shard_gradient_bytes:
-        yield "{gradients} reduced"
-    elif before.shard_gradient_bytes > now.shard_gradient_bytes:
-        yield "{gradients} freed"
-    elif any(before.gradient_bytes) and not any(now.gradient_bytes):
-        yield "{gradients} " + ("reduced" if now.shard_gradient_bytes else "freed")
-    if is_absent and not was_absent:
-        yield "{units} disposed of"
-    if now.chunks.count("updated") > before.chunks.count("updated") > 0 and not was_absent:
-        yield "{parameters} gathered"
-
-
-def copies_of(unit):
-    """A unit's shard; and its flat, if all of it is there from the beginning, as in stage 1."""
-    return unit.shard.detach().clone(), unit.flat.clone() if is_gathered(unit) else None
-
-
-def is_gathered(unit) -> bool:
-    return unit.flat.untyped_storage().nbytes() > 0
-
-
-def has_parameters(unit) -> bool:
-    return [p.numel() for p in unit.parameters] == list(unit.sizes)
-
-
-def bytes_of(tensors) -> int:
-    """Of their storages; tensors may share one."""
-    storages = [tensor.untyped_storage() for tensor in tensors]
-    return sum({identity_of_storage(storage): storage.nbytes() for storage in storages}.values())

@@ -1,18 +1,36 @@
 """The picture of a frame of a `UnitFilm`: which rank holds which chunks of which units.
 
-Apart from the film, as ranks have no need of a library for pictures.
+It is no part of the film's own file, so that ranks need not import matplotlib.
 """
 
 from itertools import groupby
 from typing import NamedTuple
 
-from matplotlib.colors import to_hex, to_rgb
 from matplotlib.patches import Rectangle
 
-from ..basics.errors import LaunchError
-from ..pictures.memory_bars import three_digits
-from ..pictures.style import COLORS, INK, Picture, in_course_style, label_ink, new_figure
-from .step_pictures import headings
+from ..basics.units import short_bytes
+from ..pictures.legends import sample
+from ..pictures.style import (
+    CENTERED,
+    COLORS,
+    EDGE,
+    INK,
+    MUTED,
+    Picture,
+    in_course_style,
+    label_ink,
+    new_figure,
+    tint,
+)
+from .frame_pictures import (
+    frame_of,
+    frames_of,
+    headings,
+    last_number,
+    legend,
+    title_of,
+    told_by_rank,
+)
 
 WIDTH = 9.0  # this and all that follow are inches
 LEFT, RIGHT = 1.4, 6.95  # of the units
@@ -23,19 +41,21 @@ BAR_LEFT, BAR_WIDTH = 7.2, 1.15
 GAP = 0.025  # between boxes, if they are not too small for that
 BOX_FOR_NUMBER = 0.11  # the narrowest with its number
 LETTER = 0.088  # about as wide, in bold
-EDGE, MUTED = "#B4B4B4", "#6E6E6E"
-
-
-def half_pale(color) -> str:
-    return to_hex([(1 + part) / 2 for part in to_rgb(color)])
-
 
 CHUNK_COLORS = {
     "travelling": COLORS["communication"],
     "held": COLORS["parameters"],
     "updated": COLORS["optimizer_state"],
 }
-OWN_COLOR, MEAN_COLOR = half_pale(COLORS["gradients"]), COLORS["gradients"]
+OWN_COLOR, MEAN_COLOR = tint(COLORS["gradients"], 0.5), COLORS["gradients"]
+BOX_COLORS = {
+    "parameters held": CHUNK_COLORS["held"],
+    "travelling": CHUNK_COLORS["travelling"],
+    "updated": CHUNK_COLORS["updated"],
+    "gradients of its own samples": OWN_COLOR,
+    "mean gradients": MEAN_COLOR,
+    "not here": "white",
+}
 
 
 class Fill(NamedTuple):
@@ -57,9 +77,7 @@ def plot_units(films, number) -> Picture:
     films   a `UnitFilm` of every rank
     number  which frame, from 1 on; where a rank has fewer, its last one
     """
-    last = max(len(film.frames) for film in films)
-    if not 1 <= number <= last:
-        raise LaunchError(f"plot_units() has frames 1 to {last} of this step, not {number}")
+    last = last_number(films, number, "plot_units()")
     width = (RIGHT - LEFT + SPACE) / len(films[0].names) - SPACE
     lefts = [LEFT + k * (width + SPACE) for k in range(len(films[0].names))]
     names = headings(films[0].names, characters=int((width + SPACE) / LETTER))
@@ -73,20 +91,11 @@ def plot_units(films, number) -> Picture:
     axes.set_xlim(0, WIDTH)
     axes.set_ylim(ROW * len(films), -top)
     axes.axis("off")
-    title = f"{number} of {last}: {title_of(films, number)}"
+    title = title_of(films, number, last)
     axes.set_title(title)
-    legend(figure)
+    samples = {name: sample(facecolor=c, edgecolor=EDGE, lw=0.4) for name, c in BOX_COLORS.items()}
+    legend(figure, samples, "boxes: the chunks of a unit; chunk k belongs to rank k")
     return Picture(figure, f"{title}. {told(films, number)}")
-
-
-def frame_of(film, number):
-    return film.frames[min(number, len(film.frames)) - 1]
-
-
-def title_of(films, number) -> str:
-    """What has just happened; if not the same everywhere, on rank 0."""
-    events = [frame_of(film, number).event for film in films]
-    return events[0] if len(set(events)) == 1 else f"on rank 0, {events[0]}"
 
 
 def most_bytes(film) -> int:
@@ -99,27 +108,27 @@ def draw_columns(axes, films, number, names, lefts, width, top):
     """The names and sizes of the units; the one that something has happened to stands out."""
     about = frame_of(films[0], number).about
     is_one = len(about) < len(names)
+    small = {"ha": "center", "va": "bottom", "fontsize": 8, "color": MUTED}
     for k, (name, left) in enumerate(zip(names, lefts)):
-        if is_one and k in about:
+        stands_out, middle = is_one and k in about, left + width / 2
+        if stands_out:
             size = width + SPACE, top + ROW * len(films)
             corner = left - SPACE / 2, -top
             axes.add_patch(Rectangle(corner, *size, facecolor=COLORS["idle"], lw=0))
-        weight = "bold" if is_one and k in about else "normal"
-        axes.text(left + width / 2, -0.2, name, ha="center", va="bottom", fontsize=9.5,
-                  weight=weight, linespacing=1.1)  # fmt: skip
-        axes.text(left + width / 2, -0.05, three_digits(films[0].unit_bytes[k]), ha="center",
-                  va="bottom", fontsize=8, color=MUTED)  # fmt: skip
+        looks = {"fontsize": 9.5, "weight": "bold" if stands_out else "normal"}
+        axes.text(middle, -0.2, name, ha="center", va="bottom", linespacing=1.1, **looks)
+        axes.text(middle, -0.05, short_bytes(films[0].unit_bytes[k]), **small)
     axes.text(BAR_LEFT, -0.2, "bytes now", va="bottom", fontsize=9.5)
     axes.text(BAR_LEFT, -0.05, "line: a whole model", va="bottom", fontsize=8, color=MUTED)
 
 
 def draw_rank(axes, rank, film, number, lefts, width):
-    """Two lines of boxes for each unit; what was not so in the frame before is outlined."""
+    """Two lines of boxes for each unit; what differs from the frame before is outlined."""
     top = ROW * rank
     axes.text(0.0, top + ROW / 2, f"rank {rank}", va="center", fontsize=10)
     for line, name in enumerate(("parameters", "gradients")):
-        axes.text(LEFT - 0.1, top + ABOVE + LINE * line + HIGH / 2, name, ha="right", va="center",
-                  fontsize=8, color=MUTED)  # fmt: skip
+        middle = top + ABOVE + LINE * line + HIGH / 2
+        axes.text(LEFT - 0.1, middle, name, ha="right", va="center", fontsize=8, color=MUTED)
     frame = frame_of(film, number)
     before = film.frames[number - 2] if 1 < number <= len(film.frames) else frame
     for unit, left in enumerate(lefts):
@@ -135,7 +144,7 @@ def parameter_boxes(film, frame, unit) -> list[list[Fill]]:
 
 
 def gradient_boxes(film, frame, unit) -> list[list[Fill]]:
-    """Each parameter's gradient where it would lie in the flat tensor; and that of the shard."""
+    """Each parameter's gradient, at its place in the flat tensor; and the gradient of the shard."""
     held, chunk = frame.units[unit], film.elements[unit] / film.n
     boxes, start = [[] for _ in range(film.n)], 0
     for size, has_gradient in zip(film.sizes[unit], map(bool, held.gradient_bytes)):
@@ -153,22 +162,26 @@ def draw_boxes(axes, left, top, width, boxes, changed):
     """Boxes side by side with their numbers, and an outline around those that have changed."""
     gap = min(GAP, 0.15 * width)
     for k, fills in enumerate(boxes):
-        corner, inner = (left + k * width + gap / 2, top), width - gap
-        axes.add_patch(Rectangle(corner, inner, HIGH, facecolor="white", edgecolor=EDGE, lw=0.7))
+        left_edge, inner = left + k * width + gap / 2, width - gap
+        ground = {"facecolor": "white", "edgecolor": EDGE, "lw": 0.7}
+        axes.add_patch(Rectangle((left_edge, top), inner, HIGH, **ground))
         for fill in fills:
-            start = corner[0] + fill.start * inner
-            axes.add_patch(Rectangle((start, top), (fill.end - fill.start) * inner, HIGH,
-                                     facecolor=fill.color, lw=0))  # fmt: skip
+            corner, part = (left_edge + fill.start * inner, top), (fill.end - fill.start) * inner
+            axes.add_patch(Rectangle(corner, part, HIGH, facecolor=fill.color, lw=0))
         if width > BOX_FOR_NUMBER:
-            color = label_ink(fills[-1].color) if fills else MUTED
-            axes.text(corner[0] + inner / 2, top + 0.53 * HIGH, str(k), ha="center", va="center",
-                      fontsize=7.5, color=color)  # fmt: skip
-    for has_changed, run in groupby(range(len(boxes)), key=changed.__getitem__):
+            looks = {"fontsize": 7.5, "color": label_ink(fills[-1].color) if fills else MUTED}
+            axes.text(left_edge + inner / 2, top + 0.53 * HIGH, str(k), **CENTERED, **looks)
+    outline_changed(axes, left, top, width, changed)
+
+
+def outline_changed(axes, left, top, width, changed):
+    """One outline around all boxes side by side that have changed."""
+    for has_changed, run in groupby(range(len(changed)), key=changed.__getitem__):
         if has_changed:
-            run = list(run)
-            corner = left + run[0] * width - GAP / 2, top - GAP
-            axes.add_patch(Rectangle(corner, len(run) * width + GAP, HIGH + 2 * GAP,
-                                     facecolor="none", edgecolor=INK, lw=1.6))  # fmt: skip
+            first, *others = run
+            corner = left + first * width - GAP / 2, top - GAP
+            size = (1 + len(others)) * width + GAP, HIGH + 2 * GAP
+            axes.add_patch(Rectangle(corner, *size, facecolor="none", edgecolor=INK, lw=1.6))
 
 
 def draw_bytes(axes, rank, film, frame, inches_per_byte):
@@ -181,41 +194,21 @@ def draw_bytes(axes, rank, film, frame, inches_per_byte):
         axes.barh(middle, count * inches_per_byte, 0.7 * HIGH, BAR_LEFT, color=COLORS[kind])
         ends = [middle - 0.5 * HIGH, middle + 0.5 * HIGH]
         axes.plot([BAR_LEFT + whole] * 2, ends, color=INK, lw=1.2)
-        axes.text(BAR_LEFT + BAR_WIDTH + 0.06, middle, three_digits(count), va="center",
-                  fontsize=8.5)  # fmt: skip
-
-
-def legend(figure):
-    """What the colours and the outline stand for."""
-    kinds = {
-        "parameters held": CHUNK_COLORS["held"],
-        "travelling": CHUNK_COLORS["travelling"],
-        "updated": CHUNK_COLORS["updated"],
-        "gradients of its own samples": OWN_COLOR,
-        "mean gradients": MEAN_COLOR,
-        "not here": "white",
-    }
-    handles = [Rectangle((0, 0), 1, 1, facecolor=c, edgecolor=EDGE, lw=0.4) for c in kinds.values()]
-    handles.append(Rectangle((0, 0), 1, 1, facecolor="white", edgecolor=INK, lw=1.6))
-    figure.legend(handles, [*kinds, "has just changed"], loc="outside lower center",
-                  ncols=len(handles), fontsize=8.5, handlelength=1.0, handleheight=1.0,
-                  columnspacing=1.2, title_fontsize=8.5,
-                  title="boxes: the chunks of a unit; chunk k belongs to rank k")  # fmt: skip
+        right = BAR_LEFT + BAR_WIDTH + 0.06
+        axes.text(right, middle, short_bytes(count), va="center", fontsize=8.5)
 
 
 def told(films, number) -> str:
-    """What the boxes show; and what has happened, where that is not the same everywhere."""
-    frames = [frame_of(film, number) for film in films]
-    is_common = len({frame.event for frame in frames}) == 1
-    ranks = []
-    for rank, (film, frame) in enumerate(zip(films, frames)):
+    """What the boxes show."""
+    frames = frames_of(films, number)
+    texts = []
+    for film, frame in zip(films, frames):
         units = [f"{name}: {told_of_unit(held)}" for name, held in zip(film.names, frame.units)]
-        event = "" if is_common else f" ({frame.event})"
-        ranks.append(
-            f"rank {rank}{event} has {three_digits(frame.parameter_bytes)} of parameters and "
-            f"{three_digits(frame.gradient_bytes)} of gradients. {'; '.join(units)}"
+        texts.append(
+            f" has {short_bytes(frame.parameter_bytes)} of parameters and "
+            f"{short_bytes(frame.gradient_bytes)} of gradients. {'; '.join(units)}"
         )
-    return f"Ranks go at their own pace, matched by number. {'. '.join(ranks)}."
+    return told_by_rank(frames, texts)
 
 
 def told_of_unit(held) -> str:
@@ -225,7 +218,7 @@ def told_of_unit(held) -> str:
         states.setdefault(state, []).append(str(chunk))
     parts = [f"{', '.join(chunks)} {state}" for state, chunks in states.items()]
     if any(held.gradient_bytes):
-        parts.append(f"gradients of its samples {three_digits(sum(held.gradient_bytes))}")
+        parts.append(f"gradients of its samples {short_bytes(sum(held.gradient_bytes))}")
     if held.shard_gradient_bytes:
-        parts.append(f"mean gradient of its chunk {three_digits(held.shard_gradient_bytes)}")
+        parts.append(f"mean gradient of its chunk {short_bytes(held.shard_gradient_bytes)}")
     return f"parameters {', '.join(parts)}"

@@ -1,16 +1,19 @@
-"""Charts for numbers that belong to no rank: bars, and curves side by side."""
+"""Charts for numbers that belong to no rank: bars, curves side by side, and lines over one x."""
 
 import re
 import textwrap
 
 import numpy as np
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
-from .run_plots import LINE_COLORS, legend_above, need
-from .style import INK, Picture, in_course_style, new_figure
+from ..basics.errors import need
+from ..basics.units import full_number
+from .legends import legend_above
+from .style import INK, LINE_COLORS, Picture, in_course_style, new_figure
 
 BARS_WIDTH = 0.8  # of the room that a name has, for all its bars
 LETTERS = 80  # of one line across the picture
+MOST_TICKS = 9  # of a logarithmic axis: one at each value, if there are no more
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -21,24 +24,15 @@ def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="") -> Pictu
     bars, predicted  {what: values}, each as long as `names`; predicted ones are outlines
     Raises           LaunchError if something is predicted that has no bars
     """
-    unknown = [what for what in predicted or {} if what not in bars]
+    predicted = predicted or {}
+    unknown = [what for what in predicted if what not in bars]
     need(not unknown, f"plot_bars() has no bars for what is predicted of {unknown}")
     figure, axes = new_figure(7.5, 3.2)
-    width, places = BARS_WIDTH / len(bars), np.arange(len(names))
-    for number, (what, values) in enumerate(bars.items()):
-        at = places + (number - (len(bars) - 1) / 2) * width
-        axes.bar(at, values, width * 0.9, color=LINE_COLORS[number], label=what)
-        if predicted and what in predicted:
-            outlines = axes.bar(at, predicted[what], width, fill=False, edgecolor=INK, lw=1.3)
+    handles = draw_groups(axes, len(names), bars, predicted)
     room = LETTERS // len(names)
-    lines = [textwrap.wrap(in_words(str(name), room), room) for name in names]
-    axes.set_xticks(places, ["\n".join(of_name) for of_name in lines])
+    axes.set_xticks(range(len(names)), [in_lines(name, room) for name in names])
     axes.set(ylabel=ylabel, xlabel=xlabel)
     axes.grid(False, axis="x")
-    handles, _ = axes.get_legend_handles_labels()
-    if predicted:
-        outlines.set_label("predicted")  # one entry for all of them, the last
-        handles.append(outlines)
     if len(handles) > 1:
         legend_above(axes, handles)
     axes.set_title(title, pad=28 if len(handles) > 1 else 10)
@@ -47,6 +41,25 @@ def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="") -> Pictu
         for what, values in bars.items()
     )
     return Picture(figure, f"{title}. {ylabel}. {told}".strip(". "))
+
+
+def draw_groups(axes, groups, bars, predicted) -> list:
+    """Each group's bars side by side, around whole numbers; returns what the legend shows."""
+    width, handles, outlines = BARS_WIDTH / len(bars), [], None
+    for number, (what, values) in enumerate(bars.items()):
+        at = np.arange(groups) + (number - (len(bars) - 1) / 2) * width
+        handles.append(axes.bar(at, values, width * 0.9, color=LINE_COLORS[number], label=what))
+        if what in predicted:
+            outlines = axes.bar(at, predicted[what], width, fill=False, edgecolor=INK, lw=1.3)
+    if outlines is not None:
+        outlines.set_label("predicted")  # one entry for all of them: the last
+        handles.append(outlines)
+    return handles
+
+
+def in_lines(name, letters) -> str:
+    """A name in lines of so many letters."""
+    return "\n".join(textwrap.wrap(in_words(str(name), letters), letters))
 
 
 def in_words(name, letters) -> str:
@@ -60,24 +73,21 @@ def plot_curves(panels, xlabel, ylabel, highest=None, title="") -> Picture:
     """Curves, each with an x of its own, in panels side by side that share their scales.
 
     panels   {title of a panel: {name: (x, y)}}; a name has the same colour in every panel
-    highest  what is above it is cut off
+    highest  the upper end of the y axis; curves are cut off there
     """
     figure, grid = new_figure(7.5, 3.2, ncols=len(panels), sharey=True, sharex=True, squeeze=False)
+    first = grid[0, 0]
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
     colors = dict(zip(names, LINE_COLORS, strict=False))
     for axes, (panel, curves) in zip(grid[0], panels.items(), strict=True):
-        for number, (name, (x, y)) in enumerate(curves.items()):
-            width = 1.6 * (len(curves) - number)  # so that one on top of another hides nothing
-            axes.plot(x, y, color=colors[name], label=name, linewidth=width)
-            axes.update_datalim([(x[0], 0)])  # so that the margin above is one of all the height
+        draw_curves(axes, curves, colors)
         axes.set_title(panel, fontsize=10, fontweight="normal")
         axes.set_xlabel(xlabel)
-        axes.grid(axis="both")
     if are_whole(x for curves in panels.values() for x, _ in curves.values()):
-        grid[0, 0].xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
-    grid[0, 0].set_ylabel(ylabel)
-    grid[0, 0].set_ylim(0, highest)
-    grid[0, 0].legend()
+        first.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True))
+    first.set_ylabel(ylabel)
+    first.set_ylim(0, highest)
+    first.legend()
     figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
     ends = "; ".join(
         f"{panel}: " + ", ".join(f"{name} ends at {y[-1]:.3g}" for name, (_, y) in curves.items())
@@ -86,6 +96,52 @@ def plot_curves(panels, xlabel, ylabel, highest=None, title="") -> Picture:
     return Picture(figure, f"{title}. {ylabel} over {xlabel}. {ends}".strip(". "))
 
 
+def draw_curves(axes, curves, colors):
+    for number, (name, (x, y)) in enumerate(curves.items()):
+        width = 1.6 * (len(curves) - number)  # so that one on top of another hides nothing
+        axes.plot(x, y, color=colors[name], label=name, linewidth=width)
+        axes.update_datalim([(x[0], 0)])  # so that the margin above is a share of all the height
+    axes.grid(axis="both")
+
+
 def are_whole(xs) -> bool:
     """Whether these are steps, say: then there is nothing at 2.5."""
     return all(float(number).is_integer() for x in xs for number in x)
+
+
+@in_course_style
+def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, title="") -> Picture:
+    """Measured lines over a common x: filled dots; predicted ones: dashed, with open dots.
+
+    lines, predicted  {name: values}, each as long as `x`; a name in both has one colour
+    """
+    figure, axes = new_figure(7.5, 3.2)
+    colors = dict(zip(lines, LINE_COLORS * len(lines), strict=False))
+    dashed = {"linestyle": "--", "linewidth": 1.2, "markersize": 9, "markerfacecolor": "white"}
+    for name, values in (predicted or {}).items():
+        looks = dashed | {"color": colors.get(name, INK), "label": f"{name}, predicted"}
+        axes.plot(x, values, marker="o", **looks)
+    for name, values in lines.items():
+        axes.plot(x, values, marker="o", color=colors[name], label=name)
+    if logarithmic:
+        make_logarithmic(axes, x)
+    else:
+        axes.set_ylim(bottom=0)
+    axes.grid(axis="both")
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    axes.legend()
+    axes.set_title(title)
+    spread = "; ".join(f"{name}: {min(v):.3g} to {max(v):.3g}" for name, v in lines.items())
+    return Picture(figure, f"{title}. {ylabel} over {xlabel}. {spread}".strip(". "))
+
+
+def make_logarithmic(axes, x):
+    """Both axes; with a tick at each x, if there are few."""
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: full_number(value)))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    if len(x) <= MOST_TICKS:
+        axes.set_xticks(x, list(map(full_number, x)))
+        axes.xaxis.set_minor_locator(NullLocator())

@@ -8,14 +8,19 @@ import math
 
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from ..basics.errors import LaunchError
-from .style import INK, Picture, in_course_style, label_ink, new_figure
+from ..basics.errors import need
+from .legends import legend_below, outline_sample, sample
+from .style import (
+    CENTERED,
+    EDGE,
+    INK,
+    RANK_COLORS,
+    Picture,
+    in_course_style,
+    label_ink,
+    new_figure,
+)
 
-# Distinct for every kind of colour vision (Okabe and Ito 2008; Tol 2021).
-RANK_COLORS = (
-    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#332288", "#999933",
-)  # fmt: skip
-EDGE = "#9A9A9A"
 GAP = 0.12
 
 
@@ -24,41 +29,50 @@ def plot_holdings(pictures: dict, columns=4) -> Picture:
     """Small grids of ranks (rows) and chunks (columns), one for each moment or operation.
 
     pictures  {title: values}; values[rank][chunk] is a sum of 2**r over the ranks r whose numbers
-              are in that chunk, 0 for nothing. A cell has a stripe for each of them. A fraction
-              tells a chunk's own number, plus one: 4.3 is rank 2's chunk 2, wherever it is.
+              are in that chunk, 0 for nothing. A cell has a stripe for each of them. The digit
+              after the point, less one, is the chunk's own number: 4.3 is rank 2's chunk 2,
+              wherever it is
+    Raises    LaunchError if the grids differ in their ranks, or have too many
     """
-    grids = list(pictures.items())
-    check_values([values for _, values in grids])
-    n, chunks = len(grids[0][1]), max(len(row) for _, values in grids for row in values)
-    columns = min(columns, len(grids))
-    rows = math.ceil(len(grids) / columns)
+    check_values(list(pictures.values()))
+    n = len(next(iter(pictures.values())))
+    columns = min(columns, len(pictures))
+    rows = math.ceil(len(pictures) / columns)
     size = (9.6 / 4 * columns, 0.45 + (0.42 + 0.25 * n) * rows)
-    figure, axes = new_figure(*size, nrows=rows, ncols=columns, squeeze=False)
-    for axis in axes.flat[len(grids) :]:
-        axis.axis("off")
-    for index, (axis, (title, values)) in enumerate(zip(axes.flat, grids)):
-        for rank, row in enumerate(values):
-            for chunk, value in enumerate(row):
-                draw_cell(axis, chunk, rank, value, n)
-                write_number(axis, chunk, rank, value, n)
-            if index % columns == 0:
-                axis.text(-0.25, rank + 0.5, f"rank {rank}", ha="right", va="center", fontsize=8.5)
-        axis.set_xlim(-0.1, chunks + 0.1)
-        for chunk in range(chunks):
-            axis.text(chunk + 0.5, -0.12, str(chunk), ha="center", fontsize=7, color=EDGE)
-        axis.set_ylim(n + 0.1, -0.4)
-        axis.axis("off")
-        axis.set_title(title, fontsize=9.5)
+    figure, grid = new_figure(*size, nrows=rows, ncols=columns, squeeze=False)
+    chunks = max(len(row) for values in pictures.values() for row in values)
+    for index, (axes, (title, values)) in enumerate(zip(grid.flat, pictures.items())):
+        draw_grid(axes, values, chunks, with_names=index % columns == 0)
+        axes.set_title(title, fontsize=9.5)
+    for axes in grid.flat:
+        axes.axis("off")
     legend(figure, n)
-    return Picture(figure, "; ".join(f"{title}: {told(values)}" for title, values in grids))
+    return Picture(
+        figure, "; ".join(f"{name}: {told(values)}" for name, values in pictures.items())
+    )
+
+
+def draw_grid(axes, values, chunks, with_names):
+    """A row of cells for each rank, and the numbers of the chunks above them."""
+    n = len(values)
+    for rank, row in enumerate(values):
+        for chunk, value in enumerate(row):
+            draw_cell(axes, chunk, rank, value, n)
+            write_number(axes, chunk, rank, value, n)
+        if with_names:
+            axes.text(-0.25, rank + 0.5, f"rank {rank}", ha="right", va="center", fontsize=8.5)
+    for chunk in range(chunks):
+        axes.text(chunk + 0.5, -0.12, str(chunk), ha="center", fontsize=7, color=EDGE)
+    axes.set_xlim(-0.1, chunks + 0.1)
+    axes.set_ylim(n + 0.1, -0.4)
 
 
 def check_values(grids):
-    ranks = {len(values) for values in grids}
-    if len(ranks) != 1 or max(ranks) > len(RANK_COLORS):
-        raise LaunchError(
-            f"plot_holdings() draws grids of the same number of ranks, up to {len(RANK_COLORS)}"
-        )
+    ranks, most = {len(values) for values in grids}, len(RANK_COLORS)
+    need(
+        len(ranks) == 1 and max(ranks) <= most,
+        f"plot_holdings() draws grids of the same number of ranks, up to {most}",
+    )
 
 
 def draw_cell(axes, left, top, value, n, width=1.0, height=1.0):
@@ -76,13 +90,14 @@ def draw_cell(axes, left, top, value, n, width=1.0, height=1.0):
 
 
 def write_number(axes, chunk, rank, value, n):
-    """The number that a chunk has brought along, if it has one."""
+    """The chunk's own number, if the value tells one."""
     if number := own_number(value):
         ink = label_ink(RANK_COLORS[sources(value, n)[0]])
-        axes.text(chunk + 0.5, rank + 0.53, number, ha="center", va="center", fontsize=8, color=ink)
+        axes.text(chunk + 0.5, rank + 0.53, number, **CENTERED, fontsize=8, color=ink)
 
 
 def sources(value, n) -> list[int]:
+    """The ranks whose numbers are in a value."""
     return [rank for rank in range(n) if int(value) >> rank & 1]
 
 
@@ -107,24 +122,23 @@ def text_of(value, n) -> str:
 
 def legend(figure, n):
     """Whose numbers each colour stands for."""
-    handles = [
-        *(Rectangle((0, 0), 1, 1, facecolor=RANK_COLORS[rank]) for rank in range(n)),
-        Rectangle((0, 0), 1, 1, facecolor="white", edgecolor=INK, lw=1.5),
-    ]
-    names = [*(f"from rank {rank}" for rank in range(n)), "the sum of all"]
-    figure.legend(handles, names, loc="outside lower center", ncols=n + 1, fontsize=8.5,
-                  handlelength=1.0, handleheight=1.0, columnspacing=1.2)  # fmt: skip
+    colors = {f"from rank {rank}": sample(facecolor=RANK_COLORS[rank]) for rank in range(n)}
+    legend_below(figure, colors | {"the sum of all": outline_sample(1.5)})
 
 
 @in_course_style
 def plot_ring(films, step=0) -> Picture:
-    """The ranks in a circle, what each holds after `step`, and what came round in that step.
+    """The ranks in a circle, what each holds after `step`, and what each has sent in that step.
 
-    films  a `Film` of every rank, of a tensor with one element for each rank, as in
-           `plot_holdings`
+    films   a `Film` of every rank, of a tensor with one element for each rank, as in
+            `plot_holdings`
+    step    0 is before the first message
+    Raises  LaunchError if some ranks have sent more often than others
     """
-    if len({len(film.frames) for film in films}) > 1:
-        raise LaunchError("plot_ring() needs films in which every rank has sent equally often")
+    need(
+        len({len(film.frames) for film in films}) == 1,
+        "plot_ring() needs films in which every rank has sent equally often",
+    )
     values = [film.frames[step] for film in films]
     n, last = len(films), len(films[0].moves)
     figure, axes = new_figure(7.5, 4.6)
@@ -161,7 +175,7 @@ def place_on_circle(rank, n) -> tuple[float, float]:
 
 
 def draw_move(axes, start, end, chunk):
-    """An arrow from rank to rank, with the number of the chunk that went along it."""
+    """An arrow from rank to rank, with the number of the chunk that was sent."""
     ends = [(box.get_x() + box.get_width() / 2, box.get_y() + 0.35) for box in (start, end)]
     (x0, y0), (x1, y1) = ends
     length = math.hypot(x1 - x0, y1 - y0)
@@ -173,7 +187,7 @@ def draw_move(axes, start, end, chunk):
     axes.add_patch(FancyArrowPatch(*ends, connectionstyle=bend, **style, **gaps))
     away = 0.6 if both_ways else 0.2 + 0.14 * abs(outward[0])
     x, y = (x0 + x1) / 2 + away * outward[0], (y0 + y1) / 2 + away * outward[1]
-    axes.text(x, y, f"chunk {chunk}", ha="center", va="center", fontsize=8.5)
+    axes.text(x, y, f"chunk {chunk}", **CENTERED, fontsize=8.5)
 
 
 def title_of(step, last, n) -> str:

@@ -2,13 +2,25 @@
 
 from matplotlib.patches import Patch, Rectangle
 
+from ..basics.errors import need
 from ..basics.units import counted
-from .run_plots import need
-from .style import COLORS, CYCLE, Picture, in_course_style, label_ink, new_figure
+from .style import (
+    CENTERED,
+    COLORS,
+    CYCLE,
+    EDGE,
+    FAINT,
+    GROUND,
+    MUTED,
+    Picture,
+    bare,
+    in_course_style,
+    label_ink,
+    new_figure,
+)
 
 SAMPLES, LAYERS = 32, 32
 MODEL, BATCH, GPU = COLORS["parameters"], CYCLE[1], CYCLE[0]
-EDGE, MACHINE, GREY = "#9A9A9A", "#F1F1F1", "#555555"
 HELD = {
     "samples that the rank takes": BATCH,
     "parameters that it holds": MODEL,
@@ -20,40 +32,58 @@ HELD = {
 def draw_three_splits(ranks=4) -> Picture:
     """What each rank holds when the batch, each layer, or the stack of layers is split.
 
-    ranks   1 to 32; where it does not divide 32, the first ones hold one more
+    ranks   1 to 32; if 32 is not divisible by it, the first ranks hold one more
     Raises  LaunchError for another number of ranks
     """
     is_whole = isinstance(ranks, int) and 1 <= ranks <= LAYERS
     need(is_whole, f"ranks is a whole number from 1 to {LAYERS}, not {ranks!r}")
+    splits = three_splits(ranks)
     figure, grid = new_figure(9.6, 1.3 + 0.55 * ranks, ncols=3, sharey=True)
-    parts = pieces(SAMPLES, ranks)
-    few = " or ".join(str(size) for size in sorted({size for _, size in parts}))
-    panels = (
-        ("Data parallel", f"{few} of {SAMPLES} samples, whole model",
-         lambda rank: (parts[rank], (0, LAYERS), (0, 1))),
-        ("Tensor parallel", f"all samples, {f'1/{ranks} of ' * (ranks > 1)}every layer",
-         lambda rank: ((0, SAMPLES), (0, LAYERS), (rank / ranks, 1 / ranks))),
-        ("Pipeline parallel", f"all samples, {few} of {LAYERS} layers",
-         lambda rank: ((0, SAMPLES), parts[rank], (0, 1))),
-    )  # fmt: skip
-    for axes, (name, note, share) in zip(grid, panels, strict=True):
+    for axes, (name, note, share) in zip(grid, splits, strict=True):
         for rank in range(ranks):
             draw_share(axes, rank, *share(rank))
         bare(axes, (-1.7, 12.6), (ranks - 0.5, -1.4))
-        axes.text(0, -1.22, name, weight="bold", fontsize=11)
-        axes.text(0, -0.8, note, fontsize=9, color=GREY)
-        axes.text(0.5, -0.46, "batch", fontsize=7.5, color=GREY, ha="center")
-        axes.text(7.2, -0.46, f"model: {LAYERS} layers", fontsize=7.5, color=GREY, ha="center")
+        write_heads(axes, name, note)
     for rank in range(ranks):
         grid[0].text(-0.35, rank, f"rank {rank}", ha="right", va="center", fontsize=9)
     patches = [Patch(facecolor=color, edgecolor=EDGE, label=name) for name, color in HELD.items()]
     figure.legend(handles=patches, loc="outside lower left", ncols=3)
-    described = "; ".join(f"{name}: {note}" for name, note, _ in panels)
+    described = "; ".join(f"{name}: {note}" for name, note, _ in splits)
     return Picture(figure, f"What each of {counted(ranks, 'rank')} holds. {described}.")
 
 
+def three_splits(ranks) -> list[tuple]:
+    """For each: its name, a note, and what a rank holds, as the arguments of `draw_share`."""
+    parts = pieces(SAMPLES, ranks)
+    few = " or ".join(str(size) for size in sorted({size for _, size in parts}))
+    of_each = f"1/{ranks} of every layer" if ranks > 1 else "every layer"
+    batch, model, layer = (0, SAMPLES), (0, LAYERS), (0, 1)  # whole ones
+
+    def data_parallel(rank):
+        return parts[rank], model, layer
+
+    def tensor_parallel(rank):
+        return batch, model, (rank / ranks, 1 / ranks)
+
+    def pipeline_parallel(rank):
+        return batch, parts[rank], layer
+
+    return [
+        ("Data parallel", f"{few} of {SAMPLES} samples, whole model", data_parallel),
+        ("Tensor parallel", f"all samples, {of_each}", tensor_parallel),
+        ("Pipeline parallel", f"all samples, {few} of {LAYERS} layers", pipeline_parallel),
+    ]
+
+
+def write_heads(axes, name, note):
+    axes.text(0, -1.22, name, weight="bold", fontsize=11)
+    axes.text(0, -0.8, note, fontsize=9, color=MUTED)
+    axes.text(0.5, -0.46, "batch", fontsize=7.5, color=MUTED, ha="center")
+    axes.text(7.2, -0.46, f"model: {LAYERS} layers", fontsize=7.5, color=MUTED, ha="center")
+
+
 def pieces(number, ranks) -> list[tuple[int, int]]:
-    """(first, how many) for each rank, as even as it goes."""
+    """(first, how many) for each rank, as even as possible."""
     size, more = divmod(number, ranks)
     return [(rank * size + min(rank, more), size + (rank < more)) for rank in range(ranks)]
 
@@ -69,10 +99,10 @@ def draw_share(axes, rank, samples, layers, width):
     start, length = (number / SAMPLES for number in samples)
     filled(axes, 0, top + start * height, 1, length * height, BATCH)
     outlined(axes, 2, top, 10.4, height)
-    filled(axes, 2 + layers[0] * column, top + width[0] * height,
-           layers[1] * column, width[1] * height, MODEL)  # fmt: skip
+    left, part_top = 2 + layers[0] * column, top + width[0] * height
+    filled(axes, left, part_top, layers[1] * column, width[1] * height, MODEL)
     between = [2 + layer * column for layer in range(1, LAYERS)]
-    axes.vlines(between, top, top + height, color="#D5D5D5", lw=0.5)
+    axes.vlines(between, top, top + height, color=FAINT, lw=0.5)
 
 
 @in_course_style
@@ -98,14 +128,13 @@ def draw_node(axes, row, node, gpus):
     """One node is a grey frame with its name; each of its GPUs a box that says who runs there."""
     left, width, margin = node * gpus, gpus - 0.06, 0.06
     framed(axes, left, row, width, 0.86)
-    axes.text(left + margin, row + 0.14, f"node {node}", va="center", fontsize=8, color=GREY)
+    axes.text(left + margin, row + 0.14, f"node {node}", va="center", fontsize=8, color=MUTED)
     box = (width - margin) / gpus - margin
     for local_rank in range(gpus):
         at = left + margin + local_rank * (box + margin)
         filled(axes, at, row + 0.27, box, 0.5, GPU)
         text = f"RANK {node * gpus + local_rank}\nLOCAL_RANK {local_rank}"
-        axes.text(at + box / 2, row + 0.52, text, ha="center", va="center", fontsize=8,
-                  color=label_ink(GPU))  # fmt: skip
+        axes.text(at + box / 2, row + 0.52, text, **CENTERED, fontsize=8, color=label_ink(GPU))
 
 
 @in_course_style
@@ -133,16 +162,16 @@ def draw_gpus(axes, left, top, gpus, gigabytes):
     """A machine with its GPUs, whose areas are their memory: 1 by 1 is 4 GB."""
     side, margin = (gigabytes / 4) ** 0.5, 0.12
     framed(axes, left, top, margin + gpus * (side + margin), side + 0.32 + margin)
-    axes.text(left + margin, top + 0.17, "machine", va="center", fontsize=8, color=GREY)
+    axes.text(left + margin, top + 0.17, "machine", va="center", fontsize=8, color=MUTED)
     for gpu in range(gpus):
         at = left + margin + gpu * (side + margin)
         filled(axes, at, top + 0.32, side, side, GPU)
-        axes.text(at + side / 2, top + 0.32 + side / 2, f"{gigabytes} GB", ha="center",
-                  va="center", color=label_ink(GPU), fontsize=9)  # fmt: skip
+        looks = CENTERED | {"fontsize": 9, "color": label_ink(GPU)}
+        axes.text(at + side / 2, top + 0.32 + side / 2, f"{gigabytes} GB", **looks)
 
 
 def framed(axes, left, top, width, height):
-    axes.add_patch(Rectangle((left, top), width, height, facecolor=MACHINE, edgecolor=EDGE))
+    axes.add_patch(Rectangle((left, top), width, height, facecolor=GROUND, edgecolor=EDGE))
 
 
 def outlined(axes, left, top, width, height):
@@ -151,10 +180,3 @@ def outlined(axes, left, top, width, height):
 
 def filled(axes, left, top, width, height, color):
     axes.add_patch(Rectangle((left, top), width, height, facecolor=color, lw=0))
-
-
-def bare(axes, x_range, y_range):
-    """Only the drawing: no axes, no grid."""
-    axes.set_xlim(*x_range)
-    axes.set_ylim(*y_range)
-    axes.axis("off")

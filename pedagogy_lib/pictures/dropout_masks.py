@@ -49,12 +49,13 @@ def draw_masks(axes, masks):
 
 
 def name_ranks(axes, masks) -> bool:
-    """Above each block, whose it is; not if there are too many for that."""
+    """Above each block its rank, unless there are too many; returns whether they are named."""
     if len(masks) > MOST_NAMES:
         return False
     first = 0
     for rank, mask in enumerate(masks):
-        axes.text(first + mask.shape[1] / 2, 1.03, f"rank {rank}", ha="center", va="bottom",
-                  transform=axes.get_xaxis_transform(), fontsize=9)  # fmt: skip
+        middle, above = first + mask.shape[1] / 2, axes.get_xaxis_transform()
+        looks = {"ha": "center", "va": "bottom", "fontsize": 9}
+        axes.text(middle, 1.03, f"rank {rank}", **looks, transform=above)
         first += mask.shape[1]
     return True

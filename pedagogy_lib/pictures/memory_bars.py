@@ -1,17 +1,28 @@
 """Stacked bars: what fills a memory, by kind."""
 
 import math
-import textwrap
+from typing import NamedTuple
 
-from matplotlib.colors import to_hex, to_rgb
 from matplotlib.patches import Patch
 
+from ..basics.errors import need
+from ..basics.units import byte_unit, format_bytes, short_bytes
 from ..measuring.memory_log import KINDS
-from .charts import in_words
-from .run_plots import need
-from .style import COLORS, INK, Picture, in_course_style, label_ink, new_figure
+from .charts import in_lines
+from .kinds import name_of, need_kinds
+from .legends import legend_above
+from .style import (
+    CENTERED,
+    COLORS,
+    INK,
+    MUTED,
+    Picture,
+    in_course_style,
+    label_ink,
+    new_figure,
+    tint,
+)
 
-UNITS = (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1))
 FEW = 6  # bars; with more, the picture is wider, and their names are smaller
 BAR = 0.6  # of the room that a bar has
 LEAST_PLACES = 3  # the room is shared by at least so many, so that one bar alone is no block
@@ -21,7 +32,17 @@ LETTER = 0.55  # about as wide, of the size of the font
 FAR = 4  # a limit so many times as high as the highest bar is not drawn
 PALE = 0.22  # of the colour of a kind that is not highlighted
 LEGEND_COLUMNS = 5
-MUTED = "#5E5E5E"
+
+
+class Scale(NamedTuple):
+    """Of a picture, in bytes: the highest bar, the upper end of the axes, and their unit."""
+
+    highest: float
+    top: float
+    unit: str
+    size: float  # of the unit
+    width: float  # of the picture, in inches
+    place_inches: float  # the room that each bar and its name have
 
 
 @in_course_style
@@ -34,28 +55,22 @@ def plot_stacks(
     predicted  the same, for some of these names or all: drawn as outlines, their total in brackets
     limits     {name: bytes}: a dashed line each; one that is far above all bars is only named
     highlight  a kind that keeps its colour, while the others are pale
-    ylabel     what the bytes are; their unit, kB to TB, is added
+    ylabel     what the bytes are; their unit, B to TB, is added
     Raises     LaunchError if there is no bar, or a name or a kind that does not exist
     """
     predicted, limits = predicted or {}, limits or {}
     check_bars(stacks, predicted, highlight)
-    highest = max(total_of(bar) for bar in [*stacks.values(), *predicted.values()])
-    near = {name: size for name, size in limits.items() if size <= FAR * highest}
-    top = max([highest * (1.22 if predicted else 1.13), *(1.06 * size for size in near.values())])
-    unit, size = unit_of(top)
-    width = 7.5 if len(stacks) <= FEW else 9.0
-    figure, axes = new_figure(width, 3.6)
-    axes.set_ylim(0, top / size or 1)
+    scale = scale_of(stacks, predicted, limits)
     colors = colors_with(highlight)
-    room_inches = width - MARGIN_INCHES - NAMES_INCHES * bool(limits)
-    place_inches = room_inches / max(len(stacks), LEAST_PLACES)
+    figure, axes = new_figure(scale.width, 3.6)
+    axes.set_ylim(0, scale.top / scale.size or 1)
     for place, (name, bar) in enumerate(stacks.items()):
-        draw_stack(axes, place, bar, size, colors, highlight, place_inches)
-        draw_outlines(axes, place, predicted.get(name, {}), size)
-        write_totals(axes, place, bar, predicted.get(name), size)
-    draw_limits(axes, limits, near, top, size)
-    set_places(axes, list(stacks), place_inches)
-    axes.set_ylabel(f"{ylabel} ({unit})")
+        draw_stack(axes, place, bar, scale, colors, highlight)
+        draw_outlines(axes, place, predicted.get(name, {}), scale)
+        write_totals(axes, place, bar, predicted.get(name), scale)
+    draw_limits(axes, limits, scale)
+    set_places(axes, list(stacks), scale.place_inches)
+    axes.set_ylabel(f"{ylabel} ({scale.unit})")
     rows = legend(axes, [*stacks.values(), *predicted.values()], colors, bool(predicted))
     axes.set_title(title, pad=13 + 15 * rows)
     told = told_of(stacks, predicted, limits)
@@ -67,9 +82,18 @@ def check_bars(stacks, predicted, highlight):
     strange = [name for name in predicted if name not in stacks]
     need(not strange, f"`predicted` has {strange}, of which there is no bar: {list(stacks)}")
     bars = [*stacks.values(), *predicted.values()]
-    kinds = {kind for bar in bars for kind in bar} | ({highlight} if highlight else set())
-    unknown = sorted(kinds - {*KINDS, "total"})
-    need(not unknown, f"there are no such kinds as {unknown}: use {', '.join(KINDS)}")
+    need_kinds({kind for bar in bars for kind in bar} | ({highlight} if highlight else set()))
+
+
+def scale_of(stacks, predicted, limits) -> Scale:
+    """With room for the highest bar, the totals above it, and all limits that are not far above."""
+    highest = max(total_of(bar) for bar in [*stacks.values(), *predicted.values()])
+    near = [size for size in limits.values() if size <= FAR * highest]
+    top = max([highest * (1.22 if predicted else 1.13), *(1.06 * size for size in near)])
+    width = 7.5 if len(stacks) <= FEW else 9.0
+    room_inches = width - MARGIN_INCHES - NAMES_INCHES * bool(limits)
+    place_inches = room_inches / max(len(stacks), LEAST_PLACES)
+    return Scale(highest, top, *byte_unit(top), width, place_inches)
 
 
 def total_of(bar) -> float:
@@ -85,77 +109,63 @@ def parts_of(bar):
             bottom += bar[kind]
 
 
-def unit_of(count) -> tuple[str, float]:
-    """The largest unit that fits into a number of bytes."""
-    return next(((unit, size) for unit, size in UNITS if count >= size), UNITS[-1])
-
-
-def three_digits(count) -> str:
-    """`16_250_000` as `16.2 MB`, `120_000_000` as `120 MB`."""
-    unit, size = unit_of(float(f"{count:.3g}"))  # rounded first: 999.9 kB are 1.00 MB
-    number = float(f"{count / size:.3g}")
-    if unit == "B":
-        return f"{number:g} B"  # bytes for each parameter, say, are no whole number
-    digits = 0 if number >= 100 else 1 if number >= 10 else 2
-    return f"{number:.{digits}f} {unit}"
-
-
 def colors_with(highlight) -> dict[str, str]:
     """The colours of all kinds; if one is highlighted, pale ones for the others."""
     is_pale = {kind: highlight is not None and kind != highlight for kind in KINDS}
-    return {kind: pale(COLORS[kind]) if is_pale[kind] else COLORS[kind] for kind in KINDS}
+    return {kind: tint(COLORS[kind], PALE) if is_pale[kind] else COLORS[kind] for kind in KINDS}
 
 
-def pale(color) -> str:
-    return to_hex([1 - PALE * (1 - part) for part in to_rgb(color)])
-
-
-def draw_stack(axes, place, bar, size, colors, highlight, place_inches):
+def draw_stack(axes, place, bar, scale, colors, highlight):
     """The parts of one bar; where there is room, with their numbers."""
     unit_inches = BARS_INCHES / axes.get_ylim()[1]
     for kind, bottom, count in parts_of(bar):
-        axes.bar(place, count / size, BAR, bottom / size, color=colors[kind], lw=0)
-        text = three_digits(count)
-        is_high = count / size * unit_inches > 0.19
-        is_wide = BAR * place_inches > (len(text) + 1) * LETTER * 8 / 72
+        height, color = count / scale.size, colors[kind]
+        axes.bar(place, height, BAR, bottom / scale.size, color=color, lw=0)
+        text = short_bytes(count)
+        is_high = height * unit_inches > 0.19
+        is_wide = BAR * scale.place_inches > (len(text) + 1) * LETTER * 8 / 72
         if is_high and is_wide and highlight in (None, kind) and count < total_of(bar):
-            box = {"facecolor": colors[kind], "lw": 0, "pad": 0.8}  # in front of a limit
-            axes.text(place, (bottom + count / 2) / size, text, ha="center", va="center",
-                      fontsize=8, color=label_ink(colors[kind]), bbox=box, zorder=4)  # fmt: skip
+            middle = (bottom + count / 2) / scale.size
+            box = {"facecolor": color, "lw": 0, "pad": 0.8}
+            looks = {"fontsize": 8, "color": label_ink(color), "bbox": box}
+            axes.text(place, middle, text, **CENTERED, **looks, zorder=4)  # in front of a limit
 
 
-def draw_outlines(axes, place, bar, size):
+def draw_outlines(axes, place, bar, scale):
+    looks = {"fill": False, "edgecolor": INK, "lw": 1.2, "zorder": 3}
     for _, bottom, count in parts_of(bar):
-        axes.bar(place, count / size, BAR + 0.12, bottom / size, fill=False, edgecolor=INK,
-                 lw=1.2, zorder=3)  # fmt: skip
+        axes.bar(place, count / scale.size, BAR + 0.12, bottom / scale.size, **looks)
 
 
-def write_totals(axes, place, bar, predicted, size):
+def write_totals(axes, place, bar, predicted, scale):
     """Above the bar, and above its outline."""
     highest = max(total_of(bar), total_of(predicted or {}))
-    lines = [(three_digits(total_of(bar)), INK)]
+    lines = [(short_bytes(total_of(bar)), INK)]
     if predicted is not None:
-        lines.append((f"({three_digits(total_of(predicted))})", MUTED))
+        lines.append((f"({short_bytes(total_of(predicted))})", MUTED))
+    box = {"facecolor": "white", "lw": 0, "pad": 0.6}  # a limit may be just there
     for line, (text, color) in enumerate(lines):
-        box = {"facecolor": "white", "lw": 0, "pad": 0.6}  # a limit may be just there
-        axes.annotate(text, (place, highest / size), (0, 4 + 11 * line), ha="center", va="bottom",
-                      textcoords="offset points", fontsize=8.5, color=color, bbox=box,
-                      zorder=5)  # fmt: skip
+        offset = {"xytext": (0, 4 + 11 * line), "textcoords": "offset points"}
+        looks = {"fontsize": 8.5, "color": color, "bbox": box, "zorder": 5}
+        at = place, highest / scale.size
+        axes.annotate(text, at, **offset, ha="center", va="bottom", **looks)
 
 
-def draw_limits(axes, limits, near, top, size):
+def draw_limits(axes, limits, scale):
     """Lines across, with their names to the right; of one that is far above, the name alone."""
-    ordered = sorted(limits, key=lambda name: (name not in near, limits[name]))
-    ends = [limits[name] / top if name in near else 1 for name in ordered]
-    style = {"arrowstyle": "-", "color": INK, "lw": 0.6, "shrinkA": 1, "shrinkB": 0}
+    far = {name for name, limit in limits.items() if limit > FAR * scale.highest}
+    ordered = sorted(limits, key=lambda name: (name in far, limits[name]))
+    ends = [1 if name in far else limits[name] / scale.top for name in ordered]
+    in_axes = {"xycoords": "axes fraction", "textcoords": "axes fraction"}
     for name, end, place in zip(ordered, ends, spread(ends, gap=0.075)):
-        if name in near:
-            axes.axhline(limits[name] / size, color=INK, lw=1, ls=(0, (5, 3)), zorder=2.5)
-        axes.annotate(name if name in near else f"↑ {name}", (1, end), (1.035, place),
-                      xycoords="axes fraction", textcoords="axes fraction", fontsize=8.5,
-                      va="center", color=INK if name in near else MUTED,
-                      arrowprops=style | {"relpos": (0, 0.5)} if name in near else None,
-                      )  # fmt: skip
+        looks = {"fontsize": 8.5, "va": "center"}
+        if name in far:
+            axes.annotate(f"↑ {name}", (1, end), (1.035, place), **in_axes, **looks, color=MUTED)
+            continue
+        axes.axhline(limits[name] / scale.size, color=INK, lw=1, ls=(0, (5, 3)), zorder=2.5)
+        line = {"arrowstyle": "-", "color": INK, "lw": 0.6, "shrinkA": 1, "shrinkB": 0}
+        looks |= {"color": INK, "arrowprops": line | {"relpos": (0, 0.5)}}
+        axes.annotate(name, (1, end), (1.035, place), **in_axes, **looks)
 
 
 def spread(places, gap) -> list[float]:
@@ -173,7 +183,7 @@ def set_places(axes, names, place_inches):
     """A name under each bar, in lines as short as its room."""
     fontsize = 9.5 if len(names) <= FEW else 8
     letters = int(place_inches * 72 / (LETTER * fontsize))
-    wrapped = ["\n".join(textwrap.wrap(in_words(str(n), letters), letters)) for n in names]
+    wrapped = [in_lines(name, letters) for name in names]
     axes.set_xticks(range(len(names)), wrapped, fontsize=fontsize)
     middle, half = (len(names) - 1) / 2, max(len(names), LEAST_PLACES) / 2
     axes.set_xlim(middle - half, middle + half)
@@ -184,13 +194,11 @@ def set_places(axes, names, place_inches):
 def legend(axes, bars, colors, with_outline) -> int:
     """The kinds that there are, above the bars; returns in how many lines."""
     present = [kind for kind in KINDS if any(bar.get(kind) for bar in bars)]
-    handles = [Patch(color=colors[kind], label=kind.replace("_", " ")) for kind in present]
+    handles = [Patch(color=colors[kind], label=name_of(kind)) for kind in present]
     if with_outline:
         handles.append(Patch(fill=False, edgecolor=INK, lw=1.2, label="(predicted)"))
     rows = math.ceil(len(handles) / LEGEND_COLUMNS)
-    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1), borderpad=0.2,
-                ncols=math.ceil(len(handles) / max(rows, 1)) or 1, borderaxespad=0.2,
-                handlelength=1.4, columnspacing=1.4)  # fmt: skip
+    legend_above(axes, handles, max(rows, 1))
     return rows
 
 
@@ -200,15 +208,10 @@ def told_of(stacks, predicted, limits) -> str:
     for name, bar in stacks.items():
         expected = f"; predicted {breakdown(predicted[name])}" if name in predicted else ""
         bars.append(f"{name}: {breakdown(bar)}{expected}")
-    lines = ", ".join(f"{name} {exact(count)}" for name, count in limits.items())
+    lines = ", ".join(f"{name} {format_bytes(count)}" for name, count in limits.items())
     return ". ".join([*bars, f"Limits: {lines}"] if limits else bars)
 
 
 def breakdown(bar) -> str:
-    parts = [f"{kind.replace('_', ' ')} {exact(count)}" for kind, _, count in parts_of(bar)]
-    return exact(total_of(bar)) + (f" ({', '.join(parts)})" if parts else "")
-
-
-def exact(count) -> str:
-    unit, size = unit_of(count)
-    return f"{count:.3g} B" if unit == "B" else f"{count / size:.2f} {unit}"
+    parts = [f"{name_of(kind)} {format_bytes(count)}" for kind, _, count in parts_of(bar)]
+    return format_bytes(total_of(bar)) + (f" ({', '.join(parts)})" if parts else "")

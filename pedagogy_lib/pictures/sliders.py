@@ -1,20 +1,19 @@
-"""Pictures with sliders, and the same pictures without where nobody could move one."""
+"""Pictures with sliders; without them where nobody could move one."""
 
 import base64
 from html import escape
 
-from ..basics.errors import LaunchError
+from ..basics.errors import LaunchError, need
 from ..basics.screen import someone_watches
-from .run_plots import need
 from .style import Picture
 
 
 def explore(draw, run=None, **choices):
-    """Show `draw(**arguments)` with a slider for each argument, or a list for one of words.
+    """Show `draw(**arguments)` with a slider for each argument; for words, a list to choose from.
 
     run      adds a button: `run(**arguments)` takes longer, and returns the picture shown then
     choices  for each argument of `draw` its possible values; the first is shown at the start.
-             Where they do not go together, `draw` raises a ValueError that says why
+             Where some do not go together, `draw` raises a ValueError that says why
     Raises   LaunchError if the values of an argument are no list, or an empty one
     Returns  the picture itself where nobody watches (tests, reports), so that it stays visible
     """
@@ -48,7 +47,7 @@ def panel(draw, choices, start: Picture, run=None):
 
 
 def button_for(work):
-    """A button that says that it works while it does, and takes no second click meanwhile."""
+    """A button that says when it is at work, and takes no second click until it is done."""
     import ipywidgets
 
     button = ipywidgets.Button(description="Run it for real")

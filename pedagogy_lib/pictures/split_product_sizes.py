@@ -2,9 +2,8 @@
 
 from typing import NamedTuple
 
-from ..basics.units import counted
-from .memory_bars import three_digits
-from .placement_style import PARTIAL, REPLICATE, SHARD, part_sizes
+from ..basics.units import counted, short_bytes, short_number
+from ..measuring.placements import PARTIAL, REPLICATE, SHARD
 
 WAYS = ("columns", "rows", "pair")
 TITLES = {
@@ -13,7 +12,6 @@ TITLES = {
     "pair": "Y = f(X A) B, A cut by columns, B by rows",
 }
 ITEM_BYTES = 4  # float32
-LARGE = (("T", 1e12), ("G", 1e9), ("M", 1e6))
 
 
 class Matrix(NamedTuple):
@@ -50,7 +48,7 @@ def check(way, **sizes):
 
 
 def matrices_of(way, rows, inner, columns) -> list[Matrix]:
-    """The forward, and from the sign | on, the gradient of X."""
+    """Those of the forward; and, from the sign | on, those of the gradient of X."""
     x, dx = ("X", rows, inner), ("dX", rows, inner)
     a, y = ("A", inner, columns), ("Y", rows, columns)
     sum_of_dx = [Matrix("|", *dx, PARTIAL), Matrix("sum", *dx, REPLICATE)]
@@ -72,42 +70,46 @@ def matrices_of(way, rows, inner, columns) -> list[Matrix]:
 
 
 def messages_of(way, n, rows, inner, columns) -> list[Message]:
-    """By the formulas of a ring: 2(n-1)/n of what is summed, (n-1)/n of what is gathered.
-
-    The gradient of A, Xᵀ dY, needs none: of X and dY each rank has what its part of A has met.
-    """
+    """By the formulas of a ring: 2(n-1)/n of what is summed, (n-1)/n of what is gathered."""
     x, y = rows * inner, rows * (inner if way == "pair" else columns)
-    weights = "dA and dB" if way == "pair" else "dA"
-    of_weights = Message(f"backward, {weights}", "nothing: both factors are here", "", 0)
-
-    def summed(when, name, size):
-        formula = f"2 · {n - 1}/{n} · {in_short(size)}"
-        return Message(when, f"all-reduce of {name}", formula, 2 * (n - 1) * size / n)
-
-    def gathered(when, name, size):
-        formula = f"{n - 1}/{n} · {in_short(size)}"
-        return Message(when, f"all-gather of {name}", formula, (n - 1) * size / n)
-
+    sum_of_y = summed("forward", "Y", y, n)
+    sum_of_dx = summed("backward, dX", "dX", x, n)
     if way == "columns":
-        return [
-            Message("forward", "nothing: Y stays cut", "", 0),
-            gathered("  if each rank needs all of Y:", "Y", y),
-            summed("backward, dX", "dX", x),
-            of_weights,
+        messages = [
+            nothing("forward", "Y stays cut"),
+            gathered("  if each rank needs all of Y:", "Y", y, n),
+            sum_of_dx,
         ]
-    if way == "rows":
-        return [
-            summed("forward", "Y", y),
-            Message("backward, dX", "nothing: dX stays cut", "", 0),
-            gathered("  if each rank needs all of dX:", "dX", x),
-            of_weights,
+    elif way == "rows":
+        messages = [
+            sum_of_y,
+            nothing("backward, dX", "dX stays cut"),
+            gathered("  if each rank needs all of dX:", "dX", x, n),
         ]
-    return [
-        summed("forward", "Y", y),
-        Message("  from A to B", "nothing: H is cut as B needs it", "", 0),
-        summed("backward, dX", "dX", x),
-        of_weights,
-    ]
+    else:
+        messages = [sum_of_y, nothing("  from A to B", "H is cut as B needs it"), sum_of_dx]
+    # dA is Xᵀ dY: of X and of dY, each rank has what its part of A has been multiplied with.
+    weights = "dA and dB" if way == "pair" else "dA"
+    return [*messages, nothing(f"backward, {weights}", "both factors are here")]
+
+
+def nothing(when, why) -> Message:
+    return Message(when, f"nothing: {why}", "", 0)
+
+
+def summed(when, name, size, n) -> Message:
+    formula = f"2 · {n - 1}/{n} · {short_number(size)}"
+    return Message(when, f"all-reduce of {name}", formula, 2 * (n - 1) * size / n)
+
+
+def gathered(when, name, size, n) -> Message:
+    formula = f"{n - 1}/{n} · {short_number(size)}"
+    return Message(when, f"all-gather of {name}", formula, (n - 1) * size / n)
+
+
+def part_sizes(length, n) -> list[int]:
+    """How long n parts of a length are, as torch.tensor_split cuts it."""
+    return [length // n + (rank < length % n) for rank in range(n)]
 
 
 def work_of(way, n, rows, inner, columns) -> list[tuple[int, int]]:
@@ -127,30 +129,22 @@ def idle_ranks(way, n, inner, columns) -> str:
     return f"{who} nothing: {only}. (The lab refuses that.)"
 
 
-def in_short(number) -> str:
-    """`1,024`; `42.7`, if it is not whole; `8.39 M` from a million on."""
-    if number >= 1e6:
-        unit, size = next((unit, size) for unit, size in LARGE if number >= size)
-        return f"{number / size:.3g} {unit}"
-    return f"{number:,.0f}" if number == int(number) else f"{number:,.1f}"
-
-
 def count_of(message) -> str:
     """`2 · 3/4 · 32 = 48 numbers, 192 B`"""
     if not message.formula:
         return ""
-    numbers = in_short(message.numbers)
-    sent = three_digits(message.numbers * ITEM_BYTES)
+    numbers = short_number(message.numbers)
+    sent = short_bytes(message.numbers * ITEM_BYTES)
     return f"{message.formula} = {numbers} numbers, {sent}"
 
 
 def told(equation, messages, work, idle="") -> str:
-    """All that is to be seen."""
+    """All that the picture shows."""
     ways = {None: "", 0: " by rows", 1: " by columns"}
     parts = [f"{m.name} ({m.rows:,} × {m.columns:,}) {m.placement}{ways[m.dim]}" for m in equation]
     kept = [
-        f"rank {rank} keeps {in_short(count)} numbers and does {in_short(times)} multiplications "
-        "in the forward"
+        f"rank {rank} keeps {short_number(count)} numbers and does "
+        f"{short_number(times)} multiplications in the forward"
         for rank, (count, times) in enumerate(work)
     ]
     sent = [" ".join(f"{m.when} {m.what} {count_of(m)}".split()) for m in messages]

@@ -2,10 +2,13 @@
 
 import functools
 import io
+from collections.abc import Callable
 from pathlib import Path
+from typing import ParamSpec
 
 import matplotlib.style
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
 STYLE = Path(__file__).with_name("course.mplstyle")
@@ -13,25 +16,42 @@ DOTS_PER_INCH = 200  # drawn at twice the size it is shown at, for sharp screens
 SHOWN_DOTS_PER_INCH = 100
 
 # Distinct for every kind of colour vision (Okabe and Ito 2008; Tol 2021).
+BLUE, ORANGE, GREEN, ROSE = "#0072B2", "#E69F00", "#009E73", "#CC79A7"
+SKY, VERMILION, INDIGO, OLIVE, PURPLE = "#56B4E9", "#D55E00", "#332288", "#999933", "#AA4499"
+RED, PALE_BLUE = "#B00020", "#9DB8D2"  # of what is wrong; of heights
+
+# From dark to light.
+INK = "#222222"  # text, and outlines of what is predicted or new
+MUTED = "#555555"  # text that says less
+EDGE = "#9A9A9A"  # outlines
+OTHER = "#BDBDBD"  # bytes of no known kind
+GREY = "#CFCFCF"  # what is the same on every rank
+FAINT = "#D5D5D5"  # lines behind, and outlines of what is not there
+GROUND = "#EFEFEF"  # areas behind
+WHITE = "#FFFFFF"
+
 COLORS = {
-    "parameters": "#0072B2",
-    "gradients": "#E69F00",
-    "optimizer_state": "#009E73",
-    "activations": "#56B4E9",
-    "communication": "#D55E00",
-    "other": "#BDBDBD",
-    "forward": "#332288",
-    "backward": "#CC79A7",
-    "idle": "#EFEFEF",
+    "parameters": BLUE,
+    "gradients": ORANGE,
+    "input_gradients": PURPLE,
+    "optimizer_state": GREEN,
+    "activations": SKY,
+    "communication": VERMILION,
+    "other": OTHER,
+    "forward": INDIGO,
+    "backward": ROSE,
+    "idle": GROUND,
 }
 ALSO = {"optimizer": "optimizer_state", "update": "optimizer_state"}
-
+RANK_COLORS = (BLUE, ORANGE, GREEN, ROSE, SKY, VERMILION, INDIGO, OLIVE)
+LINE_COLORS = (BLUE, VERMILION, GREEN, ROSE, ORANGE, INDIGO)
+# For labels that name no kind.
 CYCLE = ("#88A0B8", "#B8A488", "#8FB39A", "#A894B8", "#C4989C", "#9C9C9C")
-COLLECTIVES = (
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce",
-    "gather", "scatter", "send", "recv", "barrier",
-)  # fmt: skip
-INK = "#222222"
+
+# Calls of torch.distributed: all of them are communication.
+AMONG_ALL = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
+WITH_ONE_RANK = ("broadcast", "reduce", "gather", "scatter", "send", "recv")
+CENTERED = {"ha": "center", "va": "center"}  # for texts
 
 
 def colors_of(labels) -> dict[str, str]:
@@ -41,15 +61,20 @@ def colors_of(labels) -> dict[str, str]:
 
 
 def kind_of(label: str) -> str:
-    """The kind that a label names: every collective is communication."""
-    is_collective = any(label == name or label.startswith(f"{name} ") for name in COLLECTIVES)
-    return "communication" if is_collective else ALSO.get(label, label)
+    """The kind that a label names: "all_reduce" and "all_reduce of bucket 2" are communication."""
+    name = label.split(" ")[0]
+    return "communication" if name in AMONG_ALL + WITH_ONE_RANK else ALSO.get(label, label)
+
+
+def tint(color, share) -> str:
+    """A paler colour: so much of it, the rest white."""
+    return to_hex([1 - share * (1 - tone) for tone in to_rgb(color)])
 
 
 def label_ink(color: str) -> str:
     """Black or white, whichever reads better on `color`."""
     red, green, blue = (int(color[i : i + 2], 16) for i in (1, 3, 5))
-    return "white" if 0.3 * red + 0.59 * green + 0.11 * blue < 140 else INK
+    return WHITE if 0.3 * red + 0.59 * green + 0.11 * blue < 140 else INK
 
 
 class Picture:
@@ -83,7 +108,10 @@ class Picture:
         return data, {"image/png": hints}
 
 
-def in_course_style(draw):
+Arguments = ParamSpec("Arguments")
+
+
+def in_course_style(draw: Callable[Arguments, Picture]) -> Callable[Arguments, Picture]:
     """Decorate a function that draws, so that all it does is in the course's style."""
 
     @functools.wraps(draw)
@@ -99,3 +127,21 @@ def new_figure(width=7.5, height=3.0, **grid):
     figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     return figure, figure.subplots(**grid)
+
+
+def new_canvas(width, height):
+    """A figure, and axes that fill it and count inches from its top left corner."""
+    figure, axes = new_figure(width, height)
+    figure.set_layout_engine("none")
+    axes.set_position([0, 0, 1, 1])
+    axes.set_xlim(0, width)
+    axes.set_ylim(height, 0)
+    axes.axis("off")
+    return figure, axes
+
+
+def bare(axes, x_range, y_range):
+    """Only the drawing: no axes, no grid."""
+    axes.set_xlim(*x_range)
+    axes.set_ylim(*y_range)
+    axes.axis("off")

@@ -4,18 +4,16 @@ from functools import cache
 from statistics import median
 
 import numpy as np
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import to_rgb
 from matplotlib.patches import Patch
 
+from ..basics.errors import need
 from ..basics.units import counted
-from ..pictures.run_plots import need
-from ..pictures.style import COLORS, INK, Picture, in_course_style, label_ink, new_figure
+from ..pictures.style import COLORS, INK, Picture, in_course_style, label_ink, new_figure, tint
 from .timelines import LABELS, Timeline, simulate
 
-KIND_COLORS = {
-    "F": COLORS["forward"], "B": COLORS["backward"], "I": "#AA4499", "W": COLORS["gradients"],
-}  # fmt: skip
-PALER = 0.38  # of the way to white, for each further chunk
+KINDS = {"F": "forward", "B": "backward", "I": "input_gradients", "W": "gradients"}
+PALER = 0.62  # of the colour of the chunk before
 MOST_BARS = 3000  # in one timeline; beyond, it is drawn as columns of colour
 COLUMNS = 1400
 POINTS = 380  # about as wide is a timeline
@@ -39,22 +37,29 @@ def plot_schedule(timelines, title="") -> Picture:
     need(
         len(units) == 1, "one picture has one scale: give simulate() seconds, as measured ones are"
     )
-    heights = [HEAD_INCHES + row_inches(one) * one.ranks for one in named.values()]
-    figure, axes = new_figure(WIDTH, sum(heights) + 0.75, nrows=len(named), squeeze=False,
-                              sharex=True, height_ratios=heights)  # fmt: skip
-    factor, unit = scale(units.pop(), max(one.seconds for one in named.values()))
-    for ax, (name, one) in zip(axes.flat, named.items()):
-        draw_timeline(ax, one, factor)
-        ax.set_title(name, fontsize=9.5, pad=4)
-        ax.set_title(told_bubble(one), loc="right", fontsize=8, fontweight="normal", pad=4)
+    longest = max(one.seconds for one in named.values())
+    factor, unit = scale(units.pop(), longest)
+    figure, grid = figure_for(named.values())
+    for axes, (name, one) in zip(grid, named.items()):
+        draw_timeline(axes, one, factor)
+        axes.set_title(name, fontsize=9.5, pad=4)
+        axes.set_title(told_bubble(one), loc="right", fontsize=8, fontweight="normal", pad=4)
     conditions = dict.fromkeys(text for one in named.values() for text in one.conditions)
-    axes.flat[-1].set_xlabel("; ".join([f"time ({unit})", *conditions]))
-    axes.flat[-1].set_xlim(0, factor * max(one.seconds for one in named.values()))
-    figure.legend(handles=legend_of(named.values()), loc="outside upper right", ncols=5,
-                  fontsize=8.5, handlelength=1.2, columnspacing=1.2)  # fmt: skip
+    grid[-1].set_xlabel("; ".join([f"time ({unit})", *conditions]))
+    grid[-1].set_xlim(0, factor * longest)
+    looks = {"fontsize": 8.5, "handlelength": 1.2, "columnspacing": 1.2}
+    figure.legend(handles=legend_of(named.values()), loc="outside upper right", ncols=5, **looks)
     if title:
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
     return Picture(figure, alt_of(named, title))
+
+
+def figure_for(timelines):
+    """A figure, and axes for each timeline, as high as its ranks need."""
+    heights = [HEAD_INCHES + row_inches(one) * one.ranks for one in timelines]
+    shared = {"squeeze": False, "sharex": True, "height_ratios": heights}
+    figure, grid = new_figure(WIDTH, sum(heights) + 0.75, nrows=len(heights), **shared)
+    return figure, grid[:, 0]
 
 
 def named_timelines(timelines) -> dict[str, Timeline]:
@@ -73,7 +78,7 @@ def row_inches(one) -> float:
 
 
 def scale(unit, longest) -> tuple[float, str]:
-    """What times are multiplied with, and the unit that they have then."""
+    """The factor for all times, and the unit that they then have."""
     if unit != "s":
         return 1.0, "a micro-batch's forward takes 1"
     return (1.0, "s") if longest >= 2 else (1e3, "ms")
@@ -84,25 +89,25 @@ def told_bubble(one) -> str:
     return f"{one.note} · idle: {share} of the whole, {over} over the ideal"
 
 
-def draw_timeline(ax, one, factor):
-    ax.axvspan(0, factor * one.seconds, facecolor=COLORS["idle"], zorder=0)
-    ax.set_ylim(one.ranks - 0.5, -0.5)
-    ax.grid(False)
+def draw_timeline(axes, one, factor):
+    axes.axvspan(0, factor * one.seconds, facecolor=COLORS["idle"], zorder=0)
+    axes.set_ylim(one.ranks - 0.5, -0.5)
+    axes.grid(False)
     if sum(map(len, one.rows)) > MOST_BARS:
-        draw_columns(ax, one, factor)
+        draw_columns(axes, one, factor)
     else:
         for rank, (row, spans) in enumerate(zip(one.rows, one.spans)):
-            draw_row(ax, rank, row, spans, factor)
-            number_row(ax, rank, row, spans, factor, one.seconds)
-    name_ranks(ax, one)
+            draw_row(axes, rank, row, spans, factor)
+            number_row(axes, rank, row, spans, factor, one.seconds)
+    name_ranks(axes, one)
 
 
-def name_ranks(ax, one):
+def name_ranks(axes, one):
     """The rank on the left, what it keeps on the right; where there are many, some of them."""
     every = 1 if one.ranks <= MOST_NAMED else one.ranks // 8
     shown = [*range(0, one.ranks - every // 2, every), one.ranks - 1][: one.ranks]
-    ax.set_yticks(shown, [f"rank {rank}" for rank in shown])
-    right = ax.secondary_yaxis("right")
+    axes.set_yticks(shown, [f"rank {rank}" for rank in shown])
+    right = axes.secondary_yaxis("right")
     right.set_yticks(shown, [f"keeps {told_of(one, rank)}" for rank in shown])
     right.tick_params(length=0)
     right.spines["right"].set_visible(False)
@@ -110,8 +115,7 @@ def name_ranks(ax, one):
 
 @cache
 def color_of(kind, chunk) -> str:
-    share = 1 - (1 - PALER) ** chunk
-    return to_hex([part + share * (1 - part) for part in to_rgb(KIND_COLORS[kind])])
+    return tint(COLORS[KINDS[kind]], PALER**chunk)
 
 
 @cache
@@ -119,18 +123,16 @@ def paint_of(kind, chunk) -> tuple[float, float, float]:
     return to_rgb(color_of(kind, chunk))
 
 
-def draw_row(ax, rank, row, spans, factor):
-    for kind, chunk in {(kind, chunk) for kind, _, chunk in row}:
-        bars = [
-            (factor * start, factor * (end - start))
-            for (start, end), action in zip(spans, row)
-            if (action[0], action[2]) == (kind, chunk)
-        ]
-        ax.broken_barh(bars, (rank - 0.44, 0.88), facecolor=color_of(kind, chunk),
-                       edgecolor="white", linewidth=0.5)  # fmt: skip
+def draw_row(axes, rank, row, spans, factor):
+    bars = {}
+    for (kind, _, chunk), (start, end) in zip(row, spans):
+        bars.setdefault((kind, chunk), []).append((factor * start, factor * (end - start)))
+    for (kind, chunk), of_kind in bars.items():
+        looks = {"facecolor": color_of(kind, chunk), "edgecolor": "white", "linewidth": 0.5}
+        axes.broken_barh(of_kind, (rank - 0.44, 0.88), **looks)
 
 
-def number_row(ax, rank, row, spans, factor, whole):
+def number_row(axes, rank, row, spans, factor, whole):
     """The number of the micro-batch in each bar, if the bars of its kind are wide enough."""
     widths = {}
     for (kind, _, chunk), (start, end) in zip(row, spans):
@@ -139,14 +141,14 @@ def number_row(ax, rank, row, spans, factor, whole):
     for (kind, microbatch, chunk), (start, end) in zip(row, spans):
         points = median(widths[kind, chunk]) / (digits + 0.2)
         if points >= LEAST_DIGIT_POINTS:
-            size = 7.5 if points >= DIGIT_POINTS else 6
-            ax.text(factor * (start + end) / 2, rank, str(microbatch), ha="center",
-                    va="center_baseline", fontsize=size, clip_on=True,
-                    color=label_ink(color_of(kind, chunk)))  # fmt: skip
+            looks = {"fontsize": 7.5 if points >= DIGIT_POINTS else 6, "clip_on": True}
+            looks |= {"ha": "center", "va": "center_baseline"}
+            ink = label_ink(color_of(kind, chunk))
+            axes.text(factor * (start + end) / 2, rank, str(microbatch), color=ink, **looks)
 
 
-def draw_columns(ax, one, factor):
-    """Very many actions: each column of the picture has the mean colour of what happens there."""
+def draw_columns(axes, one, factor):
+    """For very many actions: each column of pixels has the mean colour of what happens there."""
     edges = np.linspace(0, one.seconds, COLUMNS + 1)
     picture = np.empty((one.ranks, COLUMNS, 3))
     idle = np.array(to_rgb(COLORS["idle"]))
@@ -159,12 +161,13 @@ def draw_columns(ax, one, factor):
         for part in range(3):
             so_far = np.interp(edges, times, paint[:, part], left=0)
             picture[rank, :, part] = idle[part] + np.diff(so_far) / np.diff(edges)
-    ax.imshow(picture.clip(0, 1), aspect="auto", interpolation="nearest", zorder=1,
-              extent=(0, factor * one.seconds, one.ranks - 0.5, -0.5))  # fmt: skip
+    place = (0, factor * one.seconds, one.ranks - 0.5, -0.5)
+    looks = {"aspect": "auto", "interpolation": "nearest", "zorder": 1}
+    axes.imshow(picture.clip(0, 1), extent=place, **looks)
 
 
 def legend_of(timelines) -> list[Patch]:
-    """Which colour is what, of those that occur."""
+    """What each colour stands for, of those that occur."""
     there = {(kind, chunk) for one in timelines for row in one.rows for kind, _, chunk in row}
     in_order = sorted(there, key=lambda one: (list(LABELS).index(one[0]), one[1]))
     patches = [
@@ -184,7 +187,7 @@ def alt_of(named, title) -> str:
 
 
 def told_of(one, rank) -> str:
-    """What a rank keeps at most: of a whole rank's layers, or, as 11/2, of halves of them."""
+    """The most micro-batches that a rank keeps; `11/2`: each of the 11 by one of two chunks."""
     return f"{one.most_kept[rank]}" + (f"/{one.chunks}" if one.chunks > 1 else "")
 
 

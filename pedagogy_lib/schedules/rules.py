@@ -4,9 +4,9 @@ from .timelines import ScheduleError, as_actions, kept_after, simulate, text_of
 
 
 def check_schedule(rows, microbatches=None, most_kept=None):
-    """Raise ScheduleError with the first offence of a schedule, rank by rank; None if all is well.
+    """Raise ScheduleError with the first mistake in a schedule, rank by rank.
 
-    microbatches  how many there are; by default as many as the rows know
+    microbatches  how many there are; by default as many as the rows name
     most_kept     how many each rank may keep at a time: a number, or a list with one for each
     """
     rows = as_actions(rows)

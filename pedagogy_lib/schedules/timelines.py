@@ -12,11 +12,9 @@ from functools import cached_property
 from itertools import accumulate
 
 from ..basics.errors import LaunchError
-from ..basics.units import format_seconds
+from ..basics.units import format_seconds, full_number
 
-LABELS = {
-    "F": "forward", "B": "backward", "I": "input gradients", "W": "weight gradients",
-}  # fmt: skip
+LABELS = {"F": "forward", "B": "backward", "I": "input gradients", "W": "weight gradients"}
 EVEN = {"F": 1.0, "B": 2.0, "I": 1.0, "W": 1.0}  # a backward is twice the work of a forward
 
 
@@ -81,7 +79,7 @@ class Timeline:
         """How long it takes, with its unit."""
         if self.unit == "s":
             return format_seconds(self.seconds)
-        return f"{round(self.seconds, 2):,.10g} {self.unit}"  # may be thousands
+        return f"{full_number(round(self.seconds, 2))} {self.unit}"
 
     def __repr__(self):
         return (

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from ..pictures.run_plots import need
+from ..basics.errors import need
 from .rules import text_of
 from .timelines import LABELS, Timeline
 
@@ -33,10 +33,8 @@ def save_trace(what, path) -> Path:
 
 def slice_of(name, kind, rank, span, **args) -> dict:
     start, end = span
-    return {
-        "name": name, "cat": kind, "ph": "X", "pid": rank, "tid": 0,
-        "ts": start * MICRO, "dur": (end - start) * MICRO, "args": args,
-    }  # fmt: skip
+    place = {"ph": "X", "pid": rank, "tid": 0, "ts": start * MICRO, "dur": (end - start) * MICRO}
+    return {"name": name, "cat": kind, **place, "args": args}
 
 
 def slices_of_run(run) -> list[dict]:

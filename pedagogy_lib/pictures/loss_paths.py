@@ -1,0 +1,68 @@
+"""The path of a training over its loss."""
+
+from itertools import pairwise
+
+import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
+
+from ..basics.units import counted
+from .style import INK, LINE_COLORS, PALE_BLUE, WHITE, Picture, in_course_style, new_figure
+
+BLUES = LinearSegmentedColormap.from_list("blues", [WHITE, PALE_BLUE])
+MOST_LARGE = 10  # places of a path that are drawn large
+
+
+@in_course_style
+def draw_paths(loss, paths, xlabel, ylabel, losslabel="loss", title="") -> Picture:
+    """Paths over a loss, seen from above: darker is higher, and each step is an arrow.
+
+    loss   takes two arrays of the same shape, and gives the loss at each place
+    paths  {name: places (x, y), in order}; all of them begin where the first one does
+    """
+    paths = {name: np.asarray(places, dtype=float) for name, places in paths.items()}
+    figure, axes = new_figure(7.5, 3.9)
+    heights, lowest = draw_contours(axes, loss, np.concatenate(list(paths.values())))
+    figure.colorbar(heights, ax=axes, label=losslabel, pad=0.02).outline.set_visible(False)
+    is_small = max(map(len, paths.values())) > MOST_LARGE
+    for color, (name, places) in zip(LINE_COLORS, paths.items()):
+        draw_path(axes, places, color, is_small)
+        axes.plot([], [], "-o", color=color, label=name, markersize=4)
+    if lowest is not None:
+        axes.plot(*lowest, "*", color=INK, markersize=9, ls="none", zorder=3.5, label="minimum")
+    start = next(iter(paths.values()))[0]
+    axes.plot(*start, "o", color=INK, markersize=6, zorder=5)
+    axes.annotate("start", start, (-8, 0), textcoords="offset points", ha="right", va="center")
+    axes.grid(False)
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    axes.legend(loc="lower right")
+    axes.set_title(title)
+    described = "; ".join(map(ends, paths.items()))
+    return Picture(figure, f"{title}. {ylabel} over {xlabel}; {described}")
+
+
+def draw_path(axes, places, color, is_small):
+    """Dots, and an arrow from each to the next."""
+    axes.plot(*places.T, "o", color=color, markersize=2.5 if is_small else 4, zorder=4)
+    arrow = {"arrowstyle": "-|>", "color": color, "shrinkA": 0, "shrinkB": 1}
+    arrow |= {"mutation_scale": 5, "lw": 1.0} if is_small else {"mutation_scale": 9, "lw": 1.5}
+    for start, end in pairwise(places):
+        axes.annotate("", end, start, zorder=3, arrowprops=arrow)
+
+
+def ends(path) -> str:
+    name, places = path
+    x, y = places[-1]
+    return f"{name}: {counted(len(places) - 1, 'step')}, to {x:.4f}, {y:.4f}"
+
+
+def draw_contours(axes, loss, places, points=150):
+    """Bands of equal loss around some places; and its minimum, None if it lies outside."""
+    low, high = places.min(axis=0), places.max(axis=0)
+    margin = 0.17 * (high - low)
+    sides = [np.linspace(a, b, points) for a, b in zip(low - margin, high + margin)]
+    x, y = np.meshgrid(*sides)
+    axes.contour(x, y, loss(x, y), levels=12, colors="white", linewidths=0.8)
+    heights = axes.contourf(x, y, loss(x, y), levels=12, cmap=BLUES, zorder=0)
+    row, column = np.unravel_index(np.argmin(loss(x, y)), x.shape)
+    inside = 0 < row < points - 1 and 0 < column < points - 1
+    return heights, (x[row, column], y[row, column]) if inside else None

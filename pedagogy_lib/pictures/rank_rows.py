@@ -1,0 +1,52 @@
+"""Bars of runs. A rank is always a row; predicted is an outline, measured is filled."""
+
+from ..basics.errors import LaunchError
+from ..basics.units import brief, format_bytes
+from ..ranks.run import Block, Run
+from .legends import legend_above
+from .style import INK, new_figure
+
+ROW_INCHES = 0.42
+BAR = 0.62  # of the height of a row
+MEGA = 1e6
+MOST_NAMED = 16  # ranks; of more, every so many are named
+
+
+def rank_rows(world_size, extra, row_inches=ROW_INCHES):
+    """A figure, and axes with one row for each rank, rank 0 on top.
+
+    extra  inches for all that is no row
+    """
+    figure, axes = new_figure(7.5, extra + row_inches * max(world_size, 2))
+    axes.set_ylim(world_size - 0.5, -0.5)
+    every = 1 if world_size <= MOST_NAMED else world_size // 8
+    shown = range(0, world_size, every)
+    axes.set_yticks(shown, [f"rank {rank}" for rank in shown])
+    return figure, axes
+
+
+def write_bytes(axes, counts):
+    """The bytes of each rank, to the right of its bar."""
+    for rank, count in enumerate(counts):
+        place = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
+        text = format_bytes(count)
+        axes.annotate(text, (count / MEGA, rank), **place, color=INK, fontsize=9)
+
+
+def draw_predicted(axes, sizes, world_size, start=0.0, label=None):
+    """An outline in each row, around what is measured; sizes and starts in megabytes."""
+    looks = {"fill": False, "edgecolor": INK, "linewidth": 1.3}
+    axes.barh(range(world_size), sizes, BAR + 0.2, start, **looks, label=label)
+
+
+def finish(axes, title):
+    """A title, and a legend between it and the bars."""
+    legend_above(axes, axes.get_legend_handles_labels()[0])
+    axes.set_title(title, pad=28)
+
+
+def need_run(run, call):
+    """The pictures take the whole run, in which they find the block by its label."""
+    if not isinstance(run, Run):
+        what = "one of its blocks" if isinstance(run, Block) else brief(run)
+        raise LaunchError(f"write {call}, with the run that launch() returned, not {what}")

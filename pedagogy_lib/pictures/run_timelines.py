@@ -1,0 +1,112 @@
+"""The picture of what each rank of a run did when."""
+
+from typing import NamedTuple
+
+from matplotlib.patches import Patch
+
+from ..basics.errors import need
+from ..basics.units import counted, format_range, format_seconds
+from .legends import legend_above
+from .rank_rows import BAR, ROW_INCHES, need_run, rank_rows
+from .style import CENTERED, Picture, colors_of, in_course_style, label_ink
+
+TALL_ROW_INCHES = 0.66  # with room for a second lane
+
+
+class Lane(NamedTuple):
+    """A part of each rank's row, with the blocks whose bars lie in it."""
+
+    blocks: list
+    middle: float = 0.0  # below the middle of the row; a row is 1 high
+    height: float = BAR
+    fontsize: float = 9.0
+
+
+@in_course_style
+def plot_timeline(run, labels=None, title="", below=()) -> Picture:
+    """What each rank did when: a bar for every measured span, nested blocks inside their parents.
+
+    labels  which blocks to draw; all of them unless told otherwise
+    below   those of them that get a thinner lane of their own, under the others of the same rank:
+            what went on at the same time, such as communication in another thread
+    Raises  LaunchError if nothing was measured, or `below` has another label
+    """
+    need_run(run, "plot_timeline(run)")
+    labels = list(labels or run.labels)
+    need(labels, "this run has no measured blocks: put `with measure(...)` into the function")
+    need(set(below) <= set(labels), f"`below` takes a list of some of these labels: {labels}")
+    blocks, colors = [run[label] for label in labels], colors_of(labels)
+    row_inches = TALL_ROW_INCHES if below else ROW_INCHES
+    figure, axes = rank_rows(run.world_size, extra=0.9, row_inches=row_inches)
+    whole = whole_span(blocks)
+    seconds = whole[1] - whole[0]
+    named = draw_lanes(axes, lanes_of(blocks, below), colors, whole)
+    unnamed = [Patch(color=colors[name], label=name) for name in labels if name not in named]
+    if unnamed:
+        legend_above(axes, unnamed)
+    axes.set_xlim(0, seconds * 1e3)
+    axes.set_xlabel("time (ms)" + told_links(blocks))
+    axes.set_title(title, pad=28 if unnamed else 10)
+    ranks = counted(run.world_size, "rank")
+    alt = f"Timeline of {ranks} over {format_seconds(seconds)}: {told(blocks, below)}"
+    return Picture(figure, alt)
+
+
+def whole_span(blocks) -> tuple[float, float]:
+    """From the first start to the last end."""
+    spans = [span for block in blocks for spans in block.spans for span in spans]
+    return min(start for start, _ in spans), max(end for _, end in spans)
+
+
+def lanes_of(blocks, below) -> list[Lane]:
+    """One lane that fills the row; or a higher one and, under it, a thinner one."""
+    if not below:
+        return [Lane(blocks)]
+    return [
+        Lane([block for block in blocks if block.label not in below], -0.14, 0.5),
+        Lane([block for block in blocks if block.label in below], 0.27, 0.26, 8.0),
+    ]
+
+
+def draw_lanes(axes, lanes, colors, whole) -> set[str]:
+    """Draw all bars; returns the labels that fitted into one of theirs."""
+    named = set()
+    for lane in lanes:
+        for block in lane.blocks:
+            for rank, spans in enumerate(block.spans):
+                for span in spans:
+                    if draw_span(axes, rank, span, lane, block.label, colors[block.label], whole):
+                        named.add(block.label)
+    return named
+
+
+def draw_span(axes, rank, span, lane, label, color, whole) -> bool:
+    """Draw one bar; returns whether its label fitted into it."""
+    others = [other for block in lane.blocks for other in block.spans[rank]]
+    height = lane.height * 0.75 ** sum(contains(other, span) for other in others)
+    left, width = (span[0] - whole[0]) * 1e3, (span[1] - span[0]) * 1e3
+    middle = rank + lane.middle
+    axes.barh(middle, width, height, left, color=color, edgecolor="white", linewidth=0.6)
+    fits = width / ((whole[1] - whole[0]) * 1e3) > 0.012 * len(label) + 0.01
+    is_parent = any(contains(span, other) for other in others)
+    if fits and not is_parent:
+        looks = {"fontsize": lane.fontsize, "color": label_ink(color), "clip_on": True}
+        axes.text(left + width / 2, middle, label, **CENTERED, **looks)
+    return fits and not is_parent
+
+
+def contains(outer, inner) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1] and outer != inner
+
+
+def told_links(blocks) -> str:
+    """Time on slowed-down links is no property of this machine: every picture of it says so."""
+    return "".join(f"; {text}" for text in sorted({b.links for b in blocks if b.links}))
+
+
+def told(blocks, below) -> str:
+    return "; ".join(
+        f"{block.label} took {format_range(block.seconds, format_seconds)}"
+        + (", in a lane below" if block.label in below else "")
+        for block in blocks
+    )
