@@ -8,7 +8,11 @@ from answer_files import all_answers, defined
 from helpers import put_lab
 
 from pedagogy_lib import check
+from pedagogy_lib.basics.closeness import close, close_in_float32
 from pedagogy_lib.course import build, checking
+from pedagogy_lib.exercises import one_process
+from pedagogy_lib.exercises.broken_loops import shares, table_of
+from pedagogy_lib.exercises.one_process import batch_of, flat, model_of
 
 ANSWERS = all_answers()
 
@@ -27,8 +31,15 @@ def check_lab(tmp_path, monkeypatch):
     return check_one
 
 
+def answers_to(number, words):
+    """Those of this title."""
+    answers = [a for a in ANSWERS if (a.exercise.number, a.words) == (number, words)]
+    assert answers
+    return answers
+
+
 def answer_to(number, words):
-    (answer,) = [a for a in ANSWERS if (a.exercise.number, a.words) == (number, words)]
+    (answer,) = answers_to(number, words)
     return answer
 
 
@@ -83,3 +94,55 @@ def test_an_answer_does_not_touch_the_notebooks_generator(words, check_lab):
     before = torch.get_rng_state()
     check_lab("3.7", data_parallel=answer_to("3.7", words).program)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+# ---- Programs with a bug -----------------------------------------------------------------------
+
+MEASURED = {  # of these answers: part of the symptom that is told with what it means
+    ("3.8", "`labels` is used before"): "raised UnboundLocalError",
+    ("3.8", "every rank goes through the whole dataset"): "24 are taken by 2 ranks",
+    ("3.8", "which part it is has to depend on the rank"): "12 are taken by nobody",
+    ("3.8", "the same in each epoch"): "epoch 1 has the order of epoch 0",
+    ("3.8", "is what each rank takes in a step"): "takes [2, 2, 2, 2, 2, 2] samples",
+    ("3.8", "reads the others' samples, too"): "rank 0 reads 72 samples, and trains on 36",
+    ("3.9", "`batch` is a pair"): "must be Tensor, not tuple",
+    ("3.9", "nothing sets the gradients back"): "norms 8.97, 15.69, 21.81, 28.72, 35.24; in one",
+    ("3.9", "both belong into the loop"): "expected 5 optimizer steps, got 1",
+    ("3.13", "what travels is the parameter"): "the backward has changed weights by up to 0.55",
+    ("3.15", "only the last micro-batch is averaged"): "ranks 0 and 1 differ by up to 0.025",
+    ("3.15", "the gradients are sent 4 times"): "one all-reduce of all gradients is 3,4",
+    ("3.16", "all 4 backwards have sent theirs"): "bytes; one all-reduce of all gradients is 3,4",
+}
+
+
+@pytest.mark.parametrize(("number", "words"), MEASURED)
+def test_the_symptom_is_measured(number, words):
+    for answer in answers_to(number, words):
+        verdict = check(number, defined(answer))
+        assert MEASURED[number, words] in verdict.wrong.what, verdict
+
+
+@pytest.mark.parametrize(("n", "pieces"), [(2, 4), (3, 2), (3, 4)])
+def test_misconceptions_about_shares_can_be_told_apart(n, pieces):
+    """Each gives another gradient, and none the right one."""
+    batches = [[batch_of(rank, 0, k) for k in range(pieces)] for rank in range(n)]
+    table = table_of(model_of(), batches)
+    gradients = [torch.einsum("rm,rmp->p", share, table) for share in shares(n, pieces).values()]
+    gradients.append(table.mean((0, 1)))
+    for place, one in enumerate(gradients):
+        assert not any(close_in_float32(one, other) for other in gradients[:place])
+
+
+def test_the_truth_is_a_plain_loop():
+    """What one process gets, written out without the check's own functions."""
+    batches = [batch_of(0, step) for step in range(3)]
+    weights, found = one_process.train_alone(batches)
+    model = model_of()
+    for step, (inputs, targets) in enumerate(batches):
+        loss = (model(inputs) - targets).square().mean()
+        gradients = torch.autograd.grad(loss, [*model.parameters()])
+        assert close(flat(gradients), found[step])
+        with torch.no_grad():
+            for parameter, gradient in zip(model.parameters(), gradients):
+                parameter -= one_process.RATE * gradient
+        assert close(flat(model.parameters()), weights[step])
