@@ -146,3 +146,20 @@ def test_the_truth_is_a_plain_loop():
             for parameter, gradient in zip(model.parameters(), gradients):
                 parameter -= one_process.RATE * gradient
         assert close(flat(model.parameters()), weights[step])
+
+
+# ---- Replicas ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "lab", "fault", "words"),
+    [
+        ("3.12", "simple_ddp", "3.4", "this is the sum of all ranks' weights"),
+        ("3.12", "gradient_sync_visualizer", "3.10", "and then turned round"),
+        ("3.14", "data_parallel", "3.12", "this is the sum"),
+    ],
+)
+def test_a_fault_of_an_earlier_exercise_is_sent_there(number, lab, fault, words, check_lab):
+    verdict = check_lab(number, **{lab: answer_to(fault, words).program})
+    assert verdict.passed is False
+    assert verdict.wrong.why == f'first: check("{fault}")'
