@@ -121,7 +121,7 @@ def imports_of(exercise) -> str:
 
 def defined(answer: Answer):
     """The function of an answer to an exercise in a cell, as the cell would define it."""
-    file = f"cell of {answer}"
+    file = f"cell of {answer.exercise.number}"  # without the words: errors name the file
     space = {"__name__": "__main__"}
     exec(imports_of(answer.exercise), space)
     text = answer.given + answer.program

@@ -20,6 +20,21 @@ def all_reduce_ring(x, group=None):
     all_gather_ring(parts, group)
     x.copy_(flat.view(x.shape))
 
+# %% right · on a half that puts its sums into the list
+def reduce_scatter_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    for step in range(n - 1):
+        into = (rank - step - 2) % n
+        coming = torch.empty_like(chunks[into])
+        sending = send(chunks[(rank - step - 1) % n], (rank + 1) % n, group)
+        receive(coming, (rank - 1) % n, group).wait()
+        chunks[into] += coming
+        sending.wait()
+def all_reduce_ring(x, group=None):
+    chunks = list(x.view(-1).tensor_split(dist.get_world_size(group)))
+    reduce_scatter_ring(chunks, group)
+    all_gather_ring(chunks, group)
+
 # %% wrong · a tuple takes nothing
 def reduce_scatter_ring(chunks, group=None):
     rank, n = dist.get_rank(group), dist.get_world_size(group)

@@ -1,0 +1,64 @@
+# %% right · steps
+def my_samples(n, rank, world_size):
+    return list(range(rank, n, world_size))
+
+# %% right · a range
+def my_samples(n, rank, world_size):
+    return range(n)[rank::world_size]
+
+# %% right · a condition
+def my_samples(n, rank, world_size):
+    return [i for i in range(n) if i % world_size == rank]
+
+# %% wrong · each takes a block
+def my_samples(n, rank, world_size):
+    return list(range(n))[n // world_size * rank : n // world_size * (rank + 1)]
+
+# %% wrong · neighbours are on the same rank
+def my_samples(n, rank, world_size):
+    sizes = [n // world_size + (r < n % world_size) for r in range(world_size)]
+    return list(range(sum(sizes[:rank]), sum(sizes[: rank + 1])))
+
+# %% wrong · take everything
+def my_samples(n, rank, world_size):
+    return list(range(n))
+
+# %% wrong · take the same samples
+def my_samples(n, rank, world_size):
+    return list(range(0, n, world_size))
+
+# %% wrong · rank 0 begins with sample 0
+def my_samples(n, rank, world_size):
+    return list(range(rank + 1, n, world_size))
+
+# %% wrong · go on by world_size
+def my_samples(n, rank, world_size):
+    return list(range(rank, n, 2))
+
+# %% wrong · taken twice
+def my_samples(n, rank, world_size):
+    each = -(-n // world_size)
+    return [i % n for i in range(rank, each * world_size, world_size)]
+
+# %% wrong · some samples are lost
+def my_samples(n, rank, world_size):
+    return list(range(rank, n // world_size * world_size, world_size))
+
+# %% wrong · from 0 to n - 1
+def my_samples(n, rank, world_size):
+    return list(range(rank, n + world_size, world_size))
+
+# %% wrong · belongs to rank i % world_size
+def my_samples(n, rank, world_size):
+    # As teams are picked: 0 1 2 2 1 0.
+    rounds = [list(range(n))[i : i + world_size] for i in range(0, n, world_size)]
+    turns = [row if k % 2 == 0 else row[::-1] for k, row in enumerate(rounds)]
+    return [row[rank] for row in turns if rank < len(row)]
+
+# %% wrong · behind `return`
+def my_samples(n, rank, world_size):
+    list(range(rank, n, world_size))
+
+# %% wrong · expected a list of indices, got 0
+def my_samples(n, rank, world_size):
+    return rank

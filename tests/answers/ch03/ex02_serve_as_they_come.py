@@ -1,0 +1,271 @@
+# %% right · a gradient of their length
+# -     gradient = torch.empty_like(parameters_to_vector(model.parameters()))
+# +     gradient = torch.empty(sum(p.numel() for p in model.parameters()))
+
+# %% right · with a count of workers
+@torch.no_grad()
+def serve_as_they_come(model, optimizer, is_over):
+    n = dist.get_world_size()
+    gradient = torch.empty_like(parameters_to_vector(model.parameters()))
+    versions, computing, updates, ages = [0] * n, n - 1, 0, []
+    requests = [dist.isend(order_of(model, True), worker) for worker in range(1, n)]
+    for request in requests:
+        request.wait()
+    while computing > 0:
+        worker = dist.recv(gradient, src=None)
+        ages += [updates - versions[worker]]
+        take_step(model, optimizer, gradient.clone())
+        updates += 1
+        if is_over(updates):
+            computing -= 1
+            dist.isend(order_of(model, False), worker).wait()
+        else:
+            versions[worker] = updates
+            dist.isend(order_of(model, True), worker).wait()
+    return torch.tensor(ages)
+
+# %% right · without its helpers
+def serve_as_they_come(model, optimizer, is_over):
+    parameters, updates, ages = list(model.parameters()), 0, []
+    mark = lambda on: torch.tensor([1.0 if on else 0.0])
+    weights = lambda: torch.cat([p.detach().flatten() for p in parameters])
+    sent_at = {worker: 0 for worker in range(1, dist.get_world_size())}
+    for worker in sent_at:
+        dist.send(torch.cat([mark(True), weights()]), dst=worker)
+    over = False
+    while sent_at:
+        gradient = torch.zeros(len(weights()))
+        worker = dist.recv(gradient)
+        ages.append(updates - sent_at[worker])
+        for p in parameters:
+            p.grad, gradient = gradient[: p.numel()].reshape(p.shape), gradient[p.numel() :]
+        optimizer.step()
+        optimizer.zero_grad()
+        updates += 1
+        over = over or is_over(updates)
+        sent_at[worker] = updates
+        dist.send(torch.cat([mark(not over), weights()]), dst=worker)
+        if over:
+            del sent_at[worker]
+    return tuple(ages)
+
+# %% right · with a thread for each worker
+def serve_as_they_come(model, optimizer, is_over):
+    import threading
+    lock, ages = threading.Lock(), []
+
+    @torch.no_grad()
+    def serve_one(worker):
+        gradient = torch.empty(sum(p.numel() for p in model.parameters()))
+        version, going_on = 0, True
+        while going_on:
+            dist.recv(gradient, worker)
+            with lock:
+                ages.append(len(ages) - version)
+                take_step(model, optimizer, gradient)
+                version = len(ages)
+                going_on = not is_over(version)
+                order = order_of(model, going_on)
+            dist.send(order, worker)
+
+    workers = range(1, dist.get_world_size())
+    for worker in workers:
+        dist.send(order_of(model, True).detach(), worker)
+    threads = [threading.Thread(target=serve_one, args=(worker,)) for worker in workers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return ages
+
+# %% wrong · that is BSP
+@torch.no_grad()
+def serve_as_they_come(model, optimizer, is_over):
+    return serve_together(model, optimizer, is_over)
+
+# %% wrong · you take the workers in turn
+# -         worker = dist.recv(gradient)  # from anybody
+# +         worker = 1 + len(staleness) % (dist.get_world_size() - 1)
+# +         dist.recv(gradient, worker)
+
+# %% wrong · for weights to begin with
+# -         dist.send(order_of(model, True), worker)
+
+# %% wrong · for new weights
+# -         dist.send(order_of(model, going_on), worker)
+
+# %% wrong · whoever was sent a 1 pushes once more
+# -     staleness, version_of = [], {}
+# +     staleness, version_of = [], {}
+# +     going_on = True
+# -     while version_of:
+# +     while going_on:
+
+# %% wrong · waits for an answer
+# -     staleness, version_of = [], {}
+# +     staleness, version_of = [], {}
+# +     going_on = True
+# -     while version_of:
+# +     while going_on:
+# -         dist.send(order_of(model, going_on), worker)
+# +         if going_on:
+# +             dist.send(order_of(model, True), worker)
+
+# %% wrong · which is about to push
+# -         dist.send(order_of(model, going_on), worker)
+# +         for peer in range(1, dist.get_world_size()):
+# +             dist.send(order_of(model, going_on), peer)
+
+# %% wrong · and every worker has ended
+# -     while version_of:
+# +     while True:
+
+# %% wrong · is_over(…) after each update
+# -         going_on = not is_over(len(staleness))
+# +         going_on = True
+
+# %% wrong · it goes on for too long
+# -         going_on = not is_over(len(staleness))
+# +         going_on = not is_over(len(staleness) - 1)
+
+# %% wrong · it is over too early
+# -         going_on = not is_over(len(staleness))
+# +         going_on = not is_over(len(staleness) + 1)
+
+# %% wrong · also those that are pushed
+# -     staleness, version_of = [], {}
+# +     staleness, version_of = [], {}
+# +     going_on = True
+# -         take_step(model, optimizer, gradient)
+# +         if going_on:
+# +             take_step(model, optimizer, gradient)
+
+# %% wrong · by optimizer.step()
+# -         take_step(model, optimizer, gradient)
+# +         for p, g in zip(model.parameters(), gradient.split([2, 1])):
+# +             p -= 0.5 * g.view_as(p)
+
+# %% wrong · divided by the number of workers
+# -         take_step(model, optimizer, gradient)
+# +         take_step(model, optimizer, gradient / (dist.get_world_size() - 1))
+
+# %% wrong · its sign is turned round
+# -         take_step(model, optimizer, gradient)
+# +         take_step(model, optimizer, -gradient)
+
+# %% wrong · the gradients before it are still in it
+# -     staleness, version_of = [], {}
+# +     staleness, version_of = [], {}
+# +     total = 0
+# -         take_step(model, optimizer, gradient)
+# +         total = total + gradient
+# +         take_step(model, optimizer, total)
+
+# %% wrong · when recv has returned
+# -     staleness, version_of = [], {}
+# +     staleness, version_of = [], {}
+# +     old = torch.zeros_like(gradient)
+# -         take_step(model, optimizer, gradient)
+# +         take_step(model, optimizer, old)
+# +         old = gradient.clone()
+
+# %% wrong · is None when
+# -         take_step(model, optimizer, gradient)
+# +         optimizer.zero_grad()
+# +         optimizer.step()
+
+# %% wrong · one push, one step
+# -         take_step(model, optimizer, gradient)
+# +         take_step(model, optimizer, gradient)
+# +         take_step(model, optimizer, gradient)
+
+# %% wrong · the answer was made before the step
+# -         worker = dist.recv(gradient)  # from anybody
+# +         worker = dist.recv(gradient)  # from anybody
+# +         order = order_of(model, not is_over(len(staleness) + 1))
+# -         dist.send(order_of(model, going_on), worker)
+# +         dist.send(order, worker)
+
+# %% wrong · call it anew
+# -     staleness, version_of = [], {}
+# +     staleness, version_of = [], {}
+# +     order = order_of(model, True)
+# -         dist.send(order_of(model, going_on), worker)
+# +         order[0] = going_on
+# +         dist.send(order, worker)
+
+# %% wrong · the mark is missing
+# -         dist.send(order_of(model, True), worker)
+# +         dist.send(order_of(model, True)[1:], worker)
+
+# %% wrong · send what order_of
+# -         dist.send(order_of(model, going_on), worker)
+# +         dist.send(torch.ones(4) * going_on, worker)
+
+# %% wrong · each one is a mark and all weights
+# -         dist.send(order_of(model, going_on), worker)
+# +         dist.send(order_of(model, going_on)[: 4 if going_on else 1], worker)
+
+# %% wrong · the two sides of a message differ in length
+# -         dist.send(order_of(model, True), worker)
+# +         dist.send(torch.cat([order_of(model, True)] * 2), worker)
+
+# %% wrong · 0 is right if everybody waits
+# -         staleness.append(len(staleness) - version_of.pop(worker))
+# +         staleness.append(0 * version_of.pop(worker))
+
+# %% wrong · each is one too large
+# -         staleness.append(len(staleness) - version_of.pop(worker))
+# +         staleness.append(1 + len(staleness) - version_of.pop(worker))
+
+# %% wrong · you note the one before it
+# -             version_of[worker] = len(staleness)
+# +             version_of[worker] = len(staleness) - 1
+
+# %% wrong · the versions at which the gradients were computed
+# -         staleness.append(len(staleness) - version_of.pop(worker))
+# +         staleness.append(version_of.pop(worker))
+
+# %% wrong · all count from the start
+# -             version_of[worker] = len(staleness)
+# +             version_of[worker] = 0
+
+# %% wrong · the sign is turned
+# -         staleness.append(len(staleness) - version_of.pop(worker))
+# +         staleness.append(version_of.pop(worker) - len(staleness))
+
+# %% wrong · own pushes; staleness
+# -     staleness, version_of = [], {}
+# +     staleness, version_of = [], {}
+# +     pushes = [-1] * dist.get_world_size()
+# -         staleness.append(len(staleness) - version_of.pop(worker))
+# +         pushes[worker] += 1
+# +         staleness.append(pushes[worker] + 0 * version_of.pop(worker))
+
+# %% wrong · own pushes from 1
+# -     staleness, version_of = [], {}
+# +     staleness, version_of = [], {}
+# +     pushes = [0] * dist.get_world_size()
+# -         staleness.append(len(staleness) - version_of.pop(worker))
+# +         pushes[worker] += 1
+# +         staleness.append(pushes[worker] + 0 * version_of.pop(worker))
+
+# %% wrong · sorted
+# -     return staleness
+# +     return sorted(staleness)
+
+# %% wrong · a list
+# -     return staleness
+# +     return sum(staleness) / len(staleness)
+
+# %% wrong · also those that come when it is over
+# -     return staleness
+# +     return staleness[:5]
+
+# %% wrong · without `return`
+# -     return staleness
+
+# %% wrong · only optimizer.step() may move them
+# -             version_of[worker] = len(staleness)
+# +             version_of[worker] = len(staleness)
+# +     model.bias.data.zero_()

@@ -1,0 +1,134 @@
+# %% right · one long vector of the parameters, then the buffers
+def start_equal(model, group=None):
+    long = torch.nn.utils.parameters_to_vector(model.parameters()).detach()
+    dist.broadcast(long, group_src=0, group=group)
+    torch.nn.utils.vector_to_parameters(long, model.parameters())
+    for buffer in model.buffers():
+        dist.broadcast(buffer, group_src=0, group=group)
+
+# %% right · as objects
+def start_equal(model, group=None):
+    tensors = [*model.parameters(), *model.buffers()]
+    values = [[tensor.detach() for tensor in tensors]]
+    dist.broadcast_object_list(values, group_src=0, group=group)
+    with torch.no_grad():
+        for tensor, value in zip(tensors, values[0]):
+            tensor.copy_(value)
+
+# %% right · along a tree, with data
+def start_equal(model, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    for x in [*model.buffers(), *(p.data for p in model.parameters())]:
+        reach = 1
+        while reach < n:
+            if rank < reach and rank + reach < n:
+                dist.send(x, group_dst=rank + reach, group=group)
+            elif reach <= rank < 2 * reach:
+                dist.recv(x, group_src=rank - reach, group=group)
+            reach *= 2
+
+# %% wrong · nothing has changed on any rank
+def start_equal(model, group=None):
+    for tensor in model.state_dict().values():
+        dist.broadcast(tensor.clone(), group_src=0, group=group)
+
+# %% wrong · the buffers are each rank's own
+def start_equal(model, group=None):
+    for p in model.parameters():
+        dist.broadcast(p.detach(), group_src=0, group=group)
+
+# %% wrong · the frozen parameters are each rank's own
+# -     for tensor in [*model.parameters(), *model.buffers()]:
+# +     for tensor in [*(p for p in model.parameters() if p.requires_grad), *model.buffers()]:
+
+# %% wrong · persistent=False is missing in state_dict()
+def start_equal(model, group=None):
+    for t in model.state_dict().values():
+        dist.broadcast(t, group_src=0, group=group)
+
+# %% wrong · this is the mean of all ranks' weights
+def start_equal(model, group=None):
+    for p in model.parameters():
+        dist.all_reduce(p.detach(), op=dist.ReduceOp.AVG, group=group)
+    for b in model.buffers():
+        dist.broadcast(b, group_src=0, group=group)
+
+# %% wrong · this is the sum of all ranks' weights
+# -         dist.broadcast(tensor.detach(), group_src=0, group=group)
+# +         dist.all_reduce(tensor.detach(), group=group)
+
+# %% wrong · of which there is no mean
+# -         dist.broadcast(tensor.detach(), group_src=0, group=group)
+# +         dist.all_reduce(tensor.detach(), group=group)
+# +         tensor.data /= dist.get_world_size(group)
+
+# %% wrong · everybody draws the same new weights
+def start_equal(model, group=None):
+    torch.manual_seed(0)
+    for p in model.parameters():
+        p.data.normal_()
+
+# %% wrong · The group's first member is meant
+# -         dist.broadcast(tensor.detach(), group_src=0, group=group)
+# +         dist.broadcast(tensor.detach(), src=0, group=group)
+
+# %% wrong · in a group of some ranks it is not
+# -         dist.broadcast(tensor.detach(), group_src=0, group=group)
+# +         dist.broadcast(tensor.detach(), src=0)
+
+# %% wrong · The source is one rank for all
+# -         dist.broadcast(tensor.detach(), group_src=0, group=group)
+# +         dist.broadcast(tensor.detach(), src=dist.get_rank())
+
+# %% wrong · leave the object in its place
+def start_equal(model, group=None):
+    state = [model.state_dict()]
+    dist.broadcast_object_list(state, group_src=0, group=group)
+    model.load_state_dict(state[0], assign=True)
+    for b in model.buffers():
+        dist.broadcast(b, group_src=0, group=group)
+
+# %% wrong · a frozen parameter stays frozen
+# -         dist.broadcast(tensor.detach(), group_src=0, group=group)
+# +         dist.broadcast(tensor.detach(), group_src=0, group=group)
+# +     model.requires_grad_(True)
+
+# %% wrong · there are no gradients yet
+def start_equal(model, group=None):
+    for p in model.parameters():
+        dist.broadcast(p.grad, group_src=0, group=group)
+
+# %% wrong · which shares their memory
+# -         dist.broadcast(tensor.detach(), group_src=0, group=group)
+# +         value = tensor.detach().clone()
+# +         dist.broadcast(value, group_src=0, group=group)
+# +         tensor.copy_(value)
+
+# %% wrong · this is a star
+# -         dist.broadcast(tensor.detach(), group_src=0, group=group)
+# +         if dist.get_rank(group):
+# +             dist.recv(tensor.detach(), group_src=0, group=group)
+# +             continue
+# +         for peer in range(1, dist.get_world_size(group)):
+# +             dist.send(tensor.detach(), group_dst=peer, group=group)
+
+# %% wrong · everybody's weights travel to everybody
+# -         dist.broadcast(tensor.detach(), group_src=0, group=group)
+# +         everybodys = [torch.empty_like(tensor) for _ in range(dist.get_world_size(group))]
+# +         dist.all_gather(everybodys, tensor.detach(), group=group)
+# +         tensor.data.copy_(everybodys[0])
+
+# %% wrong · an all-reduce sends everything twice
+# -         dist.broadcast(tensor.detach(), group_src=0, group=group)
+# +         if dist.get_rank(group):
+# +             tensor.detach().zero_()
+# +         dist.all_reduce(tensor.detach(), group=group)
+
+# %% wrong · a tied parameter travels twice
+# -     for tensor in [*model.parameters(), *model.buffers()]:
+# +     for _, tensor in [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]:
+
+# %% wrong · for each element of a tensor
+# -         dist.broadcast(tensor.detach(), group_src=0, group=group)
+# +         for x in tensor.detach().view(-1):
+# +             dist.broadcast(x, group_src=0, group=group)

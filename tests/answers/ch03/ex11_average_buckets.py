@@ -1,0 +1,60 @@
+# %% right · gradients are parts of the bucket
+def average_buckets(buckets, group=None):
+    for bucket in buckets:
+        flat = flatten(bucket).div_(dist.get_world_size(group))
+        dist.all_reduce(flat, group=group)
+        for p in bucket:
+            p.grad, flat = flat[: p.numel()].view_as(p), flat[p.numel() :]
+
+# %% right · from the last bucket, with AVG
+def average_buckets(buckets, group=None):
+    for bucket in reversed(buckets):
+        for p in bucket:
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+        flat = nn.utils.parameters_to_vector([p.grad for p in bucket])
+        dist.all_reduce(flat, op=dist.ReduceOp.AVG, group=group)
+        nn.utils.vector_to_parameters(flat, [p.grad for p in bucket])
+
+# %% wrong · nothing has changed
+# -         unflatten(flat, bucket)
+
+# %% wrong · this is the sum
+def average_buckets(buckets, group=None):
+    for bucket in buckets:
+        flat = flatten(bucket)
+        dist.all_reduce(flat, group=group)
+        unflatten(flat, bucket)
+        flat /= dist.get_world_size(group)
+
+# %% wrong · an all-reduce of its own
+def average_buckets(buckets, group=None):
+    for bucket in buckets:
+        for p in bucket:
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+            dist.all_reduce(p.grad, group=group)
+            p.grad /= dist.get_world_size(group)
+
+# %% wrong · all buckets travel as one
+def average_buckets(buckets, group=None):
+    everything = [p for bucket in buckets for p in bucket]
+    flat = flatten(everything)
+    dist.all_reduce(flat, group=group)
+    unflatten(flat / dist.get_world_size(group), everything)
+
+# %% wrong · they come back to the wrong parameters
+# -         unflatten(flat, bucket)
+# +         unflatten(flat, bucket[::-1])
+
+# %% wrong · here it counts as zeros
+# -         flat = flatten(bucket)
+# +         flat = torch.cat([p.grad.view(-1) for p in bucket])
+
+# %% wrong · a parameter with None is passed over
+# -     for bucket in buckets:
+# +     for bucket in buckets:
+# +         bucket = [p for p in bucket if p.grad is not None]
+
+# %% wrong · give it the shape of its parameter
+# -         unflatten(flat, bucket)
+# +         for p, part in zip(bucket, flat.split([p.numel() for p in bucket])):
+# +             p.grad = part

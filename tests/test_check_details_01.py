@@ -1,0 +1,105 @@
+"""Details of chapter 01's checks and of its lab."""
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from answer_files import all_answers, defined
+from helpers import ROOT, put_lab
+
+from pedagogy_lib import check, launch
+from pedagogy_lib.basics.closeness import close
+from pedagogy_lib.course import labs
+from pedagogy_lib.course.build import with_holes
+
+LAB = "gradient_accumulation"
+SOLUTION = (ROOT / "solutions" / "labs" / f"{LAB}.py").read_text()
+
+
+@pytest.fixture
+def solved_lab(tmp_path, monkeypatch):
+    put_lab(tmp_path, monkeypatch, LAB, SOLUTION, SOLUTION)
+    return labs.find_lab(LAB)
+
+
+def verdicts(number, words):
+    """Of the answers to an exercise in a cell that have this title."""
+    answers = [a for a in all_answers() if (a.exercise.number, a.words) == (number, words)]
+    assert answers
+    return [check(number, defined(answer)) for answer in answers]
+
+
+def test_three_houses_are_tried():
+    (verdict,) = verdicts("1.1", "by hand")
+    assert len(verdict.lines) == 3
+
+
+def test_the_memory_of_a_loop_comes_last():
+    (verdict,) = verdicts("1.2", "scaled gradients")
+    assert "bytes of activations" in verdict.lines[-1]
+    for verdict in verdicts("1.2", "one backward for each micro-batch"):
+        assert len(verdict.lines) == 4, "the weights are right"
+
+
+def test_the_memory_of_a_lab_comes_last(solved_lab):
+    assert "bytes of activations" in check("1.4").lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "what"),
+    [
+        ("1.1", "each is half of what it should be", "gradient of w1: expected -9, got -4.5"),
+        ("1.2", "training with small batches", "6 optimizer steps, expected 2"),
+    ],
+)
+def test_what_differs_is_told_in_numbers(number, words, what):
+    (verdict,) = verdicts(number, words)
+    assert what in verdict.wrong.what
+
+
+def test_an_error_in_an_answer_is_shown_with_its_line():
+    def divides(x1, x2, price, w1, w2, b):
+        return x1 / (b - b)
+
+    verdict = check("1.1", divides)
+    assert verdict.passed is False
+    assert "ZeroDivisionError" in verdict.wrong.what
+    assert "return x1 / (b - b)" in verdict.wrong.what
+
+
+# ---- The lab -----------------------------------------------------------------------------------
+
+
+def test_the_lab_trains(solved_lab):
+    """It learns, and what it learns does not depend on the size of micro-batches."""
+    images, labels, *_ = data = solved_lab.digits()
+    model, accuracy, work = solved_lab.train_classifier(data, passes=3)
+    assert accuracy > 0.85, work
+    parts = [(images[:90], labels[:90]), (images[90:], labels[90:])]
+    solved_lab.accumulate(model, F.cross_entropy, parts)
+    accumulated = [parameter.grad for parameter in model.parameters()]
+    loss = F.cross_entropy(model(images), labels)
+    for mine, right in zip(accumulated, torch.autograd.grad(loss, list(model.parameters()))):
+        assert close(mine, right)
+    first, last = solved_lab.train_on_sentences(images, passes=1)
+    assert last < first - 1
+
+
+def test_untouched_labs_end_before_training(capsys):
+    space = {"__name__": "lab"}
+    exec(compile(with_holes(SOLUTION), LAB, "exec"), space)
+    space["main"]()
+    assert capsys.readouterr().out.endswith("written in this file: exercise 1.4, exercise 1.5\n")
+
+
+def test_float64_gradients_of_several_ranks_stay_exact(solved_lab):
+    def means():
+        model = torch.nn.Linear(1, 1).double()
+        rank = dist.get_rank()
+        for parameter in model.parameters():
+            parameter.grad = torch.full_like(parameter, rank + 1)
+        solved_lab.average_over_ranks(model, rank + 1)
+        return model.bias.grad.item(), solved_lab.mean_over_ranks(rank + 1, rank + 1)
+
+    for of_gradient, of_numbers in launch(means, world_size=2, device="cpu").values:
+        assert close([of_gradient, of_numbers], [5 / 3, 5 / 3])

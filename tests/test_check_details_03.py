@@ -1,0 +1,165 @@
+"""Details of chapter 03's checks: what a verdict shows, and what a check leaves as it was."""
+
+import time
+
+import pytest
+import torch
+from answer_files import all_answers, defined
+from helpers import put_lab
+
+from pedagogy_lib import check
+from pedagogy_lib.basics.closeness import close, close_in_float32
+from pedagogy_lib.course import build, checking
+from pedagogy_lib.exercises import one_process
+from pedagogy_lib.exercises.broken_loops import shares, table_of
+from pedagogy_lib.exercises.one_process import batch_of, flat, model_of
+
+ANSWERS = all_answers()
+
+
+@pytest.fixture
+def check_lab(tmp_path, monkeypatch):
+    """Check an exercise where all labs are solved, and some go on with another program."""
+
+    def check_one(number, **programs):
+        for path in build.lab_sources():
+            solved = build.solved(path.read_text())
+            mine = f"{solved}\n\n{programs.get(path.stem, '')}"
+            put_lab(tmp_path, monkeypatch, path.stem, mine, solved)
+        return check(number)
+
+    return check_one
+
+
+def answers_to(number, words):
+    """Those of this title."""
+    answers = [a for a in ANSWERS if (a.exercise.number, a.words) == (number, words)]
+    assert answers
+    return answers
+
+
+def answer_to(number, words):
+    (answer,) = answers_to(number, words)
+    return answer
+
+
+# ---- What a verdict shows ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "cases"), [("3.1", "one line", 6), ("3.3", "n times its share", 5)]
+)
+def test_as_many_cases_as_are_tried_in_a_cell(number, words, cases):
+    assert len(check(number, defined(answer_to(number, words))).lines) == cases
+
+
+@pytest.mark.parametrize(("number", "cases"), [("3.6", 3), ("3.7", 7)])
+def test_as_many_cases_as_are_tried_in_a_lab(number, cases, check_lab):
+    assert len(check_lab(number).lines) == cases
+
+
+def test_the_staleness_of_pushes_in_a_given_order_is_shown(check_lab):
+    lines = check_lab("3.2").lines
+    assert "staleness 0 0 2 1 0 2" in lines[0]
+    assert len(lines) == 4
+
+
+def test_a_worker_that_waits_for_its_turn_is_in_no_endless_loop(check_lab, monkeypatch):
+    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 1.5)
+    verdict = check_lab("3.2", data_parallel=answer_to("3.2", "that is BSP").program)
+    assert "it hangs" in verdict.wrong.what
+    assert "endless loop" not in repr(verdict)
+
+
+def test_an_error_is_shown_with_its_line(check_lab):
+    line = "return enough[length * n * 99]"
+    verdict = check_lab("3.7", data_parallel=answer_to("3.7", line).program)
+    assert "IndexError" in verdict.wrong.what
+    assert line in verdict.wrong.what
+
+
+# ---- What a check leaves as it was -------------------------------------------------------------
+
+
+def test_the_clock_of_the_check_is_in_a_rank_alone(check_lab):
+    before = time.perf_counter, time.time
+    check_lab("3.6", simple_ddp=answer_to("3.6", "Run one of them").program)
+    assert (time.perf_counter, time.time) == before
+
+
+@pytest.mark.parametrize(
+    "words", ["torch.manual_seed sets the generator", "a copy of the global generator"]
+)
+def test_an_answer_does_not_touch_the_notebooks_generator(words, check_lab):
+    before = torch.get_rng_state()
+    check_lab("3.7", data_parallel=answer_to("3.7", words).program)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+# ---- Programs with a bug -----------------------------------------------------------------------
+
+MEASURED = {  # of these answers: part of the symptom that is told with what it means
+    ("3.8", "`labels` is used before"): "raised UnboundLocalError",
+    ("3.8", "every rank goes through the whole dataset"): "24 are taken by 2 ranks",
+    ("3.8", "which part it is has to depend on the rank"): "12 are taken by nobody",
+    ("3.8", "the same in each epoch"): "epoch 1 has the order of epoch 0",
+    ("3.8", "is what each rank takes in a step"): "takes [2, 2, 2, 2, 2, 2] samples",
+    ("3.8", "reads the others' samples, too"): "rank 0 reads 72 samples, and trains on 36",
+    ("3.9", "`batch` is a pair"): "must be Tensor, not tuple",
+    ("3.9", "nothing sets the gradients back"): "norms 8.97, 15.69, 21.81, 28.72, 35.24; in one",
+    ("3.9", "both belong into the loop"): "expected 5 optimizer steps, got 1",
+    ("3.13", "what travels is the parameter"): "the backward has changed weights by up to 0.55",
+    ("3.15", "only the last micro-batch is averaged"): "ranks 0 and 1 differ by up to 0.025",
+    ("3.15", "the gradients are sent 4 times"): "one all-reduce of all gradients is 3,4",
+    ("3.16", "all 4 backwards have sent theirs"): "bytes; one all-reduce of all gradients is 3,4",
+}
+
+
+@pytest.mark.parametrize(("number", "words"), MEASURED)
+def test_the_symptom_is_measured(number, words):
+    for answer in answers_to(number, words):
+        verdict = check(number, defined(answer))
+        assert MEASURED[number, words] in verdict.wrong.what, verdict
+
+
+@pytest.mark.parametrize(("n", "pieces"), [(2, 4), (3, 2), (3, 4)])
+def test_misconceptions_about_shares_can_be_told_apart(n, pieces):
+    """Each gives another gradient, and none the right one."""
+    batches = [[batch_of(rank, 0, k) for k in range(pieces)] for rank in range(n)]
+    table = table_of(model_of(), batches)
+    gradients = [torch.einsum("rm,rmp->p", share, table) for share in shares(n, pieces).values()]
+    gradients.append(table.mean((0, 1)))
+    for place, one in enumerate(gradients):
+        assert not any(close_in_float32(one, other) for other in gradients[:place])
+
+
+def test_the_truth_is_a_plain_loop():
+    """What one process gets, written out without the check's own functions."""
+    batches = [batch_of(0, step) for step in range(3)]
+    weights, found = one_process.train_alone(batches)
+    model = model_of()
+    for step, (inputs, targets) in enumerate(batches):
+        loss = (model(inputs) - targets).square().mean()
+        gradients = torch.autograd.grad(loss, [*model.parameters()])
+        assert close(flat(gradients), found[step])
+        with torch.no_grad():
+            for parameter, gradient in zip(model.parameters(), gradients):
+                parameter -= one_process.RATE * gradient
+        assert close(flat(model.parameters()), weights[step])
+
+
+# ---- Replicas ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "lab", "fault", "words"),
+    [
+        ("3.12", "simple_ddp", "3.4", "this is the sum of all ranks' weights"),
+        ("3.12", "gradient_sync_visualizer", "3.10", "and then turned round"),
+        ("3.14", "data_parallel", "3.12", "this is the sum"),
+    ],
+)
+def test_a_fault_of_an_earlier_exercise_is_sent_there(number, lab, fault, words, check_lab):
+    verdict = check_lab(number, **{lab: answer_to(fault, words).program})
+    assert verdict.passed is False
+    assert verdict.wrong.why == f'first: check("{fault}")'
