@@ -10,9 +10,9 @@ from helpers import put_lab
 from pedagogy_lib import check
 from pedagogy_lib.basics.closeness import close, close_in_float32
 from pedagogy_lib.course import build, checking
-from pedagogy_lib.exercises import one_process
-from pedagogy_lib.exercises.broken_loops import shares, table_of
-from pedagogy_lib.exercises.one_process import batch_of, flat, model_of
+from pedagogy_lib.exercises.ch03.broken_loops import shares, table_of
+from pedagogy_lib.exercises.kit import one_process
+from pedagogy_lib.exercises.kit.one_process import batch_of, flat, model_of
 
 ANSWERS = all_answers()
 
