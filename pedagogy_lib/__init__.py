@@ -38,7 +38,7 @@ _HOME = {
     "Timeline": "schedules.timelines",
     "ScheduleError": "schedules.timelines",
     "check_schedule": "schedules.rules",
-    "plot_schedule": "schedules.pictures",
+    "plot_schedule": "pictures.schedule_pictures",
     "save_trace": "schedules.traces",
     "plot_ring": "pictures.chunk_holders",
     "plot_holdings": "pictures.chunk_holders",

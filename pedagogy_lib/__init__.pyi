@@ -42,13 +42,13 @@ from .pictures.run_bytes import plot_bytes as plot_bytes
 from .pictures.run_memory import plot_memory as plot_memory
 from .pictures.run_memory import plot_peak as plot_peak
 from .pictures.run_timelines import plot_timeline as plot_timeline
+from .pictures.schedule_pictures import plot_schedule as plot_schedule
 from .pictures.sliders import explore as explore
 from .pictures.split_products import draw_product as draw_product
 from .ranks.launcher import launch as launch
 from .ranks.run import Block as Block
 from .ranks.run import Run as Run
 from .ranks.torchrun_agents import run_torchrun as run_torchrun
-from .schedules.pictures import plot_schedule as plot_schedule
 from .schedules.rules import check_schedule as check_schedule
 from .schedules.timelines import ScheduleError as ScheduleError
 from .schedules.timelines import Timeline as Timeline

@@ -132,7 +132,9 @@ def test_messages_arrive_in_any_pieces():
 
 def test_a_rank_that_closes_every_file():
     error = failure(lambda: os.closerange(3, 256), world_size=2)
-    assert "the connection to the notebook was closed by this program" in str(error)
+    # Who finds out first: the rank that wants to speak, or the thread of Gloo in it.
+    said = "was closed by this program: close only files that you opened"
+    assert said in " ".join(str(error).split())
 
 
 @needs_linux

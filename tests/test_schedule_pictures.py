@@ -22,7 +22,7 @@ from pedagogy_lib import (
     timeline_of,
 )
 from pedagogy_lib.pictures import sliders
-from pedagogy_lib.schedules.pictures import COLUMNS, color_of
+from pedagogy_lib.pictures.schedule_pictures import COLUMNS, color_of
 
 GPIPE = [[("F", 0), ("F", 1), ("B", 0), ("B", 1)]] * 2  # two ranks, two micro-batches
 PACE = {"F": 0.02, "B": [0.03, 0.05]}

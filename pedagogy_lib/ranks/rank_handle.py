@@ -24,6 +24,10 @@ from .stages import BEGUN, CUT_OFF, IS_STOPPED, PLACES, RETURNED, STAGES, STARTS
 
 DEAD_OF_ABORT = signal.SIGABRT
 LOST_CONNECTION = "gloo/transport"  # in Gloo's messages about a neighbour that has gone
+WITHOUT_FILES = "nfds != -1"  # in the message of Gloo's thread when somebody has closed its files
+CLOSED_TO_OTHERS = (
+    "the connection to the other ranks was closed by this program: close only files that you opened"
+)
 WROTE_GARBAGE = (
     "wrote something of its own into its connection to the notebook: write only to files that it "
     "has opened itself"
@@ -110,8 +114,8 @@ class RankHandle:
         if self.error is None:
             words = self.output.last_lines(3)
             what = describe_death(self.status, OUTSIDE.get(self.stage, ""))
-            refused = reason_in("".join(words)) if self.stage == UNPACKED else ""
-            what += f": {refused}" * bool(refused)
+            why = self.why_it_died("".join(words))
+            what += f": {why}" * bool(why)
             what += "".join(f"\n  | {line}" for line in words)
             return RankError(self.rank, what, None, self.last_place(), lost, own, who)
         pickled = self.error.exception
@@ -121,6 +125,12 @@ class RankHandle:
             exception = cloudpickle.loads(pickled) if pickled else None
         what, place = self.failure()
         return RankError(self.rank, what, exception, place, lost, own, who)
+
+    def why_it_died(self, words) -> str:
+        """What its last words mean, if they are those of a library; else an empty string."""
+        if WITHOUT_FILES in words:
+            return CLOSED_TO_OTHERS
+        return reason_in(words) if self.stage == UNPACKED else ""
 
     def hand_over(self, setup: dict, data: bytes):
         """Begin to send its work; `exchange` sends what the rank does not take at once."""

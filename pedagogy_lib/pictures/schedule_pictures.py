@@ -9,8 +9,8 @@ from matplotlib.patches import Patch
 
 from ..basics.errors import need
 from ..basics.units import counted
-from ..pictures.style import COLORS, INK, Picture, in_course_style, label_ink, new_figure, tint
-from .timelines import LABELS, Timeline, simulate
+from ..schedules.timelines import LABELS, Timeline, simulate
+from .style import COLORS, INK, Picture, in_course_style, label_ink, new_figure, tint
 
 KINDS = {"F": "forward", "B": "backward", "I": "input_gradients", "W": "gradients"}
 PALER = 0.62  # of the colour of the chunk before
