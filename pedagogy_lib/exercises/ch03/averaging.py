@@ -8,11 +8,11 @@ import torch.distributed as dist
 
 from ...basics.closeness import close
 from ...course.checking import Wrong
-from ...measuring.recorder import measure
 from ..kit.differences import first_difference
 from ..kit.models import SAMPLES, STEPS, EveryKind, equal_models, loss_of, share_of, state_of
+from ..kit.on_ranks import IN_A_GROUP, answering
 from ..kit.trials import TOLERANCE, megabytes, numbers
-from ..kit.worlds import GROUP, IN_A_GROUP, TOO_LONG, World, explain_by, try_in
+from ..kit.worlds import GROUP, TOO_LONG, At, World, explain_by, try_at
 from .ex04_start_equal import LARGE, fill, sizes_of
 
 # ---- 3.5 and 3.11: gradients averaged --------------------------------------------------------
@@ -80,17 +80,18 @@ def buckets_of(model):
 
 def examine_averaging(answer, call, buckets):
     """buckets  how many all-reduces there are to be; None: at most one for each parameter"""
-    for world, tries in AVERAGING:
-        meanings, mismatch = TRIES[tries[-1]]
-        mismatch = IN_A_GROUP if world.members else mismatch
-        what = f", {' and '.join(tries)}"
-        explain = explain_by(GRADIENT_ERRORS | meanings, mismatch)
-        found, traffic = try_in(world, average_on_rank, answer, call, tries, what=what,
-                                explain=explain)  # fmt: skip
+    cases = [At(world, (call, tries), f", {' and '.join(tries)}") for world, tries in AVERAGING]
+    for at, found, traffic in try_at(cases, average_on_rank, answer, explain_averaging):
+        world, (_, tries) = at.world, at.args
         for name in tries[: len(tries) - ("cost" in tries)]:
             yield judge_averaging(world, name, [of[name] for of in found])
         if "cost" in tries:
             yield need_all_reduces(world, traffic, found[0]["cost"], buckets)
+
+
+def explain_averaging(at):
+    meanings, mismatch = TRIES[at.args[1][-1]]
+    return explain_by(GRADIENT_ERRORS | meanings, IN_A_GROUP if at.is_group else mismatch)
 
 
 def average_on_rank(answer, group, call, tries):
@@ -134,7 +135,7 @@ def average_large(answer, group, call):
     for parameter in large.parameters():
         parameter.grad = torch.ones_like(parameter) if parameter.requires_grad else None
     dist.barrier(group)
-    with measure("answer"):
+    with answering():
         call(answer, large, group)
     return sizes_of(large)
 

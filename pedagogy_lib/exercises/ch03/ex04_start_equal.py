@@ -6,11 +6,11 @@ import torch.distributed as dist
 
 from ...basics.closeness import close
 from ...course.checking import Exercise, Wrong
-from ...measuring.recorder import measure
 from ..kit.differences import first_difference
 from ..kit.models import EveryKind, state_of, tensors_of
+from ..kit.on_ranks import IN_A_GROUP, answering
 from ..kit.trials import TOLERANCE, megabytes, numbers, tree_rounds
-from ..kit.worlds import GROUP, IN_A_GROUP, TOO_LONG, World, explain_by, try_in
+from ..kit.worlds import GROUP, TOO_LONG, At, World, explain_by, try_at
 
 LARGE = {"words": 2000, "width": 200}  # where bytes are compared with a formula
 
@@ -44,16 +44,18 @@ EVERYBODY_IS_THE_SOURCE = (
 )
 
 
-def explain_start(world):
+def explain_start(at):
     """With 4 ranks a large model comes, too; what fails then was right with fewer."""
+    world = at.world
     if world.members:
         return explain_by(START_ERRORS, IN_A_GROUP)
     return explain_by(START_ERRORS, EVERYBODY_IS_THE_SOURCE if world.size < 4 else TOO_LONG)
 
 
 def examine_start_equal(answer):
-    for world in (World(2), World(1), World(3), GROUP, World(4)):
-        found, traffic = try_in(world, start_on_rank, answer, explain=explain_start(world))
+    cases = [At(world) for world in (World(2), World(1), World(3), World(4), GROUP)]
+    for at, found, traffic in try_at(cases, start_on_rank, answer, explain_start):
+        world = at.world
         judge_start(world, found)
         yield f"{world}: parameters and buffers are rank 0's"
         if world == World(4):
@@ -75,7 +77,7 @@ def start_on_rank(answer, group):
     }
     large = EveryKind(**LARGE if dist.get_world_size(group) == 4 else {})
     dist.barrier(group)
-    with measure("answer"):
+    with answering():
         answer(large, group)
     return found | {"sizes": sizes_of(large)}
 

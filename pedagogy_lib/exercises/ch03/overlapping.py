@@ -15,10 +15,10 @@ from torch import nn
 from ...basics.closeness import close
 from ...basics.errors import HangError
 from ...course.checking import Wrong
-from ...measuring.recorder import measure
 from ..kit.models import SAMPLES, STEPS, equal_models, loss_of, share_of, state_of
+from ..kit.on_ranks import IN_A_GROUP, answering
 from ..kit.refused import Refused
-from ..kit.worlds import GROUP, IN_A_GROUP, World, explain_by, try_in
+from ..kit.worlds import GROUP, At, World, explain_by, try_at
 from .averaging import descend, gradients_of, judge_gradients, judge_training, totals_of
 from .ex10_make_buckets import buckets_of_torch
 
@@ -154,17 +154,17 @@ ORDERS_IN_TURN = ["abc", "cab", "ba"]  # of several backwards in one step; the l
 
 
 def examine_ddp(answer):
-    for world, name in [
+    places = [
         (World(2), "training"),
         (World(2), "branches"),
         (GROUP, "several backwards"),
         (World(1), "training"),
         (World(4), "branches"),
         (World(3), "with begin_all_reduce"),
-    ]:
-        case = f"{world}, {name}"
-        found, traffic = try_in(world, overlap_on_rank, answer, name, what=f", {name}",
-                                explain=explain_ddp(world, name))  # fmt: skip
+    ]
+    cases = [At(world, (name,), f", {name}") for world, name in places]
+    for at, found, traffic in try_at(cases, overlap_on_rank, answer, explain_ddp):
+        case, world, (name,) = str(at), at.world, at.args
         judge_overlap(case, world, found, traffic)
         yield f"{case}: {TOLD[name]}"
         if name == "training" and world.size > 1:
@@ -191,7 +191,7 @@ def overlap_on_rank(answer, group, name):
     orders = ORDERS_IN_TURN if name == "several backwards" else [ORDERS[place]]
     x = torch.linspace(-1, 1, 8, dtype=torch.float64) + place
     losses = [lambda net, o=order: (net(x, o) ** 2).mean() for order in orders]
-    with measure("answer"):
+    with answering():
         steps = [take_step(ddp, watch, losses)]
     return found_of(watch, steps)
 
@@ -207,7 +207,7 @@ def train_overlapping(answer, group, watched):
     for step in range(STEPS):
         loss_of(alone, step, slice(None), 1 / SAMPLES).backward()
         loss = lambda net, step=step: loss_of(net, step, share, n / SAMPLES)  # noqa: E731
-        with measure("answer") if step == 0 else contextlib.nullcontext():
+        with answering() if step == 0 else contextlib.nullcontext():
             steps.append(take_step(ddp, watch, [loss]))
         for model in (mine, alone):
             descend(model)
@@ -272,13 +272,13 @@ LEFT_OVER = (
 )
 
 
-def explain_ddp(world, name):
-    explain = explain_by(DDP_ERRORS, IN_A_GROUP if world.members else "")
+def explain_ddp(at):
+    explain = explain_by(DDP_ERRORS, IN_A_GROUP if at.is_group else "")
 
     def why(error):
         if isinstance(getattr(error, "exception", None), Refused):
             return error.exception.why
-        if isinstance(error, HangError) and name == "branches" and not world.members:
+        if isinstance(error, HangError) and at.args == ("branches",) and not at.is_group:
             return LEFT_OVER
         return explain(error)
 
@@ -436,8 +436,9 @@ SWITCH = {  # when: what `synchronizing` has to be, and why it may not be
 
 
 def examine_no_sync(answer):
-    for world in (World(2), World(3)):
-        found, traffic = try_in(world, no_sync_on_rank, answer, explain=explain_no_sync)
+    cases = [At(World(2)), At(World(3))]
+    for at, found, traffic in try_at(cases, no_sync_on_rank, answer, lambda _: explain_no_sync):
+        world = at.world
         for place, of in enumerate(found):
             judge_switch(f"{world}, rank {place}", of)
         yield f"{world}: synchronizing is right {', '.join(SWITCH)}"
@@ -464,7 +465,7 @@ def no_sync_on_rank(answer, group):
     seen, called = switched(answer, ddp)
     model.zero_grad()
     begun.clear()
-    with measure("answer"):
+    with answering():
         for order in UNDER:
             with answer(ddp):
                 loss_along(ddp, order).backward()

@@ -6,12 +6,12 @@ from torch import nn
 
 from ...basics.closeness import close
 from ...course.checking import Exercise, Wrong
-from ...measuring.recorder import measure
 from ..ch02.ex06_reduce_scatter_ring import EXERCISE as REDUCE_SCATTER
 from ..kit.differences import first_difference
+from ..kit.on_ranks import IN_A_GROUP, answering
 from ..kit.parts import after
 from ..kit.trials import LARGE, TOLERANCE, megabytes, numbers
-from ..kit.worlds import GROUP, IN_A_GROUP, World, explain_by, try_in
+from ..kit.worlds import GROUP, At, World, explain_by, try_at
 from .sharding import examine_flatten_padded
 
 SHAPES = [(2, 3), (5,), (), (5, 1)]  # 17 numbers: padding for 2, 3 and 4 ranks
@@ -41,19 +41,20 @@ LOST = "every rank has to make the same calls, with tensors of the same size"
 
 
 def examine_reduce_gradients(answer):
-    for world, alone in WORLDS:
-        case = f"{world}" + (", shards in memory of their own" if alone else "")
-        with_cost = world == World(4)
-        found, traffic = try_in(world, reduce_on_rank, answer, alone, with_cost,
-                                explain=explain_reduce(world))  # fmt: skip
+    cases = [
+        At(world, (alone, world == World(4)), ", shards in memory of their own" * alone)
+        for world, alone in WORLDS
+    ]
+    for at, found, traffic in try_at(cases, reduce_on_rank, answer, explain_reduce):
+        case, world, (_, with_cost) = str(at), at.world, at.args
         judge_calls(case, [of["calls"] for of in found], world)
         yield f"{case}: each has its part of the mean; a second one is added"
         if with_cost:
             yield need_one_reduce_scatter(world, found[0]["flat_bytes"], traffic)
 
 
-def explain_reduce(world):
-    if not world.members:
+def explain_reduce(at):
+    if not at.is_group:
         return explain_by(ERRORS, LOST)
     return explain_by(ERRORS | {"out of range": IN_A_GROUP, "not part of": IN_A_GROUP}, IN_A_GROUP)
 
@@ -65,7 +66,7 @@ def reduce_on_rank(answer, group, alone, with_cost):
         large = unit_of(answer.lab, [(LARGE + 1,)], group, alone)
         large.parameters[0].grad = torch.ones_like(large.parameters[0])
         dist.barrier(group)
-        with measure("answer"):
+        with answering():
             answer(large)
         found["flat_bytes"] = large.flat.nbytes
     return found

@@ -10,11 +10,11 @@ from torch import nn
 from ...basics.closeness import close
 from ...basics.torch_private import ResizesWatched, is_in_storage, is_same_storage
 from ...course.checking import Exercise, Wrong
-from ...measuring.recorder import measure
 from ..kit.differences import first_difference
+from ..kit.on_ranks import IN_A_GROUP, answering
 from ..kit.refused import Refused
 from ..kit.trials import TOLERANCE, megabytes, numbers
-from ..kit.worlds import GROUP, IN_A_GROUP, World, explain_by, try_in
+from ..kit.worlds import GROUP, At, World, explain_by, try_at
 
 SHAPES = [(2, 3), (), (4,)]  # 11 elements: 2, 3 or 4 ranks need padding
 LARGE_SHAPES = [(300, 400), (), (399,)]
@@ -129,22 +129,28 @@ SAME_CALLS = "every rank of the unit's group makes the same calls, in the same o
 
 
 def examine_gather(answer):
-    for world, dtype in (
-        (World(2), torch.float64),
-        (World(3), torch.float32),
-        (World(1), torch.float64),
-        (GROUP, torch.float64),
-    ):
-        in_a_group = {"index out of range": IN_A_GROUP} if world.members else {}
-        mismatch = IN_A_GROUP if world.members else SAME_CALLS
-        explain = explain_unit(str(world), GATHER_ERRORS | in_a_group, mismatch)
-        try_in(world, gather_on_rank, answer, dtype, explain=explain)
-        kind = str(dtype).removeprefix("torch.")
-        yield f"{world}, {kind}: flat is every rank's shard, and saved views are good"
-    yield cost_of_gather(World(4), answer)
+    cases = [
+        At(World(2), (torch.float64,), ", float64"),
+        At(World(3), (torch.float32,), ", float32"),
+        At(World(1), (torch.float64,), ", float64"),
+        At(GROUP, (torch.float64,), ", float64"),
+        At(World(4), (), ", large"),
+    ]
+    for at, found, traffic in try_at(cases, gather_on_rank, answer, explain_gather):
+        if at.args:
+            yield f"{at}: flat is every rank's shard, and saved views are good"
+        else:
+            yield cost_of_gather(at.world, found, traffic)
 
 
-def gather_on_rank(answer, group, dtype):
+def explain_gather(at):
+    in_a_group = {"index out of range": IN_A_GROUP} if at.is_group else {}
+    return explain_by(GATHER_ERRORS | in_a_group, IN_A_GROUP if at.is_group else SAME_CALLS)
+
+
+def gather_on_rank(answer, group, dtype=None):
+    if dtype is None:
+        return gather_large(answer, group)
     unit, all_gather_is_right = made_unit(answer, group, dtype), is_all_gather(answer, group)
     for time in ("the first time", "the second time"):
         try:
@@ -274,10 +280,8 @@ HISTORY = (
 )
 
 
-def cost_of_gather(world, answer) -> str:
+def cost_of_gather(world, found, traffic) -> str:
     case = f"cost, {world}"
-    explain = explain_unit(case, GATHER_ERRORS, SAME_CALLS)
-    found, traffic = try_in(world, gather_large, answer, what=", large", explain=explain)
     n, size = world.size, found[0]
     best = (n - 1) / n * size
     for place, (_, sent) in enumerate(traffic):
@@ -291,7 +295,7 @@ def gather_large(answer, group):
     unit = made_unit(answer, group, torch.float32, LARGE_SHAPES)
     leave_empty(unit)
     dist.barrier(group)
-    with measure("answer", memory=False):
+    with answering(memory=False):
         answer(unit)
     return unit.flat.nbytes
 

@@ -8,9 +8,10 @@ from torch import nn
 
 from ...course.checking import Wrong, try_on_ranks
 from ...measuring.recorder import measure
+from ..kit.on_ranks import IN_A_GROUP
 from ..kit.refused import Refused
 from ..kit.warming import warm_up
-from ..kit.worlds import GROUP, IN_A_GROUP, World, explain_by, on_members, try_in
+from ..kit.worlds import GROUP, World, explain_by, on_members, try_in
 from .ex03_reduce_gradients import GLOO
 from .sharded_training import OPTIMIZERS, Plan, Watch, give_shards, judge_training, train_on_rank
 from .units_in_turn import WatchUnits

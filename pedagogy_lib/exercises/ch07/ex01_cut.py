@@ -8,6 +8,7 @@ from ...basics.closeness import close
 from ...course.checking import Exercise, Wrong
 from ..kit.differences import first_difference
 from ..kit.groups import Calls
+from ..kit.on_ranks import IN_A_GROUP
 from ..kit.one_world import (
     GROUPS,
     WORLD,
@@ -20,7 +21,6 @@ from ..kit.one_world import (
     try_cases,
 )
 from ..kit.trials import numbers
-from ..kit.worlds import IN_A_GROUP
 
 
 @dataclass(frozen=True)

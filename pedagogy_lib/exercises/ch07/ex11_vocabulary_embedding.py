@@ -9,9 +9,9 @@ from ...basics.closeness import close
 from ...course.checking import Exercise, Wrong
 from ..kit.differences import first_difference
 from ..kit.groups import PASSED_BY, WORLDS, Calls, noting_passed, parts_of, try_groups
+from ..kit.on_ranks import IN_A_GROUP
 from ..kit.outcomes import NO_RETURN
 from ..kit.refused import Refused
-from ..kit.worlds import IN_A_GROUP
 
 LETTERS = 10  # never shared out evenly among three
 TABLE = torch.arange(1.0, 3 * LETTERS + 1, dtype=torch.float64).view(LETTERS, 3)

@@ -13,9 +13,9 @@ from ...basics.closeness import close, close_in_float32, told_gap
 from ...course.checking import Exercise, Wrong
 from ...course.loaded_labs import NotSolvedYet
 from ..kit.groups import WORLDS, Calls, need_known, noting_passed, parts_of, try_groups
+from ..kit.on_ranks import IN_A_GROUP
 from ..kit.outcomes import NO_RETURN
 from ..kit.refused import Refused
-from ..kit.worlds import IN_A_GROUP
 
 UPSTREAM = 3.0  # the gradient that the loss gets: backward() of 3 times the loss
 

@@ -13,9 +13,10 @@ from torch import nn
 from ...basics.closeness import close, close_in_float32
 from ...course.checking import Exercise, Wrong
 from ..kit.groups import WORLDS, Calls, name_of, try_groups
+from ..kit.on_ranks import IN_A_GROUP
 from ..kit.outcomes import NO_RETURN
 from ..kit.trials import numbers
-from ..kit.worlds import IN_A_GROUP, explain_by
+from ..kit.worlds import explain_by
 
 # {name: its shape on a rank, along which dim it is cut}; None: every rank has all of it
 KINDS = {

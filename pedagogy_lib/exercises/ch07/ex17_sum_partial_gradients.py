@@ -8,8 +8,8 @@ from ...basics.closeness import close
 from ...course.checking import Exercise, Wrong, try_on_ranks
 from ...measuring.recorder import measure
 from ..kit.differences import first_difference
+from ..kit.on_ranks import IN_A_GROUP
 from ..kit.trials import numbers
-from ..kit.worlds import IN_A_GROUP
 from .pieces import SAME_CALLS, explain_in_rank, group_of_rank, told_groups
 
 WORLDS = ((0, 1, 2),), ((0,), (1, 2))  # as groups

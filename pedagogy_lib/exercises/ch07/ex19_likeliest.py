@@ -11,8 +11,8 @@ import torch.distributed as dist
 
 from ...course.checking import Exercise, Wrong, try_on_ranks
 from ...measuring.recorder import measure
+from ..kit.on_ranks import IN_A_GROUP
 from ..kit.trials import kind_of, same
-from ..kit.worlds import IN_A_GROUP
 from .pieces import SAME_CALLS, explain_in_rank, group_of_rank, told_groups
 
 WORLD, GROUPS = ((0, 1, 2),), ((0,), (1, 2))

@@ -6,10 +6,10 @@ import torch
 from torch import nn
 
 from ...basics.closeness import close
+from ..kit.on_ranks import IN_A_GROUP
 from ..kit.one_world import Case
 from ..kit.refused import Refused
 from ..kit.trials import numbers
-from ..kit.worlds import IN_A_GROUP
 from .ex01_cut import span, strip
 
 

@@ -11,8 +11,9 @@ import torch.distributed as dist
 
 from ...course.checking import Wrong, try_on_ranks
 from ...measuring.recorder import measure
+from ..kit.on_ranks import IN_A_GROUP
 from ..kit.trials import kind_of, numbers, same
-from ..kit.worlds import IN_A_GROUP, explain_by
+from ..kit.worlds import explain_by
 
 CONTEXT = 1  # the dim of (samples, context, …) that is cut
 PIECE = {  # the shape of each rank's piece, in groups: as many samples as ranks, or more

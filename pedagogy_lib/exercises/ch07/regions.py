@@ -11,6 +11,7 @@ from ...course.checking import Wrong
 from ...measuring.bytes_of_calls import tensors_in
 from ..kit.differences import first_difference
 from ..kit.groups import Calls
+from ..kit.on_ranks import IN_A_GROUP
 from ..kit.one_world import (
     WORLD,
     Case,
@@ -23,7 +24,6 @@ from ..kit.one_world import (
     try_cases,
 )
 from ..kit.trials import numbers
-from ..kit.worlds import IN_A_GROUP
 
 SHAPE = 2, 3
 BYTES = 48

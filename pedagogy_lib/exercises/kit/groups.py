@@ -8,8 +8,9 @@ import torch.distributed as dist
 from ...basics.torch_private import OperatorMode
 from ...course.checking import Wrong, try_on_ranks
 from ...measuring.bytes_of_calls import RULES, calls_of
+from .on_ranks import IN_A_GROUP
 from .refused import Refused
-from .worlds import IN_A_GROUP, explain_by
+from .worlds import explain_by
 
 WORLDS = [[(0, 1, 2)], [(0,), (1, 2)]]  # groups that take part, each by itself
 PASSED_BY = (

@@ -10,8 +10,8 @@ import torch.distributed as dist
 from ...basics.torch_private import request_in
 from ...measuring.bytes_of_calls import RULES, calls_of, group_of
 from .groups import Calls
+from .on_ranks import IN_A_GROUP
 from .refused import Refused
-from .worlds import IN_A_GROUP
 
 INSIDE = (
     "self.around measures what an action computes. Waiting for a message, and sending one, is "

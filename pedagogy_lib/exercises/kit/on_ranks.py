@@ -19,7 +19,11 @@ from ...course.checking import Wrong, try_on_ranks
 from ...course.loaded_labs import NotSolvedYet
 from ...measuring.recorder import measure, traffic_in
 from .refused import Refused
-from .worlds import IN_A_GROUP
+
+IN_A_GROUP = (
+    "in the whole world it is right, in a group of some ranks it is not: hand `group` to every "
+    "call of torch.distributed, get_world_size and get_rank included"
+)
 
 _label = "answer"  # of the block in which the answer to this case is measured
 
@@ -57,9 +61,9 @@ def try_cases(work, answer, cases, explain=lambda case, error: "", *args):
         yield found_in(case, [run.values[rank][number] for rank in case.ranks])
 
 
-def answering():
+def answering(memory=True):
     """In `work`: measures what the answer sends in this case."""
-    return measure(_label)
+    return measure(_label, memory=memory)
 
 
 # ---- On a rank ---

@@ -8,9 +8,10 @@ import torch.distributed as dist
 from ...basics.closeness import close
 from ...basics.torch_private import is_in_storage
 from ...course.checking import Wrong, try_on_ranks
+from .on_ranks import IN_A_GROUP
 from .outcomes import NO_RETURN
 from .refused import Refused
-from .worlds import IN_A_GROUP, explain_by
+from .worlds import explain_by
 
 WORLD = 3
 GROUPS = ((0,), (1, 2))  # at the same time; in the second, places are not the ranks of the world

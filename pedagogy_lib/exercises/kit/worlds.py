@@ -6,11 +6,7 @@ import torch.distributed as dist
 
 from ...basics.errors import HangError
 from ...course.checking import try_on_ranks
-
-IN_A_GROUP = (
-    "in the whole world it is right, in a group of some ranks it is not: hand `group` to every "
-    "call of torch.distributed, get_world_size and get_rank included"
-)
+from .on_ranks import try_cases
 
 
 @dataclass(frozen=True)
@@ -31,6 +27,41 @@ class World:
 
 
 GROUP = World(4, (1, 2, 3))  # without rank 0; 3 and 4 tell its size from the world's
+
+
+@dataclass(frozen=True)
+class At:
+    """A case: a world, further arguments for what is done there, and what is said of these."""
+
+    world: World
+    args: tuple = ()
+    what: str = ""
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return tuple(self.world.ranks)
+
+    @property
+    def is_group(self) -> bool:
+        return self.world.members is not None
+
+    def __str__(self):
+        return f"{self.world}{self.what}"
+
+
+def try_at(cases, work, answer, explain):
+    """Yield each case, what its members have found, and [(calls, bytes sent), …] of each.
+
+    work     called on each rank: work(answer, group, *case.args)
+    explain  takes a case, and gives what takes a LaunchError and says what it means
+    """
+    why = lambda case, error: explain(case)(error)  # noqa: E731
+    for found in try_cases(call_with_arguments, answer, cases, why, work):
+        yield found.case, found.values, list(zip(found.calls, found.sent_bytes))
+
+
+def call_with_arguments(answer, group, case, work):
+    return work(answer, group, *case.args)
 
 
 def on_members(work, answer, members, *args):
