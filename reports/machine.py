@@ -18,10 +18,10 @@ import time
 
 import torch
 import torch.distributed as dist
-from pedagogy_lib.report import cpu_name, straight_line
 
 from pedagogy_lib import LaunchError, Table, launch, measure, plot_against
 from pedagogy_lib.basics.units import format_seconds
+from pedagogy_lib.course.report import cpu_name, straight_line
 
 ONE_NUMBER = 4e-6  # MB
 if min(megabytes) < ONE_NUMBER:

@@ -2,6 +2,7 @@
 
 from math import ceil, floor, log2
 
+from ...basics.units import counted
 from ..kit import Formula
 from .trees import rounds_to_reach
 
@@ -12,7 +13,7 @@ EXERCISE = Formula(
     "2.2",
     "tree_seconds",
     cases={
-        f"{n} computers, {MEGABYTES:g} MB, {SPEED:g} MB/s": [(n, MEGABYTES, SPEED)]
+        f"{counted(n, 'computer')}, {MEGABYTES:g} MB, {SPEED:g} MB/s": [(n, MEGABYTES, SPEED)]
         for n in COMPUTERS
     },
     truth=lambda n, mb, speed: rounds_to_reach(n) * mb / speed,
