@@ -1,6 +1,9 @@
 """Every exercise that asks for a formula: its truth passes, and each mistake is told as itself."""
 
+from fractions import Fraction
+
 import pytest
+import torch
 
 from pedagogy_lib.course.checking import Wrong, chapters_with_checks, exercises_of
 from pedagogy_lib.exercises.kit import Formula
@@ -31,3 +34,45 @@ def test_each_mistake_is_told_as_itself(exercise, sentence, function):
     with pytest.raises(Wrong) as caught:
         list(exercise.examine(function))
     assert caught.value.why == sentence
+
+
+SQUARES = Formula(
+    "9.1",
+    "share",
+    cases={f"x = {x:g}": [(x,)] for x in (0.12345, 0.5, 0.0004)},
+    truth=lambda x: x * x,
+    mistakes=[("this is the cube", lambda x: x**3)],
+    hints=(),
+    errors={"division by zero": "nothing is divided"},
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda x: x**3, "this is the cube"),
+        (lambda x: 100 * x * x, "this is in percent"),
+        (lambda x: x * x / 1e6, "this is in millions"),
+        (lambda x: round(x * x, 3), "it seems to be rounded"),
+        (lambda x: x * x + 0.001, ""),
+        (lambda x: None, "a function without `return` gives None"),
+        (lambda x: "many", ""),
+        (lambda x: 1 / 0, "nothing is divided"),
+    ],
+)
+def test_mistakes_that_any_formula_may_have(answer, said):
+    with pytest.raises(Wrong) as caught:
+        list(SQUARES.examine(answer))
+    assert caught.value.why.startswith(said)
+    assert bool(caught.value.why) == bool(said)
+
+
+def test_what_the_answer_is_given_is_to_stay_as_it_is():
+    total = Formula("9.2", "total", {"two": [([1, 2],)]}, sum, [], ())
+    with pytest.raises(Wrong, match="it belongs to the caller"):
+        list(total.examine(lambda numbers: numbers.pop() + numbers[0]))
+
+
+@pytest.mark.parametrize("kind", [float, Fraction, torch.tensor, lambda x: torch.tensor([x])[0]])
+def test_a_number_is_one_in_whatever_it_comes(kind):
+    assert len(list(SQUARES.examine(lambda x: kind(x * x)))) == 3

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...course.checking import Wrong
-from .values import NOT_ITS_OWN, Raised, equal, need_kind, plain, text_of
+from .values import NOT_ITS_OWN, Raised, equal, is_number, need_kind, plain, text_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,12 +116,13 @@ def off_by_a_factor(exercise, found, case) -> str:
         for each in exercise.cases
         for call, got in zip(exercise.cases[each], found[each])
     ]
-    if not all(isinstance(one, (int, float)) for pair in pairs for one in pair):
+    if not all(is_number(one) for pair in pairs for one in pair):
         return ""
     for factor, why in FACTORS.items():
-        if all(equal(got, factor * wanted) for got, wanted in pairs):
+        if all(equal(got, float(factor * wanted)) for got, wanted in pairs):
             return why
-    return ROUNDED if all(abs(got - wanted) < 0.006 for got, wanted in pairs) else ""
+    is_rounded = (all(got == round(wanted, digits) for got, wanted in pairs) for digits in range(5))
+    return ROUNDED if any(is_rounded) else ""
 
 
 FACTORS = {
@@ -130,9 +131,6 @@ FACTORS = {
     1 / 2**20: "this is in MiB: give the number in its own unit",
     1 / 2**30: "this is in GiB: give the number in its own unit",
     100: "this is in percent; asked is the number: 0.25, not 25",
-    1 / 8: "these are an eighth: bytes, where bits are asked, or numbers of 8 bytes, not bytes",
-    8: "8 times as much: bits, where bytes are asked, or bytes, where numbers are",
-    1 / 4: "a quarter: numbers of 4 bytes each, not bytes",
     -1: "the sign is the other way round",
 }
 ROUNDED = "it seems to be rounded: return the number itself"
