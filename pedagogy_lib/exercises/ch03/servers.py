@@ -5,7 +5,6 @@ import re
 import tempfile
 import time
 from dataclasses import dataclass
-from math import log2
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,85 +18,8 @@ from ...basics.errors import HangError
 from ...basics.hang_diagnosis import describe
 from ...course.checking import Wrong, try_on_ranks
 from ...measuring.recorder import measure
-from ..kit.answers import require
-from ..kit.outcomes import number_from, whole_numbers
-from ..kit.trials import tree_rounds
+from ..kit.outcomes import whole_numbers
 from ..kit.warming import warm_up
-
-# ---- 3.1: how long an exchange takes ---------------------------------------------------------
-
-EXCHANGES = [  # how, n, X, B
-    ("server", 10, 6e6, 1.5e6), ("server", 2, 1e9, 1e10), ("server", 5, 3e5, 2e6),
-    ("ring", 10, 6e6, 1.5e6), ("ring", 2, 1e9, 1e10), ("ring", 3, 1e6, 2e6),
-]  # fmt: skip
-
-
-def examine_exchange(answer):
-    for how, n, X, B in EXCHANGES:
-        case = f'"{how}", n = {n}, X = {X:g} bytes, B = {B:g} bytes/s'
-        got = number_from(case, answer, how, n, X, B)
-        copies = 2 * (n - 1) if how == "server" else 2 * (n - 1) / n
-        guesses = {"server": wrong_servers, "ring": wrong_rings}[how](n, X / B)
-        guesses = {why: [seconds] for why, seconds in guesses.items()}
-        guesses |= wrong_units(copies, X, B)
-        require(case, ("seconds",), [got], [copies * X / B], guesses)
-        yield f"{case}: {got:.4g} s"
-
-
-def wrong_servers(n, once):
-    """{sentence: seconds}, where one copy takes `once`."""
-    return {
-        "this is one way only. A worker pulls X and pushes X, and since nobody pushes before all "
-        "have pulled, the two do not go on at the same time.": (n - 1) * once,
-        "the server is no worker: of n ranks, n - 1 pull and push.": 2 * n * once,
-        "this is one way only, and the server is counted as a worker: n - 1 workers pull, and "
-        "later push.": n * once,
-        "you let all copies go at the same time. Each worker has a link of its own, but the other "
-        "end of all of them is the server's, which is only one.": 2 * once,
-        "this is one copy. How many go through the server's link, in both directions?": once,
-        "this is what a ring takes: there, everybody sends X / n at a time. A worker pulls all "
-        "weights, and pushes all gradients.": 2 * (n - 1) / n * once,
-        "that would be a tree, in which workers pass the weights on. Here each one pulls from the "
-        "server.": 2 * tree_rounds(n) * once,
-        "that would be a tree, in which workers pass the weights on, and with a part of a round. "
-        "Here each one pulls from the server.": 2 * log2(n) * once,
-        "both ends of each copy are counted; a copy leaves one link and arrives on another at the "
-        "same time.": 4 * (n - 1) * once,
-        "everybody would send to everybody. Workers speak with the server alone.":
-            n * (n - 1) * once,
-    }  # fmt: skip
-
-
-def wrong_rings(n, once):
-    """{sentence: seconds}, where all X bytes would take `once` on a link."""
-    return {
-        "this is what all ranks send together, or what whole tensors would take. All ranks send "
-        "at the same time, and a message is a chunk of X / n.": 2 * (n - 1) * once,
-        "one step too many in each half: a ring of n ranks has n - 1 steps.": 2 * once,
-        "this is half of it: a reduce-scatter. An all-gather has to follow.": (n - 1) / n * once,
-        "a rank sends and receives at the same time, as a link carries B in each direction: do "
-        "not add up the two.": 4 * (n - 1) / n * once,
-        "this is one message in each half; there are n - 1.": 2 / n * once,
-        "this is one message, of 2 (n - 1).": once / n,
-        "this is X bytes once over a link. How many messages does a rank send, and of which "
-        "size?": once,
-        "in a ring there is no server: all n ranks work, and each has a chunk of X / n.":
-            2 * (n - 2) / (n - 1) * once,
-        "that is a tree. In a ring, a rank sends 2 (n - 1) messages.": 2 * tree_rounds(n) * once,
-    }  # fmt: skip
-
-
-def wrong_units(copies, X, B):
-    seconds = copies * X / B
-    return {
-        "X and B both count bytes: no factor of 8 comes in.": [8 * seconds],
-        "X and B both count bytes: there is nothing to divide by 8.": [seconds / 8],
-        "these are bytes; divide them by the bytes of a second, B.": [copies * X],
-        "a faster link makes it shorter: divide by B.": [copies * X * B],
-        "upside down: bytes divided by bytes per second are seconds.": [copies * B / X],
-        "these are milliseconds; seconds are asked for.": [1000 * seconds],
-    }
-
 
 # ---- 3.2: gradients as they come -------------------------------------------------------------
 

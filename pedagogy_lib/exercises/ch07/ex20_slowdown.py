@@ -1,62 +1,29 @@
-"""A step whose ring all-reduces leave the node: exercise 7.20. Arithmetic alone, without ranks."""
+"""How many times as long a step takes whose ring all-reduces leave the node."""
 
 import math
-from dataclasses import dataclass
 
-from ...basics.closeness import close
-from ...course.checking import Exercise, Wrong
-from ..kit.outcomes import number_in, outcome_of
+from ..kit import Formula
 
-
-@dataclass(frozen=True)
-class Step:
-    """A step's work, in the order of the exercise's arguments.
-
-    inside, between  (bytes per second, latency in seconds) of the slowest link in the ring
-    """
-
-    compute_seconds: float
-    sums: int
-    sum_bytes: int
-    n: int
-    inside: tuple[float, float]
-    between: tuple[float, float]
-
-    def arguments(self):
-        return (self.compute_seconds, self.sums, self.sum_bytes, self.n, self.inside, self.between)
-
-
-# {case: step}
+# {case: (compute_seconds, sums, sum_bytes, n, inside, between)}; a link is the slowest in the ring,
+# (bytes per second, latency in seconds)
 STEPS = {
-    "8 GPUs, NVLink or InfiniBand": Step(0.02, 48, 64_000_000, 8, (4.5e11, 5e-6), (5e10, 2e-5)),
-    "2 ranks, a slow network": Step(0.5, 6, 8_000_000, 2, (2e9, 1e-4), (1.25e8, 1e-3)),
-    "small sums, where latency counts": Step(1e-3, 100, 4_096, 16, (1e10, 3e-6), (1e10, 5e-5)),
-    "no compute at all": Step(0.0, 3, 40_000_000, 4, (1e10, 0.0), (1e9, 0.0)),
-    "nothing to sum": Step(0.3, 0, 1_000_000, 4, (1e10, 1e-5), (1e9, 1e-4)),
+    "8 GPUs, NVLink or InfiniBand": (0.02, 48, 64_000_000, 8, (4.5e11, 5e-6), (5e10, 2e-5)),
+    "2 ranks, a slow network": (0.5, 6, 8_000_000, 2, (2e9, 1e-4), (1.25e8, 1e-3)),
+    "small sums, where latency counts": (1e-3, 100, 4_096, 16, (1e10, 3e-6), (1e10, 5e-5)),
+    "no compute at all": (0.0, 3, 40_000_000, 4, (1e10, 0.0), (1e9, 0.0)),
+    "nothing to sum": (0.3, 0, 1_000_000, 4, (1e10, 1e-5), (1e9, 1e-4)),
 }
+PAIRS = "inside and between are pairs: bytes_per_second, latency = inside"
 ERRORS = {
-    "unsupported operand": "inside and between are pairs: bytes_per_second, latency = inside",
-    "can't multiply": "inside and between are pairs: bytes_per_second, latency = inside",
-    "must be real number": "inside and between are pairs: bytes_per_second, latency = inside",
+    "unsupported operand": PAIRS,
+    "can't multiply": PAIRS,
+    "must be real number": PAIRS,
     "division by zero": "a latency may be 0, as the compute and the sums may: nothing is divided "
     "by them. A pair is (bytes per second, latency), in this order",
 }
 
 
-def examine_slowdown(answer):
-    for case, step in STEPS.items():
-        outcome = outcome_of(answer, *step.arguments())
-        if outcome.error:
-            why = next((why for words, why in ERRORS.items() if words in outcome.message), "")
-            raise Wrong(case, str(outcome), why)
-        got, right = number_in(case, outcome), ratio(step)
-        if not close(got, right):
-            raise Wrong(case, f"expected {right:.6g}, got {got:.6g}", why_ratio(step, got))
-        slow, fast = (1e3 * seconds(step, link) for link in (step.between, step.inside))
-        yield f"{case}: {slow:.4g} ms beside {fast:.4g} ms a step, {right:.4g} times"
-
-
-def seconds(step, link, rounds=None, in_each=None, latencies=None, sums=None, compute=None):
+def seconds(compute, sums, nbytes, n, link, rounds=None, in_each=None, latencies=None) -> float:
     """How long a step takes; what is given replaces a part of it.
 
     rounds     messages that follow each other in one all-reduce
@@ -64,66 +31,44 @@ def seconds(step, link, rounds=None, in_each=None, latencies=None, sums=None, co
     latencies  in one all-reduce
     """
     rate, latency = link
-    rounds = 2 * (step.n - 1) if rounds is None else rounds
-    in_each = step.sum_bytes / step.n if in_each is None else in_each
+    rounds = 2 * (n - 1) if rounds is None else rounds
+    in_each = nbytes / n if in_each is None else in_each
     waiting = latency * (rounds if latencies is None else latencies)
-    one = rounds * in_each / rate + waiting
-    compute = step.compute_seconds if compute is None else compute
-    return compute + one * (step.sums if sums is None else sums)
+    return compute + (rounds * in_each / rate + waiting) * sums
 
 
-def ratio(step, **parts) -> float:
-    slow, fast = (seconds(step, link, **parts) for link in (step.between, step.inside))
+def ratio(compute, sums, nbytes, n, inside, between, **parts) -> float:
+    slow, fast = (seconds(compute, sums, nbytes, n, link, **parts) for link in (between, inside))
     return slow / fast if fast else math.nan
 
 
-def why_ratio(step, got) -> str:
-    guesses = guesses_at_ratio(step)
-    return next((why for why, guess in guesses if close(got, guess)), "")
+def told(calls, values) -> str:
+    *work, inside, between = calls[0]
+    slow, fast = (1e3 * seconds(*work, link) for link in (between, inside))
+    return f"{slow:.4g} ms beside {fast:.4g} ms a step, {slow / fast:.4g} times"
 
 
-def guesses_at_ratio(step) -> list[tuple[str, float]]:
-    """[(sentence, what this misconception gives), …]."""
-    n, right = step.n, ratio(step)
-    slow = seconds(step, step.between)
-    return [
-        (NO_COMPUTE, ratio(step, compute=0.0)),
-        (NO_COMPUTE, step.inside[0] / step.between[0]),
-        (INVERTED, 1 / right),
-        (MORE, right - 1),
-        (SECONDS, slow),
-        (SECONDS, slow - seconds(step, step.inside)),
-        (ONE_ROUND, ratio(step, rounds=n - 1)),
-        (TWO_ROUNDS, ratio(step, rounds=2)),
-        (N_ROUNDS, ratio(step, rounds=2 * n)),
-        (ONE_MESSAGE, ratio(step, rounds=1)),
-        (ALL_BYTES, ratio(step, in_each=step.sum_bytes)),
-        (ALL_BYTES, ratio(step, in_each=step.sum_bytes, rounds=1)),
-        (ALL_BYTES, ratio(step, in_each=step.sum_bytes, rounds=2)),
-        (ONE_LATENCY, ratio(step, latencies=1)),
-        (NO_LATENCY, ratio(step, latencies=0)),
-        (ONE_SUM, ratio(step, sums=1)),
-        (BITS, ratio(step, in_each=8 * step.sum_bytes / n)),
-        (COMPUTE_EACH, ratio(step, compute=step.compute_seconds * max(1, step.sums))),
-        (COMPUTE_SHARED, ratio(step, compute=step.compute_seconds / n)),
-        (FEW_LATENCIES, ratio(step, rounds=2 * (n - 1) / n, in_each=step.sum_bytes)),
-        (BANDWIDTHS_ALONE, ratio_by_bandwidths(step)),
-        (SWAPPED, ratio_with_swapped_links(step)),
-    ]
-
-
-def ratio_by_bandwidths(step) -> float:
+def by_bandwidths(compute, sums, nbytes, n, inside, between) -> float:
     """As if the sums' share of a step grew as the bandwidth shrinks."""
-    fast = seconds(step, step.inside)
-    share = 1 - step.compute_seconds / fast if fast else math.nan
-    return 1 - share + share * step.inside[0] / step.between[0]
+    fast = seconds(compute, sums, nbytes, n, inside)
+    share = 1 - compute / fast if fast else math.nan
+    return 1 - share + share * inside[0] / between[0]
 
 
-def ratio_with_swapped_links(step) -> float:
-    slow, fast = step.between[::-1], step.inside[::-1]
-    if not slow[0] or not fast[0]:
+def with_swapped_links(compute, sums, nbytes, n, inside, between) -> float:
+    if not inside[1] or not between[1]:
         return math.nan  # a latency of 0 is no bandwidth
-    return seconds(step, slow) / seconds(step, fast)
+    return ratio(compute, sums, nbytes, n, inside[::-1], between[::-1])
+
+
+def parts(**make):
+    """A wrong ratio, in which parts are other ones: each from (nbytes, n)."""
+
+    def wrong(compute, sums, nbytes, n, inside, between):
+        given = {name: function(nbytes, n) for name, function in make.items()}
+        return ratio(compute, sums, nbytes, n, inside, between, **given)
+
+    return wrong
 
 
 NO_COMPUTE = (
@@ -165,10 +110,40 @@ BANDWIDTHS_ALONE = (
 )
 SWAPPED = "bandwidth and latency are swapped: a link is (bytes per second, latency), in this order"
 
-
-EXERCISE = Exercise(
-    "7.20", "slowdown", examine_slowdown,
-    (
+EXERCISE = Formula(
+    "7.20",
+    "slowdown",
+    cases={case: [call] for case, call in STEPS.items()},
+    truth=ratio,
+    told=told,
+    errors=ERRORS,
+    mistakes=[
+        (NO_COMPUTE, lambda compute, *work: ratio(0.0, *work)),
+        (NO_COMPUTE, lambda compute, sums, nbytes, n, inside, between: inside[0] / between[0]),
+        (INVERTED, lambda *step: 1 / ratio(*step)),
+        (MORE, lambda *step: ratio(*step) - 1),
+        (SECONDS, lambda *step: seconds(*step[:4], step[5])),
+        (SECONDS, lambda *step: seconds(*step[:4], step[5]) - seconds(*step[:5])),
+        (ONE_ROUND, parts(rounds=lambda nbytes, n: n - 1)),
+        (TWO_ROUNDS, parts(rounds=lambda nbytes, n: 2)),
+        (N_ROUNDS, parts(rounds=lambda nbytes, n: 2 * n)),
+        (ONE_MESSAGE, parts(rounds=lambda nbytes, n: 1)),
+        (ALL_BYTES, parts(in_each=lambda nbytes, n: nbytes)),
+        (ALL_BYTES, parts(in_each=lambda nbytes, n: nbytes, rounds=lambda nbytes, n: 1)),
+        (ALL_BYTES, parts(in_each=lambda nbytes, n: nbytes, rounds=lambda nbytes, n: 2)),
+        (ONE_LATENCY, parts(latencies=lambda nbytes, n: 1)),
+        (NO_LATENCY, parts(latencies=lambda nbytes, n: 0)),
+        (ONE_SUM, lambda compute, sums, *rest: ratio(compute, 1, *rest)),
+        (BITS, parts(in_each=lambda nbytes, n: 8 * nbytes / n)),
+        (COMPUTE_EACH, lambda compute, sums, *rest: ratio(compute * max(1, sums), sums, *rest)),
+        (COMPUTE_SHARED, lambda compute, sums, nbytes, n, *links:
+            ratio(compute / n, sums, nbytes, n, *links)),
+        (FEW_LATENCIES, parts(rounds=lambda nbytes, n: 2 * (n - 1) / n,
+                              in_each=lambda nbytes, n: nbytes)),
+        (BANDWIDTHS_ALONE, by_bandwidths),
+        (SWAPPED, with_swapped_links),
+    ],
+    hints=(
         "Write down first how long one step takes with one kind of link; then divide.",
         "An all-reduce is 2 (n - 1) messages, one after another. How long does one take, with "
         "its latency, and how many bytes has it?",

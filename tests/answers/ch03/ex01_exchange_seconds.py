@@ -117,7 +117,7 @@ def exchange_seconds(how, n, X, B):
 # -     return 2 * (n - 1) / n * X / B
 # +     return 2 * (n - 1).bit_length() * X / B
 
-# %% wrong · it gave '1.0', not a number
+# %% wrong · expected a number, got '1.0'
 def exchange_seconds(how, n, X, B):
     return "1.0"
 
