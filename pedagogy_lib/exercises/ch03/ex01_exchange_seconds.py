@@ -12,12 +12,11 @@ EXCHANGES = [  # how, n, X, B
 
 
 def copies(how, n) -> float:
-    """Of X, that go one after another over the busiest link, in one direction or the other.
-
-    Each worker pulls and pushes one over the server's; in a ring each rank sends chunks.
-    """
-    workers, chunks = range(1, n), 2 * len(range(1, n))
-    return sum(2 for _ in workers) if how == "server" else chunks / n
+    """Of X, that go one after another over the busiest link: listed, and counted."""
+    if how == "server":
+        return len([(worker, way) for way in ("pull", "push") for worker in range(1, n)])
+    halves = ("reduce-scatter", "all-gather")
+    return len([(half, step) for half in halves for step in range(n - 1)]) / n  # of chunks
 
 
 def seconds(how, n, X, B) -> float:
