@@ -10,6 +10,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from ..basics.errors import HangError, LaunchError, RankError
@@ -24,6 +25,7 @@ from .loaded_labs import NotSolvedYet
 EXERCISES = Path(__file__).parents[1] / "exercises"
 TIMEOUT_SECONDS = 6.0  # for a case: its tensors are small
 COLUMNS = 92
+FIRST_CASES = 2  # of an exercise that another is built on: to see quickly whether it is right
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class Exercise:
     examine  takes the answer; see the module's docstring
     hints    in steps, from a nudge to nearly the answer
     lab      the lab that the function is in; None if it is in a cell of the chapter
+    needs    numbers of exercises of this lab that it is built on: if an answer is wrong, these are
+             looked at first
     """
 
     number: str
@@ -41,6 +45,7 @@ class Exercise:
     examine: Callable[[Callable], Iterator[str]]
     hints: tuple[str, ...]
     lab: str | None = None
+    needs: tuple[str, ...] = ()
 
 
 class Wrong(Exception):
@@ -150,7 +155,7 @@ def examine(exercise, answer, title) -> Verdict:
         for line in exercise.examine(answer):
             lines.append(line)
     except Wrong as wrong:
-        return Verdict(title, False, lines, wrong)
+        return Verdict(title, False, lines, fault_below(exercise, answer) or wrong)
     except Exception as error:
         place = place_of(steps_of_traceback(error.__traceback__))
         if place is None or is_library(place.filename):
@@ -158,6 +163,18 @@ def examine(exercise, answer, title) -> Verdict:
         what = f"it raised {type(error).__name__}: {error}\n  at {place}"
         return Verdict(title, False, lines, Wrong("your function", what))
     return Verdict(title, True, lines)
+
+
+def fault_below(exercise, answer) -> Wrong | None:
+    """What is wrong with a function of the lab that the answer is built on, if anything is."""
+    for number in getattr(exercise, "needs", ()):
+        needed = find_exercise(number)
+        try:
+            list(islice(needed.examine(LabFunction(answer.lab, needed.name)), FIRST_CASES))
+        except Wrong as wrong:
+            what = f"{needed.name}, which this is built on: {wrong.what}"
+            return Wrong(wrong.case, what, f'first: check("{number}")')
+    return None
 
 
 class LabFunction:

@@ -1,16 +1,10 @@
 """Exercise 6.7: Zero2."""
 
 from ...course.checking import Exercise
-from ..kit.parts import after
-from .ex03_reduce_gradients import examine_reduce_gradients
-from .stages import examine_zero1, examine_zero2
+from .stages import examine_zero2
 
 EXERCISE = Exercise(
-    "6.7", "Zero2", after(
-        examine_zero2,
-        ("6.3", "reduce_gradients", examine_reduce_gradients),
-        ("6.4", "Zero1", examine_zero1),
-    ),
+    "6.7", "Zero2", examine_zero2,
     (
         "is_ready is told of one parameter. When is its unit complete? And may it be reduced "
         "at once, if on another rank another unit is ready first?",
@@ -22,4 +16,5 @@ EXERCISE = Exercise(
         "will not come any more.",
     ),
     lab="zero",
+    needs=("6.3", "6.4",),
 )  # fmt: skip

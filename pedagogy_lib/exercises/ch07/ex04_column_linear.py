@@ -1,14 +1,11 @@
 """Exercise 7.4: ColumnLinear."""
 
 from ...course.checking import Exercise
-from ..kit.parts import after
-from .ex01_cut import examine_cut
-from .regions import examine_region
 from .split_layers import examine_layer
 
 EXERCISE = Exercise(
     "7.4", "ColumnLinear",
-    after(examine_layer, ("7.1", "cut", examine_cut), ("7.2", "Copy", examine_region)),
+    examine_layer,
     (
         "part_of makes this rank's part of a parameter, frozen or not, and notes how it was "
         "cut. Along which dim of linear.weight are A's columns?",
@@ -18,4 +15,5 @@ EXERCISE = Exercise(
         "self.enter(x, self.group). Then F.linear, and nothing more.",
     ),
     lab="tensor_parallel",
+    needs=("7.1", "7.2",),
 )  # fmt: skip

@@ -1,5 +1,23 @@
 """What exercises are made of: formulas, trials on ranks, and classes of mistakes."""
 
+from .facts import Equals, Holds, Sends, never
 from .formula import Formula, first_that_fits
+from .on_ranks import answering
+from .rank_exercise import RankExercise
+from .trial import Trial
+from .worlds import GROUP, At, World
 
-__all__ = ["Formula", "first_that_fits"]
+__all__ = [
+    "GROUP",
+    "At",
+    "Equals",
+    "Formula",
+    "Holds",
+    "RankExercise",
+    "Sends",
+    "Trial",
+    "World",
+    "answering",
+    "first_that_fits",
+    "never",
+]

@@ -1,23 +1,60 @@
-"""Where two tensors differ, in words."""
+"""Where two values differ, in words."""
 
-from ...basics.closeness import close, first_off
+from collections.abc import Mapping
+from numbers import Real
+
+import torch
+
+from ...basics.closeness import as_tensor, close, first_off
+from ...basics.units import brief
+
+
+def difference(called, got, wanted) -> str:
+    """How a value, called so, is wrong: `the bias at [2] is 3, expected 6`."""
+    if isinstance(wanted, Mapping) and isinstance(got, Mapping) and got.keys() == wanted.keys():
+        return difference_by_name(called, got, wanted)
+    if are_lists(got, wanted):
+        first = next(k for k, pair in enumerate(zip(got, wanted)) if not close(*pair))
+        return difference(f"{called}[{first}]", got[first], wanted[first])
+    return f"{called} {first_difference(got, wanted)}"
+
+
+def difference_by_name(called, got, wanted) -> str:
+    wrong = [name for name in wanted if not close(got[name], wanted[name])]
+    fine = [name for name in wanted if name not in wrong]
+    first, *others = wrong
+    told = difference(f"{called} of {first}", got[first], wanted[first])
+    if others:
+        told += f"; wrong is that of {', '.join(others)}, too"
+    return told + (f"; right is that of {', '.join(fine)}" if fine else "")
+
+
+def are_lists(got, wanted) -> bool:
+    kinds = (list, tuple)
+    return isinstance(got, kinds) and isinstance(wanted, kinds) and len(got) == len(wanted)
 
 
 def first_difference(got, wanted) -> str:
-    if got is None or wanted is None or got.shape != wanted.shape or got.dtype != wanted.dtype:
+    if kind_of(got) != kind_of(wanted):
         return f"is {kind_of(got)}, expected {kind_of(wanted)}"
+    got, wanted = as_tensor(got), as_tensor(wanted)
     first = first_off(got, wanted)
     at = f"at {list(first)} " if first else ""
     return f"{at}is {got[first].item():.8g}, expected {wanted[first].item():.8g}"
 
 
 def kind_of(x) -> str:
-    return "None" if x is None else f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
+    """`float64[2, 3]`, `a number`, or the value itself, as far as it fits."""
+    if isinstance(x, torch.Tensor):
+        return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
+    return "a number" if isinstance(x, Real) and not isinstance(x, bool) else brief(x, 60)
 
 
 def ratio(got, wanted) -> float | None:
     """How many times `wanted` this is; None if it is not."""
-    factor = ((got @ wanted) / (wanted @ wanted)).item()
+    got, wanted = as_tensor(got).flatten(), as_tensor(wanted).flatten()
+    square = (wanted @ wanted).item()
+    factor = (got @ wanted).item() / square if square else 0.0
     return factor if factor and close(got, factor * wanted) else None
 
 

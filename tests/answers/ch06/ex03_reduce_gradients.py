@@ -31,60 +31,6 @@ def reduce_gradients(unit):
     for p in unit.parameters:
         p.grad = None
 
-# %% wrong · it is divided by n twice
-@torch.no_grad()
-def reduce_gradients(unit):
-    chunks = (flatten_padded(gradients_of(unit), unit.n) / unit.n).chunk(unit.n)
-    reduce_scatter_ring(chunks, unit.group)
-    unit.shard.grad = chunks[unit.rank] / unit.n
-    for p in unit.parameters:
-        p.grad = None
-
-# %% wrong · nothing has been summed up
-@torch.no_grad()
-def reduce_gradients(unit):
-    flat = flatten_padded(gradients_of(unit), unit.n)
-    reduce_scatter_ring([chunk.clone() for chunk in flat.chunk(unit.n)], unit.group)
-    unit.shard.grad = flat.chunk(unit.n)[unit.rank].clone()
-    for p in unit.parameters:
-        p.grad = None
-
-# %% wrong · the gradients were let go of before
-@torch.no_grad()
-def reduce_gradients(unit):
-    for p in unit.parameters:
-        p.grad = None
-    chunks = flatten_padded(gradients_of(unit), unit.n).chunk(unit.n)
-    reduce_scatter_ring(chunks, unit.group)
-    unit.shard.grad = chunks[unit.rank] / unit.n
-
-# %% wrong · everybody has chunk 0
-@torch.no_grad()
-def reduce_gradients(unit):
-    flat = flatten_padded(gradients_of(unit), unit.n)
-    dist.all_reduce(flat, group=unit.group)
-    unit.shard.grad = flat[: len(unit.shard)] / unit.n
-    for p in unit.parameters:
-        p.grad = None
-
-# %% wrong · everybody has the next rank's chunk
-@torch.no_grad()
-def reduce_gradients(unit):
-    flat = flatten_padded(gradients_of(unit), unit.n)
-    dist.all_reduce(flat, group=unit.group)
-    unit.shard.grad = flat.chunk(unit.n)[(unit.rank + 1) % unit.n] / unit.n
-    for p in unit.parameters:
-        p.grad = None
-
-# %% wrong · a gradient that was there before is lost
-@torch.no_grad()
-def reduce_gradients(unit):
-    chunks = flatten_padded(gradients_of(unit), unit.n).chunk(unit.n)
-    reduce_scatter_ring(chunks, unit.group)
-    unit.shard.grad = chunks[unit.rank] / unit.n
-    for p in unit.parameters:
-        p.grad = None
-
 # %% wrong · as long as it lives, the memory of the whole flat tensor does
 @torch.no_grad()
 def reduce_gradients(unit):
@@ -177,16 +123,6 @@ def reduce_gradients(unit):
         p.grad = None
     reduce_scatter_ring(chunks, unit.group)
     mean = chunks[dist.get_rank()] / unit.n
-    unit.shard.grad = mean if unit.shard.grad is None else unit.shard.grad + mean
-
-# %% wrong · it has only the ranks of the group in it
-@torch.no_grad()
-def reduce_gradients(unit):
-    chunks = flatten_padded(gradients_of(unit), unit.n).chunk(unit.n)
-    for p in unit.parameters:
-        p.grad = None
-    reduce_scatter_ring(chunks, unit.group)
-    mean = chunks[unit.rank] / dist.get_world_size()
     unit.shard.grad = mean if unit.shard.grad is None else unit.shard.grad + mean
 
 # %% wrong · an all-reduce and a slice

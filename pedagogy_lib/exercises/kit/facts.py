@@ -1,0 +1,169 @@
+"""What is to be true on every rank, and what an answer has misunderstood where it is not.
+
+A fact is called with a `Trial`. It raises `Wrong`; or returns what is to be said of a right answer,
+which may be nothing. It is about what ranks have found under a name; where they have found nothing
+of that name, there is nothing to say. Any function that takes a trial may be a fact, too.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ...basics.closeness import close, close_in_float32
+from ...basics.units import counted
+from ...course.checking import Wrong
+from .differences import difference, kind_of, ratio
+from .on_ranks import IN_A_GROUP
+from .values import NO_RETURN
+
+TOLERANCE = 0.005  # of bytes: headers
+
+
+@dataclass(frozen=True)
+class Equals:
+    """Every rank has the right value: a tensor, a number, or a dict or list of them.
+
+    truth      takes a trial and a place, and gives what is right there
+    mistakes   takes the same, and gives {what it has misunderstood: the value that this gives}
+    called     what the learner calls it
+    otherwise  what to say of a value that no mistake gives
+    """
+
+    name: str
+    truth: Callable
+    mistakes: Callable = lambda trial, place: {}
+    called: str = ""
+    otherwise: str = ""
+    same: Callable = close
+
+    def __call__(self, trial):
+        found = trial.of(self.name)
+        if found is None:
+            return
+        wanted = [self.truth(trial, place) for place in range(trial.n)]
+        wrong = [k for k in range(trial.n) if not self.same(found[k], wanted[k])]
+        if wrong:
+            told = difference(self.called or self.name, found[wrong[0]], wanted[wrong[0]])
+            why = self.why(trial, found, wanted, wrong)
+            raise Wrong(str(trial.case), f"{trial.who(wrong[0])}: {told}", why)
+
+    def why(self, trial, found, wanted, wrong) -> str:
+        """The mistake that gives what all ranks have; or what those have on which it is wrong."""
+        guesses = [self.mistakes(trial, place) for place in range(trial.n)]
+        key = first_wrong(found[wrong[0]], wanted[wrong[0]], self.same)
+        for places, get in (range(trial.n), whole), (wrong, whole), (wrong, key), (wrong[:1], key):
+            for sentence in guesses[wrong[0]]:
+                pairs = [(get(found[k]), get(guesses[k].get(sentence))) for k in places]
+                if all(self.same(*pair) for pair in pairs):
+                    return sentence
+        if trial.worlds_passed and trial.case.is_group:
+            return IN_A_GROUP
+        pairs = [(key(found[k]), key(wanted[k])) for k in wrong]
+        return self.otherwise or general_mistake(pairs, trial.n)
+
+
+def whole(value):
+    return value
+
+
+def first_wrong(got, wanted, same):
+    """What takes the first entry that is wrong out of such a value: of a dict or a list."""
+    if isinstance(wanted, Mapping) and isinstance(got, Mapping) and got.keys() == wanted.keys():
+        at = next(key for key in wanted if not same(got[key], wanted[key]))
+    elif isinstance(wanted, list) and isinstance(got, list) and len(got) == len(wanted):
+        at = next(k for k, pair in enumerate(zip(got, wanted)) if not same(*pair))
+    else:
+        return whole
+    return lambda value: None if value is None else value[at]
+
+
+@dataclass(frozen=True)
+class Holds:
+    """What each rank has found is as it should be.
+
+    is_right  takes what a rank has found
+    what      what is wrong, with {} for what it has found; or a function of that
+    why       the misconception, or a function that takes the trial and the place
+    """
+
+    name: str
+    is_right: Callable
+    what: str | Callable
+    why: str | Callable = ""
+
+    def __call__(self, trial):
+        for place, value in enumerate(trial.of(self.name) or ()):
+            if not self.is_right(value):
+                what = self.what(value) if callable(self.what) else self.what.format(value)
+                why = self.why(trial, place) if callable(self.why) else self.why
+                raise Wrong(str(trial.case), f"{trial.who(place)}: {what}", why)
+
+
+def never(name, what, why="") -> Holds:
+    """Nothing of this kind is found on any rank: no list of them, no number but 0, not True."""
+    return Holds(name, lambda value: not value, what, why)
+
+
+@dataclass(frozen=True)
+class Sends:
+    """A rank sends no more than it has to, in the block `answering()`.
+
+    most  takes a trial and a place, and gives bytes; None or False where they are not looked at
+    what  sends as much
+    why   {a call that the answer makes: what it has misunderstood}; "" for any other, and last
+    """
+
+    most: Callable
+    what: str
+    why: dict[str, str]
+
+    def __call__(self, trial):
+        most = [self.most(trial, place) for place in range(trial.n)]
+        if None in most or False in most:
+            return ""
+        for place, (sent, allowed) in enumerate(zip(trial.sent_bytes, most)):
+            if sent > allowed * (1 + TOLERANCE):
+                names = [call.name for call in trial.calls[place]]
+                what = f"{trial.who(place)} sends {sent:,} bytes; {self.what} {allowed:,.0f}"
+                why = (w for words, w in self.why.items() if any(words in name for name in names))
+                raise Wrong(
+                    f"cost, {trial.case}", f"the numbers are right, but {what}", next(why, "")
+                )
+        return f"cost, {trial.case}: a rank sends {max(trial.sent_bytes):,} bytes"
+
+
+# ---- Mistakes that may be made anywhere, told only where they are certain ---
+
+
+def general_mistake(pairs, n) -> str:
+    """pairs  (what a rank has, what is right there) of those on which it is wrong"""
+    if all(got is None for got, _ in pairs):
+        return NO_RETURN
+    kinds = next((pair for pair in pairs if kind_of(pair[0]) != kind_of(pair[1])), None)
+    if kinds:
+        return OTHER_DTYPE if is_in_other_dtype(*kinds) else ""
+    if all(close_in_float32(*pair) for pair in pairs):
+        return ROUNDED
+    ratios = [ratio(*pair) for pair in pairs]
+    return next((why for factor, why in factors(n) if all(close(r, factor) for r in ratios)), "")
+
+
+ROUNDED = (
+    "nearly right: it was rounded on its way. A tensor of your own, such as torch.zeros(3), is of "
+    "float32 unless told otherwise: zeros_like(x) and x.new_zeros(…) have the dtype of x"
+)
+OTHER_DTYPE = (
+    "the dtype is another one. A tensor of your own, such as torch.zeros(3), is of float32 unless "
+    "told otherwise: zeros_like(x) and x.new_zeros(…) have the dtype of x"
+)
+
+
+def is_in_other_dtype(got, wanted) -> bool:
+    return hasattr(got, "dtype") and hasattr(wanted, "dtype") and got.dtype != wanted.dtype
+
+
+def factors(n) -> list[tuple[float, str]]:
+    of_ranks = [
+        (float(n), f"it is {n} times too large, as if all {counted(n, 'rank')} added the same"),
+        (1 / n, f"it is 1/{n} of what it should be: what is divided by the number of ranks?"),
+    ]
+    return of_ranks * (n > 1) + [(-1.0, "the sign is the other way round")]

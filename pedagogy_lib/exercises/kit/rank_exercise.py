@@ -1,0 +1,74 @@
+"""Exercises whose answer is tried on ranks: all its cases in one launch, and facts about each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+from ...basics.errors import HangError
+from .on_ranks import try_cases
+from .trial import Trial
+from .worlds import TOO_LONG
+
+
+@dataclass(frozen=True, eq=False)
+class RankExercise:
+    """An exercise whose answer communicates, or works on what ranks have.
+
+    cases    what it is tried on, in this order: each has `ranks`, `is_group`, and a text; see At
+    work     called on each rank of a case, work(answer, group, case): {name: what it has found}.
+             What it runs under `answering()` counts as what the answer has sent
+    facts    each takes a `Trial`, and raises `Wrong`; see facts.py
+    told     what is right if all facts hold; or takes a trial, and says so
+    errors   {words of an exception: what they mean here}
+    lost     what it means that ranks wait for each other for ever, or lose each other
+    explain  takes a case and an error, and says what that means; before `errors`
+    needs    numbers of exercises that this one is built on: see Exercise
+    """
+
+    number: str
+    name: str
+    cases: list
+    work: Callable
+    facts: list[Callable]
+    told: str | Callable
+    hints: tuple[str, ...]
+    errors: dict[str, str] = field(default_factory=dict)
+    lost: str = "every rank has to make the same calls, in the same order"
+    explain: Callable | None = None
+    needs: tuple[str, ...] = ()
+    lab: str | None = None
+
+    def examine(self, answer):
+        for trial in self.trials(answer):
+            lines = self.judge(trial)
+            yield f"{trial.case}: {self.told(trial) if callable(self.told) else self.told}"
+            yield from lines
+
+    def trials(self, answer):
+        """Yield what came of each case, in order; raises `Wrong` where an answer fails."""
+        worlds_passed = False
+        for found in try_cases(self.work, answer, self.cases, self.why_it_failed):
+            yield Trial(
+                found.case, [SimpleNamespace(**of_rank) for of_rank in found.values],
+                found.calls, found.sent_bytes, found.received_bytes, worlds_passed,
+            )  # fmt: skip
+            worlds_passed = worlds_passed or not found.case.is_group
+
+    def judge(self, trial) -> list[str]:
+        """What the facts say; raises `Wrong` at the first that does not hold."""
+        return [line for fact in self.facts if (line := fact(trial))]
+
+    def why_it_failed(self, case, error) -> str:
+        told = self.explain(case, error) if self.explain else ""
+        known = (why for words, why in self.errors.items() if words in str(error))
+        return told or next(known, self.why_lost(case, error))
+
+    def why_lost(self, case, error) -> str:
+        """What it means that ranks do not meet; in a group it may mean more, see on_ranks.told."""
+        if isinstance(error, HangError):
+            if any(place and not place.operation for place in error.waits.values()):
+                return TOO_LONG
+        elif "gloo" not in str(error):
+            return ""
+        has_worlds = any(not each.is_group for each in self.cases)
+        return "" if case.is_group and has_worlds else self.lost

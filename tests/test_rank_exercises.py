@@ -1,0 +1,65 @@
+"""Every exercise on ranks that is made of facts: each mistake in its tables is told as itself.
+
+The solution runs once; what its ranks have found is then replaced by what a mistake would give.
+"""
+
+import copy
+
+import pytest
+from answer_files import Answer, defined, solution_of
+from helpers import put_lab
+
+from pedagogy_lib.course import build
+from pedagogy_lib.course.checking import (
+    LabFunction,
+    Wrong,
+    chapters_with_checks,
+    exercises_of,
+)
+from pedagogy_lib.course.labs import find_lab
+from pedagogy_lib.exercises.kit import Equals, RankExercise
+
+EXERCISES = [
+    exercise
+    for chapter in chapters_with_checks()
+    for exercise in exercises_of(chapter).values()
+    if isinstance(exercise, RankExercise)
+]
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.number)
+def test_each_mistake_is_told_as_itself(exercise, tmp_path, monkeypatch):
+    never_told = {}
+    for trial in exercise.trials(solved(exercise, tmp_path, monkeypatch)):
+        exercise.judge(trial)
+        for fact in exercise.facts:
+            if isinstance(fact, Equals) and trial.of(fact.name) is not None:
+                for sentence, said in told_of(exercise, fact, trial):
+                    never_told.setdefault(sentence, []).append(said)
+    untold = {s: said for s, said in never_told.items() if s not in said}
+    assert not untold
+
+
+def solved(exercise, folder, monkeypatch):
+    """The solution, as `check` gets it."""
+    if exercise.lab is None:
+        return defined(Answer(exercise, "right", "the solution", solution_of(exercise)))
+    for source in build.lab_sources():
+        put_lab(folder, monkeypatch, source.stem, *[build.solved(source.read_text())] * 2)
+    return LabFunction(find_lab(exercise.lab), exercise.name)
+
+
+def told_of(exercise, fact, trial):
+    """Yield each mistake that shows in this case, and what is said of it."""
+    tables = [fact.mistakes(trial, place) for place in range(trial.n)]
+    for sentence in dict.fromkeys(sentence for table in tables for sentence in table):
+        changed = copy.deepcopy(trial)
+        for of_rank, table in zip(changed, tables):
+            if sentence in table:
+                setattr(of_rank, fact.name, table[sentence])
+        try:
+            fact(changed)
+        except Wrong as wrong:
+            yield sentence, wrong.why
+        else:
+            yield sentence, "nothing: here it is right"
