@@ -16,6 +16,7 @@ A phrase may stand several times. `[deep]` leaves an answer to `make test-all`.
 
 import ast
 import linecache
+import os
 import re
 from dataclasses import dataclass
 from functools import cache
@@ -24,7 +25,7 @@ from pathlib import Path
 from pedagogy_lib.course import build
 from pedagogy_lib.course.checking import Exercise, exercises_of
 
-FOLDER = Path(__file__).with_name("answers")
+FOLDER = Path(os.environ.get("FOLDER_OF_ANSWERS", Path(__file__).with_name("answers")))
 SECTION = re.compile(r"^# %% (given|right|wrong)(?: · (.*?))?(?: \[(deep)\])?$", re.MULTILINE)
 EDIT = re.compile(r"((?:^# -.*\n)+)((?:^# \+.*\n)*)", re.MULTILINE)
 
