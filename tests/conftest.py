@@ -4,30 +4,28 @@ import os
 import shutil
 import signal
 import tempfile
-from collections import Counter
 from pathlib import Path
 
 import cloudpickle
+import distribution
 import helpers
 import margins
 import pytest
+import selection
 import torch
-from answer_files import Answer
 
 from pedagogy_lib.basics import closeness
-from pedagogy_lib.exercises.kit import Formula
 from pedagogy_lib.ranks import fork_server_client
 
 cloudpickle.register_pickle_by_value(helpers)
 signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background, shells ignore it
 
-# How many answers are tried for each exercise on ranks; the others are left to `make test-all`.
-MOST = {"right": 1, "wrong": 3}
-
 
 def pytest_configure(config):
     """Have this session, and all that it starts, use temporary directories of its own."""
     config.pluginmanager.register(margins.Plugin())
+    if config.pluginmanager.hasplugin("xdist"):
+        config.pluginmanager.register(distribution.Plugin())
     if hasattr(config, "workerinput"):  # of pytest-xdist: it has inherited these directories
         return
     config.course_tmp_paths = Path(tempfile.mkdtemp(prefix="course-tmp-paths-"))
@@ -61,7 +59,8 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if "gpu" in item.keywords:
                 item.add_marker(without_gpu)
-    leave_answers_to_test_all(items)
+    distribution.longest_first(items)
+    selection.mark_deep(items)
     for item in filter(depends_on_kernels, items):
         item.add_marker(pytest.mark.kernels)
 
@@ -74,18 +73,6 @@ def depends_on_kernels(item) -> bool:
         return "wrong" not in item.originalname
     own = closeness.__name__
     return any(getattr(value, "__module__", "") == own for value in vars(item.module).values())
-
-
-def leave_answers_to_test_all(items):
-    """Mark as deep what comes after the first few answers of a kind to an exercise on ranks."""
-    seen = Counter()
-    for item in items:
-        answer = getattr(item, "callspec", None) and item.callspec.params.get("answer")
-        if isinstance(answer, Answer) and not isinstance(answer.exercise, Formula):
-            place = answer.exercise.number, answer.kind
-            seen[place] += 1
-            if seen[place] > MOST[answer.kind]:
-                item.add_marker(pytest.mark.deep)
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from math import ceil, floor, log2
 
 from ...basics.units import counted
 from ..kit import Formula
-from .trees import rounds_to_reach
+from ..kit.spreading import rounds_of_tree
 
 COMPUTERS = (8, 2, 4, 1, 16, 5, 7, 100)
 MEGABYTES, SPEED = 6.0, 1.5
@@ -16,7 +16,7 @@ EXERCISE = Formula(
         f"{counted(n, 'computer')}, {MEGABYTES:g} MB, {SPEED:g} MB/s": [(n, MEGABYTES, SPEED)]
         for n in COMPUTERS
     },
-    truth=lambda n, mb, speed: rounds_to_reach(n) * mb / speed,
+    truth=lambda n, mb, speed: rounds_of_tree(n) * mb / speed,
     unit=" s",
     mistakes=[
         ("this is one after another: in a tree, those who have it help.",

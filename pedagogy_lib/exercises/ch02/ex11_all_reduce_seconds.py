@@ -3,14 +3,14 @@
 from math import floor, log2
 
 from ..kit import Formula
-from .trees import rounds_to_reach
+from ..kit.spreading import rounds_of_tree, steps_round_ring
 
 SIZES = [(8, 8e6, 1e-4, 1e9), (4, 4.0, 1e-3, 1e9), (6, 3e7, 2e-4, 5e8)]  # n, bytes, alpha, B
 
 
 def messages(how, n) -> int:
-    """That follow each other."""
-    return 2 * (n - 1) if how == "ring" else 2 * rounds_to_reach(n)
+    """That follow each other: until everything is summed, and until everybody has it."""
+    return 2 * (steps_round_ring(n) if how == "ring" else rounds_of_tree(n))
 
 
 def size(how, n, x) -> float:

@@ -3,8 +3,6 @@
 from ..kit import Formula
 
 STEPS = [(4, 1), (4, 3), (2, 5), (8, 2), (1, 4)]  # n, micro-batches
-# stage: reduce-scatters and all-gathers of the model for each micro-batch, and for each step
-HALVES = {0: (0, 2), 1: (0, 2), 2: (1, 1), 3: (3, 0)}
 GLOO = (
     "this counts a reduce-scatter as an all-reduce, as Gloo does it. The labs have a ring, which "
     "sends (n - 1)/n"
@@ -50,8 +48,17 @@ WRONG = [
 
 
 def halves(stage, m) -> int:
-    each, once = HALVES[stage]
-    return m * each + once
+    """Play a step, and count the reduce-scatters and all-gathers of a model.
+
+    A rank has something whole as long as its stage lets it: parameters up to stage 2, gradients
+    up to stage 1.
+    """
+    count = 0
+    for _ in range(m):
+        count += 2 * (stage > 2)  # gathered for the forward, and for the backward
+        count += stage > 1  # the gradients go as they come
+    count += stage < 2  # they are summed, having been kept until now
+    return count + (stage < 3)  # everybody gets what others have: gradients, or new parameters
 
 
 def sent(stage, n, m=1) -> float:
@@ -71,7 +78,7 @@ EXERCISE = Formula(
     "6.13",
     "models_sent",
     cases={
-        f"n = {n}, micro-batches: {m}": [(stage, n, m)[: 2 + (m > 1)] for stage in HALVES]
+        f"n = {n}, micro-batches: {m}": [(stage, n, m)[: 2 + (m > 1)] for stage in range(4)]
         for n, m in STEPS
     },
     truth=sent,

@@ -3,6 +3,7 @@
 import math
 
 from ..kit import Formula
+from ..kit.spreading import steps_round_ring
 
 # {case: (compute_seconds, sums, sum_bytes, n, inside, between)}; a link is the slowest in the ring,
 # (bytes per second, latency in seconds)
@@ -31,7 +32,7 @@ def seconds(compute, sums, nbytes, n, link, rounds=None, in_each=None, latencies
     latencies  in one all-reduce
     """
     rate, latency = link
-    rounds = 2 * (n - 1) if rounds is None else rounds
+    rounds = 2 * steps_round_ring(n) if rounds is None else rounds
     in_each = nbytes / n if in_each is None else in_each
     waiting = latency * (rounds if latencies is None else latencies)
     return compute + (rounds * in_each / rate + waiting) * sums

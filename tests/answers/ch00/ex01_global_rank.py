@@ -19,30 +19,6 @@ def global_rank(node, local_rank, per_node):
 def global_rank(node, local_rank, per_node):
     return local_rank
 
-# %% wrong · there are per_node, not one
-def global_rank(node, local_rank, per_node):
-    return node + local_rank
-
-# %% wrong · number of the node
-def global_rank(node, local_rank, per_node):
-    return node
-
-# %% wrong · first rank of the node
-def global_rank(node, local_rank, per_node):
-    return node * per_node
-
-# %% wrong · nodes count from 0
-def global_rank(node, local_rank, per_node):
-    return (node + 1) * per_node + local_rank
-
-# %% wrong · ranks count from 0
-def global_rank(node, local_rank, per_node):
-    return node * per_node + local_rank + 1
-
-# %% wrong · swapped
-def global_rank(node, local_rank, per_node):
-    return local_rank * per_node + node
-
 # %% wrong · ZeroDivisionError
 def global_rank(node, local_rank, per_node):
     return node // (per_node - per_node)

@@ -14,27 +14,6 @@ def my_samples(n, rank, world_size):
 def my_samples(n, rank, world_size):
     return list(range(n))[n // world_size * rank : n // world_size * (rank + 1)]
 
-# %% wrong · neighbours are on the same rank
-def my_samples(n, rank, world_size):
-    sizes = [n // world_size + (r < n % world_size) for r in range(world_size)]
-    return list(range(sum(sizes[:rank]), sum(sizes[: rank + 1])))
-
-# %% wrong · take everything
-def my_samples(n, rank, world_size):
-    return list(range(n))
-
-# %% wrong · take the same samples
-def my_samples(n, rank, world_size):
-    return list(range(0, n, world_size))
-
-# %% wrong · rank 0 begins with sample 0
-def my_samples(n, rank, world_size):
-    return list(range(rank + 1, n, world_size))
-
-# %% wrong · go on by world_size
-def my_samples(n, rank, world_size):
-    return list(range(rank, n, 2))
-
 # %% wrong · taken twice
 def my_samples(n, rank, world_size):
     each = -(-n // world_size)

@@ -17,30 +17,6 @@ def tree_seconds(n, megabytes, megabytes_per_second):
 def tree_seconds(n, megabytes, megabytes_per_second):
     return (n - 1) * megabytes / megabytes_per_second
 
-# %% wrong · a part of a round takes a whole one
-def tree_seconds(n, megabytes, megabytes_per_second):
-    return math.log2(n) * megabytes / megabytes_per_second
-
-# %% wrong · round up
-def tree_seconds(n, megabytes, megabytes_per_second):
-    return math.floor(math.log2(n)) * megabytes / megabytes_per_second
-
-# %% wrong · this counts rounds
-def tree_seconds(n, megabytes, megabytes_per_second):
-    return math.ceil(math.log2(n))
-
-# %% wrong · divide by the speed
-def tree_seconds(n, megabytes, megabytes_per_second):
-    return math.ceil(math.log2(n)) * megabytes * megabytes_per_second
-
-# %% wrong · does not grow by two
-def tree_seconds(n, megabytes, megabytes_per_second):
-    return n / 2 * megabytes / megabytes_per_second
-
-# %% wrong · there are several
-def tree_seconds(n, megabytes, megabytes_per_second):
-    return megabytes / megabytes_per_second
-
 # %% wrong · without `return`
 def tree_seconds(n, megabytes, megabytes_per_second):
     math.ceil(math.log2(n)) * megabytes / megabytes_per_second

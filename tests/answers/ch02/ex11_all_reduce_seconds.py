@@ -16,35 +16,3 @@ def all_reduce_seconds(how, n, X, alpha, B):
     if how == "ring":
         return 2 * (n - 1) * X / n / B
     return 2 * math.ceil(math.log2(n)) * X / B
-
-# %% wrong · every message costs a latency
-def all_reduce_seconds(how, n, X, alpha, B):
-    if how == "ring":
-        return alpha + 2 * (n - 1) * X / n / B
-    return alpha + 2 * math.ceil(math.log2(n)) * X / B
-
-# %% wrong · this is one way only
-def all_reduce_seconds(how, n, X, alpha, B):
-    if how == "ring":
-        return (n - 1) * (alpha + X / n / B)
-    return math.ceil(math.log2(n)) * (alpha + X / B)
-
-# %% wrong · a message is a chunk
-def all_reduce_seconds(how, n, X, alpha, B):
-    if how == "ring":
-        return 2 * (n - 1) * (alpha + X / B)
-    return 2 * math.ceil(math.log2(n)) * (alpha + n * X / B)
-
-# %% wrong · every message is the whole X
-# -     return 2 * math.ceil(math.log2(n)) * (alpha + X / B)
-# +     return 2 * math.ceil(math.log2(n)) * (alpha + X / n / B)
-
-# %% wrong · not n
-def all_reduce_seconds(how, n, X, alpha, B):
-    return 2 * n * (alpha + X / n / B)
-
-# %% wrong · divide by it
-def all_reduce_seconds(how, n, X, alpha, B):
-    if how == "ring":
-        return 2 * (n - 1) * (alpha + X / n * B)
-    return 2 * math.ceil(math.log2(n)) * (alpha + X * B)

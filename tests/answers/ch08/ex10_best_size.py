@@ -25,40 +25,6 @@ def best_size(seconds_of, samples, stages):
     sizes = [b for b in seconds_of if samples % b == 0]
     return min(sizes, key=lambda b: seconds_of[b] / b)
 
-# %% wrong · this one makes the smallest bubble
-def best_size(seconds_of, samples, stages):
-    sizes = [b for b in seconds_of if samples % b == 0]
-    return min(sizes)
-
-# %% wrong · the largest size has the fewest
-def best_size(seconds_of, samples, stages):
-    sizes = [b for b in seconds_of if samples % b == 0]
-    return max(sizes)
-
-# %% wrong · it does not divide the batch
-def best_size(seconds_of, samples, stages):
-    return min(seconds_of, key=lambda b: (samples // b + stages - 1) * seconds_of[b])
-
-# %% wrong · the bubble is counted too large
-def best_size(seconds_of, samples, stages):
-    sizes = [b for b in seconds_of if samples % b == 0]
-    return min(sizes, key=lambda b: (samples / b + stages) * seconds_of[b])
-
-# %% wrong · each with its forward and its backward
-def best_size(seconds_of, samples, stages):
-    sizes = [b for b in seconds_of if samples % b == 0]
-    return min(sizes, key=lambda b: (samples / b + 2 * stages - 2) * seconds_of[b])
-
-# %% wrong · how many micro-batches there are
-def best_size(seconds_of, samples, stages):
-    sizes = [b for b in seconds_of if samples % b == 0]
-    return samples // min(sizes, key=lambda b: (samples / b + stages - 1) * seconds_of[b])
-
-# %% wrong · these are seconds
-def best_size(seconds_of, samples, stages):
-    sizes = [b for b in seconds_of if samples % b == 0]
-    return min((samples / b + stages - 1) * seconds_of[b] for b in sizes)
-
 # %% wrong · asked is the size alone
 def best_size(seconds_of, samples, stages):
     sizes = [b for b in seconds_of if samples % b == 0]
