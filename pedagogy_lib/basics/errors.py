@@ -53,6 +53,9 @@ class RankError(LaunchError):
         lines = [f"{who or f'rank {rank}'} {what}"]
         if place is not None:
             lines.append(f"  at {place}")
+            lines += [f"      inside {place.call}"] * bool(
+                place.call and place.operation not in ("", "backward")
+            )
         lines += own_errors(own or {}, place)
         lost = {rank: where for rank, where in (lost or {}).items() if where}
         if lost:

@@ -76,7 +76,7 @@ DIFFERENT_CALLS = (
     "The ranks wait in different calls, so each waits for the others to join its own. Every rank "
     "of a group must make the same calls, in the same order."
 )
-PEER = re.compile(r"\b(src|dst)=(-?\d+)")
+PEER = re.compile(r"\b(?:group_)?(src|dst)=(-?\d+)")
 NO_SUCH_RANK = (
     "{} names rank {} as the other side, but there are only the ranks 0 to {}. Does the first or "
     "the last rank need a case of its own, or a modulo: (rank + 1) % world_size?"

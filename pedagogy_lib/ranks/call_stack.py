@@ -61,20 +61,39 @@ def place_of_thread(frame) -> Place | None:
 
 
 def place_of(steps) -> Place | None:
-    """The innermost line of the learner's in a stack.
+    """The innermost line of the learner's in a stack, and what is called from there.
 
+    A function with a local variable __tracebackhide__ is a helper, as for pytest and IPython: told
+    is the line that calls it.
     steps  (filename, line, function, frame or None) from the outermost call to the innermost
     """
     own = [i for i, step in enumerate(steps) if not is_library(step[0])]
     if not own:
         return Place(*steps[-1][:3]) if steps else None
-    filename, line, function, frame = steps[own[-1]]
-    call, operation = call_below(steps[own[-1] + 1 :])
-    place = Place(filename, line, function, call, operation, text_sent(filename, line))
-    batch = "" if call or frame is None else batch_in(frame)
-    if batch and ".wait(" in place.source():
-        return place._replace(call=f"wait() of a batch: {batch}", operation="wait")
-    return place
+    call, operation = call_from(steps, own[-1])
+    told = next((i for i in reversed(own) if not is_hidden(steps[i])), own[-1])
+    filename, line, function, _ = steps[told]
+    return Place(filename, line, function, call, operation, text_sent(filename, line))
+
+
+def is_hidden(step) -> bool:
+    """Whether the function of a step says so; a crash leaves no frame, but the source does, too."""
+    filename, line, function, frame = step
+    if frame is not None:
+        return "__tracebackhide__" in frame.f_locals
+    before = linecache.getlines(filename)[:line]
+    start = [n for n, text in enumerate(before) if text.lstrip().startswith(f"def {function}(")]
+    return bool(start) and any("__tracebackhide__ =" in text for text in before[start[-1] :])
+
+
+def call_from(steps, own) -> tuple[str, str]:
+    """What step number `own` calls in the library, and its name if it may wait for other ranks."""
+    filename, line, _, frame = steps[own]
+    call, operation = call_below(steps[own + 1 :])
+    if call or ".wait(" not in Place(filename, line, "", text=text_sent(filename, line)).source():
+        return call, operation
+    batch = "" if frame is None else batch_in(frame)  # a wait() is written in C++: no frame
+    return f"wait() of a batch: {batch}" if batch else "", "wait"
 
 
 def text_sent(filename, line) -> str:
@@ -86,8 +105,7 @@ def text_sent(filename, line) -> str:
 
 def batch_in(frame) -> str:
     """The messages for `batch_isend_irecv` in a function's variables, with their peers."""
-    lists = [value for value in frame.f_locals.values() if isinstance(value, list)]
-    batches = [found for found in lists if found and isinstance(found[0], dist.P2POp)]
+    batches = filter(holds_messages, frame.f_locals.values())
     return ", ".join(message_text(message) for batch in batches for message in batch)
 
 
@@ -115,12 +133,16 @@ def call_below(inner) -> tuple[str, str]:
 def arguments(frame) -> str:
     """The arguments that help to find a mistake: tensors by type and shape, ranks, groups."""
     names = frame.f_code.co_varnames[: frame.f_code.co_argcount]
+    in_world = any(frame.f_locals.get(name) is not None for name in ("src", "dst"))
+    peers = ("src", "dst") if in_world else ("group_src", "group_dst")
     shown = []
     for name in names:
         value = frame.f_locals.get(name)
         if holds_tensors(value):
             shown.append(tensor_text(value))
-        elif (name in ("src", "dst") and value is not None) or (name == "tag" and value):
+        elif holds_messages(value):
+            shown += map(message_text, value)
+        elif (name in peers and value is not None) or (name == "tag" and value):
             shown.append(f"{name}={value}")
         elif name == "op" and isinstance(value, dist.ReduceOp.RedOpType):
             shown.append(f"op={value.name}")
@@ -140,6 +162,10 @@ def holds_tensors(value) -> bool:
     if isinstance(value, (list, tuple)) and value:
         value = value[0]
     return isinstance(value, torch.Tensor)
+
+
+def holds_messages(value) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], dist.P2POp)
 
 
 def tensor_text(value) -> str:

@@ -2,6 +2,12 @@
 
 from ..kit.trials import megabytes, messages, near, need_cost, ranks_text, rounds, tree_rounds
 
+SOME_IDLE = (
+    "the result is right, but some who could send have nothing to do in a round: whoever has x "
+    "goes on sending until everybody has it, so their number doubles in each round (or, for a sum, "
+    "halves)."
+)
+
 
 def need_tree(trial):
     """n-1 messages, in ⌈log2 n⌉ rounds."""
@@ -30,7 +36,7 @@ def need_tree(trial):
         f"{messages(sum(counts))}, {n - 1} are enough",
         why or "the result is right, but some rank gets more than one message that it needs not.",
     )
-    need_cost(trial, needed <= best, f"{needed} rounds, {best} are enough", why)
+    need_cost(trial, needed <= best, f"{needed} rounds, {best} are enough", why or SOME_IDLE)
     return f"cost, {trial.case}: {messages(n - 1)} in {needed} rounds, the least there is"
 
 

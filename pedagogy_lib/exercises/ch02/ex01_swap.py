@@ -70,9 +70,9 @@ def overwritten_before_it_was_sent(trial) -> str:
 
 def need_one_message(trial):
     for place in range(trial.case.n):
-        count = len(trial.sends(place))
+        count = len(trial.sends(place))  # 0 if another thread has sent it: that is not seen
         what = f"rank {place} sent {messages(count)}; one is enough"
-        need_cost(trial, count == 1, what, "each rank sends its x once, to its partner.")
+        need_cost(trial, count <= 1, what, "each rank sends its x once, to its partner.")
     return f"cost, {trial.case}: one message from each rank"
 
 

@@ -55,6 +55,24 @@ def wrong_place_in_list(trial) -> str:
     return ""
 
 
+def begins_with_another_chunk(trial) -> str:
+    """Played: each step sends one chunk less, but the first one is not the rank's own."""
+    n = trial.case.n
+    for shift in range(1, n):
+        held = [list(tensors) for tensors in trial.before]
+        for step in range(n - 1):
+            chunk = [(place + shift - step) % n for place in range(n)]
+            moving = [held[place][chunk[place]] for place in range(n)]
+            for place in range(n):
+                held[place][chunk[place - 1]] = moving[place - 1]
+        if all(same(a, b) for pair in zip(held, trial.after) for a, b in zip(*pair)):
+            return (
+                f"in the first step rank 0 sends chunk {shift}, and what it has there is no "
+                "result. A rank begins with the chunk that is its own, the only complete one."
+            )
+    return ""
+
+
 def passed_on_what_it_had(trial) -> str:
     n = trial.case.n
     for place in range(n):
@@ -92,6 +110,7 @@ EXERCISE = Collective(
         put_into_the_list,
         changes_nothing,
         group_ignored,
+        begins_with_another_chunk,
         passed_on_what_it_had,
         some_chunks_missing,
         wrong_place_in_list,

@@ -7,11 +7,11 @@ from ..kit.trials import (
     Case,
     Collective,
     Task,
+    fine_numbers,
     megabytes,
     messages,
     near,
     need_cost,
-    numbers,
     same,
 )
 from .misconceptions import (
@@ -32,7 +32,9 @@ class AllToAll(Task):
 
         n = case.n
         outputs = [torch.zeros(length(k, place), dtype=case.dtype) for k in range(n)]
-        return outputs + [numbers(place, (length(place, k),), case.dtype, salt=k) for k in range(n)]
+        return outputs + [
+            fine_numbers(place, (length(place, k),), case.dtype, salt=k) for k in range(n)
+        ]
 
     def call(self, answer, tensors, case, group):
         outputs, inputs = tensors[: case.n], tensors[case.n :]
@@ -108,7 +110,7 @@ EXERCISE = Collective(
     "2.10",
     "all_to_all",
     task=AllToAll(),
-    cases=RING_CASES,
+    cases=[Case(2), Case(4), *RING_CASES],
     diagnoses=[
         put_into_the_list,
         changes_nothing,

@@ -2,7 +2,7 @@
 
 import torch
 
-from ..kit.trials import Case, Collective, Task, need_cost, numbers, same, total
+from ..kit.trials import Case, Collective, Task, fine_numbers, need_cost, same, total
 from .misconceptions import (
     changes_nothing,
     divided,
@@ -14,14 +14,14 @@ from .misconceptions import (
 
 
 class Buckets(Task):
-    """Lengths of 3, 50, 1, … elements; buckets of 400 bytes."""
+    """Of 24, 400, 8, 160, … bytes; buckets of 400."""
 
     bucket_bytes = 400
-    LENGTHS = (3, 50, 1, 20, 20, 20, 90, 4, 7)
+    LENGTHS = (3, 50, 1, 20, 20, 20, 30, 90, 4, 200, 7)
 
     def inputs(self, place, case):
         lengths = self.LENGTHS[: case.length]
-        tensors = [numbers(place, (n,), case.dtype, salt) for salt, n in enumerate(lengths)]
+        tensors = [fine_numbers(place, (n,), case.dtype, salt) for salt, n in enumerate(lengths)]
         return [x.view(2, -1) if x.numel() == 20 else x for x in tensors]
 
     def call(self, answer, tensors, case, group):
@@ -38,16 +38,56 @@ class Buckets(Task):
 
 CASES = [
     Case(1, length=4),
-    Case(2, length=9),
-    Case(3, length=9, dtype=torch.float32),
+    Case(2, length=11),
+    Case(3, length=11, dtype=torch.float32),
     Case(4, length=3, dtype=torch.int64),
     Case(2, length=0),
     Case(3, length=5, members=(0, 2)),
 ]
 
 
-# 24 | 400 | 8 160 160 | 160 | 720 | 32 56 bytes: what fits into 400, in order.
-NUMBER_OF_BUCKETS = 6
+def buckets_of(sizes, limit) -> list[list[int]]:
+    """Who is with whom if each takes the last bucket, or begins one: the tensors' numbers."""
+    buckets = []
+    for number, size in enumerate(sizes):
+        if not buckets or sum(sizes[k] for k in buckets[-1]) + size > limit:
+            buckets.append([])
+        buckets[-1].append(number)
+    return buckets
+
+
+def first_fit(sizes, limit) -> list[list[int]]:
+    buckets = []
+    for number, size in enumerate(sizes):
+        fitting = (b for b in buckets if sum(sizes[k] for k in b) + size <= limit)
+        bucket = next(fitting, None)
+        if bucket is None:
+            buckets.append(bucket := [])
+        bucket.append(number)
+    return buckets
+
+
+def ways(sizes, limit) -> dict[str, list[int]]:
+    """{what an answer has misunderstood: the sizes of its buckets}."""
+
+    def of(buckets, sizes=sizes):
+        return [sum(sizes[k] for k in bucket) for bucket in buckets]
+
+    by_size = sorted(sizes)
+    return {
+        "the result is right, but every tensor still has an all-reduce of its own.": list(sizes),
+        f"everything is in one bucket; after {limit} bytes a new one has to begin.": [sum(sizes)],
+        "a bucket that is exactly full is allowed: as long as they fit, tensors go in.":
+            of(buckets_of(sizes, limit - 1)),
+        f"these are buckets of {limit} elements; asked are bytes: nbytes.":
+            of(buckets_of([size // 8 for size in sizes], limit)),
+        "the tensors are sorted by their size; a bucket takes them in the order in which they are "
+        "given.": of(buckets_of(by_size, limit), by_size),
+        "the largest come first; a bucket takes tensors in the order in which they are given.":
+            of(buckets_of(by_size[::-1], limit), by_size[::-1]),
+        "a tensor goes into an earlier bucket that has room; only the last one is still open, so "
+        "that a bucket can go as soon as it is full.": of(first_fit(sizes, limit)),
+    }  # fmt: skip
 
 
 def copied_back_into_new_tensors(trial) -> str:
@@ -80,24 +120,28 @@ def mixed_up_in_the_bucket(trial) -> str:
 
 
 def need_full_buckets(trial):
-    count, best = len(trial.sends(0)) / 2, NUMBER_OF_BUCKETS
-    tensors, limit = len(trial.before[0]), Buckets.bucket_bytes
-    if count == tensors:
-        why = "the result is right, but every tensor still has an all-reduce of its own."
-    elif count == 1:
-        why = f"everything is in one bucket; after {limit} bytes a new one has to begin."
-    elif count < best:
+    sizes, limit = [x.nbytes for x in trial.before[0]], Buckets.bucket_bytes
+    wanted = [sum(sizes[k] for k in bucket) for bucket in buckets_of(sizes, limit)]
+    sends = trial.sends(0)  # with 2 ranks two for each bucket: together they are as long as it is
+    got = [a.sent_bytes + b.sent_bytes for a, b in zip(sends[::2], sends[1::2])]
+    why = next((why for why, way in ways(sizes, limit).items() if sorted(got) == sorted(way)), "")
+    if not why and max(got, default=0) > max(limit, *sizes):
         why = (
             f"some bucket holds more than {limit} bytes: look whether the next tensor still fits "
             "before it goes in, not after."
         )
-    else:
+    elif not why and len(got) > len(wanted):
         why = (
             "some tensor began a bucket although it would have fitted into the one before: count "
             "nbytes, and only of what is in that bucket."
         )
-    need_cost(trial, count == best, f"{count:g} all-reduces, expected {best}", why)
-    return f"cost, {trial.case}: {best} all-reduces for {tensors} tensors"
+    what = f"all-reduces of {told(got)} bytes, expected {told(wanted)}"
+    need_cost(trial, sorted(got) == sorted(wanted), what, why)
+    return f"cost, {trial.case}: {len(wanted)} all-reduces for {len(sizes)} tensors"
+
+
+def told(sizes) -> str:
+    return ", ".join(map(str, sizes))
 
 
 EXERCISE = Collective(
@@ -114,7 +158,7 @@ EXERCISE = Collective(
         mixed_up_in_the_bucket,
         sum_of_the_wrong_ranks,
     ],
-    large=[Case(2, length=9)],
+    large=[Case(2, length=11)],
     need_cost=need_full_buckets,
     explain_hang=hang_between_neighbours,
     hints=(

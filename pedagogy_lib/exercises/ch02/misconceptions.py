@@ -3,9 +3,12 @@
 Each diagnosis takes a `Trial` and says which misconception it shows, or "".
 """
 
+import re
+
 import torch
 
 from ...basics.closeness import close_in_float32
+from ..kit.on_ranks import IN_A_GROUP
 from ..kit.trials import contributions, same, told_contributions
 
 NOT_A_POWER_OF_TWO = (
@@ -14,16 +17,21 @@ NOT_A_POWER_OF_TWO = (
 )
 
 
-IN_A_GROUP = (
-    "in the whole world it is right, in a group of some ranks it is not: pass `group` on, and use "
-    "only ranks within it."
+NAMES_NOBODY = "as the other side, but there are only the ranks"
+WAITS_AGAIN = (
+    "each rank waits for a request whose message does not come. Does the other side begin one to "
+    "exactly this rank? And is a request waited for only once? A second wait() never ends."
 )
 
 
 def hang_between_neighbours(case, error, both="exchange(…) does that") -> str:
-    if case.members:
-        return IN_A_GROUP
-    if len(error.waits) > 1 and len(set(calls_in(error))) == 1 and None not in calls_in(error):
+    lines, crossed = calls_in(error), crossed_messages(error)
+    if crossed or NAMES_NOBODY in str(error):  # which is told already
+        return crossed
+    if len(error.waits) > 1 and len(set(lines)) == 1 and None not in lines:
+        place = next(iter(error.waits.values()))
+        if re.fullmatch(r"\w+\.wait\(\)", place.source()):
+            return WAITS_AGAIN
         return (
             "each rank waits for the other side of a message, and nobody gets to begin it. Begin "
             f"both, and wait then: {both}"
@@ -34,14 +42,32 @@ def hang_between_neighbours(case, error, both="exchange(…) does that") -> str:
     )
 
 
+def crossed_messages(error) -> str:
+    """Of batches: a rank that waits for one that sends, but to somebody else."""
+    to, of = ({rank: peers(place, side) for rank, place in error.waits.items()}
+              for side in ("dst", "src"))  # fmt: skip
+    for rank, sources in of.items():
+        for source in sources:
+            if to.get(source) and rank not in to[source]:
+                return (
+                    f"rank {rank} waits for rank {source}, which sends to rank {to[source][0]}. In "
+                    "a round a rank sends to one, and may have to receive from another: if all "
+                    "send to rank + k, what comes is from rank - k."
+                )
+    return ""
+
+
+def peers(place, side) -> list[int]:
+    """With whom the messages are that a rank is in: side "dst" or "src"."""
+    return [int(n) for n in re.findall(rf"{side}=(\d+)", place.call)] if place else []
+
+
 def calls_in(error) -> list:
     """In what each rank waits: the line of its function, or None if it has returned."""
     return [place and place.line for place in error.waits.values()]
 
 
 def hang_in_a_tree(case, error) -> str:
-    if case.members:
-        return IN_A_GROUP
     if case.n == 3 and not case.root:
         return NOT_A_POWER_OF_TWO
     return (

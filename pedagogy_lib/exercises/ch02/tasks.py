@@ -2,13 +2,15 @@
 
 import torch
 
-from ..kit.trials import LARGE, Case, Task, numbers
+from ..kit.trials import LARGE, Case, Task, fine_numbers
 
 
 class OneTensor(Task):
     def inputs(self, place, case):
         return [
-            numbers(place, case.shape if case.shape is not None else (case.length,), case.dtype)
+            fine_numbers(
+                place, case.shape if case.shape is not None else (case.length,), case.dtype
+            )
         ]
 
 
@@ -21,10 +23,10 @@ class Broadcast(OneTensor):
 
 
 TREE_CASES = [
-    Case(1),
     Case(2),
     Case(4),
     Case(3),
+    Case(1),
     Case(4, root=2),
     Case(3, dtype=torch.int64, root=1),
     Case(4, shape=()),
@@ -40,7 +42,9 @@ class Chunks(Task):
 
     def inputs(self, place, case):
         lengths = [case.length + (k if case.uneven else 0) for k in range(case.n)]
-        return [numbers(place, (length,), case.dtype, salt=k) for k, length in enumerate(lengths)]
+        return [
+            fine_numbers(place, (length,), case.dtype, salt=k) for k, length in enumerate(lengths)
+        ]
 
     def call(self, answer, tensors, case, group):
         chunks = list(tensors)
@@ -51,15 +55,15 @@ class Chunks(Task):
         return f"chunks[{index}]"
 
 
-RING_CASES = [
-    Case(1),
-    Case(2),
+RING_CASES = [  # with 2 ranks, the next one and the one before are the same
     Case(3),
+    Case(2),
     Case(4),
     Case(4, uneven=True),
     Case(3, length=0, uneven=True),
     Case(3, dtype=torch.int32),
     Case(2, dtype=torch.bfloat16, uneven=True),
+    Case(1),
     Case(4, members=(0, 2, 3)),
 ]
 

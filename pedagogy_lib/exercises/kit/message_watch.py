@@ -7,11 +7,10 @@ import contextlib
 
 import torch.distributed as dist
 
-from ...basics.torch_private import request_in
 from ...measuring.bytes_of_calls import RULES, calls_of, group_of
-from .groups import Calls
 from .on_ranks import IN_A_GROUP
 from .refused import Refused
+from .requests import NOT_WAITED, Requests
 
 INSIDE = (
     "self.around measures what an action computes. Waiting for a message, and sending one, is "
@@ -55,38 +54,11 @@ OUTSIDE = "what the stage computes is to be inside of `with self.around(action):
 AROUND_ONCE = "each action computes in `with self.around(action):`, once"
 STAGE_ONCE = "each forward computes its micro-batch once: self.stages[chunk].forward(i, x)"
 ANOTHER_ONE = "an action says which micro-batch, and with which chunk: _, i, chunk = action"
-NOT_WAITED = "irecv returns at once: the numbers are there after its wait()"
 OWN = (
     "on one rank the next stage is on the same rank. send has put the tensor into self.own, and "
     "self.own.pop(tag_of(action)) gives it back; no message is needed"
 )
 OWN_EMPTY = "what a rank sends to itself, send puts into self.own, under tag_of(action)"
-
-
-class Requests(Calls):
-    """Calls, and the requests of those that are messages: [(call, request)]."""
-
-    def __init__(self):
-        super().__init__()
-        self.requests = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        before = len(self.made)
-        result = super().__torch_dispatch__(func, types, args, kwargs)
-        for call in self.made[before:]:
-            if call.name in ("send", "recv"):
-                self.requests.append((call, request_in(result)))
-        return result
-
-    def not_waited(self) -> list[str]:
-        """Calls whose request nobody has waited for: with Gloo only that completes it."""
-        return [call.name for call, request in self.requests if not request.is_completed()]
-
-    def wait(self):
-        """Wait for what nobody has waited for: a dropped request takes its message along."""
-        for _, request in self.requests:
-            if not request.is_completed():
-                request.wait()
 
 
 class Watch(Requests):

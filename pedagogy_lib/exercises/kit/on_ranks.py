@@ -18,6 +18,7 @@ from ...basics.torch_private import as_world
 from ...course.checking import Wrong, try_on_ranks
 from ...course.loaded_labs import NotSolvedYet
 from ...measuring.recorder import measure, traffic_in
+from ...ranks.call_stack import is_library
 from .refused import Refused
 
 IN_A_GROUP = (
@@ -118,18 +119,24 @@ def case_of(error, folder, size) -> int:
 
 
 def told(cases, number, error, explain) -> Wrong:
+    """What is wrong in a case: a rank says it, or an error means it."""
     case = cases[number]
     cause = getattr(error, "exception", None)
     if isinstance(cause, NotSolvedYet):
         return Wrong(str(case), str(cause))
     if isinstance(cause, Refused):
         return Wrong(str(case), f"rank {error.rank}: {cause.what}", cause.why)
-    what = str(error)
     if isinstance(error, HangError):
-        error = HangError({rank: error.waits[rank] for rank in case.ranks}, error.seconds)
-        what = f"it hangs: {error}"
-    why = explain(case, error) if isinstance(error, LaunchError) else ""
-    worked_in_a_world = any(not earlier.is_group for earlier in cases[:number])
-    if not why and case.is_group and worked_in_a_world:
-        why = IN_A_GROUP
-    return Wrong(str(case), what, why)
+        error = HangError(
+            {rank: own_place(error.waits[rank]) for rank in case.ranks}, error.seconds
+        )
+    what = f"it hangs: {error}" if isinstance(error, HangError) else str(error)
+    if case.is_group and any(not earlier.is_group for earlier in cases[:number]):
+        return Wrong(str(case), what, IN_A_GROUP)
+    return Wrong(str(case), what, explain(case, error) if isinstance(error, LaunchError) else "")
+
+
+def own_place(place):
+    """Where a rank is in the answer; None if it is back from there, and waits in the check."""
+    is_back = place is not None and place.filename and is_library(place.filename)
+    return None if is_back else place

@@ -5,6 +5,7 @@ in every order, and so that a wrong result tells which ranks' numbers went into 
 """
 
 import itertools
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil, log2
@@ -12,9 +13,12 @@ from math import ceil, log2
 import torch
 import torch.distributed as dist
 
+from ...basics.closeness import close_in_float32
 from ...basics.errors import HangError
 from ...course.checking import Wrong
+from .facts import ROUNDED
 from .on_ranks import answering, try_cases
+from .requests import Requests
 
 LARGE = 250_000  # elements, where bytes are compared with a formula
 TOLERANCE = 0.005  # of the bytes: headers
@@ -66,6 +70,12 @@ def numbers(rank, shape, dtype, salt=0) -> torch.Tensor:
     return torch.randint(1, 8, shape, generator=generator).to(dtype)
 
 
+def fine_numbers(rank, shape, dtype, salt=0) -> torch.Tensor:
+    """The same; in float64 with digits that a float32 does not have, and sums still exact."""
+    whole = numbers(rank, shape, dtype, salt)
+    return whole + whole.flip(-1) * 2.0**-30 if dtype == torch.float64 and whole.dim() else whole
+
+
 class Task:
     """What an exercise asks for: its inputs, its call, and the truth.
 
@@ -97,8 +107,9 @@ def in_rank(answer, group, case, task) -> tuple[list, list, list]:
     tensors = task.inputs(dist.get_rank(group), case)
     before = [x.clone() for x in tensors]
     dist.barrier(group)
-    with answering():
+    with answering(), Requests() as requests:
         listed = task.call(answer, tensors, case, group)
+    requests.need_waited()
     return before, tensors, listed or tensors
 
 
@@ -136,12 +147,32 @@ RAISED = {  # words of an error: what they mean here
     "Pair is not connected": "a rank sends to itself, or receives from itself. What stays on a "
     "rank is copied, and needs no message.",
     "out of range": "a number is too large: of a chunk, if there are fewer than n (x.chunk(n) may "
-    "make fewer; tensor_split makes n), or of a rank, if % n is missing.",
+    "make fewer; tensor_split makes n); of a rank, if % n is missing, or if rank ^ k makes pairs, "
+    "which it does only where n is a power of two.",
     "does not support item assignment": "`chunks[i] += …` also puts the result into the list, and "
     "a tuple takes nothing: tensor_split, chunk and split give tuples. "
     "list(x.view(-1).tensor_split(n)) is a list.",
     "0-dimensional": "a tensor without dimensions cannot be split: x.view(-1) has one.",
 }
+
+
+ALONE = (
+    "with several ranks it is right. One rank alone has nobody to send to: n - 1 steps are none "
+    "then, and what it has is the result."
+)
+LENGTHS = re.compile(r"op.preamble.length <= op.nbytes. (\d+) vs (\d+)")  # in an error of Gloo
+OTHER_DTYPE = (
+    "as many numbers as come have no room here: a tensor of your own, such as "
+    "torch.empty(x.shape), is of float32 unless told otherwise. torch.empty_like(x) has the dtype "
+    "of x"
+)
+
+
+def is_float32_for(dtype, text) -> bool:
+    """Whether a message did not fit because the other side's numbers are float32."""
+    lengths = LENGTHS.search(text)
+    coming, room = map(int, lengths.groups()) if lengths else (0, 0)
+    return bool(room) and dtype != torch.float32 and coming * 4 == room * dtype.itemsize
 
 
 def run_trials(task, answer, cases, explain_hang=lambda case, error: ""):
@@ -153,6 +184,10 @@ def run_trials(task, answer, cases, explain_hang=lambda case, error: ""):
     def explain(case, error):
         if isinstance(error, HangError):
             return explain_hang(case, error)
+        if is_float32_for(case.dtype, str(error)):
+            return OTHER_DTYPE
+        if case.n == 1 and "Pair is not connected" in str(error):
+            return ALONE
         return next((why for words, why in RAISED.items() if words in str(error)), "")
 
     for found in try_cases(in_rank, answer, cases, explain, task):
@@ -203,10 +238,11 @@ def compare(trial, diagnoses):
             got = trial.after[place][index]
             if wanted is None or same(got, wanted):
                 continue
+            what = f"rank {trial.case.ranks[place]}, {difference(trial, index, got, wanted)}"
+            if got.dtype == wanted.dtype == torch.float64 and close_in_float32(got, wanted):
+                raise Wrong(str(trial.case), what, ROUNDED)
             why = next(filter(None, (diagnose(trial) for diagnose in diagnoses)), "")
-            raise Wrong(
-                str(trial.case), f"rank {place}, {difference(trial, index, got, wanted)}", why
-            )
+            raise Wrong(str(trial.case), what, why)
 
 
 def uses_the_backends_own(trial) -> str:
@@ -230,7 +266,9 @@ def difference(trial, index, got, wanted) -> str:
         return f"{name} is {kind_of(got)}, expected {kind_of(wanted)}"
     first = (got != wanted).nonzero()[0].tolist()
     at = f"{name}{first}" if first else name
-    return f"{at} is {got[tuple(first)].item():g}, expected {wanted[tuple(first)].item():g}"
+    mine, right = got[tuple(first)].item(), wanted[tuple(first)].item()
+    digits = 6 if f"{mine:.6g}" != f"{right:.6g}" else 12
+    return f"{at} is {mine:.{digits}g}, expected {right:.{digits}g}"
 
 
 def kind_of(x) -> str:

@@ -25,6 +25,17 @@ def swap(x):
         dist.recv(received, rank + 1)
     return received
 
+# %% right · from a thread
+def swap(x):
+    import threading
+
+    peer, received = dist.get_rank() ^ 1, torch.empty_like(x)
+    sender = threading.Thread(target=dist.send, args=(x, peer))
+    sender.start()
+    dist.recv(received, peer)
+    sender.join()
+    return received
+
 # %% wrong · nobody gets to begin it
 def swap(x):
     peer, received = dist.get_rank() ^ 1, torch.empty_like(x)
@@ -68,3 +79,36 @@ def swap(x):
     everything = [torch.empty_like(x) for _ in range(dist.get_world_size())]
     dist.all_gather(everything, x)
     return everything[dist.get_rank() ^ 1]
+
+# %% wrong · nobody has waited for the request of isend
+def swap(x):
+    peer, received = dist.get_rank() ^ 1, torch.empty_like(x)
+    dist.isend(x, peer)
+    dist.irecv(received, peer)
+    return received
+
+# %% wrong · A second wait() never ends
+def swap(x):
+    peer, received = dist.get_rank() ^ 1, torch.empty_like(x)
+    a = dist.isend(x, peer)
+    b = dist.irecv(received, peer)
+    a.wait()
+    b.wait()
+    b.wait()
+    return received
+
+# %% wrong · names rank -1 as the other side
+def swap(x):
+    peer, received = dist.get_rank() - 1, torch.empty_like(x)
+    a = dist.isend(x, peer)
+    dist.recv(received, peer)
+    a.wait()
+    return received
+
+# %% wrong · is of float32 unless told otherwise
+def swap(x):
+    peer, received = dist.get_rank() ^ 1, torch.empty(x.shape)
+    a = dist.isend(x, peer)
+    dist.recv(received, peer)
+    a.wait()
+    return received

@@ -113,3 +113,25 @@ def broadcast_tree(x, root=0, group=None):
 # %% wrong · it calls dist.broadcast
 def broadcast_tree(x, root=0, group=None):
     dist.broadcast(x, group=group, group_src=root)
+
+# %% wrong · hand `group` to every call of torch.distributed
+# -             send(x, (rank + reach) % n, group).wait()
+# +             send(x, (rank + reach) % n).wait()
+# -             receive(x, (rank - reach) % n, group).wait()
+# +             receive(x, (rank - reach) % n).wait()
+
+# %% wrong · nobody has waited for the request
+# -             send(x, (rank + reach) % n, group).wait()
+# +             send(x, (rank + reach) % n, group)
+# -             receive(x, (rank - reach) % n, group).wait()
+# +             receive(x, (rank - reach) % n, group)
+
+# %% wrong · goes on sending until everybody has it
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place = (rank - root) % n
+    if place:
+        receive(x, ((place - 1) // 2 + root) % n, group).wait()
+    for child in (2 * place + 1, 2 * place + 2):
+        if child < n:
+            send(x, (child + root) % n, group).wait()

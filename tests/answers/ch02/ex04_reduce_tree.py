@@ -125,3 +125,21 @@ def reduce_tree(x, root=0, group=None):
             receive(received, (rank + reach) % n, group).wait()
             x = x + received
         reach *= 2
+
+# %% wrong · is of float32 unless told otherwise
+# -     received = torch.empty_like(x)
+# +     received = torch.empty(x.shape)
+
+# %% wrong · hand `group` to every call of torch.distributed
+def reduce_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(), dist.get_world_size(group)
+    place = (rank - root) % n
+    received = torch.empty_like(x)
+    reach = 1
+    while reach < n and place % reach == 0:
+        if place % (2 * reach):
+            send(x, (rank - reach) % n, group).wait()
+        elif place + reach < n:
+            receive(received, (rank + reach) % n, group).wait()
+            x += received
+        reach *= 2

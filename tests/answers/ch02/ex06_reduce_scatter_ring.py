@@ -142,3 +142,25 @@ def reduce_scatter_ring(chunks, group=None):
         chunks[(rank - step - 2) % n] += received
         if rank < n - 1:
             sending.wait()
+
+# %% wrong · One rank alone has nobody to send to
+# -     for step in range(n - 1):
+# +     for step in range(n):
+
+# %% wrong · is of float32 unless told otherwise
+# -         received = torch.empty_like(partial)
+# +         received = torch.empty(partial.shape)
+
+# %% wrong · hand `group` to every call of torch.distributed
+# -         exchange(outgoing, following, received, previous, group)
+# +         exchange(outgoing, following, received, previous)
+
+# %% wrong · names rank -1 as the other side
+# -     following, previous = (rank + 1) % n, (rank - 1) % n
+# +     following, previous = (rank + 1) % n, rank - 1
+
+# %% wrong · nobody has waited for the request of irecv
+# -         exchange(outgoing, following, received, previous, group)
+# +         a = send(outgoing, following, group)
+# +         receive(received, previous, group)
+# +         a.wait()

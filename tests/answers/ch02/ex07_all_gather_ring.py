@@ -87,3 +87,7 @@ def all_gather_ring(chunks, group=None):
     for step in range(n - 1):
         receive(chunks[(rank - step - 1) % n], (rank - 1) % n, group).wait()
         send(chunks[(rank - step) % n], (rank + 1) % n, group).wait()
+
+# %% wrong · begins with the chunk that is its own
+# -         outgoing, incoming = chunks[(rank - step) % n], chunks[(rank - step - 1) % n]
+# +         outgoing, incoming = chunks[(rank - step - 1) % n], chunks[(rank - step - 2) % n]

@@ -40,7 +40,7 @@ def all_to_all(outputs, inputs, group=None):
         receive(outputs[source], source, group).wait()
         sending.wait()
 
-# %% wrong · outputs[1] holds inputs[0] of rank 2
+# %% wrong · outputs[1] holds inputs[0] of rank 3
 def all_to_all(outputs, inputs, group=None):
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     outputs[rank].copy_(inputs[rank])
@@ -92,3 +92,19 @@ def all_to_all(outputs, inputs, group=None):
         sending = send(inputs[to], to, group)
         receive(outputs[source], source, group).wait()
         sending.wait()
+
+# %% wrong · only where n is a power of two
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    outputs[rank].copy_(inputs[rank])
+    for k in range(1, n):
+        peer = rank ^ k
+        exchange(inputs[peer], peer, outputs[peer], peer, group)
+
+# %% wrong · which sends to rank
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    outputs[rank].copy_(inputs[rank])
+    for k in range(1, n):
+        peer = (rank + k) % n
+        exchange(inputs[peer], peer, outputs[peer], peer, group)

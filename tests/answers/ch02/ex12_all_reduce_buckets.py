@@ -104,3 +104,40 @@ def all_reduce_buckets(tensors, bucket_bytes, group=None):
         all_reduce_ring(flat, group)
         for x, part in zip(bucket, flat.split([x.numel() for x in bucket])):
             x.copy_(part.view_as(x))
+
+# %% wrong · it was rounded on its way
+# -         flat = torch.cat([x.view(-1) for x in bucket])
+# +         flat = torch.empty(sum(x.numel() for x in bucket))
+# +         torch.cat([x.view(-1).float() for x in bucket], out=flat)
+
+# %% wrong · a bucket that is exactly full is allowed
+# -         if not buckets or filled + x.nbytes > bucket_bytes:
+# +         if not buckets or filled + x.nbytes >= bucket_bytes:
+
+# %% wrong · the tensors are sorted by their size
+# -     for x in tensors:
+# -         if not buckets or filled + x.nbytes > bucket_bytes:
+# +     for x in sorted(tensors, key=lambda x: x.nbytes):
+# +         if not buckets or filled + x.nbytes > bucket_bytes:
+
+# %% wrong · only the last one is still open
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    buckets = []
+    for x in tensors:
+        for b in buckets:
+            if sum(t.nbytes for t in b) + x.nbytes <= bucket_bytes:
+                b.append(x)
+                break
+        else:
+            buckets.append([x])
+    for bucket in buckets:
+        flat = torch.cat([x.view(-1) for x in bucket])
+        all_reduce_ring(flat, group)
+        for x, part in zip(bucket, flat.split([x.numel() for x in bucket])):
+            x.copy_(part.view_as(x))
+
+# %% wrong · asked are bytes
+# -         if not buckets or filled + x.nbytes > bucket_bytes:
+# +         if not buckets or filled + x.numel() > bucket_bytes:
+# -         filled += x.nbytes
+# +         filled += x.numel()
