@@ -183,6 +183,16 @@ def test_output_before_an_error_is_shown(capsys):
     assert capsys.readouterr().out == "[rank 0] before\n[rank 0] the last words\n"
 
 
+def test_what_cpp_prints_as_it_dies_stands_in_the_error_alone(capsys):
+    def die():
+        os.write(2, b"before\nterminate called after throwing an instance of 'X'\n  what():  y\n")
+        os.abort()
+
+    with pytest.raises(LaunchError, match=r"instance of 'X'\n.*what\(\):  y"):
+        launch(die, world_size=1)
+    assert capsys.readouterr().out == "[rank 0] before\n"
+
+
 def test_ranks_have_nothing_to_read():
     with pytest.raises(LaunchError, match="EOFError"):
         launch(input, world_size=1)

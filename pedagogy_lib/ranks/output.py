@@ -12,6 +12,7 @@ LIVE_BYTES = 2_000  # per line
 KEPT_BYTES = 2_000_000  # per rank, of what it prints first
 KEPT_OF_END = 10_000  # of what it prints last: there stands why it ended
 PROGRESS_AFTER_SECONDS = 2.0
+OF_DEATHS = (b"terminate called ", b"  what():  ")  # what C++ prints last: the error has it, too
 
 
 class Output:
@@ -29,7 +30,8 @@ class Output:
         self.keep(data)
         *lines, self.rest = (self.rest + data).split(b"\n")
         for line in lines:
-            self.show(line)
+            if not line.startswith(OF_DEATHS):
+                self.show(line)
         if len(self.rest) > 10_000:
             self.close()
 
