@@ -11,7 +11,6 @@ from pedagogy_lib.course.checking import find_exercise
 from pedagogy_lib.exercises.ch08 import bubbles, generators
 from pedagogy_lib.exercises.ch08 import ex07_pipeline as pipelines
 from pedagogy_lib.exercises.ch08 import ex09_exchange as exchanges
-from pedagogy_lib.exercises.ch08 import ex11_turn as turns
 from pedagogy_lib.exercises.ch08 import ex13_balance as balancing
 from pedagogy_lib.schedules.rules import check_schedule
 from pedagogy_lib.schedules.timelines import kept_after, simulate
@@ -226,10 +225,6 @@ def test_every_misconception_gives_something_wrong():
         right = bubbles.right_numbers(*bubbles.SIZES[0])[place]
         assert not any(close(guess, right) for guess in tables[0])
         assert len(set(zip(*tables))) == len(tables[0])
-    ranks, chunks = turns.SHOWN[0]
-    right = [action[1:] for action in turns.turns(ranks, chunks, "B")]
-    for guess in turns.GUESSES_AT_TURNS.values():
-        assert [guess(k, ranks, chunks, True) for k in range(len(right))] != right
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])

@@ -1,5 +1,6 @@
 """Every exercise that asks for a formula: its truth passes, and each mistake is told as itself."""
 
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -18,7 +19,7 @@ FORMULAS = [
 
 @pytest.mark.parametrize("exercise", FORMULAS, ids=lambda exercise: exercise.number)
 def test_the_truth_passes(exercise):
-    lines = list(exercise.examine(exercise.truth))
+    lines = list(replace(exercise, also=None).examine(exercise.truth))
     assert len(lines) == len(exercise.cases)
 
 

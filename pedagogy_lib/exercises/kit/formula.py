@@ -23,6 +23,7 @@ class Formula:
     differs  takes arguments, what was expected and what came, and says what is wrong
     errors   {words of an exception: what they mean here}
     explain  takes {case: values} and the wrong case, for what no function can tell
+    also     takes the answer when all values are right, and goes on: yields lines, raises `Wrong`
     """
 
     number: str
@@ -36,6 +37,7 @@ class Formula:
     differs: Callable | None = None
     errors: dict[str, str] = field(default_factory=dict)
     explain: Callable | None = None
+    also: Callable | None = None
     unit: str = ""  # of a number, as in " s"
     asked: str = ""  # what kind of value is expected, in words
     shape: str = ""  # what to say of a value of another kind
@@ -51,6 +53,8 @@ class Formula:
                 if not self.same(got, wanted):
                     raise Wrong(case, self.difference(call, wanted, got), self.why(found, case))
             yield f"{case}: {(self.told or self.shown)(calls, found[case])}"
+        if self.also:
+            yield from self.also(answer)
 
     def shown(self, calls, values) -> str:
         return ", ".join(f"{text_of(value)}{self.unit}" for value in values)
