@@ -6,8 +6,22 @@ from ...schedules.timelines import LABELS, simulate
 from ..kit import Formula
 from .generators import need_action, offence, told, told_case
 
-SIZES = [(3, 2), (2, 3), (4, 1), (1, 3), (4, 3)]  # ranks, chunks
+SIZES = [(3, 2), (2, 3)]  # ranks, chunks
+OTHERS = [(4, 1), (1, 3), (4, 3), (1, 1)]
 INTERLEAVED = [(2, 4, 2), (4, 8, 2), (3, 6, 3)]  # ranks, micro-batches, chunks
+
+
+def calls(kind, ranks, chunks) -> list[tuple]:
+    """All turns of two groups, and one more; forwards are the default."""
+    return [
+        (k, ranks, chunks) if kind == "F" and k % 2 else (k, ranks, chunks, kind)
+        for k in range(2 * ranks * chunks + 1)
+    ]
+
+
+def told_turns(turns, values) -> str:
+    ranks = turns[0][1]
+    return "all turns" if turns[-1][1] != ranks else f"{told(values[: 2 * ranks])} …"
 
 
 def right(k, ranks, chunks, kind="F"):
@@ -75,15 +89,14 @@ EXERCISE = Formula(
     "8.11",
     "turn",
     cases={
-        f"{LABELS[kind]}s, {counted(ranks, 'rank')}, {counted(chunks, 'chunk')}": [
-            (k, ranks, chunks) if kind == "F" and k % 2 else (k, ranks, chunks, kind)
-            for k in range(2 * ranks * chunks + 1)
-        ]
-        for kind in "FB"
-        for ranks, chunks in SIZES
+        f"{LABELS[kind]}s, {counted(ranks, 'rank')}, {counted(chunks, 'chunk')}":
+            calls(kind, ranks, chunks) for kind in "FB" for ranks, chunks in SIZES
+    } | {
+        "1 to 4 ranks, 1 to 3 chunks":
+            [call for kind in "FB" for sizes in OTHERS for call in calls(kind, *sizes)]
     },
     truth=right,
-    told=lambda calls, values: f"{told(values[: 2 * calls[0][1]])} …",
+    told=told_turns,
     differs=lambda call, wanted, got: f"k = {call[0]}: expected {told([wanted])}, got {got}",
     asked="an action",
     shape="asked is Action(kind, microbatch, chunk)",
