@@ -4,7 +4,6 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from answer_files import all_answers, defined
 from helpers import ROOT, put_lab
 
 from pedagogy_lib import check, launch
@@ -22,39 +21,8 @@ def solved_lab(tmp_path, monkeypatch):
     return labs.find_lab(LAB)
 
 
-def verdicts(number, words):
-    """Of the answers to an exercise in a cell that have this title."""
-    answers = [a for a in all_answers() if (a.exercise.number, a.words) == (number, words)]
-    assert answers
-    return [check(number, defined(answer)) for answer in answers]
-
-
-def test_three_houses_are_tried():
-    (verdict,) = verdicts("1.1", "by hand")
-    assert len(verdict.lines) == 3
-
-
-def test_the_memory_of_a_loop_comes_last():
-    (verdict,) = verdicts("1.2", "scaled gradients")
-    assert "bytes of activations" in verdict.lines[-1]
-    for verdict in verdicts("1.2", "one backward for each micro-batch"):
-        assert len(verdict.lines) == 4, "the weights are right"
-
-
 def test_the_memory_of_a_lab_comes_last(solved_lab):
     assert "bytes of activations" in check("1.4").lines[-1]
-
-
-@pytest.mark.parametrize(
-    ("number", "words", "what"),
-    [
-        ("1.1", "each is half of what it should be", "gradient of w1: expected -9, got -4.5"),
-        ("1.2", "training with small batches", "6 optimizer steps, expected 2"),
-    ],
-)
-def test_what_differs_is_told_in_numbers(number, words, what):
-    (verdict,) = verdicts(number, words)
-    assert what in verdict.wrong.what
 
 
 def test_an_error_in_an_answer_is_shown_with_its_line():

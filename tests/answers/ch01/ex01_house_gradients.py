@@ -25,41 +25,9 @@ def house_gradients(x1, x2, price, w1, w2, b):
 # -     slope = 2 * (x1 * w1 + x2 * w2 + b - price)
 # +     slope = x1 * w1 + x2 * w2 + b - price
 
-# %% wrong · the sign is turned round
-# -     slope = 2 * (x1 * w1 + x2 * w2 + b - price)
-# +     slope = -2 * (x1 * w1 + x2 * w2 + b - price)
-
-# %% wrong · chain rule goes on
-# -     return slope * x1, slope * x2, slope
-# +     return slope, slope, slope
-
-# %% wrong · b is missing
-# -     slope = 2 * (x1 * w1 + x2 * w2 + b - price)
-# +     slope = 2 * (x1 * w1 + x2 * w2 - price)
-
-# %% wrong · slope of 1
-# -     return slope * x1, slope * x2, slope
-# +     return slope * x1, slope * x2, slope * b
-
-# %% wrong · multiply by the weights
-# -     return slope * x1, slope * x2, slope
-# +     return slope * w1, slope * w2, slope
-
-# %% wrong · the loss itself
-# -     slope = 2 * (x1 * w1 + x2 * w2 + b - price)
-# +     slope = (x1 * w1 + x2 * w2 + b - price) ** 2
-
-# %% wrong · another order
-# -     return slope * x1, slope * x2, slope
-# +     return slope * x1, slope, slope * x2
-
-# %% wrong · what your function returns is its last line
+# %% wrong · a function without `return` gives None
 # -     return slope * x1, slope * x2, slope
 
 # %% wrong · the three numbers alone
 # -     return slope * x1, slope * x2, slope
 # +     return {"a": slope * x1, "b": slope * x2, "c": slope}
-
-# %% wrong · house 1; use the arguments
-def house_gradients(x1, x2, price, w1, w2, b):
-    return -115.836, -38.612, -19.306

@@ -40,39 +40,12 @@ def accumulate(model, loss_fn, micro_batches):
 # -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
 # +         loss = loss_fn(model(inputs), targets) / len(micro_batches)
 
-# %% wrong · are summed
-# -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
-# +         loss = loss_fn(model(inputs), targets)
-
 # %% wrong · the sum over all samples
 # -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
 # +         loss = loss_fn(model(inputs), targets) * len(targets)
 
-# %% wrong · number of micro-batches where
-# -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
-# +         loss = loss_fn(model(inputs), targets) * len(targets) / len(micro_batches)
-
-# %% wrong · the last micro-batch has counted:
-# -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
-# +         model.zero_grad()
-# +         loss = loss_fn(model(inputs), targets)
-
-# %% wrong · with its right share
-# -     for inputs, targets in micro_batches:
-# +     for inputs, targets in micro_batches:
-# +         model.zero_grad()
-
 # %% wrong · earlier step
 # -     model.zero_grad()
-
-# %% wrong · size of the first
-# -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
-# +         loss = loss_fn(model(inputs), targets) * len(targets) / len(micro_batches[0][1])
-
-# %% wrong · as large as the first
-# -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
-# +         share = len(targets) / len(micro_batches[0][1]) / len(micro_batches)
-# +         loss = loss_fn(model(inputs), targets) * share
 
 # %% wrong · calls backward
 # -         loss.backward()
@@ -91,25 +64,9 @@ def accumulate(model, loss_fn, micro_batches):
     loss.backward()
     return loss.item()
 
-# %% wrong · mean of means
-# -         losses.append(loss.detach())
-# +         losses.append(loss.detach() * samples / len(targets) / len(micro_batches))
-
-# %% wrong · the sum over all samples
-# -         losses.append(loss.detach())
-# +         losses.append(loss.detach() * samples)
-
-# %% wrong · that is larger
-# -         losses.append(loss.detach())
-# +         losses.append(loss.detach() * samples / len(targets))
-
 # %% wrong · you return the last term; add them up
 # -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
 # +     return float(loss)
-
-# %% wrong · the mean loss of the last micro-batch
-# -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
-# +     return float(loss) * samples / len(targets)
 
 # %% wrong · loss.item()
 # -         losses.append(loss.detach())

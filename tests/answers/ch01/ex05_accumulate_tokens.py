@@ -23,51 +23,11 @@ def accumulate_tokens(model, micro_batches):
         parameter.grad /= n
     return total / n
 
-# %% wrong · mean of means
-# -         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum") / counted
-# +         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING) / len(micro_batches)
-
 # %% wrong · count by their number of sentences
 # -     counted = sum(count_tokens(targets) for _, targets in micro_batches)
 # +     rows = sum(len(targets) for _, targets in micro_batches)
 # -         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum") / counted
 # +         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING) * len(targets) / rows
-
-# %% wrong · each sentence counts the same
-def accumulate_tokens(model, micro_batches):
-    model.zero_grad()
-    rows, total = sum(len(t) for _, t in micro_batches), 0.0
-    for tokens, targets in micro_batches:
-        for one, wanted in zip(tokens, targets):
-            loss = F.cross_entropy(model(one), wanted) / rows
-            loss.backward()
-            total += loss.item()
-    return total
-
-# %% wrong · padding included
-# -     counted = sum(count_tokens(targets) for _, targets in micro_batches)
-# +     counted = sum(targets.numel() for _, targets in micro_batches)
-
-# %% wrong · 0 is a token too
-# -     counted = sum(count_tokens(targets) for _, targets in micro_batches)
-# +     counted = sum((targets > 0).sum().item() for _, targets in micro_batches)
-
-# %% wrong · number of sentences; divide
-# -     counted = sum(count_tokens(targets) for _, targets in micro_batches)
-# +     counted = sum(len(targets) for _, targets in micro_batches)
-
-# %% wrong · the sum over all tokens
-# -         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum") / counted
-# +         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum")
-
-# %% wrong · are summed
-# -         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum") / counted
-# +         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING)
-
-# %% wrong · the last micro-batch has counted
-# -     for tokens, targets in micro_batches:
-# +     for tokens, targets in micro_batches:
-# +         model.zero_grad()
 
 # %% wrong · 0/0
 # -         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum") / counted
