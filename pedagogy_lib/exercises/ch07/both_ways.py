@@ -1,16 +1,14 @@
 """Tensor parallelism tried forward and backward: what comes of it, and what is to be true of it."""
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
-import torch.distributed as dist
 
 from ...basics.closeness import close, told_gap
 from ...basics.units import brief
 from ...course.checking import Wrong
-from ...course.labs import find_lab
 from ..kit import Equals, RankExercise, never
 from ..kit.groups import PASSED_BY, Calls, noting_passed
 from ..kit.refused import Refused
@@ -69,71 +67,21 @@ def need_tensor(y, who="the function"):
         raise Refused(f"{who} returned {brief(y, 60)}", why)
 
 
-def used_lab(answer):
-    """The lab that an answer uses: the same object, so that a rank reads it once; or None."""
-    return getattr(answer, "__globals__", {}).get("tensor_parallel")
-
-
-def lab_of(answer):
-    return used_lab(answer) or find_lab("tensor_parallel")
-
-
-def lab_fault(lab, *names) -> str:
-    """Which exercise comes first, if `Copy` or `AllReduce` of a lab is not right."""
-    x, n = torch.ones(1, requires_grad=True), dist.get_world_size()
-    right = {"Copy": ("7.2", 1, n), "AllReduce": ("7.3", n, 1)}
-    for name in names if lab else ():
-        number, forward, backward = right[name]
-        y = getattr(lab, name).apply(x)
-        if y.item() != forward or torch.autograd.grad(y, x)[0].item() != backward:
-            return f'{name} of your lab is not right yet. First: check("{number}")'
-    return ""
-
-
-@contextlib.contextmanager
-def blaming(fault):
-    """What is wrong in here is put down to a fault of the lab, if there is one."""
-    try:
-        yield
-    except Wrong as wrong:
-        raise Wrong(wrong.case, wrong.what, fault or wrong.why) from None
-
-
 # ---- What is to be true ---
 
 
-@dataclass(frozen=True)
-class InLab(Equals):
-    """As Equals; what is wrong is put down to the lab, if that has a `fault`.
-
-    seen  takes this, the trial and the first place where it is wrong, and says what is wrong there;
-          the first difference is told if it says nothing
-    """
-
-    seen: Callable = lambda fact, trial, place: ""
-
-    def __call__(self, trial):
-        try:
-            super().__call__(trial)
-        except Wrong as wrong:
-            found = trial.of(self.name)
-            place = next(k for k, got in enumerate(found) if not close(got, self.truth(trial, k)))
-            what = self.seen(self, trial, place) or wrong.what
-            raise Wrong(wrong.case, what, getattr(trial[0], "fault", "") or wrong.why) from None
-
-
-def right(name, table, **how) -> InLab:
+def right(name, table, **how) -> Equals:
     """table  takes a trial and a place; gives what is right there, and a table of mistakes"""
-    return InLab(name, lambda *at: table(*at)[0], lambda *at: table(*at)[1], **how)
+    return Equals(name, lambda *at: table(*at)[0], lambda *at: table(*at)[1], **how)
 
 
 NOT_CONSTANT = never("constant", "y.requires_grad is False", NO_HISTORY)
 ALL_KNOWN = never("passed", lambda of: f"torch warns of {of[0]} in the backward", PASSED_BY)
 
 
-def which_gradients(fact, trial, _) -> str:
-    """For InLab: which are wrong, on which ranks; and how far ranks differ in what they share."""
-    wanted = [fact.truth(trial, place) for place in range(trial.n)]
+def which_gradients(table, trial, place) -> str:
+    """Which are wrong, on which ranks; and how far ranks differ in what they share."""
+    wanted = [table(trial, place)[0] for place in range(trial.n)]
     got = {name: [of.gradients[name] for of in trial] for name in wanted[0]}
     off = {name: [k for k, g in enumerate(got[name]) if not close(g, wanted[k][name])]
            for name in got}  # fmt: skip
@@ -157,22 +105,22 @@ def which_gradients(fact, trial, _) -> str:
 
 @dataclass(frozen=True)
 class Traffic:
-    """A rank sends no more in a phase than so many bytes, and calls nothing if it has none to send.
+    """A rank sends no more in a phase than so many bytes, and calls nothing if it needs no call.
 
     phase  the name of its calls: "forward"
-    most   takes a trial, and gives bytes
+    most   takes a trial, and gives bytes; None if it has nothing to send
     why    what it has misunderstood; or takes the trial and the calls of a rank, and says so
     """
 
     phase: str
-    most: Callable
+    most: Callable | None
     why: str | Callable
 
     def __call__(self, trial):
-        most = self.most(trial)
+        most = self.most(trial) if self.most else 0
         for place, calls in enumerate(trial.of(self.phase) or ()):
             sent = sum(call.sent_bytes for call in calls)
-            if sent > most or (calls and not most):
+            if sent > most or (calls and not self.most):
                 names = ", ".join(sorted({call.name for call in calls}))
                 what = f"the numbers are right, but {trial.who(place)} sends {sent} bytes in the "
                 what += f"{self.phase} ({names}), expected {most}"
@@ -180,22 +128,18 @@ class Traffic:
                 raise Wrong(f"cost, {trial.case}", what, why)
 
 
-def nothing(trial) -> int:
-    return 0
-
-
 def ring_bytes(tensor_bytes, n) -> int:
     """What each rank sends in an all-reduce."""
     return 2 * (n - 1) * tensor_bytes // n
 
 
-def as_one_process(number, name, cases, prepare, y, gradients, lab, more, hints) -> RankExercise:
+def as_one_process(number, name, cases, prepare, y, gradients, needs, hints, more=()):
     """A program that should give y and gradients as one process does, and also a second time.
 
-    prepare       takes the answer and the case; gives what `both_ways` takes
-    y, gradients  of `right`
-    lab           what it uses of the lab
-    more          facts
+    prepare    takes the answer and the case; gives what `both_ways` takes
+    y          a fact
+    gradients  a table: see `right`
+    more       facts
     """
 
     def work(answer, group, case):
@@ -203,19 +147,23 @@ def as_one_process(number, name, cases, prepare, y, gradients, lab, more, hints)
         found, again = (both_ways(*prepared) for _ in range(2))
         if "gradients" in found:
             found["again"] = {"y": again["y"]} | again.get("gradients", {})
-        return found | {"fault": lab_fault(used_lab(answer), *lab)}
-
-    def both(*at):
-        return {"y": y.truth(*at)} | gradients.truth(*at), {}
+        return found
 
     def told(trial):
         forward, backward = len(trial[0].forward), len(trial[0].backward)
         count = f"y and {len(trial[0].gradients)} gradients are those of one process"
         return f"{count}; calls: {forward} forward, {backward} backward"
 
-    changed = never("changed", lambda names: f"{' and '.join(names)} has changed", ARGUMENT)
-    again = right("again", both, called="the second time, that", otherwise=AGAIN)
-    facts = [changed, NOT_CONSTANT, y, gradients, again, ALL_KNOWN, *more]
+    facts = [
+        never("changed", lambda names: f"{' and '.join(names)} has changed", ARGUMENT),
+        NOT_CONSTANT,
+        y,
+        right("gradients", gradients, tells=partial(which_gradients, gradients)),
+        Equals("again", lambda *at: {"y": y.truth(*at)} | gradients(*at)[0],
+               called="the second time, that", otherwise=AGAIN),
+        ALL_KNOWN,
+        *more,
+    ]  # fmt: skip
     return RankExercise(
-        number, name, cases, work, facts, told, hints, errors=ERRORS, lost=HANG
+        number, name, cases, work, facts, told, hints, errors=ERRORS, lost=HANG, needs=needs
     )  # fmt: skip

@@ -9,7 +9,7 @@ from ..kit import At, RankExercise, World, never
 from ..kit.groups import Calls
 from ..kit.on_ranks import IN_A_GROUP
 from ..kit.trials import numbers
-from .both_ways import Traffic, need_tensor, nothing, right
+from .both_ways import Traffic, need_tensor, right
 
 UNEVEN = (
     "parts of another length: chunk makes all but the last one equal, and perhaps fewer than n. "
@@ -130,7 +130,7 @@ EXERCISE = RankExercise(
               "clone() keeps the order in memory that x has, transposed here: "
               "clone(memory_format=torch.contiguous_format)"),
         never("is_tracked", "its part requires a gradient", "cut only copies"),
-        Traffic("cut", nothing, "all ranks have the whole: nothing has to travel"),
+        Traffic("cut", None, "all ranks have the whole: nothing has to travel"),
     ],
     told=lambda trial: f"parts of {sizes(trial)}",
     errors={

@@ -5,9 +5,9 @@ import torch.distributed as dist
 
 from ...basics.closeness import close
 from ..kit import At, World
-from ..kit.differences import told
+from ..kit.differences import kind_of, told
 from ..kit.trials import numbers
-from .both_ways import Traffic, as_one_process, nothing, right, which_gradients
+from .both_ways import Traffic, as_one_process, right
 
 INPUTS, OUTPUTS = 2, 3  # inputs of each rank
 ONE_RANKS_BIAS = (
@@ -59,11 +59,13 @@ def y_of(trial, place):
     }  # fmt: skip
 
 
-def every_row(fact, trial, place) -> str:
-    got, wanted = trial[place].y, fact.truth(trial, place)
-    rows = (got - wanted).flatten(0, -2) if got.shape == wanted.shape else torch.zeros(0)
-    if not len(rows) or not close(rows, rows[:1].expand_as(rows)):
-        return ""
+def every_row(trial, place) -> str:
+    got, wanted = trial[place].y, y_of(trial, place)[0]
+    if got.shape != wanted.shape:
+        return f"{trial.who(place)}: y is {kind_of(got)}, expected {kind_of(wanted)}"
+    rows = (got - wanted).flatten(0, -2)
+    if not close(rows, rows[:1].expand_as(rows)):
+        return f"{trial.who(place)}: y is off by up to {rows.abs().max():.4g}"
     return f"{trial.who(place)}: every row of y is off by the same numbers: {told(rows[0])}"
 
 
@@ -100,11 +102,11 @@ EXERCISE = as_one_process(
         for n, lead in [(1, (3,)), (2, (3,)), (2, (2, 2)), (3, (2, 2))]
     ],
     prepare=prepare,
-    y=right("y", y_of, seen=every_row),
-    gradients=right("gradients", gradients_of, seen=which_gradients),
-    lab=["AllReduce"],
+    y=right("y", y_of, tells=every_row),
+    gradients=gradients_of,
+    needs=("7.3",),
     more=[
-        Traffic("backward", nothing,
+        Traffic("backward", None,
                 "a part of the bias goes into the sum from every rank, and its gradient has to be "
                 "put together again. Behind the sum each rank can add the whole bias: it has y's "
                 "gradient already, and nothing is sent in the backward"),

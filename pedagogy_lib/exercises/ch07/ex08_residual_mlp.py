@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..kit import At, World
-from .both_ways import as_one_process, right, which_gradients
+from .both_ways import as_one_process, right
 
 WIDTH, HIDDEN, LEAD = 4, 3, (2, 3)  # hidden features of each rank
 CUT = {"down": 1, "up": 0}  # and along which dim
@@ -155,9 +155,8 @@ EXERCISE = as_one_process(
     cases=[At(World(n)) for n in (1, 2, 3)],
     prepare=prepare,
     y=right("y", y_of, otherwise="the forward was right as it was"),
-    gradients=right("gradients", gradients_of, seen=which_gradients),
-    lab=["Copy", "AllReduce"],
-    more=[],
+    gradients=gradients_of,
+    needs=("7.2", "7.3"),
     hints=(
         "Follow the gradient backwards from y. Where does it come to what is cut, and where "
         "does it come back to what all ranks have?",

@@ -97,9 +97,12 @@ def gradients_of(trial, place):
     }.items()} | ({damage: {"its matrix": damaged}} if name != "nothing" else {})  # fmt: skip
 
 
-def gates(fact, trial, place) -> str:
+def gates(trial, place) -> str:
     """Where a gradient passes a relu that is 0: of a rank's matrix, whose sum is right."""
-    (got, wanted), own = (trial[place].gradients, fact.truth(trial, place)), parts_of(trial)[place]
+    (got, wanted), own = (
+        (trial[place].gradients, gradients_of(trial, place)[0]),
+        parts_of(trial)[place],
+    )
     told = f"the sum is right on {trial.who(place)}, the gradient of its matrix"
     if got["its matrix"] is None:
         return f"{told} is None"
@@ -123,7 +126,7 @@ EXERCISE = RankExercise(
     facts=[
         right("y", y_of, called="the sum"),
         NOT_CONSTANT,
-        right("gradients", gradients_of, seen=gates),
+        right("gradients", gradients_of, tells=gates),
         never("overwritten", "the argument y has been changed",
               "the gradients are right here, but y is not as it was, and somebody may still need "
               "it"),

@@ -16,7 +16,7 @@ from ...course.checking import Exercise, Wrong, try_on_ranks
 from ..kit.one_process import why_raised
 from ..kit.outcomes import NO_RETURN, plain
 from ..kit.trials import kind_of
-from .both_ways import ARGUMENT, ERRORS, HANG, NO_HISTORY, blaming, lab_fault, lab_of
+from .ex07_row_layer import ARGUMENT, ERRORS, HANG, NO_HISTORY, blaming, lab_fault, lab_of
 
 WORLDS = (2, 3)
 P, CALLS = 0.5, 2

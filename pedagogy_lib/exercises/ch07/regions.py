@@ -11,7 +11,7 @@ from ...basics.torch_private import is_in_storage
 from ...measuring.bytes_of_calls import tensors_in
 from ..kit import At, Holds, RankExercise, World, never
 from ..kit.trials import numbers
-from .both_ways import Traffic, both_ways, need_tensor, nothing, right, ring_bytes
+from .both_ways import Traffic, both_ways, need_tensor, right, ring_bytes
 
 SHAPE, BYTES = (2, 3), 48
 STILL_A_FUNCTION = "it is to stay a torch.autograd.Function: that has `apply`"
@@ -101,9 +101,6 @@ def region(number, name, sums, y, gradient, told, touched, memory, sent, hints) 
         wanted, mistakes = of_all(gradient)(trial, place)
         return {"x": wanted}, {why: {"x": wrong} for why, wrong in mistakes.items()}
 
-    def most(phase):
-        return (lambda trial: ring_bytes(BYTES, trial.n)) if phase == sums else nothing
-
     return RankExercise(
         number,
         name,
@@ -136,8 +133,8 @@ def region(number, name, sums, y, gradient, told, touched, memory, sent, hints) 
                   f"total was called in {{}}, expected once, in the {sums}",
                   "the caller may bring another way to add up: call total(…, group), in place of "
                   "all_reduce"),
-            *(Traffic(phase, most(phase), "one all-reduce is enough" if phase == sums else sent)
-              for phase in ("forward", "backward")),
+            Traffic(sums, lambda trial: ring_bytes(BYTES, trial.n), "one all-reduce is enough"),
+            Traffic("forward" if shares else "backward", None, sent),
         ],
         told=lambda trial: "; ".join(told[: 1 + trial.case.recorded]),
         errors={

@@ -11,7 +11,7 @@ from torch import nn
 
 from ..kit import At, Equals, Holds, RankExercise, World, never
 from ..kit.trials import numbers
-from .both_ways import ALL_KNOWN, Traffic, both_ways, nothing, right, ring_bytes
+from .both_ways import ALL_KNOWN, Traffic, both_ways, right, ring_bytes
 from .ex01_cut import span, strip
 
 # Along which dim each tensor is cut, y as its slope; None if all ranks have all of it.
@@ -201,12 +201,10 @@ def split_layer(number, name, dims, mistakes, **others) -> RankExercise:
         in_y, in_gradients = mistakes(trial, place, y, gradients)
         return {"y": (y, in_y), "gradients": (gradients, in_gradients)}
 
-    def most(phase):
-        x = lambda trial: 8 * 5 * prod(trial.case.leading)  # noqa: E731
-        return (lambda trial: ring_bytes(x(trial), trial.n)) if phase == sums else nothing
-
+    quiet = "forward" if sums == "backward" else "backward"
+    lone = f"self.{way} is all that sends, and only in the {sums}"
     not_alike = (
-        "x comes as it is needed, nothing is to be cut: a row layer gets this rank's inputs "
+        "x comes as it is needed is to be cut: a row layer gets this rank's inputs "
         "already, and a column layer takes all inputs. The weight is as nn.Linear stores it, "
         "(outputs, inputs), which is how F.linear takes it"
     )
@@ -245,8 +243,8 @@ def split_layer(number, name, dims, mistakes, **others) -> RankExercise:
             Holds("ways", lambda calls: calls == 1,
                   f"self.{way} was called {{}} times, expected once",
                   f"the caller may bring another way: call self.{way}(…, self.group)"),
-            *(Traffic(phase, most(phase), f"self.{way} is all that sends, and only in the {sums}")
-              for phase in ("forward", "backward")),
+            Traffic(sums, lambda trial: ring_bytes(40 * prod(trial.case.leading), trial.n), lone),
+            Traffic(quiet, None, lone),
         ],
         told=f"output and gradients of nn.Linear; sent is an all-reduce of {what} in the {sums}",
         errors={
