@@ -29,10 +29,10 @@ NOT_FLAT = (
 )
 
 
-def of(leading, has_bias=True, frozen="", world=World(3)):
+def of(leading, has_bias=True, frozen="", world=None):
     """A case: dims of x before the inputs; and which of "x", "A" and "b" needs no gradient."""
     what = ("" if has_bias else ", no b") + (f", {frozen} frozen" if frozen else "")
-    return At(world, (leading, has_bias, frozen), f", x {[*leading, INPUTS]}{what}")
+    return At(world or World(3), (leading, has_bias, frozen), f", x {[*leading, INPUTS]}{what}")
 
 
 # ---- What is watched ---

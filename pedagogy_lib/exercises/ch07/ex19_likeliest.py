@@ -1,6 +1,7 @@
 """The likeliest letter, where each rank has the scores of some."""
 
 import contextlib
+import itertools
 import os
 
 import torch
@@ -24,11 +25,11 @@ DTYPE = (
 )
 
 
-def of(what, *scores, dtype=torch.float32, world=World(3)):
+def of(what, *scores, dtype=torch.float32, world=None):
     """A case: for each rank a list of scores for each sample."""
     letters = ", ".join(str(len(of_rank[0])) for of_rank in scores)
     kind = str(dtype).removeprefix("torch.")
-    return At(world, (scores, dtype), f" with {letters} letters, {kind}, {what}")
+    return At(world or World(3), (scores, dtype), f" with {letters} letters, {kind}, {what}")
 
 
 CASES = [
@@ -108,7 +109,7 @@ def need_letters(chosen, samples):
 def letters(trial, place):
     """The first of the highest scores, in plain Python."""
     parts = [scores_of(trial.case, k).tolist() for k in range(trial.n)]
-    rows = [sum(of_ranks, []) for of_ranks in zip(*parts)]
+    rows = [list(itertools.chain(*of_ranks)) for of_ranks in zip(*parts)]
     return torch.tensor([row.index(max(row)) for row in rows])
 
 
