@@ -77,8 +77,8 @@ def y_of(trial, place):
         "these are some columns of y: every rank needs all of them": y.chunk(n, 1)[place],
         f"{NO_RETURN}; dist.all_reduce works in place, and returns None as well": None,
     } | {
-        "all ranks have computed with the same part of a and b: which one is this rank's? "
-        f"(part {k}, {n} times)": n * part for k, part in enumerate(s)
+        f"all ranks have computed with the same part of a and b, number {k}: which one is this "
+        "rank's?": n * part for k, part in enumerate(s)
     }  # fmt: skip
 
 

@@ -98,9 +98,8 @@ def y_of(trial, place):
             "this is what the rank's own features give: nobody has added up the ranks'":
                 x + bias + own,
             "there is no residual in y any more": y - x,
-            f"the residual is in y {n} times: it goes around the sum": y + (n - 1) * x,
-            f"the bias is in y {n} times: each rank has brought it into the sum":
-                y + (n - 1) * bias,
+            "the residual is in y n times: it goes around the sum": y + (n - 1) * x,
+            "the bias is in y n times: each rank has brought it into the sum": y + (n - 1) * bias,
             "only a share of the bias is in y: behind the sum it is added once":
                 y - bias + bias / n,
         }  # fmt: skip
