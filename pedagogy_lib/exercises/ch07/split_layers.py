@@ -189,11 +189,11 @@ def split_layer(number, name, dims, mistakes, **others) -> RankExercise:
     mistakes  takes a trial, a place, and what is right there: y, and gradients. Gives two tables
     """
     way, sums, what = ("enter", "backward", "x") if by_columns(dims) else ("leave", "forward", "y")
-    of_parameters = lambda get: (
-        lambda trial, _: {
+
+    def of_parameters(get):
+        return lambda trial, _: {
             name: get(name, p) for name, p in linear(dims, trial.case).named_parameters()
         }
-    )
 
     def y_and_gradients(trial, place):
         gradients = in_one_process(dims, trial, place)
