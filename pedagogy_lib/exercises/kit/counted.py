@@ -31,4 +31,4 @@ class Counted:
                 what = f"{trial.who(place)} sends {sent:,} bytes; {self.what} {most:,.0f}"
                 why = self.why(trial, sent) if callable(self.why) else self.why
                 raise Wrong(f"cost, {trial.case}", what, f"the numbers are right, but {why}")
-        return most and f"cost, {trial.case}: a rank sends {sent:,} bytes"
+        return f"cost, {trial.case}: a rank sends {sent:,} bytes" if most else ""
