@@ -3,16 +3,11 @@
 import warnings
 
 import pytest
-import torch
-import torch.nn.functional as F
 from answer_files import FOLDER, answers_in, defined
 from helpers import put_lab
 
 from pedagogy_lib import check
-from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.course import build
-from pedagogy_lib.exercises.ch07 import ex12_split_cross_entropy as split_scores
-from pedagogy_lib.exercises.ch07 import ex14_gradient_norm as gradient_norms
 from pedagogy_lib.exercises.kit import groups
 
 ANSWERS = {
@@ -150,27 +145,3 @@ def test_warnings_of_what_autograd_passes_by_are_noted_and_all_others_given():
         warnings.warn("another one", stacklevel=1)
     assert passed == ["c10d::some_"]
     assert [str(warning.message) for warning in given] == ["another one"]
-
-
-# ---- What the checks compare with --------------------------------------------------------------
-
-
-def test_the_true_loss_is_that_of_one_process():
-    scores, targets = split_scores.cases()["two samples of five letters"]
-    loss, gradient = split_scores.one_process(scores, targets)
-    chances = scores.softmax(-1)
-    hot = F.one_hot(targets, 10)
-    assert close(loss, -(chances * hot).sum(-1).log().mean().item())
-    assert close(gradient, 3 * (chances - hot) / 10)
-
-
-def test_the_true_norm_is_that_of_one_process():
-    names = gradient_norms.MODELS["cut and whole parameters"]
-    parameters = [torch.nn.Parameter(torch.zeros(1)) for _ in range(2)]
-    cut = torch.cat(gradient_norms.flat(names, range(3), cut=True))
-    rest = torch.cat(gradient_norms.flat(names, [0], cut=False))
-    for p, gradient in zip(parameters, (cut, rest)):
-        p.data, p.grad = torch.zeros_like(gradient), gradient.clone()
-    found = torch.nn.utils.clip_grad_norm_(parameters, 1.0).item()
-    one = {rank: {"norm": found, "changed": [], "calls": []} for rank in range(3)}
-    assert close(gradient_norms.judge_norm("", one, 3, names, ""), found)

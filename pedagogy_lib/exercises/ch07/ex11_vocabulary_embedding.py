@@ -4,8 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ...course.checking import Wrong
 from ..kit import GROUP, At, Equals, Holds, RankExercise, World, answering, never
+from ..kit.counted import Counted
 from ..kit.groups import PASSED_BY, noting_passed, parts_of
 from ..kit.on_ranks import IN_A_GROUP
 from ..kit.outcomes import NO_RETURN
@@ -165,14 +165,6 @@ def why_not_once(trial, place):
     )
 
 
-def is_silent(trial):
-    for place, calls in enumerate(trial.calls):
-        if calls:
-            what = f"{trial.who(place)} communicates {len(calls)} times besides self.leave"
-            why = "self.leave is the only message, and the backward needs none"
-            raise Wrong(f"cost, {trial.case}", what, why)
-
-
 EXERCISE = RankExercise(
     "7.11",
     "VocabularyEmbedding",
@@ -200,7 +192,8 @@ EXERCISE = RankExercise(
         never("changed", "the letters have changed",
               "the caller still needs them as they were: letters - first is a new tensor, -= is "
               "not"),
-        is_silent,
+        Counted(lambda trial: 0, "besides self.leave it needs",
+                "self.leave is the only message, and the backward needs none"),
     ],
     told="rows and gradients are F.embedding's, 1 all-reduce",
     errors={

@@ -6,8 +6,8 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from ...course.checking import Wrong
 from ..kit import GROUP, At, Equals, Holds, RankExercise, World, answering, never
+from ..kit.counted import Counted
 from ..kit.groups import PASSED_BY, Calls, noting_passed, parts_of
 from ..kit.outcomes import NO_RETURN
 from ..kit.refused import Refused
@@ -185,27 +185,18 @@ def why_infinite(trial, place):
     )
 
 
-def needs_few_bytes(trial):
-    (scores, targets), n = trial.case.args, trial.n
-    most = 3 * 2 * (n - 1) / n * targets.numel() * scores.element_size()
-    every = (n - 1) * parts_of(scores, n, -1)[-1].nbytes
-    for place, calls in enumerate(trial.calls):
-        sent = sum(call.sent_bytes for call in calls)
-        if sent > most:
-            what = (
-                f"for {targets.numel()} targets {trial.who(place)} sends {sent:,} bytes; the sums "
-                f"of three numbers for each are {most:,.0f}"
-            )
-            why = (
-                "the scores of all letters travel. Of each rank's letters the others need the "
-                "highest score and the sum of exp alone, and of one rank the target's score"
-                if sent >= every
-                else "more is sent than the highest score, the sum of exp and the target's score "
-                "of each target, once"
-            )
-            raise Wrong(f"cost, {trial.case}", what, f"the numbers are right, but {why}")
-    if trial.case.args is MANY:
-        return f"cost, {trial.case}: {sent:,} bytes from each rank; all scores would be {every:,}"
+def bytes_of_three(trial):
+    scores, targets = trial.case.args
+    return 3 * 2 * (trial.n - 1) / trial.n * targets.numel() * scores.element_size()
+
+
+def why_so_many(trial, sent):
+    if sent < (trial.n - 1) * parts_of(trial.case.args[0], trial.n, -1)[-1].nbytes:
+        return "more is sent than the highest score, the sum of exp and the target's score, once"
+    return (
+        "the scores of all letters travel. Of each rank's letters the others need the highest "
+        "score and the sum of exp alone, and of one rank the target's score"
+    )
 
 
 CHANGED = "the caller still needs it as it was: make a new tensor, without -= and the like"
@@ -238,7 +229,7 @@ EXERCISE = RankExercise(
               "the numbers are right. But all ranks compute the same from the sums on, so each has "
               "their gradient already: AllReduce's backward sends nothing"),
         never("passed", lambda found: f"torch warns of {found[0]} in the backward", PASSED_BY),
-        needs_few_bytes,
+        Counted(bytes_of_three, "the sums of three numbers for each target send", why_so_many),
     ],
     told=lambda trial: f"the loss is {trial[0].loss:,.4g}, and the gradients are right",
     errors={

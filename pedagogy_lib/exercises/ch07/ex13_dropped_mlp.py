@@ -9,9 +9,10 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
+from ...basics.closeness import close
 from ...course.checking import Wrong
 from ...course.labs import find_lab
-from ..kit import At, Equals, RankExercise, World
+from ..kit import At, Equals, Holds, RankExercise, World, never
 from ..kit.differences import kind_of
 from ..kit.outcomes import NO_RETURN
 from ..kit.refused import Refused
@@ -29,8 +30,13 @@ NO_HISTORY = (
     "y has no history: a backward cannot begin there. What is computed from x.detach(), from "
     "x.data, or under no_grad, is a constant for autograd"
 )
-
 ARGUMENT = "whoever calls the function still needs it as it was: change a copy, or make a new one"
+RATE = "each feature is dropped with probability p, on however many ranks the others are"
+COMMON_MOVED = (
+    "masks and y are right, but the stream that all ranks have in common has moved on by more than "
+    "y's dropout, or less: what is drawn for `hidden` has to leave it alone. `randomness` draws "
+    "from another stream, and draws no more than this rank's part needs"
+)
 
 
 # ---- On a rank ---
@@ -38,24 +44,31 @@ ARGUMENT = "whoever calls the function still needs it as it was: change a copy, 
 
 def drop(answer, group, case):
     """What some calls give, and what is drawn next; all ranks have the same seed."""
-    place, found = dist.get_rank(), []
     lab = getattr(answer, "__globals__", {}).get("tensor_parallel") or find_lab("tensor_parallel")
     randomness = lab.OwnRandomness(OWN)
     torch.manual_seed(COMMON)
-    for number in range(CALLS):
-        hidden, weight, slope = inputs(place, number)
-        leaves = [hidden.clone().requires_grad_(), weight.clone().requires_grad_()]
-        y = answer(*leaves, P, randomness)
-        need_like(y, slope)
-        (y * slope).sum().backward()
-        grads = [leaf.grad for leaf in leaves]
-        if any(grad is None for grad in grads):
-            raise Refused("hidden or weight has no gradient", NO_HISTORY)
-        if not (leaves[0].equal(hidden) and leaves[1].equal(weight)):
-            raise Refused("hidden or weight has changed", ARGUMENT)
-        found.append((y.detach(), *grads, grads[0] != 0, y.detach() != 0))
-    names = ("y", "of_hidden", "of_weight", "kept", "kept_y")
-    return dict(zip(names, map(list, zip(*found)))) | {"next": torch.rand(1).item()}
+    calls = [of_call(answer, randomness, *inputs(dist.get_rank(), k)) for k in range(CALLS)]
+    found = {name: [of[name] for of in calls] for name in calls[0]}
+    return found | {
+        "dropped": 1 - calls[0]["kept"].double().mean().item(),
+        "dropped_y": 1 - calls[0]["kept_y"].double().mean().item(),
+        "repeats": torch.equal(*found["kept"]), "y_repeats": torch.equal(*found["kept_y"]),
+        "next": torch.rand(1).item(),
+    }  # fmt: skip
+
+
+def of_call(answer, randomness, hidden, weight, slope) -> dict:
+    leaves = {"hidden": hidden.clone().requires_grad_(), "weight": weight.clone().requires_grad_()}
+    y = answer(*leaves.values(), P, randomness)
+    need_like(y, slope)
+    (y * slope).sum().backward()
+    gradients = {name: leaf.grad for name, leaf in leaves.items()}
+    if any(gradient is None for gradient in gradients.values()):
+        raise Refused("hidden or weight has no gradient", NO_HISTORY)
+    if not close(list(leaves.values()), [hidden, weight]):
+        raise Refused("hidden or weight has changed", ARGUMENT)
+    kept, kept_y = gradients["hidden"] != 0, y.detach() != 0
+    return {"y": y.detach(), "gradients": gradients, "kept": kept, "kept_y": kept_y}
 
 
 def need_like(y, wanted):
@@ -82,25 +95,22 @@ def inputs(place, number):
 # ---- What is right, and what is not ---
 
 
-def drops_by_chance(trial):
-    none = {
-        "kept": "one process drops features here, too. What must not be the same on two ranks has "
-        "to be drawn differently; without drawing there is no dropout",
-        "kept_y": "there are two dropouts: the second one works on y, behind the all-reduce",
-    }
-    rate = "each feature is dropped with probability p, on however many ranks the others are"
-    for name in none:
-        for place, (kept, _) in enumerate(trial.of(name)):
-            dropped = 1 - kept.double().mean().item()
-            if abs(dropped - P) > MARGIN:
-                of = "hidden" if name == "kept" else "y"
-                what = f"{trial.who(place)}: of {of} {dropped:.0%} are dropped, expected {P:.0%}"
-                raise Wrong(str(trial.case), what, rate if dropped else none[name])
+def drops(name, called, none) -> Holds:
+    """As many as are to be dropped."""
+    return Holds(
+        name,
+        lambda share: abs(share - P) <= MARGIN,
+        lambda share: f"of {called} {share:.0%} are dropped, expected {P:.0%}",
+        lambda trial, place: RATE if getattr(trial[place], name) else none,
+    )
+
+
+def is_seeded(trial) -> bool:
+    """Whether ranks draw others behind the all-reduce."""
+    return not torch.equal(trial[0].kept_y[0], trial[1].kept_y[0])
 
 
 def drops_differently(trial):
-    """On each rank, and in each call."""
-    seeded = not torch.equal(trial[0].kept_y[0], trial[1].kept_y[0])
     for a, b in combinations(range(trial.n), 2):
         kept = trial[a].kept[0]
         if torch.equal(kept, trial[b].kept[0]):
@@ -110,73 +120,52 @@ def drops_differently(trial):
                 "In one process each is dropped by a chance of its own. Where do these ranks get "
                 "the same chance from?"
             )
-            raise Wrong(str(trial.case), what, f"{why} And {Y_DIFFERS}" if seeded else why)
-    for place, (now, then) in enumerate(trial.of("kept")):
-        if torch.equal(now, then):
-            what = f"{trial.who(place)} drops the same features of hidden in a second call"
-            why = (
-                "a seed set in the function holds for all that is drawn afterwards, behind the "
-                "all-reduce as well, and in every call it begins the same numbers again"
-                if seeded
-                else "whatever begins anew in each call draws the same numbers each time: in "
-                "training the same features would be dropped in every step. A stream has to go on "
-                "where it ended; `randomness` does, as long as it is the same object"
-            )
-            raise Wrong(str(trial.case), what, why)
+            also = f" And {Y_DIFFERS}" if is_seeded(trial) else ""
+            raise Wrong(str(trial.case), what, why + also)
 
 
-def products(trial, number):
-    """Of each rank: what it would add to y."""
-    every = [inputs(place, number) for place in range(trial.n)]
-    return [(h * of.kept[number] / (1 - P)) @ w.T for of, (h, w, _) in zip(trial, every)]
-
-
-def y(trial, place, added=sum):
-    return [added(products(trial, number)) * trial[place].kept_y[number] / (1 - P)
-            for number in range(CALLS)]  # fmt: skip
-
-
-def gradients(trial, place) -> list[tuple]:
-    """Of hidden and weight, in each call."""
-    found = []
-    for number, (kept, kept_y) in enumerate(zip(trial[place].kept, trial[place].kept_y)):
-        hidden, weight, slope = inputs(place, number)
-        back = slope * kept_y / (1 - P)
-        mask = kept / (1 - P)
-        found.append(((back @ weight) * mask, back.T @ (hidden * mask)))
-    return found
-
-
-def of_leaf(name, index) -> Equals:
-    return Equals(
-        f"of_{name}",
-        lambda trial, place: [of_call[index] for of_call in gradients(trial, place)],
-        called=f"y is right, the gradient of {name}",
-        otherwise="the backward of a dropout passes where the forward has passed. Is y what this "
-        "rank has computed, or has it been overwritten? And is it added up by AllReduce?",
+def why_again(trial, place) -> str:
+    if is_seeded(trial):
+        return (
+            "a seed set in the function holds for all that is drawn afterwards, behind the "
+            "all-reduce as well, and in every call it begins the same numbers again"
+        )
+    return (
+        "whatever begins anew in each call draws the same numbers each time: in training the same "
+        "features would be dropped in every step. A stream has to go on where it ended; "
+        "`randomness` does, as long as it is the same object"
     )
 
 
-def leaves_the_common_stream(trial):
-    """It goes on as if y's dropouts alone had drawn."""
+def summand(trial, place, number, hidden, weight):
+    """What a rank adds to y, with the mask that has been found."""
+    return F.linear(hidden * trial[place].kept[number] / (1 - P), weight)
+
+
+def y(trial, place, added=sum):
+    found = []
+    for number, kept in enumerate(trial[place].kept_y):
+        every = [summand(trial, k, number, *inputs(k, number)[:2]) for k in range(trial.n)]
+        found.append(added(every) * kept / (1 - P))
+    return found
+
+
+def gradients(trial, place):
+    """As autograd finds them: through y, a rank's own summand alone leads to its tensors."""
+    found = []
+    for number, kept in enumerate(trial[place].kept_y):
+        *leaves, slope = (x.requires_grad_() for x in inputs(place, number))
+        (summand(trial, place, number, *leaves) * kept / (1 - P) * slope).sum().backward()
+        found.append({name: leaf.grad for name, leaf in zip(("hidden", "weight"), leaves)})
+    return found
+
+
+def common_stream() -> tuple:
+    """What a process draws for y's dropouts alone: the masks of all calls, and the next number."""
     with torch.random.fork_rng():
         torch.manual_seed(COMMON)
         ones = torch.ones(SAMPLES, WIDTH, dtype=torch.float64)
-        masks, following = [F.dropout(ones, P) != 0 for _ in range(CALLS)], torch.rand(1).item()
-    found = trial[0].kept_y
-    if torch.equal(*found):
-        why = "the second dropout draws the same numbers in each call: its stream has to go on"
-        raise Wrong(str(trial.case), "a second call drops the same places of y", why)
-    moved = [k for k in range(CALLS) if not torch.equal(found[k], masks[k])]
-    if moved or any(number != following for number in trial.of("next")):
-        where = f"in call {moved[0] + 1}, for y's dropout" if moved else "after the last call"
-        raise Wrong(
-            str(trial.case),
-            f"{where}, other numbers are drawn than by a process that draws for y alone",
-            "masks and y are right, but the stream that all ranks have in common has moved on by "
-            "more than y's dropout, or less: what is drawn for `hidden` has to leave it alone. "
-            "`randomness` draws from another stream, and draws no more than this rank's part needs",
-        )
+        return [F.dropout(ones, P) != 0 for _ in range(CALLS)], torch.rand(1).item()
 
 
 def told(trial) -> str:
@@ -193,8 +182,13 @@ EXERCISE = RankExercise(
     cases=[At(World(n), (), f", p = {P:g}") for n in (2, 3)],
     work=drop,
     facts=[
-        drops_by_chance,
+        drops("dropped", "hidden",
+              "one process drops features here, too. What must not be the same on two ranks has to "
+              "be drawn differently; without drawing there is no dropout"),
+        drops("dropped_y", "y",
+              "there are two dropouts: the second one works on y, behind the all-reduce"),
         drops_differently,
+        never("repeats", "it drops the same features of hidden in a second call", why_again),
         Equals("kept_y", lambda trial, place: trial[0].kept_y, called="what is kept of y",
                otherwise=Y_DIFFERS),
         Equals("y", y, lambda trial, place: {
@@ -202,9 +196,16 @@ EXERCISE = RankExercise(
                        y(trial, place, lambda every: every[place])},
                otherwise="what is kept is divided by 1 - p, once, in both dropouts: F.dropout does "
                "that"),
-        of_leaf("hidden", 0),
-        of_leaf("weight", 1),
-        leaves_the_common_stream,
+        Equals("gradients", gradients, called="y is right, the gradient",
+               otherwise="the backward of a dropout passes where the forward has passed. Is y what "
+               "this rank has computed, or has it been overwritten? And is it added up by "
+               "AllReduce?"),
+        never("y_repeats", "a second call drops the same places of y",
+              "the second dropout draws the same numbers in each call: its stream has to go on"),
+        Equals("kept_y", lambda trial, place: common_stream()[0], otherwise=COMMON_MOVED,
+               called="what a process that draws for y alone keeps of y"),
+        Equals("next", lambda trial, place: common_stream()[1], otherwise=COMMON_MOVED,
+               called="what is drawn after the last call"),
     ],
     told=told,
     errors={

@@ -119,64 +119,65 @@ def operands(place, case):
 
 
 def multiply(answer, group, case):
-    """The events of a backward, and the gradients."""
+    """The events of a backward, and the gradients; also those through this rank's part alone."""
     tensors, slope = operands(dist.get_rank(group), case)
-    watch = Watch(group, case.args[0])
+    (F.linear(*tensors) * slope).sum().backward()
+    own, watch = taken_from(tensors), Watch(group, case.args[0])
     with warnings.catch_warnings():  # x.T of more than 2 dims: it fails afterwards, or is told
         warnings.filterwarnings("ignore", "The use of `x.T`")
         y = autograd_function(answer).apply(*tensors, group, watch.begin)
         with watch:
             (y * slope).sum().backward()
-    gradients = {name: None if x is None else x.grad for name, x in zip("xAb", tensors)}
+    gradients = taken_from(tensors)
     nans = [name for name, g in gradients.items() if g is not None and g.isnan().any()]
-    found = gradients | {"nans": nans}
+    found = {"own": own, "nans": nans} | gradients
     if case.args[2] == "x":  # whether it is summed in vain is left to the answer
         return found
     return found | {"events": watch.events, "given": watch.given}
 
 
+def taken_from(tensors) -> dict:
+    """The gradients, which are gone then."""
+    found = {name: None if x is None else x.grad for name, x in zip("xAb", tensors)}
+    for x in tensors:
+        if x is not None:
+            x.grad = None
+    return found
+
+
 # ---- What is right, and what is not ---
 
 
-def alone(trial, place) -> dict:
-    """The gradients that autograd finds through one rank's part of A alone."""
-    tensors, slope = operands(place, trial.case)
-    (F.linear(*tensors) * slope).sum().backward()
-    return {name: None if x is None else x.grad for name, x in zip("xAb", tensors)}
+def gradient_of(name) -> Equals:
+    """That of x is a sum over the ranks, those of A and b are each rank's own."""
 
-
-def total(trial, name):
-    every = [alone(trial, place)[name] for place in range(trial.n)]
-    return None if every[0] is None else sum(every)
-
-
-def wrong_x(trial, place):
-    if trial.case.args[2] == "x":
-        return {}
-    own, right = alone(trial, place)["x"], total(trial, "x")
-    return {
-        "x has no gradient. The sum is in the tensor that begin got, in place: that is what is "
-        "returned; the function that waits returns nothing": None,
-        "this is the part that comes through this rank's A alone. begin adds up in place: return "
-        "the tensor that it got, not another one": own,
-        "this is the mean: x is one tensor, the same on all ranks, and its gradient the sum":
-            right / trial.n,
-        "the sum is counted n times": trial.n * right,
-    }  # fmt: skip
-
-
-def of_part(name) -> Equals:
-    """The gradient of A, or of b: each rank's own."""
+    def total(trial):
+        every = [own[name] for own in trial.of("own")]
+        return None if every[0] is None else sum(every)
 
     def wrong(trial, place):
-        own = alone(trial, place)[name]
-        return {} if own is None else {
-            f"the gradient of {name} is missing, and it is not frozen": None,
-            f"the gradient of {name} is summed over the ranks. {ONCE}": total(trial, name),
-            f"divided by n; {ONCE}": own / trial.n,
+        own, summed = trial[place].own[name], total(trial)
+        if own is None:
+            return {}
+        if name != "x":
+            return {
+                f"the gradient of {name} is missing, and it is not frozen": None,
+                f"the gradient of {name} is summed over the ranks. {ONCE}": summed,
+                f"divided by n; {ONCE}": own / trial.n,
+            }
+        return {
+            "x has no gradient. The sum is in the tensor that begin got, in place: that is what is "
+            "returned; the function that waits returns nothing": None,
+            "this is the part that comes through this rank's A alone. begin adds up in place: "
+            "return the tensor that it got, not another one": own,
+            "this is the mean: x is one tensor, the same on all ranks, and its gradient the sum":
+                summed / trial.n,
+            "the sum is counted n times": trial.n * summed,
         }  # fmt: skip
 
-    right = lambda trial, place: alone(trial, place)[name]  # noqa: E731
+    def right(trial, place):
+        return total(trial) if name == "x" else trial[place].own[name]
+
     return Equals(name, right, wrong, f"the gradient of {name}")
 
 
@@ -228,12 +229,10 @@ EXERCISE = RankExercise(
         never("nans", lambda names: f"the gradient of {names[0]} is nan",
               "nan marks what is on its way: until it is waited for, nobody may compute with the "
               "tensor that begin got"),
-        Equals("given", lambda trial, place: alone(trial, place)["x"], called="what begin got",
+        Equals("given", lambda trial, place: trial[place].own["x"], called="what begin got",
                otherwise="what begin got is not the gradient of x through this rank's part of A: "
                "gradient @ weight"),
-        Equals("x", lambda trial, place: total(trial, "x"), wrong_x, "the gradient of x"),
-        of_part("A"),
-        of_part("b"),
+        *map(gradient_of, "xAb"),
     ],
     told=told,
     errors={

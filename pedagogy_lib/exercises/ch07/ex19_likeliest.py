@@ -7,8 +7,8 @@ import os
 import torch
 import torch.distributed as dist
 
-from ...course.checking import Wrong
 from ..kit import GROUP, At, Equals, RankExercise, World, answering, never
+from ..kit.counted import Counted
 from ..kit.differences import kind_of
 from ..kit.on_ranks import IN_A_GROUP
 from ..kit.refused import Refused
@@ -162,22 +162,16 @@ APART = (
 )
 
 
-def needs_few_bytes(trial):
-    if trial.case.args[1] != torch.bfloat16:
-        return ""
-    most = (trial.n - 1) * EACH
-    every = (trial.n - 1) * min(scores_of(trial.case, k).nbytes for k in range(trial.n))
-    sent = max(sum(call.sent_bytes for call in calls) for calls in trial.calls)
-    if sent > most:
-        what = f"for one sample a rank sends {sent} bytes, expected at most {most}"
-        why = (
-            "the letters are right, but all scores travel. Of each rank only its best can win: its "
-            "score, and which letter it is"
-            if sent >= every
-            else "two numbers for each sample are enough, handed on by an all-gather"
-        )
-        raise Wrong(f"cost, {trial.case}", what, why)
-    return f"cost, {trial.case}: {sent} bytes from each for one sample; all scores: {every}"
+def bytes_of_two(trial):
+    return None if trial.case.args[1] != torch.bfloat16 else (trial.n - 1) * EACH
+
+
+def why_so_many(trial, sent):
+    if sent < (trial.n - 1) * min(scores_of(trial.case, k).nbytes for k in range(trial.n)):
+        return "two numbers for each sample are enough, handed on by an all-gather"
+    return (
+        "all scores travel. Of each rank only its best can win: its score, and which letter it is"
+    )
 
 
 EXERCISE = RankExercise(
@@ -190,7 +184,7 @@ EXERCISE = RankExercise(
         Equals("chosen", letters, wrong_letters, "the letter"),
         never("changed", "the letters are right, scores have changed",
               "whoever computed the scores may still need them"),
-        needs_few_bytes,
+        Counted(bytes_of_two, "two numbers for one sample need", why_so_many),
     ],
     told=lambda trial: ", ".join(map(str, trial[0].chosen.tolist())),
     explain=lambda case, error: IN_A_GROUP if case.is_group else "",

@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 
 from ...basics.closeness import close
-from ...course.checking import Wrong
 from ..kit import GROUP, At, Equals, RankExercise, World, answering, never
+from ..kit.counted import Counted
 from ..kit.groups import Calls
 from ..kit.on_ranks import IN_A_GROUP
 from ..kit.refused import Refused
@@ -55,7 +55,7 @@ def through(gathers, answer, group, case):
     pairs = {"x": (leaf.detach(), x), "the incoming gradient": (seen[0], slope)}
     return {
         "shape": tuple(y.shape), "x": x, "y": y.detach(), "slope": slope, "gradient": gradient,
-        "sent": sum(call.sent_bytes for call in backward.made),
+        "backward": backward.made,
         "changed": [name for name, pair in pairs.items() if not close(*pair)],
     }  # fmt: skip
 
@@ -158,22 +158,17 @@ def values(name, before, joins) -> Equals:
     )
 
 
-def needs_few_bytes(trial):
-    """By the calls: they tell what was handed to them, without headers."""
-    n, whole = trial.n, max(trial[0].x.nbytes, trial[0].y.nbytes)
-    best = (n - 1) * whole // n
-    forward = [sum(call.sent_bytes for call in calls) for calls in trial.calls]
-    for direction, sent in ("forward", forward), ("backward", trial.of("sent")):
-        if max(sent) > best:
-            who = trial.who(sent.index(max(sent)))
-            more = {
-                2: "an all-reduce sends twice what is needed: it is a reduce-scatter and an "
-                "all-gather, and one of them is enough",
-                n: "everybody sends all it has to everybody",
-            }.get(max(sent) / best, "more is sent than joined and summed_piece send")
-            what = f"{who} sends {max(sent)} bytes {direction}, expected {best}"
-            raise Wrong(f"cost, {trial.case}", what, f"the numbers are right, but {more}")
-    return f"cost, {trial.case}: {best} bytes from each rank forward, and as many backward"
+def bytes_of_half(trial):
+    whole = max(trial[0].x.nbytes, trial[0].y.nbytes)
+    return (trial.n - 1) * whole // trial.n
+
+
+def why_so_many(trial, sent):
+    return {
+        2: "an all-reduce sends twice what is needed: it is a reduce-scatter and an all-gather, "
+        "and one of them is enough",
+        trial.n: "everybody sends all it has to everybody",
+    }.get(sent / bytes_of_half(trial), "more is sent than joined and summed_piece send")
 
 
 # ---- The exercises ---
@@ -199,7 +194,8 @@ def region(number, name, gathers, hints) -> RankExercise:
             never("changed", lambda names: f"the numbers are right, but {names[0]} has changed",
                   "somebody else may still need what was handed in: a relu its output, for its "
                   "backward, a residual the gradient. joined and summed_piece leave it alone"),
-            needs_few_bytes,
+            Counted(bytes_of_half, "forward it needs", why_so_many),
+            Counted(bytes_of_half, "backward it needs", why_so_many, "backward"),
         ],
         told=f"forward {TOLD[gathers]}, backward {TOLD[not gathers]}",
         explain=lambda case, error: IN_A_GROUP if case.is_group else "",

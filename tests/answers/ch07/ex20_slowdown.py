@@ -14,50 +14,6 @@ def slowdown(compute_seconds, sums, sum_bytes, n, inside, between):
         found.append(total)
     return found[1] / found[0]
 
-# %% wrong · how much longer the messages take
-# -     def step_seconds(link):
-# +     compute_seconds = 0
-# +     def step_seconds(link):
-
-# %% wrong · a ring all-reduce goes round twice
-# -         return compute_seconds + sums * 2 * (n - 1) * message
-# +         return compute_seconds + sums * (n - 1) * message
-
-# %% wrong · and a ring all-reduce goes round twice
-# -         return compute_seconds + sums * 2 * (n - 1) * message
-# +         return compute_seconds + sums * 2 * message
-
-# %% wrong · is one of n chunks
-# -         message = latency + sum_bytes / n / bytes_per_second
-# +         message = latency + sum_bytes / bytes_per_second
-
-# %% wrong · not once for an all-reduce
-# -         message = latency + sum_bytes / n / bytes_per_second
-# -         return compute_seconds + sums * 2 * (n - 1) * message
-# +         message = sum_bytes / n / bytes_per_second
-# +         return compute_seconds + sums * (latency + 2 * (n - 1) * message)
-
-# %% wrong · the latency is missing
-# -         message = latency + sum_bytes / n / bytes_per_second
-# +         message = sum_bytes / n / bytes_per_second
-
-# %% wrong · upside down
-# -     return step_seconds(between) / step_seconds(inside)
-# +     return step_seconds(inside) / step_seconds(between)
-
-# %% wrong · asked is how many times as long it takes
-# -     return step_seconds(between) / step_seconds(inside)
-# +     return step_seconds(between) / step_seconds(inside) - 1
-
-# %% wrong · these are seconds
-# -     return step_seconds(between) / step_seconds(inside)
-# +     return step_seconds(between)
-
-# %% wrong · all-reduces in a step
-# -     def step_seconds(link):
-# +     sums = 1
-# +     def step_seconds(link):
-
 # %% wrong · inside and between are pairs
 # -         bytes_per_second, latency = link
 # -         message = latency + sum_bytes / n / bytes_per_second
@@ -70,21 +26,6 @@ def slowdown(compute_seconds, sums, sum_bytes, n, inside, between):
 # -     return step_seconds(between) / step_seconds(inside)
 # +     return step_seconds((between[0], between[1] * 0)) / step_seconds((inside[0], inside[1] * 0))
 
-# %% wrong · it is what a step computes on each of the n ranks already
-# -         return compute_seconds + sums * 2 * (n - 1) * message
-# +         return compute_seconds / n + sums * 2 * (n - 1) * message
-
-# %% wrong · how much of the tensor a rank sends, not how many messages
-# -         message = latency + sum_bytes / n / bytes_per_second
-# -         return compute_seconds + sums * 2 * (n - 1) * message
-# +         message = latency + sum_bytes / bytes_per_second
-# +         return compute_seconds + sums * 2 * (n - 1) / n * message
-
-# %% wrong · times the ratio of the bandwidths
-# -     return step_seconds(between) / step_seconds(inside)
-# +     share = (step_seconds(inside) - compute_seconds) / step_seconds(inside)
-# +     return 1 - share + share * inside[0] / between[0]
-
 # %% wrong · are swapped
 # -         bytes_per_second, latency = link
 # +         latency, bytes_per_second = link
@@ -92,3 +33,7 @@ def slowdown(compute_seconds, sums, sum_bytes, n, inside, between):
 # %% wrong · a function without `return`
 # -     return step_seconds(between) / step_seconds(inside)
 # +     step_seconds(between) / step_seconds(inside)
+
+# %% wrong · upside down
+# -     return step_seconds(between) / step_seconds(inside)
+# +     return step_seconds(inside) / step_seconds(between)
