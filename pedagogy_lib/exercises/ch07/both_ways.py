@@ -1,14 +1,12 @@
 """Tensor parallelism tried forward and backward: what comes of it, and what is to be true of it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
 import torch
 
 from ...basics.closeness import close, told_gap
 from ...basics.units import brief
-from ...course.checking import Wrong
 from ..kit import Equals, RankExercise, never
 from ..kit.groups import PASSED_BY, Calls, noting_passed
 from ..kit.refused import Refused
@@ -101,31 +99,6 @@ def which_gradients(table, trial, place) -> str:
             last, gap = trial.n - 1, told_gap(here, there)
             return f"{told}. Ranks 0 and {last} differ in that of {name} by up to {gap}"
     return told
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """A rank sends no more in a phase than so many bytes, and calls nothing if it needs no call.
-
-    phase  the name of its calls: "forward"
-    most   takes a trial, and gives bytes; None if it has nothing to send
-    why    what it has misunderstood; or takes the trial and the calls of a rank, and says so
-    """
-
-    phase: str
-    most: Callable | None
-    why: str | Callable
-
-    def __call__(self, trial):
-        most = self.most(trial) if self.most else 0
-        for place, calls in enumerate(trial.of(self.phase) or ()):
-            sent = sum(call.sent_bytes for call in calls)
-            if sent > most or (calls and not self.most):
-                names = ", ".join(sorted({call.name for call in calls}))
-                what = f"the numbers are right, but {trial.who(place)} sends {sent} bytes in the "
-                what += f"{self.phase} ({names}), expected {most}"
-                why = self.why(trial, calls) if callable(self.why) else self.why
-                raise Wrong(f"cost, {trial.case}", what, why)
 
 
 def ring_bytes(tensor_bytes, n) -> int:

@@ -6,10 +6,11 @@ import torch
 
 from ...basics.torch_private import is_in_storage
 from ..kit import At, RankExercise, World, never
+from ..kit.counted import Counted
 from ..kit.groups import Calls
 from ..kit.on_ranks import IN_A_GROUP
 from ..kit.trials import numbers
-from .both_ways import Traffic, need_tensor, right
+from .both_ways import need_tensor, right
 
 UNEVEN = (
     "parts of another length: chunk makes all but the last one equal, and perhaps fewer than n. "
@@ -57,12 +58,9 @@ def cut_on_rank(answer, group, case):
         "is_view": is_in_storage(part, whole.untyped_storage()),
         "surplus": part.untyped_storage().nbytes() - part.nbytes,
         "is_strided": not part.is_contiguous(),
-        "cut": calls.made,
+        "calls": calls.made,
         "is_tracked": part.requires_grad,
     }
-
-
-# ---- What is right, and what is not ---
 
 
 def sizes(trial) -> list[int]:
@@ -94,22 +92,18 @@ def part_of(trial, place):
 
 
 def why_view(trial, place) -> str:
-    if trial.n == 1:
-        return (
-            "one rank's part is all of it, and so it is contiguous already: contiguous() returns x "
-            "itself. clone() always copies"
-        )
     return (
-        "the numbers are right, but as long as the part lives, all of x keeps its memory: nothing "
-        "would be gained. contiguous() copies only what is not contiguous already; clone() always "
-        "does"
+        "one rank's part is all of it, and so it is contiguous already: contiguous() returns x "
+        "itself. clone() always copies"
+        if trial.n == 1
+        else "the numbers are right, but as long as the part lives, all of x keeps its memory: "
+        "nothing would be gained. contiguous() copies only what is not contiguous already; clone() "
+        "always does"
     )
 
 
 EXERCISE = RankExercise(
-    "7.1",
-    "cut",
-    lab="tensor_parallel",
+    "7.1", "cut", lab="tensor_parallel",
     cases=[
         Cut(World(3), what=", rows", shape=(7, 4)),
         Cut(World(3), what=", columns", shape=(2, 10), dim=1),
@@ -130,7 +124,8 @@ EXERCISE = RankExercise(
               "clone() keeps the order in memory that x has, transposed here: "
               "clone(memory_format=torch.contiguous_format)"),
         never("is_tracked", "its part requires a gradient", "cut only copies"),
-        Traffic("cut", None, "all ranks have the whole: nothing has to travel"),
+        Counted(lambda trial: 0, "a cut sends", "all ranks have the whole: nothing has to travel",
+                "calls"),
     ],
     told=lambda trial: f"parts of {sizes(trial)}",
     errors={

@@ -24,11 +24,7 @@ def gradient_of(given, place):
 
 
 EXERCISE = region(
-    "7.2",
-    "Copy",
-    "backward",
-    y_of,
-    gradient_of,
+    "7.2", "Copy", "backward", y_of, gradient_of,
     told=("x as it is, nothing sent", "its gradient is the sum over these ranks"),
     touched="forward has nothing to compute: all ranks have the same x already",
     memory="a copy of x takes its memory once more, until the backward: return x as it is, or a "
@@ -40,4 +36,4 @@ EXERCISE = region(
         "backward: total(gradient, group) is x's gradient. One gradient for each argument of "
         "forward behind ctx: the other two are None.",
     ),
-)
+)  # fmt: skip

@@ -24,11 +24,7 @@ def gradient_of(given, place):
 
 
 EXERCISE = region(
-    "7.3",
-    "AllReduce",
-    "forward",
-    y_of,
-    gradient_of,
+    "7.3", "AllReduce", "forward", y_of, gradient_of,
     told=("the sum over these ranks", "the gradient as it comes, nothing sent"),
     touched="x belongs to the caller, and what came before may have kept it for its backward: give "
     "dist.all_reduce a copy",
@@ -43,4 +39,4 @@ EXERCISE = region(
         "backward returns the gradient as it comes, and a None for each of the other two "
         "arguments of forward.",
     ),
-)
+)  # fmt: skip

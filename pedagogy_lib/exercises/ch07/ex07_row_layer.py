@@ -5,9 +5,10 @@ import torch.distributed as dist
 
 from ...basics.closeness import close
 from ..kit import At, World
+from ..kit.counted import Counted
 from ..kit.differences import kind_of, told
 from ..kit.trials import numbers
-from .both_ways import Traffic, as_one_process, right
+from .both_ways import as_one_process, right
 
 INPUTS, OUTPUTS = 2, 3  # inputs of each rank
 ONE_RANKS_BIAS = (
@@ -35,9 +36,6 @@ def slope_of(lead):
 def prepare(answer, case):
     leaves = {name: x.requires_grad_() for name, x in inputs(dist.get_rank(), *case.args).items()}
     return lambda: answer(*leaves.values()), leaves, slope_of(*case.args)
-
-
-# ---- What is right, and what is not ---
 
 
 def y_of(trial, place):
@@ -95,8 +93,7 @@ def gradients_of(trial, place):
 
 
 EXERCISE = as_one_process(
-    "7.7",
-    "row_layer",
+    "7.7", "row_layer",
     cases=[
         At(World(n), (lead,), f", x {[*lead, INPUTS]}")
         for n, lead in [(1, (3,)), (2, (3,)), (2, (2, 2)), (3, (2, 2))]
@@ -106,10 +103,10 @@ EXERCISE = as_one_process(
     gradients=gradients_of,
     needs=("7.3",),
     more=[
-        Traffic("backward", None,
+        Counted(lambda trial: 0, "a backward sends",
                 "a part of the bias goes into the sum from every rank, and its gradient has to be "
                 "put together again. Behind the sum each rank can add the whole bias: it has y's "
-                "gradient already, and nothing is sent in the backward"),
+                "gradient already, and nothing is sent in the backward", "backward"),
     ],
     hints=(
         "Take 2 ranks, one sample, and a bias of 10. What does each rank have before the "

@@ -149,8 +149,7 @@ def gradients_of(trial, place):
 
 
 EXERCISE = as_one_process(
-    "7.8",
-    "residual_mlp",
+    "7.8", "residual_mlp",
     cases=[At(World(n)) for n in (1, 2, 3)],
     prepare=prepare,
     y=right("y", y_of, otherwise="the forward was right as it was"),

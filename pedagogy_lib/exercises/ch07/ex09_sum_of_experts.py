@@ -21,11 +21,11 @@ CHANGED = "the argument is changed in place, and somebody may still need it"
 
 def expert_inputs(rank):
     """The same x on all ranks, this rank's matrix, and the slope of the sum."""
-    draw = lambda seed, *shape: torch.randn(  # noqa: E731
-        *shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
-    )
-    a = draw(10 + rank, WIDTH, FEATURES)
-    return draw(0, SAMPLES, WIDTH), a, draw(1, SAMPLES, FEATURES)
+    shapes = {0: (SAMPLES, WIDTH), 10 + rank: (WIDTH, FEATURES), 1: (SAMPLES, FEATURES)}
+    return [
+        torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        for seed, shape in shapes.items()
+    ]
 
 
 def try_expert(answer, group, case):
@@ -33,10 +33,8 @@ def try_expert(answer, group, case):
         what = f"check() was given {brief(answer, 60)}"
         raise Refused(what, "it is to remain a class SumOfExperts(torch.autograd.Function), with "
                       "forward and backward; give check() the class itself")  # fmt: skip
-    name, (x, a, slope) = case.args[0], expert_inputs(dist.get_rank())
-    before, _ = BEFORE[name]
+    (x, a, slope), (before, _), noted = expert_inputs(dist.get_rank()), BEFORE[case.args[0]], []
     part = before(x @ a.requires_grad_())
-    noted = []
 
     def call():
         y = answer.apply(part)
@@ -45,12 +43,9 @@ def try_expert(answer, group, case):
 
     found = both_ways(call, {"its matrix": a}, slope)
     found |= {"argument": part.detach(), "is_copy": noted[0]}
-    if name == "nothing":  # after relu it has done more: a gradient is wrong
+    if case.args == ("nothing",):  # after relu it has done more: a gradient is wrong
         found["overwritten"] = not torch.equal(part, before(x @ a))
     return found
-
-
-# ---- What is right, and what is not ---
 
 
 def parts_of(trial) -> list:
@@ -99,24 +94,20 @@ def gradients_of(trial, place):
 
 def gates(trial, place) -> str:
     """Where a gradient passes a relu that is 0: of a rank's matrix, whose sum is right."""
-    (got, wanted), own = (
-        (trial[place].gradients, gradients_of(trial, place)[0]),
-        parts_of(trial)[place],
-    )
-    told = f"the sum is right on {trial.who(place)}, the gradient of its matrix"
-    if got["its matrix"] is None:
-        return f"{told} is None"
-    told += f" is off by up to {told_gap(got['its matrix'], wanted['its matrix'])}"
-    leaks = int(((own == 0) & (trial[place].argument != 0)).sum())
-    if trial.case.args != ("relu",) or not leaks:
+    got, own = trial[place].gradients["its matrix"], parts_of(trial)[place]
+    told = f"the sum is right on {trial.who(place)}, the gradient of its matrix is "
+    if got is None:
+        return f"{told}None"
+    told += f"off by up to {told_gap(got, gradients_of(trial, place)[0]['its matrix'])}"
+    closed, leaks = own == 0, (own == 0) & (trial[place].argument != 0)
+    if trial.case.args != ("relu",) or not leaks.any():
         return told
-    closed = int((own == 0).sum())
-    return f"{told}. Its own relu is 0 in {closed} places; in {leaks} of them a gradient passes"
+    passed = f"in {leaks.sum()} of them a gradient passes"
+    return f"{told}. Its own relu is 0 in {closed.sum()} places; {passed}"
 
 
 EXERCISE = RankExercise(
-    "7.9",
-    "SumOfExperts",
+    "7.9", "SumOfExperts",
     cases=[
         At(World(n), (name,), f", {name} before it")
         for n, names in [(2, BEFORE), (3, ["relu"]), (1, ["relu"])]

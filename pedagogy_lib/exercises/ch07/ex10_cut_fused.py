@@ -23,21 +23,20 @@ def calls(heads, kv_heads, size, n):
     return [(rows[:, : heads * size].clone(), heads, kv_heads, rank, n) for rank in range(n)]
 
 
-def labels(weight, heads, kv_heads) -> list[tuple[str, int]]:
-    """Of each row: what it belongs to, and the number of its head."""
-    size = len(weight) // (heads + 2 * kv_heads)
+def labels(heads, kv_heads, size) -> list[tuple[str, int, int]]:
+    """Of each row: what it belongs to, the number of its head, and how many heads there are."""
     kinds = {"query": heads, "key": kv_heads, "value": kv_heads}
-    return [(kind, k) for kind, count in kinds.items() for k in range(count) for _ in range(size)]
+    return [(kind, k, n) for kind, n in kinds.items() for k in range(n) for _ in range(size)]
+
+
+def size_of(weight, heads, kv_heads) -> int:
+    return len(weight) // (heads + 2 * kv_heads)
 
 
 def rows_of_rank(weight, heads, kv_heads, rank, n):
     """Row by row: it is the rank's if its head is among the rank's n-th of the heads."""
-    counts = {"query": heads, "key": kv_heads, "value": kv_heads}
-    rows = enumerate(labels(weight, heads, kv_heads))
-    return weight[[row for row, (kind, head) in rows if head * n // counts[kind] == rank]]
-
-
-# ---- What is told ---
+    of_row = labels(heads, kv_heads, size_of(weight, heads, kv_heads))
+    return weight[[row for row, (_, head, of) in enumerate(of_row) if head * n // of == rank]]
 
 
 def numbers_of_rows(call, value) -> list[int] | None:
@@ -48,35 +47,14 @@ def numbers_of_rows(call, value) -> list[int] | None:
 
 def in_words(call, value) -> str:
     """`query 0, query 1, key 0, value 0`; of a head that is torn apart, how many rows there are."""
-    weight, heads, kv_heads, *_ = call
-    of_row, rows = labels(weight, heads, kv_heads), numbers_of_rows(call, value)
+    size, rows, found = size_of(*call[:3]), numbers_of_rows(call, value), []
     if rows is None:
         return "what is not rows of it"
-    size, found = len(weight) // (heads + 2 * kv_heads), []
-    for (kind, head), same in itertools.groupby(of_row[row] for row in rows):
+    of_row = labels(*call[1:3], size)
+    for (kind, head, _), same in itertools.groupby(of_row[row] for row in rows):
         count = len(list(same))
         found.append(f"{kind} {head}" + f" ({count} of {size} rows)" * (count < size))
     return ", ".join(found) or "nothing"
-
-
-def explain(found, case) -> str:
-    """What no single function gives, of the first call that is wrong."""
-    pairs = zip(calls(*SIZES[case]), found[case])
-    call, got = next(pair for pair in pairs if pair[1] != rows_of_rank(*pair[0]).tolist())
-    if got and isinstance(got[0], list) and got[0] and isinstance(got[0][0], list):
-        return "one matrix is asked: torch.cat puts the three sections together"
-    rows = numbers_of_rows(call, got)
-    if rows is None:
-        return "a rank has some rows of the matrix, each as wide as before, and as it was"
-    if sorted(rows) == numbers_of_rows(call, rows_of_rank(*call).tolist()):
-        return (
-            "the right rows in another order: queries, keys and values follow each other as they "
-            "did"
-        )
-    return (
-        "a head is torn apart: all its rows have to be on one rank. How many rows has one head? "
-        "len(weight) counts heads queries, kv_heads keys and as many values"
-    ) * ("rows)" in in_words(call, sorted(got)))
 
 
 def differs(call, wanted, got) -> str:
@@ -84,11 +62,23 @@ def differs(call, wanted, got) -> str:
     return f"rank {rank} of {n}: it gave {in_words(call, got)}; expected {in_words(call, wanted)}"
 
 
-# ---- Misconceptions ---
+def explain(found, case) -> str:
+    """What no single function gives, of the first call that is wrong."""
+    pairs = zip(calls(*SIZES[case]), found[case])
+    call, got = next(pair for pair in pairs if pair[1] != rows_of_rank(*pair[0]).tolist())
+    rows = numbers_of_rows(call, got)
+    if rows is None:
+        return "a rank has some rows of the matrix, each as wide as before, and as it was"
+    if sorted(rows) == numbers_of_rows(call, rows_of_rank(*call).tolist()):
+        return "the right rows in another order: queries, keys, values follow each other as before"
+    return (
+        "a head is torn apart: all its rows have to be on one rank. How many rows has one head? "
+        "len(weight) counts heads queries, kv_heads keys and as many values"
+    ) * ("rows)" in in_words(call, sorted(got)))
 
 
 def sections(w, heads, kv_heads):
-    size = len(w) // (heads + 2 * kv_heads)
+    size = size_of(w, heads, kv_heads)
     return w.split([heads * size, kv_heads * size, kv_heads * size])
 
 
@@ -98,7 +88,7 @@ def by_heads(w, heads, kv, rank, n):
 
 
 def every_nth_head(w, heads, kv, rank, n):
-    heads_of = [x.view(-1, len(w) // (heads + 2 * kv), w.shape[1]) for x in sections(w, heads, kv)]
+    heads_of = [x.view(-1, size_of(w, heads, kv), w.shape[1]) for x in sections(w, heads, kv)]
     return torch.cat([x[rank::n].flatten(0, 1) for x in heads_of])
 
 
@@ -112,8 +102,7 @@ def of_each(part):
 OTHER_RANK = "these are another rank's rows: rank 0 has the first ones of each section"
 
 EXERCISE = Formula(
-    "7.10",
-    "cut_fused",
+    "7.10", "cut_fused",
     cases={case: calls(*sizes) for case, sizes in SIZES.items()},
     truth=rows_of_rank,
     same=operator.eq,
@@ -144,6 +133,8 @@ EXERCISE = Formula(
         ("the columns are cut, and these are the inputs. What belongs to a head are rows: "
          "nn.Linear has its outputs there",
          lambda w, heads, kv, rank, n: w.chunk(n, 1)[rank]),
+        ("one matrix is asked: torch.cat puts the three sections together",
+         lambda w, heads, kv, rank, n: [x.chunk(n)[rank].tolist() for x in sections(w, heads, kv)]),
         (OTHER_RANK, of_each(lambda x, rank, n: x.chunk(n)[0])),
         (OTHER_RANK, of_each(lambda x, rank, n: x.chunk(n)[rank - 1])),
     ],

@@ -10,8 +10,9 @@ import torch.nn.functional as F
 from ...basics.torch_private import is_in_storage
 from ...measuring.bytes_of_calls import tensors_in
 from ..kit import At, Holds, RankExercise, World, never
+from ..kit.counted import Counted
 from ..kit.trials import numbers
-from .both_ways import Traffic, both_ways, need_tensor, right, ring_bytes
+from .both_ways import both_ways, need_tensor, right, ring_bytes
 
 SHAPE, BYTES = (2, 3), 48
 STILL_A_FUNCTION = "it is to stay a torch.autograd.Function: that has `apply`"
@@ -80,9 +81,6 @@ def keeps_tensors(y) -> bool:
     return bool(list(tensors_in(kept)))
 
 
-# ---- What is to be true ---
-
-
 def region(number, name, sums, y, gradient, told, touched, memory, sent, hints) -> RankExercise:
     """The exercise to write such a function.
 
@@ -93,6 +91,7 @@ def region(number, name, sums, y, gradient, told, touched, memory, sent, hints) 
     sent             why nothing is sent in the other phase
     """
     shares = sums == "backward"
+    quiet = "forward" if shares else "backward"
 
     def of_all(table):
         return lambda trial, place: table([given(name, rank) for rank in trial.case.ranks], place)
@@ -102,9 +101,7 @@ def region(number, name, sums, y, gradient, told, touched, memory, sent, hints) 
         return {"x": wanted}, {why: {"x": wrong} for why, wrong in mistakes.items()}
 
     return RankExercise(
-        number,
-        name,
-        lab="tensor_parallel",
+        number, name, lab="tensor_parallel",
         cases=[
             Through(World(3)),
             Through(World(3), what=", under no_grad", recorded=False),
@@ -133,8 +130,9 @@ def region(number, name, sums, y, gradient, told, touched, memory, sent, hints) 
                   f"total was called in {{}}, expected once, in the {sums}",
                   "the caller may bring another way to add up: call total(…, group), in place of "
                   "all_reduce"),
-            Traffic(sums, lambda trial: ring_bytes(BYTES, trial.n), "one all-reduce is enough"),
-            Traffic("forward" if shares else "backward", None, sent),
+            Counted(lambda trial: ring_bytes(BYTES, trial.n), f"a {sums} sends",
+                    "one all-reduce is enough", sums),
+            Counted(lambda trial: 0, f"a {quiet} sends", sent, quiet),
         ],
         told=lambda trial: "; ".join(told[: 1 + trial.case.recorded]),
         errors={
