@@ -39,11 +39,11 @@ def with_more(program):
 
 SYMPTOMS = {  # of the programs with a bug, as the notebook shows them
     ("7.6", "is GELU(p + q) = GELU(p) + GELU(q)?"): "2 ranks, 8 inputs, 16 hidden features: "
-    "rank 0: y is off by up to 11",
+    "rank 0: y at [0, 0] is",
     ("7.7", "with 1 rank it is right"): "2 ranks, x [3, 2]: rank 0: every row of y is off by the "
     "same numbers: ",
-    ("7.8", "the ranks' norms drift apart"): "2 ranks: y is right. Wrong is the gradient of x, "
-    "norm.weight, norm.bias on ranks 0, 1",
+    ("7.8", "the ranks' norms drift apart"): "2 ranks: y is right. Wrong is the gradient of "
+    "norm.weight, norm.bias, x on ranks 0, 1",
     ("7.9", "What is in that memory by then?"): "2 ranks, relu before it: the sum is right on "
     "rank 0, the gradient of its matrix is off",
     ("7.13", "at the same place of their parts"): "2 ranks, p = 0.5: ranks 0 and 1 have dropped "
@@ -56,13 +56,6 @@ def test_the_symptom_of_a_program_with_a_bug(number, words, course):
     course()
     wrong = check(number, defined(ANSWERS[number, words])).wrong
     assert SYMPTOMS[number, words] in f"{wrong.case}: {wrong.what}"
-
-
-def test_the_first_case_that_is_wrong_is_told(course):
-    """Though in a later one a rank raises an error."""
-    answer = ANSWERS["7.1", "chunk makes all but the last one equal"]
-    course(tensor_parallel=with_more(answer.program))
-    assert "3 ranks, rows, shape [7, 4]" in check("7.1").wrong.case
 
 
 # ---- Faults of earlier exercises ---------------------------------------------------------------
@@ -99,7 +92,7 @@ def test_a_fault_of_the_lab_is_not_put_down_to_the_cell(course):
     fault = ANSWERS["7.2", "through this rank's part alone"]
     course(tensor_parallel=with_more(fault.program))
     verdict = check("7.8", defined(ANSWERS["7.8", "three copies before the norm"]))
-    assert 'First: check("7.2")' in verdict.wrong.why, verdict
+    assert verdict.wrong.why == 'first: check("7.2")', verdict
 
 
 def test_half_of_a_class_is_told_what_is_left(course):
