@@ -14,21 +14,6 @@ from ..kit.trials import ranks_text
 from ..kit.values import NO_RETURN
 
 HANG = "every rank has to make the same calls in the same order, in the backward as well"
-ERRORS = {
-    "'tensor_parallel' is not defined": 'run the cell with tensor_parallel = lab("tensor_parallel")'
-    " first",
-    "a leaf Variable": "an argument is changed in place: whoever calls the function still needs it",
-    "cannot be multiplied": "a part is multiplied by what it does not fit. Who has which columns?",
-}
-NO_HISTORY = (
-    "y has no history: a backward cannot begin there. What is computed from x.detach(), from "
-    "x.data, or under no_grad, is a constant for autograd"
-)
-AGAIN = (
-    "the first time it was right: what does a call leave behind? A hook on a parameter stays "
-    "there, and the next call adds another one"
-)
-ARGUMENT = "whoever calls the function still needs it as it was: change a copy, or make a new one"
 
 # ---- On a rank ---
 
@@ -73,7 +58,12 @@ def right(name, table, **how) -> Equals:
     return Equals(name, lambda *at: table(*at)[0], lambda *at: table(*at)[1], **how)
 
 
-NOT_CONSTANT = never("constant", "y.requires_grad is False", NO_HISTORY)
+NOT_CONSTANT = never(
+    "constant",
+    "y.requires_grad is False",
+    "y has no history: a backward cannot begin there. What is computed from x.detach(), from "
+    "x.data, or under no_grad, is a constant for autograd",
+)
 ALL_KNOWN = never("passed", lambda of: f"torch warns of {of[0]} in the backward", PASSED_BY)
 
 
@@ -89,9 +79,7 @@ def which_gradients(table, trial, place) -> str:
         for ranks in dict.fromkeys(places.values())
     )
     fine = ", ".join(name for name in got if name not in places)
-    told = f"y is right. Wrong is the gradient of {wrong}" + f"; right is that of {fine}" * bool(
-        fine
-    )
+    told = f"y is right. Wrong is the gradient of {wrong}; right is that of {fine or 'none'}"
     for name in places:
         here, there = got[name][0], got[name][-1]
         is_common = close(wanted[0][name], wanted[-1][name]) and None not in (here, there)
@@ -128,15 +116,27 @@ def as_one_process(number, name, cases, prepare, y, gradients, needs, hints, mor
         return f"{count}; calls: {forward} forward, {backward} backward"
 
     facts = [
-        never("changed", lambda names: f"{' and '.join(names)} has changed", ARGUMENT),
+        never("changed", lambda names: f"{' and '.join(names)} has changed",
+              "whoever calls the function still needs it as it was: change a copy, or make a new "
+              "one"),
         NOT_CONSTANT,
         y,
         right("gradients", gradients, tells=partial(which_gradients, gradients)),
         Equals("again", lambda *at: {"y": y.truth(*at)} | gradients(*at)[0],
-               called="the second time, that", otherwise=AGAIN),
+               called="the second time, that",
+               otherwise="the first time it was right: what does a call leave behind? A hook on a "
+               "parameter stays there, and the next call adds another one"),
         ALL_KNOWN,
         *more,
     ]  # fmt: skip
+    errors = {
+        "'tensor_parallel' is not defined": "run the cell with "
+        'tensor_parallel = lab("tensor_parallel") first',
+        "a leaf Variable": "an argument is changed in place: whoever calls the function still "
+        "needs it",
+        "cannot be multiplied": "a part is multiplied by what it does not fit. Who has which "
+        "columns?",
+    }
     return RankExercise(
-        number, name, cases, work, facts, told, hints, errors=ERRORS, lost=HANG, needs=needs
+        number, name, cases, work, facts, told, hints, errors=errors, lost=HANG, needs=needs
     )  # fmt: skip

@@ -1,6 +1,7 @@
 """Half a block of a transformer, without a sum in its backward: exercise 7.8."""
 
 from functools import cache
+from types import SimpleNamespace
 
 import torch
 import torch.distributed as dist
@@ -51,63 +52,50 @@ def prepare(answer, case):
     return call, leaves, slope
 
 
-# ---- What is right, and what is not ---
+@cache
+def one_process(n):
+    """y, and all gradients; and what comes through each rank's features alone."""
+    leaves = {name: x.requires_grad_() for name, x in block_inputs(n).items()}
+    slope, x, bias = leaves.pop("slope").detach(), leaves["x"], leaves["bias"]
+    parts = list(zip(leaves["up"].chunk(n), leaves["down"].chunk(n, 1)))
+    h = F.layer_norm(x, (WIDTH,), leaves["norm.weight"], leaves["norm.bias"])
+    hidden = [F.gelu(h @ up.T) for up, _ in parts]
+    through = [features @ down.T for features, (_, down) in zip(hidden, parts)]
+    y = x + bias + sum(through)
 
+    def back(y, slope) -> dict:
+        found = torch.autograd.grad((y * slope).sum(), list(leaves.values()), retain_graph=True,
+                                    materialize_grads=True)  # fmt: skip
+        return dict(zip(leaves, found))
 
-class OneProcess:
-    """y, and all gradients; and those that come through each rank's features alone."""
-
-    def __init__(self, n):
-        self.leaves = {name: x.requires_grad_() for name, x in block_inputs(n).items()}
-        self.slope = self.leaves.pop("slope").detach()
-        self.parts = [slice(k * HIDDEN, (k + 1) * HIDDEN) for k in range(n)]
-        self.y = self.leaves["x"] + self.leaves["bias"] + self.mlp(slice(None))
-        self.gradients = self.back(self.y, self.slope)
-        self.through = [self.back(self.mlp(part), self.slope) for part in self.parts]
-        # and if the gradients of the ranks' hidden features are added up, which are others on each
-        mixed = sum(self.slope @ self.leaves["down"][:, part] for part in self.parts)
-        self.mixed = [self.back(self.hidden(part), mixed) for part in self.parts]
-
-    def hidden(self, part, times=1):
-        """Some of the hidden features; of so many times norm(x)."""
-        of = self.leaves
-        h = times * F.layer_norm(of["x"], (WIDTH,), of["norm.weight"], of["norm.bias"])
-        return F.gelu(h @ of["up"][part].T)
-
-    def mlp(self, part, times=1):
-        """What these features add to y."""
-        return self.hidden(part, times) @ self.leaves["down"][:, part].T
-
-    def back(self, y, slope) -> dict:
-        loss, leaves = (y * slope).sum(), list(self.leaves.values())
-        found = torch.autograd.grad(loss, leaves, retain_graph=True, materialize_grads=True)
-        return dict(zip(self.leaves, found))
-
-
-one_process = cache(OneProcess)
+    # If the gradients of the ranks' hidden features are added up, which are others on each:
+    mixed = sum(slope @ down for _, down in parts)
+    return SimpleNamespace(
+        slope=slope, y=y.detach(), x=x.detach(), bias=bias.detach(),
+        own=[(x + bias + part).detach() for part in through],
+        of_many=sum(F.gelu(n * h @ up.T) @ down.T for up, down in parts).detach(),
+        gradients=back(y, slope), through=[back(part, slope) for part in through],
+        mixed=[back(features, mixed) for features in hidden],
+    )  # fmt: skip
 
 
 def y_of(trial, place):
     n, of = trial.n, one_process(trial.n)
-    with torch.no_grad():
-        x, bias, y, own = of.leaves["x"], of.leaves["bias"], of.y.detach(), of.mlp(of.parts[place])
-        many = sum(of.mlp(part, times=n) for part in of.parts)
-        return y, {
-            "norm(x) has been added up over the ranks in the forward, where all have the same":
-                x + bias + many,
-            "this is what the rank's own features give: nobody has added up the ranks'":
-                x + bias + own,
-            "there is no residual in y any more": y - x,
-            "the residual is in y n times: it goes around the sum": y + (n - 1) * x,
-            "the bias is in y n times: each rank has brought it into the sum": y + (n - 1) * bias,
-            "only a share of the bias is in y: behind the sum it is added once":
-                y - bias + bias / n,
-        }  # fmt: skip
+    return of.y, {
+        "norm(x) has been added up over the ranks in the forward, where all have the same":
+            of.x + of.bias + of.of_many,
+        "this is what the rank's own features give: nobody has added up the ranks'": of.own[place],
+        "there is no residual in y any more": of.y - of.x,
+        "the residual is in y n times: it goes around the sum": of.y + (n - 1) * of.x,
+        "the bias is in y n times: each rank has brought it into the sum": of.y + (n - 1) * of.bias,
+        "only a share of the bias is in y: behind the sum it is added once":
+            of.y - of.bias + of.bias / n,
+    }  # fmt: skip
 
 
 def gradients_of(trial, place):
     n, of = trial.n, one_process(trial.n)
-    wanted, mixed = of_rank(of.gradients, place, n), of_rank(of.mixed[place], place, n)
+    wanted, mixed = (of_rank(found, place, n) for found in (of.gradients, of.mixed[place]))
     own = of.through[place]
     whole = {name: sum(part[name] for part in of.through) for name in SHARED}
 

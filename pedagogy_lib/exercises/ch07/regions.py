@@ -1,6 +1,5 @@
 """Into the parallel region, and out of it: how Copy and AllReduce are tried."""
 
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import torch
@@ -18,18 +17,6 @@ SHAPE, BYTES = (2, 3), 48
 STILL_A_FUNCTION = "it is to stay a torch.autograd.Function: that has `apply`"
 
 
-@dataclass(frozen=True)
-class Through(At):
-    """What they are tried on.
-
-    noted     whether they get a `total` that notes its calls
-    recorded  whether autograd records
-    """
-
-    noted: bool = False
-    recorded: bool = True
-
-
 def given(name, rank):
     """x as relu gives it, which is 0 where the leaf is negative; and the slope of what comes out.
 
@@ -44,34 +31,28 @@ def given(name, rank):
 # ---- On a rank ---
 
 
-class Total:
-    """A `total` that notes in which phase it is called."""
-
-    def __init__(self, summed):
-        self.summed, self.phase, self.calls = summed, "forward", []
-
-    def __call__(self, x, group=None):
-        self.calls.append(self.phase)
-        return self.summed(x, group)
-
-
 def go_through(answer, group, case):
-    of = given(answer.__name__, dist.get_rank())
+    of, noted, totals = given(answer.__name__, dist.get_rank()), {}, []
     x = F.relu(of.leaf.requires_grad_())  # whose backward needs x as it is now
-    total, noted = Total(answer.lab.summed), {}
-    arguments = [x, group, total] if case.noted else [x, group]
+
+    def total(x, group=None):
+        totals.append("backward" if noted else "forward")
+        return answer.lab.summed(x, group)
 
     def call():
-        y = getattr(answer.lab, answer.__name__).apply(*arguments)
+        more = [total] if case.args == ("total",) else []
+        y = getattr(answer.lab, answer.__name__).apply(x, group, *more)
         need_tensor(y, "forward")
         noted.update(shares=is_in_storage(y, x.untyped_storage()), kept=keeps_tensors(y))
-        total.phase = "backward"
         return y
 
-    with torch.set_grad_enabled(case.recorded):
-        found = both_ways(call, {"x": of.leaf}, of.slope) if case.recorded else {"y": call()}
+    if case.args == ("no_grad",):
+        with torch.no_grad():
+            found = {"y": call()}
+    else:
+        found = both_ways(call, {"x": of.leaf}, of.slope)
     found |= noted | {"touched": not torch.equal(x.detach(), of.x)}
-    return found | ({"totals": total.calls} if case.noted else {})
+    return found | ({"totals": totals} if case.args == ("total",) else {})
 
 
 def keeps_tensors(y) -> bool:
@@ -103,11 +84,11 @@ def region(number, name, sums, y, gradient, told, touched, memory, sent, hints) 
     return RankExercise(
         number, name, lab="tensor_parallel",
         cases=[
-            Through(World(3)),
-            Through(World(3), what=", under no_grad", recorded=False),
-            Through(World(3), what=", a `total` of its own", noted=True),
-            Through(World(1)),
-            Through(World(3, (1, 2))),
+            At(World(3)),
+            At(World(3), ("no_grad",), ", under no_grad"),
+            At(World(3), ("total",), ", a `total` of its own"),
+            At(World(1)),
+            At(World(3, (1, 2))),
         ],
         work=go_through,
         facts=[
@@ -134,7 +115,7 @@ def region(number, name, sums, y, gradient, told, touched, memory, sent, hints) 
                     "one all-reduce is enough", sums),
             Counted(lambda trial: 0, f"a {quiet} sends", sent, quiet),
         ],
-        told=lambda trial: "; ".join(told[: 1 + trial.case.recorded]),
+        told=lambda trial: "; ".join(told if "no_grad" not in trial.case.args else told[:1]),
         errors={
             "incorrect number of gradients": "backward returns one gradient for each argument of "
             "forward behind ctx, and these are x, group, total. The last two have none: None",

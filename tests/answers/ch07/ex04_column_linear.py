@@ -1,24 +1,3 @@
-# %% right · a product, and parameters by hand
-class ColumnLinear(nn.Module):
-    def __init__(self, linear, group=None, unit=1, enter=enter):
-        super().__init__()
-        self.way = lambda x: enter(x, group)
-        for name in "weight", "bias":
-            self.register_parameter(name, self.mine(getattr(linear, name), group, unit))
-
-    def mine(self, whole, group, unit):
-        if whole is None:
-            return None
-        mine = nn.Parameter(cut(whole.data, 0, group, unit))
-        mine.requires_grad_(whole.requires_grad)
-        mine.cut_dim, n = 0, dist.get_world_size(group)
-        mine.cut_sizes = part_sizes(len(whole), n, unit)
-        return mine
-
-    def forward(self, x):
-        y = self.way(x) @ self.weight.T
-        return y if self.bias is None else y + self.bias
-
 # %% right · dims from behind
 # -         self.weight = part_of(linear.weight, 0, group, unit)
 # -         self.bias = None if linear.bias is None else part_of(linear.bias, 0, group, unit)

@@ -67,11 +67,6 @@ def split_mlp(x, a, b):
 # -     y = hidden @ b.chunk(n, dim=0)[rank]
 # +     y = hidden @ b.chunk(n, dim=1)[rank]
 
-# %% wrong · works in place, and returns None
-# -     dist.all_reduce(y)
-# -     return y
-# +     return dist.all_reduce(y)
-
 # %% wrong · others do not: all of them need it
 # -     dist.all_reduce(y)
 # +     dist.reduce(y, 0)

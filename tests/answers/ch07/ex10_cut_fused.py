@@ -1,12 +1,3 @@
-# %% right · one head after another
-def cut_fused(weight, heads, kv_heads, rank, n):
-    of_heads = weight.view(heads + 2 * kv_heads, -1, weight.shape[1])
-    q, kv = heads // n, kv_heads // n
-    chosen = [*range(rank * q, rank * q + q)]
-    for start in (heads, heads + kv_heads):
-        chosen += range(start + rank * kv, start + rank * kv + kv)
-    return of_heads[chosen].flatten(0, 1)
-
 # %% right · a head is as long as the model is wide, shared out
 # -     size = len(weight) // (heads + 2 * kv_heads)
 # +     size = weight.shape[1] // heads
