@@ -201,7 +201,7 @@ def split_layer(number, name, dims, mistakes, **others) -> RankExercise:
             Holds("names", lambda of: set(of[0]) == set(of[1]),
                   lambda of: f"its parameters are {', '.join(of[0]) or 'none'}; expected "
                   f"{', '.join(of[1])}", why_names),
-            right("parameters", partial(parameters_of, dims), called="the parameter",
+            right("parameters", partial(parameters_of, dims), called="its part",
                   otherwise="see whether these are another rank's numbers, or in another order: a "
                   "parameter is cut once"),
             never("unlike", first, "the part of a frozen parameter is frozen, and of any other it "
