@@ -108,7 +108,8 @@ def region(number, name, sums, y, gradient, told, touched, memory, sent, hints) 
                   "does"),
             right("gradients", of_x, called="the gradient"),
             Holds("totals", lambda calls: calls == [sums],
-                  f"total was called in {{}}, expected once, in the {sums}",
+                  lambda calls: f"total was called {len(calls)} times, expected one call in the "
+                  f"{sums}",
                   "the caller may bring another way to add up: call total(…, group), in place of "
                   "all_reduce"),
             Counted(lambda trial: ring_bytes(BYTES, trial.n), f"a {sums} sends",
