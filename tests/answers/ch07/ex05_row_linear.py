@@ -27,10 +27,6 @@
 # -         y = self.leave(F.linear(x, self.weight), self.group)
 # +         y = self.leave(F.linear(cut(x, -1, self.group), self.weight), self.group)
 
-# %% wrong · a row layer needs no f
-# -         y = self.leave(F.linear(x, self.weight), self.group)
-# +         y = self.leave(F.linear(enter(x, self.group), self.weight), self.group)
-
 # %% wrong · autograd does not know dist.all_reduce
 # -         y = self.leave(F.linear(x, self.weight), self.group)
 # +         y = summed(F.linear(x, self.weight), self.group)

@@ -15,24 +15,10 @@ def row_layer(x, weight, bias):
 def row_layer(x, weight, bias):
     return tensor_parallel.AllReduce.apply(F.linear(x, weight, bias))
 
-# %% wrong · only one rank's copy
-# -     return tensor_parallel.AllReduce.apply(F.linear(x, weight)) + bias
-# +     bias = bias if dist.get_rank() == 0 else None
-# +     return tensor_parallel.AllReduce.apply(F.linear(x, weight, bias))
-
-# %% wrong · rank 0 alone has added the bias
-# -     return tensor_parallel.AllReduce.apply(F.linear(x, weight)) + bias
-# +     return tensor_parallel.AllReduce.apply(F.linear(x, weight)) + bias * (dist.get_rank() == 0)
-
 # %% wrong · and needs no Copy
 # -     return tensor_parallel.AllReduce.apply(F.linear(x, weight)) + bias
 # +     x = tensor_parallel.Copy.apply(x)
 # +     return tensor_parallel.AllReduce.apply(F.linear(x, weight)) + bias
-
-# %% wrong · Added up again it is n times too large
-# -     return tensor_parallel.AllReduce.apply(F.linear(x, weight)) + bias
-# +     import torch.distributed.nn
-# +     return torch.distributed.nn.functional.all_reduce(F.linear(x, weight)) + bias
 
 # %% wrong · nothing is sent in the backward
 # -     return tensor_parallel.AllReduce.apply(F.linear(x, weight)) + bias

@@ -15,11 +15,6 @@ tensor_parallel = lab("tensor_parallel")
 # -     h = tensor_parallel.Copy.apply(norm(x))
 # +     h = norm(x)
 
-# %% wrong · And the norm's parameters still have
-# -     h = tensor_parallel.Copy.apply(norm(x))
-# +     x = tensor_parallel.Copy.apply(x)
-# +     h = norm(x)
-
 # %% wrong · the gradients of different features are mixed
 # -     h = tensor_parallel.Copy.apply(norm(x))
 # +     h = norm(x)
@@ -30,10 +25,6 @@ tensor_parallel = lab("tensor_parallel")
 # -     return x + tensor_parallel.AllReduce.apply(F.linear(hidden, down)) + bias
 # +     mine = tensor_parallel.Copy.apply(F.linear(hidden, down))
 # +     return x + tensor_parallel.AllReduce.apply(mine) + bias
-
-# %% wrong · has brought it into the sum
-# -     return x + tensor_parallel.AllReduce.apply(F.linear(hidden, down)) + bias
-# +     return x + tensor_parallel.AllReduce.apply(F.linear(hidden, down, bias))
 
 # %% wrong · what has it been detached from
 # -     h = tensor_parallel.Copy.apply(norm(x))

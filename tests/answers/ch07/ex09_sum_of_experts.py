@@ -31,10 +31,6 @@
 # -         return gradient
 # +         return gradient * ctx.saved_tensors[0]
 
-# %% wrong · backward returns None
-# -         return gradient
-# +         gradient.clone()
-
 # %% wrong · a function without `return`
 # -         return total
 

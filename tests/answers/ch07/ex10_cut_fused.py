@@ -21,10 +21,6 @@ def cut_fused(weight, heads, kv_heads, rank, n):
 # -     q, k, v = weight.split([heads * size, kv_heads * size, kv_heads * size])
 # +     q, k, v = weight.split([len(weight) // (3 * heads) * heads] * 3)
 
-# %% wrong · torch.cat puts the three sections together
-# -     return torch.cat([part.chunk(n)[rank] for part in (q, k, v)])
-# +     return [part.chunk(n)[rank] for part in (q, k, v)]
-
 # %% wrong · // gives a whole number
 # -     size = len(weight) // (heads + 2 * kv_heads)
 # +     size = len(weight) / (heads + 2 * kv_heads)
