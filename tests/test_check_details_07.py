@@ -95,6 +95,12 @@ def test_a_fault_of_the_lab_is_not_put_down_to_the_cell(course):
     assert verdict.wrong.why == 'first: check("7.2")', verdict
 
 
+def test_what_a_cell_is_built_on_is_sent_there_too(course):
+    course(tensor_parallel=with_more(TWICE))
+    wrong = check("7.13", defined(ANSWERS["7.13", "at the same place of their parts"])).wrong
+    assert wrong.why == 'first: check("7.3")'
+
+
 def test_half_of_a_class_is_told_what_is_left(course):
     def begun(text):
         """The lab with its holes, of which the first is filled: forward of exercise 7.15."""
