@@ -64,7 +64,7 @@ NOT_CONSTANT = never(
     "y has no history: a backward cannot begin there. What is computed from x.detach(), from "
     "x.data, or under no_grad, is a constant for autograd",
 )
-ALL_KNOWN = never("passed", lambda of: f"torch warns of {of[0]} in the backward", PASSED_BY)
+ALL_KNOWN = never("passed", "torch warns of {0[0]} in the backward", PASSED_BY)
 
 
 def which_gradients(table, trial, place) -> str:
@@ -116,7 +116,7 @@ def as_one_process(number, name, cases, prepare, y, gradients, needs, hints, mor
         return f"{count}; calls: {forward} forward, {backward} backward"
 
     facts = [
-        never("changed", lambda names: f"{' and '.join(names)} has changed",
+        never("changed", "{0[0]} has changed",
               "whoever calls the function still needs it as it was: change a copy, or make a new "
               "one"),
         NOT_CONSTANT,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import torch
+import torch.distributed as dist
 
 from ...basics.torch_private import is_in_storage
 from ..kit import At, RankExercise, World, never
@@ -55,7 +56,9 @@ def cut_on_rank(answer, group, case):
     return {
         "part": part.detach().clone(),
         "is_changed": not torch.equal(whole, before),
-        "is_view": is_in_storage(part, whole.untyped_storage()),
+        "is_view" if dist.get_world_size(group) > 1 else "is_x": is_in_storage(
+            part, whole.untyped_storage()
+        ),
         "surplus": part.untyped_storage().nbytes() - part.nbytes,
         "is_strided": not part.is_contiguous(),
         "calls": calls.made,
@@ -91,17 +94,6 @@ def part_of(trial, place):
     }  # fmt: skip
 
 
-def why_view(trial, place) -> str:
-    return (
-        "one rank's part is all of it, and so it is contiguous already: contiguous() returns x "
-        "itself. clone() always copies"
-        if trial.n == 1
-        else "the numbers are right, but as long as the part lives, all of x keeps its memory: "
-        "nothing would be gained. contiguous() copies only what is not contiguous already; clone() "
-        "always does"
-    )
-
-
 EXERCISE = RankExercise(
     "7.1", "cut", lab="tensor_parallel",
     cases=[
@@ -117,7 +109,13 @@ EXERCISE = RankExercise(
     facts=[
         never("is_changed", "x has changed", "the whole is only to be read"),
         right("part", part_of, called="its part"),
-        never("is_view", "its part is a view into x", why_view),
+        never("is_view", "its part is a view into x",
+              "the numbers are right, but as long as the part lives, all of x keeps its memory: "
+              "nothing would be gained. contiguous() copies only what is not contiguous already; "
+              "clone() always does"),
+        never("is_x", "its part is x itself, or a view into it",
+              "one rank's part is all of it, and so it is contiguous already: contiguous() returns "
+              "x itself. clone() always copies"),
         never("surplus", "its part keeps {} bytes beside its own",
               "it is a view into a copy of the whole: copy the part alone"),
         never("is_strided", "its part is not contiguous",

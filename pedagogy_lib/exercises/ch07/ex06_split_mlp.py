@@ -112,7 +112,7 @@ EXERCISE = RankExercise(
     ],
     work=try_split,
     facts=[
-        never("changed", lambda names: f"{' and '.join(names)} has changed",
+        never("changed", "{0[0]} has changed",
               "whoever calls the function still needs it as it was"),
         right("y", y_of),
         Holds("share", lambda share: share <= 1, "it multiplies {:.3g} times its part",

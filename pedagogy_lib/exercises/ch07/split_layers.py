@@ -128,10 +128,6 @@ def properties(parameters, whole, dims) -> dict:
 # ---- What is to be true ---
 
 
-def first(told) -> str:
-    return told[0]
-
-
 def why_names(trial, place) -> str:
     got, wanted, tensors = trial[place].names
     if tensors - set(got):
@@ -204,11 +200,11 @@ def split_layer(number, name, dims, mistakes, **others) -> RankExercise:
             right("parameters", partial(parameters_of, dims), called="its part",
                   otherwise="see whether these are another rank's numbers, or in another order: a "
                   "parameter is cut once"),
-            never("unlike", first, "the part of a frozen parameter is frozen, and of any other it "
+            never("unlike", "{0[0]}", "the part of a frozen parameter is frozen, and of any other it "
                   "is not: part_of sees to it"),
-            never("uncut", first, "part_of notes how the whole was cut: without that, whole() "
+            never("uncut", "{0[0]}", "part_of notes how the whole was cut: without that, whole() "
                   "takes a part for all of it. A bias that is whole has no such note"),
-            never("views", first,
+            never("views", "{0[0]}",
                   "all of the whole keeps its memory. cut(), which part_of calls, copies the part"),
             never("constant", "the output does not require a gradient",
                   "there is no way back from the output to x: was something detached, or computed "
