@@ -53,12 +53,11 @@ def cut_on_rank(answer, group, case):
     with Calls() as calls:
         part = answer(whole, case.dim, group, *unit)
     need_tensor(part, "cut")
+    is_part = "is_view" if dist.get_world_size(group) > 1 else "is_x"
     return {
         "part": part.detach().clone(),
         "is_changed": not torch.equal(whole, before),
-        "is_view" if dist.get_world_size(group) > 1 else "is_x": is_in_storage(
-            part, whole.untyped_storage()
-        ),
+        is_part: is_in_storage(part, whole.untyped_storage()),
         "surplus": part.untyped_storage().nbytes() - part.nbytes,
         "is_strided": not part.is_contiguous(),
         "calls": calls.made,
