@@ -3,69 +3,18 @@
 The truth is one process. Work is counted in multiplications of matrices, bytes from the calls.
 """
 
-from functools import partial
-from types import SimpleNamespace
-
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 
-from ...basics.closeness import close, told_gap
+from ...basics.closeness import close
 from ...basics.torch_private import OperatorMode
-from ...course.checking import Exercise, Wrong, try_on_ranks
-from ...measuring.recorder import measure
-from ..kit.differences import recognise
-from ..kit.one_process import why_raised
-from ..kit.outcomes import NO_RETURN, plain
-from ..kit.trials import kind_of
-
-WORLDS = (1, 2, 4)
-SIZES = ((3, 8, 16), (5, 4, 12))  # samples, width, hidden features
-ERRORS = {
-    "cannot be multiplied": "what stands left has other columns than the matrix right of it has "
-    "rows: this rank needs those rows of b that belong to its columns of GELU(x a)",
-    "must be contiguous": "a part of the columns has gaps in memory, and cannot be sent like that: "
-    ".contiguous() closes them. But what has to be sent at all?",
-    "must match the size": "parts of different shapes cannot be added",
-}
-HANG = "every rank has to make the same calls in the same order"
-NUDGE = (
-    "with 1 rank it is right. Here every rank has summands of x a, for all hidden features, and "
-    "takes their GELU: is GELU(p + q) = GELU(p) + GELU(q)? Which parts of x and a does a rank need "
-    "for a few hidden features, complete?"
-)
-SUM_OF_GELUS = (
-    "the GELUs of the ranks' summands have been added up: but GELU(p) + GELU(q) is not GELU(p + q)"
-)
-NO_GELU = "this is x a b: where is the GELU?"
-GELU_LAST = "this is GELU(x a b): the GELU belongs between the two matrices"
-OWN_SUMMAND = (
-    "this is what the rank's own hidden features give: a summand of y, which nobody has added up"
-)
-RANK_0 = "rank 0 has y, the others do not: all of them need it"
-AVERAGED = "the ranks' results are summands of y: they are to be added, not averaged"
-WHOLE_ADDED = "every rank has all of y, and their sum has it n times. Each is to have one summand"
-SAME_PART = "all ranks have computed with the same part of a and b: which one is this rank's?"
-COLUMNS = "these are some columns of y"
-IN_PLACE = "dist.all_reduce works in place, and returns None as well"
-CHANGED = "whoever calls the function still needs it as it was"
-ALL_WORK = (
-    "the numbers are right, but every rank does the work of all: nothing has become less by having "
-    "more ranks. Each is to use its own part of a, and of b"
-)
-SUM_BEFORE = (
-    "the numbers are right: GELU needs complete sums, and so this order needs a sum of all hidden "
-    "features in the middle. Is there a cut of `a` with which no hidden feature has to be added up?"
-)
-GATHERED_HIDDEN = (
-    "the numbers are right, but hidden features are gathered. Is there a cut of `b` with which "
-    "each rank needs its own hidden features alone?"
-)
-GATHERED_SUMMANDS = (
-    "the numbers are right, but everybody gets everybody's summands. An all-reduce sends "
-    "2 (n-1) / n of y, an all-gather of summands n-1 times y"
-)
-TOO_MUCH = "the numbers are right, but more is sent than one all-reduce of y"
-
+from ..kit import At, Holds, RankExercise, World, never
+from ..kit.counted import Counted
+from ..kit.groups import Calls
+from ..kit.outcomes import plain
+from ..kit.values import NO_RETURN
+from .both_ways import right, ring_bytes
 
 LEFT = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}  # which argument
 
@@ -85,122 +34,103 @@ class Multiplications(OperatorMode):
         return result
 
 
-def matrices(sizes):
+def matrices(samples, width, hidden):
     """x, a and b, the same on every rank."""
-    samples, width, hidden = sizes
     source = torch.Generator().manual_seed(hidden)
     draw = lambda *shape: torch.randn(*shape, generator=source, dtype=torch.float64)  # noqa: E731
     return draw(samples, width), draw(width, hidden), draw(hidden, width)
 
 
-def try_split(answer):
-    """On a rank: what it gives for each of SIZES, and how much it has multiplied."""
-    found = []
-    for sizes in SIZES:
-        given = matrices(sizes)
-        with measure(str(sizes)), Multiplications() as work:
-            y = answer(*given)
-        same = map(torch.equal, given, matrices(sizes))
-        changed = [name for name, is_same in zip("xab", same) if not is_same]
-        of = SimpleNamespace(y=plain(y), work=work.count, changed=changed)
-        found.append(of)
-    return found
+def try_split(answer, group, case):
+    given, (samples, width, hidden) = matrices(*case.args), case.args
+    with Calls() as calls, Multiplications() as work:
+        y = answer(*given)
+    same = map(torch.equal, given, matrices(*case.args))
+    changed = [name for name, is_same in zip("xab", same) if not is_same]
+    share = work.count * dist.get_world_size() / (2 * samples * width * hidden)  # of both products
+    return {"y": plain(y), "share": share, "changed": changed, "calls": calls.made}
 
 
-def examine_split(answer):
-    for n in WORLDS:
-        case = f"{n} rank" + "s" * (n > 1)
-        run = try_on_ranks(case, try_split, answer, world_size=n,
-                           explain=partial(why_raised, ERRORS, HANG))  # fmt: skip
-        for number, sizes in enumerate(SIZES):
-            where = f"{case}, {sizes[1]} inputs, {sizes[2]} hidden features"
-            judge_split(where, [of_rank[number] for of_rank in run.values], sizes)
-            work = need_work(where, run, number)
-        need_bytes(case, run)
-        yield f"{case}: y on every rank; x, a and b as before"
-        yield f"{case}: {work}; sent {sent_bytes(run, sizes)} bytes, one all-reduce of y"
-
-
-def judge_split(case, found, sizes):
-    x, a, b = matrices(sizes)
-    wanted = F.gelu(x @ a) @ b
-    for rank, of in enumerate(found):
-        if not isinstance(of.y, torch.Tensor):
-            why = f"{NO_RETURN}; {IN_PLACE}" if of.y is None else ""
-            raise Wrong(case, f"rank {rank} returned {of.y!r:.60}; expected a tensor", why)
-        if kind_of(of.y) != kind_of(wanted):
-            why = COLUMNS if of.y.shape[:1] == wanted.shape[:1] else ""
-            raise Wrong(case, f"rank {rank}: y is {kind_of(of.y)}, expected {kind_of(wanted)}", why)
-        if of.changed:
-            raise Wrong(case, f"rank {rank}: {' and '.join(of.changed)} has changed", CHANGED)
-    for rank, of in enumerate(found):
-        if not close(of.y, wanted):
-            what = f"rank {rank}: y is off by up to {told_gap(of.y, wanted)}"
-            raise Wrong(case, what, why_split(found, rank, wanted, x, a, b))
-
-
-def why_split(found, rank, wanted, x, a, b) -> str:
-    """Which misconception y comes from; p are summands of x a, s are those of y."""
-    n, got = len(found), found[rank].y
-    if rank and close(found[0].y, wanted):
-        return RANK_0
+def y_of(trial, place):
+    """p are summands of x a, s are those of y."""
+    n, (x, a, b), got = trial.n, matrices(*trial.case.args), [of.y for of in trial]
+    y = F.gelu(x @ a) @ b
     p = [x_part @ rows for x_part, rows in zip(x.chunk(n, 1), a.chunk(n))]
     s = [F.gelu(x @ columns) @ rows for columns, rows in zip(a.chunk(n, 1), b.chunk(n))]
     pieces = [F.gelu(part) @ columns for part, columns in zip(p, b.chunk(n, 1))]
-    return recognise(got, {
-        NUDGE: torch.cat(pieces, 1),
-        SUM_OF_GELUS: sum(map(F.gelu, p)) @ b,
-        NO_GELU: x @ a @ b,
-        GELU_LAST: F.gelu(x @ a @ b),
-        OWN_SUMMAND: s[rank],
-        AVERAGED: wanted / n,
-        WHOLE_ADDED: wanted * n,
-    } | {f"{SAME_PART} (part {k}, {n} times)": n * part for k, part in enumerate(s)})  # fmt: skip
+    on_rank_0 = {} if close(got[place], y) or not close(got[0], y) else {
+        "rank 0 has y, the others do not: all of them need it": got[place]
+    }  # fmt: skip
+    return y, on_rank_0 | {
+        "with 1 rank it is right. Here every rank has summands of x a, for all hidden features, "
+        "and takes their GELU: is GELU(p + q) = GELU(p) + GELU(q)? Which parts of x and a does a "
+        "rank need for a few hidden features, complete?": torch.cat(pieces, 1),
+        "the GELUs of the ranks' summands have been added up: but GELU(p) + GELU(q) is not "
+        "GELU(p + q)": sum(map(F.gelu, p)) @ b,
+        "this is x a b: where is the GELU?": x @ a @ b,
+        "this is GELU(x a b): the GELU belongs between the two matrices": F.gelu(x @ a @ b),
+        "this is what the rank's own hidden features give: a summand of y, which nobody has added "
+        "up": s[place],
+        "the ranks' results are summands of y: they are to be added, not averaged": y / n,
+        "every rank has all of y, and their sum has it n times. Each is to have one summand": y * n,
+        "these are some columns of y: every rank needs all of them": y.chunk(n, 1)[place],
+        f"{NO_RETURN}; dist.all_reduce works in place, and returns None as well": None,
+    } | {
+        f"all ranks have computed with the same part of a and b, number {k}: which one is this "
+        "rank's?": n * part for k, part in enumerate(s)
+    }  # fmt: skip
 
 
-def need_work(case, run, number) -> str:
-    """Raise `Wrong` if a rank multiplies more than its part; tells how much that is."""
-    samples, width, hidden = SIZES[number]
-    one = samples * width * hidden  # of each of the two products
-    part = 2 * one // run.world_size
-    for rank, found in enumerate(run.values):
-        work = found[number].work
-        if work > part:
-            what = f"rank {rank} does {work} multiplications, its part is {part} of {2 * one}"
-            raise Wrong(f"work, {case}", what, ALL_WORK)
-    return f"{part} of {2 * one} multiplications on each"
+def y_bytes(trial) -> int:
+    samples, width, _ = trial.case.args
+    return 8 * samples * width
 
 
-def sent_bytes(run, sizes) -> int:
-    return max(sum(call.sent_bytes for call in calls) for calls in run[str(sizes)].calls)
+def why_sent(trial, sent) -> str:
+    _, width, hidden = trial.case.args
+    hidden_bytes = y_bytes(trial) * hidden // width
+    made = {(call.name, call.tensor_bytes) for call in trial[0].calls}
+    told = {
+        "GELU needs complete sums, and so this order needs a sum of all hidden features in the "
+        "middle. Is there a cut of `a` with which no hidden feature has to be added up?":
+            ("all_reduce", hidden_bytes) in made,
+        "hidden features are gathered. Is there a cut of `b` with which each rank needs its own "
+        "hidden features alone?": ("all_gather", hidden_bytes // trial.n) in made,
+        "everybody gets everybody's summands. An all-reduce sends 2 (n-1) / n of y, an all-gather "
+        "of summands n-1 times y": made == {("all_gather", y_bytes(trial))},
+    }  # fmt: skip
+    return next(
+        (why for why, holds in told.items() if holds), "more is sent than one all-reduce of y"
+    )
 
 
-def need_bytes(case, run):
-    n = run.world_size
-    for sizes in SIZES:
-        (x, _, b), sent = matrices(sizes), sent_bytes(run, sizes)
-        y_bytes = x.nbytes * b.shape[1] // x.shape[1]
-        best = 2 * (n - 1) * y_bytes // n
-        if sent > best:
-            calls = run[str(sizes)].calls[0]
-            how = ", ".join(f"{call.name} of {call.tensor_bytes}" for call in calls)
-            what = f"each rank sends {sent} bytes ({how}); one all-reduce of y sends {best}"
-            raise Wrong(f"cost, {case}", what, why_bytes(calls, n, y_bytes, sizes))
-
-
-def why_bytes(calls, n, y_bytes, sizes) -> str:
-    hidden_bytes = y_bytes * sizes[2] // sizes[1]
-    made = {(call.name, call.tensor_bytes) for call in calls}
-    if ("all_reduce", hidden_bytes) in made:
-        return SUM_BEFORE
-    if ("all_gather", hidden_bytes // n) in made:
-        return GATHERED_HIDDEN
-    return GATHERED_SUMMANDS if made == {("all_gather", y_bytes)} else TOO_MUCH
-
-
-EXERCISE = Exercise(
-    "7.6", "split_mlp", examine_split,
-    (
+EXERCISE = RankExercise(
+    "7.6", "split_mlp",
+    cases=[
+        At(World(n), sizes, f", {sizes[1]} inputs, {sizes[2]} hidden features")
+        for n, sizes in [(1, (3, 8, 16)), (2, (3, 8, 16)), (2, (5, 4, 12)), (4, (5, 4, 12))]
+    ],
+    work=try_split,
+    facts=[
+        never("changed", "{0[0]} has changed",
+              "whoever calls the function still needs it as it was"),
+        right("y", y_of),
+        Holds("share", lambda share: share <= 1, "it multiplies {:.3g} times its part",
+              "the numbers are right, but every rank does the work of all: nothing has become less "
+              "by having more ranks. Each is to use its own part of a, and of b"),
+        Counted(lambda trial: ring_bytes(y_bytes(trial), trial.n), "one all-reduce of y sends",
+                why_sent, "calls"),
+    ],
+    told="y on every rank; each does its part of the work; x, a and b are as before",
+    errors={
+        "cannot be multiplied": "what stands left has other columns than the matrix right of it "
+        "has rows: this rank needs those rows of b that belong to its columns of GELU(x a)",
+        "must be contiguous": "a part of the columns has gaps in memory, and cannot be sent like "
+        "that: .contiguous() closes them. But what has to be sent at all?",
+        "must match the size": "parts of different shapes cannot be added",
+    },
+    lost="every rank has to make the same calls in the same order",
+    hints=(
         "Take one hidden feature. Which rows or columns of `a` does it come from? Does a rank "
         "have all of them?",
         "GELU is not linear: it needs complete sums. Only a cut of `a` along its columns gives "

@@ -1,70 +1,42 @@
-"""An embedding whose letters are split over ranks: exercise 7.11. The truth is F.embedding."""
+"""An embedding whose letters are split over ranks. The truth is F.embedding."""
 
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from ...basics.closeness import close
-from ...course.checking import Exercise, Wrong
-from ..kit.differences import first_difference
-from ..kit.groups import PASSED_BY, WORLDS, Calls, noting_passed, parts_of, try_groups
+from ..kit import GROUP, At, Equals, Holds, RankExercise, World, answering, never
+from ..kit.counted import Counted
+from ..kit.groups import PASSED_BY, noting_passed, parts_of
 from ..kit.on_ranks import IN_A_GROUP
 from ..kit.outcomes import NO_RETURN
 from ..kit.refused import Refused
 
 LETTERS = 10  # never shared out evenly among three
-TABLE = torch.arange(1.0, 3 * LETTERS + 1, dtype=torch.float64).view(LETTERS, 3)
-TEXTS = {
-    "all letters, some twice": torch.tensor([[3, 9, 0, 4, 3, 8], [7, 6, 5, 2, 1, 9]]),
-    "letters of the last rank alone": torch.tensor([8, 9, 9]),
-    "a single letter": torch.tensor([[[0]]]),
-}
-EMBEDDING_ERRORS = {
-    "out of range": "only this rank's rows are here: the letter `first` is in row 0, and the "
-    "letters of other ranks are in none. Look up any row for those, and put zeros in its place",
-    "is out of bounds": "only this rank's rows are here: letters - self.first is negative, or too "
-    "large, for letters of other ranks. A negative index counts from the end, and a lookup that "
-    "does not fail is as wrong. Look up any row for those, and put zeros in its place",
-    "must match the size": "one truth for each letter, and a row of numbers: mine.unsqueeze(-1)",
-    "does not match the shape": "one truth for each letter, and a row of numbers: "
-    "mine.unsqueeze(-1)",
-}
+TABLE = torch.arange(1.0, 3 * LETTERS + 1, dtype=torch.float64).view(LETTERS, 3) / 3
+ALL = torch.tensor([[3, 9, 0, 4, 3, 8], [7, 6, 5, 2, 1, 9]])
 ALL_LEAVE = (
     "every rank calls self.leave, once: also one that has none of the letters. It adds zeros, and "
     "the others wait for it"
 )
-ONCE = "add up once: the sum of sums has every row n times"
-OWN_LEAVE = (
-    "the numbers are right, but self.leave was not called. What it is, is not this layer's affair: "
-    "in 07b another one takes its place"
-)
-KNOWN_LEAVE = f"{PASSED_BY}. Here it is self.leave"
-NEVER_LEFT = (
-    "the rows of this rank's letters are there, and zeros for all others, but they are added up "
-    "nowhere: self.leave(rows, self.group)"
-)
-AS_IT_LEAVES = (
-    "give it the rows in their final shape. It may bring back less than the whole: what comes "
-    "after it cannot know"
-)
-AFTER_LEAVE = "what leave returns is the output: nothing is left to do with it"
-LOST = (
-    "there is no way back from the output to self.weight. Was it taken by .data or detach(), or "
-    "under no_grad? A lookup in self.weight is all autograd needs"
+TRUTHS = "one truth for each letter, and a row of numbers: mine.unsqueeze(-1)"
+FOREIGN = (
+    "a row of this rank is added for the letters of others, too. A row has to be looked up, but "
+    "what is added for them is zeros: multiply by mine, or use where"
 )
 MASKED_OUTSIDE = (
     "the numbers are zeros, but autograd does not know it, as under no_grad or in .data: the "
     "gradient of other ranks' letters flows into the row that was looked up in their place"
 )
-MORE_CALLS = "self.leave is the only message, and the backward needs none"
+
+
+# ---- On a rank ---
 
 
 class Exit:
-    """A `leave` that notes what each rank adds, and does not change the gradient."""
+    """A `leave` that notes what a rank adds, and gives the right sum, whatever that is."""
 
-    def __init__(self, group):
-        self.group, self.shares = group, []
+    def __init__(self, group, letters):
+        self.group, self.whole, self.shares = group, F.embedding(letters, TABLE), []
 
     def leave(self, x, group=None):
         if self.group is not None and group is not self.group:
@@ -72,168 +44,169 @@ class Exit:
         if not isinstance(x, torch.Tensor):
             raise Refused(f"self.leave was given {x!r:.40}", "it takes the rows, and the group")
         self.shares.append(x.detach().clone())
-        total = x.detach().clone()
-        dist.all_reduce(total, group=group)
-        return x + (total - x).detach()
+        fits = x.numel() == self.whole.numel()
+        return x + (self.whole.view(x.shape) - x).detach() if fits else x
 
 
-def embed_on_rank(answer, group) -> list[dict]:
-    return [embed(answer, group, letters.clone(), letters) for letters in TEXTS.values()]
-
-
-def embed(answer, group, letters, original) -> dict:
-    """What came of one text on this rank."""
-    exits, rank, n = Exit(group), dist.get_rank(group), dist.get_world_size(group)
+def embed(answer, group, case):
+    letters = case.args[0].clone()
+    exits, passed = Exit(group, letters), []
     layer = answer(nn.Embedding.from_pretrained(TABLE, freeze=False), group, leave=exits.leave)
-    wanted = parts_of(TABLE, n)[rank]
-    if not isinstance(layer.weight, torch.Tensor) or not close(layer.weight.detach(), wanted):
-        raise Refused("self.weight is not this rank's part of the table", 'first: check("7.1")')
-    with Calls() as forward:
+    with answering():
         y = layer(letters)
-    if not isinstance(y, torch.Tensor):
-        raise Refused(f"forward returned {y!r:.40}", NO_RETURN if y is None else "")
-    with Calls() as backward, noting_passed() as passed:
-        if y.requires_grad and y.shape == upstream_of(original).shape:
-            (y * upstream_of(original)).sum().backward()  # backward(gradient) imports for seconds
-    return {
-        "y": y.detach(), "shares": exits.shares, "gradient": layer.weight.grad,
-        "calls": len(forward.made), "backward": len(backward.made), "passed": passed,
-        "changed": not torch.equal(letters, original),
+        if not isinstance(y, torch.Tensor):
+            raise Refused(f"forward returned {y!r:.40}", NO_RETURN if y is None else "")
+        fits = y.shape == exits.whole.shape
+        with noting_passed() as passed:
+            if y.requires_grad and fits:
+                (y * slope(letters)).sum().backward()  # backward(gradient) imports for seconds
+    share, grad = exits.shares[0] if exits.shares else None, layer.weight.grad
+    found = {
+        "times": len(exits.shares), "is_right": fits and torch.allclose(y, exits.whole),
+        "passed": passed, "shape": None if share is None else tuple(share.shape),
+        "changed": not letters.equal(case.args[0]), "y": y.detach(),
+        "gradient": torch.zeros_like(layer.weight) if grad is None else grad,
     }  # fmt: skip
+    if found["shape"] != exits.whole.shape:
+        return found
+    return found | {"rows": by_letter(case, lambda k: share[case.args[0] == k].mean(0))}
 
 
-def upstream_of(letters):
+def slope(letters):
     """A gradient of the output: another one for each number, the same on every rank."""
-    return torch.arange(1.0, 3 * letters.numel() + 1, dtype=torch.float64).view(*letters.shape, 3)
+    numbers = torch.arange(1.0, 3 * letters.numel() + 1, dtype=torch.float64)
+    return numbers.view(*letters.shape, 3) / 3
 
 
-def examine_embedding(answer):
-    for groups in WORLDS:
-        found = try_groups(groups, embed_on_rank, answer, EMBEDDING_ERRORS, ALL_LEAVE)
-        otherwise = IN_A_GROUP if len(groups) > 1 else ""
-        for who, of_ranks in found:
-            for number, (text, letters) in enumerate(TEXTS.items()):
-                judge_text(f"{who}, {text}", [of[number] for of in of_ranks], letters, otherwise)
-            sizes = " + ".join(str(len(part)) for part in parts_of(TABLE, len(of_ranks)))
-            yield f"{who}, {sizes} letters: rows and gradients are F.embedding's, 1 all-reduce"
+# ---- What is right, and what is not ---
 
 
-def judge_text(case, found, letters, otherwise):
-    n = len(found)
-    whole = TABLE.clone().requires_grad_()
-    wanted = F.embedding(letters, whole)
-    (wanted * upstream_of(letters)).sum().backward()
-    owner = torch.cat([torch.full((len(part),), k) for k, part in enumerate(parts_of(TABLE, n))])
-    for rank, of in enumerate(found):
-        judge_leaving(case, rank, of, wanted)
-        share = wanted.detach() * (owner[letters] == rank).unsqueeze(-1)
-        if not close(of["shares"][0], share):
-            what = told_share(rank, of["shares"][0], share, letters, owner)
-            raise Wrong(case, what, why_shares(found, letters) or otherwise)
-    for rank, of in enumerate(found):
-        if not close(of["y"], wanted.detach()):
-            what = f"rank {rank}, the output {first_difference(of['y'], wanted.detach())}"
-            raise Wrong(case, what, AFTER_LEAVE)
-        right = parts_of(whole.grad, n)[rank]
-        if not close(of["gradient"], right):
-            what = f"rank {rank}, the gradient of weight {first_difference(of['gradient'], right)}"
-            raise Wrong(case, what, why_rows(rank, n, letters, of["gradient"], right))
-        if of["changed"]:
-            raise Wrong(case, f"rank {rank}: the letters have changed", CHANGED)
-        if of["calls"] != 1 or of["backward"]:
-            what = f"rank {rank} communicates {of['calls']} + {of['backward']} times"
-            raise Wrong(f"cost, {case}", f"{what}, forward + backward; expected 1 + 0", MORE_CALLS)
+def by_letter(case, row_of) -> dict:
+    return {f"letter {letter}": row_of(letter) for letter in case.args[0].unique().tolist()}
 
 
-CHANGED = "the caller still needs them as they were: letters - first is a new tensor, -= is not"
+def rows(trial, place):
+    own = torch.zeros_like(TABLE)
+    parts_of(own, trial.n)[place].copy_(parts_of(TABLE, trial.n)[place])
+    return by_letter(trial.case, own.__getitem__)
 
 
-def judge_leaving(case, rank, of, wanted):
-    """Raise `Wrong` unless the rows have been given to `leave`, once, in the output's shape."""
-    count = len(of["shares"])
-    if count != 1:
-        is_right = close(of["y"], wanted.detach())
-        not_called = KNOWN_LEAVE if of["passed"] else OWN_LEAVE
-        why = ONCE if count else not_called if is_right else NEVER_LEFT
-        raise Wrong(case, f"rank {rank} has called self.leave {count} times, expected once", why)
-    if of["shares"][0].shape != wanted.shape:
-        what = f"rank {rank} gives self.leave shape {list(of['shares'][0].shape)}, "
-        raise Wrong(case, what + f"expected {list(wanted.shape)}", AS_IT_LEAVES)
+def gradient(trial, place):
+    whole, (letters,) = TABLE.clone().requires_grad_(), trial.case.args
+    (F.embedding(letters, whole) * slope(letters)).sum().backward()
+    return parts_of(whole.grad, trial.n)[place]
 
 
-def told_share(rank, got, wanted, letters, owner) -> str:
-    """`rank 0 adds [1, 2, 3] for letter 7, which is rank 2's; expected zeros`."""
-    if got.dtype != wanted.dtype:
-        return f"rank {rank} adds rows of {got.dtype}, expected {wanted.dtype}"
-    off = (got != wanted).any(-1)
-    letter = letters[off][0]
-    row, right = (f"[{', '.join(f'{x:.4g}' for x in rows[off][0])}]" for rows in (got, wanted))
-    told = right if owner[letter] == rank else "zeros"
-    return f"rank {rank} adds {row} for letter {letter}, rank {owner[letter]}'s; expected {told}"
-
-
-def rows_taken(rank, n) -> dict:
-    """{sentence: the row that a misconception takes for a letter, or None for zeros}."""
-    parts = parts_of(TABLE, n)
-    size, first = len(parts[rank]), sum(map(len, parts[:rank]))
-    inside = lambda place: place if 0 <= place < size else None  # noqa: E731
-    foreign = (
-        "a row of this rank is added for the letters of others, too. A row has to be looked up, "
-        "but what is added for them is zeros: multiply by mine, or use where"
-    )
+def looked_up(trial, place) -> dict:
+    """{mistake: which of this rank's rows it takes for each letter; `size` for zeros}."""
+    parts, letters = parts_of(TABLE, trial.n), torch.arange(LETTERS)
+    size, first = len(parts[place]), sum(map(len, parts[:place]))
+    row, other = letters - first, letters - place * size
+    mine = (row >= 0) & (row < size)
     return {
-        foreign: lambda k: inside(k - first) or 0,
-        f"{foreign} (clamp gives the first row, or the last)":
-            lambda k: min(max(k - first, 0), size - 1),
-        f"{foreign} (% gives any)": lambda k: (k - first) % size,
+        FOREIGN: row.where(mine, 0),
+        f"{FOREIGN} (clamp gives the first row, or the last)": row.clamp(0, size - 1),
+        f"{FOREIGN} (% gives any)": row % size,
         "a negative place counts from the end: letters before this rank's first one get its last "
         "rows. Both bounds are needed, place >= 0 and place < len(self.weight)":
-            lambda k: k - first if -size <= k - first < size else None,
+            (row % size).where((row >= -size) & (row < size), size),
         "the rows of this rank count from 0: its letter number self.first is in row 0":
-            lambda k: inside(k),
+            letters.clamp(max=size),
         "the first letter of each rank is left out: place >= 0, as rows count from 0":
-            lambda k: inside(k - first) or None,
+            row.where(mine & (row > 0), size),
         "the last letter of each rank is left out: place < len(self.weight)":
-            lambda k: k - first if 0 <= k - first < size - 1 else None,
+            row.where(mine & (row < size - 1), size),
         "the ranks before need not have as many letters as this one: this rank's first letter is "
-        "self.first": lambda k: inside(k - rank * size),
+        "self.first": other.where((other >= 0) & (other < size), size),
     }  # fmt: skip
 
 
-def looked_up(part, letters, take):
-    rows = [take(k) for k in letters.flatten().tolist()]
-    found = [torch.zeros_like(part[0]) if row is None else part[row] for row in rows]
-    return torch.stack(found).view(*letters.shape, -1)
+def wrong_rows(trial, place):
+    part = F.pad(parts_of(TABLE, trial.n)[place], (0, 0, 0, 1))
+    means = {letter: row / trial.n for letter, row in rows(trial, place).items()}
+    return {} if trial.case.is_group else {
+        "one rank has the row of a letter, the others add zeros: there is no mean to take": means,
+        **{why: by_letter(trial.case, part[taken].__getitem__)
+           for why, taken in looked_up(trial, place).items()},
+    }  # fmt: skip
 
 
-def why_shares(found, letters) -> str:
-    n = len(found)
-    parts = parts_of(TABLE, n)
-    for why in rows_taken(0, n):
-        shares = [looked_up(part, letters, rows_taken(k, n)[why]) for k, part in enumerate(parts)]
-        if all(close(of["shares"][0], share) for of, share in zip(found, shares)):
-            return why
-    if all(close(n * of["shares"][0], TABLE[letters] * (of["shares"][0] != 0)) for of in found):
-        return "one rank has the row of a letter, the others add zeros: there is no mean to take"
-    return ""
+def wrong_gradients(trial, place):
+    right, (letters,) = gradient(trial, place), trial.case.args
+    into = lambda taken: torch.zeros_like(right).index_add(  # noqa: E731
+        0, taken[letters.flatten()], slope(letters).flatten(0, -2)
+    )
+    return {
+        "there is no way back from the output to self.weight. Was it taken by .data or detach(), "
+        "or under no_grad? A lookup in self.weight is all autograd needs": 0 * right,
+        "the gradient is n times too large: leave passes it on already, add up nothing more":
+            trial.n * right,
+        **{why.replace(FOREIGN, MASKED_OUTSIDE): into(taken)
+           for why, taken in looked_up(trial, place).items() if FOREIGN in why},
+    }  # fmt: skip
 
 
-def why_rows(rank, n, letters, got, right) -> str:
-    if got is None:
-        return LOST
-    if close(got, n * right):
-        return "the gradient is n times too large: leave passes it on already, add up nothing more"
-    upstream, taken = upstream_of(letters).flatten(0, -2), rows_taken(rank, n).values()
-    for take in list(taken)[:3]:  # a row for each letter
-        rows = torch.tensor([take(k) for k in letters.flatten().tolist()])
-        if close(got, torch.zeros_like(right).index_add(0, rows, upstream)):
-            return MASKED_OUTSIDE
-    return ""
+def why_not_once(trial, place):
+    of = trial[place]
+    if of.times:
+        return "add up once: the sum of sums has every row n times"
+    if any(trial.of("times")):
+        return ALL_LEAVE
+    if of.passed:
+        return f"{PASSED_BY}. Here it is self.leave"
+    if of.is_right:
+        return (
+            "the numbers are right, but self.leave was not called. What it is, is not this layer's "
+            "affair: in 07b another one takes its place"
+        )
+    return (
+        "the rows of this rank's letters are there, and zeros for all others, but they are added "
+        "up nowhere: self.leave(rows, self.group)"
+    )
 
 
-EXERCISE = Exercise(
-    "7.11", "VocabularyEmbedding", examine_embedding,
-    (
+EXERCISE = RankExercise(
+    "7.11",
+    "VocabularyEmbedding",
+    lab="tensor_parallel",
+    needs=("7.1",),
+    cases=[
+        At(World(3), (ALL,), ", all letters, some twice"),
+        At(World(2), (torch.tensor([8, 9, 9]),), ", letters of the last rank alone"),
+        At(World(3), (torch.tensor([[[0]]]),), ", a single letter"),
+        At(GROUP, (ALL,)),
+    ],
+    work=embed,
+    facts=[
+        Holds("times", lambda times: times == 1,
+              "it has called self.leave {} times, expected once", why_not_once),
+        Equals("shape", lambda trial, place: (*trial.case.args[0].shape, 3),
+               called="the shape of what self.leave gets",
+               otherwise="give it the rows in their final shape. It may bring back less than the "
+               "whole: what comes after it cannot know"),
+        Equals("rows", rows, wrong_rows, "what it adds"),
+        Equals("y", lambda trial, place: F.embedding(trial.case.args[0], TABLE),
+               called="the output",
+               otherwise="what leave returns is the output: nothing is left to do with it"),
+        Equals("gradient", gradient, wrong_gradients, "the gradient of weight"),
+        never("changed", "the letters have changed",
+              "the caller still needs them as they were: letters - first is a new tensor, -= is "
+              "not"),
+        Counted(lambda trial: 0, "besides self.leave it needs",
+                "self.leave is the only message, and the backward needs none"),
+    ],
+    told="rows and gradients are F.embedding's, 1 all-reduce",
+    errors={
+        "out of range": "only this rank's rows are here: the letter `first` is in row 0, and the "
+        "letters of other ranks are in none. Look up any row for those, and put zeros in its place",
+        "is out of bounds": "only this rank's rows are here: letters - self.first is negative, or "
+        "too large, for letters of other ranks. A negative index counts from the end, and a lookup "
+        "that does not fail is as wrong. Look up any row for those, and put zeros in its place",
+        "must match the size": TRUTHS,
+        "does not match the shape": TRUTHS,
+    },
+    lost=ALL_LEAVE,
+    hints=(
         "This rank has the rows of the letters from self.first on, as many as len(self.weight) "
         "says. What should it add to the sum for a letter that it has not?",
         "place = letters - self.first is the row, if this rank has it. mine = (place >= 0) & "
@@ -242,5 +215,4 @@ EXERCISE = Exercise(
         "other ranks' letters has to become zeros: multiply by mine.unsqueeze(-1), so that "
         "autograd knows of it. Then self.leave adds up, once.",
     ),
-    lab="tensor_parallel",
 )  # fmt: skip

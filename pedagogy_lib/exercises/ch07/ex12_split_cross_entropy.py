@@ -1,7 +1,4 @@
-"""A cross-entropy whose scores are split over ranks: exercise 7.12.
-
-The truth is F.cross_entropy of all scores.
-"""
+"""A cross-entropy whose scores are split over ranks. The truth is F.cross_entropy of all scores."""
 
 import math
 
@@ -9,331 +6,248 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from ...basics.closeness import close, close_in_float32, told_gap
-from ...course.checking import Exercise, Wrong
-from ...course.loaded_labs import NotSolvedYet
-from ..kit.groups import WORLDS, Calls, need_known, noting_passed, parts_of, try_groups
-from ..kit.on_ranks import IN_A_GROUP
+from ..kit import GROUP, At, Equals, Holds, RankExercise, World, answering, never
+from ..kit.counted import Counted
+from ..kit.groups import PASSED_BY, Calls, noting_passed, parts_of
 from ..kit.outcomes import NO_RETURN
 from ..kit.refused import Refused
 
 UPSTREAM = 3.0  # the gradient that the loss gets: backward() of 3 times the loss
 
 
-def cases() -> dict:
-    """{case: all scores, and targets}. Ten letters are never shared out evenly among three."""
-    chance = torch.Generator().manual_seed(7)
-    scores = 2 * torch.randn(2, 5, 10, generator=chance, dtype=torch.float64)
-    targets = torch.tensor([[3, 4, 0, 9, 7], [6, 8, 5, 1, 2]])
-    many = torch.randn(4, 9, 120, generator=chance, dtype=torch.float64)
-    return {
-        "two samples of five letters": (scores, targets),
-        "large scores": (1000 * scores, targets),
-        "scores near -10,000": (scores - 10_000, targets),
-        "targets of the last rank alone": (scores[0, :3], torch.tensor([9, 8, 9])),
-        "a single target": (scores[1:, 2:3], targets[1:, 2:3]),
-        "120 letters": (many, torch.arange(36).view(4, 9) * 3),
-    }
+def drawn(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
 
 
-LOSS_ERRORS = {
-    "out of bounds": "only this rank's scores are here: targets - first is negative, or too large, "
-    "for a letter of another rank. Pick any score for those, and put a zero in its place",
-    "out of range": "only this rank's scores are here: targets - first is negative, or too large, "
-    "for a letter of another rank. Pick any score for those, and put a zero in its place",
-    "Index tensor must have the same number of dimensions": "gather needs an index with as many "
-    "dimensions as scores: place.unsqueeze(-1), and squeeze(-1) of what it gives",
-    "invalid tensor size": "this call takes equal parts alone, and the letters are not shared out "
-    "evenly. But the scores of all letters need not travel: three numbers for each target do",
-    "to be contiguous": "what travels has to lie in one piece: contiguous()",
-    "does not require grad": "the loss has no way back to the scores: see what was detached",
-    "modified by an inplace operation": "autograd needs a tensor for the backward that has been "
-    "changed since: what travels in place has to be a tensor of its own",
-}
-SAME_CALLS = (
-    "every rank makes the same calls with tensors of the same size, also one that has none of the "
-    "targets. It adds zeros, and the others wait for it"
-)
-
-
-# ---- On a rank -------------------------------------------------------------------------------
-
-
-def lose_on_rank(answer, group) -> list[dict]:
-    need_sum(answer.lab, group)
-    return [lose(answer, group, *case) for case in cases().values()]
-
-
-def need_sum(lab, group):
-    """Raise `Refused` unless the lab's AllReduce, which most answers use, is right."""
-    x = torch.tensor(dist.get_rank(group) + 1.0, requires_grad=True)
-    try:
-        y = lab.AllReduce.apply(x * 1, group)
-        y.backward()
-    except NotSolvedYet:
-        return
-    except Exception as error:
-        raise Refused(f"AllReduce raised {error!r:.60}", 'first: check("7.3")') from None
-    n = dist.get_world_size(group)
-    if y.item() != n * (n + 1) / 2 or x.grad != 1:
-        raise Refused("AllReduce gives a wrong sum, or a wrong gradient", 'first: check("7.3")')
-
-
-def lose(answer, group, scores, targets) -> dict:
-    """What came of one case on this rank."""
-    part = parts_of(scores, dist.get_world_size(group), -1)[dist.get_rank(group)]
-    leaf, given = part.clone().requires_grad_(), targets.clone()
-    mine = leaf * 1  # as a layer gives it
-    with Calls() as forward:
-        loss = answer(mine, given, group, scores.shape[-1])
-    need_number(loss)
-    with Calls() as backward, noting_passed() as passed:
-        if loss.requires_grad:
-            (UPSTREAM * loss).backward()
-    changed = [
-        name
-        for name, x, before in (("scores", mine, part), ("targets", given, targets))
-        if not torch.equal(x.detach(), before)
-    ]
-    sent = [sum(call.sent_bytes for call in calls.made) for calls in (forward, backward)]
-    return {"loss": loss.item(), "gradient": leaf.grad, "changed": changed, "sent": sent,
-            "passed": passed}  # fmt: skip
-
-
-def need_number(loss):
-    if loss is None:
-        raise Refused("it returned None", NO_RETURN)
-    if not isinstance(loss, torch.Tensor):
-        raise Refused(f"it returned {loss!r:.40}", NO_GRAPH)
-    if loss.dim():
-        what = f"it returned a tensor of shape {list(loss.shape)}, expected a single number"
-        raise Refused(what, "the mean over all targets is missing")
-
-
-NO_GRAPH = (
-    "a plain number has no way back to the scores: return the tensor, without item() or float()"
-)
-
-
-# ---- Judging ---------------------------------------------------------------------------------
-
-
-def examine_split_cross_entropy(answer):
-    for groups in WORLDS:
-        found = try_groups(groups, lose_on_rank, answer, LOSS_ERRORS, SAME_CALLS)
-        otherwise = IN_A_GROUP if len(groups) > 1 else ""
-        for who, of_ranks in found:
-            for number, (case, (scores, targets)) in enumerate(cases().items()):
-                one = [of[number] for of in of_ranks]
-                judge_loss(f"{who}, {case}", one, scores, targets, otherwise)
-            losses = [one_process(*case)[0] for case in cases().values()]
-            yield f"{who}: losses from {min(losses):.2f} to {max(losses):,.0f}, and their gradients"
-            if len(of_ranks) == 3:
-                yield judge_cost(who, [of[-1] for of in of_ranks], scores, targets)
-
-
-def one_process(scores, targets):
-    """The loss, and the gradient of 3 times the loss."""
-    whole = scores.clone().requires_grad_()
-    loss = F.cross_entropy(whole.view(-1, scores.shape[-1]), targets.flatten())
-    (UPSTREAM * loss).backward()
-    return loss.item(), whole.grad
-
-
-def judge_loss(case, found, scores, targets, otherwise):
-    n, (loss, gradient) = len(found), one_process(scores, targets)
-    largest = scores.abs().max().item()  # the loss is a difference of scores
-    for rank, of in enumerate(found):
-        if not close(of["loss"], loss, scale=largest):
-            what = f"rank {rank}, the loss is {of['loss']:.10g}, expected {loss:.10g}"
-            why = why_loss(scores, targets, rank, n, of["loss"], loss)
-            raise Wrong(case, what, why or otherwise)
-        if of["changed"]:
-            raise Wrong(case, f"rank {rank}: the {of['changed'][0]} have changed", CHANGED)
-    for rank, of in enumerate(found):
-        right = parts_of(gradient, n, -1)[rank]
-        if of["gradient"] is None:
-            raise Wrong(case, f"rank {rank}, the loss is right, but has no gradient", LOST)
-        if not close(of["gradient"], right):
-            off = told_gap(of["gradient"], right)
-            what = f"rank {rank}, the loss is right; the gradient of scores is off by {off}"
-            why = why_gradient(scores, targets, rank, n, of["gradient"])
-            raise Wrong(case, what, why or otherwise)
-        if of["sent"][1]:
-            what = f"rank {rank} sends {of['sent'][1]} bytes in the backward"
-            raise Wrong(f"cost, {case}", what, QUIET_BACKWARD)
-    need_known(case, [of["passed"] for of in found])
-
-
-CHANGED = "the caller still needs it as it was: make a new tensor, without -= and the like"
-LOST = "there is no way back to the scores. Only the highest score may be detached"
-QUIET_BACKWARD = (
-    "the numbers are right. But all ranks compute the same from the sums on, so each has their "
-    "gradient already: AllReduce's backward sends nothing"
-)
-
-
-def judge_cost(who, found, scores, targets) -> str:
-    n, numbers = len(found), targets.numel()
-    for_one = 2 * (n - 1) / n * targets.numel() * scores.element_size()
-    most = (n - 1) * parts_of(scores, n, -1)[0].nbytes
-    for rank, of in enumerate(found):
-        sent = of["sent"][0]
-        if sent > 3 * for_one:
-            what = (
-                f"for {numbers} targets rank {rank} sends {sent:,} bytes; the sums of three "
-                f"numbers for each are {3 * for_one:,.0f}"
-            )
-            raise Wrong(f"cost, {who}", what, SCORES_TRAVEL if sent >= most else TOO_MUCH)
-    return (
-        f"cost, {who}: {sent:,} bytes from each rank for {numbers} targets, and none in the "
-        f"backward; all scores would be {most:,}"
-    )
-
-
-SCORES_TRAVEL = (
-    "the numbers are right, but the scores of all letters travel. Of each rank's letters the "
-    "others need the highest score and the sum of exp alone, and of one rank the target's score"
-)
-TOO_MUCH = (
-    "the numbers are right, but more is sent than the highest score, the sum of exp and the "
-    "target's score of each target, once"
-)
-
-
-# ---- Misconceptions --------------------------------------------------------------------------
-
-
-def why_loss(scores, targets, rank, n, got, right) -> str:
-    if not math.isfinite(got):
-        return ONE_HIGHEST if got == -math.inf else OVERFLOW
-    guesses = guesses_at_loss(scores.view(-1, scores.shape[-1]), targets.flatten(), rank, n)
-    fits = (why for why, guess in guesses if close(got, guess.mean().item()))
-    return next(fits, IN_FLOAT32 if close_in_float32(got, right) else "")
-
-
-IN_FLOAT32 = (
-    "nearly right: it was rounded on its way. A tensor of your own, such as torch.zeros(3), is of "
-    "float32 unless told otherwise; give it the dtype of scores"
-)
-OVERFLOW = (
-    "exp of a large score is inf, and a sum of exp that are all 0 has no logarithm. Take the "
-    "highest score away first: for each target, that of all letters of all ranks (ReduceOp.MAX)"
-)
-ONE_HIGHEST = (
-    "some target's scores are so far below what was taken away that all their exp are 0. One "
-    "maximum for all targets is too high: take, for each target, the highest score of all letters"
-)
-OWN_HIGHEST = (
-    "each rank has taken away its own highest score, so these sums are in different units: all "
-    "take away the same, the highest of all ranks (ReduceOp.MAX)"
-)
-OWN_SUM = "the sum of exp is over this rank's letters alone: it is to be over those of all ranks"
-LOGARITHMS_ADDED = (
-    "logarithms are not added up: what they are the logarithms of is, the sums of exp. Only that "
-    "of all letters has its logarithm taken"
-)
-OWN_TARGETS = (
-    "the sum of exp is right, but a target's score is here only if the letter is this rank's: it "
-    "has to be summed over the ranks, too"
+SCORES, TARGETS = 2 * drawn(2, 5, 10), torch.tensor([[3, 4, 0, 9, 7], [6, 8, 5, 1, 2]])
+MANY = drawn(4, 9, 120), torch.arange(36).view(4, 9) * 3
+ELSEWHERE = (
+    "only this rank's scores are here: targets - first is negative, or too large, "
+    "for a letter of another rank. Pick any score for those, and put a zero in its place"
 )
 FOREIGN = (
     "a rank adds a score also for targets that are letters of others: what it has picked there is "
     "to be multiplied by 0"
 )
-
-
-def guesses_at_loss(scores, targets, rank, n) -> list[tuple[str, torch.Tensor]]:
-    """[(sentence, what this misconception gives for each target), …]."""
-    parts = parts_of(scores, n, -1)
-    place = [targets - sum(part.shape[-1] for part in parts[:k]) for k in range(n)]
-    mine = [(p >= 0) & (p < part.shape[-1]) for p, part in zip(place, parts)]
-    high, own_high = scores.amax(-1), torch.stack([part.amax(-1) for part in parts])
-    log_sum, own_sum = scores.logsumexp(-1), torch.stack([p.logsumexp(-1) for p in parts])
-    picked = scores[range(len(targets)), targets]
-    right, owners_high = log_sum - picked, (own_high * torch.stack(mine)).sum(0)
-    apart = (own_sum - own_high).logsumexp(0)
-
-    def with_foreign(place_of):
-        """If of the letters of others, too, a score is picked."""
-        picks = [part.gather(-1, place_of(p, part)[:, None])[:, 0] for p, part in zip(place, parts)]
-        return right - sum((pick - high) * ~of_rank for pick, of_rank in zip(picks, mine))
-
-    return [
-        (OWN_HIGHEST, apart - (picked - owners_high)),
-        (OWN_HIGHEST, apart + own_high[rank] - picked),
-        (OWN_SUM, own_sum[rank] - picked),
-        (OWN_SUM, own_sum[rank] - high - mine[rank] * (picked - high)),
-        (OWN_SUM, own_sum[rank] - own_high[rank] - mine[rank] * (picked - own_high[rank])),
-        (LOGARITHMS_ADDED, own_sum.sum(0) - picked),
-        (LOGARITHMS_ADDED, (own_sum - high).sum(0) - (picked - high)),
-        (OWN_TARGETS, log_sum - high - mine[rank] * (picked - high)),
-        (OWN_TARGETS, log_sum - mine[rank] * picked),
-        (FOREIGN, with_foreign(lambda p, part: p.clamp(0, part.shape[-1] - 1))),
-        (FOREIGN, with_foreign(lambda p, part: p * ((p >= 0) & (p < part.shape[-1])))),
-        (FOREIGN, with_foreign(lambda p, part: p % part.shape[-1])),
-        (TARGET_AS_IT_WAS, right - high),
-        (SUM_AS_IT_WAS, right + high),
-        (NO_MEAN, right * len(targets)),
-        (NO_LOGARITHM, (log_sum - high).exp() - picked + high),
-        (NO_LOGARITHM, log_sum.exp() - picked),
-        (N_TIMES, n * right),
-        (DIVIDED, right / n),
-        (SIGN, -right),
-    ]
-
-
-TARGET_AS_IT_WAS = (
-    "the highest score was taken from the scores of the sum alone: take it from the target's, too"
-)
-SUM_AS_IT_WAS = (
-    "the highest score was taken from the target's score alone: take it from those of the sum, too"
-)
-NO_MEAN = "this is the sum over the targets, asked is the mean"
-NO_LOGARITHM = "the sum of exp is there, its logarithm is not"
-N_TIMES = "the loss is n times too large: every rank has it, there is nothing left to add up"
-DIVIDED = "the loss is divided by n: every rank has all of it, there is no mean over ranks to take"
-SIGN = "the sign is wrong: it is the logarithm of the sum, less the target's score"
-
-
 THROUGH_HIGHEST = (
     "the way back leads through the highest score, too. That one is only taken away for exp not to "
     "overflow, and no rank sees all that becomes of it: detach it"
 )
 
 
-def why_gradient(scores, targets, rank, n, got) -> str:
-    if got.isnan().any():  # amax looks for its result, and finds that of another rank
-        return THROUGH_HIGHEST
-    flat, labels = scores.view(-1, scores.shape[-1]), targets.flatten()
-    hot = F.one_hot(labels, scores.shape[-1]).to(flat.dtype)
-    share, own_hot = (parts_of(x, n, -1)[rank] for x in (flat.softmax(-1), hot))
-    own = parts_of(flat, n, -1)[rank]
+# ---- On a rank ---
+
+
+def lose(answer, group, case):
+    scores, targets = case.args
+    part = parts_of(scores, dist.get_world_size(group), -1)[dist.get_rank(group)]
+    leaf, given = part.clone().requires_grad_(), targets.clone()
+    mine = leaf * 1  # as a layer gives it
+    with answering():
+        loss = answer(mine, given, group, scores.shape[-1])
+    need_number(loss)
+    with Calls() as backward, noting_passed() as passed:
+        if loss.requires_grad:
+            (UPSTREAM * loss).backward()
+    return {
+        "loss": loss.item(), "gradient": leaf.grad, "passed": passed,
+        "scores": not torch.equal(mine, part), "targets": not torch.equal(given, targets),
+        "backward": sum(call.sent_bytes for call in backward.made),
+    }  # fmt: skip
+
+
+def need_number(loss):
+    if loss is None:
+        raise Refused("it returned None", NO_RETURN)
+    if not isinstance(loss, torch.Tensor):
+        raise Refused(
+            f"it returned {loss!r:.40}",
+            "a plain number has no way back to the scores: return the tensor, without item() or "
+            "float()",
+        )
+    if loss.dim():
+        what = f"it returned a tensor of shape {list(loss.shape)}, expected a single number"
+        raise Refused(what, "the mean over all targets is missing")
+
+
+# ---- What is right, and what is not ---
+
+
+def flat(case):
+    scores, targets = case.args
+    return scores.flatten(0, -2), targets.flatten()
+
+
+def true_loss(trial, place):
+    return F.cross_entropy(*flat(trial.case)).item()
+
+
+def true_gradient(trial, place):
+    scores = trial.case.args[0].clone().requires_grad_()
+    (UPSTREAM * F.cross_entropy(scores.flatten(0, -2), flat(trial.case)[1])).backward()
+    return parts_of(scores.grad, trial.n, -1)[place]
+
+
+def wrong_losses(trial, place):
+    (scores, targets), n = flat(trial.case), trial.n
+    parts = parts_of(scores, n, -1)
+    rows = [targets - sum(part.shape[-1] for part in parts[:k]) for k in range(n)]
+    mine = torch.stack([(r >= 0) & (r < p.shape[-1]) for r, p in zip(rows, parts)])
+    high, own_high = scores.amax(-1), torch.stack([part.amax(-1) for part in parts])
+    log_sum, own_sum = scores.logsumexp(-1), torch.stack([p.logsumexp(-1) for p in parts])
+    picked = scores.gather(-1, targets[:, None])[:, 0]
+    right, here = log_sum - picked, mine[place]
+
+    def with_foreign(row_of):
+        """If for the letters of others, too, a score is picked."""
+        picks = [part.gather(-1, row_of(r, part)[:, None])[:, 0] for r, part in zip(rows, parts)]
+        return right - sum((pick - high) * ~of_rank for pick, of_rank in zip(picks, mine))
+
+    def without(is_left_out):
+        """If the score of some of a rank's own letters is not picked."""
+        left = [of & is_left_out(r, p.shape[-1]) for r, p, of in zip(rows, parts, mine)]
+        return right + (picked - high) * sum(left)
+
+    each = {
+        "each rank has taken away its own highest score, so these sums are in different units: all "
+        "take away the same, the highest of all ranks (ReduceOp.MAX)":
+            (own_sum - own_high).logsumexp(0) - (picked - (own_high * mine).sum(0)),
+        "the sum of exp is over this rank's letters alone: it is to be over those of all ranks":
+            own_sum[place] - picked,
+        "neither the sum of exp nor the target's score is of all ranks: the sum of exp is over "
+        "this rank's letters alone": own_sum[place] - high - here * (picked - high),
+        "no rank has heard of the others: the highest score, the sum of exp and the target's score "
+        "are over this rank's letters alone":
+            own_sum[place] - own_high[place] - here * (picked - own_high[place]),
+        "the losses of the ranks' own letters are added up. But logarithms are not added up: what "
+        "they are the logarithms of is, the sums of exp": own_sum.sum(0) - picked,
+        "logarithms are not added up: what they are the logarithms of is, the sums of exp. Only "
+        "that of all letters has its logarithm taken": (own_sum - high).sum(0) - (picked - high),
+        "the sum of exp is right, but a target's score is here only if the letter is this rank's: "
+        "it has to be summed over the ranks, too": log_sum - high - here * (picked - high),
+        FOREIGN: with_foreign(lambda r, part: r * ((r >= 0) & (r < part.shape[-1]))),
+        f"{FOREIGN} (clamp gives the first score, or the last)":
+            with_foreign(lambda r, part: r.clamp(0, part.shape[-1] - 1)),
+        f"{FOREIGN} (% gives any)": with_foreign(lambda r, part: r % part.shape[-1]),
+        "the score of each rank's first letter is never picked: place >= 0, as places count from "
+        "0": without(lambda r, size: r == 0),
+        "the score of each rank's last letter is never picked: place < scores.shape[-1]":
+            without(lambda r, size: r == size - 1),
+        "the highest score was taken from the scores of the sum alone: take it from the target's, "
+        "too": right - high,
+        "the highest score was taken from the target's score alone: take it from those of the sum, "
+        "too": right + high,
+        "this is the sum over the targets, asked is the mean": right * len(targets),
+        "the sum of exp is there, its logarithm is not": (log_sum - high).exp() - picked + high,
+    }  # fmt: skip
+    return {} if trial.case.is_group else {why: loss.mean().item() for why, loss in each.items()}
+
+
+def wrong_gradients(trial, place):
+    scores, targets = flat(trial.case)
+    hot = F.one_hot(targets, scores.shape[-1]).to(scores.dtype)
+    share, hot, own = (parts_of(x, trial.n, -1)[place] for x in (scores.softmax(-1), hot, scores))
     top = own == own.amax(-1, keepdim=True)
-    through_highest = top * (own_hot - share).sum(-1, keepdim=True)
-    guesses = {
+    each = {
         "it is n times too large: an all-reduce in the backward, as torch.distributed.nn has it, "
-        "sums what all ranks have already. AllReduce passes the gradient on": n * (share - own_hot),
+        "sums what all ranks have already. AllReduce passes the gradient on":
+            trial.n * (share - hot),
         "it is divided by n: is the loss divided, or averaged? All ranks have the whole one":
-            (share - own_hot) / n,
+            (share - hot) / trial.n,
         "the sum of exp has no gradient: was it detached, or summed into a tensor that autograd "
-        "knows nothing of? AllReduce.apply keeps the way back": -own_hot,
+        "knows nothing of? AllReduce.apply keeps the way back": -hot,
         "the target's score has no gradient: was it detached, or summed into a tensor that "
         "autograd knows nothing of? AllReduce.apply keeps the way back": share,
         "it is that of this rank's letters alone: the exp of a score is divided by the sum over "
-        "all ranks": own.softmax(-1) - own_hot,
-        THROUGH_HIGHEST: share - own_hot + through_highest,
+        "all ranks": own.softmax(-1) - hot,
+        THROUGH_HIGHEST: share - hot + top * (hot - share).sum(-1, keepdim=True),
         "it does not depend on what comes after the loss: use the gradient that backward gets":
-            (share - own_hot) / UPSTREAM,
+            (share - hot) / UPSTREAM,
     }  # fmt: skip
-    got = got.view(-1, got.shape[-1]) * len(labels) / UPSTREAM
-    fits = (why for why, guess in guesses.items() if close(got, guess))
-    return next(fits, "")
+    shape = (*trial.case.args[1].shape, -1)
+    found = {why: (UPSTREAM / len(targets) * x).view(shape) for why, x in each.items()}
+    return found | {
+        "the loss is right, but there is no way back to the scores. Only the highest score may be "
+        "detached": None
+    }  # fmt: skip
 
 
-EXERCISE = Exercise(
-    "7.12", "split_cross_entropy", examine_split_cross_entropy,
-    (
+def why_infinite(trial, place):
+    if trial[place].loss == -math.inf:
+        return (
+            "some target's scores are so far below what was taken away that all their exp are 0. "
+            "One maximum for all targets is too high: take, for each target, the highest score of "
+            "all letters"
+        )
+    return (
+        "exp of a large score is inf, and a sum of exp that are all 0 has no logarithm. Take the "
+        "highest score away first: for each target, that of all letters of all ranks (ReduceOp.MAX)"
+    )
+
+
+def bytes_of_three(trial):
+    scores, targets = trial.case.args
+    return 3 * 2 * (trial.n - 1) / trial.n * targets.numel() * scores.element_size()
+
+
+def why_so_many(trial, sent):
+    if sent < (trial.n - 1) * parts_of(trial.case.args[0], trial.n, -1)[-1].nbytes:
+        return "more is sent than the highest score, the sum of exp and the target's score, once"
+    return (
+        "the scores of all letters travel. Of each rank's letters the others need the highest "
+        "score and the sum of exp alone, and of one rank the target's score"
+    )
+
+
+CHANGED = "the caller still needs it as it was: make a new tensor, without -= and the like"
+
+EXERCISE = RankExercise(
+    "7.12",
+    "split_cross_entropy",
+    lab="tensor_parallel",
+    needs=("7.3",),
+    cases=[
+        At(World(3), (SCORES, TARGETS), ", two samples of five letters"),
+        At(World(2), (1000 * SCORES, TARGETS), ", large scores"),
+        At(World(3), (SCORES - 1000, TARGETS), ", scores near -1,000"),
+        At(World(3), (SCORES[0, :3], torch.tensor([9, 8, 9])), ", targets of the last rank alone"),
+        At(World(1), (SCORES[1:, 2:3], TARGETS[1:, 2:3]), ", a single target"),
+        At(GROUP, (SCORES, TARGETS)),
+        At(World(3), MANY, ", 120 letters"),
+    ],
+    work=lose,
+    facts=[
+        Holds("loss", math.isfinite, "the loss is {}", why_infinite),
+        Equals("loss", true_loss, wrong_losses),
+        never("scores", "the scores have changed", CHANGED),
+        never("targets", "the targets have changed", CHANGED),
+        Holds("gradient", lambda x: x is None or not x.isnan().any(),
+              "the loss is right; the gradient of scores is nan",
+              THROUGH_HIGHEST),  # amax looks for its result, and finds that of another rank
+        Equals("gradient", true_gradient, wrong_gradients, "the gradient of scores"),
+        never("backward", "it sends {} bytes in the backward",
+              "the numbers are right. But all ranks compute the same from the sums on, so each has "
+              "their gradient already: AllReduce's backward sends nothing"),
+        never("passed", lambda found: f"torch warns of {found[0]} in the backward", PASSED_BY),
+        Counted(bytes_of_three, "the sums of three numbers for each target send", why_so_many),
+    ],
+    told=lambda trial: f"the loss is {trial[0].loss:,.4g}, and the gradients are right",
+    errors={
+        "out of bounds": ELSEWHERE,
+        "out of range": ELSEWHERE,
+        "Index tensor must have the same number of dimensions": "gather needs an index with as "
+        "many dimensions as scores: place.unsqueeze(-1), and squeeze(-1) of what it gives",
+        "invalid tensor size": "this call takes equal parts alone, and the letters are not shared "
+        "out evenly. But the scores of all letters need not travel: three numbers for each target "
+        "do",
+        "to be contiguous": "what travels has to lie in one piece: contiguous()",
+        "does not require grad": "the loss has no way back to the scores: see what was detached",
+        "modified by an inplace operation": "autograd needs a tensor for the backward that has "
+        "been changed since: what travels in place has to be a tensor of its own",
+    },
+    lost="every rank makes the same calls with tensors of the same size, also one that has none of "
+    "the targets. It adds zeros, and the others wait for it",
+    hints=(
         "Three numbers for each target are enough: the highest score of all letters, the sum "
         "of exp(score - highest) over all letters, and the target's score, which one rank has.",
         "The highest is no part of the gradient: scores.detach().amax(-1), and then "
@@ -344,5 +258,4 @@ EXERCISE = Exercise(
         "The loss of a target is total.log() - picked, both from scores from which the highest "
         "was taken: a new tensor, scores stays as it is. Return the mean.",
     ),
-    lab="tensor_parallel",
 )  # fmt: skip

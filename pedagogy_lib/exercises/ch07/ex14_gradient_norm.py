@@ -1,22 +1,16 @@
-"""The length of a gradient of which each rank has a part: exercise 7.14.
-
-The truth is what torch finds in one process that has all of it.
-"""
+"""The length of a gradient of which each rank has a part. The truth is what torch finds in one."""
 
 import math
-from functools import partial
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
-from ...basics.closeness import close, close_in_float32
-from ...course.checking import Exercise, Wrong
-from ..kit.groups import WORLDS, Calls, name_of, try_groups
-from ..kit.on_ranks import IN_A_GROUP
+from ...course.checking import Wrong
+from ..kit import GROUP, At, Equals, RankExercise, World, answering, never
 from ..kit.outcomes import NO_RETURN
+from ..kit.refused import Refused
 from ..kit.trials import numbers
-from ..kit.worlds import explain_by
 
 # {name: its shape on a rank, along which dim it is cut}; None: every rank has all of it
 KINDS = {
@@ -24,41 +18,38 @@ KINDS = {
     "unused": ((5,), 0), "seldom": ((2, 3), 0),
     "norm": ((2,), None), "down_bias": ((2,), None), "scale": ((), None), "frozen": ((3,), None),
 }  # fmt: skip
-WITHOUT = ("unused", "frozen")  # have never a gradient; `seldom` has none on rank 0
-# {case: the names that the model has}
+WITHOUT = ("unused", "frozen")  # have never a gradient; `seldom` has none on the first rank
 MODELS = {
     "cut and whole parameters": list(KINDS),
     "all are cut": ["letters", "up", "down"],
     "all are whole": ["norm", "down_bias"],
     "no gradient at all": list(WITHOUT),
+    "the first rank has no gradient": ["seldom"],
+}
+MISSING = {
+    "all are cut": "no parameter of this model is whole",
+    "all are whole": "no parameter of this model is cut",
+    "no gradient at all": "this model has no gradient at all",
+    "the first rank has no gradient": "one rank has no gradient here",
 }
 PLAIN = (  # words of an error: a number where a tensor is needed
     "'int' object has no attribute", "'float' object has no attribute",
     "argument 'tensor' must be Tensor",
 )  # fmt: skip
-NORM_ERRORS = {
-    "'NoneType' object": "a frozen parameter, or one that had no part in the loss, has no "
-    "gradient: its `.grad` is None",
-    "'NoneType'": "a frozen parameter, or one that had no part in the loss, has no gradient: its "
-    "`.grad` is None",
-    "has no attribute 'cut_dim'": "a parameter that is not cut has no such attribute: hasattr",
-    **dict.fromkeys(PLAIN, "summed and sqrt() need a tensor, and this is a plain number: "
-                           "torch.as_tensor makes one of it"),
-}  # fmt: skip
-MISSING = {
-    "all are cut": "no parameter of this model is whole",
-    "all are whole": "no parameter of this model is cut",
-    "no gradient at all": "this model has no gradient at all",
-}
 OF_NOTHING = {  # {words of an error where something is missing: what they mean}
     "non-empty": "nothing can be stacked, or put together, then",
     **dict.fromkeys(PLAIN, "sum() of nothing is the number 0, not a tensor. torch.as_tensor makes "
                            "one of it"),
+    "EnforceNotMet": "what it brings differs in length from what the others bring. A tensor of its "
+    "own, such as torch.zeros(()), is of float32 unless told otherwise: it needs the gradients' "
+    "dtype",
 }  # fmt: skip
-SAME_CALLS = (
-    "every rank makes the same calls. Here one rank has no gradient where the others have one: "
-    "with a call for each parameter they lose each other. Add up first, then a single call"
+NO_GRADIENT = (
+    "a frozen parameter, or one that had no part in the loss, has no gradient: its `.grad` is None"
 )
+
+
+# ---- On a rank ---
 
 
 class Part(nn.Module):
@@ -67,247 +58,171 @@ class Part(nn.Module):
     def __init__(self, names, place, n):
         super().__init__()
         for name in names:
-            self.register_parameter(name, parameter_of(name, place, n))
+            shape, dim = KINDS[name]
+            p = nn.Parameter(torch.ones(shape, dtype=torch.float64), name != "frozen")
+            p.grad = gradient_of(name, place)
+            if dim is not None:  # the marks that the lab's part_of leaves
+                p.cut_dim, p.cut_sizes = dim, [shape[dim]] * n
+            self.register_parameter(name, p)
         if "letters" in names:
             self.output = self.letters
 
 
-def parameter_of(name, place, n):
-    """A parameter that is cut has the marks that the lab's part_of leaves."""
-    shape, dim = KINDS[name]
-    parameter = nn.Parameter(torch.ones(shape, dtype=torch.float64), name != "frozen")
-    parameter.grad = gradient_of(name, place)
-    if dim is not None:
-        parameter.cut_dim, parameter.cut_sizes = dim, [shape[dim]] * n
-    return parameter
-
-
 def gradient_of(name, place) -> torch.Tensor | None:
-    """Whole numbers: of a cut parameter others on each rank."""
+    """Of a cut parameter another one on each rank."""
     if name in WITHOUT or (name == "seldom" and place == 0):
         return None
     shape, dim = KINDS[name]
-    return numbers(0 if dim is None else place, shape, torch.float64, [*KINDS].index(name)) - 3
+    drawn = numbers(0 if dim is None else place, shape, torch.float64, [*KINDS].index(name))
+    return (drawn - 3) / 3
 
 
-# ---- On a rank -------------------------------------------------------------------------------
-
-
-def measure_on_rank(answer, group) -> list[dict]:
-    found = []
-    for case, names in MODELS.items():
-        try:
-            found.append(measure_one(answer, group, names))
-        except Exception as error:
-            error.case, error.before = case, found
-            raise
-    return found
-
-
-def measure_one(answer, group, names) -> dict:
-    """What came of one model on this rank."""
+def measure_norm(answer, group, case):
     place = dist.get_rank(group)
-    model = Part(names, place, dist.get_world_size(group))
+    model = Part(MODELS[case.args[0]], place, dist.get_world_size(group))
     gradients = {name: p.grad for name, p in model.named_parameters()}
-    with Calls() as calls:
+    with answering():
         norm = answer(model, group)
-    changed = [
-        name
-        for name, p in model.named_parameters()
-        if p.grad is not gradients[name] or not same_gradient(p.grad, gradient_of(name, place))
-    ]
-    return {"norm": number_of(norm), "calls": calls.made, "changed": changed}
-
-
-def same_gradient(a, b) -> bool:
-    return a is b if a is None or b is None else torch.equal(a, b)
-
-
-def number_of(value) -> float | str | None:
-    """A number; a text that shows the value if it is none."""
     try:
-        return None if value is None else float(value)
+        length = float(norm)
     except (TypeError, ValueError, RuntimeError):
-        return f"{value!r:.60}"
+        why = NO_RETURN if norm is None else "asked is one number, for the whole model"
+        raise Refused(f"it returned {norm!r:.60}", why) from None
+    return {
+        "length": length,
+        "changed": [name for name, p in model.named_parameters() if p.grad is not gradients[name]
+                    or (p.grad is not None and not p.grad.equal(gradient_of(name, place)))],
+    }  # fmt: skip
 
 
-# ---- Judging ---------------------------------------------------------------------------------
+# ---- What is right, and what is not ---
 
 
-def examine_gradient_norm(answer):
-    for groups in WORLDS:
-        raised = partial(judge_raised, groups)
-        found = try_groups(groups, measure_on_rank, answer, NORM_ERRORS, SAME_CALLS, raised)
-        otherwise = IN_A_GROUP if len(groups) > 1 else ""
-        for who, of_ranks in found:
-            for number, (case, names) in enumerate(MODELS.items()):
-                one = {rank: of[number] for rank, of in enumerate(of_ranks)}
-                n = len(of_ranks)
-                right = judge_norm(f"{who}, {case}", one, n, names, otherwise)
-                judge_cost(f"{who}, {case}", one)
-                if number == 0:
-                    yield f"{who}: the gradient's length is {right:.6g} on every rank, as in one"
-    yield "cost: one all-reduce of one number"
-
-
-def judge_raised(groups, error):
-    """Raise `Wrong` for what a rank has found in the models before its error; or for that."""
-    members, cause = next(of for of in groups if error.rank in of), error.exception
-    who, otherwise = name_of(members, groups), IN_A_GROUP if len(groups) > 1 else ""
-    for (case, names), of in zip(MODELS.items(), cause.before):
-        one = {members.index(error.rank): of}
-        judge_norm(f"{who}, {case}", one, len(members), names, otherwise)
-        judge_cost(f"{who}, {case}", one)
-    why = why_raised(cause.case, error, otherwise or SAME_CALLS)
-    raise Wrong(f"{who}, {cause.case}", str(error), why)
-
-
-def why_raised(case, error, mismatch) -> str:
-    known = (why for words, why in OF_NOTHING.items() if words in str(error))
-    if case in MISSING and (why := next(known, "")):
-        return f"{MISSING[case]}: {why}"
-    return explain_by(NORM_ERRORS, mismatch)(error)
-
-
-def judge_norm(case, found, n, names, otherwise) -> float:
-    """Returns the truth; raises `Wrong` if one of these ranks has found something else.
-
-    found  {place: what its rank has found}, of some of the n
-    """
-    right = norm_of(flat(names, range(n), cut=True), flat(names, [0], cut=False))
-    for rank, of in found.items():
-        if not isinstance(of["norm"], float):
-            got = of["norm"]
-            why = NO_RETURN if got is None else "asked is one number, for the whole model"
-            raise Wrong(case, f"rank {rank}: it returned {got}", why)
-        if of["changed"]:
-            what = f"rank {rank}: the gradient of {of['changed'][0]} has changed"
-            raise Wrong(case, what, CHANGED)
-    for rank, of in found.items():
-        if not close(of["norm"], right):
-            what = f"rank {rank}: it is {of['norm']:.10g}, expected {right:.10g}"
-            raise Wrong(case, what, why_norm(names, n, rank, of["norm"], right) or otherwise)
-    return right
-
-
-CHANGED = (
-    "it is only to be measured: the optimizer steps with it afterwards. What travels in place, or "
-    "is squared with an underscore, is to be a tensor of its own"
-)
-
-
-def judge_cost(case, found):
-    for rank, of in found.items():
-        calls, most = len(of["calls"]), max([c.tensor_bytes for c in of["calls"]], default=0)
-        if most > 16:
-            what = f"the number is right, but rank {rank} hands in {most} bytes, expected 8"
-            raise Wrong(f"cost, {case}", what, GRADIENTS_TRAVEL)
-        if calls > 2:
-            what = f"the number is right, but rank {rank} communicates {calls} times, expected once"
-            raise Wrong(f"cost, {case}", what, EACH_TRAVELS)
-
-
-GRADIENTS_TRAVEL = "of each rank's parts the others need one number alone: the sum of their squares"
-EACH_TRAVELS = (
-    "numbers so small cost no bytes, but a latency each: add up first what this rank has, then "
-    "over the ranks once"
-)
-
-
-# ---- Misconceptions --------------------------------------------------------------------------
-
-
-def flat(names, places, cut) -> list[torch.Tensor]:
+def flat(trial, places, cut) -> list[torch.Tensor]:
     """The gradients of the parameters that are cut, or are not, on these places."""
+    names = MODELS[trial.case.args[0]]
     chosen = [name for name in names if (KINDS[name][1] is not None) == cut]
     found = [gradient_of(name, place) for place in places for name in chosen]
-    return [gradient.flatten() for gradient in found if gradient is not None]
+    return [gradient for gradient in found if gradient is not None]
 
 
-def norm_of(*gradients, power=2.0) -> float:
-    """Of some lists of tensors, all together."""
-    everything = [x for some in gradients for x in some]
-    return nn.utils.get_total_norm(everything, power).item() if everything else 0.0
+def norm_of(gradients, power=2.0) -> float:
+    return nn.utils.get_total_norm(gradients, power).item() if gradients else 0.0
 
 
-def why_norm(names, n, rank, got, right) -> str:
-    guesses = guesses_at_norm(names, n, rank)
-    fits = (why for why, guess in guesses if close(got, guess))
-    return next(fits, IN_FLOAT32 if close_in_float32(got, right) else "")
+def length(trial, place):
+    return norm_of(flat(trial, range(trial.n), True) + flat(trial, [0], False))
 
 
-def guesses_at_norm(names, n, rank) -> list[tuple[str, float]]:
-    """[(sentence, what this misconception gives), …]."""
-    mine, rest = flat(names, [rank], cut=True), flat(names, [0], cut=False)
-    parts = [flat(names, [place], cut=True) for place in range(n)]
-    together = flat(names, range(n), cut=True)
-    own, cut, whole = norm_of(mine), norm_of(together), norm_of(rest)
-    right = math.hypot(cut, whole)
-    tied = norm_of(together, flat(["letters"] * ("letters" in names), range(n), cut=True), rest)
-    lengths = [norm_of([x]) for x in (*together, *rest)]
-    return [
-        (REST_N_TIMES, math.hypot(cut, math.sqrt(n) * whole)),
-        (REST_N_TIMES, math.hypot(cut, n * whole)),
-        (OWN, math.hypot(own, whole)),
-        (NO_ROOT, right**2),
-        (ROOTS_ADDED, sum(map(norm_of, parts)) + whole),
-        (ROOTS_ADDED, cut + whole),
-        (ROOTS_ADDED, math.hypot(sum(map(norm_of, parts)), whole)),
-        (ROOTS_ADDED, sum(math.hypot(norm_of(part), whole) for part in parts)),
-        (ROOTS_ADDED, sum(lengths)),
-        (ROOTS_ADDED, math.sqrt(sum(lengths))),
-        (ROOTS_ADDED, sum(map(norm_of, parts)) + n * whole),
-        (MEAN, math.hypot(cut / math.sqrt(n), whole)),
-        (MEAN, math.sqrt(sum(math.hypot(norm_of(p), whole) ** 2 for p in parts) / n)),
-        (MEAN, sum(math.hypot(norm_of(part), whole) for part in parts) / n),
-        ("the parameters that are whole are left out: they count, too, once", cut),
-        ("the parameters that are cut are left out: they count, too", whole),
-        (TIED, tied),
-        ("this adds up absolute values; a length is the root of the sum of squares",
-            norm_of(together, rest, power=1.0)),
-        ("of each rank's part only the longest counts; all of them are part of one long vector",
-            math.hypot(max(map(norm_of, parts)), whole)),
-        (SUMMED_ELEMENTS, math.hypot(norm_of(summed(names, n)), whole)),
-        (SUMMED_ELEMENTS, math.hypot(norm_of(summed(names, n)), n * whole)),
-    ]  # fmt: skip
+def norm_of_sums(trial) -> float:
+    """As if parts of a gradient were added up, though they are parts of different numbers."""
+    names = [name for name in MODELS[trial.case.args[0]] if KINDS[name][1] is not None]
+    of_names = ([gradient_of(name, place) for place in range(trial.n)] for name in names)
+    parts = [[part for part in of if part is not None] for of in of_names]
+    return norm_of([sum(of) for of in parts if of])
 
 
-def summed(names, n) -> list[torch.Tensor]:
-    """Parts of a gradient added up, though they are parts of different numbers."""
-    by_place = [[gradient_of(name, place) for name in names if KINDS[name][1] is not None]
-                for place in range(n)]  # fmt: skip
-    columns = [[x for x in column if x is not None] for column in zip(*by_place)]
-    return [sum(column) for column in columns if column]
+def wrong_lengths(trial, place):
+    if trial.case.is_group:
+        return {}
+    n, together = trial.n, flat(trial, range(trial.n), True)
+    rest, own = flat(trial, [0], False), [norm_of(flat(trial, [k], True)) for k in range(n)]
+    cut, whole, right = norm_of(together), norm_of(rest), length(trial, place)
+    tied = [part for k in range(n) for part in [gradient_of("letters", k)]
+            if "letters" in MODELS[trial.case.args[0]]]  # fmt: skip
+    of_ranks = [math.hypot(of, whole) for of in own]
+    lengths = sum(norm_of([x]) for x in together + rest)
+    added = (
+        "lengths are not added: the squares are, of all parameters and all ranks, and the root "
+        "comes at the very end"
+    )
+    elements = (
+        "the gradients of different parts are added up, number by number. They belong to different "
+        "weights: square first, then sum"
+    )
+    return {
+        "the gradient of a parameter that is whole is the same on every rank, and here it counts n "
+        "times: only the squares of the cut ones are to be summed over the ranks":
+            math.hypot(cut, math.sqrt(n) * whole),
+        "the gradient of a parameter that is whole is the same on every rank already, and here it "
+        "is added up over the ranks": math.hypot(cut, n * whole),
+        "this is what this rank alone can see: of a cut parameter the others have the rest. Each "
+        "rank finds another length so, and clips differently": of_ranks[place],
+        "this is the square of the length: the root is missing": right**2,
+        added: sum(own) + whole,
+        f"{added} (added are that of all cut ones and that of the whole ones)": cut + whole,
+        f"{added} (added are those of the ranks' parts)": math.hypot(sum(own), whole),
+        f"{added} (added are those of all that each rank has)": sum(of_ranks),
+        f"{added} (added are those of all parameters)": lengths,
+        "this is the root of a sum of lengths: lengths are squared before they are added":
+            math.sqrt(lengths),
+        "each rank has other numbers of the gradient: their squares are summed, there is no mean":
+            math.hypot(cut / math.sqrt(n), whole),
+        "this is the mean of the lengths that the ranks find alone: squares are summed, there is "
+        "no mean": sum(of_ranks) / n,
+        "the parameters that are whole are left out: they count, too, once": cut,
+        "the parameters that are cut are left out: they count, too": whole,
+        "a tied parameter counts twice, under both of its names; model.parameters() has it once":
+            norm_of(together + tied + rest),
+        "this adds up absolute values; a length is the root of the sum of squares":
+            norm_of(together + rest, power=1.0),
+        "of each rank's part only the longest counts; all of them are part of one long vector":
+            math.hypot(max(own), whole),
+        elements: math.hypot(norm_of_sums(trial), whole),
+        f"{elements}. (Those of whole parameters are the same on every rank, and are added up, "
+        "too)": math.hypot(norm_of_sums(trial), n * whole),
+    }  # fmt: skip
 
 
-IN_FLOAT32 = (
-    "nearly right: it was rounded on its way. A tensor of your own, such as torch.zeros(1), is of "
-    "float32 unless told otherwise; begin with the gradients' dtype"
-)
-REST_N_TIMES = (
-    "the gradient of a parameter that is whole is the same on every rank, and here it counts n "
-    "times: only the squares of the cut ones are to be summed over the ranks"
-)
-OWN = (
-    "this is what this rank alone can see: of a cut parameter the others have the rest. Each rank "
-    "finds another length so, and clips differently"
-)
-NO_ROOT = "this is the square of the length: the root is missing"
-ROOTS_ADDED = (
-    "lengths are not added: the squares are, of all parameters and all ranks, and the root comes "
-    "at the very end"
-)
-MEAN = "each rank has other numbers of the gradient: their squares are summed, there is no mean"
-TIED = "a tied parameter counts twice, under both of its names; model.parameters() has it once"
-SUMMED_ELEMENTS = (
-    "the gradients of different parts are added up, number by number. They belong to different "
-    "weights: square first, then sum"
-)
+def needs_few_bytes(trial):
+    for place, calls in enumerate(trial.calls):
+        most = max([call.tensor_bytes for call in calls], default=0)
+        if most > 16:
+            what = f"{trial.who(place)} hands in {most} bytes, expected 8"
+            why = "of each rank's parts the others need one number alone: the sum of their squares"
+        elif len(calls) > 2:
+            what = f"{trial.who(place)} communicates {len(calls)} times, expected once"
+            why = (
+                "numbers so small cost no bytes, but a latency each: add up first what this rank "
+                "has, then over the ranks once"
+            )
+        else:
+            continue
+        raise Wrong(f"cost, {trial.case}", f"the number is right, but {what}", why)
 
 
-EXERCISE = Exercise(
-    "7.14", "gradient_norm", examine_gradient_norm,
-    (
+def why_something_is_missing(case, error) -> str:
+    known = (why for words, why in OF_NOTHING.items() if words in str(error))
+    why = next(known, "") if case.args[0] in MISSING else ""
+    return why and f"{MISSING[case.args[0]]}: {why}"
+
+
+EXERCISE = RankExercise(
+    "7.14",
+    "gradient_norm",
+    lab="tensor_parallel",
+    cases=[
+        At(World(n), (model,), f", {model}") for model, n in zip(MODELS, (3, 2, 3, 1, 3))
+    ] + [At(GROUP, ("cut and whole parameters",))],
+    work=measure_norm,
+    facts=[
+        never("changed", lambda names: f"the gradient of {names[0]} has changed",
+              "it is only to be measured: the optimizer steps with it afterwards. What travels in "
+              "place, or is squared with an underscore, is to be a tensor of its own"),
+        Equals("length", length, wrong_lengths, "the length"),
+        needs_few_bytes,
+    ],
+    told=lambda trial: f"the length is {trial[0].length:.6g} on every rank, as in one process",
+    explain=why_something_is_missing,
+    errors={
+        "'NoneType'": NO_GRADIENT,
+        "has no attribute 'cut_dim'": "a parameter that is not cut has no such attribute: hasattr",
+        **dict.fromkeys(PLAIN, "summed and sqrt() need a tensor, and this is a plain number: "
+                               "torch.as_tensor makes one of it"),
+    },
+    lost="every rank makes the same calls. Here one rank has no gradient where the others have "
+    "one: with a call for each parameter they lose each other. Add up first, then a single call",
+    hints=(
         "The square of a length is a sum of squares. Which squares has this rank alone, and "
         "which has every rank?",
         "hasattr(p, 'cut_dim') tells them apart. Add up p.grad.pow(2).sum() of both kinds, "
@@ -315,5 +230,4 @@ EXERCISE = Exercise(
         "Over the ranks only the sum of the cut ones is added up: summed(x, group), once, and "
         "x has to be a tensor even if there are none. The root comes last.",
     ),
-    lab="tensor_parallel",
 )  # fmt: skip

@@ -1,17 +1,12 @@
-"""Exercise 7.15: AllGather."""
+"""The way into the parallel region, from pieces of the context."""
 
-from ...course.checking import Exercise
-from .pieces import GATHER, examine_region
+from .pieces import region
 
-EXERCISE = Exercise(
-    "7.15", "AllGather", examine_region(GATHER),
-    (
-        "The lab has a function for either direction already: joined and summed_piece.",
-        "Behind AllGather all have the whole context, and each computes with its own part of "
-        "A. So on each rank another gradient comes back, for all of the context. x's is their "
-        "sum; a rank has to know it for its own piece alone.",
-        "Keep the group in forward: ctx.group = group. backward returns one gradient for each "
-        "argument of forward, None for the group.",
-    ),
-    lab="sequence_parallel",
-)  # fmt: skip
+EXERCISE = region("7.15", "AllGather", True, (
+    "The lab has a function for either direction already: joined and summed_piece.",
+    "Behind AllGather all have the whole context, and each computes with its own part of "
+    "A. So on each rank another gradient comes back, for all of the context. x's is their "
+    "sum; a rank has to know it for its own piece alone.",
+    "Keep the group in forward: ctx.group = group. backward returns one gradient for each "
+    "argument of forward, None for the group.",
+))  # fmt: skip

@@ -15,13 +15,6 @@ STEPS = {
     "nothing to sum": (0.3, 0, 1_000_000, 4, (1e10, 1e-5), (1e9, 1e-4)),
 }
 PAIRS = "inside and between are pairs: bytes_per_second, latency = inside"
-ERRORS = {
-    "unsupported operand": PAIRS,
-    "can't multiply": PAIRS,
-    "must be real number": PAIRS,
-    "division by zero": "a latency may be 0, as the compute and the sums may: nothing is divided "
-    "by them. A pair is (bytes per second, latency), in this order",
-}
 
 
 def seconds(compute, sums, nbytes, n, link, rounds=None, in_each=None, latencies=None) -> float:
@@ -76,40 +69,8 @@ NO_COMPUTE = (
     "this is how much longer the messages take. A step computes, too, and that part does not get "
     "longer: the less a step communicates, the less it is slowed down"
 )
-INVERTED = "upside down: how many times longer is the slow step divided by the fast one"
-MORE = "this is by how much it is longer; asked is how many times as long it takes"
 SECONDS = "these are seconds; asked is how many times as long a step takes: a ratio of two steps"
-ONE_ROUND = (
-    "a ring all-reduce goes round twice: n - 1 messages until each chunk is summed, and n - 1 more "
-    "until everybody has it"
-)
-TWO_ROUNDS = (
-    "going round once takes n - 1 messages, one after another, and a ring all-reduce goes round "
-    "twice: 2 (n - 1)"
-)
-N_ROUNDS = "a chunk reaches everybody after n - 1 messages, not n: it starts somewhere"
-ONE_MESSAGE = "an all-reduce is not one message, but 2 (n - 1), one after another"
 ALL_BYTES = "a message in the ring is one of n chunks: sum_bytes / n, 2 (n - 1) times"
-ONE_LATENCY = (
-    "the latency counts for each message, not once for an all-reduce: 2 (n - 1) of them follow "
-    "each other"
-)
-NO_LATENCY = "the latency is missing: each message takes it, however short it is"
-ONE_SUM = "there are `sums` all-reduces in a step, one after another"
-BITS = "bytes per second are given, not bits"
-COMPUTE_EACH = "compute_seconds is that of the whole step, not between two all-reduces"
-COMPUTE_SHARED = (
-    "compute_seconds is divided by n: it is what a step computes on each of the n ranks already"
-)
-FEW_LATENCIES = (
-    "2 (n - 1) / n is how much of the tensor a rank sends, not how many messages: there are "
-    "2 (n - 1), and each of them takes a whole latency"
-)
-BANDWIDTHS_ALONE = (
-    "this takes the sums' part of a step times the ratio of the bandwidths. The latencies have "
-    "another ratio: a message takes latency + bytes / bytes_per_second"
-)
-SWAPPED = "bandwidth and latency are swapped: a link is (bytes per second, latency), in this order"
 
 EXERCISE = Formula(
     "7.20",
@@ -117,32 +78,52 @@ EXERCISE = Formula(
     cases={case: [call] for case, call in STEPS.items()},
     truth=ratio,
     told=told,
-    errors=ERRORS,
+    errors={
+        **dict.fromkeys(
+            ("unsupported operand", "can't multiply", "must be real number"),
+            "inside and between are pairs: bytes_per_second, latency = inside"),
+        "division by zero": "a latency may be 0, as the compute and the sums may: nothing is "
+        "divided by them. A pair is (bytes per second, latency), in this order",
+    },
     mistakes=[
         (NO_COMPUTE, lambda compute, *work: ratio(0.0, *work)),
         (NO_COMPUTE, lambda compute, sums, nbytes, n, inside, between: inside[0] / between[0]),
-        (INVERTED, lambda *step: 1 / ratio(*step)),
-        (MORE, lambda *step: ratio(*step) - 1),
+        ("upside down: how many times longer is the slow step divided by the fast one",
+         lambda *step: 1 / ratio(*step)),
+        ("this is by how much it is longer; asked is how many times as long it takes",
+         lambda *step: ratio(*step) - 1),
         (SECONDS, lambda *step: seconds(*step[:4], step[5])),
         (SECONDS, lambda *step: seconds(*step[:4], step[5]) - seconds(*step[:5])),
-        (ONE_ROUND, parts(rounds=lambda nbytes, n: n - 1)),
-        (TWO_ROUNDS, parts(rounds=lambda nbytes, n: 2)),
-        (N_ROUNDS, parts(rounds=lambda nbytes, n: 2 * n)),
-        (ONE_MESSAGE, parts(rounds=lambda nbytes, n: 1)),
+        ("a ring all-reduce goes round twice: n - 1 messages until each chunk is summed, and n - 1 "
+         "more until everybody has it", parts(rounds=lambda nbytes, n: n - 1)),
+        ("going round once takes n - 1 messages, one after another, and a ring all-reduce goes "
+         "round twice: 2 (n - 1)", parts(rounds=lambda nbytes, n: 2)),
+        ("a chunk reaches everybody after n - 1 messages, not n: it starts somewhere",
+         parts(rounds=lambda nbytes, n: 2 * n)),
+        ("an all-reduce is not one message, but 2 (n - 1), one after another",
+         parts(rounds=lambda nbytes, n: 1)),
         (ALL_BYTES, parts(in_each=lambda nbytes, n: nbytes)),
         (ALL_BYTES, parts(in_each=lambda nbytes, n: nbytes, rounds=lambda nbytes, n: 1)),
         (ALL_BYTES, parts(in_each=lambda nbytes, n: nbytes, rounds=lambda nbytes, n: 2)),
-        (ONE_LATENCY, parts(latencies=lambda nbytes, n: 1)),
-        (NO_LATENCY, parts(latencies=lambda nbytes, n: 0)),
-        (ONE_SUM, lambda compute, sums, *rest: ratio(compute, 1, *rest)),
-        (BITS, parts(in_each=lambda nbytes, n: 8 * nbytes / n)),
-        (COMPUTE_EACH, lambda compute, sums, *rest: ratio(compute * max(1, sums), sums, *rest)),
-        (COMPUTE_SHARED, lambda compute, sums, nbytes, n, *links:
+        ("the latency counts for each message, not once for an all-reduce: 2 (n - 1) of them "
+         "follow each other", parts(latencies=lambda nbytes, n: 1)),
+        ("the latency is missing: each message takes it, however short it is",
+         parts(latencies=lambda nbytes, n: 0)),
+        ("there are `sums` all-reduces in a step, one after another",
+         lambda compute, sums, *rest: ratio(compute, 1, *rest)),
+        ("bytes per second are given, not bits", parts(in_each=lambda nbytes, n: 8 * nbytes / n)),
+        ("compute_seconds is that of the whole step, not between two all-reduces",
+         lambda compute, sums, *rest: ratio(compute * max(1, sums), sums, *rest)),
+        ("compute_seconds is divided by n: it is what a step computes on each of the n ranks "
+         "already", lambda compute, sums, nbytes, n, *links:
             ratio(compute / n, sums, nbytes, n, *links)),
-        (FEW_LATENCIES, parts(rounds=lambda nbytes, n: 2 * (n - 1) / n,
-                              in_each=lambda nbytes, n: nbytes)),
-        (BANDWIDTHS_ALONE, by_bandwidths),
-        (SWAPPED, with_swapped_links),
+        ("2 (n - 1) / n is how much of the tensor a rank sends, not how many messages: there are "
+         "2 (n - 1), and each of them takes a whole latency",
+         parts(rounds=lambda nbytes, n: 2 * (n - 1) / n, in_each=lambda nbytes, n: nbytes)),
+        ("this takes the sums' part of a step times the ratio of the bandwidths. The latencies "
+         "have another ratio: a message takes latency + bytes / bytes_per_second", by_bandwidths),
+        ("bandwidth and latency are swapped: a link is (bytes per second, latency), in this order",
+         with_swapped_links),
     ],
     hints=(
         "Write down first how long one step takes with one kind of link; then divide.",

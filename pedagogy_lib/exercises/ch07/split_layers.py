@@ -1,32 +1,22 @@
-"""Linear layers of which each rank has a part: exercises 7.4 and 7.5. The truth is nn.Linear."""
+"""Linear layers of which each rank has a part: how 7.4 and 7.5 are tried, against nn.Linear."""
+
+from dataclasses import dataclass
+from functools import partial
+from math import prod
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
+from torch import nn
 
-from ...basics.closeness import close
-from ...course.checking import Wrong
-from ..kit.groups import Calls, need_known, noting_passed
-from ..kit.one_world import WORLD, found_in, need_tensor, need_traffic, ring_bytes, try_cases
-from ..kit.refused import Refused
-from .layer_parts import KINDS, Layer, need_parameters
-from .regions import RIGHT, need_right
+from ..kit import At, Holds, RankExercise, World, never
+from ..kit.counted import Counted
+from ..kit.trials import numbers
+from .both_ways import ALL_KNOWN, both_ways, right, ring_bytes
+from .ex01_cut import span, strip
 
-NAMES = {
-    "y": "the output",
-    "x": "the gradient of x",
-    "weight": "the gradient of weight",
-    "bias": "the gradient of bias",
-}
-LAYERS = [
-    Layer("with bias"),
-    Layer("no bias, x of one dim", has_bias=False, leading=()),
-    Layer("units of 2", length=8, unit=2),
-    Layer("frozen weight", frozen=("weight",)),
-    Layer("all frozen", frozen=("weight", "bias")),
-    Layer("enter or leave of its own", own=True),
-    Layer("with bias", in_groups=True),
-]
+# Along which dim each tensor is cut; None if all ranks have all of it.
+COLUMNS = {"x": None, "y": -1, "weight": 0, "bias": 0}
+ROWS = {"x": -1, "y": None, "weight": 1, "bias": None}
 NOT_ALIKE = (
     "x comes as it is needed, nothing is to be cut: a row layer gets this rank's inputs already, "
     "and a column layer takes all inputs. The weight is as nn.Linear stores it, (outputs, inputs), "
@@ -36,228 +26,205 @@ NO_FIT = (
     "the bias does not fit to the output: a column layer's is cut as its rows are, a row layer's "
     "is whole"
 )
-LAYER_ERRORS = {
-    "cannot be cut into": NOT_ALIKE,
-    "shapes cannot be multiplied": NOT_ALIKE,
-    "size mismatch": NOT_ALIKE,
-    "The expanded size of the tensor": NO_FIT,
-    "must match the size of tensor": NO_FIT,
-    "does not require grad": "there is no way back from the output to x: was something detached, "
-    "or computed under no_grad?",
-    "'NoneType'": "a layer may have no bias: linear.bias is None then",
-}
 
 
-def examine_layer(answer):
-    kind = KINDS[answer.__name__]
-    run = try_cases(layer_on_rank, answer, LAYERS, LAYER_ERRORS)
-    for case, found in found_in(run, LAYERS):
-        if case.own:
-            judge_way(kind, case, found)
-            yield f"{case}: self.{kind.way} is called once"
-            continue
-        judge_numbers(kind, case, found)
-        need_known(str(case), [of["passed"] for of in found])
-        sizes = ", ".join(str(case.size(rank)) for rank in range(WORLD))
-        what = "columns" if kind.way == "enter" else "rows"
-        yield f"{case}: {sizes} {what}; output and gradients of nn.Linear"
-        if case is LAYERS[0]:
-            yield judge_traffic(kind, case, found)
+@dataclass(frozen=True)
+class Layer(At):
+    """What a layer is tried on.
 
-
-# ---- On a rank -------------------------------------------------------------------------------
-
-
-class Way:
-    """An `enter` or `leave` that counts its calls, and gives back twice what it gets."""
-
-    def __init__(self):
-        self.calls = 0
-
-    def __call__(self, x, group=None):
-        self.calls += 1
-        return 2 * x
-
-
-class WholeCalls(Calls):
-    """Refuses to add up what is cut: its sizes may differ, and Gloo would kill the rank.
-
-    cut  its shape on this rank; None if that is all of it
+    leading  dims of x before the last one
+    length   of the dim that is cut; the other one has 5
+    frozen   parameters without a gradient
+    own      whether it gets an `enter` or `leave` that notes its calls
     """
 
-    def __init__(self, cut, why):
-        super().__init__()
-        self.cut, self.why = cut, why
+    leading: tuple[int, ...] = (2, 3)
+    length: int = 7
+    unit: int = 1
+    has_bias: bool = True
+    frozen: tuple[str, ...] = ()
+    own: bool = True
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        if func is torch.ops.c10d.allreduce_.default and args[0][0].shape == self.cut:
-            what = f"an all-reduce is given shape {list(self.cut)}, which is this rank's part"
-            raise Refused(what, self.why)
-        return super().__torch_dispatch__(func, types, args, kwargs)
-
-
-PARTS_SUMMED = {
-    ("enter", "forward"): "each rank has other columns of the output: they are not added up. The "
-    "output stays split, the next layer takes it so",
-    ("enter", "backward"): "what you gave to enter is cut already: its gradients belong to "
-    "different features on each rank. f stands before the columns, on x",
-    ("leave", "forward"): "each rank has other inputs: they are not added up, but what each rank "
-    "makes of them, F.linear(x, self.weight)",
-    ("leave", "backward"): "a row layer needs no f: x is cut already, and its gradients belong to "
-    "different features on each rank",
-}
+    def whole(self, dims):
+        """The layer, x, and the slope of y: the same on all ranks."""
+        sizes = (5, self.length) if dims["x"] is None else (self.length, 5)
+        layer = nn.Linear(*sizes, bias=self.has_bias, dtype=torch.float64)
+        for salt, parameter in enumerate(layer.parameters()):
+            parameter.data.copy_(numbers(7, parameter.shape, torch.float64, salt) - 11 / 3)
+        for name in self.frozen:
+            getattr(layer, name).requires_grad_(False)
+        shapes = [(*self.leading, size) for size in sizes]
+        return layer, *(numbers(8, s, torch.float64, salt) - 4 for salt, s in enumerate(shapes))
 
 
-def layer_on_rank(answer, group, case):
-    kind, rank, way = KINDS[answer.__name__], dist.get_rank(), Way()
-    options = {kind.way: way} if case.own else {}
+# ---- On a rank ---
+
+
+def parts(dims, place, n, tensors, unit) -> dict:
+    """A rank's part of each of these; all of what is not cut."""
+    ends = lambda name, x: span(x.shape[dims[name]], place, n, unit)  # noqa: E731
+    return {
+        name: x if x is None or dims[name] is None else strip(x, dims[name], *ends(name, x))
+        for name, x in tensors.items()
+    }
+
+
+def layer_on_rank(dims, answer, group, case):
+    way, ways = "enter" if dims["x"] is None else "leave", []
+    mine = partial(parts, dims, dist.get_rank(group), dist.get_world_size(group), unit=case.unit)
+
+    def noting(x, group=None):
+        ways.append(way)
+        return getattr(answer.lab, way)(x, group)
+
+    options = {way: noting} if case.own else {}
     options |= {"unit": case.unit} if case.unit > 1 else {}
-    layer = answer(case.linear(kind), group, **options)
-    need_parameters(layer, kind, case, rank)
-    x, gradient = case.around(kind)
-    split, cut = (gradient, kind.y) if kind.x is None else (x, kind.x)
-    cut = case.part(split, cut, rank).shape
-    cut = cut if cut != split.shape else None
-    x = case.part(x, kind.x, rank).clone().requires_grad_()
-    with WholeCalls(cut, PARTS_SUMMED[kind.way, "forward"]) as forward:
-        y = layer(x)
-    need_tensor(y, "forward")
-    found = {"y": y.detach().clone(), "way": way.calls, "forward": forward.made}
-    if not case.own and y.shape == case.part(gradient, kind.y, rank).shape:
-        backward = WholeCalls(cut, PARTS_SUMMED[kind.way, "backward"])
-        with backward, noting_passed() as passed:
-            (y * case.part(gradient, kind.y, rank)).sum().backward()
-        found |= {"x": x.grad, "backward": backward.made, "passed": passed}
-        found |= {name: parameter.grad for name, parameter in layer.named_parameters()}
+    layer, (whole, all_x, slope) = answer(case.whole(dims)[0], group, **options), case.whole(dims)
+    parameters = {name: p.detach() for name, p in whole.named_parameters()}
+    has = {"bias": 0} | mine({"x": all_x.clone(), "y": slope} | parameters)
+    y = whole(all_x.requires_grad_())
+    (y * slope).sum().backward()
+    gradients = {"x": all_x.grad} | {name: p.grad for name, p in whole.named_parameters()}
+    found = {"has": has, "right": mine({"y": y.detach()} | gradients), "whole": parameters,
+             "part": mine(parameters), "without_unit": mine(parameters, unit=1)}  # fmt: skip
+    got = dict(layer.named_parameters())
+    tensors = {name for name in parameters if isinstance(getattr(layer, name, None), torch.Tensor)}
+    found["names"] = (list(got), list(parameters), tensors)
+    fits = got.keys() == parameters.keys()
+    if fits:
+        found |= properties(got, whole, dims)
+        fits = all(got[name].shape == part.shape for name, part in found["part"].items())
+    all_fit = torch.tensor(float(fits))
+    dist.all_reduce(all_fit, dist.ReduceOp.MIN, group)  # so that none waits for others in vain
+    if all_fit:
+        x = has["x"].clone().requires_grad_()
+        found |= both_ways(lambda: layer(x), {"x": x} | got, has["y"])
+        found |= {"ways": len(ways)} if case.own else {}
     return found
 
 
-# ---- Judging ---------------------------------------------------------------------------------
-
-
-def truth(kind, case, rank):
-    """What one process finds, in this rank's parts; None for what has no gradient."""
-    linear, (x, gradient) = case.linear(kind), case.around(kind)
-    x.requires_grad_()
-    y = linear(x)
-    (y * gradient).sum().backward()
-    found = {"y": y.detach(), "x": x.grad}
-    found |= {name: parameter.grad for name, parameter in linear.named_parameters()}
+def properties(parameters, whole, dims) -> dict:
+    """What a layer's parameters are, and what is wrong with them beside their numbers."""
+    dim_of = lambda p: getattr(p, "cut_dim", None)  # noqa: E731
+    kept = {name: p.untyped_storage().nbytes() for name, p in parameters.items()}
     return {
-        what: None if of is None else case.part(of, getattr(kind, what), rank)
-        for what, of in found.items()
-    }
+        "parameters": {name: p.detach().clone() for name, p in parameters.items()},
+        "unlike": [
+            f"{name}.requires_grad is {p.requires_grad}" for name, p in parameters.items()
+            if p.requires_grad != getattr(whole, name).requires_grad
+        ],
+        "uncut": [
+            f"{name}.cut_dim is {dim_of(p)}, expected {dims[name]}"
+            for name, p in parameters.items()
+            if (dim_of(p) if dim_of(p) is None else dim_of(p) % p.dim()) != dims[name]
+        ],
+        "views": [
+            f"{name} is a view: it keeps {kept[name]} bytes" for name, p in parameters.items()
+            if kept[name] > p.nbytes
+        ],
+    }  # fmt: skip
 
 
-def judge_numbers(kind, case, found):
-    truths = [truth(kind, case, rank) for rank in range(WORLD)]
-    for what in truths[0]:
-        got = [of.get(what) for of in found]
-        if not all(close(g, of[what]) for g, of in zip(got, truths)):
-            tables = [
-                {RIGHT: of[what]} | guesses_at(what, of, kind, case, rank)
-                for rank, of in enumerate(truths)
-            ]
-            need_right(case, NAMES[what], got, tables)
+# ---- What is to be true ---
 
 
-def guesses_at(what, right, kind, case, rank):
-    """{sentence: what this misconception gives}."""
-    linear, (x, gradient) = case.linear(kind), case.around(kind)
-    weight = case.part(linear.weight.detach(), kind.weight, rank)
-    bias = 0 if linear.bias is None else case.part(linear.bias.detach(), kind.bias, rank)
-    n = case.seat(rank)[1]
-    with torch.no_grad():
-        if kind.way == "leave":
-            summand = F.linear(case.part(x, -1, rank), weight)
-            return guesses_at_row(what, right, summand, bias, n, case.seat(rank)[0])
-        partial = case.part(gradient, -1, rank) @ weight
-        return guesses_at_column(what, right, linear(x), F.linear(x, weight), bias, partial, n)
+def why_names(trial, place) -> str:
+    got, wanted, tensors = trial[place].names
+    if tensors - set(got):
+        return "a plain tensor is not trained: it is to be a nn.Parameter. part_of makes one"
+    if any("." in name for name in got):
+        return (
+            "the whole layer is kept as well: no memory is gained. Keep this rank's part alone, as "
+            "self.weight and self.bias"
+        )
+    if "bias" in set(wanted) - set(got):
+        return "every rank has a parameter for the bias: without it there is nothing to train"
+    return "they are called as in nn.Linear: self.weight, and self.bias, which may be None"
 
 
-def guesses_at_column(what, right, whole, plain, bias, partial, n):
-    """plain: this rank's columns without bias; partial: x's gradient through them alone."""
-    if what == "y":
-        return {
-            "the bias is missing": plain,
-            "x goes in n times, as a sum over all ranks. All have the same x: what it goes through "
-            "on its way in is `enter`, which adds up in the backward": n * plain + bias,
-            "these are all columns: the output stays split, the next layer takes it so": whole,
-        }
-    if what != "x":
-        return {"n times too much: it is for x alone that gradients are added up": n * right[what]}
-    return {
-        "this is what comes through this rank's columns alone; x went into all columns, on all "
-        "ranks. self.enter adds up in the backward": partial,
-        "the mean, not the sum: x went into all ranks' columns": right["x"] / n,
-        "added up twice, so it is n times too much": n * right["x"],
-        "x gets no gradient: was it detached, or was the layer computed under no_grad?": None,
-    }
+def parameters_of(dims, trial, place):
+    n, of = trial.n, trial[place]
+    bias = of.whole.get("bias")
+    of_bias = {} if bias is None or dims["bias"] == 0 else {
+        "1/n of the bias on every rank gives the right sum, but this is no longer the layer's "
+        "bias: it would be trained n times too slowly, and be wrong in a checkpoint": bias / n,
+        "it is zero: the bias would be on one rank alone, and all others would train another one. "
+        "Every rank has all of it, and adds it after the sum": bias * (place == 0),
+        "a row layer's bias is whole: it is added to the output, after the sum, and that is the "
+        "same on all ranks": bias.tensor_split(n)[place],
+    }  # fmt: skip
+    return of.part, {
+        "this is all of it: each rank is to have its part alone": of.whole,
+        "`unit` is not handed on: what belongs together is torn apart": of.without_unit,
+        "this is cut along the other dim. nn.Linear stores A transposed, (outputs, inputs): A's "
+        "columns are its rows, dim 0, and A's rows its columns, dim 1":
+            of.part | {"weight": of.whole["weight"].tensor_split(n, 1 - dims["weight"])[place]},
+        "transposed: the weight stays as nn.Linear stores it, (outputs, inputs)":
+            of.part | {"weight": of.part["weight"].T},
+    } | {why: of.part | {"bias": wrong} for why, wrong in of_bias.items()}  # fmt: skip
 
 
-def guesses_at_row(what, right, summand, bias, n, place):
-    """summand: what this rank's rows give, without bias."""
-    if what == "y":
-        plain = right["y"] - bias
-        return {
-            "the bias is added on every rank before the sum, so it is there n times: add it to "
-            "the sum": plain + n * bias,
-            "each rank has its own summand still: self.leave adds them up": summand + bias,
-            "each rank has its own summand, without bias": summand,
-            "the bias is missing": plain,
-            "the mean, not the sum: each rank has a summand": plain / n + bias,
-        }
-    if what == "bias":
-        return {
-            "1/n of the bias on every rank gives the right sum, and each rank 1/n of its gradient: "
-            "it would learn n times too slowly. Add all of it, once, after the sum":
-                right["bias"] / n,
-            "only one rank has added the bias, so all others have no gradient for it, and their "
-            "bias stays as it is. Add it on every rank, after the sum":
-                None if place else right["bias"],
-            "the bias's gradient is zero on all ranks but one: their bias stays as it is. Add it "
-            "on every rank, after the sum":
-                torch.zeros_like(right["bias"]) if place else right["bias"],
-            "n times too much: is the bias added before the sum, or the backward adding up, too?":
-                n * right["bias"],
-        }  # fmt: skip
-    return {
-        "n times too much: the backward adds up, too. Behind the sum all ranks compute the same: "
-        "self.leave is all that is needed": n * right[what],
-        "there is no gradient: was it detached, or was the layer computed under no_grad?": None,
-    }
+def split_layer(number, name, dims, mistakes, **others) -> RankExercise:
+    """The exercise to write such a layer.
 
+    mistakes  takes a trial, a place, what is right for y, and for gradients; gives a table for each
+    """
+    way, sums, what = "enter", "backward", "x"
+    if dims["y"] is None:
+        way, sums, what = "leave", "forward", "y"
+    quiet = "forward" if sums == "backward" else "backward"
+    lone = f"self.{way} is all that sends, and only in the {sums}"
 
-def judge_way(kind, case, found):
-    """Raise `Wrong` unless the `enter` or `leave` that was given was used, once."""
-    linear, x = case.linear(kind), case.around(kind)[0]
-    for rank, of in enumerate(found):
-        if of["way"] != 1:
-            what = f"rank {rank}: it was called {of['way']} times, expected once"
-            raise Wrong(str(case), what, NOT_USED.format(kind.way))
-    with torch.no_grad():
-        wanted = [doubled(linear, x, kind, case, rank) for rank in range(WORLD)]
-    tables = [{RIGHT: y, WITH_BIAS: more} for y, more in wanted]
-    need_right(case, "the output", [of["y"] for of in found], tables)
+    def of_table(number):
+        def table(trial, place):
+            gradients = dict(trial[place].right)
+            right = (gradients.pop("y"), gradients)
+            return right[number], mistakes(trial, place, *right)[number]
 
+        return table
 
-NOT_USED = "the caller may bring another way: call self.{}(…, self.group)"
-WITH_BIAS = "the bias goes through `leave`, too: add it to what comes out"
-
-
-def doubled(linear, x, kind, case, rank):
-    """The output if enter or leave doubles; and if leave doubles the bias, too."""
-    weight = case.part(linear.weight, kind.weight, rank)
-    bias = case.part(linear.bias, kind.bias, rank)
-    plain = F.linear(case.part(x, kind.x, rank), weight)
-    return 2 * plain + bias, 2 * (plain + bias)
-
-
-def judge_traffic(kind, case, found) -> str:
-    x, y = case.around(kind)
-    sends, tensor, name = ("backward", x, "x") if kind.way == "enter" else ("forward", y, "y")
-    for when in ("forward", "backward"):
-        most = ring_bytes(tensor.nbytes) if when == sends else 0
-        why = f"self.{kind.way} is all that sends, and only in the {sends}"
-        need_traffic(case, [of[when] for of in found], when, most, why)
-    return f"cost, {case}: an all-reduce of {name}, {tensor.nbytes} bytes, in the {sends} alone"
+    return RankExercise(
+        number, name, lab="tensor_parallel",
+        cases=[
+            Layer(World(3), what=", equal parts", length=6, own=False),
+            Layer(World(3), what=", no bias, x of one dim", has_bias=False, leading=()),
+            Layer(World(3), what=", units of 2", length=8, unit=2),
+            Layer(World(3), what=", frozen weight", frozen=("weight",)),
+            Layer(World(3, (1, 2))),
+        ],
+        work=partial(layer_on_rank, dims),
+        facts=[
+            Holds("names", lambda of: set(of[0]) == set(of[1]),
+                  lambda of: f"its parameters are {', '.join(of[0]) or 'none'}; expected "
+                  f"{', '.join(of[1])}", why_names),
+            right("parameters", partial(parameters_of, dims), called="its part",
+                  otherwise="see whether these are another rank's numbers, or in another order: a "
+                  "parameter is cut once"),
+            never("unlike", "{0[0]}",
+                  "the part of a frozen parameter is frozen, and of any other it is not: part_of "
+                  "sees to it"),
+            never("uncut", "{0[0]}", "part_of notes how the whole was cut: without that, whole() "
+                  "takes a part for all of it. A bias that is whole has no such note"),
+            never("views", "{0[0]}",
+                  "all of the whole keeps its memory. cut(), which part_of calls, copies the part"),
+            never("constant", "the output does not require a gradient",
+                  "there is no way back from the output to x: was something detached, or computed "
+                  "under no_grad?"),
+            right("y", of_table(0), called="the output"),
+            right("gradients", of_table(1), called="the gradient"),
+            ALL_KNOWN,
+            Holds("ways", lambda calls: calls == 1,
+                  f"self.{way} was called {{}} times, expected once",
+                  f"the caller may bring another way: call self.{way}(…, self.group)"),
+            Counted(lambda trial: ring_bytes(40 * prod(trial.case.leading), trial.n),
+                    f"an all-reduce of {what} sends", lone, sums),
+            Counted(lambda trial: 0, f"a {quiet} sends", lone, quiet),
+        ],
+        told="output and gradients of nn.Linear",
+        errors=dict.fromkeys(
+            ("cannot be cut into", "shapes cannot be multiplied", "size mismatch"), NOT_ALIKE
+        ) | dict.fromkeys(("The expanded size of the tensor", "must match the size"), NO_FIT)
+        | {"'NoneType'": "a layer may have no bias: linear.bias is None then"},
+        lost="every rank of the group makes the same calls, with tensors of the same size",
+        **others,
+    )  # fmt: skip

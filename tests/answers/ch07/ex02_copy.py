@@ -24,60 +24,33 @@ class Copy(torch.autograd.Function):
         return total(gradient.contiguous(), group), None, None
 
 # %% wrong · through this rank's part alone
-# -         return x.view_as(x)
-# +         return x
-# -         return ctx.total(gradient, ctx.group), None, None
-# +         return gradient, None, None
-
-# %% wrong · the forward adds up, what every rank has
-# -         ctx.group, ctx.total = group, total
-# -         return x.view_as(x)
-# +         return total(x, group)
 # -         return ctx.total(gradient, ctx.group), None, None
 # +         return gradient, None, None
 
 # %% wrong · hands the same tensor to both its branches
-# -         return x.view_as(x)
-# +         return x
 # -         return ctx.total(gradient, ctx.group), None, None
 # +         dist.all_reduce(gradient, group=ctx.group)
 # +         return gradient, None, None
 
 # %% wrong · one gradient for each argument of forward
-# -         return x.view_as(x)
-# +         return x
 # -         return ctx.total(gradient, ctx.group), None, None
 # +         return ctx.total(gradient, ctx.group)
 
 # %% wrong · ctx.group = group
 # -         ctx.group, ctx.total = group, total
-# -         return x.view_as(x)
-# +         return x
 
 # %% wrong · a copy of x takes its memory once more
 # -         return x.view_as(x)
 # +         return x.clone()
 
-# %% wrong · the mean, not the sum. x went
-# -         return x.view_as(x)
-# +         return x
-# -         return ctx.total(gradient, ctx.group), None, None
-# +         return ctx.total(gradient, ctx.group) / dist.get_world_size(ctx.group), None, None
-
 # %% wrong · until the backward, in every layer
 # -         ctx.group, ctx.total = group, total
-# -         return x.view_as(x)
 # +         ctx.group, ctx.total, ctx.x = group, total, x
-# +         return x
 
 # %% wrong · another way to add up
-# -         return x.view_as(x)
-# +         return x
 # -         return ctx.total(gradient, ctx.group), None, None
 # +         return summed(gradient, ctx.group), None, None
 
 # %% wrong · right, in a group of some ranks
-# -         return x.view_as(x)
-# +         return x
 # -         return ctx.total(gradient, ctx.group), None, None
 # +         return ctx.total(gradient), None, None

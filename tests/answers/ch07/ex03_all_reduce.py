@@ -30,13 +30,6 @@
 # -         return gradient, None, None
 # +         return summed(gradient, ctx.group), None, None
 
-# %% wrong · 1/n of it
-# -         return total(x, group)
-# +         ctx.group = group
-# +         return total(x, group)
-# -         return gradient, None, None
-# +         return gradient / dist.get_world_size(ctx.group), None, None
-
 # %% wrong · the mean of equal ones
 # -         return total(x, group)
 # +         ctx.group = group
@@ -44,14 +37,10 @@
 # -         return gradient, None, None
 # +         return summed(gradient, ctx.group) / dist.get_world_size(ctx.group), None, None
 
-# %% wrong · nothing is added up
-# -         return total(x, group)
-# +         return x.clone()
-
-# %% wrong · x gets no gradient
-# -         return gradient, None, None
-# +         return None, None, None
-
 # %% wrong · another way to add up
 # -         return total(x, group)
 # +         return summed(x, group)
+
+# %% wrong · also where there is one rank alone
+# -         return total(x, group)
+# +         return total(x, group) if dist.get_world_size(group) > 1 else x

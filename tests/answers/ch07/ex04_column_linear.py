@@ -1,23 +1,8 @@
-# %% right · a product, and parameters by hand
-class ColumnLinear(nn.Module):
-    def __init__(self, linear, group=None, unit=1, enter=enter):
-        super().__init__()
-        self.way = lambda x: enter(x, group)
-        for name in "weight", "bias":
-            self.register_parameter(name, self.mine(getattr(linear, name), group, unit))
-
-    def mine(self, whole, group, unit):
-        if whole is None:
-            return None
-        mine = nn.Parameter(cut(whole.data, 0, group, unit))
-        mine.requires_grad_(whole.requires_grad)
-        mine.cut_dim, n = 0, dist.get_world_size(group)
-        mine.cut_sizes = part_sizes(len(whole), n, unit)
-        return mine
-
-    def forward(self, x):
-        y = self.way(x) @ self.weight.T
-        return y if self.bias is None else y + self.bias
+# %% right · dims from behind
+# -         self.weight = part_of(linear.weight, 0, group, unit)
+# -         self.bias = None if linear.bias is None else part_of(linear.bias, 0, group, unit)
+# +         self.weight = part_of(linear.weight, -2, group, unit)
+# +         self.bias = None if linear.bias is None else part_of(linear.bias, -1, group, unit)
 
 # %% right · a linear layer itself
 class ColumnLinear(nn.Linear):
@@ -35,26 +20,6 @@ class ColumnLinear(nn.Linear):
 # -         self.weight = part_of(linear.weight, 0, group, unit)
 # -         self.bias = None if linear.bias is None else part_of(linear.bias, 0, group, unit)
 # +         self.weight, self.bias = part_of(linear.weight, 1, group, unit), linear.bias
-
-# %% wrong · this is all of it
-# -         self.weight = part_of(linear.weight, 0, group, unit)
-# -         self.bias = None if linear.bias is None else part_of(linear.bias, 0, group, unit)
-# +         self.weight, self.bias = part_of(linear.weight, 0, group, unit), linear.bias
-
-# %% wrong · through this rank's columns alone
-# -         return F.linear(self.enter(x, self.group), self.weight, self.bias)
-# +         return F.linear(x, self.weight, self.bias)
-
-# %% wrong · x goes in n times
-# -         return F.linear(self.enter(x, self.group), self.weight, self.bias)
-# +         return F.linear(leave(x, self.group), self.weight, self.bias)
-
-# %% wrong · these are all columns
-# -         return F.linear(self.enter(x, self.group), self.weight, self.bias)
-# +         y = F.linear(self.enter(x, self.group), self.weight, self.bias)
-# +         sizes, rank = self.weight.cut_sizes, dist.get_rank(self.group)
-# +         left, right = sum(sizes[:rank]), sum(sizes[rank + 1 :])
-# +         return leave(F.pad(y, (left, right)), self.group)
 
 # %% wrong · the whole layer is kept as well
 # -         self.weight = part_of(linear.weight, 0, group, unit)
@@ -76,14 +41,12 @@ class ColumnLinear(nn.Linear):
 # -         return F.linear(self.enter(x, self.group), self.weight, self.bias)
 # +         return self.enter(F.linear(x, self.weight, self.bias), self.group)
 
+# %% wrong · no way back from the output to x
+# -         return F.linear(self.enter(x, self.group), self.weight, self.bias)
+# +         return F.linear(self.enter(x, self.group), self.weight, self.bias).detach()
+
 # %% wrong · right, in a group of some ranks
 # -         self.weight = part_of(linear.weight, 0, group, unit)
 # -         self.bias = None if linear.bias is None else part_of(linear.bias, 0, group, unit)
 # +         self.weight = part_of(linear.weight, 0, None, unit)
 # +         self.bias = None if linear.bias is None else part_of(linear.bias, 0, None, unit)
-
-# %% wrong · `unit` is not handed on
-# -         self.weight = part_of(linear.weight, 0, group, unit)
-# -         self.bias = None if linear.bias is None else part_of(linear.bias, 0, group, unit)
-# +         self.weight = part_of(linear.weight, 0, group)
-# +         self.bias = None if linear.bias is None else part_of(linear.bias, 0, group)

@@ -18,51 +18,23 @@ def split_mlp(x, a, b):
 # %% wrong · is GELU(p + q) = GELU(p) + GELU(q)?
 def split_mlp(x, a, b):
     rank, n = dist.get_rank(), dist.get_world_size()
-    hidden = x.chunk(n, dim=-1)[rank] @ a.chunk(n, dim=0)[rank]
-    hidden = F.gelu(hidden)
+    hidden = F.gelu(x.chunk(n, dim=-1)[rank] @ a.chunk(n, dim=0)[rank])
     columns = hidden @ b.chunk(n, dim=1)[rank]
     parts = [torch.empty_like(columns) for _ in range(n)]
     dist.all_gather(parts, columns)
     return torch.cat(parts, dim=-1)
 
 # %% wrong · Is there a cut of `a` with which
-def split_mlp(x, a, b):
-    rank, n = dist.get_rank(), dist.get_world_size()
-    hidden = x.chunk(n, dim=-1)[rank] @ a.chunk(n, dim=0)[rank]
-    dist.all_reduce(hidden)
-    hidden = F.gelu(hidden)
-    columns = hidden @ b.chunk(n, dim=1)[rank]
-    parts = [torch.empty_like(columns) for _ in range(n)]
-    dist.all_gather(parts, columns)
-    return torch.cat(parts, dim=-1)
-
-# %% wrong · is not GELU(p + q)
-def split_mlp(x, a, b):
-    rank, n = dist.get_rank(), dist.get_world_size()
-    hidden = x.chunk(n, dim=-1)[rank] @ a.chunk(n, dim=0)[rank]
-    hidden = F.gelu(hidden)
-    dist.all_reduce(hidden)
-    columns = hidden @ b.chunk(n, dim=1)[rank]
-    parts = [torch.empty_like(columns) for _ in range(n)]
-    dist.all_gather(parts, columns)
-    return torch.cat(parts, dim=-1)
-
-# %% wrong · where is the GELU?
 # -     hidden = F.gelu(x @ a.chunk(n, dim=1)[rank])
-# +     hidden = x @ a.chunk(n, dim=1)[rank]
-
-# %% wrong · belongs between the two
-# -     hidden = F.gelu(x @ a.chunk(n, dim=1)[rank])
-# +     hidden = x @ a.chunk(n, dim=1)[rank]
-# -     return y
-# +     return F.gelu(y)
-
-# %% wrong · which nobody has added up
+# -     y = hidden @ b.chunk(n, dim=0)[rank]
 # -     dist.all_reduce(y)
-
-# %% wrong · to be added, not averaged
 # -     return y
-# +     return y / n
+# +     hidden = x.chunk(n, dim=-1)[rank] @ a.chunk(n, dim=0)[rank]
+# +     dist.all_reduce(hidden)
+# +     columns = F.gelu(hidden) @ b.chunk(n, dim=1)[rank]
+# +     parts = [torch.empty_like(columns) for _ in range(n)]
+# +     dist.all_gather(parts, columns)
+# +     return torch.cat(parts, dim=-1)
 
 # %% wrong · every rank does the work of all
 def split_mlp(x, a, b):
@@ -81,36 +53,19 @@ def split_mlp(x, a, b):
 # +     return sum(parts)
 
 # %% wrong · needs its own hidden features alone
-def split_mlp(x, a, b):
-    rank, n = dist.get_rank(), dist.get_world_size()
-    hidden = F.gelu(x @ a.chunk(n, dim=1)[rank])
-    parts = [torch.empty_like(hidden) for _ in range(n)]
-    dist.all_gather(parts, hidden)
-    y = torch.cat(parts, 1) @ b.chunk(n, 1)[rank]
-    parts = [torch.empty_like(y) for _ in range(n)]
-    dist.all_gather(parts, y)
-    return torch.cat(parts, 1)
-
-# %% wrong · their sum has it n times
-# -     hidden = F.gelu(x @ a.chunk(n, dim=1)[rank])
 # -     y = hidden @ b.chunk(n, dim=0)[rank]
-# +     hidden = F.gelu(x @ a)
-# +     y = hidden @ b
-
-# %% wrong · the same part of a and b
-# -     hidden = F.gelu(x @ a.chunk(n, dim=1)[rank])
-# -     y = hidden @ b.chunk(n, dim=0)[rank]
-# +     hidden = F.gelu(x @ a.chunk(n, dim=1)[0])
-# +     y = hidden @ b.chunk(n, dim=0)[0]
+# -     dist.all_reduce(y)
+# -     return y
+# +     parts = [torch.empty_like(hidden) for _ in range(n)]
+# +     dist.all_gather(parts, hidden)
+# +     y = torch.cat(parts, 1) @ b.chunk(n, 1)[rank]
+# +     parts = [torch.empty_like(y) for _ in range(n)]
+# +     dist.all_gather(parts, y)
+# +     return torch.cat(parts, 1)
 
 # %% wrong · has other columns than
 # -     y = hidden @ b.chunk(n, dim=0)[rank]
 # +     y = hidden @ b.chunk(n, dim=1)[rank]
-
-# %% wrong · works in place, and returns None
-# -     dist.all_reduce(y)
-# -     return y
-# +     return dist.all_reduce(y)
 
 # %% wrong · others do not: all of them need it
 # -     dist.all_reduce(y)

@@ -12,7 +12,7 @@
 
 # %% wrong · What is in that memory by then?
 # -         total = y.clone()
-# +         total = y
+# +         total = y.detach()
 
 # %% wrong · before it was copied
 # -         total = y.clone()
@@ -21,43 +21,15 @@
 # +         dist.all_reduce(y)
 # +         return y.clone()
 
-# %% wrong · What is in that memory by then
+# %% wrong · after relu it is right, after sigmoid not
 # -         total = y.clone()
-# +         total = y.detach()
-
-# %% wrong · after sigmoid not
-class SumOfExperts(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, y):
-        ctx.save_for_backward(y > 0)
-        dist.all_reduce(y)
-        return y
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * ctx.saved_tensors[0]
-
-# %% wrong · it is n times too large
-# -         return gradient
-# +         gradient = gradient.clone()
-# +         dist.all_reduce(gradient)
-# +         return gradient
-
-# %% wrong · by each of its summands is 1
-# -         return gradient
-# +         return gradient / dist.get_world_size()
-
-# %% wrong · backward returns None
-# -         return gradient
-# +         gradient.clone()
-
-# %% wrong · leaves the sum in the copy
+# -         dist.all_reduce(total)
 # -         return total
-# +         return y + 0
-
-# %% wrong · asked is the sum
-# -         return total
-# +         return total / dist.get_world_size()
+# +         ctx.save_for_backward(y > 0)
+# +         dist.all_reduce(y)
+# +         return y
+# -         return gradient
+# +         return gradient * ctx.saved_tensors[0]
 
 # %% wrong · a function without `return`
 # -         return total

@@ -29,17 +29,6 @@
 # -         return self.leave(rows * mine.unsqueeze(-1), self.group)
 # +         return self.leave(rows, self.group)
 
-# %% wrong · clamp gives the first row
-# -         rows = F.embedding(place.where(mine, 0), self.weight)
-# -         return self.leave(rows * mine.unsqueeze(-1), self.group)
-# +         rows = F.embedding(place.clamp(0, len(self.weight) - 1), self.weight)
-# +         return self.leave(rows, self.group)
-
-# %% wrong · flows into the row that was looked up
-# -         return self.leave(rows * mine.unsqueeze(-1), self.group)
-# +         rows.data *= mine.unsqueeze(-1)
-# +         return self.leave(rows, self.group)
-
 # %% wrong · added up nowhere: self.leave
 # -         return self.leave(rows * mine.unsqueeze(-1), self.group)
 # +         return rows * mine.unsqueeze(-1)
@@ -62,19 +51,6 @@
 # %% wrong · the first letter of each rank is left out
 # -         mine = (place >= 0) & (place < len(self.weight))
 # +         mine = (place > 0) & (place < len(self.weight))
-
-# %% wrong · need not have as many letters
-# -         place = letters - self.first
-# +         place = letters - dist.get_rank(self.group) * len(self.weight)
-
-# %% wrong · Was it taken by .data or detach()
-# -         rows = F.embedding(place.where(mine, 0), self.weight)
-# +         rows = F.embedding(place.where(mine, 0), self.weight.detach())
-
-# %% wrong · there is no mean to take
-# -         return self.leave(rows * mine.unsqueeze(-1), self.group)
-# +         rows = rows * mine.unsqueeze(-1)
-# +         return self.leave(rows / dist.get_world_size(self.group), self.group)
 
 # %% wrong · give it the rows in their final shape
 # -         return self.leave(rows * mine.unsqueeze(-1), self.group)

@@ -23,41 +23,8 @@
 # %% wrong · each rank has taken away its own highest score
 # -     dist.all_reduce(highest, dist.ReduceOp.MAX, group)
 
-# %% wrong · over this rank's letters alone
-# -     total, picked = AllReduce.apply(torch.stack([scores.exp().sum(-1), picked]), group)
-# -     return (total.log() - picked).mean()
-# +     return (scores.exp().sum(-1).log() - AllReduce.apply(picked, group)).mean()
-
-# %% wrong · a target's score is here only if
-# -     total, picked = AllReduce.apply(torch.stack([scores.exp().sum(-1), picked]), group)
-# -     return (total.log() - picked).mean()
-# +     return (AllReduce.apply(scores.exp().sum(-1), group).log() - picked).mean()
-
-# %% wrong · that are letters of others
-# -     picked = scores.gather(-1, place.where(mine, 0).unsqueeze(-1)).squeeze(-1).where(mine, 0)
-# +     picked = scores.gather(-1, place.where(mine, 0).unsqueeze(-1)).squeeze(-1)
-
 # %% wrong · exp of a large score is inf
 # -     scores = scores - highest.unsqueeze(-1)
-
-# %% wrong · logarithms are not added up
-# -     total, picked = AllReduce.apply(torch.stack([scores.exp().sum(-1), picked]), group)
-# -     return (total.log() - picked).mean()
-# +     sums = torch.stack([scores.exp().sum(-1).log(), picked])
-# +     log_total, picked = AllReduce.apply(sums, group)
-# +     return (log_total - picked).mean()
-
-# %% wrong · what they are the logarithms of
-def split_cross_entropy(scores: Tensor, targets: Tensor, group=None, letters=CHARACTERS) -> Tensor:
-    sizes = part_sizes(letters, dist.get_world_size(group))
-    first = sum(sizes[: dist.get_rank(group)])  # this rank's first letter
-    highest = scores.detach().amax(-1)
-    dist.all_reduce(highest, dist.ReduceOp.MAX, group)
-    place = targets - first
-    mine = (place >= 0) & (place < scores.shape[-1])
-    picked = scores.gather(-1, place.where(mine, 0).unsqueeze(-1)).squeeze(-1).where(mine, 0)
-    total = AllReduce.apply(scores.logsumexp(-1), group)
-    return (total - AllReduce.apply(picked, group)).mean()
 
 # %% wrong · for each target, the highest score of all letters
 # -     highest = scores.detach().amax(-1)
@@ -67,18 +34,6 @@ def split_cross_entropy(scores: Tensor, targets: Tensor, group=None, letters=CHA
 # -     total, picked = AllReduce.apply(torch.stack([scores.exp().sum(-1), picked]), group)
 # +     total, picked = summed(torch.stack([scores.exp().sum(-1), picked]), group)
 
-# %% wrong · the sum of exp has no gradient
-# -     total, picked = AllReduce.apply(torch.stack([scores.exp().sum(-1), picked]), group)
-# -     return (total.log() - picked).mean()
-# +     total = summed(scores.exp().sum(-1).detach(), group)
-# +     return (total.log() - AllReduce.apply(picked, group)).mean()
-
-# %% wrong · it is n times too large: an all-reduce in the backward
-# -     total, picked = AllReduce.apply(torch.stack([scores.exp().sum(-1), picked]), group)
-# +     import torch.distributed.nn.functional
-# +     sums = torch.stack([scores.exp().sum(-1), picked])
-# +     total, picked = dist.nn.functional.all_reduce(sums, group=group or dist.group.WORLD)
-
 # %% wrong · the way back leads through the highest score
 # -     highest = scores.detach().amax(-1)
 # +     highest = scores.max(-1).values
@@ -86,11 +41,6 @@ def split_cross_entropy(scores: Tensor, targets: Tensor, group=None, letters=CHA
 # %% wrong · no rank sees all that becomes of it
 # -     highest = scores.detach().amax(-1)
 # +     highest = scores.amax(-1)
-
-# %% wrong · it is divided by n
-# -     return (total.log() - picked).mean()
-# +     loss = (total.log() - picked).mean()
-# +     return AllReduce.apply(loss, group) / dist.get_world_size(group)
 
 # %% wrong · the scores of all letters travel
 def split_cross_entropy(scores: Tensor, targets: Tensor, group=None, letters=CHARACTERS) -> Tensor:
@@ -111,30 +61,6 @@ def split_cross_entropy(scores: Tensor, targets: Tensor, group=None, letters=CHA
     dist.all_gather(parts, scores.detach(), group)
     return F.cross_entropy(torch.cat(parts, -1).view(-1, letters), targets.flatten())
 
-# %% wrong · the sum over the targets
-# -     return (total.log() - picked).mean()
-# +     return (total.log() - picked).sum()
-
-# %% wrong · take it from the target's, too
-def split_cross_entropy(
-    scores: Tensor, targets: Tensor, group=None, letters=CHARACTERS
-) -> Tensor:
-    sizes = part_sizes(letters, dist.get_world_size(group))
-    first = sum(sizes[: dist.get_rank(group)])  # this rank's first letter
-    highest = scores.detach().amax(-1)
-    dist.all_reduce(highest, dist.ReduceOp.MAX, group)
-    place = targets - first
-    mine = (place >= 0) & (place < scores.shape[-1])
-    picked = scores.gather(-1, place.where(mine, 0).unsqueeze(-1)).squeeze(-1).where(mine, 0)
-    total, picked = AllReduce.apply(
-        torch.stack([(scores - highest.unsqueeze(-1)).exp().sum(-1), picked]), group
-    )
-    return (total.log() - picked).mean()
-
-# %% wrong · nearly right: it was rounded
-# -     total, picked = AllReduce.apply(torch.stack([scores.exp().sum(-1), picked]), group)
-# +     total, picked = AllReduce.apply(torch.stack([scores.exp().sum(-1), picked]).float(), group)
-
 # %% wrong · without item() or float()
 # -     return (total.log() - picked).mean()
 # +     return (total.log() - picked).mean().item()
@@ -151,3 +77,14 @@ def split_cross_entropy(
 # -     mine = (place >= 0) & (place < scores.shape[-1])
 # -     picked = scores.gather(-1, place.where(mine, 0).unsqueeze(-1)).squeeze(-1).where(mine, 0)
 # +     picked = scores.gather(-1, place.unsqueeze(-1)).squeeze(-1)
+
+# %% wrong · first letter is never picked
+# -     mine = (place >= 0) & (place < scores.shape[-1])
+# +     mine = (place > 0) & (place < scores.shape[-1])
+
+# %% wrong · the losses of the ranks' own letters are added up
+# -     scores = scores - highest.unsqueeze(-1)
+# +     scores = scores * 1
+# -     total, picked = AllReduce.apply(torch.stack([scores.exp().sum(-1), picked]), group)
+# -     return (total.log() - picked).mean()
+# +     return AllReduce.apply((scores.logsumexp(-1) - picked).mean(), group)

@@ -17,10 +17,9 @@ def dropped_mlp(hidden, weight, p, randomness):
     return torch.nn.Dropout(p)(y)
 
 # %% wrong · at the same place of their parts
-def dropped_mlp(hidden, weight, p, randomness):
-    hidden = F.dropout(hidden, p)
-    y = tensor_parallel.AllReduce.apply(F.linear(hidden, weight))
-    return F.dropout(y, p)
+# -     with randomness:
+# -         hidden = F.dropout(hidden, p)
+# +     hidden = F.dropout(hidden, p)
 
 # %% wrong · up to where?
 # -     y = tensor_parallel.AllReduce.apply(F.linear(hidden, weight))
@@ -28,11 +27,10 @@ def dropped_mlp(hidden, weight, p, randomness):
 # +     y = tensor_parallel.AllReduce.apply(F.linear(hidden, weight))
 
 # %% wrong · holds for all that is drawn
-def dropped_mlp(hidden, weight, p, randomness):
-    torch.manual_seed(dist.get_rank())
-    hidden = F.dropout(hidden, p)
-    y = tensor_parallel.AllReduce.apply(F.linear(hidden, weight))
-    return F.dropout(y, p)
+# -     with randomness:
+# -         hidden = F.dropout(hidden, p)
+# +     torch.manual_seed(dist.get_rank())
+# +     hidden = F.dropout(hidden, p)
 
 # %% wrong · whatever begins anew
 # -     with randomness:
@@ -56,19 +54,16 @@ def dropped_mlp(hidden, weight, p, randomness):
 # +         hidden = F.dropout(hidden, p / dist.get_world_size())
 
 # %% wrong · drawn from this rank's own stream
-def dropped_mlp(hidden, weight, p, randomness):
-    hidden = F.dropout(hidden, p)
-    y = tensor_parallel.AllReduce.apply(F.linear(hidden, weight))
-    with randomness:
-        return F.dropout(y, p)
+# -     return F.dropout(y, p)
+# +     with randomness:
+# +         return F.dropout(y, p)
 
 # %% wrong · draws no more than
-def dropped_mlp(hidden, weight, p, randomness):
-    n, rank = dist.get_world_size(), dist.get_rank()
-    mask = F.dropout(hidden.new_ones(len(hidden), n * hidden.shape[1]), p)
-    hidden = hidden * mask.chunk(n, dim=1)[rank]
-    y = tensor_parallel.AllReduce.apply(F.linear(hidden, weight))
-    return F.dropout(y, p)
+# -     with randomness:
+# -         hidden = F.dropout(hidden, p)
+# +     n = dist.get_world_size()
+# +     mask = F.dropout(hidden.new_ones(len(hidden), n * hidden.shape[1]), p)
+# +     hidden = hidden * mask.chunk(n, dim=1)[dist.get_rank()]
 
 # %% wrong · has it been overwritten
 # -     return F.dropout(y, p)
@@ -91,3 +86,7 @@ def dropped_mlp(hidden, weight, p, randomness):
 # +     if dist.get_rank():
 # +         dist.barrier()
 # +     return F.dropout(y, p)
+
+# %% wrong · nobody has added that up
+# -     y = tensor_parallel.AllReduce.apply(F.linear(hidden, weight))
+# +     y = F.linear(hidden, weight)

@@ -21,73 +21,25 @@ def gradient_norm(model, group=None):
 # -     return (summed(sums[True], group) + sums[False]).sqrt()
 # +     return summed(sums[True] + sums[False], group).sqrt()
 
-# %% wrong · this is what this rank alone can see
-# -     return (summed(sums[True], group) + sums[False]).sqrt()
-# +     return (sums[True] + sums[False]).sqrt()
-
-# %% wrong · the root is missing
-# -     return (summed(sums[True], group) + sums[False]).sqrt()
-# +     return summed(sums[True], group) + sums[False]
-
-# %% wrong · lengths are not added
-# -     return (summed(sums[True], group) + sums[False]).sqrt()
-# +     return summed(sums[True].sqrt(), group) + sums[False].sqrt()
-
-# %% wrong · there is no mean
-# -     return (summed(sums[True], group) + sums[False]).sqrt()
-# +     return (summed(sums[True], group) / dist.get_world_size(group) + sums[False]).sqrt()
-
-# %% wrong · a tied parameter counts twice
-def gradient_norm(model, group=None):
-    total = []
-    for wanted in (True, False):
-        grads = [p.grad for _, p in model.named_parameters(remove_duplicate=False)
-                 if p.grad is not None and hasattr(p, "cut_dim") == wanted]
-        total.append(sum(((g**2).sum() for g in grads), torch.zeros((), dtype=torch.float64)))
-    return (summed(total[0], group) + total[1]).sqrt()
-
 # %% wrong · the optimizer steps with it afterwards
 # -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
 # +             sums[hasattr(p, "cut_dim")] += p.grad.pow_(2).sum()
 
 # %% wrong · but a latency each
-def gradient_norm(model, group=None):
-    total = torch.zeros((), dtype=torch.float64)
-    for p in model.parameters():
-        square = total * 0 if p.grad is None else p.grad.pow(2).sum()
-        total = total + (summed(square, group) if hasattr(p, "cut_dim") else square)
-    return total.sqrt()
+# -         if p.grad is not None:
+# -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+# +         square = sums[True] * 0 if p.grad is None else p.grad.pow(2).sum()
+# +         sums[False] += summed(square, group) if hasattr(p, "cut_dim") else square
 
 # %% wrong · the others need one number alone
-def gradient_norm(model, group=None):
-    total = torch.zeros((), dtype=torch.float64)
-    for p in model.parameters():
-        gradient = torch.zeros_like(p) if p.grad is None else p.grad
-        total = total + whole(p, group, gradient).pow(2).sum()
-    return total.sqrt()
-
-# %% wrong · They belong to different weights
-def gradient_norm(model, group=None):
-    total = torch.zeros((), dtype=torch.float64)
-    for p in model.parameters():
-        gradient = torch.zeros_like(p) if p.grad is None else p.grad
-        total = (
-            total
-            + (summed(gradient, group) if hasattr(p, "cut_dim") else gradient).pow(2).sum()
-        )
-    return total.sqrt()
-
-# %% wrong · that are whole are left out
-# -     return (summed(sums[True], group) + sums[False]).sqrt()
-# +     return summed(sums[True], group).sqrt()
+# -         if p.grad is not None:
+# -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+# +         gradient = torch.zeros_like(p) if p.grad is None else p.grad
+# +         sums[False] += whole(p, group, gradient).pow(2).sum()
 
 # %% wrong · a function without `return`
 # -     return (summed(sums[True], group) + sums[False]).sqrt()
 # +     summed(sums[True], group)
-
-# %% wrong · nearly right: it was rounded
-# -     sums = {is_cut: next(model.parameters()).new_zeros(()) for is_cut in (True, False)}
-# +     sums = {is_cut: torch.zeros(()) for is_cut in (True, False)}
 
 # %% wrong · no parameter of this model is cut: sum() of nothing is the number 0
 def gradient_norm(model, group=None):
@@ -97,13 +49,6 @@ def gradient_norm(model, group=None):
         summed(sum(g.pow(2).sum() for p, g in grads if hasattr(p, "cut_dim")), group) + rest
     ).sqrt()
 
-# %% wrong · and the root comes at the very end
-def gradient_norm(model, group=None):
-    grads = [(p, p.grad) for p in model.parameters() if p.grad is not None]
-    rest = sum(g.pow(2).sum() for p, g in grads if not hasattr(p, "cut_dim")) ** 0.5
-    mine = sum(g.pow(2).sum() for p, g in grads if hasattr(p, "cut_dim"))
-    return summed(mine, group) ** 0.5 + rest
-
 # %% wrong · this model has no gradient at all: nothing can be stacked
 def gradient_norm(model, group=None):
     n = dist.get_world_size(group)
@@ -112,16 +57,18 @@ def gradient_norm(model, group=None):
     return summed(torch.stack(squares).sum(), group).sqrt()
 
 # %% wrong · its `.grad` is None
-def gradient_norm(model, group=None):
-    cut = sum(p.grad.pow(2).sum() for p in model.parameters() if hasattr(p, "cut_dim"))
-    rest = sum(p.grad.pow(2).sum() for p in model.parameters() if not hasattr(p, "cut_dim"))
-    return (summed(cut, group) + rest).sqrt()
+# -         if p.grad is not None:
+# -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+# +         sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
 
 # %% wrong · with a call for each parameter they lose each other
-def gradient_norm(model, group=None):
-    total = torch.zeros((), dtype=torch.float64)
-    for p in model.parameters():
-        if p.grad is not None:
-            square = p.grad.pow(2).sum()
-            total = total + (summed(square, group) if hasattr(p, "cut_dim") else square)
-    return total.sqrt()
+# -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+# +             square = p.grad.pow(2).sum()
+# +             sums[False] += summed(square, group) if hasattr(p, "cut_dim") else square
+
+# %% wrong · one rank has no gradient here: what it brings differs in length
+# -     sums = {is_cut: next(model.parameters()).new_zeros(()) for is_cut in (True, False)}
+# +     sums = {is_cut: torch.zeros(()) for is_cut in (True, False)}
+# -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+# +             cut = hasattr(p, "cut_dim")
+# +             sums[cut] = sums[cut] + p.grad.pow(2).sum()

@@ -24,27 +24,12 @@ class AllGather(torch.autograd.Function):
     def backward(ctx, gradient):
         return summed_piece(gradient, ctx.group), None
 
-# %% wrong · this is a piece of the rank's own gradient
-# -         return summed_piece(gradient, ctx.group), None
-# +         n, rank = dist.get_world_size(ctx.group), dist.get_rank(ctx.group)
-# +         return gradient.chunk(n, dim=1)[rank], None
-
 # %% wrong · an all-reduce sends twice what is needed
 # -         return summed_piece(gradient, ctx.group), None
 # +         n, rank = dist.get_world_size(ctx.group), dist.get_rank(ctx.group)
 # +         total = gradient.clone()
 # +         dist.all_reduce(total, group=ctx.group)
 # +         return total.chunk(n, dim=1)[rank], None
-
-# %% wrong · nothing is to be divided by n
-# -         return summed_piece(gradient, ctx.group), None
-# +         return summed_piece(gradient, ctx.group) / dist.get_world_size(ctx.group), None
-
-# %% wrong · joined along dim 0, the samples
-# -         return joined(piece, group)
-# +         pieces = [torch.empty_like(piece) for _ in range(dist.get_world_size(group))]
-# +         dist.all_gather(pieces, piece, group=group)
-# +         return torch.cat(pieces)
 
 # %% wrong · AllGather joins pieces in its forward
 # -         return joined(piece, group)

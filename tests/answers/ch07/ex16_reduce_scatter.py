@@ -22,33 +22,12 @@ class ReduceScatter(torch.autograd.Function):
         dist.all_gather_into_tensor(every, first, group=ctx.group)
         return every.transpose(0, 1), None
 
-# %% wrong · zeros where the others' pieces belong
-# -         return joined(gradient, ctx.group), None
-# +         n, rank = dist.get_world_size(ctx.group), dist.get_rank(ctx.group)
-# +         pieces = [torch.zeros_like(gradient) for _ in range(n)]
-# +         pieces[rank] = gradient
-# +         return torch.cat(pieces, dim=1), None
-
-# %% wrong · nothing is added up
-# -         return summed_piece(x, group)
-# +         return x.chunk(dist.get_world_size(group), dim=1)[dist.get_rank(group)].clone()
-
 # %% wrong · it is a reduce-scatter and an all-gather
 # -         return joined(gradient, ctx.group), None
 # +         n, rank = dist.get_world_size(ctx.group), dist.get_rank(ctx.group)
 # +         whole = torch.cat([gradient * (k == rank) for k in range(n)], dim=1)
 # +         dist.all_reduce(whole, group=ctx.group)
 # +         return whole, None
-
-# %% wrong · this is the mean
-# -         return summed_piece(x, group)
-# +         return summed_piece(x, group) / dist.get_world_size(group)
-
-# %% wrong · each rank keeps its piece of the sum
-# -         return summed_piece(x, group)
-# +         return joined(x, group)
-# -         return joined(gradient, ctx.group), None
-# +         return summed_piece(gradient, ctx.group), None
 
 # %% wrong · cut are the samples, dim 0
 # -         ctx.group = group
@@ -57,13 +36,15 @@ class ReduceScatter(torch.autograd.Function):
 # +         dist.all_reduce(total, group=group)
 # +         return total.chunk(dist.get_world_size(group))[dist.get_rank(group)]
 
-# %% wrong · 3 times too much
-# -         return joined(gradient, ctx.group), None
-# +         whole = joined(gradient, ctx.group)
-# +         dist.all_reduce(whole, group=ctx.group)
-# +         return whole, None
-
 # %% wrong · somebody else may still need what was handed in
 # -         return summed_piece(x, group)
 # +         dist.all_reduce(x, group=group)
+# +         return x.chunk(dist.get_world_size(group), dim=1)[dist.get_rank(group)].clone()
+
+# %% wrong · this is the mean
+# -         return summed_piece(x, group)
+# +         return summed_piece(x, group) / dist.get_world_size(group)
+
+# %% wrong · nothing is added up
+# -         return summed_piece(x, group)
 # +         return x.chunk(dist.get_world_size(group), dim=1)[dist.get_rank(group)].clone()

@@ -18,52 +18,41 @@ def sum_partial_gradients(model, group=None):
     for request in requests:
         request.wait()
 
-# %% wrong · a mean is not what is missing
-def sum_partial_gradients(model, group=None):
-    for p in model.parameters():
-        if p.grad is not None and not hasattr(p, "cut_dim"):
-            dist.all_reduce(p.grad, group=group)
-            p.grad /= dist.get_world_size(group)
-
-# %% wrong · the gradient of it is complete
-def sum_partial_gradients(model, group=None):
-    for p in model.parameters():
-        if p.grad is not None:
-            dist.all_reduce(p.grad, group=group)
-
 # %% wrong · 0 counts as False
-def sum_partial_gradients(model, group=None):
-    for p in model.parameters():
-        if p.grad is not None and not getattr(p, "cut_dim", None):
-            dist.all_reduce(p.grad, group=group)
+# -         if p.grad is not None and not hasattr(p, "cut_dim"):
+# +         if p.grad is not None and not getattr(p, "cut_dim", None):
 
 # %% wrong · pass over them
-def sum_partial_gradients(model, group=None):
-    for p in model.parameters():
-        if not hasattr(p, "cut_dim"):
-            dist.all_reduce(p.grad, group=group)
+# -         if p.grad is not None and not hasattr(p, "cut_dim"):
+# +         if not hasattr(p, "cut_dim"):
 
 # %% wrong · not added up are places.weight, second.bias
-def sum_partial_gradients(model, group=None):
-    for name, p in model.named_parameters():
-        if "norm" in name or name == "scale":
-            dist.all_reduce(p.grad, group=group)
+# -     for p in model.parameters():
+# -         if p.grad is not None and not hasattr(p, "cut_dim"):
+# +     for name, p in model.named_parameters():
+# +         if "norm" in name or name == "scale":
 
-# %% wrong · adds up in place; a function that returns the sum
-def sum_partial_gradients(model, group=None):
-    for p in model.parameters():
-        if p.grad is not None and not hasattr(p, "cut_dim"):
-            total = p.grad.clone()
-            dist.all_reduce(total, group=group)
+# %% wrong · wrong are letters.weight: the cut ones are to stay as they are
+# -             dist.all_reduce(p.grad, group=group)
+# +             dist.all_reduce(p.grad, group=group)
+# +     model.letters.weight.grad *= 2
+
+# %% wrong · rank 0 alone has the sums
+# -             dist.all_reduce(p.grad, group=group)
+# +             dist.reduce(p.grad, group_dst=0, group=group)
+
+# %% wrong · the sum belongs in p.grad
+# -             dist.all_reduce(p.grad, group=group)
+# +             p.grad = dist.all_reduce(p.grad, group=group)
+
+# %% wrong · gradients of cut parameters need not travel
+# -         if p.grad is not None and not hasattr(p, "cut_dim"):
+# -             dist.all_reduce(p.grad, group=group)
+# +         if p.grad is not None:
+# +             total = p.grad.clone()
+# +             dist.all_reduce(total, group=group)
+# +             p.grad = p.grad if hasattr(p, "cut_dim") else total
 
 # %% wrong · hand `group` to every call
-def sum_partial_gradients(model, group=None):
-    for p in model.parameters():
-        if p.grad is not None and not hasattr(p, "cut_dim"):
-            dist.all_reduce(p.grad)
-
-# %% wrong · two modules have it
-def sum_partial_gradients(model, group=None):
-    for _, p in model.named_parameters(remove_duplicate=False):
-        if p.grad is not None and not hasattr(p, "cut_dim"):
-            dist.all_reduce(p.grad, group=group)
+# -             dist.all_reduce(p.grad, group=group)
+# +             dist.all_reduce(p.grad)

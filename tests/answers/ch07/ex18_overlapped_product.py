@@ -50,43 +50,22 @@
 # +         return of_x, *gradients_of_layer(gradient, x, ctx.has_bias), None, None
 
 # %% wrong · can begin as soon as the gradient of x is there
-class OverlappedProduct(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, weight, bias, group=None, begin=begin_sum):
-        ctx.group, ctx.begin, ctx.has_bias = group, begin, bias is not None
-        ctx.save_for_backward(x, weight)
-        return F.linear(x, weight, bias)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        x, weight = ctx.saved_tensors
-        of_weight, of_bias = gradients_of_layer(gradient, x, ctx.has_bias)
-        of_x = gradient @ weight
-        wait = ctx.begin(of_x, ctx.group)
-        wait()
-        return of_x, of_weight, of_bias, None, None
+# -         of_x = gradient @ weight
+# -         wait = ctx.begin(of_x, ctx.group)
+# -         of_weight, of_bias = gradients_of_layer(gradient, x, ctx.has_bias)
+# -         wait()
+# +         of_weight, of_bias = gradients_of_layer(gradient, x, ctx.has_bias)
+# +         of_x = gradient @ weight
+# +         ctx.begin(of_x, ctx.group)()
 
 # %% wrong · but not by ctx.begin
 # -         wait = ctx.begin(of_x, ctx.group)
 # +         wait = begin_sum(of_x, ctx.group)
 
 # %% wrong · and it is summed once
-class OverlappedProduct(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, weight, bias, group=None, begin=begin_sum):
-        ctx.group, ctx.begin, ctx.has_bias = group, begin, bias is not None
-        ctx.save_for_backward(x, weight)
-        return F.linear(x, weight, bias)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        x, weight = ctx.saved_tensors
-        of_x = gradient @ weight
-        of_weight, of_bias = gradients_of_layer(gradient, x, ctx.has_bias)
-        waits = [ctx.begin(g, ctx.group) for g in (of_x, of_weight)]
-        for wait in waits:
-            wait()
-        return of_x, of_weight, of_bias, None, None
+# -         wait()
+# +         ctx.begin(of_weight, ctx.group)()
+# +         wait()
 
 # %% wrong · gradient of the output, times A
 # -         of_x = gradient @ weight

@@ -16,40 +16,6 @@ def likeliest(scores, first, group=None):
     dist.all_gather(list(letters), place + first, group=group)
     return letters[every.argmax(0), torch.arange(len(best))]
 
-# %% wrong · Its first letter is `first`: add it
-def likeliest(scores, first, group=None):
-    mine = torch.stack([x.double() for x in scores.max(-1)])
-    found = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(found, mine, group=group)
-    scores, places = torch.stack(found, dim=1)
-    return places.gather(0, scores.argmax(0, keepdim=True))[0].long()
-
-# %% wrong · each rank has chosen among its own letters alone: the others
-def likeliest(scores, first, group=None):
-    return first + scores.argmax(-1)
-
-# %% wrong · these are numbers of ranks
-def likeliest(scores, first, group=None):
-    best = scores.amax(-1)
-    found = [torch.empty_like(best) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(found, best, group=group)
-    return torch.stack(found).argmax(0)
-
-# %% wrong · the largest letter has won
-def likeliest(scores, first, group=None):
-    letter = first + scores.argmax(-1)
-    dist.all_reduce(letter, dist.ReduceOp.MAX, group)
-    return letter
-
-# %% wrong · of equal scores on several ranks, the last rank's
-def likeliest(scores, first, group=None):
-    score, place = scores.double().max(-1)
-    highest = score.clone()
-    dist.all_reduce(highest, dist.ReduceOp.MAX, group)
-    letter = torch.where(score == highest, first + place, 0)
-    dist.all_reduce(letter, dist.ReduceOp.MAX, group)
-    return letter
-
 # %% wrong · the letter has been rounded
 def likeliest(scores, first, group=None):
     score, place = scores.max(-1)
@@ -84,15 +50,6 @@ def likeliest(scores, first, group=None):
     dist.all_gather(found, mine)
     scores, letters = torch.stack(found, dim=1)
     return letters.gather(0, scores.argmax(0, keepdim=True))[0].long()
-
-# %% wrong · one rank has been chosen for all samples
-def likeliest(scores, first, group=None):
-    score, place = scores.max(-1)
-    mine = torch.stack([score.double(), first + place.double()])
-    found = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
-    dist.all_gather(found, mine, group=group)
-    scores, letters = torch.stack(found, dim=1)
-    return letters[scores.argmax() // scores.shape[1]].long()
 
 # %% wrong · what travels has to be as long on all of them
 def likeliest(scores, first, group=None):

@@ -14,11 +14,6 @@ def slowdown(compute_seconds, sums, sum_bytes, n, inside, between):
         found.append(total)
     return found[1] / found[0]
 
-# %% wrong · how much longer the messages take
-# -     def step_seconds(link):
-# +     compute_seconds = 0
-# +     def step_seconds(link):
-
 # %% wrong · inside and between are pairs
 # -         bytes_per_second, latency = link
 # -         message = latency + sum_bytes / n / bytes_per_second
@@ -31,6 +26,14 @@ def slowdown(compute_seconds, sums, sum_bytes, n, inside, between):
 # -     return step_seconds(between) / step_seconds(inside)
 # +     return step_seconds((between[0], between[1] * 0)) / step_seconds((inside[0], inside[1] * 0))
 
+# %% wrong · are swapped
+# -         bytes_per_second, latency = link
+# +         latency, bytes_per_second = link
+
 # %% wrong · a function without `return`
 # -     return step_seconds(between) / step_seconds(inside)
 # +     step_seconds(between) / step_seconds(inside)
+
+# %% wrong · upside down
+# -     return step_seconds(between) / step_seconds(inside)
+# +     return step_seconds(inside) / step_seconds(between)
