@@ -1,11 +1,207 @@
-"""Exercise 6.7: Zero2."""
+"""Stage 2 of ZeRO: gradients are reduced within the backward, unit by unit.
 
-from ...course.checking import Exercise
-from .stages import examine_zero2
+When a unit is reduced is seen, not timed. What is wrong is refused on the rank that does it, before
+the ranks wait for each other.
+"""
 
-EXERCISE = Exercise(
-    "6.7", "Zero2", examine_zero2,
-    (
+import weakref
+from functools import partial
+
+from ..kit import RankExercise
+from ..kit.refused import Refused
+from .sharded_training import Watch
+from .stages import BACKWARDS, CASES, ERRORS, FACTS, LOST, sends, work
+
+AGAIN = (
+    "this unit is reduced already. Take a unit out of self.left when it is reduced: self.left.pop()"
+)
+FROM_FIRST = (
+    "the units come from the last one to the first, as a backward does: self.left[-1] is next, "
+    "and self.left.pop() takes it. pop(0) takes the first"
+)
+READY_ORDER = (
+    "units are reduced in the order in which they became ready. On another rank that may be "
+    "another order, and messages are matched by their turn alone: gradients of different units "
+    "would be mixed up. Whichever unit is ready, the next one is self.left[-1], on every rank"
+)
+LEFT_ORDER = (
+    "what is left over has to come from the last one to the first, too: another rank may have "
+    "reduced it in its backward, in that order"
+)
+TOO_EARLY = (
+    "a unit is reduced before its last gradient is there. It is complete when nothing is left in "
+    "self.missing[unit]"
+)
+
+
+class WatchUnits(Watch):
+    """Sees when gradients are ready, and when units are reduced; refuses what is wrong."""
+
+    def __init__(self, model):
+        super().__init__(model)
+        self.backwards, self.memory = 0, {}
+        self.begin()
+        for name, p in model.named_parameters():  # before those of Zero2, so noted first
+            if p.requires_grad:
+                p.register_post_accumulate_grad_hook(partial(self.is_ready, name))
+
+    def begin(self):
+        self.ready, self.is_over = [], False  # whose gradients are ready, in turn
+        self.order, self.when = [], []  # units reduced, and how many gradients were ready then
+
+    def follow(self, zero):
+        names = {p: name for name, p in self.model.named_parameters()}
+        self.units = list(zero.units.values())
+        self.names = [{names[p] for p in unit.parameters} for unit in self.units]
+        zero.reduce = partial(self.reduce, zero.reduce)
+        zero.end_backward = partial(self.end, zero.end_backward)
+
+    def is_ready(self, name, parameter):
+        """Raise `Refused` if its unit is reduced already: before the answer gets confused by it."""
+        for number in self.order:
+            if name in self.names[number]:
+                what = f"unit {number} is reduced before its gradient of {name} is there"
+                raise Refused(what, TOO_EARLY)
+        self.need_freed()
+        self.ready.append(name)
+        self.memory[name] = weakref.ref(parameter.grad.untyped_storage())
+
+    def need_freed(self):
+        """Raise `Refused` if a gradient of a unit that has been reduced is still in memory."""
+        for number in self.order:
+            for name in self.names[number] & self.memory.keys():
+                if self.memory[name]() is not None and self.model.get_parameter(name).grad is None:
+                    raise Refused(
+                        f"unit {number} is reduced, and its gradient of {name} is in memory",
+                        "units are reduced in time, but something still holds their gradients: a "
+                        "list, an attribute, or a view into the flat tensor",
+                    )
+
+    def reduce(self, reduce, unit):
+        number = next((k for k, own in enumerate(self.units) if own is unit), None)
+        if number is None:
+            raise Refused(f"self.reduce gets a {type(unit).__name__}", "it takes a unit")
+        wanted = len(self.units) - 1 - len(self.order)
+        if number != wanted:
+            turn = f"it is unit {wanted}'s turn" if wanted >= 0 else "all are reduced"
+            raise Refused(f"unit {number} is reduced when {turn}", self.why_turn(number))
+        reduce(unit)
+        self.order.append(number)
+        self.when.append(len(self.ready))
+
+    def why_turn(self, number) -> str:
+        if number in self.order:
+            return AGAIN
+        if self.is_over:
+            return LEFT_ORDER
+        if self.names[number] <= set(self.ready):
+            return READY_ORDER
+        return TOO_EARLY if number else FROM_FIRST
+
+    def end(self, end):
+        self.is_over = True
+        end()
+
+    def end_backward(self, where):
+        """Raise `Refused` unless all units are reduced, each when it could be."""
+        self.backwards += 1
+        if fault := self.fault():
+            raise Refused(f"{where}: {fault[0]}", fault[1])
+        self.need_freed()
+        self.begin()
+
+    def fault(self) -> tuple[str, str] | None:
+        """What is wrong with a backward, and which misconception that is."""
+        wanted, left = self.wanted(), len(self.units) - len(self.order)
+        when = f"units are reduced after {self.when} gradients are ready, expected after {wanted}"
+        if not self.order:
+            return "no unit is reduced", self.why_none()
+        if any(early < right for early, right in zip(self.when, wanted)):
+            return when, TOO_EARLY
+        if left:
+            return f"{left} of {len(self.units)} units are not reduced", (
+                "a parameter may have had no part in the loss, perhaps on this rank alone: then "
+                "its unit, and all that come after it, are left over when the backward ends. "
+                "end_backward reduces them"
+            )
+        if min(self.when) == len(self.ready) != wanted[0]:
+            return when, (
+                "all gradients are there at the same time, as in stage 1: is_ready is to reduce a "
+                "unit as soon as it is complete, while the backward goes on"
+            )
+        if self.when != wanted:
+            return when, (
+                "a unit that could be reduced is kept back. Those after it may have been complete "
+                "for long, and have only waited for their turn: go on as long as the next one is "
+                "complete (while, not if)"
+            )
+
+    def why_none(self) -> str:
+        if all(p.grad is None for p in self.model.parameters()):
+            return (
+                "the gradients are gone, but self.reduce(unit) was not called. In stage 2 it is "
+                "reduce_gradients(unit); stage 3 has another one, and builds on these methods"
+            )
+        if self.backwards == 1:
+            return (
+                "no unit is reduced. is_ready strikes the parameter off self.missing[unit], and "
+                "reduces with self.reduce(unit) what is complete; end_backward reduces the others"
+            )
+        return (
+            "the first backward was right. For the next one self.left has to be None again at the "
+            "end, so that its first gradient begins anew"
+        )
+
+    def wanted(self) -> list[int]:
+        """After how many gradients each unit can be reduced, the last one first."""
+        found, ready, units = [], set(), self.names[::-1]
+        for count, name in enumerate(self.ready, 1):
+            ready.add(name)
+            while len(found) < len(units) and units[len(found)] <= ready:
+                found.append(count)
+        return found + [len(self.ready)] * (len(units) - len(found))
+
+
+def told(trial) -> str:
+    if hasattr(trial[0], "models"):
+        models = trial[0].models
+        each = models["backward"] / BACKWARDS
+        return f"a backward sends {each:.2f} models, a step {models['step']:.2f}"
+    return "units in turn, as in one process"
+
+
+EXERCISE = RankExercise(
+    "6.7",
+    "Zero2",
+    lab="zero",
+    needs=("6.3", "6.4"),
+    cases=CASES,
+    work=partial(work, watching=WatchUnits),
+    facts=[
+        *FACTS,
+        partial(
+            sends,
+            most={"backward": BACKWARDS, "step": 1, "update": 1},
+            why={
+                "backward": "one reduce-scatter for each unit is enough, in each backward",
+                "step": "the step reduces once more, though nothing is left to reduce: after the "
+                "backwards, the shards have their gradients. update() is enough",
+                "update": "one all-gather for each unit is enough",
+            },
+        ),
+    ],
+    told=told,
+    errors={
+        "list index out of range": "when all units are reduced, self.left is empty, and has no "
+        "last one: while self.left and …",
+        "pop from empty list": "when all units are reduced, self.left is empty: while self.left …",
+        "'NoneType' object is not subscriptable": "self.left is None between backwards alone: only "
+        "the end of end_backward sets it",
+        **ERRORS,
+    },
+    lost=LOST,
+    warm=True,
+    hints=(
         "is_ready is told of one parameter. When is its unit complete? And may it be reduced "
         "at once, if on another rank another unit is ready first?",
         "self.left holds the units that are to be reduced; its last one comes next, on every "
@@ -15,6 +211,4 @@ EXERCISE = Exercise(
         "end_backward: while self.left: self.reduce(self.left.pop()). What is missing there "
         "will not come any more.",
     ),
-    lab="zero",
-    needs=("6.3", "6.4",),
 )  # fmt: skip

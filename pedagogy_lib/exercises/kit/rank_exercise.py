@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from ...basics.errors import HangError
 from .on_ranks import try_cases
 from .trial import Trial
+from .warming import warm_up
 from .worlds import TOO_LONG
 
 
@@ -23,6 +24,7 @@ class RankExercise:
     lost     what it means that ranks wait for each other for ever, or lose each other
     explain  takes a case and an error, and says what that means; before `errors`
     needs    numbers of exercises that this one is built on: see Exercise
+    warm     whether it makes optimizers: see warming.py
     """
 
     number: str
@@ -37,6 +39,7 @@ class RankExercise:
     explain: Callable | None = None
     needs: tuple[str, ...] = ()
     lab: str | None = None
+    warm: bool = False
 
     def examine(self, answer):
         for trial in self.trials(answer):
@@ -47,6 +50,8 @@ class RankExercise:
     def trials(self, answer):
         """Yield what came of each case, in order; raises `Wrong` where an answer fails."""
         worlds_passed = False
+        if self.warm:
+            warm_up()
         for found in try_cases(self.work, answer, self.cases, self.why_it_failed):
             yield Trial(
                 found.case, [SimpleNamespace(**of_rank) for of_rank in found.values],
