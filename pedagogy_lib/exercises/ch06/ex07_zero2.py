@@ -9,37 +9,19 @@ from functools import partial
 
 from ..kit import RankExercise
 from ..kit.refused import Refused
-from .sharded_training import Watch
 from .stages import BACKWARDS, CASES, ERRORS, FACTS, LOST, sends, work
 
-AGAIN = (
-    "this unit is reduced already. Take a unit out of self.left when it is reduced: self.left.pop()"
-)
-FROM_FIRST = (
-    "the units come from the last one to the first, as a backward does: self.left[-1] is next, "
-    "and self.left.pop() takes it. pop(0) takes the first"
-)
-READY_ORDER = (
-    "units are reduced in the order in which they became ready. On another rank that may be "
-    "another order, and messages are matched by their turn alone: gradients of different units "
-    "would be mixed up. Whichever unit is ready, the next one is self.left[-1], on every rank"
-)
-LEFT_ORDER = (
-    "what is left over has to come from the last one to the first, too: another rank may have "
-    "reduced it in its backward, in that order"
-)
 TOO_EARLY = (
     "a unit is reduced before its last gradient is there. It is complete when nothing is left in "
     "self.missing[unit]"
 )
 
 
-class WatchUnits(Watch):
+class WatchUnits:
     """Sees when gradients are ready, and when units are reduced; refuses what is wrong."""
 
     def __init__(self, model):
-        super().__init__(model)
-        self.backwards, self.memory = 0, {}
+        self.model, self.backwards, self.memory = model, 0, {}
         self.begin()
         for name, p in model.named_parameters():  # before those of Zero2, so noted first
             if p.requires_grad:
@@ -91,12 +73,26 @@ class WatchUnits(Watch):
 
     def why_turn(self, number) -> str:
         if number in self.order:
-            return AGAIN
+            return (
+                "this unit is reduced already. Take a unit out of self.left when it is reduced: "
+                "self.left.pop()"
+            )
         if self.is_over:
-            return LEFT_ORDER
+            return (
+                "what is left over has to come from the last one to the first, too: another rank "
+                "may have reduced it in its backward, in that order"
+            )
         if self.names[number] <= set(self.ready):
-            return READY_ORDER
-        return TOO_EARLY if number else FROM_FIRST
+            return (
+                "units are reduced in the order in which they became ready. On another rank that "
+                "may be another order, and messages are matched by their turn alone: gradients of "
+                "different units would be mixed up. Whichever unit is ready, the next one is "
+                "self.left[-1], on every rank"
+            )
+        return TOO_EARLY if number else (
+            "the units come from the last one to the first, as a backward does: self.left[-1] is "
+            "next, and self.left.pop() takes it. pop(0) takes the first"
+        )  # fmt: skip
 
     def end(self, end):
         self.is_over = True

@@ -16,19 +16,7 @@ OPTIMIZERS = {
     "SGD": partial(torch.optim.SGD, lr=0.5),
     "Adam": partial(torch.optim.Adam, lr=0.05),
 }
-
-
-# ---- What is trained ---
-
-
-class Branch(nn.Module):
-    def __init__(self, inner):
-        super().__init__()
-        self.matrix = nn.Parameter(torch.zeros(WIDTH, inner))
-        self.shift = nn.Parameter(torch.zeros(inner))
-
-    def forward(self, x):
-        return x + torch.tanh(x @ self.matrix + self.shift) @ self.matrix.T
+ORDERS = [(0, 1, 2, 3), (3, 0), (1, 2), (2, 3, 1)]
 
 
 class Forked(EveryKind):
@@ -36,16 +24,13 @@ class Forked(EveryKind):
 
     def __init__(self):
         super().__init__()
-        self.branches = nn.ModuleList(Branch(inner) for inner in (1, 2, 3, 5)).double()
+        self.branches = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4)).double()
 
     def forward(self, tokens, order):
         x = self.norm(torch.tanh(self.frozen(self.embedding(tokens))))
         for number in order:
-            x = self.branches[number](x)
+            x = x + torch.tanh(self.branches[number](x))
         return self.scale * self.output(x)
-
-
-ORDERS = [(0, 1, 2, 3), (3, 0), (1, 2), (2, 3, 1)]
 
 
 def loss_of_place(model, step, number, place, n):
@@ -55,14 +40,7 @@ def loss_of_place(model, step, number, place, n):
     return loss_of(net, 10 * step + number, share_of(place, n), 1 / SAMPLES)
 
 
-def slopes_of(model, *where):
-    """{name: what `loss_of_place(model, *where)` adds to its gradient}."""
-    ps = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    found = torch.autograd.grad(loss_of_place(model, *where), list(ps.values()), allow_unused=True)
-    return {name: torch.zeros_like(ps[name]) if x is None else x for name, x in zip(ps, found)}
-
-
-def parts_of(zero, model) -> dict[str, list[str]]:
+def names_in(zero, model) -> dict[str, list[str]]:
     """{unit: the names of its parameters}; a unit is called as its module is."""
     modules = {module: name or "the model itself" for name, module in model.named_modules()}
     names = {p: name for name, p in model.named_parameters()}
@@ -70,32 +48,44 @@ def parts_of(zero, model) -> dict[str, list[str]]:
             for module, unit in zero.units.items()}  # fmt: skip
 
 
-def flat_parts(parts, tensors):
+def weights_of(units, model) -> dict[str, torch.Tensor]:
     """{unit: all its numbers, one after another}."""
-    return {part: torch.cat([tensors[name].detach().flatten().double() for name in names])
-            for part, names in parts.items()}  # fmt: skip
+    tensors, trained = tensors_of(model), set().union(*units.values())
+    units = units | {"what is not trained": [name for name in tensors if name not in trained]}
+    return {unit: torch.cat([tensors[name].detach().flatten().double() for name in names])
+            for unit, names in units.items()}  # fmt: skip
 
 
-def weights_of(parts, model):
-    tensors = tensors_of(model)
-    rest = [name for name in tensors if all(name not in names for names in parts.values())]
-    return flat_parts(parts | {"what is not trained": rest}, tensors)
+def one_process(units, n, optimizer, backwards):
+    """{step: weights before it and after it, and slopes: what places add to the mean gradient}.
+
+    slopes  {unit: (backwards, n, numbers)}
+    """
+    (model,), found = equal_models(1, Forked), {}
+    ps = [model.get_parameter(name) for names in units.values() for name in names]
+    stepper = OPTIMIZERS[optimizer](ps)
+    for step, count in enumerate(backwards, 1):
+        before = weights_of(units, model)
+        slopes = torch.stack([
+            torch.stack([slope_of(ps, loss_of_place(model, step, number, k, n)) for k in range(n)])
+            for number in range(count or 1)
+        ])  # fmt: skip
+        for p, slope in zip(ps, slopes.sum((0, 1)).split([p.numel() for p in ps])):
+            p.grad = slope.view_as(p)
+        stepper.step()
+        of_units = dict(zip(units, slopes.split([len(before[unit]) for unit in units], dim=-1)))
+        found[step] = SimpleNamespace(
+            before=before, slopes=of_units, wanted=weights_of(units, model)
+        )
+    return found
+
+
+def slope_of(parameters, loss):
+    found = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+    return torch.cat([x.flatten() for x in found])
 
 
 # ---- On a rank ---
-
-
-class Watch:
-    """What else is looked at while a model is trained: nothing, in stage 1."""
-
-    def __init__(self, model):
-        self.model = model
-
-    def follow(self, zero):
-        """Called when there is a `zero`."""
-
-    def end_backward(self, where):
-        """Called after each backward."""
 
 
 class Optimizers:
@@ -120,69 +110,57 @@ class Optimizers:
         return sum(x.numel() for x in values if x.ndim)
 
 
-def train_on_rank(answer, group, case, watching=Watch):
-    """What became of a model in each step, and of one that one process has trained."""
-    optimizer, backwards = case.args
-    mine, alone = equal_models(2, Forked)
-    optimizers, watch = Optimizers(optimizer), watching(mine)
-    for p in mine.parameters():
-        p.data += dist.get_rank(group)  # the first one's weights are everybody's
-    zero = answer(mine, optimizers, [mine.norm, *mine.branches], group)
-    watch.follow(zero)
-    if not close(list(mine.parameters()), list(alone.parameters())):
-        raise Refused("the weights are not rank 0's before the first step", 'first: check("3.4")')
-    by_itself, found = OPTIMIZERS[optimizer](alone.parameters()), {"steps": {}}
-    for step, count in enumerate(backwards, 1):
-        found["steps"][step], seen = take_step(step, count, zero, watch, alone, optimizers, group)
-        by_itself.step()
-        found["steps"][step].wanted = weights_of(parts_of(zero, mine), alone)
-        found |= {f"{name} {step}": value for name, value in seen.items()}
-    shards = sum(unit.shard.numel() for unit in zero.units.values())
-    return found | {"kept": (optimizers.kept(), shards)}
+def train_on_rank(answer, group, case, watching=None):
+    """What became of a model in each step, and in one process.
 
-
-def take_step(step, backwards, zero, watch, alone, optimizers, group):
-    """Returns what is right, and what is there; leaves one process's gradients in `alone`.
-
-    backwards  before the step; with 0 the shards are given their gradients
+    case.args  the optimizer, and how many backwards come before each step; with 0 the shards are
+               given their gradients, and update() is called
+    watching   takes the model, and watches over its backwards
     """
-    place, n, mine = dist.get_rank(group), dist.get_world_size(group), watch.model
-    parts = parts_of(zero, mine)
-    slopes = [[slopes_of(alone, step, number, k, n) for k in range(n)]
-              for number in range(backwards or 1)]  # fmt: skip
-    for name in slopes[0][0]:
-        alone.get_parameter(name).grad = sum(of[name] for of_places in slopes for of in of_places)
-    flats = [[flat_parts(parts, of) for of in of_places] for of_places in slopes]
-    right = SimpleNamespace(
-        before=weights_of(parts, alone),
-        slopes={part: torch.stack([torch.stack([of[part] for of in of_places])
-                                   for of_places in flats]) for part in parts},
-    )  # fmt: skip
-    optimizers.steps.clear()
-    if not backwards:
-        for unit, slope in zip(zero.units.values(), right.slopes.values()):
-            unit.shard.grad = part_of(slope.sum((0, 1)), n, place)
-        zero.update()
-        return right, {"update": weights_of(parts, mine)} | leftovers(zero, mine)
-    for number in range(backwards):
-        (n * loss_of_place(mine, step, number, place, n)).backward()
-        watch.end_backward(f"step {step}, backward {number + 1}")
-    zero.step()
-    seen = {"count": len(optimizers.steps), "weights": weights_of(parts, mine)}
-    return right, seen | gradients_in(optimizers, zero, parts) | leftovers(zero, mine)
+    place, n, (mine,) = dist.get_rank(group), dist.get_world_size(group), equal_models(1, Forked)
+    optimizers, watch = Optimizers(case.args[0]), watching and watching(mine)
+    for p in mine.parameters():
+        p.data += place  # the first one's weights are everybody's
+    zero = answer(mine, optimizers, [mine.norm, *mine.branches], group)
+    units = names_in(zero, mine)
+    found = {"steps": one_process(units, n, *case.args)}
+    if watch:
+        watch.follow(zero)
+    if not close(weights_of(units, mine), found["steps"][1].before):
+        raise Refused("the weights are not rank 0's before the first step", 'first: check("3.4")')
+    for step, backwards in enumerate(case.args[1], 1):
+        optimizers.steps.clear()
+        for number in range(backwards):
+            (n * loss_of_place(mine, step, number, place, n)).backward()
+            if watch:
+                watch.end_backward(f"step {step}, backward {number + 1}")
+        if backwards:
+            zero.step()
+            seen = {"weights": weights_of(units, mine), **steps_in(optimizers, zero, units)}
+        else:
+            for unit, slopes in zip(zero.units.values(), found["steps"][step].slopes.values()):
+                unit.shard.grad = part_of(slopes.sum((0, 1)), n, place)
+            zero.update()
+            seen = {"update": weights_of(units, mine)}
+        seen |= leftovers(zero, mine)
+        found |= {f"{name} {step}": value for name, value in seen.items()}
+    return found | {
+        "kept": (optimizers.kept(), sum(of.shard.numel() for of in zero.units.values()))
+    }
 
 
-def gradients_in(optimizers, zero, parts):
-    """What the optimizer's first step has found in the shards; nothing if it is not made of them."""
-    shards = {part: unit.shard for part, unit in zip(parts, zero.units.values())}
-    if not optimizers.steps or set(optimizers.steps[0]) != set(shards.values()):
-        return {}
-    found = {part: optimizers.steps[0][shard] for part, shard in shards.items()}
-    return {"without": [part for part in found if found[part] is None], "gradients": found}
+def steps_in(optimizers, zero, units):
+    """How many steps the optimizer has made, and what the first has found in the shards."""
+    shards, count = [unit.shard for unit in zero.units.values()], len(optimizers.steps)
+    if not count or set(optimizers.steps[0]) != set(shards):
+        return {"count": count}  # one of its own
+    gradients = {unit: optimizers.steps[0][shard] for unit, shard in zip(units, shards)}
+    without = [unit for unit, gradient in gradients.items() if gradient is None]
+    return {"count": count, "without": without, "gradients": gradients}
 
 
 def leftovers(zero, model):
-    """Who still has a gradient, and whether it is more than zeros; which parameters are copies."""
+    """Who still has a gradient, and whether it is more than zeros; how many are copies."""
     units = zero.units.values()
     owners = [*model.named_parameters(), *(("a shard", unit.shard) for unit in units)]
     left = [(name, bool(p.grad.any())) for name, p in owners if p.grad is not None]

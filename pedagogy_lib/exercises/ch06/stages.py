@@ -1,4 +1,4 @@
-"""Stages 1 and 2 of ZeRO, for the checks of 6.4 and 6.7: cases, what is right, and what it costs."""
+"""Stages 1 and 2 of ZeRO, for the checks of 6.4 and 6.7: cases, facts, and what is sent."""
 
 from functools import partial
 
