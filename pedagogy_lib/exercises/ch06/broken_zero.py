@@ -43,7 +43,7 @@ class Maker:
 
 def train_alone(start, slopes, n, steps, optimizer, mix=lambda owner, of: sum(of) / len(of),
                 unused=lambda parameter: None, fresh=False):  # fmt: skip
-    """One process: the parameters after each step. Parameter k belongs to rank k % n.
+    """One process: the parameters in the end. Parameter k belongs to rank k % n.
 
     start   the parameters
     slopes  takes a rank, the parameters, and a step; gives the gradient of each, or None
@@ -51,7 +51,7 @@ def train_alone(start, slopes, n, steps, optimizer, mix=lambda owner, of: sum(of
     unused  gives the gradient of a parameter that has had no part in a step
     fresh   whether each step has a new optimizer
     """
-    parameters, found = [nn.Parameter(x.clone()) for x in start], []
+    parameters = [nn.Parameter(x.clone()) for x in start]
     stepper = OPTIMIZERS[optimizer](parameters)
     for step in range(steps):
         of_ranks = zip(*(slopes(rank, parameters, step) for rank in range(n)))
@@ -59,8 +59,7 @@ def train_alone(start, slopes, n, steps, optimizer, mix=lambda owner, of: sum(of
             p.grad = unused(p) if of[0] is None else mix(number % n, of)
         stepper = OPTIMIZERS[optimizer](parameters) if fresh else stepper
         stepper.step()
-        found.append([p.detach().clone() for p in parameters])
-    return found
+    return [p.detach() for p in parameters]
 
 
 def need_numbers(case, rank, got, length, why):

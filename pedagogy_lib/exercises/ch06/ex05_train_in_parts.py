@@ -10,17 +10,17 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
+from ...basics.units import counted
 from ...course.checking import Wrong
 from ..kit import At, Equals, RankExercise, World, never
 from ..kit.differences import kind_of
 from ..kit.outcomes import plain
 from .broken_zero import FRESH, MIXES, Maker, train_alone
 
-ROUNDS = (1, 4)  # steps
 
-
-def case_of(length, n, optimizer):
-    return At(World(n), (length, optimizer), f", {length} numbers, {optimizer}")
+def case_of(length, n, optimizer, steps):
+    what = f", {length} numbers, {optimizer}, {counted(steps, 'step')}"
+    return At(World(n), (length, optimizer, steps), what)
 
 
 def start_of(length):
@@ -37,22 +37,21 @@ def gradient_of(rank, length, values, step):
 
 
 def try_parts(answer, group, case):
-    length, optimizer = case.args
-    found = {"changed": False}
-    for steps in ROUNDS:
-        values, maker = start_of(length), Maker(optimizer)
-        got = answer(values, partial(gradient_of, dist.get_rank(), length), maker, steps)
-        groups = [group for optimizer in maker.made for group in optimizer.param_groups]
-        largest = max((sum(p.numel() for p in group["params"]) for group in groups), default=0)
-        found["changed"] |= not torch.equal(values, start_of(length))
-        found["all"] = largest if largest >= length >= 2 * dist.get_world_size() else 0
-        found[f"values {steps}"] = plain(got)
-    return found
+    length, optimizer, steps = case.args
+    values, maker, rank = start_of(length), Maker(optimizer), dist.get_rank()
+    got = answer(values, partial(gradient_of, rank, length), maker, steps)
+    groups = [group for optimizer in maker.made for group in optimizer.param_groups]
+    largest = max((sum(p.numel() for p in group["params"]) for group in groups), default=0)
+    return {
+        "values": plain(got),
+        "changed": not torch.equal(values, start_of(length)),
+        "all": largest if largest >= length >= 2 * dist.get_world_size() else 0,
+    }
 
 
-def train(trial, steps, padding=0, **how):
-    """One process: the numbers after some steps; with zeros before them, as if they were some."""
-    length, optimizer = trial.case.args
+def train(trial, padding=0, **how):
+    """One process: the numbers in the end; with zeros before them, as if they were some."""
+    length, optimizer, steps = trial.case.args
     each = ceil(length / trial.n)
 
     def slopes(rank, parts, step):
@@ -61,11 +60,11 @@ def train(trial, steps, padding=0, **how):
         return F.pad(gradient, (0, len(whole) - length)).split(each)
 
     start = F.pad(start_of(length), (padding, 0)).split(each)
-    return torch.cat(train_alone(start, slopes, trial.n, steps, optimizer, **how)[-1])[:length]
+    return torch.cat(train_alone(start, slopes, trial.n, steps, optimizer, **how))[:length]
 
 
-def mistakes(trial, place, steps):
-    length, right = trial.case.args[0], train(trial, steps)
+def mistakes(trial, place):
+    length, right = trial.case.args[0], train(trial)
     each, start = ceil(length / trial.n), start_of(length)
     return {
         "either the optimizer finds no gradient, or its steps do not reach what is returned. "
@@ -74,36 +73,24 @@ def mistakes(trial, place, steps):
         "each rank has the new numbers of its own part alone: who tells the others?":
             torch.where(torch.arange(length) // each == place, right, start),
         "that is with padding: cut it off at the end": F.pad(right, (0, -length % trial.n)),
-        **{why: train(trial, steps, mix=mix) for why, mix in MIXES.items()},
+        **{why: train(trial, mix=mix) for why, mix in MIXES.items()},
         "the zeros stand before the numbers, so that all are at wrong places: for gradient_of(), "
         "and in what is returned. Padding comes at the end":
-            train(trial, steps, padding=-length % trial.n),
-        FRESH: train(trial, steps, fresh=True),
+            train(trial, padding=-length % trial.n),
+        FRESH: train(trial, fresh=True),
     }  # fmt: skip
 
 
-def need_all_moved(trial, steps):
+def need_all_moved(trial):
     """Raise `Wrong` if some numbers, and not all, are on all ranks what they were before."""
-    found, start = trial.of(f"values {steps}"), start_of(trial.case.args[0])
+    found, start = trial.of("values"), start_of(trial.case.args[0])
     if any(kind_of(got) != kind_of(start) for got in found):
         return
     still = [k for k in range(len(start)) if all(got[k] == start[k] for got in found)]
     if 0 < len(still) < len(start):
-        after = f"after {steps} step" + ("" if steps == 1 else "s")
         which = f"numbers {', '.join(map(str, still))} (counted from 0)"
-        raise Wrong(
-            str(trial.case),
-            f"{after}, {len(still)} of {len(start)} have never changed: {which}",
-            "the others have moved. Whose are these?",
-        )
-
-
-def facts_of(steps):
-    return [
-        partial(need_all_moved, steps=steps),
-        Equals(f"values {steps}", lambda trial, place: train(trial, steps),
-               partial(mistakes, steps=steps), f"after {steps} steps, what is returned"),
-    ]  # fmt: skip
+        what = f"{len(still)} of {len(start)} have never changed: {which}"
+        raise Wrong(str(trial.case), what, "the others have moved. Whose are these?")
 
 
 NOT_N_PARTS = "there have to be n parts: chunk() and split() may make fewer of few numbers, or more"
@@ -112,15 +99,16 @@ EXERCISE = RankExercise(
     "6.5",
     "train_in_parts",
     cases=[
-        case_of(8, 2, "SGD with momentum"),
-        case_of(11, 3, "Adam"),
-        case_of(10, 4, "SGD with momentum"),
-        case_of(5, 4, "Adam"),
-        case_of(2, 3, "SGD with momentum"),
+        case_of(8, 2, "SGD with momentum", 1),
+        case_of(11, 3, "Adam", 1),
+        case_of(10, 4, "SGD with momentum", 4),
+        case_of(5, 4, "Adam", 4),
+        case_of(2, 3, "SGD with momentum", 2),
     ],
     work=try_parts,
     facts=[
-        *(fact for steps in ROUNDS for fact in facts_of(steps)),
+        need_all_moved,
+        Equals("values", lambda trial, place: train(trial), mistakes, "what is returned"),
         never("changed", "the argument `values` has been changed",
               "whoever calls the function may need it as it was. The program took a copy, and "
               "F.pad takes one"),
@@ -128,7 +116,7 @@ EXERCISE = RankExercise(
               "the numbers are right, but each rank updates all of them, with all of the "
               "optimizer's state. In stage 1 it has an optimizer for its own part alone"),
     ],
-    told=f"after {ROUNDS[-1]} steps the numbers of one process, on every rank",
+    told="the numbers of one process, on every rank",
     errors={
         "invalid tensor size": "all_gather wants parts that are all equally long, on all ranks. Is "
         "the last one shorter? What is missing there can be filled up",

@@ -22,7 +22,6 @@ from ..kit.trials import ranks_text
 from .broken_zero import FRESH, MIXES, Maker, train_alone
 
 ROUTES = ("abc", "ac", "abc", "b", "abc")  # the layers that each step uses
-STEPS = range(1, len(ROUTES) + 1)
 
 
 class Switched(nn.Module):
@@ -63,19 +62,14 @@ def weights_of(model):
 
 
 def try_owners(answer, group, case):
-    """After 1, 2, … steps: the weights, and for which of them it has optimizer state."""
-    found, batches = {"held": {}}, batches_of(dist.get_rank())
-    for steps in STEPS:
-        model, maker = Switched(), Maker(*case.args)
-        with patch.object(builtins, "hash", partial(need_no_name, weights_of(model), hash)):
-            answer(model, F.mse_loss, batches[:steps], maker)
-        found[f"weights {steps}"] = weights_of(model)
-        found["held"][steps] = [
-            name
-            for name, p in model.named_parameters()
-            if any(optimizer.state.get(p) for optimizer in maker.made)
-        ]
-    return found
+    """The weights after so many steps, and which of them it has optimizer state for."""
+    optimizer, steps = case.args
+    model, maker = Switched(), Maker(optimizer)
+    with patch.object(builtins, "hash", partial(need_no_name, weights_of(model), hash)):
+        answer(model, F.mse_loss, batches_of(dist.get_rank())[:steps], maker)
+    names = {p: name for name, p in model.named_parameters()}
+    held = [names[p] for p in names if any(made.state.get(p) for made in maker.made)]
+    return {"first" if steps == 1 else "weights": weights_of(model), "held": held}
 
 
 def need_no_name(names, hash_of, x):
@@ -98,101 +92,96 @@ def slopes_of(rank, parameters, step):
 
 
 @cache
-def trained(n, optimizer, **how):
+def train(n, optimizer, steps, **how):
+    """The weights in the end."""
     start = weights_of(Switched())
-    steps = train_alone(start.values(), slopes_of, n, len(ROUTES), optimizer, **how)
-    return [dict(zip(start, after)) for after in steps]
+    return dict(zip(start, train_alone(start.values(), slopes_of, n, steps, optimizer, **how)))
 
 
-def right(trial, place, steps):
-    return trained(trial.n, *trial.case.args)[steps - 1]
+def right(trial, place):
+    return train(trial.n, *trial.case.args)
 
 
-def mistakes(trial, place, steps):
-    wanted, first = right(trial, place, steps), weights_of(Switched())
-    train = partial(trained, trial.n, *trial.case.args)
+def mistakes(trial, place):
+    wanted, first = right(trial, place), weights_of(Switched())
+    wrong = partial(train, trial.n, *trial.case.args)
 
     def known(rank):
         """What a rank has trained, and the old weights of all others."""
-        held = trial[rank].held[steps]
-        return {name: (wanted if name in held else first)[name] for name in wanted}
+        return {name: (wanted if name in trial[rank].held else first)[name] for name in wanted}
 
-    ends = {
-        "each rank has followed its own gradient: they differ, and so do the weights now":
-            train(mix=OF_RANK[place]),
-        **{why: train(mix=mix) for why, mix in MIXES.items()},
-        "a layer that is not used in a step has no gradient in it, not one of zeros: an optimizer "
-        "that has a state moves a parameter on zeros, too, and counts the step. Who puts zeros "
-        "there?": train(unused=torch.zeros_like),
-        FRESH: train(fresh=True),
-    }  # fmt: skip
     return {
         "it never changes, on any rank: it is not updated, or overwritten by what it was before. "
         "Who has the new numbers is who has to send them": known(0),
         "its owner has updated it, and nobody tells the others": known(place),
-        **{why: of_steps[steps - 1] for why, of_steps in ends.items()},
-    }
+        "each rank has followed its own gradient: they differ, and so do the weights now":
+            wrong(mix=OF_RANK[place]),
+        **{why: wrong(mix=mix) for why, mix in MIXES.items()},
+        "a layer that is not used in a step has no gradient in it, not one of zeros: an optimizer "
+        "that has a state moves a parameter on zeros, too, and counts the step. Who puts zeros "
+        "there?": wrong(unused=torch.zeros_like),
+        FRESH: wrong(fresh=True),
+    }  # fmt: skip
 
 
 OF_RANK = [lambda owner, of, k=k: of[k] for k in range(3)]
 ONE_OWNER = "the owner alone is to have the optimizer's state for a parameter"
 
 
-def need_owners(trial, steps):
+def need_one_owner(trial):
     """Raise `Wrong` if some ranks, and not all, have a state for the same parameter."""
-    held = [of.held[steps] for of in trial]
+    held = trial.of("held")
     for name in sorted(set().union(*held)):
         owners = [rank for rank in range(trial.n) if name in held[rank]]
         if len(owners) > 1 and not all(of == held[0] for of in held):
             raise Wrong(
                 str(trial.case),
-                f"after {layers_of(steps)} {ranks_text(owners)} have optimizer state for {name}",
+                f"{ranks_text(owners)} have optimizer state for {name}",
                 f"{ONE_OWNER}. Here that of some steps may be on one rank, and that of others on "
                 "another",
             )
 
 
-def layers_of(steps) -> str:
-    return f"steps with the layers {', '.join(ROUTES[:steps])}"
-
-
 def need_shared(trial):
     """Raise `Wrong` unless each rank has some of the states, and none has all."""
-    held = [of.held[len(ROUTES)] for of in trial]
+    held = trial.of("held")
     counts = f"parameters with state on each rank: {', '.join(str(len(of)) for of in held)}"
     if all(of == held[0] for of in held):
-        raise Wrong(str(trial.case), "every rank has optimizer state for all parameters",
-                    f"the weights are right, but nothing is saved: {ONE_OWNER}. It comes into "
-                    "being in the first step() with a gradient")  # fmt: skip
+        what = "every rank has optimizer state for all parameters"
+        raise Wrong(str(trial.case), what, (
+            f"the weights are right, but nothing is saved: {ONE_OWNER}. It comes into being in the "
+            "first step() with a gradient"
+        ))  # fmt: skip
     if not all(held):
         why = "the ranks are to own parameters in turn: so each has about as many"
         raise Wrong(str(trial.case), counts, why)
     return f"{trial.case}: {counts}"
 
 
-def facts_of(steps):
-    return [
-        partial(need_owners, steps=steps),
-        Equals(f"weights {steps}", partial(right, steps=steps), partial(mistakes, steps=steps),
-               f"after {layers_of(steps)} the weight", otherwise=CARRIED if steps > 1 else ""),
-    ]  # fmt: skip
+def case_of(n, optimizer, steps):
+    what = f", {optimizer}, steps with the layers {', '.join(ROUTES[:steps])}"
+    return At(World(n), (optimizer, steps), what)
 
-
-CARRIED = (
-    "the steps before were right: what does this step take over from them, and what is lost or "
-    "left over? Think of the optimizer's state, and of gradients"
-)
 
 EXERCISE = RankExercise(
     "6.6",
     "train_by_owner",
     cases=[
-        At(World(2), ("SGD with momentum",), ", SGD with momentum"),
-        At(World(3), ("Adam",), ", Adam"),
+        case_of(2, "SGD with momentum", 1),
+        case_of(2, "SGD with momentum", 2),
+        case_of(2, "SGD with momentum", 5),
+        case_of(3, "Adam", 5),
     ],
     work=try_owners,
-    facts=[*(fact for steps in STEPS for fact in facts_of(steps)), need_shared],
-    told=f"after each of {len(ROUTES)} steps the weights of one process",
+    facts=[
+        need_one_owner,
+        Equals("first", right, mistakes, "the weight"),
+        Equals("weights", right, mistakes, "the weight",
+               otherwise="the steps before were right: what does this step take over from them, "
+               "and what is lost or left over? Think of the optimizer's state, and of gradients"),
+        need_shared,
+    ],
+    told="the weights of one process",
     errors={
         "NoneType": "a parameter whose layer is not used in a step has no gradient then: its "
         "`.grad` is None",

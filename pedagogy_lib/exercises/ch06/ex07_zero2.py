@@ -11,6 +11,18 @@ from ..kit import RankExercise
 from ..kit.refused import Refused
 from .stages import BACKWARDS, CASES, ERRORS, FACTS, LOST, sends, work
 
+NOTHING = (
+    "no unit is reduced. is_ready strikes the parameter off self.missing[unit], and reduces with "
+    "self.reduce(unit) what is complete; end_backward reduces the others"
+)
+ONLY_ONCE = (
+    "the first backward was right. For the next one self.left has to be None again at the end, so "
+    "that its first gradient begins anew"
+)
+NOT_SEEN = (
+    "the gradients are gone, but self.reduce(unit) was not called. In stage 2 it is "
+    "reduce_gradients(unit); stage 3 has another one, and builds on these methods"
+)
 TOO_EARLY = (
     "a unit is reduced before its last gradient is there. It is complete when nothing is left in "
     "self.missing[unit]"
@@ -66,7 +78,9 @@ class WatchUnits:
         wanted = len(self.units) - 1 - len(self.order)
         if number != wanted:
             turn = f"it is unit {wanted}'s turn" if wanted >= 0 else "all are reduced"
-            raise Refused(f"unit {number} is reduced when {turn}", self.why_turn(number))
+            is_gone = self.is_gone(range(number + 1, wanted + 1))
+            why = NOT_SEEN if is_gone else self.why_turn(number)
+            raise Refused(f"unit {number} is reduced when {turn}", why)
         reduce(unit)
         self.order.append(number)
         self.when.append(len(self.ready))
@@ -98,54 +112,47 @@ class WatchUnits:
         self.is_over = True
         end()
 
+    def is_gone(self, numbers) -> bool:
+        """Whether gradients of these units were ready, and all are gone."""
+        names = [name for k in numbers for name in self.names[k] & set(self.ready)]
+        return names != [] and all(self.model.get_parameter(name).grad is None for name in names)
+
     def end_backward(self, where):
         """Raise `Refused` unless all units are reduced, each when it could be."""
         self.backwards += 1
-        if fault := self.fault():
-            raise Refused(f"{where}: {fault[0]}", fault[1])
+        if why := self.fault():
+            when = f"after {self.when} gradients are ready, expected after {self.wanted()}"
+            what = f"units are reduced {when}" if self.order else "no unit is reduced"
+            raise Refused(f"{where}: {what}", why)
         self.need_freed()
         self.begin()
 
-    def fault(self) -> tuple[str, str] | None:
-        """What is wrong with a backward, and which misconception that is."""
-        wanted, left = self.wanted(), len(self.units) - len(self.order)
-        when = f"units are reduced after {self.when} gradients are ready, expected after {wanted}"
+    def fault(self) -> str:
+        """Which misconception a backward shows; nothing if it is right."""
+        wanted, missing = self.wanted(), set(range(len(self.units))) - set(self.order)
+        if self.is_gone(missing):
+            return NOT_SEEN
         if not self.order:
-            return "no unit is reduced", self.why_none()
+            return NOTHING if self.backwards == 1 else ONLY_ONCE
         if any(early < right for early, right in zip(self.when, wanted)):
-            return when, TOO_EARLY
-        if left:
-            return f"{left} of {len(self.units)} units are not reduced", (
+            return TOO_EARLY
+        if missing:
+            return (
                 "a parameter may have had no part in the loss, perhaps on this rank alone: then "
                 "its unit, and all that come after it, are left over when the backward ends. "
                 "end_backward reduces them"
             )
-        if min(self.when) == len(self.ready) != wanted[0]:
-            return when, (
+        if self.when == wanted:
+            return ""
+        if min(self.when) == len(self.ready):
+            return (
                 "all gradients are there at the same time, as in stage 1: is_ready is to reduce a "
                 "unit as soon as it is complete, while the backward goes on"
             )
-        if self.when != wanted:
-            return when, (
-                "a unit that could be reduced is kept back. Those after it may have been complete "
-                "for long, and have only waited for their turn: go on as long as the next one is "
-                "complete (while, not if)"
-            )
-
-    def why_none(self) -> str:
-        if all(p.grad is None for p in self.model.parameters()):
-            return (
-                "the gradients are gone, but self.reduce(unit) was not called. In stage 2 it is "
-                "reduce_gradients(unit); stage 3 has another one, and builds on these methods"
-            )
-        if self.backwards == 1:
-            return (
-                "no unit is reduced. is_ready strikes the parameter off self.missing[unit], and "
-                "reduces with self.reduce(unit) what is complete; end_backward reduces the others"
-            )
         return (
-            "the first backward was right. For the next one self.left has to be None again at the "
-            "end, so that its first gradient begins anew"
+            "a unit that could be reduced is kept back. Those after it may have been complete "
+            "for long, and have only waited for their turn: go on as long as the next one is "
+            "complete (while, not if)"
         )
 
     def wanted(self) -> list[int]:

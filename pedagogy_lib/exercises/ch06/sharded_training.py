@@ -57,11 +57,11 @@ def weights_of(units, model) -> dict[str, torch.Tensor]:
 
 
 def one_process(units, n, optimizer, backwards):
-    """{step: weights before it and after it, and slopes: what places add to the mean gradient}.
+    """Of the last step: weights before and after it, and slopes, which add up to its gradient.
 
-    slopes  {unit: (backwards, n, numbers)}
+    slopes  {unit: (backwards, places, numbers)}
     """
-    (model,), found = equal_models(1, Forked), {}
+    (model,) = equal_models(1, Forked)
     ps = [model.get_parameter(name) for names in units.values() for name in names]
     stepper = OPTIMIZERS[optimizer](ps)
     for step, count in enumerate(backwards, 1):
@@ -73,11 +73,9 @@ def one_process(units, n, optimizer, backwards):
         for p, slope in zip(ps, slopes.sum((0, 1)).split([p.numel() for p in ps])):
             p.grad = slope.view_as(p)
         stepper.step()
-        of_units = dict(zip(units, slopes.split([len(before[unit]) for unit in units], dim=-1)))
-        found[step] = SimpleNamespace(
-            before=before, slopes=of_units, wanted=weights_of(units, model)
-        )
-    return found
+    sizes = [len(before[unit]) for unit in units]
+    slopes = dict(zip(units, slopes.split(sizes, dim=-1)))
+    return SimpleNamespace(before=before, slopes=slopes, wanted=weights_of(units, model))
 
 
 def slope_of(parameters, loss):
@@ -111,7 +109,7 @@ class Optimizers:
 
 
 def train_on_rank(answer, group, case, watching=None):
-    """What became of a model in each step, and in one process.
+    """What the last step of a training has found and left, and what is right.
 
     case.args  the optimizer, and how many backwards come before each step; with 0 the shards are
                given their gradients, and update() is called
@@ -119,16 +117,17 @@ def train_on_rank(answer, group, case, watching=None):
     """
     place, n, (mine,) = dist.get_rank(group), dist.get_world_size(group), equal_models(1, Forked)
     optimizers, watch = Optimizers(case.args[0]), watching and watching(mine)
+    before = [p.detach().clone() for p in mine.parameters()]
     for p in mine.parameters():
         p.data += place  # the first one's weights are everybody's
     zero = answer(mine, optimizers, [mine.norm, *mine.branches], group)
-    units = names_in(zero, mine)
-    found = {"steps": one_process(units, n, *case.args)}
+    if not close(list(mine.parameters()), before):
+        raise Refused("the weights are not rank 0's before the first step", 'first: check("3.4")')
     if watch:
         watch.follow(zero)
-    if not close(weights_of(units, mine), found["steps"][1].before):
-        raise Refused("the weights are not rank 0's before the first step", 'first: check("3.4")')
+    units = names_in(zero, mine)
     for step, backwards in enumerate(case.args[1], 1):
+        right = one_process(units, n, case.args[0], case.args[1][:step])
         optimizers.steps.clear()
         for number in range(backwards):
             (n * loss_of_place(mine, step, number, place, n)).backward()
@@ -136,34 +135,32 @@ def train_on_rank(answer, group, case, watching=None):
                 watch.end_backward(f"step {step}, backward {number + 1}")
         if backwards:
             zero.step()
-            seen = {"weights": weights_of(units, mine), **steps_in(optimizers, zero, units)}
-        else:
-            for unit, slopes in zip(zero.units.values(), found["steps"][step].slopes.values()):
-                unit.shard.grad = part_of(slopes.sum((0, 1)), n, place)
-            zero.update()
-            seen = {"update": weights_of(units, mine)}
-        seen |= leftovers(zero, mine)
-        found |= {f"{name} {step}": value for name, value in seen.items()}
-    return found | {
-        "kept": (optimizers.kept(), sum(of.shard.numel() for of in zero.units.values()))
-    }
+            continue
+        for unit, slopes in zip(zero.units.values(), right.slopes.values()):
+            unit.shard.grad = part_of(slopes.sum((0, 1)), n, place)
+        zero.update()
+    found = {"right": right, **leftovers(optimizers, zero, mine)}
+    if not backwards:
+        return found | {"update": weights_of(units, mine)}
+    return found | steps_in(optimizers, zero, units) | {"weights": weights_of(units, mine)}
 
 
 def steps_in(optimizers, zero, units):
-    """How many steps the optimizer has made, and what the first has found in the shards."""
-    shards, count = [unit.shard for unit in zero.units.values()], len(optimizers.steps)
-    if not count or set(optimizers.steps[0]) != set(shards):
-        return {"count": count}  # one of its own
+    """How many steps too many the optimizer has made; what the first has found in the shards."""
+    shards, more = [unit.shard for unit in zero.units.values()], len(optimizers.steps) - 1
+    if more < 0 or set(optimizers.steps[0]) != set(shards):
+        return {"count": more}  # one of its own
     gradients = {unit: optimizers.steps[0][shard] for unit, shard in zip(units, shards)}
     without = [unit for unit, gradient in gradients.items() if gradient is None]
-    return {"count": count, "without": without, "gradients": gradients}
+    return {"count": more, "without": without, "gradients": gradients}
 
 
-def leftovers(zero, model):
-    """Who still has a gradient, and whether it is more than zeros; how many are copies."""
+def leftovers(optimizers, zero, model):
+    """Who still has a gradient, and if it is more than zeros; copies; and what is kept."""
     units = zero.units.values()
     owners = [*model.named_parameters(), *(("a shard", unit.shard) for unit in units)]
     left = [(name, bool(p.grad.any())) for name, p in owners if p.grad is not None]
     memory = lambda x: x.untyped_storage().data_ptr()  # noqa: E731
     copies = [p for unit in units for p in unit.parameters if memory(p) != memory(unit.flat)]
-    return {"left": left, "copies": len(copies)}
+    kept = optimizers.kept() / sum(unit.shard.numel() for unit in units)
+    return {"left": left, "copies": len(copies), "kept": kept}

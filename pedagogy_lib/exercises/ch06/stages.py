@@ -6,7 +6,6 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from ...basics.closeness import close
 from ...course.checking import Wrong
 from ...measuring.recorder import measure, traffic_in
 from ..kit import GROUP, At, Equals, Holds, World, never
@@ -18,17 +17,18 @@ HEADERS = 0.01  # of the bytes
 
 
 def steps_of(world, optimizer, *backwards):
-    """A case: so many backwards before each step. With 0 we give the shards their gradients."""
-    what = f"steps of {', '.join(map(str, backwards))} backwards" if any(backwards) else "update()"
+    """A case: so many backwards before each step; with 0 the shards are given their gradients."""
+    counts = ", ".join(map(str, backwards))
+    what = f"backwards in its steps: {counts}" if any(backwards) else "update() alone"
     return At(world, (optimizer, backwards), f", {optimizer}, {what}")
 
 
 CASES = [
+    steps_of(World(2), "SGD", 1),
     steps_of(World(2), "SGD", 1, 2),
     steps_of(World(3), "Adam", 2, 1, 1),
     steps_of(World(1), "Adam", 1, 2),
     steps_of(GROUP, "Adam", 1, 1),
-    steps_of(World(4), "Adam", 1, 2),
     At(World(4), (), ", what is sent"),
 ]
 
@@ -88,14 +88,14 @@ def sends(trial, most, why):
 # ---- What is right, and what is not ---
 
 
-def shards_of(trial, place, step, of_slopes):
-    """{unit: a place's shard of it}; of_slopes takes (backwards, n, numbers of a unit)."""
-    slopes = trial[place].steps[step].slopes
-    return {part: part_of(of_slopes(of), trial.n, place) for part, of in slopes.items()}
+def shards_of(trial, place, of_slopes=lambda slopes: slopes.sum((0, 1))):
+    """{unit: a place's shard of it}; of_slopes takes (backwards, places, numbers of a unit)."""
+    slopes = trial[place].right.slopes
+    return {unit: part_of(of_slopes(of), trial.n, place) for unit, of in slopes.items()}
 
 
-def wrong_gradients(trial, place, step):
-    n, shards = trial.n, partial(shards_of, trial, place, step)
+def wrong_gradients(trial, place):
+    n, shards = trial.n, partial(shards_of, trial, place)
     return {
         "the step follows the sum of all ranks' gradients; asked is their mean":
             shards(lambda of: n * of.sum((0, 1))),
@@ -110,105 +110,79 @@ def wrong_gradients(trial, place, step):
     }  # fmt: skip
 
 
-def wrong_weights(trial, place, step):
-    right, n = trial[place].steps[step], trial.n
+def wrong_weights(trial, place):
+    right, n = trial[place].right, trial.n
 
     def units(of_chunks):
         """of_chunks takes the old chunks of a unit, and the new ones: (n, shard)."""
         found = dict(right.wanted)
-        for part in right.slopes:
-            both = right.before[part], right.wanted[part]
+        for unit in right.slopes:
+            both = right.before[unit], right.wanted[unit]
             chunks = (torch.stack([part_of(flat, n, k) for k in range(n)]) for flat in both)
-            found[part] = of_chunks(*chunks).flatten()[: len(both[0])]
+            found[unit] = of_chunks(*chunks).flatten()[: len(both[0])]
         return found
 
+    one_is_new = (
+        "But each chunk is new on its owner alone, and an old one on all others: everybody takes "
+        "it from its owner, which is an all-gather"
+    )
     return {
-        "the optimizer has made its steps, and the weights are the old ones again": right.before,
-        TOO_EARLY if others_move(trial) else NOT_GATHERED:
+        "the optimizer has made its step, and the weights are the old ones again": right.before,
+        "every rank has updated its own part, and has the old ones of all others: gather the "
+        "chunks of each unit after the optimizer's step, when they are new. "
+        "all_gather_ring(unit.chunks, unit.group)":
             units(lambda old, new: torch.where((torch.arange(n) == place)[:, None], new, old)),
-        f"the parameters of all ranks are averaged. {ONE_IS_NEW}":
+        f"the parameters of all ranks are averaged. {one_is_new}":
             units(lambda old, new: ((n - 1) * old + new) / n),
-        f"the parameters of all ranks are added up. {ONE_IS_NEW}":
+        f"the parameters of all ranks are added up. {one_is_new}":
             units(lambda old, new: (n - 1) * old + new),
     }  # fmt: skip
 
 
-ONE_IS_NEW = (
-    "But each chunk is new on its owner alone, and an old one on all others: everybody takes it "
-    "from its owner, which is an all-gather"
-)
-NOT_GATHERED = (
-    "every rank has updated its own part, and has the old ones of all others: gather the chunks of "
-    "each unit after the optimizer's step. all_gather_ring(unit.chunks, unit.group)"
-)
-TOO_EARLY = (
-    "the others' parts are a step behind: they are gathered before the optimizer's step, when "
-    "there is nothing new yet"
-)
+def right_weights(trial, place):
+    return trial[place].right.wanted
 
 
-def others_move(trial) -> bool:
-    """Whether rank 0 gets something new of what others own, in any step; if there are any."""
-    first, last = trial[0].steps[1].before, getattr(trial[0], f"weights {len(trial[0].steps)}")
-    return trial.n == 1 or any(
-        not close(part_of(last[part], trial.n, k), part_of(first[part], trial.n, k))
-        for part in trial[0].steps[1].slopes
-        for k in range(1, trial.n)
-    )
-
-
-def why_count(trial, place, step) -> str:
-    if getattr(trial[place], f"count {step}"):
-        return "the optimizer makes more than one step in a step(): update() makes it"
-    return "the optimizer has made no step: self.optimizer.step()"
-
-
-def why_left(trial, place, step) -> str:
-    left = getattr(trial[place], f"left {step}")
-    if not any(more_than_zeros for _, more_than_zeros in left):
-        return (
-            "a tensor of zeros takes as much memory as the gradient did: None takes none, and "
-            "zero_grad() leaves it"
-        )
-    if any(name != "a shard" for name, _ in left):
-        return "after a step nobody needs them any more: reduce_gradients(unit) lets go of them"
-    return (
-        "the gradients of the shards are still there, and those of the next step would be added to "
-        "them: self.optimizer.zero_grad() after its step"
-    )
-
-
-def facts_of(step):
-    wanted = lambda trial, place: trial[place].steps[step].wanted  # noqa: E731
-    after = f"after step {step} the weight"
-    return [
-        Holds(f"count {step}", lambda count: count == 1,
-              f"in step {step} the optimizer makes {{}} steps, expected 1",
-              partial(why_count, step=step)),
-        never(f"without {step}", f"in step {step} the optimizer finds no gradient in the shards of "
-              "{}", "the optimizer has found no gradients: its step comes when the shards have "
-              "theirs, and before they are let go of"),
-        Equals(f"gradients {step}",
-               partial(shards_of, step=step, of_slopes=lambda of: of.sum((0, 1))),
-               partial(wrong_gradients, step=step),
-               f"the gradient in step {step} that the optimizer finds in the shard"),
-        Equals(f"weights {step}", wanted, partial(wrong_weights, step=step), after),
-        Equals(f"update {step}", wanted, called=after,
-               otherwise="step() is right, update() by itself is not. Stage 2 calls it when shards "
-               "have their gradients already: it steps, lets go of these, and gathers"),
-        never(f"left {step}", lambda left: "the weights are right, but there are still gradients: "
-              f"of {', '.join(sorted({name for name, _ in left}))}"[:150],
-              partial(why_left, step=step)),
-        never(f"copies {step}", "the weights are right, but {} parameters are copies",
-              "the model is in memory twice: the parameters are to stay views into unit.flat. "
-              "Gather into unit.chunks, which are views of the same memory"),
-    ]  # fmt: skip
+def need_no_gradients(trial):
+    """Raise `Wrong` if there are any after a step."""
+    for place, left in enumerate(trial.of("left") or ()):
+        names = {name for name, _ in left}
+        if not any(more_than_zeros for _, more_than_zeros in left):
+            why = (
+                "a tensor of zeros takes as much memory as the gradient did: None takes none, and "
+                "zero_grad() leaves it"
+            )
+        elif names == {"a shard"}:
+            why = (
+                "the gradients of the shards are still there, and those of the next step would be "
+                "added to them: self.optimizer.zero_grad() after its step"
+            )
+        else:
+            why = "after a step nobody needs them any more: reduce_gradients(unit) lets go of them"
+        if names:
+            what = "the weights are right, but there are still gradients: of "
+            what = f"{trial.who(place)}: {what}{', '.join(sorted(names))}"
+            raise Wrong(str(trial.case), what[:200], why)
 
 
 FACTS = [
-    *(fact for step in (1, 2, 3) for fact in facts_of(step)),
-    Holds("kept", lambda kept: kept[0] <= 2 * kept[1],
-          lambda kept: f"the optimizer keeps {kept[0]} numbers; twice its shards are {2 * kept[1]}",
+    never("count", lambda more: f"the optimizer makes {1 + more} steps, expected 1",
+          lambda trial, place: "the optimizer has made no step: self.optimizer.step()"
+          if trial[place].count < 0 else
+          "the optimizer makes more than one step in a step(): update() makes it"),
+    never("without", "the optimizer finds no gradient in the shards of {}",
+          "the optimizer has found no gradients: its step comes when the shards have theirs, and "
+          "before they are let go of"),
+    Equals("gradients", shards_of, wrong_gradients, "the gradient that the optimizer finds"),
+    Equals("weights", right_weights, wrong_weights, "the weight"),
+    Equals("update", right_weights, called="the weight",
+           otherwise="step() is right, update() by itself is not. Stage 2 calls it when shards "
+           "have their gradients already: it steps, lets go of these, and gathers"),
+    need_no_gradients,
+    never("copies", "the weights are right, but {} parameters are copies",
+          "the model is in memory twice: the parameters are to stay views into unit.flat. Gather "
+          "into unit.chunks, which are views of the same memory"),
+    Holds("kept", lambda kept: kept <= 2, "the optimizer keeps {:.2f} times what its shards have",
           "the optimizer's state is what stage 1 is about: each rank has it for its own shards, "
           "and for nothing else. It is made of unit.shard of each unit"),
 ]  # fmt: skip

@@ -24,7 +24,7 @@ class RankExercise:
     lost     what it means that ranks wait for each other for ever, or lose each other
     explain  takes a case and an error, and says what that means; before `errors`
     needs    numbers of exercises that this one is built on: see Exercise
-    warm     whether it makes optimizers: see warming.py
+    warm     whether ranks need an optimizer or a DDP, whose first use imports for seconds
     """
 
     number: str
@@ -42,6 +42,8 @@ class RankExercise:
     warm: bool = False
 
     def examine(self, answer):
+        if self.warm:
+            warm_up()
         for trial in self.trials(answer):
             lines = self.judge(trial)
             yield f"{trial.case}: {self.told(trial) if callable(self.told) else self.told}"
@@ -50,8 +52,6 @@ class RankExercise:
     def trials(self, answer):
         """Yield what came of each case, in order; raises `Wrong` where an answer fails."""
         worlds_passed = False
-        if self.warm:
-            warm_up()
         for found in try_cases(self.work, answer, self.cases, self.why_it_failed):
             yield Trial(
                 found.case, [SimpleNamespace(**of_rank) for of_rank in found.values],

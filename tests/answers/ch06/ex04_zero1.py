@@ -25,7 +25,7 @@ class Zero1(Zero1):
 # -             all_gather_ring(unit.chunks, unit.group)
 # +             pass
 
-# %% wrong · gathered before the optimizer's step
+# %% wrong · after the optimizer's step, when they are new
 # -         self.optimizer.step()
 # -         self.optimizer.zero_grad()
 # -         for unit in self.units.values():

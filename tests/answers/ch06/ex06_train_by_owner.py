@@ -39,7 +39,7 @@ def train_by_owner(model, loss_fn, batches, make_optimizer):
 # -             owner = number % n
 # +             owner = number * n // len(list(model.parameters()))
 
-# %% wrong · layers abc, ac ranks 0, 1 have optimizer state for c.weight the owner alone is to have
+# %% wrong · layers abc, ac: ranks 0, 1 have optimizer state for c.weight the owner alone is to have
 # -         numbered = [(k, p) for k, p in enumerate(model.parameters()) if p.grad is not None]
 # +         numbered = list(enumerate(p for p in model.parameters() if p.grad is not None))
 
@@ -57,7 +57,7 @@ def train_by_owner(model, loss_fn, batches, make_optimizer):
 # -         model.zero_grad()
 # +         model.zero_grad(set_to_none=False)
 
-# %% wrong · that of some steps is on one rank
+# %% wrong · that of some steps may be on one rank
 # -             owner = number % n
 # +             owner = (number + (len(numbered) < 5)) % n
 

@@ -63,12 +63,6 @@ class Zero2(Zero2):
 # %% wrong · pop(0) takes the first
 # -         while self.left and not self.missing[self.left[-1]]:
 # -             self.reduce(self.left.pop())
-# +         while self.left and not self.missing[self.left[-1]]:
-# +             self.reduce(self.left.pop(0))
-
-# %% wrong · pop(0) takes the first
-# -         while self.left and not self.missing[self.left[-1]]:
-# -             self.reduce(self.left.pop())
 # +         while self.left and not self.missing[self.left[0]]:
 # +             self.reduce(self.left.pop(0))
 # -         while self.left:
@@ -79,12 +73,6 @@ class Zero2(Zero2):
 # %% wrong · (while, not if)
 # -         while self.left and not self.missing[self.left[-1]]:
 # +         if self.left and not self.missing[self.left[-1]]:
-
-# %% wrong · before its last gradient is there
-# -         while self.left and not self.missing[self.left[-1]]:
-# +         while self.left and self.left[-1] is not unit:
-# +             self.reduce(self.left.pop())
-# +         if self.left:
 
 # %% wrong · It is complete when nothing is left in
 # -         while self.left and not self.missing[self.left[-1]]:
@@ -116,10 +104,6 @@ class Zero2(Zero2):
 # -         while self.left and not self.missing[self.left[-1]]:
 # -             self.reduce(self.left.pop())
 # +         while self.left and not self.missing[self.left[-1]]:
-# +             reduce_gradients(self.left.pop())
-# -         while self.left:
-# -             self.reduce(self.left.pop())
-# +         while self.left:
 # +             reduce_gradients(self.left.pop())
 
 # %% wrong · the last backward alone
