@@ -1,19 +1,14 @@
 """Programs of ZeRO with a bug: one process in their place, and how others get wrong gradients."""
 
 from functools import partial
-from math import ceil
 
 import torch
 from torch import nn
-
-from ...course.checking import Wrong
-from ..kit.trials import kind_of
 
 OPTIMIZERS = {
     "SGD with momentum": partial(torch.optim.SGD, lr=0.1, momentum=0.9),
     "Adam": partial(torch.optim.Adam, lr=0.1, eps=0.1),  # with which a factor shows
 }
-NO_RETURN = "a function without `return` gives None"
 MIXES = {  # what a part follows, by its owner and each rank's gradient, in place of their mean
     "the ranks' gradients are summed up; asked is their mean": lambda owner, of: sum(of),
     "the mean of the gradients is divided by the number of ranks once more":
@@ -60,25 +55,3 @@ def train_alone(start, slopes, n, steps, optimizer, mix=lambda owner, of: sum(of
         stepper = OPTIMIZERS[optimizer](parameters) if fresh else stepper
         stepper.step()
     return [p.detach() for p in parameters]
-
-
-def need_numbers(case, rank, got, length, why):
-    """Raise `Wrong` unless a result is a flat float64 tensor of this length.
-
-    why  {length: what it means to return as many}
-    """
-    if not isinstance(got, torch.Tensor):
-        what = f"rank {rank} returned {got!r:.60}; expected a tensor"
-        raise Wrong(case, what, NO_RETURN if got is None else "")
-    wanted = torch.empty(length, dtype=torch.float64)
-    if kind_of(got) != kind_of(wanted):
-        what = f"rank {rank} returned {kind_of(got)}; expected {kind_of(wanted)}"
-        raise Wrong(case, what, why.get(got.numel(), "") if got.dim() == 1 else "")
-
-
-def cut(flat, rank, n):
-    """A rank's part of a flat tensor: what is there, in zeros."""
-    each = ceil(len(flat) / n)
-    part, own = flat.new_zeros(each), flat[rank * each :][:each]
-    part[: len(own)] = own
-    return part

@@ -91,12 +91,12 @@ class WatchUnits:
                 "this unit is reduced already. Take a unit out of self.left when it is reduced: "
                 "self.left.pop()"
             )
-        if self.is_over:
+        if self.is_over and self.order:
             return (
                 "what is left over has to come from the last one to the first, too: another rank "
                 "may have reduced it in its backward, in that order"
             )
-        if self.names[number] <= set(self.ready):
+        if self.names[number] <= set(self.ready) and not self.is_over:
             return (
                 "units are reduced in the order in which they became ready. On another rank that "
                 "may be another order, and messages are matched by their turn alone: gradients of "
@@ -104,8 +104,9 @@ class WatchUnits:
                 "self.left[-1], on every rank"
             )
         return TOO_EARLY if number else (
-            "the units come from the last one to the first, as a backward does: self.left[-1] is "
-            "next, and self.left.pop() takes it. pop(0) takes the first"
+            "the units come from the last one to the first, as a backward does, and so does what "
+            "is left over: self.left[-1] is next, and self.left.pop() takes it. pop(0) takes the "
+            "first"
         )  # fmt: skip
 
     def end(self, end):
@@ -121,8 +122,8 @@ class WatchUnits:
         """Raise `Refused` unless all units are reduced, each when it could be."""
         self.backwards += 1
         if why := self.fault():
-            when = f"after {self.when} gradients are ready, expected after {self.wanted()}"
-            what = f"units are reduced {when}" if self.order else "no unit is reduced"
+            what = f"after {self.when} gradients are ready, expected after {self.wanted()}"
+            what = f"units are reduced {what}" if self.order else "no unit is reduced"
             raise Refused(f"{where}: {what}", why)
         self.need_freed()
         self.begin()

@@ -9,6 +9,7 @@ from torch import nn
 from ...course.checking import Wrong
 from ...measuring.recorder import measure, traffic_in
 from ..kit import GROUP, At, Equals, Holds, World, never
+from .broken_zero import MIXES
 from .ex03_reduce_gradients import GLOO, part_of
 from .sharded_training import OPTIMIZERS, train_on_rank
 
@@ -95,16 +96,12 @@ def shards_of(trial, place, of_slopes=lambda slopes: slopes.sum((0, 1))):
 
 
 def wrong_gradients(trial, place):
-    n, shards = trial.n, partial(shards_of, trial, place)
+    shards = partial(shards_of, trial, place)
     return {
-        "the step follows the sum of all ranks' gradients; asked is their mean":
-            shards(lambda of: n * of.sum((0, 1))),
-        "the gradient is divided by n twice: reduce_gradients gives the mean already":
-            shards(lambda of: of.sum((0, 1)) / n),
+        **{why: shards(lambda of, mix=mix: mix(place, trial.n * of.sum(0)))
+           for why, mix in MIXES.items()},
         "the gradient is divided by how many backwards there were. The gradients of several add "
         "up; who wants a mean divides the loss": shards(lambda of: of.sum((0, 1)) / len(of)),
-        "every part follows its owner's own gradient: reduce the units first":
-            shards(lambda of: n * of[:, place].sum(0)),
         "the step follows the gradient of the last backward alone: those before it are lost":
             shards(lambda of: of[-1].sum(0)),
     }  # fmt: skip

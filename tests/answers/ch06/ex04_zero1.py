@@ -7,19 +7,13 @@
 # +             dist.all_gather(list(unit.chunks), unit.chunks[unit.rank].clone(), group=unit.group)
 
 # %% right · from the last to the first, through all_gather_into_tensor
-class Zero1(Zero1):
-    def step(self):
-        for unit in reversed(self.units.values()):
-            reduce_gradients(unit)
-        self.update()
-
-    @torch.no_grad()
-    def update(self):
-        self.optimizer.step()
-        for unit in self.units.values():
-            dist.all_gather_into_tensor(unit.flat, unit.shard.data.clone(), group=unit.group)
-            show_parameters(unit)
-        self.optimizer.zero_grad(set_to_none=True)
+# -         for unit in self.units.values():
+# -             reduce_gradients(unit)
+# +         for unit in reversed(self.units.values()):
+# +             reduce_gradients(unit)
+# -             all_gather_ring(unit.chunks, unit.group)
+# +             dist.all_gather_into_tensor(unit.flat, unit.shard.data.clone(), group=unit.group)
+# +             show_parameters(unit)
 
 # %% wrong · gather the chunks of each unit after
 # -             all_gather_ring(unit.chunks, unit.group)
@@ -42,7 +36,7 @@ class Zero1(Zero1):
 # -         self.optimizer.zero_grad()
 # +         self.optimizer.zero_grad(set_to_none=False)
 
-# %% wrong · divided by n twice
+# %% wrong · divided by the number of ranks once more
 # -             reduce_gradients(unit)
 # +             reduce_gradients(unit)
 # +             unit.shard.grad /= unit.n
@@ -99,10 +93,10 @@ class Zero1(Zero1):
 # %% wrong · Nobody needs the state of others
 # -             all_gather_ring(unit.chunks, unit.group)
 # +             all_gather_ring(unit.chunks, unit.group)
-# +         for state in self.optimizer.state.values():
-# +             for x in (x for x in state.values() if torch.is_tensor(x) and x.dim()):
-# +                 unit = next(iter(self.units.values()))
-# +                 dist.all_gather([torch.empty_like(x) for _ in range(unit.n)], x, unit.group)
+# +             state = self.optimizer.state[unit.shard]
+# +             for x in (state.get("exp_avg"), state.get("exp_avg_sq")):
+# +                 parts = [torch.empty_like(unit.shard) for _ in range(unit.n)]
+# +                 dist.all_gather(parts, unit.shard.detach() if x is None else x, unit.group)
 
 # %% wrong · update() reduces as well
 # -             reduce_gradients(unit)
@@ -127,11 +121,6 @@ class Zero1(Zero2):
 
 # %% wrong · something travels twice
 # -             reduce_gradients(unit)
-# +             for p in unit.parameters:
-# +                 p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-# +                 dist.all_reduce(p.grad, group=unit.group)
-# +                 p.grad /= unit.n
-# +             flat = flatten_padded(gradients_of(unit), unit.n)
-# +             unit.shard.grad = flat.chunk(unit.n)[unit.rank].clone()
-# +             for p in unit.parameters:
-# +                 p.grad = None
+# +             reduce_gradients(unit)
+# +             parts = [torch.empty_like(unit.shard) for _ in range(unit.n)]
+# +             dist.all_gather(parts, unit.shard.grad, unit.group)

@@ -60,9 +60,6 @@ def train_in_parts(values, gradient_of, make_optimizer, steps):
 # -     flat = F.pad(values, (0, each * n - length))
 # +     flat = F.pad(values, (0, each * n - length)) if length % n else values
 
-# %% wrong · a function without `return`
-# -     return flat[:length]
-
 # %% wrong · Is the last one shorter?
 # -     flat = F.pad(values, (0, each * n - length))
 # +     flat = values.clone()
@@ -70,10 +67,6 @@ def train_in_parts(values, gradient_of, make_optimizer, steps):
 # %% wrong · all of them, and without padding
 # -         gradient = F.pad(gradient_of(flat[:length], step), (0, len(flat) - length))
 # +         gradient = F.pad(gradient_of(flat, step)[:length], (0, len(flat) - length))
-
-# %% wrong · the numbers of the model, all of them
-# -     each = -(-length // n)
-# +     each = length // n
 
 # %% wrong · there have to be n parts
 # -     flat = F.pad(values, (0, each * n - length))

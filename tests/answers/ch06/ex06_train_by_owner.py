@@ -65,28 +65,14 @@ def train_by_owner(model, loss_fn, batches, make_optimizer):
 # -         model.zero_grad()
 
 # %% wrong · nothing is saved: the owner alone
-def train_by_owner(model, loss_fn, batches, make_optimizer):
-    optimizer = make_optimizer(model.parameters())
-    for inputs, targets in batches:
-        optimizer.zero_grad()
-        loss_fn(model(inputs), targets).backward()
-        for p in model.parameters():
-            if p.grad is not None:
-                dist.all_reduce(p.grad)
-                p.grad /= dist.get_world_size()
-        optimizer.step()
+# -             dist.reduce(p.grad, owner)
+# -             if rank == owner:
+# +             dist.all_reduce(p.grad)
+# +             if p.requires_grad:
 
 # %% wrong · so each has about as many
 # -             owner = number % n
 # +             owner = 0
-
-# %% wrong · each rank has followed its own gradient
-def train_by_owner(model, loss_fn, batches, make_optimizer):
-    optimizer = make_optimizer(model.parameters())
-    for inputs, targets in batches:
-        optimizer.zero_grad()
-        loss_fn(model(inputs), targets).backward()
-        optimizer.step()
 
 # %% wrong · its `.grad` is None
 # -         numbered = [(k, p) for k, p in enumerate(model.parameters()) if p.grad is not None]

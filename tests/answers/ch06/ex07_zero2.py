@@ -1,20 +1,12 @@
-# %% right · a method of its own
-class Zero2(Zero2):
-    def is_ready(self, unit, parameter):
-        if self.left is None:
-            self.begin_backward()
-        self.missing[unit].remove(parameter)
-        self.go_on(lambda unit: len(self.missing[unit]) == 0)
-
-    def end_backward(self):
-        self.go_on(lambda unit: True)
-        self.left = None
-
-    def go_on(self, may):
-        while len(self.left) > 0 and may(self.left[-1]):
-            unit = self.left[-1]
-            del self.left[-1]
-            self.reduce(unit)
+# %% right · taken out before it is reduced
+# -         self.missing[unit].discard(parameter)
+# -         while self.left and not self.missing[self.left[-1]]:
+# -             self.reduce(self.left.pop())
+# +         self.missing[unit].remove(parameter)
+# +         while len(self.left) > 0 and len(self.missing[self.left[-1]]) == 0:
+# +             complete = self.left[-1]
+# +             del self.left[-1]
+# +             self.reduce(complete)
 
 # %% right · a loop over a copy
 # -         self.missing[unit].discard(parameter)
@@ -54,13 +46,13 @@ class Zero2(Zero2):
 # -         while self.left:
 # -             self.reduce(self.left.pop())
 
-# %% wrong · what is left over has to come from the last one
+# %% wrong · from the last one to the first
 # -         while self.left:
 # -             self.reduce(self.left.pop())
 # +         for unit in self.left:
 # +             self.reduce(unit)
 
-# %% wrong · pop(0) takes the first
+# %% wrong · come from the last one to the first
 # -         while self.left and not self.missing[self.left[-1]]:
 # -             self.reduce(self.left.pop())
 # +         while self.left and not self.missing[self.left[0]]:

@@ -47,10 +47,6 @@
 # -     dist.reduce_scatter(mine, chunks)
 # +     mine = chunks[rank].clone()
 
-# %% wrong · a function without `return`
-# -     return mine.div_(n)
-# +     mine.div_(n)
-
 # %% wrong · first copy all of them
 # -     rank, n = dist.get_rank(), dist.get_world_size()
 # +     rank, n = dist.get_rank(), dist.get_world_size()
