@@ -96,18 +96,20 @@ class WatchUnits:
                 "what is left over has to come from the last one to the first, too: another rank "
                 "may have reduced it in its backward, in that order"
             )
-        if self.names[number] <= set(self.ready) and not self.is_over:
+        if not self.is_over and self.names[number] <= set(self.ready):
             return (
                 "units are reduced in the order in which they became ready. On another rank that "
                 "may be another order, and messages are matched by their turn alone: gradients of "
                 "different units would be mixed up. Whichever unit is ready, the next one is "
                 "self.left[-1], on every rank"
             )
-        return TOO_EARLY if number else (
+        if not self.is_over and (number or self.ready[-1] in self.names[0]):
+            return TOO_EARLY
+        return (
             "the units come from the last one to the first, as a backward does, and so does what "
             "is left over: self.left[-1] is next, and self.left.pop() takes it. pop(0) takes the "
             "first"
-        )  # fmt: skip
+        )
 
     def end(self, end):
         self.is_over = True

@@ -167,7 +167,9 @@ FACTS = [
           lambda trial, place: "the optimizer has made no step: self.optimizer.step()"
           if trial[place].count < 0 else
           "the optimizer makes more than one step in a step(): update() makes it"),
-    never("without", "the optimizer finds no gradient in the shards of {}",
+    never("without",
+          lambda units: f"the optimizer finds no gradient in the shards of {', '.join(units)}",
+          lambda trial, place: LOST if len(trial[place].without) < len(trial[place].gradients) else
           "the optimizer has found no gradients: its step comes when the shards have theirs, and "
           "before they are let go of"),
     Equals("gradients", shards_of, wrong_gradients, "the gradient that the optimizer finds"),
