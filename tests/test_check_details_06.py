@@ -6,9 +6,8 @@ from answer_files import FOLDER, answers_in, defined
 from helpers import ROOT, put_lab
 
 from pedagogy_lib import check
-from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.course import checking
-from pedagogy_lib.exercises.ch06 import broken_stages, sharded_training
+from pedagogy_lib.exercises.ch06 import broken_stages
 from pedagogy_lib.exercises.ch06 import ex03_reduce_gradients as reducing
 
 NAMES = ("zero", "collectives", "simple_ddp", "language_model")
@@ -36,22 +35,6 @@ def put(tmp_path, monkeypatch):
 # ---- Programs with a bug, as a learner gets them -------------------------------------------------
 
 AS_GIVEN = [  # exercise, phrase of the diagnosis, the symptom that is told with it
-    (
-        "6.5",
-        "the others have moved. Whose are these?",
-        "11 numbers, 3 ranks, Adam: after 1 step, 2 of 11 have never changed: numbers 9, 10",
-    ),
-    (
-        "6.6",
-        "ranks 0, 1 have optimizer state for c.weight: that of some steps is on one rank",
-        "after step 2 c.weight is off by up to 0.18. The steps have used the layers abc, ac",
-    ),
-    (
-        "6.8",
-        "the numbers are right, as before",
-        "the returned part has 40 bytes, and keeps 160 bytes alive; and the parameters still have "
-        "3 gradients, of 152 bytes",
-    ),
     (
         "6.12",
         "as if the slopes of all layers passed through the weight of layer 3",
@@ -167,19 +150,6 @@ def test_the_parts_of_a_tensor(n):
     assert len({len(part) for part in parts}) == 1
     assert torch.cat(parts)[:5].tolist() == [1, 2, 3, 4, 5]
     assert not torch.cat(parts)[5:].any()
-
-
-def test_the_slopes_of_all_places_are_those_of_the_whole_batch(monkeypatch):
-    monkeypatch.setattr(sharded_training, "ORDERS", [(0, 2, 1)])
-    model = sharded_training.equal_models(1, sharded_training.Forked)[0]
-    whole = sharded_training.slopes_of(model, 0, 0, 0, 1)
-    parts = sharded_training.sum_of(
-        [sharded_training.slopes_of(model, 0, 0, place, 3) for place in range(3)]
-    )
-    assert whole.keys() == parts.keys()
-    for name in whole:
-        assert close(parts[name], whole[name])
-    assert not whole["unused"].any() and whole["branches.2.matrix"].any()
 
 
 @pytest.mark.parametrize(("n", "pieces"), [(2, 3), (3, 4)])

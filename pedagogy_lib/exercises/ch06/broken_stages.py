@@ -4,6 +4,7 @@ The truth is one process that has all weights, and the samples of all ranks.
 """
 
 from functools import partial
+from math import ceil
 from types import SimpleNamespace
 
 import torch
@@ -17,7 +18,7 @@ from ..ch03.broken_loops import pieces_of, table_of, told_pieces
 from ..kit.differences import ratio, recognise
 from ..kit.one_process import model_of, why_raised
 from ..kit.outcomes import plain
-from .broken_zero import cut, need_numbers
+from ..kit.trials import kind_of
 
 # ---- 6.12: layers whose weight is in parts ---------------------------------------------------
 
@@ -319,3 +320,25 @@ def shares(n, pieces):
         "an early micro-batch counts several times: what has added up is sent, and added, again":
             everybody * torch.arange(pieces, 0, -1),
     }  # fmt: skip
+
+
+def need_numbers(case, rank, got, length, why):
+    """Raise `Wrong` unless a result is a flat float64 tensor of this length.
+
+    why  {length: what it means to return as many}
+    """
+    if not isinstance(got, torch.Tensor):
+        what = f"rank {rank} returned {got!r:.60}; expected a tensor"
+        raise Wrong(case, what, "a function without `return` gives None" if got is None else "")
+    wanted = torch.empty(length, dtype=torch.float64)
+    if kind_of(got) != kind_of(wanted):
+        what = f"rank {rank} returned {kind_of(got)}; expected {kind_of(wanted)}"
+        raise Wrong(case, what, why.get(got.numel(), "") if got.dim() == 1 else "")
+
+
+def cut(flat, rank, n):
+    """A rank's part of a flat tensor: what is there, in zeros."""
+    each = ceil(len(flat) / n)
+    part, own = flat.new_zeros(each), flat[rank * each :][:each]
+    part[: len(own)] = own
+    return part

@@ -1,11 +1,52 @@
-"""Exercise 6.4: Zero1."""
+"""Stage 1 of ZeRO: each rank has the optimizer's state for its part."""
 
-from ...course.checking import Exercise
-from .stages import examine_zero1
+from functools import partial
 
-EXERCISE = Exercise(
-    "6.4", "Zero1", examine_zero1,
-    (
+from ..kit import RankExercise, World
+from .stages import CASES, ERRORS, FACTS, LOST, sends, steps_of, work
+
+
+def told(trial) -> str:
+    if hasattr(trial[0], "models"):
+        return f"backwards send nothing, a step {trial[0].models['step']:.2f} models"
+    return "as in one process"
+
+
+STATE_TRAVELS = (
+    "too much travels: as much as the optimizer's state of Adam has, which is two models. Nobody "
+    "needs the state of others: parameters alone are gathered"
+)
+
+EXERCISE = RankExercise(
+    "6.4",
+    "Zero1",
+    lab="zero",
+    needs=("6.3", "2.7", "3.4"),
+    cases=[*CASES[:2], steps_of(World(2), "SGD", 0, 0), *CASES[2:]],
+    work=work,
+    facts=[
+        *FACTS,
+        partial(
+            sends,
+            most={"backward": 0, "step": 2, "update": 1},
+            why={
+                "backward": "stage 1 sends nothing in a backward: gradients add up in `.grad`, and "
+                "step() reduces them once, however many backwards there were",
+                ("step", 3): "the numbers are right, but something travels twice: one "
+                "reduce-scatter, and one all-gather, for each unit",
+                ("step", 4): STATE_TRAVELS,
+                "step": "one reduce-scatter and one all-gather for each unit are enough",
+                ("update", 3): STATE_TRAVELS,
+                "update": "update() reduces as well. In stage 2 gradients are reduced already when "
+                "it comes: reducing is for step(), and update() steps and gathers",
+            },
+        ),
+    ],
+    told=told,
+    errors=ERRORS,
+    lost=LOST,
+    warm=True,
+    hints=(
         "A step: reduce all units, have the optimizer step on the shards, give everybody all "
         "chunks. The first is for step(), the others are for update().",
         "A unit's shard is a view into unit.flat: when the optimizer has changed it, this "
@@ -14,6 +55,4 @@ EXERCISE = Exercise(
         "update(): self.optimizer.step(), self.optimizer.zero_grad(), then for each unit "
         "all_gather_ring(unit.chunks, unit.group).",
     ),
-    lab="zero",
-    needs=("6.3", "2.7", "3.4",),
 )  # fmt: skip

@@ -1,11 +1,213 @@
-"""Exercise 6.7: Zero2."""
+"""Stage 2 of ZeRO: gradients are reduced within the backward, unit by unit.
 
-from ...course.checking import Exercise
-from .stages import examine_zero2
+When a unit is reduced is seen, not timed. What is wrong is refused on the rank that does it, before
+the ranks wait for each other.
+"""
 
-EXERCISE = Exercise(
-    "6.7", "Zero2", examine_zero2,
-    (
+import weakref
+from functools import partial
+
+from ..kit import RankExercise
+from ..kit.refused import Refused
+from .stages import BACKWARDS, CASES, ERRORS, FACTS, LOST, sends, work
+
+NOTHING = (
+    "no unit is reduced. is_ready strikes the parameter off self.missing[unit], and reduces with "
+    "self.reduce(unit) what is complete; end_backward reduces the others"
+)
+ONLY_ONCE = (
+    "the first backward was right. For the next one self.left has to be None again at the end, so "
+    "that its first gradient begins anew"
+)
+NOT_SEEN = (
+    "the gradients are gone, but self.reduce(unit) was not called. In stage 2 it is "
+    "reduce_gradients(unit); stage 3 has another one, and builds on these methods"
+)
+TOO_EARLY = (
+    "a unit is reduced before its last gradient is there. It is complete when nothing is left in "
+    "self.missing[unit]"
+)
+
+
+class WatchUnits:
+    """Sees when gradients are ready, and when units are reduced; refuses what is wrong."""
+
+    def __init__(self, model):
+        self.model, self.backwards, self.memory = model, 0, {}
+        self.begin()
+        for name, p in model.named_parameters():  # before those of Zero2, so noted first
+            if p.requires_grad:
+                p.register_post_accumulate_grad_hook(partial(self.is_ready, name))
+
+    def begin(self):
+        self.ready, self.is_over = [], False  # whose gradients are ready, in turn
+        self.order, self.when = [], []  # units reduced, and how many gradients were ready then
+
+    def follow(self, zero):
+        names = {p: name for name, p in self.model.named_parameters()}
+        self.units = list(zero.units.values())
+        self.names = [{names[p] for p in unit.parameters} for unit in self.units]
+        zero.reduce = partial(self.reduce, zero.reduce)
+        zero.end_backward = partial(self.end, zero.end_backward)
+
+    def is_ready(self, name, parameter):
+        """Raise `Refused` if its unit is reduced already: before the answer gets confused by it."""
+        for number in self.order:
+            if name in self.names[number]:
+                what = f"unit {number} is reduced before its gradient of {name} is there"
+                raise Refused(what, TOO_EARLY)
+        self.need_freed()
+        self.ready.append(name)
+        self.memory[name] = weakref.ref(parameter.grad.untyped_storage())
+
+    def need_freed(self):
+        """Raise `Refused` if a gradient of a unit that has been reduced is still in memory."""
+        for number in self.order:
+            for name in self.names[number] & self.memory.keys():
+                if self.memory[name]() is not None and self.model.get_parameter(name).grad is None:
+                    raise Refused(
+                        f"unit {number} is reduced, and its gradient of {name} is in memory",
+                        "units are reduced in time, but something still holds their gradients: a "
+                        "list, an attribute, or a view into the flat tensor",
+                    )
+
+    def reduce(self, reduce, unit):
+        number = next((k for k, own in enumerate(self.units) if own is unit), None)
+        if number is None:
+            raise Refused(f"self.reduce gets a {type(unit).__name__}", "it takes a unit")
+        wanted = len(self.units) - 1 - len(self.order)
+        if number != wanted:
+            turn = f"it is unit {wanted}'s turn" if wanted >= 0 else "all are reduced"
+            is_gone = self.is_gone(range(number + 1, wanted + 1))
+            why = NOT_SEEN if is_gone else self.why_turn(number)
+            raise Refused(f"unit {number} is reduced when {turn}", why)
+        reduce(unit)
+        self.order.append(number)
+        self.when.append(len(self.ready))
+
+    def why_turn(self, number) -> str:
+        if number in self.order:
+            return (
+                "this unit is reduced already. Take a unit out of self.left when it is reduced: "
+                "self.left.pop()"
+            )
+        if self.is_over and self.order:
+            return (
+                "what is left over has to come from the last one to the first, too: another rank "
+                "may have reduced it in its backward, in that order"
+            )
+        if not self.is_over and self.names[number] <= set(self.ready):
+            return (
+                "units are reduced in the order in which they became ready. On another rank that "
+                "may be another order, and messages are matched by their turn alone: gradients of "
+                "different units would be mixed up. Whichever unit is ready, the next one is "
+                "self.left[-1], on every rank"
+            )
+        if not self.is_over and (number or self.ready[-1] in self.names[0]):
+            return TOO_EARLY
+        return (
+            "the units come from the last one to the first, as a backward does, and so does what "
+            "is left over: self.left[-1] is next, and self.left.pop() takes it. pop(0) takes the "
+            "first"
+        )
+
+    def end(self, end):
+        self.is_over = True
+        end()
+
+    def is_gone(self, numbers) -> bool:
+        """Whether gradients of these units were ready, and all are gone."""
+        names = [name for k in numbers for name in self.names[k] & set(self.ready)]
+        return names != [] and all(self.model.get_parameter(name).grad is None for name in names)
+
+    def end_backward(self, where):
+        """Raise `Refused` unless all units are reduced, each when it could be."""
+        self.backwards += 1
+        if why := self.fault():
+            what = f"after {self.when} gradients are ready, expected after {self.wanted()}"
+            what = f"units are reduced {what}" if self.order else "no unit is reduced"
+            raise Refused(f"{where}: {what}", why)
+        self.need_freed()
+        self.begin()
+
+    def fault(self) -> str:
+        """Which misconception a backward shows; nothing if it is right."""
+        wanted, missing = self.wanted(), set(range(len(self.units))) - set(self.order)
+        if self.is_gone(missing):
+            return NOT_SEEN
+        if not self.order:
+            return NOTHING if self.backwards == 1 else ONLY_ONCE
+        if any(early < right for early, right in zip(self.when, wanted)):
+            return TOO_EARLY
+        if missing:
+            return (
+                "a parameter may have had no part in the loss, perhaps on this rank alone: then "
+                "its unit, and all that come after it, are left over when the backward ends. "
+                "end_backward reduces them"
+            )
+        if self.when == wanted:
+            return ""
+        if min(self.when) == len(self.ready):
+            return (
+                "all gradients are there at the same time, as in stage 1: is_ready is to reduce a "
+                "unit as soon as it is complete, while the backward goes on"
+            )
+        return (
+            "a unit that could be reduced is kept back. Those after it may have been complete "
+            "for long, and have only waited for their turn: go on as long as the next one is "
+            "complete (while, not if)"
+        )
+
+    def wanted(self) -> list[int]:
+        """After how many gradients each unit can be reduced, the last one first."""
+        found, ready, units = [], set(), self.names[::-1]
+        for count, name in enumerate(self.ready, 1):
+            ready.add(name)
+            while len(found) < len(units) and units[len(found)] <= ready:
+                found.append(count)
+        return found + [len(self.ready)] * (len(units) - len(found))
+
+
+def told(trial) -> str:
+    if hasattr(trial[0], "models"):
+        models = trial[0].models
+        each = models["backward"] / BACKWARDS
+        return f"a backward sends {each:.2f} models, a step {models['step']:.2f}"
+    return "units in turn, as in one process"
+
+
+EXERCISE = RankExercise(
+    "6.7",
+    "Zero2",
+    lab="zero",
+    needs=("6.3", "6.4"),
+    cases=CASES,
+    work=partial(work, watching=WatchUnits),
+    facts=[
+        *FACTS,
+        partial(
+            sends,
+            most={"backward": BACKWARDS, "step": 1, "update": 1},
+            why={
+                "backward": "one reduce-scatter for each unit is enough, in each backward",
+                "step": "the step reduces once more, though nothing is left to reduce: after the "
+                "backwards, the shards have their gradients. update() is enough",
+                "update": "one all-gather for each unit is enough",
+            },
+        ),
+    ],
+    told=told,
+    errors={
+        "list index out of range": "when all units are reduced, self.left is empty, and has no "
+        "last one: while self.left and …",
+        "pop from empty list": "when all units are reduced, self.left is empty: while self.left …",
+        "'NoneType' object is not subscriptable": "self.left is None between backwards alone: only "
+        "the end of end_backward sets it",
+        **ERRORS,
+    },
+    lost=LOST,
+    warm=True,
+    hints=(
         "is_ready is told of one parameter. When is its unit complete? And may it be reduced "
         "at once, if on another rank another unit is ready first?",
         "self.left holds the units that are to be reduced; its last one comes next, on every "
@@ -15,6 +217,4 @@ EXERCISE = Exercise(
         "end_backward: while self.left: self.reduce(self.left.pop()). What is missing there "
         "will not come any more.",
     ),
-    lab="zero",
-    needs=("6.3", "6.4",),
 )  # fmt: skip

@@ -1,61 +1,22 @@
-"""A stage of ZeRO trained beside one process, and judged: for the checks of 6.4 and 6.7."""
+"""A stage of ZeRO trained beside one process, for the checks of 6.4 and 6.7: what ranks find."""
 
-from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
 from ...basics.closeness import close
-from ...course.checking import Wrong
-from ..kit.differences import first_difference
-from ..kit.models import SAMPLES, WIDTH, EveryKind, equal_models, loss_of, share_of, state_of
+from ..kit.models import SAMPLES, WIDTH, EveryKind, equal_models, loss_of, share_of, tensors_of
 from ..kit.refused import Refused
-from ..kit.worlds import World
 from .ex03_reduce_gradients import part_of
 
-RATE = 0.5
 OPTIMIZERS = {
-    "SGD": partial(torch.optim.SGD, lr=RATE),  # in which a factor shows, as it does not in Adam
+    "SGD": partial(torch.optim.SGD, lr=0.5),
     "Adam": partial(torch.optim.Adam, lr=0.05),
 }
-
-
-# ---- What is trained -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A training.
-
-    backwards  how many come before each step
-    by_hand    whether we give the shards their gradients, and call update() alone
-    """
-
-    world: World
-    optimizer: str
-    backwards: tuple[int, ...]
-    by_hand: bool = False
-
-    def __str__(self):
-        return f"{self.world}{self.what}"
-
-    @property
-    def what(self):
-        if self.by_hand:
-            return f", {self.optimizer}, update() alone"
-        return f", {self.optimizer}, steps of {', '.join(map(str, self.backwards))} backwards"
-
-
-class Branch(nn.Module):
-    def __init__(self, inner):
-        super().__init__()
-        self.matrix = nn.Parameter(torch.zeros(WIDTH, inner))
-        self.shift = nn.Parameter(torch.zeros(inner))
-
-    def forward(self, x):
-        return x + torch.tanh(x @ self.matrix + self.shift) @ self.matrix.T
+ORDERS = [(0, 1, 2, 3), (3, 0), (1, 2), (2, 3, 1)]  # in which branches are taken
 
 
 class Forked(EveryKind):
@@ -63,58 +24,75 @@ class Forked(EveryKind):
 
     def __init__(self):
         super().__init__()
-        self.branches = nn.ModuleList(Branch(inner) for inner in (1, 2, 3, 5)).double()
+        self.branches = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4)).double()
 
     def forward(self, tokens, order):
         x = self.norm(torch.tanh(self.frozen(self.embedding(tokens))))
         for number in order:
-            x = self.branches[number](x)
+            x = x + torch.tanh(self.branches[number](x))
         return self.scale * self.output(x)
-
-
-ORDERS = [(0, 1, 2, 3), (3, 0), (1, 2), (2, 3, 1)]
 
 
 def loss_of_place(model, step, number, place, n):
     """What the samples of one place add to the mean loss of all, in a backward of a step."""
     order = ORDERS[(place + step + number) % len(ORDERS)]
+    if (step, number) == (1, 0):  # at first all, on each rank in another order
+        order = [(place + branch) % len(ORDERS) for branch in ORDERS[0]]
     net = lambda tokens: model(tokens, order)  # noqa: E731
     return loss_of(net, 10 * step + number, share_of(place, n), 1 / SAMPLES)
 
 
-def slopes_of(model, *where):
-    """{name: what `loss_of_place(model, *where)` adds to its gradient}."""
-    ps = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    found = torch.autograd.grad(loss_of_place(model, *where), list(ps.values()), allow_unused=True)
-    return {name: torch.zeros_like(ps[name]) if x is None else x for name, x in zip(ps, found)}
+def names_in(zero, model) -> dict[str, list[str]]:
+    """{unit: the names of its parameters}; a unit is called as its module is."""
+    modules = {module: name or "the model itself" for name, module in model.named_modules()}
+    names = {p: name for name, p in model.named_parameters()}
+    return {modules[module]: [names[p] for p in unit.parameters]
+            for module, unit in zero.units.items()}  # fmt: skip
 
 
-def sum_of(slopes) -> dict:
-    return {name: sum(of[name] for of in slopes) for name in slopes[0]}
+def weights_of(units, model) -> dict[str, torch.Tensor]:
+    """{unit: all its numbers, one after another}."""
+    tensors, trained = tensors_of(model), set().union(*units.values())
+    units = units | {"what is not trained": [name for name in tensors if name not in trained]}
+    return {unit: torch.cat([tensors[name].detach().flatten().double() for name in names])
+            for unit, names in units.items()}  # fmt: skip
 
 
-# ---- On a rank -------------------------------------------------------------------------------
+def one_process(units, n, optimizer, backwards):
+    """Of the last step: weights before and after it, and slopes, which add up to its gradient.
+
+    slopes  {unit: (backwards, places, numbers)}
+    """
+    (model,) = equal_models(1, Forked)
+    ps = [model.get_parameter(name) for names in units.values() for name in names]
+    stepper = OPTIMIZERS[optimizer](ps)
+    for step, count in enumerate(backwards, 1):
+        before = weights_of(units, model)
+        slopes = torch.stack([
+            torch.stack([slope_of(ps, loss_of_place(model, step, number, k, n)) for k in range(n)])
+            for number in range(count or 1)
+        ])  # fmt: skip
+        for p, slope in zip(ps, slopes.sum((0, 1)).split([p.numel() for p in ps])):
+            p.grad = slope.view_as(p)
+        stepper.step()
+    sizes = [len(before[unit]) for unit in units]
+    slopes = dict(zip(units, slopes.split(sizes, dim=-1)))
+    return SimpleNamespace(before=before, slopes=slopes, wanted=weights_of(units, model))
 
 
-class Watch:
-    """What else is looked at while a model is trained: nothing, in stage 1."""
+def slope_of(parameters, loss):
+    found = torch.autograd.grad(loss, parameters, allow_unused=True, materialize_grads=True)
+    return torch.cat([x.flatten() for x in found])
 
-    def __init__(self, model):
-        self.model = model
 
-    def follow(self, zero):
-        """Called when there is a `zero`."""
-
-    def end_backward(self, where):
-        """Called after each backward."""
+# ---- On a rank ---
 
 
 class Optimizers:
-    """Makes optimizers, and knows what they have kept and found."""
+    """Makes optimizers, and knows what their steps have found, and what they have kept."""
 
     def __init__(self, name):
-        self.make, self.made = OPTIMIZERS[name], []
-        self.in_vain = []  # of each step, whether there were no gradients
+        self.make, self.made, self.steps = OPTIMIZERS[name], [], []
 
     def __call__(self, parameters):
         self.made.append(self.make(parameters))
@@ -122,8 +100,8 @@ class Optimizers:
         return self.made[-1]
 
     def before_step(self, optimizer, *_):
-        found = [p.grad for group in optimizer.param_groups for p in group["params"]]
-        self.in_vain.append(all(gradient is None for gradient in found))
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        self.steps.append({p: None if p.grad is None else p.grad.clone() for p in parameters})
 
     def kept(self) -> int:
         """How many numbers their states have; the step count of each parameter does not count."""
@@ -132,219 +110,59 @@ class Optimizers:
         return sum(x.numel() for x in values if x.ndim)
 
 
-def train_on_rank(answer, group, plan, watching=Watch):
-    """What became of a model in each step, and of one that one process has trained."""
-    mine, alone = equal_models(2, Forked)
-    place, optimizers = dist.get_rank(group), Optimizers(plan.optimizer)
+def train_on_rank(answer, group, case, watching=None):
+    """What the last step of a training has found and left, and what is right.
+
+    case.args  the optimizer, and how many backwards come before each step; with 0 the shards are
+               given their gradients, and update() is called
+    watching   takes the model, and watches over its backwards
+    """
+    place, n, (mine,) = dist.get_rank(group), dist.get_world_size(group), equal_models(1, Forked)
+    optimizers, watch = Optimizers(case.args[0]), watching and watching(mine)
+    before = [p.detach().clone() for p in mine.parameters()]
     for p in mine.parameters():
         p.data += place  # the first one's weights are everybody's
-    watch = watching(mine)
     zero = answer(mine, optimizers, [mine.norm, *mine.branches], group)
-    watch.follow(zero)
-    if any(not close(old, new) for old, new in zip(alone.parameters(), mine.parameters())):
+    if not close(list(mine.parameters()), before):
         raise Refused("the weights are not rank 0's before the first step", 'first: check("3.4")')
-    by_itself = OPTIMIZERS[plan.optimizer](alone.parameters())
-    steps = [take_step(plan, number, zero, watch, alone, by_itself, group)
-             for number in range(len(plan.backwards))]  # fmt: skip
-    shards = sum(unit.shard.numel() for unit in zero.units.values())
-    own = {"shards": shards, "kept": optimizers.kept(), "in_vain": optimizers.in_vain}
-    return own | {"steps": steps}
-
-
-def take_step(plan, step, zero, watch, alone, by_itself, group):
-    place, n, mine = dist.get_rank(group), dist.get_world_size(group), watch.model
-    slopes = [[slopes_of(alone, step, number, k, n) for k in range(n)]
-              for number in range(plan.backwards[step])]  # fmt: skip
-    mean, before = sum_of([sum_of(of_places) for of_places in slopes]), state_of(mine)
-    if plan.by_hand:
-        give_shards(zero, mine, mean, place, n)
-        zero.update()
-    else:
-        for number in range(plan.backwards[step]):
+    if watch:
+        watch.follow(zero)
+    units = names_in(zero, mine)
+    for step, backwards in enumerate(case.args[1], 1):
+        right = one_process(units, n, case.args[0], case.args[1][:step])
+        optimizers.steps.clear()
+        for number in range(backwards):
             (n * loss_of_place(mine, step, number, place, n)).backward()
-            watch.end_backward(f"step {step + 1}, backward {number + 1}")
-        zero.step()
-    for name, p in alone.named_parameters():
-        p.grad = mean.get(name)
-    by_itself.step()
-    return {
-        "before": before,
-        "after": state_of(mine),
-        "wanted": state_of(alone),
-        "mean": mean,
-        "last": sum_of(slopes[-1]),
-        "own": [sum_of([of_places[k] for of_places in slopes]) for k in range(n)],
-        "owner": owners(zero, mine, n),
-        "left": gradients_left(zero, mine),
-        "apart": sum(not is_view(p, unit) for unit in zero.units.values() for p in unit.parameters),
-    }
+            if watch:
+                watch.end_backward(f"step {step}, backward {number + 1}")
+        if backwards:
+            zero.step()
+            continue
+        for unit, slopes in zip(zero.units.values(), right.slopes.values()):
+            unit.shard.grad = part_of(slopes.sum((0, 1)), n, place)
+        zero.update()
+    found = {"right": right, **leftovers(optimizers, zero, mine)}
+    if not backwards:
+        return found | {"update": weights_of(units, mine)}
+    return found | steps_in(optimizers, zero, units) | {"weights": weights_of(units, mine)}
 
 
-def is_view(p, unit) -> bool:
-    return p.untyped_storage().data_ptr() == unit.flat.untyped_storage().data_ptr()
+def steps_in(optimizers, zero, units):
+    """How many steps too many the optimizer has made; what the first has found in the shards."""
+    shards, more = [unit.shard for unit in zero.units.values()], len(optimizers.steps) - 1
+    if more < 0 or set(optimizers.steps[0]) != set(shards):
+        return {"count": more}  # one of its own
+    gradients = {unit: optimizers.steps[0][shard] for unit, shard in zip(units, shards)}
+    without = [unit for unit, gradient in gradients.items() if gradient is None]
+    return {"count": more, "without": without, "gradients": gradients}
 
 
-def give_shards(zero, model, mean, place, n):
-    """Everybody's part of a gradient, as if the units were reduced."""
-    names = {id(p): name for name, p in model.named_parameters()}
-    for unit in zero.units.values():
-        flat = torch.cat([mean[names[id(p)]].flatten() for p in unit.parameters])
-        unit.shard.grad = part_of(flat, n, place)
-
-
-def owners(zero, model, n):
-    """{name: the place that owns each of its elements}."""
-    names, found = {id(p): name for name, p in model.named_parameters()}, {}
-    for unit in zero.units.values():
-        sizes = [p.numel() for p in unit.parameters]
-        owner = torch.arange(sum(sizes)) // -(-sum(sizes) // n)
-        for p, part in zip(unit.parameters, owner.split(sizes)):
-            found[names[id(p)]] = part.view(p.shape)
-    return found
-
-
-def gradients_left(zero, model) -> list[tuple[str, bool]]:
-    """Who has a gradient, and whether it is more than zeros."""
-    shards = [("a shard", unit.shard) for unit in zero.units.values()]
-    return [(name, bool(p.grad.any())) for name, p in [*model.named_parameters(), *shards]
-            if p.grad is not None]  # fmt: skip
-
-
-# ---- Judging ---------------------------------------------------------------------------------
-
-KEPT_SHARDS = (
-    "the gradients of the shards are still there, and those of the next step would be added to "
-    "them: self.optimizer.zero_grad() after its step"
-)
-KEPT_ZEROS = (
-    "a tensor of zeros takes as much memory as the gradient did: None takes none, and zero_grad() "
-    "leaves it"
-)
-KEPT_WHOLE = "after a step nobody needs them any more: reduce_gradients(unit) lets go of them"
-COPIES = (
-    "the model is in memory twice: the parameters are to stay views into unit.flat. Gather into "
-    "unit.chunks, which are views of the same memory"
-)
-WHOLE_STATE = (
-    "the optimizer's state is what stage 1 is about: each rank has it for its own shards, and for "
-    "nothing else. It is made of unit.shard of each unit"
-)
-BY_HAND = (
-    "step() is right, update() by itself is not. Stage 2 calls it when shards have their "
-    "gradients already: it steps, lets go of these, and gathers"
-)
-
-
-def judge_training(plan, found):
-    """Raise `Wrong` unless all have one process's weights after each step, and no gradients."""
-    for number, of_places in enumerate(zip(*(of["steps"] for of in found))):
-        for place, step in enumerate(of_places):
-            where = f"rank {place}, step {number + 1}: "
-            for name, wanted in step["wanted"].items():
-                if not close(step["after"][name], wanted):
-                    what = f"{where}{name} {first_difference(step['after'][name], wanted)}"
-                    raise Wrong(str(plan), what, why_weights(plan, number, found))
-            if step["left"]:
-                names = ", ".join(sorted({name for name, _ in step["left"]}))
-                what = f"{where}the weights are right, but there are still gradients: of {names}"
-                raise Wrong(str(plan), f"{what:.200}", why_left(step["left"]))
-            if step["apart"]:
-                what = f"{where}the weights are right, but {step['apart']} parameters are copies"
-                raise Wrong(str(plan), what, COPIES)
-    for place, of in enumerate(found if plan.optimizer == "Adam" else []):
-        if of["kept"] > 2 * of["shards"]:
-            what = f"rank {place}: the optimizer keeps {of['kept']:,} numbers; "
-            raise Wrong(str(plan), f"{what}twice its shards are {2 * of['shards']}", WHOLE_STATE)
-
-
-def why_left(left) -> str:
-    if not any(more_than_zeros for _, more_than_zeros in left):
-        return KEPT_ZEROS
-    return KEPT_WHOLE if any(name != "a shard" for name, _ in left) else KEPT_SHARDS
-
-
-def why_weights(plan, number, found) -> str:
-    """The misconception that leads to the weights that all places have after a step."""
-    if plan.by_hand:
-        return BY_HAND
-    if len(found[0]["in_vain"]) > len(plan.backwards):
-        return TWO_STEPS
-    steps = [of["steps"][number] for of in found]
-    for why, guess in guesses_at_weights(plan, number, steps).items():
-        if all(close(step["after"][name], guess(place, step, name))
-               for place, step in enumerate(steps) for name in step["mean"]):  # fmt: skip
-            return why_still(found, number) if why == STILL else why
-    if all(is_only_own(place, step) for place, step in enumerate(steps)):
-        return TOO_EARLY if later_ones_move(found) else NOT_GATHERED
-    return ""
-
-
-def guesses_at_weights(plan, number, steps):
-    """{sentence: (place, step, name) -> weights}. With Adam, a factor does not tell itself."""
-    if plan.optimizer == "Adam":
-        return {STILL: lambda place, step, name: step["before"][name]}
-    n, backwards = len(steps), plan.backwards[number]
-    along = lambda slope: (  # noqa: E731
-        lambda place, step, name: step["before"][name] - RATE * slope(step, name)
-    )
-    return {
-        STILL: along(lambda step, name: 0 * step["mean"][name]),
-        "the gradient is divided by how many backwards there were. The gradients of several add "
-        "up; who wants a mean divides the loss":
-            along(lambda step, name: step["mean"][name] / backwards),
-        "the step follows the sum of all ranks' gradients; asked is their mean":
-            along(lambda step, name: n * step["mean"][name]),
-        "the gradient is divided by n twice: reduce_gradients gives the mean already":
-            along(lambda step, name: step["mean"][name] / n),
-        "every part follows its owner's own gradient: reduce the units first":
-            along(own_of_owner),
-        "the step follows the gradient of the last backward alone: those before it are lost":
-            along(lambda step, name: step["last"][name]),
-    }  # fmt: skip
-
-
-STILL = "nothing has moved"
-TWO_STEPS = "the optimizer makes more than one step in a step(): update() makes it"
-NOT_GATHERED = (
-    "every rank has updated its own part, and has the old ones of all others: gather the chunks of "
-    "each unit after the optimizer's step. all_gather_ring(unit.chunks, unit.group)"
-)
-TOO_EARLY = (
-    "the others' parts are a step behind: they are gathered before the optimizer's step, when "
-    "there is nothing new yet"
-)
-
-
-def own_of_owner(step, name):
-    slopes = torch.stack([own[name] for own in step["own"]]) * len(step["own"])
-    return slopes.gather(0, step["owner"][name][None])[0]
-
-
-def is_only_own(place, step) -> bool:
-    """Whether what others own is as it was before, and the own part is not."""
-    others = {name: step["owner"][name] != place for name in step["mean"]}
-    still = all(close(step["after"][n][of], step["before"][n][of]) for n, of in others.items())
-    return still and all(close(step["after"][n][~of], step["wanted"][n][~of])
-                         for n, of in others.items())  # fmt: skip
-
-
-def later_ones_move(found) -> bool:
-    """Whether in a later step something changes on a rank that another one owns."""
-    return any(
-        not close(step["after"][name][others], step["before"][name][others])
-        for place, of in enumerate(found)
-        for step in of["steps"][1:]
-        for name, owner in step["owner"].items()
-        for others in [owner != place]
-    )
-
-
-def why_still(found, number) -> str:
-    if not found[0]["in_vain"]:
-        return "the optimizer has made no step: self.optimizer.step()"
-    if any(found[0]["in_vain"]):
-        return (
-            "the optimizer has found no gradients: its step comes when the shards have theirs, "
-            "and before they are let go of"
-        )
-    return "the optimizer has made its steps, and the weights are the old ones again"
+def leftovers(optimizers, zero, model):
+    """Who still has a gradient, and if it is more than zeros; copies; and what is kept."""
+    units = zero.units.values()
+    owners = [*model.named_parameters(), *(("a shard", unit.shard) for unit in units)]
+    left = [(name, bool(p.grad.any())) for name, p in owners if p.grad is not None]
+    memory = lambda x: x.untyped_storage().data_ptr()  # noqa: E731
+    copies = [p for unit in units for p in unit.parameters if memory(p) != memory(unit.flat)]
+    kept = optimizers.kept() / sum(unit.shard.numel() for unit in units)
+    return {"left": left, "copies": len(copies), "kept": kept}

@@ -1,123 +1,66 @@
-"""Stages 1 and 2 of ZeRO: exercises 6.4 and 6.7. The truth is one process."""
+"""Stages 1 and 2 of ZeRO, for the checks of 6.4 and 6.7: cases, facts, and what is sent."""
 
-from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
-from ...course.checking import Wrong, try_on_ranks
-from ...measuring.recorder import measure
-from ..kit.on_ranks import IN_A_GROUP
-from ..kit.refused import Refused
-from ..kit.warming import warm_up
-from ..kit.worlds import GROUP, World, explain_by, on_members, try_in
-from .ex03_reduce_gradients import GLOO
-from .sharded_training import OPTIMIZERS, Plan, Watch, give_shards, judge_training, train_on_rank
-from .units_in_turn import WatchUnits
+from ...course.checking import Wrong
+from ...measuring.recorder import measure, traffic_in
+from ..kit import GROUP, At, Equals, Holds, World, never
+from .broken_zero import MIXES
+from .ex03_reduce_gradients import GLOO, part_of
+from .sharded_training import OPTIMIZERS, train_on_rank
 
-# ---- Both ------------------------------------------------------------------------------------
-
-ERRORS = {
-    "a view of a leaf Variable that requires grad": "the shard is a parameter, which autograd "
-    "watches over: write into unit.chunks, which share its memory",
-    "a leaf Variable that requires grad": "the shard is a parameter, which autograd watches over: "
-    "write into unit.chunks, which share its memory",
-    "NoneType": "what is None here? A shard has no gradient before its unit is reduced",
-}
-SAME_CALLS = (
-    "every rank has to reduce all units, and to gather all, in the same order: a unit of which it "
-    "has no gradient, too"
-)
-
-
-def explain_stage(world, errors, hang):
-    """As explain_by, and for what a `Watch` has refused."""
-    group = {"out of range": IN_A_GROUP, "not part of": IN_A_GROUP}
-    explain = explain_by(errors, hang)
-    if world.members:
-        explain = explain_by(group | errors, IN_A_GROUP)
-
-    def why(error):
-        refused = getattr(error, "exception", None)
-        return refused.why if isinstance(refused, Refused) else explain(error)
-
-    return why
-
-
-def train(answer, plan, watching, errors, hang):
-    """Train as planned; raises `Wrong` unless it is as in one process."""
-    explain = explain_stage(plan.world, errors, hang)
-    found, _ = try_in(plan.world, train_on_rank, answer, plan, watching,
-                      what=plan.what, explain=explain)  # fmt: skip
-    judge_training(plan, found)
-
-
-# ---- Cost ---
-
-LAYERS, FEATURES, BACKWARDS = 6, 201, 2  # of a model whose bytes and memory are looked at
+LAYERS, FEATURES, BACKWARDS = 6, 201, 2  # of a model whose bytes are looked at
 HEADERS = 0.01  # of the bytes
 
 
-@dataclass
-class Cost:
-    """What parts of a step have taken: in models.
-
-    sent   {"backward" or "step" or "update": what a rank sends at most, of the padded model}
-    names  {likewise: the calls of rank 0}
-    peak   gradients at most, of all ranks, in the backwards
-    """
-
-    sent: dict[str, float]
-    names: dict[str, set[str]]
-    peak: float
+def steps_of(world, optimizer, *backwards):
+    """A case: so many backwards before each step; with 0 the shards are given their gradients."""
+    counts = ", ".join(map(str, backwards))
+    what = f"backwards in its steps: {counts}" if any(backwards) else "update() alone"
+    return At(world, (optimizer, backwards), f", {optimizer}, {what}")
 
 
-def cost_of(answer, case, world, explain) -> Cost:
-    run = try_on_ranks(case, on_members, cost_on_rank, answer, world.members,
-                       world_size=world.size, explain=explain)  # fmt: skip
-    padded, model = run.values[0]
-    blocks = {label: run[label] for label in ("backward", "step", "update")}
-    return Cost(
-        {label: max(block.sent_bytes) / padded for label, block in blocks.items()},
-        {label: {call.name for call in block.calls[0]} for label, block in blocks.items()},
-        max(peak["gradients"] for peak in run["backward"].peak_bytes) / model,
-    )
+CASES = [
+    steps_of(World(2), "SGD", 1),
+    steps_of(World(2), "SGD", 1, 2),
+    steps_of(World(3), "Adam", 2, 1, 1),
+    steps_of(World(1), "Adam", 1, 2),
+    steps_of(GROUP, "Adam", 1, 1),
+    At(World(4), (), ", what is sent"),
+]
 
 
-def cost_on_rank(answer, group):
-    """Bytes of a model with padding, and without; several backwards, and a step of each kind."""
+# ---- What a step sends ---
+
+
+def work(answer, group, case, **watching):
+    on_rank = train_on_rank if case.args else cost_on_rank
+    return on_rank(answer, group, case, **watching)
+
+
+def cost_on_rank(answer, group, case, **watching):
+    """How many models a rank sends in several backwards, in a step, and in an update alone."""
     model = nn.Sequential(*(nn.Linear(FEATURES, FEATURES) for _ in range(LAYERS))).double()
     zero = answer(model, OPTIMIZERS["Adam"], list(model), group)
-    x = torch.ones(1, FEATURES, dtype=torch.float64)
     dist.barrier(group)
     for _ in range(BACKWARDS):
-        loss = model(x).square().mean()
+        loss = model(torch.ones(1, FEATURES, dtype=torch.float64)).square().mean()
         with measure("backward"):
             loss.backward()
     with measure("step"):
         zero.step()
-    ones = {name: torch.ones_like(p) for name, p in model.named_parameters()}
-    give_shards(zero, model, ones, dist.get_rank(group), dist.get_world_size(group))
+    for unit in zero.units.values():
+        unit.shard.grad = torch.ones_like(unit.shard)
     with measure("update"):
         zero.update()
     padded = sum(unit.flat.nbytes for unit in zero.units.values())
-    return padded, sum(p.nbytes for p in model.parameters())
-
-
-def need_bytes(case, cost, n, halves, why):
-    """Raise `Wrong` if a part sends more than this.
-
-    halves  {part: how often it may send (n-1)/n of the model}
-    why     takes the part, and how often it has sent that
-    """
-    for part, count in halves.items():
-        times = cost.sent[part] * n / (n - 1)
-        if times > count + max(count, 1) * HEADERS:
-            what = f"{WHAT[part]} sends {cost.sent[part]:.2f} models, expected "
-            what += f"{count * (n - 1) / n:g}"
-            gloo = "reduce_scatter" in cost.names[part]
-            raise Wrong(case, what, GLOO if gloo else why(part, round(times, 1)))
+    sent = {part: traffic_in(part) for part in WHAT}
+    names = {part: {call.name for call in calls} for part, (calls, *_) in sent.items()}
+    return {"names": names, "models": {part: sent[part][1] / padded for part in sent}}
 
 
 WHAT = {
@@ -127,96 +70,127 @@ WHAT = {
 }
 
 
-# ---- 6.4: stage 1 ----------------------------------------------------------------------------
+def sends(trial, most, why):
+    """Raise `Wrong` if a rank sends more often than this (n-1)/n of the model.
 
-PLANS_1 = [
-    Plan(World(2), "SGD", (1, 2)),
-    Plan(World(2), "SGD", (1, 1), by_hand=True),
-    Plan(World(3), "Adam", (2, 1, 1)),
-    Plan(World(1), "Adam", (1, 2)),
-    Plan(GROUP, "Adam", (1, 1)),
-    Plan(World(4), "Adam", (1, 2)),
-]
-
-
-def examine_zero1(answer):
-    warm_up()
-    for plan in PLANS_1:
-        train(answer, plan, Watch, ERRORS, SAME_CALLS)
-        yield f"{plan}: as in one process"
-    case, n = f"cost, {World(4)}", 4
-    cost = cost_of(answer, case, World(4), explain_stage(World(4), ERRORS, SAME_CALLS))
-    need_bytes(case, cost, n, {"backward": 0, "step": 2, "update": 1}, why_bytes_1)
-    yield f"{case}: backwards send nothing, a step {cost.sent['step']:.2f} models"
+    most  {part of WHAT: how often}
+    why   {(part, how often it has sent that) or part: what that means}
+    """
+    for part, count in most.items() if hasattr(trial[0], "models") else ():
+        models = max(of_rank[part] for of_rank in trial.of("models"))
+        times = models / (1 - 1 / trial.n)
+        if times > count + max(count, 1) * HEADERS:
+            what = f"{WHAT[part]} sends {models:.2f} models, expected {count * (1 - 1 / trial.n):g}"
+            told = why.get((part, round(times, 1)), why[part])
+            is_gloo = "reduce_scatter" in trial[0].names[part]
+            raise Wrong(str(trial.case), what, GLOO if is_gloo else told)
 
 
-def why_bytes_1(part, times) -> str:
-    if part == "backward":
-        return (
-            "stage 1 sends nothing in a backward: gradients add up in `.grad`, and step() reduces "
-            "them once, however many backwards there were"
-        )
-    if part == "update":
-        return (
-            "update() reduces as well. In stage 2 gradients are reduced already when it comes: "
-            "reducing is for step(), and update() steps and gathers"
-        )
-    if times == 3:
-        return (
-            "the numbers are right, but something travels twice: one reduce-scatter, and one "
-            "all-gather, for each unit"
-        )
-    return "one reduce-scatter and one all-gather for each unit are enough"
+# ---- What is right, and what is not ---
 
 
-# ---- 6.7: stage 2 ----------------------------------------------------------------------------
-
-PLANS_2 = [
-    Plan(World(2), "SGD", (1, 2)),
-    Plan(World(3), "Adam", (2, 1, 1)),
-    Plan(World(1), "Adam", (1, 2)),
-    Plan(GROUP, "Adam", (1, 1)),
-    Plan(World(4), "Adam", (1, 2)),
-]
-ERRORS_2 = {
-    "list index out of range": "when all units are reduced, self.left is empty, and has no last "
-    "one: while self.left and …",
-    "pop from empty list": "when all units are reduced, self.left is empty: while self.left …",
-    "'NoneType' object is not subscriptable": "self.left is None between backwards alone: only "
-    "the end of end_backward sets it",
-} | ERRORS
-MOST_GRADIENTS = 0.5  # of the model: a quarter is the shards', a sixth is a unit's
+def shards_of(trial, place, of_slopes=lambda slopes: slopes.sum((0, 1))):
+    """{unit: a place's shard of it}; of_slopes takes (backwards, places, numbers of a unit)."""
+    slopes = trial[place].right.slopes
+    return {unit: part_of(of_slopes(of), trial.n, place) for unit, of in slopes.items()}
 
 
-def examine_zero2(answer):
-    warm_up()
-    for plan in PLANS_2:
-        train(answer, plan, WatchUnits, ERRORS_2, SAME_CALLS)
-        yield f"{plan}: units in turn, as in one process"
-    case, n = f"cost, {World(4)}", 4
-    cost = cost_of(answer, case, World(4), explain_stage(World(4), ERRORS_2, SAME_CALLS))
-    need_bytes(case, cost, n, {"backward": BACKWARDS, "step": 1, "update": 1}, why_bytes_2)
-    if cost.peak > MOST_GRADIENTS:
-        what = f"in a backward, gradients of up to {cost.peak:.2f} models are in memory"
-        raise Wrong(case, what, HELD)
-    yield (
-        f"{case}: a backward sends {cost.sent['backward'] / BACKWARDS:.2f} models, a step "
-        f"{cost.sent['step']:.2f}; gradients take {cost.peak:.2f} models at most"
+def wrong_gradients(trial, place):
+    shards = partial(shards_of, trial, place)
+    return {
+        **{why: shards(lambda of, mix=mix: mix(place, trial.n * of.sum(0)))
+           for why, mix in MIXES.items()},
+        "the gradient is divided by how many backwards there were. The gradients of several add "
+        "up; who wants a mean divides the loss": shards(lambda of: of.sum((0, 1)) / len(of)),
+        "the step follows the gradient of the last backward alone: those before it are lost":
+            shards(lambda of: of[-1].sum(0)),
+    }  # fmt: skip
+
+
+def wrong_weights(trial, place):
+    right, n = trial[place].right, trial.n
+
+    def units(of_chunks):
+        """of_chunks takes the old chunks of a unit, and the new ones: (n, shard)."""
+        found = dict(right.wanted)
+        for unit in right.slopes:
+            both = right.before[unit], right.wanted[unit]
+            chunks = (torch.stack([part_of(flat, n, k) for k in range(n)]) for flat in both)
+            found[unit] = of_chunks(*chunks).flatten()[: len(both[0])]
+        return found
+
+    one_is_new = (
+        "But each chunk is new on its owner alone, and an old one on all others: everybody takes "
+        "it from its owner, which is an all-gather"
     )
+    return {
+        "the optimizer has made its step, and the weights are the old ones again": right.before,
+        "every rank has updated its own part, and has the old ones of all others: gather the "
+        "chunks of each unit after the optimizer's step, when they are new. "
+        "all_gather_ring(unit.chunks, unit.group)":
+            units(lambda old, new: torch.where((torch.arange(n) == place)[:, None], new, old)),
+        f"the parameters of all ranks are averaged. {one_is_new}":
+            units(lambda old, new: ((n - 1) * old + new) / n),
+        f"the parameters of all ranks are added up. {one_is_new}":
+            units(lambda old, new: (n - 1) * old + new),
+    }  # fmt: skip
 
 
-HELD = (
-    "units are reduced in time, but something still holds their gradients: a list, an attribute, "
-    "or a view into the flat tensor"
+def right_weights(trial, place):
+    return trial[place].right.wanted
+
+
+def need_no_gradients(trial):
+    """Raise `Wrong` if there are any after a step."""
+    for place, left in enumerate(trial.of("left") or ()):
+        names = {name for name, _ in left}
+        if not any(more_than_zeros for _, more_than_zeros in left):
+            why = (
+                "a tensor of zeros takes as much memory as the gradient did: None takes none, and "
+                "zero_grad() leaves it"
+            )
+        elif names == {"a shard"}:
+            why = (
+                "the gradients of the shards are still there, and those of the next step would be "
+                "added to them: self.optimizer.zero_grad() after its step"
+            )
+        else:
+            why = "after a step nobody needs them any more: reduce_gradients(unit) lets go of them"
+        if names:
+            what = "the weights are right, but there are still gradients: of "
+            what = f"{trial.who(place)}: {what}{', '.join(sorted(names))}"
+            raise Wrong(str(trial.case), what[:200], why)
+
+
+FACTS = [
+    never("count", lambda more: f"the optimizer makes {1 + more} steps, expected 1",
+          lambda trial, place: "the optimizer has made no step: self.optimizer.step()"
+          if trial[place].count < 0 else
+          "the optimizer makes more than one step in a step(): update() makes it"),
+    never("without",
+          lambda units: f"the optimizer finds no gradient in the shards of {', '.join(units)}",
+          lambda trial, place: LOST if len(trial[place].without) < len(trial[place].gradients) else
+          "the optimizer has found no gradients: its step comes when the shards have theirs, and "
+          "before they are let go of"),
+    Equals("gradients", shards_of, wrong_gradients, "the gradient that the optimizer finds"),
+    Equals("weights", right_weights, wrong_weights, "the weight"),
+    Equals("update", right_weights, called="the weight",
+           otherwise="step() is right, update() by itself is not. Stage 2 calls it when shards "
+           "have their gradients already: it steps, lets go of these, and gathers"),
+    need_no_gradients,
+    never("copies", "the weights are right, but {} parameters are copies",
+          "the model is in memory twice: the parameters are to stay views into unit.flat. Gather "
+          "into unit.chunks, which are views of the same memory"),
+    Holds("kept", lambda kept: kept <= 2, "the optimizer keeps {:.2f} times what its shards have",
+          "the optimizer's state is what stage 1 is about: each rank has it for its own shards, "
+          "and for nothing else. It is made of unit.shard of each unit"),
+]  # fmt: skip
+ERRORS = {
+    "leaf Variable that requires grad": "the shard is a parameter, which autograd watches over: "
+    "write into unit.chunks, which share its memory",
+    "NoneType": "what is None here? A shard has no gradient before its unit is reduced",
+}
+LOST = (
+    "every rank has to reduce all units, and to gather all, in the same order: a unit of which it "
+    "has no gradient, too"
 )
-
-
-def why_bytes_2(part, times) -> str:
-    if part == "backward":
-        return "one reduce-scatter for each unit is enough, in each backward"
-    if times >= 2:
-        return (
-            "the step reduces once more, though nothing is left to reduce: after the backwards, "
-            "the shards have their gradients. update() is enough"
-        )
-    return "one all-gather for each unit is enough"
