@@ -36,7 +36,7 @@ def gather_disposed(answer, group, case):
         "bytes": (held.storage.nbytes(), unit.flat.nbytes),
         "flat": unit.flat.detach().clone() if is_there else None,
         "chunks_apart": [k for k, chunk in enumerate(unit.chunks) if is_apart(chunk, held)],
-        "shown": [p.detach().clone() for p in unit.parameters],
+        "shown": [p.detach().clone() for p in unit.parameters] if is_there else None,
         "apart": [k for k, p in enumerate(unit.parameters) if is_apart(p, held)],
         "history": unit.flat.requires_grad or not all(p.is_leaf for p in unit.parameters),
     }

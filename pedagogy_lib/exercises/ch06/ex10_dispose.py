@@ -4,16 +4,13 @@ from operator import is_not
 
 import torch
 
-from ...measuring.recorder import measure, peak_bytes_in
-from ..kit import At, Equals, Holds, RankExercise, Sends, World, answering, never
+from ...measuring.recorder import measure, peak_bytes_in, traffic_in
+from ..kit import At, Equals, Holds, RankExercise, World, never
 from ..kit.trials import numbers
 from .units_in_memory import NEW_STORAGE, Held, shard_stays
 
 NO_DATA = "a parameter cannot be without `.data`: give it a tensor without elements"
-NEW_PARAMETERS = (
-    "the model holds the parameters that were there, with their hooks: they stay the objects that "
-    "they are, and change their `.data`"
-)
+NOTHING_TO_SEND = "nothing has to travel: everybody gives up memory, and keeps the shard"
 
 
 def dispose_gathered(answer, group, case):
@@ -22,7 +19,7 @@ def dispose_gathered(answer, group, case):
     unit.shard.grad = torch.ones_like(unit.shard)
     found = {"elements": unit.flat.numel(), "values": unit.shard.detach().clone()}
     before = bytes_alive(f"before, {case}")
-    with answering():
+    with measure(f"during, {case}"):
         answer(unit)
     after = bytes_alive(f"after, {case}")
     found |= held.look() | {
@@ -34,6 +31,7 @@ def dispose_gathered(answer, group, case):
         "whole": [list(p.shape) for p in parameters if p.numel()],
         "dtypes": [str(p.dtype) for p in parameters if p.dtype != case.args[0]],
         "gradient": unit.shard.grad,
+        "sent": traffic_in(f"during, {case}")[1],
         "taken": max(0, after - held.storage.nbytes() - (before - unit.flat.nbytes)),
     }
     if unit.flat.numel() == found["elements"]:
@@ -79,7 +77,8 @@ EXERCISE = RankExercise(
         Holds("left", lambda left: not left[0],
               lambda left: f"flat's storage has {left[0]} bytes still", why_left),
         never("other", "unit.parameters are no more the parameters that were there",
-              NEW_PARAMETERS),
+              "the model holds the parameters that were there, with their hooks: they stay the "
+              "objects that they are, and change their `.data`"),
         never("whole", "parameters have the shapes {} still",
               "its memory is gone, and it looks as before: whoever uses it by mistake reads memory "
               "that is not there, and the process dies without a word. Assign to `.data` something "
@@ -99,9 +98,7 @@ EXERCISE = RankExercise(
         never("taken", "flat's memory is freed, and {} bytes are taken elsewhere",
               "a copy is kept elsewhere. The other ranks have what this one gives up: gather() "
               "gets it back"),
-        Sends(lambda trial, place: 0 if trial.n > 1 else None, "expected are", {
-            "": "nothing has to travel: everybody gives up memory, and keeps the shard",
-        }),
+        never("sent", "it sends {} bytes", NOTHING_TO_SEND),
     ],
     told=lambda trial: f"flat's {trial[0].values.nbytes * trial.n} bytes are free; refilled, it is "
     "good for the backward",
@@ -119,7 +116,7 @@ EXERCISE = RankExercise(
         "has to be a tensor": NO_DATA,
         "Deleting tensor data": NO_DATA,
     },
-    lost="nothing has to travel: everybody gives up memory, and keeps the shard",
+    lost=NOTHING_TO_SEND,
     hints=(
         "Two things: flat's storage, and the parameters, which must not be usable by mistake.",
         "unit.flat.untyped_storage() is shared by all views into flat. If it is resized, all "

@@ -5,6 +5,7 @@ from functools import partial
 
 import torch.distributed as dist
 
+from ...basics.units import counted
 from ...measuring.recorder import mark, measure, peak_bytes_in, traffic_in
 from ..kit import At, Holds, RankExercise, World
 from ..kit.models import SAMPLES, equal_models, loss_of, share_of
@@ -73,7 +74,7 @@ def cost_of_step(answer):
 def told(trial) -> str:
     if isinstance(trial.case, Plan):
         disposed = "" if trial.case.prefetch else ", and nothing stays whole"
-        return f"{trial.case.steps} steps as on one process{disposed}"
+        return f"{counted(trial.case.steps, 'step')} as on one process{disposed}"
     return (
         f"{3 * trial[0].once / 1e6:.2f} MB in a step from each rank, 3 times half of the model; "
         f"{trial[0].at_rest[2]:,} bytes of parameters, and in a step two units more at most"
@@ -113,13 +114,14 @@ EXERCISE = RankExercise(
         Plan(World(3), what=", prefetch in a thread", around=(0,),
              prefetch="in a thread"),
         At(World(2), what=", cost"),
+        Plan(World(3, (1, 2)), what=", training", steps=1),
     ],
     work=train,
     facts=[
         Holds("sent", lambda sent: abs(sum(sent) - 3) < 0.03,
               lambda sent: "sent, in times (n-1)/n of the model: forward {:.2f}, backward {:.2f}, "
               "step {:.2f}; expected 1, 2 and 0".format(*sent), why_sent),
-        Holds("at_rest", lambda found: found[::2] == found[:1] * 2 and not found[1],
+        Holds("at_rest", lambda found: found[0] == found[2] and not found[1],
               lambda found: "after a step there are {:,} bytes of parameters and {:,} of "
               "gradients, expected {:,} and 0".format(*found),
               "each rank keeps its shards, and nothing else of the parameters"),
