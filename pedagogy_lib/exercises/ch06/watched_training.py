@@ -112,7 +112,6 @@ class Training:
             layer.register_forward_hook(self.after_layer)
 
     def run(self):
-        self.need_weights("at the start", 'first: check("3.4")')
         with set_checkpoint_early_stop(self.plan.stops_early):
             for number, (order, backwards) in enumerate(STEPS[: self.plan.steps]):
                 self.mine.order = self.alone.order = order
@@ -153,21 +152,11 @@ class Training:
             most = 3 * (self.n - 1) / self.n * sum(unit.flat.nbytes for unit in self.names)
             self.line.need_good_use(most if number == len(STEPS) - 1 else None)
         self.need_disposed("after", self.names)
-        self.need_weights(
-            f"after {self.phase}",
-            "the first step is right, this one is not: does something stay for the next step? What "
-            "several backwards give adds up, and a unit that had no part in a loss is reduced as "
-            "well"
-            if number
-            else "the shards follow other gradients than the mean over the ranks",
-        )
-
-    def need_weights(self, when, why):
         with self.whole(self.zero):
             for (name, got), wanted in zip(self.mine.named_parameters(), self.alone.parameters()):
                 if not close(got.detach(), wanted.detach()):
-                    difference = first_difference(got.detach(), wanted.detach())
-                    raise Refused(f"{when}, {name} {difference}", why)
+                    what = first_difference(got.detach(), wanted.detach())
+                    raise Refused(f"after {self.phase}, {name} {what}", LATER if number else FIRST)
 
     @contextlib.contextmanager
     def told(self, phase):
@@ -247,6 +236,11 @@ def why_absent(plan, phase) -> str:
     )
 
 
+FIRST = "the shards follow other gradients than the mean over the ranks"
+LATER = (
+    "the first step is right, this one is not: does something stay for the next step? What "
+    "several backwards give adds up, and a unit that had no part in a loss is reduced as well"
+)
 WHOLE = {  # {words of the phase after which units are whole: what that means}
     "forward of step 1": "the numbers may be right, but all units end up whole at the same time: "
     "nothing is saved, and only 2/3 of the bytes are sent. after_forward lets go of the unit, with "

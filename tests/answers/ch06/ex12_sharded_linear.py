@@ -59,21 +59,6 @@ class ShardedLinear(torch.autograd.Function):
 # -         dist.reduce_scatter(mean, list((slope.T @ x / n).view(-1).chunk(n)))
 # +         dist.reduce_scatter(mean, list((slope.T @ x).view(-1).chunk(n)))
 
-# %% wrong · is not to be added up over the ranks
-# -         return slope @ ctx.buffer, mean, None
-# +         of_x = slope @ ctx.buffer
-# +         dist.all_reduce(of_x)
-# +         return of_x, mean, None
-
-# %% wrong · is there too late
-# -         n = dist.get_world_size()
-# -         dist.all_gather(list(ctx.buffer.view(-1).chunk(n)), shard)
-# +         n = dist.get_world_size()
-# -         return slope @ ctx.buffer, mean, None
-# +         of_x = slope @ ctx.buffer
-# +         dist.all_gather(list(ctx.buffer.view(-1).chunk(n)), shard)
-# +         return of_x, mean, None
-
 # %% wrong · the forward was right
 # -         return x @ buffer.T
 # +         return torch.tanh(x @ buffer.T)
