@@ -60,7 +60,7 @@ AS_GIVEN = [  # exercise, phrase of the diagnosis, the symptom that is told with
     (
         "6.14",
         "what is summed over, and what is divided by?",
-        "2 ranks, 3 micro-batches each: rank 0: the part at [0] is",
+        "it is 0.5 times what it should be, in every element",
     ),
 ]
 

@@ -5,7 +5,9 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from ...basics.closeness import close
+from ...course.checking import Wrong
 from ..kit import At, Equals, RankExercise, World, never
+from ..kit.differences import ratio
 from ..kit.one_process import batch_of, flat, model_of, slopes
 from ..kit.outcomes import plain
 from .ex03_reduce_gradients import part_of
@@ -75,6 +77,20 @@ def mistakes(trial, place):
     }  # fmt: skip
 
 
+class Part(Equals):
+    """It also tells how many times too large all parts are."""
+
+    def __call__(self, trial):
+        try:
+            super().__call__(trial)
+        except Wrong as wrong:
+            times = [ratio(of.part, mean_part(trial, k)) for k, of in enumerate(trial)]
+            if None in times or not close(times, times[:1] * trial.n):
+                raise
+            what = f"{wrong.what}: it is {times[0]:.4g} times what it should be, in every element"
+            raise Wrong(wrong.case, what, wrong.why) from None
+
+
 EXERCISE = RankExercise(
     "6.14",
     "accumulate_part",
@@ -86,7 +102,7 @@ EXERCISE = RankExercise(
     work=try_part,
     facts=[
         never("changed", "the model's weights have changed"),
-        Equals("part", mean_part, mistakes, "the part"),
+        Part("part", mean_part, mistakes, "the part"),
         never("left", lambda left: f"`.grad` of {len(left)} parameters has {sum(left)} bytes",
               "the part is right, but behind it the whole gradient stays, on every rank: that is "
               "not stage 2. torch.autograd.grad leaves nothing in `.grad`"),
