@@ -8,8 +8,8 @@ from helpers import ROOT, put_lab
 from pedagogy_lib import check
 from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.course import checking
-from pedagogy_lib.exercises.ch06 import sharded_training
 from pedagogy_lib.exercises.ch06 import ex03_reduce_gradients as reducing
+from pedagogy_lib.exercises.ch06 import sharded_training
 
 NAMES = ("zero", "collectives", "simple_ddp", "language_model")
 SOLVED = {name: (ROOT / "solutions" / "labs" / f"{name}.py").read_text() for name in NAMES}
