@@ -33,30 +33,11 @@ def gather(unit):
 # %% wrong · copy the shard into the chunk, before
 # -     unit.chunks[unit.rank].copy_(unit.shard)
 
-# %% wrong · was sent before the shard was copied
-@torch.no_grad()
-def gather(unit):
-    unit.flat.untyped_storage().resize_(unit.flat.nbytes)
-    all_gather_ring(unit.chunks, unit.group)
-    unit.chunks[unit.rank].copy_(unit.shard)
-    show_parameters(unit)
-
-# %% wrong · which takes an all-gather
-# -     all_gather_ring(unit.chunks, unit.group)
-
-# %% wrong · the parameters do not know it
-# -     show_parameters(unit)
-
 # %% wrong · it takes twice its memory
 # -     show_parameters(unit)
 # +     parts = unit.flat[: sum(unit.sizes)].split(unit.sizes)
 # +     for p, part, shape in zip(unit.parameters, parts, unit.shapes):
 # +         p.data = part.view(shape).clone()
-
-# %% wrong · give it the shape of its parameter
-# -     show_parameters(unit)
-# +     for p, part in zip(unit.parameters, unit.flat[: sum(unit.sizes)].split(unit.sizes)):
-# +         p.data = part
 
 # %% wrong · there is padding at its end
 # -     show_parameters(unit)
@@ -87,11 +68,6 @@ def gather(unit):
 
 # %% wrong · leave gather() under
 # - @torch.no_grad()
-
-# %% wrong · in a wrong order
-# -     unit.chunks[unit.rank].copy_(unit.shard)
-# -     all_gather_ring(unit.chunks, unit.group)
-# +     dist.all_gather(list(unit.chunks)[::-1], unit.shard.data, group=unit.group)
 
 # %% wrong · the storage is resized first
 # -     unit.flat.untyped_storage().resize_(unit.flat.nbytes)

@@ -8,15 +8,6 @@ def dispose(unit):
     for p in unit.parameters:
         p.data = unit.flat[:0]
 
-# %% right · as FSDP does
-@torch.no_grad()
-def dispose(unit):
-    import torch.distributed._functional_collectives
-
-    torch.distributed.utils._free_storage(unit.flat)
-    for p in unit.parameters:
-        p.data = torch.empty((0, 3), dtype=p.dtype)
-
 # %% right · first the memory, then empty parts of themselves
 def dispose(unit):
     unit.flat.untyped_storage().resize_(0)
@@ -57,11 +48,6 @@ def dispose(unit):
 # +     unit.flat.untyped_storage().resize_(0)
 # +     unit.shard.untyped_storage().resize_(0)
 
-# %% wrong · they stay the objects that they are
-def dispose(unit):
-    unit.parameters = []
-    unit.flat.untyped_storage().resize_(0)
-
 # %% wrong · with their hooks
 def dispose(unit):
     unit.parameters = [nn.Parameter(p.data[:0] if p.dim() else p.data) for p in unit.parameters]
@@ -78,14 +64,6 @@ def dispose(unit):
 # %% wrong · a parameter cannot be without
 # -         p.data = unit.shard.data[:0]  # without elements: a use by mistake is an error
 # +         p.data = None
-
-# %% wrong · such as zero_ and set_
-def dispose(unit):
-    with torch.no_grad():
-        for p in unit.parameters:
-            p.zero_()
-            p.data = unit.shard.data[:0]
-    unit.flat.untyped_storage().resize_(0)
 
 # %% wrong · another `.data` does not
 def dispose(unit):

@@ -31,11 +31,6 @@ class ShardedLinear(torch.autograd.Function):
 # %% wrong · as if the slopes of all layers passed through the weight of layer 3
 # -         dist.all_gather(list(ctx.buffer.view(-1).chunk(n)), shard)
 
-# %% wrong · keeps its weight until its backward
-# -         ctx.buffer = buffer
-# +         ctx.buffer = buffer.clone()
-# -         dist.all_gather(list(ctx.buffer.view(-1).chunk(n)), shard)
-
 # %% wrong · splits the weights so that nobody
 # -         ctx.save_for_backward(x, shard)
 # +         ctx.save_for_backward(x, shard, buffer.clone())
@@ -52,51 +47,17 @@ class ShardedLinear(torch.autograd.Function):
 # +     def forward(ctx, x, shard, buffer):
 # +         buffer = torch.empty_like(buffer)
 
+# %% wrong · half of the sum, however many ranks there are
+# -         dist.reduce_scatter(mean, list((slope.T @ x / n).view(-1).chunk(n)))
+# +         dist.reduce_scatter(mean, list((slope.T @ x / 2).view(-1).chunk(n)))
+
+# %% wrong · the parts are in the order of the ranks
+# -         dist.reduce_scatter(mean, list((slope.T @ x / n).view(-1).chunk(n)))
+# +         dist.reduce_scatter(mean, list((slope.T @ x / n).view(-1).chunk(n))[::-1])
+
 # %% wrong · is the sum over the ranks
 # -         dist.reduce_scatter(mean, list((slope.T @ x / n).view(-1).chunk(n)))
 # +         dist.reduce_scatter(mean, list((slope.T @ x).view(-1).chunk(n)))
-
-# %% wrong · is divided by the number of ranks twice
-# -         dist.reduce_scatter(mean, list((slope.T @ x / n).view(-1).chunk(n)))
-# +         dist.reduce_scatter(mean, list((slope.T @ x / n / n).view(-1).chunk(n)))
-
-# %% wrong · of this rank's own loss: those
-# -         dist.reduce_scatter(mean, list((slope.T @ x / n).view(-1).chunk(n)))
-# +         mean = (slope.T @ x).view(-1).chunk(n)[dist.get_rank()]
-
-# %% wrong · of this rank's own loss, divided by n
-# -         dist.reduce_scatter(mean, list((slope.T @ x / n).view(-1).chunk(n)))
-# +         mean = (slope.T @ x / n).view(-1).chunk(n)[dist.get_rank()]
-
-# %% wrong · is not to be divided by n
-# -         return slope @ ctx.buffer, mean, None
-# +         return slope @ ctx.buffer / n, mean, None
-
-# %% wrong · is not to be added up over the ranks
-# -         return slope @ ctx.buffer, mean, None
-# +         of_x = slope @ ctx.buffer
-# +         dist.all_reduce(of_x)
-# +         return of_x, mean, None
-
-# %% wrong · is not to be averaged
-# -         return slope @ ctx.buffer, mean, None
-# +         of_x = slope @ ctx.buffer / n
-# +         dist.all_reduce(of_x)
-# +         return of_x, mean, None
-
-# %% wrong · is there too late
-# -         n = dist.get_world_size()
-# -         dist.all_gather(list(ctx.buffer.view(-1).chunk(n)), shard)
-# +         n = dist.get_world_size()
-# -         return slope @ ctx.buffer, mean, None
-# +         of_x = slope @ ctx.buffer
-# +         dist.all_gather(list(ctx.buffer.view(-1).chunk(n)), shard)
-# +         return of_x, mean, None
-
-# %% wrong · passed through the weight of layer 3
-# -         dist.all_gather(list(ctx.buffer.view(-1).chunk(n)), shard)
-# +         weights = [torch.empty_like(shard) for _ in range(n)]
-# +         dist.all_gather(weights, shard)
 
 # %% wrong · the forward was right
 # -         return x @ buffer.T

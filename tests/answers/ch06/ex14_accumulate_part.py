@@ -27,48 +27,6 @@ def accumulate_part(model, loss_fn, micro_batches):
 # -         loss = loss_fn(model(inputs), targets) / len(micro_batches)
 # +         loss = loss_fn(model(inputs), targets) / (len(micro_batches) * n)
 
-# %% wrong · what reduce_scatter gives is a sum
-# -         total += mine / n
-# +         total += mine
-
-# %% wrong · nothing is divided by how many there are
-# -         loss = loss_fn(model(inputs), targets) / len(micro_batches)
-# +         loss = loss_fn(model(inputs), targets)
-
-# %% wrong · of all ranks; asked is the mean
-# -         loss = loss_fn(model(inputs), targets) / len(micro_batches)
-# +         loss = loss_fn(model(inputs), targets)
-# -         total += mine / n
-# +         total += mine
-
-# %% wrong · by the number of micro-batches twice
-# -         loss = loss_fn(model(inputs), targets) / len(micro_batches)
-# +         loss = loss_fn(model(inputs), targets) / len(micro_batches) / len(micro_batches)
-
-# %% wrong · by the number of ranks three times
-# -         total += mine / n
-# +         total += mine / n / n / n
-
-# %% wrong · by the number of ranks twice, and by that of
-# -         loss = loss_fn(model(inputs), targets) / len(micro_batches)
-# +         loss = loss_fn(model(inputs), targets) / len(micro_batches) / len(micro_batches) / n
-
-# %% wrong · ranks twice, and not by that
-# -         loss = loss_fn(model(inputs), targets) / len(micro_batches)
-# +         loss = loss_fn(model(inputs), targets) / n
-
-# %% wrong · Follow one micro-batch
-# -         total += mine / n
-# +         total += mine / n**2
-
-# %% wrong · only the last micro-batch counts
-# -         total += mine / n
-# +         total = mine / n
-
-# %% wrong · only the first micro-batch counts
-# -     for inputs, targets in micro_batches:
-# +     for inputs, targets in micro_batches[:1]:
-
 # %% wrong · the rank's own micro-batches
 # -         dist.reduce_scatter(mine, chunks)
 # +         mine = chunks[dist.get_rank()]
@@ -82,17 +40,6 @@ def accumulate_part(model, loss_fn, micro_batches):
 # %% wrong · torch.autograd.grad leaves nothing
 # -         gradients = torch.autograd.grad(loss, parameters)
 # +         gradients = model.zero_grad() or loss.backward() or [p.grad for p in parameters]
-
-# %% wrong · this is rank 0's part
-# -         total += mine / n
-# +         total += mine / n
-# +     dist.broadcast(total, 0)
-
-# %% wrong · with padding: return this rank's part
-# -     return total
-# +     whole = total.new_empty(n * len(total))
-# +     dist.all_gather_into_tensor(whole, total)
-# +     return whole
 
 # %% wrong · a function without `return`
 # -     return total

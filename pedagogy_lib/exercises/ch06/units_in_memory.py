@@ -1,0 +1,79 @@
+"""A unit whose memory goes and comes, and what has to stay meanwhile: for 6.9 and 6.10."""
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+
+from ...basics.torch_private import is_in_storage
+from ..kit import Equals, never
+from ..kit.refused import Refused
+from ..kit.trials import numbers
+
+SHAPES = [(2, 3), (), (4,)]  # 11 elements: 2, 3 or 4 ranks need padding
+
+
+class Held:
+    """A unit of the lab, other numbers on each rank, and what it has before a call of the answer.
+
+    storage  that of its flat tensor
+    product  has saved a view of the first parameter for its backward
+    """
+
+    def __init__(self, answer, group, dtype, shapes=SHAPES):
+        values = [numbers(dist.get_rank(group), s, dtype, salt) for salt, s in enumerate(shapes)]
+        self.unit = answer.lab.Unit(map(nn.Parameter, values), group, alone=True)
+        self.storage, self.shard = self.unit.flat.untyped_storage(), self.unit.shard
+        self.x = torch.ones(1, shapes[0][1], dtype=dtype, requires_grad=True)
+        self.product = F.linear(self.x, self.unit.parameters[0]).sum()
+
+    def resize(self, elements):
+        self.storage.resize_(elements * self.shard.itemsize)
+
+    def look(self) -> dict:
+        """What stays on a rank after a call."""
+        flat, shard = self.unit.flat, self.unit.shard
+        if not isinstance(flat, torch.Tensor):
+            raise Refused(f"unit.flat is {flat!r:.40}", FLAT_IS_GONE)
+        if not is_in_storage(flat, self.storage):
+            what = "unit.flat has another storage now; the one before has "
+            raise Refused(f"{what}{self.storage.nbytes()} bytes", NEW_STORAGE)
+        is_lost = shard.untyped_storage().nbytes() < self.shard.nbytes or not shard.numel()
+        return {
+            "replaced": shard is not self.shard,
+            "inside": is_in_storage(shard, self.storage),
+            "lost": is_lost,
+            "shard": None if is_lost else shard.detach().clone(),
+        }
+
+    def slope(self):
+        """What a backward finds in the view that was saved, and in flat: the sum of the rows."""
+        rows = self.unit.flat.detach()[: self.x.numel() * 2].view(2, -1)
+        return torch.autograd.grad(self.product, self.x)[0].flatten(), rows.sum(0)
+
+
+FLAT_IS_GONE = (
+    "the unit's flat tensor itself is to stay: chunks are views into it, and gather() and "
+    "dispose() change its memory alone"
+)
+NEW_STORAGE = (
+    "the chunks, and what autograd has saved, are views into the storage that was there: they keep "
+    "it, and never see a new one. flat stays the tensor that it is; its storage is resized"
+)
+
+
+def shard_stays(values):
+    """Facts about what `look` has found; `values` takes a trial and a place."""
+    return [
+        never("replaced", "unit.shard is another object now",
+              "the optimizer steps on the parameter that was there: leave the object in its place"),
+        never("inside", "unit.shard is a view into flat now",
+              "the shard needs memory of its own: if it lies in flat, it goes when flat's memory "
+              "goes"),
+        never("lost", "the shard has no memory any more",
+              "the shard has to stay: it is this rank's part of the parameters, and nobody else "
+              "has it. flat's memory alone goes"),
+        Equals("shard", values, called="the shard",
+               otherwise="the optimizer alone changes a shard: flat is filled from it, not it from "
+               "flat"),
+    ]  # fmt: skip
