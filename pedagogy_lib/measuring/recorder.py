@@ -75,6 +75,13 @@ def traffic_in(label: str) -> tuple[list, int, int]:
     return calls, sum(use.sent_bytes for use in uses), sum(use.received_bytes for use in uses)
 
 
+def peak_bytes_in(label: str) -> dict[str, int]:
+    """In a rank: the most bytes of each kind, and of all ("total"), in the ended blocks of it."""
+    _recorder.work_out_memory()
+    peaks = [use.peak for use in _recorder.uses if use.label == label]
+    return {kind: max(peak[kind] for peak in peaks) for kind in (*KINDS, "total")}
+
+
 @contextlib.contextmanager
 def slowed_down_by(text: str):
     """Within it, blocks note how links, or computing, are slowed down."""
