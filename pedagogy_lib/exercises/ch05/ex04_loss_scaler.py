@@ -4,7 +4,7 @@ Gradients of a scaled loss are given, some with inf or nan in them. The truth is
 torch.amp.GradScaler.
 """
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import torch
 from torch import nn
@@ -27,81 +27,77 @@ SPOILED = {  # of which parameter, how many elements, and what they are
 }
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A scaler, and its steps: a letter of SPOILED, or a dot where all gradients are finite.
-
-    lists  whether the parameters come as a list; else as from model.parameters()
-    """
-
-    scale: float
-    window: int
-    steps: str
-    lists: bool = True
-
-    def gradients(self, step) -> list:
-        """Of the scaled loss: whole numbers, and what spoils them."""
-        found = [numbers(step, shape, torch.float32, salt) for salt, shape in enumerate(SHAPES)]
-        found[WITHOUT] = None
-        if self.steps[step] in SPOILED:
-            which, count, value = SPOILED[self.steps[step]]
-            found[which].view(-1)[:count] = value
-        return found
-
-
-PLANS = {
-    "all finite": Plan(2.0**16, 3, "......."),
-    "true gradients of about 1e-9": Plan(2.0**30, 3, "...."),
-    "some are inf or nan": Plan(8.0, 3, "..I....L.N.E.M..."),
-    "several refused in a row": Plan(1.0, 2000, ".ELNI."),
-    "each step ends a row": Plan(4.0, 1, "..N.."),
-    "parameters as model.parameters() gives them": Plan(8.0, 2, "..L..", lists=False),
+TRIALS = {  # scale, window, steps: a letter of SPOILED, or a dot where all gradients are finite
+    "all finite": (2.0**16, 3, "......."),
+    "true gradients of about 1e-9": (2.0**30, 3, "...."),
+    "some are inf or nan": (8.0, 3, "..I....L.N.E.M..."),
+    "several refused in a row": (1.0, 2000, ".ELNI."),
+    "each step ends a row": (4.0, 1, "..N.."),
+    "parameters as model.parameters() gives them": (8.0, 2, "..L..", True),
 }
+
+
+def gradients_at(step, letter) -> list:
+    """Of the scaled loss: whole numbers, and what spoils them."""
+    found = [numbers(step, shape, torch.float32, salt) for salt, shape in enumerate(SHAPES)]
+    found[WITHOUT] = None
+    if letter in SPOILED:
+        which, count, value = SPOILED[letter]
+        found[which].view(-1)[:count] = value
+    return found
 
 
 # ---- On a rank ---
 
 
-def take_steps(answer, plan):
-    """What each step has found, and left; and what torch's scaler does."""
-    parameters, start = make_parameters(), make_parameters()
-    taken, noted, scales = [], [], []
-    scaler = answer(scale=plan.scale, window=plan.window)
-    found = {"gradients": [], "returned": [], "left": [], "zeros": []}
+class Torch:
+    """torch's scaler, in the form of an answer."""
+
+    def __init__(self, scale, window):
+        self.scaler = torch.amp.GradScaler("cpu", scale, 2.0, 0.5, window)
+        self.scaler.scale(torch.zeros(()))  # only now it makes its scale
+
+    @property
+    def scale(self):
+        return self.scaler.get_scale()
+
+    def step(self, parameters, take_step):
+        optimizer, calls = torch.optim.SGD(parameters, lr=0.0), []
+        optimizer.register_step_pre_hook(lambda *_: calls.append(take_step()))
+        self.scaler.step(optimizer)
+        self.scaler.update()
+        return bool(calls)
+
+
+def take_steps(answer, *trial):
+    return steps_of(answer, *trial) | {"right": SimpleNamespace(**steps_of(Torch, *trial))}
+
+
+def steps_of(answer, scale, window, steps, is_generator=False) -> dict:
+    """What each step has found, and left; None for the gradients if it is refused."""
+    parameters, start = (
+        [nn.Parameter(numbers(9, shape, torch.float32, salt)) for salt, shape in enumerate(SHAPES)]
+        for _ in range(2)
+    )
+    scaler, noted, zeros = answer(scale=scale, window=window), [], []
+    seen = {"taken": [], "scale_after": [], "gradients": [], "returned": [], "left": []}
 
     def take_step():
-        noted.append(flat([p.grad for p in parameters]))
-        found["zeros"] += [parameters[WITHOUT].grad] * (parameters[WITHOUT].grad is not None)
+        noted.append(flat(p.grad for p in parameters))
+        zeros.append(parameters[WITHOUT].grad is not None)
 
-    for step in range(len(plan.steps)):
-        give(parameters, plan.gradients(step))
+    for step, letter in enumerate(steps):
+        for p, gradient in zip(parameters, gradients_at(step, letter)):
+            p.grad = gradient
         noted.clear()
-        returned = scaler.step(parameters if plan.lists else (p for p in parameters), take_step)
-        taken.append(len(noted))
-        found["gradients"].append(noted[0] if noted else None)
-        found["returned"].append(None if returned is None else bool(returned))
-        found["left"].append(flat([p.grad for p in parameters]))
-        scales.append(float(scaler.scale))
-    return (
-        found
-        | scale_with_torch(plan)
-        | {
-            "plan": plan,
-            "taken": torch.tensor(taken),
-            "scale_after": torch.tensor(scales),
-            "zero_scale": 0.0 in scales,
-            "changed": not all(map(torch.equal, parameters, start)),
-        }
-    )
-
-
-def make_parameters():
-    return [nn.Parameter(numbers(9, shape, torch.float32, i)) for i, shape in enumerate(SHAPES)]
-
-
-def give(parameters, gradients):
-    for p, gradient in zip(parameters, gradients):
-        p.grad = gradient
+        returned = scaler.step((p for p in parameters) if is_generator else parameters, take_step)
+        seen["taken"].append(len(noted))
+        seen["scale_after"].append(float(scaler.scale))
+        seen["gradients"].append(noted[0] if noted else None)
+        seen["returned"].append(None if returned is None else bool(returned))
+        seen["left"].append(flat(p.grad for p in parameters) if noted else None)
+    seen |= {name: torch.tensor(seen[name]) for name in ("taken", "scale_after")}
+    return seen | {"zeros": any(zeros), "changed": not all(map(torch.equal, parameters, start))}
 
 
 def flat(gradients):
@@ -110,40 +106,22 @@ def flat(gradients):
     return torch.cat([x.detach().flatten() for x in found]) if found else None
 
 
-def scale_with_torch(plan) -> dict:
-    """Scales after each step, and the gradients that it finds; None if it is refused."""
-    parameters, noted, scales, gradients = make_parameters(), [], [], []
-    scaler = torch.amp.GradScaler("cpu", plan.scale, 2.0, 0.5, plan.window)
-    scaler.scale(torch.zeros(()))  # only now it makes its scale
-    optimizer = torch.optim.SGD(parameters)
-    optimizer.register_step_pre_hook(lambda *_: noted.append(flat([p.grad for p in parameters])))
-    for step in range(len(plan.steps)):
-        give(parameters, plan.gradients(step))
-        noted.clear()
-        scaler.step(optimizer)
-        scaler.update()
-        gradients.append(noted[0] if noted else None)
-        scales.append(scaler.get_scale())
-    return {"right_scales": torch.tensor(scales), "right_gradients": gradients}
+# ---- What is not right ---
 
 
-# ---- What is right, and what is not ---
-
-
-def right_steps(trial, place):
-    return torch.tensor([int(found is not None) for found in trial[place].right_gradients])
+def right(name):
+    """What torch's scaler does."""
+    return lambda trial, place: getattr(trial[place].right, name)
 
 
 def wrong_steps(trial, place):
-    of = trial[place]
-    steps = of.plan.steps
+    steps, scales = trial.case.args[2], trial[place].scale_after
 
     def refuse(letters):
         return torch.tensor([int(step not in letters) for step in steps])
 
     wrong = {
-        "all gradients are finite: take_step() has to be called, and that once":
-            refuse(steps),
+        "all gradients are finite: take_step() has to be called, and that once": refuse(steps),
         "inf is seen, and nan is not: isfinite() sees both": refuse("ILEM"),
         "nan is seen, and inf is not, as by isnan(): isfinite() sees both": refuse("N"),
         "inf is seen, and -inf is not: isfinite() sees both": refuse("INLE"),
@@ -156,30 +134,27 @@ def wrong_steps(trial, place):
     }  # fmt: skip
     if set(steps) == {"."}:
         return wrong
-    scales = of.scale_after
-    is_halved = bool((scales[1:] < scales[:-1]).any())
     return wrong | {
         "the factor is halved, and take_step() is called all the same: return before it"
-        if is_halved else
+        if (scales[1:] < scales[:-1]).any() else
         "nothing is looked at: isfinite() tells of each element whether it is neither inf nor nan":
             refuse(""),
     }  # fmt: skip
 
 
 def wrong_gradients(trial, place):
-    of = trial[place]
-    scales = [of.plan.scale, *of.right_scales.tolist()]
+    scale, _, steps, *_ = trial.case.args
+    of, scales = trial[place], [scale, *trial[place].right.scale_after.tolist()]
 
     def made(gradient_of):
         """gradient_of: takes a gradient of the scaled loss, the scale, and that after the step."""
-        scaled = [flat(of.plan.gradients(step)) for step in range(len(of.plan.steps))]
+        scaled = (flat(gradients_at(step, letter)) for step, letter in enumerate(steps))
         found = map(gradient_of, scaled, scales, scales[1:])
-        return [None if right is None else x for x, right in zip(found, of.right_gradients)]
+        return [None if none is None else x for x, none in zip(found, of.right.gradients)]
 
-    later = [None if right is None else x for x, right in zip(of.left, of.right_gradients)]
     return {
         "take_step() comes first, and then they are divided: the step was that much too large"
-        if close(later, of.right_gradients) else
+        if close(of.left, of.right.gradients) else
         "the optimizer finds the gradients of the scaled loss. Are they divided? A quotient is a "
         "new tensor: it has to become p.grad, or the division has to be in place (/=)":
             made(lambda x, scale, after: x),
@@ -197,11 +172,10 @@ def wrong_gradients(trial, place):
 
 
 def wrong_scales(trial, place):
-    plan = trial[place].plan
-    guesses = [guesses_at(plan.steps[:k], plan.window) for k in range(1, len(plan.steps) + 1)]
+    scale, window, steps, *_ = trial.case.args
+    guesses = [guesses_at(steps[:count], window) for count in range(1, len(steps) + 1)]
     return {
-        why: torch.tensor([plan.scale * 2.0 ** guess[why] for guess in guesses])
-        for why in guesses[0]
+        why: torch.tensor([scale * 2.0 ** guess[why] for guess in guesses]) for why in guesses[0]
     }
 
 
@@ -234,7 +208,7 @@ class WithGenerator(WarmExercise):
         try:
             return super().judge(trial)
         except Wrong as wrong:
-            if trial[0].plan.lists:
+            if len(trial.case.args) == 3:
                 raise
             raise Wrong(wrong.case, wrong.what, (
                 "with a list it was right. model.parameters() is a generator, and can be gone "
@@ -244,9 +218,9 @@ class WithGenerator(WarmExercise):
 
 
 def told(trial) -> str:
-    plan, taken, last = trial[0].plan, trial[0].taken, trial[0].scale_after[-1]
-    scales = f"the scale goes from {plan.scale:g} to {last:g}"
-    return f"{sum(taken)} of {len(taken)} steps are taken, {scales}"
+    taken, scales = trial[0].taken, trial[0].scale_after
+    steps = f"{sum(taken)} of {len(taken)} steps are taken"
+    return f"{steps}, the scale goes from {trial.case.args[0]:g} to {scales[-1]:g}"
 
 
 EXERCISE = WithGenerator(
@@ -254,28 +228,27 @@ EXERCISE = WithGenerator(
     "LossScaler",
     lab="memory",
     cases=[
-        Alone(f"{name}, window={plan.window}", take_steps, (plan,)) for name, plan in PLANS.items()
+        Alone(f"{name}, window={trial[1]}", take_steps, trial) for name, trial in TRIALS.items()
     ],
     work=alone,
     facts=[
-        never("zero_scale", "the scale has become 0",
+        Holds("scale_after", lambda scales: scales.all(), "the scale has become 0",
               "// makes 0 of a half: the factor may well become smaller than 1"),
         Holds("taken", lambda taken: taken.max() < 2,
               lambda taken: f"take_step() is called {taken.max()} times in a step",
               "take_step() is called more than once: a step each time"),
-        Equals("taken", right_steps, wrong_steps, "calls_of_take_step"),
-        Equals("scale_after", lambda trial, place: trial[place].right_scales, wrong_scales),
+        Equals("taken", right("taken"), wrong_steps, "calls_of_take_step"),
+        Equals("scale_after", right("scale_after"), wrong_scales),
         never("zeros", "when the step is taken, a parameter without a gradient has one",
               "a parameter without a gradient keeps None: an optimizer passes over it. With zeros "
               "it would go on moving"),
-        Equals("gradients", lambda trial, place: trial[place].right_gradients, wrong_gradients,
-               "gradients_when_stepping"),
+        Equals("gradients", right("gradients"), wrong_gradients, "gradients_when_stepping"),
         never("changed", "a parameter has changed",
               "the weights are divided, or changed in another way; it is p.grad that has the "
               "factor"),
         Holds("returned", lambda returned: None not in returned, "it returned None",
               "a function without `return` gives None; step() tells whether the step was taken"),
-        Equals("returned", lambda trial, place: right_steps(trial, place).bool().tolist(),
+        Equals("returned", right("returned"),
                otherwise="True if the step was taken, False if it was refused"),
     ],
     told=told,

@@ -5,7 +5,6 @@ The truth is function(x) itself, from the same seed, without anything recomputed
 
 import gc
 import warnings
-from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -22,7 +21,7 @@ X, BEFORE, WEIGHTS = "x", "the layer before", "the function's weights"
 class Model(nn.Module):
     """A layer, and blocks, which count how often one of them has run."""
 
-    def __init__(self, dropout, blocks, width=WIDTH, hidden=6):
+    def __init__(self, dropout, blocks=3, width=WIDTH, hidden=6):
         super().__init__()
         self.first, self.runs = nn.Linear(width, width), 0
         self.blocks = nn.ModuleList(
@@ -37,6 +36,9 @@ class Model(nn.Module):
 
     def count(self, *_):
         self.runs += 1
+
+
+# Forwards: of a model, x, and call(function, x), which may recompute.
 
 
 def one_block(model, x, call):
@@ -59,83 +61,70 @@ def one_after_another(model, x, call):
 
 
 def one_in_another(model, x, call):
-    def two(x):
-        return model.blocks[1](call(model.blocks[0], x))
-
+    two = lambda x: model.blocks[1](call(model.blocks[0], x))  # noqa: E731
     return call(model.blocks[2], call(two, x))
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A forward, and how often blocks run in all, if each call's function runs twice.
-
-    forward  takes a model, x and call(function, x), which may recompute
-    stale    whether there are gradients of an earlier step
-    """
-
-    forward: object
-    runs: int
-    dropout: float = 0.0
-    stale: bool = False
-    blocks: int = 1
-
-    def run(self, call, slopes=None) -> dict:
-        """What a forward and its backward do. slopes: of y; other ones for each element, if None"""
-        torch.manual_seed(5)
-        model = Model(self.dropout, self.blocks)
-        x = torch.randn(5, WIDTH, dtype=torch.float64, requires_grad=True)
-        for tensor in [x, *model.parameters()] if self.stale else ():
-            tensor.grad = torch.full_like(tensor, STALE)
-        y = self.forward(model, x, call)
-        torch.rand(3)  # somebody else draws, too
-        after_forward = torch.get_rng_state()
-        some = torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view(y.shape) ** 2 + 0.5
-        y.backward(some if slopes is None else slopes(y))
-        gradients = {X: x.grad, BEFORE: flat_gradient(model.first),
-                     WEIGHTS: flat_gradient(model.blocks)}  # fmt: skip
-        return {
-            "y": y.detach(), "after_forward": after_forward, "runs": model.runs,
-            "after_backward": torch.get_rng_state(), "gradients": gradients,
-        }  # fmt: skip
-
-
-def flat_gradient(module):
-    """None if no parameter has a gradient."""
-    found = [torch.zeros_like(p) if p.grad is None else p.grad for p in module.parameters()]
-    has_one = any(p.grad is not None for p in module.parameters())
-    return torch.cat([x.flatten() for x in found]) if has_one else None
-
-
-PLANS = {
-    "a function with weights": Plan(one_block, 2),
-    "a layer before it": Plan(after_a_layer, 2),
-    "gradients of an earlier step still there": Plan(after_a_layer, 2, stale=True),
-    "it returns one number": Plan(one_number, 2),
-    "with dropout": Plan(one_block, 2, dropout=0.5),
-    "four calls in a row, with dropout": Plan(one_after_another, 8, dropout=0.3, blocks=3),
-    "one call in another, with dropout": Plan(one_in_another, 7, dropout=0.3, blocks=3),
+TRIALS = {  # forward, how often blocks run if each call runs twice, dropout, gradients before
+    "a function with weights": (one_block, 2),
+    "a layer before it": (after_a_layer, 2),
+    "gradients of an earlier step still there": (after_a_layer, 2, 0.0, STALE),
+    "it returns one number": (one_number, 2),
+    "with dropout": (one_block, 2, 0.5),
+    "four calls in a row, with dropout": (one_after_another, 8, 0.3),
+    "one call in another, with dropout": (one_in_another, 7, 0.3),
 }
 
 
 # ---- On a rank ---
 
 
-def compare(answer, plan):
-    # the verdict says it better
+def compare(answer, forward, runs, *how):
     warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
-    mine, plain = plan.run(answer.lab.Recomputed.apply), plan.run(plainly)
+    mine, plain, ones = (
+        seen_in(forward, call, slopes, *how)
+        for call, slopes in (
+            (answer.lab.Recomputed.apply, slopes_of),
+            (plainly, slopes_of),
+            (plainly, torch.ones_like),
+        )
+    )
     is_right = close(mine["gradients"], plain["gradients"])
     return {
         "y": mine["y"],
-        "gradients_with_dropout" if plan.dropout else "gradients": mine["gradients"],
-        "plain": plain,
-        "ones": plan.run(plainly, torch.ones_like)["gradients"],
-        "plan": plan,
+        "right_y": plain["y"],
+        "gradients" if not any(how[:1]) else "gradients_with_dropout": mine["gradients"],
+        "right": plain["gradients"],
+        "ones": ones["gradients"],
         "never_run_again": mine["runs"] == plain["runs"] and not is_right,
-        "runs": (mine["runs"], plan.runs),
-        **{f"moved_{when}": not torch.equal(mine[f"after_{when}"], plain[f"after_{when}"])
-           for when in ("forward", "backward")},
-    }  # fmt: skip
+        "runs": (mine["runs"], runs),
+        "moved": [k for k in ("forward", "backward") if not torch.equal(mine[k], plain[k])],
+    }
+
+
+def seen_in(forward, call, slopes, dropout=0.0, stale=None) -> dict:
+    """What a forward and its backward do, and where they leave the generator."""
+    torch.manual_seed(5)
+    model = Model(dropout)
+    x = torch.randn(5, WIDTH, dtype=torch.float64, requires_grad=True)
+    for tensor in [x, *model.parameters()] if stale else ():
+        tensor.grad = torch.full_like(tensor, stale)
+    y = forward(model, x, call)
+    torch.rand(3)  # somebody else draws, too
+    seen = {"y": y.detach(), "forward": torch.get_rng_state()}
+    y.backward(slopes(y))
+    parts = {X: [x], BEFORE: model.first.parameters(), WEIGHTS: model.blocks.parameters()}
+    gradients = {part: [p.grad for p in some if p.grad is not None] for part, some in parts.items()}
+    seen["gradients"] = {
+        part: torch.cat([gradient.flatten() for gradient in some]) if some else None
+        for part, some in gradients.items()
+    }
+    return seen | {"backward": torch.get_rng_state(), "runs": model.runs}
+
+
+def slopes_of(y):
+    """Another slope for each element of y."""
+    return torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view(y.shape) ** 2 + 0.5
 
 
 def plainly(function, x):
@@ -170,7 +159,7 @@ def measure_chunks(answer):
 
 def mistakes(trial, place):
     of = trial[place]
-    right = of.plain["gradients"]
+    right = of.right
     wrong = {
         "it is twice the gradient of x. The x that was kept is the caller's own tensor, whose "
         ".grad the backward fills, and then what is returned is added: run the function on "
@@ -178,10 +167,11 @@ def mistakes(trial, place):
         "this is the gradient of the sum of what the function returns. In a chain it is only the "
         "beginning: slope says how much the loss changes with each element": of.ones,
     }
-    if of.plan.stale:
+    if STALE in trial.case.args:
+        weights = right[WEIGHTS].where(right[WEIGHTS] == STALE, right[WEIGHTS] - STALE)
         return wrong | {
             "gradients that were there are gone: a backward adds to `.grad`, and so is this one to "
-            "do": right | {WEIGHTS: right[WEIGHTS] - STALE},
+            "do": right | {WEIGHTS: weights},
         }  # fmt: skip
     return wrong | {
         "the function's weights get no gradient. torch.autograd.grad hands out what it is asked "
@@ -193,10 +183,6 @@ def mistakes(trial, place):
     }  # fmt: skip
 
 
-def right_gradients(trial, place):
-    return trial[place].plain["gradients"]
-
-
 def told(trial) -> str:
     if trial.of("kept"):
         kept, plain = trial[0].kept, trial[0].plain_kept
@@ -204,36 +190,33 @@ def told(trial) -> str:
     return "value, gradients and generator are right"
 
 
-MOVED = "after the {}, the generator is not where it is without recomputation"
+MOVED = "the generator is not where it is without recomputation"
 KEPT = (
     "nothing is computed a second time: the graph of the first run is kept, with all its "
     "activations. Keep x alone, and run the function again in the backward"
 )
-MASKS = (
-    "without dropout it is right: the second run has drawn other masks than the first. Before it "
-    "the generator has to be set to ctx.chance"
-)
-
 EXERCISE = WarmExercise(
     "5.6",
     "Recomputed",
     lab="memory",
     cases=[
-        *(Alone(name, compare, (plan,)) for name, plan in PLANS.items()),
+        *(Alone(name, compare, trial) for name, trial in TRIALS.items()),
         Alone(f"memory, {CHUNKS} chunks", measure_chunks),
     ],
     work=alone,
     facts=[
-        Equals("y", lambda trial, place: trial[place].plain["y"], called="what the forward returns",
+        Equals("y", lambda trial, place: trial[place].right_y, called="what the forward returns",
                otherwise="what the forward returns is function(x), as it stood there"),
-        never("moved_forward", MOVED.format("forward"),
+        Holds("moved", lambda when: "forward" not in when, f"after the forward, {MOVED}",
               "the forward draws as often as the function does, and leaves the generator there"),
         never("never_run_again", "gradients are wrong",
               "the backward has not run the function again. Of the first run there is no graph: "
               "only a second one tells the gradients of x and of the weights"),
-        Equals("gradients", right_gradients, mistakes, ".grad"),
-        Equals("gradients_with_dropout", right_gradients, mistakes, ".grad", otherwise=MASKS),
-        never("moved_backward", MOVED.format("backward"),
+        Equals("gradients", lambda trial, place: trial[place].right, mistakes, ".grad"),
+        Equals("gradients_with_dropout", lambda trial, place: trial[place].right, mistakes, ".grad",
+               "without dropout it is right: the second run has drawn other masks than the first. "
+               "Before it the generator has to be set to ctx.chance"),
+        never("moved", f"after the backward, {MOVED}",
               "the second run has moved the generator, or set it back: what is drawn next would "
               "have been drawn before. Afterwards it has to be where it was before the backward: "
               "torch.random.fork_rng(devices=[]) puts it back, or get_rng_state before and "
