@@ -29,11 +29,6 @@ def verdicts(number, words):
     return [check(number, defined(answer)) for answer in answers]
 
 
-def test_three_houses_are_tried():
-    (verdict,) = verdicts("1.1", "by hand")
-    assert len(verdict.lines) == 3
-
-
 def test_the_memory_of_a_loop_comes_last():
     (verdict,) = verdicts("1.2", "scaled gradients")
     assert "bytes of activations" in verdict.lines[-1]
@@ -41,30 +36,9 @@ def test_the_memory_of_a_loop_comes_last():
         assert len(verdict.lines) == 4, "the weights are right"
 
 
-def test_the_memory_of_a_lab_comes_last(solved_lab):
-    assert "bytes of activations" in check("1.4").lines[-1]
-
-
-@pytest.mark.parametrize(
-    ("number", "words", "what"),
-    [
-        ("1.1", "each is half of what it should be", "gradient of w1: expected -9, got -4.5"),
-        ("1.2", "training with small batches", "6 optimizer steps, expected 2"),
-    ],
-)
-def test_what_differs_is_told_in_numbers(number, words, what):
-    (verdict,) = verdicts(number, words)
-    assert what in verdict.wrong.what
-
-
-def test_an_error_in_an_answer_is_shown_with_its_line():
-    def divides(x1, x2, price, w1, w2, b):
-        return x1 / (b - b)
-
-    verdict = check("1.1", divides)
-    assert verdict.passed is False
-    assert "ZeroDivisionError" in verdict.wrong.what
-    assert "return x1 / (b - b)" in verdict.wrong.what
+def test_what_differs_is_told_in_numbers():
+    (verdict,) = verdicts("1.1", "each is half of what it should be")
+    assert "gradient of w1: expected -9, got -4.5" in verdict.wrong.what
 
 
 # ---- The lab -----------------------------------------------------------------------------------

@@ -1,11 +1,75 @@
-"""Exercise 1.1: house_gradients."""
+"""The gradients of one house."""
 
-from ...course.checking import Exercise
-from .formulas import examine_house
+import torch
 
-EXERCISE = Exercise(
-    "1.1", "house_gradients", examine_house,
-    (
+from ..kit import Formula
+
+HOUSES = [(3, 2, 9, 1.0, 2.0, 0.5), (4, 2.5, 7, 0.3, -0.8, 1.25), (0, 3, 2, -1.5, 0.25, -0.5)]
+NAMES = ("the gradient of w1", "of w2", "of b")
+THREE = "return the three numbers alone, in the order w1, w2, b: `return …, …, …`"
+
+
+def by_autograd(x1, x2, price, *weights) -> list[float]:
+    w1, w2, b = (torch.tensor(w, dtype=torch.float64, requires_grad=True) for w in weights)
+    loss = (x1 * w1 + x2 * w2 + b - price) ** 2
+    return [slope.item() for slope in torch.autograd.grad(loss, (w1, w2, b))]
+
+
+def error(x1, x2, price, w1, w2, b) -> float:
+    return x1 * w1 + x2 * w2 + b - price
+
+
+def with_weights(gradients_of):
+    """A wrong function, from one of the right gradients and the weights."""
+    return lambda *house: gradients_of(by_autograd(*house), house[3:])
+
+
+def differs(house, wanted, got) -> str:
+    if len(got) != 3:
+        return f"expected 3 numbers, for {', '.join(NAMES)}; got {len(got)}"
+    name, right, mine = next(x for x in zip(NAMES, wanted, got) if not EXERCISE.same(x[2], x[1]))
+    return f"{name}: expected {right:.10g}, got {mine:.10g}"
+
+
+EXERCISE = Formula(
+    "1.1",
+    "house_gradients",
+    cases={f"house {house[:2]} at {house[2]}, weights {list(house[3:])}": [house]
+           for house in HOUSES},
+    truth=by_autograd,
+    told=lambda calls, values: "as autograd",
+    differs=differs,
+    asked="3 numbers",
+    shape=THREE,
+    explain=lambda found, case: THREE if len(found[case][0]) != 3 else "",
+    mistakes=[
+        ("these are the numbers of house 1; use the arguments",
+         lambda *house: [-115.836, -38.612, -19.306]),
+        ("each is half of what it should be: the derivative of a square, d², is 2 d",
+         with_weights(lambda slopes, weights: [slope / 2 for slope in slopes])),
+        ("the sign is turned round: the error is (y − price), with the prediction first; stepping "
+         "against your gradient would make the loss grow",
+         with_weights(lambda slopes, weights: [-slope for slope in slopes])),
+        ("these are all the derivative by y: the chain rule goes on, from y to w1 by dy/dw1 = x1, "
+         "and to w2 by x2", with_weights(lambda slopes, weights: [slopes[2]] * 3)),
+        ("b is missing in your prediction: y = x1·w1 + x2·w2 + b",
+         lambda *house: by_autograd(*house[:5], 0.0)),
+        ("y depends on b with a slope of 1, however large b is",
+         with_weights(lambda slopes, weights: [*slopes[:2], slopes[2] * weights[2]])),
+        ("you multiply by the weights; dy/dw1 is x1, what w1 is multiplied with",
+         with_weights(lambda slopes, weights: [
+             slopes[2] * weights[0], slopes[2] * weights[1], slopes[2]])),
+        ("you multiply by the squared error, the loss itself; its derivative is 2 (y − price)",
+         lambda *house: [x * error(*house) ** 2 for x in (*house[:2], 1)]),
+        ("these are the new weights after a step; asked are the gradients alone",
+         with_weights(lambda slopes, weights: [
+             w - 0.001 * slope for w, slope in zip(weights, slopes)])),
+        ("all three are right, in another order: w1, w2, b is asked, and b is second here",
+         with_weights(lambda slopes, weights: [slopes[0], slopes[2], slopes[1]])),
+        ("all three are right, in another order: w1, w2, b is asked, and b is first here",
+         with_weights(lambda slopes, weights: [slopes[2], slopes[0], slopes[1]])),
+    ],
+    hints=(
         "Call the error d = y − price. The loss is d², and its derivative by y is 2 d.",
         "y = x1·w1 + x2·w2 + b. If w1 grows by a little, y grows by x1 times as much.",
         "Chain rule: multiply 2 (y − price) by x1, by x2 and by 1.",

@@ -1,11 +1,62 @@
-"""Exercise 1.3: shares."""
+"""How much the mean of each micro-batch counts."""
 
-from ...course.checking import Exercise
-from .formulas import examine_shares
+import torch
 
-EXERCISE = Exercise(
-    "1.3", "shares", examine_shares,
-    (
+from ..kit import Formula
+
+SIZES = ([2, 1, 4, 1, 6], [8, 8, 8, 8], [8, 8, 8, 5], [5], [1, 7])
+FACTORS = "one factor for each micro-batch: a list"
+
+
+def effects(sizes) -> list[float]:
+    """By how much the mean over all samples grows if one micro-batch's mean grows by one."""
+    owners = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
+    return [(owners == i).double().mean().item() for i in range(len(sizes))]
+
+
+def each(factor):
+    """A wrong function, from one of a size and all sizes."""
+    return lambda sizes: [factor(size, sizes) for size in sizes]
+
+
+def differs(call, wanted, got) -> str:
+    if len(got) != len(wanted):
+        return f"expected {len(wanted)} numbers, got {len(got)}"
+    at = next(i for i in range(len(wanted)) if not EXERCISE.same(got[i], wanted[i]))
+    return f"the factor of micro-batch {at}: expected {wanted[at]:.10g}, got {got[at]:.10g}"
+
+
+EXERCISE = Formula(
+    "1.3",
+    "shares",
+    cases={f"micro-batches of {sizes}": [(sizes,)] for sizes in SIZES},
+    truth=effects,
+    told=lambda calls, values: f"the mean over all {sum(calls[0][0])}",
+    differs=differs,
+    shape=FACTORS,
+    explain=lambda found, case: FACTORS if len(found[case][0]) != case.count(",") + 1 else "",
+    mistakes=[
+        ("each micro-batch counts the same here: a sample of the small one then counts more than a "
+         "sample of the others", each(lambda size, sizes: 1 / len(sizes))),
+        ("each is as many times too large as there are micro-batches: you compare with their mean "
+         "size; what is multiplied is added up, so compare with all samples",
+         each(lambda size, sizes: len(sizes) * size / sum(sizes))),
+        ("this is the factor of one sample; a micro-batch has several",
+         each(lambda size, sizes: 1 / sum(sizes))),
+        ("upside down: a share is a part, divided by all",
+         each(lambda size, sizes: sum(sizes) / size)),
+        ("these make the sum over all samples, not the mean: divide by how many they are",
+         each(lambda size, sizes: size)),
+        ("a larger micro-batch has to count more, not less", each(lambda size, sizes: 1 / size)),
+        ("you compare with the largest micro-batch; compare with all samples",
+         each(lambda size, sizes: size / max(sizes))),
+        ("you compare with the first micro-batch; compare with all samples",
+         each(lambda size, sizes: size / sizes[0])),
+        ("// cuts the fraction off; / keeps it", each(lambda size, sizes: size // sum(sizes))),
+        ("these count micro-batches, not samples; how many samples are there in all?",
+         each(lambda size, sizes: size / len(sizes))),
+    ],
+    hints=(
         "Multiplying a mean by the number of its samples gives back their sum.",
         "Sum those, and divide by the number of all samples: what stands before each mean?",
     ),

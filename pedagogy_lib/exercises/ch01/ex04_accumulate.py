@@ -1,16 +1,83 @@
-"""Exercise 1.4: accumulate."""
+"""Gradients of micro-batches of any size."""
 
-from ...course.checking import Exercise
-from . import accumulation
+import torch
+from torch import nn
 
-EXERCISE = Exercise(
-    "1.4", "accumulate", accumulation.examine_samples,
-    (
+from ..kit.alone import Alone, WarmExercise, alone
+from .accumulation import (
+    ACCUMULATED,
+    HIDDEN,
+    STALE,
+    accumulate,
+    mean_loss,
+    measure_memory,
+    model_of,
+    told,
+)
+
+FEATURES, CLASSES = 6, 3
+SAMPLES = {  # the first tells misconceptions apart
+    "micro-batches of 8 8 5 samples": [8, 8, 5],
+    "of 4 4 4 4": [4, 4, 4, 4],
+    "of 9 and a single one": [9, 1],
+    "a single micro-batch": [6],
+}
+
+
+def make_model():
+    return model_of(nn.Linear(FEATURES, HIDDEN), CLASSES)
+
+
+def samples_of(sizes):
+    source = torch.Generator().manual_seed(sum(sizes))
+    draw = lambda size: torch.randn(size, FEATURES, generator=source, dtype=torch.float64)  # noqa: E731
+    return [(draw(size), torch.randint(CLASSES, (size,), generator=source)) for size in sizes]
+
+
+def why(rows) -> dict:
+    ones, count = torch.ones_like(rows.losses), len(rows.pieces)
+    factors = {
+        "each micro-batch counts the same, instead of each sample: a mean of means. A sample of "
+        "a small micro-batch then counts too much": ones / count / rows.in_piece,
+        "the means of the micro-batches are summed: that is larger than their mean, about as "
+        "many times as there are micro-batches": ones / rows.in_piece,
+        "this is the gradient of the sum over all samples; divide by how many they are": ones,
+        "you divide by the number of micro-batches where the number of samples belongs":
+            ones / count,
+        "only the last micro-batch has counted: the gradients are set back in each round":
+            rows.last / rows.in_piece,
+        "only the last micro-batch has counted, with its right share: the gradients are set back "
+        "in each round": rows.last / len(ones),
+        "you take all micro-batches to be as large as the first; count all samples":
+            ones / rows.in_piece[0] / count,
+        "all is divided by the size of the last micro-batch": ones / rows.in_piece[-1],
+        "all is divided by the size of the first micro-batch": ones / rows.in_piece[0],
+    }  # fmt: skip
+    return {sentence: (factor * rows.losses).sum() for sentence, factor in factors.items()}
+
+
+def case_of(name, sizes, *stale):
+    return Alone(name, accumulate, (make_model, (mean_loss,), samples_of(sizes), why, *stale))
+
+
+EXERCISE = WarmExercise(
+    "1.4",
+    "accumulate",
+    lab="gradient_accumulation",
+    cases=[
+        *(case_of(name, sizes) for name, sizes in SAMPLES.items()),
+        case_of("of 5 2, with gradients of an earlier step still there", [5, 2], STALE),
+        Alone("memory, 8 micro-batches", measure_memory,
+              (make_model, (mean_loss,), samples_of([8] * 8))),
+    ],
+    work=alone,
+    facts=ACCUMULATED,
+    told=told,
+    hints=(
         "Exercise 1.3 is inside: how much does each micro-batch's mean count?",
         "Count all samples first, before the loop. Inside it: forward, loss times its share, "
         "backward.",
         "Call backward() in each round, so that its graph can go; keep only loss.item(). And "
         "begin with model.zero_grad().",
     ),
-    lab="gradient_accumulation",
 )  # fmt: skip

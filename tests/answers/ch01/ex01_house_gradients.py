@@ -10,50 +10,11 @@ def house_gradients(x1, x2, price, w1, w2, b):
     loss.backward()
     return [leaf.grad for leaf in leaves]
 
-# %% right · by differences
-def house_gradients(x1, x2, price, w1, w2, b):
-    def loss(w1, w2, b):
-        return (x1 * w1 + x2 * w2 + b - price) ** 2
-
-    w, h = (w1, w2, b), 0.5  # exact for a square
-    moved = [
-        [[a + sign * h * (i == j) for j, a in enumerate(w)] for sign in (1, -1)] for i in range(3)
-    ]
-    return torch.tensor([(loss(*up) - loss(*down)) / (2 * h) for up, down in moved])
-
 # %% wrong · each is half of what it should be
 # -     slope = 2 * (x1 * w1 + x2 * w2 + b - price)
 # +     slope = x1 * w1 + x2 * w2 + b - price
 
-# %% wrong · the sign is turned round
-# -     slope = 2 * (x1 * w1 + x2 * w2 + b - price)
-# +     slope = -2 * (x1 * w1 + x2 * w2 + b - price)
-
-# %% wrong · chain rule goes on
-# -     return slope * x1, slope * x2, slope
-# +     return slope, slope, slope
-
-# %% wrong · b is missing
-# -     slope = 2 * (x1 * w1 + x2 * w2 + b - price)
-# +     slope = 2 * (x1 * w1 + x2 * w2 - price)
-
-# %% wrong · slope of 1
-# -     return slope * x1, slope * x2, slope
-# +     return slope * x1, slope * x2, slope * b
-
-# %% wrong · multiply by the weights
-# -     return slope * x1, slope * x2, slope
-# +     return slope * w1, slope * w2, slope
-
-# %% wrong · the loss itself
-# -     slope = 2 * (x1 * w1 + x2 * w2 + b - price)
-# +     slope = (x1 * w1 + x2 * w2 + b - price) ** 2
-
-# %% wrong · another order
-# -     return slope * x1, slope * x2, slope
-# +     return slope * x1, slope, slope * x2
-
-# %% wrong · what your function returns is its last line
+# %% wrong · without `return`
 # -     return slope * x1, slope * x2, slope
 
 # %% wrong · the three numbers alone

@@ -8,20 +8,6 @@ def accumulate(model, loss_fn, micro_batches):
         total += loss.item()
     return total
 
-# %% right · summed, and divided afterwards
-def accumulate(model, loss_fn, micro_batches):
-    total = samples = 0
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    for inputs, targets in micro_batches:
-        loss = loss_fn(model(inputs), targets) * len(inputs)
-        loss.backward()
-        samples += len(inputs)
-        total = total + loss.detach()
-    for parameter in model.parameters():
-        parameter.grad /= samples
-    return total / samples
-
 # %% right · without backward()
 def accumulate(model, loss_fn, micro_batches):
     parameters = list(model.parameters())
@@ -40,39 +26,12 @@ def accumulate(model, loss_fn, micro_batches):
 # -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
 # +         loss = loss_fn(model(inputs), targets) / len(micro_batches)
 
-# %% wrong · are summed
-# -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
-# +         loss = loss_fn(model(inputs), targets)
-
 # %% wrong · the sum over all samples
 # -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
 # +         loss = loss_fn(model(inputs), targets) * len(targets)
 
-# %% wrong · number of micro-batches where
-# -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
-# +         loss = loss_fn(model(inputs), targets) * len(targets) / len(micro_batches)
-
-# %% wrong · the last micro-batch has counted:
-# -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
-# +         model.zero_grad()
-# +         loss = loss_fn(model(inputs), targets)
-
-# %% wrong · with its right share
-# -     for inputs, targets in micro_batches:
-# +     for inputs, targets in micro_batches:
-# +         model.zero_grad()
-
 # %% wrong · earlier step
 # -     model.zero_grad()
-
-# %% wrong · size of the first
-# -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
-# +         loss = loss_fn(model(inputs), targets) * len(targets) / len(micro_batches[0][1])
-
-# %% wrong · as large as the first
-# -         loss = loss_fn(model(inputs), targets) * len(targets) / samples
-# +         share = len(targets) / len(micro_batches[0][1]) / len(micro_batches)
-# +         loss = loss_fn(model(inputs), targets) * share
 
 # %% wrong · calls backward
 # -         loss.backward()
@@ -98,10 +57,6 @@ def accumulate(model, loss_fn, micro_batches):
 # %% wrong · the sum over all samples
 # -         losses.append(loss.detach())
 # +         losses.append(loss.detach() * samples)
-
-# %% wrong · that is larger
-# -         losses.append(loss.detach())
-# +         losses.append(loss.detach() * samples / len(targets))
 
 # %% wrong · you return the last term; add them up
 # -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch

@@ -27,12 +27,6 @@ def accumulate_tokens(model, micro_batches):
 # -         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum") / counted
 # +         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING) / len(micro_batches)
 
-# %% wrong · count by their number of sentences
-# -     counted = sum(count_tokens(targets) for _, targets in micro_batches)
-# +     rows = sum(len(targets) for _, targets in micro_batches)
-# -         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum") / counted
-# +         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING) * len(targets) / rows
-
 # %% wrong · each sentence counts the same
 def accumulate_tokens(model, micro_batches):
     model.zero_grad()
@@ -43,26 +37,6 @@ def accumulate_tokens(model, micro_batches):
             loss.backward()
             total += loss.item()
     return total
-
-# %% wrong · padding included
-# -     counted = sum(count_tokens(targets) for _, targets in micro_batches)
-# +     counted = sum(targets.numel() for _, targets in micro_batches)
-
-# %% wrong · 0 is a token too
-# -     counted = sum(count_tokens(targets) for _, targets in micro_batches)
-# +     counted = sum((targets > 0).sum().item() for _, targets in micro_batches)
-
-# %% wrong · number of sentences; divide
-# -     counted = sum(count_tokens(targets) for _, targets in micro_batches)
-# +     counted = sum(len(targets) for _, targets in micro_batches)
-
-# %% wrong · the sum over all tokens
-# -         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum") / counted
-# +         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum")
-
-# %% wrong · are summed
-# -         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum") / counted
-# +         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING)
 
 # %% wrong · the last micro-batch has counted
 # -     for tokens, targets in micro_batches:
@@ -89,8 +63,8 @@ def accumulate_tokens(model, micro_batches):
 
 # %% wrong · flatten: logits (n, vocabulary), targets (n)
 # -         logits, wanted = model(tokens).flatten(0, 1), targets.flatten()
-# +         logits, wanted = model(tokens).flatten(0, 1), targets
+# +         logits, wanted = model(tokens).flatten(0, 1).T, targets.flatten()
 
-# %% wrong · flatten: logits (n, vocabulary), targets (n)
+# %% wrong · logits and targets are in different orders
 # -         logits, wanted = model(tokens).flatten(0, 1), targets.flatten()
-# +         logits, wanted = model(tokens), targets.flatten()
+# +         logits, wanted = model(tokens).transpose(0, 1).flatten(0, 1), targets.flatten()
