@@ -1,13 +1,12 @@
-"""Details of chapter 01's checks and of its lab."""
+"""The lab of chapter 01."""
 
 import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from answer_files import all_answers, defined
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import check, launch
+from pedagogy_lib import launch
 from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.course import labs
 from pedagogy_lib.course.build import with_holes
@@ -20,28 +19,6 @@ SOLUTION = (ROOT / "solutions" / "labs" / f"{LAB}.py").read_text()
 def solved_lab(tmp_path, monkeypatch):
     put_lab(tmp_path, monkeypatch, LAB, SOLUTION, SOLUTION)
     return labs.find_lab(LAB)
-
-
-def verdicts(number, words):
-    """Of the answers to an exercise in a cell that have this title."""
-    answers = [a for a in all_answers() if (a.exercise.number, a.words) == (number, words)]
-    assert answers
-    return [check(number, defined(answer)) for answer in answers]
-
-
-def test_the_memory_of_a_loop_comes_last():
-    (verdict,) = verdicts("1.2", "scaled gradients")
-    assert "bytes of activations" in verdict.lines[-1]
-    for verdict in verdicts("1.2", "one backward for each micro-batch"):
-        assert len(verdict.lines) == 4, "the weights are right"
-
-
-def test_what_differs_is_told_in_numbers():
-    (verdict,) = verdicts("1.1", "each is half of what it should be")
-    assert "gradient of w1: expected -9, got -4.5" in verdict.wrong.what
-
-
-# ---- The lab -----------------------------------------------------------------------------------
 
 
 def test_the_lab_trains(solved_lab):

@@ -1,6 +1,7 @@
 """What a model's states take, in the middle of a training."""
 
 import copy
+from functools import partial
 
 import torch
 from torch import nn
@@ -35,58 +36,44 @@ class Several(nn.Module):
         return self.last(self.scores(self.letters(letters)).to(self.last.weight.dtype))
 
 
-def linear():
-    return nn.Linear(5, 3)
-
-
-def adam(model):
-    return torch.optim.Adam(model.parameters())
-
-
-def momentum(model):
-    """The biases in a group of their own."""
-    groups = [{"params": [p for p in model.parameters() if p.dim() == dim]} for dim in (1, 2)]
-    return torch.optim.SGD(groups, lr=0.1, momentum=0.9)
-
-
-def amsgrad(model):
-    """Of the trainable parameters alone."""
-    return torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], amsgrad=True)
-
-
-STATES = {
-    "a linear layer, Adam, nothing done yet": (linear, adam, ""),
-    "Adam, after a backward": (linear, adam, "backward"),
-    "Adam, after a step": (linear, adam, "backward step"),
-    "Adam, after a step and zero_grad()": (linear, adam, "backward step zero_grad"),
-    "tied weights and a buffer, SGD, after a step": (
-        Several, lambda model: torch.optim.SGD(model.parameters(), lr=0.1), "backward step",
-    ),
-    "tied, SGD with momentum in two groups, after a step": (Several, momentum, "backward step"),
-    "tied, Adam, after a step": (Several, adam, "backward step"),
-    "a frozen layer, a parameter without gradient, Adam, after a step": (
-        lambda: Several(frozen=True, unused=True), adam, "backward step",
-    ),
-    "float64 and a frozen layer, AdamW with amsgrad, after a step": (
-        lambda: Several(torch.float64, frozen=True), amsgrad, "backward step",
-    ),
-    "bfloat16, the last layer in float32, Adam, after a step": (
-        lambda: Several(torch.bfloat16, last=torch.float32), adam, "backward step",
-    ),
-    "Adagrad, nothing done yet": (
-        linear, lambda model: torch.optim.Adagrad(model.parameters()), "",
-    ),
-}  # fmt: skip
+MODELS = {
+    "a linear layer": lambda: nn.Linear(5, 3),
+    "tied weights and a buffer": Several,
+    "a frozen layer, a parameter without gradient": lambda: Several(frozen=True, unused=True),
+    "float64 and a frozen layer": lambda: Several(torch.float64, frozen=True),
+    "bfloat16, the last layer in float32": lambda: Several(torch.bfloat16, last=torch.float32),
+}
+OPTIMIZERS = {
+    "Adam": torch.optim.Adam,
+    "SGD": partial(torch.optim.SGD, lr=0.1),
+    "SGD with momentum": partial(torch.optim.SGD, lr=0.1, momentum=0.9),
+    "AdamW with amsgrad": partial(torch.optim.AdamW, amsgrad=True),
+    "Adagrad": torch.optim.Adagrad,
+}
+STATES = [
+    ("a linear layer", "Adam", "nothing done yet"),
+    ("a linear layer", "Adam", "after a backward"),
+    ("a linear layer", "Adam", "after a step"),
+    ("a linear layer", "Adam", "after a step and zero_grad()"),
+    ("tied weights and a buffer", "SGD", "after a step"),
+    ("tied weights and a buffer", "SGD with momentum", "after a step"),
+    ("tied weights and a buffer", "Adam", "after a step"),
+    ("a frozen layer, a parameter without gradient", "Adam", "after a step"),
+    ("float64 and a frozen layer", "AdamW with amsgrad", "after a step"),
+    ("bfloat16, the last layer in float32", "Adam", "after a step"),
+    ("a linear layer", "Adagrad", "nothing done yet"),
+]
 
 
 # ---- On a rank ---
 
 
-def look(answer, make_model, make_optimizer, done):
-    model = make_model()
-    optimizer = make_optimizer(model)
-    inputs = torch.ones(2, 5) if isinstance(model, nn.Linear) else torch.tensor([1, 2])
-    if "backward" in done:
+def look(answer, model, optimizer, done):
+    model = MODELS[model]()
+    groups = [{"params": [p for p in model.parameters() if p.dim() == dim]} for dim in (2, 1)]
+    optimizer = OPTIMIZERS[optimizer](groups)
+    if done != "nothing done yet":
+        inputs = torch.ones(2, 5) if isinstance(model, nn.Linear) else torch.tensor([1, 2])
         model(inputs).float().square().sum().backward()
     if "step" in done:
         optimizer.step()
@@ -195,7 +182,7 @@ def mistakes_in(model, optimizer) -> dict[str, dict]:
 EXERCISE = WarmExercise(
     "5.1",
     "bytes_by_kind",
-    cases=[Alone(name, look, state) for name, state in STATES.items()],
+    cases=[Alone(", ".join(state), look, state) for state in STATES],
     work=alone,
     facts=[
         Holds("bytes", lambda got: isinstance(got, dict), "it returned {}",

@@ -13,7 +13,7 @@ from ...course.checking import Wrong
 from ...measuring.recorder import mark
 from ..kit import Equals, Holds, never
 from ..kit.alone import Alone, WarmExercise, alone, most_bytes
-from ..kit.one_process import RATE, gradients_in, note_gradients
+from ..kit.one_process import RATE, flat, gradients_in, note_gradients
 from ..kit.values import NO_RETURN
 
 SAMPLES, FEATURES, WIDTH = 128, 8, 64
@@ -77,7 +77,7 @@ def try_training(answer, steps, validations, optimizer_type):
     return {
         "changed": [what for what in flags if after[what] != flags[what]],
         "steps": (len(gradients), steps),
-        "gradients": gradients,
+        "gradients": [*gradients, flat(model.parameters())],
         "left": left if left.any() else right.left,
         "means": list(means) if is_list else None if means is None else f"{means!r:.60}",
         "right": right,
@@ -92,7 +92,11 @@ def flags_of(model) -> dict:
 
 
 def train_alone(batches, validation, optimizer_type, keep=False) -> SimpleNamespace:
-    """The truth; `validation` has losses of before the first step as well: (1 + steps, batches)."""
+    """The truth.
+
+    gradients   that each step finds; and the weights in the end
+    validation  losses before the first step, and after each: (1 + steps, batches)
+    """
     model, optimizer = start(optimizer_type)
     inputs, targets = (torch.stack(parts) for parts in zip(*validation))
     losses, seen, gradients = [], [], note_gradients(optimizer, model)
@@ -105,8 +109,8 @@ def train_alone(batches, validation, optimizer_type, keep=False) -> SimpleNamesp
     note(None)
     train(model, F.mse_loss, batches, None, optimizer, note, keep)
     return SimpleNamespace(
-        losses=losses[1:], validation=torch.stack(seen), gradients=gradients,
-        left=gradients_in(model),
+        losses=losses[1:], validation=torch.stack(seen),
+        gradients=[*gradients, flat(model.parameters())], left=gradients_in(model),
     )  # fmt: skip
 
 
@@ -225,7 +229,7 @@ EXERCISE = WarmExercise(
               lambda steps: f"expected {steps[1]} optimizer steps, got {steps[0]}",
               "each batch has one step; validation has none: it only looks"),
         Equals("gradients", lambda trial, place: trial[place].right.gradients, wrong_gradients,
-               "what a step finds in `.grad`, by steps,"),
+               "gradients"),
         Holds("means", lambda means: isinstance(means, list), "it returned {}",
               lambda trial, place: NO_RETURN if trial[place].means is None else
               "return a list of floats: loss.item() is one, and keeps nothing else alive"),

@@ -10,7 +10,7 @@ def house_gradients(x1, x2, price, w1, w2, b):
     loss.backward()
     return [leaf.grad for leaf in leaves]
 
-# %% wrong · each is half of what it should be
+# %% wrong · gradient of w1: expected -9, got -4.5 each is half of what it should be
 # -     slope = 2 * (x1 * w1 + x2 * w2 + b - price)
 # +     slope = x1 * w1 + x2 * w2 + b - price
 

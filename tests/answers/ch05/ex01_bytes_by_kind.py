@@ -30,7 +30,7 @@ def bytes_by_kind(model, optimizer):
 # +     return {"parameters": sum(
 # +                 p.nbytes for _, p in model.named_parameters(remove_duplicate=False)),
 
-# %% wrong · what else does its state have
+# %% wrong · is 144, expected 152; right is that of parameters, gradients Adam's two numbers for each
 # -             "optimizer_state": sum(x.nbytes for x in state)}
 # +             "optimizer_state": sum(
 # +                 x.nbytes for k in optimizer.state.values() for x in k.values() if x.dim())}

@@ -36,7 +36,7 @@
 # +             p.requires_grad_(flag)
 # +         means.append(torch.stack(losses).mean().item())
 
-# %% wrong · there are two lists to look at
+# %% wrong · of which 132,096 are the graph of a forward it grows with the number of steps, and also
 # -         with torch.no_grad():
 # -             losses = [loss_fn(model(x), y).item() for x, y in validation]
 # +         losses = [loss_fn(model(x), y) for x, y in validation]

@@ -16,7 +16,7 @@ def micro_batches_for(batch, limit, fixed, each):
 # -         if batch % count == 0 and fixed + each * (batch // count) <= limit:
 # +         if batch % count == 0 and fixed + each * (batch // count) < limit:
 
-# %% wrong · does not divide it
+# %% wrong · is 7, expected 10 7 micro-batches of a batch of 60 cannot be equally large: 7 does not divide it
 # -         if batch % count == 0 and fixed + each * (batch // count) <= limit:
 # +         if fixed + each * (batch // count) <= limit:
 
@@ -55,7 +55,7 @@ def micro_batches_for(batch, limit, fixed, each):
         count += 1
     return count
 
-# %% wrong · looks for more and more
+# %% wrong · An endless loop? If it only needs longer, pass a larger timeout=. not even one sample fits
 def micro_batches_for(batch, limit, fixed, each):
     count = 1
     while batch % count or fixed + each * (batch // count) > limit:
@@ -69,3 +69,7 @@ def micro_batches_for(batch, limit, fixed, each):
 # %% wrong · without `return`
 def micro_batches_for(batch, limit, fixed, each):
     count = 1
+
+# %% wrong · it gave '<generator object
+# -             return count
+# +             yield count
