@@ -5,7 +5,6 @@ ordinary training in float32. All numbers are sums of few powers of 2: nothing r
 parameters' own dtype.
 """
 
-from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
 
@@ -23,73 +22,44 @@ FROZEN, MISSING = 1, 2  # which has never a gradient, and which has none in some
 COUNT, SIZE = 16, 1000  # parameters, and elements of each, where bytes are counted
 
 
-@dataclass(frozen=True)
-class Plan:
-    """A training: values of the parameters, and for each step a gradient of each, or None."""
-
-    dtype: torch.dtype
-    make_optimizer: partial
-    start: list
-    gradients: list
-
-    def parameters(self, dtype):
-        frozen = FROZEN if len(self.start) > 1 else None
-        return [
-            nn.Parameter(x.to(dtype, copy=True), requires_grad=index != frozen)
-            for index, x in enumerate(self.start)
-        ]
-
-    def train(self, recreate=False, zeros=False) -> list[dict]:
-        """Values after each step of an ordinary training in float32, rounded.
-
-        recreate  whether each step begins with what it was, rounded
-        zeros     whether a missing gradient is one of zeros
-        """
-        parameters, found = self.parameters(torch.float32), []
-        optimizer = self.make_optimizer(parameters)
-        for gradients in self.gradients:
-            optimizer.zero_grad()
-            backward(parameters, gradients)
-            for p in parameters if zeros else ():
-                p.grad = torch.zeros_like(p) if p.grad is None and p.requires_grad else p.grad
-            optimizer.step()
-            found.append(values_of(p.to(self.dtype) for p in parameters))
-            for p in parameters if recreate else ():
-                p.data = p.data.to(self.dtype).float()
-        return found
+def draw(salt):
+    return [numbers(9, shape, torch.float32, salt + i) for i, shape in enumerate(SHAPES)]
 
 
-def plan_of(dtype, make_optimizer, missing=()):
-    """Six steps. missing: in which of them one parameter has no gradient."""
-
-    def draw(salt):
-        return [numbers(9, shape, dtype, salt + i) for i, shape in enumerate(SHAPES)]
-
-    gradients = [[(x - 4) * 0.37109375 for x in draw(10 + 10 * step)] for step in range(6)]
-    for step, of_step in enumerate(gradients):
+def gradients(steps, missing=()):
+    """For each step one of each parameter, or None. missing: steps in which there is one less."""
+    found = [[(x - 4) * 0.375 for x in draw(10 + 10 * step)] for step in range(steps)]
+    for step, of_step in enumerate(found):
         of_step[FROZEN] = None
         of_step[MISSING] = None if step in missing else of_step[MISSING]
-    return Plan(dtype, make_optimizer, [x / 4 for x in draw(0)], gradients)
+    return found
 
 
-def small_steps(count=50):
-    """No step alone changes a bfloat16: the nearest ones are 0.0078 apart, and it adds 0.0005."""
-    start, gradient = (
-        torch.tensor(x, dtype=torch.bfloat16) for x in ([1.5, 1.25, -1.125], [1.0, 0.75, -1.5])
-    )
-    return Plan(torch.bfloat16, partial(SGD, lr=2.0**-11), [start], [[gradient]] * count)
-
-
-MOMENTUM = partial(SGD, lr=2.0**-4, momentum=0.5)
-PLANS = {
-    "SGD, bfloat16": plan_of(torch.bfloat16, partial(SGD, lr=2.0**-4)),
-    "momentum, gradients missing, bfloat16": plan_of(torch.bfloat16, MOMENTUM, (2, 4)),
-    "momentum, float16": plan_of(torch.float16, MOMENTUM),
-    "50 small steps, bfloat16": small_steps(),
+MOMENTUM = partial(SGD, lr=2.0**-6, momentum=0.5)
+TRIALS = {
+    "SGD, bfloat16": (torch.bfloat16, partial(SGD, lr=2.0**-6), gradients(6)),
+    "momentum, gradients missing, bfloat16": (torch.bfloat16, MOMENTUM, gradients(6, (2, 4))),
+    "momentum, float16": (torch.float16, MOMENTUM, gradients(6)),
+    "50 small steps, bfloat16": (torch.bfloat16, partial(SGD, lr=2.0**-11), gradients(1) * 50),
+}
+STEPS_ON = {
+    "the parameters of the model": "the optimizer gets the bfloat16 parameters themselves: what a "
+    "step adds is rounded away. It steps on copies in float32",
+    "numbers in float64": "float64 has twice the bytes that a master has: .float()",
+    "numbers of two bytes": "the masters are copies, but not in float32: a copy has the same "
+    "dtype, unless it is told otherwise: .float()",
+    "a tensor that has not the values of any parameter": "a master begins as a copy of its "
+    "parameter, with the same shape and the same values: p.detach().float()",
+    "a tensor that is no parameter": "a master is a parameter, as whatever an optimizer trains, "
+    "with a requires_grad of its own: nn.Parameter(p.detach().float())",
 }
 
 
 # ---- On a rank ---
+
+
+def make_parameters(dtype):
+    return [nn.Parameter((x / 4).to(dtype), i != FROZEN) for i, x in enumerate(draw(0))]
 
 
 def watched(make_optimizer):
@@ -115,64 +85,58 @@ def values_of(tensors) -> dict:
     return {f"parameter {i}": x.detach().double() for i, x in enumerate(tensors)}
 
 
-def train(answer, plan):
+def train(answer, dtype, make_optimizer, gradients):
     """What is seen after each step, and what an ordinary training comes to."""
-    parameters, (make_optimizer, seen) = plan.parameters(plan.dtype), watched(plan.make_optimizer)
-    mixed = answer((p for p in parameters), make_optimizer)
-    if fault := fault_of(seen.masters, parameters):
-        return {"fault": fault}
-    first, ordinary = values_of(seen.masters), plan.train()
-    found = {"start": values_of(plan.start), "ordinary": ordinary}
+    parameters, (make, seen) = make_parameters(dtype), watched(make_optimizer)
+    start, mixed = values_of(parameters), answer((p for p in parameters), make)
+    found = {"masters": [fault_of(master, parameters) for master in seen.masters]}
+    if not found["masters"] or any(found["masters"]):
+        return found
+    ordinary = partial(train_in_float32, dtype, make_optimizer, gradients)
+    found |= {"start": start, "ordinary": ordinary(), "recreated": ordinary(recreate=True)}
+    found |= {"with_zeros": ordinary(zeros=True), "first": values_of(seen.masters)}
     found |= {k: [] for k in ("steps", "value_after", "dtypes", "zeros", "left", "in_masters")}
-    for gradients in plan.gradients:
-        backward(parameters, gradients)
+    for of_step, right in zip(gradients, found["ordinary"]):
+        backward(parameters, of_step)
         mixed.step()
         found["steps"].append(len(seen.steps))
         found["value_after"].append(values_of(parameters))
-        found["dtypes"] += [name_of(p.dtype) for p in parameters if p.dtype != plan.dtype]
-        if not close(found["value_after"][-1], ordinary[len(found["steps"]) - 1]):
+        found["dtypes"] += [str(p.dtype) for p in parameters if p.dtype != dtype]
+        if not close(found["value_after"][-1], right):
             continue  # this comes first
         for name, tensors in {"left": parameters, "in_masters": seen.masters}.items():
             for gradient in (x.grad for x in tensors if x.grad is not None):
                 found[name if gradient.any() else "zeros"].append(gradient)
-    found["is_moved"] = not close(first, values_of(seen.masters))
-    return found | {"recreated": plan.train(recreate=True),
-                    "with_zeros": plan.train(zeros=True)}  # fmt: skip
+    return found | {"is_moved": not close(found["first"], values_of(seen.masters))}
 
 
-def fault_of(masters, parameters) -> tuple[str, str] | None:
-    """What the optimizer steps on, if that is wrong, and why."""
-    if not masters:
-        return "nothing", "__init__ ends with make_optimizer(self.masters)"
-    for master in masters:
-        kind = f"tensors in {name_of(master.dtype)}, expected float32"
-        shapes = [p for p in parameters if p.shape == master.shape]
-        if any(master is p for p in parameters):
-            return kind, (
-                "the optimizer gets the bfloat16 parameters themselves: what a step adds is "
-                "rounded away. It steps on copies in float32"
-            )
-        if master.dtype == torch.float64:
-            return kind, "float64 has twice the bytes that a master has: .float()"
-        if master.dtype != torch.float32:
-            return kind, (
-                "the masters are copies, but not in float32: a copy has the same dtype, unless it "
-                "is told otherwise: .float()"
-            )
-        if not any(bool((p == master).all()) for p in shapes):
-            return "a tensor that has not the values of any parameter", (
-                "a master begins as a copy of its parameter, with the same shape and the same "
-                "values: p.detach().float()"
-            )
-        if not isinstance(master, nn.Parameter):
-            return "tensors that are no parameters", (
-                "a master is a parameter, as whatever an optimizer trains, with a requires_grad of "
-                "its own: nn.Parameter(p.detach().float())"
-            )
+def fault_of(master, parameters) -> str:
+    alike = [p for p in parameters if p.shape == master.shape and bool((p == master).all())]
+    is_faulty = (
+        any(master is p for p in parameters), master.dtype == torch.float64,
+        master.dtype != torch.float32, not alike, not isinstance(master, nn.Parameter),
+    )  # fmt: skip
+    return next((fault for fault, is_so in zip(STEPS_ON, is_faulty) if is_so), "")
 
 
-def name_of(dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+def train_in_float32(dtype, make_optimizer, gradients, recreate=False, zeros=False) -> list[dict]:
+    """Values after each step of an ordinary training, rounded.
+
+    recreate  whether each step begins with what it was, rounded
+    zeros     whether a missing gradient is one of zeros
+    """
+    parameters, found = make_parameters(torch.float32), []
+    optimizer = make_optimizer(parameters)
+    for of_step in gradients:
+        optimizer.zero_grad()
+        backward(parameters, of_step)
+        for p in parameters if zeros else ():
+            p.grad = torch.zeros_like(p) if p.grad is None and p.requires_grad else p.grad
+        optimizer.step()
+        found.append(values_of(p.to(dtype) for p in parameters))
+        for p in parameters if recreate else ():
+            p.data = p.data.to(dtype).float()
+    return found
 
 
 def count_bytes(answer):
@@ -220,9 +184,9 @@ def told(trial) -> str:
     of = trial[0]
     if trial.of("in_step"):
         return f"in a step with Adam at most {of.in_step:.1f}"
-    if len(of.start) > 1:
+    if "small" not in str(trial.case):
         return f"after each of {len(of.steps)} steps the parameters are the rounded masters"
-    first, last = (values["parameter 0"][0] for values in (of.start, of.value_after[-1]))
+    first, last = (values["parameter 0"][0, 0] for values in (of.start, of.value_after[-1]))
     return f"{first:g} has become {last:g}; without masters it would still be {first:g}"
 
 
@@ -236,13 +200,16 @@ EXERCISE = WarmExercise(
     "MixedPrecision",
     lab="memory",
     cases=[
-        *(Alone(name, train, (plan,)) for name, plan in PLANS.items()),
+        *(Alone(name, train, trial) for name, trial in TRIALS.items()),
         Alone("bytes of a number", count_bytes),
     ],
     work=alone,
     facts=[
-        never("fault", lambda fault: f"the optimizer steps on {fault[0]}",
-              lambda trial, place: trial[place].fault[1]),
+        Holds("masters", bool, "there is no optimizer",
+              "__init__ ends with make_optimizer(self.masters)"),
+        Holds("masters", lambda faults: not any(faults),
+              lambda faults: f"the optimizer steps on {max(faults)}",
+              lambda trial, place: STEPS_ON[max(trial[place].masters)]),
         Holds("steps", lambda steps: steps == list(range(1, len(steps) + 1)),
               "the optimizer has stepped {} times in 1, 2, 3, … calls of step()",
               lambda trial, place: "one call of step() is one step of the optimizer, after all "
