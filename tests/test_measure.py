@@ -663,3 +663,15 @@ def test_a_block_that_is_left_twice_is_told():
 
     with pytest.raises(RankError, match="the block 'step' is not open"):
         launch(step, world_size=1)
+
+
+def test_a_rank_knows_the_peaks_of_blocks_that_have_ended():
+    def step():
+        for copies in (2, 5, 1):
+            with measure("it"):
+                [torch.ones(1000) for _ in range(copies)]
+        return recorder.peak_bytes_in("it")
+
+    run = launch(step, world_size=1)
+    assert run.values == run["it"].peak_bytes
+    assert run.values[0]["total"] == 5 * N_BYTES

@@ -1,16 +1,34 @@
-"""How much each micro-batch counts."""
+"""How much the mean of each micro-batch counts."""
 
 import torch
 
 from ..kit import Formula
 
 SIZES = ([2, 1, 4, 1, 6], [8, 8, 8, 8], [8, 8, 8, 5], [5], [1, 7])
+FACTORS = "one factor for each micro-batch: a list"
 
 
-def effects(sizes):
+def effects(sizes) -> list[float]:
     """By how much the mean over all samples grows if one micro-batch's mean grows by one."""
     owners = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
     return [(owners == i).double().mean().item() for i in range(len(sizes))]
+
+
+def each(factor):
+    """A wrong function, from one of a size and all sizes."""
+    return lambda sizes: [factor(size, sizes) for size in sizes]
+
+
+def differs(call, wanted, got) -> str:
+    if len(got) != len(wanted):
+        return f"expected {len(wanted)} numbers, got {len(got)}"
+    at = next(i for i in range(len(wanted)) if not EXERCISE.same(got[i], wanted[i]))
+    return f"the factor of micro-batch {at}: expected {wanted[at]:.10g}, got {got[at]:.10g}"
+
+
+def why_other_length(found, case) -> str:
+    (sizes,) = EXERCISE.cases[case][0]
+    return "" if len(found[case][0]) == len(sizes) else FACTORS
 
 
 EXERCISE = Formula(
@@ -19,32 +37,29 @@ EXERCISE = Formula(
     cases={f"micro-batches of {sizes}": [(sizes,)] for sizes in SIZES},
     truth=effects,
     told=lambda calls, values: f"the mean over all {sum(calls[0][0])}",
-    asked="a list with one factor for each micro-batch",
-    shape="one factor for each micro-batch: a list",
+    differs=differs,
+    shape=FACTORS,
+    explain=why_other_length,
     mistakes=[
-        ("each micro-batch counts the same here: a sample of the small one then counts more than "
-         "a sample of the others", lambda sizes: [1 / len(sizes)] * len(sizes)),
-        ("they are too large by the number of micro-batches: you compare with their mean size; "
-         "what is multiplied is added up, so compare with all samples",
-         lambda sizes: [len(sizes) * size / sum(sizes) for size in sizes]),
+        ("each micro-batch counts the same here: a sample of the small one then counts more than a "
+         "sample of the others", each(lambda size, sizes: 1 / len(sizes))),
+        ("each is as many times too large as there are micro-batches: you compare with their mean "
+         "size; what is multiplied is added up, so compare with all samples",
+         each(lambda size, sizes: len(sizes) * size / sum(sizes))),
         ("this is the factor of one sample; a micro-batch has several",
-         lambda sizes: [1 / sum(sizes)] * len(sizes)),
+         each(lambda size, sizes: 1 / sum(sizes))),
         ("upside down: a share is a part, divided by all",
-         lambda sizes: [sum(sizes) / size for size in sizes]),
+         each(lambda size, sizes: sum(sizes) / size)),
         ("these make the sum over all samples, not the mean: divide by how many they are",
-         lambda sizes: sizes),
-        ("a larger micro-batch has to count more, not less",
-         lambda sizes: [1 / size for size in sizes]),
+         each(lambda size, sizes: size)),
+        ("a larger micro-batch has to count more, not less", each(lambda size, sizes: 1 / size)),
         ("you compare with the largest micro-batch; compare with all samples",
-         lambda sizes: [size / max(sizes) for size in sizes]),
+         each(lambda size, sizes: size / max(sizes))),
         ("you compare with the first micro-batch; compare with all samples",
-         lambda sizes: [size / sizes[0] for size in sizes]),
-        ("// cuts the fraction off; / keeps it",
-         lambda sizes: [size // sum(sizes) for size in sizes]),
+         each(lambda size, sizes: size / sizes[0])),
+        ("// cuts the fraction off; / keeps it", each(lambda size, sizes: size // sum(sizes))),
         ("these count micro-batches, not samples; how many samples are there in all?",
-         lambda sizes: [size / len(sizes) for size in sizes]),
-        ("one factor is missing: also the last micro-batch has one",
-         lambda sizes: effects(sizes)[:-1]),
+         each(lambda size, sizes: size / len(sizes))),
     ],
     hints=(
         "Multiplying a mean by the number of its samples gives back their sum.",

@@ -1,44 +1,77 @@
-"""The gradient of a batch whose micro-batches differ in size."""
+"""Gradients of micro-batches of any size."""
 
-from ..kit import RankExercise
-from .rows import Case, facts, mean_loss, samples_of, told, trying
+import torch
+from torch import nn
+
+from ..kit.alone import Alone, WarmExercise, alone
+from .accumulation import (
+    ACCUMULATED,
+    HIDDEN,
+    STALE,
+    accumulate,
+    mean_loss,
+    measure_memory,
+    model_of,
+    told,
+)
+
+FEATURES, CLASSES = 6, 3
+SAMPLES = {  # the first tells misconceptions apart
+    "micro-batches of 8 8 5 samples": [8, 8, 5],
+    "of 4 4 4 4": [4, 4, 4, 4],
+    "of 9 and a single one": [9, 1],
+    "a single micro-batch": [6],
+}
 
 
-def misconceptions(rows):
-    ones, last = rows.ones, rows.last
-    return {
+def make_model():
+    return model_of(nn.Linear(FEATURES, HIDDEN), CLASSES)
+
+
+def samples_of(sizes):
+    source = torch.Generator().manual_seed(sum(sizes))
+    draw = lambda size: torch.randn(size, FEATURES, generator=source, dtype=torch.float64)  # noqa: E731
+    return [(draw(size), torch.randint(CLASSES, (size,), generator=source)) for size in sizes]
+
+
+def why(rows) -> dict:
+    ones, count = torch.ones_like(rows.losses), len(rows.pieces)
+    factors = {
         "each micro-batch counts the same, instead of each sample: a mean of means. A sample of "
-        "a small micro-batch then counts too much": ones / rows.pieces / rows.in_piece,
+        "a small micro-batch then counts too much": ones / count / rows.in_piece,
         "the means of the micro-batches are summed: that is larger than their mean, about as "
         "many times as there are micro-batches": ones / rows.in_piece,
         "this is the gradient of the sum over all samples; divide by how many they are": ones,
         "you divide by the number of micro-batches where the number of samples belongs":
-            ones / rows.pieces,
+            ones / count,
         "only the last micro-batch has counted: the gradients are set back in each round":
-            last / rows.in_piece,
+            rows.last / rows.in_piece,
         "only the last micro-batch has counted, with its right share: the gradients are set back "
-        "in each round": last / len(ones),
+        "in each round": rows.last / len(ones),
         "you take all micro-batches to be as large as the first; count all samples":
-            ones / rows.in_piece[0] / rows.pieces,
+            ones / rows.in_piece[0] / count,
         "all is divided by the size of the last micro-batch": ones / rows.in_piece[-1],
         "all is divided by the size of the first micro-batch": ones / rows.in_piece[0],
     }  # fmt: skip
+    return {sentence: (factor * rows.losses).sum() for sentence, factor in factors.items()}
 
 
-EXERCISE = RankExercise(
+def case_of(name, sizes, *stale):
+    return Alone(name, accumulate, (make_model, (mean_loss,), samples_of(sizes), why, *stale))
+
+
+EXERCISE = WarmExercise(
     "1.4",
     "accumulate",
     lab="gradient_accumulation",
     cases=[
-        Case("micro-batches of 8 8 5 samples", samples_of([8, 8, 5])),
-        Case("of 4 4 4 4", samples_of([4, 4, 4, 4])),
-        Case("of 9 and a single one", samples_of([9, 1])),
-        Case("a single micro-batch", samples_of([6])),
-        Case("of 5 2", samples_of([5, 2]), is_stale=True),
-        Case("memory, 8 micro-batches", samples_of([8] * 8), with_memory=True),
+        *(case_of(name, sizes) for name, sizes in SAMPLES.items()),
+        case_of("of 5 2, with gradients of an earlier step still there", [5, 2], STALE),
+        Alone("memory, 8 micro-batches", measure_memory,
+              (make_model, (mean_loss,), samples_of([8] * 8))),
     ],
-    work=trying(mean_loss),
-    facts=facts(misconceptions),
+    work=alone,
+    facts=ACCUMULATED,
     told=told,
     hints=(
         "Exercise 1.3 is inside: how much does each micro-batch's mean count?",
@@ -47,4 +80,4 @@ EXERCISE = RankExercise(
         "Call backward() in each round, so that its graph can go; keep only loss.item(). And "
         "begin with model.zero_grad().",
     ),
-)
+)  # fmt: skip

@@ -1,63 +1,110 @@
-"""The same for sentences, where each token counts the same, and padding nothing."""
+"""Gradients of sentences, where each token counts the same."""
 
-from ..kit import RankExercise
-from .rows import Case, facts, sentences_of, told, trying
+import torch
+import torch.nn.functional as F
+from torch import nn
 
+from ..kit.alone import Alone, WarmExercise, alone
+from .accumulation import (
+    ACCUMULATED,
+    HIDDEN,
+    PADDING,
+    STALE,
+    accumulate,
+    measure_memory,
+    model_of,
+    told,
+)
+
+WORDS = 7
+SENTENCES = {  # the first tells misconceptions apart
+    "sentences of 7 1 4, of 3, of 2 2 tokens": [[7, 1, 4], [3], [2, 2]],
+    "no padding": [[4, 4], [4, 4]],
+    "a single micro-batch, with padding": [[6, 2, 3]],
+    "long sentences, then short ones": [[9, 8], [2, 1]],
+    "a micro-batch of padding only": [[5, 3], [0, 0]],
+}
 UNFLATTENED = "flatten: logits (n, vocabulary), targets (n)"
 
 
-def misconceptions(rows):
-    ones, last, sentences = rows.ones, rows.last, len(rows.ones)
-    return {
+def make_model():
+    return model_of(nn.Embedding(WORDS, HIDDEN), WORDS)
+
+
+def sentences_of(lengths):
+    source = torch.Generator().manual_seed(len(lengths))
+    return [rectangle(some, source) for some in lengths]
+
+
+def rectangle(lengths, source):
+    """Sentences padded to the longest, at least 2; the padded tokens are 0, their targets −100."""
+    shape = len(lengths), max(*lengths, 2)
+    tokens, targets = (torch.randint(WORDS, shape, generator=source) for _ in range(2))
+    for row, length in enumerate(lengths):
+        tokens[row, length:], targets[row, length:] = 0, PADDING
+    return tokens, targets
+
+
+def why(rows) -> dict:
+    ones, all_counted = torch.ones_like(rows.losses), rows.counted.sum()
+    factors = {
         "each micro-batch counts the same: a mean of means. A token among few then counts more "
-        "than a token among many": ones / rows.pieces / rows.in_piece,
+        "than a token among many": ones / len(rows.pieces) / rows.in_piece,
         "micro-batches count by their number of sentences, as in exercise 1.4; tokens are to "
-        "count the same, so count tokens": rows.in_rows / sentences / rows.in_piece,
+        "count the same, so count tokens": rows.in_rows / len(ones) / rows.in_piece,
         "each sentence counts the same: tokens of a short one then count more":
-            ones / sentences / rows.counted.clamp(min=1),
+            ones / len(ones) / rows.counted.clamp(min=1),
         "you divide by all positions, padding included; only targets that are not PADDING count":
-            ones / rows.positions.sum(),
+            ones / rows.positions,
         "you count targets above 0; 0 is a token too, and only PADDING does not count":
             ones / rows.above_0,
         "you divide by the number of sentences; divide by the number of tokens that count":
-            ones / sentences,
+            ones / len(ones),
         "this is the gradient of the sum over all tokens; divide by how many count": ones,
         "the means of the micro-batches are summed": ones / rows.in_piece,
         "only the last micro-batch has counted: the gradients are set back in each round":
-            last / rows.in_piece,
+            rows.last / rows.in_piece,
         "only the last micro-batch has counted, with its right share: the gradients are set back "
-        "in each round": last / rows.counted.sum(),
+        "in each round": rows.last / all_counted,
+    }  # fmt: skip
+    transposed = sum(
+        F.cross_entropy(
+            rows.model(tokens).transpose(0, 1).flatten(0, 1), targets.flatten(), reduction="sum"
+        )
+        for tokens, targets in rows.pieces
+    )
+    return {sentence: (factor * rows.losses).sum() for sentence, factor in factors.items()} | {
+        "logits and targets are in different orders: flatten both as they are, sentence after "
+        "sentence, and transpose neither": transposed / all_counted,
     }  # fmt: skip
 
 
-EXERCISE = RankExercise(
+def case_of(name, lengths, *stale):
+    return Alone(name, accumulate, (make_model, (), sentences_of(lengths), why, *stale))
+
+
+EXERCISE = WarmExercise(
     "1.5",
     "accumulate_tokens",
     lab="gradient_accumulation",
     cases=[
-        Case("sentences of 7 1 4, of 3, of 2 2 tokens", sentences_of([[7, 1, 4], [3], [2, 2]])),
-        Case("no padding", sentences_of([[4, 4], [4, 4]])),
-        Case("a single micro-batch, with padding", sentences_of([[6, 2, 3]])),
-        Case("long sentences, then short ones", sentences_of([[9, 8], [2, 1]])),
-        Case("a micro-batch of padding only", sentences_of([[5, 3], [0, 0]])),
-        Case("two of them", sentences_of([[5, 1], [2]]), is_stale=True),
-        Case("memory, 8 micro-batches", sentences_of([[9, 9]] * 8), with_memory=True),
+        *(case_of(name, lengths) for name, lengths in SENTENCES.items()),
+        case_of("two of them, with gradients of an earlier step still there", [[5, 1], [2]], STALE),
+        Alone("memory, 8 micro-batches", measure_memory,
+              (make_model, (), sentences_of([[9, 9]] * 8))),
     ],
-    work=trying(),
-    facts=facts(misconceptions),
+    work=alone,
+    facts=ACCUMULATED,
     told=told,
-    errors={
-        "Expected target size": UNFLATTENED,
-        "multi-target not supported": UNFLATTENED,
-        "to match target batch_size": UNFLATTENED,
-        "Expected floating point type for target with class prob": "cross_entropy takes the logits "
-        "first, and then the targets",
-    },
+    errors=dict.fromkeys(
+        ("Expected target size", "multi-target not supported", "to match target batch_size"),
+        UNFLATTENED,
+    ),
     hints=(
         "Which number does the mean divide by? Not sentences, not positions: targets that "
         "are not PADDING, in all micro-batches together.",
-        'F.cross_entropy(…, reduction="sum") ignores targets of −100 and does not divide.',
+        "F.cross_entropy(…, reduction=\"sum\") ignores targets of −100 and does not divide.",
         "It wants logits (n, vocabulary) and targets (n): flatten both, model(tokens)"
         ".flatten(0, 1) and targets.flatten().",
     ),
-)
+)  # fmt: skip

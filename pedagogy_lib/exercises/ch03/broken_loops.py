@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from ...basics.closeness import close, relative_gap, told_gap
 from ...course.checking import Wrong, try_on_ranks
 from ...measuring.recorder import measure
-from ..ch01.rows import merged
+from ..ch01.accumulation import merged
 from ..kit.answers import recognise
 from ..kit.one_process import (
     HANGS,

@@ -1,223 +1,269 @@
-"""Activations that are computed twice: the check of 5.6."""
+"""Activations that are computed twice.
 
+The truth is function(x) itself, from the same seed, without anything recomputed.
+"""
+
+import gc
 import warnings
-from functools import partial
 
 import torch
-from torch import Tensor
+from torch import nn
 
-from ...basics.closeness import close, told_gap
-from ...course.checking import Exercise, Wrong, try_on_ranks
-from ...measuring.recorder import measure
-from ..kit.one_process import why_raised
-from ..kit.warming import warm_up
-from .recomputed_blocks import CASES, STALE, Model, compare_on_rank, plainly
+from ...basics.closeness import close
+from ..kit import Equals, Holds, never
+from ..kit.alone import Alone, WarmExercise, alone, most_bytes
 
-# ---- Judging ---------------------------------------------------------------------------------
+WIDTH, STALE = 4, 0.25
+CHUNKS, SAMPLES, WIDE = 4, 256, 64  # where memory is measured
+X, BEFORE, WEIGHTS = "x", "the layer before", "the function's weights"
 
-NO_GRAPH = (
-    "there is no graph to go back through. Inside of a backward autograd does not look, unless "
-    "it is told to: under torch.enable_grad() the function runs, and whatever is computed from y"
-)
-NOT_DETACHED = (
-    "the x that was kept still hangs on the graph of what came before it, and the backward goes on "
-    "into that. x.detach() cuts it off: the layers before x get their turn later, from the "
-    "gradient of x that is returned"
-)
-NO_LEAF = (
-    "the x that the function runs on has no gradient: after detach() it needs requires_grad_(), "
-    "and to be the same tensor that is asked for its .grad in the end"
-)
-ERRORS = {  # words of an error: what they mean
-    "does not require grad and does not have a grad_fn": NO_GRAPH,
-    "differentiated Tensors does not require grad": NO_LEAF,
-    "through the graph a second time": NOT_DETACHED,
-    "incorrect number of gradients": "the forward has two inputs, function and x: the backward "
-    "returns a gradient for each of them, None for the function",
-    "different than None at position 1": "the gradients are in the order of the forward's inputs: "
-    "first None, for the function, then that of x",
-    "got tuple": "torch.autograd.grad returns a tuple, here with one gradient in it",
-    "created only for scalar outputs": "a backward that begins at y has to know the gradient of "
-    "y: that is slope, torch.autograd.backward(y, slope)",
-    "invalid gradient at index": "what is returned for x is its gradient, in the shape of x. slope "
-    "is the gradient of what the function has returned",
-    "Mismatch in shape": "slope is the gradient of what the function has returned, so it belongs "
-    "to that: torch.autograd.backward(y, slope)",
-    "must match the size": "slope has the shape of what the function has returned, x.grad that of "
-    "x. And x.grad is ready: slope has gone into it",
-    "has no attribute 'apply'": "Recomputed has to stay a torch.autograd.Function: apply() is its",
-}  # fmt: skip
-FORWARD = "what the forward returns is function(x), as it stood there"
-FORWARD_CHANCE = "the forward draws as often as the function does, and leaves the generator there"
-NO_WEIGHTS = (
-    "the function's weights get no gradient. torch.autograd.grad hands out what it is asked for, "
-    "and puts nothing into `.grad`; torch.autograd.backward fills the .grad of all leaves"
-)
-NO_X = (
-    "what came before this call gets no gradient: x.grad of the detached x is to be returned, for "
-    "x; requires_grad_() comes before the function runs"
-)
-TWICE = (
-    "it is twice the gradient of x. The x that was kept is the caller's own tensor, whose .grad "
-    "the backward fills, and then what is returned is added: run the function on x.detach()"
-)
-ONES = (
-    "this is the gradient of the sum of what the function returns. In a chain it is only the "
-    "beginning: slope says how much the loss changes with each element"
-)
-REPLACED = (
-    "gradients that were there are gone: a backward adds to `.grad`, and so is this one to do"
-)
-MASKS = (
-    "without dropout it is right: the second run has drawn other masks than the first. Before it "
-    "the generator has to be set to ctx.chance"
-)
-GENERATOR = (
-    "the second run has moved the generator, or set it back: what is drawn next would have been "
-    "drawn before. Afterwards it has to be where it was before the backward: "
-    "torch.random.fork_rng(devices=[]) puts it back, or get_rng_state before and set_rng_state "
-    "after"
-)
-NOT_RUN = (
-    "the backward has not run the function again. Of the first run there is no graph: only a "
-    "second one tells the gradients of x and of the weights"
-)
+
+class Model(nn.Module):
+    """A layer, and blocks, which count how often one of them has run."""
+
+    def __init__(self, dropout, blocks=3, width=WIDTH, hidden=6):
+        super().__init__()
+        self.first, self.runs = nn.Linear(width, width), 0
+        self.blocks = nn.ModuleList(
+            nn.Sequential(
+                nn.Linear(width, hidden), nn.Tanh(), nn.Dropout(dropout), nn.Linear(hidden, width)
+            )
+            for _ in range(blocks)
+        )
+        self.double()
+        for block in self.blocks:
+            block[0].register_forward_hook(self.count)  # also if block.forward is called
+
+    def count(self, *_):
+        self.runs += 1
+
+
+# Forwards: of a model, x, and call(function, x), which may recompute.
+
+
+def one_block(model, x, call):
+    return call(lambda x: model.blocks[0](x)[:, 1:], x)  # not of x's shape
+
+
+def after_a_layer(model, x, call):
+    return call(model.blocks[0], torch.tanh(model.first(x)))
+
+
+def one_number(model, x, call):
+    return call(lambda x: model.blocks[0](x).square().mean(), x)
+
+
+def one_after_another(model, x, call):
+    """Some of x goes past each block; the second one comes twice."""
+    for number in (0, 1, 2, 1):
+        x = x + call(model.blocks[number].forward, x)
+    return x
+
+
+def one_in_another(model, x, call):
+    two = lambda x: model.blocks[1](call(model.blocks[0], x))  # noqa: E731
+    return call(model.blocks[2], call(two, x))
+
+
+TRIALS = {  # forward, how often blocks run if each call runs twice, dropout, gradients before
+    "a function with weights": (one_block, 2),
+    "a layer before it": (after_a_layer, 2),
+    "gradients of an earlier step still there": (after_a_layer, 2, 0.0, STALE),
+    "it returns one number": (one_number, 2),
+    "with dropout": (one_block, 2, 0.5),
+    "four calls in a row, with dropout": (one_after_another, 8, 0.3),
+    "one call in another, with dropout": (one_in_another, 7, 0.3),
+}
+
+
+# ---- On a rank ---
+
+
+def compare(answer, forward, runs, *how):
+    warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
+    mine, plain, ones = (
+        seen_in(forward, call, slopes, *how)
+        for call, slopes in (
+            (answer.lab.Recomputed.apply, slopes_of),
+            (plainly, slopes_of),
+            (plainly, torch.ones_like),
+        )
+    )
+    is_right = close(mine["gradients"], plain["gradients"])
+    return {
+        "y": mine["y"],
+        "right_y": plain["y"],
+        "gradients" if not any(how[:1]) else "gradients_with_dropout": mine["gradients"],
+        "right": plain["gradients"],
+        "ones": ones["gradients"],
+        "never_run_again": mine["runs"] == plain["runs"] and not is_right,
+        "runs": (mine["runs"], runs),
+        "moved": [k for k in ("forward", "backward") if not torch.equal(mine[k], plain[k])],
+    }
+
+
+def seen_in(forward, call, slopes, dropout=0.0, stale=None) -> dict:
+    """What a forward and its backward do, and where they leave the generator."""
+    torch.manual_seed(5)
+    model = Model(dropout)
+    x = torch.randn(5, WIDTH, dtype=torch.float64, requires_grad=True)
+    for tensor in [x, *model.parameters()] if stale else ():
+        tensor.grad = torch.full_like(tensor, stale)
+    y = forward(model, x, call)
+    torch.rand(3)  # somebody else draws, too
+    seen = {"y": y.detach(), "forward": torch.get_rng_state()}
+    y.backward(slopes(y))
+    parts = {X: [x], BEFORE: model.first.parameters(), WEIGHTS: model.blocks.parameters()}
+    gradients = {part: [p.grad for p in some if p.grad is not None] for part, some in parts.items()}
+    seen["gradients"] = {
+        part: torch.cat([gradient.flatten() for gradient in some]) if some else None
+        for part, some in gradients.items()
+    }
+    return seen | {"backward": torch.get_rng_state(), "runs": model.runs}
+
+
+def slopes_of(y):
+    """Another slope for each element of y."""
+    return torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view(y.shape) ** 2 + 0.5
+
+
+def plainly(function, x):
+    return function(x)
+
+
+def measure_chunks(answer):
+    """In sizes of x: what is kept between forward and backward, and what there is in the latter.
+
+    Without the answer, too.
+    """
+    model = Model(0.0, CHUNKS, WIDE, 2 * WIDE)
+    x = torch.randn(SAMPLES, WIDE, dtype=torch.float64, requires_grad=True)
+    gc.collect()
+    before, found = most_bytes()["total"], {}
+    for name, call in {"": answer.lab.Recomputed.apply, "plain_": plainly}.items():
+        y = x
+        for block in model.blocks:
+            y = call(block, y)
+        loss, y = y.sum(), None
+        kept = most_bytes()
+        found[f"{name}kept"] = kept["activations"] / x.nbytes
+        found[f"{name}besides"] = (kept["total"] - before) / x.nbytes - (CHUNKS - 1)
+        found[f"{name}at_most"] = most_bytes(loss.backward)["activations"] / x.nbytes
+        del loss
+    of_one = most_bytes(lambda: model.blocks[0](x))["activations"] / x.nbytes
+    return found | {"at_most": found["at_most"] - (CHUNKS - 1) - of_one}
+
+
+# ---- What is not right ---
+
+
+def mistakes(trial, place):
+    of = trial[place]
+    right = of.right
+    wrong = {
+        "it is twice the gradient of x. The x that was kept is the caller's own tensor, whose "
+        ".grad the backward fills, and then what is returned is added: run the function on "
+        "x.detach()": right | {X: 2 * right[X]},
+        "this is the gradient of the sum of what the function returns. In a chain it is only the "
+        "beginning: slope says how much the loss changes with each element": of.ones,
+    }
+    if STALE in trial.case.args:
+        weights = right[WEIGHTS].where(right[WEIGHTS] == STALE, right[WEIGHTS] - STALE)
+        return wrong | {
+            "gradients that were there are gone: a backward adds to `.grad`, and so is this one to "
+            "do": right | {WEIGHTS: weights},
+        }  # fmt: skip
+    return wrong | {
+        "the function's weights get no gradient. torch.autograd.grad hands out what it is asked "
+        "for, and puts nothing into `.grad`; torch.autograd.backward fills the .grad of all "
+        "leaves": right | {WEIGHTS: None},
+        "what came before this call gets no gradient: x.grad of the detached x is to be returned, "
+        "for x; requires_grad_() comes before the function runs":
+            right | {X: None, BEFORE: None},
+    }  # fmt: skip
+
+
+def told(trial) -> str:
+    if trial.of("kept"):
+        kept, plain = trial[0].kept, trial[0].plain_kept
+        return f"{kept:g} inputs are kept, and nothing else; without recomputation {plain:g}"
+    return "value, gradients and generator are right"
+
+
+MOVED = "the generator is not where it is without recomputation"
 KEPT = (
     "nothing is computed a second time: the graph of the first run is kept, with all its "
     "activations. Keep x alone, and run the function again in the backward"
 )
-TOO_OFTEN = "one more run is enough: the graph that it makes has all that the backward needs"
-
-
-def examine_recomputed(answer):
-    warm_up()  # a backward that is given a slope imports for a second, too
-    for name, cases in CASES.items():
-        run = try_on_ranks(name, quietly, compare_on_rank, answer, cases, world_size=1,
-                           explain=partial(why_raised, ERRORS, ""))  # fmt: skip
-        for case, (mine, plain, ones) in zip(cases, run.values[0]):
-            judge(case, mine, plain, ones)
-            count = sum(gradient is not None for gradient in plain.gradients.values())
-            yield f"{case.name}: value, {count} gradients and generator are right"
-    yield from examine_memory(answer)
-
-
-def quietly(work, *args):
-    """Without torch's warning about the `.grad` of what is no leaf: the verdict says it better."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
-        return work(*args)
-
-
-def judge(case, mine, plain, ones):
-    """Raise `Wrong` at the first thing that differs from a plain call of the function."""
-    if not close(mine.y, plain.y):
-        what = f"the forward's value is off by up to {told_gap(mine.y, plain.y)}"
-        raise Wrong(case.name, what, FORWARD)
-    judge_chance(case, mine.chances[0], plain.chances[0], "forward", FORWARD_CHANCE)
-    for name, wanted in plain.gradients.items():
-        got = mine.gradients[name]
-        if not close(got, wanted):
-            what = f"{name}.grad {told_difference(got, wanted)}"
-            raise Wrong(case.name, what, why_gradients(case, mine, plain, ones, name))
-    judge_chance(case, mine.chances[1], plain.chances[1], "backward", GENERATOR)
-    if mine.runs != case.runs:
-        what = f"the numbers are right, but a block has run {mine.runs}×, expected {case.runs}×"
-        raise Wrong(case.name, what, KEPT if mine.runs < case.runs else TOO_OFTEN)
-
-
-def judge_chance(case, mine, plain, when, why):
-    if not torch.equal(mine, plain):
-        what = f"after the {when}, the generator is not where it is without recomputation"
-        raise Wrong(case.name, what, why)
-
-
-def told_difference(got, wanted) -> str:
-    if got is None or wanted is None:
-        return "is None" if got is None else "is not None, expected None"
-    return f"has norm {got.norm():.6g}, expected {wanted.norm():.6g}"
-
-
-def why_gradients(case, mine, plain, ones, name) -> str:
-    """Why the gradients of a case are off, of which that of this name is the first."""
-    got, wanted = mine.gradients, plain.gradients
-    if mine.runs == plain.runs:
-        return NOT_RUN
-    inside = [n for n in got if n.startswith("blocks") and wanted[n] is not None]
-    if not case.stale and all(got[n] is None for n in inside):
-        return NO_WEIGHTS
-    if got[name] is None:
-        return NO_X
-    if name == "x" and close(got["x"], 2 * wanted["x"]):
-        return TWICE
-    if case.stale and close(got[name], wanted[name] - STALE):
-        return REPLACED
-    if all(map(close, got.values(), ones.gradients.values())):
-        return ONES
-    return MASKS if case.dropout else ""
-
-
-# ---- Memory ----------------------------------------------------------------------------------
-
-CHUNKS, SAMPLES, WIDE = 4, 256, 64
-
-
-def memory_on_rank(answer) -> int:
-    """Blocks for what is kept between forward and backward, and in the backward; bytes of x."""
-    model = Model(0.0, CHUNKS, WIDE, 2 * WIDE)
-    x = torch.randn(SAMPLES, WIDE, dtype=torch.float64, requires_grad=True)
-    with measure("before"):
-        pass
-    for label, call in {"mine": answer.lab.Recomputed.apply, "plain": plainly}.items():
-        loss = chunks_of(model, x, call)
-        with measure(f"{label}, kept"):
-            pass
-        with measure(f"{label}, backward"):
-            loss.backward()
-        del loss
-    with measure("one chunk"):
-        model.blocks[0](x)
-    return x.nbytes
-
-
-def chunks_of(model, x, call) -> Tensor:
-    for block in model.blocks:
-        x = call(block, x)
-    return x.sum()
-
-
-def examine_memory(answer):
-    case = f"memory, {CHUNKS} chunks"
-    run = try_on_ranks(case, quietly, memory_on_rank, answer, world_size=1)
-    size = run.values[0]
-    activations, total = (
-        {label: run[label].peak_bytes[0][kind] for label in run.labels}
-        for kind in ("activations", "total")
-    )
-    kept, wanted = activations["mine, kept"], CHUNKS * size
-    if kept > wanted:
-        what = f"{kept:,} bytes are kept for the backward, expected {wanted:,}, the {CHUNKS} inputs"
-        raise Wrong(case, what, KEPT)
-    more = total["mine, kept"] - total["before"] - (CHUNKS - 1) * size
-    if more > size / 2:  # the generator's states are less
-        what = f"besides the inputs, {more:,} bytes are kept for the backward"
-        raise Wrong(case, what, "x is enough: nothing else of its size may stay in ctx")
-    most, limit = activations["mine, backward"], (CHUNKS - 1) * size + activations["one chunk"]
-    if most > limit + 3 * size:  # y and slope may be kept, too, to be multiplied
-        what = f"in the backward there are up to {most:,} bytes of activations, expected {limit:,}"
-        raise Wrong(case, what, ONE_BY_ONE)
-    plain = activations["plain, kept"]
-    yield f"memory: {kept:,} bytes are kept, the inputs of {CHUNKS} chunks; else {plain:,}"
-
-
-ONE_BY_ONE = (
-    "only one chunk at a time is to have its activations: go back through it at once, and keep "
-    "nothing of it in ctx"
-)
-
-
-EXERCISE = Exercise(
-    "5.6", "Recomputed", examine_recomputed,
-    (
+EXERCISE = WarmExercise(
+    "5.6",
+    "Recomputed",
+    lab="memory",
+    cases=[
+        *(Alone(name, compare, trial) for name, trial in TRIALS.items()),
+        Alone(f"memory, {CHUNKS} chunks", measure_chunks),
+    ],
+    work=alone,
+    facts=[
+        Equals("y", lambda trial, place: trial[place].right_y, called="what the forward returns",
+               otherwise="what the forward returns is function(x), as it stood there"),
+        Holds("moved", lambda when: "forward" not in when, f"after the forward, {MOVED}",
+              "the forward draws as often as the function does, and leaves the generator there"),
+        never("never_run_again", "gradients are wrong",
+              "the backward has not run the function again. Of the first run there is no graph: "
+              "only a second one tells the gradients of x and of the weights"),
+        Equals("gradients", lambda trial, place: trial[place].right, mistakes, ".grad"),
+        Equals("gradients_with_dropout", lambda trial, place: trial[place].right, mistakes, ".grad",
+               "without dropout it is right: the second run has drawn other masks than the first. "
+               "Before it the generator has to be set to ctx.chance"),
+        never("moved", f"after the backward, {MOVED}",
+              "the second run has moved the generator, or set it back: what is drawn next would "
+              "have been drawn before. Afterwards it has to be where it was before the backward: "
+              "torch.random.fork_rng(devices=[]) puts it back, or get_rng_state before and "
+              "set_rng_state after"),
+        Holds("runs", lambda runs: runs[0] == runs[1],
+              lambda runs: "the numbers are right, but a block has run {}×, expected {}×".format(
+                  *runs),
+              lambda trial, place: KEPT if trial[place].runs[0] < trial[place].runs[1] else
+              "one more run is enough: the graph that it makes has all that the backward needs"),
+        Holds("kept", lambda count: count <= CHUNKS,
+              f"activations of {{:g}} times x are kept for the backward, expected {CHUNKS}", KEPT),
+        Holds("besides", lambda count: count < 0.5,  # the generator's states are less
+              "besides the inputs, {:.1f} times as much as x is kept for the backward",
+              "x is enough: nothing else of its size may stay in ctx"),
+        Holds("at_most", lambda count: count <= 3,  # y and slope may be kept, to be multiplied
+              "in the backward there is {:.1f} times as much as x beside one chunk's activations",
+              "only one chunk at a time is to have its activations: go back through it at once, "
+              "and keep nothing of it in ctx"),
+    ],
+    told=told,
+    errors={
+        "does not require grad and does not have a grad_fn": "there is no graph to go back "
+        "through. Inside of a backward autograd does not look, unless it is told to: under "
+        "torch.enable_grad() the function runs, and whatever is computed from y",
+        "differentiated Tensors does not require grad": "the x that the function runs on has no "
+        "gradient: after detach() it needs requires_grad_(), and to be the same tensor that is "
+        "asked for its .grad in the end",
+        "through the graph a second time": "the x that was kept still hangs on the graph of what "
+        "came before it, and the backward goes on into that. x.detach() cuts it off: the layers "
+        "before x get their turn later, from the gradient of x that is returned",
+        "incorrect number of gradients": "the forward has two inputs, function and x: the backward "
+        "returns a gradient for each of them, None for the function",
+        "different than None at position 1": "the gradients are in the order of the forward's "
+        "inputs: first None, for the function, then that of x",
+        "got tuple": "torch.autograd.grad returns a tuple, here with one gradient in it",
+        "created only for scalar outputs": "a backward that begins at y has to know the gradient "
+        "of y: that is slope, torch.autograd.backward(y, slope)",
+        "invalid gradient at index": "what is returned for x is its gradient, in the shape of x. "
+        "slope is the gradient of what the function has returned",
+        "Mismatch in shape": "slope is the gradient of what the function has returned, so it "
+        "belongs to that: torch.autograd.backward(y, slope)",
+        "must match the size": "slope has the shape of what the function has returned, x.grad that "
+        "of x. And x.grad is ready: slope has gone into it",
+        "has no attribute 'apply'": "Recomputed has to stay a torch.autograd.Function: apply() is "
+        "its",
+    },
+    hints=(
         "The backward of a function of autograd is given slope, and returns the gradient of x. "
         "All that it needs for that is a graph from x to y: so it runs the function again.",
         "It runs on x.detach().requires_grad_(), or the new graph would hang on the old one; "
@@ -227,5 +273,4 @@ EXERCISE = Exercise(
         "Then torch.autograd.backward(y, slope): it adds to the weights' .grad, and fills "
         "x.grad. The forward had two inputs: return None, x.grad.",
     ),
-    lab="memory",
 )  # fmt: skip

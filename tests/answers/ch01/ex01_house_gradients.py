@@ -10,24 +10,21 @@ def house_gradients(x1, x2, price, w1, w2, b):
     loss.backward()
     return [leaf.grad for leaf in leaves]
 
-# %% right · by differences
-def house_gradients(x1, x2, price, w1, w2, b):
-    def loss(w1, w2, b):
-        return (x1 * w1 + x2 * w2 + b - price) ** 2
-
-    w, h = (w1, w2, b), 0.5  # exact for a square
-    moved = [
-        [[a + sign * h * (i == j) for j, a in enumerate(w)] for sign in (1, -1)] for i in range(3)
-    ]
-    return torch.tensor([(loss(*up) - loss(*down)) / (2 * h) for up, down in moved])
-
-# %% wrong · each is half of what it should be
+# %% wrong · gradient of w1: expected -9, got -4.5 each is half of what it should be
 # -     slope = 2 * (x1 * w1 + x2 * w2 + b - price)
 # +     slope = x1 * w1 + x2 * w2 + b - price
 
-# %% wrong · a function without `return` gives None
+# %% wrong · without `return`
 # -     return slope * x1, slope * x2, slope
 
 # %% wrong · the three numbers alone
 # -     return slope * x1, slope * x2, slope
 # +     return {"a": slope * x1, "b": slope * x2, "c": slope}
+
+# %% wrong · house 1; use the arguments
+def house_gradients(x1, x2, price, w1, w2, b):
+    return -115.836, -38.612, -19.306
+
+# %% wrong · b is missing
+# -     slope = 2 * (x1 * w1 + x2 * w2 + b - price)
+# +     slope = 2 * (x1 * w1 + x2 * w2 - price)

@@ -33,50 +33,10 @@ def train_accumulated(model, loss_fn, micro_batches, optimizer, every):
 # -         (loss / every).backward()
 # +         loss.backward()
 
-# %% wrong · training with small batches
-def train_accumulated(model, loss_fn, micro_batches, optimizer, every):
-    for number, (inputs, targets) in enumerate(micro_batches, 1):
-        loss = loss_fn(model(inputs), targets)
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-# %% wrong · with a fraction of its gradient
-# -         if number % every == 0:
-# -             optimizer.step()
-# -             optimizer.zero_grad()
-# +         optimizer.step()
-# +         optimizer.zero_grad()
-
-# %% wrong · zero_grad() before each backward throws away
-# -     for number, (inputs, targets) in enumerate(micro_batches, 1):
-# +     for number, (inputs, targets) in enumerate(micro_batches, 1):
-# +         optimizer.zero_grad()
-# -         (loss / every).backward()
-# +         loss.backward()
-
 # %% wrong · divided by `every`: zero_grad()
 # -     for number, (inputs, targets) in enumerate(micro_batches, 1):
 # +     for number, (inputs, targets) in enumerate(micro_batches, 1):
 # +         optimizer.zero_grad()
-
-# %% wrong · along those of all batches before
-# -             optimizer.zero_grad()
-
-# %% wrong · neither set back
-# -         (loss / every).backward()
-# +         loss.backward()
-# -             optimizer.zero_grad()
-
-# %% wrong · only once
-# -         if number % every == 0:
-# -             optimizer.step()
-# -             optimizer.zero_grad()
-# +     optimizer.step()
-
-# %% wrong · count from 0
-# -     for number, (inputs, targets) in enumerate(micro_batches, 1):
-# +     for number, (inputs, targets) in enumerate(micro_batches):
 
 # %% wrong · nothing has moved: is there a backward()
 def train_accumulated(model, loss_fn, micro_batches, optimizer, every):
@@ -91,22 +51,8 @@ def train_accumulated(model, loss_fn, micro_batches, optimizer, every):
             optimizer.zero_grad()
             optimizer.step()
 
-# %% wrong · not by all
-# -         (loss / every).backward()
-# +         (loss / len(micro_batches)).backward()
-
-# %% wrong · which a mean loss has done
-# -         (loss / every).backward()
-# +         (loss / len(inputs)).backward()
-
 # %% wrong · belong together
 # -         (loss / every).backward()
 # +         (loss / every).backward()
-# +         optimizer.step()
-# -             optimizer.step()
-
-# %% wrong · and nothing is divided
-# -         (loss / every).backward()
-# +         loss.backward()
 # +         optimizer.step()
 # -             optimizer.step()

@@ -10,10 +10,18 @@ def shares(sizes):
 def shares(sizes):
     return [1 / len(sizes) for _ in sizes]
 
-# %% wrong · a function without `return` gives None
+# %% wrong · not the mean
+def shares(sizes):
+    return sizes
+
+# %% wrong · without `return`
 def shares(sizes):
     [size / sum(sizes) for size in sizes]
 
 # %% wrong · one factor for each micro-batch: a list
 def shares(sizes):
     return sizes[0] / sum(sizes)
+
+# %% wrong · as many times too large as there are micro-batches
+# -     return [size / sum(sizes) for size in sizes]
+# +     return [size * len(sizes) / sum(sizes) for size in sizes]

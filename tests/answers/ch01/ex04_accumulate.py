@@ -8,20 +8,6 @@ def accumulate(model, loss_fn, micro_batches):
         total += loss.item()
     return total
 
-# %% right · summed, and divided afterwards
-def accumulate(model, loss_fn, micro_batches):
-    total = samples = 0
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    for inputs, targets in micro_batches:
-        loss = loss_fn(model(inputs), targets) * len(inputs)
-        loss.backward()
-        samples += len(inputs)
-        total = total + loss.detach()
-    for parameter in model.parameters():
-        parameter.grad /= samples
-    return total / samples
-
 # %% right · without backward()
 def accumulate(model, loss_fn, micro_batches):
     parameters = list(model.parameters())
@@ -64,9 +50,21 @@ def accumulate(model, loss_fn, micro_batches):
     loss.backward()
     return loss.item()
 
+# %% wrong · mean of means
+# -         losses.append(loss.detach())
+# +         losses.append(loss.detach() * samples / len(targets) / len(micro_batches))
+
+# %% wrong · the sum over all samples
+# -         losses.append(loss.detach())
+# +         losses.append(loss.detach() * samples)
+
 # %% wrong · you return the last term; add them up
 # -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
 # +     return float(loss)
+
+# %% wrong · the mean loss of the last micro-batch
+# -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
+# +     return float(loss) * samples / len(targets)
 
 # %% wrong · loss.item()
 # -         losses.append(loss.detach())

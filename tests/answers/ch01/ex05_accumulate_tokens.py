@@ -23,11 +23,25 @@ def accumulate_tokens(model, micro_batches):
         parameter.grad /= n
     return total / n
 
-# %% wrong · count by their number of sentences
-# -     counted = sum(count_tokens(targets) for _, targets in micro_batches)
-# +     rows = sum(len(targets) for _, targets in micro_batches)
+# %% wrong · mean of means
 # -         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum") / counted
-# +         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING) * len(targets) / rows
+# +         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING) / len(micro_batches)
+
+# %% wrong · each sentence counts the same
+def accumulate_tokens(model, micro_batches):
+    model.zero_grad()
+    rows, total = sum(len(t) for _, t in micro_batches), 0.0
+    for tokens, targets in micro_batches:
+        for one, wanted in zip(tokens, targets):
+            loss = F.cross_entropy(model(one), wanted) / rows
+            loss.backward()
+            total += loss.item()
+    return total
+
+# %% wrong · the last micro-batch has counted
+# -     for tokens, targets in micro_batches:
+# +     for tokens, targets in micro_batches:
+# +         model.zero_grad()
 
 # %% wrong · 0/0
 # -         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum") / counted
@@ -49,8 +63,8 @@ def accumulate_tokens(model, micro_batches):
 
 # %% wrong · flatten: logits (n, vocabulary), targets (n)
 # -         logits, wanted = model(tokens).flatten(0, 1), targets.flatten()
-# +         logits, wanted = model(tokens).flatten(0, 1), targets
+# +         logits, wanted = model(tokens).flatten(0, 1).T, targets.flatten()
 
-# %% wrong · flatten: logits (n, vocabulary), targets (n)
+# %% wrong · logits and targets are in different orders
 # -         logits, wanted = model(tokens).flatten(0, 1), targets.flatten()
-# +         logits, wanted = model(tokens), targets.flatten()
+# +         logits, wanted = model(tokens).transpose(0, 1).flatten(0, 1), targets.flatten()

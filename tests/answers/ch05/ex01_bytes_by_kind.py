@@ -1,17 +1,3 @@
-# %% right · expression by expression
-def bytes_by_kind(model, optimizer):
-    return {"parameters": sum(p.nbytes for p in model.parameters()),
-            "gradients": sum(p.grad.nbytes for p in model.parameters() if p.grad is not None),
-            "optimizer_state": sum(
-                x.nbytes for kept in optimizer.state.values() for x in kept.values())}
-
-# %% right · elements by their size
-def bytes_by_kind(model, optimizer):
-    return {"parameters": sum(p.numel() * p.element_size() for p in model.parameters()),
-            "gradients": sum(p.grad.nbytes for p in model.parameters() if p.grad is not None),
-            "optimizer_state": sum(
-                x.nbytes for kept in optimizer.state.values() for x in kept.values())}
-
 # %% right · storages, and state_dict
 def bytes_by_kind(model, optimizer):
     states = optimizer.state_dict()["state"].values()
@@ -39,75 +25,15 @@ def bytes_by_kind(model, optimizer):
 # -             "gradients": sum(gradient.nbytes for gradient in gradients),
 # +             "gradients": sum(p.grad.nbytes for p in model.parameters()),
 
-# %% wrong · whether it has one now or not
-# -             "gradients": sum(gradient.nbytes for gradient in gradients),
-# +             "gradients": sum(p.nbytes for p in model.parameters()),
-
 # %% wrong · has two names in the model
 # -     return {"parameters": sum(p.nbytes for p in model.parameters()),
 # +     return {"parameters": sum(
 # +                 p.nbytes for _, p in model.named_parameters(remove_duplicate=False)),
 
-# %% wrong · a tied parameter's gradient counts twice
-# -             "gradients": sum(gradient.nbytes for gradient in gradients),
-# +             "gradients": sum(
-# +                 p.grad.nbytes for _, p in model.named_parameters(remove_duplicate=False)
-# +                 if p.grad is not None),
-
-# %% wrong · a tied parameter's state counts twice
-# -             "optimizer_state": sum(x.nbytes for x in state)}
-# +             "optimizer_state": sum(
-# +                 x.nbytes for _, p in model.named_parameters(remove_duplicate=False)
-# +                 for x in optimizer.state[p].values())}
-
-# %% wrong · under both of its names
-# -     return {"parameters": sum(p.nbytes for p in model.parameters()),
-# +     return {"parameters": sum(x.nbytes for x in model.state_dict().values()),
-
-# %% wrong · buffers are counted as well
-# -     return {"parameters": sum(p.nbytes for p in model.parameters()),
-# +     return {"parameters": sum(x.nbytes for x in [*model.parameters(), *model.buffers()]),
-
-# %% wrong · a frozen parameter is missing
-# -     return {"parameters": sum(p.nbytes for p in model.parameters()),
-# +     return {"parameters": sum(p.nbytes for p in model.parameters() if p.requires_grad),
-
-# %% wrong · 4 bytes are taken
-# -     return {"parameters": sum(p.nbytes for p in model.parameters()),
-# +     return {"parameters": sum(4 * p.numel() for p in model.parameters()),
-
-# %% wrong · these are the numbers, not their bytes
-# -     return {"parameters": sum(p.nbytes for p in model.parameters()),
-# +     return {"parameters": sum(p.numel() for p in model.parameters()),
-
-# %% wrong · the dtype of the first one
-# -     return {"parameters": sum(p.nbytes for p in model.parameters()),
-# +     return {"parameters": next(model.parameters()).element_size()
-# +             * sum(p.numel() for p in model.parameters()),
-
-# %% wrong · what else does its state have
+# %% wrong · is 144, expected 152; right is that of parameters, gradients Adam's two numbers for each
 # -             "optimizer_state": sum(x.nbytes for x in state)}
 # +             "optimizer_state": sum(
 # +                 x.nbytes for k in optimizer.state.values() for x in k.values() if x.dim())}
-
-# %% wrong · two numbers for each parameter, the rule
-# -             "optimizer_state": sum(x.nbytes for x in state)}
-# +             "optimizer_state": 2 * sum(p.nbytes for p in model.parameters())}
-
-# %% wrong · the state of one parameter alone
-# -             "optimizer_state": sum(x.nbytes for x in state)}
-# +             "optimizer_state": sum(
-# +                 x.nbytes for x in next(iter(optimizer.state.values()), {}).values())}
-
-# %% wrong · only the first tensor is counted
-# -             "optimizer_state": sum(x.nbytes for x in state)}
-# +             "optimizer_state": sum(
-# +                 next(iter(kept.values())).nbytes for kept in optimizer.state.values())}
-
-# %% wrong · does it count those in param_groups
-# -             "optimizer_state": sum(x.nbytes for x in state)}
-# +             "optimizer_state": sum(p.nbytes for p in model.parameters()) + sum(
-# +                 x.nbytes for kept in optimizer.state.values() for x in kept.values())}
 
 # %% wrong · has no such entry
 # -             "optimizer_state": sum(x.nbytes for x in state)}
@@ -121,10 +47,6 @@ def bytes_by_kind(model, optimizer):
 # %% wrong · the keys
 def bytes_by_kind(model, optimizer):
     return sum(p.nbytes for p in model.parameters())
-
-# %% wrong · with the keys
-# -             "optimizer_state": sum(x.nbytes for x in state)}
-# +             "state": sum(x.nbytes for x in state)}
 
 # %% wrong · without `return`
 def bytes_by_kind(model, optimizer):

@@ -13,13 +13,6 @@
 # -             losses = [loss_fn(model(x), y).item() for x, y in validation]
 # +         losses = [loss_fn(model(x), y).item() for x, y in validation]
 
-# %% right · detached
-# -         with torch.no_grad():
-# -             losses = [loss_fn(model(x), y).item() for x, y in validation]
-# +         losses = [loss_fn(model(x), y).detach() for x, y in validation]
-# -     return means
-# +     return [float(mean) for mean in means]
-
 # %% right · eval mode and back, zero_grad before the forward
 # -         optimizer.zero_grad()
 # -         loss.backward()
@@ -32,15 +25,6 @@
 # +         model.train()
 # +         optimizer.zero_grad()
 
-# %% right · a graph that is let go by hand
-# -         with torch.no_grad():
-# -             losses = [loss_fn(model(x), y).item() for x, y in validation]
-# +         losses = []
-# +         for x, y in validation:
-# +             loss = loss_fn(model(x), y)
-# +             losses.append(float(loss.detach()))
-# +             del loss
-
 # %% right · frozen for the time being
 # -         with torch.no_grad():
 # -             losses = [loss_fn(model(x), y).item() for x, y in validation]
@@ -52,7 +36,7 @@
 # +             p.requires_grad_(flag)
 # +         means.append(torch.stack(losses).mean().item())
 
-# %% wrong · there are two lists to look at
+# %% wrong · of which 132,096 are the graph of a forward it grows with the number of steps, and also
 # -         with torch.no_grad():
 # -             losses = [loss_fn(model(x), y).item() for x, y in validation]
 # +         losses = [loss_fn(model(x), y) for x, y in validation]
@@ -65,16 +49,6 @@
 # -         means.append(sum(losses) / len(losses))
 # +         losses = [loss_fn(model(x), y) for x, y in validation]
 # +         means.append((sum(losses) / len(losses)).item())
-
-# %% wrong · let autograd record none
-# -         optimizer.step()
-# +         optimizer.step()
-# +         losses = [loss_fn(model(x), y) for x, y in validation]
-# -             losses = [loss_fn(model(x), y).item() for x, y in validation]
-# -         means.append(sum(losses) / len(losses))
-# -     return means
-# +             means.append(sum(losses) / len(losses))
-# +     return [float(mean) for mean in means]
 
 # %% wrong · with more steps more is kept
 # -         with torch.no_grad():
@@ -99,18 +73,9 @@
 # +             means.append(loss_fn(model(x), y).item())
 
 # %% wrong · no_grad() covers the training
-def train_and_validate(model, loss_fn, batches, validation, optimizer):
-    with torch.no_grad():
-        means = []
-        for inputs, targets in batches:
-            loss = loss_fn(model(inputs), targets)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            with torch.no_grad():
-                losses = [loss_fn(model(x), y).item() for x, y in validation]
-            means.append(sum(losses) / len(losses))
-        return means
+# - def train_and_validate(model, loss_fn, batches, validation, optimizer):
+# + @torch.no_grad()
+# + def train_and_validate(model, loss_fn, batches, validation, optimizer):
 
 # %% wrong · or the model has stayed frozen
 # -         with torch.no_grad():
@@ -154,20 +119,19 @@ def train_and_validate(model, loss_fn, batches, validation, optimizer):
 # +             losses.append(loss.item())
 
 # %% wrong · validation has added its own
-def train_and_validate(model, loss_fn, batches, validation, optimizer):
-    means = []
-    optimizer.zero_grad()
-    for inputs, targets in batches:
-        loss = loss_fn(model(inputs), targets)
-        loss.backward()
-        optimizer.step()
-        losses = []
-        for x, y in validation:
-            loss = loss_fn(model(x), y)
-            loss.backward()
-            losses.append(loss.item())
-        means.append(sum(losses) / len(losses))
-    return means
+# -     means = []
+# +     means = []
+# +     optimizer.zero_grad()
+# -         optimizer.zero_grad()
+# -         loss.backward()
+# +         loss.backward()
+# -         with torch.no_grad():
+# -             losses = [loss_fn(model(x), y).item() for x, y in validation]
+# +         losses = []
+# +         for x, y in validation:
+# +             loss = loss_fn(model(x), y)
+# +             loss.backward()
+# +             losses.append(loss.item())
 
 # %% wrong · validation has none
 # -         with torch.no_grad():
@@ -180,54 +144,9 @@ def train_and_validate(model, loss_fn, batches, validation, optimizer):
 # +             optimizer.step()
 # +             losses.append(loss.item())
 
-# %% wrong · nothing sets the gradients back
-# -         optimizer.zero_grad()
-
-# %% wrong · the losses of training
-# -         with torch.no_grad():
-# -             losses = [loss_fn(model(x), y).item() for x, y in validation]
-# -         means.append(sum(losses) / len(losses))
-# +         means.append(loss.item())
-
-# %% wrong · validate after optimizer.step()
-# -         optimizer.step()
-# -         with torch.no_grad():
-# +         with torch.no_grad():
-# -         means.append(sum(losses) / len(losses))
-# +         means.append(sum(losses) / len(losses))
-# +         optimizer.step()
-
-# %% wrong · as it is in the end
-# -         with torch.no_grad():
-# -             losses = [loss_fn(model(x), y).item() for x, y in validation]
-# -         means.append(sum(losses) / len(losses))
-# -     return means
-# +     with torch.no_grad():
-# +         losses = [loss_fn(model(x), y).item() for x, y in validation]
-# +     return [sum(losses) / len(losses)] * len(batches)
-
 # %% wrong · sums over the validation
 # -         means.append(sum(losses) / len(losses))
 # +         means.append(sum(losses))
-
-# %% wrong · only the last validation batch counts
-# -             losses = [loss_fn(model(x), y).item() for x, y in validation]
-# -         means.append(sum(losses) / len(losses))
-# +             for x, y in validation:
-# +                 loss = loss_fn(model(x), y)
-# +         means.append(loss.item())
-
-# %% wrong · divided by the number of all
-# -             losses = [loss_fn(model(x), y).item() for x, y in validation]
-# -         means.append(sum(losses) / len(losses))
-# +             for x, y in validation:
-# +                 total = 0
-# +                 total += loss_fn(model(x), y).item()
-# +         means.append(total / len(validation))
-
-# %% wrong · only the first validation batch counts
-# -             losses = [loss_fn(model(x), y).item() for x, y in validation]
-# +             losses = [loss_fn(model(x), y).item() for x, y in validation[:1]]
 
 # %% wrong · in the loop over `batches`
 # -         with torch.no_grad():
@@ -236,13 +155,6 @@ def train_and_validate(model, loss_fn, batches, validation, optimizer):
 # +     with torch.no_grad():
 # +         losses = [loss_fn(model(x), y).item() for x, y in validation]
 # +     means.append(sum(losses) / len(losses))
-
-# %% wrong · of earlier steps are still in the list
-# -     means = []
-# +     means = []
-# +     losses = []
-# -             losses = [loss_fn(model(x), y).item() for x, y in validation]
-# +             losses += [loss_fn(model(x), y).item() for x, y in validation]
 
 # %% wrong · a list of floats
 # -             losses = [loss_fn(model(x), y).item() for x, y in validation]

@@ -1,19 +1,3 @@
-# %% right · with data and to
-class MixedPrecision(MixedPrecision):
-    def __init__(self, parameters, make_optimizer):
-        self.parameters = list(parameters)
-        self.masters = [nn.Parameter(p.data.clone().to(torch.float32)) for p in self.parameters]
-        self.optimizer = make_optimizer(self.masters)
-
-    def step(self):
-        for master, p in zip(self.masters, self.parameters):
-            if p.grad is not None:
-                master.grad, p.grad = p.grad.to(torch.float32), None
-        self.optimizer.step()
-        for master, p in zip(self.masters, self.parameters):
-            p.data = master.data.to(p.dtype)
-            master.grad = None
-
 # %% right · only those that are trained, and all at once
 class MixedPrecision(MixedPrecision):
     def __init__(self, parameters, make_optimizer):
@@ -71,17 +55,9 @@ class MixedPrecision(MixedPrecision):
 # +         flat = torch.cat([p.detach().flatten() for p in self.parameters])
 # +         self.masters = [nn.Parameter(flat.float())]
 
-# %% wrong · begins as a copy of its parameter
-# -         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
-# +         self.masters = [nn.Parameter(torch.zeros(p.shape)) for p in self.parameters]
-
 # %% wrong · a master is a parameter, as whatever an optimizer trains
 # -         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
 # +         self.masters = [p.detach().float().requires_grad_() for p in self.parameters]
-
-# %% wrong · with a requires_grad of its own
-# -         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
-# +         self.masters = [p.detach().clone().float() for p in self.parameters]
 
 # %% wrong · is a leaf of its own
 # -         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
@@ -100,48 +76,14 @@ class MixedPrecision(MixedPrecision):
 # +             master.data = p.data.float()
 # +             master.grad = None if p.grad is None else p.grad.float()
 
-# %% wrong · what rounding has lost stays lost
-# -             p.copy_(master)
-# +             p.copy_(master)
-# +             master.copy_(p)
-
 # %% wrong · others have been made since
 # -     def step(self):
 # +     def step(self):
 # +         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
 
-# %% wrong · when it steps, or others
-class MixedPrecision:
-    def __init__(self, parameters, make_optimizer):
-        self.parameters = list(parameters)
-        self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
-        self.optimizer = make_optimizer(self.masters)
-
-    @torch.no_grad()
-    def step(self):
-        for p, master in zip(self.parameters, self.masters):
-            master.grad = None if p.grad is None else p.grad.float()
-            p.grad = None
-        self.optimizer.zero_grad()
-        self.optimizer.step()
-        for p, master in zip(self.parameters, self.masters):
-            p.copy_(master)
-
 # %% wrong · the parameters do not get them
 # -             p.copy_(master)
 # +             p = master.to(p.dtype)
-
-# %% wrong · A new tensor with a name of its own
-# -         for p, master in zip(self.parameters, self.masters):
-# -             p.copy_(master)
-# +         self.parameters = [master.bfloat16() for master in self.masters]
-
-# %% wrong · first step, then round
-# -             p.grad = None
-# +             p.grad = None
-# +             p.copy_(master)
-# -         for p, master in zip(self.parameters, self.masters):
-# -             p.copy_(master)
 
 # %% wrong · step() has to call self.optimizer.step()
 # -         self.optimizer.step()
@@ -158,22 +100,8 @@ class MixedPrecision:
 # +             if p.grad is not None:
 # +                 p.grad.zero_()
 
-# %% wrong · None is meant (set_to_none=True
-# -         self.optimizer.zero_grad()
-# +         self.optimizer.zero_grad(set_to_none=False)
-
 # %% wrong · a master's gradient is needed during the step alone
 # -         self.optimizer.zero_grad()
-
-# %% wrong · 4 bytes a parameter for nothing
-# -             master.grad = None if p.grad is None else p.grad.float()
-# +             if p.grad is not None:
-# +                 master.grad = p.grad.float() + (0 if master.grad is None else master.grad)
-# -         self.optimizer.zero_grad()
-
-# %% wrong · goes on moving then
-# -             master.grad = None if p.grad is None else p.grad.float()
-# +             master.grad = torch.zeros_like(master) if p.grad is None else p.grad.float()
 
 # %% wrong · a parameter may have no gradient
 # -             master.grad = None if p.grad is None else p.grad.float()

@@ -1,20 +1,3 @@
-# %% right · into new tensors, with one flat tensor of all
-class LossScaler(LossScaler):
-    def step(self, parameters, take_step):
-        with_gradient = [p for p in parameters if p.grad is not None]
-        everything = torch.cat([p.grad.flatten() for p in with_gradient])
-        if torch.isfinite(everything).all():
-            for p in with_gradient:
-                p.grad = p.grad / self.scale
-            take_step()
-            self.good += 1
-            if self.good % self.window == 0:
-                self.scale *= 2
-            return True
-        self.scale *= 0.5
-        self.good = 0
-        return False
-
 # %% right · with what GradScaler itself uses
 class LossScaler(LossScaler):
     @torch.no_grad()
@@ -62,78 +45,16 @@ class LossScaler(LossScaler):
 # -         for gradient in gradients:
 # -             gradient /= self.scale
 
-# %% wrong · A quotient is a new tensor
-# -             gradient /= self.scale
-# +             gradient = gradient / self.scale
-
-# %% wrong · the first gradient is divided
-# -         for gradient in gradients:
-# +         for gradient in gradients[:1]:
-
-# %% wrong · multiplied by the factor once more
-# -             gradient /= self.scale
-# +             gradient *= self.scale
-
-# %% wrong · divided twice
-# -         for gradient in gradients:
-# +         for gradient in gradients:
-# +             gradient /= self.scale
-
-# %% wrong · what the factor has saved is lost again
-# -             gradient /= self.scale
-# +             gradient.copy_(gradient.half() / self.scale)
-
-# %% wrong · divided in float16
-# -             gradient /= self.scale
-# +             gradient.copy_((gradient / self.scale).half())
-
-# %% wrong · divided by the next scale
-# -         gradients = [p.grad for p in parameters if p.grad is not None]
-# +         gradients = [p.grad for p in parameters if p.grad is not None]
-# +         factor = self.scale * 2 if self.good + 1 == self.window else self.scale
-# -             gradient /= self.scale
-# +             gradient /= factor
-
 # %% wrong · the weights are divided
 # -             gradient /= self.scale
 # +             gradient /= self.scale
 # +         for p in parameters:
 # +             p /= self.scale
 
-# %% wrong · the last parameter's gradient is seen
-# -         finite = [gradient.isfinite().all() for gradient in gradients]
-# -         if finite and not torch.stack(finite).all():  # waits for the device once, not for each
-# +         if not gradient.isfinite().all():
-
-# %% wrong · nan is seen, and inf is not
-# -         finite = [gradient.isfinite().all() for gradient in gradients]
-# -         if finite and not torch.stack(finite).all():  # waits for the device once, not for each
-# +         if any(gradient.isnan().any() for gradient in gradients):
-
 # %% wrong · nothing is looked at
 # -         finite = [gradient.isfinite().all() for gradient in gradients]
 # -         if finite and not torch.stack(finite).all():  # waits for the device once, not for each
 # +         if not gradients:
-
-# %% wrong · inf is seen, and nan is not
-# -         finite = [gradient.isfinite().all() for gradient in gradients]
-# -         if finite and not torch.stack(finite).all():  # waits for the device once, not for each
-# +         if any(gradient.isinf().any() for gradient in gradients):
-
-# %% wrong · inf is seen, and -inf is not
-# -         finite = [gradient.isfinite().all() for gradient in gradients]
-# -         if finite and not torch.stack(finite).all():  # waits for the device once, not for each
-# +         if not all((gradient < float("inf")).all() for gradient in gradients):
-
-# %% wrong · and the last one's is not
-# -         finite = [gradient.isfinite().all() for gradient in gradients]
-# -         if finite and not torch.stack(finite).all():  # waits for the device once, not for each
-# +         if not all(gradient.isfinite().all() for gradient in gradients[:1]):
-
-# %% wrong · isfinite().all(), not any()
-# -         finite = [gradient.isfinite().all() for gradient in gradients]
-# -         if finite and not torch.stack(finite).all():  # waits for the device once, not for each
-# +         if not all(gradient.isfinite().any() for gradient in gradients):
 
 # %% wrong · the factor is halved, and take_step() is called all the same
 # -             return False
@@ -141,49 +62,6 @@ class LossScaler(LossScaler):
 # %% wrong · a refused step has to halve the scale
 # -             self.scale, self.good = self.scale / 2, 0
 # +             self.good = 0
-
-# %% wrong · a refused step ends the row
-# -             self.scale, self.good = self.scale / 2, 0
-# +             self.scale /= 2
-
-# %% wrong · a refused step is no step of a row
-# -         gradients = [p.grad for p in parameters if p.grad is not None]
-# +         gradients = [p.grad for p in parameters if p.grad is not None]
-# +         self.good += 1
-# -             self.scale, self.good = self.scale / 2, 0
-# +             self.scale /= 2
-# -         self.good += 1
-# -         if self.good == self.window:
-# -             self.scale, self.good = self.scale * 2, 0
-# +         if self.good % self.window == 0:
-# +             self.scale *= 2
-
-# %% wrong · it is doubled after each step
-# -         if self.good == self.window:
-# -             self.scale, self.good = self.scale * 2, 0
-# +         self.scale *= 2
-
-# %% wrong · after it has been doubled a new row begins
-# -         if self.good == self.window:
-# -             self.scale, self.good = self.scale * 2, 0
-# +         if self.good >= self.window:
-# +             self.scale *= 2
-
-# %% wrong · it is doubled only once in a row
-# -             self.scale, self.good = self.scale * 2, 0
-# +             self.scale *= 2
-
-# %% wrong · one step too late
-# -         if self.good == self.window:
-# +         if self.good > self.window:
-
-# %% wrong · it is never doubled
-# -         if self.good == self.window:
-# -             self.scale, self.good = self.scale * 2, 0
-
-# %% wrong · makes 0 of a half
-# -             self.scale, self.good = self.scale / 2, 0
-# +             self.scale, self.good = self.scale // 2, 0
 
 # %% wrong · without `return` gives None
 # -         return True

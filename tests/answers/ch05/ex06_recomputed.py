@@ -24,23 +24,8 @@ class Recomputed(Recomputed):
             (ctx.function(x) * slope.detach()).sum().backward()
         return None, x.grad
 
-# %% right · in one go, under fork_rng
-class Recomputed(Recomputed):
-    @staticmethod
-    @torch.enable_grad()
-    def backward(ctx, slope):
-        leaf = nn.Parameter(ctx.saved_tensors[0])
-        with torch.random.fork_rng(devices=[]):
-            torch.random.set_rng_state(ctx.chance)
-            torch.autograd.backward([ctx.function(leaf)], [slope])
-        return None, leaf.grad
-
 # %% wrong · drawn other masks
 # -             torch.set_rng_state(ctx.chance)
-
-# %% wrong · has to be set to ctx.chance
-# -             torch.set_rng_state(ctx.chance)
-# +             torch.manual_seed(0)
 
 # %% wrong · the second run has moved the generator
 # -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
@@ -65,16 +50,6 @@ class Recomputed(Recomputed):
 # -         x = x.detach().requires_grad_()
 # +         x = x.detach().requires_grad_() if x.is_leaf else x
 
-# %% wrong · x.grad of the detached x is to be returned
-# -         x = x.detach().requires_grad_()
-# +         x = x.detach()
-
-# %% wrong · and the backward goes on into that
-# -         x = x.detach().requires_grad_()
-# -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-# +         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
-# +             x = x.clone().requires_grad_()
-
 # %% wrong · what came before this call gets no gradient
 # -         return None, x.grad
 # +         return None, None
@@ -82,9 +57,6 @@ class Recomputed(Recomputed):
 # %% wrong · a gradient for each of them
 # -         return None, x.grad
 # +         return x.grad
-
-# %% wrong · returns a gradient for each
-# -         return None, x.grad
 
 # %% wrong · in the order of the forward's inputs
 # -         return None, x.grad
@@ -131,15 +103,6 @@ class Recomputed(Recomputed):
 # -         torch.autograd.backward(y, slope)
 # -         return None, x.grad
 # +         return None, torch.autograd.grad(y, x, slope)[0]
-
-# %% wrong · gradients that were there are gone
-# -             y = ctx.function(x)
-# +             y = ctx.function(x)
-# +         todo = [y.grad_fn]
-# +         for node in todo:
-# +             todo += [following for following, _ in node.next_functions if following]
-# +             if hasattr(node, "variable"):
-# +                 node.variable.grad = None
 
 # %% wrong · the graph of the first run is kept
 class Recomputed(torch.autograd.Function):

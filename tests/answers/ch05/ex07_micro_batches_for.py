@@ -7,18 +7,6 @@ def micro_batches_for(batch, limit, fixed, each):
         samples -= 1
     return batch / samples
 
-# %% right · with an error of its own
-def micro_batches_for(batch, limit, fixed, each):
-    class TooLittle(ValueError):
-        pass
-    def counts():
-        for size in range(batch, 0, -1):
-            if not batch % size and size * each <= limit - fixed:
-                yield batch // size
-    for count in counts():
-        return count
-    raise TooLittle(each + fixed - limit)
-
 # %% right · the smallest of all
 def micro_batches_for(batch, limit, fixed, each):
     return min(n for n in range(1, batch + 1)
@@ -28,42 +16,9 @@ def micro_batches_for(batch, limit, fixed, each):
 # -         if batch % count == 0 and fixed + each * (batch // count) <= limit:
 # +         if batch % count == 0 and fixed + each * (batch // count) < limit:
 
-# %% wrong · `fixed` is forgotten
-# -         if batch % count == 0 and fixed + each * (batch // count) <= limit:
-# +         if batch % count == 0 and each * (batch // count) <= limit:
-
-# %% wrong · `fixed` is divided
-# -         if batch % count == 0 and fixed + each * (batch // count) <= limit:
-# +         if batch % count == 0 and (fixed + each * batch) / count <= limit:
-
-# %% wrong · counted for every sample
-# -         if batch % count == 0 and fixed + each * (batch // count) <= limit:
-# +         if batch % count == 0 and (fixed + each) * (batch // count) <= limit:
-
-# %% wrong · asked is how many micro-batches
-# -             return count
-# +             return batch // count
-
-# %% wrong · one sample of a micro-batch is counted
-# -         if batch % count == 0 and fixed + each * (batch // count) <= limit:
-# +         if batch % count == 0 and fixed + each <= limit:
-
-# %% wrong · the number is doubled
-def micro_batches_for(batch, limit, fixed, each):
-    count = 1
-    while fixed + each * batch / count > limit:
-        count *= 2
-    return count
-
-# %% wrong · does not divide it
+# %% wrong · is 7, expected 10 7 micro-batches of a batch of 60 cannot be equally large: 7 does not divide it
 # -         if batch % count == 0 and fixed + each * (batch // count) <= limit:
 # +         if fixed + each * (batch // count) <= limit:
-
-# %% wrong · cannot be equally large
-def micro_batches_for(batch, limit, fixed, each):
-    if fixed + each > limit:
-        raise ValueError
-    return -(-each * batch // (limit - fixed))
 
 # %% wrong · a number of micro-batches is whole
 # -             return count
@@ -100,7 +55,7 @@ def micro_batches_for(batch, limit, fixed, each):
         count += 1
     return count
 
-# %% wrong · looks for more and more
+# %% wrong · An endless loop? If it only needs longer, pass a larger timeout=. not even one sample fits
 def micro_batches_for(batch, limit, fixed, each):
     count = 1
     while batch % count or fixed + each * (batch // count) > limit:
@@ -114,3 +69,7 @@ def micro_batches_for(batch, limit, fixed, each):
 # %% wrong · without `return`
 def micro_batches_for(batch, limit, fixed, each):
     count = 1
+
+# %% wrong · it gave '<generator object
+# -             return count
+# +             yield count

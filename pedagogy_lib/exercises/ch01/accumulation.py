@@ -1,0 +1,159 @@
+"""Gradients, loss and memory of what accumulates: what the checks of 1.2, 1.4 and 1.5 try.
+
+The truth is the whole batch at once. A misconception is another loss: its gradients are found.
+"""
+
+from types import SimpleNamespace
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from ...basics.closeness import close_in_float32
+from ...measuring.recorder import mark
+from ..kit import Equals, Holds, never
+from ..kit.alone import most_bytes
+
+PADDING, HIDDEN = -100, 16
+STALE = 0.25  # what every gradient holds beforehand, in some cases
+NOTHING_COUNTS = (
+    "nan is 0/0: the mean over a micro-batch in which no token counts. Sum its losses with "
+    'reduction="sum", and divide by the tokens of the whole batch'
+)
+
+
+def merged(pieces):
+    """Several (inputs, targets) as one."""
+    return tuple(torch.cat(parts) for parts in zip(*pieces))
+
+
+def mean_loss(outputs, targets):
+    return F.cross_entropy(outputs, targets)
+
+
+def model_of(first, outputs):
+    torch.manual_seed(3)
+    for parameter in first.parameters():
+        nn.init.normal_(parameter, std=0.7)
+    return nn.Sequential(first, nn.Tanh(), nn.Linear(HIDDEN, outputs)).double()
+
+
+# ---- On a rank ---
+
+
+def accumulate(answer, make, arguments, pieces, why, stale=None):
+    """why: takes rows (see there), and gives {misconception: the loss that it goes down}."""
+    model = make()
+    for parameter in model.parameters() if stale else ():
+        parameter.grad = torch.full_like(parameter, stale)
+    loss = answer(model, *arguments, pieces)
+    has_graph = isinstance(loss, torch.Tensor) and loss.requires_grad
+    gradients = {name: p.grad for name, p in model.named_parameters()}
+    rows, parameters = rows_of(model, pieces), dict(model.named_parameters())
+    wrong = {sentence: by_name(parameters, of) for sentence, of in why(rows).items()}
+    whole = rows.losses.sum() / rows.counted.sum()
+    right = by_name(parameters, whole)
+    if stale:
+        wrong["gradients of an earlier step are still in it: set them back before you begin"] = {
+            name: gradient + stale for name, gradient in right.items()
+        }
+    no_gradient = all(g is None or (stale and (g == stale).all()) for g in gradients.values())
+    return {
+        "no_gradient": no_gradient,
+        "gradients": gradients,
+        "is_nan": any(g is not None and g.isnan().any() for g in gradients.values()),
+        "right": right,
+        "wrong": wrong,
+        "loss": as_number(loss),
+        "right_loss": whole.item(),
+        "wrong_losses": {s: of.item() for s, of in (why_loss(rows) | why(rows)).items()},
+        "has_graph": has_graph,
+    }
+
+
+def by_name(parameters, loss) -> dict:
+    slopes = torch.autograd.grad(loss, list(parameters.values()), retain_graph=True)
+    return dict(zip(parameters, slopes))
+
+
+def as_number(loss):
+    try:
+        return float(loss.detach() if isinstance(loss, torch.Tensor) else loss)
+    except (TypeError, ValueError, RuntimeError):
+        return None
+
+
+def rows_of(model, pieces) -> SimpleNamespace:
+    """For each row: its summed loss, how many targets count, how many there are, whose it is."""
+    every = [
+        F.cross_entropy(model(inputs).flatten(0, -2), targets.flatten(), reduction="none")
+        for inputs, targets in pieces
+    ]
+    targets = [targets.view(len(targets), -1) for _, targets in pieces]
+    counted = [(of != PADDING).sum(1) for of in targets]
+    piece = torch.arange(len(pieces)).repeat_interleave(torch.tensor([len(of) for of in targets]))
+    return SimpleNamespace(
+        model=model, pieces=pieces, piece=piece, last=(piece == len(pieces) - 1).double(),
+        losses=torch.cat([x.view(of.shape).sum(1) for x, of in zip(every, targets)]),
+        counted=torch.cat(counted),
+        in_piece=torch.stack([c.sum() for c in counted])[piece].clamp(min=1),
+        positions=sum(of.numel() for of in targets), in_rows=torch.bincount(piece)[piece].double(),
+        above_0=sum((of > 0).sum() for of in targets),
+    )  # fmt: skip
+
+
+def why_loss(rows) -> dict:
+    """The same for what is returned."""
+    return {
+        "you return the last term; add them up":
+            (rows.last * rows.losses).sum() / rows.counted.sum(),
+        "you return the mean loss of the last micro-batch; add up what each one contributes":
+            (rows.last * rows.losses / rows.in_piece).sum(),
+    }  # fmt: skip
+
+
+def measure_memory(answer, make, arguments, pieces):
+    """Activations at most: of an answer, of one micro-batch, and of all as one."""
+    model, whole = make(), merged(pieces)
+    for tensor in (tensor for piece in [whole, *pieces] for tensor in piece):
+        mark(tensor, "other")  # data is no activation
+
+    def go_through(inputs, targets):
+        mean_loss(model(inputs).flatten(0, -2), targets.flatten()).backward()
+
+    works = {
+        "answer": lambda: answer(model, *arguments, pieces),
+        "one": lambda: go_through(*pieces[0]),
+        "whole": lambda: go_through(*whole),
+    }
+    return {"activations": {name: most_bytes(work)["activations"] for name, work in works.items()}}
+
+
+# ---- What is to be true ---
+
+ACCUMULATED = [
+    never("no_gradient", "no gradient has come to any parameter", "nothing calls backward()"),
+    never("is_nan", "a gradient is nan", NOTHING_COUNTS),
+    Equals("gradients", lambda trial, place: trial[place].right,
+           lambda trial, place: trial[place].wrong, ".grad", same=close_in_float32),
+    Holds("loss", lambda loss: loss == loss,
+          "the gradients are right, but it returned {}", NOTHING_COUNTS),
+    Holds("loss", lambda loss: loss, "the gradients are right, but it returned {}",
+          "return the mean loss, as a number"),
+    Equals("loss", lambda trial, place: trial[place].right_loss,
+           lambda trial, place: trial[place].wrong_losses, "the gradients are right, but the loss",
+           same=close_in_float32),
+    never("has_graph", "all is right, but the loss is a tensor that keeps its graph",
+          "return a number: add up loss.item()"),
+    Holds("activations", lambda of: of["answer"] <= 1.5 * of["one"],
+          "{0[answer]:,} bytes of activations at once; one micro-batch has {0[one]:,}",
+          "the gradients are right, but more than one graph is alive at a time: call backward() on "
+          "each micro-batch's own loss, in the loop. On their sum, or on all of them put together, "
+          "it comes when every graph is there. Asked is one backward for each micro-batch"),
+]  # fmt: skip
+
+
+def told(trial) -> str:
+    if not trial.of("activations"):
+        return "gradients and loss of the whole batch"
+    return "{answer:,} bytes of activations; as one batch {whole:,}".format(**trial[0].activations)

@@ -1,0 +1,52 @@
+"""Cases on one rank: for what is measured there, and for what may never come to an end."""
+
+import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...measuring.recorder import measure, peak_bytes_in
+from .rank_exercise import RankExercise
+from .warming import warm_up
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A case on one rank.
+
+    what  is tried, in words
+    work  is called there: work(answer, *args), {name: what it has found}
+    """
+
+    what: str
+    work: Callable
+    args: tuple = ()
+
+    ranks = (0,)
+    is_group = False
+
+    def __str__(self):
+        return self.what
+
+
+def alone(answer, group, case):
+    """The `work` of a RankExercise with such cases."""
+    return case.work(answer, *case.args)
+
+
+class WarmExercise(RankExercise):
+    """What a first optimizer imports is imported before: it is no part of the answer's time."""
+
+    def trials(self, answer):
+        warm_up()
+        return super().trials(answer)
+
+
+_numbers = itertools.count()
+
+
+def most_bytes(work=lambda: None) -> dict[str, int]:
+    """On a rank: the most bytes of each kind, and of all ("total"), while work() runs."""
+    label = f"bytes {next(_numbers)}"
+    with measure(label):
+        work()
+    return peak_bytes_in(label)
