@@ -9,7 +9,16 @@ from torch import nn
 
 from ...basics.closeness import close
 from ..kit import At, Equals, Holds, RankExercise, Sends, World, answering, never
-from ..kit.one_process import HIDDEN, LARGE, batch_of, flat, large_model, model_of, slopes
+from ..kit.one_process import (
+    HIDDEN,
+    LARGE,
+    batch_of,
+    flat,
+    large_model,
+    model_of,
+    one_exchange,
+    slopes,
+)
 
 BACKWARDS = ("the first backward", "the second, a step later", "the third, which adds to it")
 FROZEN = ", the first weight frozen"
@@ -174,11 +183,6 @@ def why_moved(trial, place) -> str:
         "what travels is the parameter itself. A backward leaves the weights alone; only what it "
         "computes has to be averaged"
     )
-
-
-def one_exchange(trial, place):
-    bytes_of = trial.of("large_bytes")
-    return bytes_of and 2 * (trial.n - 1) / trial.n * bytes_of[place]
 
 
 EXERCISE = RankExercise(

@@ -6,7 +6,16 @@ import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from ..kit import At, Equals, Holds, RankExercise, Sends, World, answering
-from ..kit.one_process import HANGS, LARGE, batch_of, flat, gradients_in, large_model, model_of
+from ..kit.one_process import (
+    HANGS,
+    LARGE,
+    batch_of,
+    flat,
+    gradients_in,
+    large_model,
+    model_of,
+    one_exchange,
+)
 from .broken_loops import pieces_of, shares, table_of, told_pieces
 
 CALLS = (4, 1, 2)  # micro-batches of each
@@ -65,11 +74,6 @@ def mistakes(trial, place):
             gradient = torch.einsum("rm,rmp->p", share, table.roll(-place, 0))
             found.setdefault(sentence, {})[call] = gradient
     return found
-
-
-def one_exchange(trial, place):
-    bytes_of = trial.of("large_bytes")
-    return bytes_of and 2 * (trial.n - 1) / trial.n * bytes_of[place]
 
 
 def why_so_many_bytes(trial, times) -> str:

@@ -1,6 +1,6 @@
 """What exercises are made of: formulas, trials on ranks, and classes of mistakes."""
 
-from .facts import Equals, Holds, Sends, never
+from .facts import Equals, Holds, Sends, first_true, never
 from .formula import Formula, first_that_fits
 from .on_ranks import answering
 from .rank_exercise import RankExercise
@@ -19,5 +19,6 @@ __all__ = [
     "World",
     "answering",
     "first_that_fits",
+    "first_true",
     "never",
 ]

@@ -145,6 +145,11 @@ class Sends:
         return next(found, "")
 
 
+def first_true(sentences: dict[str, bool]) -> str:
+    """The first sentence that holds, of {what it has misunderstood: whether it has}; or ""."""
+    return next((why for why, holds in sentences.items() if holds), "")
+
+
 # ---- Mistakes that may be made anywhere, told only where they are certain ---
 
 

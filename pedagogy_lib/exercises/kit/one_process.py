@@ -110,6 +110,12 @@ def need_one_exchange(case, run, why):
         raise Wrong(case, what, why(sent / one))
 
 
+def one_exchange(trial, place):
+    """Bytes that a rank sends in an all-reduce of `large_bytes`, if these are found."""
+    bytes_of = trial.of("large_bytes")
+    return bytes_of and 2 * (trial.n - 1) / trial.n * bytes_of[place]
+
+
 def large_model():
     """Two large layers, so that it shows if one of them travels twice."""
     wide = model_of(0, LARGE, LARGE)

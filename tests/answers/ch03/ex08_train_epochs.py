@@ -11,18 +11,6 @@ def train_epochs(model, dataset, loss_fn, epochs, samples):
             loss_fn(ddp(batch[0]), batch[1]).backward()
             optimizer.step()
 
-# %% right · a new sampler for each epoch
-def train_epochs(model, dataset, loss_fn, epochs, samples):
-    model = DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for epoch in range(epochs):
-        sampler = DistributedSampler(dataset, seed=epoch)
-        for inputs, labels in DataLoader(dataset, samples, sampler=sampler):
-            loss = loss_fn(model(inputs), labels)
-            model.zero_grad()
-            loss.backward()
-            optimizer.step()
-
 # %% right · every n-th of a common order, without a sampler
 def train_epochs(model, dataset, loss_fn, epochs, samples):
     rank, n = dist.get_rank(), dist.get_world_size()
@@ -69,7 +57,7 @@ def train_epochs(model, dataset, loss_fn, epochs, samples):
 # +         for inputs in dataloader:
 # +             loss = loss_fn(model(inputs), inputs)
 
-# %% wrong · every rank goes through the whole dataset
+# %% wrong · 24 are taken by 2 ranks every rank goes through the whole dataset
 # -     sampler = DistributedSampler(dataset)
 # -     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler)
 # +     dataloader = DataLoader(dataset, batch_size=samples, shuffle=True)
@@ -85,7 +73,7 @@ def train_epochs(model, dataset, loss_fn, epochs, samples):
 # -     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler)
 # +     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler, shuffle=True)
 
-# %% wrong · the same in each epoch
+# %% wrong · epoch 2 has the order of epoch 0 the order is shuffled, and the same
 # -         sampler.set_epoch(epoch)
 
 # %% wrong · epoch 1 repeats epoch 0
@@ -103,7 +91,7 @@ def train_epochs(model, dataset, loss_fn, epochs, samples):
 # -         sampler.set_epoch(epoch)
 # +         dataloader.set_epoch(epoch)
 
-# %% wrong · which part it is has to depend on the rank
+# %% wrong · 12 are taken by nobody all ranks take the same part
 # -     sampler = DistributedSampler(dataset)
 # +     sampler = DistributedSampler(dataset, num_replicas=dist.get_world_size(), rank=0)
 
@@ -111,7 +99,7 @@ def train_epochs(model, dataset, loss_fn, epochs, samples):
 # -     sampler = DistributedSampler(dataset)
 # +     sampler = DistributedSampler(dataset, seed=dist.get_rank())
 
-# %% wrong · is what each rank takes in a step
+# %% wrong · expected [5, 5, 2] `samples` is what each rank takes in a step
 # -     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler)
 # +     each = max(1, samples // dist.get_world_size())
 # +     dataloader = DataLoader(dataset, batch_size=each, sampler=sampler)
@@ -147,7 +135,7 @@ def train_epochs(model, dataset, loss_fn, epochs, samples):
 # -     for epoch in range(epochs):
 # +     for epoch in range(0):
 
-# %% wrong · reads the others' samples, too
+# %% wrong · rank 0 reads 72 samples, and trains on 36 each rank reads the others'
 # -     sampler = DistributedSampler(dataset)
 # -     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler)
 # +     rank, n = dist.get_rank(), dist.get_world_size()

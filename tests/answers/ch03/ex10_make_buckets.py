@@ -29,42 +29,12 @@ def make_buckets(parameters, bucket_bytes):
     found, _ = dist._compute_bucket_assignment_by_size(ps, [bucket_bytes])
     return [[ps[i] for i in bucket] for bucket in found]
 
-# %% wrong · in the order of the forward. A backward begins
-# -     for parameter in reversed([p for p in parameters if p.requires_grad]):
-# +     for parameter in [p for p in parameters if p.requires_grad]:
-
-# %% wrong · and then turned round
-# -     for parameter in reversed([p for p in parameters if p.requires_grad]):
-# +     for parameter in [p for p in parameters if p.requires_grad]:
-# -     return buckets
-# +     return buckets[::-1]
-
-# %% wrong · within a bucket they are in the order of the forward
-# -         buckets[-1].append(parameter)
-# +         buckets[-1].insert(0, parameter)
-
 # %% wrong · as in exercise 2.12
 # -     buckets, full = [], True
 # +     buckets = []
 # -         if full:
 # +         if not buckets or sum(p.nbytes for p in buckets[-1]) + parameter.nbytes > bucket_bytes:
 # -         full = sum(p.nbytes for p in buckets[-1]) >= bucket_bytes
-
-# %% wrong · elements are counted
-# -         full = sum(p.nbytes for p in buckets[-1]) >= bucket_bytes
-# +         full = sum(p.numel() for p in buckets[-1]) >= bucket_bytes
-
-# %% wrong · 4 bytes are taken for each element
-# -         full = sum(p.nbytes for p in buckets[-1]) >= bucket_bytes
-# +         full = sum(4 * p.numel() for p in buckets[-1]) >= bucket_bytes
-
-# %% wrong · and needs no bucket
-# -     for parameter in reversed([p for p in parameters if p.requires_grad]):
-# +     for parameter in reversed(list(parameters)):
-
-# %% wrong · when it reaches bucket_bytes, not only when it is larger
-# -         full = sum(p.nbytes for p in buckets[-1]) >= bucket_bytes
-# +         full = sum(p.nbytes for p in buckets[-1]) > bucket_bytes
 
 # %% wrong · the last bucket is missing
 def make_buckets(parameters, bucket_bytes):
@@ -84,19 +54,6 @@ def make_buckets(parameters, bucket_bytes):
         if sum(q.nbytes for q in buckets[-1]) >= bucket_bytes:
             buckets.append([])
     return buckets
-
-# %% wrong · every parameter has a bucket of its own
-def make_buckets(parameters, bucket_bytes):
-    return [[p] for p in reversed([p for p in parameters if p.requires_grad])]
-
-# %% wrong · all are in one bucket
-def make_buckets(parameters, bucket_bytes):
-    return [[p for p in parameters if p.requires_grad][::-1]]
-
-# %% wrong · What counts is when a gradient is ready: the order
-# -     for parameter in reversed([p for p in parameters if p.requires_grad]):
-# +     trained = [p for p in list(parameters)[::-1] if p.requires_grad]
-# +     for parameter in sorted(trained, key=torch.numel):
 
 # %% wrong · it has been gone through already
 # -     buckets, full = [], True

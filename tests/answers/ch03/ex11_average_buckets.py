@@ -15,9 +15,6 @@ def average_buckets(buckets, group=None):
         dist.all_reduce(flat, op=dist.ReduceOp.AVG, group=group)
         nn.utils.vector_to_parameters(flat, [p.grad for p in bucket])
 
-# %% wrong · nothing has changed
-# -         unflatten(flat, bucket)
-
 # %% wrong · this is the sum
 def average_buckets(buckets, group=None):
     for bucket in buckets:

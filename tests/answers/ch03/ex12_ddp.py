@@ -25,19 +25,6 @@
 # +         for bucket, flat, wait in self.travelling:
 # -             flat /= dist.get_world_size(self.group)
 
-# %% right · finish begins and waits in turns
-# -             self.missing[number].discard(parameter)
-# -             while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
-# +             self.missing[number].remove(parameter)
-# +             while len(self.begun) < len(self.missing) and self.missing[len(self.begun)] == set():
-# -         while len(self.begun) < len(self.buckets):
-# -             self.begin_next()
-# -         for bucket, (flat, wait) in zip(self.buckets, self.begun, strict=True):
-# +         for number, bucket in enumerate(self.buckets):
-# +             if number == len(self.begun):
-# +                 self.begin_next()
-# +             flat, wait = self.begun[number]
-
 # %% right · gradients are parts of the bucket; waits for the last one first
 # -         for bucket, (flat, wait) in zip(self.buckets, self.begun, strict=True):
 # +         for bucket, (flat, wait) in reversed(list(zip(self.buckets, self.begun))):

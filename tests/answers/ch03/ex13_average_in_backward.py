@@ -44,7 +44,7 @@ def average_in_backward(model):
 
     [p.register_post_accumulate_grad_hook(average) for p in model.parameters() if p.requires_grad]
 
-# %% wrong · what travels is the parameter
+# %% wrong · changed weights by up to 0.55 what travels is the parameter
 def average_in_backward(model):
     def average(parameter):
         dist.all_reduce(parameter.data)
@@ -60,17 +60,6 @@ def average_in_backward(model):
 
 # %% wrong · this is the sum over the ranks
 # -         parameter.grad /= dist.get_world_size()
-
-# %% wrong · only the last parameter is averaged
-def average_in_backward(model):
-    def average(_):
-        dist.all_reduce(last().grad)
-        last().grad /= dist.get_world_size()
-
-    last = lambda: parameter
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            parameter.register_post_accumulate_grad_hook(average)
 
 # %% wrong · one of register_hook runs before
 # -     def average(parameter):
@@ -90,19 +79,11 @@ def average_in_backward(model):
 # -         dist.all_reduce(parameter.grad)
 # +         dist.all_reduce(parameter.grad, async_op=True)
 
-# %% wrong · divided by the number of ranks once more
-# -         dist.all_reduce(parameter.grad)
-# +         parameter.grad /= dist.get_world_size()
-# +         dist.all_reduce(parameter.grad)
-
 # %% wrong · does not reach `.grad`
 # -         dist.all_reduce(parameter.grad)
 # -         parameter.grad /= dist.get_world_size()
 # +         gradient = parameter.grad / dist.get_world_size()
 # +         dist.all_reduce(gradient)
-
-# %% wrong · nothing has been added to it
-# -         dist.all_reduce(parameter.grad)
 
 # %% wrong · the weights are not to be averaged
 # -         parameter.grad /= dist.get_world_size()
@@ -121,3 +102,20 @@ def average_in_backward(model):
 # %% wrong · has to make the same calls
 # -         if parameter.requires_grad:
 # +         if parameter.requires_grad and dist.get_rank() == 0:
+
+# %% wrong · has one been registered?
+# -         if parameter.requires_grad:
+# +         if parameter.grad is not None:
+
+# %% wrong · frozen parameters stay frozen
+# -         if parameter.requires_grad:
+# -             parameter.register_post_accumulate_grad_hook(average)
+# +         parameter.requires_grad_(True)
+# +         parameter.register_post_accumulate_grad_hook(average)
+
+# %% wrong · the mean is added to the rank's own gradient
+# -         dist.all_reduce(parameter.grad)
+# -         parameter.grad /= dist.get_world_size()
+# +         gradient = parameter.grad / dist.get_world_size()
+# +         dist.all_reduce(gradient)
+# +         parameter.grad += gradient
