@@ -25,15 +25,18 @@ class Equals:
     truth      takes a trial and a place, and gives what is right there
     mistakes   takes the same, and gives {what it has misunderstood: the value that this gives}
     called     what the learner calls it
-    otherwise  what to say of a value that no mistake gives
+    otherwise  what to say of a value that no mistake gives, or a function that takes the trial
+    tells      takes a trial and a place, and says what is wrong there; else the first number that
+               differs is told
     """
 
     name: str
     truth: Callable
     mistakes: Callable = lambda trial, place: {}
     called: str = ""
-    otherwise: str = ""
+    otherwise: str | Callable = ""
     same: Callable = close
+    tells: Callable | None = None
 
     def __call__(self, trial):
         found = trial.of(self.name)
@@ -42,9 +45,13 @@ class Equals:
         wanted = [self.truth(trial, place) for place in range(trial.n)]
         wrong = [k for k in range(trial.n) if not self.same(found[k], wanted[k])]
         if wrong:
-            told = difference(self.called or self.name, found[wrong[0]], wanted[wrong[0]])
-            why = self.why(trial, found, wanted, wrong)
-            raise Wrong(str(trial.case), f"{trial.who(wrong[0])}: {told}", why)
+            tell = self.tells or (lambda *_: self.difference(trial, found, wanted, wrong[0]))
+            what, why = tell(trial, wrong[0]), self.why(trial, found, wanted, wrong)
+            raise Wrong(str(trial.case), what, why)
+
+    def difference(self, trial, found, wanted, place) -> str:
+        told = difference(self.called or self.name, found[place], wanted[place])
+        return f"{trial.who(place)}: {told}"
 
     def why(self, trial, found, wanted, wrong) -> str:
         """The mistake that gives what all ranks have; or what those have on which it is wrong."""
@@ -58,7 +65,8 @@ class Equals:
         if trial.worlds_passed and trial.case.is_group:
             return IN_A_GROUP
         pairs = [(key(found[k]), key(wanted[k])) for k in wrong]
-        return self.otherwise or general_mistake(pairs, trial.n)
+        told = self.otherwise(trial) if callable(self.otherwise) else self.otherwise
+        return told or general_mistake(pairs, trial.n)
 
 
 def whole(value):
@@ -109,12 +117,13 @@ class Sends:
 
     most  takes a trial and a place, and gives bytes; None or False where they are not looked at
     what  sends as much
-    why   {a call that the answer makes: what it has misunderstood}; "" for any other, and last
+    why   {a call that the answer makes: what it has misunderstood}; "" for any other, and last.
+          Or a function that takes the trial, and how many times as much is sent
     """
 
     most: Callable
     what: str
-    why: dict[str, str]
+    why: dict[str, str] | Callable
 
     def __call__(self, trial):
         most = [self.most(trial, place) for place in range(trial.n)]
@@ -122,13 +131,18 @@ class Sends:
             return ""
         for place, (sent, allowed) in enumerate(zip(trial.sent_bytes, most)):
             if sent > allowed * (1 + TOLERANCE):
-                names = [call.name for call in trial.calls[place]]
                 what = f"{trial.who(place)} sends {sent:,} bytes; {self.what} {allowed:,.0f}"
-                why = (w for words, w in self.why.items() if any(words in name for name in names))
-                raise Wrong(
-                    f"cost, {trial.case}", f"the numbers are right, but {what}", next(why, "")
+                why = (
+                    self.why(trial, sent / allowed)
+                    if callable(self.why)
+                    else self.why_of(trial.calls[place])
                 )
+                raise Wrong(f"cost, {trial.case}", f"the numbers are right, but {what}", why)
         return f"cost, {trial.case}: a rank sends {max(trial.sent_bytes):,} bytes"
+
+    def why_of(self, calls) -> str:
+        found = (why for words, why in self.why.items() if any(words in c.name for c in calls))
+        return next(found, "")
 
 
 # ---- Mistakes that may be made anywhere, told only where they are certain ---

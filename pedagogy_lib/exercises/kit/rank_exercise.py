@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from ...basics.errors import HangError
 from .on_ranks import try_cases
 from .trial import Trial
+from .warming import warm_up
 from .worlds import TOO_LONG
 
 
@@ -23,6 +24,7 @@ class RankExercise:
     lost     what it means that ranks wait for each other for ever, or lose each other
     explain  takes a case and an error, and says what that means; before `errors`
     needs    numbers of exercises that this one is built on: see Exercise
+    warm     whether ranks need an optimizer or a DDP, whose first use imports for seconds
     """
 
     number: str
@@ -37,8 +39,11 @@ class RankExercise:
     explain: Callable | None = None
     needs: tuple[str, ...] = ()
     lab: str | None = None
+    warm: bool = False
 
     def examine(self, answer):
+        if self.warm:
+            warm_up()
         for trial in self.trials(answer):
             lines = self.judge(trial)
             yield f"{trial.case}: {self.told(trial) if callable(self.told) else self.told}"
