@@ -1,16 +1,13 @@
 """Details of chapter 03's checks: what a verdict shows, and what a check leaves as it was."""
 
-import time
-
 import pytest
 import torch
 from answer_files import all_answers, defined
 from helpers import put_lab
 
 from pedagogy_lib import check
-from pedagogy_lib.basics.closeness import close, close_in_float32
+from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.course import build, checking
-from pedagogy_lib.exercises.ch03.broken_loops import shares, table_of
 from pedagogy_lib.exercises.kit import one_process
 from pedagogy_lib.exercises.kit.one_process import batch_of, flat, model_of
 
@@ -46,18 +43,6 @@ def answer_to(number, words):
 # ---- What a verdict shows ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("number", "words", "cases"), [("3.1", "one line", 6), ("3.3", "n times its share", 5)]
-)
-def test_as_many_cases_as_are_tried_in_a_cell(number, words, cases):
-    assert len(check(number, defined(answer_to(number, words))).lines) == cases
-
-
-@pytest.mark.parametrize(("number", "cases"), [("3.6", 3), ("3.7", 7)])
-def test_as_many_cases_as_are_tried_in_a_lab(number, cases, check_lab):
-    assert len(check_lab(number).lines) == cases
-
-
 def test_the_staleness_of_pushes_in_a_given_order_is_shown(check_lab):
     lines = check_lab("3.2").lines
     assert "staleness 0 0 2 1 0 2" in lines[0]
@@ -71,20 +56,7 @@ def test_a_worker_that_waits_for_its_turn_is_in_no_endless_loop(check_lab, monke
     assert "endless loop" not in repr(verdict)
 
 
-def test_an_error_is_shown_with_its_line(check_lab):
-    line = "return enough[length * n * 99]"
-    verdict = check_lab("3.7", data_parallel=answer_to("3.7", line).program)
-    assert "IndexError" in verdict.wrong.what
-    assert line in verdict.wrong.what
-
-
 # ---- What a check leaves as it was -------------------------------------------------------------
-
-
-def test_the_clock_of_the_check_is_in_a_rank_alone(check_lab):
-    before = time.perf_counter, time.time
-    check_lab("3.6", simple_ddp=answer_to("3.6", "Run one of them").program)
-    assert (time.perf_counter, time.time) == before
 
 
 @pytest.mark.parametrize(
@@ -120,17 +92,6 @@ def test_the_symptom_is_measured(number, words):
     for answer in answers_to(number, words):
         verdict = check(number, defined(answer))
         assert MEASURED[number, words] in verdict.wrong.what, verdict
-
-
-@pytest.mark.parametrize(("n", "pieces"), [(2, 4), (3, 2), (3, 4)])
-def test_misconceptions_about_shares_can_be_told_apart(n, pieces):
-    """Each gives another gradient, and none the right one."""
-    batches = [[batch_of(rank, 0, k) for k in range(pieces)] for rank in range(n)]
-    table = table_of(model_of(), batches)
-    gradients = [torch.einsum("rm,rmp->p", share, table) for share in shares(n, pieces).values()]
-    gradients.append(table.mean((0, 1)))
-    for place, one in enumerate(gradients):
-        assert not any(close_in_float32(one, other) for other in gradients[:place])
 
 
 def test_the_truth_is_a_plain_loop():

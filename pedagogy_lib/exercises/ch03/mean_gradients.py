@@ -51,8 +51,8 @@ def averaging(number, name, call, why_other_count, hints, lab) -> RankExercise:
             Equals("trained", lambda trial, place: trial[place].alone, called="after training, the "
                    "weight", otherwise="one step is right, several are not: does something of a "
                    "step stay for the next one, or does something change besides the gradients?"),
-            Sends(bytes_of_all_reduce, "an all-reduce of all gradients sends", why_so_many_bytes),
             partial(need_calls, why_other_count),
+            Sends(bytes_of_all_reduce, "an all-reduce of all gradients sends", why_so_many_bytes),
         ],
         told=lambda trial: "the weights of one process" if trial.of("trained") else "the mean",
         errors={
