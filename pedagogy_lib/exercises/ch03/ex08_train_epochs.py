@@ -9,8 +9,7 @@ from torch.utils.data import Dataset
 
 from ...basics.closeness import close, told_gap
 from ...basics.errors import HangError
-from ...course.checking import Wrong
-from ..kit import At, Equals, RankExercise, World
+from ..kit import At, Equals, RankExercise, World, complains, first_true
 from ..kit.one_process import (
     HANGS,
     NO_EXCHANGE,
@@ -66,47 +65,33 @@ def train(answer, group, case):
 # ---- Who takes which samples ---
 
 
-def epoch_of(trial, number) -> list[list[list[int]]]:
-    """For each rank, its batches in an epoch."""
-    each = len(trial[0].batches) // EPOCHS
-    return [of.batches[number * each : (number + 1) * each] for of in trial]
-
-
-def order_of(trial, number) -> list[list[int]]:
-    """For each rank, its samples in an epoch."""
-    return [joined(batches) for batches in epoch_of(trial, number)]
-
-
 def joined(lists):
     return list(itertools.chain.from_iterable(lists))
 
 
-def equal_work(trial):
-    case, (length, _) = str(trial.case), trial.case.args
+def orders_of(trial) -> list[list[list[int]]]:
+    """For each epoch, the samples of each rank in it."""
+    each = len(trial[0].batches) // EPOCHS
+    return [[joined(of.batches[k * each : (k + 1) * each]) for of in trial] for k in range(EPOCHS)]
+
+
+@complains
+def work_is_shared_out(trial):
+    length, _ = trial.case.args
     steps = [len(of.batches) for of in trial]
-    if not all(steps):
-        what = f"no loss was computed on {trial.who(steps.index(0))}"
-        raise Wrong(case, what, "is there a loop?")
     taken = [len(joined(of.batches)) for of in trial]
+    if not all(steps):
+        yield f"no loss was computed on {trial.who(steps.index(0))}", "is there a loop?"
     if len(set(steps)) > 1 or len(set(taken)) > 1:
-        what = f"steps of each rank: {steps}; samples that each has taken: {taken}"
-        raise Wrong(case, what, UNEVEN)
+        yield f"steps of each rank: {steps}; samples that each has taken: {taken}", UNEVEN
     if steps[0] % EPOCHS or taken[0] * trial.n < 2 * length:
         what = f"{steps[0]} steps and {taken[0]} samples on each rank in {EPOCHS} epochs"
-        raise Wrong(case, what, "is the loop over batches run in each epoch, from its beginning?")
-
-
-def each_sample_once(trial):
-    """Each on one rank, but for what makes the ranks' shares equal."""
-    length, _ = trial.case.args
-    for epoch in range(EPOCHS):
-        order = order_of(trial, epoch)
+        yield what, "is the loop over batches run in each epoch, from its beginning?"
+    for epoch, order in enumerate(orders_of(trial)):
         times = Counter(joined(order))
-        off = sum(abs(times[i] - 1) for i in range(length))
-        if off > (trial.n - 1 if length % trial.n else 0):
-            by_ranks = [sum(i in taken for taken in order) for i in range(length)]
-            what = f"epoch {epoch}: of {length} samples, {told_readers(by_ranks)}"
-            raise Wrong(str(trial.case), what, why_division(order, length))
+        if sum(abs(times[i] - 1) for i in range(length)) > bool(length % trial.n) * (trial.n - 1):
+            readers = told_readers([sum(i in taken for taken in order) for i in range(length)])
+            yield f"epoch {epoch}: of {length} samples, {readers}", why_division(order, length)
 
 
 def told_readers(by_ranks) -> str:
@@ -120,71 +105,62 @@ def told_readers(by_ranks) -> str:
 
 def why_division(order, length) -> str:
     sets = [set(taken) for taken in order]
-    if any(len(s) < len(taken) for s, taken in zip(sets, order)):
-        return "a rank takes the same sample several times in an epoch"
-    if all(len(s) == length for s in sets):
-        at_once = (
-            " They even take the same samples at the same time: all ranks compute one gradient."
-        )
-        return (
-            "every rank goes through the whole dataset, so an epoch costs each rank as much as one "
-            "process alone. A DataLoader knows nothing of ranks"
-        ) + f".{at_once}" * (order[0] == order[1])
-    if all(s == sets[0] for s in sets):
-        return "all ranks take the same part: which part it is has to depend on the rank"
-    if len(set.union(*sets)) == sum(map(len, sets)):
-        return (
-            "samples are left out, and more than equal shares make necessary. If the last batch of "
-            "a rank is smaller, it belongs to the epoch all the same"
-        )
-    return (
+    takes_all = all(len(s) == length for s in sets)
+    whole = (
+        "every rank goes through the whole dataset, so an epoch costs each rank as much as one "
+        "process alone. A DataLoader knows nothing of ranks"
+    )
+    return first_true({
+        "a rank takes the same sample several times in an epoch":
+            any(len(s) < len(taken) for s, taken in zip(sets, order)),
+        f"{whole}. They even take the same samples at the same time: all ranks compute one "
+        "gradient.": takes_all and order[0] == order[1],
+        whole: takes_all,
+        "all ranks take the same part: which part it is has to depend on the rank":
+            all(s == sets[0] for s in sets),
+        "samples are left out, and more than equal shares make necessary. If the last batch of a "
+        "rank is smaller, it belongs to the epoch all the same":
+            len(set.union(*sets)) == sum(map(len, sets)),
         "the ranks do not agree on the order that they divide up: each shuffles for itself. One "
-        "order for all needs one seed for all"
-    )
+        "order for all needs one seed for all": True,
+    })  # fmt: skip
 
 
-def a_new_order_each_time(trial):
-    orders = [order_of(trial, epoch) for epoch in range(EPOCHS)]
+@complains
+def orders_are_new(trial):
+    orders, in_full = orders_of(trial), trial.case.args[0] // trial.n  # without padding
     same = [(a, b) for b in range(EPOCHS) for a in range(b) if orders[a] == orders[b]]
-    if not same:
-        return
-    what = " and ".join(f"epoch {b} has the order of epoch {a}" for a, b in same if a == same[0][0])
-    without_padding = [taken[: trial.case.args[0] // trial.n] for taken in orders[0]]
-    why = (
-        "the order is shuffled, and the same in each epoch: who draws it has to be told the number "
-        "of the epoch"
-    )
-    if all(taken == sorted(taken) for taken in without_padding):
-        why = "nothing shuffles: each epoch goes through the dataset from its beginning to its end"
-    if same == [(0, 1)]:
-        why = (
+    if same:
+        repeated = [f"epoch {b} has the order of epoch {a}" for a, b in same if a == same[0][0]]
+        yield " and ".join(repeated), first_true({
             "epoch 1 repeats epoch 0, and then the order changes: the number of the epoch comes "
-            "too late. An order is drawn when the loop over batches begins"
-        )
-    raise Wrong(str(trial.case), what, why)
+            "too late. An order is drawn when the loop over batches begins": same == [(0, 1)],
+            "nothing shuffles: each epoch goes through the dataset from its beginning to its end":
+                all(taken[:in_full] == sorted(taken[:in_full]) for taken in orders[0]),
+            "the order is shuffled, and the same in each epoch: who draws it has to be told the "
+            "number of the epoch": True,
+        })  # fmt: skip
 
 
-def full_batches(trial):
-    for place, batches in enumerate(epoch_of(trial, 0)):
-        sizes, samples = [len(batch) for batch in batches], trial.case.args[1]
+@complains
+def batches_are_full(trial):
+    samples = trial.case.args[1]
+    for place, of in enumerate(trial):
+        sizes = [len(batch) for batch in of.batches[: len(of.batches) // EPOCHS]]
         full, rest = divmod(sum(sizes), samples)
         wanted = [samples] * full + [rest] * bool(rest)
         if sizes != wanted:
-            what = f"takes {sizes} samples in the steps of an epoch, expected {wanted}"
-            raise Wrong(
-                str(trial.case), f"{trial.who(place)} {what}", "`samples` is what each rank takes "
-                "in a step; over all ranks that is n times as many",
+            told = f"takes {sizes} samples in the steps of an epoch, expected {wanted}"
+            yield f"{trial.who(place)} {told}", (
+                "`samples` is what each rank takes in a step; over all ranks that is n times as "
+                "many"
             )  # fmt: skip
-
-
-def nothing_thrown_away(trial):
-    for place, of in enumerate(trial):
         trained = len(joined(of.batches))
         if of.read >= trial.n * trained:
             what = f"{trial.who(place)} reads {of.read} samples, and trains on {trained}"
-            raise Wrong(
-                str(trial.case), what, "each rank reads the others' samples, too, and throws them "
-                "away: it reads as much as one process alone",
+            yield what, (
+                "each rank reads the others' samples, too, and throws them away: it reads as much "
+                "as one process alone"
             )  # fmt: skip
 
 
@@ -226,15 +202,13 @@ EXERCISE = RankExercise(
     ],
     work=train,
     facts=[
-        equal_work,
-        each_sample_once,
-        a_new_order_each_time,
-        full_batches,
-        nothing_thrown_away,
+        work_is_shared_out,
+        orders_are_new,
+        batches_are_full,
         Equals("weights", one_process, mistakes, otherwise=why_apart, tells=told_weights),
     ],
     told=lambda trial: (
-        f"each rank takes {len(order_of(trial, 0)[0])} in an epoch, and the weights "
+        f"each rank takes {len(orders_of(trial)[0][0])} in an epoch, and the weights "
         "are one process's"
     ),
     errors={

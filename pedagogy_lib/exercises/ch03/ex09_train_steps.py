@@ -6,9 +6,8 @@ import torch.nn.functional as F
 from torch.nn.parallel import DistributedDataParallel
 
 from ...basics.closeness import close
-from ...course.checking import Wrong
 from ..ch01.accumulation import merged
-from ..kit import At, Equals, RankExercise, World
+from ..kit import At, Equals, RankExercise, World, complains
 from ..kit.one_process import (
     HANGS,
     NO_EXCHANGE,
@@ -65,25 +64,24 @@ def why_apart(trial) -> str:
     return "" if all(close(of.weights, trial[0].weights) for of in trial) else NO_EXCHANGE
 
 
-def a_step_for_each_batch(trial):
+@complains
+def steps_have_gradients(trial):
     """Where the weights are wrong: whether each step comes when its gradient is there."""
+    found, (_, steps) = trial[0].followed, trial.case.args
     if all(close(of.weights, alone(trial)[0][-1]) for of in trial):
         return
-    found, (_, steps) = trial[0].followed, trial.case.args
     if found and not any(gradient.any() for gradient in found):
-        raise Wrong(
-            str(trial.case), told_norms(trial, 0), "the steps find no gradient: it is cleared "
-            "after backward() has put it there, and before the step that needs it",
+        yield told_norms(trial, 0), (
+            "the steps find no gradient: it is cleared after backward() has put it there, and "
+            "before the step that needs it"
         )  # fmt: skip
     if len(found) != steps:
-        raise Wrong(
-            str(trial.case), f"expected {steps} optimizer steps, got {len(found)}",
-            "each batch has its backward and then its step: both belong into the loop",
-        )  # fmt: skip
+        what = f"expected {steps} optimizer steps, got {len(found)}"
+        yield what, "each batch has its backward and then its step: both belong into the loop"
     if not found[0].any():
-        raise Wrong(
-            str(trial.case), told_norms(trial, 0), "the step comes before the backward of its "
-            "batch: it follows the gradient of the batch before, and the first step none",
+        yield told_norms(trial, 0), (
+            "the step comes before the backward of its batch: it follows the gradient of the batch "
+            "before, and the first step none"
         )  # fmt: skip
 
 
@@ -105,7 +103,7 @@ EXERCISE = RankExercise(
     ],
     work=train,
     facts=[
-        a_step_for_each_batch,
+        steps_have_gradients,
         Equals(
             "weights",
             lambda trial, place: alone(trial)[0][-1],

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ...basics.torch_private import buckets_of_ddp
-from ..kit import Formula
+from ..kit import Formula, first_true
 
 BYTES = 8  # of an element
 
@@ -55,18 +55,15 @@ def backward_of(sizes, frozen):
     return [number for number in reversed(range(len(sizes))) if number not in frozen]
 
 
-def forward_of(sizes, frozen):
-    return backward_of(sizes, frozen)[::-1]
-
-
-def closed(order, sizes, limit, count=BYTES):
+def closed(order, sizes, limit, bytes_of_element=BYTES):
     """A bucket is closed when it has reached the limit."""
-    buckets, full = [], True
+    buckets, size = [], limit
     for number in order:
-        if full:
+        if size >= limit:
             buckets.append([])
+            size = 0
         buckets[-1].append(number)
-        full = sum(count * sizes[k] for k in buckets[-1]) >= limit
+        size += bytes_of_element * sizes[number]
     return buckets
 
 
@@ -80,62 +77,51 @@ def closed_before(order, sizes, limit):
     return buckets
 
 
-def by_size(sizes, frozen, limit, sign=1):
-    return closed(sorted(backward_of(sizes, frozen), key=lambda k: sign * sizes[k]), sizes, limit)
+# From the order of the backward, the sizes and bucket_bytes.
+MISTAKES = {
+    "these are in the order of the forward. A backward begins at the end of the model: the last "
+    "parameter comes first": lambda order, *rest: closed(order[::-1], *rest),
+    "the buckets are made in the order of the forward, and then turned round: the first one to "
+    "travel has what was left over": lambda order, *rest: closed(order[::-1], *rest)[::-1],
+    "within a bucket they are in the order of the forward: the last parameter comes first there, "
+    "too": lambda *all_: [bucket[::-1] for bucket in closed(*all_)],
+    "this bucket is closed before it would be too large, as in exercise 2.12. Here the parameter "
+    "goes in, and what has reached bucket_bytes is closed after it": closed_before,
+    "elements are counted; bucket_bytes are bytes: parameter.nbytes":
+        lambda *all_: closed(*all_, 1),
+    "4 bytes are taken for each element; a double has 8: parameter.nbytes":
+        lambda *all_: closed(*all_, 4),
+    "the last bucket is missing: what is left over at the end travels, too":
+        lambda *all_: closed(*all_)[:-1],
+    "every parameter has a bucket of its own, though several fit":
+        lambda order, *_: [[number] for number in order],
+    "all are in one bucket; from bucket_bytes on, the next parameter begins a new one":
+        lambda order, *_: [order],
+    "a bucket is closed when it reaches bucket_bytes, not only when it is larger":
+        lambda order, sizes, limit: closed(order, sizes, limit + 1),
+    "they are sorted by their size. What counts is when a gradient is ready: the order of the "
+    "backward": lambda order, s, limit: closed(sorted(order, key=lambda k: s[k]), s, limit),
+    "they are sorted by their size, the largest first. What counts is when a gradient is ready":
+        lambda order, s, limit: closed(sorted(order, key=lambda k: -s[k]), s, limit),
+    "nothing is left to put into buckets: model.parameters() is a generator, and it has been gone "
+    "through already. Make a list of it first": lambda *_: [],
+}  # fmt: skip
 
 
-MISTAKES = [
-    ("these are in the order of the forward. A backward begins at the end of the model: the last "
-     "parameter comes first",
-     lambda s, frozen, limit: closed(forward_of(s, frozen), s, limit)),
-    ("the buckets are made in the order of the forward, and then turned round: the first one to "
-     "travel has what was left over",
-     lambda s, frozen, limit: closed(forward_of(s, frozen), s, limit)[::-1]),
-    ("within a bucket they are in the order of the forward: the last parameter comes first there, "
-     "too",
-     lambda s, frozen, limit: [b[::-1] for b in closed(backward_of(s, frozen), s, limit)]),
-    ("this bucket is closed before it would be too large, as in exercise 2.12. Here the parameter "
-     "goes in, and what has reached bucket_bytes is closed after it",
-     lambda s, frozen, limit: closed_before(backward_of(s, frozen), s, limit)),
-    ("elements are counted; bucket_bytes are bytes: parameter.nbytes",
-     lambda s, frozen, limit: closed(backward_of(s, frozen), s, limit, 1)),
-    ("4 bytes are taken for each element; a double has 8: parameter.nbytes",
-     lambda s, frozen, limit: closed(backward_of(s, frozen), s, limit, 4)),
-    ("a frozen parameter has no gradient, and needs no bucket",
-     lambda s, frozen, limit: closed(backward_of(s, ()), s, limit)),
-    ("the last bucket is missing: what is left over at the end travels, too",
-     lambda s, frozen, limit: closed(backward_of(s, frozen), s, limit)[:-1]),
-    ("every parameter has a bucket of its own, though several fit",
-     lambda s, frozen, limit: [[number] for number in backward_of(s, frozen)]),
-    ("all are in one bucket; from bucket_bytes on, the next parameter begins a new one",
-     lambda s, frozen, limit: [backward_of(s, frozen)]),
-    ("a bucket is closed when it reaches bucket_bytes, not only when it is larger",
-     lambda s, frozen, limit: closed(backward_of(s, frozen), s, limit + 1)),
-    ("they are sorted by their size. What counts is when a gradient is ready: the order of the "
-     "backward", by_size),
-    ("they are sorted by their size, the largest first. What counts is when a gradient is ready",
-     lambda s, frozen, limit: by_size(s, frozen, limit, -1)),
-    ("nothing is left to put into buckets: model.parameters() is a generator, and it has been gone "
-     "through already. Make a list of it first", lambda s, frozen, limit: []),
-]  # fmt: skip
+def in_backward(wrong):
+    return lambda sizes, frozen, limit: wrong(backward_of(sizes, frozen), sizes, limit)
 
 
 def why_no_bucket(found, case) -> str:
-    buckets = found[case][0]
-    if not isinstance(buckets, list):
-        return ""
-    if any(isinstance(item, str) for bucket in buckets for item in bucket):
-        return (
-            "a bucket holds the parameters themselves, because their `.grad` comes later: no "
-            "copies, parts, names or gradients"
-        )
-    if [] in buckets:
-        return (
-            "there is a bucket without parameters: at the start, at the end where the last one was "
-            "just full, or where there is nothing to put in. Begin one only when a parameter needs "
-            "it"
-        )
-    return ""
+    buckets = found[case][0] if isinstance(found[case][0], list) else []
+    return first_true({
+        "a bucket holds the parameters themselves, because their `.grad` comes later: no copies, "
+        "parts, names or gradients":
+            any(isinstance(item, str) for bucket in buckets for item in bucket),
+        "there is a bucket without parameters: at the start, at the end where the last one was "
+        "just full, or where there is nothing to put in. Begin one only when a parameter needs "
+        "it": [] in buckets,
+    })  # fmt: skip
 
 
 class Buckets(Formula):
@@ -161,7 +147,11 @@ EXERCISE = Buckets(
         "all are frozen": [([3, 4], (0, 1), 64)],
     },
     truth=buckets_of_torch,
-    mistakes=MISTAKES,
+    mistakes=[
+        *((why, in_backward(wrong)) for why, wrong in MISTAKES.items()),
+        ("a frozen parameter has no gradient, and needs no bucket",
+         lambda sizes, frozen, limit: closed(backward_of(sizes, ()), sizes, limit)),
+    ],
     told=lambda calls, found: told(found[0], calls[0][0]),
     differs=lambda call, wanted, got: (
         f"it gave {told(got, call[0])}, expected "
@@ -183,4 +173,4 @@ EXERCISE = Buckets(
         "A bucket is closed if sum(p.nbytes for p in bucket) >= bucket_bytes. Look at it after the "
         "parameter has gone in.",
     ),
-)
+)  # fmt: skip

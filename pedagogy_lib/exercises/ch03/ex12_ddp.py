@@ -7,8 +7,7 @@ sum until then. So what is demanded of the order of events is seen, not timed.
 import torch.distributed as dist
 
 from ...basics.errors import HangError
-from ...course.checking import Wrong
-from ..kit import GROUP, At, Equals, RankExercise, World, answering, first_true
+from ..kit import GROUP, At, Equals, RankExercise, World, answering, complains, first_true
 from ..kit.models import state_of
 from ..kit.on_ranks import IN_A_GROUP
 from ..kit.refused import Refused
@@ -137,17 +136,17 @@ def of_kind(events, kind) -> list:
     return [what for event, what in events if event == kind]
 
 
+@complains
 def buckets_in_time(trial):
     """Each bucket begins when it can, and is waited for after the backward."""
-    if not trial.case.args[1]:
-        return
-    for place, of in enumerate(trial):
+    _, is_watched = trial.case.args
+    for place, of in enumerate(trial if is_watched else ()):
         for number, events in enumerate(of.events):
-            what, why = "self.all_reduce has not been called", why_not_begun(trial, number)
-            if of_kind(events, "begin"):
-                what, why = what_is_late(events, of.names)
-            if what:
-                raise Wrong(str(trial.case), f"{trial.who(place)}, step {number + 1}: {what}", why)
+            where = f"{trial.who(place)}, step {number + 1}"
+            if not of_kind(events, "begin"):
+                yield f"{where}: self.all_reduce has not been called", why_not_begun(trial, number)
+            for what, why in what_is_late(events, of.names):
+                yield f"{where}: {what}", why
 
 
 def why_not_begun(trial, number) -> str:
@@ -162,27 +161,26 @@ def why_not_begun(trial, number) -> str:
     })  # fmt: skip
 
 
-def what_is_late(events, names) -> tuple[str, str]:
-    """What is wrong with the times at which buckets begin and are waited for, and why."""
+def what_is_late(events, names):
+    """Yield what is wrong with the times at which buckets begin and are waited for, and why."""
     in_backward, count = events[: events.index(OVER)], len(names)
     begun, wanted = begins_of(in_backward, names)
     for early in of_kind(in_backward, "wait"):
-        return f"the backward is held up, waiting for bucket {early}", (
+        yield f"the backward is held up, waiting for bucket {early}", (
             "the numbers may be right, but nothing overlaps: is_ready begins a bucket and waits "
             "for it, and the backward stands still meanwhile. Keep the function that waits; "
             "finish() calls it"
-        )
+        )  # fmt: skip
     if begun != wanted:
         begins = f"buckets begin after {told(begun)} gradients are ready"
-        return f"{begins}; expected after {told(wanted)}", why_begun_then(begun, wanted)
+        yield f"{begins}; expected after {told(wanted)}", why_begun_then(begun, wanted)
     for never_begun in range(len(of_kind(events, "begin")), count):
-        return f"bucket {never_begun} of {count} has never begun", LEFT_OVER
+        yield f"bucket {never_begun} of {count} has never begun", LEFT_OVER
     for forgotten in sorted({*range(count)} - {*of_kind(events, "wait")}):
-        return f"nobody has waited for bucket {forgotten}", (
+        yield f"nobody has waited for bucket {forgotten}", (
             "self.all_reduce returns a function. Until that has been called and has returned, "
             "nobody may count on what is in the flat tensor: finish() calls it for each bucket"
-        )
-    return "", ""
+        )  # fmt: skip
 
 
 def begins_of(events, names) -> tuple[list[int], list[int]]:
@@ -219,16 +217,15 @@ def why_begun_then(begun, wanted) -> str:
 # ---- What comes of them ---
 
 
-def one_call_for_each_bucket(trial) -> str:
+@complains
+def one_call_for_each_bucket(trial):
     count = len(trial[0].names) * len(trial.case.args[0])
     for place, calls in enumerate(trial.calls):
-        kinds = sorted({call.name for call in calls})
-        if kinds != ["all_reduce"] or len(calls) != count:
-            what = f"makes {len(calls)} calls, {', '.join(kinds)}; buckets to average: {count}"
-            raise Wrong(
-                str(trial.case), f"{trial.who(place)} {what}",
-                "one all-reduce for each bucket is enough, and it is self.all_reduce",
-            )  # fmt: skip
+        kinds = {call.name for call in calls}
+        if kinds != {"all_reduce"} or len(calls) != count:
+            made = f"{len(calls)} calls for {count} buckets, {', '.join(sorted(kinds))}"
+            why = "one all-reduce for each bucket is enough, and it is self.all_reduce"
+            yield f"{trial.who(place)} makes {made}", why
 
 
 def mistakes(trial, place):

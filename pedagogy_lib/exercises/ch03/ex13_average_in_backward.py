@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ...basics.closeness import close
-from ..kit import At, Equals, Holds, RankExercise, Sends, World, answering, never
+from ..kit import At, Equals, Holds, RankExercise, Sends, World, answering, first_true, never
 from ..kit.one_process import (
     HIDDEN,
     LARGE,
@@ -20,8 +20,7 @@ from ..kit.one_process import (
     slopes,
 )
 
-BACKWARDS = ("the first backward", "the second, a step later", "the third, which adds to it")
-FROZEN = ", the first weight frozen"
+BACKWARDS = ("the first backward", "the second, which adds to it")
 
 
 class TwoBiases(nn.Module):
@@ -49,27 +48,22 @@ def run_backwards(answer, group, case):
     model, twin = own_model(rank, is_frozen), own_model(rank, is_frozen)
     trained = [p for p in model.parameters() if p.requires_grad]
     answer(model)
-    found = {"own": {}, "gradients": {}, "late": False, "moved": 0.0}
+    found = {"own": {}, "grad": {}, "late": False, "moved": 0.0}
     found["thawed"] = is_frozen and model[0].weight.requires_grad
     for number, name in enumerate(BACKWARDS):
+        batch, before = batch_of(rank, number), flat(model.parameters())
         twin.load_state_dict(model.state_dict())
-        inputs, targets = batch_of(rank, number)
-        before = flat(model.parameters())
+        found["own"][name] = slopes(twin, batch)
         dist.barrier()
         if rank and not (number or is_frozen):
             time.sleep(0.2)  # who does not wait for the others shows
         with answering():
-            F.mse_loss(model(inputs), targets).backward()
-        found["gradients"][name] = got = gradients_of(trained)
-        after = flat(model.parameters())
-        found["own"][name] = slopes(twin, (inputs, targets))
+            F.mse_loss(model(batch[0]), batch[1]).backward()
+        found["grad"][name] = grad = gradients_of(trained)
+        found["moved"] = max(found["moved"], (flat(model.parameters()) - before).abs().max().item())
         dist.barrier()
         time.sleep(0.02)
-        found["late"] |= not close(gradients_of(trained), got)
-        if not close(after, before):
-            found["moved"] = max(found["moved"], (after - before).abs().max().item())
-        if number == 0:
-            descend(trained)
+        found["late"] |= not close(gradients_of(trained), grad)
     return found | (cost_of_large(answer, rank) if is_frozen else {})
 
 
@@ -84,18 +78,9 @@ def gradients_of(parameters):
     return flat(torch.zeros_like(p) if p.grad is None else p.grad for p in parameters)
 
 
-@torch.no_grad()
-def descend(parameters):
-    for parameter in parameters:
-        if parameter.grad is not None:
-            parameter -= 0.01 * parameter.grad
-            parameter.grad = None
-
-
 def cost_of_large(answer, rank):
-    model = large_model()
+    model, (inputs, targets) = large_model(), batch_of(rank, 0, features=LARGE)
     answer(model)
-    inputs, targets = batch_of(rank, 0, features=LARGE)
     loss = F.mse_loss(model(inputs), targets)
     with answering():
         loss.backward()
@@ -106,15 +91,10 @@ def cost_of_large(answer, rank):
 
 
 def by_backward(trial, of_backward, adds=True):
-    """{backward: of_backward(the mean over the ranks)}; the third has the mean of the second, too.
-
-    of_backward  takes the backward's name and the mean over the ranks
-    """
+    """{backward: of_backward(its name, the mean over the ranks)}; the second adds to a mean."""
     means = {name: sum(of.own[name] for of in trial) / trial.n for name in BACKWARDS}
-    found = {name: of_backward(name, mean) for name, mean in means.items()}
-    if adds:
-        found[BACKWARDS[2]] = found[BACKWARDS[2]] + means[BACKWARDS[1]]
-    return found
+    first, second = (of_backward(name, mean) for name, mean in means.items())
+    return dict(zip(BACKWARDS, (first, second + adds * means[BACKWARDS[0]])))
 
 
 def mean(trial, place):
@@ -123,72 +103,67 @@ def mean(trial, place):
 
 def mistakes(trial, place):
     own = trial[place].own
-    last = torch.arange(len(own[BACKWARDS[0]])).flip(0) == 0
-    untouched = (
+    is_last = torch.arange(len(own[BACKWARDS[0]])).flip(0) == 0
+    why_untouched = first_true({
         "each rank still has its own gradient. What a hook does to a copy, or to a name, does not "
-        "reach `.grad`; if register_hook has registered it, what it returns does"
-    )
-    if not any(trial.calls):
-        untouched = (
-            "each rank still has its own gradient, and no hook sends anything. Has one been "
-            "registered? There is no gradient yet when average_in_backward is called"
-        )
+        "reach `.grad`; if register_hook has registered it, what it returns does":
+            any(trial.calls),
+        "each rank still has its own gradient, and no hook sends anything. Has one been "
+        "registered? There is no gradient yet when average_in_backward is called": True,
+    })  # fmt: skip
     return {
         "only the last parameter is averaged: a name that a loop changes is looked up when the "
         "hook runs, and has its last value by then. Each hook needs its own parameter":
-            by_backward(trial, lambda name, mean: torch.where(last, mean, own[name])),
+            by_backward(trial, lambda name, mean: torch.where(is_last, mean, own[name])),
         "this is the sum over the ranks: divide by their number":
             by_backward(trial, lambda name, mean: mean * trial.n),
         "this is the mean, divided by the number of ranks once more":
             by_backward(trial, lambda name, mean: mean / trial.n),
         "this rank's own gradient is divided, and nothing has been added to it":
             by_backward(trial, lambda name, mean: own[name] / trial.n),
-        "the mean is added to the rank's own gradient. It is to take its place: a hook's work is "
-        "done when the gradient is there": by_backward(trial, lambda name, mean: own[name] + mean),
+        "the mean is added to the rank's own gradient; it is to take its place":
+            by_backward(trial, lambda name, mean: own[name] + mean),
         "this is the mean of this backward alone: what was in `.grad` before is lost. A backward "
         "adds to it": by_backward(trial, lambda name, mean: mean, adds=False),
-        untouched: by_backward(trial, lambda name, mean: own[name]),
+        why_untouched: by_backward(trial, lambda name, mean: own[name]),
     }  # fmt: skip
 
 
 def why_two_biases(trial) -> str:
     """Where gradients are right but for those that autograd passes on as one tensor."""
-    for place, of in enumerate(trial):
-        for name, right in mean(trial, place).items():
-            mended = of.gradients[name].clone()
-            mended[BOTH_BIASES] = right[BOTH_BIASES]
-            if not close(mended, right):
-                return ""
-    return (
+    others = torch.ones_like(trial[0].own[BACKWARDS[0]], dtype=torch.bool)
+    others[BOTH_BIASES] = False
+    return first_true({
         "most are right. Autograd may hand one tensor on to several parameters as their gradient, "
         "and a hook on each of them changes it again: change no argument of register_hook() in "
-        "place"
-    )
+        "place": all(close(of.grad[name][others], right[others])
+                     for of in trial for name, right in mean(trial, 0).items()),
+    })  # fmt: skip
 
 
 def told_norms(trial, place) -> str:
     right, of = mean(trial, place), trial[place]
-    name = next(name for name in BACKWARDS if not close(of.gradients[name], right[name]))
+    name = next(name for name in BACKWARDS if not close(of.grad[name], right[name]))
+    norms = [x[name].norm() for x in (of.grad, right, of.own)]
     return (
-        f"{trial.who(place)}, {name}: `.grad` has norm {of.gradients[name].norm():.4f}, expected "
-        f"{right[name].norm():.4f}, the mean over the ranks; this rank's own has "
-        f"{of.own[name].norm():.4f}"
-    )
+        "{}, {}: `.grad` has norm {:.4f}, expected {:.4f}, the mean over the ranks; this rank's "
+        "own has {:.4f}"
+    ).format(trial.who(place), name, *norms)
 
 
 def why_moved(trial, place) -> str:
-    if close(trial[place].gradients, mean(trial, place)):
-        return "the gradients are right; the weights are not to be averaged, and not in a backward"
-    return (
+    return first_true({
+        "the gradients are right; the weights are not to be averaged, and not in a backward":
+            close(trial[place].grad, mean(trial, place)),
         "what travels is the parameter itself. A backward leaves the weights alone; only what it "
-        "computes has to be averaged"
-    )
+        "computes has to be averaged": True,
+    })  # fmt: skip
 
 
 EXERCISE = RankExercise(
     "3.13",
     "average_in_backward",
-    cases=[At(World(2), (False,)), At(World(3), (True,), FROZEN)],
+    cases=[At(World(2), (False,)), At(World(3), (True,), ", the first weight frozen")],
     work=run_backwards,
     facts=[
         never("thawed", "a parameter that was frozen is trainable now",
@@ -198,12 +173,12 @@ EXERCISE = RankExercise(
         never("late", "`.grad` changes after backward() has returned",
               "it is right a little later: backward() has returned before the exchange was over. "
               "What async_op=True begins has to be waited for"),
-        Equals("gradients", mean, mistakes, otherwise=why_two_biases, tells=told_norms),
+        Equals("grad", mean, mistakes, otherwise=why_two_biases, tells=told_norms),
         Sends(one_exchange, "one all-reduce of all gradients is", lambda trial, times:
               f"each gradient is sent {times:.1f} times: a hook runs for one parameter, and has "
               "one gradient to average"),
     ],
-    told=f"the mean gradient after {len(BACKWARDS)} backwards, one without zero_grad()",
+    told="the mean gradient after two backwards, the second without zero_grad()",
     errors={
         "doesn't require gradient": "a parameter that is frozen (requires_grad is False) never "
         "gets a gradient, and takes no hook",

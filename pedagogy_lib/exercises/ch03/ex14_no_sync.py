@@ -2,8 +2,7 @@
 
 import torch.distributed as dist
 
-from ...course.checking import Wrong
-from ..kit import At, Equals, RankExercise, World, answering, never
+from ..kit import At, Equals, RankExercise, World, answering, complains, never
 from ..kit.models import state_of
 from ..kit.refused import Refused
 from .branches import BRANCH_BYTES, branches, local_gradients, loss_along
@@ -99,20 +98,21 @@ def raise_under(answer, ddp):
 # ---- What is right, and what is not ---
 
 
+@complains
 def synchronizing_is_right(trial):
     for place, of in enumerate(trial):
         for when, (wanted, why) in SWITCH.items():
             if of.seen[when] is not wanted:
                 what = f"{when}, ddp.synchronizing is {of.seen[when]}, expected {wanted}"
-                raise Wrong(str(trial.case), f"{trial.who(place)}: {what}", why)
+                yield f"{trial.who(place)}: {what}", why
 
 
+@complains
 def each_bucket_once(trial):
-    for place, of in enumerate(trial):
-        if len(trial.calls[place]) != of.buckets:
-            calls = f"{len(trial.calls[place])} calls in all, for {of.buckets} buckets"
-            why = "all backwards together send each bucket once"
-            raise Wrong(str(trial.case), f"{trial.who(place)}: {calls}", why)
+    for of, calls in zip(trial, trial.calls):
+        if len(calls) != of.buckets:
+            what = f"{len(calls)} calls in all, for {of.buckets} buckets"
+            yield what, "all backwards together send each bucket once"
 
 
 def mistakes(trial, place):

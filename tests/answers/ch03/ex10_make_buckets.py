@@ -21,14 +21,6 @@ def make_buckets(parameters, bucket_bytes):
 
     return cut(tuple(p for p in parameters if p.requires_grad)[::-1])
 
-# %% right · with PyTorch's own
-def make_buckets(parameters, bucket_bytes):
-    ps = [p for p in parameters if p.requires_grad][::-1]
-    if not ps:
-        return []
-    found, _ = dist._compute_bucket_assignment_by_size(ps, [bucket_bytes])
-    return [[ps[i] for i in bucket] for bucket in found]
-
 # %% wrong · as in exercise 2.12
 # -     buckets, full = [], True
 # +     buckets = []
@@ -37,23 +29,12 @@ def make_buckets(parameters, bucket_bytes):
 # -         full = sum(p.nbytes for p in buckets[-1]) >= bucket_bytes
 
 # %% wrong · the last bucket is missing
-def make_buckets(parameters, bucket_bytes):
-    buckets, bucket = [], []
-    for p in reversed([p for p in parameters if p.requires_grad]):
-        bucket.append(p)
-        if sum(q.nbytes for q in bucket) >= bucket_bytes:
-            buckets.append(bucket)
-            bucket = []
-    return buckets
+# -     return buckets
+# +     return buckets[:-1]
 
 # %% wrong · a bucket without parameters
-def make_buckets(parameters, bucket_bytes):
-    buckets = [[]]
-    for p in reversed([p for p in parameters if p.requires_grad]):
-        buckets[-1].append(p)
-        if sum(q.nbytes for q in buckets[-1]) >= bucket_bytes:
-            buckets.append([])
-    return buckets
+# - [], True
+# + [[]], True
 
 # %% wrong · it has been gone through already
 # -     buckets, full = [], True
@@ -61,22 +42,20 @@ def make_buckets(parameters, bucket_bytes):
 # +     buckets, full = [], True
 
 # %% wrong · no order to turn round
-def make_buckets(parameters, bucket_bytes):
-    return [[p] for p in reversed(parameters) if p.requires_grad]
+# - reversed([p for p in parameters if p.requires_grad]):
+# + reversed(parameters):
 
 # %% wrong · parameters themselves
-def make_buckets(parameters, bucket_bytes):
-    return [[p.detach() for p in reversed(list(parameters)) if p.requires_grad]]
+# - append(parameter)
+# + append(parameter.detach())
 
 # %% wrong · a list of lists
-def make_buckets(parameters, bucket_bytes):
-    for p in reversed(list(parameters)):
-        yield [p]
+# -     return buckets
+# +     yield from buckets
 
 # %% wrong · as large as its parameter
-def make_buckets(parameters, bucket_bytes):
-    return [[p for p in reversed(list(parameters)) if p.grad.nbytes < bucket_bytes]]
+# - sum(p.nbytes for p in buckets[-1]) >= bucket_bytes
+# + sum(p.grad.nbytes for p in buckets[-1]) >= bucket_bytes
 
 # %% wrong · without `return`
-def make_buckets(parameters, bucket_bytes):
-    buckets = [list(parameters)]
+# -     return buckets

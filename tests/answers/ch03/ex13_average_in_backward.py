@@ -8,18 +8,6 @@ def average_in_backward(model):
     for parameter in filter(lambda p: p.requires_grad, model.parameters()):
         parameter.register_hook(average)
 
-# %% right · divided before, begun and waited for
-def average_in_backward(model):
-    for parameter in model.parameters():
-        if not parameter.requires_grad:
-            continue
-
-        def average(_, parameter=parameter):
-            parameter.grad.div_(dist.get_world_size())
-            dist.all_reduce(parameter.grad, async_op=True).wait()
-
-        parameter.register_post_accumulate_grad_hook(average)
-
 # %% right · waited for at the end of the backward
 # -     def average(parameter):
 # -         dist.all_reduce(parameter.grad)
@@ -35,37 +23,28 @@ def average_in_backward(model):
 # +
 # +         torch.autograd.Variable._execution_engine.queue_callback(finish)
 
-# %% right · a new tensor as .grad
-def average_in_backward(model):
-    def average(parameter):
-        summed = parameter.grad.detach().clone()
-        dist.all_reduce(summed, op=dist.ReduceOp.SUM)
-        parameter.grad = summed / dist.get_world_size()
-
-    [p.register_post_accumulate_grad_hook(average) for p in model.parameters() if p.requires_grad]
-
 # %% wrong · changed weights by up to 0.55 what travels is the parameter
-def average_in_backward(model):
-    def average(parameter):
-        dist.all_reduce(parameter.data)
-        parameter.data /= dist.get_world_size()
-
-    for parameter in model.parameters():
-        parameter.register_post_accumulate_grad_hook(average)
+# -         dist.all_reduce(parameter.grad)
+# -         parameter.grad /= dist.get_world_size()
+# +         dist.all_reduce(parameter.data)
+# +         parameter.data /= dist.get_world_size()
 
 # %% wrong · takes no hook
 # -         if parameter.requires_grad:
 # -             parameter.register_post_accumulate_grad_hook(average)
 # +         parameter.register_post_accumulate_grad_hook(average)
 
+# %% wrong · frozen parameters stay frozen
+# -         if parameter.requires_grad:
+# -             parameter.register_post_accumulate_grad_hook(average)
+# +         parameter.requires_grad_(True).register_post_accumulate_grad_hook(average)
+
 # %% wrong · this is the sum over the ranks
 # -         parameter.grad /= dist.get_world_size()
 
 # %% wrong · one of register_hook runs before
-# -     def average(parameter):
-# +     def average(parameter, gradient):
 # -             parameter.register_post_accumulate_grad_hook(average)
-# +             parameter.register_hook(lambda g, p=parameter: average(p, g))
+# +             parameter.register_hook(lambda gradient, p=parameter: average(p))
 
 # %% wrong · change no argument of register_hook() in place
 # -         dist.all_reduce(parameter.grad)
@@ -76,14 +55,18 @@ def average_in_backward(model):
 # +             parameter.register_hook(average)
 
 # %% wrong · backward() has returned before the exchange was over
-# -         dist.all_reduce(parameter.grad)
-# +         dist.all_reduce(parameter.grad, async_op=True)
+# - dist.all_reduce(parameter.grad)
+# + dist.all_reduce(parameter.grad, async_op=True)
 
 # %% wrong · does not reach `.grad`
 # -         dist.all_reduce(parameter.grad)
 # -         parameter.grad /= dist.get_world_size()
 # +         gradient = parameter.grad / dist.get_world_size()
 # +         dist.all_reduce(gradient)
+
+# %% wrong · Has one been registered?
+# - if parameter.requires_grad:
+# + if parameter.grad is not None:
 
 # %% wrong · the weights are not to be averaged
 # -         parameter.grad /= dist.get_world_size()
@@ -100,22 +83,5 @@ def average_in_backward(model):
 # +                 parameter.grad /= dist.get_world_size()
 
 # %% wrong · has to make the same calls
-# -         if parameter.requires_grad:
-# +         if parameter.requires_grad and dist.get_rank() == 0:
-
-# %% wrong · has one been registered?
-# -         if parameter.requires_grad:
-# +         if parameter.grad is not None:
-
-# %% wrong · frozen parameters stay frozen
-# -         if parameter.requires_grad:
-# -             parameter.register_post_accumulate_grad_hook(average)
-# +         parameter.requires_grad_(True)
-# +         parameter.register_post_accumulate_grad_hook(average)
-
-# %% wrong · the mean is added to the rank's own gradient
-# -         dist.all_reduce(parameter.grad)
-# -         parameter.grad /= dist.get_world_size()
-# +         gradient = parameter.grad / dist.get_world_size()
-# +         dist.all_reduce(gradient)
-# +         parameter.grad += gradient
+# - if parameter.requires_grad:
+# + if parameter.requires_grad and dist.get_rank() == 0:
