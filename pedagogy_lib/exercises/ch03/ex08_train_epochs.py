@@ -7,17 +7,17 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch.utils.data import Dataset
 
-from ...basics.closeness import close, told_gap
+from ...basics.closeness import told_gap
 from ...basics.errors import HangError
 from ..kit import At, Equals, RankExercise, World, complains, first_true
 from ..kit.one_process import (
     HANGS,
-    NO_EXCHANGE,
     RATE,
     batch_of,
     ends_of_wrong_loops,
     flat,
     model_of,
+    not_exchanged,
     train_alone,
 )
 
@@ -184,10 +184,6 @@ def mistakes(trial, place):
     } | ends_of_wrong_loops(steps_of(trial), trial.n)  # fmt: skip
 
 
-def why_apart(trial) -> str:
-    return "" if all(close(of.weights, trial[0].weights) for of in trial) else NO_EXCHANGE
-
-
 def told_weights(trial, place) -> str:
     off = told_gap(trial[place].weights, one_process(trial, place))
     return f"{trial.who(place)}: the weights are off by up to {off} from one process's, lr {RATE}"
@@ -205,7 +201,7 @@ EXERCISE = RankExercise(
         work_is_shared_out,
         orders_are_new,
         batches_are_full,
-        Equals("weights", one_process, mistakes, otherwise=why_apart, tells=told_weights),
+        Equals("weights", one_process, mistakes, otherwise=not_exchanged, tells=told_weights),
     ],
     told=lambda trial: (
         f"each rank takes {len(orders_of(trial)[0][0])} in an epoch, and the weights "

@@ -10,12 +10,12 @@ from ..ch01.accumulation import merged
 from ..kit import At, Equals, RankExercise, World, complains
 from ..kit.one_process import (
     HANGS,
-    NO_EXCHANGE,
     RATE,
     batch_of,
     ends_of_wrong_loops,
     flat,
     model_of,
+    not_exchanged,
     note_gradients,
     train_alone,
 )
@@ -58,10 +58,6 @@ def mistakes(trial, place):
             alone(trial, loss_fn=lambda outputs, _: outputs.sum() / trial.n)[0][-1],
         outputs_only.format("mean"): alone(trial, loss_fn=lambda outputs, _: outputs.mean())[0][-1],
     }  # fmt: skip
-
-
-def why_apart(trial) -> str:
-    return "" if all(close(of.weights, trial[0].weights) for of in trial) else NO_EXCHANGE
 
 
 @complains
@@ -108,7 +104,7 @@ EXERCISE = RankExercise(
             "weights",
             lambda trial, place: alone(trial)[0][-1],
             mistakes,
-            otherwise=why_apart,
+            otherwise=not_exchanged,
             tells=told_norms,
         ),
     ],

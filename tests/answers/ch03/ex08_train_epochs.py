@@ -1,15 +1,6 @@
 # %% right · the last samples are left out, and a seed of its own
-def train_epochs(model, dataset, loss_fn, epochs, samples):
-    sampler = DistributedSampler(dataset, seed=7, drop_last=True)
-    dataloader = DataLoader(dataset, samples, sampler=sampler)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    ddp = DistributedDataParallel(model)
-    for epoch in range(1, epochs + 1):
-        sampler.set_epoch(epoch)
-        for batch in dataloader:
-            optimizer.zero_grad(set_to_none=False)
-            loss_fn(ddp(batch[0]), batch[1]).backward()
-            optimizer.step()
+# - DistributedSampler(dataset)
+# + DistributedSampler(dataset, seed=7, drop_last=True)
 
 # %% right · each rank shuffles a part that stays its own, and gradients are averaged by hand
 def train_epochs(model, dataset, loss_fn, epochs, samples):

@@ -1,20 +1,16 @@
 # %% right · cleared by hand
-def train_steps(ddp, loss_fn, optimizer, batches):
-    for inputs, targets in batches:
-        for parameter in ddp.parameters():
-            parameter.grad = None
-        loss_fn(ddp.forward(inputs), targets).backward()
-        optimizer.step()
+# -         optimizer.zero_grad()
+# +         for parameter in ddp.parameters():
+# +             parameter.grad = None
 
 # %% right · averaged by hand, without the wrapper
-def train_steps(ddp, loss_fn, optimizer, batches):
-    for inputs, targets in batches:
-        optimizer.zero_grad(set_to_none=False)
-        loss_fn(ddp.module(inputs), targets).backward()
-        for parameter in ddp.parameters():
-            dist.all_reduce(parameter.grad)
-            parameter.grad /= dist.get_world_size()
-        optimizer.step()
+# - ddp(inputs), targets)
+# + ddp.module(inputs), targets)
+# -         optimizer.step()
+# +         for parameter in ddp.parameters():
+# +             dist.all_reduce(parameter.grad)
+# +             parameter.grad /= dist.get_world_size()
+# +         optimizer.step()
 
 # %% wrong · `batch` is a pair
 # - loss_fn(ddp(inputs), targets)

@@ -11,15 +11,9 @@ def make_buckets(parameters, bucket_bytes):
             bucket, size = [], 0
     return buckets + [bucket] if bucket else buckets
 
-# %% right · recursive, with tuples
-def make_buckets(parameters, bucket_bytes):
-    def cut(ps):
-        for stop in range(1, len(ps) + 1):
-            if sum(p.nbytes for p in ps[:stop]) >= bucket_bytes or stop == len(ps):
-                return (ps[:stop], *cut(ps[stop:]))
-        return ()
-
-    return cut(tuple(p for p in parameters if p.requires_grad)[::-1])
+# %% right · with tuples
+# -     return buckets
+# +     return tuple(map(tuple, buckets))
 
 # %% wrong · as in exercise 2.12
 # -     buckets, full = [], True

@@ -7,13 +7,11 @@ def average_buckets(buckets, group=None):
             p.grad, flat = flat[: p.numel()].view_as(p), flat[p.numel() :]
 
 # %% right · from the last bucket, with AVG
-def average_buckets(buckets, group=None):
-    for bucket in reversed(buckets):
-        for p in bucket:
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-        flat = nn.utils.parameters_to_vector([p.grad for p in bucket])
-        dist.all_reduce(flat, op=dist.ReduceOp.AVG, group=group)
-        nn.utils.vector_to_parameters(flat, [p.grad for p in bucket])
+# - for bucket in buckets:
+# + for bucket in reversed(buckets):
+# - group=group)
+# -         flat /= dist.get_world_size(group)
+# + group=group, op=dist.ReduceOp.AVG)
 
 # %% wrong · this is the sum
 # -         flat /= dist.get_world_size(group)
