@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from answer_files import all_answers, defined
+from answer_files import all_answers
 from helpers import put_lab
 
 from pedagogy_lib import check
@@ -10,8 +10,6 @@ from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.course import build, checking
 from pedagogy_lib.exercises.kit import one_process
 from pedagogy_lib.exercises.kit.one_process import batch_of, flat, model_of
-
-ANSWERS = all_answers()
 
 
 @pytest.fixture
@@ -28,15 +26,8 @@ def check_lab(tmp_path, monkeypatch):
     return check_one
 
 
-def answers_to(number, words):
-    """Those of this title."""
-    answers = [a for a in ANSWERS if (a.exercise.number, a.words) == (number, words)]
-    assert answers
-    return answers
-
-
 def answer_to(number, words):
-    (answer,) = answers_to(number, words)
+    (answer,) = (a for a in all_answers() if (a.exercise.number, a.words) == (number, words))
     return answer
 
 
@@ -68,19 +59,7 @@ def test_an_answer_does_not_touch_the_notebooks_generator(words, check_lab):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-# ---- Programs with a bug -----------------------------------------------------------------------
-
-MEASURED = {  # of these answers: part of the symptom that is told with what it means
-    ("3.15", "only the last micro-batch is averaged"): "ranks 0 and 1 differ by up to 0.025",
-    ("3.15", "the gradients are sent 4 times"): "one all-reduce of all gradients is 3,4",
-}
-
-
-@pytest.mark.parametrize(("number", "words"), MEASURED)
-def test_the_symptom_is_measured(number, words):
-    for answer in answers_to(number, words):
-        verdict = check(number, defined(answer))
-        assert MEASURED[number, words] in verdict.wrong.what, verdict
+# ---- The truth ---------------------------------------------------------------------------------
 
 
 def test_the_truth_is_a_plain_loop():

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import torch.distributed as dist
 
-from ...basics.closeness import close
+from ...basics.closeness import close, close_in_float32
 from ...basics.errors import HangError
 from ...course.checking import Wrong
 from ..kit import GROUP, At, Equals, RankExercise, World, answering, first_true, never
@@ -112,15 +112,17 @@ def mistakes(trial, place):
 
 
 def why_all_agree(trial) -> str:
-    after = [[of.after[name] for name, kind in of.kinds.items() if kind in ("parameter", "frozen")]
-             for of in trial]  # fmt: skip
-    if all(close(mine, after[0]) for mine in after):
-        return (
-            "all ranks are equal now, but they do not have what rank 0 had: rank 0 has changed, "
-            "too. With the same seed everybody draws the same new weights; those that rank 0 has, "
-            "perhaps read from a file, are lost"
-        )
-    return ""
+    kinds = trial[0].kinds
+    weights = [name for name, kind in kinds.items() if kind in ("parameter", "frozen")]
+    first, *others = ([of.after[name] for name in weights] for of in trial)
+    is_rounded = close_in_float32(first, [trial[0].before[name] for name in weights])
+    if is_rounded or not all(close(mine, first) for mine in others):
+        return ""
+    return (
+        "all ranks are equal now, but they do not have what rank 0 had: rank 0 has changed, too. "
+        "With the same seed everybody draws the same new weights; those that rank 0 has, perhaps "
+        "read from a file, are lost"
+    )
 
 
 def need_one_broadcast(trial) -> str:

@@ -6,8 +6,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ...basics.closeness import close, told_gap
-from ...course.checking import Wrong
-from ..kit import At, Equals, Holds, RankExercise, Sends, World, answering
+from ..kit import At, Equals, Holds, RankExercise, Sends, World, answering, complains
 from ..kit.one_process import (
     HANGS,
     LARGE,
@@ -81,7 +80,7 @@ def mistakes(trial, place):
     }  # fmt: skip
 
 
-def told_apart(trial, place) -> str:
+def told_apart(trial, place=0) -> str:
     """How far the replicas are from each other; if they agree, how far from one process."""
     for step, (_, _, alone) in enumerate(steps_alone(trial)):
         after = [of.weights[step] for of in trial]
@@ -95,22 +94,22 @@ def told_apart(trial, place) -> str:
     return "the weights are right, but the steps follow other gradients than the mean"
 
 
+@complains
 def weights_follow_gradients(trial):
     agree = all(close(of.weights, trial[0].weights) for of in trial)
     if agree and not all(close(of.followed, trial[0].followed) for of in trial):
-        raise Wrong(
-            str(trial.case), told_apart(trial, 0), "the replicas agree, and each step has followed "
-            "the rank's own gradients: the weights are averaged instead. With plain SGD that comes "
-            "to the same, and with most optimizers it does not",
-        )  # fmt: skip
+        why = (
+            "the replicas agree, and each step has followed the rank's own gradients: the weights "
+            "are averaged instead. With plain SGD that comes to the same, and with most optimizers "
+            "it does not"
+        )
+        yield told_apart(trial), why
     for step, (_, mean, weights) in enumerate(steps_alone(trial)):
         if not all(close(of.followed[step], mean) for of in trial):
             return
         if not all(close(of.weights[step], weights) for of in trial):
-            raise Wrong(
-                str(trial.case), told_apart(trial, 0), "the gradients that optimizer.step() finds "
-                "are right, and something else changes the weights",
-            )  # fmt: skip
+            why = "the gradients that optimizer.step() finds are right, and something else changes "
+            yield told_apart(trial), why + "the weights"
 
 
 def why_so_many_bytes(trial, times) -> str:

@@ -107,3 +107,9 @@ def start_equal(model, group=None):
 # -         dist.broadcast(tensor.detach(), group_src=0, group=group)
 # +         for x in tensor.detach().view(-1):
 # +             dist.broadcast(x, group_src=0, group=group)
+
+# %% wrong · it was rounded on its way
+# -         dist.broadcast(tensor.detach(), group_src=0, group=group)
+# +         value = tensor.detach().float()
+# +         dist.broadcast(value, group_src=0, group=group)
+# +         tensor.data.copy_(value)

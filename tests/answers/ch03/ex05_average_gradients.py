@@ -82,3 +82,9 @@ def average_gradients(model, group=None):
 # +             parameter.grad /= dist.get_world_size(group)
 # +             parameter.grad += kept.get(parameter, 0)
 # +             kept[parameter] = parameter.grad.clone()
+
+# %% wrong · it was rounded on its way
+# -             dist.all_reduce(parameter.grad, group=group)
+# +             total = parameter.grad.float()
+# +             dist.all_reduce(total, group=group)
+# +             parameter.grad.copy_(total)
