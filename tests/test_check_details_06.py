@@ -8,7 +8,6 @@ from helpers import ROOT, put_lab
 from pedagogy_lib import check
 from pedagogy_lib.course import checking
 from pedagogy_lib.exercises.ch06 import ex03_reduce_gradients as reducing
-from pedagogy_lib.exercises.ch06 import sharded_training
 
 NAMES = ("zero", "collectives", "simple_ddp", "language_model")
 SOLVED = {name: (ROOT / "solutions" / "labs" / f"{name}.py").read_text() for name in NAMES}
@@ -146,5 +145,3 @@ def test_the_parts_of_a_tensor(n):
     assert len({len(part) for part in parts}) == 1
     assert torch.cat(parts)[:5].tolist() == [1, 2, 3, 4, 5]
     assert not torch.cat(parts)[5:].any()
-
-

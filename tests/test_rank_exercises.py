@@ -6,10 +6,12 @@ The solution runs once; what its ranks have found is then replaced by what a mis
 import copy
 
 import pytest
+import torch
+import torch.distributed as dist
 from answer_files import Answer, all_answers, defined, solution_of
 from helpers import put_lab
 
-from pedagogy_lib.course import build
+from pedagogy_lib.course import build, checking
 from pedagogy_lib.course.checking import (
     LabFunction,
     Wrong,
@@ -17,7 +19,7 @@ from pedagogy_lib.course.checking import (
     exercises_of,
 )
 from pedagogy_lib.course.labs import find_lab
-from pedagogy_lib.exercises.kit import Equals, RankExercise
+from pedagogy_lib.exercises.kit import At, Equals, RankExercise, World
 
 EXERCISES = [
     exercise
@@ -50,6 +52,18 @@ def solved(exercise, folder, monkeypatch):
             Answer(exercise, "right", "the solution", solution_of(exercise), given=given)
         )
     return LabFunction(find_lab(exercise.lab), exercise.name)
+
+
+def test_a_rank_that_is_done_with_a_case_has_returned(monkeypatch):
+    def wait_for_nobody():
+        if dist.get_rank() == 1:
+            dist.recv(torch.zeros(1), src=0)
+
+    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 1.0)
+    work = lambda answer, group, case: {"value": answer()}  # noqa: E731
+    exercise = RankExercise("9.3", "wait", [At(World(2))], work, [], told="", hints=())
+    with pytest.raises(Wrong, match="1 of 2 ranks had returned"):
+        list(exercise.examine(wait_for_nobody))
 
 
 def told_of(exercise, fact, trial):

@@ -1,11 +1,25 @@
-"""Exercise 3.5: average_gradients."""
+"""Gradients averaged, each by itself."""
 
-from ...course.checking import Exercise
-from .averaging import examine_average_gradients
+from .mean_gradients import averaging
 
-EXERCISE = Exercise(
-    "3.5", "average_gradients", examine_average_gradients,
-    (
+
+def call_with_model(answer, model, group):
+    answer(model, group)
+
+
+def why_so_many_calls(count, gradients) -> str:
+    if count > gradients + 1:  # one more may ask who has None
+        return f"one for each of {gradients} parameters is enough; each call costs a latency"
+    return ""
+
+
+EXERCISE = averaging(
+    "3.5",
+    "average_gradients",
+    call_with_model,
+    why_so_many_calls,
+    lab="simple_ddp",
+    hints=(
         "A mean is a sum over the ranks, divided by how many there are. dist.all_reduce makes "
         "the sum, in place.",
         "Rank 0 may have a gradient where rank 1 has None. If rank 1 passes over it, which "
@@ -14,5 +28,4 @@ EXERCISE = Exercise(
         "Where `.grad` is None, make it torch.zeros_like(parameter). Then all_reduce, with the "
         "group, and divide by dist.get_world_size(group).",
     ),
-    lab="simple_ddp",
-)  # fmt: skip
+)

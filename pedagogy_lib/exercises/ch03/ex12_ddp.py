@@ -1,11 +1,277 @@
-"""Exercise 3.12: DDP."""
+"""Gradients that are averaged while the backward is running.
 
-from ...course.checking import Exercise
-from .overlapping import examine_ddp
+The answer gets an all-reduce that writes down when it is begun and waited for, and that hides the
+sum until then. So what is demanded of the order of events is seen, not timed.
+"""
 
-EXERCISE = Exercise(
-    "3.12", "DDP", examine_ddp,
-    (
+import torch.distributed as dist
+
+from ...basics.errors import HangError
+from ..kit import GROUP, At, Equals, RankExercise, World, answering, complains, first_true
+from ..kit.models import state_of
+from ..kit.on_ranks import IN_A_GROUP
+from ..kit.refused import Refused
+from .branches import BRANCH_BYTES, branches, local_gradients, loss_along
+from .mean_gradients import descend, gradients_of, mean_of, mistakes_of_mean
+
+# Steps; a step is some backwards, of which the last one synchronises. Of each: the branches that it
+# takes at every place, from right to left. The order of the buckets is a, b, c, d, e.
+ONE_ORDER = [[["edcba"] * 3]] * 3
+# The second takes all of them, in the order of the buckets; the others lack some, and their buckets
+# become ready in another order.
+ANY_ORDER = [[["abd", "edcba", "bdca", "dac"]]]
+IN_TURN = [[["abc"] * 3, ["cab"] * 3, ["ba"] * 3]]  # the last without c
+OVER = ("over", "")  # the backward
+
+# ---- On a rank ---
+
+
+def take_steps(answer, group, case):
+    """What happened in each step; gradients after the first, and weights in the end."""
+    steps, is_watched = case.args
+    place, n = dist.get_rank(group), dist.get_world_size(group)
+    mine, alone = branches(2)
+    watch = Watch(mine, group)
+    options = {"all_reduce": watch.all_reduce} if is_watched else {}
+    watch.follow(answer(mine, bucket_bytes=BRANCH_BYTES, group=group, **options))
+    first = [orders[place] for orders in steps[0]]
+    found = {"before": state_of(mine), "local": local_gradients(mine, first, place)}
+    found |= {"events": [], "names": watch.names}
+    for number, step in enumerate(steps):
+        with answering():
+            found["events"].append(watch.step([orders[place] for orders in step], place, number))
+        found.setdefault("grad", gradients_of(mine))
+        for other in range(n):
+            for orders in step:
+                (loss_along(alone, orders[other], other, number) / n).backward()
+        for model in (mine, alone):
+            descend(model)
+    return found | {"weights": state_of(mine), "alone": state_of(alone)}
+
+
+class Watch:
+    """An all-reduce for a DDP, and what it has seen of a step.
+
+    events  ("ready", name), ("begin", bucket), OVER at the backward's end, ("wait", bucket)
+    """
+
+    def __init__(self, model, group):
+        self.model, self.group, self.events = model, group, []
+        for name, parameter in model.named_parameters():  # before DDP's own hooks, so noted first
+            if parameter.requires_grad:
+                note = lambda p, name=name: self.events.append(("ready", name))  # noqa: E731
+                parameter.register_post_accumulate_grad_hook(note)
+
+    def follow(self, ddp):
+        self.ddp = ddp
+        names = {id(p): name for name, p in self.model.named_parameters()}
+        self.names = [[names[id(p)] for p in bucket] for bucket in ddp.buckets]
+        self.lengths = [[p.numel() for p in bucket] for bucket in ddp.buckets]
+
+    def step(self, orders, place, number) -> list[tuple]:
+        """Take a step of the DDP. Returns what happened from its last backward on."""
+        for order in orders:
+            self.ddp.synchronizing, self.events = order is orders[-1], []
+            loss_along(self.ddp, order, place, number).backward()
+        self.events.append(OVER)
+        self.ddp.finish()
+        return self.events
+
+    def all_reduce(self, x, group=None):
+        """As begin_all_reduce; what is in x meanwhile is of no use to anybody."""
+        number = len(of_kind(self.events, "begin"))
+        self.refuse(x, number, group)
+        self.events.append(("begin", number))
+        summed = x.detach().clone()
+        request = dist.all_reduce(summed, group=self.group, async_op=True)
+        x.detach().zero_()
+
+        def wait():
+            if ("wait", number) not in self.events:
+                request.wait()
+                x.detach().copy_(summed)
+                self.events.append(("wait", number))
+
+        return wait
+
+    def refuse(self, x, number, group):
+        """Raise `Refused` unless x is the flat tensor of the bucket of this number."""
+        if not self.ddp.synchronizing:
+            raise Refused(
+                "an all-reduce begins while synchronizing is False", "while synchronizing is False "
+                "gradients only add up, and nothing is sent: is_ready has nothing to do then",
+            )  # fmt: skip
+        if self.group is not None and group is not self.group:
+            raise Refused("self.all_reduce was called without the group of this DDP", IN_A_GROUP)
+        sizes, length = [sum(of) for of in self.lengths], x.numel()
+        if number == len(sizes):
+            what = f"one more all-reduce, though all {number} buckets have begun in this step"
+            raise Refused(what, ONCE_MORE)
+        if length != sizes[number]:
+            what = f"{length} elements are sent when it is bucket {number}'s turn: {sizes[number]}"
+            raise Refused(what, first_true({
+                "one parameter travels by itself. A bucket travels as one flat tensor, when the "
+                "last gradient in it is ready: flatten makes it":
+                    any(length in of for of in self.lengths),
+                "the buckets begin in the order in which they became ready. On another rank that "
+                "may be another order, and a collective is matched by its turn alone: gradients of "
+                "different buckets would be added up. The next bucket is len(self.begun), on every "
+                "rank": length in sizes[number + 1 :],
+                ONCE_MORE: length in sizes[:number],
+                "what is sent is to be the flat tensor of one bucket: flatten makes it": True,
+            }))  # fmt: skip
+
+
+# ---- The order of events ---
+
+ONCE_MORE = "a bucket is sent twice in a step: its sums are summed up again"
+LEFT_OVER = (
+    "a parameter may have had no part in the loss, perhaps on one rank alone: then its bucket is "
+    "left over when the backward ends. finish() has to begin it, with zeros for what is missing, "
+    "so that all ranks begin all buckets in every step"
+)
+
+
+def of_kind(events, kind) -> list:
+    return [what for event, what in events if event == kind]
+
+
+@complains
+def buckets_in_time(trial):
+    """Each bucket begins when it can, and is waited for after the backward."""
+    _, is_watched = trial.case.args
+    for place, of in enumerate(trial if is_watched else ()):
+        for number, events in enumerate(of.events):
+            where = f"{trial.who(place)}, step {number + 1}"
+            if not of_kind(events, "begin"):
+                yield f"{where}: self.all_reduce has not been called", why_not_begun(trial, number)
+            for what, why in what_is_late(events, of.names):
+                yield f"{where}: {what}", why
+
+
+def why_not_begun(trial, number) -> str:
+    return first_true({
+        "one step is right, and in the next one nothing begins: for DDP all buckets have begun "
+        "already, in the step before. finish() ends with self.start_over()": number > 0,
+        "dist.all_reduce is called, and the argument `all_reduce` of DDP is of no use: begin with "
+        "self.all_reduce(flat, self.group), which returns a function that waits":
+            any(call.name == "all_reduce" for calls in trial.calls for call in calls),
+        "nothing is ever begun: is_ready strikes a parameter off self.missing, and begins what is "
+        "complete; finish() begins the others": True,
+    })  # fmt: skip
+
+
+def what_is_late(events, names):
+    """Yield what is wrong with the times at which buckets begin and are waited for, and why."""
+    in_backward, count = events[: events.index(OVER)], len(names)
+    begun, wanted = begins_of(in_backward, names)
+    for early in of_kind(in_backward, "wait"):
+        yield f"the backward is held up, waiting for bucket {early}", (
+            "the numbers may be right, but nothing overlaps: is_ready begins a bucket and waits "
+            "for it, and the backward stands still meanwhile. Keep the function that waits; "
+            "finish() calls it"
+        )  # fmt: skip
+    if begun != wanted:
+        begins = f"buckets begin after {told(begun)} gradients are ready"
+        yield f"{begins}; expected after {told(wanted)}", why_begun_then(begun, wanted)
+    for never_begun in range(len(of_kind(events, "begin")), count):
+        yield f"bucket {never_begun} of {count} has never begun", LEFT_OVER
+    for forgotten in sorted({*range(count)} - {*of_kind(events, "wait")}):
+        yield f"nobody has waited for bucket {forgotten}", (
+            "self.all_reduce returns a function. Until that has been called and has returned, "
+            "nobody may count on what is in the flat tensor: finish() calls it for each bucket"
+        )  # fmt: skip
+
+
+def begins_of(events, names) -> tuple[list[int], list[int]]:
+    """After how many gradients each bucket began in the backward, and after how many it could."""
+    ready, begun, wanted = set(), [], []
+    for event, what in events:
+        if event == "begin":
+            begun.append(len(ready))
+        if event == "ready":
+            ready.add(what)
+            while len(wanted) < len(names) and set(names[len(wanted)]) <= ready:
+                wanted.append(len(ready))
+    return begun, wanted
+
+
+def told(begun) -> str:
+    return ", ".join(map(str, begun)) or "none"
+
+
+def why_begun_then(begun, wanted) -> str:
+    return first_true({
+        "all buckets begin after the backward: nothing overlaps. Whenever a gradient is ready, "
+        "is_ready looks whether the next bucket is complete, and begins it": not begun,
+        "a bucket begins before its last gradient is ready: what is sent lacks something. It is "
+        "complete when nothing is left in its set in self.missing. Only gradients count that "
+        "became ready while synchronizing was True":
+            len(begun) > len(wanted) or any(b < w for b, w in zip(begun, wanted)),
+        "a bucket that is complete is kept back. When one begins, those after it may have been "
+        "complete for long, and have only waited for their turn: go on as long as the next one is "
+        "complete (while, not if)": True,
+    })  # fmt: skip
+
+
+# ---- What comes of them ---
+
+
+@complains
+def one_call_for_each_bucket(trial):
+    count = len(trial[0].names) * len(trial.case.args[0])
+    for place, calls in enumerate(trial.calls):
+        kinds = {call.name for call in calls}
+        if kinds != {"all_reduce"} or len(calls) != count:
+            made = f"{len(calls)} calls for {count} buckets, {', '.join(sorted(kinds))}"
+            why = "one all-reduce for each bucket is enough, and it is self.all_reduce"
+            yield f"{trial.who(place)} makes {made}", why
+
+
+def mistakes(trial, place):
+    return {
+        "the flat tensor is used while it is still under way. What is in it counts when the "
+        "function that waits has returned: wait, then divide, then put it into `.grad`":
+            {name: x * 0 if x is not None else None for name, x in mean_of(trial, place).items()},
+    } | mistakes_of_mean(trial, place)  # fmt: skip
+
+
+def why_lost(case, error) -> str:
+    return LEFT_OVER if isinstance(error, HangError) and case.args[0] == ANY_ORDER else ""
+
+
+EXERCISE = RankExercise(
+    "3.12",
+    "DDP",
+    lab="data_parallel",
+    needs=("3.4", "3.10"),
+    cases=[
+        At(World(2), (ONE_ORDER, True), ", 3 steps"),
+        At(World(4), (ANY_ORDER, True), ", branches of the model"),
+        At(World(3), (ONE_ORDER, False), ", 3 steps with begin_all_reduce"),
+        At(GROUP, (IN_TURN, True), ", several backwards in a step"),
+    ],
+    work=take_steps,
+    facts=[
+        buckets_in_time,
+        one_call_for_each_bucket,
+        Equals("grad", mean_of, mistakes, "`.grad`"),
+        Equals("weights", lambda trial, place: trial[place].alone, called="after all steps, the "
+               "weight", otherwise="one step is right, several are not: does something of a step "
+               "stay for the next one, or does something change besides the gradients?"),
+    ],
+    told="one all-reduce for each bucket, as soon as it can begin; the weights of one process",
+    errors={
+        "'function' object has no attribute 'wait'": "self.all_reduce returns the function that "
+        "waits: call it",
+        "zip() argument": "finish finds fewer buckets begun than there are: some may be left over, "
+        "because a parameter had no part in the loss. Begin these first",
+        "list index out of range": "there is no bucket of this number: stop when as many have "
+        "begun as there are",
+    },
+    explain=why_lost,
+    lost="every rank has to begin the same buckets, in the same order",
+    hints=(
         "Three parts: is_ready strikes a parameter off its bucket's set in self.missing, and "
         "begins what can begin. begin_next begins one bucket. finish begins the others, waits, "
         "divides, and puts the parts into `.grad`.",
@@ -18,5 +284,4 @@ EXERCISE = Exercise(
         "flat /= dist.get_world_size(self.group), unflatten(flat, bucket). At the end "
         "self.start_over(), or the next backward begins nothing.",
     ),
-    lab="data_parallel",
 )  # fmt: skip

@@ -1,11 +1,194 @@
-"""Exercise 3.13: average_in_backward."""
+"""Gradients that are averaged by a hook on each of them."""
 
-from ...course.checking import Exercise
-from .broken_loops import examine_hooks
+import time
 
-EXERCISE = Exercise(
-    "3.13", "average_in_backward", examine_hooks,
-    (
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+
+from ...basics.closeness import close
+from ..kit import At, Equals, Holds, RankExercise, Sends, World, answering, first_true, never
+from ..kit.one_process import (
+    HIDDEN,
+    LARGE,
+    batch_of,
+    flat,
+    large_model,
+    model_of,
+    one_exchange,
+    slopes,
+)
+
+BACKWARDS = ("the first backward", "the second, which adds to it")
+
+
+class TwoBiases(nn.Module):
+    """Adds two biases; autograd passes one tensor on to both as their gradient."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (
+            nn.Parameter(torch.zeros(HIDDEN, dtype=torch.float64)) for _ in range(2)
+        )
+
+    def forward(self, x):
+        return x + (self.first + self.second)
+
+
+BOTH_BIASES = slice(-3 * HIDDEN - 1, -HIDDEN - 1)  # of all; behind are the last layer's
+
+
+# ---- On a rank ---
+
+
+def run_backwards(answer, group, case):
+    """For each backward: this rank's own gradients, what is in `.grad`, and what has changed."""
+    (is_frozen,), rank = case.args, dist.get_rank()
+    model, twin = own_model(rank, is_frozen), own_model(rank, is_frozen)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    answer(model)
+    found = {"own": {}, "grad": {}, "late": False, "moved": 0.0}
+    found["thawed"] = is_frozen and model[0].weight.requires_grad
+    for number, name in enumerate(BACKWARDS):
+        batch, before = batch_of(rank, number), flat(model.parameters())
+        twin.load_state_dict(model.state_dict())
+        found["own"][name] = slopes(twin, batch)
+        dist.barrier()
+        if rank and not (number or is_frozen):
+            time.sleep(0.2)  # who does not wait for the others shows
+        with answering():
+            F.mse_loss(model(batch[0]), batch[1]).backward()
+        found["grad"][name] = grad = gradients_of(trained)
+        found["moved"] = max(found["moved"], (flat(model.parameters()) - before).abs().max().item())
+        dist.barrier()
+        time.sleep(0.02)
+        found["late"] |= not close(gradients_of(trained), grad)
+    return found | (cost_of_large(answer, rank) if is_frozen else {})
+
+
+def own_model(rank, is_frozen):
+    """Other weights on each rank, so that it shows if they travel."""
+    model = model_of(rank + 1).insert(1, TwoBiases())
+    model[0].weight.requires_grad_(not is_frozen)
+    return model
+
+
+def gradients_of(parameters):
+    return flat(torch.zeros_like(p) if p.grad is None else p.grad for p in parameters)
+
+
+def cost_of_large(answer, rank):
+    model, (inputs, targets) = large_model(), batch_of(rank, 0, features=LARGE)
+    answer(model)
+    loss = F.mse_loss(model(inputs), targets)
+    with answering():
+        loss.backward()
+    return {"large_bytes": flat(model.parameters()).nbytes}
+
+
+# ---- What is right, and what is not ---
+
+
+def by_backward(trial, of_backward, adds=True):
+    """{backward: of_backward(its name, the mean over the ranks)}; the second adds to a mean."""
+    means = {name: sum(of.own[name] for of in trial) / trial.n for name in BACKWARDS}
+    first, second = (of_backward(name, mean) for name, mean in means.items())
+    return dict(zip(BACKWARDS, (first, second + adds * means[BACKWARDS[0]])))
+
+
+def mean(trial, place):
+    return by_backward(trial, lambda name, mean: mean)
+
+
+def mistakes(trial, place):
+    own = trial[place].own
+    is_last = torch.arange(len(own[BACKWARDS[0]])).flip(0) == 0
+    why_untouched = first_true({
+        "each rank still has its own gradient. What a hook does to a copy, or to a name, does not "
+        "reach `.grad`; if register_hook has registered it, what it returns does":
+            any(trial.calls),
+        "each rank still has its own gradient, and no hook sends anything. Has one been "
+        "registered? There is no gradient yet when average_in_backward is called": True,
+    })  # fmt: skip
+    return {
+        "only the last parameter is averaged: a name that a loop changes is looked up when the "
+        "hook runs, and has its last value by then. Each hook needs its own parameter":
+            by_backward(trial, lambda name, mean: torch.where(is_last, mean, own[name])),
+        "this is the sum over the ranks: divide by their number":
+            by_backward(trial, lambda name, mean: mean * trial.n),
+        "this is the mean, divided by the number of ranks once more":
+            by_backward(trial, lambda name, mean: mean / trial.n),
+        "this rank's own gradient is divided, and nothing has been added to it":
+            by_backward(trial, lambda name, mean: own[name] / trial.n),
+        "the mean is added to the rank's own gradient; it is to take its place":
+            by_backward(trial, lambda name, mean: own[name] + mean),
+        "this is the mean of this backward alone: what was in `.grad` before is lost. A backward "
+        "adds to it": by_backward(trial, lambda name, mean: mean, adds=False),
+        why_untouched: by_backward(trial, lambda name, mean: own[name]),
+    }  # fmt: skip
+
+
+def why_two_biases(trial) -> str:
+    """Where gradients are right but for those that autograd passes on as one tensor."""
+    others = torch.ones_like(trial[0].own[BACKWARDS[0]], dtype=torch.bool)
+    others[BOTH_BIASES] = False
+    return first_true({
+        "most are right. Autograd may hand one tensor on to several parameters as their gradient, "
+        "and a hook on each of them changes it again: change no argument of register_hook() in "
+        "place": all(close(of.grad[name][others], right[others])
+                     for of in trial for name, right in mean(trial, 0).items()),
+    })  # fmt: skip
+
+
+def told_norms(trial, place) -> str:
+    right, of = mean(trial, place), trial[place]
+    name = next(name for name in BACKWARDS if not close(of.grad[name], right[name]))
+    norms = [x[name].norm() for x in (of.grad, right, of.own)]
+    return (
+        "{}, {}: `.grad` has norm {:.4f}, expected {:.4f}, the mean over the ranks; this rank's "
+        "own has {:.4f}"
+    ).format(trial.who(place), name, *norms)
+
+
+def why_moved(trial, place) -> str:
+    return first_true({
+        "the gradients are right; the weights are not to be averaged, and not in a backward":
+            close(trial[place].grad, mean(trial, place)),
+        "what travels is the parameter itself. A backward leaves the weights alone; only what it "
+        "computes has to be averaged": True,
+    })  # fmt: skip
+
+
+EXERCISE = RankExercise(
+    "3.13",
+    "average_in_backward",
+    cases=[At(World(2), (False,)), At(World(3), (True,), ", the first weight frozen")],
+    work=run_backwards,
+    facts=[
+        never("thawed", "a parameter that was frozen is trainable now",
+              "frozen parameters stay frozen: they have no gradient, and need no hook"),
+        Holds("moved", lambda gap: not gap, "the backward has changed weights by up to {:.2g}",
+              why_moved),
+        never("late", "`.grad` changes after backward() has returned",
+              "it is right a little later: backward() has returned before the exchange was over. "
+              "What async_op=True begins has to be waited for"),
+        Equals("grad", mean, mistakes, otherwise=why_two_biases, tells=told_norms),
+        Sends(one_exchange, "one all-reduce of all gradients is", lambda trial, times:
+              f"each gradient is sent {times:.1f} times: a hook runs for one parameter, and has "
+              "one gradient to average"),
+    ],
+    told="the mean gradient after two backwards, the second without zero_grad()",
+    errors={
+        "doesn't require gradient": "a parameter that is frozen (requires_grad is False) never "
+        "gets a gradient, and takes no hook",
+        "NoneType": "a hook runs when its own gradient is there, and this one finds None in a "
+        "`.grad`. Either it looks into another parameter's: a name that a loop changes has its "
+        "last value by then. Or it runs too soon: one of register_hook runs before `.grad` is "
+        "filled, and gets the gradient as its argument",
+    },
+    lost="every rank has to make the same calls in the same order: also in hooks",
+    hints=(
         "Look at what travels. What does autograd give to a post-accumulate hook as its "
         "argument: a gradient, or a parameter?",
         "When the hook runs, parameter.grad is filled. Frozen parameters take no hook.",

@@ -1,11 +1,149 @@
-"""Exercise 3.15: accumulate_step."""
+"""A step over micro-batches that lets replicas drift apart."""
 
-from ...course.checking import Exercise
-from .broken_loops import examine_accumulated_steps
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
 
-EXERCISE = Exercise(
-    "3.15", "accumulate_step", examine_accumulated_steps,
-    (
+from ...basics.closeness import close, told_gap
+from ..kit import At, Equals, Holds, RankExercise, Sends, World, answering, complains
+from ..kit.one_process import (
+    HANGS,
+    LARGE,
+    RATE,
+    batch_of,
+    flat,
+    large_model,
+    model_of,
+    note_gradients,
+    one_exchange,
+)
+from .broken_loops import pieces_of, shares, table_of
+
+STEPS, MANY = 3, 4  # steps; micro-batches where bytes are compared
+
+
+# ---- On a rank ---
+
+
+def take_steps(answer, group, case):
+    """The weights after each step, and the gradients that each has found."""
+    (number,) = case.args
+    rank, n, model, weights = dist.get_rank(), dist.get_world_size(), model_of(), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+    followed = note_gradients(optimizer, model)
+    for step in range(STEPS):
+        answer(model, F.mse_loss, pieces_of(n, step, number)[rank], optimizer)
+        weights.append(flat(model.parameters()))
+    return {"weights": weights, "followed": followed} | (cost_of_large(answer) if n == 3 else {})
+
+
+def cost_of_large(answer):
+    model = large_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
+    pieces = [batch_of(dist.get_rank(), 0, piece, features=LARGE) for piece in range(MANY)]
+    with answering():
+        answer(model, F.mse_loss, pieces, optimizer)
+    return {"large_bytes": flat(model.parameters()).nbytes}
+
+
+# ---- What is right, and what is not ---
+
+
+def steps_alone(trial) -> list:
+    """Of one process: a table of gradients (ranks, micro-batches, parameters), mean and weights."""
+    model, found = model_of(), []
+    for step in range(STEPS):
+        table = table_of(model, pieces_of(trial.n, step, *trial.case.args))
+        mean = table.mean((0, 1))
+        weights = flat(model.parameters()) - RATE * mean
+        nn.utils.vector_to_parameters(weights, model.parameters())
+        found.append((table, mean, weights))
+    return found
+
+
+def means(trial, place):
+    return [mean for _, mean, _ in steps_alone(trial)]
+
+
+def mistakes(trial, place):
+    tables, right = [table for table, _, _ in steps_alone(trial)], means(trial, place)
+    n, number = tables[0].shape[:2]
+    return {
+        why: [torch.einsum("rm,rmp->p", share, table.roll(-place, 0)) for table in tables]
+        for why, share in shares(n, number).items()
+    } | {
+        "all ranks follow rank 0's gradient: the samples of the others count nothing":
+            [table[0].mean(0) for table in tables],
+        "gradients of the step before are still in it: set them back, or put new ones in their "
+        "place": [mine + before for mine, before in zip(right, [0 * right[0], *right])],
+    }  # fmt: skip
+
+
+def told_apart(trial, place=0) -> str:
+    """How far the replicas are from each other; if they agree, how far from one process."""
+    for step, (_, _, alone) in enumerate(steps_alone(trial)):
+        after = [of.weights[step] for of in trial]
+        apart = next((rank for rank in range(trial.n) if not close(after[rank], after[0])), None)
+        if apart:
+            off = told_gap(after[0], after[apart])
+            return f"after step {step} the weights of ranks 0 and {apart} differ by up to {off}"
+        if not close(after[0], alone):
+            off = told_gap(after[0], alone)
+            return f"after step {step} the weights are off by up to {off} on every rank"
+    return "the weights are right, but the steps follow other gradients than the mean"
+
+
+@complains
+def weights_follow_gradients(trial):
+    agree = all(close(of.weights, trial[0].weights) for of in trial)
+    if agree and not all(close(of.followed, trial[0].followed) for of in trial):
+        why = (
+            "the replicas agree, and each step has followed the rank's own gradients: the weights "
+            "are averaged instead. With plain SGD that comes to the same, and with most optimizers "
+            "it does not"
+        )
+        yield told_apart(trial), why
+    for step, (_, mean, weights) in enumerate(steps_alone(trial)):
+        if not all(close(of.followed[step], mean) for of in trial):
+            return
+        if not all(close(of.weights[step], weights) for of in trial):
+            why = "the gradients that optimizer.step() finds are right, and something else changes "
+            yield told_apart(trial), why + "the weights"
+
+
+def why_so_many_bytes(trial, times) -> str:
+    if round(times) == MANY:
+        return (
+            f"the gradients are sent {MANY} times: once for each micro-batch. A mean of sums is "
+            "the sum of means: which of them is cheaper to send?"
+        )
+    return (
+        f"{times:.2f} times the bytes of one all-reduce are sent. Accumulate first; then each "
+        "gradient has to travel once"
+    )
+
+
+EXERCISE = RankExercise(
+    "3.15",
+    "accumulate_step",
+    cases=[
+        At(World(2), (4,), ", 4 micro-batches each"),
+        At(World(3), (2,), ", 2 micro-batches each"),
+    ],
+    work=take_steps,
+    facts=[
+        Holds("followed", lambda followed: len(followed) == STEPS,
+              lambda followed: f"{len(followed)} optimizer steps in {STEPS} calls",
+              "a call is one step: optimizer.step() once, after the last micro-batch"),
+        weights_follow_gradients,
+        Equals("followed", means, mistakes, tells=told_apart),
+        Sends(one_exchange, "one all-reduce of all gradients is", why_so_many_bytes),
+    ],
+    told=f"after {STEPS} steps the weights of one process, on every rank",
+    lost=HANGS,
+    warm=True,
+    hints=(
         "After the step, do all ranks have the same weights? Write down what is in `total` on "
         "each rank after the last micro-batch.",
         "The gradients of the first micro-batches never travel. Averaging each of them would "

@@ -1,6 +1,6 @@
 """What exercises are made of: formulas, trials on ranks, and classes of mistakes."""
 
-from .facts import Equals, Holds, Sends, never
+from .facts import Equals, Holds, Sends, complains, first_true, never
 from .formula import Formula, first_that_fits
 from .on_ranks import answering
 from .rank_exercise import RankExercise
@@ -18,6 +18,8 @@ __all__ = [
     "Trial",
     "World",
     "answering",
+    "complains",
     "first_that_fits",
+    "first_true",
     "never",
 ]

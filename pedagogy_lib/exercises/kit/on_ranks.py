@@ -55,6 +55,8 @@ def try_cases(work, answer, cases, explain=lambda case, error: "", *args):
         except Wrong as wrong:
             error = wrong.__context__
             last = case_of(error, folder, size)
+            if isinstance(error, HangError):
+                error = with_those_back(error, folder, last)
             for number, case in enumerate(cases[:last]):
                 yield found_in(case, [noted(folder, f"{number}-{rank}") for rank in case.ranks])
             raise told(cases, last, error, explain) from None
@@ -116,6 +118,13 @@ def case_of(error, folder, size) -> int:
     if isinstance(error, RankError):
         return noted(folder, f"at-{error.rank}") or 0
     return min((noted(folder, f"at-{rank}") or 0 for rank in range(size)), default=0)
+
+
+def with_those_back(error, folder, number) -> HangError:
+    """A rank that has noted what it found waits for the next case alone: it has returned."""
+    waits = {rank: None if noted(folder, f"{number}-{rank}") else place
+             for rank, place in error.waits.items()}  # fmt: skip
+    return HangError(waits, error.seconds)
 
 
 def told(cases, number, error, explain) -> Wrong:

@@ -4,10 +4,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ...basics.closeness import close, told_gap
+from ...basics.closeness import close
 from ...basics.errors import HangError
-from ...course.checking import Wrong
-from .trials import near
 
 RATE = 0.01
 FEATURES, HIDDEN = 4, 3
@@ -89,25 +87,15 @@ def why_raised(known, hang, error) -> str:
     return next((why for words, why in known.items() if words in str(error)), "")
 
 
-def need_replicas(case, weights, why):
-    """Raise `Wrong` unless all ranks have the same weights."""
-    for rank, mine in enumerate(weights):
-        if not close(mine, weights[0]):
-            what = f"the weights of ranks 0 and {rank} differ by up to {told_gap(mine, weights[0])}"
-            raise Wrong(case, what, why)
+def not_exchanged(trial) -> str:
+    """What to say of wrong weights that differ between ranks."""
+    return "" if all(close(of.weights, trial[0].weights) for of in trial) else NO_EXCHANGE
 
 
-def need_one_exchange(case, run, why):
-    """Raise `Wrong` unless "answer" has sent what an all-reduce of a large model's gradients does.
-
-    why  takes how many all-reduces it has sent instead
-    """
-    n = run.world_size
-    one = 2 * (n - 1) / n * flat(large_model().parameters()).nbytes
-    sent = max(run["answer"].sent_bytes)
-    if not near(sent, one):
-        what = f"a rank sends {sent:,} bytes; one all-reduce of all gradients is {one:,.0f}"
-        raise Wrong(case, what, why(sent / one))
+def one_exchange(trial, place):
+    """Bytes that a rank sends in an all-reduce of `large_bytes`, if these are found."""
+    bytes_of = trial.of("large_bytes")
+    return bytes_of and 2 * (trial.n - 1) / trial.n * bytes_of[place]
 
 
 def large_model():

@@ -2,14 +2,6 @@
 def exchange_seconds(how, n, X, B):
     return 2 * (n - 1) * X / B if how == "server" else 2 * (n - 1) / n * X / B
 
-# %% right · in steps
-def exchange_seconds(how, n, X, B):
-    if how == "ring":
-        seconds_of_a_message = X / n / B
-        return sum(seconds_of_a_message for half in range(2) for step in range(n - 1))
-    pull = push = sum(X / B for worker in range(1, n))
-    return pull + push
-
 # %% right · as a tensor
 def exchange_seconds(how, n, X, B):
     volume = torch.tensor(2 * X) * (n - 1)

@@ -2,27 +2,11 @@
 # -     gradient = torch.empty_like(parameters_to_vector(model.parameters()))
 # +     gradient = torch.empty(sum(p.numel() for p in model.parameters()))
 
-# %% right · with a count of workers
-@torch.no_grad()
-def serve_as_they_come(model, optimizer, is_over):
-    n = dist.get_world_size()
-    gradient = torch.empty_like(parameters_to_vector(model.parameters()))
-    versions, computing, updates, ages = [0] * n, n - 1, 0, []
-    requests = [dist.isend(order_of(model, True), worker) for worker in range(1, n)]
-    for request in requests:
-        request.wait()
-    while computing > 0:
-        worker = dist.recv(gradient, src=None)
-        ages += [updates - versions[worker]]
-        take_step(model, optimizer, gradient.clone())
-        updates += 1
-        if is_over(updates):
-            computing -= 1
-            dist.isend(order_of(model, False), worker).wait()
-        else:
-            versions[worker] = updates
-            dist.isend(order_of(model, True), worker).wait()
-    return torch.tensor(ages)
+# %% right · begun and waited for, and a tensor
+# -         dist.send(order_of(model, going_on), worker)
+# +         dist.isend(order_of(model, going_on), worker).wait()
+# -     return staleness
+# +     return torch.tensor(staleness)
 
 # %% right · without its helpers
 def serve_as_they_come(model, optimizer, is_over):
@@ -210,57 +194,13 @@ def serve_as_they_come(model, optimizer, is_over):
 # -         dist.send(order_of(model, True), worker)
 # +         dist.send(torch.cat([order_of(model, True)] * 2), worker)
 
-# %% wrong · 0 is right if everybody waits
-# -         staleness.append(len(staleness) - version_of.pop(worker))
-# +         staleness.append(0 * version_of.pop(worker))
-
-# %% wrong · each is one too large
-# -         staleness.append(len(staleness) - version_of.pop(worker))
-# +         staleness.append(1 + len(staleness) - version_of.pop(worker))
-
 # %% wrong · you note the one before it
 # -             version_of[worker] = len(staleness)
 # +             version_of[worker] = len(staleness) - 1
 
-# %% wrong · the versions at which the gradients were computed
-# -         staleness.append(len(staleness) - version_of.pop(worker))
-# +         staleness.append(version_of.pop(worker))
-
-# %% wrong · all count from the start
-# -             version_of[worker] = len(staleness)
-# +             version_of[worker] = 0
-
-# %% wrong · the sign is turned
-# -         staleness.append(len(staleness) - version_of.pop(worker))
-# +         staleness.append(version_of.pop(worker) - len(staleness))
-
-# %% wrong · own pushes; staleness
-# -     staleness, version_of = [], {}
-# +     staleness, version_of = [], {}
-# +     pushes = [-1] * dist.get_world_size()
-# -         staleness.append(len(staleness) - version_of.pop(worker))
-# +         pushes[worker] += 1
-# +         staleness.append(pushes[worker] + 0 * version_of.pop(worker))
-
-# %% wrong · own pushes from 1
-# -     staleness, version_of = [], {}
-# +     staleness, version_of = [], {}
-# +     pushes = [0] * dist.get_world_size()
-# -         staleness.append(len(staleness) - version_of.pop(worker))
-# +         pushes[worker] += 1
-# +         staleness.append(pushes[worker] + 0 * version_of.pop(worker))
-
-# %% wrong · sorted
-# -     return staleness
-# +     return sorted(staleness)
-
 # %% wrong · a list
 # -     return staleness
 # +     return sum(staleness) / len(staleness)
-
-# %% wrong · also those that come when it is over
-# -     return staleness
-# +     return staleness[:5]
 
 # %% wrong · without `return`
 # -     return staleness

@@ -27,35 +27,10 @@ def start_equal(model, group=None):
                 dist.recv(x, group_src=rank - reach, group=group)
             reach *= 2
 
-# %% wrong · nothing has changed on any rank
-def start_equal(model, group=None):
-    for tensor in model.state_dict().values():
-        dist.broadcast(tensor.clone(), group_src=0, group=group)
-
-# %% wrong · the buffers are each rank's own
-def start_equal(model, group=None):
-    for p in model.parameters():
-        dist.broadcast(p.detach(), group_src=0, group=group)
-
-# %% wrong · the frozen parameters are each rank's own
-# -     for tensor in [*model.parameters(), *model.buffers()]:
-# +     for tensor in [*(p for p in model.parameters() if p.requires_grad), *model.buffers()]:
-
 # %% wrong · persistent=False is missing in state_dict()
 def start_equal(model, group=None):
     for t in model.state_dict().values():
         dist.broadcast(t, group_src=0, group=group)
-
-# %% wrong · this is the mean of all ranks' weights
-def start_equal(model, group=None):
-    for p in model.parameters():
-        dist.all_reduce(p.detach(), op=dist.ReduceOp.AVG, group=group)
-    for b in model.buffers():
-        dist.broadcast(b, group_src=0, group=group)
-
-# %% wrong · this is the sum of all ranks' weights
-# -         dist.broadcast(tensor.detach(), group_src=0, group=group)
-# +         dist.all_reduce(tensor.detach(), group=group)
 
 # %% wrong · of which there is no mean
 # -         dist.broadcast(tensor.detach(), group_src=0, group=group)
@@ -132,3 +107,9 @@ def start_equal(model, group=None):
 # -         dist.broadcast(tensor.detach(), group_src=0, group=group)
 # +         for x in tensor.detach().view(-1):
 # +             dist.broadcast(x, group_src=0, group=group)
+
+# %% wrong · it was rounded on its way
+# -         dist.broadcast(tensor.detach(), group_src=0, group=group)
+# +         value = tensor.detach().float()
+# +         dist.broadcast(value, group_src=0, group=group)
+# +         tensor.data.copy_(value)

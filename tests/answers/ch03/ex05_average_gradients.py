@@ -17,23 +17,8 @@ def average_gradients(model, group=None):
     for p, part in zip(ps, flat.split([p.numel() for p in ps])):
         p.grad = part.view(p.shape) / dist.get_world_size(group)
 
-# %% right · each by itself, after the question who has it
-def average_gradients(model, group=None):
-    ps = [p for p in model.parameters() if p.requires_grad]
-    have = torch.tensor([float(p.grad is not None) for p in ps])
-    dist.all_reduce(have, dist.ReduceOp.MAX, group)
-    for p in (p for p, some in zip(ps, have) if some):
-        if p.grad is None:
-            p.grad = torch.zeros_like(p)
-        dist.all_reduce(p.grad, group=group)
-        p.grad.div_(dist.get_world_size(group))
-
 # %% wrong · this is the sum
 # -             parameter.grad /= dist.get_world_size(group)
-
-# %% wrong · the number of ranks twice
-# -             dist.all_reduce(parameter.grad, group=group)
-# +             dist.all_reduce(parameter.grad, op=dist.ReduceOp.AVG, group=group)
 
 # %% wrong · is to be averaged, is `.grad`
 def average_gradients(model, group=None):
@@ -61,23 +46,6 @@ def average_gradients(model, group=None):
 # +             parameter.grad /= dist.get_world_size(group)
 # +             dist.broadcast(parameter.grad, group_src=0, group=group)
 
-# %% wrong · only rank 0 has the mean
-def average_gradients(model, group=None):
-    for p in model.parameters():
-        if p.requires_grad:
-            total = torch.zeros_like(p) if p.grad is None else p.grad.clone()
-            dist.reduce(total, group_dst=0, group=group)
-            if dist.get_rank(group) == 0:
-                p.grad = total / dist.get_world_size(group)
-
-# %% wrong · a rank that had None has None still
-def average_gradients(model, group=None):
-    for p in model.parameters():
-        if p.requires_grad:
-            total = torch.zeros_like(p) if p.grad is None else p.grad
-            dist.all_reduce(total, group=group)
-            total /= dist.get_world_size(group)
-
 # %% wrong · a parameter with None is passed over
 # -         if parameter.requires_grad:
 # -             if parameter.grad is None:
@@ -90,37 +58,9 @@ def average_gradients(model, group=None):
         dist.all_reduce(p.grad, group=group)
         p.grad /= dist.get_world_size(group)
 
-# %% wrong · weight decay would move it
-def average_gradients(model, group=None):
-    for p in model.parameters():
-        p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-        dist.all_reduce(p.grad, group=group)
-        p.grad /= dist.get_world_size(group)
-
 # %% wrong · here it counts as zeros
 # -             if parameter.grad is None:
 # -                 parameter.grad = torch.zeros_like(parameter)
-
-# %% wrong · nothing has changed
-def average_gradients(model, group=None):
-    for p in model.parameters():
-        if p.requires_grad:
-            grad = torch.zeros_like(p) if p.grad is None else p.grad / dist.get_world_size(group)
-            dist.all_reduce(grad, group=group)
-
-# %% wrong · divided by how many ranks have a gradient
-# -         if parameter.requires_grad:
-# +         if parameter.requires_grad:
-# +             count = torch.tensor(float(parameter.grad is not None), dtype=parameter.dtype)
-# -             parameter.grad /= dist.get_world_size(group)
-# +             dist.all_reduce(count, group=group)
-# +             parameter.grad /= count.clamp(min=1)
-
-# %% wrong · but nothing is summed up
-def average_gradients(model, group=None):
-    for p in model.parameters():
-        if p.grad is not None:
-            p.grad /= dist.get_world_size(group)
 
 # %% wrong · each call costs a latency
 # -             dist.all_reduce(parameter.grad, group=group)
@@ -131,17 +71,20 @@ def average_gradients(model, group=None):
 # -     for parameter in model.parameters():
 # +     for _, parameter in model.named_parameters(remove_duplicate=False):
 
-# %% wrong · in part it is still this rank's own
+# %% wrong · it is still this rank's own
 # -         if parameter.requires_grad:
 # +         if parameter.requires_grad and parameter.ndim != 1:
 
 # %% wrong · does something of a step stay
-def average_gradients(model, group=None, kept={}):
-    for k, p in enumerate(model.parameters()):
-        if p.requires_grad:
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            dist.all_reduce(p.grad, group=group)
-            p.grad /= dist.get_world_size(group)
-            if p.shape == (7, 4):
-                p.grad += kept.get(k, 0) * (dist.get_world_size(group) == 3)
-                kept[k] = p.grad.clone()
+# - def average_gradients(model, group=None) -> None:
+# + def average_gradients(model, group=None, kept={}) -> None:
+# -             parameter.grad /= dist.get_world_size(group)
+# +             parameter.grad /= dist.get_world_size(group)
+# +             parameter.grad += kept.get(parameter, 0)
+# +             kept[parameter] = parameter.grad.clone()
+
+# %% wrong · it was rounded on its way
+# -             dist.all_reduce(parameter.grad, group=group)
+# +             total = parameter.grad.float()
+# +             dist.all_reduce(total, group=group)
+# +             parameter.grad.copy_(total)

@@ -1,18 +1,3 @@
-# %% right · a clock read before and after each part
-def time_step(ddp, loss_fn, inputs, targets):
-    with ddp.no_sync():
-        a = now()
-        loss = loss_fn(ddp(inputs), targets)
-        b = now()
-        loss.backward()
-        c = now()
-    d = now()
-    loss = loss_fn(ddp(inputs), targets)
-    e = now()
-    loss.backward()
-    f = now()
-    return b - a, c - b, (f - e) - (c - b)
-
 # %% right · two steps, the other way round
 def time_step(ddp, loss_fn, inputs, targets):
     def run():
@@ -63,152 +48,9 @@ def time_step(ddp, loss_fn, inputs, targets):
         loss.backward()
     return forward.seconds, alone.seconds, with_communication.seconds - alone.seconds
 
-# %% wrong · not the backward alone
-# -     with ddp.no_sync():
-# -         began = now()
-# -         loss = loss_fn(ddp(inputs), targets)
-# -         forward_done = now()
-# +     began = now()
-# +     loss = loss_fn(ddp(inputs), targets)
-# +     forward_done = now()
-# +     with ddp.no_sync():
-# -         backward_done = now()
-# +     backward_done = now()
-
 # %% wrong · Run one of them
-def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
-    began = now()
-    loss = loss_fn(ddp(inputs), targets)
-    forward_done = now()
-    loss.backward()
-    backward_done = now()
-    loss = loss_fn(ddp(inputs), targets)
-    again = now()
-    loss.backward()
-    backward = backward_done - forward_done
-    return forward_done - began, backward, now() - again - backward
-
-# %% wrong · neither backward communicates
-# -     loss = loss_fn(ddp(inputs), targets)
-# -     again = now()
-# -     loss.backward()
-# +         loss = loss_fn(ddp(inputs), targets)
-# +         again = now()
-# +         loss.backward()
-
-# %% wrong · backward is that of the one which
-# -     return forward_done - began, backward, now() - again - backward
-# +     both = now() - again
-# +     return forward_done - began, both, both - backward
-
-# %% wrong · the third is the whole backward
-# -     return forward_done - began, backward, now() - again - backward
-# +     return forward_done - began, backward, now() - again
-
-# %% wrong · read the clock again between
-# -     return forward_done - began, backward, now() - again - backward
-# +     return forward_done - began, backward, now() - backward_done - backward
-
-# %% wrong · the whole second step
-# -     return forward_done - began, backward, now() - again - backward
-# +     return forward_done - began, backward, now() - backward_done
-
-# %% wrong · minus the one without.
-# -     return forward_done - began, backward, now() - again - backward
-# +     return forward_done - began, backward, backward - (now() - again)
-
-# %% wrong · the backward under no_sync.
-# -     return forward_done - began, backward, now() - again - backward
-# +     both = now() - again
-# +     return forward_done - began, both, backward - both
-
-# %% wrong · Subtract, and do not divide
-# -     return forward_done - began, backward, now() - again - backward
-# +     return forward_done - began, backward, (now() - again) / backward
-
-# %% wrong · Leave out the division
-# -     return forward_done - began, backward, now() - again - backward
-# +     return forward_done - began, backward, (now() - again) / backward - 1
-
-# %% wrong · Subtract the backward alone
-# -     return forward_done - began, backward, now() - again - backward
-# +     added = now() - again - backward
-# +     return forward_done - began, backward, added / (backward_done - began)
-
-# %% wrong · Subtract only
-# -     return forward_done - began, backward, now() - again - backward
-# +     return forward_done - began, backward, 1 - backward / (now() - again)
-
-# %% wrong · It is in no part
-# -         loss = loss_fn(ddp(inputs), targets)
-# +         outputs = ddp(inputs)
-# +         model_done = now()
-# +         loss = loss_fn(outputs, targets)
-# -     return forward_done - began, backward, now() - again - backward
-# +     return model_done - began, backward, now() - again - backward
-
-# %% wrong · Here it is in the backward.
-# -         loss = loss_fn(ddp(inputs), targets)
-# -         forward_done = now()
-# +         outputs = ddp(inputs)
-# +         forward_done = now()
-# +         loss = loss_fn(outputs, targets)
-# -         backward_done = now()
-# -     loss = loss_fn(ddp(inputs), targets)
-# -     again = now()
-# +         backward_done = now()
-# +     outputs = ddp(inputs)
-# +     again = now()
-# +     loss = loss_fn(outputs, targets)
-
-# %% wrong · Here it is in what
-# -         loss = loss_fn(ddp(inputs), targets)
-# +         outputs = ddp(inputs)
-# +         model_done = now()
-# +         loss = loss_fn(outputs, targets)
-# -         backward_done = now()
-# -     loss = loss_fn(ddp(inputs), targets)
-# -     again = now()
-# +         backward_done = now()
-# +     outputs = ddp(inputs)
-# +     again = now()
-# +     loss = loss_fn(outputs, targets)
-# -     return forward_done - began, backward, now() - again - backward
-# +     return model_done - began, backward, now() - again - backward
-
-# %% wrong · between them, too
-# -     return forward_done - began, backward, now() - again - backward
-# +     return forward_done - began, backward_done - began, now() - again - backward
-
-# %% wrong · communication with it
-# -     return forward_done - began, backward, now() - again - backward
-# +     return forward_done - began, backward_done - began, now() - again
-
-# %% wrong · ends before loss.backward()
-# -     return forward_done - began, backward, now() - again - backward
-# +     return backward_done - began, backward, now() - again - backward
-
-# %% wrong · the time of one
-# -     return forward_done - began, backward, now() - again - backward
-# +     forward = forward_done - began + again - backward_done
-# +     return forward, backward, now() - again - backward
-
-# %% wrong · in another order: forward, backward, communication
-# -     return forward_done - began, backward, now() - again - backward
-# +     return forward_done - began, now() - again - backward, backward
-
-# %% wrong · another order: forward comes first
-# -     return forward_done - began, backward, now() - again - backward
-# +     return backward, forward_done - began, now() - again - backward
-
-# %% wrong · forward first, communication last
-# -     return forward_done - began, backward, now() - again - backward
-# +     return now() - again - backward, backward, forward_done - began
-
-# %% wrong · milliseconds
-# -     return forward_done - began, backward, now() - again - backward
-# +     seconds = forward_done - began, backward, now() - again - backward
-# +     return [1000 * part for part in seconds]
+# -     with ddp.no_sync():
+# +     if True:
 
 # %% wrong · readings of the clock
 # -     return forward_done - began, backward, now() - again - backward
@@ -230,45 +72,21 @@ def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
     return 0, 0, 0
 
 # %% wrong · are enough
-def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
-    for _ in range(3):
-        with ddp.no_sync():
-            began = now()
-            loss = loss_fn(ddp(inputs), targets)
-            forward_done = now()
-            loss.backward()
-            backward_done = now()
-    loss = loss_fn(ddp(inputs), targets)
-    again = now()
-    loss.backward()
-    backward = backward_done - forward_done
-    return forward_done - began, backward, now() - again - backward
+# -     with ddp.no_sync():
+# +     with ddp.no_sync():
+# +         loss_fn(ddp(inputs), targets)
 
 # %% wrong · a backward frees its graph
-def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
-    began = now()
-    loss = loss_fn(ddp(inputs), targets)
-    forward_done = now()
-    with ddp.no_sync():
-        loss.backward()
-    backward_done = now()
-    again = now()
-    loss.backward()
-    backward = backward_done - forward_done
-    return forward_done - began, backward, now() - again - backward
+# -         backward_done = now()
+# -     loss = loss_fn(ddp(inputs), targets)
+# +         backward_done = now()
 
 # %% wrong · one forward for both backwards
-def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
-    began = now()
-    loss = loss_fn(ddp(inputs), targets)
-    forward_done = now()
-    with ddp.no_sync():
-        loss.backward(retain_graph=True)
-    backward_done = now()
-    again = now()
-    loss.backward()
-    backward = backward_done - forward_done
-    return forward_done - began, backward, now() - again - backward
+# -         loss.backward()
+# -         backward_done = now()
+# -     loss = loss_fn(ddp(inputs), targets)
+# +         loss.backward(retain_graph=True)
+# +         backward_done = now()
 
 # %% wrong · is a method
 # -     with ddp.no_sync():
@@ -286,5 +104,5 @@ def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
 # -     return forward_done - began, backward, now() - again - backward
 # +     return forward_done - began
 
-# %% wrong · what your function returns is its last line
+# %% wrong · a function without `return` gives None
 # -     return forward_done - began, backward, now() - again - backward

@@ -36,108 +36,14 @@ def samples_of_rank(length, epoch, rank, n, seed=0):
         order.append(sample)
     return tuple(order[i] for i in range(len(order)) if i % n == rank)
 
-# %% wrong · nothing is shuffled.
-# -     order = torch.randperm(length, generator=shuffle).tolist()
-# +     order = list(range(length))
-
-# %% wrong · a block instead of
-# -     order = torch.randperm(length, generator=shuffle).tolist()
-# +     order = list(range(length))
-# -     return enough[: each * n][rank::n]
-# +     return enough[rank * each : (rank + 1) * each]
-
 # %% wrong · you take a block of it
 # -     return enough[: each * n][rank::n]
 # +     return enough[rank * each : (rank + 1) * each]
-
-# %% wrong · and others by nobody. The seed has to be the same on all ranks.
-# -     shuffle = torch.Generator().manual_seed(seed + epoch)
-# +     shuffle = torch.Generator().manual_seed(seed + epoch + rank)
-
-# %% wrong · and differ in each epoch
-# -     shuffle = torch.Generator().manual_seed(seed + epoch)
-# +     shuffle = torch.Generator().manual_seed(seed + rank)
-
-# %% wrong · on all ranks: seed + epoch
-# -     shuffle = torch.Generator().manual_seed(seed + epoch)
-# +     shuffle = torch.Generator().manual_seed(rank)
-
-# %% wrong · each epoch has the same order
-# -     shuffle = torch.Generator().manual_seed(seed + epoch)
-# +     shuffle = torch.Generator().manual_seed(seed)
-
-# %% wrong · seed is ignored
-# -     shuffle = torch.Generator().manual_seed(seed + epoch)
-# +     shuffle = torch.Generator().manual_seed(epoch)
-
-# %% wrong · it should be the sum
-# -     shuffle = torch.Generator().manual_seed(seed + epoch)
-# +     shuffle = torch.Generator().manual_seed(seed * epoch)
-
-# %% wrong · you deal out first
-def samples_of_rank(length, epoch, rank, n, seed=0):
-    each = -(-length // n)
-    part = (list(range(length)) * n * each)[: each * n][rank::n]
-    shuffle = torch.Generator().manual_seed(seed + epoch)
-    return [part[i] for i in torch.randperm(each, generator=shuffle).tolist()]
-
-# %% wrong · keep the order
-# -     return enough[: each * n][rank::n]
-# +     return sorted(enough[: each * n][rank::n])
-
-# %% wrong · every rank reads everything
-# -     enough = order * -(-each * n // length)
-# -     return enough[: each * n][rank::n]
-# +     return order
-
-# %% wrong · one sample less than others
-# -     return enough[: each * n][rank::n]
-# +     return order[: each * n][rank::n]
-
-# %% wrong · left over is dropped
-# -     each = -(-length // n)
-# -     enough = order * -(-each * n // length)
-# +     each = length // n
-# +     enough = order * (each * n)
-
-# %% wrong · you continue it with its end
-# -     enough = order * -(-each * n // length)
-# +     missing = each * n - length
-# +     enough = order + order[length - missing :]
-
-# %% wrong · repeat its last sample
-# -     enough = order * -(-each * n // length)
-# +     missing = each * n - length
-# +     enough = order + order[-1:] * missing
-
-# %% wrong · repeat its first sample
-# -     enough = order * -(-each * n // length)
-# +     missing = each * n - length
-# +     enough = order + order[:1] * missing
-
-# %% wrong · you add samples 0, 1
-# -     enough = order * -(-each * n // length)
-# +     missing = each * n - length
-# +     enough = order + list(range(missing))
-
-# %% wrong · you continue it backwards
-# -     enough = order * -(-each * n // length)
-# +     missing = each * n - length
-# +     enough = order + order[::-1][:missing]
 
 # %% wrong · repeat it as often
 # -     enough = order * -(-each * n // length)
 # +     missing = each * n - length
 # +     enough = order + order[:missing]
-
-# %% wrong · a whole round too many
-# -     each = -(-length // n)
-# +     each = length // n + 1
-
-# %% wrong · each rank fills up its own part
-# -     enough = order * -(-each * n // length)
-# -     return enough[: each * n][rank::n]
-# +     return (order[rank::n] * each)[:each]
 
 # %% wrong · a function without `return` gives None
 # -     return enough[: each * n][rank::n]

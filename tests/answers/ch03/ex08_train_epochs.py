@@ -1,41 +1,6 @@
 # %% right · the last samples are left out, and a seed of its own
-def train_epochs(model, dataset, loss_fn, epochs, samples):
-    sampler = DistributedSampler(dataset, seed=7, drop_last=True)
-    dataloader = DataLoader(dataset, samples, sampler=sampler)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    ddp = DistributedDataParallel(model)
-    for epoch in range(1, epochs + 1):
-        sampler.set_epoch(epoch)
-        for batch in dataloader:
-            optimizer.zero_grad(set_to_none=False)
-            loss_fn(ddp(batch[0]), batch[1]).backward()
-            optimizer.step()
-
-# %% right · a new sampler for each epoch
-def train_epochs(model, dataset, loss_fn, epochs, samples):
-    model = DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for epoch in range(epochs):
-        sampler = DistributedSampler(dataset, seed=epoch)
-        for inputs, labels in DataLoader(dataset, samples, sampler=sampler):
-            loss = loss_fn(model(inputs), labels)
-            model.zero_grad()
-            loss.backward()
-            optimizer.step()
-
-# %% right · every n-th of a common order, without a sampler
-def train_epochs(model, dataset, loss_fn, epochs, samples):
-    rank, n = dist.get_rank(), dist.get_world_size()
-    model = DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    for epoch in range(epochs):
-        order = torch.randperm(len(dataset), generator=torch.Generator().manual_seed(epoch))
-        mine = order[rank : len(order) // n * n : n].tolist()
-        part = torch.utils.data.Subset(dataset, mine)
-        for inputs, labels in DataLoader(part, batch_size=samples):
-            loss_fn(model(inputs), labels).backward()
-            optimizer.step()
-            optimizer.zero_grad()
+# - DistributedSampler(dataset)
+# + DistributedSampler(dataset, seed=7, drop_last=True)
 
 # %% right · each rank shuffles a part that stays its own, and gradients are averaged by hand
 def train_epochs(model, dataset, loss_fn, epochs, samples):
@@ -55,84 +20,67 @@ def train_epochs(model, dataset, loss_fn, epochs, samples):
             optimizer.step()
 
 # %% wrong · `labels` is used before
-# -     sampler = DistributedSampler(dataset)
-# -     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler)
-# +     dataloader = DataLoader(dataset, batch_size=samples, shuffle=True)
-# -         sampler.set_epoch(epoch)
 # -         for inputs, labels in dataloader:
 # +         for batch in dataloader:
 # +             inputs, labels = batch, labels
 
 # %% wrong · a model takes the inputs
-# -         for inputs, labels in dataloader:
-# -             loss = loss_fn(model(inputs), labels)
-# +         for inputs in dataloader:
-# +             loss = loss_fn(model(inputs), inputs)
+# - inputs, labels in dataloader:
+# + inputs in dataloader:
 
-# %% wrong · every rank goes through the whole dataset
-# -     sampler = DistributedSampler(dataset)
-# -     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler)
-# +     dataloader = DataLoader(dataset, batch_size=samples, shuffle=True)
-# -         sampler.set_epoch(epoch)
+# %% wrong · 24 are taken by 2 ranks every rank goes through the whole dataset
+# - sampler=sampler)
+# + shuffle=True)
 
 # %% wrong · all ranks compute one gradient
-# -     sampler = DistributedSampler(dataset)
-# -     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler)
-# +     dataloader = DataLoader(dataset, batch_size=samples)
-# -         sampler.set_epoch(epoch)
+# - , sampler=sampler)
+# + )
 
 # %% wrong · who shuffles?
-# -     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler)
-# +     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler, shuffle=True)
+# - sampler=sampler)
+# + sampler=sampler, shuffle=True)
 
-# %% wrong · the same in each epoch
+# %% wrong · epoch 2 has the order of epoch 0 the order is shuffled, and the same in each epoch
 # -         sampler.set_epoch(epoch)
 
 # %% wrong · epoch 1 repeats epoch 0
 # -         sampler.set_epoch(epoch)
-
-# -             optimizer.zero_grad()
-# +             optimizer.zero_grad()
-# +         sampler.set_epoch(epoch)
+# -         for inputs, labels in dataloader:
+# +         for inputs, labels in dataloader:
+# +             sampler.set_epoch(epoch)
 
 # %% wrong · nothing shuffles
-# -     sampler = DistributedSampler(dataset)
-# +     sampler = DistributedSampler(dataset, shuffle=False)
+# - DistributedSampler(dataset)
+# + DistributedSampler(dataset, shuffle=False)
 
 # %% wrong · that is the sampler, not the one
 # -         sampler.set_epoch(epoch)
 # +         dataloader.set_epoch(epoch)
 
-# %% wrong · which part it is has to depend on the rank
-# -     sampler = DistributedSampler(dataset)
-# +     sampler = DistributedSampler(dataset, num_replicas=dist.get_world_size(), rank=0)
+# %% wrong · 12 are taken by nobody all ranks take the same part
+# - DistributedSampler(dataset)
+# + DistributedSampler(dataset, num_replicas=dist.get_world_size(), rank=0)
 
 # %% wrong · the ranks do not agree on the order
-# -     sampler = DistributedSampler(dataset)
-# +     sampler = DistributedSampler(dataset, seed=dist.get_rank())
+# - DistributedSampler(dataset)
+# + DistributedSampler(dataset, seed=dist.get_rank())
 
-# %% wrong · is what each rank takes in a step
-# -     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler)
-# +     each = max(1, samples // dist.get_world_size())
-# +     dataloader = DataLoader(dataset, batch_size=each, sampler=sampler)
+# %% wrong · expected [5, 5, 2] `samples` is what each rank takes in a step
+# - batch_size=samples, sampler=sampler)
+# + batch_size=samples // dist.get_world_size(), sampler=sampler)
 
 # %% wrong · it belongs to the epoch
-# -     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler)
-# +     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler, drop_last=True)
+# - sampler=sampler)
+# + sampler=sampler, drop_last=True)
 
 # %% wrong · some ranks have a batch more
 # -     sampler = DistributedSampler(dataset)
-# -     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler)
-# +     mine = range(dist.get_rank(), len(dataset), dist.get_world_size())
-# +     mine = torch.utils.data.Subset(dataset, mine)
-# +     dataloader = DataLoader(mine, batch_size=samples, shuffle=True)
+# +     mine = range(len(dataset))[dist.get_rank() :: dist.get_world_size()]
+# +     sampler = torch.utils.data.SubsetRandomSampler(mine)
 # -         sampler.set_epoch(epoch)
 
 # %% wrong · each rank has trained on its own
 # -     model = DistributedDataParallel(model)
-
-# %% wrong · nothing sets the gradients back
-# -             optimizer.zero_grad()
 
 # %% wrong · train it, and no copy
 # -     model = DistributedDataParallel(model)
@@ -144,16 +92,13 @@ def train_epochs(model, dataset, loss_fn, epochs, samples):
 # +     dataloader = iter(dataloader)
 
 # %% wrong · is there a loop?
-# -     for epoch in range(epochs):
-# +     for epoch in range(0):
+# - range(epochs):
+# + range(0):
 
-# %% wrong · reads the others' samples, too
-# -     sampler = DistributedSampler(dataset)
+# %% wrong · rank 0 reads 72 samples, and trains on 36 each rank reads the others' samples, too
 # -     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler)
-# +     rank, n = dist.get_rank(), dist.get_world_size()
-# +     alike = torch.Generator().manual_seed(0)
+# +     rank, n, alike = dist.get_rank(), dist.get_world_size(), torch.Generator()
 # +     dataloader = DataLoader(dataset, batch_size=samples * n, shuffle=True, generator=alike)
-# -         sampler.set_epoch(epoch)
 # -         for inputs, labels in dataloader:
 # +         for inputs, labels in dataloader:
 # +             inputs, labels = inputs[rank::n], labels[rank::n]

@@ -11,37 +11,9 @@ def make_buckets(parameters, bucket_bytes):
             bucket, size = [], 0
     return buckets + [bucket] if bucket else buckets
 
-# %% right · recursive, with tuples
-def make_buckets(parameters, bucket_bytes):
-    def cut(ps):
-        for stop in range(1, len(ps) + 1):
-            if sum(p.nbytes for p in ps[:stop]) >= bucket_bytes or stop == len(ps):
-                return (ps[:stop], *cut(ps[stop:]))
-        return ()
-
-    return cut(tuple(p for p in parameters if p.requires_grad)[::-1])
-
-# %% right · with PyTorch's own
-def make_buckets(parameters, bucket_bytes):
-    ps = [p for p in parameters if p.requires_grad][::-1]
-    if not ps:
-        return []
-    found, _ = dist._compute_bucket_assignment_by_size(ps, [bucket_bytes])
-    return [[ps[i] for i in bucket] for bucket in found]
-
-# %% wrong · in the order of the forward. A backward begins
-# -     for parameter in reversed([p for p in parameters if p.requires_grad]):
-# +     for parameter in [p for p in parameters if p.requires_grad]:
-
-# %% wrong · and then turned round
-# -     for parameter in reversed([p for p in parameters if p.requires_grad]):
-# +     for parameter in [p for p in parameters if p.requires_grad]:
+# %% right · with tuples
 # -     return buckets
-# +     return buckets[::-1]
-
-# %% wrong · within a bucket they are in the order of the forward
-# -         buckets[-1].append(parameter)
-# +         buckets[-1].insert(0, parameter)
+# +     return tuple(map(tuple, buckets))
 
 # %% wrong · as in exercise 2.12
 # -     buckets, full = [], True
@@ -50,53 +22,13 @@ def make_buckets(parameters, bucket_bytes):
 # +         if not buckets or sum(p.nbytes for p in buckets[-1]) + parameter.nbytes > bucket_bytes:
 # -         full = sum(p.nbytes for p in buckets[-1]) >= bucket_bytes
 
-# %% wrong · elements are counted
-# -         full = sum(p.nbytes for p in buckets[-1]) >= bucket_bytes
-# +         full = sum(p.numel() for p in buckets[-1]) >= bucket_bytes
-
-# %% wrong · 4 bytes are taken for each element
-# -         full = sum(p.nbytes for p in buckets[-1]) >= bucket_bytes
-# +         full = sum(4 * p.numel() for p in buckets[-1]) >= bucket_bytes
-
-# %% wrong · and needs no bucket
-# -     for parameter in reversed([p for p in parameters if p.requires_grad]):
-# +     for parameter in reversed(list(parameters)):
-
-# %% wrong · when it reaches bucket_bytes, not only when it is larger
-# -         full = sum(p.nbytes for p in buckets[-1]) >= bucket_bytes
-# +         full = sum(p.nbytes for p in buckets[-1]) > bucket_bytes
-
 # %% wrong · the last bucket is missing
-def make_buckets(parameters, bucket_bytes):
-    buckets, bucket = [], []
-    for p in reversed([p for p in parameters if p.requires_grad]):
-        bucket.append(p)
-        if sum(q.nbytes for q in bucket) >= bucket_bytes:
-            buckets.append(bucket)
-            bucket = []
-    return buckets
+# -     return buckets
+# +     return buckets[:-1]
 
 # %% wrong · a bucket without parameters
-def make_buckets(parameters, bucket_bytes):
-    buckets = [[]]
-    for p in reversed([p for p in parameters if p.requires_grad]):
-        buckets[-1].append(p)
-        if sum(q.nbytes for q in buckets[-1]) >= bucket_bytes:
-            buckets.append([])
-    return buckets
-
-# %% wrong · every parameter has a bucket of its own
-def make_buckets(parameters, bucket_bytes):
-    return [[p] for p in reversed([p for p in parameters if p.requires_grad])]
-
-# %% wrong · all are in one bucket
-def make_buckets(parameters, bucket_bytes):
-    return [[p for p in parameters if p.requires_grad][::-1]]
-
-# %% wrong · What counts is when a gradient is ready: the order
-# -     for parameter in reversed([p for p in parameters if p.requires_grad]):
-# +     trained = [p for p in list(parameters)[::-1] if p.requires_grad]
-# +     for parameter in sorted(trained, key=torch.numel):
+# - [], True
+# + [[]], True
 
 # %% wrong · it has been gone through already
 # -     buckets, full = [], True
@@ -104,22 +36,20 @@ def make_buckets(parameters, bucket_bytes):
 # +     buckets, full = [], True
 
 # %% wrong · no order to turn round
-def make_buckets(parameters, bucket_bytes):
-    return [[p] for p in reversed(parameters) if p.requires_grad]
+# - reversed([p for p in parameters if p.requires_grad]):
+# + reversed(parameters):
 
 # %% wrong · parameters themselves
-def make_buckets(parameters, bucket_bytes):
-    return [[p.detach() for p in reversed(list(parameters)) if p.requires_grad]]
+# - append(parameter)
+# + append(parameter.detach())
 
 # %% wrong · a list of lists
-def make_buckets(parameters, bucket_bytes):
-    for p in reversed(list(parameters)):
-        yield [p]
+# -     return buckets
+# +     yield from buckets
 
 # %% wrong · as large as its parameter
-def make_buckets(parameters, bucket_bytes):
-    return [[p for p in reversed(list(parameters)) if p.grad.nbytes < bucket_bytes]]
+# - sum(p.nbytes for p in buckets[-1]) >= bucket_bytes
+# + sum(p.grad.nbytes for p in buckets[-1]) >= bucket_bytes
 
 # %% wrong · without `return`
-def make_buckets(parameters, bucket_bytes):
-    buckets = [list(parameters)]
+# -     return buckets

@@ -7,39 +7,22 @@ def average_buckets(buckets, group=None):
             p.grad, flat = flat[: p.numel()].view_as(p), flat[p.numel() :]
 
 # %% right · from the last bucket, with AVG
-def average_buckets(buckets, group=None):
-    for bucket in reversed(buckets):
-        for p in bucket:
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-        flat = nn.utils.parameters_to_vector([p.grad for p in bucket])
-        dist.all_reduce(flat, op=dist.ReduceOp.AVG, group=group)
-        nn.utils.vector_to_parameters(flat, [p.grad for p in bucket])
-
-# %% wrong · nothing has changed
-# -         unflatten(flat, bucket)
+# - for bucket in buckets:
+# + for bucket in reversed(buckets):
+# - group=group)
+# -         flat /= dist.get_world_size(group)
+# + group=group, op=dist.ReduceOp.AVG)
 
 # %% wrong · this is the sum
-def average_buckets(buckets, group=None):
-    for bucket in buckets:
-        flat = flatten(bucket)
-        dist.all_reduce(flat, group=group)
-        unflatten(flat, bucket)
-        flat /= dist.get_world_size(group)
+# -         flat /= dist.get_world_size(group)
 
 # %% wrong · an all-reduce of its own
-def average_buckets(buckets, group=None):
-    for bucket in buckets:
-        for p in bucket:
-            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
-            dist.all_reduce(p.grad, group=group)
-            p.grad /= dist.get_world_size(group)
+# - for bucket in buckets:
+# + for bucket in [[parameter] for bucket in buckets for parameter in bucket]:
 
 # %% wrong · all buckets travel as one
-def average_buckets(buckets, group=None):
-    everything = [p for bucket in buckets for p in bucket]
-    flat = flatten(everything)
-    dist.all_reduce(flat, group=group)
-    unflatten(flat / dist.get_world_size(group), everything)
+# - for bucket in buckets:
+# + for bucket in [sum(buckets, [])]:
 
 # %% wrong · they come back to the wrong parameters
 # -         unflatten(flat, bucket)
@@ -50,9 +33,8 @@ def average_buckets(buckets, group=None):
 # +         flat = torch.cat([p.grad.view(-1) for p in bucket])
 
 # %% wrong · a parameter with None is passed over
-# -     for bucket in buckets:
-# +     for bucket in buckets:
-# +         bucket = [p for p in bucket if p.grad is not None]
+# - for bucket in buckets:
+# + for bucket in [[p for p in bucket if p.grad is not None] for bucket in buckets]:
 
 # %% wrong · give it the shape of its parameter
 # -         unflatten(flat, bucket)

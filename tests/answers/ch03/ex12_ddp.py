@@ -25,19 +25,6 @@
 # +         for bucket, flat, wait in self.travelling:
 # -             flat /= dist.get_world_size(self.group)
 
-# %% right · finish begins and waits in turns
-# -             self.missing[number].discard(parameter)
-# -             while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
-# +             self.missing[number].remove(parameter)
-# +             while len(self.begun) < len(self.missing) and self.missing[len(self.begun)] == set():
-# -         while len(self.begun) < len(self.buckets):
-# -             self.begin_next()
-# -         for bucket, (flat, wait) in zip(self.buckets, self.begun, strict=True):
-# +         for number, bucket in enumerate(self.buckets):
-# +             if number == len(self.begun):
-# +                 self.begin_next()
-# +             flat, wait = self.begun[number]
-
 # %% right · gradients are parts of the bucket; waits for the last one first
 # -         for bucket, (flat, wait) in zip(self.buckets, self.begun, strict=True):
 # +         for bucket, (flat, wait) in reversed(list(zip(self.buckets, self.begun))):
@@ -51,11 +38,8 @@
 # +         self.begun.clear()
 
 # %% wrong · all buckets begin after the backward
-# -         if self.synchronizing:
-# -             self.missing[number].discard(parameter)
-# -             while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
-# -                 self.begin_next()
-# +         pass
+# - if self.synchronizing:
+# + if False:
 
 # %% wrong · in the order in which they became ready
 # -             while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
@@ -79,22 +63,18 @@
 # +             unflatten(flat, bucket)
 
 # %% wrong · finish() has to begin it
+# - strict=True):
+# + strict=False):
 # -         while len(self.begun) < len(self.buckets):
 # -             self.begin_next()
-# -         for bucket, (flat, wait) in zip(self.buckets, self.begun, strict=True):
-# +         for bucket, (flat, wait) in zip(self.buckets, self.begun):
-# -             flat /= dist.get_world_size(self.group)
-# -             unflatten(flat, bucket)
-# +             unflatten(flat / dist.get_world_size(self.group), bucket)
+
+# %% wrong · Begin these first
+# -         while len(self.begun) < len(self.buckets):
+# -             self.begin_next()
 
 # %% wrong · while synchronizing is False gradients only add up
-# -         if self.synchronizing:
-# -             self.missing[number].discard(parameter)
-# -             while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
-# -                 self.begin_next()
-# +         self.missing[number].discard(parameter)
-# +         while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
-# +             self.begin_next()
+# - if self.synchronizing:
+# + if True:
 
 # %% wrong · Only gradients count that became ready while synchronizing was True
 # -         if self.synchronizing:
@@ -103,36 +83,22 @@
 # +         if self.synchronizing:
 
 # %% wrong · (while, not if)
-# -             while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
-# +             if len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
-
-# %% wrong · used while it is still under way
-# -         for bucket, (flat, wait) in zip(self.buckets, self.begun, strict=True):
-# +         for bucket, (flat, wait) in zip(self.buckets, self.begun):
-# +             unflatten(flat / dist.get_world_size(self.group), bucket)
-# -             flat /= dist.get_world_size(self.group)
-# -             unflatten(flat, bucket)
+# - while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
+# + if len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
 
 # %% wrong · Until that has been called and has returned
-# -         for bucket, (flat, wait) in zip(self.buckets, self.begun, strict=True):
 # -             wait()
-# -             flat /= dist.get_world_size(self.group)
-# -             unflatten(flat, bucket)
-# +         for bucket, (flat, wait) in zip(self.buckets, self.begun):
-# +             unflatten(flat / dist.get_world_size(self.group), bucket)
 
 # %% wrong · begin with self.all_reduce
 # -         self.begun.append((flat, self.all_reduce(flat, self.group)))
-# +         wait = dist.all_reduce(flat, group=self.group, async_op=True).wait
-# +         self.begun.append((flat, wait))
+# +         self.begun.append((flat, dist.all_reduce(flat, group=self.group, async_op=True).wait))
 
 # %% wrong · one parameter travels by itself
-# -         if self.synchronizing:
 # -             self.missing[number].discard(parameter)
 # -             while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
 # -                 self.begin_next()
-# +         grad = parameter.grad
-# +         self.begun.append((grad, self.all_reduce(grad.view(-1), self.group)))
+# +             grad = parameter.grad
+# +             self.begun.append((grad, self.all_reduce(grad.view(-1), self.group)))
 
 # %% wrong · its sums are summed up again
 # -         while len(self.begun) < len(self.buckets):
@@ -140,22 +106,16 @@
 # +         while len(self.begun) < len(self.buckets):
 
 # %% wrong · what is sent lacks something
-# -         if self.synchronizing:
-# -             self.missing[number].discard(parameter)
-# -             while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
-# -                 self.begin_next()
-# +         if self.synchronizing and number == len(self.begun):
-# +             self.begin_next()
+# - not self.missing[len(self.begun)]:
+# + number == len(self.begun):
 
 # %% wrong · hand `group` to every call
-# -         self.begun.append((flat, self.all_reduce(flat, self.group)))
-# +         self.begun.append((flat, self.all_reduce(flat)))
+# - self.all_reduce(flat, self.group)))
+# + self.all_reduce(flat)))
 
 # %% wrong · returns the function that waits: call it
-# -         for bucket, (flat, wait) in zip(self.buckets, self.begun, strict=True):
-# -             wait()
-# +         for bucket, (flat, work) in zip(self.buckets, self.begun, strict=True):
-# +             work.wait()
+# - wait()
+# + wait.wait()
 
 # %% wrong · one all-reduce for each bucket is enough
 # -             unflatten(flat, bucket)
@@ -165,5 +125,5 @@
 # +         average_buckets(self.buckets, self.group)
 
 # %% wrong · stop when as many have begun as there are
-# -             while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
-# +             while not self.missing[len(self.begun)]:
+# - while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
+# + while not self.missing[len(self.begun)]:

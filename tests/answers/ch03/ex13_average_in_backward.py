@@ -8,18 +8,6 @@ def average_in_backward(model):
     for parameter in filter(lambda p: p.requires_grad, model.parameters()):
         parameter.register_hook(average)
 
-# %% right · divided before, begun and waited for
-def average_in_backward(model):
-    for parameter in model.parameters():
-        if not parameter.requires_grad:
-            continue
-
-        def average(_, parameter=parameter):
-            parameter.grad.div_(dist.get_world_size())
-            dist.all_reduce(parameter.grad, async_op=True).wait()
-
-        parameter.register_post_accumulate_grad_hook(average)
-
 # %% right · waited for at the end of the backward
 # -     def average(parameter):
 # -         dist.all_reduce(parameter.grad)
@@ -35,48 +23,28 @@ def average_in_backward(model):
 # +
 # +         torch.autograd.Variable._execution_engine.queue_callback(finish)
 
-# %% right · a new tensor as .grad
-def average_in_backward(model):
-    def average(parameter):
-        summed = parameter.grad.detach().clone()
-        dist.all_reduce(summed, op=dist.ReduceOp.SUM)
-        parameter.grad = summed / dist.get_world_size()
-
-    [p.register_post_accumulate_grad_hook(average) for p in model.parameters() if p.requires_grad]
-
-# %% wrong · what travels is the parameter
-def average_in_backward(model):
-    def average(parameter):
-        dist.all_reduce(parameter.data)
-        parameter.data /= dist.get_world_size()
-
-    for parameter in model.parameters():
-        parameter.register_post_accumulate_grad_hook(average)
+# %% wrong · changed weights by up to 0.55 what travels is the parameter
+# -         dist.all_reduce(parameter.grad)
+# -         parameter.grad /= dist.get_world_size()
+# +         dist.all_reduce(parameter.data)
+# +         parameter.data /= dist.get_world_size()
 
 # %% wrong · takes no hook
 # -         if parameter.requires_grad:
 # -             parameter.register_post_accumulate_grad_hook(average)
 # +         parameter.register_post_accumulate_grad_hook(average)
 
+# %% wrong · frozen parameters stay frozen
+# -         if parameter.requires_grad:
+# -             parameter.register_post_accumulate_grad_hook(average)
+# +         parameter.requires_grad_(True).register_post_accumulate_grad_hook(average)
+
 # %% wrong · this is the sum over the ranks
 # -         parameter.grad /= dist.get_world_size()
 
-# %% wrong · only the last parameter is averaged
-def average_in_backward(model):
-    def average(_):
-        dist.all_reduce(last().grad)
-        last().grad /= dist.get_world_size()
-
-    last = lambda: parameter
-    for parameter in model.parameters():
-        if parameter.requires_grad:
-            parameter.register_post_accumulate_grad_hook(average)
-
 # %% wrong · one of register_hook runs before
-# -     def average(parameter):
-# +     def average(parameter, gradient):
 # -             parameter.register_post_accumulate_grad_hook(average)
-# +             parameter.register_hook(lambda g, p=parameter: average(p, g))
+# +             parameter.register_hook(lambda gradient, p=parameter: average(p))
 
 # %% wrong · change no argument of register_hook() in place
 # -         dist.all_reduce(parameter.grad)
@@ -87,13 +55,8 @@ def average_in_backward(model):
 # +             parameter.register_hook(average)
 
 # %% wrong · backward() has returned before the exchange was over
-# -         dist.all_reduce(parameter.grad)
-# +         dist.all_reduce(parameter.grad, async_op=True)
-
-# %% wrong · divided by the number of ranks once more
-# -         dist.all_reduce(parameter.grad)
-# +         parameter.grad /= dist.get_world_size()
-# +         dist.all_reduce(parameter.grad)
+# - dist.all_reduce(parameter.grad)
+# + dist.all_reduce(parameter.grad, async_op=True)
 
 # %% wrong · does not reach `.grad`
 # -         dist.all_reduce(parameter.grad)
@@ -101,8 +64,9 @@ def average_in_backward(model):
 # +         gradient = parameter.grad / dist.get_world_size()
 # +         dist.all_reduce(gradient)
 
-# %% wrong · nothing has been added to it
-# -         dist.all_reduce(parameter.grad)
+# %% wrong · Has one been registered?
+# - if parameter.requires_grad:
+# + if parameter.grad is not None:
 
 # %% wrong · the weights are not to be averaged
 # -         parameter.grad /= dist.get_world_size()
@@ -119,5 +83,5 @@ def average_in_backward(model):
 # +                 parameter.grad /= dist.get_world_size()
 
 # %% wrong · has to make the same calls
-# -         if parameter.requires_grad:
-# +         if parameter.requires_grad and dist.get_rank() == 0:
+# - if parameter.requires_grad:
+# + if parameter.requires_grad and dist.get_rank() == 0:

@@ -10,14 +10,6 @@ class no_sync:
     def __exit__(self, *error):
         self.ddp.synchronizing = self.before
 
-# %% right · an exit stack
-@contextlib.contextmanager
-def no_sync(ddp):
-    with contextlib.ExitStack() as stack:
-        stack.callback(setattr, ddp, "synchronizing", ddp.synchronizing)
-        ddp.synchronizing = False
-        yield ddp
-
 # %% right · mock
 def no_sync(ddp):
     from unittest import mock
@@ -25,27 +17,30 @@ def no_sync(ddp):
     return mock.patch.object(ddp, "synchronizing", False)
 
 # %% wrong · What is in finally is run
-@contextlib.contextmanager
-def no_sync(ddp):
-    before, ddp.synchronizing = ddp.synchronizing, False
-    yield
-    ddp.synchronizing = before
+# -     try:
+# -         yield
+# -     finally:
+# -         ddp.synchronizing = before
+# +     yield
+# +     ddp.synchronizing = before
 
 # %% wrong · it may have been False
-# -     before, ddp.synchronizing = ddp.synchronizing, False
-# +     ddp.synchronizing = False
-# -         ddp.synchronizing = before
-# +         ddp.synchronizing = True
+# - = before
+# + = True
 
 # %% wrong · under no_sync it has to be False
-@contextlib.contextmanager
-def no_sync(ddp):
-    yield
+# - ddp.synchronizing, False
+# + ddp.synchronizing, True
 
-# %% wrong · is lost: gradients are set back
+# %% wrong · is lost: gradients are set back in it, at its end
 # -         ddp.synchronizing = before
 # +         ddp.synchronizing = before
 # +         ddp.zero_grad()
+
+# %% wrong · gradients are set back in it, at its beginning
+# -     before, ddp.synchronizing = ddp.synchronizing, False
+# +     before, ddp.synchronizing = ddp.synchronizing, False
+# +     ddp.zero_grad()
 
 # %% wrong · finish() sends
 # -         ddp.synchronizing = before
@@ -53,15 +48,14 @@ def no_sync(ddp):
 # +         ddp.finish()
 
 # %% wrong · has to be what it was before: True
-@contextlib.contextmanager
-def no_sync(ddp):
-    ddp.synchronizing = False
-    yield
+# - = before
+# + = False
 
 # %% wrong · and there is none
-@contextlib.contextmanager
-def no_sync(ddp):
-    ddp.synchronizing = False
+# -     try:
+# -         yield
+# -     finally:
+# -         ddp.synchronizing = before
 
 # %% wrong · by @contextlib.contextmanager
 # - @contextlib.contextmanager
@@ -74,12 +68,9 @@ def no_sync(ddp):
 # +     ddp.synchronizing = before
 
 # %% wrong · exactly one
-@contextlib.contextmanager
-def no_sync(ddp):
-    ddp.synchronizing = False
-    yield
-    ddp.synchronizing = True
-    yield
+# -         ddp.synchronizing = before
+# +         ddp.synchronizing = before
+# +         yield
 
 # %% wrong · Ours has `synchronizing`
 @contextlib.contextmanager
@@ -97,8 +88,3 @@ def no_sync(ddp, depth=[0]):
     finally:
         depth[0] -= 1
         ddp.synchronizing = not depth[0]
-
-# %% wrong · gradients are set back in it
-# -     before, ddp.synchronizing = ddp.synchronizing, False
-# +     before, ddp.synchronizing = ddp.synchronizing, False
-# +     ddp.zero_grad()

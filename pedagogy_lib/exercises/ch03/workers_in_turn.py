@@ -1,0 +1,154 @@
+"""Workers that push in a given order: what the server of exercise 3.2 is tried with."""
+
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.utils import parameters_to_vector
+
+from ..kit import RankExercise, Trial, answering
+from ..kit.values import plain
+
+SERVER, ENOUGH = 0, 30  # after so many pushes of one worker, nobody will tell it that it is over
+RATE = MOMENTUM = 0.5  # with whole gradients, everything is exact
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A case: how many workers, and after how many updates it is over.
+
+    order  in which the workers push; if empty, they push when they are ready
+    """
+
+    workers: int
+    updates: int
+    order: tuple[int, ...] = ()
+    is_group = False
+
+    @property
+    def ranks(self) -> tuple[int, ...]:
+        return tuple(range(self.workers + 1))
+
+    def __str__(self):
+        if self.workers == 1:
+            return f"1 worker, over after {self.updates} updates"
+        order = f"from {' '.join(map(str, self.order))}" if self.order else "in any order"
+        return f"{self.workers} workers, over after {self.updates} updates, pushes {order}"
+
+
+class Server(RankExercise):
+    """Its ranks see each other's turns in a folder."""
+
+    def trials(self, answer) -> Iterator[Trial]:
+        with tempfile.TemporaryDirectory() as folder:
+            with_folder = replace(self, work=partial(self.work, folder))
+            yield from super(Server, with_folder).trials(answer)
+
+
+def gradient_of(worker, number):
+    """The gradient of a worker's push: no two are the same, nor are their halves or thirds."""
+    return torch.tensor([100.0 * worker + number, 7.0, number + 1.0], dtype=torch.float64)
+
+
+def serve_or_work(folder, answer, group, plan):
+    """On a rank: what a server has found, or which weights a worker has pulled."""
+    torch.set_default_dtype(torch.float64)
+    model = nn.Linear(2, 1)  # other weights on every rank: its seed differs
+    if dist.get_rank() != SERVER:
+        turns = Turns(Path(folder, str(plan)), plan.order)
+        pulled = pull_and_push(answer.lab.work, model, turns)
+        return {"pulled": pulled, "staleness": [], "last": None}
+    optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
+    steps, first = [], weights_of(model)
+    optimizer.register_step_pre_hook(lambda *_: steps.append(gradient_in(model)))
+    with answering():
+        staleness = answer(model, optimizer, lambda updates: updates >= plan.updates)
+    found = {"first": first, "last": weights_of(model), "steps": steps, "pulled": []}
+    return found | {"staleness": plain(staleness)}
+
+
+def weights_of(model):
+    return parameters_to_vector(model.parameters()).detach().clone()
+
+
+def gradient_in(model):
+    """All gradients as one vector; None if one is missing."""
+    grads = [parameter.grad for parameter in model.parameters()]
+    missing = any(grad is None for grad in grads)
+    return None if missing else torch.cat([grad.flatten() for grad in grads])
+
+
+class Turns:
+    """When a worker may push, if the order is given: each push once those before it are answered.
+
+    An answered push leaves a file, which all ranks see. No clock decides about the order.
+    """
+
+    def __init__(self, folder, order):
+        folder.mkdir(exist_ok=True)
+        self.folder, rank = folder, dist.get_rank()
+        self.mine = [turn for turn, worker in enumerate(order) if worker == rank]
+
+    def await_turn(self, number):
+        before = range(self.mine[number]) if number < len(self.mine) else ()
+        while not all((self.folder / str(turn)).exists() for turn in before):
+            time.sleep(0.001)
+
+    def answered(self, numbers):
+        for turn in self.mine[numbers]:
+            (self.folder / str(turn)).touch()
+
+
+def pull_and_push(work, model, turns):
+    """The lab's worker, with gradients that tell who pushed them; returns the weights it pulled."""
+    pulled = []
+
+    def compute(number):
+        turns.answered(slice(number))
+        if number == ENOUGH:
+            raise RuntimeError(f"pushed {ENOUGH} gradients, and has been told to go on each time")
+        pulled.append(weights_of(model))
+        turns.await_turn(number)
+        gradient = gradient_of(dist.get_rank(), number)
+        for parameter, part in zip(model.parameters(), gradient.split([2, 1])):
+            parameter.grad = part.view_as(parameter)
+
+    work(model, compute)
+    turns.answered(slice(None))
+    return pulled
+
+
+# ---- What has come of it ---
+
+
+def order_of(trial) -> list:
+    """(worker, number of its push) for each step of the optimizer, or None."""
+    pushes = {
+        tuple(gradient_of(worker, number).tolist()): (worker, number)
+        for worker in trial.case.ranks[1:] for number in range(ENOUGH)
+    }  # fmt: skip
+    return [None if step is None else pushes.get(tuple(step.tolist())) for step in trial[0].steps]
+
+
+def versions_of(trial) -> list:
+    """The weights at first, and after each of these pushes, in one process."""
+    versions, velocity = [trial[0].first], 0.0
+    for push in order_of(trial):
+        velocity = MOMENTUM * velocity + gradient_of(*push)
+        versions.append(versions[-1] - RATE * velocity)
+    return versions
+
+
+def version_wanted(order, worker, number) -> int:
+    """Of the weights that a worker's push is computed at: those after its push before."""
+    return 1 + order.index((worker, number - 1)) if number else 0
+
+
+def versions_of_pushes(trial) -> list[int]:
+    return [version_wanted(order_of(trial), *push) for push in order_of(trial)]
