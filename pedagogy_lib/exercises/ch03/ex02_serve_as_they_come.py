@@ -7,7 +7,7 @@ from ...basics.closeness import close
 from ...basics.errors import HangError
 from ...basics.hang_diagnosis import describe
 from ...course.checking import Wrong
-from ..kit import Equals, Holds
+from ..kit import Equals, Holds, first_true
 from ..kit.values import NO_RETURN
 from .workers_in_turn import (
     SERVER,
@@ -41,54 +41,44 @@ def why_it_hangs(plan, error) -> str:
 
 def why_the_server_waits(server, peer, pulls, pushes, computes, ended) -> str:
     operation = server.operation if server else "returned"
-    sends, pulls_or_pushes = operation in ("send", "isend"), [*pulls, *pushes, None]
-    if operation == "returned" and not pulls + pushes:
-        return ""
-    others = [rank for rank in pulls if rank != peer]
+    sends, others = operation in ("send", "isend"), [rank for rank in pulls if rank != peer]
+    first = lambda ranks: next(iter(ranks), None)  # noqa: E731
     anybody = (
         "dist.recv(gradient) without a rank receives from anybody, and returns whose gradient it "
         "was."
     )
-    meanings = [
-        (operation == "returned" and pushes,
-         f"the server has returned, and worker {pulls_or_pushes[len(pulls)]} had weights to "
-         "compute with: whoever was sent a 1 pushes once more, and is answered with a 0."),
-        (operation == "returned",
-         f"the server has returned, and worker {pulls_or_pushes[0]} waits for an answer. A worker "
-         "ends only when it is sent a 0: answer also the one whose gradient was the last."),
-        (sends and peer in ended,
-         f"the server sends to worker {peer}, which has been sent a 0 before, and has ended: it "
-         "does not push again, and needs no answer."),
-        (sends,
-         f"the server sends to worker {peer}, which is about to push: it has weights, and takes no "
-         "others before its own gradient has been received. Answer only the one that pushed."),
-        (operation == "",
-         "the server is at work, in no call of torch.distributed. Does it ask again and again "
-         "whether a request is_completed()? That becomes true only when somebody waits for it. "
-         f"{anybody}"),
-        (operation == "wait",
-         "the server waits for a request that its other side has not begun. A worker that computes "
-         f"does not receive; one that has pushed does. {anybody}"),
-        (operation != "recv", ""),
-        (peer is not None and computes + pushes and others,
-         f"the server waits for worker {peer}, and worker {[*others, None][0]}, which has pushed, "
-         "waits for the server: that is BSP, where everybody waits for the slowest. Answer each "
-         f"push before you receive the next one. {anybody}"),
-        (peer is not None and pushes,
-         f"the server waits for worker {peer}, while worker {[*pushes, None][0]} wants to push: "
-         f"you take the workers in turn. {anybody}"),
-        (pulls and not computes + pushes + ended,
-         "the server waits for a gradient, and every worker for weights to begin with: send them "
-         "to all workers at the start. (Begun with dist.isend? A request that is thrown away takes "
-         "its message with it: keep it, and wait for it.)"),
-        (pulls,
-         f"the server waits for a gradient, and worker {pulls_or_pushes[0]}, which has pushed, for "
-         "new weights: answer each push before you receive the next one."),
-        (True,
-         "the server waits for one more gradient, and every worker has ended. Keep count of the "
-         "workers that have not yet been sent a 0."),
-    ]  # fmt: skip
-    return next(why for is_so, why in meanings if is_so)
+    return first_true({
+        "": operation not in ("returned", "send", "isend", "recv", "wait", "")
+        or (operation == "returned" and not pulls + pushes),
+        f"the server has returned, and worker {first(pushes)} had weights to compute with: whoever "
+        "was sent a 1 pushes once more, and is answered with a 0.":
+            operation == "returned" and pushes,
+        f"the server has returned, and worker {first(pulls)} waits for an answer. A worker ends "
+        "only when it is sent a 0: answer also the one whose gradient was the last.":
+            operation == "returned",
+        f"the server sends to worker {peer}, which has been sent a 0 before, and has ended: it "
+        "does not push again, and needs no answer.": sends and peer in ended,
+        f"the server sends to worker {peer}, which is about to push: it has weights, and takes no "
+        "others before its own gradient has been received. Answer only the one that pushed.": sends,
+        "the server is at work, in no call of torch.distributed. Does it ask again and again "
+        "whether a request is_completed()? That becomes true only when somebody waits for it. "
+        f"{anybody}": not operation,
+        "the server waits for a request that its other side has not begun. A worker that computes "
+        f"does not receive; one that has pushed does. {anybody}": operation == "wait",
+        f"the server waits for worker {peer}, and worker {first(others)}, which has pushed, waits "
+        "for the server: that is BSP, where everybody waits for the slowest. Answer each push "
+        f"before you receive the next one. {anybody}":
+            peer is not None and computes + pushes and others,
+        f"the server waits for worker {peer}, while worker {first(pushes)} wants to push: you take "
+        f"the workers in turn. {anybody}": peer is not None and pushes,
+        "the server waits for a gradient, and every worker for weights to begin with: send them to "
+        "all workers at the start. (Begun with dist.isend? A request that is thrown away takes its "
+        "message with it: keep it, and wait for it.)": pulls and not computes + pushes + ended,
+        f"the server waits for a gradient, and worker {first(pulls)}, which has pushed, for new "
+        "weights: answer each push before you receive the next one.": pulls,
+        "the server waits for one more gradient, and every worker has ended. Keep count of the "
+        "workers that have not yet been sent a 0.": operation == "recv",
+    })  # fmt: skip
 
 
 # ---- What is right, and what is not ---
@@ -134,24 +124,26 @@ def told(vector) -> str:
 
 def why_no_push(trial, order, number) -> str:
     step, workers = trial[0].steps[number], trial.case.workers
-    if step is None:
-        return "`.grad` of a parameter is None when the optimizer steps: see take_step."
     everything = [gradient_of(w, k) for w in trial.case.ranks[1:] for k in range(len(order))]
     before = sum(gradient_of(*push) for push in order[:number])
     sums = [a + b for a, b in combinations(everything, 2)]
-    meanings = {
+
+    def is_one_of(guesses) -> bool:
+        return step is not None and any(close(step, guess) for guess in guesses)
+
+    return first_true({
+        "`.grad` of a parameter is None when the optimizer steps: see take_step.": step is None,
         "a gradient has been divided by the number of workers or ranks. Nothing is averaged here: "
         "each gradient makes a step of its own.":
-            [x / n for x in everything for n in (workers, workers + 1)],
+            is_one_of(x / n for x in everything for n in (workers, workers + 1)),
         "its sign is turned round, and the optimizer turns it once more.":
-            [-x for x in everything],
+            is_one_of(-x for x in everything),
         "the gradients before it are still in it: each makes a step of its own, once.":
-            [x + before for x in everything],
+            is_one_of(x + before for x in everything),
         "that is two gradients together: take a step along each one as it comes.":
-            sums + [total / 2 for total in sums],
-        "receive into `gradient`, and take the step along it when recv has returned.": [step],
-    }  # fmt: skip
-    return next(why for why, guesses in meanings.items() if any(close(step, x) for x in guesses))
+            is_one_of(sums + [total / 2 for total in sums]),
+        "receive into `gradient`, and take the step along it when recv has returned.": True,
+    })  # fmt: skip
 
 
 def newest_weights(trial):
@@ -171,20 +163,18 @@ def newest_weights(trial):
 
 def why_no_pull(trial, weights, wanted, found) -> str:
     versions = versions_of(trial)
-    if not found and any(close(weights[:-1], version[1:]) for version in versions):
-        return "the mark is missing: order_of(model, going_on) puts a 1 or a 0 before them."
-    if not found:
-        return "send what order_of(model, going_on) makes: the mark, and then the weights."
-    if all(close(pull, versions[0]) for of in trial for pull in of.pulled):
-        return "order_of copies the weights: call it anew for each answer, not once at the start."
-    if found[0] == wanted - 1:
-        return (
-            "the answer was made before the step, so it holds the weights before the worker's own "
-            "gradient. First the step, then order_of."
-        )
-    if found[0] > wanted:
-        return "the answer came late, after other pushes: answer each push at once."
-    return "these weights are of an earlier answer: answer only the one that pushed, once."
+    return first_true({
+        "the mark is missing: order_of(model, going_on) puts a 1 or a 0 before them.":
+            not found and any(close(weights[:-1], version[1:]) for version in versions),
+        "send what order_of(model, going_on) makes: the mark, and then the weights.": not found,
+        "order_of copies the weights: call it anew for each answer, not once at the start.":
+            all(close(pull, versions[0]) for of in trial for pull in of.pulled),
+        "the answer was made before the step, so it holds the weights before the worker's own "
+        "gradient. First the step, then order_of.": wanted - 1 in found,
+        "the answer came late, after other pushes: answer each push at once.":
+            any(version > wanted for version in found),
+        "these weights are of an earlier answer: answer only the one that pushed, once.": True,
+    })  # fmt: skip
 
 
 def whole_messages(trial):

@@ -1,15 +1,15 @@
 """Replicas that start equal."""
 
-from dataclasses import dataclass
+from types import SimpleNamespace
 
 import torch.distributed as dist
 
 from ...basics.closeness import close
 from ...basics.errors import HangError
 from ...course.checking import Wrong
-from ..kit import GROUP, At, Equals, RankExercise, World, answering, never
+from ..kit import GROUP, At, Equals, RankExercise, World, answering, first_true, never
 from ..kit.models import EveryKind, state_of, tensors_of
-from ..kit.trials import TOLERANCE, megabytes, numbers, tree_rounds
+from ..kit.trials import TOLERANCE, megabytes, near, numbers, tree_rounds
 from ..kit.worlds import TOO_LONG
 
 LAST_WORLD = World(4)
@@ -63,25 +63,15 @@ def kinds_of(model):
     return kinds | dict.fromkeys(kinds.keys() - model.state_dict().keys(), "transient")
 
 
-@dataclass(frozen=True)
-class Sizes:
+def sizes_of(model) -> SimpleNamespace:
     """Bytes of a model, and of parts of it; and how many of its parameters have a gradient."""
-
-    model: int
-    tied: int
-    frozen: int
-    gradients: int
-    count: int
-
-
-def sizes_of(model) -> Sizes:
     trainable = [p.nbytes for p in model.parameters() if p.requires_grad]
-    return Sizes(
-        sum(tensor.nbytes for tensor in tensors_of(model).values()),
-        model.embedding.weight.nbytes,
-        sum(p.nbytes for p in model.frozen.parameters()),
-        sum(trainable),
-        len(trainable),
+    return SimpleNamespace(
+        model=sum(tensor.nbytes for tensor in tensors_of(model).values()),
+        tied=model.embedding.weight.nbytes,
+        frozen=sum(p.nbytes for p in model.frozen.parameters()),
+        gradients=sum(trainable),
+        count=len(trainable),
     )
 
 
@@ -137,32 +127,27 @@ def need_one_broadcast(trial) -> str:
     """n-1 copies of the model in all, and from no rank more than a tree takes."""
     if trial.of("sizes") is None:
         return ""
-    case, n, size, sent = f"cost, {trial.case}", trial.n, trial[0].sizes.model, trial.sent_bytes
-    if sum(sent) > (n - 1) * size * (1 + TOLERANCE):
-        what = f"{megabytes(sum(sent))} are sent in all; {n - 1} copies have "
-        raise Wrong(case, what + megabytes((n - 1) * size), why_so_much(trial))
-    if max(sent) > tree_rounds(n) * size * (1 + TOLERANCE):
-        what = f"{trial.who(sent.index(max(sent)))} sends {max(sent) / size:.0f} copies"
+    case, n, sizes, sent = f"cost, {trial.case}", trial.n, trial[0].sizes, trial.sent_bytes
+    copies, size = sum(sent) / sizes.model, megabytes(sizes.model)
+    tied = sizes.tied / sizes.model
+    if copies > (n - 1) * (1 + TOLERANCE):
+        why = first_true({
+            "a tied parameter travels twice, once under each of its names: state_dict() has both, "
+            "model.parameters() has it once": near(copies, (n - 1) * (1 + tied)),
+            "everybody's weights travel to everybody, though only rank 0's are needed: a broadcast "
+            "is enough": near(copies, n * (n - 1)),
+            "an all-reduce sends everything twice, there and back; rank 0 has it all, so a "
+            "broadcast is enough": near(copies, 2 * (n - 1)),
+            "more is sent than everybody else once needs": True,
+        })  # fmt: skip
+        raise Wrong(case, f"{copies:.2f} copies of {size} are sent in all; {n - 1} are enough", why)
+    if max(sent) > tree_rounds(n) * sizes.model * (1 + TOLERANCE):
         raise Wrong(
-            case, what, "this is a star: one rank sends to all others, one after another. In a "
-            "broadcast's tree those who have it help",
+            case, f"{trial.who(sent.index(max(sent)))} sends {max(sent) / sizes.model:.0f} copies",
+            "this is a star: one rank sends to all others, one after another. In a broadcast's "
+            "tree those who have it help",
         )  # fmt: skip
-    return f"{case}: {megabytes(size)} travel {n - 1} times"
-
-
-def why_so_much(trial) -> str:
-    n, sizes, sent = trial.n, trial[0].sizes, sum(trial.sent_bytes)
-    for why, expected in {
-        "a tied parameter travels twice, once under each of its names: state_dict() has both, "
-        "model.parameters() has it once": (n - 1) * (sizes.model + sizes.tied),
-        "everybody's weights travel to everybody, though only rank 0's are needed: a broadcast is "
-        "enough": n * (n - 1) * sizes.model,
-        "an all-reduce sends everything twice, there and back; rank 0 has it all, so a broadcast "
-        "is enough": 2 * (n - 1) * sizes.model,
-    }.items():  # fmt: skip
-        if abs(sent - expected) < 2 * TOLERANCE * expected:
-            return why
-    return "more is sent than everybody else once needs"
+    return f"{case}: {size} travel {n - 1} times"
 
 
 def is_too_long(case, error) -> str:

@@ -13,8 +13,9 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ...basics.closeness import close_in_float32
+from ...basics.units import brief
 from ...course.checking import Wrong
-from ..kit import Equals, Holds, RankExercise
+from ..kit import Equals, Holds, RankExercise, first_true
 from ..kit.values import NO_RETURN
 
 START = 1e6  # what the clock shows at first, in seconds
@@ -69,9 +70,11 @@ def time_one(answer, group, step):
 
     with clock.instead_of_the_real_one():
         result = answer(ddp, loss_fn, torch.ones(3, 4), torch.tensor([0, 1, 1]))
-    with contextlib.suppress(TypeError, ValueError, RuntimeError):
-        result = dict(zip(PARTS, map(float, result), strict=True))
-    return {"times": result, "calls": clock.calls}
+    try:
+        times = dict(zip(PARTS, map(float, result), strict=True))
+    except (TypeError, ValueError, RuntimeError):
+        times = None if result is None else brief(result)
+    return {"times": times, "calls": clock.calls}
 
 
 class Clock:
@@ -147,23 +150,20 @@ def parts_of(trial, place):
 
 def is_timed(trial):
     """Where the times are wrong: whether there is something to time, and a clock is read."""
-    times, calls, why = trial[0].times, trial[0].calls, ""
+    times, calls = trial[0].times, trial[0].calls
     if close_in_float32(times, parts_of(trial, 0)):
         return
-    if any(x > START / 2 for x in times.values()):
-        why = "these are readings of the clock; a duration is the difference of two."
-    elif not calls["backward of the model"]:
-        why = "no backward has run."
-    elif calls["model"] == 1:
-        why = (
-            "there is one forward for both backwards. DDP decides in the forward whether its "
-            "backward communicates: each backward needs a forward of its own."
-        )
-    elif not trial.case.behind_the_back and all(abs(x) < 0.1 for x in times.values()):
-        why = "read the clock with now(), before and after what you time."
+    why = first_true({
+        "these are readings of the clock; a duration is the difference of two.":
+            any(x > START / 2 for x in times.values()),
+        "no backward has run.": not calls["backward of the model"],
+        "there is one forward for both backwards. DDP decides in the forward whether its backward "
+        "communicates: each backward needs a forward of its own.": calls["model"] == 1,
+        "read the clock with now(), before and after what you time.":
+            not trial.case.behind_the_back and all(abs(x) < 0.1 for x in times.values()),
+    })  # fmt: skip
     if why:
-        told = ", ".join(f"{name} {x:g} s" for name, x in times.items())
-        raise Wrong(str(trial.case), f"it gave {told}", why)
+        raise Wrong(str(trial.case), f"the seconds are {list(times.values())}", why)
 
 
 def mistakes(trial, place):

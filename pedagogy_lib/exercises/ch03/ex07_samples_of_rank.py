@@ -149,7 +149,7 @@ def why_by_counting(found, case) -> str:
     )
 
 
-class OfItsOwn(Formula):
+class Untouching(Formula):
     """A formula that leaves the global generator of random numbers as it was."""
 
     def examine(self, answer):
@@ -167,7 +167,7 @@ class OfItsOwn(Formula):
             torch.set_rng_state(before)
 
 
-EXERCISE = OfItsOwn(
+EXERCISE = Untouching(
     "3.7",
     "samples_of_rank",
     lab="data_parallel",

@@ -17,6 +17,7 @@ from ..kit.one_process import (
     large_model,
     model_of,
     note_gradients,
+    one_exchange,
 )
 from .broken_loops import pieces_of, shares, table_of
 
@@ -50,29 +51,25 @@ def cost_of_large(answer):
 # ---- What is right, and what is not ---
 
 
-def tables_of(trial) -> list:
-    """For each step of one process the gradients of all: (ranks, micro-batches, parameters)."""
-    model, tables = model_of(), []
+def steps_alone(trial) -> list:
+    """Of one process: a table of gradients (ranks, micro-batches, parameters), mean and weights."""
+    model, found = model_of(), []
     for step in range(STEPS):
-        tables.append(table_of(model, pieces_of(trial.n, step, *trial.case.args)))
-        after = flat(model.parameters()) - RATE * tables[-1].mean((0, 1))
-        nn.utils.vector_to_parameters(after, model.parameters())
-    return tables
+        table = table_of(model, pieces_of(trial.n, step, *trial.case.args))
+        mean = table.mean((0, 1))
+        weights = flat(model.parameters()) - RATE * mean
+        nn.utils.vector_to_parameters(weights, model.parameters())
+        found.append((table, mean, weights))
+    return found
 
 
 def means(trial, place):
-    return [table.mean((0, 1)) for table in tables_of(trial)]
-
-
-def weights_alone(trial, place):
-    moves = torch.stack(means(trial, place)).cumsum(0)
-    return list(flat(model_of().parameters()) - RATE * moves)
+    return [mean for _, mean, _ in steps_alone(trial)]
 
 
 def mistakes(trial, place):
-    tables, right = tables_of(trial), means(trial, place)
+    tables, right = [table for table, _, _ in steps_alone(trial)], means(trial, place)
     n, number = tables[0].shape[:2]
-    earlier = [torch.zeros_like(right[0]), *right]
     return {
         why: [torch.einsum("rm,rmp->p", share, table.roll(-place, 0)) for table in tables]
         for why, share in shares(n, number).items()
@@ -80,25 +77,25 @@ def mistakes(trial, place):
         "all ranks follow rank 0's gradient: the samples of the others count nothing":
             [table[0].mean(0) for table in tables],
         "gradients of the step before are still in it: set them back, or put new ones in their "
-        "place": [mine + before for mine, before in zip(right, earlier)],
+        "place": [mine + before for mine, before in zip(right, [0 * right[0], *right])],
     }  # fmt: skip
 
 
 def told_apart(trial, place) -> str:
     """How far the replicas are from each other; if they agree, how far from one process."""
-    for step, alone in enumerate(weights_alone(trial, place)):
+    for step, (_, _, alone) in enumerate(steps_alone(trial)):
         after = [of.weights[step] for of in trial]
-        apart = [rank for rank, mine in enumerate(after) if not close(mine, after[0])]
+        apart = next((rank for rank in range(trial.n) if not close(after[rank], after[0])), None)
         if apart:
-            off = told_gap(after[0], after[apart[0]])
-            return f"after step {step} the weights of ranks 0 and {apart[0]} differ by up to {off}"
+            off = told_gap(after[0], after[apart])
+            return f"after step {step} the weights of ranks 0 and {apart} differ by up to {off}"
         if not close(after[0], alone):
             off = told_gap(after[0], alone)
             return f"after step {step} the weights are off by up to {off} on every rank"
-    return "the steps follow other gradients than the mean over all ranks' micro-batches"
+    return "the weights are right, but the steps follow other gradients than the mean"
 
 
-def weights_are_not_averaged(trial):
+def weights_follow_gradients(trial):
     agree = all(close(of.weights, trial[0].weights) for of in trial)
     if agree and not all(close(of.followed, trial[0].followed) for of in trial):
         raise Wrong(
@@ -106,11 +103,14 @@ def weights_are_not_averaged(trial):
             "the rank's own gradients: the weights are averaged instead. With plain SGD that comes "
             "to the same, and with most optimizers it does not",
         )  # fmt: skip
-
-
-def one_exchange(trial, place):
-    bytes_of = trial.of("large_bytes")
-    return bytes_of and 2 * (trial.n - 1) / trial.n * bytes_of[place]
+    for step, (_, mean, weights) in enumerate(steps_alone(trial)):
+        if not all(close(of.followed[step], mean) for of in trial):
+            return
+        if not all(close(of.weights[step], weights) for of in trial):
+            raise Wrong(
+                str(trial.case), told_apart(trial, 0), "the gradients that optimizer.step() finds "
+                "are right, and something else changes the weights",
+            )  # fmt: skip
 
 
 def why_so_many_bytes(trial, times) -> str:
@@ -137,11 +137,8 @@ EXERCISE = RankExercise(
         Holds("followed", lambda followed: len(followed) == STEPS,
               lambda followed: f"{len(followed)} optimizer steps in {STEPS} calls",
               "a call is one step: optimizer.step() once, after the last micro-batch"),
-        weights_are_not_averaged,
+        weights_follow_gradients,
         Equals("followed", means, mistakes, tells=told_apart),
-        Equals("weights", weights_alone, tells=told_apart,
-               otherwise="the gradients that optimizer.step() finds are right, and something else "
-               "changes the weights"),
         Sends(one_exchange, "one all-reduce of all gradients is", why_so_many_bytes),
     ],
     told=f"after {STEPS} steps the weights of one process, on every rank",
