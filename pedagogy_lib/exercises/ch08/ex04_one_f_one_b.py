@@ -1,11 +1,80 @@
-"""Exercise 8.4: one_f_one_b."""
+"""1F1B: a warm-up of forwards, then one forward and one backward in turns."""
 
-from ...course.checking import Exercise
-from .generators import examine_one_f_one_b
+from .actions import in_memory
+from .ex01_gpipe import ALL_SIZES
+from .generators import SIGNS_OF_ANY, Schedule, cases_of, leads, numbers_of, steady
 
-EXERCISE = Exercise(
-    "8.4", "one_f_one_b", examine_one_f_one_b,
-    (
+ONE_TOO_MANY = (
+    "one forward too many, so one micro-batch too many is kept. `ranks - rank` counts this rank, "
+    "too: asked is how many come after it",
+    in_memory(lambda rank, ranks, m: ranks - rank + 1),
+)
+# Of whatever is to be in order, and keep as little as 1F1B does.
+MISTAKES = [
+    ("one forward too few comes before the first backward, and the ranks wait for each other. "
+     "Count the ranks after this one: rank 0 of 4 has 3 of them. And after the warm-up the forward "
+     "comes first, then the backward: one F, one B",
+     in_memory(lambda rank, ranks, m: ranks - rank - 1)),
+    ("a warm-up twice as long as it has to be: it would fill the pipeline as well, and twice as "
+     "much would be kept. As many as there are ranks after this one are enough",
+     in_memory(lambda rank, ranks, m: 2 * (ranks - rank) - 1)),
+    ("a warm-up twice as long as it has to be, and this rank is counted, too: as many as there are "
+     "ranks after this one are enough", in_memory(lambda rank, ranks, m: 2 * (ranks - rank) + 1)),
+    ("each rank goes back right after its first forward. Only the last one can: the others wait "
+     "for it, and do nothing meanwhile. First each rank warms up, with as many forwards as there "
+     "are ranks after it", in_memory(lambda rank, ranks, m: 1)),
+    ("all forwards come before the first backward: this is GPipe, and every rank keeps all "
+     "micro-batches. After the warm-up, each forward is followed by a backward",
+     in_memory(lambda rank, ranks, m: m)),
+]  # fmt: skip
+
+
+def back(row) -> list[int]:
+    return numbers_of(row, "B")
+
+
+SIGNS = [
+    ("a batch may have fewer micro-batches than the warm-up would take: it takes at most all of "
+     "them, min(…, microbatches)",
+     lambda rows, ranks, m: m < ranks and any(i >= m for row in rows
+                                              for i in numbers_of(row, "F"))),
+    ("the warm-up is below 0 on the last rank: after it come no ranks",
+     lambda rows, ranks, m: min(numbers_of(rows[-1], "F"), default=0) < 0 <= min(
+         i for row in [*rows[:-1], [("F", 0, 0)]] for i in numbers_of(row, "F"))),
+    *SIGNS_OF_ANY,
+    ("after the warm-up the forward comes first, then the backward: one F, one B. The last rank "
+     "has no warm-up, and nothing to go back with before its first forward",
+     lambda rows, ranks, m: not all(leads(rows))),
+    ("some micro-batches never go back. When the last forward is done, as many as the warm-up had "
+     "are still kept: their backwards are the cool-down",
+     lambda rows, ranks, m: any(len(back(row)) < m and back(row) == [*range(len(back(row)))]
+                                for row in rows)),
+    ("the backward of the newest micro-batch comes first. It goes forward on the ranks after this "
+     "one before anything comes back, and the oldest one has been on its way for longest: that one "
+     "comes back first",
+     lambda rows, ranks, m: any(back(row)[: steady(row)] != [*range(steady(row))] for row in rows)),
+    ("the cool-down begins with the wrong number: in the steady part microbatches - warm_up "
+     "backwards are done already, and the next one is to follow",
+     lambda rows, ranks, m: any(back(row) != [*range(m)] for row in rows)),
+    ("all ranks warm up alike. A rank has to warm up only with as many forwards as there are ranks "
+     "after it: the last one with none",
+     lambda rows, ranks, m: ranks > 1 and {1, m}.isdisjoint(leads(rows))
+     and len({*leads(rows)}) == 1),
+    ("the wrong way round: the last rank has the longest warm-up. A rank waits for what comes back "
+     "to it, which takes longest for the first: it warms up with as many forwards as there are "
+     "ranks after it",
+     lambda rows, ranks, m: leads(rows)[0] < leads(rows)[-1] == max(leads(rows))),
+]  # fmt: skip
+
+EXERCISE = Schedule(
+    "8.4",
+    "one_f_one_b",
+    lab="schedules",
+    cases=cases_of((4, 8), (4, 2)) | ALL_SIZES,
+    truth=in_memory(lambda rank, ranks, m: ranks - rank),
+    mistakes=[ONE_TOO_MANY, *MISTAKES],
+    signs=SIGNS,
+    hints=(
         "Write down what ranks 0 and 3 of 4 do with 8 micro-batches. How many forwards does "
         "each do before its first backward?",
         "Three loops: a warm-up of forwards; then F and B in turns; then the backwards that "
@@ -15,5 +84,4 @@ EXERCISE = Exercise(
         "The oldest that is kept: i - warm_up. Left for the end are the last `warm_up` ones: "
         "range(microbatches - warm_up, microbatches).",
     ),
-    lab="schedules",
 )  # fmt: skip

@@ -9,10 +9,11 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from ...basics.closeness import close, told_gap
 from ...course.checking import Exercise, Wrong
+from ...ranks.call_stack import is_library
 from ..kit.differences import recognise
 from ..kit.outcomes import NO_RETURN, outcome_of
 from ..kit.trials import kind_of
-from .ex06_stage import draw, fitting, told_error
+from .ex06_stage import draw
 
 INPUTS, OUTPUTS = 4, 3
 
@@ -268,6 +269,17 @@ def judge_gradient(trial, name, got, right):
     guesses += [(ADDS, part) for part in parts_of(trial, name)]
     off = told_gap(got, wanted) if got.shape == wanted.shape else kind_of(got)
     trial.wrong(f"{name}.grad is off by up to {off}", fitting(got.detach(), guesses))
+
+
+def fitting(got, guesses) -> str:
+    return next((why for why, wrong in guesses if close(got, wrong)), "")
+
+
+def told_error(outcome) -> str:
+    """What was raised, and the learner's line; PyTorch's own lines say nothing."""
+    what = f"it raised {outcome.error}: {outcome.message}"
+    is_known = outcome.place is not None and not is_library(outcome.place.filename)
+    return f"{what}\n  at {outcome.place}" if is_known else what
 
 
 def parts_of(trial, name) -> list:

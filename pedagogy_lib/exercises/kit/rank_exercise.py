@@ -23,6 +23,7 @@ class RankExercise:
     lost     what it means that ranks wait for each other for ever, or lose each other
     explain  takes a case and an error, and says what that means; before `errors`
     needs    numbers of exercises that this one is built on: see Exercise
+    timeout  seconds until all cases together count as hung, if it is not that of every check
     """
 
     number: str
@@ -37,6 +38,7 @@ class RankExercise:
     explain: Callable | None = None
     needs: tuple[str, ...] = ()
     lab: str | None = None
+    timeout: float | None = None
 
     def examine(self, answer):
         for trial in self.trials(answer):
@@ -47,7 +49,9 @@ class RankExercise:
     def trials(self, answer):
         """Yield what came of each case, in order; raises `Wrong` where an answer fails."""
         worlds_passed = False
-        for found in try_cases(self.work, answer, self.cases, self.why_it_failed):
+        for found in try_cases(
+            self.work, answer, self.cases, self.why_it_failed, timeout=self.timeout
+        ):
             yield Trial(
                 found.case, [SimpleNamespace(**of_rank) for of_rank in found.values],
                 found.calls, found.sent_bytes, found.received_bytes, worlds_passed,
