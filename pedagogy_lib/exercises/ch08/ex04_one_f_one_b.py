@@ -2,7 +2,7 @@
 
 from .actions import in_memory
 from .ex01_gpipe import ALL_SIZES
-from .generators import SIGNS_OF_ANY, Schedule, cases_of, leads, numbers_of, steady
+from .generators import SIGNS_OF_ANY, Schedule, cases_of
 
 ONE_TOO_MANY = (
     "one forward too many, so one micro-batch too many is kept. `ranks - rank` counts this rank, "
@@ -29,41 +29,32 @@ MISTAKES = [
 ]  # fmt: skip
 
 
-def back(row) -> list[int]:
-    return numbers_of(row, "B")
-
-
 SIGNS = [
     ("a batch may have fewer micro-batches than the warm-up would take: it takes at most all of "
      "them, min(…, microbatches)",
-     lambda rows, ranks, m: m < ranks and any(i >= m for row in rows
-                                              for i in numbers_of(row, "F"))),
+     lambda of: of.m < of.ranks and any(i >= of.m for forth in of.F for i in forth)),
     ("the warm-up is below 0 on the last rank: after it come no ranks",
-     lambda rows, ranks, m: min(numbers_of(rows[-1], "F"), default=0) < 0 <= min(
-         i for row in [*rows[:-1], [("F", 0, 0)]] for i in numbers_of(row, "F"))),
+     lambda of: [rank for rank, forth in enumerate(of.F) if {*forth} & {-1}] == [of.ranks - 1]),
     *SIGNS_OF_ANY,
     ("after the warm-up the forward comes first, then the backward: one F, one B. The last rank "
      "has no warm-up, and nothing to go back with before its first forward",
-     lambda rows, ranks, m: not all(leads(rows))),
+     lambda of: not all(of.leads)),
     ("some micro-batches never go back. When the last forward is done, as many as the warm-up had "
      "are still kept: their backwards are the cool-down",
-     lambda rows, ranks, m: any(len(back(row)) < m and back(row) == [*range(len(back(row)))]
-                                for row in rows)),
+     lambda of: any(len(back) < of.m and back == [*range(len(back))] for back in of.B)),
     ("the backward of the newest micro-batch comes first. It goes forward on the ranks after this "
      "one before anything comes back, and the oldest one has been on its way for longest: that one "
      "comes back first",
-     lambda rows, ranks, m: any(back(row)[: steady(row)] != [*range(steady(row))] for row in rows)),
+     lambda of: any(back[:k] != [*range(k)] for back, k in zip(of.B, of.steady))),
     ("the cool-down begins with the wrong number: in the steady part microbatches - warm_up "
      "backwards are done already, and the next one is to follow",
-     lambda rows, ranks, m: any(back(row) != [*range(m)] for row in rows)),
+     lambda of: any(back != [*range(of.m)] for back in of.B)),
     ("all ranks warm up alike. A rank has to warm up only with as many forwards as there are ranks "
      "after it: the last one with none",
-     lambda rows, ranks, m: ranks > 1 and {1, m}.isdisjoint(leads(rows))
-     and len({*leads(rows)}) == 1),
+     lambda of: of.ranks > 1 == len({*of.leads}) and 1 < of.leads[0] < of.m),
     ("the wrong way round: the last rank has the longest warm-up. A rank waits for what comes back "
      "to it, which takes longest for the first: it warms up with as many forwards as there are "
-     "ranks after it",
-     lambda rows, ranks, m: leads(rows)[0] < leads(rows)[-1] == max(leads(rows))),
+     "ranks after it", lambda of: of.leads[0] < of.leads[-1] == max(of.leads)),
 ]  # fmt: skip
 
 EXERCISE = Schedule(

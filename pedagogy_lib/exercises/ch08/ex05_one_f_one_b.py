@@ -6,17 +6,17 @@ from .ex04_one_f_one_b import MISTAKES, ONE_TOO_MANY, SIGNS
 from .generators import Schedule, cases_of
 
 
-def faults(rows, ranks, m):
+def faults(of):
     """What a rank keeps, and what a step takes, beside 1F1B: there one is idle ranks - 1 turns."""
-    timeline = simulate(rows)
-    kept, allowed = timeline.most_kept, [min(m, ranks - rank) for rank in range(ranks)]
+    timeline = simulate(of.rows)
+    kept, allowed = timeline.most_kept, [min(of.m, of.ranks - rank) for rank in range(of.ranks)]
     if any(most > right for most, right in zip(kept, allowed)):
         yield (
             f"the ranks keep up to {kept} micro-batches; 1F1B needs memory for {allowed}",
             "the first rank needs as many micro-batches under way as there are ranks; each further "
             "rank one fewer, because its backwards come back sooner",
         )
-    seconds, right = timeline.seconds, (m + ranks - 1) * (EVEN["F"] + EVEN["B"])
+    seconds, right = timeline.seconds, (of.m + of.ranks - 1) * (EVEN["F"] + EVEN["B"])
     if seconds > right:
         yield (
             f"a step takes as long as {seconds:g} forwards; with 1F1B it takes {right:g}",

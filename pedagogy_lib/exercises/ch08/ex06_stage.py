@@ -17,8 +17,8 @@ from ..kit.outcomes import NO_RETURN, outcome_of
 
 FIRST, MIDDLE, LAST = range(3)
 LETTERS, CONTEXT, WIDTH, HIDDEN = 7, 3, 4, 5
-ORDER = "F7 F2 F4 B2 B7 B4 F5 B5"  # neither the oldest first nor the newest
-STAGES = ": the first stage on rank 0, the last one on rank 2, "
+ORDER = "F7 F2 F4 B2 B7 F5 B4 B5"
+STAGES = ", from the first stage to the last: "
 KEPT_PAIR = "self.kept[i] is the pair (input, output): self.keep(i, x, y)"
 WHY = {  # words of what is wrong, or of an exception: what they mean
     "requires a gradient":
@@ -40,6 +40,8 @@ WHY = {  # words of what is wrong, or of an exception: what they mean
         "the graph goes on behind this rank's input, into operations of somebody else. It is to "
         "begin at x: x.detach() is the same numbers, without what was before",
     "gives None": NO_RETURN,
+    "another micro-batch":
+        "backwards come in any order: look up what was kept under i, not the oldest or the newest",
     "still has":
         "after its backward nobody needs a micro-batch: self.kept.pop(i) gives it back and "
         "forgets it. Else its activations stay, and memory grows with every micro-batch",
@@ -152,9 +154,11 @@ def forward(stage, action, of, found):
 
 def backward(stage, action, of, found):
     x, _ = stage.kept.get(of.i, (None, None))
+    others = {*stage.kept} - {of.i}
     got = stage.backward(of.i, *[of.gradient] * (not of.then))
     need(of.leaf.grad is None, f"{action} goes on into what x was computed from")
     need(got is not None or x is None or x.grad is None, f"{action} gives None")
+    need(others <= {*stage.kept}, f"{action} takes another micro-batch out of self.kept")
     found["slopes"][action] = got
     need(of.i not in stage.kept, f"after {action}, self.kept still has micro-batch {of.i}")
 
@@ -162,92 +166,60 @@ def backward(stage, action, of, found):
 # ---- What is right, and what is not ---
 
 
-def passed(trial, place, i, gradient=None, ones=False) -> SimpleNamespace:
-    """A plain pass of micro-batch i: its output, and the gradients of x and of the weights.
+class Pass:
+    """A plain pass of what a micro-batch is given."""
 
-    gradient  of the output: that of another micro-batch; ones: 1 for each number of it
-    """
-    of, piece = given(trial.case, place, i), piece_of(place)
-    x, weights = of.x.detach().clone(), dict(piece.named_parameters())
-    leaves = [*weights.values()] + ([] if place == FIRST else [x.requires_grad_()])
-    raw = piece(x)
-    y = of.then[0](raw) if of.then else raw
-    gradient = of.gradient if gradient is None else gradient
-    slopes = torch.autograd.grad(y, leaves, torch.ones_like(y) if ones else gradient)
-    return SimpleNamespace(
-        of=of, raw=raw.detach(), y=y.detach(), weights=dict(zip(weights, slopes)),
-        x=None if place == FIRST else slopes[-1],
-    )  # fmt: skip
+    def __init__(self, case, place, i):
+        self.of, self.piece = given(case, place, i), piece_of(place)
+        self.x = self.of.x.detach().clone()
+        self.leaves = dict(self.piece.named_parameters())
+        if self.x.is_floating_point():
+            self.leaves["x"] = self.x.requires_grad_()
+        self.raw = self.piece(self.x)
+        self.y = self.of.then[0](self.raw) if self.of.then else self.raw
+
+    def slopes(self, gradient) -> dict:
+        """Those of the weights, and of x unless it is letters, from that of the output."""
+        of_all = torch.autograd.grad(self.y, self.leaves.values(), gradient, retain_graph=True)
+        return dict(zip(self.leaves, of_all))
 
 
-def each(trial, place, name, of_pass, **how) -> dict:
-    """{action: of_pass(its plain pass)} of the actions that the stage has done."""
+def each(trial, place, name, value) -> dict:
+    """{action: value(a plain pass)} of those that the stage has done."""
     done = getattr(trial[place], name)
-    return {action: of_pass(passed(trial, place, int(action[1:]), **how)) for action in done}
-
-
-def output_mistakes(trial, place):
-    why = "on the last stage the loss follows the piece: y = then(self.piece(x))"
-    right = {why: each(trial, place, "outputs", lambda of: of.raw)} if place == LAST else {}
-    return right | {
-        "this is x: self.piece(x) is to follow":
-            each(trial, place, "outputs", lambda p: p.of.x.detach()),
-    }  # fmt: skip
-
-
-def others(trial, place, at):
-    """The gradients of x, if each backward takes the first that is kept, or the last: at 0, -1."""
-    kept, found = [], {}
-    for action in trial.case.args[0].split():
-        if action[0] == "F":
-            kept.append(int(action[1:]))
-        elif action in trial[place].slopes:
-            gradient = given(trial.case, place, int(action[1:])).gradient
-            found[action] = passed(trial, place, kept.pop(at), gradient).x
-    return found
+    return {action: value(Pass(trial.case, place, int(action[1:]))) for action in done}
 
 
 def slope_mistakes(trial, place):
-    of_each = lambda of_pass, **how: each(trial, place, "slopes", of_pass, **how)  # noqa: E731
-    x = {"this is x; asked is its gradient, x.grad": of_each(lambda p: p.of.x.detach())}
-    if place == FIRST:  # letters have no gradient
-        return x
-    output = {} if place == LAST else {
+    return {why: each(trial, place, "slopes", value) for why, value in {
+        "x has no gradient: autograd notes one for a tensor that requires it, and that is a leaf: "
+        "x.detach().requires_grad_(), before the piece computes": lambda p: None,
+        "this is x; asked is its gradient, x.grad": lambda p: p.x.detach(),
         "this is the gradient of the output; through the piece it becomes that of the input":
-            of_each(lambda p: p.of.gradient),
+            lambda p: p.of.gradient,
         "this is as if the gradient of each output were 1, as in y.sum().backward(). How the loss "
         "depends on them the next stage knows, and has sent: y.backward(gradient)":
-            of_each(lambda p: p.x, ones=True),
-    }  # fmt: skip
-    return x | output | {
-        "x has no gradient: autograd notes one for a tensor that requires it, and that is a leaf: "
-        "x.detach().requires_grad_(), before the piece computes": of_each(lambda p: None),
-        "this is the gradient of the micro-batch that was kept first. Backwards come in any order: "
-        "look up what was kept under i": others(trial, place, 0),
-        "this is the gradient of the micro-batch that was kept last. Backwards come in any order: "
-        "look up what was kept under i": others(trial, place, -1),
-    }  # fmt: skip
+            lambda p: p.slopes(torch.ones_like(p.y)).get("x"),
+    }.items()}  # fmt: skip
 
 
-def weights_of(trial, place, combine=sum, **how):
+def weights_of(trial, place, gradient=lambda p: p.of.gradient, combine=sum):
     """The gradients of the weights, of all backwards that were done."""
-    parts = list(each(trial, place, "slopes", lambda p: p.weights, **how).values())
-    return {name: combine(part[name] for part in parts) if parts else None
-            for name in trial[place].weights}  # fmt: skip
+    parts = each(trial, place, "slopes", lambda p: p.slopes(gradient(p))).values()
+    return {name: combine([of[name] for of in parts]) for name in trial[place].weights}
 
 
 def weight_mistakes(trial, place):
-    right = weights_of(trial, place)
     return {
         "the weights get no gradient: backward() adds to theirs, autograd.grad gives x's alone":
-            dict.fromkeys(right),
+            dict.fromkeys(trial[place].weights),
         "these are the gradients of the last micro-batch alone. The gradients of a batch are the "
         "sum over its micro-batches: backward() adds, and nothing is to be cleared":
-            weights_of(trial, place, lambda parts: list(parts)[-1]),
+            weights_of(trial, place, combine=lambda parts: parts[-1]),
         "each gradient is added twice: one backward for each micro-batch":
-            weights_of(trial, place, lambda parts: 2 * sum(parts)),
+            weights_of(trial, place, combine=lambda parts: 2 * sum(parts)),
         "the weights have gradients as if that of each output were 1, as in y.sum().backward(): "
-        "y.backward(gradient)": weights_of(trial, place, ones=place != LAST),
+        "y.backward(gradient)": weights_of(trial, place, lambda p: torch.ones_like(p.y)),
     }  # fmt: skip
 
 
@@ -266,10 +238,15 @@ EXERCISE = RankExercise(
     ],
     work=stage_at_work,
     facts=[
-        Equals("outputs", lambda trial, place: each(trial, place, "outputs", lambda of: of.y),
-               output_mistakes, "the output"),
-        Equals("slopes", lambda trial, place: each(trial, place, "slopes", lambda of: of.x),
-               slope_mistakes, "the gradient of x"),
+        Equals("outputs", lambda *at: each(*at, "outputs", lambda p: p.y.detach()),
+               lambda *at: {
+                   "on the last stage the loss follows the piece: y = then(self.piece(x))":
+                       each(*at, "outputs", lambda p: p.raw.detach()),
+                   "this is x: self.piece(x) is to follow":
+                       each(*at, "outputs", lambda p: p.x.detach()),
+               }, "the output"),
+        Equals("slopes", lambda *at: each(*at, "slopes", lambda p: p.slopes(p.of.gradient).get(
+               "x")), slope_mistakes, "the gradient of x"),
         Equals("weights", weights_of, weight_mistakes, "after all backwards, the gradient"),
         never("fault", str, why_at_fault),
     ],

@@ -1,176 +1,114 @@
-"""What a micro-batch adds to the loss of the batch, in a pipeline with a bug.
+"""What a micro-batch adds to the loss of the batch.
 
 The truth is one process that computes the mean loss of the whole batch.
 """
 
-from types import SimpleNamespace
+from functools import partial
 
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
-from torch import nn
 
-from ...course.labs import find_lab
-from ..kit import At, Equals, RankExercise, World
-from ..kit.one_process import flat
-from ..kit.refused import Refused
-from .actions import actions_of
+from ...basics.closeness import close_in_float32
+from ..kit import Formula
+from ..kit.differences import ratio
 from .ex06_stage import draw
 
-LETTERS, CONTEXT, WIDTH = 7, 5, 3
+LETTERS, CONTEXT = 7, 5
 NO_GRAPH = (
     "the loss has lost its graph: .item(), float() and .detach() give a number that autograd knows "
     "nothing of"
 )
 ONE_NUMBER = "what a micro-batch adds is one number: a mean over its letters, times its share"
-THE_LAB = 'first: check("8.6") and check("8.7")'
-
-
-def shares(sizes, letters=CONTEXT) -> dict[str, list[float]]:
-    """{what it has misunderstood: what each micro-batch's mean is multiplied by}."""
-    samples, m = sum(sizes), len(sizes)
-    equal = (
-        "every micro-batch has the same share, which is right if they are equally large. Here a "
-        "sample of a small one counts more than one of a large one: what share of the batch's "
-        "samples has it?"
-    )
-    told = {
-        equal: [1 / m] * m,
-        "this divides by the number of micro-batches, which is right only if all are equally "
-        "large: what share of the batch's samples has it?": [1 / (samples // s) for s in sizes],
-        "each micro-batch is taken for the whole batch. Gradients of micro-batches are added up, "
-        "and nobody divides: of 4 equal ones they are 4 times those of one process. Adam hides it: "
-        "its steps do not depend on how large gradients are": [1.0] * m,
-        "the mean is divided by the micro-batch's samples once more: it is a mean already":
-            [1 / s for s in sizes],
-        "the mean is divided by the samples of the batch. As a mean it has lost how many samples "
-        "it is of: len(targets)": [1 / samples] * m,
-        "the sum over the letters is divided by samples. mean_loss is a mean over letters, and a "
-        "sample has several": [letters * s / samples for s in sizes],
-        "this is divided by the letters of a sample, too: mean_loss is their mean already":
-            [s / samples / letters for s in sizes],
-        "upside down: the share is the micro-batch's samples divided by those of the batch":
-            [samples / s for s in sizes],
-        "this is the sum over the samples of the micro-batch; the batch's mean is that of all, "
-        "divided by batch_samples": [float(s) for s in sizes],
-        "this is the sum over all letters; asked is a part of their mean":
-            [float(letters * s) for s in sizes],
-        "the share counts twice: once is enough": [(s / samples) ** 2 for s in sizes],
-        f"{equal} And a number in the code is right for one batch alone": [0.25] * m,
-        NO_GRAPH: [0.0] * m,
-    }  # fmt: skip
-    return {why: of for why, of in told.items() if of != [s / samples for s in sizes]}
-
-
-# ---- The model, and what one process gets ---
-
-
-def pieces_of(ranks) -> list[nn.Module]:
-    """The same small model on any number of ranks."""
-    layers = [nn.Embedding(LETTERS, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Tanh()]
-    model = nn.Sequential(*layers, nn.Linear(WIDTH, LETTERS)).double()
-    for seed, parameter in enumerate(model.parameters()):
-        parameter.data = draw(seed, *parameter.shape)
-    return [model] if ranks == 1 else [model[:2], model[2:]]
-
-
-def batch_of(sizes) -> tuple[list, list]:
-    """Letters and what follows them, for each micro-batch."""
-    both = (draw(40, sum(sizes), CONTEXT, 2) * 100).long() % LETTERS
-    return [list(part.split(sizes)) for part in both.unbind(-1)]
+EQUAL_SHARES = (
+    "every micro-batch has the same share, which is right if they are equally large. Here a sample "
+    "of a small one counts more than one of a large one: what share of the batch's samples has it?"
+)
 
 
 def mean_loss(scores, targets):
     return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
 
 
-def alone(trial, place, inputs, targets) -> SimpleNamespace:
-    """One process: the mean loss, and the gradient of what is on the rank at a place."""
-    pieces = pieces_of(trial.n)
-    loss = mean_loss(nn.Sequential(*pieces)(inputs), targets)
-    gradient = flat(torch.autograd.grad(loss, list(pieces[place].parameters())))
-    return SimpleNamespace(loss=loss.item(), gradient=gradient)
+def batch(part_of_loss, *sizes) -> list[float]:
+    """The loss of a batch, added up from its micro-batches, and its gradient in all scores."""
+    samples = sum(sizes)
+    scores = draw(40, samples, CONTEXT, LETTERS).requires_grad_()
+    targets = (draw(41, samples, CONTEXT) * 100).long() % LETTERS
+    parts = zip(scores.split(sizes), targets.split(sizes))
+    total = sum(part_of_loss(*part, samples) for part in parts)
+    (slopes,) = torch.autograd.grad(total, [scores], materialize_grads=True)
+    return [total.item(), *slopes.flatten().tolist()]
 
 
-def whole(trial, place):
-    return alone(trial, place, *map(torch.cat, batch_of(trial.case.args)))
+def in_one_process(*sizes) -> list[float]:
+    return batch(lambda scores, targets, samples: mean_loss(scores, targets), sum(sizes))
 
 
-def weighed(trial, place) -> dict[str, torch.Tensor]:
-    parts = [alone(trial, place, *one).gradient for one in zip(*batch_of(trial.case.args))]
-    return {why: sum(share * part for share, part in zip(of, parts))
-            for why, of in shares(trial.case.args).items()}  # fmt: skip
+def differs(call, wanted, got) -> str:
+    factor = ratio(torch.tensor(got[1:]), torch.tensor(wanted[1:]))
+    told = f"{factor:.4g} times those of one process" if factor else "not those of one process"
+    told = "right" if factor and close_in_float32(factor, 1.0) else told
+    return f"the loss is {got[0]:.8g}, expected {wanted[0]:.8g}; the gradients are {told}"
 
 
-# ---- On the ranks ---
+def told(calls, values) -> str:
+    return f"the gradients and the loss of one process, {values[0][0]:.4f}"
 
 
-def two_steps(answer, group, case):
-    """A step with the lab's own Pipeline, and one with the answer in it."""
-    torch.set_default_dtype(torch.float64)
-    lab = answer.lab
+class OfBatches(Formula):
+    """A formula for each micro-batch, which is judged by what a batch comes to."""
 
-    class Weighed(lab.Pipeline):
-        def part_of_loss(self, i, scores):
-            return answer.function(scores, self.targets[i], sum(len(x) for x in self.inputs))
-
-    try:
-        _, own = step_of(lab, lab.Pipeline, group, case.args)
-    except Exception as error:
-        what = f"the Pipeline of your lab raises {type(error).__name__}: {error}"
-        raise Refused(what, THE_LAB) from error
-    loss, gradient = step_of(lab, Weighed, group, case.args)
-    is_last = dist.get_rank(group) == dist.get_world_size(group) - 1
-    return {"own": own, "gradient": gradient, "loss": loss if is_last else None}
+    def examine(self, answer):
+        mistakes = [(why, partial(batch, function)) for why, function in self.mistakes]
+        inner = vars(self) | {"truth": in_one_process, "mistakes": mistakes}
+        return Formula(**inner).examine(partial(batch, answer))
 
 
-def step_of(lab, kind, group, sizes):
-    """One step, GPipe; returns the loss, and this rank's gradients."""
-    piece = pieces_of(dist.get_world_size(group))[dist.get_rank(group)]
-    pipeline = kind([lab.Stage(piece)], mean_loss, WIDTH, group)
-    row = " ".join(f"{action}{i}" for action in "FB" for i in range(len(sizes)))
-    loss = pipeline.step(actions_of(row), *batch_of(sizes))
-    return loss, flat(torch.zeros_like(p) if p.grad is None else p.grad for p in piece.parameters())
-
-
-def case_of(ranks, *sizes):
-    return At(World(ranks), sizes, f", micro-batches of {' '.join(map(str, sizes))} samples")
-
-
-class InPipeline(RankExercise):
-    """An answer in a cell, that works in the learner's own lab."""
-
-    def trials(self, answer):
-        lab = find_lab("pipeline_parallel")  # here, as ranks do not know where labs are
-        return super().trials(SimpleNamespace(function=answer, lab=lab))
-
-
-EXERCISE = InPipeline(
+SIZES = [(2, 2, 2, 2), (4, 3, 1), (3,)]
+EXERCISE = OfBatches(
     "8.8",
     "part_of_loss",
-    cases=[case_of(2, 2, 2, 2, 2), case_of(2, 4, 3, 1), case_of(1, 4, 3, 1), case_of(2, 3)],
-    work=two_steps,
-    facts=[
-        Equals("own", lambda trial, place: whole(trial, place).gradient, otherwise=THE_LAB,
-               called="with its own part_of_loss, the gradient of your lab's Pipeline"),
-        Equals("gradient", lambda trial, place: whole(trial, place).gradient, weighed),
-        Equals("loss", lambda trial, place:
-               whole(trial, place).loss if place == trial.n - 1 else None,
-               otherwise="the gradients are right, but the batch's loss, the sum of the parts, is "
-               "not"),
-    ],
-    told=lambda trial: f"the gradients and the loss of one process, {trial[trial.n - 1].loss:.4f}",
+    cases={f"micro-batches of {' '.join(map(str, of))} samples": [of] for of in SIZES},
+    truth=lambda scores, y, n: F.cross_entropy(scores.mT, y, reduction="none").sum() / n / CONTEXT,
+    told=told,
+    differs=differs,
     errors={
-        "'float' object has no attribute": NO_GRAPH,
-        "'NoneType' object has no attribute": "it returned None: a function without `return` does",
+        "float": NO_GRAPH,
         "does not have a grad_fn": NO_GRAPH,
+        "'NoneType'": "it returned None: a function without `return` does",
         "implicitly created only for scalar": ONE_NUMBER,
-        "converted to Scalar": ONE_NUMBER,
         "'mean_loss' is not defined": "run the cell that defines mean_loss first",
         "input batch_size": "mean_loss takes scores (samples, context, characters) and targets "
         "(samples, context) as they are",
     },
-    lost="part_of_loss computes; it sends nothing, and waits for nobody",
+    mistakes=[
+        ("each micro-batch is taken for the whole batch. The gradients of the micro-batches are "
+         "added up, and nobody divides. Adam hides it: its steps do not depend on how large "
+         "gradients are", lambda x, y, n: mean_loss(x, y)),
+        (f"{EQUAL_SHARES} And a number in the code is right for one batch alone",
+         lambda x, y, n: mean_loss(x, y) / 4),
+        ("this divides by the number of micro-batches, which is right only if all are equally "
+         "large: what share of the batch's samples has it?",
+         lambda x, y, n: mean_loss(x, y) / (n // len(y))),
+        ("the mean is divided by the micro-batch's samples once more: it is a mean already",
+         lambda x, y, n: mean_loss(x, y) / len(y)),
+        ("the mean is divided by the samples of the batch. As a mean it has lost how many samples "
+         "it is of: len(targets)", lambda x, y, n: mean_loss(x, y) / n),
+        ("the sum over the letters is divided by samples. mean_loss is a mean over letters, and a "
+         "sample has several", lambda x, y, n: mean_loss(x, y) * y.numel() / n),
+        ("this is divided by the letters of a sample, too: mean_loss is their mean already",
+         lambda x, y, n: mean_loss(x, y) * len(y) / n / CONTEXT),
+        ("upside down: the share is the micro-batch's samples divided by those of the batch",
+         lambda x, y, n: mean_loss(x, y) * n / len(y)),
+        ("this is the sum over the samples of the micro-batch; the batch's mean is that of all, "
+         "divided by batch_samples", lambda x, y, n: mean_loss(x, y) * len(y)),
+        ("this is the sum over all letters; asked is a part of their mean",
+         lambda x, y, n: mean_loss(x, y) * y.numel()),
+        ("the share counts twice: once is enough",
+         lambda x, y, n: mean_loss(x, y) * (len(y) / n) ** 2),
+        (NO_GRAPH, lambda x, y, n:
+            (mean_loss(x, y) * len(y) / n).detach().requires_grad_()),
+    ],
     hints=(
         "Gradients of micro-batches are added up. What has to be added up, so that the sum is "
         "the mean over the whole batch?",

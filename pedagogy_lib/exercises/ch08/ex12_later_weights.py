@@ -268,18 +268,15 @@ def judge_gradient(trial, name, got, right):
         guesses += [(f"nothing is added to {name}.grad", old)]
     guesses += [(ADDS, part) for part in parts_of(trial, name)]
     off = told_gap(got, wanted) if got.shape == wanted.shape else kind_of(got)
-    trial.wrong(f"{name}.grad is off by up to {off}", fitting(got.detach(), guesses))
-
-
-def fitting(got, guesses) -> str:
-    return next((why for why, wrong in guesses if close(got, wrong)), "")
+    known = (why for why, wrong in guesses if close(got.detach(), wrong))
+    trial.wrong(f"{name}.grad is off by up to {off}", next(known, ""))
 
 
 def told_error(outcome) -> str:
     """What was raised, and the learner's line; PyTorch's own lines say nothing."""
-    what = f"it raised {outcome.error}: {outcome.message}"
     is_known = outcome.place is not None and not is_library(outcome.place.filename)
-    return f"{what}\n  at {outcome.place}" if is_known else what
+    at = f"\n  at {outcome.place}" if is_known else ""
+    return f"it raised {outcome.error}: {outcome.message}{at}"
 
 
 def parts_of(trial, name) -> list:

@@ -26,6 +26,40 @@ def cases_of(*sizes) -> dict[str, list[tuple]]:
     return {told_case(*size): [size] for size in sizes}
 
 
+class Rows:
+    """A schedule for so many ranks and micro-batches, and what can be seen of it.
+
+    leads   with how many forwards each rank begins
+    F, B    the micro-batches that it does this with, in its order
+    steady  how many backwards come before its last forward
+    """
+
+    def __init__(self, rows, ranks, m):
+        self.rows, self.ranks, self.m = rows, ranks, m
+        kinds = ["".join(kind for kind, _, _ in row) for row in rows]
+        self.leads = [len(of_rank) - len(of_rank.lstrip("F")) for of_rank in kinds]
+        self.steady = [of_rank[: of_rank.rfind("F")].count("B") for of_rank in kinds]
+        self.F, self.B = ([[i for k, i, _ in row if k == kind] for row in rows] for kind in "FB")
+        self.kinds = "".join(kinds)
+
+    def all_are(self, numbers) -> bool:
+        return all(sorted(of) == [*numbers] for of in self.F + self.B)
+
+
+SIGNS_OF_ANY = [
+    ("the backward is in two halves here; that is for the zero bubble, further below. Here it is "
+     'one action, "B"', lambda of: {*"IW"} & {*of.kinds}),
+    ("micro-batches begin at 0: does a `range` begin below 0, or a difference end there?",
+     lambda of: any(i < 0 for row in of.rows for _, i, _ in row)),
+    ("there are forwards, and nothing goes back: a schedule needs a B for each F",
+     lambda of: "B" not in of.kinds),
+    ("micro-batches are counted from 0 on: 0, 1, …, microbatches - 1",
+     lambda of: of.all_are(range(1, of.m + 1))),
+    ("there are as many as there are ranks: the loop has to go over the micro-batches",
+     lambda of: of.ranks != of.m and of.all_are(range(of.ranks))),
+]  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class Schedule(Formula):
     """An exercise whose answer gives a rank's actions, of the rank, how many there are, and m.
@@ -33,9 +67,9 @@ class Schedule(Formula):
     cases     {case: [(ranks, m), …]}: how many ranks, and micro-batches
     truth     such a function; so are `mistakes`: each is told if an answer has the same rows, or
               begins with as many forwards on all ranks, where that is wrong
-    signs     [(what it has misunderstood, how rows look that show it: takes rows, ranks, m), …]
-    faults    takes rows, ranks and m; yields what is wrong, and what to say of it if nothing else
-              is known. Without it, rows are to be those of `truth`
+    signs     [(what it has misunderstood, whether `Rows` show it), …]
+    faults    takes `Rows`; yields what is wrong, and what to say if nothing else is known. Without
+              it, rows are to be those of `truth`
     """
 
     signs: list[tuple[str, Callable]] = field(default_factory=list)
@@ -44,76 +78,35 @@ class Schedule(Formula):
     def examine(self, answer):
         for case, sizes in self.cases.items():
             for ranks, m in sizes:
-                rows = rows_from(told_case(ranks, m), answer, ranks, m)
-                for what, why in self.faults_of(rows, ranks, m):
-                    told = self.misconception(rows, ranks, m) or why
-                    raise Wrong(told_case(ranks, m), what, told)
-            yield f"{case}: {summary(rows) if len(sizes) == 1 else 'all are right'}"
+                case_now = told_case(ranks, m)
+                of = Rows(rows_from(case_now, answer, ranks, m), ranks, m)
+                for what, why in self.faults_of(of):
+                    raise Wrong(case_now, what, self.misconception(of) or why)
+            timeline = simulate(of.rows)
+            kept = f"at most {timeline.most_kept} kept, {timeline.idle_share:.1%} of the time idle"
+            yield f"{case}: {kept if len(sizes) == 1 else 'all are right'}"
 
-    def faults_of(self, rows, ranks, m):
-        what = offence(rows, m)
-        if what:
+    def faults_of(self, of):
+        wanted = self.right(of.ranks, of.m)
+        if what := offence(of.rows, of.m):
             yield what, ""
         elif self.faults:
-            yield from self.faults(rows, ranks, m)
-        elif rows != self.right(ranks, m):
-            yield first_difference(rows, self.right(ranks, m)), ""
+            yield from self.faults(of)
+        elif of.rows != wanted:
+            rank = next(rank for rank, row in enumerate(wanted) if row != of.rows[rank])
+            yield f"rank {rank} does\n  {told(of.rows[rank])}\nexpected\n  {told(wanted[rank])}", ""
 
-    def right(self, ranks, m) -> list[list]:
-        return rows_of(self.truth, ranks, m)
+    def right(self, ranks, m, schedule=None) -> list[list]:
+        return [list((schedule or self.truth)(rank, ranks, m)) for rank in range(ranks)]
 
-    def misconception(self, rows, ranks, m) -> str:
-        mistakes = [(why, rows_of(wrong, ranks, m)) for why, wrong in self.mistakes]
-        begins = leads(rows) if leads(rows) != leads(self.right(ranks, m)) else None
-        known = [why for why, wrong in mistakes if wrong == rows]
-        known += [why for why, shows in self.signs if shows(rows, ranks, m)]
-        known += [why for why, wrong in mistakes if leads(wrong) == begins]
+    def misconception(self, of) -> str:
+        size = of.ranks, of.m
+        wrong = [(why, Rows(self.right(*size, function), *size)) for why, function in self.mistakes]
+        known = [why for why, guess in wrong if guess.rows == of.rows]
+        known += [why for why, shows in self.signs if shows(of)]
+        if of.leads != Rows(self.right(*size), *size).leads:
+            known += [why for why, guess in wrong if guess.leads == of.leads]
         return next(iter(known), "")
-
-
-def rows_of(schedule, ranks, m) -> list[list]:
-    return [list(schedule(rank, ranks, m)) for rank in range(ranks)]
-
-
-def leads(rows) -> list[int]:
-    """With how many forwards each rank begins."""
-    kinds = ["".join(kind for kind, _, _ in row) for row in rows]
-    return [len(of_rank) - len(of_rank.lstrip("F")) for of_rank in kinds]
-
-
-def numbers_of(row, kind) -> list[int]:
-    """The micro-batches that it does this with, in its order."""
-    return [i for k, i, _ in row if k == kind]
-
-
-def all_numbers(rows) -> list[list[int]]:
-    return [sorted(numbers_of(row, kind)) for row in rows for kind in "FB"]
-
-
-def steady(row) -> int:
-    """How many backwards come before the last forward."""
-    kinds = "".join(kind for kind, _, _ in row)
-    return kinds[: kinds.rfind("F")].count("B")
-
-
-SIGNS_OF_ANY = [
-    ("the backward is in two halves here; that is for the zero bubble, further below. Here it is "
-     'one action, "B"',
-     lambda rows, ranks, m: any(kind in "IW" for row in rows for kind, _, _ in row)),
-    ("micro-batches begin at 0: does a `range` begin below 0, or a difference end there?",
-     lambda rows, ranks, m: any(i < 0 for row in rows for _, i, _ in row)),
-    ("there are forwards, and nothing goes back: a schedule needs a B for each F",
-     lambda rows, ranks, m: not any(numbers_of(row, "B") for row in rows)),
-    ("micro-batches are counted from 0 on: 0, 1, …, microbatches - 1",
-     lambda rows, ranks, m: all(of == [*range(1, m + 1)] for of in all_numbers(rows))),
-    ("there are as many as there are ranks: the loop has to go over the micro-batches",
-     lambda rows, ranks, m: ranks != m and all(of == [*range(ranks)] for of in all_numbers(rows))),
-]  # fmt: skip
-
-
-def summary(rows) -> str:
-    timeline = simulate(rows)
-    return f"at most {timeline.most_kept} kept, {timeline.idle_share:.1%} of the time idle"
 
 
 def offence(rows, m) -> str:
@@ -129,11 +122,6 @@ def offence(rows, m) -> str:
     return ""
 
 
-def first_difference(rows, wanted) -> str:
-    rank = next(rank for rank, pair in enumerate(zip(rows, wanted)) if pair[0] != pair[1])
-    return f"rank {rank} does\n  {told(rows[rank])}\nexpected\n  {told(wanted[rank])}"
-
-
 # ---- What a learner's function gives ---
 
 
@@ -143,35 +131,38 @@ def rows_from(case, answer, ranks, m) -> list[list]:
 
 
 def row_from(case, answer, rank, ranks, m) -> list:
-    value = value_of(case, answer, rank, ranks, m)
-    if is_action(value):
-        why = "`return` ends the function with the first action: `yield` gives it, and goes on"
-        raise Wrong(case, f"it gives {value!r}, and no more", why)
-    if isinstance(value, str) or not hasattr(value, "__iter__"):
-        why = "give each action with `yield`; or return a list of all of them"
-        raise Wrong(case, f"it gives {value!r:.60}", why)
-    most = 10 * m + 10
+    value, most = value_of(case, answer, rank, ranks, m), 10 * m + 10
+    need(case, f"it gives {value!r:.60}, and no more", [
+        (not is_action(value),
+         "`return` ends the function with the first action: `yield` gives it, and goes on"),
+        (hasattr(value, "__iter__") and not isinstance(value, str),
+         "give each action with `yield`; or return a list of all of them"),
+    ])  # fmt: skip
     row = value_of(case, lambda: list(islice(value, most)))
-    if len(row) == most:
-        why = "there is a loop that never ends: yield each action once"
-        raise Wrong(case, f"after {most} actions it still goes on", why)
+    why = "there is a loop that never ends: yield each action once"
+    need(case, f"after {most} actions it still goes on", [(len(row) < most, why)])
     for number, action in enumerate(row, 1):
         need_action(case, f"number {number} is {action!r:.60}", action)
-        if action.chunk:
-            why = (
-                "the third part is the chunk: with which of this rank's pieces of the model. Each "
-                "rank has one, number 0, and that is what Action takes if you leave it out"
-            )
-            raise Wrong(case, f"number {number} is {action!r}", why)
+        need(case, f"number {number} is {action!r}", [(
+            not action.chunk,
+            "the third part is the chunk: with which of this rank's pieces of the model. Each rank "
+            "has one, number 0, and that is what Action takes if you leave it out",
+        )])  # fmt: skip
     return row
+
+
+def need(case, what, rules):
+    """Raise `Wrong` unless all hold: [(whether it does, what it means if not), …]."""
+    for holds, why in rules:
+        if not holds:
+            raise Wrong(case, what, why)
 
 
 def value_of(case, function, *args):
     """What a call gives; raises `Wrong` if it raises something."""
     outcome = outcome_of(function, *args)
-    if outcome.error:
-        why = next((why for words, why in ERRORS.items() if words in outcome.message), "")
-        raise Wrong(case, str(outcome), why)
+    known = (why for words, why in ERRORS.items() if words in outcome.message)
+    need(case, str(outcome), [(not outcome.error, next(known, ""))])
     return outcome.value
 
 
@@ -181,24 +172,17 @@ def is_action(value) -> bool:
 
 def need_action(case, what, action):
     """Raise `Wrong` unless it is an Action, with parts of the right types."""
-    why = why_no_action(action)
-    if why:
-        raise Wrong(case, what, why)
-
-
-def why_no_action(action) -> str:
-    if isinstance(action, str):
-        return 'an action is an Action("F", 0); F0 is only how it prints itself'
-    if hasattr(action, "__iter__") and not isinstance(action, tuple):
-        return "yield one action at a time; `yield from` does so for all of a list"
-    if not is_action(action):
-        return 'give an Action("F", 0), not a plain tuple: a pipeline asks for action.kind'
-    kind, i, chunk = action
-    if isinstance(kind, int) and isinstance(i, str):
-        return 'the kind comes first, then the micro-batch: Action("F", 0)'
-    if kind in [*LABELS] and isinstance(i, int) and isinstance(chunk, int):
-        return ""
-    return (
-        f"a kind is one of {', '.join(LABELS)}; micro-batch and chunk are whole numbers, so divide "
-        "with //, not with /"
-    )
+    kind, i, chunk = action if is_action(action) else ("F", 0, 0)
+    need(case, what, [
+        (not isinstance(action, str), 'an action is an Action("F", 0); F0 is only how it prints '
+         "itself"),
+        (isinstance(action, tuple) or not hasattr(action, "__iter__"),
+         "yield one action at a time; `yield from` does so for all of a list"),
+        (is_action(action),
+         'give an Action("F", 0), not a plain tuple: a pipeline asks for action.kind'),
+        (not (isinstance(kind, int) and isinstance(i, str)),
+         'the kind comes first, then the micro-batch: Action("F", 0)'),
+        (kind in [*LABELS] and isinstance(i, int) and isinstance(chunk, int),
+         f"a kind is one of {', '.join(LABELS)}; micro-batch and chunk are whole numbers, so "
+         "divide with //, not with /"),
+    ])  # fmt: skip
