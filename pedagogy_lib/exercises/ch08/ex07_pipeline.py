@@ -91,46 +91,41 @@ class Actor:
         if not self.is_last:
             return model.travels("F", i, self.stage + 1)
         part = then(model.scores[i])
-        self.watch.need((close(part, model.sizes[i] / sum(model.sizes) * self.mean(i)),
-                         "the loss of this micro-batch is wrong",
-                         self.why_part(i, part)))  # fmt: skip
+        self.need_part(i, part, self.mean(i), model.sizes[i] / sum(model.sizes))
         return part
 
     def mean(self, i, others=None):
         return loss_of(self.model.scores[i], self.model.targets[i if others is None else others])
 
-    def why_part(self, i, part) -> str:
-        sizes, own = self.model.sizes, self.mean(i)
-        alike = [j for j, size in enumerate(sizes) if size == sizes[i] and j != i]
-        if close(part, own):
-            return (
-                "this is the micro-batch's own mean. The batch's loss is that over all samples, so "
-                "each part has a share: self.part_of_loss(i, scores)"
-            )
-        if any(close(part, sizes[i] / sum(sizes) * self.mean(i, j)) for j in alike):
-            return "these are the targets of another micro-batch. Which i has `then`, when called?"
-        return EQUAL_SHARES if close(part, own / len(sizes)) else NO_LOSS
+    def need_part(self, i, part, own, share):
+        sizes = self.model.sizes
+        alike = [self.mean(i, j) for j, size in enumerate(sizes) if size == sizes[i] and j != i]
+        self.watch.need((close(part, share * own), "the loss of this micro-batch is wrong", [
+            (close(part, own), "this is the micro-batch's own mean. The batch's loss is that over "
+             "all samples, so each part has a share: self.part_of_loss(i, scores)"),
+            (any(close(part, share * mean) for mean in alike),
+             "these are the targets of another micro-batch. Which i has `then` when it is called?"),
+            (close(part, own / len(sizes)), EQUAL_SHARES),
+            (True, NO_LOSS),
+        ]))  # fmt: skip
 
     def need_input(self, x, wanted):
         got, expected = kind_of(x), kind_of(wanted)
         what = "has wrong numbers" if got == expected else f"is {got}, expected {expected}"
-        is_right = close(x, wanted) if isinstance(x, torch.Tensor) else False
-        self.watch.need((is_right, f"what goes into stage {self.stage} {what}", self.why_input(x)))
-
-    def why_input(self, x) -> str:
-        if not isinstance(x, torch.Tensor):
-            return "receive returns the tensor" if self.stage else (
-                "what comes in is self.inputs[i] on the model's first stage, else "
-                "self.receive(action)"
-            )  # fmt: skip
-        if x.is_floating_point():
-            return "" if self.watch.received else (
-                "nothing has been received: what is in torch.empty is whatever memory held before"
-            )  # fmt: skip
-        return CHUNKS_TOO if self.model.chunks > 1 else (
-            "self.inputs[i] are letters, for the model's first stage. All others get what the "
-            "stage before has made: self.receive(action)"
-        )  # fmt: skip
+        is_tensor = isinstance(x, torch.Tensor)
+        are_letters = is_tensor and not x.is_floating_point()
+        what = f"what goes into stage {self.stage} {what}"
+        self.watch.need((is_tensor and close(x, wanted), what, [
+            (not is_tensor and self.stage, "receive returns the tensor"),
+            (not is_tensor, "what comes in is self.inputs[i] on the model's first stage, else "
+             "self.receive(action)"),
+            (are_letters and self.model.chunks > 1, CHUNKS_TOO),
+            (are_letters, "self.inputs[i] are letters, for the model's first stage. All others get "
+             "what the stage before has made: self.receive(action)"),
+            (not self.watch.received, "nothing has been received: what is in torch.empty is "
+             "whatever memory held before"),
+            (True, ""),
+        ]))  # fmt: skip
 
     def backward(self, i, gradient=None):
         self.watch.computing(i, self.stage)

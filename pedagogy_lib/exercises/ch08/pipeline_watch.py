@@ -17,10 +17,7 @@ SRC = (
     "`src` is a rank of the whole world, even with a group; a rank of the group, such as "
     "self.rank, is `group_src=peer`"
 )
-OWN = (
-    "on one rank the next stage is on the same rank. send has put the tensor into self.own, and "
-    "self.own.pop(tag_of(action)) gives it back; no message is needed"
-)
+PEERS = "inputs come from the rank before, gradients from the rank after"
 
 
 class Lines(dict):
@@ -72,10 +69,11 @@ class Watch(Requests):
         return self.action.chunk * self.ranks + self.place
 
     def need(self, *rules):
-        """Refuse what is wrong: rules are (whether it holds, what is wrong, why)."""
+        """Refuse what is wrong: (whether it holds, what is wrong, why, or [(if, why), …])."""
         for holds, what, why in rules:
             if not holds:
-                raise Refused(f"{self.action}: {what}", why)
+                told = why if isinstance(why, str) else next(then for so, then in why if so)
+                raise Refused(f"{self.action}: {what}", told)
 
     @contextlib.contextmanager
     def around(self, action):
@@ -147,39 +145,28 @@ class Watch(Requests):
              "self.is_first(chunk) tells which stage that is"),
             (self.received == 1, f"it waits for {self.received} messages",
              "each action gets one message at most"),
-            (self.ranks > 1, "it waits for a message of its own", OWN),
-            (peer in (None, self.peer()), f"it waits for a message of rank {peer} of the world, "
-             f"expected {self.peer()}", self.why_peer(peer)),
-            (size == wanted, f"there is room for {size} bytes, and {wanted} come",
-             self.why_size(size, wanted)),
+            (self.ranks > 1, "it waits for a message of its own",
+             "on one rank the next stage is on the same rank. send has put the tensor into "
+             "self.own, and self.own.pop(tag_of(action)) gives it back; no message is needed"),
+            (peer in (None, self.peer()),
+             f"it waits for a message of rank {peer} of the world, expected {self.peer()}", [
+                 (self.is_group, SRC),  # in the whole world it was right
+                 (peer not in range(self.ranks), NO_SUCH_RANK),
+                 (self.action.kind == "F", PEERS),
+                 (True, f"{PEERS}: action.kind tells which of them is asked for, and only "
+                  '"F" asks for inputs'),
+             ]),
+            (size == wanted, f"there is room for {size} bytes, and {wanted} come", [
+                (size in self.bytes_of.values(),
+                 "this is the size of another micro-batch. Micro-batches may differ in their "
+                 "samples: self.inputs[action.microbatch].shape"),
+                (size == wanted / 2,
+                 "what travels has the dtype of the model's weights, here float64: torch.empty(…, "
+                 "dtype=self.dtype). Without a dtype it takes the default one, float32"),
+                (True, "what travels has the shape (samples, context, width), for the samples of "
+                 "its micro-batch: torch.empty(*self.inputs[i].shape, self.width)"),
+            ]),
             (tag == right_tag, f"it waits for a message with tag {tag}; that has {right_tag}",
              "send has a tag for each message, tag_of(action), and recv gets the message of its "
              "own tag alone: without one it is 0"),
         )  # fmt: skip
-
-    def why_peer(self, peer) -> str:
-        if self.is_group:  # in the whole world it was right
-            return SRC
-        if peer is not None and not 0 <= peer < self.ranks:
-            return NO_SUCH_RANK
-        told = "inputs come from the rank before, gradients from the rank after"
-        if self.action.kind == "F":
-            return told
-        return f'{told}: action.kind tells which of them is asked for, and only "F" asks for inputs'
-
-    def why_size(self, size, wanted) -> str:
-        if size in self.bytes_of.values():
-            return (
-                "this is the size of another micro-batch. Micro-batches may differ in their "
-                "samples: self.inputs[action.microbatch].shape"
-            )
-        if size == wanted / 2:
-            return (
-                "what travels has the dtype of the model's weights, here float64: "
-                "torch.empty(…, dtype=self.dtype). Without a dtype it takes the default one, "
-                "float32"
-            )
-        return (
-            "what travels has the shape (samples, context, width), for the samples of its "
-            "micro-batch: torch.empty(*self.inputs[i].shape, self.width)"
-        )
