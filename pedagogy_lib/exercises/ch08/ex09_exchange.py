@@ -96,9 +96,10 @@ def why_begun(trial, place) -> str:
 def why_it_hangs(case, error) -> str:
     if not isinstance(error, HangError):
         return ""
-    doing = {error.waits[rank].or_in_wait().operation for rank in case.ranks}
-    if "barrier" in doing:  # after the exchange
+    places = [error.waits[rank] for rank in case.ranks]
+    if any(place is None or place.function == "barrier" for place in places):  # it is done
         return "one side has returned, and the other one waits: each send needs its receive"
+    doing = {place.or_in_wait().operation for place in places}
     if len(doing) == 1 and case != CASES[0]:
         return (
             "ranks 0 and 1 were right. Here both sides take the same turn: a pair need not be an "
@@ -125,6 +126,7 @@ EXERCISE = RankExercise(
     ],
     told=f"{' and '.join(SIZES)} each way, {TIMES} times",
     explain=why_it_hangs,
+    lost="each send needs its receive, on the rank that it names",
     errors={
         "no attribute 'sendrecv'": "torch.distributed has no call for both: batch_isend_irecv "
         "begins several messages at once",

@@ -35,7 +35,7 @@ def one_f_one_b(rank, ranks, microbatches):
 # -     warm_up = min(ranks - 1 - rank, microbatches)
 # +     warm_up = microbatches
 
-# %% wrong · the warm-up is below 0 on the last rank
+# %% wrong · rank 3 does F-1: micro-batches begin at 0 the warm-up is below 0
 # -     warm_up = min(ranks - 1 - rank, microbatches)
 # +     warm_up = min(ranks - rank - 2, microbatches)
 
