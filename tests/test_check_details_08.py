@@ -9,10 +9,8 @@ from pedagogy_lib.course import build, checking
 from pedagogy_lib.course.checking import find_exercise
 from pedagogy_lib.exercises.ch08 import ex11_turn as turns
 from pedagogy_lib.exercises.ch08 import ex13_balance as balancing
-from pedagogy_lib.exercises.ch08.ex07_pipeline import actions_in
 from pedagogy_lib.exercises.ch08.slots import slots_of
-from pedagogy_lib.schedules.rules import check_schedule
-from pedagogy_lib.schedules.timelines import kept_after, simulate
+from pedagogy_lib.schedules.timelines import simulate
 
 ANSWERS = {
     (answer.exercise.number, answer.words): answer
@@ -151,13 +149,6 @@ def test_interleaved_may_not_be_changed(course):
 # ---- What the checks compare with --------------------------------------------------------------
 
 
-def test_the_truth_about_what_is_kept():
-    exercise = find_exercise("8.3")
-    for ((row,),) in exercise.cases.values():
-        assert exercise.truth(row) == max(kept_after(row), default=0)
-        assert kept_after(row)[-1:] in ([], [0])
-
-
 @pytest.mark.parametrize(("ranks", "m"), [(1, 1), (3, 7), (5, 2), (8, 16)])
 def test_the_truth_about_schedules(ranks, m):
     """Both take m + ranks - 1 turns, and keep what their papers say."""
@@ -173,9 +164,3 @@ def test_every_misconception_gives_something_wrong():
     right = [action[1:] for action in turns.turns(ranks, chunks, "B")]
     for guess in turns.GUESSES_AT_TURNS.values():
         assert [guess(k, ranks, chunks, True) for k in range(len(right))] != right
-
-
-@pytest.mark.parametrize("case", find_exercise("8.7").cases, ids=str)
-def test_the_schedules_that_a_pipeline_is_tried_with_can_run(case):
-    ranks = len(case.ranks)
-    check_schedule([list(actions_in(case, place, ranks)) for place in range(ranks)])

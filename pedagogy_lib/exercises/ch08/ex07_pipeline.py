@@ -178,8 +178,8 @@ def why_it_failed(case, error) -> str:
     if len(case.ranks) == 1 and "KeyError" in str(error):
         return "what a rank sends to itself, send puts into self.own, under tag_of(action)"
     places = [error.waits[rank] for rank in case.ranks] if isinstance(error, HangError) else []
-    at_work = [of for of in places if of and of.function not in ("receive", "barrier")]
-    if not {"send", "wait"} & {place.or_in_wait().operation for place in at_work}:
+    sending = [place for place in places if place and place.function in ("send", "forward")]
+    if not {"send", "wait"} & {place.or_in_wait().operation for place in sending}:
         return ""
     return (
         "two neighbours send to each other at the same time, as under 1F1B: an input goes one way, "
