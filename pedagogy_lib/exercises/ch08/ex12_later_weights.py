@@ -263,9 +263,7 @@ def judge_gradient(trial, name, got, right):
         ))  # fmt: skip
     if close(got.detach(), wanted):
         return
-    guesses = [(ADDS, right)] if trial.case.before else []
-    if trial.case.before:
-        guesses += [(f"nothing is added to {name}.grad", old)]
+    guesses = [(ADDS, right), (f"nothing is added to {name}.grad", old)] * trial.case.before
     guesses += [(ADDS, part) for part in parts_of(trial, name)]
     off = told_gap(got, wanted) if got.shape == wanted.shape else kind_of(got)
     known = (why for why, wrong in guesses if close(got.detach(), wrong))
@@ -275,8 +273,8 @@ def judge_gradient(trial, name, got, right):
 def told_error(outcome) -> str:
     """What was raised, and the learner's line; PyTorch's own lines say nothing."""
     is_known = outcome.place is not None and not is_library(outcome.place.filename)
-    at = f"\n  at {outcome.place}" if is_known else ""
-    return f"it raised {outcome.error}: {outcome.message}{at}"
+    what = f"it raised {outcome.error}: {outcome.message}"
+    return f"{what}\n  at {outcome.place}" if is_known else what
 
 
 def parts_of(trial, name) -> list:
