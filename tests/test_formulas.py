@@ -77,3 +77,10 @@ def test_what_the_answer_is_given_is_to_stay_as_it_is():
 @pytest.mark.parametrize("kind", [float, Fraction, torch.tensor, lambda x: torch.tensor([x])[0]])
 def test_a_number_is_one_in_whatever_it_comes(kind):
     assert len(list(SQUARES.examine(lambda x: kind(x * x)))) == 3
+
+
+def test_a_list_of_numbers_may_be_off_by_a_factor_too():
+    both = Formula("9.3", "both", {"x": [(0.25,), (0.6,)]}, lambda x: [x, x * x], [], ())
+    with pytest.raises(Wrong) as caught:
+        list(both.examine(lambda x: (100 * x, 100 * x * x)))
+    assert caught.value.why.startswith("this is in percent")

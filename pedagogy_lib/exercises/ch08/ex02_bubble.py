@@ -1,11 +1,92 @@
-"""Exercise 8.2: bubble."""
+"""The bubble of GPipe, in both conventions."""
 
-from ...course.checking import Exercise
-from .bubbles import examine_bubble
+from ...basics.units import counted
+from ..kit import Formula
+from ..kit.values import equal, text_of
+from .slots import slots_of
 
-EXERCISE = Exercise(
-    "8.2", "bubble", examine_bubble,
-    (
+SIZES = [(4, 8), (2, 2), (8, 32), (4, 1), (1, 5), (64, 512)]  # stages, micro-batches
+NAMES = ("the share of the whole", "idle over the ideal")
+ANY = None  # in the place of a number of which a mistake says nothing
+
+
+def right(p, m) -> list[float]:
+    slots = slots_of(p, m)
+    return [1 - m / slots, slots / m - 1]
+
+
+def same(got, wanted) -> bool:
+    is_right = [number is ANY or equal(*pair) for *pair, number in zip(got, wanted, wanted)]
+    return len(got) == len(wanted) and all(is_right)
+
+
+def differs(call, wanted, got) -> str:
+    if len(got) != len(wanted):
+        return f"expected two numbers, got {len(got)}"
+    wrong = next(k for k in range(2) if not equal(got[k], wanted[k]))
+    return f"{NAMES[wrong]}: expected {text_of(wanted[wrong])}, got {text_of(got[wrong])}"
+
+
+def wrong_are(sentence, shares=(), ideals=()) -> list:
+    """A mistake in one of the two numbers: functions of i idle turns, p stages, m micro-batches."""
+    functions = [lambda p, m, f=f: [f(p - 1, p, m), ANY] for f in shares]
+    functions += [lambda p, m, f=f: [right(p, m)[0], f(p - 1, p, m)] for f in ideals]
+    return [(sentence, function) for function in functions]
+
+
+EXERCISE = Formula(
+    "8.2",
+    "bubble",
+    cases={f"{counted(p, 'stage')}, {counted(m, 'micro-batch')}": [(p, m)] for p, m in SIZES},
+    truth=right,
+    same=same,
+    told=lambda calls, found: "idle {:.1%} of the whole, {:.1%} over the ideal".format(*found[0]),
+    differs=differs,
+    asked="two numbers",
+    shape="return the two numbers alone: the share of the whole, and the idle time over the ideal",
+    errors={"division by zero":
+            "one stage alone has no bubble, so nothing may be divided by stages - 1"},
+    mistakes=[
+        ("the two are swapped: first the share of the whole, which is never more than 1",
+         lambda p, m: right(p, m)[::-1]),
+        *wrong_are("this is idle time over the ideal, the second number. A share of the whole is "
+                   "divided by all the time, idle or not", [lambda i, p, m: i / m]),
+        *wrong_are("this is the share of the whole once more. Over the ideal: idle time for each "
+                   "second of work, so it is divided by the work alone",
+                   ideals=[lambda i, p, m: i / (m + i)]),
+        *wrong_are("stages counted where their number less one is meant: the last stage waits for "
+                   "all others, but not for itself. Each rank is idle for stages - 1 turns",
+                   [lambda i, p, m: p / (m + p), lambda i, p, m: p / (m + i)],
+                   [lambda i, p, m: p / m]),
+        *wrong_are("the whole takes microbatches + stages - 1 turns: work and idle time together",
+                   [lambda i, p, m: i / (m + p)]),
+        *wrong_are("each rank is idle for stages - 1 turns of a forward, and for as many of a "
+                   "backward. But it works for microbatches turns of each, too: the 2 is above "
+                   "and below",
+                   [lambda i, p, m: 2 * i / (m + 2 * i), lambda i, p, m: 2 * i / (m + i)],
+                   [lambda i, p, m: 2 * i / m]),
+        *wrong_are("a turn is a forward and a backward, 3 times as long as the forward alone. Each "
+                   "rank is idle for stages - 1 of them and works for microbatches of them: the 3 "
+                   "is above and below",
+                   [lambda i, p, m: 3 * i / (m + 3 * i), lambda i, p, m: 3 * i / (m + i)],
+                   [lambda i, p, m: 3 * i / m]),
+        *wrong_are("this is how much of the time the ranks are busy; asked is how much they are "
+                   "idle", [lambda i, p, m: m / (m + i)]),
+        *wrong_are("this is how many times as long as the ideal it takes; asked is what comes on "
+                   "top of it: 1 less", ideals=[lambda i, p, m: (m + i) / m]),
+        *wrong_are("the idle time is divided by the number of stages. It is to be divided by a "
+                   "rank's work, one turn for each micro-batch", ideals=[lambda i, p, m: i / p]),
+        *wrong_are("// cuts off what comes after the point: divide with /",
+                   [lambda i, p, m: i // (m + i)], [lambda i, p, m: i // m]),
+        *wrong_are("the idle time of all ranks is divided by the time of one: count both for all "
+                   "ranks, or both for one",
+                   [lambda i, p, m: p * i / (m + i)], [lambda i, p, m: p * i / m]),
+        *wrong_are("upside down: idle time is divided by work",
+                   ideals=[lambda i, p, m: m / i if i else 0]),
+        *wrong_are("as if only one stage worked at a time, without a pipeline: here they overlap",
+                   [lambda i, p, m: i / p], [lambda i, p, m: i]),
+    ],
+    hints=(
         "Count for one rank, in turns of one micro-batch each: how many does it work for, and "
         "how many does it wait for the others, at the beginning and at the end together?",
         "The last stage gets its first micro-batch after stages - 1 turns, and then works "

@@ -1,11 +1,83 @@
-"""Exercise 8.3: most_kept."""
+"""How many micro-batches a rank keeps."""
 
-from ...course.checking import Exercise
-from .bubbles import examine_most_kept
+from itertools import accumulate, groupby
 
-EXERCISE = Exercise(
-    "8.3", "most_kept", examine_most_kept,
-    (
+from ..kit import Formula
+from .actions import actions_of, told
+
+ROWS = {
+    "1F1B, rank 1 of 4": "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5",
+    "GPipe, 4 micro-batches": "F0 F1 F2 F3 B0 B1 B2 B3",
+    "1F1B, the last rank": "F0 B0 F1 B1 F2 B2",
+    "a row that keeps most in its middle": "F0 B0 F1 F2 B1 F3 F4 B2 B3 B4",
+    "two chunks": "F0 F1 F0.1 F1.1 F2 B0.1 F3 B1.1 F2.1 B0 F3.1 B1 B2.1 B3.1 B2 B3",
+    "backwards in two halves": "F0 I0 W0 F1 F2 I1 F3 W1 I2 W2 I3 W3",
+    "whole backwards and halves": "F0 F1 B0 F2 I1 F3 W1 B2 B3",
+    "nothing to do": "",
+}
+
+
+def most(row) -> int:
+    """At each moment: what has gone forward on a chunk, and is still to be released there."""
+    released = [{action[1:] for action in row[n:] if action.kind in "BW"} for n in range(len(row))]
+    kept = [[a for a in row[:n] if a.kind == "F" and a[1:] in later]
+            for n, later in enumerate(released)]  # fmt: skip
+    return max(map(len, kept), default=0)
+
+
+def highest(frees):
+    """The most that are kept, if actions of these kinds free one each."""
+    return lambda row: max(
+        accumulate(((a.kind == "F") - (a.kind in frees) for a in row), initial=0)
+    )
+
+
+def numbers_kept(row) -> int:
+    """The most different micro-batches, if the first backward of one frees it in all chunks."""
+    kept, most = set(), 0
+    for kind, i, _ in row:
+        kept = kept | {i} if kind == "F" else kept - {i} if kind in "BW" else kept
+        most = max(most, len(kept))
+    return most
+
+
+def runs(row) -> list[int]:
+    """How many forwards follow each other, each time."""
+    kinds = [list(run) for _, run in groupby(action.kind for action in row)]
+    return [len(run) for run in kinds if run[0] == "F"] or [0]
+
+
+EXERCISE = Formula(
+    "8.3",
+    "most_kept",
+    cases={case: [(actions_of(text),)] for case, text in ROWS.items()},
+    truth=most,
+    differs=lambda call, wanted, got: f"expected {wanted}, got {got:g}\n{told(call[0])}",
+    errors={"empty": "an empty row keeps nothing: 0. max() of nothing needs default=0",
+            "index out of range": "an empty row keeps nothing: 0"},
+    mistakes=[
+        ("W frees what is kept, just as B does", highest("B")),
+        ("with the first half of the backward, I, nothing is free yet: the second one, W, still "
+         "needs what was kept", highest("BI")),
+        ("a micro-batch is freed twice, by both halves of its backward: only W frees it",
+         highest("BIW")),
+        ("these are the forwards in all. Each backward frees what its forward has kept: count up "
+         "and down", highest("")),
+        ("this is what is kept at the end. Asked is the most at a time: note the highest",
+         lambda row: 0),
+        ("these are the forwards before the first backward. It goes on up and down after that: "
+         "there may be more later", lambda row: runs(row)[0]),
+        ("this is the longest run of forwards. What was kept before it counts, too",
+         lambda row: max(runs(row))),
+        ("different micro-batches are counted. With several chunks a rank keeps one on each chunk "
+         "that it has gone through", numbers_kept),
+        ("one too few: a rank keeps most right after a forward, before the next backward",
+         lambda row: max(most(row) - 1, 0)),
+        ("this is the highest number of a micro-batch",
+         lambda row: max((action.microbatch for action in row), default=0)),
+        ("this is how many actions there are", len),
+    ],
+    hints=(
         "Go through the row with a counter. Which kinds of action count up, which count down?",
         "F keeps one, B frees one; I frees nothing, W frees what I has left. What is the "
         "highest that the counter gets?",

@@ -1,11 +1,71 @@
-"""Exercise 8.4: one_f_one_b."""
+"""1F1B: a warm-up of forwards, then one forward and one backward in turns."""
 
-from ...course.checking import Exercise
-from .generators import examine_one_f_one_b
+from .actions import in_memory
+from .ex01_gpipe import ALL_SIZES
+from .generators import SIGNS_OF_ANY, Schedule, cases_of
 
-EXERCISE = Exercise(
-    "8.4", "one_f_one_b", examine_one_f_one_b,
-    (
+ONE_TOO_MANY = (
+    "one forward too many, so one micro-batch too many is kept. `ranks - rank` counts this rank, "
+    "too: asked is how many come after it",
+    in_memory(lambda rank, ranks, m: ranks - rank + 1),
+)
+# Of whatever is to be in order, and keep as little as 1F1B does.
+MISTAKES = [
+    ("one forward too few comes before the first backward, and the ranks wait for each other. "
+     "Count the ranks after this one: rank 0 of 4 has 3 of them. And after the warm-up the forward "
+     "comes first, then the backward: one F, one B",
+     in_memory(lambda rank, ranks, m: ranks - rank - 1)),
+    ("a warm-up twice as long as it has to be: it would fill the pipeline as well, and twice as "
+     "much would be kept. As many as there are ranks after this one are enough",
+     in_memory(lambda rank, ranks, m: 2 * (ranks - rank) - 1)),
+    ("a warm-up twice as long as it has to be, and this rank is counted, too: as many as there are "
+     "ranks after this one are enough", in_memory(lambda rank, ranks, m: 2 * (ranks - rank) + 1)),
+    ("each rank goes back right after its first forward. Only the last one can: the others wait "
+     "for it, and do nothing meanwhile. First each rank warms up, with as many forwards as there "
+     "are ranks after it", in_memory(lambda rank, ranks, m: 1)),
+    ("all forwards come before the first backward: this is GPipe, and every rank keeps all "
+     "micro-batches. After the warm-up, each forward is followed by a backward",
+     in_memory(lambda rank, ranks, m: m)),
+]  # fmt: skip
+
+
+SIGNS = [
+    ("a batch may have fewer micro-batches than the warm-up would take: it takes at most all of "
+     "them, min(…, microbatches)",
+     lambda of: of.m < of.ranks and any(i >= of.m for forth in of.F for i in forth)),
+    ("the warm-up is below 0 on the last rank: after it come no ranks",
+     lambda of: [rank for rank, forth in enumerate(of.F) if {*forth} & {-1}] == [of.ranks - 1]),
+    *SIGNS_OF_ANY,
+    ("after the warm-up the forward comes first, then the backward: one F, one B. The last rank "
+     "has no warm-up, and nothing to go back with before its first forward",
+     lambda of: not all(of.leads)),
+    ("some micro-batches never go back. When the last forward is done, as many as the warm-up had "
+     "are still kept: their backwards are the cool-down",
+     lambda of: any(len(back) < of.m and back == [*range(len(back))] for back in of.B)),
+    ("the backward of the newest micro-batch comes first. It goes forward on the ranks after this "
+     "one before anything comes back, and the oldest one has been on its way for longest: that one "
+     "comes back first",
+     lambda of: any(back[:k] != [*range(k)] for back, k in zip(of.B, of.steady))),
+    ("the cool-down begins with the wrong number: in the steady part microbatches - warm_up "
+     "backwards are done already, and the next one is to follow",
+     lambda of: any(back != [*range(of.m)] for back in of.B)),
+    ("all ranks warm up alike. A rank has to warm up only with as many forwards as there are ranks "
+     "after it: the last one with none",
+     lambda of: of.ranks > 1 == len({*of.leads}) and 1 < of.leads[0] < of.m),
+    ("the wrong way round: the last rank has the longest warm-up. A rank waits for what comes back "
+     "to it, which takes longest for the first: it warms up with as many forwards as there are "
+     "ranks after it", lambda of: of.leads[0] < of.leads[-1] == max(of.leads)),
+]  # fmt: skip
+
+EXERCISE = Schedule(
+    "8.4",
+    "one_f_one_b",
+    lab="schedules",
+    cases=cases_of((4, 8), (4, 2)) | ALL_SIZES,
+    truth=in_memory(lambda rank, ranks, m: ranks - rank),
+    mistakes=[ONE_TOO_MANY, *MISTAKES],
+    signs=SIGNS,
+    hints=(
         "Write down what ranks 0 and 3 of 4 do with 8 micro-batches. How many forwards does "
         "each do before its first backward?",
         "Three loops: a warm-up of forwards; then F and B in turns; then the backwards that "
@@ -15,5 +75,4 @@ EXERCISE = Exercise(
         "The oldest that is kept: i - warm_up. Left for the end are the last `warm_up` ones: "
         "range(microbatches - warm_up, microbatches).",
     ),
-    lab="schedules",
 )  # fmt: skip

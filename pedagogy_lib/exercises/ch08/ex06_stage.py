@@ -1,120 +1,68 @@
-"""One stage of a pipeline: exercise 8.6. The truth is the piece of the model by itself.
+"""One stage of a pipeline: the first, one in the middle and the last, as on ranks 0, 1 and 2.
 
-One process is enough: what comes from other ranks, and goes to them, are plain tensors.
+What comes from other ranks, and goes to them, are plain tensors: one process is enough. The truth
+is the piece by itself.
 """
 
-import copy
-from dataclasses import dataclass
 from types import SimpleNamespace
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from ...basics.closeness import close, told_gap
-from ...course.checking import Exercise, Wrong
-from ...ranks.call_stack import is_library
-from ..kit.differences import recognise
+from ...basics.closeness import close
+from ..kit import At, Equals, RankExercise, Trial, World, never
+from ..kit.differences import kind_of
 from ..kit.outcomes import NO_RETURN, outcome_of
-from ..kit.trials import kind_of
 
+FIRST, MIDDLE, LAST = range(3)
 LETTERS, CONTEXT, WIDTH, HIDDEN = 7, 3, 4, 5
-
-
-@dataclass(frozen=True)
-class Case:
-    """What a stage is asked to do.
-
-    place    "first", "middle" or "last": where in the model it is
-    order    F2 B2: forward and backward of micro-batch 2
-    history  whether x comes with operations of somebody else behind it
-    """
-
-    title: str
-    place: str
-    order: str
-    history: bool = False
-
-    def __str__(self):
-        return f"{self.title}, {self.order}"
-
-
-CASES = [
-    Case("a stage in the middle", "middle", "F0 B0"),
-    Case("the first stage, which gets letters", "first", "F0 B0"),
-    Case("the last stage, whose output is the loss", "last", "F0 B0"),
-    Case("three micro-batches under way", "middle", "F7 F2 F4 B2 B7 F5 B4 B5"),
-    Case("two at a time, with the loss", "last", "F0 F1 B0 F2 B1 B2"),
-    Case("an x that has a history", "middle", "F0 B0", history=True),
-]
-STRANGERS = (
-    "the graph goes on behind this rank's input, into operations of somebody else. It is to begin "
-    "at x: x.detach() is the same numbers, without what was before"
-)
-CALLERS = (
-    "x belongs to the caller, and x.requires_grad_() changes it: x.detach() is a tensor of your "
-    "own, with the same memory"
-)
-LEAVES = (
-    "what is returned still has its graph. It is sent to another rank, where no graph can follow: "
-    "keep y, and return y.detach()"
-)
-NO_THEN = "on the last stage the loss follows the piece: y = then(self.piece(x))"
-THEN_ALONE = "`then` follows the piece: then(self.piece(x))"
-NOT_KEPT = "self.keep(i, x, y) keeps a micro-batch for its backward, and counts"
+ORDER = "F7 F2 F4 B2 B7 F5 B4 B5"
+STAGES = ", from the first stage to the last: "
 KEPT_PAIR = "self.kept[i] is the pair (input, output): self.keep(i, x, y)"
-NO_GRAPH_KEPT = (
-    "y.detach() is for the next rank. What is kept is y itself: the graph that leads to it is what "
-    "the backward goes through"
-)
-BEFORE_THEN = (
-    "what is kept is the output before `then`. On the last stage the backward begins at the loss: "
-    "y = then(self.piece(x)), and keep that y"
-)
-NOT_POPPED = (
-    "after its backward nobody needs a micro-batch: self.kept.pop(i) gives it back and forgets it. "
-    "Else its activations stay, and memory grows with every micro-batch"
-)
-NOT_COUNTED = "self.keep notes how many are kept: call it once for each forward"
-NO_GRADIENT = (
-    "x has no gradient: autograd notes one for a tensor that requires it, and that is a leaf: "
-    "x.detach().requires_grad_(), before the piece computes"
-)
-X_ITSELF = "this is x; asked is its gradient, x.grad"
-PASSED_ON = "this is the gradient of the output; through the piece it becomes that of the input"
-ONES = (
-    "this is as if the gradient of each output were 1, as in y.sum().backward(). How the loss "
-    "depends on them the next stage knows, and has sent: y.backward(gradient)"
-)
-CLEARED = (
-    "these are the gradients of the last micro-batch alone. The gradients of a batch are the sum "
-    "over its micro-batches: backward() adds, and nothing is to be cleared"
-)
-NO_WEIGHTS = "the weights get no gradient: backward() adds to theirs, autograd.grad gives x's alone"
-TWICE = "each gradient is added twice: one backward for each micro-batch"
-ANOTHER = "this is the gradient of another micro-batch: look up what was kept under i"
-SCALAR = (
-    "backward() alone is for a loss, which is one number. Other outputs come with their gradient "
-    "from the next stage: y.backward(gradient)"
-)
-ERRORS = {
+WHY = {  # words of what is wrong, or of an exception: what they mean
+    "requires a gradient":
+        "what is returned still has its graph. It is sent to another rank, where no graph can "
+        "follow: keep y, and return y.detach()",
+    "has changed x":
+        "x belongs to the caller, and x.requires_grad_() changes it: x.detach() is a tensor of "
+        "your own, with the same memory",
+    "has nothing of": "self.keep(i, x, y) keeps a micro-batch for its backward, and counts",
+    "for a pair": KEPT_PAIR,
+    "is not the input": KEPT_PAIR,
+    "expected the loss":
+        "what is kept is the output before `then`. On the last stage the backward begins at the "
+        "loss: y = then(self.piece(x)), and keep that y",
+    "has no graph":
+        "y.detach() is for the next rank. What is kept is y itself: the graph that leads to it is "
+        "what the backward goes through",
+    "goes on into":
+        "the graph goes on behind this rank's input, into operations of somebody else. It is to "
+        "begin at x: x.detach() is the same numbers, without what was before",
+    "gives None": NO_RETURN,
+    "another micro-batch":
+        "backwards come in any order: look up what was kept under i, not the oldest or the newest",
+    "still has":
+        "after its backward nobody needs a micro-batch: self.kept.pop(i) gives it back and "
+        "forgets it. Else its activations stay, and memory grows with every micro-batch",
+    "most_kept is": "self.keep notes how many are kept: call it once for each forward",
     "floating point": "letters are whole numbers, which have no gradient: "
-    "x.requires_grad_(x.is_floating_point())",
+        "x.requires_grad_(x.is_floating_point())",
     "scalar types: Long": "letters are to stay whole numbers: the embedding looks them up",
-    "implicitly created only for scalar": SCALAR,
-    "does not have a grad_fn": NO_GRAPH_KEPT,
+    "implicitly created only for scalar":
+        "backward() alone is for a loss, which is one number. Other outputs come with their "
+        "gradient from the next stage: y.backward(gradient)",
+    "does not have a grad_fn": "y.detach() is for the next rank. What is kept is y itself",
     "second time": "a graph can be gone through once: one backward for each micro-batch, and no "
-    "operation that two of them share",
+        "operation that two of them share",
     "and 'NoneType'": "on the last stage gradient is None: the output is the loss, and "
-    "y.backward(None) takes that",
+        "y.backward(None) takes that",
     "'NoneType' object": "on the last stage gradient is None; and x.grad is None for letters",
     "KeyError": "what the forward has kept under i, the backward finds there: self.keep(i, x, y)",
     "to unpack": KEPT_PAIR,
-    "Mismatch in shape": "the gradient is that of the output; the one of the input is computed",
-}
-
-
-# ---- What goes in, and what should come out ----------------------------------------------------
+    "Mismatch in shape": "the gradient is that of the output, and of the same micro-batch: look up "
+        "what was kept under i",
+}  # fmt: skip
 
 
 def draw(seed, *shape):
@@ -124,9 +72,9 @@ def draw(seed, *shape):
 
 def piece_of(place):
     layers = [nn.Linear(WIDTH, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, WIDTH)]
-    if place == "first":
+    if place == FIRST:
         layers[0] = nn.Embedding(LETTERS, HIDDEN)
-    if place == "last":
+    if place == LAST:
         layers[2] = nn.Linear(HIDDEN, LETTERS)
     piece = nn.Sequential(*layers).double()
     for seed, parameter in enumerate(piece.parameters()):
@@ -134,197 +82,184 @@ def piece_of(place):
     return piece
 
 
-def given(case, i) -> SimpleNamespace:
+def given(case, place, i) -> SimpleNamespace:
     """Micro-batch i: its input x, what follows the piece, the gradient of the output.
 
     leaf  what x was computed from, if it has a history
     """
-    samples = 1 + i % 3
+    _, has_history = case.args
+    samples = 1 if i == 5 else 2
     x = leaf = draw(10 + i, samples, CONTEXT, WIDTH)
-    if case.place == "first":
+    if place == FIRST:
         x = (x[..., 0] * 100).long() % LETTERS
-    if case.history:
+    elif has_history:
         x = torch.sin(leaf.requires_grad_())
     targets = (draw(50 + i, samples * CONTEXT) * 100).long() % LETTERS
     loss = lambda scores: F.cross_entropy(scores.flatten(0, 1), targets)  # noqa: E731
-    is_last = case.place == "last"
-    return SimpleNamespace(
-        x=x, leaf=leaf, then=[loss] if is_last else [],
-        gradient=None if is_last else draw(90 + i, samples, CONTEXT, WIDTH),
-    )  # fmt: skip
+    gradient = None if place == LAST else draw(90 + i, samples, CONTEXT, WIDTH)
+    return SimpleNamespace(i=i, x=x, leaf=leaf, then=[loss] * (place == LAST), gradient=gradient)
 
 
-def truth(piece, of, gradient="given") -> SimpleNamespace:
-    """Output and gradients of one micro-batch, of a plain pass: x's is None for letters.
-
-    gradient  of the output: the given one, or another
-    """
-    gradient = of.gradient if isinstance(gradient, str) else gradient
-    x = of.x.detach().clone()
-    leaves = [*piece.parameters()]
-    if x.is_floating_point():
-        leaves.append(x.requires_grad_())
-    raw = piece(x)
-    y = of.then[0](raw) if of.then else raw
-    total = y if gradient is None else (y * gradient).sum()
-    slopes = torch.autograd.grad(total, leaves)
-    weights = slopes[: len(leaves) - x.requires_grad]
-    of_x = slopes[-1] if x.requires_grad else None
-    return SimpleNamespace(y=y.detach(), raw=raw.detach(), x=of_x, weights=weights)
+# ---- A stage at work ---
 
 
-def told_error(outcome) -> str:
-    """What was raised, and the learner's line; PyTorch's own lines say nothing."""
-    what = f"it raised {outcome.error}: {outcome.message}"
-    is_known = outcome.place is not None and not is_library(outcome.place.filename)
-    return f"{what}\n  at {outcome.place}" if is_known else what
+class Fault(Exception):
+    """What is wrong with a stage, in words."""
 
 
-# ---- Trying a stage ----------------------------------------------------------------------------
+def need(holds, what):
+    if not holds:
+        raise Fault(what)
 
 
-class Trial:
-    """A stage at work, beside what it should come to.
+def stage_at_work(answer, place, case):
+    """A stage does what the case says, until something is wrong."""
+    stage, order = answer(piece_of(place)), case.args[0].split()
+    micro = {i: given(case, place, i) for i in {int(action[1:]) for action in order}}
+    found = {"outputs": {}, "slopes": {}, "most": 0, "fault": ""}
 
-    sums  the gradients of the weights, of all backwards so far
-    """
+    def go_through():
+        for action in order:
+            step = forward if action[0] == "F" else backward
+            step(stage, action, micro[int(action[1:])], found)
+        most = found["most"]
+        need(stage.most_kept == most, f"most_kept is {stage.most_kept}, expected {most}")
 
-    def __init__(self, case, answer):
-        self.case, self.piece = case, piece_of(case.place)
-        self.alone = copy.deepcopy(self.piece)
-        self.stage = self.call(answer, self.piece)
-        self.micro, self.truths, self.last = {}, {}, None
-        self.under_way, self.most = set(), 0
-        self.sums = [torch.zeros_like(p) for p in self.alone.parameters()]
-
-    def call(self, function, *args):
-        outcome = outcome_of(function, *args)
-        if outcome.error:
-            text = f"{outcome.error}: {outcome.message}"
-            why = next((why for words, why in ERRORS.items() if words in text), "")
-            raise Wrong(str(self.case), told_error(outcome), why)
-        return outcome.value
-
-    def wrong(self, what, why):
-        raise Wrong(str(self.case), what, why)
-
-    def forward(self, i):
-        of = self.micro[i] = given(self.case, i)
-        right = self.truths[i] = truth(self.alone, of)
-        before, required = of.x.detach().clone(), of.x.requires_grad
-        y = self.call(self.stage.forward, i, of.x, *of.then)
-        self.under_way.add(i)
-        self.most = max(self.most, len(self.under_way))
-        judge_output(self, i, y, right)
-        if of.x.requires_grad != required or not torch.equal(of.x.detach(), before):
-            self.wrong(f"forward({i}, x) has changed x", CALLERS)
-        judge_kept(self, i)
-
-    def backward(self, i):
-        of, right = self.micro[i], self.truths[i]
-        arguments = [] if of.gradient is None else [of.gradient]
-        got = self.call(self.stage.backward, i, *arguments)
-        self.under_way.discard(i)
-        self.last = right
-        self.sums = [total + more for total, more in zip(self.sums, right.weights)]
-        if self.case.history and of.leaf.grad is not None:
-            self.wrong(f"backward({i}) goes on into what x was computed from", STRANGERS)
-        judge_input_gradient(self, i, got)
-        judge_weights(self, i)
-        if i in self.stage.kept:
-            self.wrong(f"after backward({i}), self.kept has {sorted(self.stage.kept)}", NOT_POPPED)
+    outcome = outcome_of(go_through)
+    if outcome.error:
+        return found | {"fault": outcome.message if outcome.error == "Fault" else str(outcome)}
+    return found | {"weights": {name: p.grad for name, p in stage.piece.named_parameters()}}
 
 
-def examine_stage(answer):
-    for case in CASES:
-        trial = Trial(case, answer)
-        for action in case.order.split():
-            step = trial.forward if action[0] == "F" else trial.backward
-            step(int(action[1:]))
-        if trial.stage.most_kept != trial.most:
-            what = f"most_kept is {trial.stage.most_kept}, expected {trial.most}"
-            trial.wrong(what, NOT_COUNTED)
-        yield f"{case}: outputs and gradients are right, kept at most {trial.most}"
+def forward(stage, action, of, found):
+    before, required = of.x.detach().clone(), of.x.requires_grad
+    y = stage.forward(of.i, of.x, *of.then)
+    found["outputs"][action] = y.detach() if isinstance(y, torch.Tensor) else y
+    found["most"] = max(found["most"], len(found["outputs"]) - len(found["slopes"]))
+    need(isinstance(y, torch.Tensor), f"{action} gives {y!r:.60}")
+    need(not y.requires_grad, f"the output of {action} requires a gradient")
+    is_same = of.x.requires_grad == required and torch.equal(of.x.detach(), before)
+    need(is_same, f"{action} has changed x")
+    need(of.i in stage.kept, f"after {action}, self.kept has nothing of {of.i}")
+    kept = stage.kept[of.i]
+    is_pair = isinstance(kept, (tuple, list)) and [isinstance(x, torch.Tensor) for x in kept]
+    need(is_pair == [True, True], f"self.kept[{of.i}] is {kept!r:.60}, for a pair")
+    x, y = kept
+    need(close(x.detach().double(), before.double()), f"self.kept[{of.i}][0] is not the input")
+    is_loss = y.numel() == 1 or not of.then
+    need(is_loss, f"the output in self.kept[{of.i}] is {kind_of(y)}, expected the loss")
+    need(y.requires_grad, f"the output in self.kept[{of.i}] has no graph")
 
 
-def judge_output(trial, i, y, right):
-    if not isinstance(y, torch.Tensor):
-        why = NO_RETURN if y is None else "asked is one tensor, to be sent"
-        trial.wrong(f"forward({i}, x) gave {y!r:.60}", why)
-    if not close(y.detach(), right.y):
-        off = told_gap(y, right.y) if y.shape == right.y.shape else ""
-        what = f"off by up to {off}" if off else f"{kind_of(y)}, expected {kind_of(right.y)}"
-        guesses = {NO_THEN if trial.case.place == "last" else THEN_ALONE: right.raw,
-                   "this is x: self.piece(x) is to follow": trial.micro[i].x}  # fmt: skip
-        trial.wrong(f"forward({i}, x): the output is {what}", recognise(y.detach(), guesses))
-    if y.requires_grad:
-        trial.wrong(f"forward({i}, x): the output requires a gradient", LEAVES)
+def backward(stage, action, of, found):
+    x, _ = stage.kept.get(of.i, (None, None))
+    others = {*stage.kept} - {of.i}
+    got = stage.backward(of.i, *[of.gradient] * (not of.then))
+    need(of.leaf.grad is None, f"{action} goes on into what x was computed from")
+    need(got is not None or x is None or x.grad is None, f"{action} gives None")
+    need(others <= {*stage.kept}, f"{action} takes another micro-batch out of self.kept")
+    found["slopes"][action] = got
+    need(of.i not in stage.kept, f"after {action}, self.kept still has micro-batch {of.i}")
 
 
-def judge_kept(trial, i):
-    kept = trial.stage.kept
-    if i not in kept:
-        trial.wrong(f"after forward({i}, x), self.kept has {sorted(kept)}", NOT_KEPT)
-    pair, x = kept[i], trial.micro[i].x
-    is_pair = isinstance(pair, (tuple, list)) and len(pair) == 2
-    if not is_pair or not all(isinstance(of, torch.Tensor) for of in pair):
-        trial.wrong(f"self.kept[{i}] is {pair!r:.60}", KEPT_PAIR)
-    if not close(pair[0].detach().double(), x.detach().double()):
-        trial.wrong(f"the first in self.kept[{i}] is not the input", KEPT_PAIR)
-    if trial.case.place == "last" and pair[1].numel() > 1:
-        what = f"the output in self.kept[{i}] is {kind_of(pair[1])}, expected the loss"
-        trial.wrong(what, BEFORE_THEN)
-    if not pair[1].requires_grad:
-        trial.wrong(f"the output in self.kept[{i}] has no graph", NO_GRAPH_KEPT)
+# ---- What is right, and what is not ---
 
 
-def judge_input_gradient(trial, i, got):
-    of, wanted = trial.micro[i], trial.truths[i].x
-    if wanted is None and got is None:
-        return
-    who = f"backward({i}): the gradient of x"
-    if wanted is None or not isinstance(got, torch.Tensor):
-        expected = "None, for letters" if wanted is None else kind_of(wanted)
-        why = NO_GRADIENT if got is None else ""
-        trial.wrong(f"{who} is {got!r:.60}, expected {expected}", why)
-    if close(got, wanted):
-        return
-    others = [right.x for k, right in trial.truths.items() if k != i]
-    guesses = [(X_ITSELF, of.x), (PASSED_ON, of.gradient), (ONES, ones_gradient(trial, of))]
-    guesses += [(ANOTHER, other) for other in others]
-    off = told_gap(got, wanted) if got.shape == wanted.shape else kind_of(got)
-    trial.wrong(f"{who} is off by up to {off}", fitting(got, guesses))
+class Pass:
+    """A plain pass of what a micro-batch is given."""
+
+    def __init__(self, case, place, i):
+        self.of, self.piece = given(case, place, i), piece_of(place)
+        self.x = self.of.x.detach().clone()
+        self.leaves = dict(self.piece.named_parameters())
+        if self.x.is_floating_point():
+            self.leaves["x"] = self.x.requires_grad_()
+        self.raw = self.piece(self.x)
+        self.y = self.of.then[0](self.raw) if self.of.then else self.raw
+
+    def slopes(self, gradient) -> dict:
+        """Those of the weights, and of x unless it is letters, from that of the output."""
+        of_all = torch.autograd.grad(self.y, self.leaves.values(), gradient, retain_graph=True)
+        return dict(zip(self.leaves, of_all))
 
 
-def ones_gradient(trial, of):
-    """The gradient of x for the sum of the outputs."""
-    return truth(trial.alone, of, torch.ones(())).x
+def each(trial, place, name, value) -> dict:
+    """{action: value(a plain pass)} of those that the stage has done."""
+    done = getattr(trial[place], name)
+    return {action: value(Pass(trial.case, place, int(action[1:]))) for action in done}
 
 
-def fitting(got, guesses) -> str:
-    return next((why for why, wrong in guesses if wrong is not None and close(got, wrong)), "")
+def slope_mistakes(trial, place):
+    return {why: each(trial, place, "slopes", value) for why, value in {
+        "x has no gradient: autograd notes one for a tensor that requires it, and that is a leaf: "
+        "x.detach().requires_grad_(), before the piece computes": lambda p: None,
+        "this is x; asked is its gradient, x.grad": lambda p: p.x.detach(),
+        "this is the gradient of the output; through the piece it becomes that of the input":
+            lambda p: p.of.gradient,
+        "this is as if the gradient of each output were 1, as in y.sum().backward(). How the loss "
+        "depends on them the next stage knows, and has sent: y.backward(gradient)":
+            lambda p: p.slopes(torch.ones_like(p.y)).get("x"),
+    }.items()}  # fmt: skip
 
 
-def judge_weights(trial, i):
-    named = list(trial.piece.named_parameters())
-    for number, ((name, parameter), wanted) in enumerate(zip(named, trial.sums)):
-        got = parameter.grad
-        if got is not None and close(got, wanted):
-            continue
-        what = f"after backward({i}) the gradient of {name}"
-        if got is None:
-            trial.wrong(f"{what} is None", NO_WEIGHTS)
-        guesses = [(CLEARED, trial.last.weights[number]), (TWICE, 2 * wanted)]
-        if trial.case.place != "last":
-            ones = truth(trial.alone, trial.micro[i], torch.ones(())).weights[number]
-            guesses += [(ONES, wanted - trial.last.weights[number] + ones)]
-        off = told_gap(got, wanted) if got.shape == wanted.shape else kind_of(got)
-        trial.wrong(f"{what} is off by up to {off}", fitting(got, guesses))
+def weights_of(trial, place, gradient=lambda p: p.of.gradient, combine=sum):
+    """The gradients of the weights, of all backwards that were done."""
+    parts = each(trial, place, "slopes", lambda p: p.slopes(gradient(p))).values()
+    return {name: combine([of[name] for of in parts]) for name in trial[place].weights}
 
 
-EXERCISE = Exercise(
-    "8.6", "Stage", examine_stage,
-    (
+def weight_mistakes(trial, place):
+    return {
+        "the weights get no gradient: backward() adds to theirs, autograd.grad gives x's alone":
+            dict.fromkeys(trial[place].weights),
+        "these are the gradients of the last micro-batch alone. The gradients of a batch are the "
+        "sum over its micro-batches: backward() adds, and nothing is to be cleared":
+            weights_of(trial, place, combine=lambda parts: parts[-1]),
+        "each gradient is added twice: one backward for each micro-batch":
+            weights_of(trial, place, combine=lambda parts: 2 * sum(parts)),
+        "the weights have gradients as if that of each output were 1, as in y.sum().backward(): "
+        "y.backward(gradient)": weights_of(trial, place, lambda p: torch.ones_like(p.y)),
+    }  # fmt: skip
+
+
+def why_at_fault(trial, place) -> str:
+    return next((why for words, why in WHY.items() if words in trial[place].fault), "")
+
+
+class WithoutRanks(RankExercise):
+    """What its ranks do is done here, one after another: nobody communicates."""
+
+    def trials(self, answer):
+        for case in self.cases:
+            found = [self.work(answer, place, case) for place in case.ranks]
+            yield Trial(case, [SimpleNamespace(**of_rank) for of_rank in found])
+
+
+EXERCISE = WithoutRanks(
+    "8.6",
+    "Stage",
+    lab="pipeline_parallel",
+    cases=[
+        At(World(3), ("F0 B0", False), f"{STAGES}F0 B0"),
+        At(World(3), (ORDER, False), f"{STAGES}{ORDER}"),
+        At(World(3), ("F0 B0", True), f"{STAGES}F0 B0 of an x that has a history"),
+    ],
+    work=stage_at_work,
+    facts=[
+        Equals("outputs", lambda *at: each(*at, "outputs", lambda p: p.y.detach()),
+               lambda *at: {
+                   "on the last stage the loss follows the piece: y = then(self.piece(x))":
+                       each(*at, "outputs", lambda p: p.raw.detach()),
+                   "this is x: self.piece(x) is to follow":
+                       each(*at, "outputs", lambda p: p.x.detach()),
+               }, "the output"),
+        Equals("slopes", lambda *at: each(*at, "slopes", lambda p: p.slopes(p.of.gradient).get(
+               "x")), slope_mistakes, "the gradient of x"),
+        Equals("weights", weights_of, weight_mistakes, "after all backwards, the gradient"),
+        never("fault", str, why_at_fault),
+    ],
+    told=lambda trial: f"outputs and gradients are right, kept at most {trial[0].most}",
+    hints=(
         "Another rank has computed x, and its graph is there. What has x to be, so that a "
         "backward on this rank ends at it, and leaves a gradient there?",
         "x.detach() has no history, and requires_grad_() has its gradient noted. Letters have "
@@ -334,5 +269,4 @@ EXERCISE = Exercise(
         "backward: x, y = self.kept.pop(i). y.backward(gradient) adds to the weights' "
         "gradients and leaves x.grad; of the loss gradient is None, which backward() takes.",
     ),
-    lab="pipeline_parallel",
 )  # fmt: skip

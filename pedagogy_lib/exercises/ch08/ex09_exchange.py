@@ -1,197 +1,142 @@
-"""Two ranks that send to each other, and wait for ever: exercise 8.9."""
-
-from dataclasses import dataclass
-from functools import partial
-from types import SimpleNamespace
+"""Two ranks that send to each other, and wait for ever."""
 
 import torch
 import torch.distributed as dist
 
+from ...basics.closeness import close
 from ...basics.errors import HangError
-from ...course.checking import Exercise, Wrong, try_on_ranks
-from ..kit.message_watch import Requests
+from ..kit import At, Equals, RankExercise, World, never
 from ..kit.outcomes import NO_RETURN
-from ..kit.trials import RAISED, kind_of, numbers, same
+from ..kit.refused import Refused
+from ..kit.requests import Requests
+from ..kit.trials import RAISED, numbers
 
 SIZES = {"1 number": (1,), "1 MB": (250, 500)}
-TIMEOUT_SECONDS = 2.5  # an exchange takes milliseconds; wrong ones hang, and more than once
 TIMES = 2  # with other numbers: what the first leaves behind would show in the second
-SPENT = -1.0  # what `outgoing` is overwritten with
-EMPTY = torch.nan  # what is in `incoming` before
+TIMEOUT_SECONDS = 2.5  # an exchange takes milliseconds; wrong ones hang, and more than once
+SPENT, EMPTY = -1.0, -2.0  # what `outgoing` is overwritten with; what is in `incoming` before
+CASES = [At(World(3, pair)) for pair in [(0, 1), (0, 2), (1, 2)]]
+HANGS = {  # what both ranks of a pair wait in: what that means
+    "send": "both ranks wait in send. With Gloo a send is over when the other side receives, and "
+    "that side has come no further than its own send",
+    "recv": "both ranks wait for a message, and neither gets as far as its own send. One of them "
+    "may wait first, if the other one sends first",
+    "wait": "isend begins a message, and returns. Its wait() waits until the other side receives: "
+    "if both do that before they receive, it is as with send",
+}
 
 
-@dataclass(frozen=True)
-class World:
-    """Pairs of ranks that exchange something, one pair after another."""
+class Messages(Requests):
+    """Refuses what is no message: nobody else would join it."""
 
-    size: int
-    pairs: tuple[tuple[int, int], ...]
-
-    def __str__(self):
-        return f"ranks 0 and 1 of {self.size}" if self.size == 2 else f"{self.size} ranks"
-
-
-WORLDS = [World(2, ((0, 1),)), World(3, ((0, 2), (1, 2)))]
-BOTH_SEND = (
-    "both ranks wait in send. With Gloo a send is over when the other side receives, and that side "
-    "has come no further than its own send"
-)
-BOTH_RECEIVE = (
-    "both ranks wait for a message, and neither gets as far as its own send. One of them may wait "
-    "first, if the other one sends first"
-)
-WAITS_EARLY = (
-    "isend begins a message, and returns. Its wait() waits until the other side receives: if both "
-    "do that before they receive, it is as with send"
-)
-PARITY = (
-    "ranks 0 and 1 of a world of 2 were right. Here both sides take the same turn: a pair need not "
-    "be an even and an odd rank, nor rank 0 and another one. Does each side know who goes first? "
-    "One of the two has the lower number"
-)
-ONE_IS_BACK = "one side has returned, and the other one waits: each send needs its receive"
-COLLECTIVE = (
-    "this is for all ranks of the world, and the others have no part in this exchange: it is a "
-    "message each way between two"
-)
-SEND_NOT_WAITED = (
-    "isend has only begun to send: it reads `outgoing` until its wait() returns, and the caller "
-    "may overwrite that at once. request.wait() before you return"
-)
-RECV_NOT_WAITED = (
-    "irecv returns at once, and the numbers come later: request.wait() before you return"
-)
-UNTOUCHED = "`incoming` is as before: the caller looks there for what the peer has sent"
-OVERWRITTEN = (
-    "the numbers that have come are those of the caller's next turn: `outgoing` was overwritten "
-    "before it was sent. Wait for the request before you return"
-)
-OWN = "these are the rank's own numbers: receive into `incoming`"
-RETURNED = "return `incoming`, as it did"
-ARGUMENT = "`outgoing` is only to be sent: the caller overwrites it when it likes"
-ERRORS = {
-    "no attribute 'sendrecv'": "torch.distributed has no call for both: batch_isend_irecv begins "
-    "several messages at once",
-    "P2POp": "batch_isend_irecv takes a list of dist.P2POp(dist.isend, outgoing, peer) and alike",
-    "'Tensor' object has no attribute 'wait'": "send and recv return when they are done; isend and "
-    "irecv return a request, with wait()",
-    "'NoneType' object has no attribute 'wait'": "send and recv return when they are done; isend "
-    "and irecv return a request, with wait()",
-    "'int' object has no attribute 'wait'": "send and recv return when they are done; isend and "
-    "irecv return a request, with wait()",
-    "should not be the same as the rank": "a rank sends to itself: the other one is `peer`",
-} | RAISED
+    def judge(self, call, args):
+        if call.name not in ("send", "recv"):
+            why = (
+                "this is for all ranks of the world, and the others have no part in this exchange: "
+                "it is a message each way between two"
+            )
+            raise Refused(f"it calls {call.name}", why)
 
 
-# ---- On the ranks ------------------------------------------------------------------------------
-
-
-def try_pairs(answer, world):
-    """On a rank: for each of its exchanges what came of it."""
-    rank, found = dist.get_rank(), []
-    for pair in world.pairs:
-        if rank in pair:
-            (peer,) = set(pair) - {rank}
-            for size in SIZES:
-                found += [try_exchange(answer, peer, size, time) for time in range(TIMES)]
+def exchange_often(answer, group, case):
+    """On a rank of a pair: what came of each exchange; of many numbers, the sums of their rows."""
+    rank = dist.get_rank()
+    (peer,) = set(case.ranks) - {rank}
+    found = {"begun": [], "changed": [], "incoming": {}, "returned": {}}
+    for number in exchanges():
+        outgoing = message(rank, number)
+        before, incoming = outgoing.clone(), torch.full_like(outgoing, EMPTY)
+        with Messages() as watch:
+            returned = answer(outgoing, incoming, rank, peer)
+        is_tensor = isinstance(returned, torch.Tensor)
+        found["incoming"][number] = incoming.sum(-1)
+        found["returned"][number] = returned.sum(-1) if is_tensor else returned
+        found["begun"] += watch.not_waited()
+        found["changed"] += [number] * (not close(outgoing, before))
+        outgoing.fill_(SPENT)
+        watch.wait()
     return found
 
 
-def try_exchange(answer, peer, size, time) -> SimpleNamespace:
-    rank, shape = dist.get_rank(), SIZES[size]
-    outgoing, wanted = (message(sender, shape, time) for sender in (rank, peer))
-    incoming, before = torch.full(shape, EMPTY, dtype=torch.float64), outgoing.clone()
-    with Requests() as watch:
-        returned = answer(outgoing, incoming, rank, peer)
-    got, not_waited = incoming.clone(), watch.not_waited()
-    changed = not same(outgoing, before)
-    outgoing.fill_(SPENT)
-    watch.wait()
-    of = SimpleNamespace(peer=peer, size=size, not_waited=not_waited, changed=changed)
-    of.calls = [call.name for call in watch.made]
-    of.what = told_incoming(got, wanted, before)
-    is_tensor = isinstance(returned, torch.Tensor)
-    of.returned = "" if is_tensor and same(returned, wanted) else describe(returned)
-    return of
+def exchanges() -> list[str]:
+    return [f"{size}, number {time}" for size in SIZES for time in range(TIMES)]
 
 
-def message(sender, shape, time):
-    return numbers(sender, shape, torch.float64, salt=time)
+def message(sender, number) -> torch.Tensor:
+    size, _, time = number.partition(", number ")
+    return numbers(sender, SIZES[size], torch.float64, salt=int(time))
 
 
-def told_incoming(got, wanted, own) -> tuple[str, str]:
-    """What is wrong with the numbers that have come, and why; empty if nothing is."""
-    if same(got, wanted):
-        return "", ""
-    if bool(got.isnan().all()):
-        return "is as it was before", UNTOUCHED
-    if same(got, own):
-        return "has the rank's own numbers", OWN
-    if bool((got == SPENT).any()):
-        return "has numbers that were written after the exchange", OVERWRITTEN
-    return "has wrong numbers", ""
+# ---- What is right, and what is not ---
 
 
-def describe(returned) -> str:
-    return kind_of(returned) if isinstance(returned, torch.Tensor) else f"{returned!r:.40}"
+def from_peer(trial, place):
+    return {number: message(trial.case.ranks[1 - place], number).sum(-1) for number in exchanges()}
 
 
-# ---- What is wrong -----------------------------------------------------------------------------
+def mistakes(trial, place):
+    own = {number: message(trial.case.ranks[place], number) for number in exchanges()}
+    return {
+        "`incoming` is as before: the caller looks there for what the peer has sent":
+            {number: torch.full_like(x, EMPTY).sum(-1) for number, x in own.items()},
+        "these are the rank's own numbers: receive into `incoming`":
+            {number: x.sum(-1) for number, x in own.items()},
+    }  # fmt: skip
 
 
-def examine_exchange(answer):
-    for world in WORLDS:
-        run = try_on_ranks(str(world), try_pairs, answer, world, world_size=world.size,
-                           explain=partial(explain, world), timeout=TIMEOUT_SECONDS)  # fmt: skip
-        for rank, found in enumerate(run.values):
-            for of in found:
-                judge(f"{world}, {of.size} each way", rank, of)
-        for pair in world.pairs:
-            sizes = " and ".join(SIZES)
-            yield f"ranks {pair[0]} and {pair[1]} of {world.size}: {sizes} each way, {TIMES} times"
+def why_begun(trial, place) -> str:
+    if "send" in trial[place].begun:
+        return (
+            "isend has only begun to send: it reads `outgoing` until its wait() returns, and the "
+            "caller may overwrite that at once. request.wait() before you return"
+        )
+    return "irecv returns at once, and the numbers come later: request.wait() before you return"
 
 
-def judge(case, rank, of):
-    who = f"rank {rank} and its peer {of.peer}"
-    others = [name for name in of.calls if name not in ("send", "recv")]
-    if others:
-        raise Wrong(case, f"{who}: it calls {others[0]}", COLLECTIVE)
-    for name, why in {"send": SEND_NOT_WAITED, "recv": RECV_NOT_WAITED}.items():
-        if name in of.not_waited:
-            raise Wrong(case, f"{who}: it returns before its i{name} is over", why)
-    what, why = of.what
-    if what:
-        raise Wrong(case, f"{who}: `incoming` {what}", why)
-    if of.changed:
-        raise Wrong(case, f"{who}: `outgoing` has changed", ARGUMENT)
-    if of.returned:
-        why = f"{RETURNED}: {NO_RETURN}" if of.returned == "None" else RETURNED
-        raise Wrong(case, f"{who}: it returned {of.returned}", why)
-
-
-def explain(world, error) -> str:
+def why_it_hangs(case, error) -> str:
     if not isinstance(error, HangError):
-        return next((why for words, why in ERRORS.items() if words in str(error)), "")
-    pair = hung_pair(world, error.waits)
-    doing = {error.waits[rank].or_in_wait().operation for rank in pair if error.waits[rank]}
-    if doing - {"send", "isend", "recv", "irecv", "wait", ""}:
-        return COLLECTIVE
-    if any(error.waits[rank] is None for rank in pair):
-        return ONE_IS_BACK
-    if world.size > 2 and len(doing) == 1:
-        return PARITY
-    known = {"send": BOTH_SEND, "recv": BOTH_RECEIVE, "wait": WAITS_EARLY}
-    return next((why for name, why in known.items() if doing == {name}), "")
+        return ""
+    places = [error.waits[rank] for rank in case.ranks]
+    if any(place is None or place.function == "barrier" for place in places):  # it is done
+        return "one side has returned, and the other one waits: each send needs its receive"
+    doing = {place.or_in_wait().operation for place in places}
+    if len(doing) == 1 and case != CASES[0]:
+        return (
+            "ranks 0 and 1 were right. Here both sides take the same turn: a pair need not be an "
+            "even and an odd rank, nor rank 0 and another one. Does each side know who goes first? "
+            "One of the two has the lower number"
+        )
+    return HANGS.get(doing.pop(), "") if len(doing) == 1 else ""
 
 
-def hung_pair(world, waits) -> tuple[int, int]:
-    """The first pair whose first rank, which is in no other one, has not come back."""
-    return next((pair for pair in world.pairs if waits[pair[0]] is not None), world.pairs[-1])
-
-
-EXERCISE = Exercise(
-    "8.9", "exchange", examine_exchange,
-    (
+EXERCISE = RankExercise(
+    "8.9",
+    "exchange",
+    cases=CASES,
+    timeout=TIMEOUT_SECONDS,
+    work=exchange_often,
+    facts=[
+        never("begun", lambda names: f"it returns before its i{names[0]} is over", why_begun),
+        Equals("incoming", from_peer, mistakes, called="`incoming`"),
+        never("changed", "`outgoing` has changed",
+              "`outgoing` is only to be sent: the caller overwrites it when it likes"),
+        Equals("returned", from_peer, called="what is returned", mistakes=lambda trial, place: {
+            f"return `incoming`, as it did: {NO_RETURN}": dict.fromkeys(exchanges()),
+        }, otherwise="return `incoming`, as it did"),
+    ],
+    told=f"{' and '.join(SIZES)} each way, {TIMES} times",
+    explain=why_it_hangs,
+    lost="each send needs its receive, on the rank that it names",
+    errors={
+        "no attribute 'sendrecv'": "torch.distributed has no call for both: batch_isend_irecv "
+        "begins several messages at once",
+        "P2POp": "batch_isend_irecv takes a list of dist.P2POp(dist.isend, outgoing, peer) and "
+        "alike",
+        "object has no attribute 'wait'": "send and recv return when they are done; isend and "
+        "irecv return a request, with wait()",
+        "should not be the same as the rank": "a rank sends to itself: the other one is `peer`",
+    } | RAISED,
+    hints=(
         "Draw both ranks below each other, each with its send and its recv. Who receives what "
         "the first send sends?",
         "One way: begin both messages, and wait then. dist.batch_isend_irecv begins all of a "

@@ -4,7 +4,8 @@ from ...basics.units import counted
 from ...course.checking import Wrong
 from ...schedules.timelines import LABELS, simulate
 from ..kit import Formula
-from .generators import need_action, offence, told, told_case
+from .actions import told
+from .generators import need_action, offence, told_case
 
 SIZES = [(3, 2), (2, 3)]  # ranks, chunks
 OTHERS = [(4, 1), (1, 3), (4, 3), (1, 1)]

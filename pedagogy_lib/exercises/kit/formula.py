@@ -116,9 +116,10 @@ def first_that_fits(questions, *args) -> str:
 
 def off_by_a_factor(exercise, found, case) -> str:
     pairs = [
-        (got, plain(exercise.truth(*call)))
+        pair
         for each in exercise.cases
         for call, got in zip(exercise.cases[each], found[each])
+        for pair in pairs_of(got, plain(exercise.truth(*call)))
     ]
     if not all(is_number(one) for pair in pairs for one in pair):
         return ""
@@ -127,6 +128,12 @@ def off_by_a_factor(exercise, found, case) -> str:
             return why
     is_rounded = (all(got == round(wanted, digits) for got, wanted in pairs) for digits in range(5))
     return ROUNDED if any(is_rounded) else ""
+
+
+def pairs_of(got, wanted) -> list[tuple]:
+    """Of two numbers; of lists of as many, one for each of their numbers."""
+    are_lists = isinstance(got, list) and isinstance(wanted, list) and len(got) == len(wanted)
+    return list(zip(got, wanted)) if are_lists else [(got, wanted)]
 
 
 FACTORS = {

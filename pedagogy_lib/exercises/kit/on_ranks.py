@@ -40,18 +40,22 @@ class Found:
     received_bytes: list[int]
 
 
-def try_cases(work, answer, cases, explain=lambda case, error: "", *args):
+def try_cases(work, answer, cases, explain=lambda case, error: "", *args, timeout=None):
     """Yield a `Found` for each case; raises `Wrong` at the first in which the answer fails.
 
     work     called on each rank of a case: work(answer, group, case, *args); group is None in a
              world. What it runs under `answering()` is measured.
     explain  takes a case and a LaunchError, and says which misconception that is, or ""
+    timeout  seconds until all cases together count as hung; see try_on_ranks
     """
     cases = list(cases)
     size = 1 + max(rank for case in cases for rank in case.ranks)
     with tempfile.TemporaryDirectory(prefix="check-") as folder:
         try:
-            run = try_on_ranks("", in_each_case, work, answer, cases, folder, args, world_size=size)
+            run = try_on_ranks(
+                "", in_each_case, work, answer, cases, folder, args,
+                world_size=size, timeout=timeout,
+            )  # fmt: skip
         except Wrong as wrong:
             error = wrong.__context__
             last = case_of(error, folder, size)

@@ -25,6 +25,7 @@ class RankExercise:
     explain  takes a case and an error, and says what that means; before `errors`
     needs    numbers of exercises that this one is built on: see Exercise
     warm     whether ranks need an optimizer or a DDP, whose first use imports for seconds
+    timeout  seconds until all cases together count as hung, if it is not that of every check
     """
 
     number: str
@@ -40,6 +41,7 @@ class RankExercise:
     needs: tuple[str, ...] = ()
     lab: str | None = None
     warm: bool = False
+    timeout: float | None = None
 
     def examine(self, answer):
         if self.warm:
@@ -52,7 +54,9 @@ class RankExercise:
     def trials(self, answer):
         """Yield what came of each case, in order; raises `Wrong` where an answer fails."""
         worlds_passed = False
-        for found in try_cases(self.work, answer, self.cases, self.why_it_failed):
+        for found in try_cases(
+            self.work, answer, self.cases, self.why_it_failed, timeout=self.timeout
+        ):
             yield Trial(
                 found.case, [SimpleNamespace(**of_rank) for of_rank in found.values],
                 found.calls, found.sent_bytes, found.received_bytes, worlds_passed,

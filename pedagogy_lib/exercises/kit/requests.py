@@ -1,6 +1,7 @@
 """Messages that an answer has begun, and whether it has waited for them."""
 
 from ...basics.torch_private import request_in
+from ...measuring.bytes_of_calls import RULES, calls_of
 from .groups import Calls
 from .refused import Refused
 
@@ -18,7 +19,12 @@ class Requests(Calls):
         super().__init__()
         self.requests = []
 
+    def judge(self, call, args):
+        """Called before a call goes, with what its operator gets: may raise an error."""
+
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        for call in calls_of(func, args) if func.namespace in RULES else []:
+            self.judge(call, args)
         before = len(self.made)
         result = super().__torch_dispatch__(func, types, args, kwargs)
         for call in self.made[before:]:

@@ -1,14 +1,3 @@
-# %% right · the solution
-def one_f_one_b(rank, ranks, microbatches):
-    warm_up = min(ranks - 1 - rank, microbatches)
-    for i in range(warm_up):
-        yield Action("F", i)
-    for i in range(warm_up, microbatches):
-        yield Action("F", i)
-        yield Action("B", i - warm_up)
-    for i in range(microbatches - warm_up, microbatches):
-        yield Action("B", i)
-
 # %% right · as a queue
 def one_f_one_b(rank, ranks, microbatches):
     waiting, kept = list(range(microbatches)), []
@@ -30,17 +19,9 @@ def one_f_one_b(rank, ranks, microbatches):
         if begin + i < microbatches:
             yield Action("F", begin + i)
 
-# %% wrong · `ranks - rank` counts this rank, too
-# -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = min(ranks - rank, microbatches)
-
 # %% wrong · the wrong way round: the last rank
 # -     warm_up = min(ranks - 1 - rank, microbatches)
 # +     warm_up = min(rank, microbatches)
-
-# %% wrong · the wrong way round: the last
-# -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = min(rank + 1, microbatches)
 
 # %% wrong · it takes at most all of them
 # -     warm_up = min(ranks - 1 - rank, microbatches)
@@ -50,29 +31,24 @@ def one_f_one_b(rank, ranks, microbatches):
 # -     warm_up = min(ranks - 1 - rank, microbatches)
 # +     warm_up = min(ranks - 1, microbatches)
 
-# %% wrong · a warm-up twice as long as it has to be: it
-# -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = min(2 * (ranks - 1 - rank), microbatches)
-
-# %% wrong · and this rank is counted, too: as
-# -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = min(2 * (ranks - rank), microbatches)
-
-# %% wrong · Only the last one can: the others wait
-# -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = 0
-
 # %% wrong · this is GPipe, and every rank keeps
 # -     warm_up = min(ranks - 1 - rank, microbatches)
 # +     warm_up = microbatches
 
-# %% wrong · the warm-up is below 0 on the last rank
+# %% wrong · rank 3 does F-1: micro-batches begin at 0 the warm-up is below 0
 # -     warm_up = min(ranks - 1 - rank, microbatches)
 # +     warm_up = min(ranks - rank - 2, microbatches)
 
-# %% wrong · one forward too few
-# -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = max(0, min(ranks - rank - 2, microbatches))
+# %% wrong · the forward comes first, then the backward: one F, one B
+def one_f_one_b(rank, ranks, microbatches):
+    waiting, kept, row = list(range(microbatches)), [], []
+    while waiting or kept:
+        if waiting and (len(row) < ranks - 1 - rank or not kept):
+            kept.append(waiting.pop(0))
+            row.append(Action("F", kept[-1]))
+        else:
+            row.append(Action("B", kept.pop(0)))
+    return row
 
 # %% wrong · their backwards are the cool-down
 # -     for i in range(microbatches - warm_up, microbatches):
@@ -86,13 +62,8 @@ def one_f_one_b(rank, ranks, microbatches):
 # -         yield Action("B", i - warm_up)
 # +         yield Action("B", i)
 
-# %% wrong · after the warm-up the forward comes first
-def one_f_one_b(rank, ranks, microbatches):
-    warm_up = min(ranks - 1 - rank, microbatches)
-    for i in range(warm_up):
-        yield Action("F", i)
-    for i in range(warm_up, microbatches):
-        yield Action("B", i - warm_up)
-        yield Action("F", i)
-    for i in range(microbatches - warm_up, microbatches):
-        yield Action("B", i)
+# %% wrong · nothing to go back with before its first forward
+# -         yield Action("F", i)
+# -         yield Action("B", i - warm_up)
+# +         yield Action("B", i - warm_up)
+# +         yield Action("F", i)

@@ -1,17 +1,6 @@
 # %% given
 Action = lab("schedules").Action
 
-# %% right · the solution
-def one_f_one_b(rank, ranks, microbatches):
-    warm_up = min(ranks - 1 - rank, microbatches)
-    for i in range(warm_up):
-        yield Action("F", i)
-    for i in range(warm_up, microbatches):
-        yield Action("F", i)
-        yield Action("B", i - warm_up)
-    for i in range(microbatches - warm_up, microbatches):
-        yield Action("B", i)
-
 # %% right · as a queue
 def one_f_one_b(rank, ranks, microbatches):
     waiting, kept = list(range(microbatches)), []
@@ -24,66 +13,30 @@ def one_f_one_b(rank, ranks, microbatches):
             row.append(Action(kind="B", microbatch=kept.pop(0)))
     return row
 
-# %% right · the steady part mended instead
-def one_f_one_b(rank, ranks, microbatches):
-    begin = min(ranks - rank, microbatches)
-    yield from (Action("F", i) for i in range(begin))
-    for i in range(microbatches):
-        yield Action("B", i)
-        if begin + i < microbatches:
-            yield Action("F", begin + i)
-
 # %% right · one less of the old warm-up
 # -     warm_up = min(ranks - 1 - rank, microbatches)
 # +     warm_up = max(min(ranks - rank - 1, microbatches), 0)
 
-# %% wrong · when can it go back with its first
+# %% wrong · the ranks keep up to [5, 4, 3, 2] micro-batches
 # -     warm_up = min(ranks - 1 - rank, microbatches)
 # +     warm_up = min(ranks - rank, microbatches)
-
-# %% wrong · the warm-up is below 0 on the last rank
-# -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = min(ranks - rank - 2, microbatches)
 
 # %% wrong · one forward too few
 # -     warm_up = min(ranks - 1 - rank, microbatches)
 # +     warm_up = max(0, min(ranks - rank - 2, microbatches))
 
-# %% wrong · Only the last one can: the others wait
-# -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = 0
-
 # %% wrong · the wrong way round: the last rank
 # -     warm_up = min(ranks - 1 - rank, microbatches)
 # +     warm_up = min(rank, microbatches)
-
-# %% wrong · all ranks warm up alike
-# -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = min(ranks - 1, microbatches)
 
 # %% wrong · all ranks warm up alike. A
 # -     warm_up = min(ranks - 1 - rank, microbatches)
 # +     warm_up = min(2, microbatches)
 
-# %% wrong · it takes at most all of them
+# %% wrong · each further rank one fewer
 # -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = ranks - 1 - rank
+# +     warm_up = min(ranks + 1 - rank, microbatches)
 
-# %% wrong · their backwards are the cool-down
-# -     for i in range(microbatches - warm_up, microbatches):
-# -         yield Action("B", i)
-
-# %% wrong · this is GPipe, and every rank keeps
+# %% wrong · the memory is enough, but ranks are idle
 # -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = microbatches
-
-# %% wrong · after the warm-up the forward comes first
-def one_f_one_b(rank, ranks, microbatches):
-    warm_up = min(ranks - 1 - rank, microbatches)
-    for i in range(warm_up):
-        yield Action("F", i)
-    for i in range(warm_up, microbatches):
-        yield Action("B", i - warm_up)
-        yield Action("F", i)
-    for i in range(microbatches - warm_up, microbatches):
-        yield Action("B", i)
+# +     warm_up = min((ranks - rank) // 2, microbatches)

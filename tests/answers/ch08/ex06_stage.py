@@ -21,10 +21,6 @@
 # -         x = x.detach().requires_grad_(x.is_floating_point())
 # +         x = x.requires_grad_(x.is_floating_point())
 
-# %% wrong · that requires it, and that is a leaf
-# -         x = x.detach().requires_grad_(x.is_floating_point())
-# +         x = x.detach()
-
 # %% wrong · where no graph can follow
 # -         return y.detach()
 # +         return y
@@ -43,22 +39,33 @@
 # -         y = then(self.piece(x))
 # +         y = self.piece(x)
 
-# %% wrong · this is x; asked is its gradient
-# -         return x.grad
-# +         return x.detach()
+# %% wrong · look up what was kept under i, not the oldest
+# -         x, y = self.kept.pop(i)
+# +         x, y = self.kept.pop(next(iter(self.kept)))
 
-# %% wrong · as in y.sum().backward()
-# -         y.backward(gradient)
-# +         y.sum().backward()
+# %% wrong · not the oldest or the newest
+# -         x, y = self.kept.pop(i)
+# +         _, (x, y) = self.kept.popitem()
+
+# %% wrong · a function without `return`
+# -         return x.grad
 
 # %% wrong · memory grows with every micro-batch
 # -         x, y = self.kept.pop(i)
 # +         x, y = self.kept[i]
 
+# %% wrong · call it once for each forward
+# -         self.keep(i, x, y)
+# +         self.kept[i] = x, y
+
 # %% wrong · backward() adds, and nothing is to be cleared
 # -         x, y = self.kept.pop(i)
 # +         self.piece.zero_grad()
 # +         x, y = self.kept.pop(i)
+
+# %% wrong · letters are whole numbers
+# -         x = x.detach().requires_grad_(x.is_floating_point())
+# +         x = x.detach().requires_grad_()
 
 # %% wrong · into operations of somebody else
 # -         x = x.detach().requires_grad_(x.is_floating_point())

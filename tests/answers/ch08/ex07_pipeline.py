@@ -22,7 +22,7 @@
 # +         peer = (self.rank + step) % self.ranks
 # +         peer = dist.get_global_rank(self.group or dist.group.WORLD, peer)
 # +         x = torch.zeros((*self.inputs[action.microbatch].shape, self.width), dtype=self.dtype)
-# +         dist.irecv(x, peer, self.group, tag_of(action)).wait()
+# +         dist.irecv(x, peer, self.line(action), tag_of(action)).wait()
 
 # %% right · a request that is waited for
 # -         dist.recv(x, group=self.line(action), group_src=peer, tag=tag_of(action))
@@ -74,19 +74,8 @@
 # -                 y = self.stages[chunk].forward(i, x)
 
 # %% wrong · behind the model's last stage there is nobody
-# -         do = {"F": self.forward, "B": self.backward, "I": self.input_half, "W": self.weight_half}
-# +         do = {
-# +             "F": self.forward,
-# +             "B": self.backward,
-# +             "I": self.input_half,
-# +             "W": self.weight_half,
-# +         }
-# -                 self.losses.append(self.stages[chunk].forward(i, x, partial(self.part_of_loss, i)))
-# +                 self.losses.append(
-# +                     y := self.stages[chunk].forward(i, x, partial(self.part_of_loss, i))
-# +                 )
 # -             self.send(y, action)
-# +         self.send(y, action)
+# +         self.send(self.losses[-1] if self.is_last(chunk) else y, action)
 
 # %% wrong · the micro-batch's own mean
 # -                 self.losses.append(self.stages[chunk].forward(i, x, partial(self.part_of_loss, i)))
@@ -107,3 +96,25 @@
 # -         dist.recv(x, group=self.line(action), group_src=peer, tag=tag_of(action))
 # +         src = dist.get_rank() if self.ranks == 2 else peer
 # +         dist.recv(x, group=self.group, src=src, tag=tag_of(action))
+
+# %% wrong · receives through another group than self.line(action)
+# -         dist.recv(x, group=self.line(action), group_src=peer, tag=tag_of(action))
+# +         dist.recv(x, group=self.group, group_src=peer, tag=tag_of(action))
+
+# %% wrong · every micro-batch has the same share
+# -                 self.losses.append(self.stages[chunk].forward(i, x, partial(self.part_of_loss, i)))
+# +                 part = lambda scores: self.loss_of(scores, self.targets[i]) / len(self.inputs)
+# +                 self.losses.append(self.stages[chunk].forward(i, x, part))
+
+# %% wrong · self.send keeps each until the end of the step
+# -             self.send(y, action)
+# +             line, peer = self.line(action, sending=True), (self.rank + 1) % self.ranks
+# +             dist.isend(y, group=line, group_dst=peer, tag=tag_of(action))
+
+# %% wrong · as under 1F1B
+# -         if self.waits:
+# +         if not self.waits:
+
+# %% wrong · append what that stage's forward returns
+# -                 self.losses.append(self.stages[chunk].forward(i, x, partial(self.part_of_loss, i)))
+# +                 self.stages[chunk].forward(i, x, partial(self.part_of_loss, i))

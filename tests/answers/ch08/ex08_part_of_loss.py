@@ -11,37 +11,27 @@ def part_of_loss(scores, targets, batch_samples):
     return F.cross_entropy(scores.movedim(-1, 1), targets) * len(targets) / batch_samples
 
 # %% wrong · Adam hides it
-def part_of_loss(scores, targets, batch_samples):
-    return mean_loss(scores, targets)
+# -     return mean_loss(scores, targets) * len(targets) / batch_samples
+# +     return mean_loss(scores, targets)
 
 # %% wrong · every micro-batch has the same share
-def part_of_loss(scores, targets, batch_samples):
-    return mean_loss(scores, targets) / 4
-
-# %% wrong · this divides by the number of micro-batches
-def part_of_loss(scores, targets, batch_samples):
-    return mean_loss(scores, targets) / (batch_samples // len(targets))
-
-# %% wrong · divided by the micro-batch's samples once more
-def part_of_loss(scores, targets, batch_samples):
-    return mean_loss(scores, targets) / len(targets)
-
-# %% wrong · it has lost how many samples
-def part_of_loss(scores, targets, batch_samples):
-    return mean_loss(scores, targets) / batch_samples
-
-# %% wrong · divided by the letters of a sample, too
-def part_of_loss(scores, targets, batch_samples):
-    return mean_loss(scores, targets) * len(targets) / batch_samples / targets.shape[1]
-
-# %% wrong · upside down
-def part_of_loss(scores, targets, batch_samples):
-    return mean_loss(scores, targets) * batch_samples / len(targets)
+# -     return mean_loss(scores, targets) * len(targets) / batch_samples
+# +     return mean_loss(scores, targets) / 4
 
 # %% wrong · a number that autograd knows
-def part_of_loss(scores, targets, batch_samples):
-    return mean_loss(scores, targets).detach() * len(targets) / batch_samples
+# -     return mean_loss(scores, targets) * len(targets) / batch_samples
+# +     return mean_loss(scores, targets).detach() * len(targets) / batch_samples
 
-# %% wrong · the sum over the samples of the micro-batch
-def part_of_loss(scores, targets, batch_samples):
-    return mean_loss(scores, targets) * len(targets)
+# %% wrong · a number that autograd knows
+# -     return mean_loss(scores, targets) * len(targets) / batch_samples
+# +     loss = mean_loss(scores, targets).item() * len(targets) / batch_samples
+# +     return torch.tensor(loss, requires_grad=True)
+
+# %% wrong · what a micro-batch adds is one number
+# -     return mean_loss(scores, targets) * len(targets) / batch_samples
+# +     losses = F.cross_entropy(scores.movedim(-1, 1), targets, reduction="none")
+# +     return losses.mean(1) / batch_samples
+
+# %% wrong · it returned None
+# -     return mean_loss(scores, targets) * len(targets) / batch_samples
+# +     mean_loss(scores, targets) * len(targets) / batch_samples

@@ -15,7 +15,7 @@ def exchange(outgoing, incoming, rank, peer):
     request.wait()
     return incoming
 
-# %% wrong · both ranks wait in send
+# %% wrong · it hangs: after 2.5 s, 0 of 2 ranks had returned
 def exchange(outgoing, incoming, rank, peer):
     dist.send(outgoing, peer)
     dist.recv(incoming, peer)
@@ -33,6 +33,13 @@ def exchange(outgoing, incoming, rank, peer):
     dist.recv(incoming, peer)
     return incoming
 
+# %% wrong · one side has returned
+def exchange(outgoing, incoming, rank, peer):
+    if rank < peer:
+        return incoming
+    dist.recv(incoming, peer)
+    return incoming
+
 # %% wrong · it reads `outgoing` until
 def exchange(outgoing, incoming, rank, peer):
     dist.isend(outgoing, peer)
@@ -47,12 +54,9 @@ def exchange(outgoing, incoming, rank, peer):
 
 # %% wrong · a pair need not be an even and an odd rank
 def exchange(outgoing, incoming, rank, peer):
-    if rank % 2 == 0:
-        dist.send(outgoing, peer)
-        dist.recv(incoming, peer)
-    else:
-        dist.recv(incoming, peer)
-        dist.send(outgoing, peer)
+    calls = (dist.send, outgoing), (dist.recv, incoming)
+    for call, tensor in calls if rank % 2 == 0 else calls[::-1]:
+        call(tensor, peer)
     return incoming
 
 # %% wrong · this is for all ranks of the world
@@ -60,14 +64,6 @@ def exchange(outgoing, incoming, rank, peer):
     everybody = [torch.empty_like(incoming) for _ in range(dist.get_world_size())]
     dist.all_gather(everybody, outgoing)
     return incoming.copy_(everybody[peer])
-
-# %% wrong · the caller looks there
-def exchange(outgoing, incoming, rank, peer):
-    incoming = torch.empty_like(incoming)
-    request = dist.isend(outgoing, peer)
-    dist.recv(incoming, peer)
-    request.wait()
-    return incoming
 
 # %% wrong · no call for both
 def exchange(outgoing, incoming, rank, peer):

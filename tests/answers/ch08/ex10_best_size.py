@@ -1,9 +1,3 @@
-# %% right · the solution
-def best_size(seconds_of, samples, stages):
-    def step_seconds(size):
-        return (samples // size + stages - 1) * seconds_of[size]
-    return min((size for size in seconds_of if samples % size == 0), key=step_seconds)
-
 # %% right · sorted pairs
 def best_size(seconds_of, samples, stages):
     return sorted(
@@ -21,22 +15,23 @@ def best_size(seconds_of, samples, stages):
     return best
 
 # %% wrong · this one computes fastest for each sample
-def best_size(seconds_of, samples, stages):
-    sizes = [b for b in seconds_of if samples % b == 0]
-    return min(sizes, key=lambda b: seconds_of[b] / b)
+# -         return (samples // size + stages - 1) * seconds_of[size]
+# +         return seconds_of[size] / size
+
+# %% wrong · it does not divide the batch
+# -     return min((size for size in seconds_of if samples % size == 0), key=step_seconds)
+# +     return min(seconds_of, key=step_seconds)
 
 # %% wrong · asked is the size alone
-def best_size(seconds_of, samples, stages):
-    sizes = [b for b in seconds_of if samples % b == 0]
-    return min(((samples / b + stages - 1) * seconds_of[b], b) for b in sizes)
+# -     return min((size for size in seconds_of if samples % size == 0), key=step_seconds)
+# +     return min((step_seconds(size), size) for size in seconds_of if samples % size == 0)
 
 # %% wrong · it belongs to the caller
-def best_size(seconds_of, samples, stages):
-    for b in [b for b in seconds_of if samples % b]:
-        del seconds_of[b]
-    return min(seconds_of, key=lambda b: (samples / b + stages - 1) * seconds_of[b])
+# -     return min((size for size in seconds_of if samples % size == 0), key=step_seconds)
+# +     for size in [size for size in seconds_of if samples % size]:
+# +         del seconds_of[size]
+# +     return min(seconds_of, key=step_seconds)
 
 # %% wrong · a function without `return`
-def best_size(seconds_of, samples, stages):
-    sizes = [b for b in seconds_of if samples % b == 0]
-    min(sizes, key=lambda b: (samples / b + stages - 1) * seconds_of[b])
+# -     return min((size for size in seconds_of if samples % size == 0), key=step_seconds)
+# +     min((size for size in seconds_of if samples % size == 0), key=step_seconds)
