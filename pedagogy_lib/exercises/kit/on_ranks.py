@@ -26,6 +26,8 @@ IN_A_GROUP = (
     "call of torch.distributed, get_world_size and get_rank included"
 )
 
+OF_GROUPS_ALONE = "not part of group"  # words of an error: what is known of it is told
+
 _label = "answer"  # of the block in which the answer to this case is measured
 
 
@@ -144,9 +146,10 @@ def told(cases, number, error, explain) -> Wrong:
             {rank: own_place(error.waits[rank]) for rank in case.ranks}, error.seconds
         )
     what = f"it hangs: {error}" if isinstance(error, HangError) else str(error)
+    why = explain(case, error) if isinstance(error, LaunchError) else ""
     if case.is_group and any(not earlier.is_group for earlier in cases[:number]):
-        return Wrong(str(case), what, IN_A_GROUP)
-    return Wrong(str(case), what, explain(case, error) if isinstance(error, LaunchError) else "")
+        why = why if OF_GROUPS_ALONE in what and why else IN_A_GROUP
+    return Wrong(str(case), what, why)
 
 
 def own_place(place):
