@@ -20,6 +20,10 @@ from .broken_loops import pieces_of, shares, table_of, told_pieces
 
 CALLS = (4, 1, 2)  # micro-batches of each
 SAMPLES = 4  # of a micro-batch
+CAUSE = (
+    ". DistributedDataParallel averages in a backward whose forward went through `ddp`, and was "
+    "not under no_sync()"
+)
 
 
 # ---- On a rank ---
@@ -70,7 +74,8 @@ def mistakes(trial, place):
     for call, table in tables(trial).items():
         for sentence, share in shares(*table.shape[:2]).items():
             gradient = torch.einsum("rm,rmp->p", share, table.roll(-place, 0))
-            found.setdefault(sentence, {})[call] = gradient
+            cause = CAUSE if sentence.startswith("nothing is averaged") else ""
+            found.setdefault(sentence + cause, {})[call] = gradient
     return found
 
 

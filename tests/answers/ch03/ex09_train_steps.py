@@ -29,6 +29,7 @@
 
 # %% wrong · it is cleared after backward() has put it there
 # -         optimizer.zero_grad()
+
 # -         loss.backward()  # the gradients are averaged here
 # +         loss.backward()
 # +         optimizer.zero_grad()
@@ -51,10 +52,10 @@
 
 # %% wrong · between the forward and the backward
 # -         optimizer.zero_grad()
-# -         loss.backward()  # the gradients are averaged here
-# -         optimizer.step()
 # +         optimizer.step()
 # +         optimizer.zero_grad()
+# -         loss.backward()  # the gradients are averaged here
+# -         optimizer.step()
 # +         loss.backward()
 
 # %% wrong · the loss has no graph
