@@ -24,3 +24,7 @@ def house_gradients(x1, x2, price, w1, w2, b):
 # %% wrong · house 1; use the arguments
 def house_gradients(x1, x2, price, w1, w2, b):
     return -115.836, -38.612, -19.306
+
+# %% wrong · b is missing
+# -     slope = 2 * (x1 * w1 + x2 * w2 + b - price)
+# +     slope = 2 * (x1 * w1 + x2 * w2 - price)

@@ -21,3 +21,7 @@ def shares(sizes):
 # %% wrong · one factor for each micro-batch: a list
 def shares(sizes):
     return sizes[0] / sum(sizes)
+
+# %% wrong · as many times too large as there are micro-batches
+# -     return [size / sum(sizes) for size in sizes]
+# +     return [size * len(sizes) / sum(sizes) for size in sizes]
