@@ -172,7 +172,8 @@ FACTS = [
           lambda trial, place: LOST if len(trial[place].without) < len(trial[place].gradients) else
           "the optimizer has found no gradients: its step comes when the shards have theirs, and "
           "before they are let go of"),
-    Equals("gradients", shards_of, wrong_gradients, "the gradient that the optimizer finds"),
+    Equals("gradients", shards_of, wrong_gradients,
+           "the gradient that the optimizer finds in the shard"),
     Equals("weights", right_weights, wrong_weights, "the weight"),
     Equals("update", right_weights, called="the weight",
            otherwise="step() is right, update() by itself is not. Stage 2 calls it when shards "
