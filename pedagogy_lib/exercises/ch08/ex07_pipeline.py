@@ -231,6 +231,8 @@ EXERCISE = RankExercise(
         "unexpected keyword argument 'src'": "a rank of the group is group_src",
         "'NoneType' object is not": "on the last stage `then` is partial(self.part_of_loss, i)",
         "is not part of group": SRC,
+        "should not be the same as the rank":
+            "what a rank gives to itself needs no message: self.send puts it into self.own",
         "Invalid rank": NO_SUCH_RANK,
         "out of range": NO_SUCH_RANK,
         "roup rank": NO_SUCH_RANK,
