@@ -230,10 +230,10 @@ explore(draw_step, step=[8, *range(1, 8), *range(9, len(films[0].frames) + 1)])
 # %% [markdown]
 # ### Exercise 3.13
 #
-# Published teaching code: hooks average each gradient as soon as it is there. After any backward
-# `.grad` is to be the mean over all ranks, whether it was cleared before or is added to; each
+# Published teaching code: hooks average each gradient as soon as it is there. After every backward
+# `.grad` is to be the mean over all ranks, also where a second backward adds to the first. Each
 # gradient travels once, and a backward changes no weights. Parameters may be frozen, the same on
-# all ranks. Find the bugs.
+# all ranks, and stay so. Find the bugs.
 
 # %%
 def average_in_backward(model):
@@ -334,9 +334,10 @@ check("3.15", accumulate_step)
 # ### Exercise 3.16
 #
 # Published teaching code, with DistributedDataParallel. Gradients are cleared before the call, and
-# the step comes after it. Micro-batches are equally large, and each rank has as many. `.grad` is to
-# be the mean over the micro-batches of all ranks, on every rank, and what is sent is one all-reduce
-# of the gradients. Find the bug.
+# the step comes after it. Each rank has the same number of micro-batches, and all are equally
+# large; each has a forward and a backward of its own. `.grad` is to be the mean over the
+# micro-batches of all ranks, on every rank, and what is sent is one all-reduce of the gradients.
+# Find the bug.
 
 # %%
 def accumulate_ddp(ddp, loss_fn, micro_batches):
