@@ -18,7 +18,6 @@ from ...basics.torch_private import as_world
 from ...course.checking import Wrong, try_on_ranks
 from ...course.loaded_labs import NotSolvedYet
 from ...measuring.recorder import measure, traffic_in
-from ...ranks.call_stack import is_library
 from .refused import Refused
 
 IN_A_GROUP = (
@@ -142,17 +141,9 @@ def told(cases, number, error, explain) -> Wrong:
     if isinstance(cause, Refused):
         return Wrong(str(case), f"rank {error.rank}: {cause.what}", cause.why)
     if isinstance(error, HangError):
-        error = HangError(
-            {rank: own_place(error.waits[rank]) for rank in case.ranks}, error.seconds
-        )
+        error = HangError({rank: error.waits[rank] for rank in case.ranks}, error.seconds)
     what = f"it hangs: {error}" if isinstance(error, HangError) else str(error)
     why = explain(case, error) if isinstance(error, LaunchError) else ""
     if case.is_group and any(not earlier.is_group for earlier in cases[:number]):
         why = why if OF_GROUPS_ALONE in what and why else IN_A_GROUP
     return Wrong(str(case), what, why)
-
-
-def own_place(place):
-    """Where a rank is in the answer; None if it is back from there, and waits in the check."""
-    is_back = place is not None and place.filename and is_library(place.filename)
-    return None if is_back else place
