@@ -10,11 +10,13 @@ from torch import Tensor
 
 def send(x: Tensor, peer: int, group=None):
     """Begin to send `x` to member `peer` of the group; `.wait()` for its end."""
+    __tracebackhide__ = True  # an error is told at the line that calls this
     return dist.isend(x, group=group, group_dst=peer)
 
 
 def receive(x: Tensor, peer: int, group=None):
     """Begin to receive into `x` what member `peer` sends; `.wait()` for its end."""
+    __tracebackhide__ = True
     return dist.irecv(x, group=group, group_src=peer)
 
 
@@ -25,6 +27,7 @@ def exchange(outgoing: Tensor, to: int, incoming: Tensor, source: int, group=Non
     between two ranks run one after another, say its documentation and PyTorch's source. If both
     ranks send first, each waits for the other.
     """
+    __tracebackhide__ = True
     messages = [
         dist.P2POp(dist.isend, outgoing, group=group, group_peer=to),
         dist.P2POp(dist.irecv, incoming, group=group, group_peer=source),

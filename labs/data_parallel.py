@@ -136,7 +136,7 @@ class DDP(nn.Module):
     collective is matched by its turn alone. `finish()`, after the backward, begins those that are
     left (a parameter may have had no part in the loss), waits for all, puts the averages into
     `.grad`, and starts over. While `synchronizing` is False nothing is sent, gradients only add up,
-    and there is nothing to finish.
+    and nobody calls `finish()`.
 
     all_reduce  (x, group) begins to sum up x, and returns a function that waits for the end
     Equals      DistributedDataParallel(..., find_unused_parameters=True), which calls its finish()
