@@ -7,8 +7,8 @@ import contextlib
 
 from ...basics.errors import HangError
 from ...course.checking import Wrong
-from ..kit import Equals, RankExercise
-from ..kit.alone import Alone, alone
+from ..kit import Equals
+from ..kit.alone import Alone, WarmExercise, alone
 from ..kit.outcomes import number_in, outcome_of
 
 TASKS = [  # batch, limit, fixed, each; the first tells misconceptions apart
@@ -118,7 +118,7 @@ def told(trial) -> str:
     return f"{right} of {trial.case.args[0] // right}" if right else "refused"
 
 
-EXERCISE = RankExercise(
+EXERCISE = WarmExercise(
     "5.7",
     "micro_batches_for",
     cases=[

@@ -40,6 +40,11 @@ class WarmExercise(RankExercise):
         warm_up()
         return super().trials(answer)
 
+    def why_lost(self, case, error) -> str:
+        """Alone, a rank waits for no other."""
+        why = super().why_lost(case, error)
+        return "" if why == self.lost else why
+
 
 _numbers = itertools.count()
 
