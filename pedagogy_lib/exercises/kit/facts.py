@@ -7,6 +7,7 @@ of that name, there is nothing to say. Any function that takes a trial may be a 
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 
 from ...basics.closeness import close, close_in_float32
 from ...basics.units import counted
@@ -143,6 +144,22 @@ class Sends:
     def why_of(self, calls) -> str:
         found = (why for words, why in self.why.items() if any(words in c.name for c in calls))
         return next(found, "")
+
+
+def complains(complaints: Callable) -> Callable:
+    """A fact from a generator: the first (what is wrong, why) that it yields for a trial counts."""
+
+    @wraps(complaints)
+    def fact(trial):
+        for what, why in complaints(trial):
+            raise Wrong(str(trial.case), what, why)
+
+    return fact
+
+
+def first_true(sentences: dict[str, bool]) -> str:
+    """The first sentence that holds, of {what it has misunderstood: whether it has}; or ""."""
+    return next((why for why, holds in sentences.items() if holds), "")
 
 
 # ---- Mistakes that may be made anywhere, told only where they are certain ---
