@@ -299,9 +299,9 @@ for label in accumulated.labels:
 # ### Exercise 3.15
 #
 # Published teaching code: a step of one replica, which has the same weights as the others, over
-# its own micro-batches. All are equally large, and each rank has as many. The step is to be that of
-# one process with the micro-batches of all ranks, and to send no more than one all-reduce of the
-# gradients. Find the bug.
+# its own micro-batches. Each rank has the same number of micro-batches, and all are equally large.
+# The step is to be that of one process with the micro-batches of all ranks, and to send no more
+# than one all-reduce of the gradients. Find the bug.
 
 # %%
 def accumulate_step(model, loss_fn, micro_batches, optimizer):

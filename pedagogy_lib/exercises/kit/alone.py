@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from ...measuring.recorder import measure, peak_bytes_in
 from .rank_exercise import RankExercise
-from .warming import warm_up
 
 
 @dataclass(frozen=True)
@@ -33,12 +32,11 @@ def alone(answer, group, case):
     return case.work(answer, *case.args)
 
 
+@dataclass(frozen=True, eq=False)
 class WarmExercise(RankExercise):
     """What a first optimizer imports is imported before: it is no part of the answer's time."""
 
-    def trials(self, answer):
-        warm_up()
-        return super().trials(answer)
+    warm: bool = True
 
     def why_lost(self, case, error) -> str:
         """Alone, a rank waits for no other."""

@@ -44,8 +44,6 @@ class RankExercise:
     timeout: float | None = None
 
     def examine(self, answer):
-        if self.warm:
-            warm_up()
         for trial in self.trials(answer):
             lines = self.judge(trial)
             yield f"{trial.case}: {self.told(trial) if callable(self.told) else self.told}"
@@ -54,6 +52,8 @@ class RankExercise:
     def trials(self, answer):
         """Yield what came of each case, in order; raises `Wrong` where an answer fails."""
         worlds_passed = False
+        if self.warm:
+            warm_up()
         for found in try_cases(
             self.work, answer, self.cases, self.why_it_failed, timeout=self.timeout
         ):
