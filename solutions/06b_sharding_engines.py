@@ -105,10 +105,10 @@ stage_3_guess.compare(4 * 3 * (n - 1) / n, sent_with["ours, stage 3"][2],
 # %% [markdown]
 # ### Exercise 6.14
 #
-# Published teaching code: accumulation with stage 2. Each rank has the same number of micro-batches,
-# and all are equally large. The function returns this rank's part (flat, padded) of the gradient's mean over the
-# micro-batches of all ranks, and leaves no `.grad`. (Only this is checked.) With Adam, the loss
-# looks as it should: Adam does not mind a factor. Find the bug.
+# Published teaching code: accumulation with stage 2. Each rank has the same number of
+# micro-batches, and all are equally large. The function returns this rank's part (flat, padded) of
+# the gradient's mean over the micro-batches of all ranks, and leaves no `.grad`. (Only this is
+# checked.) With Adam, the loss looks as it should: Adam does not mind a factor. Find the bug.
 
 # %%
 def accumulate_part(model, loss_fn, micro_batches):
