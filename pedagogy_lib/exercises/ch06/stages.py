@@ -26,7 +26,7 @@ def steps_of(world, optimizer, *backwards):
 
 CASES = [
     steps_of(World(2), "SGD", 1),
-    steps_of(World(2), "SGD", 1, 2),
+    steps_of(World(2), "SGD", 1, 3),  # neither the number of ranks, nor 1
     steps_of(World(3), "Adam", 2, 1, 1),
     steps_of(World(1), "Adam", 1, 2),
     steps_of(GROUP, "Adam", 1, 1),
