@@ -61,7 +61,8 @@ class LossScaler:
         """Divide the gradients by the factor, and take the step, or refuse it.
 
         parameters  in float32, as model.parameters() gives them; `.grad` has the gradient of the
-                    scaled loss, or None. Clearing it afterwards is the caller's business
+                    scaled loss, or None. What a refused step leaves in it does not matter: the
+                    caller clears it
         take_step   takes the step, with the gradients that are in `.grad` then
         Returns     whether the step was taken
         """

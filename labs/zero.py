@@ -314,9 +314,9 @@ class Zero3(Zero2):
     """Exercise 6.11. Stage 3: a unit's parameters are whole while it computes, and only then.
 
     Before a module's forward its unit is gathered, and after it disposed of. Before its backward
-    it is gathered again, and disposed of as soon as its gradients are complete, after or before
-    they are reduced. Within a backward, a
-    forward may run again (activation checkpointing): it must not take the parameters away.
+    it is gathered again. It is disposed of as soon as its gradients are complete, before or after
+    they are reduced. Within a backward, a forward may run again (activation checkpointing): it
+    must not take the parameters away.
 
     `need(unit)` has a unit gathered, and `drop(unit)` disposes of it; both keep account of what is
     there, in `coming`, `before` and `now`. `held` is yours: the units whose backward has begun, and

@@ -213,8 +213,8 @@ share.compare(100 * (8 + 8 / world_size) / 16, 100 * held[1] / held[0])
 #
 # Published teaching code, here for a flat vector: stage 1. `gradient_of(values, step)` is this
 # rank's gradient. What is returned is to be, on every rank, what one process would have after the
-# same steps with the mean of the gradients; `values` itself stays as it is. The loss goes down
-# nicely, and yet there is a bug. Find it.
+# same steps with the mean of the gradients; `values` itself stays as it is, and more zeros than
+# are needed do no harm. The loss goes down nicely, and yet there is a bug. Find it.
 
 # %%
 def train_in_parts(values, gradient_of, make_optimizer, steps):
@@ -310,7 +310,8 @@ for stage in ("stage 1", "stage 2"):
 #
 # Published teaching code: stage 2. The function returns this rank's part of the mean gradient, flat
 # and padded; the parameters are to have no gradients afterwards. The numbers are right. But the
-# memory is as in stage 1: find the bugs (two), so that nothing is left but that part.
+# memory is as in stage 1: find the bugs (two), so that nothing is left but that part. (What is sent
+# is not looked at: an all-reduce will do.)
 
 # %%
 def reduce_and_free(parameters):

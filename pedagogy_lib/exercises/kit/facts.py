@@ -128,7 +128,7 @@ class Sends:
 
     def __call__(self, trial):
         most = [self.most(trial, place) for place in range(trial.n)]
-        if None in most or False in most:
+        if any(allowed is None or allowed is False for allowed in most):  # 0 is a limit, too
             return ""
         for place, (sent, allowed) in enumerate(zip(trial.sent_bytes, most)):
             if sent > allowed * (1 + TOLERANCE):
