@@ -5,7 +5,6 @@ from ...measuring.bytes_of_calls import RULES, calls_of
 from .groups import Calls
 from .refused import Refused
 
-NOT_WAITED = "irecv returns at once: the numbers are there after its wait()"
 DROPPED = (
     "isend and irecv return at once, with a request: a message has gone, or its numbers have come, "
     "only after request.wait()"

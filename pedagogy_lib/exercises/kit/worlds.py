@@ -2,11 +2,7 @@
 
 from dataclasses import dataclass
 
-import torch.distributed as dist
-
 from ...basics.errors import HangError
-from ...course.checking import try_on_ranks
-from .on_ranks import try_cases
 
 
 @dataclass(frozen=True)
@@ -47,39 +43,6 @@ class At:
 
     def __str__(self):
         return f"{self.world}{self.what}"
-
-
-def try_at(cases, work, answer, explain):
-    """Yield each case, what its members have found, and [(calls, bytes sent), …] of each.
-
-    work     called on each rank: work(answer, group, *case.args)
-    explain  takes a case, and gives what takes a LaunchError and says what it means
-    """
-    why = lambda case, error: explain(case)(error)  # noqa: E731
-    for found in try_cases(call_with_arguments, answer, cases, why, work):
-        yield found.case, found.values, list(zip(found.calls, found.sent_bytes))
-
-
-def call_with_arguments(answer, group, case, work):
-    return work(answer, group, *case.args)
-
-
-def on_members(work, answer, members, *args):
-    """On a rank: `work(answer, group, *args)`, if it belongs to the group."""
-    group = dist.new_group(list(members)) if members else None
-    if members is None or dist.get_rank() in members:
-        return work(answer, group, *args)
-
-
-def try_in(world, work, answer, *args, what="", explain):
-    """Returns what each member has found, and the calls and bytes of block "answer" on each."""
-    run = try_on_ranks(
-        f"{world}{what}", on_members, work, answer, world.members, *args,
-        world_size=world.size, explain=explain,
-    )  # fmt: skip
-    block = run["answer"] if "answer" in run.labels else None
-    traffic = block and [(block.calls[rank], block.sent_bytes[rank]) for rank in world.ranks]
-    return [run.values[rank] for rank in world.ranks], traffic
 
 
 TOO_LONG = (
