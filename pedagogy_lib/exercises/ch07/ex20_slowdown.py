@@ -14,7 +14,6 @@ STEPS = {
     "no compute at all": (0.0, 3, 40_000_000, 4, (1e10, 0.0), (1e9, 0.0)),
     "nothing to sum": (0.3, 0, 1_000_000, 4, (1e10, 1e-5), (1e9, 1e-4)),
 }
-PAIRS = "inside and between are pairs: bytes_per_second, latency = inside"
 
 
 def seconds(compute, sums, nbytes, n, link, rounds=None, in_each=None, latencies=None) -> float:
