@@ -304,14 +304,15 @@ for stage in ("stage 1", "stage 2"):
 # The highest point is the same in both, as it is where the activations are most. What differs is
 # the layer of the gradients: it grows to a whole model, or it stays below half of one (one whole
 # block, the last layer, and shards). What is sent is the same: reduce-scatter and all-gather, once
-# each. (Unless micro-batches are accumulated: then stage 2 reduces after each of them. See 06b.)
-#
+# each. (With accumulated micro-batches, stage 2 reduces after each of them: see 06b.)
+
+# %% [markdown]
 # ### Exercise 6.8
 #
 # Published teaching code: stage 2. The function returns this rank's part of the mean gradient, flat
 # and padded; the parameters are to have no gradients afterwards. The numbers are right. But the
-# memory is as in stage 1: find the bugs (two), so that nothing is left but that part. (What is sent
-# is not looked at: an all-reduce will do.)
+# memory is as in stage 1: find the bugs (two), so that nothing is left but that part. What is sent
+# does not matter here.
 
 # %%
 def reduce_and_free(parameters):
