@@ -11,6 +11,7 @@ An answer is a program, or the solution with changed lines; these are found once
 # -     total += gradient
 # +     total = gradient
 
+FOLDER_OF_ANSWERS in the environment names another folder, such as that of an older commit.
 A phrase may stand several times. `[deep]` leaves an answer to `make test-all`.
 """
 
@@ -23,7 +24,7 @@ from functools import cache
 from pathlib import Path
 
 from pedagogy_lib.course import build
-from pedagogy_lib.course.checking import Exercise, exercises_of
+from pedagogy_lib.course.checking import Exercise, chapters_with_checks, exercises_of
 
 FOLDER = Path(os.environ.get("FOLDER_OF_ANSWERS", Path(__file__).with_name("answers")))
 SECTION = re.compile(r"^# %% (given|right|wrong)(?: · (.*?))?(?: \[(deep)\])?$", re.MULTILINE)
@@ -133,3 +134,9 @@ def defined(answer: Answer):
 
 def all_answers() -> list[Answer]:
     return [answer for path in sorted(FOLDER.glob("ch*/ex*.py")) for answer in answers_in(path)]
+
+
+def exercises_of_kind(kind) -> list:
+    """All exercises that are made in one way, such as `Formula`."""
+    everything = (exercises_of(chapter).values() for chapter in chapters_with_checks())
+    return [exercise for some in everything for exercise in some if isinstance(exercise, kind)]

@@ -5,16 +5,12 @@ from fractions import Fraction
 
 import pytest
 import torch
+from answer_files import exercises_of_kind
 
-from pedagogy_lib.course.checking import Wrong, chapters_with_checks, exercises_of
+from pedagogy_lib.course.checking import Wrong
 from pedagogy_lib.exercises.kit import Formula
 
-FORMULAS = [
-    exercise
-    for chapter in chapters_with_checks()
-    for exercise in exercises_of(chapter).values()
-    if isinstance(exercise, Formula)
-]
+FORMULAS = exercises_of_kind(Formula)
 
 
 @pytest.mark.parametrize("exercise", FORMULAS, ids=lambda exercise: exercise.number)

@@ -8,25 +8,15 @@ import copy
 import pytest
 import torch
 import torch.distributed as dist
-from answer_files import Answer, all_answers, defined, solution_of
+from answer_files import Answer, all_answers, defined, exercises_of_kind, solution_of
 from helpers import put_lab
 
 from pedagogy_lib.course import build, checking
-from pedagogy_lib.course.checking import (
-    LabFunction,
-    Wrong,
-    chapters_with_checks,
-    exercises_of,
-)
+from pedagogy_lib.course.checking import LabFunction, Wrong
 from pedagogy_lib.course.labs import find_lab
 from pedagogy_lib.exercises.kit import At, Equals, RankExercise, World
 
-EXERCISES = [
-    exercise
-    for chapter in chapters_with_checks()
-    for exercise in exercises_of(chapter).values()
-    if isinstance(exercise, RankExercise)
-]
+EXERCISES = exercises_of_kind(RankExercise)
 
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.number)

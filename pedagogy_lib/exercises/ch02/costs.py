@@ -1,6 +1,7 @@
 """What a tree and a ring send, and what other algorithms do."""
 
-from ..kit.trials import megabytes, messages, near, need_cost, ranks_text, rounds, tree_rounds
+from ..kit.costs import megabytes, messages, near, need_cost, rounds, tree_rounds
+from ..kit.trials import ranks_text
 
 SOME_IDLE = (
     "the result is right, but some who could send have nothing to do in a round: whoever has x "

@@ -2,7 +2,8 @@
 
 import torch
 
-from ..kit.trials import LARGE, Case, Collective, messages, need_cost, same
+from ..kit.costs import messages, need_cost
+from ..kit.trials import LARGE, Case, Collective, same
 from .misconceptions import hang_between_neighbours
 from .tasks import OneTensor
 

@@ -2,18 +2,8 @@
 
 import torch
 
-from ..kit.trials import (
-    LARGE,
-    Case,
-    Collective,
-    Task,
-    fine_numbers,
-    megabytes,
-    messages,
-    near,
-    need_cost,
-    same,
-)
+from ..kit.costs import megabytes, messages, near, need_cost
+from ..kit.trials import LARGE, Case, Collective, Task, fine_numbers, same
 from .misconceptions import (
     changes_nothing,
     group_ignored,

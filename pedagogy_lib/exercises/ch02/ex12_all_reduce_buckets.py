@@ -2,7 +2,8 @@
 
 import torch
 
-from ..kit.trials import Case, Collective, Task, fine_numbers, need_cost, same, total
+from ..kit.costs import need_cost
+from ..kit.trials import Case, Collective, Task, fine_numbers, same, total
 from .misconceptions import (
     changes_nothing,
     divided,

@@ -3,7 +3,7 @@
 from math import log2
 
 from ..kit import Formula
-from ..kit.trials import tree_rounds
+from ..kit.costs import tree_rounds
 
 EXCHANGES = [  # how, n, X, B
     ("server", 10, 6e6, 1.5e6), ("server", 2, 1e9, 1e10), ("server", 5, 3e5, 2e6),

@@ -8,8 +8,9 @@ from ...basics.closeness import close, close_in_float32
 from ...basics.errors import HangError
 from ...course.checking import Wrong
 from ..kit import GROUP, At, Equals, RankExercise, World, answering, first_true, never
+from ..kit.costs import TOLERANCE, megabytes, near, tree_rounds
 from ..kit.models import EveryKind, state_of, tensors_of
-from ..kit.trials import TOLERANCE, megabytes, near, numbers, tree_rounds
+from ..kit.trials import numbers
 from ..kit.worlds import TOO_LONG
 
 LAST_WORLD = World(4)

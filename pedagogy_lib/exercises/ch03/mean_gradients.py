@@ -12,8 +12,9 @@ from ...basics.closeness import close
 from ...basics.errors import HangError
 from ...course.checking import Wrong
 from ..kit import GROUP, At, Equals, RankExercise, Sends, World, answering, never
+from ..kit.costs import TOLERANCE
 from ..kit.models import SAMPLES, EveryKind, equal_models, loss_of, share_of, state_of
-from ..kit.trials import TOLERANCE, numbers
+from ..kit.trials import numbers
 from ..kit.worlds import TOO_LONG
 from .ex04_start_equal import LARGE, fill, sizes_of
 

@@ -35,7 +35,7 @@ def are_lists(got, wanted) -> bool:
 
 
 def first_difference(got, wanted) -> str:
-    if kind_of(got) != kind_of(wanted):
+    if kind_of(got) != kind_of(wanted) or not is_numeric(wanted):
         return f"is {kind_of(got)}, expected {kind_of(wanted)}"
     got, wanted = as_tensor(got), as_tensor(wanted)
     first = first_off(got, wanted)
@@ -50,10 +50,17 @@ def kind_of(x) -> str:
     return "a number" if isinstance(x, Real) and not isinstance(x, bool) else brief(x, 60)
 
 
+def is_numeric(x) -> bool:
+    return isinstance(x, (torch.Tensor, Real))
+
+
 def ratio(got, wanted) -> float | None:
-    """How many times `wanted` this is; None if it is not."""
+    """How many times `wanted` this is; None if it is not, or if these are no numbers."""
+    if not (is_numeric(got) and is_numeric(wanted)):
+        return None
     got, wanted = as_tensor(got).flatten(), as_tensor(wanted).flatten()
-    square = (wanted @ wanted).item()
+    are_alike = got.shape == wanted.shape and got.dtype == wanted.dtype
+    square = (wanted @ wanted).item() if are_alike else 0.0
     factor = (got @ wanted).item() / square if square else 0.0
     return factor if factor and close(got, factor * wanted) else None
 

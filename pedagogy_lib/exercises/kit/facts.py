@@ -12,11 +12,10 @@ from functools import wraps
 from ...basics.closeness import close, close_in_float32
 from ...basics.units import counted
 from ...course.checking import Wrong
+from .costs import TOLERANCE
 from .differences import difference, kind_of, ratio
 from .on_ranks import IN_A_GROUP
 from .values import NO_RETURN
-
-TOLERANCE = 0.005  # of bytes: headers
 
 
 @dataclass(frozen=True)

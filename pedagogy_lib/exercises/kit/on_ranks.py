@@ -26,6 +26,7 @@ IN_A_GROUP = (
 )
 
 OF_GROUPS_ALONE = "not part of group"  # words of an error: what is known of it is told
+SLIPS = (AttributeError, ImportError, NameError, NotImplementedError, SyntaxError, TypeError)
 
 _label = "answer"  # of the block in which the answer to this case is measured
 
@@ -144,6 +145,7 @@ def told(cases, number, error, explain) -> Wrong:
         error = HangError({rank: error.waits[rank] for rank in case.ranks}, error.seconds)
     what = f"it hangs: {error}" if isinstance(error, HangError) else str(error)
     why = explain(case, error) if isinstance(error, LaunchError) else ""
-    if case.is_group and any(not earlier.is_group for earlier in cases[:number]):
+    in_a_world = any(not earlier.is_group for earlier in cases[:number])
+    if case.is_group and in_a_world and not isinstance(cause, SLIPS):
         why = why if OF_GROUPS_ALONE in what and why else IN_A_GROUP
     return Wrong(str(case), what, why)

@@ -8,7 +8,6 @@ import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import ceil, log2
 
 import torch
 import torch.distributed as dist
@@ -21,7 +20,6 @@ from .on_ranks import answering, try_cases
 from .requests import Requests
 
 LARGE = 250_000  # elements, where bytes are compared with a formula
-TOLERANCE = 0.005  # of the bytes: headers
 
 
 @dataclass(frozen=True)
@@ -296,52 +294,3 @@ def told_contributions(times) -> str:
 def ranks_text(places) -> str:
     places = list(places)
     return ("rank " if len(places) == 1 else "ranks ") + ", ".join(map(str, places))
-
-
-# ---- Cost ------------------------------------------------------------------------------------
-
-
-def need_cost(trial, ok, what, why):
-    if not ok:
-        raise Wrong(f"cost, {trial.case}", what, why)
-
-
-def rounds(calls) -> int:
-    """How many rounds messages take if in each a rank sends at most one and receives at most one.
-
-    calls  of each rank, in its order: what comes later waits for what came before
-    """
-    clock, last_receive = [0] * len(calls), [0] * len(calls)
-    under_way: dict[tuple[int, int], list[int]] = {}
-    todo = [(rank, list(of_rank)) for rank, of_rank in enumerate(calls)]
-    while ready := [(r, own) for r, own in todo if own and is_there(own[0], r, under_way)]:
-        for rank, own in ready:
-            call = own.pop(0)
-            if call.name == "send":
-                clock[rank] += 1
-                under_way.setdefault((rank, call.peer), []).append(clock[rank])
-            else:
-                arrival = under_way[call.peer, rank].pop(0)
-                last_receive[rank] = max(last_receive[rank] + 1, arrival)
-                clock[rank] = max(clock[rank], last_receive[rank])
-    return max(clock)
-
-
-def is_there(call, rank, under_way) -> bool:
-    return call.name == "send" or bool(under_way.get((call.peer, rank)))
-
-
-def tree_rounds(n) -> int:
-    return ceil(log2(n))
-
-
-def near(bytes_, theory) -> bool:
-    return abs(bytes_ - theory) <= TOLERANCE * theory
-
-
-def messages(count) -> str:
-    return f"{count} message" + ("" if count == 1 else "s")
-
-
-def megabytes(count) -> str:
-    return f"{count / 1e6:.2f} MB"

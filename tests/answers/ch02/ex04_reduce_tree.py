@@ -131,15 +131,5 @@ def reduce_tree(x, root=0, group=None):
 # +     received = torch.empty(x.shape)
 
 # %% wrong · hand `group` to every call of torch.distributed
-def reduce_tree(x, root=0, group=None):
-    rank, n = dist.get_rank(), dist.get_world_size(group)
-    place = (rank - root) % n
-    received = torch.empty_like(x)
-    reach = 1
-    while reach < n and place % reach == 0:
-        if place % (2 * reach):
-            send(x, (rank - reach) % n, group).wait()
-        elif place + reach < n:
-            receive(received, (rank + reach) % n, group).wait()
-            x += received
-        reach *= 2
+# -     rank, n = dist.get_rank(group), dist.get_world_size(group)
+# +     rank, n = dist.get_rank(), dist.get_world_size(group)

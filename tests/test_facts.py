@@ -1,0 +1,126 @@
+"""What facts say of right and wrong values, without ranks; and the examples of CONTRIBUTING.md."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.distributed as dist
+from helpers import ROOT
+
+from pedagogy_lib.basics.errors import RankError
+from pedagogy_lib.course.checking import Wrong
+from pedagogy_lib.exercises.kit import GROUP, At, Equals, Sends, Trial, World
+from pedagogy_lib.exercises.kit.facts import complains, first_true
+from pedagogy_lib.exercises.kit.on_ranks import IN_A_GROUP, told
+
+THIRDS = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64) / 3
+
+
+def trial_of(values, world=None, **more):
+    case = At(world or World(len(values)))
+    return Trial(case, [SimpleNamespace(x=value) for value in values], **more)
+
+
+def said_of(values, wanted=THIRDS, mistakes=lambda trial, place: {}, **more) -> str:
+    with pytest.raises(Wrong) as caught:
+        Equals("x", lambda trial, place: wanted, mistakes)(trial_of(values, **more))
+    return caught.value.why
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (THIRDS.float(), "the dtype is another one"),
+        (THIRDS.float().double(), "nearly right: it was rounded"),
+        (2 * THIRDS, "it is 2 times too large"),
+        (THIRDS / 2, "it is 1/2 of what it should be"),
+        (-THIRDS, "the sign is the other way round"),
+        (None, "a function without `return` gives None"),
+        (THIRDS + 1, ""),
+    ],
+)
+def test_mistakes_that_may_be_made_anywhere(value, words):
+    said = said_of([value, value])
+    assert said.startswith(words)
+    assert bool(said) == bool(words)
+
+
+@pytest.mark.parametrize(
+    "wanted", [THIRDS, 3, [THIRDS, THIRDS], {"a": THIRDS, "b": 2.0}, "a text", None]
+)
+@pytest.mark.parametrize(
+    "got", [THIRDS[:2], "another text", [THIRDS], [THIRDS, None], {"a": 1.0}, {"a": None, "b": 2.0}]
+)
+def test_no_value_crashes_a_check(got, wanted):
+    said_of([got, got], wanted)
+
+
+def test_a_mistake_counts_if_it_fits_everywhere_or_where_it_is_wrong():
+    mistakes = lambda trial, place: {"doubled": 2 * THIRDS, "shifted": THIRDS + 1}  # noqa: E731
+    assert said_of([2 * THIRDS, 2 * THIRDS], mistakes=mistakes) == "doubled"
+    assert said_of([THIRDS, THIRDS + 1], mistakes=mistakes) == "shifted"
+    assert said_of([2 * THIRDS, THIRDS + 1], mistakes=mistakes) == "doubled"
+
+
+def test_a_rank_is_called_by_its_number_in_the_world():
+    with pytest.raises(Wrong, match="rank 3: x at"):
+        Equals("x", lambda *_: THIRDS)(trial_of([THIRDS, THIRDS, -THIRDS], GROUP))
+
+
+def test_a_group_is_named_only_after_the_world():
+    assert said_of([THIRDS + 1] * 3, world=GROUP) == ""
+    assert said_of([THIRDS + 1] * 3, world=GROUP, worlds_passed=True) == IN_A_GROUP
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"), [(RuntimeError("gloo"), IN_A_GROUP), (NameError("y"), "a slip")]
+)
+def test_a_slip_is_none_of_groups(cause, said):
+    error = RankError(1, f"raised {cause!r}", cause)
+    assert told([At(World(2)), At(GROUP)], 1, error, lambda *_: "a slip").why == said
+
+
+@pytest.mark.parametrize(("most", "is_looked_at"), [(0, True), (0.0, True), (None, False)])
+def test_no_bytes_at_all_is_a_limit(most, is_looked_at):
+    trial = trial_of([1], calls=[[]], sent_bytes=[8], received_bytes=[0])
+    fact = Sends(lambda trial, place: most, "a backward sends", {})
+    if is_looked_at:
+        with pytest.raises(Wrong, match="8 bytes; a backward sends 0"):
+            fact(trial)
+    else:
+        assert fact(trial) == ""
+
+
+def test_the_first_complaint_counts():
+    fact = complains(lambda trial: iter([("this", "why"), ("that", "")]))
+    with pytest.raises(Wrong, match="this"):
+        fact(trial_of([1]))
+    assert complains(lambda trial: iter(()))(trial_of([1])) is None
+    assert first_true({"a": False, "b": True, "c": True}) == "b"
+    assert first_true({"a": False}) == ""
+
+
+def test_the_examples_for_contributors_work():
+    formula, on_ranks = re.findall(
+        r"```python\n(from .*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL
+    )
+    rounds = {"rounds_to_reach": lambda n: (n - 1).bit_length()}
+    exercise = exercise_of(formula, rounds)
+    assert list(exercise.examine(exercise.truth))
+    exercise = exercise_of(on_ranks, {"torch": torch, "dist": dist})
+    assert len(list(exercise.examine(average))) == 6
+    with pytest.raises(Wrong) as caught:
+        list(exercise.examine(lambda x, group=None: dist.all_reduce(x, group=group)))
+    assert caught.value.why == "this is the sum"
+
+
+def average(x, group=None):
+    dist.all_reduce(x, group=group)
+    x /= dist.get_world_size(group)
+
+
+def exercise_of(text, names):
+    space = names | {"__package__": "pedagogy_lib.exercises.ch06", "__name__": "example"}
+    exec(text, space)
+    return space["EXERCISE"]
