@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from ...basics.closeness import close
-from ..kit import At, Equals, RankExercise, Trial, World, never
+from ..kit import At, Equals, World, never
 from ..kit.differences import kind_of
+from ..kit.in_this_process import InThisProcess
 from ..kit.outcomes import NO_RETURN, outcome_of
 
 FIRST, MIDDLE, LAST = range(3)
@@ -226,16 +227,7 @@ def why_at_fault(trial, place) -> str:
     return next((why for words, why in WHY.items() if words in trial[place].fault), "")
 
 
-class WithoutRanks(RankExercise):
-    """What its ranks do is done here, one after another: nobody communicates."""
-
-    def trials(self, answer):
-        for case in self.cases:
-            found = [self.work(answer, place, case) for place in case.ranks]
-            yield Trial(case, [SimpleNamespace(**of_rank) for of_rank in found])
-
-
-EXERCISE = WithoutRanks(
+EXERCISE = InThisProcess(
     "8.6",
     "Stage",
     lab="pipeline_parallel",

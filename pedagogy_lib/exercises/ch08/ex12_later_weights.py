@@ -1,4 +1,4 @@
-"""A linear layer whose weights get their gradients later: exercise 8.12. The truth is F.linear."""
+"""A linear layer whose weights get their gradients later. The truth is F.linear."""
 
 import contextlib
 from dataclasses import dataclass
@@ -7,110 +7,38 @@ import torch
 import torch.nn.functional as F
 from torch.autograd.graph import saved_tensors_hooks
 
-from ...basics.closeness import close, told_gap
-from ...course.checking import Exercise, Wrong
-from ...ranks.call_stack import is_library
-from ..kit.differences import recognise
-from ..kit.outcomes import NO_RETURN, outcome_of
-from ..kit.trials import kind_of
+from ..kit import Equals, never
+from ..kit.alone import Alone
+from ..kit.in_this_process import InThisProcess
+from ..kit.outcomes import outcome_of
 from .ex06_stage import draw
 
 INPUTS, OUTPUTS = 4, 3
-
-
-@dataclass(frozen=True)
-class Case:
-    """What the layer is tried on.
-
-    lead      dimensions of x before its inputs
-    bias      whether there is one
-    frozen    what has no gradient: "x", "weight", "bias"
-    uses      how often the same weight is used, each time with another x
-    reverse   whether the functions in `later` are called from the last to the first
-    before    whether the weights have a gradient already
-    turned    whether the gradient that comes in lies in memory in another order
-    hooked    whether hooks are at work that give back other tensors than those that were saved,
-              as a memory meter or an offloading to the CPU has them
-    """
-
-    title: str
-    lead: tuple[int, ...] = (5,)
-    bias: bool = True
-    frozen: str = ""
-    uses: int = 1
-    reverse: bool = False
-    before: bool = False
-    turned: bool = False
-    hooked: bool = False
-
-
-CASES = [
-    Case("x of 2 dims"),
-    Case("x of 3 dims", lead=(2, 3)),
-    Case("without a bias", lead=(2, 3), bias=False),
-    Case("a gradient there already", before=True),
-    Case("the same weight three times", lead=(2, 2), uses=3),
-    Case("three times, called from the last on", lead=(2, 2), uses=3, reverse=True),
-    Case("the first layer: x needs no gradient", frozen="x"),
-    Case("a frozen weight", frozen="weight"),
-    Case("a frozen bias", frozen="bias"),
-    Case("a transposed gradient", lead=(2, 3), turned=True),
-    Case("under torch.autograd.graph.saved_tensors_hooks", hooked=True),
-]
-AT_ONCE = (
-    "the backward gives the gradient of x alone, and None for the weight and the bias: theirs are "
-    "what a function in `later` is for"
-)
-NOTHING_LATER = (
-    "nothing has been added to `later`, so nobody can compute the gradients of the weights: "
-    "ctx.later.append(…) in the backward"
-)
-NO_FUNCTION = "a function is to be put there, not its result: partial(function, x, gradient, …)"
-FUNCTIONS_LOST = (
-    "the functions of other micro-batches are there already, and each backward adds its own to "
-    "them: ctx.later.append(…)"
-)
-NOT_THE_PARAMETER = (
-    "saved_tensors may give another tensor than the parameter, and the gradient went there. Keep "
-    "weight and bias as ctx.weight and ctx.bias; save_for_backward is for x"
-)
-IN_FORWARD = "`later` gets its function in the backward: in the forward there is no gradient yet"
-ARGUMENTS = (
-    "whoever calls the functions in `later` gives them nothing: partial(function, x, gradient, …) "
-    "needs no arguments any more"
-)
-WITHOUT = "there may be no bias: bias is None then, and has no gradient"
+NAMES = "weight", "bias"
 DIMS = (
     "x may have more dims than two: the gradient of the weight is a sum over all but the last, so "
     "gradient.flatten(0, -2) first, and x alike"
 )
-ADDS = (
-    "the gradient is set, and what was there before is lost: other micro-batches have added theirs "
-    "to weight.grad"
-)
-FROZEN = "a weight that does not require a gradient gets none"
-WITH_GRAPH = (
-    "autograd has recorded how this gradient was computed, and so keeps x and the gradient of y "
-    "alive as long as weight.grad is there: compute it under torch.no_grad()"
-)
 TRANSPOSED = "x Aᵀ: the gradient of x is gradient @ weight, without a transposition"
-NO_X = "the gradient of x is needed at once: the rank before waits for it"
+NOT_FITTING = f"the shapes do not fit. {TRANSPOSED}; the weight's is gradientᵀ x"
 ERRORS = {
+    "has no attribute 'apply'": "keep it a torch.autograd.Function",
     "incorrect number of gradients": "backward returns one gradient for each argument of forward "
     "behind ctx: x, weight, bias, later. All but the first are None",
     "object has no attribute": "backward knows what forward has kept on ctx; and .grad is None at "
     "first",
     "can only save variables": "save_for_backward is for tensors. A list is an attribute of ctx: "
     "ctx.later = later",
-    "required positional argument": ARGUMENTS,
+    "required positional argument": "whoever calls the functions in `later` gives them nothing: "
+    "partial(function, x, gradient, …) needs no arguments any more",
     "and 'NoneType'": "weight.grad is None at first",
     "'NoneType' and": "weight.grad is None at first",
     "view size is not compatible": "view needs numbers that lie one after another in memory, and a "
     "gradient need not: flatten or reshape copies where it has to",
     "expected at most": DIMS,
     "must match the size": DIMS,
-    "mat1 and mat2 shapes": f"the shapes do not fit. {TRANSPOSED}; the weight's is gradientᵀ x",
-    "size mismatch": f"the shapes do not fit. {TRANSPOSED}; the weight's is gradientᵀ x",
+    "mat1 and mat2 shapes": NOT_FITTING,
+    "size mismatch": NOT_FITTING,
     "assigned grad has data of a different size": "a gradient has its parameter's shape. The "
     "weight is (outputs, inputs): gradientᵀ x, and the bias's is a sum over all but the last dim",
     "doesn't match the broadcast shape": DIMS,
@@ -120,174 +48,216 @@ ERRORS = {
 }
 
 
-class Trial:
-    """A layer that is used, and what comes of it; see Case."""
+@dataclass(frozen=True)
+class Layer:
+    """What is tried: a layer, and what goes through it.
 
-    def __init__(self, case, function):
-        self.case, self.function, self.later = case, function, []
-        needs = lambda name: name not in case.frozen  # noqa: E731
-        self.weight = draw(1, OUTPUTS, INPUTS).requires_grad_(needs("weight"))
-        self.bias = draw(2, OUTPUTS).requires_grad_(needs("bias")) if case.bias else None
-        shape = (*case.lead, INPUTS)
-        self.xs = [draw(3 + k, *shape).requires_grad_(needs("x")) for k in range(case.uses)]
-        self.slopes = [self.slope(k) for k in range(case.uses)]
-        self.old = {name: torch.ones_like(w) for name, w in self.weights().items()}
-        if case.before:
-            for name, weight in self.weights().items():
-                weight.grad = self.old[name].clone()
+    lead     dimensions of x before its inputs
+    bias     whether there is one
+    frozen   what has no gradient: "x", "weight", "bias"
+    uses     how often the same weight is used, each time with another x
+    reverse  whether the functions in `later` are called from the last to the first
+    before   whether the weights have a gradient already
+    turned   whether the gradient that comes in lies in memory in another order
+    hooked   whether hooks are at work that give back other tensors than those that were saved,
+             as a memory meter or an offloading to the CPU has them
+    """
 
-    def slope(self, k):
-        """The gradient of the k-th output."""
-        if not self.case.turned:
-            return draw(20 + k, *self.case.lead, OUTPUTS)
-        return draw(20 + k, OUTPUTS, *self.case.lead[::-1]).permute(2, 1, 0)
+    lead: tuple[int, ...] = (5,)
+    bias: bool = True
+    frozen: str = ""
+    uses: int = 1
+    reverse: bool = False
+    before: bool = False
+    turned: bool = False
+    hooked: bool = False
 
-    def weights(self):
-        both = {"weight": self.weight, "bias": self.bias}
-        return {name: w for name, w in both.items() if w is not None and w.requires_grad}
+    def weights(self) -> dict:
+        """{name: weight}, None for a bias that is not there."""
+        made = [draw(1, OUTPUTS, INPUTS), draw(2, OUTPUTS) if self.bias else None]
+        found = dict(zip(NAMES, made))
+        for name, weight in found.items():
+            if weight is not None and self.before:
+                weight.grad = torch.ones_like(weight)
+            if weight is not None:
+                weight.requires_grad_(name != self.frozen)
+        return found
 
-    def call(self, doing, function, *args):
-        outcome = outcome_of(function, *args)
-        if outcome.error:
-            why = next((why for words, why in ERRORS.items() if words in outcome.message), "")
-            why = WITHOUT if not self.case.bias else why
-            raise Wrong(self.case.title, f"{doing}: {told_error(outcome)}", why)
-        return outcome.value
+    def xs(self) -> list:
+        shape = (*self.lead, INPUTS)
+        return [draw(3 + k, *shape).requires_grad_(self.frozen != "x") for k in range(self.uses)]
 
-    def wrong(self, what, why):
-        raise Wrong(self.case.title, what, why)
-
-    def truth(self):
-        """Outputs; the gradients of each x and, over all uses, of each weight."""
-        ys = [F.linear(x, self.weight, self.bias) for x in self.xs]
-        total = sum((y * slope).sum() for y, slope in zip(ys, self.slopes))
-        leaves = [x for x in self.xs if x.requires_grad] + list(self.weights().values())
-        slopes = list(torch.autograd.grad(total, leaves))
-        of_xs = [slopes.pop(0) if x.requires_grad else None for x in self.xs]
-        return [y.detach() for y in ys], of_xs, dict(zip(self.weights(), slopes))
+    def slopes(self) -> list:
+        """The gradients of the outputs."""
+        if self.turned:
+            return [draw(20, OUTPUTS, *self.lead[::-1]).permute(2, 1, 0)]
+        return [draw(20 + k, *self.lead, OUTPUTS) for k in range(self.uses)]
 
     def hooks(self):
-        if not self.case.hooked:
+        if not self.hooked:
             return contextlib.nullcontext()
         return saved_tensors_hooks(lambda t: t.detach().clone(), lambda t: t)
 
-    def use(self) -> list:
-        """Forward and backward, not yet what is in `later`; returns the outputs."""
-        arguments = self.weight, self.bias, self.later
-        ys = [self.call("forward", self.function.apply, x, *arguments) for x in self.xs]
-        for y in ys:
-            if not isinstance(y, torch.Tensor):
-                self.wrong(f"forward gave {y!r:.60}", NO_RETURN if y is None else "")
-        if self.later:
-            self.wrong(f"after the forward `later` has {len(self.later)} functions", IN_FORWARD)
-        for y, slope in zip(ys, self.slopes):
-            if y.requires_grad and y.shape == slope.shape:
-                self.call("backward", y.backward, slope)
-        return [y.detach() for y in ys]
 
-    def compute_later(self):
-        for compute in self.later[:: -1 if self.case.reverse else 1]:
-            self.call("what is in `later`", compute)
-
-
-def examine_later_weights(answer):
-    for case in CASES:
-        function = getattr(answer.lab, answer.__name__)
-        if not hasattr(function, "apply"):
-            raise Wrong(case.title, "it has no `apply`", "keep it a torch.autograd.Function")
-        trial = Trial(case, function)
-        ys, of_xs, of_weights = trial.truth()
-        with trial.hooks():
-            judge_outputs(trial, trial.use(), ys)
-            judge_x(trial, of_xs)
-            judge_before(trial)
-            trial.compute_later()
-        judge_after(trial, of_weights)
-        at_once = "x's gradient at once, " if "x" not in case.frozen else ""
-        yield f"{case.title}: {at_once}{' and '.join(of_weights)} later"
+def use(answer, place, case):
+    """Forward and backward of an answer; then what is in `later` is called."""
+    (layer,), later, found = case.args, [], {"failed": None}
+    weights, xs = layer.weights(), layer.xs()
+    with layer.hooks():
+        apply = getattr(answer.lab, answer.__name__).apply
+        ys = [apply(x, *weights.values(), later) for x in xs]
+        found["outputs"] = [y.detach() if isinstance(y, torch.Tensor) else y for y in ys]
+        found["early"] = len(later)
+        for y, slope in zip(ys, layer.slopes()):
+            if isinstance(y, torch.Tensor) and y.requires_grad and y.shape == slope.shape:
+                y.backward(slope)
+        found["of_xs"] = [x.grad for x in xs]
+        found["at_once"] = gradients_in(weights)
+        found["functions"] = len(later)
+        found["has_none"] = None in later
+        found["too_few"] = len(later) < layer.uses and layer.uses
+        for function in later[:: -1 if layer.reverse else 1] if None not in later else []:
+            outcome = outcome_of(function)
+            found["failed"] = found["failed"] or (outcome if outcome.error else None)
+    found["of_weights"] = gradients_in(weights)
+    found["frozen"] = found["of_weights"].get(layer.frozen) is not None and layer.frozen
+    found["graphs"] = [name for name, slope in found["of_weights"].items() if requires(slope)]
+    return found
 
 
-def judge_outputs(trial, got, wanted):
-    for y, right in zip(got, wanted):
-        if not close(y, right):
-            off = told_gap(y, right) if y.shape == right.shape else kind_of(y)
-            plain = F.linear(trial.xs[0], trial.weight).detach()
-            why = recognise(y, {"the bias is missing": plain})
-            trial.wrong(f"the output is off by up to {off}", why)
+def gradients_in(weights) -> dict:
+    """Copies of them, as they are now."""
+    some = {name: w.grad for name, w in weights.items() if w is not None}
+    return {name: None if slope is None else slope.clone() for name, slope in some.items()}
 
 
-def judge_x(trial, wanted):
-    for x, right in zip(trial.xs, wanted):
-        if right is None:
-            continue
-        if x.grad is None:
-            trial.wrong("after the backward the gradient of x is None", NO_X)
-        if not close(x.grad, right):
-            trial.wrong(f"the gradient of x is off by up to {told_gap(x.grad, right)}", "")
+def requires(slope) -> bool:
+    return slope is not None and slope.requires_grad
 
 
-def judge_before(trial):
-    """Nothing is done to the weights' gradients until what is in `later` is called."""
-    if None in trial.later:
-        trial.wrong("after the backward `later` has None", NO_FUNCTION)
-    for name, weight in trial.weights().items():
-        before = trial.old[name] if trial.case.before else None
-        if not close(weight.grad, before):
-            trial.wrong(f"right after the backward there is a gradient in {name}.grad", AT_ONCE)
-    if trial.weights() and not trial.later:
-        trial.wrong("after the backward `later` is empty", NOTHING_LATER)
-    uses, left = trial.case.uses, len(trial.later)
-    if left < uses:
-        plural = "s" if left > 1 else ""
-        trial.wrong(f"after {uses} backwards `later` has {left} function{plural}", FUNCTIONS_LOST)
+# ---- What is right, and what is not ---
 
 
-def judge_after(trial, wanted):
-    for name, tensor in {"weight": trial.weight, "bias": trial.bias}.items():
-        if tensor is not None and name not in wanted and tensor.grad is not None:
-            trial.wrong(f"the {name} is frozen, and has a gradient", FROZEN)
-    for name, right in wanted.items():
-        got = trial.weights()[name].grad
-        judge_gradient(trial, name, got, right)
-        if got.requires_grad:
-            trial.wrong(f"{name}.grad requires a gradient itself", WITH_GRAPH)
+def right(trial) -> tuple[list, list, dict]:
+    """Outputs, the gradients of each x, and {name: what each use adds to the gradient}."""
+    (layer,) = trial.case.args
+    xs, weights = layer.xs(), layer.weights()
+    some = {name: w for name, w in weights.items() if w is not None}
+    ys = [F.linear(x, *weights.values()) for x in xs]
+    of_xs, of_weights = [], {name: [] for name in some}
+    for x, y, slope in zip(xs, ys, layer.slopes()):
+        leaves = {k: leaf for k, leaf in [("x", x), *some.items()] if leaf.requires_grad}
+        found = dict(zip(leaves, torch.autograd.grad(y, leaves.values(), slope)))
+        of_xs.append(found.get("x"))
+        for name in some:
+            of_weights[name].append(found.get(name))
+    return [y.detach() for y in ys], of_xs, of_weights
 
 
-def judge_gradient(trial, name, got, right):
-    old = trial.old[name]
-    wanted = right + old if trial.case.before else right
-    if got is None:
-        trial.wrong(f"when `later` has been called, {name}.grad is None", (
-            NOT_THE_PARAMETER if trial.case.hooked
-            else f"what is in `later` is to add the gradient of the {name}, too"
-        ))  # fmt: skip
-    if close(got.detach(), wanted):
-        return
-    guesses = [(ADDS, right), (f"nothing is added to {name}.grad", old)] * trial.case.before
-    guesses += [(ADDS, part) for part in parts_of(trial, name)]
-    off = told_gap(got, wanted) if got.shape == wanted.shape else kind_of(got)
-    known = (why for why, wrong in guesses if close(got.detach(), wrong))
-    trial.wrong(f"{name}.grad is off by up to {off}", next(known, ""))
+def no_bias(trial, place):
+    (layer,) = trial.case.args
+    return {"the bias is missing": [F.linear(x, layer.weights()["weight"]) for x in layer.xs()]}
 
 
-def told_error(outcome) -> str:
-    """What was raised, and the learner's line; PyTorch's own lines say nothing."""
-    is_known = outcome.place is not None and not is_library(outcome.place.filename)
-    what = f"it raised {outcome.error}: {outcome.message}"
-    return f"{what}\n  at {outcome.place}" if is_known else what
+def before(trial, place):
+    (layer,) = trial.case.args
+    return gradients_in(layer.weights())
 
 
-def parts_of(trial, name) -> list:
-    """What each use by itself adds to the gradient of a weight."""
-    weight = trial.weights()[name]
-    ys = [F.linear(x, trial.weight, trial.bias) for x in trial.xs]
-    totals = [(y * slope).sum() for y, slope in zip(ys, trial.slopes)]
-    return [torch.autograd.grad(total, weight)[0] for total in totals]
+def of_weights(trial, place, of_uses=sum):
+    """What was there before, and what the uses add."""
+    found = before(trial, place)
+    for name, parts in right(trial)[2].items():
+        if None not in parts:
+            found[name] = of_uses(parts) + (0 if found[name] is None else found[name])
+    return found
 
 
-EXERCISE = Exercise(
-    "8.12", "LaterWeights", examine_later_weights,
-    (
+def wrong_weights(trial, place):
+    (layer,), old = trial.case.args, before(trial, place)
+    last = 0 if layer.reverse else -1  # of the functions that are called
+    alone = {name: of[last] for name, of in right(trial)[2].items() if None not in of}
+    nothing = (
+        "saved_tensors may give another tensor than the parameter, and the gradient went there. "
+        "Keep weight and bias as ctx.weight and ctx.bias; save_for_backward is for x"
+        if layer.hooked
+        else "nothing is added to it: what is in `later` adds the gradients of both, weight and "
+        "bias"
+    )
+    return {
+        "the gradient is set, and what was there before is lost: other micro-batches have added "
+        "theirs to weight.grad": old | alone,
+        nothing: old,
+    }  # fmt: skip
+
+
+def why_too_few(trial, place) -> str:
+    if trial[place].functions:
+        return (
+            "the functions of other micro-batches are there already, and each backward adds its "
+            "own to them: ctx.later.append(…)"
+        )
+    return (
+        "nothing has been added to `later`, so nobody can compute the gradients of the weights: "
+        "ctx.later.append(…) in the backward"
+    )
+
+
+def why_without_bias(case, error) -> str:
+    has_bias = case.args[0].bias
+    return "" if has_bias else "there may be no bias: bias is None then, and has no gradient"
+
+
+EXERCISE = InThisProcess(
+    "8.12",
+    "LaterWeights",
+    lab="pipeline_parallel",
+    cases=[
+        Alone(what, use, (layer,))
+        for what, layer in {
+            "x of 2 dims": Layer(),
+            "x of 3 dims": Layer(lead=(2, 3)),
+            "without a bias": Layer(lead=(2, 3), bias=False),
+            "a gradient there already": Layer(before=True),
+            "the same weight three times": Layer(lead=(2, 2), uses=3),
+            "three times, called from the last on": Layer(lead=(2, 2), uses=3, reverse=True),
+            "the first layer: x needs no gradient": Layer(frozen="x"),
+            "a frozen weight": Layer(frozen="weight"),
+            "a frozen bias": Layer(frozen="bias"),
+            "a transposed gradient": Layer(lead=(2, 3), turned=True),
+            "under torch.autograd.graph.saved_tensors_hooks": Layer(hooked=True),
+        }.items()
+    ],
+    work=use,
+    facts=[
+        Equals("outputs", lambda trial, place: right(trial)[0], no_bias, "the output"),
+        never("early", "after the forward `later` has {} functions",
+              "`later` gets its function in the backward: in the forward there is no gradient yet"),
+        Equals("of_xs", lambda trial, place: right(trial)[1], lambda trial, place: {
+                   "the gradient of x is needed at once: the rank before waits for it":
+                       [None] * trial.case.args[0].uses,
+               }, "after the backward the gradient of x"),
+        never("has_none", "after the backward `later` has None", "a function is to be put there, "
+              "not its result: partial(function, x, gradient, …)"),
+        Equals("at_once", before, called="right after the backward, the gradient",
+               otherwise="the backward gives the gradient of x alone, and None for the weight and "
+               "the bias: theirs are what a function in `later` is for"),
+        never("too_few", "after {} backwards `later` has fewer functions", why_too_few),
+        never("failed", str, lambda trial, place: EXERCISE.why_it_failed(
+            trial.case, trial[place].failed)),
+        never("frozen", "the {} is frozen, and has a gradient",
+              "a weight that does not require a gradient gets none"),
+        Equals("of_weights", of_weights, wrong_weights, "when `later` has been called, the "
+               "gradient"),
+        never("graphs", lambda names: f"{names[0]}.grad requires a gradient itself",
+              "autograd has recorded how this gradient was computed, and so keeps x and the "
+              "gradient of y alive as long as weight.grad is there: compute it under "
+              "torch.no_grad()"),
+    ],
+    told=lambda trial: f"right are x's gradient at once, {' and '.join(trial[0].at_once)} later",
+    explain=why_without_bias,
+    errors=ERRORS,
+    hints=(
         "The backward has two things to compute, and one of them nobody waits for. What does "
         "that one need, besides the gradient that comes in?",
         "forward keeps x, weight, bias and later: save_for_backward(x), and attributes of ctx. "
@@ -295,5 +265,4 @@ EXERCISE = Exercise(
         "ctx.later.append(partial(add_weight_gradients, x, gradient, ctx.weight, ctx.bias)): "
         "a function that needs no arguments any more, and adds what is missing.",
     ),
-    lab="pipeline_parallel",
 )  # fmt: skip

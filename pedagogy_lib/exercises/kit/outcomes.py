@@ -7,7 +7,7 @@ import torch
 
 from ...basics.places import Place
 from ...course.checking import Wrong
-from ...ranks.call_stack import place_of, steps_of_traceback
+from ...ranks.call_stack import is_library, place_of, steps_of_traceback
 from .answers import attempt
 
 
@@ -23,7 +23,9 @@ class Outcome(NamedTuple):
     def __str__(self):
         if not self.error:
             return f"it gave {self.value!r:.60}"
-        return f"it raised {self.error}: {self.message}\n  at {self.place}"
+        is_known = self.place is not None and not is_library(self.place.filename)
+        at = f"\n  at {self.place}" if is_known else ""  # a library's own lines say nothing
+        return f"it raised {self.error}: {self.message}{at}"
 
 
 def outcome_of(answer, *args, **kwargs) -> Outcome:
