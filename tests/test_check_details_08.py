@@ -90,7 +90,7 @@ def test_pytorch_does_not_warn_of_what_a_check_tells_better(checked, capsys):
 
 
 def test_who_computes_too_much_is_told_of_no_timeout(checked, monkeypatch):
-    monkeypatch.setattr(balancing, "LARGE_SECONDS", 0.2)
+    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 0.2)
     wrong = checked(ANSWERS["8.13", "computed again and again"]).wrong
     assert wrong.case == "60 layers on 10 stages"
     assert wrong.what.startswith("it is too slow, and was stopped while still at work\n  at ")
@@ -120,8 +120,8 @@ WRONG_PIPELINE = with_change("self.send(y, action)", "self.send(-y, action)")
     ("number", "fault", "first"),
     [
         ("8.14", WRONG_STAGE, 'first: check("8.6")'),
-        ("8.14", WRONG_PIPELINE, 'First: check("8.7")'),
-        ("8.16", WRONG_PIPELINE, 'First: check("8.7")'),
+        ("8.14", WRONG_PIPELINE, 'first: check("8.7")'),
+        ("8.16", WRONG_PIPELINE, 'first: check("8.7")'),
     ],
     ids=["8.14 a stage", "8.14 a pipeline", "8.16 a pipeline"],
 )

@@ -36,8 +36,8 @@ class Exercise:
     examine  takes the answer; see the module's docstring
     hints    in steps, from a nudge to nearly the answer
     lab      the lab that the function is in; None if it is in a cell of the chapter
-    needs    numbers of exercises of this lab that it is built on, or of any lab if it is in a
-             cell: if an answer is wrong, these are looked at first
+    needs    numbers of exercises in labs that it is built on: if an answer is wrong, these are
+             looked at first
     """
 
     number: str
@@ -169,7 +169,7 @@ def fault_below(exercise, answer) -> Wrong | None:
     """What is wrong with a function of the lab that the answer is built on, if anything is."""
     for number in getattr(exercise, "needs", ()):
         needed = find_exercise(number)
-        lab = answer.lab if exercise.lab else find_lab(needed.lab)
+        lab = answer.lab if exercise.lab == needed.lab else find_lab(needed.lab)
         try:
             list(islice(needed.examine(LabFunction(lab, needed.name)), FIRST_CASES))
         except Wrong as wrong:
