@@ -68,7 +68,7 @@ class InItsLab:
 
 
 class OfAClass(RankExercise):
-    def examine(self, answer):
+    def trials(self, answer):
         bases = answer.__mro__[1:] if isinstance(answer, type) else ()
         if not any(base.__name__ == "StashingStage" for base in bases):
             what = f"check() was given {answer!r:.60}"
@@ -77,7 +77,7 @@ class OfAClass(RankExercise):
                 "class itself"
             )
             raise Wrong("your class", what, why)
-        return super().examine(InItsLab(answer, find_lab("pipedream")))
+        return super().trials(InItsLab(answer, find_lab("pipedream")))
 
 
 EXERCISE = OfAClass(

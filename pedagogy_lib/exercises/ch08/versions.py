@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-LR, WIDTH, LETTERS, SHAPE = 0.5, 3, 7, (2, 4)  # SHAPE: samples and letters of a micro-batch
+LR, WIDTH, LETTERS, SHAPE = 0.25, 3, 7, (2, 4)  # SHAPE: samples and letters of a micro-batch
 
 
 class Action(NamedTuple):

@@ -5,7 +5,6 @@ That is a pass in which no gradient goes from a slice to the keys, or values, of
 
 import copy
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import torch
 
@@ -79,8 +78,8 @@ def loss_of(scores):
     return scores.square().sum()
 
 
-def whole(piece, case, stopped=()) -> SimpleNamespace:
-    """One pass over whole samples: the gradients of the parameters, and that of x.
+def whole(piece, case, stopped=()) -> dict:
+    """The gradients of one pass over whole samples: of "x", and of parameters by their names.
 
     stopped  {number of a block: "keys", "values" or both}: no gradient goes from a slice to those
              of the slices before it
@@ -94,8 +93,7 @@ def whole(piece, case, stopped=()) -> SimpleNamespace:
         y = layer(y) if kinds is None else stopped_block(layer, y, case.sizes, kinds)
     total = loss_of(y) if case.is_last else (y * slope).sum()
     total.backward()
-    gradients = {name: p.grad for name, p in piece.named_parameters()}
-    return SimpleNamespace(slopes=x.grad, gradients=gradients)
+    return {"x": x.grad} | {name: p.grad for name, p in piece.named_parameters()}
 
 
 def stopped_block(block, x, sizes, kinds):

@@ -81,7 +81,15 @@ def first_wrong(got, wanted, same):
         at = next(k for k, pair in enumerate(zip(got, wanted)) if not same(*pair))
     else:
         return whole
-    return lambda value: None if value is None else value[at]
+    return lambda value: entry(value, at)
+
+
+def entry(value, at):
+    """None where there is nothing, as on a rank that has other keys."""
+    try:
+        return value[at]
+    except (KeyError, IndexError, TypeError):
+        return None
 
 
 @dataclass(frozen=True)
