@@ -26,12 +26,29 @@ def pytest_configure(config):
     config.pluginmanager.register(margins.Plugin())
     if config.pluginmanager.hasplugin("xdist"):
         config.pluginmanager.register(distribution.Plugin())
+    if config.pluginmanager.hasplugin("nbval"):
+        start_kernels_again()
     if hasattr(config, "workerinput"):  # of pytest-xdist: it has inherited these directories
         return
     config.course_tmp_paths = Path(tempfile.mkdtemp(prefix="course-tmp-paths-"))
     os.environ["PYTEST_DEBUG_TEMPROOT"] = str(config.course_tmp_paths)
     config.course_scratch = Path(tempfile.mkdtemp(prefix="course-tests-"))
     os.environ["TMPDIR"] = tempfile.tempdir = str(config.course_scratch)
+
+
+def start_kernels_again():
+    """A kernel dies if another program takes a port that it has chosen, and not yet opened."""
+    from nbval import kernel
+
+    start = kernel.start_new_kernel
+
+    def start_once_more(*args, **kwargs):
+        try:
+            return start(*args, **kwargs)
+        except RuntimeError:
+            return start(*args, **kwargs)
+
+    kernel.start_new_kernel = start_once_more
 
 
 @pytest.hookimpl(trylast=True)

@@ -7,7 +7,6 @@ from helpers import put_lab
 from pedagogy_lib import check
 from pedagogy_lib.course import build, checking
 from pedagogy_lib.course.checking import find_exercise
-from pedagogy_lib.exercises.ch08 import ex13_balance as balancing
 from pedagogy_lib.exercises.ch08.slots import slots_of
 from pedagogy_lib.schedules.timelines import simulate
 
