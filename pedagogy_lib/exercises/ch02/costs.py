@@ -70,6 +70,18 @@ def need_ring(trial, steps, bytes_each):
     return f"cost, {trial.case}: every rank sends {megabytes(bytes_each)} in {messages(steps)}"
 
 
+def need_next_alone(trial):
+    """All messages go to the next rank."""
+    n = trial.case.n
+    need_cost(
+        trial,
+        set(steps_ahead(trial)) <= {1},
+        f"rank 0 sent to rank {n - 1}; asked is the next one alone",
+        "this ring runs the other way round. It is as good, but whoever calls it counts on the "
+        "links from each rank to the next: send to rank + 1, and receive from rank - 1.",
+    )
+
+
 def steps_ahead(trial) -> list[int]:
     """How far round the ring each message of each rank goes."""
     n = trial.case.n
@@ -107,4 +119,6 @@ def shape_of_traffic(trial) -> str:
 
 def need_half_a_ring(trial):
     n = trial.case.n
-    return need_ring(trial, n - 1, (n - 1) * trial.before[0][0].nbytes)
+    told = need_ring(trial, n - 1, (n - 1) * trial.before[0][0].nbytes)
+    need_next_alone(trial)
+    return told

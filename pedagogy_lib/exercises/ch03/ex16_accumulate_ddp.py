@@ -30,15 +30,17 @@ CAUSE = (
 
 
 def accumulate(answer, group, case):
-    """The gradients after each call, and the most samples that the model got at a time."""
+    """The gradients after each call, the most samples at a time, and how often one went back."""
     rank, n = dist.get_rank(), dist.get_world_size()
-    ddp, found, samples = DistributedDataParallel(model_of(rank)), {}, []
+    ddp, found, samples, backwards = DistributedDataParallel(model_of(rank)), {}, [], []
+    next(ddp.parameters()).register_post_accumulate_grad_hook(backwards.append)
     ddp.module.register_forward_pre_hook(lambda _, inputs: samples.append(len(inputs[0])))
     for step, number in enumerate(CALLS):
         ddp.zero_grad()
         answer(ddp, F.mse_loss, pieces_of(n, step, number)[rank])
         found[name_of(number)] = gradients_in(ddp)
-    return {"grad": found, "samples": max(samples, default=0)} | cost_of_large(answer, rank)
+    counts = {"samples": max(samples, default=0), "backwards": len(backwards)}
+    return {"grad": found} | counts | cost_of_large(answer, rank)
 
 
 def name_of(number) -> str:
@@ -104,6 +106,11 @@ EXERCISE = RankExercise(
               f"a micro-batch has {SAMPLES}",
               "one forward takes several micro-batches, and keeps the activations of all of them "
               "for its backward: to save this memory is what micro-batches are for"),
+        Holds("backwards", lambda count: count == sum(CALLS),
+              f"the gradients are right, but {{}} backwards go through {sum(CALLS)} micro-batches",
+              "a loss keeps all activations of its micro-batch until its backward. Each has one of "
+              "its own, before the next one comes: to save this memory is what micro-batches are "
+              "for"),
         Sends(one_exchange, "one all-reduce of all gradients is", why_so_many_bytes),
     ],
     told="after calls with 4, 1 and 2 micro-batches, the gradients of one process",

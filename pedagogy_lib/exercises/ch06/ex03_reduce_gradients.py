@@ -60,12 +60,12 @@ def unit_of(lab, shapes, group, alone):
 
 
 def give_gradients(unit, place, number):
-    """Other ones at each place. The second parameter has none at one of them, the last at none."""
+    """Other ones at each place. One of them has none at all, the last parameter has none at any."""
     for index, p in enumerate(unit.parameters):
         p.grad = numbers(place, p.shape, p.dtype, 10 * number + index) + 8 * place
     unit.parameters[-1].grad = None
-    if place == number:
-        unit.parameters[1].grad = None
+    for p in unit.parameters if place == number else ():
+        p.grad = None
 
 
 # ---- What is right, and what is not ---

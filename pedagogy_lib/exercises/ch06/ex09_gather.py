@@ -20,14 +20,15 @@ WITHOUT_GRAD = "autograd watches over the shard: leave gather() under torch.no_g
 
 
 def gather_disposed(answer, group, case):
-    dtype, shapes, times = case.args
+    dtype, shapes, times, stays = case.args
     held = Held(answer, group, dtype, shapes)
     unit = held.unit
     for time in range(times):
         held.shard.data.copy_(shard_of(dist.get_rank(group), unit.shard, time))
-        held.resize(0)
-        for p in unit.parameters:
-            p.data = p.new_empty(0)
+        if not (stays and time):  # else it has the shards as they were
+            held.resize(0)
+            for p in unit.parameters:
+                p.data = p.new_empty(0)
         dist.barrier(group)
         with answering(), marking_new_memory(held):
             answer(unit)
@@ -77,6 +78,10 @@ def shard_in(trial, place):
     return shard_of(place, trial[place].shard, trial.case.args[2] - 1)
 
 
+def old_shards(trial):
+    return torch.cat([shard_of(k, trial[k].shard, trial.case.args[2] - 2) for k in range(trial.n)])
+
+
 def every_shard(trial, place=None):
     return torch.cat([shard_in(trial, k) for k in range(trial.n)])
 
@@ -98,6 +103,9 @@ def mistakes(trial, place):
             truth.masked_fill(~is_own, NEW),
         "the shards are there, in a wrong order: chunk k of flat is rank k's shard":
             torch.cat(truth.chunk(trial.n)[::-1]),
+        "these are the shards as they were before. Also if flat still has its memory, an optimizer "
+        "has changed the shards since: afterwards every shard as it is now is to be there":
+            old_shards(trial),
     }  # fmt: skip
 
 
@@ -130,11 +138,12 @@ EXERCISE = RankExercise(
     lab="zero",
     needs=("6.2", "2.7"),
     cases=[
-        At(World(2), (torch.float64, SHAPES, 1), ", float64"),
-        At(World(3), (torch.float32, SHAPES, 2), ", float32, the second time"),
-        At(World(1), (torch.float64, SHAPES, 1), ", float64"),
-        At(World(4), (torch.float32, LARGE, 1), ", float32, large"),
-        At(GROUP, (torch.float64, SHAPES, 1), ", float64"),
+        At(World(2), (torch.float64, SHAPES, 1, False), ", float64"),
+        At(World(3), (torch.float32, SHAPES, 2, False), ", float32, the second time"),
+        At(World(2), (torch.float64, SHAPES, 2, True), ", float64, flat still has its memory"),
+        At(World(1), (torch.float64, SHAPES, 1, False), ", float64"),
+        At(World(4), (torch.float32, LARGE, 1, False), ", float32, large"),
+        At(GROUP, (torch.float64, SHAPES, 1, False), ", float64"),
     ],
     work=gather_disposed,
     facts=[

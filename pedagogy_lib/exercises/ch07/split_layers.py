@@ -190,6 +190,7 @@ def split_layer(number, name, dims, mistakes, **others) -> RankExercise:
             Layer(World(3), what=", no bias, x of one dim", has_bias=False, leading=()),
             Layer(World(3), what=", units of 2", length=8, unit=2),
             Layer(World(3), what=", frozen weight", frozen=("weight",)),
+            Layer(World(2), what=", frozen bias", frozen=("bias",)),
             Layer(World(3, (1, 2))),
         ],
         work=partial(layer_on_rank, dims),

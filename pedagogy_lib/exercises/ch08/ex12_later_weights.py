@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch.autograd.graph import saved_tensors_hooks
+from torch.utils.flop_counter import FlopCounterMode
 
 from ..kit import Equals, never
 from ..kit.alone import Alone
@@ -108,9 +109,12 @@ def use(answer, place, case):
         ys = [apply(x, *weights.values(), later) for x in xs]
         found["outputs"] = [y.detach() if isinstance(y, torch.Tensor) else y for y in ys]
         found["early"] = len(later)
-        for y, slope in zip(ys, layer.slopes()):
-            if isinstance(y, torch.Tensor) and y.requires_grad and y.shape == slope.shape:
-                y.backward(slope)
+        with FlopCounterMode(display=False) as flops:
+            for y, slope in zip(ys, layer.slopes()):
+                if isinstance(y, torch.Tensor) and y.requires_grad and y.shape == slope.shape:
+                    y.backward(slope)
+        of_x = 2 * sum(map(torch.numel, xs)) * OUTPUTS
+        found["flops"] = max(0, flops.get_total_flops() - of_x)
         found["of_xs"] = [x.grad for x in xs]
         found["at_once"] = gradients_in(weights)
         found["functions"] = len(later)
@@ -243,6 +247,9 @@ EXERCISE = InThisProcess(
                otherwise="the backward gives the gradient of x alone, and None for the weight and "
                "the bias: theirs are what a function in `later` is for"),
         never("too_few", "after {} backwards `later` has fewer functions", why_too_few),
+        never("flops", "the backward computes {} FLOPs beside the gradient of x",
+              "another product is computed in the backward, and its result only added later: the "
+              "rank before waits for it. Let the function in `later` compute it"),
         never("failed", str, lambda trial, place: EXERCISE.why_it_failed(
             trial.case, trial[place].failed)),
         never("frozen", "the {} is frozen, and has a gradient",

@@ -19,8 +19,8 @@ LISTS = {  # {case: [(seconds of each layer, stages), …]}; the first tell misc
     "one long one in the middle": [([2, 2, 2, 11, 2, 2, 2], 4)],
     "greedy sharing fails": [([4, 4, 4, 4, 4, 4, 1, 1, 7], 3)],
     "special ones": [
-        ([3] * 7, 3), ([0, 0, 5, 0, 0, 5, 0], 4), ([0, 0, 0], 2), ([5, 1, 3], 1), ([5, 1, 3], 3),
-        ([4], 1),
+        ([3] * 7, 3), ([6, 4, 1, 11, 2], 3), ([0, 0, 5, 0, 0, 5, 0], 4), ([0, 0, 0], 2),
+        ([5, 1, 3], 1), ([5, 1, 3], 3), ([4], 1),
     ],
 }  # fmt: skip
 RANDOM = 60  # lists more, of up to 8 layers

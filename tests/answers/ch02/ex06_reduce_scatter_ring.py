@@ -164,3 +164,12 @@ def reduce_scatter_ring(chunks, group=None):
 # +         a = send(outgoing, following, group)
 # +         receive(received, previous, group)
 # +         a.wait()
+
+# %% wrong · this ring runs the other way round
+def reduce_scatter_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    for step in range(n - 1):
+        k = (rank + step + 2) % n
+        coming = torch.empty_like(chunks[k])
+        exchange(chunks[(k - 1) % n], (rank - 1) % n, coming, (rank + 1) % n, group)
+        chunks[k] += coming

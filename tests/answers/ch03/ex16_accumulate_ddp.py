@@ -33,3 +33,8 @@ def accumulate_ddp(ddp, loss_fn, micro_batches):
 def accumulate_ddp(ddp, loss_fn, micro_batches):
     inputs, targets = map(torch.cat, zip(*micro_batches))
     loss_fn(ddp(inputs), targets).backward()
+
+# %% wrong · a loss keeps all activations
+def accumulate_ddp(ddp, loss_fn, micro_batches):
+    losses = [loss_fn(ddp(inputs), targets) for inputs, targets in micro_batches]
+    (sum(losses) / len(losses)).backward()

@@ -144,3 +144,14 @@ def reduce_gradients(unit):
     dist.all_reduce(flat, group=unit.group)
     mine = flat.chunk(unit.n)[unit.rank]
     unit.shard.grad = mine + (0 if unit.shard.grad is None else unit.shard.grad)
+
+# %% wrong · this one has taken none
+def reduce_gradients(unit):
+    if all(p.grad is None for p in unit.parameters):
+        return
+    chunks = list(flatten_padded(gradients_of(unit), unit.n).chunk(unit.n))
+    for p in unit.parameters:
+        p.grad = None
+    reduce_scatter_ring(chunks, unit.group)
+    mean = chunks[unit.rank] / unit.n
+    unit.shard.grad = mean if unit.shard.grad is None else unit.shard.grad + mean

@@ -34,3 +34,9 @@
 # %% wrong · linear.bias is None then
 # -         return y if self.bias is None else y + self.bias
 # +         return y + self.bias
+
+# %% wrong · the part of a frozen parameter is frozen
+class RowLinear(RowLinear):
+    def __init__(self, linear, group=None, unit=1, leave=leave):
+        super().__init__(linear, group, unit, leave)
+        self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().clone())

@@ -24,14 +24,21 @@ class LaterWeights(torch.autograd.Function):
         ctx.later.append(add)
         return gradient.matmul(saved), None, None, None
 
-# %% right · einsum, when the gradient is there
+# %% right · einsum, and a function for each
 # -         ctx.save_for_backward(x)
 # +         ctx.x = x.detach()
 # -         (x,) = ctx.saved_tensors
 # -         ctx.later.append(partial(add_weight_gradients, x, gradient, ctx.weight, ctx.bias))
 # +         if ctx.weight.requires_grad:
-# +             ctx.later.append(partial(
-# +                 add_gradient, ctx.weight, torch.einsum("...o,...i->oi", gradient, ctx.x)))
+# +             ctx.later.append(lambda: add_gradient(
+# +                 ctx.weight, torch.einsum("...o,...i->oi", gradient, ctx.x)))
+# +         if ctx.bias is not None:
+# +             ctx.later.append(lambda: add_gradient(ctx.bias, gradient.flatten(0, -2).sum(0)))
+
+# %% wrong · its result only added later
+# -         ctx.later.append(partial(add_weight_gradients, x, gradient, ctx.weight, ctx.bias))
+# +         ctx.later.append(partial(
+# +             add_gradient, ctx.weight, gradient.flatten(0, -2).T @ x.flatten(0, -2)))
 # +         if ctx.bias is not None:
 # +             ctx.later.append(partial(add_gradient, ctx.bias, gradient.flatten(0, -2).sum(0)))
 

@@ -79,3 +79,20 @@ def balance(seconds, stages) -> list[int]:
 
 # %% wrong · computed again and again
 # -     @cache
+
+# %% wrong · the slowest 13; 11 is possible
+def balance(seconds, stages) -> list[int]:
+    if stages > len(seconds):
+        raise ValueError(f"{stages} stages of {len(seconds)} layers")
+
+    @cache
+    def best(begin, stages):
+        if stages == 1:
+            return sum(seconds[begin:]) ** 2, [len(seconds) - begin]
+        return min(
+            (sum(seconds[begin:end]) ** 2 + rest, [end - begin, *sizes])
+            for end in range(begin + 1, len(seconds) - stages + 2)
+            for rest, sizes in [best(end, stages - 1)]
+        )
+
+    return best(0, stages)[1]
