@@ -10,7 +10,16 @@ from helpers import ROOT
 
 from pedagogy_lib.basics.errors import RankError
 from pedagogy_lib.course.checking import Wrong
-from pedagogy_lib.exercises.kit import GROUP, At, Equals, Sends, Trial, World
+from pedagogy_lib.exercises.kit import (
+    GROUP,
+    At,
+    Equals,
+    Formula,
+    RankExercise,
+    Sends,
+    Trial,
+    World,
+)
 from pedagogy_lib.exercises.kit.facts import complains, first_true
 from pedagogy_lib.exercises.kit.on_ranks import IN_A_GROUP, told
 
@@ -99,6 +108,29 @@ def test_the_first_complaint_counts():
     assert complains(lambda trial: iter(()))(trial_of([1])) is None
     assert first_true({"a": False, "b": True, "c": True}) == "b"
     assert first_true({"a": False}) == ""
+
+
+class Values(RankExercise):
+    """What its ranks have found is known."""
+
+    def trials(self, answer):
+        for case in self.cases:
+            yield Trial(case, [SimpleNamespace(x=answer(case.world.size))] * case.world.size)
+
+
+def test_of_an_unknown_mistake_is_told_where_there_is_none():
+    said = "it is right for: 1 rank; 3 ranks. What is different here?"
+    fact = Equals("x", lambda trial, place: trial.n)
+    cases = [At(World(n)) for n in (1, 2, 3)]
+    exercise = Values("9.9", "size", cases, None, [fact], "", ())
+    with pytest.raises(Wrong) as caught:
+        list(exercise.examine(lambda n: 7 if n == 2 else n))
+    assert caught.value.why == said
+    formula = Formula("9.9", "size", {str(case): [(case.world.size,)] for case in cases},
+                      lambda n: n, [], ())  # fmt: skip
+    with pytest.raises(Wrong) as caught:
+        list(formula.examine(lambda n: 7 if n == 2 else n))
+    assert caught.value.why == said
 
 
 def test_the_examples_for_contributors_work():

@@ -6,6 +6,7 @@ A mistake is a wrong function with its sentence. The same entry tells it, and is
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from ...course.checking import Wrong
 from .values import NOT_ITS_OWN, Raised, equal, is_number, need_kind, plain, text_of
@@ -82,12 +83,23 @@ class Formula:
         if told:
             return told
         alone = (sentence for sentence, function in self.mistakes if self.agrees(function, [wrong]))
-        return next(alone, "") or first_that_fits(GENERAL, self, found, case)
+        told = next(alone, "") or first_that_fits(GENERAL, self, found, case)
+        return told or where_right(each for each in self.cases if self.is_right(each, found))
+
+    def is_right(self, case, found) -> bool:
+        pairs = zip(self.cases[case], found[case])
+        return all(self.same(got, plain(self.truth(*call))) for call, got in pairs)
 
     def agrees(self, function, pairs) -> bool:
         """Whether a function gives what came of these calls: [(call, value), …]."""
         told = [(got, value_of(function, call)) for call, got in pairs if not is_raised(got)]
         return all(self.same(got, guess) for got, guess in told)
+
+
+def where_right(cases) -> str:
+    """What to say of a mistake that nobody knows, from the cases in which there is none."""
+    some = [str(case) for case in islice(cases, 4)]
+    return f"it is right for: {'; '.join(some)}. What is different here?" if some else ""
 
 
 def is_raised(value) -> bool:

@@ -5,7 +5,6 @@ import torch.nn.functional as F
 from torch import nn
 
 from ...basics.closeness import close
-from ...basics.errors import HangError
 
 RATE = 0.01
 FEATURES, HIDDEN = 4, 3
@@ -74,17 +73,6 @@ def train_alone(
         optimizer.step()
         weights.append(flat(model.parameters()))
     return weights, found
-
-
-def why_raised(known, hang, error) -> str:
-    """What an error of a launch means.
-
-    known  {words of a message: what they mean}
-    hang   what it means that ranks hang
-    """
-    if isinstance(error, HangError):
-        return hang
-    return next((why for words, why in known.items() if words in str(error)), "")
 
 
 def not_exchanged(trial) -> str:

@@ -60,19 +60,6 @@ def number_from(case, answer, *args) -> float:
     raise Wrong(case, f"it gave {value!r}, not a number", NO_RETURN if value is None else "")
 
 
-def whole_numbers(case, name, value, what) -> list[int]:
-    """A list of whole numbers, however it is written; raises `Wrong` if it is none.
-
-    what  it should hold
-    """
-    with contextlib.suppress(TypeError, ValueError, RuntimeError):
-        found = value.tolist() if hasattr(value, "tolist") else list(value)
-        if all(int(i) == i for i in found):
-            return [int(i) for i in found]
-    why = NO_RETURN if value is None else f"what is asked for is a list: {what}."
-    raise Wrong(case, f"{name} is {value!r}", why)
-
-
 def plain(value):
     """A result without its graph and its optimizer, so that it can travel."""
     return value.detach().clone() if isinstance(value, torch.Tensor) else value

@@ -1,10 +1,13 @@
 """Exercises whose answer is tried on ranks: all its cases in one launch, and facts about each."""
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 from ...basics.errors import HangError
+from ...course.checking import Wrong
+from .formula import where_right
 from .on_ranks import try_cases
 from .trial import Trial
 from .warming import warm_up
@@ -44,10 +47,24 @@ class RankExercise:
     timeout: float | None = None
 
     def examine(self, answer):
-        for trial in self.trials(answer):
-            lines = self.judge(trial)
+        trials, right = self.trials(answer), []
+        for trial in trials:
+            try:
+                lines = self.judge(trial)
+            except Wrong as wrong:
+                wrong.why = wrong.why or where_right([*right, *self.right_among(trials)])
+                raise
+            right.append(trial.case)
             yield f"{trial.case}: {self.told(trial) if callable(self.told) else self.told}"
             yield from lines
+
+    def right_among(self, trials):
+        """Yield the cases in which an answer is right; the last one of all may fail."""
+        with contextlib.suppress(Wrong):
+            for trial in trials:
+                with contextlib.suppress(Wrong):
+                    self.judge(trial)
+                    yield trial.case
 
     def trials(self, answer):
         """Yield what came of each case, in order; raises `Wrong` where an answer fails."""

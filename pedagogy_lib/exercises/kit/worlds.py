@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from ...basics.errors import HangError
-
 
 @dataclass(frozen=True)
 class World:
@@ -49,21 +47,3 @@ TOO_LONG = (
     "this takes too long. Is there a call, or a round of a loop, for each element of a tensor? One "
     "call for each tensor is enough. Or is there a loop that never ends?"
 )
-
-
-def explain_by(meanings, mismatch=""):
-    """What `try_on_ranks` explains with, from {words of an error: what they mean}.
-
-    mismatch  what it means if ranks wait for each other for ever, or lose each other
-    """
-
-    def explain(error):
-        if isinstance(error, HangError) and any(
-            p and not p.operation for p in error.waits.values()
-        ):
-            return TOO_LONG
-        lost = isinstance(error, HangError) or "gloo" in str(error)
-        known = (why for words, why in meanings.items() if words in str(error))
-        return next(known, mismatch if lost else "")
-
-    return explain
