@@ -18,7 +18,7 @@ from ..kit.one_process import (
     note_gradients,
     one_exchange,
 )
-from .broken_loops import pieces_of, shares, table_of
+from .micro_batches import pieces_of, shares, table_of
 
 STEPS, MANY = 3, 4  # steps; micro-batches where bytes are compared
 

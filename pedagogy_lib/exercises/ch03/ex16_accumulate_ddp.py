@@ -16,7 +16,7 @@ from ..kit.one_process import (
     model_of,
     one_exchange,
 )
-from .broken_loops import pieces_of, shares, table_of, told_pieces
+from .micro_batches import pieces_of, shares, table_of, told_pieces
 
 CALLS = (4, 1, 2)  # micro-batches of each
 SAMPLES = 4  # of a micro-batch
