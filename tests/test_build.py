@@ -32,9 +32,11 @@ TO_READ = {  # what stands for it when words are counted
 }
 
 
-@pytest.mark.parametrize("path", build.built_texts(), ids=lambda path: path.name)
-def test_built_files_are_current(path):
-    assert path.read_text() == build.built_texts()[path], "run `make build`"
+@pytest.mark.parametrize(
+    ("path", "text"), build.built_texts().items(), ids=lambda each: getattr(each, "name", "")
+)
+def test_built_files_are_current(path, text):
+    assert path.read_text() == text, "run `make build`"
 
 
 @pytest.mark.parametrize("source", build.sources(), ids=lambda path: path.stem)
