@@ -15,7 +15,7 @@ from answer_files import Answer
 
 from pedagogy_lib.exercises.kit import Formula
 
-MOST = {"right": 1, "wrong": 3}  # answers tried for each exercise on ranks
+MOST = {"right": 1, "wrong": 2}  # answers tried for each exercise on ranks
 DAYS = 6  # until each notebook with holes has had its turn
 ROOT = Path(__file__).parents[1]
 

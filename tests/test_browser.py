@@ -87,6 +87,7 @@ def run_all_cells(page):
     raise AssertionError("the notebook has not run to its end in three minutes")
 
 
+@pytest.mark.deep
 def test_chapter_02(lab_url, page, tmp_path):
     page.goto(f"{lab_url}/lab/tree/notebooks/02_collectives.ipynb?token={TOKEN}")
     run_all_cells(page)

@@ -36,7 +36,7 @@ SHOWN = {
 }
 
 
-OFTEN = ["02_collectives", "06_zero_and_fsdp"]  # the others are left to `make test-all`
+OFTEN = ["02_collectives"]  # the others are left to `make test-all`
 
 
 def chapter(source):

@@ -20,6 +20,7 @@ from pedagogy_lib.exercises.kit import (
     Trial,
     World,
 )
+from pedagogy_lib.exercises.kit.differences import difference
 from pedagogy_lib.exercises.kit.facts import complains, first_true
 from pedagogy_lib.exercises.kit.on_ranks import IN_A_GROUP, told
 
@@ -75,6 +76,13 @@ def test_a_mistake_counts_if_it_fits_everywhere_or_where_it_is_wrong():
 def test_a_rank_is_called_by_its_number_in_the_world():
     with pytest.raises(Wrong, match="rank 3: x at"):
         Equals("x", lambda *_: THIRDS)(trial_of([THIRDS, THIRDS, -THIRDS], GROUP))
+
+
+@pytest.mark.parametrize(("called", "leads"), [("x", "of"), ("x after", "after")])
+def test_a_value_is_called_by_its_name(called, leads):
+    told = difference(called, {"a": 5, "b": 6, "c": 3}, {"a": 1, "b": 2, "c": 3})
+    others = f"; wrong is that {leads} b, too; right is that {leads} c"
+    assert told == f"x {leads} a is 5, expected 1{others}"
 
 
 def test_a_group_is_named_only_after_the_world():

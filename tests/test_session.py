@@ -17,7 +17,10 @@ def test_one():
 """
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "1"]], ids=["alone", "workers"])
+@pytest.mark.parametrize(
+    "workers",
+    [pytest.param([], id="alone", marks=pytest.mark.deep), pytest.param(["-n", "1"], id="workers")],
+)
 def test_a_session_fails_if_a_folder_stays(workers, tmp_path):
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_one.py").write_text(TEST)

@@ -38,6 +38,11 @@ EXERCISE = Formula(
             lambda node, local, per_node: node * per_node),
         ("nodes count from 0: before node 0 there is nobody",
             lambda node, local, per_node: (node + 1) * per_node + local),
+        ("every rank is `per_node` too small: nodes count from 0, not from 1",
+            lambda node, local, per_node: (node - 1) * per_node + local),
+        *((f"a node has `per_node` processes, and not always {number}",
+            lambda node, local, _, number=number: node * number + local)
+          for number in (2, 3, 4, 8)),
         ("ranks count from 0: the first process of node 0 has RANK 0",
             lambda node, local, per_node: node * per_node + local + 1),
         ("the two are swapped: RANK counts through all processes of node 0 first, then those of "

@@ -98,7 +98,6 @@ def rows_of(model, pieces) -> SimpleNamespace:
         counted=torch.cat(counted),
         in_piece=torch.stack([c.sum() for c in counted])[piece].clamp(min=1),
         positions=sum(of.numel() for of in targets), in_rows=torch.bincount(piece)[piece].double(),
-        above_0=sum((of > 0).sum() for of in targets),
     )  # fmt: skip
 
 

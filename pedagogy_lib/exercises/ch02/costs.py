@@ -10,8 +10,8 @@ SOME_IDLE = (
 )
 
 
-def need_tree(trial):
-    """n-1 messages, in ⌈log2 n⌉ rounds."""
+def need_tree(trial, towards_root=False):
+    """n-1 messages, in ⌈log2 n⌉ rounds: from the root, where each receives once; or towards it."""
     n = trial.case.n
     counts = [len(trial.sends(place)) for place in range(n)]
     needed = rounds(trial.calls)
@@ -35,10 +35,21 @@ def need_tree(trial):
         trial,
         sum(counts) == n - 1,
         f"{messages(sum(counts))}, {n - 1} are enough",
-        why or "the result is right, but some rank gets more than one message that it needs not.",
+        why or why_again(counts if towards_root else receives, towards_root),
     )
     need_cost(trial, needed <= best, f"{needed} rounds, {best} are enough", why or SOME_IDLE)
     return f"cost, {trial.case}: {messages(n - 1)} in {needed} rounds, the least there is"
+
+
+def why_again(counts, towards_root) -> str:
+    """Who sends its sum more than once, or receives x more than once; by place, how often."""
+    most = max(counts)
+    if most < 2:
+        return ""
+    who = f"the result is right, but rank {counts.index(most)}"
+    if towards_root:
+        return f"{who} sends {most} times: whoever has given its sum away is done."
+    return f"{who} receives {most} times: whoever has x needs it no more."
 
 
 def need_ring(trial, steps, bytes_each):

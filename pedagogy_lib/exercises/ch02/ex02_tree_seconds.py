@@ -35,6 +35,8 @@ EXERCISE = Formula(
          lambda n, mb, speed: ceil(log2(n)) * mb * speed),
         ("the number of those who have it doubles in each round; it does not grow by two.",
          lambda n, mb, speed: n / 2 * mb / speed),
+        ("these are two rounds for each doubling: in one round, all who have the file give a copy.",
+         lambda n, mb, speed: 2 * floor(log2(n)) * mb / speed),
         ("each round takes that long, and there are several.", lambda n, mb, speed: mb / speed),
     ],
     hints=(

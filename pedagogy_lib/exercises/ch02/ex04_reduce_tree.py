@@ -1,6 +1,8 @@
 """A reduce along a tree."""
 
-from ..kit.trials import Case, Collective, same, total
+from functools import partial
+
+from ..kit.trials import Case, Collective, contributions, ranks_text, same, total
 from .costs import need_tree
 from .misconceptions import (
     changes_nothing,
@@ -31,6 +33,29 @@ def received_over_it(trial) -> str:
     return ""
 
 
+def added_to_itself(trial) -> str:
+    """What has come in, twice: received into x, and then `x += x`."""
+    root, parts = trial.case.root, [tensors[0] for tensors in trial.before]
+    times = contributions(trial.after[root][0], parts) if parts[0].numel() else None
+    if not times or times[root] or set(times) != {0, 2}:
+        return ""
+    return (
+        "the root lacks its own numbers, and has others twice: what comes in is received into x, "
+        "in place of what was there, and then added to itself. Receive into another tensor."
+    )
+
+
+def nothing_sent(trial) -> str:
+    places = range(trial.case.n)
+    silent = [place for place in places if place != trial.case.root and not trial.sends(place)]
+    if not silent or not sum_of_the_wrong_ranks(trial):
+        return ""
+    return (
+        f"nothing has come from {ranks_text(silent)}. Each round halves the number of sums, until "
+        "one is left, also if n is no power of two; reach has to grow until it is n or more."
+    )
+
+
 def partial_sums_left_behind(trial) -> str:
     said = sum_of_the_wrong_ranks(trial)
     if not said:
@@ -52,11 +77,13 @@ EXERCISE = Collective(
         worked_with_root_0,
         divided,
         received_over_it,
+        added_to_itself,
+        nothing_sent,
         partial_sums_left_behind,
         not_a_power_of_two,
     ],
     large=[Case(8, length=1000), Case(5, length=1000)],
-    need_cost=need_tree,
+    need_cost=partial(need_tree, towards_root=True),
     explain_hang=hang_in_a_tree,
     hints=(
         "A tree again, towards the root. In the first round 1 sends to 0, 3 to 2, 5 to 4.",

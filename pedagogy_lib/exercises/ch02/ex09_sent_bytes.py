@@ -49,6 +49,17 @@ def share(name, n, x) -> float:
     return (n - 1) * x / n * (2 if name == "all_reduce" else 1)
 
 
+WHOLE = {  # what X is
+    "all_gather": "the whole result, of which a rank brings X / n",
+    "reduce_scatter": "all that a rank has, of which each rank gets X / n",
+    "all_to_all": "all that a rank has, of which each rank gets X / n",
+}
+
+
+def taken_for_a_piece(whole):
+    return lambda name, n, x: (n - 1) * x if name == whole else share(name, n, x)
+
+
 EXERCISE = Formula(
     "2.9",
     "sent_bytes",
@@ -66,15 +77,19 @@ EXERCISE = Formula(
     mistakes=[
         ("this is in MB, and so is X only if you are told so: X is in bytes.",
          lambda name, n, x: share(name, n, x) / 1e6),
+        *((f"X is taken for one piece; it is {what}.", taken_for_a_piece(whole))
+          for whole, what in WHOLE.items()),
         ("this is what all ranks send together; one of them sends an nth of it.",
          lambda name, n, x: share(name, n, x) * n),
         ("the whole tensor would travel n - 1 times. In each step of a ring only one chunk of "
          "X / n does.", lambda name, n, x: (n - 1) * x),
+        ("one message too many: a rank's own piece needs not travel.",
+         lambda name, n, x: share(name, n, x) if name == "all_reduce" else x),
         ("one step too many in each half: a ring of n ranks has n - 1 steps.",
          lambda name, n, x: 2 * x if name == "all_reduce" else x),
         ("one step too many in each half: a ring of n ranks has n - 1 steps.",
          lambda name, n, x: 2 * x),
-        ("one step too many: what a rank has itself needs not travel.", lambda name, n, x: x),
+        ("this is X, once: count messages of X / n.", lambda name, n, x: x),
         ("this is half of it: an all-reduce is a reduce-scatter and an all-gather.",
          lambda name, n, x: (n - 1) * x / n),
         ("twice too much: only an all-reduce goes round the ring twice.",

@@ -95,6 +95,9 @@ def mistakes(trial, place):
     return {
         "a buffer registered with persistent=False is missing in state_dict(); model.buffers() has "
         "all of them": left_out("transient"),
+        "buffers of whole numbers are each rank's own, such as a counter of batches: they are to "
+        "be equal as well as those of floating-point numbers":
+            {name: right[name] if own[name].is_floating_point() else own[name] for name in right},
         "the buffers are each rank's own: running averages and counters are in model.buffers(), "
         "not in model.parameters()": left_out("buffer", "transient"),
         "the frozen parameters are each rank's own. They differ between ranks as much as the "

@@ -83,6 +83,9 @@ MISTAKES = {
     "parameter comes first": lambda order, *rest: closed(order[::-1], *rest),
     "the buckets are made in the order of the forward, and then turned round: the first one to "
     "travel has what was left over": lambda order, *rest: closed(order[::-1], *rest)[::-1],
+    "the buckets are made in the order of the forward, and all is turned round then: the first one "
+    "to travel has what was left over":
+        lambda order, *rest: [bucket[::-1] for bucket in closed(order[::-1], *rest)[::-1]],
     "within a bucket they are in the order of the forward: the last parameter comes first there, "
     "too": lambda *all_: [bucket[::-1] for bucket in closed(*all_)],
     "this bucket is closed before it would be too large, as in exercise 2.12. Here the parameter "

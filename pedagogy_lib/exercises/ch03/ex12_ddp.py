@@ -173,7 +173,8 @@ def what_is_late(events, names):
         )  # fmt: skip
     if begun != wanted:
         begins = f"buckets begin after {told(begun)} gradients are ready"
-        yield f"{begins}; expected after {told(wanted)}", why_begun_then(begun, wanted)
+        why = why_begun_then(begun, wanted, completed_in(in_backward, names))
+        yield f"{begins}; expected after {told(wanted)}", why
     for never_begun in range(len(of_kind(events, "begin")), count):
         yield f"bucket {never_begun} of {count} has never begun", LEFT_OVER
     for forgotten in sorted({*range(count)} - {*of_kind(events, "wait")}):
@@ -196,14 +197,22 @@ def begins_of(events, names) -> tuple[list[int], list[int]]:
     return begun, wanted
 
 
+def completed_in(events, names) -> list[int]:
+    """After how many gradients some bucket was complete, whichever."""
+    at = {name: number for number, name in enumerate(of_kind(events, "ready"), 1)}
+    return sorted(max(map(at.get, bucket)) for bucket in names if at.keys() >= {*bucket})
+
+
 def told(begun) -> str:
     return ", ".join(map(str, begun)) or "none"
 
 
-def why_begun_then(begun, wanted) -> str:
+def why_begun_then(begun, wanted, completed) -> str:
     return first_true({
         "all buckets begin after the backward: nothing overlaps. Whenever a gradient is ready, "
         "is_ready looks whether the next bucket is complete, and begins it": not begun,
+        "whenever some bucket is complete, the next one begins, and that may be another one, which "
+        "still lacks gradients. The one that begins has to be complete": begun == completed,
         "a bucket begins before its last gradient is ready: what is sent lacks something. It is "
         "complete when nothing is left in its set in self.missing. Only gradients count that "
         "became ready while synchronizing was True":

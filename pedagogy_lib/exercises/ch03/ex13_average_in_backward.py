@@ -123,6 +123,10 @@ def mistakes(trial, place):
             by_backward(trial, lambda name, mean: own[name] / trial.n),
         "the mean is added to the rank's own gradient; it is to take its place":
             by_backward(trial, lambda name, mean: own[name] + mean),
+        "what was in `.grad` before, a mean already, is summed over the ranks once more, and not "
+        "divided: only the new gradient is": by_backward(trial, lambda name, mean: mean, trial.n),
+        "what was in `.grad` before, a mean already, is divided once more: only the new gradient "
+        "is summed over the ranks": by_backward(trial, lambda name, mean: mean, 1 / trial.n),
         "this is the mean of this backward alone: what was in `.grad` before is lost. A backward "
         "adds to it": by_backward(trial, lambda name, mean: mean, adds=False),
         why_untouched: by_backward(trial, lambda name, mean: own[name]),

@@ -115,8 +115,8 @@ def weights_follow_gradients(trial):
 def why_so_many_bytes(trial, times) -> str:
     if round(times) == MANY:
         return (
-            f"the gradients are sent {MANY} times: once for each micro-batch. A mean of sums is "
-            "the sum of means: which of them is cheaper to send?"
+            f"of {MANY} micro-batches of a large model the gradients are sent {MANY} times: once "
+            "for each. A mean of sums is the sum of means: which of them is cheaper to send?"
         )
     return (
         f"{times:.2f} times the bytes of one all-reduce are sent. Accumulate first; then each "

@@ -24,6 +24,7 @@ CAUSE = (
     ". DistributedDataParallel averages in a backward whose forward went through `ddp`, and was "
     "not under no_sync()"
 )
+NOT_AVERAGED = ("nothing is averaged", "the last micro-batch is not averaged")
 
 
 # ---- On a rank ---
@@ -76,7 +77,7 @@ def mistakes(trial, place):
     for call, table in tables(trial).items():
         for sentence, share in shares(*table.shape[:2]).items():
             gradient = torch.einsum("rm,rmp->p", share, table.roll(-place, 0))
-            cause = CAUSE if sentence.startswith("nothing is averaged") else ""
+            cause = CAUSE if sentence.startswith(NOT_AVERAGED) else ""
             found.setdefault(sentence + cause, {})[call] = gradient
     return found
 

@@ -32,6 +32,8 @@ def shares(n, pieces):
     return {
         "only the last micro-batch is averaged over the ranks; of the others, each rank has its "
         "own sum: so each steps another way": own * (1 - last) + mean * last,
+        "the last micro-batch is not averaged over the ranks, only those before it: of the last, "
+        "each rank has its own gradient": own * last + mean * (1 - last),
         "only the first micro-batch is averaged over the ranks; of the others, each rank has its "
         "own sum": own * (1 - first) + mean * first,
         "nothing is averaged over the ranks: each has the mean over its own micro-batches": own,

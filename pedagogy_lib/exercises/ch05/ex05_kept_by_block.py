@@ -72,11 +72,16 @@ IN_ATTENTION = {
 }  # fmt: skip
 IN_NORMS = {
     "the norms' statistics are missing: each norm keeps two numbers for each letter":
-        lambda size: -4,
+        lambda size, heads: -4,
     "two of the norms' numbers are missing: there are two norms, and each keeps a mean and a "
-    "1/deviation for each letter": lambda size: -2,
+    "1/deviation for each letter": lambda size, heads: -2,
     "the norms' statistics are taken to have 4 bytes each: on a CPU they are of the dtype of x, "
-    "so they have `size` bytes, too": lambda size: 4 * 4 / size - 4,
+    "so they have `size` bytes, too": lambda size, heads: 4 * (4 / size - 1),
+    "the norms' statistics and the log-sum-exp are taken to have 4 bytes a number: on a CPU they "
+    "are of the dtype of x, so they have `size` bytes, too":
+        lambda size, heads: (4 + heads) * (4 / size - 1),
+    "the log-sum-exp is taken to have 4 bytes a number: on a CPU it is of the dtype of x, so it "
+    "has `size` bytes, too": lambda size, heads: heads * (4 / size - 1),
 }  # fmt: skip
 OF_ALL = {
     "this is the number of numbers: each takes `size` bytes":
@@ -96,7 +101,7 @@ def wrong(samples, context, width, heads, size=4, sentences=()) -> float:
     for why in sentences:
         more += OF_WIDTH.get(why, 0) * width
         more += IN_ATTENTION[why](context, heads) if why in IN_ATTENTION else 0
-        more += IN_NORMS[why](size) if why in IN_NORMS else 0
+        more += IN_NORMS[why](size, heads) if why in IN_NORMS else 0
         factor = OF_ALL[why](samples, context, size) if why in OF_ALL else factor
     right = measured(samples, context, width, heads, size)
     return (right + samples * context * size * more) * (factor or 1)

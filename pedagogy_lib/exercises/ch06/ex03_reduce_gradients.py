@@ -184,7 +184,7 @@ EXERCISE = RankExercise(
               "tensor of the gradients, and cut that one"),
         Holds("part", lambda part: None not in part.values(), "unit.shard.grad is None",
               why_not_given),
-        Equals("part", mean_part, mistakes, "shard.grad"),
+        Equals("part", mean_part, mistakes, "shard.grad after"),
         never("left", lambda left: "shard.grad is right, but parameters still have a `.grad`: "
               f"{len(left)} in two calls", why_left),
         never("kept", "shard.grad keeps {} bytes alive beside its own",

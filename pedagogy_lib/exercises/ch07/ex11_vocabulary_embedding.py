@@ -184,7 +184,7 @@ EXERCISE = RankExercise(
                called="the shape of what self.leave gets",
                otherwise="give it the rows in their final shape. It may bring back less than the "
                "whole: what comes after it cannot know"),
-        Equals("rows", rows, wrong_rows, "what it adds"),
+        Equals("rows", rows, wrong_rows, "what it adds for"),
         Equals("y", lambda trial, place: F.embedding(trial.case.args[0], TABLE),
                called="the output",
                otherwise="what leave returns is the output: nothing is left to do with it"),

@@ -117,12 +117,12 @@ EXERCISE = RankExercise(
     work=exchange_often,
     facts=[
         never("begun", lambda names: f"it returns before its i{names[0]} is over", why_begun),
-        Equals("incoming", from_peer, mistakes, called="`incoming`"),
+        Equals("incoming", from_peer, mistakes, called="`incoming` in the exchange"),
         never("changed", "`outgoing` has changed",
               "`outgoing` is only to be sent: the caller overwrites it when it likes"),
-        Equals("returned", from_peer, called="what is returned", mistakes=lambda trial, place: {
+        Equals("returned", from_peer, lambda trial, place: {
             f"return `incoming`, as it did: {NO_RETURN}": dict.fromkeys(exchanges()),
-        }, otherwise="return `incoming`, as it did"),
+        }, "what is returned by the exchange", "return `incoming`, as it did"),
     ],
     told=f"{' and '.join(SIZES)} each way, {TIMES} times",
     explain=why_it_hangs,

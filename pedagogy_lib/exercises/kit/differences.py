@@ -10,7 +10,10 @@ from ...basics.units import brief
 
 
 def difference(called, got, wanted) -> str:
-    """How a value, called so, is wrong: `the bias at [2] is 3, expected 6`."""
+    """How a value, called so, is wrong: `the bias at [2] is 3, expected 6`.
+
+    called  of a dict's values, may end in the word that leads to a name, if that is not "of"
+    """
     if isinstance(wanted, Mapping) and isinstance(got, Mapping) and got.keys() == wanted.keys():
         return difference_by_name(called, got, wanted)
     if are_lists(got, wanted):
@@ -23,10 +26,15 @@ def difference_by_name(called, got, wanted) -> str:
     wrong = [name for name in wanted if not close(got[name], wanted[name])]
     fine = [name for name in wanted if name not in wrong]
     first, *others = wrong
-    told = difference(f"{called} of {first}", got[first], wanted[first])
+    led = called if called.endswith(LEADS) else f"{called} of"
+    that = f"that {led.split()[-1]}"
+    told = difference(f"{led} {first}", got[first], wanted[first])
     if others:
-        told += f"; wrong is that of {', '.join(others)}, too"
-    return told + (f"; right is that of {', '.join(fine)}" if fine else "")
+        told += f"; wrong is {that} {', '.join(others)}, too"
+    return told + (f"; right is {that} {', '.join(fine)}" if fine else "")
+
+
+LEADS = (" after", " for")  # as in "the gradient after the first call"
 
 
 def are_lists(got, wanted) -> bool:

@@ -142,6 +142,8 @@ def same(a, b) -> bool:
 RAISED = {  # words of an error: what they mean here
     "EnforceNotMet": "the two sides of a message differ in length. What is received into has to be "
     "as long as what comes: chunks may differ by an element.",
+    "must match the size of": "what comes in is as long as the tensor that it is for: pieces may "
+    "differ in length.",
     "Pair is not connected": "a rank sends to itself, or receives from itself. What stays on a "
     "rank is copied, and needs no message.",
     "out of range": "a number is too large: of a chunk, if there are fewer than n (x.chunk(n) may "

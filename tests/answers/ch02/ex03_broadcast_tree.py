@@ -135,3 +135,20 @@ def broadcast_tree(x, root=0, group=None):
     for child in (2 * place + 1, 2 * place + 2):
         if child < n:
             send(x, (child + root) % n, group).wait()
+
+# %% wrong · rank 2 never got it
+# -     while reach < n:
+# +     while 2 * reach <= n:
+
+# %% wrong · rank 7 receives 3 times: whoever has x needs it no more
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place, reach = (rank - root) % n, 1
+    while 2 * reach < n:
+        reach *= 2
+    while reach and n > 1:
+        if place & reach:
+            receive(x, (rank - reach) % n, group).wait()
+        elif place + reach < n:
+            send(x, (rank + reach) % n, group).wait()
+        reach //= 2

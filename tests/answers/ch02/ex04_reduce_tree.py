@@ -133,3 +133,24 @@ def reduce_tree(x, root=0, group=None):
 # %% wrong · hand `group` to every call of torch.distributed
 # -     rank, n = dist.get_rank(group), dist.get_world_size(group)
 # +     rank, n = dist.get_rank(), dist.get_world_size(group)
+
+# %% wrong · rank 7 sends 3 times: whoever has given its sum away is done
+def reduce_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place = (rank - root) % n
+    received, reach = torch.empty_like(x), 1
+    while reach < n:
+        if place & reach:
+            send(x, (rank - reach) % n, group).wait()
+        elif place + reach < n:
+            receive(received, (rank + reach) % n, group).wait()
+            x += received
+        reach *= 2
+
+# %% wrong · in place of what was there, and then added to itself
+# -     received = torch.empty_like(x)
+# +     received = x
+
+# %% wrong · nothing has come from rank 2
+# -     while reach < n and place % reach == 0:
+# +     while 2 * reach <= n and place % reach == 0:

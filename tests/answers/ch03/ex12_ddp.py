@@ -127,3 +127,7 @@
 # %% wrong · stop when as many have begun as there are
 # - while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
 # + while not self.missing[len(self.begun)]:
+
+# %% wrong · and that may be another one, which still lacks gradients
+# -             while len(self.begun) < len(self.buckets) and not self.missing[len(self.begun)]:
+# +             if not self.missing[number]:
