@@ -46,7 +46,9 @@ def accumulate(answer, make, arguments, pieces, why, stale=None):
     model = make()
     for parameter in model.parameters() if stale else ():
         parameter.grad = torch.full_like(parameter, stale)
-    loss = answer(model, *arguments, pieces)
+    samples = []
+    with model.register_forward_pre_hook(lambda _, inputs: samples.append(len(inputs[0]))):
+        loss = answer(model, *arguments, pieces)
     has_graph = isinstance(loss, torch.Tensor) and loss.requires_grad
     gradients = {name: p.grad for name, p in model.named_parameters()}
     rows, parameters = rows_of(model, pieces), dict(model.named_parameters())
@@ -68,6 +70,7 @@ def accumulate(answer, make, arguments, pieces, why, stale=None):
         "right_loss": whole.item(),
         "wrong_losses": {s: of.item() for s, of in (why_loss(rows) | why(rows)).items()},
         "has_graph": has_graph,
+        "samples": (sum(samples), sum(len(inputs) for inputs, _ in pieces)),
     }
 
 
@@ -144,6 +147,10 @@ ACCUMULATED = [
            same=close_in_float32),
     never("has_graph", "all is right, but the loss is a tensor that keeps its graph",
           "return a number: add up loss.item()"),
+    Holds("samples", lambda counts: counts[0] <= counts[1],
+          "all is right, but {0[0]} samples go through the model; there are {0[1]}",
+          "asked is one forward for each micro-batch: what it gives is enough for backward and "
+          "loss"),
     Holds("activations", lambda of: of["answer"] <= 1.5 * of["one"],
           "{0[answer]:,} bytes of activations at once; one micro-batch has {0[one]:,}",
           "the gradients are right, but more than one graph is alive at a time: call backward() on "

@@ -22,7 +22,7 @@ SENTENCES = {  # the first tells misconceptions apart
     "no padding": [[4, 4], [4, 4]],
     "a single micro-batch, with padding": [[6, 2, 3]],
     "long sentences, then short ones": [[9, 8], [2, 1]],
-    "a micro-batch of padding only": [[5, 3], [0, 0]],
+    "a micro-batch of padding only": [[5, 3], [0, 0], [4, 2]],
 }
 UNFLATTENED = "flatten: logits (n, vocabulary), targets (n)"
 
@@ -47,6 +47,8 @@ def rectangle(lengths, source):
 
 def why(rows) -> dict:
     ones, all_counted = torch.ones_like(rows.losses), rows.counted.sum()
+    empty = [k for k, (_, targets) in enumerate(rows.pieces) if (targets == PADDING).all()]
+    before_empty = rows.piece < min([*empty, len(rows.pieces)])
     factors = {
         "each micro-batch counts the same: a mean of means. A token among few then counts more "
         "than a token among many": ones / len(rows.pieces) / rows.in_piece,
@@ -66,6 +68,8 @@ def why(rows) -> dict:
             ones / len(ones),
         "this is the gradient of the sum over all tokens; divide by how many count": ones,
         "the means of the micro-batches are summed": ones / rows.in_piece,
+        "what comes after a micro-batch of padding only is lost: the loop goes on":
+            before_empty / all_counted,
         "only the last micro-batch has counted: the gradients are set back in each round":
             rows.last / rows.in_piece,
         "only the last micro-batch has counted, with its right share: the gradients are set back "

@@ -1,5 +1,6 @@
 """Graphs that validation keeps, beside a training."""
 
+import copy
 import gc
 import warnings
 from types import SimpleNamespace
@@ -38,16 +39,18 @@ def start(optimizer_type):
     torch.manual_seed(5)
     model = nn.Sequential(
         nn.Linear(FEATURES, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh(),
-        nn.Linear(WIDTH, 1),
+        nn.BatchNorm1d(WIDTH), nn.Linear(WIDTH, 1),
     ).double()  # fmt: skip
     model[0].bias.requires_grad_(False)
     return model, optimizer_type(model.parameters(), lr=RATE)
 
 
-def make_batches(count, salt):
+def make_batches(count, salt, last=SAMPLES):
+    """last: the samples of the last one"""
     source = torch.Generator().manual_seed(salt)
     draw = lambda *shape: torch.randn(*shape, generator=source, dtype=torch.float64)  # noqa: E731
-    return [(draw(SAMPLES, FEATURES), draw(SAMPLES, 1) + 1) for _ in range(count)]
+    sizes = [SAMPLES] * (count - 1) + [last]
+    return [(draw(size, FEATURES), draw(size, 1) + 1) for size in sizes]
 
 
 def train(model, loss_fn, batches, validation, optimizer, after_step=lambda loss: None, keep=False):
@@ -65,7 +68,7 @@ def train(model, loss_fn, batches, validation, optimizer, after_step=lambda loss
 
 
 def try_training(answer, steps, validations, optimizer_type):
-    batches, validation = make_batches(steps, 1), make_batches(validations, 2)
+    batches, validation = make_batches(steps, 1), make_batches(validations, 2, SAMPLES // 4)
     model, optimizer = start(optimizer_type)
     flags, gradients = flags_of(model), note_gradients(optimizer, model)
     warnings.filterwarnings("ignore", "Converting a tensor")  # the verdict says it better
@@ -96,22 +99,29 @@ def train_alone(batches, validation, optimizer_type, keep=False) -> SimpleNamesp
 
     gradients   that each step finds; and the weights in the end
     validation  losses before the first step, and after each: (1 + steps, batches)
+    evaluated   the same in evaluation mode
+    samples     of each validation batch
     """
     model, optimizer = start(optimizer_type)
-    inputs, targets = (torch.stack(parts) for parts in zip(*validation))
-    losses, seen, gradients = [], [], note_gradients(optimizer, model)
+    losses, seen, evaluated, gradients = [], [], [], note_gradients(optimizer, model)
 
-    @torch.no_grad()
     def note(loss):
         losses.append(loss)
-        seen.append((model(inputs) - targets).square().mean((1, 2)))
+        evaluated.append(losses_on(copy.deepcopy(model).eval(), validation))
+        seen.append(losses_on(copy.deepcopy(model), validation))
 
     note(None)
     train(model, F.mse_loss, batches, None, optimizer, note, keep)
     return SimpleNamespace(
-        losses=losses[1:], validation=torch.stack(seen),
+        losses=losses[1:], validation=torch.stack(seen), evaluated=torch.stack(evaluated),
+        samples=torch.tensor([len(x) for x, _ in validation]),
         gradients=[*gradients, flat(model.parameters())], left=gradients_in(model),
     )  # fmt: skip
+
+
+@torch.no_grad()
+def losses_on(model, batches):
+    return torch.stack([F.mse_loss(model(x), y) for x, y in batches])
 
 
 def measure_trainings(answer):
@@ -155,6 +165,7 @@ def wrong_gradients(trial, place):
 
 def wrong_means(trial, place):
     right, found = trial[place].right, trial[place].means
+    shares = right.samples / right.samples.sum()
     before, each = right.validation[:-1], right.validation[1:]
     mean = each.mean(1)
     wrong = {
@@ -163,6 +174,11 @@ def wrong_means(trial, place):
         "all of these are of the model as it is in the end: validate after each step":
             mean[-1].expand(len(mean)),
         "these are sums over the validation batches: divide by how many they are": each.sum(1),
+        "validation is in evaluation mode, in which BatchNorm computes with other means, and "
+        "Dropout not at all. That may be wise, but the numbers were right as they were":
+            right.evaluated[1:].mean(1),
+        "each validation batch counts by its samples; the numbers were right, and they are means "
+        "over batches": each @ shares.double(),
         "only the last validation batch counts": each[:, -1],
         "only the last validation batch counts, divided by the number of all":
             each[:, -1] / each.shape[1],
