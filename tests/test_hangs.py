@@ -248,6 +248,15 @@ def test_diagnosis_of_a_peer(peer, is_there):
     assert (sentence in str(HangError(waits, 1.0))) is not is_there
 
 
+@pytest.mark.parametrize(
+    ("peer", "is_there"),
+    [("dst=2", True), ("dst=3", False), ("group_dst=1", True), ("group_dst=2", False)],
+)
+def test_diagnosis_of_a_peer_of_some_ranks(peer, is_there):
+    waits = {rank: Place("x.py", 1, "f", f"send(float32[3], {peer})", "send") for rank in (0, 2)}
+    assert ("as the other side" in str(HangError(waits, 1.0, world_size=3))) is not is_there
+
+
 def a_batch_that_nobody_answers():
     messages = [
         dist.P2POp(dist.isend, torch.ones(3), 1 - dist.get_rank()),

@@ -54,6 +54,17 @@ def test_a_rank_that_is_done_with_a_case_has_returned(monkeypatch):
         list(exercise.examine(wait_for_nobody))
 
 
+def test_a_peer_in_a_group_is_a_rank_of_the_world(monkeypatch):
+    def wait_for_each_other():
+        dist.recv(torch.zeros(1), src=2 - dist.get_rank())
+
+    monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 1.0)
+    work = lambda answer, group, case: {"value": answer()}  # noqa: E731
+    exercise = RankExercise("9.4", "wait", [At(World(3, (0, 2)))], work, [], told="", hints=())
+    with pytest.raises(Wrong, match="Every rank waits to receive"):
+        list(exercise.examine(wait_for_each_other))
+
+
 def told_of(exercise, fact, trial):
     """Yield each mistake that shows in this case, and what is said of it."""
     tables = [fact.mistakes(trial, place) for place in range(trial.n)]

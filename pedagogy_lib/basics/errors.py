@@ -81,14 +81,16 @@ class HangError(LaunchError):
     Attributes
         waits: for each rank its `Place`; None for a rank that has already returned.
         seconds: for which they were waited for.
+
+    If `waits` are those of some ranks alone, such as a group, `world_size` counts all ranks.
     """
 
-    def __init__(self, waits: dict[int, Place | None], timeout: float):
+    def __init__(self, waits: dict[int, Place | None], timeout: float, world_size=None):
         self.waits, self.seconds = waits, timeout
         done = sum(has_returned(place) for place in waits.values())
         super().__init__(
             f"after {timeout:g} s, {done} of {len(waits)} ranks had returned. "
-            f"Where each rank was:\n{describe(waits)}\n{diagnosis(waits)}"
+            f"Where each rank was:\n{describe(waits)}\n{diagnosis(waits, world_size or len(waits))}"
         )
 
 

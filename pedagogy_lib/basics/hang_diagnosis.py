@@ -76,7 +76,7 @@ DIFFERENT_CALLS = (
     "The ranks wait in different calls, so each waits for the others to join its own. Every rank "
     "of a group must make the same calls, in the same order."
 )
-PEER = re.compile(r"\b(?:group_)?(src|dst)=(-?\d+)")
+PEER = re.compile(r"\b(group_)?(?:src|dst)=(-?\d+)")
 NO_SUCH_RANK = (
     "{} names rank {} as the other side, but there are only the ranks 0 to {}. Does the first or "
     "the last rank need a case of its own, or a modulo: (rank + 1) % world_size?"
@@ -87,12 +87,13 @@ THE_SAME_CALL = (
 )
 
 
-def diagnosis(waits: dict[int, Place | None]) -> str:
-    """What the places of all ranks, taken together, say about the mistake."""
+def diagnosis(waits: dict[int, Place | None], world_size: int) -> str:
+    """What the places of all ranks of a group, taken together, say about the mistake."""
     for rank, place in waits.items():
-        for _, peer in PEER.findall(place.call if place is not None else ""):
-            if not 0 <= int(peer) < len(waits):
-                return NO_SUCH_RANK.format(f"Rank {rank}", peer, len(waits) - 1)
+        for in_group, peer in PEER.findall(place.call if place is not None else ""):
+            size = len(waits) if in_group else world_size  # dst= counts within the world
+            if not 0 <= int(peer) < size:
+                return NO_SUCH_RANK.format(f"Rank {rank}", peer, size - 1)
     at = {}  # for each operation, the ranks that are in it
     for rank, place in waits.items():
         at.setdefault(TRAVELLING if place is None else place.operation, []).append(rank)

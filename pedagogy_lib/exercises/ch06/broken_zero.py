@@ -15,7 +15,8 @@ MIXES = {  # what a part follows, by its owner and each rank's gradient, in plac
         lambda owner, of: sum(of) / len(of) ** 2,
     "each part has its owner's own gradient: those of the others are to count, too":
         lambda owner, of: of[owner],
-    "each part has its owner's own gradient, divided by n: nothing has been added to it":
+    "each part has its owner's own gradient, divided by n: nothing has been added to it. A sum is "
+    "in the tensor that the call was given for it, and in no copy made before":
         lambda owner, of: of[owner] / len(of),
     "all have rank 0's gradient: those of the others are to count, too": lambda owner, of: of[0],
 }  # fmt: skip

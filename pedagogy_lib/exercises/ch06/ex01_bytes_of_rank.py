@@ -38,6 +38,14 @@ def case_of(P, n, each=()) -> str:
     return f"{P} parameters, n = {n}" + (f", each = {each}" if each else "")
 
 
+# {whose bytes (parameters, gradients, optimizer_state) get: what that means}
+OTHER_BYTES = {
+    (0, 0, 2): "a gradient has its own bytes, each[1]: it need not be as wide as its parameter",
+    (1, 1, 2): "a parameter has its own bytes, each[0]: it need not be as wide as its gradient",
+    (1, 0, 2): "the bytes are mixed up: each[0] are a parameter's, each[1] a gradient's",
+}
+
+
 def differs(call, wanted, got) -> str:
     kind = next(kind for kind in KINDS if wanted[kind] != got[kind])
     return f"stage {call[2]}, {kind}: expected {wanted[kind]:,}, got {got[kind]:,.10g}"
@@ -93,6 +101,9 @@ EXERCISE = Formula(
          lambda P, n, stage, each=USUAL: kept(P, padded(P, n), stage, USUAL)),
         ("`each` is in the order parameters, gradients, optimizer_state",
          lambda P, n, stage, each=USUAL: kept(P, padded(P, n), stage, each[::-1])),
+        *[(why, lambda P, n, stage, each=USUAL, kinds=kinds:
+            kept(P, padded(P, n), stage, [each[kind] for kind in kinds]))
+          for kinds, why in OTHER_BYTES.items()],
         ("these are the bytes of all ranks together; asked is one rank's",
          lambda P, n, stage, each=USUAL: kept(n * P, n * padded(P, n), stage, each)),
     ],

@@ -89,20 +89,22 @@ def part_of(flat, n, place):
     return part
 
 
-def by_call(trial, of_call, adds=True):
-    """{call: of_call(flat gradients of each rank, how many ranks have one)}, added up, or not."""
+def by_call(trial, of_call, keeps=1.0):
+    """{call: of_call(flat gradients of each rank, how many ranks have one)}, added up.
+
+    keeps  by what the sum so far is multiplied, before a call's is added
+    """
     found, before = {}, 0.0
     for call in trial[0].local:
         flats = [flat_of(of.local[call], of.sizes) for of in trial]
         have = sum(flat_of(of.local[call], of.sizes, 1.0) for of in trial).clamp(min=1)
-        found[call] = of_call(flats, have) + before
-        before = found[call] if adds else before
+        found[call] = before = of_call(flats, have) + keeps * before
     return found
 
 
-def mean_part(trial, place, of=None, adds=True):
+def mean_part(trial, place, of=None, keeps=1.0):
     k = place if of is None else of % trial.n
-    return by_call(trial, lambda flats, _: part_of(sum(flats) / trial.n, trial.n, k), adds)
+    return by_call(trial, lambda flats, _: part_of(sum(flats) / trial.n, trial.n, k), keeps)
 
 
 def mistakes(trial, place):
@@ -138,7 +140,9 @@ def mistakes(trial, place):
         "everybody has the chunk of the rank before: rank k gets chunk k of the mean":
             mean_part(trial, place, place - 1),
         "this is the mean of this call alone: a gradient that was there before is lost. Each "
-        "backward calls this, until the step: they add up": mean_part(trial, place, adds=False),
+        "backward calls this, until the step: they add up": mean_part(trial, place, keeps=0.0),
+        "what was in shard.grad is a mean already, and is divided by n once more: only what this "
+        "call brings is a sum": mean_part(trial, place, keeps=1 / n),
         "the second call has changed nothing: what comes is added to what is there":
             dict.fromkeys(right, right["call 1"]),
     }  # fmt: skip

@@ -49,10 +49,14 @@ def try_parts(answer, group, case):
     }
 
 
-def train(trial, padding=0, **how):
-    """One process: the numbers in the end; with zeros before them, as if they were some."""
+def train(trial, padding=0, sizes=None, **how):
+    """One process: the numbers in the end.
+
+    padding  zeros before them, as if they were some
+    sizes    of the parts, if they are not equally long
+    """
     length, optimizer, steps = trial.case.args
-    each = ceil(length / trial.n)
+    each = sizes or ceil(length / trial.n)
 
     def slopes(rank, parts, step):
         whole = torch.cat(parts)
@@ -74,6 +78,10 @@ def mistakes(trial, place):
             torch.where(torch.arange(length) // each == place, right, start),
         "that is with padding: cut it off at the end": F.pad(right, (0, -length % trial.n)),
         **{why: train(trial, mix=mix) for why, mix in MIXES.items()},
+        "all but the last numbers are right. These, the length % n that are left over when n ranks "
+        "share evenly, follow the sum of the gradients: what is divided by n?":
+            train(trial, sizes=(length - length % trial.n, length % trial.n),
+                  mix=lambda left_over, of: sum(of) / (1 if left_over else len(of))),
         "the zeros stand before the numbers, so that all are at wrong places: for gradient_of(), "
         "and in what is returned. Padding comes at the end":
             train(trial, padding=-length % trial.n),

@@ -68,8 +68,12 @@ def try_owners(answer, group, case):
     with patch.object(builtins, "hash", partial(need_no_name, weights_of(model), hash)):
         answer(model, F.mse_loss, batches_of(dist.get_rank())[:steps], maker)
     names = {p: name for name, p in model.named_parameters()}
-    held = [names[p] for p in names if any(made.state.get(p) for made in maker.made)]
-    return {"first" if steps == 1 else "weights": weights_of(model), "held": held}
+    counts = {names[p]: sum(bool(made.state.get(p)) for made in maker.made) for p in names}
+    return {
+        "first" if steps == 1 else "weights": weights_of(model),
+        "held": [name for name in counts if counts[name]],
+        "anew": [name for name in counts if counts[name] > 1],  # in several optimizers
+    }
 
 
 def need_no_name(names, hash_of, x):
@@ -125,6 +129,10 @@ def mistakes(trial, place):
 
 
 OF_RANK = [lambda owner, of, k=k: of[k] for k in range(3)]
+ANEW = (
+    "{} has had an optimizer, and gets a new one in a later step, without the state of the steps "
+    "before"
+)
 ONE_OWNER = "the owner alone is to have the optimizer's state for a parameter"
 
 
@@ -134,12 +142,14 @@ def need_one_owner(trial):
     for name in sorted(set().union(*held)):
         owners = [rank for rank in range(trial.n) if name in held[rank]]
         if len(owners) > 1 and not all(of == held[0] for of in held):
-            raise Wrong(
-                str(trial.case),
-                f"{ranks_text(owners)} have optimizer state for {name}",
+            why = (
                 f"{ONE_OWNER}. Here that of some steps may be on one rank, and that of others on "
-                "another",
+                "another"
             )
+            anew = next((new[0] for new in trial.of("anew") if new), None)
+            why += f". Besides, {ANEW.format(anew)}" if anew else ""
+            what = f"{ranks_text(owners)} have optimizer state for {name}"
+            raise Wrong(str(trial.case), what, why)
 
 
 def need_shared(trial):

@@ -27,6 +27,11 @@ TOO_EARLY = (
     "a unit is reduced before its last gradient is there. It is complete when nothing is left in "
     "self.missing[unit]"
 )
+PASSED_OVER = (
+    "what is left over is reduced too, with or without gradients: other ranks may have them, and "
+    "here they count as zeros. A unit that is passed over on one rank alone puts all ranks out of "
+    "turn"
+)
 
 
 class WatchUnits:
@@ -78,19 +83,22 @@ class WatchUnits:
         wanted = len(self.units) - 1 - len(self.order)
         if number != wanted:
             turn = f"it is unit {wanted}'s turn" if wanted >= 0 else "all are reduced"
-            is_gone = self.is_gone(range(number + 1, wanted + 1))
-            why = NOT_SEEN if is_gone else self.why_turn(number)
+            skipped = range(number + 1, wanted + 1)
+            why = NOT_SEEN if self.is_gone(skipped) else self.why_turn(number, skipped)
             raise Refused(f"unit {number} is reduced when {turn}", why)
         reduce(unit)
         self.order.append(number)
         self.when.append(len(self.ready))
 
-    def why_turn(self, number) -> str:
+    def why_turn(self, number, skipped) -> str:
         if number in self.order:
             return (
                 "this unit is reduced already. Take a unit out of self.left when it is reduced: "
                 "self.left.pop()"
             )
+        complete = [k for k in skipped if self.names[k] <= set(self.ready)]
+        if self.is_over and number and not complete:  # pop(0) would begin with number 0
+            return PASSED_OVER
         if self.is_over and self.order:
             return (
                 "what is left over has to come from the last one to the first, too: another rank "

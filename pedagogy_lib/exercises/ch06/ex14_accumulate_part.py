@@ -43,6 +43,7 @@ def mistakes(trial, place):
     mean, part = table.mean((0, 1)), mean_part(trial, place)
     padded = torch.cat([part_of(mean, n, k) for k in range(n)])
     own, times = table[place], torch.arange(number, 0, -1.0).double()
+    sums = table.mean(0) / number  # what each micro-batch brings
     of = lambda whole: part_of(whole, n, place)  # noqa: E731
     return {
         "what is summed over, and what is divided by? Follow one micro-batch's gradient through "
@@ -61,6 +62,11 @@ def mistakes(trial, place):
             of(table[:, -1].mean(0) / number),
         "only the last micro-batch counts, as if it were all: what the others gave has been "
         "overwritten": of(table[:, -1].mean(0)),
+        "the first micro-batch is lost, and the second counts twice: `total` is the very tensor "
+        "that the next reduce_scatter writes into": of(sums[:2][-1] + sums[1:].sum(0)),
+        "only the last micro-batch counts, and twice: what the others gave has been overwritten. "
+        "Is `total` the very tensor that reduce_scatter writes into?":
+            of(sums[-1] + sums[1:][-1:].sum(0)),
         "only the first micro-batch counts": of(table[:, 0].mean(0) / number),
         "only the first micro-batch counts, as if it were all": of(table[:, 0].mean(0)),
         "this is the gradient of the rank's own micro-batches: those of the others count, too":

@@ -80,6 +80,8 @@ def gradients_of(trial, place):
             bias / n,
         ONE_RANKS_BIAS: None if place else bias,
         f"{ONE_RANKS_BIAS}. The others' gradient is zero": (place == 0) * bias,
+        "from y on all ranks compute the same, so each has the bias's whole gradient already. "
+        "Added up over the ranks, as in the backward of Copy, it is n times too large": n * bias,
         "y has the bias once, but on its way to y it is added and taken away again: autograd "
         "counts how often it goes in on this rank, and that is not once": (2 - n) * bias,
     }  # fmt: skip

@@ -18,6 +18,14 @@ RESIDUAL = (
     "the residual goes around the parallel part: its gradient is whole on every rank already. It "
     "has been added up with the rest, and counts n times"
 )
+MIXED = (
+    "each rank has hidden features of its own, and each its own gradient. Added up over the ranks, "
+    "the gradients of different features are mixed: here it is done behind"
+)
+TWICE = (
+    "behind the all-reduce all ranks compute the same: the gradient there is complete on each. "
+    "Added up over the ranks it is n times too large"
+)
 
 
 def block_inputs(n) -> dict:
@@ -59,7 +67,8 @@ def one_process(n):
     slope, x, bias = leaves.pop("slope").detach(), leaves["x"], leaves["bias"]
     parts = list(zip(leaves["up"].chunk(n), leaves["down"].chunk(n, 1)))
     h = F.layer_norm(x, (WIDTH,), leaves["norm.weight"], leaves["norm.bias"])
-    hidden = [F.gelu(h @ up.T) for up, _ in parts]
+    behind_up = [h @ up.T for up, _ in parts]
+    hidden = [F.gelu(features) for features in behind_up]
     through = [features @ down.T for features, (_, down) in zip(hidden, parts)]
     y = x + bias + sum(through)
 
@@ -68,14 +77,17 @@ def one_process(n):
                                     materialize_grads=True)  # fmt: skip
         return dict(zip(leaves, found))
 
-    # If the gradients of the ranks' hidden features are added up, which are others on each:
-    mixed = sum(slope @ down for _, down in parts)
+    def mixed(places) -> list[dict]:
+        """If the gradients of the ranks' features at these places are added up."""
+        slopes = sum(torch.autograd.grad((y * slope).sum(), places, retain_graph=True))
+        return [back(features, slopes) for features in places]
+
     return SimpleNamespace(
         slope=slope, y=y.detach(), x=x.detach(), bias=bias.detach(),
         own=[(x + bias + part).detach() for part in through],
         of_many=sum(F.gelu(n * h @ up.T) @ down.T for up, down in parts).detach(),
         gradients=back(y, slope), through=[back(part, slope) for part in through],
-        mixed=[back(features, mixed) for features in hidden],
+        mixed={"gelu": mixed(hidden), "the product with up": mixed(behind_up)},
     )  # fmt: skip
 
 
@@ -95,14 +107,19 @@ def y_of(trial, place):
 
 def gradients_of(trial, place):
     n, of = trial.n, one_process(trial.n)
-    wanted, mixed = (of_rank(found, place, n) for found in (of.gradients, of.mixed[place]))
+    wanted = of_rank(of.gradients, place, n)
     own = of.through[place]
     whole = {name: sum(part[name] for part in of.through) for name in SHARED}
+    twice = {name: n * wanted[name] for name in CUT}
 
     def shared(x, norm, factor=1, times=1, residual=1):
         """wanted, but for x and the norm: what comes through, how often, and how often around."""
         found = {name: factor * norm[name] for name in SHARED}
         return wanted | found | {"x": factor * times * x["x"] + residual * of.slope}
+
+    def mixed(behind):
+        found = of_rank(of.mixed[behind][place], place, n)
+        return shared(found, found) | {"up": found["up"]}
 
     return wanted, {
         f"{name} has no gradient: what has it been detached from?": wanted | {name: None}
@@ -127,12 +144,10 @@ def gradients_of(trial, place):
             shared(whole, whole, times=n, residual=n),
         "the ranks' gradients are parts of a sum: they are to be added, not averaged":
             shared(whole, whole, factor=1 / n),
-        "here each rank has hidden features of its own, and each its own gradient. Added up over "
-        "the ranks, the gradients of different features are mixed":
-            shared(mixed, mixed) | {"up": mixed["up"]},
-        "behind the all-reduce all ranks compute the same: the gradient there is complete on each. "
-        "Added up over the ranks it is n times too large":
-            shared(whole, whole, factor=n) | {name: n * wanted[name] for name in CUT},
+        **{f"{MIXED} {behind}": mixed(behind) for behind in of.mixed},
+        TWICE: shared(whole, whole, factor=n) | twice,
+        f"{TWICE}. And what comes through the norm is still that of this rank's hidden features "
+        "alone": shared(own, own, factor=n) | twice,
     }  # fmt: skip
 
 

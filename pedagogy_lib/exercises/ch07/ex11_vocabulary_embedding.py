@@ -23,6 +23,10 @@ FOREIGN = (
     "a row of this rank is added for the letters of others, too. A row has to be looked up, but "
     "what is added for them is zeros: multiply by mine, or use where"
 )
+TOO_MANY = (
+    "one letter too many counts as this rank's own: its letters are in the rows 0 to "
+    "len(self.weight) - 1"
+)
 MASKED_OUTSIDE = (
     "the numbers are zeros, but autograd does not know it, as under no_grad or in .data: the "
     "gradient of other ranks' letters flows into the row that was looked up in their place"
@@ -116,6 +120,10 @@ def looked_up(trial, place) -> dict:
             row.where(mine & (row > 0), size),
         "the last letter of each rank is left out: place < len(self.weight)":
             row.where(mine & (row < size - 1), size),
+        f"{TOO_MANY}. Here that behind its last one counts, too":
+            row.clamp(0, size - 1).where((row >= 0) & (row <= size), size),
+        f"{TOO_MANY}. Here that before its first one counts, too":
+            row.clamp(0, size - 1).where((row >= -1) & (row < size), size),
         "the ranks before need not have as many letters as this one: this rank's first letter is "
         "self.first": other.where((other >= 0) & (other < size), size),
     }  # fmt: skip

@@ -99,9 +99,9 @@ def measure_norm(answer, group, case):
 
 
 def flat(trial, places, cut) -> list[torch.Tensor]:
-    """The gradients of the parameters that are cut, or are not, on these places."""
-    names = MODELS[trial.case.args[0]]
-    chosen = [name for name in names if (KINDS[name][1] is not None) == cut]
+    """The gradients on these places of the parameters that are cut, or are not, or along a dim."""
+    names, dims = MODELS[trial.case.args[0]], {True: (0, 1), False: (None,)}.get(cut, cut)
+    chosen = [name for name in names if KINDS[name][1] in dims]
     found = [gradient_of(name, place) for place in places for name in chosen]
     return [gradient for gradient in found if gradient is not None]
 
@@ -136,6 +136,12 @@ def wrong_lengths(trial, place):
         "lengths are not added: the squares are, of all parameters and all ranks, and the root "
         "comes at the very end"
     )
+
+    def with_whole(dim):
+        """As if what is cut along this dim were whole."""
+        cut = flat(trial, range(n), (1 - dim,)) + flat(trial, [place], (dim,))
+        return norm_of(cut + rest)
+
     elements = (
         "the gradients of different parts are added up, number by number. They belong to different "
         "weights: square first, then sum"
@@ -148,6 +154,10 @@ def wrong_lengths(trial, place):
         "is added up over the ranks": math.hypot(cut, n * whole),
         "this is what this rank alone can see: of a cut parameter the others have the rest. Each "
         "rank finds another length so, and clips differently": of_ranks[place],
+        "what is cut along dimension 0 counts as whole, and of that this rank's part alone is in "
+        "it: a cut_dim of 0 is one, though 0 is false in Python": with_whole(0),
+        "what is cut along dimension 1 counts as whole, and of that this rank's part alone is in "
+        "it: a cut_dim may be 0 or 1": with_whole(1),
         "this is the square of the length: the root is missing": right**2,
         added: sum(own) + whole,
         f"{added} (added are that of all cut ones and that of the whole ones)": cut + whole,

@@ -48,6 +48,13 @@ def by_bandwidths(compute, sums, nbytes, n, inside, between) -> float:
     return 1 - share + share * inside[0] / between[0]
 
 
+def overlapped(compute, *work) -> float:
+    """As if the sums went on while it computes."""
+    *sizes, inside, between = work
+    slow, fast = (max(compute, seconds(0.0, *sizes, link)) for link in (between, inside))
+    return slow / fast if fast else math.nan
+
+
 def with_swapped_links(compute, sums, nbytes, n, inside, between) -> float:
     if not inside[1] or not between[1]:
         return math.nan  # a latency of 0 is no bandwidth
@@ -121,6 +128,8 @@ EXERCISE = Formula(
          parts(rounds=lambda nbytes, n: 2 * (n - 1) / n, in_each=lambda nbytes, n: nbytes)),
         ("this takes the sums' part of a step times the ratio of the bandwidths. The latencies "
          "have another ratio: a message takes latency + bytes / bytes_per_second", by_bandwidths),
+        ("this takes the longer of both, as if the sums hid behind the computing: here a step "
+         "computes, and then waits for its sums", overlapped),
         ("bandwidth and latency are swapped: a link is (bytes per second, latency), in this order",
          with_swapped_links),
     ],

@@ -55,6 +55,9 @@ SIGNS = [
     ("the wrong way round: the last rank has the longest warm-up. A rank waits for what comes back "
      "to it, which takes longest for the first: it warms up with as many forwards as there are "
      "ranks after it", lambda of: of.leads[0] < of.leads[-1] == max(of.leads)),
+    ("a rank that has gone back goes forward several times in a row, as if it began anew. After "
+     "the warm-up, forwards and backwards take turns: one F, one B",
+     lambda of: any("FF" in kinds.lstrip("F") for kinds in of.kinds)),
 ]  # fmt: skip
 
 EXERCISE = Schedule(

@@ -25,6 +25,13 @@ EQUAL_SHARES = (
 )
 
 
+WHOLE_NUMBER = (
+    "this divides by the number of micro-batches, which is right only if all are equally large. "
+    "How many like this one go into the batch need not be a whole number: what share of the "
+    "batch's samples has it?"
+)
+
+
 def mean_loss(scores, targets):
     return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
 
@@ -87,9 +94,8 @@ EXERCISE = OfBatches(
          "gradients are", lambda x, y, n: mean_loss(x, y)),
         (f"{EQUAL_SHARES} And a number in the code is right for one batch alone",
          lambda x, y, n: mean_loss(x, y) / 4),
-        ("this divides by the number of micro-batches, which is right only if all are equally "
-         "large: what share of the batch's samples has it?",
-         lambda x, y, n: mean_loss(x, y) / (n // len(y))),
+        (WHOLE_NUMBER, lambda x, y, n: mean_loss(x, y) / (n // len(y))),
+        (WHOLE_NUMBER, lambda x, y, n: mean_loss(x, y) / -(-n // len(y))),
         ("the mean is divided by the micro-batch's samples once more: it is a mean already",
          lambda x, y, n: mean_loss(x, y) / len(y)),
         ("the mean is divided by the samples of the batch. As a mean it has lost how many samples "

@@ -31,16 +31,16 @@ class Rows:
 
     leads   with how many forwards each rank begins
     F, B    the micro-batches that it does this with, in its order
+    kinds   the kinds of all its actions, one after another, as "FFBB"
     steady  how many backwards come before its last forward
     """
 
     def __init__(self, rows, ranks, m):
         self.rows, self.ranks, self.m = rows, ranks, m
-        kinds = ["".join(kind for kind, _, _ in row) for row in rows]
-        self.leads = [len(of_rank) - len(of_rank.lstrip("F")) for of_rank in kinds]
-        self.steady = [of_rank[: of_rank.rfind("F")].count("B") for of_rank in kinds]
+        self.kinds = ["".join(kind for kind, _, _ in row) for row in rows]
+        self.leads = [len(kinds) - len(kinds.lstrip("F")) for kinds in self.kinds]
+        self.steady = [kinds[: kinds.rfind("F")].count("B") for kinds in self.kinds]
         self.F, self.B = ([[i for k, i, _ in row if k == kind] for row in rows] for kind in "FB")
-        self.kinds = "".join(kinds)
 
     def all_are(self, numbers) -> bool:
         return all(sorted(of) == [*numbers] for of in self.F + self.B)
@@ -48,11 +48,11 @@ class Rows:
 
 SIGNS_OF_ANY = [
     ("the backward is in two halves here; that is for the zero bubble, further below. Here it is "
-     'one action, "B"', lambda of: {*"IW"} & {*of.kinds}),
+     'one action, "B"', lambda of: {*"IW"} & {*"".join(of.kinds)}),
     ("micro-batches begin at 0: does a `range` begin below 0, or a difference end there?",
      lambda of: any(i < 0 for row in of.rows for _, i, _ in row)),
     ("there are forwards, and nothing goes back: a schedule needs a B for each F",
-     lambda of: "B" not in of.kinds),
+     lambda of: "B" not in "".join(of.kinds)),
     ("micro-batches are counted from 0 on: 0, 1, …, microbatches - 1",
      lambda of: of.all_are(range(1, of.m + 1))),
     ("there are as many as there are ranks: the loop has to go over the micro-batches",

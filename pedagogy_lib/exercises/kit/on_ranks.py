@@ -142,7 +142,9 @@ def told(cases, number, error, explain) -> Wrong:
     if isinstance(cause, Refused):
         return Wrong(str(case), f"rank {error.rank}: {cause.what}", cause.why)
     if isinstance(error, HangError):
-        error = HangError({rank: error.waits[rank] for rank in case.ranks}, error.seconds)
+        waits = {rank: error.waits[rank] for rank in case.ranks}
+        world_size = len(error.waits if case.is_group else waits)
+        error = HangError(waits, error.seconds, world_size)
     what = f"it hangs: {error}" if isinstance(error, HangError) else str(error)
     why = explain(case, error) if isinstance(error, LaunchError) else ""
     in_a_world = any(not earlier.is_group for earlier in cases[:number])

@@ -118,3 +118,11 @@
 # +         self.kept = getattr(self, "kept", []) if self.left else []
 # +         self.kept.append(parameter.grad)
 # +         self.missing[unit].discard(parameter)
+
+# %% wrong · what is left over is reduced too, with or without gradients
+# -         while self.left:
+# -             self.reduce(self.left.pop())
+# +         while self.left:
+# +             last = self.left.pop()
+# +             if any(p.grad is not None for p in last.parameters):
+# +                 self.reduce(last)

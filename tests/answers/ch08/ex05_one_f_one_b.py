@@ -40,3 +40,11 @@ def one_f_one_b(rank, ranks, microbatches):
 # %% wrong · the memory is enough, but ranks are idle
 # -     warm_up = min(ranks - 1 - rank, microbatches)
 # +     warm_up = min((ranks - rank) // 2, microbatches)
+
+# %% wrong · goes forward several times in a row
+def one_f_one_b(rank, ranks, microbatches):
+    room = ranks - rank
+    for first in range(0, microbatches, room):
+        group = range(first, min(first + room, microbatches))
+        yield from (Action("F", i) for i in group)
+        yield from (Action("B", i) for i in group)
