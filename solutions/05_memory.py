@@ -146,8 +146,8 @@ Table(["optimizer", "state for each parameter"],
 #
 # Published teaching code: training, with the mean loss on validation batches after each step. The
 # numbers are right, but it needs far more memory than training alone, and more with each step: two
-# lists keep what they should not. At no time is more to be kept than a step of training needs. Find
-# the bugs.
+# lists keep what they should not. At no time is more to be kept than a step of training needs. (The
+# model has neither dropout nor BatchNorm: evaluation mode is no matter here.) Find the bugs.
 
 # %%
 def train_and_validate(model, loss_fn, batches, validation, optimizer):

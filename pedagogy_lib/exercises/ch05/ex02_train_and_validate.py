@@ -1,6 +1,5 @@
 """Graphs that validation keeps, beside a training."""
 
-import copy
 import gc
 import warnings
 from types import SimpleNamespace
@@ -39,7 +38,7 @@ def start(optimizer_type):
     torch.manual_seed(5)
     model = nn.Sequential(
         nn.Linear(FEATURES, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH), nn.Tanh(),
-        nn.BatchNorm1d(WIDTH), nn.Linear(WIDTH, 1),
+        nn.Linear(WIDTH, 1),
     ).double()  # fmt: skip
     model[0].bias.requires_grad_(False)
     return model, optimizer_type(model.parameters(), lr=RATE)
@@ -99,21 +98,19 @@ def train_alone(batches, validation, optimizer_type, keep=False) -> SimpleNamesp
 
     gradients   that each step finds; and the weights in the end
     validation  losses before the first step, and after each: (1 + steps, batches)
-    evaluated   the same in evaluation mode
     samples     of each validation batch
     """
     model, optimizer = start(optimizer_type)
-    losses, seen, evaluated, gradients = [], [], [], note_gradients(optimizer, model)
+    losses, seen, gradients = [], [], note_gradients(optimizer, model)
 
     def note(loss):
         losses.append(loss)
-        evaluated.append(losses_on(copy.deepcopy(model).eval(), validation))
-        seen.append(losses_on(copy.deepcopy(model), validation))
+        seen.append(losses_on(model, validation))
 
     note(None)
     train(model, F.mse_loss, batches, None, optimizer, note, keep)
     return SimpleNamespace(
-        losses=losses[1:], validation=torch.stack(seen), evaluated=torch.stack(evaluated),
+        losses=losses[1:], validation=torch.stack(seen),
         samples=torch.tensor([len(x) for x, _ in validation]),
         gradients=[*gradients, flat(model.parameters())], left=gradients_in(model),
     )  # fmt: skip
@@ -174,9 +171,6 @@ def wrong_means(trial, place):
         "all of these are of the model as it is in the end: validate after each step":
             mean[-1].expand(len(mean)),
         "these are sums over the validation batches: divide by how many they are": each.sum(1),
-        "validation is in evaluation mode, in which BatchNorm computes with other means, and "
-        "Dropout not at all. That may be wise, but the numbers were right as they were":
-            right.evaluated[1:].mean(1),
         "each validation batch counts by its samples; the numbers were right, and they are means "
         "over batches": each @ shares.double(),
         "only the last validation batch counts": each[:, -1],

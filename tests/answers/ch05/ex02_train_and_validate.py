@@ -68,9 +68,9 @@
 
 # %% wrong · no graph is too many
 # -             losses = [loss_fn(model(x), y).item() for x, y in validation]
-# -         means.append(sum(losses) / len(losses))
-# +             x, y = (torch.cat(parts) for parts in zip(*validation))
-# +             means.append(loss_fn(model(x), y).item())
+# +             x, targets = zip(*validation)
+# +             outputs = model(torch.cat(x)).split([len(part) for part in x])
+# +             losses = [loss_fn(*pair).item() for pair in zip(outputs, targets)]
 
 # %% wrong · no_grad() covers the training
 # - def train_and_validate(model, loss_fn, batches, validation, optimizer):
