@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from ...basics.closeness import close_in_float32
 from ...course.checking import Wrong
 from ..kit import GROUP, At, Equals, RankExercise, World, answering, never
 from ..kit.outcomes import NO_RETURN
@@ -219,7 +220,7 @@ EXERCISE = RankExercise(
         never("changed", lambda names: f"the gradient of {names[0]} has changed",
               "it is only to be measured: the optimizer steps with it afterwards. What travels in "
               "place, or is squared with an underscore, is to be a tensor of its own"),
-        Equals("length", length, wrong_lengths, "the length"),
+        Equals("length", length, wrong_lengths, "the length", same=close_in_float32),
         needs_few_bytes,
     ],
     told=lambda trial: f"the length is {trial[0].length:.6g} on every rank, as in one process",

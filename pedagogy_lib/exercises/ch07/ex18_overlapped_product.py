@@ -114,7 +114,7 @@ def operands(place, case):
     found = [draw(0, 0, *leading, INPUTS), draw(place, 1, OUTPUTS, INPUTS), bias]
     for name, x in zip("xAb", found):
         if x is not None:
-            x.requires_grad_(name != frozen)
+            x.requires_grad_(name not in frozen)
     return found, draw(place, 3, *leading, OUTPUTS)
 
 
@@ -201,6 +201,7 @@ EXERCISE = RankExercise(
         of((2, 1, 4), has_bias=False),
         of((2,), frozen="A", world=World(2)),
         of((2,), frozen="b"),
+        of((2,), frozen="A and b"),
         of((2, 2), frozen="x"),
         of((4,), world=GROUP),
     ],

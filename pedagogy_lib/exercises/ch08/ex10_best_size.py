@@ -7,6 +7,7 @@ MEASURED = {1: 2.0, 2: 2.6, 4: 4.0, 8: 6.9, 16: 13.0, 32: 27.0}
 # {case: ({size: seconds}, samples, stages)}
 BATCHES = {
     "96 samples, 4 stages": (MEASURED, 96, 4),
+    "96 samples, two dips": (MEASURED | {4: 5.5}, 96, 4),
     "96 samples, one stage": (MEASURED, 96, 1),
     "96 samples, 16 stages": (MEASURED, 96, 16),
     "96 samples, 4 stages, 8 a little slower": (MEASURED | {8: 7.1}, 96, 4),
@@ -36,6 +37,13 @@ def best_with(seconds_of, samples, idle) -> int:
     """With the shortest step, if it were so many micro-batches longer."""
     sizes = allowed(seconds_of, samples)
     return min(sizes, key=lambda size: (samples / size + idle) * seconds_of[size])
+
+
+def first_dip(seconds_of, samples, stages) -> int:
+    sizes = allowed(seconds_of, samples)
+    times = [step_seconds(seconds_of, samples, stages, size) for size in sizes]
+    rises = (k for k in range(1, len(sizes)) if times[k] > times[k - 1])
+    return sizes[next(rises, len(sizes)) - 1]
 
 
 def told_step(call, size) -> str:
@@ -87,6 +95,8 @@ EXERCISE = Formula(
          "how long a step takes", lambda times, samples, stages: max(allowed(times, samples))),
         ("this is how many micro-batches there are; asked is how many samples each has",
          lambda times, samples, stages: samples // best(times, samples, stages)),
+        ("it stops where a step takes longer than with the size before; a later one may be faster "
+         "than all", first_dip),
         (SECONDS, lambda times, samples, stages: step_seconds(
             times, samples, stages, best(times, samples, stages))),
         (SECONDS, lambda times, samples, stages: times[best(times, samples, stages)]),
