@@ -186,7 +186,7 @@ def positions(events, event) -> list[int]:
 
 
 def told(trial) -> str:
-    what = {"x": "", "A": "; x's is summed"}
+    what = {"x": "", "A": "; x's is summed", "A and b": "; x's is summed"}
     travels = "; x's travels while A's is computed"
     return f"the gradients{what.get(trial.case.args[2], travels)}"
 

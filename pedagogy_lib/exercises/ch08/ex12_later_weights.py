@@ -212,6 +212,12 @@ def why_without_bias(case, error) -> str:
     return "" if has_bias else "there may be no bias: bias is None then, and has no gradient"
 
 
+def told(trial) -> str:
+    of = trial[0]
+    later = [name for name, slope in of.of_weights.items() if slope is not None]
+    return "x's gradient at once, " * (None not in of.of_xs) + f"{' and '.join(later)} later"
+
+
 EXERCISE = InThisProcess(
     "8.12",
     "LaterWeights",
@@ -261,7 +267,7 @@ EXERCISE = InThisProcess(
               "gradient of y alive as long as weight.grad is there: compute it under "
               "torch.no_grad()"),
     ],
-    told=lambda trial: f"right are x's gradient at once, {' and '.join(trial[0].at_once)} later",
+    told=told,
     explain=why_without_bias,
     errors=ERRORS,
     hints=(

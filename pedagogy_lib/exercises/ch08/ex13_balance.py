@@ -213,8 +213,8 @@ def told(trial) -> str:
         return "refused"
     if len(trial[0].shared) > 1:
         return f"{len(trial[0].shared)} lists, no cut is better"
-    slowest = max(times_of(seconds, sizes))
-    return f"{sizes}, the slowest takes {slowest}, {slowest * len(sizes) / sum(seconds):.3g} means"
+    slowest, mean = max(times_of(seconds, sizes)), sum(seconds) / len(sizes)
+    return f"{sizes}, the slowest takes {slowest}, the mean is {mean:.4g}"
 
 
 def told_slow(case, error):
