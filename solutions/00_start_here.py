@@ -218,8 +218,9 @@ explore(draw_three_splits, ranks=[4, 2, 8])
 # ### Exercise 0.2
 #
 # A batch of `n` samples is shared by `world_size` ranks. Which samples does `rank` take? Return a
-# list of indices so that no sample is taken twice, none is lost, and neighbours go to different
-# ranks: for `n` that divides evenly, as PyTorch's `DistributedSampler` deals them out.
+# list of indices. They are dealt out like cards, sample 0 to rank 0, sample 1 to rank 1 and so on,
+# round and round, until none is left: as PyTorch's `DistributedSampler` does where `n` divides
+# evenly.
 
 # %%
 def my_samples(n, rank, world_size):

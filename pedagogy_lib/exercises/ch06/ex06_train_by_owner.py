@@ -21,7 +21,7 @@ from ..kit.refused import Refused
 from ..kit.trials import ranks_text
 from .broken_zero import FRESH, MIXES, Maker, train_alone
 
-ROUTES = ("abc", "ac", "abc", "b", "abc")  # the layers that each step uses
+ROUTES = ("ac", "abc", "ac", "b", "abc")  # the layers that each step uses
 
 
 class Switched(nn.Module):

@@ -39,7 +39,7 @@ def train_by_owner(model, loss_fn, batches, make_optimizer):
 # -             owner = number % n
 # +             owner = number * n // len(list(model.parameters()))
 
-# %% wrong · layers abc, ac: ranks 0, 1 have optimizer state for c.weight the owner alone is to have
+# %% wrong · layers ac, abc: ranks 0, 1 have optimizer state for c.weight the owner alone is to have
 # -         numbered = [(k, p) for k, p in enumerate(model.parameters()) if p.grad is not None]
 # +         numbered = list(enumerate(p for p in model.parameters() if p.grad is not None))
 
