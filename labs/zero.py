@@ -120,6 +120,7 @@ class Zero1:
     make_optimizer  takes a list of parameters; it has to treat each number by itself, as SGD and
                     Adam do
     modules         see units_of
+    alone           for stage 3, whose update is another one
     Equals          averaging the gradients (zeros where there is none), and one step of
                     make_optimizer(model.parameters())
     Cost            a step: each rank sends 2(n-1)/n of the model
