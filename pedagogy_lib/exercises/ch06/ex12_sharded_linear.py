@@ -96,7 +96,8 @@ def gradients(trial, place, of_weight=lambda g: g.mean(0), of_x=None, part=None,
 
 
 def mistakes(trial, place):
-    n, (layers, *_) = trial.n, trial.case.args[0]
+    n, network = trial.n, trial.case.args[0]
+    layers = network[0]
     if layers > 1:
         return {
             f"they come out as if the slopes of all layers passed through the weight of layer "
@@ -118,6 +119,9 @@ def mistakes(trial, place):
             gradients(trial, place, lambda g: g[place]),
         "the shard has the gradient of this rank's own loss, divided by n: nothing has been added "
         "to it": gradients(trial, place, lambda g: g[place] / n),
+        "these are the right numbers in another order: the weight is (outputs, inputs), and so is "
+        "its gradient, before it is made flat":
+            gradients(trial, place, lambda g: g.mean(0).view(network[1:]).T.flatten()),
         "all shards have the gradient of the first part: rank k has part k":
             gradients(trial, place, part=0),
         "the shard has the gradient of another rank's part: the parts are in the order of the "

@@ -74,6 +74,12 @@ def y_of(trial, place):
         "the ranks' results are summands of y: they are to be added, not averaged": y / n,
         "every rank has all of y, and their sum has it n times. Each is to have one summand": y * n,
         "these are some columns of y: every rank needs all of them": y.chunk(n, 1)[place],
+        "the columns of a and the rows of b do not belong to the same hidden features: column j of "
+        "a makes what row j of b is for":
+            sum(F.gelu(x @ a[:, k::n]) @ rows for k, rows in enumerate(b.chunk(n))),
+        "the rows of b and the columns of a do not belong to the same hidden features: row j of b "
+        "is for what column j of a makes":
+            sum(F.gelu(x @ part) @ b[k::n] for k, part in enumerate(a.chunk(n, 1))),
         f"{NO_RETURN}; dist.all_reduce works in place, and returns None as well": None,
     } | {
         f"all ranks have computed with the same part of a and b, number {k}: which one is this "

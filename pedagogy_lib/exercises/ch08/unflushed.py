@@ -76,16 +76,16 @@ def try_stage(answer, group, case):
 
 def drive(answer, place, in_the_end):
     stage = answer(piece_of(place), lr=LR)
-    found = SimpleNamespace(outputs={}, slopes={}, weights=[], sources={}, old=[])
+    found = SimpleNamespace(outputs={}, slopes={}, weights=[], sources={}, old=[], taken_over=False)
     for kind, i, _ in actions_of(SCRIPTS[place]):
         if kind == "F":
             go_forward(stage, place, i, found)
         else:
             go_back(stage, place, i, found)
     if in_the_end:
-        return end_of(stage, found.old)
+        return end_of(stage, found.old) | {"taken_over": found.taken_over}
     found.sources = [i for i, x in found.sources.items() if x.grad is not None]
-    return vars(found) | {"old": 0}
+    return vars(found) | {"old": 0, "taken_over": False}
 
 
 def go_forward(stage, place, i, found):
@@ -112,6 +112,8 @@ def go_back(stage, place, i, found):
             found.slopes[f"B{i}"] = stage.backward(i, None if place == "last" else slope_of(i))
     except TypeError as error:
         raise (why_no_gradient(error, stage, i, stashed) or error) from None
+    newest = stage.weights.get(stage.version) or {}
+    found.taken_over |= any(ref() is w for w in newest.values() for ref in found.old[-1])
     found.weights.append(newest_of(stage))
 
 
@@ -176,6 +178,10 @@ def facts_with(mistakes, too_many):
         Equals("slopes", truth_of("slopes"), no_slopes, "the gradient of x", why_others),
         Equals("outputs", truth_of("outputs"), wrong_outputs, "the output"),
         Equals("losses", truth_of("losses"), called="the losses", otherwise=STAGE_WAS_RIGHT),
+        never("taken_over", "a version is made of the tensors of the one before",
+              "assigning `.data` gives a tensor other memory, and it stays the same tensor: who "
+              "has stashed it sees the new weights. A version has tensors, and a dictionary, of its "
+              "own"),
         never("left", lambda names: f"after the last backward self.{names[0]} still has something",
               "the numbers are right, but what a micro-batch has stashed stays there after its "
               "backward, and with it a version of all weights: self.stash.pop(i)"),

@@ -63,3 +63,12 @@ class InPlaceStage(pipedream.StashingStage):
 # %% wrong · it is to remain a class InPlaceStage
 def InPlaceStage(gradients):
     return None
+
+# %% wrong · who has stashed it sees the new weights
+class InPlaceStage(pipedream.StashingStage):
+    def update(self, gradients):
+        weights = self.weights.pop(self.version)
+        self.version += 1
+        for name, weight in weights.items():
+            weight.data = weight.data - self.lr * gradients[name]
+        self.weights[self.version] = weights
