@@ -180,8 +180,7 @@ def facts_with(mistakes, too_many):
         Equals("losses", truth_of("losses"), called="the losses", otherwise=STAGE_WAS_RIGHT),
         never("taken_over", "a version is made of the tensors of the one before",
               "assigning `.data` gives a tensor other memory, and it stays the same tensor: who "
-              "has stashed it sees the new weights. A version has tensors, and a dictionary, of its "
-              "own"),
+              "has stashed it sees the new weights. A version has its own tensors, and dictionary"),
         never("left", lambda names: f"after the last backward self.{names[0]} still has something",
               "the numbers are right, but what a micro-batch has stashed stays there after its "
               "backward, and with it a version of all weights: self.stash.pop(i)"),
