@@ -82,6 +82,9 @@ def mistakes(trial, place):
         "share evenly, follow the sum of the gradients: what is divided by n?":
             train(trial, sizes=(length - length % trial.n, length % trial.n),
                   mix=lambda left_over, of: sum(of) / (1 if left_over else len(of))),
+        "the last numbers, the length % n that are left over when n ranks share evenly, are here "
+        "as they were in the beginning. Some rank has updated them: does it keep them to itself?":
+            torch.where(torch.arange(length) < length - length % trial.n, right, start),
         "the zeros stand before the numbers, so that all are at wrong places: for gradient_of(), "
         "and in what is returned. Padding comes at the end":
             train(trial, padding=-length % trial.n),

@@ -89,17 +89,22 @@ def need_no_name(names, hash_of, x):
 # ---- What is right, and what is not ---
 
 
-def slopes_of(rank, parameters, step):
+def slopes_of(rank, parameters, step, known=None):
+    """known: for each rank whose new numbers it has; it computes with the first ones of others."""
     inputs, targets = batches_of(rank)[step]
-    outputs = functional_call(Switched(), dict(zip(weights_of(Switched()), parameters)), inputs)
-    return torch.autograd.grad(F.mse_loss(outputs, targets), parameters, allow_unused=True)
+    weights = {
+        name: p if known is None or name in known[rank] else first.requires_grad_()
+        for p, (name, first) in zip(parameters, weights_of(Switched()).items())
+    }
+    loss = F.mse_loss(functional_call(Switched(), weights, inputs), targets)
+    return torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
 
 
 @cache
-def train(n, optimizer, steps, **how):
+def train(n, optimizer, steps, known=None, **how):
     """The weights in the end."""
-    start = weights_of(Switched())
-    return dict(zip(start, train_alone(start.values(), slopes_of, n, steps, optimizer, **how)))
+    start, slopes = weights_of(Switched()), partial(slopes_of, known=known)
+    return dict(zip(start, train_alone(start.values(), slopes, n, steps, optimizer, **how)))
 
 
 def right(trial, place):
@@ -125,6 +130,9 @@ def mistakes(trial, place):
         "that has a state moves a parameter on zeros, too, and counts the step. Who puts zeros "
         "there?": wrong(unused=torch.zeros_like),
         FRESH: wrong(fresh=True),
+        "gradients are those of old weights: on each rank, weights of other owners have stayed as "
+        "they were in the beginning. The next forward needs what their owners have made of them":
+            wrong(known=tuple(map(tuple, trial.of("held")))),
     }  # fmt: skip
 
 
@@ -188,7 +196,8 @@ EXERCISE = RankExercise(
         Equals("first", right, mistakes, "the weight"),
         Equals("weights", right, mistakes, "the weight",
                otherwise="the steps before were right: what does this step take over from them, "
-               "and what is lost or left over? Think of the optimizer's state, and of gradients"),
+               "and what is lost or left over? Think of the optimizer's state, of gradients, and "
+               "of the weights that other ranks have updated"),
         need_shared,
     ],
     told="the weights of one process",

@@ -86,7 +86,7 @@ EMPTY = (
 )
 A_VIEW = (
     "a tensor's memory lives as long as anything looks into it, whatever names are deleted. What "
-    "does the returned tensor look into?"
+    "does the returned tensor look into? (contiguous() copies nothing that is contiguous already)"
 )
 
 EXERCISE = RankExercise(

@@ -1,9 +1,11 @@
 """A unit that gets its memory back."""
 
 import contextlib
+from math import prod
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 
 from ...basics.torch_private import ResizesWatched, is_in_storage, is_same_storage
 from ..kit import GROUP, At, Equals, Holds, RankExercise, Sends, World, answering, never
@@ -92,7 +94,13 @@ def mistakes(trial, place):
     truth = every_shard(trial)
     marks = f"{NEW} marks memory that is new, and that nobody has written: "
     is_own = torch.arange(len(truth)) // (len(truth) // trial.n) == place
+    each, length = len(truth) // trial.n, sum(map(prod, trial.case.args[1]))
+    late = [k * (each - length // trial.n) for k in range(trial.n)]
     return {
+        "a shard stands too early in flat. Where its chunk begins, the padding counts, too: a "
+        "chunk is as long as a shard, and that may be more than sum(sizes) // n":
+            torch.cat([F.pad(shard_in(trial, k)[off:], (0, off), value=NEW)
+                       for k, off in enumerate(late)]),
         f"{marks}this rank's own chunk, and so it is on its way to all. Whatever was in flat "
         "before is gone, and the optimizer has changed the shard since: copy the shard into the "
         "chunk, before it travels": torch.full_like(truth, NEW),

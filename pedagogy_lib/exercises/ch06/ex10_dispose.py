@@ -55,7 +55,8 @@ def why_left(trial, place) -> str:
         )
     return (
         "the parameters have let go of it, but flat, its chunks and autograd have not: a storage "
-        "lives as long as any view into it. Resize it"
+        "lives as long as any view into it. To be resized is flat's: a parameter that has got "
+        "another `.data` has another storage, too"
     )
 
 

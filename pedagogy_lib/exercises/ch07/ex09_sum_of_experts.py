@@ -82,7 +82,7 @@ def gradients_of(trial, place):
         damage = (
             "in the backward relu is asked where it let something through, sigmoid what its result "
             "was. Neither computes it again: it has kept its result. What is in that memory by "
-            "then?"
+            "then? (detach() makes no copy of it)"
         )
     return {"its matrix": wanted}, {why: {"its matrix": wrong} for why, wrong in {
         "the backward was right: behind the sum all ranks compute the same, so each has the sum's "

@@ -31,6 +31,10 @@ MASKED_OUTSIDE = (
     "the numbers are zeros, but autograd does not know it, as under no_grad or in .data: the "
     "gradient of other ranks' letters flows into the row that was looked up in their place"
 )
+NO_PADDING = (
+    "the row that stands in for other ranks' letters gets no gradient here, and it is that of one "
+    "of this rank's letters, too: padding_idx takes it away from whoever looks up that row"
+)
 
 
 # ---- On a rank ---
@@ -151,6 +155,8 @@ def wrong_gradients(trial, place):
             trial.n * right,
         **{why.replace(FOREIGN, MASKED_OUTSIDE): into(taken)
            for why, taken in looked_up(trial, place).items() if FOREIGN in why},
+        NO_PADDING: F.pad(right[1:], (0, 0, 1, 0)),
+        f"{NO_PADDING}. Here it is the last one": F.pad(right[:-1], (0, 0, 0, 1)),
     }  # fmt: skip
 
 

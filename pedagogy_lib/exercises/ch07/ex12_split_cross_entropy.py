@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
+from ...measuring.bytes_of_calls import RULES, tensors_in
 from ..kit import GROUP, At, Equals, Holds, RankExercise, World, answering, never
 from ..kit.counted import Counted
 from ..kit.groups import PASSED_BY, Calls, noting_passed, parts_of
@@ -33,6 +34,10 @@ THROUGH_HIGHEST = (
     "the way back leads through the highest score, too. That one is only taken away for exp not to "
     "overflow, and no rank sees all that becomes of it: detach it"
 )
+ADDED_UP = (
+    "each rank has the scores of other letters, so their gradients are not to be added up. Scores "
+    "are inside the parallel region already: sums over the letters leave it, and nothing enters"
+)
 
 
 # ---- On a rank ---
@@ -46,7 +51,7 @@ def lose(answer, group, case):
     with answering():
         loss = answer(mine, given, group, scores.shape[-1])
     need_number(loss)
-    with Calls() as backward, noting_passed() as passed:
+    with CallsBack(leaf.shape) as backward, noting_passed() as passed:
         if loss.requires_grad:
             (UPSTREAM * loss).backward()
     return {
@@ -54,6 +59,20 @@ def lose(answer, group, case):
         "scores": not torch.equal(mine, part), "targets": not torch.equal(given, targets),
         "backward": sum(call.sent_bytes for call in backward.made),
     }  # fmt: skip
+
+
+class CallsBack(Calls):
+    """Those of the backward; refuses one that adds up gradients of scores, before ranks mix."""
+
+    def __init__(self, shape):
+        super().__init__()
+        self.shape = shape
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.namespace in RULES and any(x.shape == self.shape for x in tensors_in(args)):
+            what = f"in the backward a tensor {list(self.shape)} travels, as large as the scores"
+            raise Refused(what, ADDED_UP)
+        return super().__torch_dispatch__(func, types, args, kwargs)
 
 
 def need_number(loss):

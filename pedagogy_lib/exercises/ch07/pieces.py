@@ -19,6 +19,10 @@ from ..kit.trials import numbers
 
 CONTEXT = 1  # the dim of (samples, context, …) that is cut
 SAME_CALLS = "every rank of a group has to make the same calls, in the same order"
+MIXED = (
+    "letters of several samples are mixed up: a reshape goes through memory in order, and swaps no "
+    "axes. (ranks, samples, …) is not (samples, ranks, …)"
+)
 TOLD = {True: "all ranks' pieces, joined", False: "this rank's piece of the sum"}
 
 
@@ -116,6 +120,7 @@ def wrong_joined(tensors, place, forward):
         "add up": n * right,
         "the pieces are there, in a wrong order: piece k is rank k's":
             torch.cat(tensors[::-1], CONTEXT),
+        MIXED: torch.stack(tensors).reshape(right.shape),
     }  # fmt: skip
 
 
@@ -135,6 +140,7 @@ def wrong_pieces(tensors, place, forward):
             piece_of_sum(tensors, 0),
         "these are rank 0's numbers: everybody's are to be added up":
             tensors[0].tensor_split(n, CONTEXT)[place],
+        MIXED: sum(tensors).reshape(n, *right.shape)[place],
     }  # fmt: skip
 
 

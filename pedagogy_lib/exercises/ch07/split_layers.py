@@ -202,8 +202,9 @@ def split_layer(number, name, dims, mistakes, **others) -> RankExercise:
                   otherwise="see whether these are another rank's numbers, or in another order: a "
                   "parameter is cut once"),
             never("unlike", "{0[0]}",
-                  "the part of a frozen parameter is frozen, and of any other it is not: part_of "
-                  "sees to it"),
+                  "what is made of a frozen parameter is frozen, and of any other it is not. A new "
+                  "nn.Parameter requires a gradient unless it is told otherwise; for what is cut "
+                  "part_of sees to it"),
             never("uncut", "{0[0]}", "part_of notes how the whole was cut: without that, whole() "
                   "takes a part for all of it. A bias that is whole has no such note"),
             never("views", "{0[0]}",

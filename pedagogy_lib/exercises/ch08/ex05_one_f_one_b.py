@@ -33,9 +33,8 @@ EXERCISE = Schedule(
     faults=faults,
     mistakes=[
         (
-            "every rank keeps more than it has to. Take the last rank: when can it go back with "
-            "its first micro-batch, and how many forwards has it done by then? What follows for "
-            "the others?",
+            "the last rank keeps more than it has to: when can it go back with its first "
+            "micro-batch, and how many forwards has it done by then? What follows for the others?",
             ONE_TOO_MANY[1],
         ),
         *MISTAKES,

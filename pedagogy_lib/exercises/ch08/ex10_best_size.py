@@ -39,6 +39,12 @@ def best_with(seconds_of, samples, idle) -> int:
     return min(sizes, key=lambda size: (samples / size + idle) * seconds_of[size])
 
 
+def with_share(seconds_of, samples, stages, size) -> float:
+    """The ideal time, and as large a part of it as the bubble is of the whole."""
+    m = samples / size
+    return m * seconds_of[size] * (1 + (stages - 1) / (m + stages - 1))
+
+
 def first_dip(seconds_of, samples, stages) -> int:
     sizes = allowed(seconds_of, samples)
     times = [step_seconds(seconds_of, samples, stages, size) for size in sizes]
@@ -89,6 +95,9 @@ EXERCISE = Formula(
         (BUBBLE_TOO_LARGE, lambda times, samples, stages: best_with(times, samples, stages)),
         (BUBBLE_TOO_LARGE, lambda times, samples, stages:
             best_with(times, samples, 2 * (stages - 1))),
+        ("(stages - 1) / (microbatches + stages - 1) is the bubble's share of the whole step. Here "
+         "it is put on top of a step without bubble, as if it were a share of that",
+         lambda *call: min(allowed(*call[:2]), key=lambda size: with_share(*call, size))),
         ("this one makes the smallest bubble; but it takes longest for each sample. What counts is "
          "how long a step takes", lambda times, samples, stages: min(allowed(times, samples))),
         ("the largest size has the fewest micro-batches, and the largest bubble. What counts is "

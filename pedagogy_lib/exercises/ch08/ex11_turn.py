@@ -61,6 +61,11 @@ def backwards_reversed(k, ranks, chunks, is_back, and_chunks=True):
     return before + turned(i, ranks, is_back), turned(chunk, chunks, is_back and and_chunks)
 
 
+def for_two_chunks(k, ranks, chunks, is_back):
+    before, chunk, i = in_group(k, ranks, chunks)
+    return before + i, 1 - chunk if is_back else chunk
+
+
 def stage_of_the_model(k, ranks, chunks, is_back):
     before, chunk, i = in_group(k, ranks, chunks)
     return before + i, turned(chunk, chunks, is_back) * ranks
@@ -110,6 +115,8 @@ EXERCISE = Formula(
          "as they went forward", wrong(backwards_reversed)),
         ("within a group, micro-batches go back in order, 0 first; the other way round are the "
          "chunks", wrong(lambda *k: backwards_reversed(*k, and_chunks=False))),
+        ("with two chunks it is right: 1 - chunk, or what does the same, is the other way round "
+         "for two alone", wrong(for_two_chunks)),
         ("the micro-batches of the second group have the numbers of the first: what is missing is "
          "`ranks` for each group that has gone before",
          wrong(lambda k, ranks, chunks, back:

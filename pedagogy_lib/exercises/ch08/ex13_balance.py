@@ -6,6 +6,7 @@ The truth is the lowest number of seconds that is enough for each stage, whateve
 import random
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import combinations, pairwise
 
 from ...basics.errors import HangError
 from ...course.checking import Wrong
@@ -18,6 +19,7 @@ LISTS = {  # {case: [(seconds of each layer, stages), …]}; the first tell misc
     "the first one takes longest": [([9, 1, 1, 1, 1, 1], 3)],
     "one long one in the middle": [([2, 2, 2, 11, 2, 2, 2], 4)],
     "greedy sharing fails": [([4, 4, 4, 4, 4, 4, 1, 1, 7], 3)],
+    "a small sum of squares fails": [([7, 2, 7, 8, 4, 2, 6, 3], 3)],
     "special ones": [
         ([3] * 7, 3), ([6, 4, 1, 11, 2], 3), ([0, 0, 5, 0, 0, 5, 0], 4), ([0, 0, 0], 2),
         ([5, 1, 3], 1), ([5, 1, 3], 3), ([4], 1),
@@ -179,6 +181,9 @@ def why_slow(seconds, stages, sizes) -> str:
         "a stage takes layers until it has reached the mean, seconds / stages, and the one that "
         "reaches it may be long. Which limit is the lowest that all stages can keep?":
             sizes == by_the_mean(seconds, stages, 1),
+        "the slowest stage alone counts, not all of them. A sum over the stages, as of squares or "
+        "of distances from the mean, may be smaller with a slower slowest one":
+            len(seconds) < LAYERS and sizes == least_squares(seconds, stages),
         "these are the sizes from the last stage to the first":
             max(times_of(seconds, sizes[::-1])) == best,
         "these would be right for sorted layers. Their order is that of the model: a stage is made "
@@ -190,6 +195,13 @@ def why_slow(seconds, stages, sizes) -> str:
 def even(layers, stages) -> list[int]:
     small, more = divmod(layers, stages)
     return [small + (stage < more) for stage in range(stages)]
+
+
+def least_squares(seconds, stages) -> list[int]:
+    """By trying all cuts."""
+    ends = ((0, *of, len(seconds)) for of in combinations(range(1, len(seconds)), stages - 1))
+    cuts = ([end - begin for begin, end in pairwise(of)] for of in ends)
+    return min(cuts, key=lambda sizes: sum(time**2 for time in times_of(seconds, sizes)))
 
 
 def by_the_mean(seconds, stages, over) -> list[int]:

@@ -22,7 +22,7 @@ from .refused import Refused
 
 IN_A_GROUP = (
     "in the whole world it is right, in a group of some ranks it is not: hand `group` to every "
-    "call of torch.distributed, get_world_size and get_rank included"
+    "call of torch.distributed, get_world_size and get_rank included, and to all else that takes it"
 )
 
 OF_GROUPS_ALONE = "not part of group"  # words of an error: what is known of it is told

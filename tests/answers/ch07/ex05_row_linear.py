@@ -35,7 +35,7 @@
 # -         return y if self.bias is None else y + self.bias
 # +         return y + self.bias
 
-# %% wrong · the part of a frozen parameter is frozen
+# %% wrong · A new nn.Parameter requires a gradient unless
 class RowLinear(RowLinear):
     def __init__(self, linear, group=None, unit=1, leave=leave):
         super().__init__(linear, group, unit, leave)

@@ -65,6 +65,11 @@ def split_cross_entropy(scores: Tensor, targets: Tensor, group=None, letters=CHA
 # -     return (total.log() - picked).mean()
 # +     return (total.log() - picked).mean().item()
 
+# %% wrong · so their gradients are not to be added up
+# -     highest = scores.detach().amax(-1)
+# +     scores = enter(scores, group)
+# +     highest = scores.detach().amax(-1)
+
 # %% wrong · the mean over all targets is missing
 # -     return (total.log() - picked).mean()
 # +     return total.log() - picked

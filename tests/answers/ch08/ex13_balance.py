@@ -80,7 +80,7 @@ def balance(seconds, stages) -> list[int]:
 # %% wrong · computed again and again
 # -     @cache
 
-# %% wrong · the slowest 13; 11 is possible
+# %% wrong · the slowest stage alone counts, not all of them
 def balance(seconds, stages) -> list[int]:
     if stages > len(seconds):
         raise ValueError(f"{stages} stages of {len(seconds)} layers")
