@@ -121,6 +121,8 @@ def wrong_joined(tensors, place, forward):
         "the pieces are there, in a wrong order: piece k is rank k's":
             torch.cat(tensors[::-1], CONTEXT),
         MIXED: torch.stack(tensors).reshape(right.shape),
+        "the ranks' letters take turns. A piece is a run of letters: all of rank 0's come first":
+            torch.stack(tensors, CONTEXT + 1).flatten(CONTEXT, CONTEXT + 1),
     }  # fmt: skip
 
 

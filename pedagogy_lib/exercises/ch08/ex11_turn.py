@@ -121,6 +121,10 @@ EXERCISE = Formula(
          "`ranks` for each group that has gone before",
          wrong(lambda k, ranks, chunks, back:
                (k % ranks, turned(k // ranks % chunks, chunks, back)))),
+        ("the second group begins with micro-batch 1: it begins where the first one ends, after as "
+         "many as there are ranks",
+         wrong(lambda k, ranks, chunks, back:
+               (k // (ranks * chunks) + k % ranks, turned(k // ranks % chunks, chunks, back)))),
         ("each micro-batch goes through all chunks before the next one: then a rank would wait for "
          "it to come round. A whole group, one for each rank, goes through the first chunk first",
          wrong(lambda k, ranks, chunks, back: (k // chunks, turned(k % chunks, chunks, back)))),
