@@ -8,18 +8,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from ...basics.closeness import close
-from ..kit import (
-    At,
-    Equals,
-    Holds,
-    RankExercise,
-    Sends,
-    World,
-    answering,
-    complains,
-    first_true,
-    never,
-)
+from ...course.checking import Wrong
+from ..kit import At, Equals, Holds, RankExercise, Sends, World, answering, first_true, never
 from ..kit.one_process import (
     HIDDEN,
     LARGE,
@@ -171,6 +161,20 @@ def why_two_biases(trial) -> str:
     })  # fmt: skip
 
 
+def sent_once(trial):
+    """No other collective goes with an all-reduce; looked at where the gradients are right."""
+    names = {call.name for calls in trial.calls for call in calls}
+    others, most = sorted(names - {"all_reduce"}), one_exchange(trial, 0)
+    is_right = all(close(of.grad, mean(trial, place)) for place, of in enumerate(trial))
+    if is_right and most and len(names) > len(others) > 0 and max(trial.sent_bytes) > 1.2 * most:
+        raise Wrong(
+            f"cost, {trial.case}",
+            f"the numbers are right, but it calls dist.{others[0]} as well",
+            "each gradient travels more than once: after an all-reduce all ranks have the same "
+            "sum, and nothing else need be sent",
+        )
+
+
 def told_norms(trial, place) -> str:
     right, of = mean(trial, place), trial[place]
     name = next(name for name in BACKWARDS if not close(of.grad[name], right[name]))
@@ -188,22 +192,6 @@ def why_moved(trial, place) -> str:
         "what travels is the parameter itself. A backward leaves the weights alone; only what it "
         "computes has to be averaged": True,
     })  # fmt: skip
-
-
-@complains
-def sent_once(trial):
-    """What follows an all-reduce of a gradient, where all gradients are right."""
-    names = sorted({call.name for calls in trial.calls for call in calls} - {"all_reduce"})
-    is_right = all(close(of.grad, mean(trial, place)) for place, of in enumerate(trial))
-    most = one_exchange(trial, 0)
-    if most and is_right and names and max(trial.sent_bytes) > 1.2 * most:
-        yield (
-            f"the numbers are right, but it calls dist.{names[0]} as well",
-            (
-                "each gradient travels more than once: after an all-reduce all ranks have the same "
-                "sum, and nothing else need be sent"
-            ),
-        )
 
 
 EXERCISE = RankExercise(
