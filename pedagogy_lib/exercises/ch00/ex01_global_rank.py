@@ -45,6 +45,9 @@ EXERCISE = Formula(
           for number in (2, 3, 4, 8)),
         ("ranks count from 0: the first process of node 0 has RANK 0",
             lambda node, local, per_node: node * per_node + local + 1),
+        ("from node 1 on ranks are left out: before the processes of node k there are k times "
+         "per_node, and nobody else has a rank (torchrun itself has none)",
+            lambda node, local, per_node: node * (per_node + 1) + local),
         ("the two are swapped: RANK counts through all processes of node 0 first, then those of "
          "node 1", lambda node, local, per_node: local * per_node + node),
     ],

@@ -116,7 +116,7 @@ def why_loss(rows) -> dict:
 
 def measure_memory(answer, make, arguments, pieces):
     """Activations at most: of an answer, of one micro-batch, and of all as one."""
-    model, whole = make(), merged(pieces)
+    model, whole, order = make(), merged(pieces), []
     for tensor in (tensor for piece in [whole, *pieces] for tensor in piece):
         mark(tensor, "other")  # data is no activation
 
@@ -128,7 +128,14 @@ def measure_memory(answer, make, arguments, pieces):
         "one": lambda: go_through(*pieces[0]),
         "whole": lambda: go_through(*whole),
     }
-    return {"activations": {name: most_bytes(work)["activations"] for name, work in works.items()}}
+    model.register_forward_pre_hook(lambda *_: order.append("forward"))
+    next(model.parameters()).register_hook(lambda _: order.append("backward"))
+    activations = {name: most_bytes(work)["activations"] for name, work in works.items()}
+    by_answer = order[:-4]  # "one" and "whole" come after it
+    return {
+        "activations": activations,
+        "goes_back_each_time": by_answer == ["forward", "backward"] * len(pieces),
+    }
 
 
 # ---- What is to be true ---
@@ -153,10 +160,23 @@ ACCUMULATED = [
           "loss"),
     Holds("activations", lambda of: of["answer"] <= 1.5 * of["one"],
           "{0[answer]:,} bytes of activations at once; one micro-batch has {0[one]:,}",
-          "the gradients are right, but more than one graph is alive at a time: call backward() on "
-          "each micro-batch's own loss, in the loop. On their sum, or on all of them put together, "
-          "it comes when every graph is there. Asked is one backward for each micro-batch"),
+          lambda trial, place: why_so_many_graphs(trial[place].goes_back_each_time)),
 ]  # fmt: skip
+
+
+def why_so_many_graphs(goes_back_each_time) -> str:
+    alive = "the gradients are right, but more than one graph is alive at a time"
+    if goes_back_each_time:
+        return (
+            f"{alive}. There is a backward for each micro-batch, but its graph lives on: without "
+            "retain_graph=True a backward frees it. A sum of losses, or a list of them, holds "
+            "their graphs as well: add up loss.item()"
+        )
+    return (
+        f"{alive}: call backward() on each micro-batch's own loss, in the loop. On their sum, or "
+        "on all of them put together, it comes when every graph is there. Asked is one backward "
+        "for each micro-batch"
+    )
 
 
 def told(trial) -> str:

@@ -31,14 +31,18 @@ def flat(model):
     return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
 
 
-def walk(groups, scale=1.0, keep=lambda number: False):
+def walk(groups, scale=1.0, keep=lambda number: False, share=lambda place: 1.0):
     """Where the weights end if each step goes along the summed gradients of a group.
 
-    keep  takes the number of a step: whether it also goes along what the step before it did
+    keep   takes the number of a step: whether it also goes along what the step before it did
+    share  takes the place of a micro-batch in its group: how much it counts
     """
     model, kept = small_model(), None
     for number, group in enumerate(groups):
-        losses = [F.mse_loss(model(inputs), targets) for inputs, targets in group]
+        losses = [
+            share(place) * F.mse_loss(model(inputs), targets)
+            for place, (inputs, targets) in enumerate(group)
+        ]
         slopes = torch.autograd.grad(sum(losses), list(model.parameters()))
         kept = [a + b for a, b in zip(kept, slopes)] if kept and keep(number) else slopes
         with torch.no_grad():
@@ -94,6 +98,9 @@ def mistakes(trial, place):
         "not by all": walk(groups, 1 / number),
         "all is divided by the number of samples in a micro-batch, which a mean loss has done: "
         "divide by `every`": walk(groups, 1 / len(pieces[0][0])),
+        "earlier micro-batches count less than later ones: with each new one, what is in `.grad` "
+        "already is divided again. Divide each loss, or `.grad` once, before the step":
+            walk(groups, share=lambda place: share ** (every - place)),
         "nothing has moved: is there a backward(), and does optimizer.step() run?": walk([]),
         f"{on}: step() and zero_grad() belong together": walk(one_by_one, share, within),
         f"{on}; and nothing is divided by `every`": walk(one_by_one, 1.0, within),

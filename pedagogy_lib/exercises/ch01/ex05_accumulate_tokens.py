@@ -81,7 +81,17 @@ def why(rows) -> dict:
         )
         for tokens, targets in rows.pieces
     )
+    shifted = sum(
+        F.cross_entropy(
+            rows.model(tokens)[:, :-1].flatten(0, 1), targets[:, 1:].flatten(), reduction="sum"
+        )
+        for tokens, targets in rows.pieces
+    )
+    left = sum((targets[:, 1:] != PADDING).sum() for _, targets in rows.pieces)
+    shift = "targets are the next tokens already: logits and targets are not to be shifted"
     return {sentence: (factor * rows.losses).sum() for sentence, factor in factors.items()} | {
+        f"{shift}, which leaves out a token of each sentence": shifted / left,
+        f"{shift}": shifted / all_counted,
         "logits and targets are in different orders: flatten both as they are, sentence after "
         "sentence, and transpose neither": transposed / all_counted,
     }  # fmt: skip

@@ -35,14 +35,23 @@ def need_tree(trial, towards_root=False):
         trial,
         sum(counts) == n - 1,
         f"{messages(sum(counts))}, {n - 1} are enough",
-        why or why_again(counts if towards_root else receives, towards_root),
+        why or why_again(counts if towards_root else receives, towards_root, trial.case.root),
     )
     need_cost(trial, needed <= best, f"{needed} rounds, {best} are enough", why or SOME_IDLE)
     return f"cost, {trial.case}: {messages(n - 1)} in {needed} rounds, the least there is"
 
 
-def why_again(counts, towards_root) -> str:
+def why_again(counts, towards_root, root) -> str:
     """Who sends its sum more than once, or receives x more than once; by place, how often."""
+    if counts[root]:
+        return "the result is right, but the root, rank {}, {} as well. {}".format(
+            root,
+            *(
+                ("sends", "Sums go towards it, and it is where they stay: it is the tree's top.")
+                if towards_root
+                else ("receives", "It has x from the beginning: the tree begins with it.")
+            ),
+        )
     most = max(counts)
     if most < 2:
         return ""

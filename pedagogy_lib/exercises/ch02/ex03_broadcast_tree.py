@@ -51,7 +51,7 @@ EXERCISE = Collective(
         some_left_out,
         not_a_power_of_two,
     ],
-    large=[Case(8, length=1000), Case(5, length=1000)],
+    large=[Case(8, length=1000), Case(5, length=1000), Case(8, length=1000, root=3)],
     need_cost=need_tree,
     explain_hang=hang_in_a_tree,
     hints=(

@@ -82,7 +82,7 @@ EXERCISE = Collective(
         partial_sums_left_behind,
         not_a_power_of_two,
     ],
-    large=[Case(8, length=1000), Case(5, length=1000)],
+    large=[Case(8, length=1000), Case(5, length=1000), Case(8, length=1000, root=3)],
     need_cost=partial(need_tree, towards_root=True),
     explain_hang=hang_in_a_tree,
     hints=(

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ...basics.closeness import close
+from ...course.checking import Wrong
 from ..kit import At, Equals, Holds, RankExercise, Sends, World, answering, first_true, never
 from ..kit.one_process import (
     HIDDEN,
@@ -36,7 +37,17 @@ class TwoBiases(nn.Module):
         return x + (self.first + self.second)
 
 
-BOTH_BIASES = slice(-3 * HIDDEN - 1, -HIDDEN - 1)  # of all; behind are the last layer's
+BOTH_BIASES = slice(2 * HIDDEN)  # of all
+
+
+class OtherOrder(nn.Sequential):
+    """Lists two biases first, and adds them after its first layer: their gradients come sooner."""
+
+    def forward(self, x):
+        biases, first, *others = self
+        for layer in (first, biases, *others):
+            x = layer(x)
+        return x
 
 
 # ---- On a rank ---
@@ -49,7 +60,7 @@ def run_backwards(answer, group, case):
     trained = [p for p in model.parameters() if p.requires_grad]
     answer(model)
     found = {"own": {}, "grad": {}, "late": False, "moved": 0.0}
-    found["thawed"] = is_frozen and model[0].weight.requires_grad
+    found["thawed"] = is_frozen and model[1].weight.requires_grad
     for number, name in enumerate(BACKWARDS):
         batch, before = batch_of(rank, number), flat(model.parameters())
         twin.load_state_dict(model.state_dict())
@@ -69,8 +80,8 @@ def run_backwards(answer, group, case):
 
 def own_model(rank, is_frozen):
     """Other weights on each rank, so that it shows if they travel."""
-    model = model_of(rank + 1).insert(1, TwoBiases())
-    model[0].weight.requires_grad_(not is_frozen)
+    model = OtherOrder(TwoBiases(), *model_of(rank + 1))
+    model[1].weight.requires_grad_(not is_frozen)
     return model
 
 
@@ -103,7 +114,8 @@ def mean(trial, place):
 
 def mistakes(trial, place):
     own = trial[place].own
-    is_last = torch.arange(len(own[BACKWARDS[0]])).flip(0) == 0
+    index = torch.arange(len(own[BACKWARDS[0]]))
+    is_last, is_layer = index.flip(0) == 0, index.flip(0) <= HIDDEN  # the last one
     why_untouched = first_true({
         "each rank still has its own gradient. What a hook does to a copy, or to a name, does not "
         "reach `.grad`; if register_hook has registered it, what it returns does":
@@ -115,6 +127,10 @@ def mistakes(trial, place):
         "only the last parameter is averaged: a name that a loop changes is looked up when the "
         "hook runs, and has its last value by then. Each hook needs its own parameter":
             by_backward(trial, lambda name, mean: torch.where(is_last, mean, own[name])),
+        "only what had come by then is averaged: the gradient of the first parameter in the list "
+        "need not come last. Each gradient is averaged when it comes, by a hook of its own":
+            by_backward(trial, lambda name, mean: torch.where(
+                is_layer | (index < HIDDEN), mean, own[name])),
         "this is the sum over the ranks: divide by their number":
             by_backward(trial, lambda name, mean: mean * trial.n),
         "this is the mean, divided by the number of ranks once more":
@@ -143,6 +159,20 @@ def why_two_biases(trial) -> str:
         "place": all(close(of.grad[name][others], right[others])
                      for of in trial for name, right in mean(trial, 0).items()),
     })  # fmt: skip
+
+
+def sent_once(trial):
+    """No other collective goes with an all-reduce; looked at where the gradients are right."""
+    names = {call.name for calls in trial.calls for call in calls}
+    others, most = sorted(names - {"all_reduce"}), one_exchange(trial, 0)
+    is_right = all(close(of.grad, mean(trial, place)) for place, of in enumerate(trial))
+    if is_right and most and len(names) > len(others) > 0 and max(trial.sent_bytes) > 1.2 * most:
+        raise Wrong(
+            f"cost, {trial.case}",
+            f"the numbers are right, but it calls dist.{others[0]} as well",
+            "each gradient travels more than once: after an all-reduce all ranks have the same "
+            "sum, and nothing else need be sent",
+        )
 
 
 def told_norms(trial, place) -> str:
@@ -174,6 +204,7 @@ EXERCISE = RankExercise(
               "frozen parameters stay frozen: they have no gradient, and need no hook"),
         Holds("moved", lambda gap: not gap, "the backward has changed weights by up to {:.2g}",
               why_moved),
+        sent_once,
         never("late", "`.grad` changes after backward() has returned",
               "it is right a little later: backward() has returned before the exchange was over. "
               "What async_op=True begins has to be waited for"),

@@ -15,8 +15,8 @@ NOT_A_MANAGER = (
     "@contextlib.contextmanager"
 )
 SWITCH = {  # when: what `synchronizing` has to be, and why it may not be
-    "under it": (False, "synchronizing decides whether gradients are sent: under no_sync it has to "
-                 "be False"),
+    "under it": (False, "synchronizing decides whether a hook begins a bucket: under no_sync it "
+                 "has to be False. To silence all_reduce is not enough: buckets count as begun"),
     "after it": (True, "after the `with`, synchronizing has to be what it was before: True"),
     "under a second one": (False, "synchronizing has to be False under each of them"),
     "after the inner one of two": (False, "the end of the inner no_sync switches on again, and the "
@@ -46,6 +46,8 @@ def send_nothing(answer, group, case):
     orders = [*(of_places[place] for of_places in UNDER), AFTER]
     for name, counted in {"local": orders, "at_last": orders[-1:], "at_first": orders[-2:]}.items():
         found[name] = local_gradients(model, counted, place)
+    if found["seen"]["under it"] is not False:
+        return found  # told by that; what its backwards would do is not
     with answering():
         for order in orders[:-1]:
             with answer(ddp):

@@ -259,7 +259,8 @@ EXERCISE = WarmExercise(
         "Mismatch in shape": "slope is the gradient of what the function has returned, so it "
         "belongs to that: torch.autograd.backward(y, slope)",
         "must match the size": "slope has the shape of what the function has returned, x.grad that "
-        "of x. And x.grad is ready: slope has gone into it",
+        "of x: nothing is to be multiplied. slope goes into the backward, "
+        "torch.autograd.backward(y, slope) and not y.sum().backward(); x.grad is ready then",
         "has no attribute 'apply'": "Recomputed has to stay a torch.autograd.Function: apply() is "
         "its",
     },

@@ -12,7 +12,8 @@ from ..kit.alone import Alone, WarmExercise, alone
 from ..kit.outcomes import number_in, outcome_of
 
 TASKS = [  # batch, limit, fixed, each; the first tells misconceptions apart
-    (60, 200, 80, 10), (60, 680, 80, 10), (60, 679, 80, 10), (60, 170, 80, 10), (60, 90, 80, 10),
+    (60, 205, 80, 10), (60, 200, 80, 10), (60, 680, 80, 10), (60, 679, 80, 10),
+    (60, 170, 80, 10), (60, 90, 80, 10),
     (7, 95, 30, 10), (1, 10, 8, 2), (256, 80_000_000_000, 16_000_000_000, 1_100_000_000),
     (60, 89, 80, 10), (60, 80, 80, 10), (60, 70, 80, 10), (1, 9, 8, 2),
 ]  # fmt: skip
@@ -38,7 +39,7 @@ def fewest(batch, limit, fixed, each) -> int | None:
 
 def refuses_what_does_not_fit(trial):
     """And nothing else; what it gives is a number."""
-    batch, _, fixed, each = task = trial.case.args
+    batch, limit, fixed, each = task = trial.case.args
     outcome, right = trial[0].outcome, fewest(*task)
     if right is None and "ValueError" not in outcome.kinds:
         why = "Say so: raise ValueError(…), with a message that tells what a sample needs"
@@ -50,6 +51,11 @@ def refuses_what_does_not_fit(trial):
         number_in(str(trial.case), outcome)
     if right is not None:
         why = "what takes exactly `limit` bytes fits" if right > 1 else "all at once fits"
+        if right > 1 and fixed + each * (batch // right) < limit:
+            why = (
+                f"has {right} been tried? Every divisor of `batch` counts, and not powers of two "
+                "alone"
+            )
         if right == batch:
             why = (
                 "one sample at a time fits: range(1, batch) ends before batch itself, or what fits "

@@ -60,14 +60,14 @@ def train_alone(
 ):
     """One process: the weights after each step, and the gradients that each has found.
 
-    keep    whether nothing sets gradients back
+    keep    whether nothing sets gradients back; or takes the number of a step, and says so of it
     factor  of each loss
     """
     model, weights = model_of(), []
     optimizer = optimizer_type(model.parameters(), lr=RATE)
     found = note_gradients(optimizer, model)
-    for inputs, targets in batches:
-        if not keep:
+    for number, (inputs, targets) in enumerate(batches):
+        if not (keep(number) if callable(keep) else keep):
             optimizer.zero_grad()
         (factor * loss_fn(model(inputs), targets)).backward()
         optimizer.step()

@@ -33,6 +33,20 @@ def broadcast_tree(x, root=0, group=None):
     else:
         receive(x, root, group).wait()
 
+# %% wrong · but the root, rank 3, receives as well
+def broadcast_tree(x, root=0, group=None):
+    rank, n, reach = dist.get_rank(group), dist.get_world_size(group), 1
+    if root and rank == root:
+        send(x, 0, group).wait()
+    elif root and rank == 0:
+        receive(x, root, group).wait()
+    while reach < n:
+        if rank < reach and rank + reach < n:
+            send(x, rank + reach, group).wait()
+        elif reach <= rank < 2 * reach:
+            receive(x, rank - reach, group).wait()
+        reach *= 2
+
 # %% wrong · this is a chain
 def broadcast_tree(x, root=0, group=None):
     rank, n = dist.get_rank(group), dist.get_world_size(group)

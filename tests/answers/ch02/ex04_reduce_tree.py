@@ -39,6 +39,22 @@ def reduce_tree(x, root=0, group=None):
             receive(received, peer, group).wait()
             x += received
 
+# %% wrong · but the root, rank 3, sends as well
+def reduce_tree(x, root=0, group=None):
+    rank, n, reach = dist.get_rank(group), dist.get_world_size(group), 1
+    while reach < n and rank % reach == 0:
+        if rank % (2 * reach):
+            send(x, rank - reach, group).wait()
+        elif rank + reach < n:
+            received = torch.empty_like(x)
+            receive(received, rank + reach, group).wait()
+            x += received
+        reach *= 2
+    if root and rank == 0:
+        send(x, root, group).wait()
+    elif root and rank == root:
+        receive(x, 0, group).wait()
+
 # %% wrong · this is a chain
 def reduce_tree(x, root=0, group=None):
     rank, n = dist.get_rank(group), dist.get_world_size(group)

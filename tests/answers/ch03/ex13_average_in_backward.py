@@ -29,6 +29,23 @@ def average_in_backward(model):
 # +         dist.all_reduce(parameter.data)
 # +         parameter.data /= dist.get_world_size()
 
+# %% wrong · after an all-reduce all ranks have the same sum
+# -         parameter.grad /= dist.get_world_size()
+# +         parameter.grad /= dist.get_world_size()
+# +         dist.broadcast(parameter.grad, 0)
+
+# %% wrong · only what had come by then is averaged
+def average_in_backward(model):
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+    def average(_):
+        for parameter in trained:
+            if parameter.grad is not None:
+                dist.all_reduce(parameter.grad)
+                parameter.grad /= dist.get_world_size()
+
+    trained[0].register_post_accumulate_grad_hook(average)
+
 # %% wrong · takes no hook
 # -         if parameter.requires_grad:
 # -             parameter.register_post_accumulate_grad_hook(average)

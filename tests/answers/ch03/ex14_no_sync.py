@@ -88,3 +88,12 @@ def no_sync(ddp, depth=[0]):
     finally:
         depth[0] -= 1
         ddp.synchronizing = not depth[0]
+
+# %% wrong · To silence all_reduce is not enough
+@contextlib.contextmanager
+def no_sync(ddp):
+    before, ddp.all_reduce = ddp.all_reduce, lambda x, group=None: lambda: None
+    try:
+        yield
+    finally:
+        ddp.all_reduce = before

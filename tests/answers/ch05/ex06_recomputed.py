@@ -66,7 +66,7 @@ class Recomputed(Recomputed):
 # -         return None, x.grad
 # +         return None, slope
 
-# %% wrong · And x.grad is ready
+# %% wrong · nothing is to be multiplied
 # -         return None, x.grad
 # +         return None, x.grad * slope
 
@@ -143,3 +143,13 @@ class Recomputed(torch.autograd.Function):
 # -         torch.autograd.backward(y, slope)
 # +         ctx.y = y
 # +         torch.autograd.backward(y, slope, retain_graph=True)
+
+# %% wrong · and not y.sum().backward()
+class Recomputed(Recomputed):
+    @staticmethod
+    def backward(ctx, slope):
+        x = ctx.saved_tensors[0].detach().requires_grad_()
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            torch.set_rng_state(ctx.chance)
+            ctx.function(x).sum().backward()
+        return None, slope * x.grad
