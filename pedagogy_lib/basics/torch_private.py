@@ -50,6 +50,10 @@ def is_same_storage(one, other) -> bool:
 unseen_by_modes = torch._C._DisableTorchDispatch
 
 
+# Whether an operator makes a view, and neither reads nor writes. Private: OpOverload.is_view.
+makes_view = attrgetter("is_view")
+
+
 class OperatorMode(TorchDispatchMode):
     """A mode in whose `__torch_dispatch__` every operator of torch arrives.
 

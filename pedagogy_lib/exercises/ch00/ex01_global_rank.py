@@ -3,7 +3,7 @@
 from ...basics.units import counted
 from ..kit import Formula
 
-CLUSTERS = [(2, 3), (4, 2), (1, 4), (3, 1), (2, 8)]  # nodes, processes on each
+CLUSTERS = [(2, 3), (4, 3), (1, 4), (3, 1), (2, 8)]  # nodes, processes on each
 
 
 def places_of(nodes, per_node) -> list[tuple[int, int, int]]:
@@ -32,6 +32,9 @@ EXERCISE = Formula(
             lambda node, local, per_node: local),
         ("a node has several processes: before those of node 1 there are per_node, not one",
             lambda node, local, per_node: node + local),
+        ("nodes 0 and 1 are right, from node 2 on ranks repeat: before the processes of node k "
+         "there are k times per_node",
+            lambda node, local, per_node: min(node, 1) * per_node + local),
         ("this is the number of the node; its processes differ by their local rank",
             lambda node, local, per_node: node),
         ("this is the first rank of the node; its other processes come after it",

@@ -5,6 +5,9 @@ import torch
 from ..kit import Formula
 
 SIZES = ([2, 1, 4, 1, 6], [8, 8, 8, 8], [8, 8, 8, 5], [5], [1, 7])
+LIKE_THE_FIRST = (
+    "another micro-batch has the factor of the first one, but not its size: each counts by its own"
+)
 FACTORS = "one factor for each micro-batch: a list"
 
 
@@ -61,6 +64,9 @@ EXERCISE = Formula(
          each(lambda size, sizes: size / (len(sizes) * max(sizes)))),
         ("these do not add up to 1: all micro-batches are taken to be as large as the first",
          each(lambda size, sizes: size / (len(sizes) * sizes[0]))),
+        (LIKE_THE_FIRST, lambda sizes: [sizes[0] / sum(sizes)] * len(sizes)),
+        (LIKE_THE_FIRST, lambda sizes: [sizes[0] / sum(sizes)] * (len(sizes) - 1)
+         + [sizes[-1] / sum(sizes)]),
         ("// cuts the fraction off; / keeps it", each(lambda size, sizes: size // sum(sizes))),
         ("these count micro-batches, not samples; how many samples are there in all?",
          each(lambda size, sizes: size / len(sizes))),

@@ -63,8 +63,8 @@ def overwritten_before_it_was_sent(trial) -> str:
     for place, (x, _) in enumerate(trial.after):
         if not same(x, trial.before[place][0]):
             return (
-                f"rank {place}'s x has changed: it received into the tensor that it was sending. "
-                "Receive into another one: torch.empty_like(x)."
+                f"rank {place}'s x has changed: it is only sent, and stays as it is. What is "
+                "received needs a tensor of its own: torch.empty_like(x)."
             )
     return ""
 

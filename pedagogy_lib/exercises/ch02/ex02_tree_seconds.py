@@ -25,7 +25,7 @@ EXERCISE = Formula(
          lambda n, mb, speed: log2(n) * mb / speed),
         ("what is left over after the last full round needs one more: round up.",
          lambda n, mb, speed: floor(log2(n)) * mb / speed),
-        ("n.bit_length() is one too many where n is a power of two: 8 computers need 3 rounds.",
+        ("one round too many where n is a power of two: 8 computers need 3 rounds.",
          lambda n, mb, speed: n.bit_length() * mb / speed),
         ("the sender counts as well: n computers have the file in the end.",
          lambda n, mb, speed: ceil(log2(max(n - 1, 1))) * mb / speed),
@@ -37,6 +37,9 @@ EXERCISE = Formula(
          lambda n, mb, speed: n / 2 * mb / speed),
         ("these are two rounds for each doubling: in one round, all who have the file give a copy.",
          lambda n, mb, speed: 2 * floor(log2(n)) * mb / speed),
+        *((f"8 times too {how}, whatever n is: both are in megabytes already, and nothing in bits.",
+           lambda n, mb, speed, factor=factor: factor * ceil(log2(n)) * mb / speed)
+          for how, factor in (("long", 8), ("short", 1 / 8))),
         ("each round takes that long, and there are several.", lambda n, mb, speed: mb / speed),
     ],
     hints=(

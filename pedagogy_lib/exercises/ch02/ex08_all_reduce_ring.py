@@ -93,6 +93,14 @@ def last_elements_left_out(trial) -> str:
     )
 
 
+def left_in_a_copy(trial) -> str:
+    """Of a length that n does not divide; those that it divides come before."""
+    said, length = changes_nothing(trial), trial.before[0][0].numel()
+    if not said or trial.case.members or length % trial.case.n == 0:
+        return ""
+    return f"where n divides the length it is right. Here {said}"
+
+
 def need_a_ring(trial):
     n = trial.case.n
     return need_ring(trial, 2 * (n - 1), 2 * (n - 1) / n * trial.before[0][0].nbytes)
@@ -104,6 +112,7 @@ EXERCISE = Collective(
     task=AllReduce(),
     cases=CASES,
     diagnoses=[
+        left_in_a_copy,
         changes_nothing,
         group_ignored,
         divided,

@@ -34,8 +34,11 @@ EXERCISE = Formula(
     mistakes=[
         ("the latency is missing: each message costs one, however short it is.",
          lambda how, n, x, alpha, B: seconds(how, n, x, 0, B)),
-        ("every message costs a latency, not only the first one.",
-         lambda how, n, x, alpha, B: alpha + seconds(how, n, x, 0, B)),
+        *((f"the latency is counted only {count}: each message that follows another one costs it.",
+           lambda how, n, x, alpha, B, times=times, ways=ways: (
+               (times if how in ways else messages(how, n)) * alpha + seconds(how, n, x, 0, B)))
+          for times, count in ((1, "once"), (2, "twice, once for each half"))
+          for ways in (("ring",), ("tree",), ("ring", "tree"))),
         ("every message takes time for its bytes, not only one of them.",
          lambda how, n, x, alpha, B: messages(how, n) * alpha + size(how, n, x) / B),
         ("this is one way only: a sum has to be built, and then brought to everybody.",

@@ -144,7 +144,7 @@ def changes_nothing(trial) -> str:
     if not any(trial.calls):
         return "nothing has been sent, and every rank still has what it had."
     return (
-        "every rank still has what it had: the result went into another tensor. `x = …` gives the "
-        "name x to a new tensor; the caller's is changed by x.copy_(…), x += … or by receiving "
-        "into it."
+        "every rank still has what it had: the result went into another tensor, as `x = …`, "
+        "clone() or torch.cat(…) make one. The caller's is changed by x.copy_(…), x += … or by "
+        "receiving into it."
     )

@@ -10,6 +10,7 @@ from torch import nn
 from ...basics.closeness import close
 from ...course.checking import Wrong
 from ..kit import At, Equals, Holds, RankExercise, Sends, World, answering, first_true, never
+from ..kit.costs import TOLERANCE
 from ..kit.one_process import (
     HIDDEN,
     LARGE,
@@ -75,7 +76,7 @@ def run_backwards(answer, group, case):
         dist.barrier()
         time.sleep(0.02)
         found["late"] |= not close(gradients_of(trained), grad)
-    return found | (cost_of_large(answer, rank) if is_frozen else {})
+    return found | ({} if is_frozen else cost_of_large(answer, rank))
 
 
 def own_model(rank, is_frozen):
@@ -141,6 +142,9 @@ def mistakes(trial, place):
             by_backward(trial, lambda name, mean: own[name] + mean),
         "what was in `.grad` before, a mean already, is summed over the ranks once more, and not "
         "divided: only the new gradient is": by_backward(trial, lambda name, mean: mean, trial.n),
+        "what was in `.grad` before counts twice: autograd adds to it what a hook of register_hook "
+        "returns, and that is to be the mean of the new gradient alone":
+            by_backward(trial, lambda name, mean: mean, 2),
         "what was in `.grad` before, a mean already, is divided once more: only the new gradient "
         "is summed over the ranks": by_backward(trial, lambda name, mean: mean, 1 / trial.n),
         "this is the mean of this backward alone: what was in `.grad` before is lost. A backward "
@@ -194,10 +198,20 @@ def why_moved(trial, place) -> str:
     })  # fmt: skip
 
 
+def why_so_many_bytes(trial, times) -> str:
+    sent = f"each gradient is sent {times:.1f} times: "
+    if abs(times - round(times)) <= TOLERANCE * times:
+        return (
+            f"{sent}does each parameter have {times:.0f} hooks? One is enough. (Of a module in a "
+            "module, both have its parameters in parameters())"
+        )
+    return f"{sent}a hook runs for one parameter, and has one gradient to average"
+
+
 EXERCISE = RankExercise(
     "3.13",
     "average_in_backward",
-    cases=[At(World(2), (False,)), At(World(3), (True,), ", the first weight frozen")],
+    cases=[At(World(3), (False,)), At(World(2), (True,), ", the first weight frozen")],
     work=run_backwards,
     facts=[
         never("thawed", "a parameter that was frozen is trainable now",
@@ -209,9 +223,7 @@ EXERCISE = RankExercise(
               "it is right a little later: backward() has returned before the exchange was over. "
               "What async_op=True begins has to be waited for"),
         Equals("grad", mean, mistakes, otherwise=why_two_biases, tells=told_norms),
-        Sends(one_exchange, "one all-reduce of all gradients is", lambda trial, times:
-              f"each gradient is sent {times:.1f} times: a hook runs for one parameter, and has "
-              "one gradient to average"),
+        Sends(one_exchange, "one all-reduce of all gradients is", why_so_many_bytes),
     ],
     told="the mean gradient after two backwards, the second without zero_grad()",
     errors={

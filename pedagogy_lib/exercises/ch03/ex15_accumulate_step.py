@@ -20,7 +20,7 @@ from ..kit.one_process import (
 )
 from .micro_batches import pieces_of, shares, table_of
 
-STEPS, MANY = 3, 4  # steps; micro-batches where bytes are compared
+STEPS = 3
 
 
 # ---- On a rank ---
@@ -35,13 +35,15 @@ def take_steps(answer, group, case):
     for step in range(STEPS):
         answer(model, F.mse_loss, pieces_of(n, step, number)[rank], optimizer)
         weights.append(flat(model.parameters()))
-    return {"weights": weights, "followed": followed} | (cost_of_large(answer) if n == 3 else {})
+    return {"weights": weights, "followed": followed} | (
+        cost_of_large(answer, number) if n == 3 else {}
+    )
 
 
-def cost_of_large(answer):
+def cost_of_large(answer, number):
     model = large_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
-    pieces = [batch_of(dist.get_rank(), 0, piece, features=LARGE) for piece in range(MANY)]
+    pieces = [batch_of(dist.get_rank(), 0, piece, features=LARGE) for piece in range(number)]
     with answering():
         answer(model, F.mse_loss, pieces, optimizer)
     return {"large_bytes": flat(model.parameters()).nbytes}
@@ -113,10 +115,11 @@ def weights_follow_gradients(trial):
 
 
 def why_so_many_bytes(trial, times) -> str:
-    if round(times) == MANY:
+    (number,) = trial.case.args
+    if round(times) == number:
         return (
-            f"of {MANY} micro-batches of a large model the gradients are sent {MANY} times: once "
-            "for each. A mean of sums is the sum of means: which of them is cheaper to send?"
+            f"of {number} micro-batches of a large model the gradients are sent {number} times: "
+            "once for each. A mean of sums is the sum of means: which of them is cheaper to send?"
         )
     return (
         f"{times:.2f} times the bytes of one all-reduce are sent. Accumulate first; then each "
@@ -128,8 +131,8 @@ EXERCISE = RankExercise(
     "3.15",
     "accumulate_step",
     cases=[
-        At(World(2), (4,), ", 4 micro-batches each"),
-        At(World(3), (2,), ", 2 micro-batches each"),
+        At(World(2), (3,), ", 3 micro-batches each"),
+        At(World(3), (4,), ", 4 micro-batches each"),
     ],
     work=take_steps,
     facts=[

@@ -1,7 +1,7 @@
 """Messages that an answer has begun, and whether it has waited for them."""
 
-from ...basics.torch_private import request_in
-from ...measuring.bytes_of_calls import RULES, calls_of
+from ...basics.torch_private import makes_view, request_in
+from ...measuring.bytes_of_calls import RULES, calls_of, tensors_in
 from .groups import Calls
 from .refused import Refused
 
@@ -17,11 +17,14 @@ class Requests(Calls):
     def __init__(self):
         super().__init__()
         self.requests = []
+        self.coming = []  # (request, where its numbers go: from which byte to which) of recvs
 
     def judge(self, call, args):
         """Called before a call goes, with what its operator gets: may raise an error."""
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if self.coming and not looks_only(func):
+            self.need_come(func, [*args, *(kwargs or {}).values()])
         for call in calls_of(func, args) if func.namespace in RULES else []:
             self.judge(call, args)
         before = len(self.made)
@@ -29,7 +32,18 @@ class Requests(Calls):
         for call in self.made[before:]:
             if call.name in ("send", "recv"):
                 self.requests.append((call, request_in(result)))
+            if call.name == "recv":
+                self.coming += [(self.requests[-1][1], bytes_of(x)) for x in tensors_in(args[0])]
         return result
+
+    def need_come(self, func, values):
+        """Raise `Refused` if an operator uses numbers that a message is still to bring."""
+        self.coming = [each for each in self.coming if not each[0].is_completed()]
+        used = [bytes_of(x) for x in tensors_in(values)]
+        if any(a < y and x < b for _, (a, b) in self.coming for x, y in used):
+            name = func.overloadpacket.__name__
+            what = f"nobody has waited for the request of irecv when {name} uses its tensor"
+            raise Refused(what, DROPPED)
 
     def not_waited(self) -> list[str]:
         """Calls whose request nobody has waited for: with Gloo only that completes it."""
@@ -46,3 +60,15 @@ class Requests(Calls):
         calls = [f"i{call.name}" for call, request in self.requests if not request.is_completed()]
         if calls:
             raise Refused(f"nobody has waited for the request of {calls[0]}", DROPPED)
+
+
+def bytes_of(x) -> tuple[int, int]:
+    """From which address to which a tensor's numbers are; of none, nowhere."""
+    extent = 1 + sum((size - 1) * stride for size, stride in zip(x.shape, x.stride()))
+    return x.data_ptr(), x.data_ptr() + extent * x.itemsize * bool(x.numel())
+
+
+def looks_only(func) -> bool:
+    """Whether an operator leaves numbers alone: a view of a tensor, or a new one like it."""
+    name = func.overloadpacket.__name__
+    return makes_view(func) or name.startswith("new_") or name.endswith("_like")

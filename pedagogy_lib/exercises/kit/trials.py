@@ -139,7 +139,13 @@ def same(a, b) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
 
 
+NO_DIMENSION = "a tensor without dimensions cannot be split: x.view(-1) has one."
 RAISED = {  # words of an error: what they mean here
+    "Group rank": "send and receive name a peer by its number within the group, from 0 to n - 1. "
+    "This is none of these: is it a rank in the world? And are rank and n those of the group, "
+    "get_rank(group) and get_world_size(group)?",
+    "Global rank": "`dst` and `src` are ranks in the world, even with a group; `group_dst` and "
+    "`group_src` are numbers within the group",
     "EnforceNotMet": "the two sides of a message differ in length. What is received into has to be "
     "as long as what comes: chunks may differ by an element.",
     "must match the size of": "what comes in is as long as the tensor that it is for: pieces may "
@@ -152,13 +158,15 @@ RAISED = {  # words of an error: what they mean here
     "does not support item assignment": "`chunks[i] += …` also puts the result into the list, and "
     "a tuple takes nothing: tensor_split, chunk and split give tuples. "
     "list(x.view(-1).tensor_split(n)) is a list.",
-    "0-dimensional": "a tensor without dimensions cannot be split: x.view(-1) has one.",
+    "0-dim": NO_DIMENSION,
+    "expected at least a 1-dimensional tensor": NO_DIMENSION,
+    "expects at least a 1-dimensional tensor": NO_DIMENSION,
 }
 
 
 ALONE = (
-    "with several ranks it is right. One rank alone has nobody to send to: n - 1 steps are none "
-    "then, and what it has is the result."
+    "with several ranks the numbers are right. One rank alone has nobody to send to: n - 1 steps "
+    "are none then, and what it has is the result. (n steps are always one too many.)"
 )
 LENGTHS = re.compile(r"op.preamble.length <= op.nbytes. (\d+) vs (\d+)")  # in an error of Gloo
 OTHER_DTYPE = (

@@ -51,7 +51,7 @@ def swap(x):
     sending.wait()
     return x
 
-# %% wrong · it received into the tensor that it was sending
+# %% wrong · it is only sent, and stays as it is
 def swap(x):
     peer, copy = dist.get_rank() ^ 1, x.clone()
     sending = dist.isend(copy, peer)

@@ -166,3 +166,23 @@ def broadcast_tree(x, root=0, group=None):
         elif place + reach < n:
             send(x, (rank + reach) % n, group).wait()
         reach //= 2
+
+# %% wrong · nobody has waited for the request of irecv when send uses its tensor
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place, reach, requests = (rank - root) % n, 1, []
+    while reach < n:
+        if place < reach and place + reach < n:
+            requests.append(send(x, (rank + reach) % n, group))
+        elif reach <= place < 2 * reach:
+            requests.append(receive(x, (rank - reach) % n, group))
+        reach *= 2
+    for request in requests:
+        request.wait()
+
+# %% right · receives into a view, and makes a tensor like it before it waits
+# -             receive(x, (rank - reach) % n, group).wait()
+# +             request = receive(x.view(-1), (rank - reach) % n, group)
+# +             before = torch.zeros_like(x[None])
+# +             request.wait()
+# +             assert before.shape[1:] == x.shape

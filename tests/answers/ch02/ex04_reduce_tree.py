@@ -170,3 +170,10 @@ def reduce_tree(x, root=0, group=None):
 # %% wrong · nothing has come from rank 2
 # -     while reach < n and place % reach == 0:
 # +     while 2 * reach <= n and place % reach == 0:
+
+# %% wrong · nobody has waited for the request of irecv when add_ uses its tensor
+# -             receive(received, (rank + reach) % n, group).wait()
+# -             x += received
+# +             request = receive(received, (rank + reach) % n, group)
+# +             x += received
+# +             request.wait()

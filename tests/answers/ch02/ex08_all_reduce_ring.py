@@ -109,3 +109,12 @@ def all_reduce_ring(x, group=None):
     chunks = x.view(-1).chunk(dist.get_world_size(group))
     reduce_scatter_ring(chunks, group)
     all_gather_ring(chunks, group)
+
+# %% wrong · where n divides the length it is right
+def all_reduce_ring(x, group=None):
+    flat, n = x.view(-1), dist.get_world_size(group)
+    if flat.numel() % n:
+        flat = torch.cat([flat, flat.new_zeros(-flat.numel() % n)])
+    chunks = list(flat.tensor_split(n))
+    reduce_scatter_ring(chunks, group)
+    all_gather_ring(chunks, group)

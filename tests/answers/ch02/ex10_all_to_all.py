@@ -118,3 +118,25 @@ def all_to_all(outputs, inputs, group=None):
         incoming = torch.empty_like(inputs[source])
         exchange(inputs[to], to, incoming, source, group)
         outputs[source].copy_(incoming)
+
+# %% wrong · is it a rank in the world?
+def all_to_all(outputs, inputs, group=None):
+    rank, members = dist.get_rank(group), dist.get_process_group_ranks(group)
+    outputs[rank].copy_(inputs[rank])
+    requests = []
+    for k, member in enumerate(members):
+        if k != rank:
+            requests += [send(inputs[k], member, group), receive(outputs[k], member, group)]
+    for request in requests:
+        request.wait()
+
+# %% wrong · `dst` and `src` are ranks in the world
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    outputs[rank].copy_(inputs[rank])
+    requests = []
+    for k in range(n):
+        if k != rank:
+            requests += [dist.isend(inputs[k], k, group), dist.irecv(outputs[k], k, group)]
+    for request in requests:
+        request.wait()
