@@ -1,7 +1,7 @@
 """What a tree and a ring send, and what other algorithms do."""
 
+from ..kit.contributions import ranks_text
 from ..kit.costs import megabytes, messages, near, need_cost, rounds, tree_rounds
-from ..kit.trials import ranks_text
 
 SOME_IDLE = (
     "the result is right, but some who could send have nothing to do in a round: whoever has x "

@@ -1,6 +1,7 @@
 """A broadcast along a tree."""
 
-from ..kit.trials import Case, Collective, ranks_text, same
+from ..kit.contributions import ranks_text
+from ..kit.trials import Case, Collective, same
 from .costs import need_tree
 from .misconceptions import (
     changes_nothing,

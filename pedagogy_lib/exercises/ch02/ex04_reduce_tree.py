@@ -2,7 +2,8 @@
 
 from functools import partial
 
-from ..kit.trials import Case, Collective, contributions, ranks_text, same, total
+from ..kit.contributions import contributions, ranks_text
+from ..kit.trials import Case, Collective, same, total
 from .costs import need_tree
 from .misconceptions import (
     changes_nothing,

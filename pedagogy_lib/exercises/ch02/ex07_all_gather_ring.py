@@ -1,6 +1,7 @@
 """An all-gather round the ring."""
 
-from ..kit.trials import Collective, contributions, same
+from ..kit.contributions import contributions
+from ..kit.trials import Collective, same
 from .costs import need_half_a_ring
 from .misconceptions import (
     changes_nothing,

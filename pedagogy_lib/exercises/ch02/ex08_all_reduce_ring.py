@@ -2,7 +2,8 @@
 
 import torch
 
-from ..kit.trials import LARGE, Case, Collective, ranks_text, same, total
+from ..kit.contributions import ranks_text
+from ..kit.trials import LARGE, Case, Collective, same, total
 from .costs import need_ring
 from .misconceptions import (
     changes_nothing,

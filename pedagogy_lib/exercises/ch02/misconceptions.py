@@ -8,8 +8,9 @@ import re
 import torch
 
 from ...basics.closeness import close_in_float32
+from ..kit.contributions import contributions, told_contributions
 from ..kit.on_ranks import IN_A_GROUP
-from ..kit.trials import contributions, same, told_contributions
+from ..kit.trials import same
 
 NOT_A_POWER_OF_TWO = (
     "with 2 and 4 ranks it is right, with 3 it is not: in the last round some have no partner, "

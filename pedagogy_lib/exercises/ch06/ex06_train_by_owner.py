@@ -16,9 +16,9 @@ from torch.func import functional_call
 
 from ...course.checking import Wrong
 from ..kit import At, Equals, RankExercise, World
+from ..kit.contributions import ranks_text
 from ..kit.one_process import FEATURES, batch_of
 from ..kit.refused import Refused
-from ..kit.trials import ranks_text
 from .broken_zero import FRESH, MIXES, Maker, train_alone
 
 ROUTES = ("ac", "abc", "ac", "b", "abc")  # the layers that each step uses

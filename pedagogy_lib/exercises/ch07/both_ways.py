@@ -8,9 +8,9 @@ import torch
 from ...basics.closeness import close, told_gap
 from ...basics.units import brief
 from ..kit import Equals, RankExercise, never
+from ..kit.contributions import ranks_text
 from ..kit.groups import PASSED_BY, Calls, noting_passed
 from ..kit.refused import Refused
-from ..kit.trials import ranks_text
 from ..kit.values import NO_RETURN
 
 HANG = "every rank has to make the same calls in the same order, in the backward as well"

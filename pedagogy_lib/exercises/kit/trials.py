@@ -4,7 +4,6 @@ Inputs are small whole numbers, different on every rank, so that sums are exact 
 in every order, and so that a wrong result tells which ranks' numbers went into it.
 """
 
-import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -281,26 +280,3 @@ def difference(trial, index, got, wanted) -> str:
 
 def kind_of(x) -> str:
     return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
-
-
-# ---- What went into a sum --------------------------------------------------------------------
-
-
-def contributions(total, parts) -> tuple[int, ...] | None:
-    """How often each of `parts` has gone into `total`, from 0 to 2 times; None if no way fits."""
-    for times in itertools.product(range(3), repeat=len(parts)):
-        if same(total, sum((t * p for t, p in zip(times, parts)), torch.zeros_like(total))):
-            return times
-    return None
-
-
-def told_contributions(times) -> str:
-    """`rank 1 is missing, rank 2 counts twice`."""
-    missing = [f"rank {place} is missing" for place, t in enumerate(times) if t == 0]
-    twice = [f"rank {place} counts twice" for place, t in enumerate(times) if t == 2]
-    return ", ".join(missing + twice)
-
-
-def ranks_text(places) -> str:
-    places = list(places)
-    return ("rank " if len(places) == 1 else "ranks ") + ", ".join(map(str, places))
