@@ -109,7 +109,7 @@ def all_to_all(outputs, inputs, group=None):
         peer = (rank + k) % n
         exchange(inputs[peer], peer, outputs[peer], peer, group)
 
-# %% wrong · what comes in is as long as the tensor that it is for
+# %% wrong · as long as
 def all_to_all(outputs, inputs, group=None):
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     outputs[rank].copy_(inputs[rank])
