@@ -68,7 +68,7 @@ def why(rows) -> dict:
             ones / len(ones),
         "this is the gradient of the sum over all tokens; divide by how many count": ones,
         "the means of the micro-batches are summed": ones / rows.in_piece,
-        "what comes after a micro-batch of padding only is lost: the loop goes on":
+        "what comes after a micro-batch of padding only is lost: pass over that one alone":
             before_empty / all_counted,
         "only the last micro-batch has counted: the gradients are set back in each round":
             rows.last / rows.in_piece,
