@@ -227,4 +227,4 @@ def told(trial) -> str:
     if versions is None:
         return f"right after {len(trial[0].weights)} updates"
     delays = ", ".join(str(max(of.delays)) for of in trial)
-    return f"delays up to {delays}; at most {', '.join(map(str, versions))} versions"
+    return f"delays up to {delays}; versions at a time, at most {', '.join(map(str, versions))}"
