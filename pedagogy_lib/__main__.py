@@ -9,7 +9,9 @@ def main(argv=None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("doctor", help="check that this machine can run the course")
     build = commands.add_parser("build", help="make notebooks/ and labs/ from solutions/")
-    build.add_argument("--force", action="store_true", help="execute unchanged chapters as well")
+    which = build.add_mutually_exclusive_group()
+    which.add_argument("--force", action="store_true", help="execute unchanged chapters as well")
+    which.add_argument("--without-executing", action="store_true", help="only learners' files")
     report = commands.add_parser("report", help="write an HTML report on this machine")
     report.add_argument("settings", nargs="*", metavar="NAME=VALUE", help="parameters to change")
     arguments = parser.parse_args(argv)
@@ -25,7 +27,7 @@ def run_doctor(arguments) -> int:
 def run_build(arguments) -> int:
     from .course.build import build
 
-    build(force=arguments.force)
+    build(force=arguments.force, execute_changed=not arguments.without_executing)
     return 0
 
 

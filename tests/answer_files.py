@@ -35,18 +35,27 @@ EDIT = re.compile(r"((?:^# -.*\n)+)((?:^# \+.*\n)*)", re.MULTILINE)
 class Answer:
     """kind: "right" or "wrong"; words: its style, or a phrase of its diagnosis.
 
+    text   as the file has it
     given  what stands before it, such as a helper
     """
 
     exercise: Exercise
     kind: str
     words: str
-    program: str
+    text: str
     is_deep: bool = False
     given: str = ""
 
     def __str__(self):
         return f"{self.exercise.number} {self.words}"
+
+    @property
+    def program(self) -> str:
+        """Its text; of one that changes the solution, the whole."""
+        try:
+            return changed(self.text, solution_of(self.exercise))
+        except ValueError as error:
+            raise ValueError(f"{self.kind} · {self}: {error}") from None
 
 
 def number_of(path: Path) -> str:
@@ -57,26 +66,33 @@ def number_of(path: Path) -> str:
 def answers_in(path: Path) -> list[Answer]:
     exercise = exercises_of(number_of(path).split(".")[0])[number_of(path)]
     _, *parts = SECTION.split(path.read_text())
+    need_no_other_sections(path)
     sections = list(zip(*(parts[i::4] for i in range(4))))
     given = "".join(body for kind, _, _, body in sections if kind == "given")
     return [
-        Answer(exercise, kind, words, program_of(exercise, body), deep == "deep", given)
+        Answer(exercise, kind, words, body, deep == "deep", given)
         for kind, words, deep, body in sections
         if kind != "given"
     ]
 
 
-def program_of(exercise, body: str) -> str:
-    """The text of an answer, or of the solution with its changes."""
-    edits = EDIT.findall(body)
+def need_no_other_sections(path):
+    for line in path.read_text().splitlines():
+        if line.startswith("# %%") and not SECTION.match(line):
+            raise ValueError(f"{path}: write `{line}` as `# %% wrong · words`, or right, or given")
+
+
+def changed(text: str, solution: str) -> str:
+    """The text of an answer, or the solution with the changes that the text names."""
+    edits = EDIT.findall(text)
     if not edits:
-        return body
-    program = solution_of(exercise)
+        return text
+    program = solution
     for before, after in edits:
         old, new = (re.sub(r"(?m)^# [-+] ?", "", lines) for lines in (before, after))
         found = program.count(old)
         if found != 1:
-            raise ValueError(f"{exercise.number}: found {found} times in the solution:\n{old}")
+            raise ValueError(f"found {found} times in the solution:\n{old}")
         program = program.replace(old, new)
     return program
 
@@ -99,7 +115,8 @@ def definition_in(texts, exercise) -> str:
             if getattr(node, "name", None) == exercise.name:
                 first = min([node.lineno, *(line.lineno for line in node.decorator_list)])
                 return "".join(text.splitlines(keepends=True)[first - 1 : node.end_lineno])
-    raise ValueError(f"there is no {exercise.name} for exercise {exercise.number}")
+    where = f"solutions/labs/{exercise.lab}.py" if exercise.lab else "a cell: is `lab=` missing?"
+    raise ValueError(f"exercise {exercise.number}: there is no {exercise.name} in {where}")
 
 
 def sources_of(exercise) -> list[str]:
@@ -136,7 +153,7 @@ def all_answers() -> list[Answer]:
     return [answer for path in sorted(FOLDER.glob("ch*/ex*.py")) for answer in answers_in(path)]
 
 
-def exercises_of_kind(kind) -> list:
-    """All exercises that are made in one way, such as `Formula`."""
+def exercises_of_kind(kind=object) -> list:
+    """All exercises, or those that are made in one way, such as `Formula`."""
     everything = (exercises_of(chapter).values() for chapter in chapters_with_checks())
     return [exercise for some in everything for exercise in some if isinstance(exercise, kind)]

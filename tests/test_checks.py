@@ -181,6 +181,18 @@ def exercises(chapter):
     return list(checking.exercises_of(str(int(chapter))).values())
 
 
+def test_exercises_have_the_numbers_and_names_of_their_files():
+    for chapter in checking.chapters_with_checks():
+        for number, module in checking.modules_of(chapter).items():
+            exercise = checking.loaded(module)
+            assert exercise.number == number, module
+            assert (
+                exercise.name.lower()
+                .replace("_", "")
+                .startswith(module.partition("_")[2].replace("_", ""))
+            ), module
+
+
 @pytest.mark.parametrize("chapter", sorted({stem[:2] for stem in CHAPTERS}))
 def test_headings_and_checks_agree(chapter):
     headings, checks, number = [], [], r"\d+\.\d+"
@@ -201,7 +213,8 @@ def test_exercises_in_labs_have_their_numbers_there():
         for name, number in lab_holes.numbers_in(ast.parse(path.read_text())).items()
     }
     everything = [e for stem in CHAPTERS if stem[2] == "_" for e in exercises(stem[:2])]
-    assert in_labs == {(e.lab, e.name): e.number for e in everything if e.lab}
+    wanted = {(e.lab, e.name): e.number for e in everything if e.lab}
+    assert in_labs == wanted, "if a source in solutions/labs has changed: make build"
 
 
 @pytest.mark.parametrize("chapter", sorted({stem[:2] for stem in CHAPTERS}))

@@ -15,10 +15,12 @@ from pedagogy_lib.exercises.kit import (
     At,
     Equals,
     Formula,
+    Holds,
     RankExercise,
     Sends,
     Trial,
     World,
+    diagnoses,
 )
 from pedagogy_lib.exercises.kit.differences import difference
 from pedagogy_lib.exercises.kit.facts import complains, first_true
@@ -109,6 +111,22 @@ def test_no_bytes_at_all_is_a_limit(most, is_looked_at):
         assert fact(trial) == ""
 
 
+def test_a_diagnosis_that_fails_is_silent(monkeypatch):
+    monkeypatch.setattr(diagnoses, "MAY_FAIL", True)
+    fails = lambda *_: [][0]  # noqa: E731
+    facts = (
+        Equals("x", lambda *_: THIRDS, fails, otherwise=fails, tells=fails),
+        Holds("x", lambda value: False, fails, fails),
+    )
+    for fact in facts:
+        with pytest.raises(Wrong, match="rank 0") as caught:
+            fact(trial_of([THIRDS + 1]))
+        assert caught.value.why == ""
+    formula = Formula("9.1", "one", {"any": [()]}, lambda: 1, [], (), differs=fails, explain=fails)
+    with pytest.raises(Wrong, match="expected 1, got 2"):
+        list(formula.examine(lambda: 2))
+
+
 def test_the_first_complaint_counts():
     fact = complains(lambda trial: iter([("this", "why"), ("that", "")]))
     with pytest.raises(Wrong, match="this"):
@@ -143,7 +161,7 @@ def test_of_an_unknown_mistake_is_told_where_there_is_none():
 
 def test_the_examples_for_contributors_work():
     formula, on_ranks = re.findall(
-        r"```python\n(from .*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL
+        r"```python\n((?:from|import) .*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL
     )
     rounds = {"rounds_to_reach": lambda n: (n - 1).bit_length()}
     exercise = exercise_of(formula, rounds)

@@ -65,6 +65,14 @@ def test_a_peer_in_a_group_is_a_rank_of_the_world(monkeypatch):
         list(exercise.examine(wait_for_each_other))
 
 
+def test_a_generator_is_not_what_is_asked():
+    work = lambda answer, group, case: {"value": answer()}  # noqa: E731
+    exercise = RankExercise("9.5", "count", [At(World(2))], work, [], told="", hints=())
+    with pytest.raises(Wrong, match="cannot be looked at: cannot pickle 'generator'") as caught:
+        list(exercise.examine(lambda: (x for x in range(3))))
+    assert "of a generator, its list" in caught.value.why
+
+
 def told_of(exercise, fact, trial):
     """Yield each mistake that shows in this case, and what is said of it."""
     tables = [fact.mistakes(trial, place) for place in range(trial.n)]

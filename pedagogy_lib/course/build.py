@@ -117,7 +117,7 @@ def essence(cell) -> tuple:
     return cell.id, cell.source, cell.metadata.get("tags", [])
 
 
-def build(force=False):
+def build(force=False, execute_changed=True):
     """Write every built file; execute a chapter again if its source changed, or if forced.
 
     A notebook or lab in which a learner has worked is not lost: it stays beside the new one.
@@ -134,7 +134,7 @@ def build(force=False):
         written[name] = digest_of(target)
     (ROOT / WRITTEN).write_text(json.dumps(written, indent=1))
     for source in sources():
-        if force or not record_is_current(source):
+        if force or (execute_changed and not record_is_current(source)):
             source.with_suffix(".ipynb").write_text(dump(execute(source)))
             print(f"executed {source.with_suffix('.ipynb').relative_to(ROOT)}")
 

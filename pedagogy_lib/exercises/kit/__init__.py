@@ -4,6 +4,7 @@ from .facts import Equals, Holds, Sends, complains, first_true, never
 from .formula import Formula, first_that_fits
 from .on_ranks import answering
 from .rank_exercise import RankExercise
+from .refused import Refused
 from .trial import Trial
 from .worlds import GROUP, At, World
 
@@ -14,6 +15,7 @@ __all__ = [
     "Formula",
     "Holds",
     "RankExercise",
+    "Refused",
     "Sends",
     "Trial",
     "World",

@@ -13,6 +13,7 @@ from ...basics.closeness import close, close_in_float32
 from ...basics.units import counted
 from ...course.checking import Wrong
 from .costs import TOLERANCE
+from .diagnoses import said_by
 from .differences import difference, kind_of, ratio
 from .on_ranks import IN_A_GROUP
 from .values import NO_RETURN
@@ -45,9 +46,9 @@ class Equals:
         wanted = [self.truth(trial, place) for place in range(trial.n)]
         wrong = [k for k in range(trial.n) if not self.same(found[k], wanted[k])]
         if wrong:
-            tell = self.tells or (lambda *_: self.difference(trial, found, wanted, wrong[0]))
-            what, why = tell(trial, wrong[0]), self.why(trial, found, wanted, wrong)
-            raise Wrong(str(trial.case), what, why)
+            what = self.tells and said_by(self.tells, trial, wrong[0])
+            what = what or self.difference(trial, found, wanted, wrong[0])
+            raise Wrong(str(trial.case), what, self.why(trial, found, wanted, wrong))
 
     def difference(self, trial, found, wanted, place) -> str:
         told = difference(self.called or self.name, found[place], wanted[place])
@@ -55,7 +56,7 @@ class Equals:
 
     def why(self, trial, found, wanted, wrong) -> str:
         """The mistake that gives what all ranks have; or what those have on which it is wrong."""
-        guesses = [self.mistakes(trial, place) for place in range(trial.n)]
+        guesses = [said_by(self.mistakes, trial, k, otherwise={}) for k in range(trial.n)]
         key = first_wrong(found[wrong[0]], wanted[wrong[0]], self.same)
         for places, get in (range(trial.n), whole), (wrong, whole), (wrong, key), (wrong[:1], key):
             for sentence in guesses[wrong[0]]:
@@ -65,7 +66,8 @@ class Equals:
         if trial.worlds_passed and trial.case.is_group:
             return IN_A_GROUP
         pairs = [(key(found[k]), key(wanted[k])) for k in wrong]
-        told = self.otherwise(trial) if callable(self.otherwise) else self.otherwise
+        told = self.otherwise
+        told = said_by(told, trial) if callable(told) else told
         return told or general_mistake(pairs, trial.n)
 
 
@@ -109,8 +111,9 @@ class Holds:
     def __call__(self, trial):
         for place, value in enumerate(trial.of(self.name) or ()):
             if not self.is_right(value):
-                what = self.what(value) if callable(self.what) else self.what.format(value)
-                why = self.why(trial, place) if callable(self.why) else self.why
+                what = self.what if callable(self.what) else self.what.format
+                what = said_by(what, value, otherwise=f"it is {value!r:.60}")
+                why = said_by(self.why, trial, place) if callable(self.why) else self.why
                 raise Wrong(str(trial.case), f"{trial.who(place)}: {what}", why)
 
 
@@ -141,7 +144,7 @@ class Sends:
             if sent > allowed * (1 + TOLERANCE):
                 what = f"{trial.who(place)} sends {sent:,} bytes; {self.what} {allowed:,.0f}"
                 why = (
-                    self.why(trial, sent / allowed)
+                    said_by(self.why, trial, sent / allowed)
                     if callable(self.why)
                     else self.why_of(trial.calls[place])
                 )

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from ...course.checking import Wrong
+from .diagnoses import said_by
 from .values import NOT_ITS_OWN, Raised, equal, is_number, need_kind, plain, text_of
 
 
@@ -61,9 +62,8 @@ class Formula:
         return ", ".join(f"{text_of(value)}{self.unit}" for value in values)
 
     def difference(self, call, wanted, got) -> str:
-        if self.differs:
-            return self.differs(call, wanted, got)
-        return f"expected {text_of(wanted)}{self.unit}, got {text_of(got)}{self.unit}"
+        told = self.differs and said_by(self.differs, call, wanted, got)
+        return told or f"expected {text_of(wanted)}{self.unit}, got {text_of(got)}{self.unit}"
 
     def why_not_a_value(self, got) -> str:
         if not is_raised(got):
@@ -75,7 +75,7 @@ class Formula:
         here = list(zip(self.cases[case], found[case]))
         everywhere = [pair for each in self.cases for pair in zip(self.cases[each], found[each])]
         wrong = next(pair for pair in here if not self.same(pair[1], plain(self.truth(*pair[0]))))
-        told = self.explain(found, case) if self.explain else ""
+        told = said_by(self.explain, found, case) if self.explain else ""
         for pairs in (everywhere, here):
             for sentence, function in self.mistakes:
                 if self.agrees(function, pairs):

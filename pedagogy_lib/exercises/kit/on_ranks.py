@@ -25,6 +25,7 @@ IN_A_GROUP = (
     "call of torch.distributed, get_world_size and get_rank included, and to all else that takes it"
 )
 
+NO_GENERATOR = "return tensors, numbers, or lists and dicts of them; of a generator, its list"
 OF_GROUPS_ALONE = "not part of group"  # words of an error: what is known of it is told
 SLIPS = (AttributeError, ImportError, NameError, NotImplementedError, SyntaxError, TypeError)
 
@@ -103,7 +104,10 @@ def in_case(work, answer, case, group, number, args) -> tuple:
 
 def note(folder, name, value):
     path = Path(folder, f"{name}.new")
-    path.write_bytes(pickle.dumps(value))
+    try:
+        path.write_bytes(pickle.dumps(value))
+    except (AttributeError, TypeError, pickle.PicklingError) as error:
+        raise Refused(f"what it returned cannot be looked at: {error}", NO_GENERATOR) from None
     path.rename(Path(folder, name))  # whole, or not there
 
 

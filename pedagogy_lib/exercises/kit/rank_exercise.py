@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 from ...basics.errors import HangError
 from ...course.checking import Wrong
+from .diagnoses import said_by
 from .formula import where_right
 from .on_ranks import try_cases
 from .trial import Trial
@@ -86,7 +87,7 @@ class RankExercise:
         return [line for fact in self.facts if (line := fact(trial))]
 
     def why_it_failed(self, case, error) -> str:
-        told = self.explain(case, error) if self.explain else ""
+        told = said_by(self.explain, case, error) if self.explain else ""
         known = (why for words, why in self.errors.items() if words in str(error))
         return told or next(known, self.why_lost(case, error))
 
