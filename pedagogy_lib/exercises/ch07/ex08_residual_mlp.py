@@ -26,6 +26,15 @@ TWICE = (
     "behind the all-reduce all ranks compute the same: the gradient there is complete on each. "
     "Added up over the ranks it is n times too large"
 )
+SHARE = (
+    "{0} / n in the sum makes y right, but each rank's {0} has 1/n of the gradient that comes {1}. "
+    "Add all of it, once, behind the sum"
+)
+ONE_RANK = (
+    "one rank alone has brought {0} into the sum: y is right, but on the others no gradient comes "
+    "{1}. Add it on every rank, behind the sum"
+)
+PAST = "to x past the MLP"
 
 
 def block_inputs(n) -> dict:
@@ -146,6 +155,13 @@ def gradients_of(trial, place):
             shared(whole, whole, factor=1 / n),
         **{f"{MIXED} {behind}": mixed(behind) for behind in of.mixed},
         TWICE: shared(whole, whole, factor=n) | twice,
+        SHARE.format("x", PAST): shared(whole, whole, residual=1 / n),
+        ONE_RANK.format("x", PAST): shared(whole, whole, residual=float(place == 0)),
+        SHARE.format("bias", "to it"): wanted | {"bias": wanted["bias"] / n},
+        ONE_RANK.format("the bias", "to it"): wanted | {"bias": None if place else wanted["bias"]},
+        "the bias stands behind the all-reduce, where each rank has all of its gradient already. "
+        "Added up over the ranks, as behind a Copy, it is n times too large":
+            wanted | {"bias": n * wanted["bias"]},
         f"{TWICE}. And what comes through the norm is still that of this rank's hidden features "
         "alone": shared(own, own, factor=n) | twice,
     }  # fmt: skip

@@ -10,6 +10,8 @@ from ..kit.groups import PASSED_BY, noting_passed, parts_of
 from ..kit.on_ranks import IN_A_GROUP
 from ..kit.outcomes import NO_RETURN
 from ..kit.refused import Refused
+from ..kit.trials import turned
+from ..kit.values import VIEW
 
 LETTERS = 10  # never shared out evenly among three
 TABLE = torch.arange(1.0, 3 * LETTERS + 1, dtype=torch.float64).view(LETTERS, 3) / 3
@@ -57,7 +59,7 @@ class Exit:
 
 
 def embed(answer, group, case):
-    letters = case.args[0].clone()
+    letters = turned(case.args[0]).clone()
     exits, passed = Exit(group, letters), []
     layer = answer(nn.Embedding.from_pretrained(TABLE, freeze=False), group, leave=exits.leave)
     with answering():
@@ -120,7 +122,8 @@ def looked_up(trial, place) -> dict:
             (row % size).where((row >= -size) & (row < size), size),
         "the rows of this rank count from 0: its letter number self.first is in row 0":
             letters.clamp(max=size),
-        "the first letter of each rank is left out: place >= 0, as rows count from 0":
+        "the first letter of each rank is left out: rows count from 0, so 0 is one of them, and no "
+        "mark for what is not its own: place >= 0":
             row.where(mine & (row > 0), size),
         "the last letter of each rank is left out: place < len(self.weight)":
             row.where(mine & (row < size - 1), size),
@@ -216,6 +219,7 @@ EXERCISE = RankExercise(
         "is out of bounds": "only this rank's rows are here: letters - self.first is negative, or "
         "too large, for letters of other ranks. A negative index counts from the end, and a lookup "
         "that does not fail is as wrong. Look up any row for those, and put zeros in its place",
+        "view size is not compatible": VIEW,
         "must match the size": TRUTHS,
         "does not match the shape": TRUTHS,
     },

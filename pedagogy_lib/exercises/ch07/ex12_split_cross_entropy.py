@@ -12,6 +12,8 @@ from ..kit.counted import Counted
 from ..kit.groups import PASSED_BY, Calls, noting_passed, parts_of
 from ..kit.outcomes import NO_RETURN
 from ..kit.refused import Refused
+from ..kit.trials import turned
+from ..kit.values import VIEW
 
 UPSTREAM = 3.0  # the gradient that the loss gets: backward() of 3 times the loss
 
@@ -46,7 +48,7 @@ ADDED_UP = (
 def lose(answer, group, case):
     scores, targets = case.args
     part = parts_of(scores, dist.get_world_size(group), -1)[dist.get_rank(group)]
-    leaf, given = part.clone().requires_grad_(), targets.clone()
+    leaf, given = part.clone().requires_grad_(), turned(targets).clone()
     mine = leaf * 1  # as a layer gives it
     with answering():
         loss = answer(mine, given, group, scores.shape[-1])
@@ -148,8 +150,8 @@ def wrong_losses(trial, place):
         f"{FOREIGN} (clamp gives the first score, or the last)":
             with_foreign(lambda r, part: r.clamp(0, part.shape[-1] - 1)),
         f"{FOREIGN} (% gives any)": with_foreign(lambda r, part: r % part.shape[-1]),
-        "the score of each rank's first letter is never picked: place >= 0, as places count from "
-        "0": without(lambda r, size: r == 0),
+        "the score of each rank's first letter is never picked: places count from 0, so 0 is one "
+        "of them, and no mark for what is not its own: place >= 0": without(lambda r, size: r == 0),
         "the score of each rank's last letter is never picked: place < scores.shape[-1]":
             without(lambda r, size: r == size - 1),
         "the highest score was taken from the scores of the sum alone: take it from the target's, "
@@ -157,6 +159,9 @@ def wrong_losses(trial, place):
         "the highest score was taken from the target's score alone: take it from those of the sum, "
         "too": right + high,
         "this is the sum over the targets, asked is the mean": right * len(targets),
+        "divided by len(targets), which are the samples; each has several letters. The mean is "
+        "over all targets: mean(), or targets.numel()":
+            right * len(targets) / len(trial.case.args[1]),
         "the sum of exp is there, its logarithm is not": (log_sum - high).exp() - picked + high,
     }  # fmt: skip
     return {} if trial.case.is_group else {why: loss.mean().item() for why, loss in each.items()}
@@ -252,6 +257,7 @@ EXERCISE = RankExercise(
     ],
     told=lambda trial: f"the loss is {trial[0].loss:,.4g}, and the gradients are right",
     errors={
+        "view size is not compatible": VIEW,
         "out of bounds": ELSEWHERE,
         "out of range": ELSEWHERE,
         "Index tensor must have the same number of dimensions": "gather needs an index with as "

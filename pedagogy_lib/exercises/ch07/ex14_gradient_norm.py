@@ -11,7 +11,8 @@ from ...course.checking import Wrong
 from ..kit import GROUP, At, Equals, RankExercise, World, answering, never
 from ..kit.outcomes import NO_RETURN
 from ..kit.refused import Refused
-from ..kit.trials import numbers
+from ..kit.trials import numbers, turned
+from ..kit.values import VIEW
 
 # {name: its shape on a rank, along which dim it is cut}; None: every rank has all of it
 KINDS = {
@@ -20,6 +21,7 @@ KINDS = {
     "norm": ((2,), None), "down_bias": ((2,), None), "scale": ((), None), "frozen": ((3,), None),
 }  # fmt: skip
 WITHOUT = ("unused", "frozen")  # have never a gradient; `seldom` has none on the first rank
+FROZEN = ("up_bias", "frozen")  # the first of them after a backward: its gradient is there
 MODELS = {
     "cut and whole parameters": list(KINDS),
     "all are cut": ["letters", "up", "down"],
@@ -60,7 +62,7 @@ class Part(nn.Module):
         super().__init__()
         for name in names:
             shape, dim = KINDS[name]
-            p = nn.Parameter(torch.ones(shape, dtype=torch.float64), name != "frozen")
+            p = nn.Parameter(torch.ones(shape, dtype=torch.float64), name not in FROZEN)
             p.grad = gradient_of(name, place)
             if dim is not None:  # the marks that the lab's part_of leaves
                 p.cut_dim, p.cut_sizes = dim, [shape[dim]] * n
@@ -70,12 +72,12 @@ class Part(nn.Module):
 
 
 def gradient_of(name, place) -> torch.Tensor | None:
-    """Of a cut parameter another one on each rank."""
+    """Of a cut parameter another one on each rank; its numbers in another order in memory."""
     if name in WITHOUT or (name == "seldom" and place == 0):
         return None
     shape, dim = KINDS[name]
     drawn = numbers(0 if dim is None else place, shape, torch.float64, [*KINDS].index(name))
-    return (drawn - 3) / 3
+    return turned((drawn - 3) / 3)
 
 
 def measure_norm(answer, group, case):
@@ -99,10 +101,10 @@ def measure_norm(answer, group, case):
 # ---- What is right, and what is not ---
 
 
-def flat(trial, places, cut) -> list[torch.Tensor]:
+def flat(trial, places, cut, left_out=()) -> list[torch.Tensor]:
     """The gradients on these places of the parameters that are cut, or are not, or along a dim."""
     names, dims = MODELS[trial.case.args[0]], {True: (0, 1), False: (None,)}.get(cut, cut)
-    chosen = [name for name in names if KINDS[name][1] in dims]
+    chosen = [name for name in names if KINDS[name][1] in dims and name not in left_out]
     found = [gradient_of(name, place) for place in places for name in chosen]
     return [gradient for gradient in found if gradient is not None]
 
@@ -159,6 +161,9 @@ def wrong_lengths(trial, place):
         "it: a cut_dim of 0 is one, though 0 is false in Python": with_whole(0),
         "what is cut along dimension 1 counts as whole, and of that this rank's part alone is in "
         "it: a cut_dim may be 0 or 1": with_whole(1),
+        "a frozen parameter is left out, though it has a gradient: it was frozen after a backward. "
+        "What counts is p.grad, not p.requires_grad":
+            norm_of(flat(trial, range(n), True, FROZEN) + rest),
         "this is the square of the length: the root is missing": right**2,
         added: sum(own) + whole,
         f"{added} (added are that of all cut ones and that of the whole ones)": cut + whole,
@@ -227,6 +232,7 @@ EXERCISE = RankExercise(
     explain=why_something_is_missing,
     errors={
         "'NoneType'": NO_GRADIENT,
+        "view size is not compatible": VIEW,
         "has no attribute 'cut_dim'": "a parameter that is not cut has no such attribute: hasattr",
         **dict.fromkeys(PLAIN, "summed and sqrt() need a tensor, and this is a plain number: "
                                "torch.as_tensor makes one of it"),

@@ -7,7 +7,8 @@ from torch import nn
 from ...basics.closeness import close
 from ..kit import GROUP, At, Equals, RankExercise, World, answering, never
 from ..kit.counted import Counted
-from ..kit.trials import numbers
+from ..kit.trials import numbers, turned
+from ..kit.values import VIEW
 from .pieces import SAME_CALLS
 
 # ---- On a rank ---
@@ -33,6 +34,8 @@ class Halved(nn.Module):
 
 
 CUT_DIMS = {name: getattr(p, "cut_dim", None) for name, p in Halved().named_parameters()}
+SHAPES = {name: p.shape for name, p in Halved().named_parameters()}
+CASES = [At(World(3)), At(World(2)), At(GROUP)]
 WITHOUT = ("unused.weight", "unused.bias", "frozen.weight")
 
 
@@ -48,6 +51,7 @@ def sum_on_rank(answer, group, case):
     for salt, (name, p) in enumerate(model.named_parameters()):
         if name not in WITHOUT:
             p.grad = numbers(dist.get_rank(group), p.shape, p.dtype, salt) / 3
+            p.grad = turned(p.grad) if is_turned(case, name) else p.grad
     weights, before = [p.detach().clone() for p in model.parameters()], gradients_in(model)
     with answering():
         answer(model, group)
@@ -57,6 +61,11 @@ def sum_on_rank(answer, group, case):
         "changed": not all(map(torch.equal, weights, model.parameters())),
         "gone": [name for name, of in before.items() if of is not None and after[name] is None],
     }  # fmt: skip
+
+
+def is_turned(case, name) -> bool:
+    """Whether a gradient is not contiguous; in the first case they all are."""
+    return case != CASES[0] and len(SHAPES[name]) > 1
 
 
 # ---- What is right, and what is not ---
@@ -99,7 +108,18 @@ def wrong_sums(trial, place):
             sums(trial, place, lambda name: is_whole(name) and name in before_unused()),
         "rank 0 alone has the sums. All ranks go on with them: an all-reduce is needed":
             of_rank_0 if place else right,
-    } | left_out(trial, place, own, right)  # fmt: skip
+    } | forgotten(trial, place, own, right) | left_out(trial, place, own, right)  # fmt: skip
+
+
+def forgotten(trial, place, own, right) -> dict:
+    """Only where some are not contiguous: the others were right before."""
+    names = [name for name in CUT_DIMS if is_whole(name) and is_turned(trial.case, name)
+             and name not in WITHOUT]  # fmt: skip
+    return {
+        f"the gradient of {', '.join(names)} is not contiguous, so contiguous() or flatten() "
+        "returns a copy. The sum is in that copy, and has to go back into p.grad":
+            right | {name: own[name] for name in names},
+    } if names else {}  # fmt: skip
 
 
 def before_unused() -> list[str]:
@@ -131,7 +151,7 @@ EXERCISE = RankExercise(
     "7.17",
     "sum_partial_gradients",
     lab="sequence_parallel",
-    cases=[At(World(3)), At(World(2)), At(GROUP)],
+    cases=CASES,
     work=sum_on_rank,
     facts=[
         never("changed", "a parameter has changed", "only gradients are to be added up"),
@@ -147,6 +167,7 @@ EXERCISE = RankExercise(
     ],
     told="gradients of whole parameters are sums, those of cut ones are each rank's own",
     errors={
+        "view size is not compatible": VIEW,
         "has no attribute 'cut_dim'": "a parameter that is cut has the attribute `cut_dim`, and "
         'one that is whole has none: hasattr(p, "cut_dim") tells',
         "NoneType": "some parameters have None for a gradient, on all ranks alike: pass over them",

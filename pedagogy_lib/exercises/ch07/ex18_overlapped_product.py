@@ -14,7 +14,8 @@ from ...basics.torch_private import OperatorMode
 from ..kit import GROUP, At, Equals, Holds, RankExercise, World, never
 from ..kit.differences import kind_of
 from ..kit.refused import Refused
-from ..kit.trials import numbers
+from ..kit.trials import numbers, turned
+from ..kit.values import VIEW
 from .pieces import SAME_CALLS, autograd_function
 
 INPUTS, OUTPUTS = 5, 3  # of a rank; no other dims are of these sizes
@@ -107,7 +108,10 @@ class Watch(OperatorMode):
 
 
 def operands(place, case):
-    """x, which all have; this rank's weight and bias, and the gradient of its output."""
+    """x, which all have; this rank's weight and bias, and the gradient of its output.
+
+    That is not contiguous.
+    """
     leading, has_bias, frozen = case.args
     draw = lambda k, salt, *shape: numbers(k, shape, torch.float64, salt) / 3  # noqa: E731
     bias = draw(place, 2, OUTPUTS) if has_bias else None
@@ -115,7 +119,7 @@ def operands(place, case):
     for name, x in zip("xAb", found):
         if x is not None:
             x.requires_grad_(name not in frozen)
-    return found, draw(place, 3, *leading, OUTPUTS)
+    return found, turned(draw(place, 3, *leading, OUTPUTS))
 
 
 def multiply(answer, group, case):
@@ -245,6 +249,7 @@ EXERCISE = RankExercise(
         "so of its shape, (outputs, inputs)",
         "invalid gradient at index 2": "what is returned third is the gradient of the bias, one "
         f"number for each output. {NOT_FLAT}",
+        "view size is not compatible": VIEW,
         "None at position 3": "b may be None, and then so is its gradient: ctx.has_bias tells",
         "None at position": "group and begin have no gradients: their places have None",
         "object has no attribute 'wait'": "begin returns the function that waits: call it",

@@ -6,13 +6,18 @@ from ..kit import Formula
 from ..kit.spreading import steps_round_ring
 
 # {case: (compute_seconds, sums, sum_bytes, n, inside, between)}; a link is the slowest in the ring,
-# (bytes per second, latency in seconds)
+# (bytes per second, latency in seconds). MORE are tried in the same case
 STEPS = {
     "8 GPUs, NVLink or InfiniBand": (0.02, 48, 64_000_000, 8, (4.5e11, 5e-6), (5e10, 2e-5)),
     "2 ranks, a slow network": (0.5, 6, 8_000_000, 2, (2e9, 1e-4), (1.25e8, 1e-3)),
     "small sums, where latency counts": (1e-3, 100, 4_096, 16, (1e10, 3e-6), (1e10, 5e-5)),
     "no compute at all": (0.0, 3, 40_000_000, 4, (1e10, 0.0), (1e9, 0.0)),
     "nothing to sum": (0.3, 0, 1_000_000, 4, (1e10, 1e-5), (1e9, 1e-4)),
+}
+MORE = {
+    "2 ranks, a slow network": (0.5, 7, 8_000_000, 5, (2e9, 1e-4), (1.25e8, 1e-3)),
+    "no compute at all": (1e-9, 3, 10, 4, (1e10, 0.0), (1e9, 0.0)),
+    "nothing to sum": (0.3, 6, 1_000_000, 1, (1e10, 1e-5), (1e9, 1e-4)),  # with one rank
 }
 
 
@@ -81,7 +86,7 @@ ALL_BYTES = "a message in the ring is one of n chunks: sum_bytes / n, 2 (n - 1) 
 EXERCISE = Formula(
     "7.20",
     "slowdown",
-    cases={case: [call] for case, call in STEPS.items()},
+    cases={case: [call, *([MORE[case]] if case in MORE else [])] for case, call in STEPS.items()},
     truth=ratio,
     told=told,
     errors={
@@ -111,6 +116,8 @@ EXERCISE = Formula(
         (ALL_BYTES, parts(in_each=lambda nbytes, n: nbytes)),
         (ALL_BYTES, parts(in_each=lambda nbytes, n: nbytes, rounds=lambda nbytes, n: 1)),
         (ALL_BYTES, parts(in_each=lambda nbytes, n: nbytes, rounds=lambda nbytes, n: 2)),
+        ("a message takes sum_bytes / n bytes: // rounds that down",
+         parts(in_each=lambda nbytes, n: nbytes // n)),
         ("the latency counts for each message, not once for an all-reduce: 2 (n - 1) of them "
          "follow each other", parts(latencies=lambda nbytes, n: 1)),
         ("the latency is missing: each message takes it, however short it is",

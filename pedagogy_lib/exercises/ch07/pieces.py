@@ -15,7 +15,7 @@ from ..kit.counted import Counted
 from ..kit.groups import Calls
 from ..kit.on_ranks import IN_A_GROUP
 from ..kit.refused import Refused
-from ..kit.trials import numbers
+from ..kit.trials import numbers, turned
 
 CONTEXT = 1  # the dim of (samples, context, …) that is cut
 SAME_CALLS = "every rank of a group has to make the same calls, in the same order"
@@ -45,7 +45,7 @@ def through(gathers, answer, group, case):
     function, place, piece = autograd_function(answer), dist.get_rank(group), case.args
     whole = shape_of_whole(piece, dist.get_world_size(group))
     before, after = (piece, whole) if gathers else (whole, piece)
-    x, slope = (numbers(place, shape, torch.float64, salt) / 3
+    x, slope = (turned(numbers(place, shape, torch.float64, salt) / 3)
                 for salt, shape in enumerate((before, after)))  # fmt: skip
     leaf, seen = x.clone().requires_grad_(), []
     with answering():
@@ -191,8 +191,8 @@ def region(number, name, gathers, hints) -> RankExercise:
         name,
         lab="sequence_parallel",
         needs=("2.6",),
-        # As many samples as ranks, or more
-        cases=[At(World(3), (3, 3, 2)), At(World(2), (2, 4)), At(GROUP, (4, 3, 2))],
+        # As many samples as ranks, or more; of one sample, a piece of the context is contiguous
+        cases=[At(World(3), (3, 3, 2)), At(World(2), (1, 8)), At(GROUP, (4, 3, 2))],
         work=partial(through, gathers),
         facts=[
             Equals("shape", partial(right_shape, gathers), partial(wrong_shapes, gathers),
@@ -201,7 +201,8 @@ def region(number, name, gathers, hints) -> RankExercise:
             values("gradient", "slope", not gathers),
             never("changed", lambda names: f"the numbers are right, but {names[0]} has changed",
                   "somebody else may still need what was handed in: a relu its output, for its "
-                  "backward, a residual the gradient. joined and summed_piece leave it alone"),
+                  "backward, a residual the gradient. joined and summed_piece leave it alone; "
+                  "contiguous() copies only what is not contiguous already"),
             Counted(bytes_of_half, "forward it needs", why_so_many),
             Counted(bytes_of_half, "backward it needs", why_so_many, "backward"),
         ],

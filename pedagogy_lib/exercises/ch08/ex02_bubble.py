@@ -1,5 +1,7 @@
 """The bubble of GPipe, in both conventions."""
 
+import math
+
 from ...basics.units import counted
 from ..kit import Formula
 from ..kit.values import equal, text_of
@@ -43,7 +45,8 @@ EXERCISE = Formula(
     told=lambda calls, found: "idle {:.1%} of the whole, {:.1%} over the ideal".format(*found[0]),
     differs=differs,
     asked="two numbers",
-    shape="return the two numbers alone: the share of the whole, and the idle time over the ideal",
+    shape="return two numbers, and nothing else: the share of the whole, and the idle time over "
+    "the ideal. With one stage, too",
     errors={"division by zero":
             "one stage alone has no bubble, so nothing may be divided by stages - 1"},
     mistakes=[
@@ -76,8 +79,13 @@ EXERCISE = Formula(
                    "top of it: 1 less", ideals=[lambda i, p, m: (m + i) / m]),
         *wrong_are("the idle time is divided by the number of stages. It is to be divided by a "
                    "rank's work, one turn for each micro-batch", ideals=[lambda i, p, m: i / p]),
+        ("the last stage waits for all stages before it, however few micro-batches there are: each "
+         "rank is idle for stages - 1 turns, not for microbatches - 1 if these are fewer",
+         lambda p, m: right(min(p, m), m)),
+        # The first case tells it: a 0 that comes later means something else.
         *wrong_are("// cuts off what comes after the point: divide with /",
-                   [lambda i, p, m: i // (m + i)], [lambda i, p, m: i // m]),
+                   [lambda i, p, m: i // (m + i) if i < m else math.nan],
+                   [lambda i, p, m: i // m if i < m else math.nan]),
         *wrong_are("the idle time of all ranks is divided by the time of one: count both for all "
                    "ranks, or both for one",
                    [lambda i, p, m: p * i / (m + i)], [lambda i, p, m: p * i / m]),

@@ -29,6 +29,27 @@ MISTAKES = [
 ]  # fmt: skip
 
 
+def first_off(back) -> int:
+    """Up to where backwards come in order."""
+    return next((k for k, i in enumerate(back) if i != k), len(back))
+
+
+def is_reversed(back, m) -> bool:
+    """Whether they come in order, and then the rest in the opposite order."""
+    k = first_off(back)
+    return k < m and back[k:] == [*range(m - 1, k - 1, -1)]
+
+
+def next_backward(of) -> str:
+    """What a rank has done when it does a wrong one."""
+    k = next(k for k in map(first_off, of.B) if k < of.m)
+    done = ("none is", "B0 is")[k] if k < 2 else f"B0 to B{k - 1} are"
+    return (
+        f"the cool-down begins with the wrong number: {done} done by then, and the next one is "
+        f"B{k}. The steady part has already done a backward after each of its forwards"
+    )
+
+
 SIGNS = [
     ("a batch may have fewer micro-batches than the warm-up would take: it takes at most all of "
      "them, min(…, microbatches)",
@@ -46,9 +67,10 @@ SIGNS = [
      "one before anything comes back, and the oldest one has been on its way for longest: that one "
      "comes back first",
      lambda of: any(back[:k] != [*range(k)] for back, k in zip(of.B, of.steady))),
-    ("the cool-down begins with the wrong number: in the steady part microbatches - warm_up "
-     "backwards are done already, and the next one is to follow",
-     lambda of: any(back != [*range(of.m)] for back in of.B)),
+    ("the last backwards come in the opposite order: of what is left, too, the oldest has been on "
+     "its way for longest, and comes back first",
+     lambda of: any(is_reversed(back, of.m) for back in of.B)),
+    (next_backward, lambda of: any(first_off(back) < of.m for back in of.B)),
     ("all ranks warm up alike. A rank has to warm up only with as many forwards as there are ranks "
      "after it: the last one with none",
      lambda of: of.ranks > 1 == len({*of.leads}) and 1 < of.leads[0] < of.m),

@@ -12,6 +12,8 @@ from ..kit import Equals, never
 from ..kit.alone import Alone
 from ..kit.in_this_process import InThisProcess
 from ..kit.outcomes import outcome_of
+from ..kit.trials import turned
+from ..kit.values import VIEW
 from .ex06_stage import draw
 
 INPUTS, OUTPUTS = 4, 3
@@ -34,8 +36,7 @@ ERRORS = {
     "partial(function, x, gradient, …) needs no arguments any more",
     "and 'NoneType'": "weight.grad is None at first",
     "'NoneType' and": "weight.grad is None at first",
-    "view size is not compatible": "view needs numbers that lie one after another in memory, and a "
-    "gradient need not: flatten or reshape copies where it has to",
+    "view size is not compatible": VIEW,
     "expected at most": DIMS,
     "must match the size": DIMS,
     "mat1 and mat2 shapes": NOT_FITTING,
@@ -44,6 +45,8 @@ ERRORS = {
     "weight is (outputs, inputs): gradientᵀ x, and the bias's is a sum over all but the last dim",
     "doesn't match the broadcast shape": DIMS,
     "a leaf Variable": "parameters are not to be changed: the gradient belongs to weight.grad",
+    "directly access saved tensors": "autograd frees what it has saved as soon as the backward "
+    "returns: read ctx.saved_tensors in the backward itself, and hand on the tensors",
     "is not callable": "what is in `later` is called, without arguments: append a function",
     "expected Tensor as element": "a gradient may be None: of a frozen weight, or a missing bias",
 }
@@ -59,7 +62,7 @@ class Layer:
     uses     how often the same weight is used, each time with another x
     reverse  whether the functions in `later` are called from the last to the first
     before   whether the weights have a gradient already
-    turned   whether the gradient that comes in lies in memory in another order
+    turned   whether x and the gradient that comes in lie in memory in another order
     hooked   whether hooks are at work that give back other tensors than those that were saved,
              as a memory meter or an offloading to the CPU has them
     """
@@ -85,14 +88,16 @@ class Layer:
         return found
 
     def xs(self) -> list:
-        shape = (*self.lead, INPUTS)
-        return [draw(3 + k, *shape).requires_grad_(self.frozen != "x") for k in range(self.uses)]
+        made = [self.draw(3 + k, INPUTS) for k in range(self.uses)]
+        return [x.requires_grad_(self.frozen != "x") for x in made]
 
     def slopes(self) -> list:
         """The gradients of the outputs."""
-        if self.turned:
-            return [draw(20, OUTPUTS, *self.lead[::-1]).permute(2, 1, 0)]
-        return [draw(20 + k, *self.lead, OUTPUTS) for k in range(self.uses)]
+        return [self.draw(20 + k, OUTPUTS) for k in range(self.uses)]
+
+    def draw(self, seed, width):
+        x = draw(seed, *self.lead, width)
+        return turned(x) if self.turned else x
 
     def hooks(self):
         if not self.hooked:

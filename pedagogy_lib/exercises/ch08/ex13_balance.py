@@ -1,4 +1,4 @@
-"""Layers shared out to stages. Times are whole numbers, so that sums are exact.
+"""Layers shared out to stages. Times are whole numbers, or eighths, so that sums are exact.
 
 The truth is the lowest number of seconds that is enough for each stage, whatever the sizes are.
 """
@@ -39,6 +39,10 @@ NO_CUT_LEFT = (
     "each, so it ends at the latest where so many are left"
 )
 REFUSE = "say so: raise ValueError(…), with a message that tells how many of each there are"
+FRACTIONS = (
+    "with whole numbers it was right. Layers may take 0.5, too: no sum of them is to be rounded, "
+    "nor does a limit go up in steps of 1"
+)
 ERRORS = {
     "min() arg is an empty": NO_CUT_LEFT,
     "min() iterable argument is empty": NO_CUT_LEFT,
@@ -50,9 +54,11 @@ ERRORS = {
 
 
 def random_lists():
+    """The second half of them of fractions, whose sums are exact, too."""
     chance = random.Random(8)
-    for _ in range(RANDOM):
+    for number in range(RANDOM):
         seconds = [chance.choice((0, 1, 2, 3, 5, 8)) for _ in range(chance.randint(2, 8))]
+        seconds = seconds if number < RANDOM / 2 else [second / 8 for second in seconds]
         yield seconds, chance.randint(1, len(seconds))
 
 
@@ -68,7 +74,7 @@ def large_list() -> tuple[list[int], int]:
 class Shared:
     """A list that was shared out: what came of it, and whether it is another one afterwards."""
 
-    seconds: list[int]
+    seconds: list[float]
     stages: int
     outcome: Outcome
     changed: bool
@@ -99,17 +105,16 @@ def as_sizes(value):
 # ---- What is right ---
 
 
-def times_of(seconds, sizes) -> list[int]:
+def times_of(seconds, sizes) -> list[float]:
     ends = [sum(sizes[: stage + 1]) for stage in range(len(sizes))]
     return [sum(seconds[end - size : end]) for size, end in zip(sizes, ends)]
 
 
-def lowest_limit(seconds, stages) -> int:
-    """The lowest number of seconds that is enough for each stage."""
-    limit = max(seconds)
-    while stages_needed(seconds, limit) > stages:
-        limit += 1
-    return limit
+def lowest_limit(seconds, stages) -> float:
+    """The lowest number of seconds that is enough for each stage: what some layers take."""
+    limits = {sum(seconds[a:b]) for a, b in combinations(range(len(seconds) + 1), 2)}
+    enough = (limit for limit in sorted(limits) if limit >= max(seconds))
+    return next(limit for limit in enough if stages_needed(seconds, limit) <= stages)
 
 
 def stages_needed(seconds, limit) -> int:
@@ -140,8 +145,14 @@ def refusals(shared):
 def faults(shared):
     seconds, stages, sizes = shared.seconds, shared.stages, shared.outcome.value
     if shared.outcome.error:
-        message = shared.outcome.message
-        yield str(shared.outcome), first_true({ERRORS[words]: words in message for words in ERRORS})
+        message, is_type = shared.outcome.message, "TypeError" in shared.outcome.kinds
+        yield (
+            str(shared.outcome),
+            first_true(
+                {FRACTIONS: is_type and has_fractions(seconds)}
+                | {ERRORS[words]: words in message for words in ERRORS}
+            ),
+        )
     if not isinstance(sizes, list):
         asked = "what is asked for is a list: a size for each stage"
         yield f"it returned {sizes}", NO_RETURN if sizes is None else asked
@@ -154,6 +165,11 @@ def faults(shared):
     if max(times) != best:
         what = f"{sizes}: the stages take {times}, the slowest {max(times)}; {best} is possible"
         yield what, why_slow(seconds, stages, sizes)
+
+
+def has_fractions(seconds) -> bool:
+    """So it is only in a list after those of whole numbers."""
+    return any(second % 1 for second in seconds)
 
 
 def why_no_cut(seconds, stages, sizes) -> str:
@@ -189,6 +205,7 @@ def why_slow(seconds, stages, sizes) -> str:
         "these would be right for sorted layers. Their order is that of the model: a stage is made "
         "of layers that follow each other":
             max(times_of(in_order, sizes)) == lowest_limit(in_order, stages),
+        FRACTIONS: has_fractions(seconds),
     })  # fmt: skip
 
 

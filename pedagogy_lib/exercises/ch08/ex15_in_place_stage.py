@@ -47,7 +47,8 @@ def mistakes(place):
     return {
         "these are gradients of two versions at once: autograd has kept the activations of the "
         "forward, and multiplies them by weights. A micro-batch under way, be it a single one, has "
-        "stashed its weights. What stands in that memory when its backward comes?": in_place(place),
+        "stashed its weights. What stands in that memory when its backward comes? (A copy of the "
+        "dictionary has the very same tensors in it)": in_place(place),
         "each gradient is used twice: two updates for one backward":
             by_hand(place, step=-2 * LR).weights,
         "the weights go the other way: a step goes against the gradient":

@@ -67,7 +67,7 @@ class Schedule(Formula):
     cases     {case: [(ranks, m), …]}: how many ranks, and micro-batches
     truth     such a function; so are `mistakes`: each is told if an answer has the same rows, or
               begins with as many forwards on all ranks, where that is wrong
-    signs     [(what it has misunderstood, whether `Rows` show it), …]
+    signs     [(what it has misunderstood, or a function of `Rows`; whether they show it), …]
     faults    takes `Rows`; yields what is wrong, and what to say if nothing else is known. Without
               it, rows are to be those of `truth`
     """
@@ -103,7 +103,7 @@ class Schedule(Formula):
         size = of.ranks, of.m
         wrong = [(why, Rows(self.right(*size, function), *size)) for why, function in self.mistakes]
         known = [why for why, guess in wrong if guess.rows == of.rows]
-        known += [why for why, shows in self.signs if shows(of)]
+        known += [why(of) if callable(why) else why for why, shows in self.signs if shows(of)]
         if of.leads != Rows(self.right(*size), *size).leads:
             known += [why for why, guess in wrong if guess.leads == of.leads]
         return next(iter(known), "")

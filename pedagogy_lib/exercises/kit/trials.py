@@ -67,6 +67,11 @@ def numbers(rank, shape, dtype, salt=0) -> torch.Tensor:
     return torch.randint(1, 8, shape, generator=generator).to(dtype)
 
 
+def turned(x) -> torch.Tensor:
+    """The same numbers in another order in memory: not contiguous, if x has several dims."""
+    return x.transpose(0, -1).contiguous().transpose(0, -1)
+
+
 def fine_numbers(rank, shape, dtype, salt=0) -> torch.Tensor:
     """The same; in float64 with digits that a float32 does not have, and sums still exact."""
     whole = numbers(rank, shape, dtype, salt)

@@ -10,6 +10,10 @@ from ...course.checking import Wrong
 from ...ranks.call_stack import is_library, place_of, steps_of_traceback
 
 NO_RETURN = "a function without `return` gives None: it gives back what stands behind `return`"
+VIEW = (
+    "view needs numbers that lie one after another in memory, and those of a gradient, or "
+    "of letters cut out of a text, need not: flatten or reshape copies where it has to"
+)
 NOT_ITS_OWN = "it belongs to the caller: look at what the function is given, and leave it as it is"
 
 

@@ -1,6 +1,9 @@
-# %% right · a head is as long as the model is wide, shared out
-# -     size = len(weight) // (heads + 2 * kv_heads)
-# +     size = weight.shape[1] // heads
+# %% right · whose each row is
+def cut_fused(weight, heads, kv_heads, rank, n):
+    size = len(weight) // (heads + 2 * kv_heads)
+    rows = [size * k for k in (heads, kv_heads, kv_heads)]
+    owner = torch.cat([torch.arange(k) * n // k for k in rows])
+    return weight[owner == rank]
 
 # %% right · slices
 # -     q, k, v = weight.split([heads * size, kv_heads * size, kv_heads * size])

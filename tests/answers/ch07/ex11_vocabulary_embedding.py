@@ -33,6 +33,10 @@
 # -         return self.leave(rows * mine.unsqueeze(-1), self.group)
 # +         return rows * mine.unsqueeze(-1)
 
+# %% wrong · flatten or reshape copies where it has to
+# -         rows = F.embedding(place.where(mine, 0), self.weight)
+# +         rows = self.weight[place.where(mine, 0).view(-1)].view(*letters.shape, -1)
+
 # %% wrong · the sum of sums has every row n times
 # -         return self.leave(rows * mine.unsqueeze(-1), self.group)
 # +         rows = rows * mine.unsqueeze(-1)

@@ -78,6 +78,10 @@ def split_cross_entropy(scores: Tensor, targets: Tensor, group=None, letters=CHA
 # -     scores = scores - highest.unsqueeze(-1)
 # +     scores -= highest.unsqueeze(-1)
 
+# %% wrong · flatten or reshape copies where it has to
+# -     place = targets - first
+# +     scores, place = scores.view(-1, scores.shape[-1]), targets.view(-1) - first
+
 # %% wrong · Pick any score for those
 # -     mine = (place >= 0) & (place < scores.shape[-1])
 # -     picked = scores.gather(-1, place.where(mine, 0).unsqueeze(-1)).squeeze(-1).where(mine, 0)

@@ -53,6 +53,10 @@ def dropped_mlp(hidden, weight, p, randomness):
 # -         hidden = F.dropout(hidden, p)
 # +         hidden = F.dropout(hidden, p / dist.get_world_size())
 
+# %% wrong · not that it is kept
+# -         hidden = F.dropout(hidden, p)
+# +         hidden = hidden * (torch.rand_like(hidden) < p) / p
+
 # %% wrong · drawn from this rank's own stream
 # -     return F.dropout(y, p)
 # +     with randomness:

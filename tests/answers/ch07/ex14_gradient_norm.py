@@ -61,6 +61,10 @@ def gradient_norm(model, group=None):
 # -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
 # +         sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
 
+# %% wrong · flatten or reshape copies where it has to
+# -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
+# +             sums[hasattr(p, "cut_dim")] += p.grad.view(-1).dot(p.grad.view(-1))
+
 # %% wrong · with a call for each parameter they lose each other
 # -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
 # +             square = p.grad.pow(2).sum()

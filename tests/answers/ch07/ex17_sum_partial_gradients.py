@@ -37,6 +37,10 @@ def sum_partial_gradients(model, group=None):
 # +             dist.all_reduce(p.grad, group=group)
 # +     model.letters.weight.grad *= 2
 
+# %% wrong · flatten or reshape copies where it has to
+# -             dist.all_reduce(p.grad, group=group)
+# +             dist.all_reduce(p.grad.view(-1), group=group)
+
 # %% wrong · rank 0 alone has the sums
 # -             dist.all_reduce(p.grad, group=group)
 # +             dist.reduce(p.grad, group_dst=0, group=group)

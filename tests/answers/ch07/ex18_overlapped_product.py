@@ -78,6 +78,11 @@
 # -         of_weight, of_bias = gradients_of_layer(gradient, x, ctx.has_bias)
 # +         of_weight, of_bias = gradient.T @ x, gradient.sum(0) if ctx.has_bias else None
 
+# %% wrong · flatten or reshape copies where it has to
+# -         of_weight, of_bias = gradients_of_layer(gradient, x, ctx.has_bias)
+# +         rows = gradient.view(-1, gradient.shape[-1])
+# +         of_weight, of_bias = gradients_of_layer(rows, x, ctx.has_bias)
+
 # %% wrong · return the tensor that it got, not another one
 # -         wait = ctx.begin(of_x, ctx.group)
 # +         wait = ctx.begin(of_x.clone(), ctx.group)

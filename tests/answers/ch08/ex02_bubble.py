@@ -26,7 +26,7 @@ def bubble(stages, microbatches):
 # -     return idle / (microbatches + idle), idle / microbatches
 # +     return round(idle / (microbatches + idle), 3), round(idle / microbatches, 3)
 
-# %% wrong · return the two numbers alone
+# %% wrong · return two numbers, and nothing else
 # -     return idle / (microbatches + idle), idle / microbatches
 # +     return idle / (microbatches + idle)
 

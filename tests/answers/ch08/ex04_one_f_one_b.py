@@ -54,9 +54,13 @@ def one_f_one_b(rank, ranks, microbatches):
 # -     for i in range(microbatches - warm_up, microbatches):
 # -         yield Action("B", i)
 
-# %% wrong · microbatches - warm_up backwards are done
+# %% wrong · B0 to B4 are done by then, and the next one is B5
 # -     for i in range(microbatches - warm_up, microbatches):
 # +     for i in range(warm_up):
+
+# %% wrong · the last backwards come in the opposite order
+# -     for i in range(microbatches - warm_up, microbatches):
+# +     for i in reversed(range(microbatches - warm_up, microbatches)):
 
 # %% wrong · the newest micro-batch comes first
 # -         yield Action("B", i - warm_up)

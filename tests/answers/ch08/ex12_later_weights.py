@@ -42,6 +42,11 @@ class LaterWeights(torch.autograd.Function):
 # +         if ctx.bias is not None:
 # +             ctx.later.append(partial(add_gradient, ctx.bias, gradient.flatten(0, -2).sum(0)))
 
+# %% wrong · autograd frees what it has saved
+# -         ctx.later.append(partial(add_weight_gradients, x, gradient, ctx.weight, ctx.bias))
+# +         ctx.later.append(lambda: add_weight_gradients(
+# +             *ctx.saved_tensors, gradient, ctx.weight, ctx.bias))
+
 # %% wrong · theirs are what a function in `later` is for
 # -         ctx.later.append(partial(add_weight_gradients, x, gradient, ctx.weight, ctx.bias))
 # +         add_weight_gradients(x, gradient, ctx.weight, ctx.bias)

@@ -80,6 +80,22 @@ def balance(seconds, stages) -> list[int]:
 # %% wrong · computed again and again
 # -     @cache
 
+# %% wrong · nor does a limit go up in steps of 1
+def balance(seconds, stages) -> list[int]:
+    if stages > len(seconds):
+        raise ValueError(f"{stages} stages of {len(seconds)} layers")
+    limit = max(seconds)
+    while True:
+        sizes, total = [0], 0
+        for place, second in enumerate(seconds):
+            must = len(seconds) - place == stages - len(sizes)
+            if sizes[-1] and (total + second > limit or must):
+                sizes, total = [*sizes, 0], 0
+            sizes[-1], total = sizes[-1] + 1, total + second
+        if len(sizes) == stages:
+            return sizes
+        limit += 1
+
 # %% wrong · the slowest stage alone counts, not all of them
 def balance(seconds, stages) -> list[int]:
     if stages > len(seconds):
