@@ -91,6 +91,8 @@ EXERCISE = Formula(
          "size?", ring(lambda n: 1)),
         ("in a ring there is no server: all n ranks work, and each has a chunk of X / n.",
          ring(lambda n: 2 * (n - 2) / (n - 1))),
+        ("a chunk has X / n bytes, also where that is no integer: // cuts the fraction off.",
+         lambda how, n, X, B: seconds(how, n, X // n * n if how == "ring" else X, B)),
         ("that is a tree. In a ring, a rank sends 2 (n - 1) messages.",
          ring(lambda n: 2 * tree_rounds(n))),
     ],

@@ -65,7 +65,7 @@ def kinds_of(model):
 
 
 def sizes_of(model) -> SimpleNamespace:
-    """Bytes of a model, and of parts of it; and how many of its parameters have a gradient."""
+    """Bytes of a model, and of parts of it; how many parameters have a gradient; all tensors."""
     trainable = [p.nbytes for p in model.parameters() if p.requires_grad]
     return SimpleNamespace(
         model=sum(tensor.nbytes for tensor in tensors_of(model).values()),
@@ -73,6 +73,7 @@ def sizes_of(model) -> SimpleNamespace:
         frozen=sum(p.nbytes for p in model.frozen.parameters()),
         gradients=sum(trainable),
         count=len(trainable),
+        tensors=len(tensors_of(model)),
     )
 
 
@@ -136,6 +137,7 @@ def need_one_broadcast(trial) -> str:
     case, n, sizes, sent = f"cost, {trial.case}", trial.n, trial[0].sizes, trial.sent_bytes
     copies, size = sum(sent) / sizes.model, megabytes(sizes.model)
     tied = sizes.tied / sizes.model
+    broadcasts = sum("broadcast" in call.name for call in trial.calls[0])
     if copies > (n - 1) * (1 + TOLERANCE):
         why = first_true({
             "a tied parameter travels twice, once under each of its names: state_dict() has both, "
@@ -144,6 +146,9 @@ def need_one_broadcast(trial) -> str:
             "is enough": near(copies, n * (n - 1)),
             "an all-reduce sends everything twice, there and back; rank 0 has it all, so a "
             "broadcast is enough": near(copies, 2 * (n - 1)),
+            f"{broadcasts} broadcasts send {sizes.tensors} tensors: some of them travel several "
+            "times. A module's parameters() and buffers() are those of all modules inside it, too; "
+            "each tensor is to travel once": broadcasts > sizes.tensors,
             "more is sent than everybody else once needs": True,
         })  # fmt: skip
         raise Wrong(case, f"{copies:.2f} copies of {size} are sent in all; {n - 1} are enough", why)

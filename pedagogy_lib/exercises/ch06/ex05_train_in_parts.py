@@ -74,7 +74,8 @@ def mistakes(trial, place):
         "either the optimizer finds no gradient, or its steps do not reach what is returned. "
         "all_gather fills the tensors in its list: are they views into the flat tensor, or who "
         "puts them together?": start,
-        "each rank has the new numbers of its own part alone: who tells the others?":
+        "each rank has the new numbers of its own part alone: after the last step, who tells the "
+        "others?":
             torch.where(torch.arange(length) // each == place, right, start),
         "that is with padding: cut it off at the end": F.pad(right, (0, -length % trial.n)),
         **{why: train(trial, mix=mix) for why, mix in MIXES.items()},

@@ -27,9 +27,11 @@ ROUTES = ("ac", "abc", "ac", "b", "abc")  # the layers that each step uses
 class Switched(nn.Module):
     """Layers of which a batch uses some: the first column of its inputs tells which."""
 
-    def __init__(self):
+    def __init__(self, layers="abc"):
         super().__init__()
-        self.a, self.b, self.c = (nn.Linear(FEATURES, FEATURES, bias=False) for _ in range(3))
+        for name in layers:
+            self.add_module(name, nn.Linear(FEATURES, FEATURES, bias=False))
+        self.layers = [self.get_submodule(name) for name in layers]
         self.head = nn.Linear(FEATURES, 1)
         self.double()
         source = torch.Generator().manual_seed(5)
@@ -38,7 +40,7 @@ class Switched(nn.Module):
 
     def forward(self, inputs):
         switches, x = int(inputs[0, 0]), inputs[:, 1:]
-        for number, layer in enumerate((self.a, self.b, self.c)):
+        for number, layer in enumerate(self.layers):
             if switches >> number & 1:
                 x = x + torch.tanh(layer(x))
         return self.head(x)
@@ -63,8 +65,8 @@ def weights_of(model):
 
 def try_owners(answer, group, case):
     """The weights after so many steps, and which of them it has optimizer state for."""
-    optimizer, steps = case.args
-    model, maker = Switched(), Maker(optimizer)
+    optimizer, steps, layers = case.args
+    model, maker = Switched(layers), Maker(optimizer)
     with patch.object(builtins, "hash", partial(need_no_name, weights_of(model), hash)):
         answer(model, F.mse_loss, batches_of(dist.get_rank())[:steps], maker)
     names = {p: name for name, p in model.named_parameters()}
@@ -89,21 +91,21 @@ def need_no_name(names, hash_of, x):
 # ---- What is right, and what is not ---
 
 
-def slopes_of(rank, parameters, step, known=None):
+def slopes_of(rank, parameters, step, layers, known=None):
     """known: for each rank whose new numbers it has; it computes with the first ones of others."""
     inputs, targets = batches_of(rank)[step]
     weights = {
         name: p if known is None or name in known[rank] else first.requires_grad_()
-        for p, (name, first) in zip(parameters, weights_of(Switched()).items())
+        for p, (name, first) in zip(parameters, weights_of(Switched(layers)).items())
     }
-    loss = F.mse_loss(functional_call(Switched(), weights, inputs), targets)
+    loss = F.mse_loss(functional_call(Switched(layers), weights, inputs), targets)
     return torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
 
 
 @cache
-def train(n, optimizer, steps, known=None, **how):
+def train(n, optimizer, steps, layers, known=None, **how):
     """The weights in the end."""
-    start, slopes = weights_of(Switched()), partial(slopes_of, known=known)
+    start, slopes = weights_of(Switched(layers)), partial(slopes_of, layers=layers, known=known)
     return dict(zip(start, train_alone(start.values(), slopes, n, steps, optimizer, **how)))
 
 
@@ -112,7 +114,7 @@ def right(trial, place):
 
 
 def mistakes(trial, place):
-    wanted, first = right(trial, place), weights_of(Switched())
+    wanted, first = right(trial, place), weights_of(Switched(trial.case.args[-1]))
     wrong = partial(train, trial.n, *trial.case.args)
 
     def known(rank):
@@ -136,7 +138,7 @@ def mistakes(trial, place):
     }  # fmt: skip
 
 
-OF_RANK = [lambda owner, of, k=k: of[k] for k in range(3)]
+OF_RANK = [lambda owner, of, k=k: of[k] for k in range(4)]
 ANEW = (
     "{} has had an optimizer, and gets a new one in a later step, without the state of the steps "
     "before"
@@ -161,8 +163,8 @@ def need_one_owner(trial):
 
 
 def need_shared(trial):
-    """Raise `Wrong` unless each rank has some of the states, and none has all."""
-    held = trial.of("held")
+    """Raise `Wrong` unless each rank that owns something has states, and none has all."""
+    held, parameters = trial.of("held"), len(weights_of(Switched(trial.case.args[-1])))
     counts = f"parameters with state on each rank: {', '.join(str(len(of)) for of in held)}"
     if all(of == held[0] for of in held):
         what = "every rank has optimizer state for all parameters"
@@ -170,15 +172,17 @@ def need_shared(trial):
             f"the weights are right, but nothing is saved: {ONE_OWNER}. It comes into being in the "
             "first step() with a gradient"
         ))  # fmt: skip
-    if not all(held):
+    if sum(map(bool, held)) < min(trial.n, parameters):
         why = "the ranks are to own parameters in turn: so each has about as many"
         raise Wrong(str(trial.case), counts, why)
     return f"{trial.case}: {counts}"
 
 
-def case_of(n, optimizer, steps):
-    what = f", {optimizer}, steps with the layers {', '.join(ROUTES[:steps])}"
-    return At(World(n), (optimizer, steps), what)
+def case_of(n, optimizer, steps, layers="abc"):
+    used = ["".join(filter(layers.count, route)) or "none" for route in ROUTES[:steps]]
+    few = f", a model of {len(layers) + 2} parameters" * (layers != "abc")
+    what = f", {optimizer}{few}, steps with the layers {', '.join(used)}"
+    return At(World(n), (optimizer, steps, layers), what)
 
 
 EXERCISE = RankExercise(
@@ -189,6 +193,7 @@ EXERCISE = RankExercise(
         case_of(2, "SGD with momentum", 2),
         case_of(2, "SGD with momentum", 5),
         case_of(3, "Adam", 5),
+        case_of(4, "Adam", 5, "a"),
     ],
     work=try_owners,
     facts=[

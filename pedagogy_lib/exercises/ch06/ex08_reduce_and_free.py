@@ -1,5 +1,7 @@
 """A program of ZeRO's stage 2 with two bugs: memory that is not freed."""
 
+from math import prod
+
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -47,8 +49,11 @@ def mistakes(trial, place):
     n, gradients = trial.n, gradients_of(trial)
     mean = sum(gradients) / n
     each = -(-len(mean) // n)
+    each_alone = [part_of(x, n, place) for x in mean.split([prod(s) for s in trial.case.args])]
     return {
         **{why: part_of(mix(place, gradients), n, place) for why, mix in MIXES.items()},
+        "each gradient is padded, and cut into parts, by itself: a part of all together is "
+        "ceil(numbers / n) long, and has its padding at the end of the last": torch.cat(each_alone),
         "with padding all parts are equally long; leave it there": mean[place * each :][:each],
         "that is all of it, with padding; each rank keeps a part":
             F.pad(mean, (0, each * n - len(mean))),

@@ -24,12 +24,12 @@ WITHOUT_GRAD = "autograd watches over the shard: leave gather() under torch.no_g
 def gather_disposed(answer, group, case):
     dtype, shapes, times, stays = case.args
     held = Held(answer, group, dtype, shapes)
-    unit = held.unit
+    unit, parameters = held.unit, list(held.unit.parameters)  # those that a model has
     for time in range(times):
         held.shard.data.copy_(shard_of(dist.get_rank(group), unit.shard, time))
         if not (stays and time):  # else it has the shards as they were
             held.resize(0)
-            for p in unit.parameters:
+            for p in parameters:
                 p.data = p.new_empty(0)
         dist.barrier(group)
         with answering(), marking_new_memory(held):
@@ -39,9 +39,9 @@ def gather_disposed(answer, group, case):
         "bytes": (held.storage.nbytes(), unit.flat.nbytes),
         "flat": unit.flat.detach().clone() if is_there else None,
         "chunks_apart": [k for k, chunk in enumerate(unit.chunks) if is_apart(chunk, held)],
-        "shown": [p.detach().clone() for p in unit.parameters] if is_there else None,
-        "apart": [k for k, p in enumerate(unit.parameters) if is_apart(p, held)],
-        "history": unit.flat.requires_grad or not all(p.is_leaf for p in unit.parameters),
+        "shown": [p.detach().clone() for p in parameters] if is_there else None,
+        "apart": [k for k, p in enumerate(parameters) if is_apart(p, held)],
+        "history": unit.flat.requires_grad or not all(p.is_leaf for p in parameters),
     }
     return found | {"slopes": held.slope() if is_there and not found["history"] else None}
 

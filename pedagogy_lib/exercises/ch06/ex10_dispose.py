@@ -7,7 +7,7 @@ import torch
 from ...measuring.recorder import measure, peak_bytes_in, traffic_in
 from ..kit import At, Equals, Holds, RankExercise, World, never
 from ..kit.trials import numbers
-from .units_in_memory import NEW_STORAGE, Held, shard_stays
+from .units_in_memory import NEW_STORAGE, SHAPES, Held, shard_stays
 
 NO_DATA = "a parameter cannot be without `.data`: give it a tensor without elements"
 NOTHING_TO_SEND = "nothing has to travel: everybody gives up memory, and keeps the shard"
@@ -60,6 +60,20 @@ def why_left(trial, place) -> str:
     )
 
 
+def why_whole(trial, place) -> str:
+    before = [list(shape) for shape in SHAPES]
+    if not all(shape in before for shape in trial[place].whole) or trial[place].whole.count([]) > 1:
+        return (
+            "they have elements. Without elements is a shape with a 0 in it; the empty one, (), is "
+            "that of a single number"
+        )
+    return (
+        "its memory is gone, and it looks as before: whoever uses it by mistake reads memory that "
+        "is not there, and the process dies without a word. Assign to `.data` something without "
+        "elements; resizing or cutting what p.data returns does nothing to the parameter"
+    )
+
+
 EXERCISE = RankExercise(
     "6.10",
     "dispose",
@@ -80,11 +94,8 @@ EXERCISE = RankExercise(
         never("other", "unit.parameters are no more the parameters that were there",
               "the model holds the parameters that were there, with their hooks: they stay the "
               "objects that they are, and change their `.data`"),
-        never("whole", "parameters have the shapes {} still",
-              "its memory is gone, and it looks as before: whoever uses it by mistake reads memory "
-              "that is not there, and the process dies without a word. Assign to `.data` something "
-              "without elements; resizing or cutting what p.data returns does nothing to the "
-              "parameter"),
+        never("whole", "after it, parameters have the shapes {}",
+              why_whole),
         never("dtypes", "the dtype of parameters is {} now",
               "torch.empty(0) alone is float32. A parameter keeps its dtype, or autograd forgets "
               "what it has prepared for its gradient: p.new_empty(0) has it, or a slice of the "

@@ -23,7 +23,7 @@ def weights_of(network):
 
 def input_of(rank, network):
     source = torch.Generator().manual_seed(100 + rank)
-    return torch.randn(3, network[2], generator=source, dtype=torch.float64).requires_grad_()
+    return torch.randn(5, network[2], generator=source, dtype=torch.float64).requires_grad_()
 
 
 def backward_of(layer, leaves, x):

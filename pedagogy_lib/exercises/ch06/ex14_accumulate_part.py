@@ -45,6 +45,7 @@ def mistakes(trial, place):
     own, times = table[place], torch.arange(number, 0, -1.0).double()
     sums = table.mean(0) / number  # what each micro-batch brings
     of = lambda whole: part_of(whole, n, place)  # noqa: E731
+    sizes = [p.numel() for p in model_of().parameters()]
     return {
         "what is summed over, and what is divided by? Follow one micro-batch's gradient through "
         "all lines": part / n,
@@ -75,6 +76,9 @@ def mistakes(trial, place):
         "count, too": of(own.mean(0) / n),
         "an early micro-batch counts several times: what has added up is sent, and added, again":
             of((table.mean(0) * times[:, None]).mean(0)),
+        "each gradient is padded, and cut into parts, by itself: a part of all together is "
+        "ceil(numbers / n) long, and has its padding at the end of the last":
+            torch.cat([of(gradient) for gradient in mean.split(sizes)]),
         "that is all of it, with padding: return this rank's part": padded,
         "that is all of it: return this rank's part": mean,
         "with padding all parts are equally long; leave it there":

@@ -103,6 +103,10 @@ def start_equal(model, group=None):
 # -     for tensor in [*model.parameters(), *model.buffers()]:
 # +     for _, tensor in [*model.named_parameters(remove_duplicate=False), *model.named_buffers()]:
 
+# %% wrong · some of them travel several times
+# -     for tensor in [*model.parameters(), *model.buffers()]:
+# +     for tensor in [x for m in model.modules() for x in [*m.parameters(), *m.buffers()]]:
+
 # %% wrong · for each element of a tensor
 # -         dist.broadcast(tensor.detach(), group_src=0, group=group)
 # +         for x in tensor.detach().view(-1):

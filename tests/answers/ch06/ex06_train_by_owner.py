@@ -22,16 +22,18 @@
 def train_by_owner(model, loss_fn, batches, make_optimizer):
     rank, n = dist.get_rank(), dist.get_world_size()
     owner = {p: k % n for k, p in enumerate(model.parameters())}
-    optimizer = make_optimizer([p for p in owner if owner[p] == rank])
+    mine = [p for p in owner if owner[p] == rank]
+    optimizer = make_optimizer(mine) if mine else None
     for inputs, targets in batches:
-        optimizer.zero_grad()
+        model.zero_grad()
         loss_fn(model(inputs), targets).backward()
         used = [p for p in model.parameters() if p.grad is not None]
         for p in used:
             dist.reduce(p.grad.div_(n), owner[p])
             if owner[p] != rank:
                 p.grad = None
-        optimizer.step()
+        if mine:
+            optimizer.step()
         for p in used:
             dist.broadcast(p.data, owner[p])
 
@@ -110,3 +112,20 @@ def train_by_owner(model, loss_fn, batches, make_optimizer):
                 p.grad /= n
                 make_optimizer([p]).step()
             dist.broadcast(p.detach(), owner)
+
+# %% wrong · a rank that owns nothing needs no optimizer
+def train_by_owner(model, loss_fn, batches, make_optimizer):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    owner = {p: k % n for k, p in enumerate(model.parameters())}
+    optimizer = make_optimizer([p for p in owner if owner[p] == rank])
+    for inputs, targets in batches:
+        optimizer.zero_grad()
+        loss_fn(model(inputs), targets).backward()
+        used = [p for p in model.parameters() if p.grad is not None]
+        for p in used:
+            dist.reduce(p.grad.div_(n), owner[p])
+            if owner[p] != rank:
+                p.grad = None
+        optimizer.step()
+        for p in used:
+            dist.broadcast(p.data, owner[p])
