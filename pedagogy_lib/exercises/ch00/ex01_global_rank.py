@@ -43,6 +43,11 @@ EXERCISE = Formula(
             lambda node, local, per_node: (node + 1) * per_node + local),
         ("every rank is `per_node` too small: nodes count from 0, not from 1",
             lambda node, local, per_node: (node - 1) * per_node + local),
+        ("a node has per_node processes, with local ranks from 0 to per_node - 1: before the "
+         "processes of node k there are k times per_node, not k times the highest local rank",
+            lambda node, local, per_node: node * (per_node - 1) + local),
+        ("`|` joins binary digits: that is the sum only where they have no 1 at the same place",
+            lambda node, local, per_node: node * per_node | local),
         *((f"a node has `per_node` processes, and not always {number}",
             lambda node, local, _, number=number: node * number + local)
           for number in (2, 3, 4, 8)),

@@ -20,6 +20,11 @@ NOTHING_COUNTS = (
     "nan is 0/0: the mean over a micro-batch in which no token counts. Sum its losses with "
     'reduction="sum", and divide by the tokens of the whole batch'
 )
+UNTIL_THEN = (
+    "the first micro-batches count too much: each is divided by what has been seen until then. All "
+    "have to be divided by the same number"
+)
+CALLERS = 3.0  # times the cross-entropy: the loss of exercise 1.4 is the caller's
 
 
 def merged(pieces):
@@ -28,14 +33,18 @@ def merged(pieces):
 
 
 def mean_loss(outputs, targets):
-    return F.cross_entropy(outputs, targets)
+    return CALLERS * F.cross_entropy(outputs, targets)
 
 
-def model_of(first, outputs):
+def model_of(first, outputs, is_tied=False):
+    """is_tied: with two layers more, which share a weight."""
     torch.manual_seed(3)
     for parameter in first.parameters():
         nn.init.normal_(parameter, std=0.7)
-    return nn.Sequential(first, nn.Tanh(), nn.Linear(HIDDEN, outputs)).double()
+    between = [nn.Linear(HIDDEN, HIDDEN) for _ in range(2 * is_tied)]
+    for layer in between:
+        layer.weight = between[0].weight
+    return nn.Sequential(first, nn.Tanh(), *between, nn.Linear(HIDDEN, outputs)).double()
 
 
 # ---- On a rank ---
@@ -48,10 +57,11 @@ def accumulate(answer, make, arguments, pieces, why, stale=None):
         parameter.grad = torch.full_like(parameter, stale)
     samples = []
     with model.register_forward_pre_hook(lambda _, inputs: samples.append(len(inputs[0]))):
-        loss = answer(model, *arguments, pieces)
+        loss = answer(model, *arguments, list(pieces))
     has_graph = isinstance(loss, torch.Tensor) and loss.requires_grad
     gradients = {name: p.grad for name, p in model.named_parameters()}
-    rows, parameters = rows_of(model, pieces), dict(model.named_parameters())
+    rows = rows_of(model, pieces, CALLERS if arguments else 1.0)
+    parameters = dict(model.named_parameters())
     wrong = {sentence: by_name(parameters, of) for sentence, of in why(rows).items()}
     whole = rows.losses.sum() / rows.counted.sum()
     right = by_name(parameters, whole)
@@ -59,6 +69,13 @@ def accumulate(answer, make, arguments, pieces, why, stale=None):
         wrong["gradients of an earlier step are still in it: set them back before you begin"] = {
             name: gradient + stale for name, gradient in right.items()
         }
+    by_module = [id(p) for module in model.modules() for p in module.parameters(recurse=False)]
+    if len(by_module) > len(parameters):
+        wrong["a weight that two modules share is one parameter, with one `.grad`. Go through "
+              "model.parameters(), which has it once; by modules it is divided twice"] = {
+            name: right[name] / rows.counted.sum() ** (by_module.count(id(p)) - 1)
+            for name, p in parameters.items()
+        }  # fmt: skip
     no_gradient = all(g is None or (stale and (g == stale).all()) for g in gradients.values())
     return {
         "no_gradient": no_gradient,
@@ -86,10 +103,10 @@ def as_number(loss):
         return None
 
 
-def rows_of(model, pieces) -> SimpleNamespace:
+def rows_of(model, pieces, factor) -> SimpleNamespace:
     """For each row: its summed loss, how many targets count, how many there are, whose it is."""
     every = [
-        F.cross_entropy(model(inputs).flatten(0, -2), targets.flatten(), reduction="none")
+        factor * F.cross_entropy(model(inputs).flatten(0, -2), targets.flatten(), reduction="none")
         for inputs, targets in pieces
     ]
     targets = [targets.view(len(targets), -1) for _, targets in pieces]
@@ -100,6 +117,7 @@ def rows_of(model, pieces) -> SimpleNamespace:
         losses=torch.cat([x.view(of.shape).sum(1) for x, of in zip(every, targets)]),
         counted=torch.cat(counted),
         in_piece=torch.stack([c.sum() for c in counted])[piece].clamp(min=1),
+        until_then=torch.stack([c.sum() for c in counted]).cumsum(0)[piece].clamp(min=1),
         positions=sum(of.numel() for of in targets), in_rows=torch.bincount(piece)[piece].double(),
     )  # fmt: skip
 

@@ -4,7 +4,9 @@ import torch
 
 from ..kit import Formula
 
-HOUSES = [(3, 2, 9, 1.0, 2.0, 0.5), (4, 2.5, 7, 0.3, -0.8, 1.25), (0, 3, 2, -1.5, 0.25, -0.5)]
+HOUSES = [  # one is predicted above its price, one has more digits than are printed
+    (3, 2, 9, 1.0, 2.0, 0.5), (4, 2.5, 7, 0.3125, -0.8125, 1.25), (0, 3, 2, -1.5, 1.25, -0.5),
+]  # fmt: skip
 NAMES = ("the gradient of w1", "of w2", "of b")
 THREE = "return the three numbers alone, in the order w1, w2, b: `return …, …, …`"
 
@@ -17,6 +19,11 @@ def by_autograd(x1, x2, price, *weights) -> list[float]:
 
 def error(x1, x2, price, w1, w2, b) -> float:
     return x1 * w1 + x2 * w2 + b - price
+
+
+def slopes_of(distance, *house) -> list[float]:
+    """As if the prediction were at this distance from the price."""
+    return [2 * distance * x for x in (*house[:2], 1)]
 
 
 def with_weights(gradients_of):
@@ -50,6 +57,14 @@ EXERCISE = Formula(
         ("the sign is turned round: the error is (y − price), with the prediction first; stepping "
          "against your gradient would make the loss grow",
          with_weights(lambda slopes, weights: [-slope for slope in slopes])),
+        *(("the size of the error alone does not tell the direction: for a prediction above the "
+           "price the slopes have another sign than for one below it. y − price keeps it",
+           lambda *house, sign=sign: slopes_of(sign * abs(error(*house)), *house))
+          for sign in (-1, 1)),
+        *(("you go on from a rounded prediction, or a rounded error: what is printed has fewer "
+           "digits than what is computed with",
+           lambda *house, digits=digits: slopes_of(round(error(*house), digits), *house))
+          for digits in range(4)),
         ("these are all the derivative by y: the chain rule goes on, from y to w1 by dy/dw1 = x1, "
          "and to w2 by x2", with_weights(lambda slopes, weights: [slopes[2]] * 3)),
         ("b is missing in your prediction: y = x1·w1 + x2·w2 + b",

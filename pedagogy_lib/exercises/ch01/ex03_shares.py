@@ -8,6 +8,7 @@ SIZES = ([2, 1, 4, 1, 6], [8, 8, 8, 8], [8, 8, 8, 5], [5], [1, 7])
 LIKE_THE_FIRST = (
     "another micro-batch has the factor of the first one, but not its size: each counts by its own"
 )
+LESS = "upside down: a larger micro-batch has to count more, not less"
 FACTORS = "one factor for each micro-batch: a list"
 
 
@@ -55,7 +56,10 @@ EXERCISE = Formula(
          each(lambda size, sizes: sum(sizes) / size)),
         ("these make the sum over all samples, not the mean: divide by how many they are",
          each(lambda size, sizes: size)),
-        ("a larger micro-batch has to count more, not less", each(lambda size, sizes: 1 / size)),
+        *((LESS, each(factor)) for factor in (
+            lambda size, sizes: 1 / size,
+            lambda size, sizes: 1 / size / sum(1 / other for other in sizes),
+            lambda size, sizes: 1 - size / sum(sizes))),
         ("you compare with the largest micro-batch; compare with all samples",
          each(lambda size, sizes: size / max(sizes))),
         ("you compare with the first micro-batch; compare with all samples",

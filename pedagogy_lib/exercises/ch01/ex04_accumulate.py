@@ -1,13 +1,17 @@
 """Gradients of micro-batches of any size."""
 
+from functools import partial
+
 import torch
 from torch import nn
 
 from ..kit.alone import Alone, WarmExercise, alone
 from .accumulation import (
     ACCUMULATED,
+    CALLERS,
     HIDDEN,
     STALE,
+    UNTIL_THEN,
     accumulate,
     mean_loss,
     measure_memory,
@@ -16,16 +20,17 @@ from .accumulation import (
 )
 
 FEATURES, CLASSES = 6, 3
+TIED = "of 4 4 4 4, a weight is shared"
 SAMPLES = {  # the first tells misconceptions apart
     "micro-batches of 8 8 5 samples": [8, 8, 5],
-    "of 4 4 4 4": [4, 4, 4, 4],
+    TIED: [4, 4, 4, 4],
     "of 9 and a single one": [9, 1],
     "a single micro-batch": [6],
 }
 
 
-def make_model():
-    return model_of(nn.Linear(FEATURES, HIDDEN), CLASSES)
+def make_model(is_tied=False):
+    return model_of(nn.Linear(FEATURES, HIDDEN), CLASSES, is_tied)
 
 
 def samples_of(sizes):
@@ -52,12 +57,16 @@ def why(rows) -> dict:
             ones / rows.in_piece[0] / count,
         "all is divided by the size of the last micro-batch": ones / rows.in_piece[-1],
         "all is divided by the size of the first micro-batch": ones / rows.in_piece[0],
+        UNTIL_THEN: ones / rows.until_then,
+        "this is the cross-entropy. What loss_fn computes is the caller's choice; its mean times "
+        "the samples is their sum, whatever it is": ones / len(ones) / CALLERS,
     }  # fmt: skip
     return {sentence: (factor * rows.losses).sum() for sentence, factor in factors.items()}
 
 
 def case_of(name, sizes, *stale):
-    return Alone(name, accumulate, (make_model, (mean_loss,), samples_of(sizes), why, *stale))
+    make = partial(make_model, is_tied=name == TIED)
+    return Alone(name, accumulate, (make, (mean_loss,), samples_of(sizes), why, *stale))
 
 
 EXERCISE = WarmExercise(

@@ -1,5 +1,7 @@
 """Gradients of sentences, where each token counts the same."""
 
+from functools import partial
+
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -10,16 +12,18 @@ from .accumulation import (
     HIDDEN,
     PADDING,
     STALE,
+    UNTIL_THEN,
     accumulate,
     measure_memory,
     model_of,
     told,
 )
 
-WORDS = 7
+WORDS = 8  # no sentence is as long
+TIED = "no padding, a weight is shared"
 SENTENCES = {  # the first tells misconceptions apart
     "sentences of 7 1 4, of 3, of 2 2 tokens": [[7, 1, 4], [3], [2, 2]],
-    "no padding": [[4, 4], [4, 4]],
+    TIED: [[4, 4], [4, 4]],
     "a single micro-batch, with padding": [[6, 2, 3]],
     "long sentences, then short ones": [[9, 8], [2, 1]],
     "a micro-batch of padding only": [[5, 3], [0, 0], [4, 2]],
@@ -27,8 +31,8 @@ SENTENCES = {  # the first tells misconceptions apart
 UNFLATTENED = "flatten: logits (n, vocabulary), targets (n)"
 
 
-def make_model():
-    return model_of(nn.Embedding(WORDS, HIDDEN), WORDS)
+def make_model(is_tied=False):
+    return model_of(nn.Embedding(WORDS, HIDDEN), WORDS, is_tied)
 
 
 def sentences_of(lengths):
@@ -68,6 +72,7 @@ def why(rows) -> dict:
             ones / len(ones),
         "this is the gradient of the sum over all tokens; divide by how many count": ones,
         "the means of the micro-batches are summed": ones / rows.in_piece,
+        UNTIL_THEN: ones / rows.until_then,
         "what comes after a micro-batch of padding only is lost: pass over that one alone":
             before_empty / all_counted,
         "only the last micro-batch has counted: the gradients are set back in each round":
@@ -78,6 +83,12 @@ def why(rows) -> dict:
     transposed = sum(
         F.cross_entropy(
             rows.model(tokens).transpose(0, 1).flatten(0, 1), targets.flatten(), reduction="sum"
+        )
+        for tokens, targets in rows.pieces
+    )
+    cut_anew = sum(
+        F.cross_entropy(
+            rows.model(tokens).reshape(len(tokens), -1, tokens.shape[1]), targets, reduction="sum"
         )
         for tokens, targets in rows.pieces
     )
@@ -94,11 +105,14 @@ def why(rows) -> dict:
         f"{shift}": shifted / all_counted,
         "logits and targets are in different orders: flatten both as they are, sentence after "
         "sentence, and transpose neither": transposed / all_counted,
+        "scores get to other tokens than their own: reshape() and view() cut the numbers anew, "
+        "and exchange no axes. That is what transpose() does": cut_anew / all_counted,
     }  # fmt: skip
 
 
 def case_of(name, lengths, *stale):
-    return Alone(name, accumulate, (make_model, (), sentences_of(lengths), why, *stale))
+    make = partial(make_model, is_tied=name == TIED)
+    return Alone(name, accumulate, (make, (), sentences_of(lengths), why, *stale))
 
 
 EXERCISE = WarmExercise(

@@ -81,7 +81,7 @@ EXERCISE = Collective(
     "2.1",
     "swap",
     task=Swap(),
-    cases=[Case(2), Case(4), Case(4, shape=(2, 3))],
+    cases=[Case(2), Case(4), Case(4, shape=(2, 3), dtype=torch.int64)],
     diagnoses=[own_returned, wrong_partner, sum_returned, overwritten_before_it_was_sent],
     large=[Case(2, length=LARGE)],
     need_cost=need_one_message,

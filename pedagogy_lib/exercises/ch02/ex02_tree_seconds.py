@@ -7,7 +7,7 @@ from ..kit import Formula
 from ..kit.spreading import rounds_of_tree
 
 COMPUTERS = (8, 2, 4, 1, 16, 5, 7, 100)
-MEGABYTES, SPEED = 6.0, 1.5
+MEGABYTES, SPEED = 5.0, 1.6  # which does not divide it
 
 EXERCISE = Formula(
     "2.2",
@@ -40,6 +40,8 @@ EXERCISE = Formula(
         *((f"8 times too {how}, whatever n is: both are in megabytes already, and nothing in bits.",
            lambda n, mb, speed, factor=factor: factor * ceil(log2(n)) * mb / speed)
           for how, factor in (("long", 8), ("short", 1 / 8))),
+        ("// cuts the fraction off; / keeps it.",
+         lambda n, mb, speed: ceil(log2(n)) * (mb // speed)),
         ("each round takes that long, and there are several.", lambda n, mb, speed: mb / speed),
     ],
     hints=(

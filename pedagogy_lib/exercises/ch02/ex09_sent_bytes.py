@@ -1,14 +1,17 @@
 """The bytes that a rank sends in each collective."""
 
 from functools import cache
-from math import isclose
+from math import ceil, isclose, log2
 
 import torch
 import torch.distributed as dist
 
+from ...course.checking import Wrong
 from ...measuring.recorder import measure
 from ...ranks.launcher import launch
 from ..kit import Formula
+from ..kit.formula import value_of
+from ..kit.values import equal, text_of
 
 X = 2_400_000  # bytes: 2, 3 and 4 divide it
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
@@ -60,6 +63,20 @@ def taken_for_a_piece(whole):
     return lambda name, n, x: (n - 1) * x if name == whole else share(name, n, x)
 
 
+def need_proportion(answer):
+    """Where n does not divide X; a tolerance for headers would hide it."""
+    for name in COLLECTIVES:
+        few, many = (value_of(answer, (name, 3, x)) for x in (10, 10_000_000))
+        if not equal(few * 1e6, many):
+            what = f"it gave {text_of(few)} bytes; for 10 MB it gave {text_of(many)}"
+            raise Wrong(f"{name}, 3 ranks, X = 10 bytes", what, ROUNDED)
+    yield from ()
+
+
+ROUNDED = (
+    "bytes are in proportion to X. Is the size of a chunk rounded, as by // or int()? A formula "
+    "holds for every X, also where n does not divide it"
+)
 EXERCISE = Formula(
     "2.9",
     "sent_bytes",
@@ -79,6 +96,11 @@ EXERCISE = Formula(
          lambda name, n, x: share(name, n, x) / 1e6),
         *((f"X is taken for one piece; it is {what}.", taken_for_a_piece(whole))
           for whole, what in WHOLE.items()),
+        *(("too little: n - 1 pieces of X / n have to get to each rank, and log2 n messages of a "
+           "single piece do not bring them. In a tree there are as few messages, but they grow.",
+           lambda name, n, x, some=some: (
+               share(name, n, x) * (ceil(log2(n)) / (n - 1) if name in some else 1)))
+          for some in (COLLECTIVES[1:2], COLLECTIVES[1:3], COLLECTIVES[1:], COLLECTIVES)),
         ("this is what all ranks send together; one of them sends an nth of it.",
          lambda name, n, x: share(name, n, x) * n),
         ("the whole tensor would travel n - 1 times. In each step of a ring only one chunk of "
@@ -96,6 +118,7 @@ EXERCISE = Formula(
          lambda name, n, x: 2 * (n - 1) * x / n),
         ("this is one message; a rank sends n - 1 of them.", lambda name, n, x: x / n),
     ],
+    also=need_proportion,
     hints=(
         "Bytes are messages times the size of a message. In a ring every message is X / n.",
         "How many steps has a reduce-scatter? An all-gather? And an all-reduce is both.",

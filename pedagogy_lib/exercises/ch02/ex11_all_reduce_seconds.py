@@ -1,11 +1,11 @@
 """Latency and bandwidth of an all-reduce, along a ring and along a tree."""
 
-from math import floor, log2
+from math import ceil, floor, log2
 
 from ..kit import Formula
 from ..kit.spreading import rounds_of_tree, steps_round_ring
 
-SIZES = [(8, 8e6, 1e-4, 1e9), (4, 4.0, 1e-3, 1e9), (6, 3e7, 2e-4, 5e8)]  # n, bytes, alpha, B
+SIZES = [(8, 8e6, 1e-4, 1e9), (4, 7.0, 1e-3, 1e3), (5, 3e7, 2e-4, 5e8)]  # n, bytes, alpha, B
 
 
 def messages(how, n) -> int:
@@ -19,6 +19,13 @@ def size(how, n, x) -> float:
 
 def seconds(how, n, x, alpha, B) -> float:
     return messages(how, n) * (alpha + size(how, n, x) / B)
+
+
+def with_rounds(rounds):
+    """A wrong function, from how many rounds both trees together are to have."""
+    return lambda how, n, x, alpha, B: (
+        seconds(how, n, x, alpha, B) if how == "ring" else rounds(n) * (alpha + x / B)
+    )
 
 
 EXERCISE = Formula(
@@ -47,6 +54,13 @@ EXERCISE = Formula(
          lambda how, n, x, alpha, B: messages(how, n) * (alpha + x / B)),
         ("in a tree every message is the whole X.",
          lambda how, n, x, alpha, B: messages(how, n) * (alpha + x / n / B)),
+        *(("the latency of the tree is right, its bytes are too few: each of its messages is the "
+           "whole X, none is a part of it.",
+           lambda how, n, x, alpha, B, first=first: seconds(how, n, x, alpha, B) if how == "ring"
+           else 2 * sum(alpha + x / 2 ** (first + k) / B for k in range(rounds_of_tree(n))))
+          for first in (0, 1)),
+        ("// cuts the fraction off; / keeps it.",
+         lambda how, n, x, alpha, B: messages(how, n) * (alpha + size(how, n, x) // 1 / B)),
         ("a ring has n - 1 steps in each half, not n.",
          lambda how, n, x, alpha, B: seconds(how, n, x, alpha, B) / max(1, messages(how, n))
          * (2 * n if how == "ring" else messages(how, n))),
@@ -56,11 +70,13 @@ EXERCISE = Formula(
          lambda how, n, x, alpha, B: (2 * n if how == "tree" else 2 * (n - 1))
          * (alpha + size(how, n, x) / B)),
         ("a part of a round takes a whole one: round log2(n) up.",
-         lambda how, n, x, alpha, B: (2 * log2(n) if how == "tree" else 2 * (n - 1))
-         * (alpha + size(how, n, x) / B)),
+         with_rounds(lambda n: 2 * log2(n))),
         ("what is left over after the last full round needs one more: round log2(n) up.",
-         lambda how, n, x, alpha, B: (2 * floor(log2(n)) if how == "tree" else 2 * (n - 1))
-         * (alpha + size(how, n, x) / B)),
+         with_rounds(lambda n: 2 * floor(log2(n)))),
+        ("the two trees are rounded up together; the second begins when the first is done, so each "
+         "of them takes whole rounds.", with_rounds(lambda n: ceil(2 * log2(n)))),
+        ("one round too many each way where n is a power of two: 8 ranks need 3.",
+         with_rounds(lambda n: 2 * n.bit_length())),
         ("B is bytes per second: divide by it.",
          lambda how, n, x, alpha, B: seconds(how, n, x, alpha, 1 / B)),
     ],

@@ -15,15 +15,16 @@ from .misconceptions import (
 
 
 class Buckets(Task):
-    """Of 24, 400, 8, 160, … bytes; buckets of 400."""
+    """Of 720, 24, 400, 8, 160, … bytes; buckets of 400."""
 
     bucket_bytes = 400
-    LENGTHS = (3, 50, 1, 20, 20, 20, 30, 90, 4, 200, 7)
+    LENGTHS = (90, 3, 50, 1, 20, 20, 20, 30, 4, 200, 7)
 
     def inputs(self, place, case):
         lengths = self.LENGTHS[: case.length]
         tensors = [fine_numbers(place, (n,), case.dtype, salt) for salt, n in enumerate(lengths)]
-        return [x.view(2, -1) if x.numel() == 20 else x for x in tensors]
+        shapes = {1: (), 20: (2, 10)}
+        return [x.view(shapes.get(x.numel(), -1)) for x in tensors]
 
     def call(self, answer, tensors, case, group):
         given = list(tensors)
@@ -68,6 +69,10 @@ def first_fit(sizes, limit) -> list[list[int]]:
     return buckets
 
 
+def pieces(size, limit) -> list[int]:
+    return [min(limit, size - start) for start in range(0, size, limit)]
+
+
 def ways(sizes, limit) -> dict[str, list[int]]:
     """{what an answer has misunderstood: the sizes of its buckets}."""
 
@@ -75,7 +80,13 @@ def ways(sizes, limit) -> dict[str, list[int]]:
         return [sum(sizes[k] for k in bucket) for bucket in buckets]
 
     by_size = sorted(sizes)
+    some_more = f"in pieces of {limit} bytes"
     return {
+        f"a tensor that is larger than a bucket goes {some_more} here: it is to go as a whole, in "
+        "a bucket of its own.": [
+            piece for size in of(buckets_of(sizes, limit)) for piece in pieces(size, limit)],
+        f"everything goes {some_more} here: a tensor is to go as a whole, in one bucket.":
+            pieces(sum(sizes), limit),
         "the result is right, but every tensor still has an all-reduce of its own.": list(sizes),
         f"everything is in one bucket; after {limit} bytes a new one has to begin.": [sum(sizes)],
         "a bucket that is exactly full is allowed: as long as they fit, tensors go in.":

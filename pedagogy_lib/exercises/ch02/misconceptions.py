@@ -13,8 +13,9 @@ from ..kit.on_ranks import IN_A_GROUP
 from ..kit.trials import same
 
 NOT_A_POWER_OF_TWO = (
-    "with 2 and 4 ranks it is right, with 3 it is not: in the last round some have no partner, "
-    "because place + reach is n or more. They have nothing to do then."
+    "with 2 and 4 ranks it is right, with 3 it is not: in some round one has no partner, because "
+    "place + reach is n or more. It passes over this round, and goes on: in a reduce it still has "
+    "its sum to send, in a later one."
 )
 
 

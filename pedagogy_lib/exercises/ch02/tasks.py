@@ -32,7 +32,7 @@ TREE_CASES = [
     Case(4, shape=()),
     Case(3, shape=(2, 3), dtype=torch.bfloat16),
     Case(2, length=0),
-    Case(4, members=(1, 3)),
+    Case(5, members=(1, 3, 4), root=2),
     Case(5, root=4),
 ]
 
@@ -64,7 +64,7 @@ RING_CASES = [  # with 2 ranks, the next one and the one before are the same
     Case(3, dtype=torch.int32),
     Case(2, dtype=torch.bfloat16, uneven=True),
     Case(1),
-    Case(4, members=(0, 2, 3)),
+    Case(4, members=(1, 2, 3)),
 ]
 
 

@@ -52,7 +52,7 @@ OPTIMIZERS = {
 }
 STATES = [
     ("a linear layer", "Adam", "nothing done yet"),
-    ("a linear layer", "Adam", "after a backward"),
+    ("a linear layer", "Adam", "after a backward, and the weight frozen since"),
     ("a linear layer", "Adam", "after a step"),
     ("a linear layer", "Adam", "after a step and zero_grad()"),
     ("tied weights and a buffer", "SGD", "after a step"),
@@ -70,7 +70,8 @@ STATES = [
 
 def look(answer, model, optimizer, done):
     model = MODELS[model]()
-    groups = [{"params": [p for p in model.parameters() if p.dim() == dim]} for dim in (2, 1)]
+    dims = (2,) if optimizer == "SGD" else (2, 1)  # it is not given the biases
+    groups = [{"params": [p for p in model.parameters() if p.dim() == dim]} for dim in dims]
     optimizer = OPTIMIZERS[optimizer](groups)
     if done != "nothing done yet":
         inputs = torch.ones(2, 5) if isinstance(model, nn.Linear) else torch.tensor([1, 2])
@@ -79,6 +80,8 @@ def look(answer, model, optimizer, done):
         optimizer.step()
     if "zero_grad" in done:
         optimizer.zero_grad()
+    if "frozen" in done:
+        next(model.parameters()).requires_grad_(False)
     before = copy.deepcopy(tensors_of(model, optimizer))
     got = answer(model, optimizer)
     after = tensors_of(model, optimizer)
@@ -123,6 +126,7 @@ def mistakes_in(model, optimizer) -> dict[str, dict]:
     parameters = list(model.parameters())
     by_name = [p for _, p in model.named_parameters(remove_duplicate=False)]  # a tied one twice
     trained = [p for p in parameters if p.requires_grad]
+    given = [p for group in optimizer.param_groups for p in group["params"]]
     tensors = tensors_of(model, optimizer)
     kept = [list(state.values()) for state in optimizer.state.values()]
     named = [x for p in by_name for x in optimizer.state.get(p, {}).values()]
@@ -130,8 +134,10 @@ def mistakes_in(model, optimizer) -> dict[str, dict]:
     right = {kind: nbytes(some) for kind, some in tensors.items()}
     wrong = {
         "parameters": {
-            "a frozen parameter is missing: it has no gradient, and is in memory all the same":
+            "a frozen parameter is missing: it is not trained, and is in memory all the same":
                 nbytes(trained),
+            "these are the parameters that the optimizer was given; another one is in memory all "
+            "the same": nbytes(given),
             "a tied parameter counts twice: it has two names in the model, and one memory":
                 nbytes(by_name),
             "buffers are counted as well: model.state_dict() and model.buffers() have them, and "
@@ -142,6 +148,10 @@ def mistakes_in(model, optimizer) -> dict[str, dict]:
         "gradients": {
             "this is a gradient for each parameter, whether it has one now or not: look at "
             "`.grad`, which is None as long as no memory is taken": nbytes(parameters),
+            "the gradient of a frozen parameter is missing: one that came before it was frozen "
+            "stays until it is set to None": nbytes(p.grad for p in trained),
+            "these are the gradients of the parameters that the optimizer was given; others may "
+            "have one, too": nbytes(p.grad for p in given),
             "a tied parameter's gradient counts twice: it has two names, and one `.grad`":
                 nbytes(p.grad for p in by_name),
         },

@@ -24,11 +24,13 @@ SPOILED = {  # of which parameter, how many elements, and what they are
     "L": (3, 1, INF),  # the last parameter's only element
     "E": (2, 1, INF),
     "M": (2, 1, -INF),
+    "H": (0, 4, 3e38),  # each of them is finite; their sum is not
 }
+FINITE = ".H"
 
 
-TRIALS = {  # scale, window, steps: a letter of SPOILED, or a dot where all gradients are finite
-    "all finite": (2.0**16, 3, "......."),
+TRIALS = {  # scale, window, steps: a letter of SPOILED, or a dot
+    "all finite": (2.0**16, 3, "...H..."),
     "true gradients of about 1e-9": (2.0**30, 3, "...."),
     "some are inf or nan": (8.0, 3, "..I....L.N.E.M..."),
     "several refused in a row": (1.0, 2000, ".ELNI."),
@@ -44,6 +46,7 @@ def gradients_at(step, letter) -> list:
     if letter in SPOILED:
         which, count, value = SPOILED[letter]
         found[which].view(-1)[:count] = value
+    found[2] = found[2].view(2, 3).t()  # not contiguous
     return found
 
 
@@ -122,6 +125,8 @@ def wrong_steps(trial, place):
 
     wrong = {
         "all gradients are finite: take_step() has to be called, and that once": refuse(steps),
+        "all gradients are finite, but not their sum or their norm, which overflows: look at each "
+        "element": refuse("ILNEMH"),
         "inf is seen, and nan is not: isfinite() sees both": refuse("ILEM"),
         "nan is seen, and inf is not, as by isnan(): isfinite() sees both": refuse("N"),
         "inf is seen, and -inf is not: isfinite() sees both": refuse("INLE"),
@@ -132,7 +137,7 @@ def wrong_steps(trial, place):
         "a gradient with a single element that is not finite is no better than one full of them: "
         "isfinite().all(), not any()": refuse("INL"),
     }  # fmt: skip
-    if set(steps) == {"."}:
+    if set(steps) <= set(FINITE):
         return wrong
     return wrong | {
         "the factor is halved, and take_step() is called all the same: return before it"
@@ -181,14 +186,14 @@ def wrong_scales(trial, place):
 
 def guesses_at(steps, window) -> dict[str, int]:
     """{sentence: how often a misconception has doubled, less how often it has halved}."""
-    rows = [len(row) for row in "".join("." if s == "." else "x" for s in steps).split("x")]
+    rows = [len(row) for row in "".join("." if s in FINITE else "x" for s in steps).split("x")]
     refused = len(rows) - 1
     doubled = sum(row // window for row in rows)
     return {
         "a refused step has to halve the scale, or the next one overflows as well": doubled,
         "a refused step ends the row: counting begins anew": sum(rows) // window - refused,
         "a refused step is no step of a row: only steps that are taken count":
-            sum(s == "." for s in steps[window - 1 :: window]) - refused,
+            sum(s in FINITE for s in steps[window - 1 :: window]) - refused,
         "it is doubled after each step; it takes `window` in a row": sum(rows) - refused,
         "after it has been doubled a new row begins: counting begins anew":
             sum(max(0, row - window + 1) for row in rows) - refused,

@@ -10,8 +10,8 @@ from ...course.labs import find_lab
 from ..kit import Formula
 
 BLOCKS = [  # samples, context, width, heads, size, which is 4 if it is left out
-    (3, 7, 96, 8), (2, 10, 24, 2), (1, 64, 64, 4), (5, 1, 12, 12), (3, 7, 96, 8, 8),
-    (4, 33, 8, 1, 8),
+    (3, 7, 96, 6), (2, 10, 24, 2), (1, 48, 64, 4), (5, 1, 12, 12), (3, 7, 96, 6, 8),
+    (4, 33, 16, 1, 8),
 ]  # fmt: skip
 
 
@@ -138,6 +138,12 @@ EXERCISE = Formula(
     mistakes=[
         *((why, partial(wrong, sentences=[why]))
           for group in (OF_WIDTH, IN_ATTENTION, IN_NORMS, OF_ALL) for why in group),
+        *(("means and scales, or log-sum-exps, are counted for one sample alone: each letter of "
+           "each sample has its own",
+           lambda samples, context, width, heads, size=4, number=number:
+           measured(samples, context, width, heads, size)
+           - (samples - 1) * context * size * number(heads))
+          for number in (lambda heads: 4 + heads, lambda heads: 4, lambda heads: heads)),
         ("this is the formula of Korthikanti et al. for 16-bit numbers. It has dropout, and "
          "attention that keeps its scores: this block has neither",
          lambda samples, context, width, heads, size=4:

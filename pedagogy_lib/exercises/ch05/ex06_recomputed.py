@@ -4,6 +4,7 @@ The truth is function(x) itself, from the same seed, without anything recomputed
 """
 
 import gc
+import re
 import warnings
 
 import torch
@@ -190,6 +191,17 @@ def told(trial) -> str:
     return "value, gradients and generator are right"
 
 
+def explain(case, error) -> str:
+    """Of a sum that goes back in place of `slope`, and has no graph either."""
+    goes_back = re.search(r"\w\.(sum|mean)\(\)\.backward\(\)", str(error))
+    return ONES if goes_back and "does not have a grad_fn" in str(error) else ""
+
+
+ONES = (
+    "the gradient of y is `slope`; the backward of a sum of y begins with ones. With "
+    "torch.autograd.backward(y, slope) nothing is to be multiplied afterwards. (Autograd does not "
+    "look inside of a backward: a sum that is made there has no graph.)"
+)
 MOVED = "the generator is not where it is without recomputation"
 KEPT = (
     "nothing is computed a second time: the graph of the first run is kept, with all its "
@@ -237,6 +249,7 @@ EXERCISE = WarmExercise(
               "and keep nothing of it in ctx"),
     ],
     told=told,
+    explain=explain,
     errors={
         "does not require grad and does not have a grad_fn": "there is no graph to go back "
         "through. Inside of a backward autograd does not look, unless it is told to: under "

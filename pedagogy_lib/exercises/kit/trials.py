@@ -154,6 +154,8 @@ RAISED = {  # words of an error: what they mean here
     "as long as what comes: chunks may differ by an element.",
     "must match the size of": "what comes in is as long as the tensor that it is for: pieces may "
     "differ in length.",
+    "SIGSEGV": "the numbers of the ranks go from 0 to n - 1. Does a message name another one as "
+    "its peer? (rank ^ k makes pairs only where n is a power of two.)",
     "Pair is not connected": "a rank sends to itself, or receives from itself. What stays on a "
     "rank is copied, and needs no message.",
     "out of range": "a number is too large: of a chunk, if there are fewer than n (x.chunk(n) may "
@@ -162,7 +164,10 @@ RAISED = {  # words of an error: what they mean here
     "does not support item assignment": "`chunks[i] += …` also puts the result into the list, and "
     "a tuple takes nothing: tensor_split, chunk and split give tuples. "
     "list(x.view(-1).tensor_split(n)) is a list.",
+    "expected a non-empty list": "an empty bucket is reduced. There is nothing in it if there are "
+    "no tensors, or if the first one alone is larger than bucket_bytes.",
     "0-dim": NO_DIMENSION,
+    "zero-dimensional": NO_DIMENSION,
     "expected at least a 1-dimensional tensor": NO_DIMENSION,
     "expects at least a 1-dimensional tensor": NO_DIMENSION,
 }

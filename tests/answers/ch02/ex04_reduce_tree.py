@@ -177,3 +177,9 @@ def reduce_tree(x, root=0, group=None):
 # +             request = receive(received, (rank + reach) % n, group)
 # +             x += received
 # +             request.wait()
+
+# %% wrong · It passes over this round, and goes on
+# -         elif place + reach < n:
+# +         elif place + reach >= n:
+# +             return
+# +         else:

@@ -6,6 +6,10 @@ def sent_bytes(name, n, X):
 def sent_bytes(name, n, X):
     return X * (1 - 1 / n) * (2 if name == "all_reduce" else 1)
 
+# %% wrong · bytes are in proportion to X
+# -     return times_round * (n - 1) * X / n
+# +     return times_round * (n - 1) * (X // n)
+
 # %% wrong · this is in MB
 # -     return times_round * (n - 1) * X / n
 # +     return times_round * (n - 1) * X / n / 1e6

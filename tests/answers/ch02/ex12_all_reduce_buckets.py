@@ -141,3 +141,14 @@ def all_reduce_buckets(tensors, bucket_bytes, group=None):
 # +         if not buckets or filled + x.numel() > bucket_bytes:
 # -         filled += x.nbytes
 # +         filled += x.numel()
+
+# %% wrong · it is to go as a whole, in a bucket of its own
+# -         all_reduce_ring(flat, group)
+# +         for piece in flat.split(bucket_bytes // flat.element_size()):
+# +             all_reduce_ring(piece, group)
+
+# %% wrong · an empty bucket is reduced
+# -     buckets, filled = [], 0
+# +     buckets, filled = [[]], 0
+# -         if not buckets or filled + x.nbytes > bucket_bytes:
+# +         if filled + x.nbytes > bucket_bytes:

@@ -11,7 +11,7 @@ def kept_by_block(samples, context, width, heads, size=4):
     one = torch.empty(samples, context, width, device="meta").numel()
     return torch.tensor((16 * one + samples * context * (heads + 4)) * size)
 
-# %% wrong · for each letter 1,548 numbers, got 1,164 4 * width for each letter are missing
+# %% wrong · for each letter 1,546 numbers, got 1,162 4 * width for each letter are missing
 # -     return letters * (16 * width + 4 + heads) * size
 # +     return letters * (12 * width + 4 + heads) * size
 

@@ -70,7 +70,7 @@ class Recomputed(Recomputed):
 # -         return None, x.grad
 # +         return None, x.grad * slope
 
-# %% wrong · and whatever is computed from y
+# %% wrong · the backward of a sum of y begins with ones
 # -         torch.autograd.backward(y, slope)
 # +         y.sum().backward()
 
