@@ -7,7 +7,7 @@ from ..kit.costs import tree_rounds
 
 EXCHANGES = [  # how, n, X, B
     ("server", 10, 6e6, 1.5e6), ("server", 2, 1e9, 1e10), ("server", 5, 3e5, 2e6),
-    ("ring", 10, 6e6, 1.5e6), ("ring", 2, 1e9, 1e10), ("ring", 3, 1e6, 2e6),
+    ("ring", 10, 6e6, 1.5e6), ("ring", 2, 1e9, 1e10), ("ring", 3, 1000.0, 2000.0),
 ]  # fmt: skip
 
 

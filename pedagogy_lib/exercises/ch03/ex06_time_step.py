@@ -48,6 +48,7 @@ class Step:
 
     def __str__(self):
         where = ", as on a GPU" if self.behind_the_back else ""
+        where += ", as a small difference may come out" if self.communication < 0 else ""
         return (
             f"model {self.model:g} s, loss {self.loss:g} s, backward {self.backward:g} s, "
             f"communication {self.communication:g} s{where}"

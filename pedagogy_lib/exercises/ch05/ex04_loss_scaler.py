@@ -20,6 +20,7 @@ WITHOUT = 1  # which of them has never a gradient
 INF, NAN = float("inf"), float("nan")
 SPOILED = {  # of which parameter, how many elements, and what they are
     "I": (0, 4, INF),
+    "B": (0, 4, INF),  # and the last one's, too
     "N": (0, 4, NAN),
     "L": (3, 1, INF),  # the last parameter's only element
     "E": (2, 1, INF),
@@ -33,7 +34,7 @@ TRIALS = {  # scale, window, steps: a letter of SPOILED, or a dot
     "all finite": (2.0**16, 3, "...H..."),
     "true gradients of about 1e-9": (2.0**30, 3, "...."),
     "some are inf or nan": (8.0, 3, "..I....L.N.E.M..."),
-    "several refused in a row": (1.0, 2000, ".ELNI."),
+    "several refused in a row": (1.0, 2000, ".EBNI."),
     "each step ends a row": (4.0, 1, "..N.."),
     "parameters as model.parameters() gives them": (8.0, 2, "..L..", True),
 }
@@ -46,6 +47,8 @@ def gradients_at(step, letter) -> list:
     if letter in SPOILED:
         which, count, value = SPOILED[letter]
         found[which].view(-1)[:count] = value
+        if letter == "B":
+            found[-1].fill_(value)
     found[2] = found[2].view(2, 3).t()  # not contiguous
     return found
 
@@ -126,16 +129,16 @@ def wrong_steps(trial, place):
     wrong = {
         "all gradients are finite: take_step() has to be called, and that once": refuse(steps),
         "all gradients are finite, but not their sum or their norm, which overflows: look at each "
-        "element": refuse("ILNEMH"),
-        "inf is seen, and nan is not: isfinite() sees both": refuse("ILEM"),
+        "element": refuse("IBLNEMH"),
+        "inf is seen, and nan is not: isfinite() sees both": refuse("IBLEM"),
         "nan is seen, and inf is not, as by isnan(): isfinite() sees both": refuse("N"),
-        "inf is seen, and -inf is not: isfinite() sees both": refuse("INLE"),
+        "inf is seen, and -inf is not: isfinite() sees both": refuse("IBNLE"),
         "the first parameter's gradient is seen, and the last one's is not: all have to be finite "
-        "before a step is taken": refuse("IN"),
+        "before a step is taken": refuse("IBN"),
         "the last parameter's gradient is seen, and the first one's is not: look at all of them":
-            refuse("L"),
+            refuse("LB"),
         "a gradient with a single element that is not finite is no better than one full of them: "
-        "isfinite().all(), not any()": refuse("INL"),
+        "isfinite().all(), not any()": refuse("IBNL"),
     }  # fmt: skip
     if set(steps) <= set(FINITE):
         return wrong
@@ -191,6 +194,8 @@ def guesses_at(steps, window) -> dict[str, int]:
     doubled = sum(row // window for row in rows)
     return {
         "a refused step has to halve the scale, or the next one overflows as well": doubled,
+        "it is halved once for each gradient that is not finite. A step is refused once, however "
+        "many there are": doubled - refused - steps.count("B"),
         "a refused step ends the row: counting begins anew": sum(rows) // window - refused,
         "a refused step is no step of a row: only steps that are taken count":
             sum(s in FINITE for s in steps[window - 1 :: window]) - refused,

@@ -40,10 +40,8 @@ WITHOUT = ("unused.weight", "unused.bias", "frozen.weight")
 
 
 def gradients_in(model) -> dict:
-    """Zeros are as good as None where there was none before; but the frozen one has none."""
-    found = {name: p.grad for name, p in model.named_parameters()}
-    nothing = {name for name in WITHOUT[:2] if found[name] is not None and not found[name].any()}
-    return {name: None if g is None or name in nothing else g.clone() for name, g in found.items()}
+    grads = {name: p.grad for name, p in model.named_parameters()}
+    return {name: None if g is None else g.clone() for name, g in grads.items()}
 
 
 def sum_on_rank(answer, group, case):
@@ -58,6 +56,7 @@ def sum_on_rank(answer, group, case):
     after = gradients_in(model)
     return {
         "before": before, "after": after, "frozen": after["frozen.weight"] is not None,
+        "filled": [name for name in WITHOUT[:2] if after[name] is not None],
         "changed": not all(map(torch.equal, weights, model.parameters())),
         "gone": [name for name, of in before.items() if of is not None and after[name] is None],
     }  # fmt: skip
@@ -160,6 +159,9 @@ EXERCISE = RankExercise(
               "and returns None"),
         never("frozen", "a frozen parameter has a gradient now",
               "a frozen parameter has no gradient, and is to get none"),
+        never("filled", lambda names: f"{names[0]} had None, and has a gradient now",
+              "None stays None: an optimizer passes over it. With zeros it would go on moving the "
+              "parameter, by momentum or weight decay"),
         Equals("after", sums, wrong_sums, "the gradient"),
         Counted(bytes_of_sums, "all-reduces of whole gradients send",
                 "more is sent: gradients of cut parameters need not travel, and an all-reduce "

@@ -8,21 +8,23 @@ from .actions import actions_of, told
 ROWS = {
     "1F1B, rank 1 of 4": "F0 F1 F2 B0 F3 B1 F4 B2 F5 B3 B4 B5",
     "GPipe, 4 micro-batches": "F0 F1 F2 F3 B0 B1 B2 B3",
-    "1F1B, the last rank": "F0 B0 F1 B1 F2 B2",
     "a row that keeps most in its middle": "F0 B0 F1 F2 B1 F3 F4 B2 B3 B4",
     "two chunks": "F0 F1 F0.1 F1.1 F2 B0.1 F3 B1.1 F2.1 B0 F3.1 B1 B2.1 B3.1 B2 B3",
     "backwards in two halves": "F0 I0 W0 F1 F2 I1 F3 W1 I2 W2 I3 W3",
     "whole backwards and halves": "F0 F1 B0 F2 I1 F3 W1 B2 B3",
+    "forwards alone": "F0 F1 F2",
     "nothing to do": "",
 }
 
 
 def most(row) -> int:
-    """At each moment: what has gone forward on a chunk, and is still to be released there."""
-    released = [{action[1:] for action in row[n:] if action.kind in "BW"} for n in range(len(row))]
-    kept = [[a for a in row[:n] if a.kind == "F" and a[1:] in later]
-            for n, later in enumerate(released)]  # fmt: skip
-    return max(map(len, kept), default=0)
+    """After each action: what has gone forward on a chunk, and has not been released there."""
+    done = [row[:n] for n in range(len(row) + 1)]
+    released = [{action[1:] for action in before if action.kind in "BW"} for before in done]
+    return max(
+        len([a for a in before if a.kind == "F" and a[1:] not in gone])
+        for before, gone in zip(done, released)
+    )
 
 
 def highest(frees):
@@ -30,6 +32,12 @@ def highest(frees):
     return lambda row: max(
         accumulate(((a.kind == "F") - (a.kind in frees) for a in row), initial=0)
     )
+
+
+def before_releases(row) -> int:
+    """The most that are kept at a moment at which one is released."""
+    kept = list(accumulate((a.kind == "F") - (a.kind in "BW") for a in row))
+    return max((n + 1 for n, a in zip(kept, row) if a.kind in "BW"), default=0)
 
 
 def numbers_kept(row) -> int:
@@ -71,6 +79,8 @@ EXERCISE = Formula(
          lambda row: max(runs(row))),
         ("different micro-batches are counted. With several chunks a rank keeps one on each chunk "
          "that it has gone through", numbers_kept),
+        ("it looks only where something is released; what nobody has released yet is kept, too",
+         before_releases),
         ("one too few: a rank keeps most right after a forward, before the next backward",
          lambda row: max(most(row) - 1, 0)),
         ("this is the highest number of a micro-batch",

@@ -67,7 +67,8 @@ def count_passes(piece) -> list:
 
 def seen_gradients(stage, i):
     """Of slice i; none if the answer has taken it out of its past."""
-    seen = [x.grad for past in stage.pasts.values() for x in sum(past.seen[i : i + 1], ())]
+    pasts = stage.pasts.values()
+    seen = [x.grad for past in pasts for pair in past.seen[i : i + 1] for x in pair or ()]
     return [None if gradient is None else gradient.clone() for gradient in seen]
 
 

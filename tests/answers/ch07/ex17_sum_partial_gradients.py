@@ -7,16 +7,22 @@ def sum_partial_gradients(model, group=None):
     for g, total in zip(grads, flat.split([g.numel() for g in grads])):
         g.copy_(total.view_as(g))
 
-# %% right · all at once, also of what has none
+# %% right · all at once
 def sum_partial_gradients(model, group=None):
     requests = []
     for p in model.parameters():
-        if not p.requires_grad or getattr(p, "cut_dim", None) is not None:
+        if p.grad is None or getattr(p, "cut_dim", None) is not None:
             continue
-        p.grad = torch.zeros_like(p) if p.grad is None else p.grad.clone()
+        p.grad = p.grad.clone()
         requests.append(dist.all_reduce(p.grad, group=group, async_op=True))
     for request in requests:
         request.wait()
+
+# %% wrong · None stays None
+# -         if p.grad is not None and not hasattr(p, "cut_dim"):
+# +         if p.grad is None and p.requires_grad and not hasattr(p, "cut_dim"):
+# +             p.grad = torch.zeros_like(p)
+# +         if p.grad is not None and not hasattr(p, "cut_dim"):
 
 # %% wrong · 0 counts as False
 # -         if p.grad is not None and not hasattr(p, "cut_dim"):
