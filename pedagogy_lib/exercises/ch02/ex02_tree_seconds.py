@@ -1,6 +1,6 @@
 """A file to everybody along a tree."""
 
-from math import ceil, floor, log2
+from math import ceil, floor, log, log2
 
 from ...basics.units import counted
 from ..kit import Formula
@@ -25,6 +25,11 @@ EXERCISE = Formula(
          lambda n, mb, speed: log2(n) * mb / speed),
         ("what is left over after the last full round needs one more: round up.",
          lambda n, mb, speed: floor(log2(n)) * mb / speed),
+        ("too few rounds for many computers: those who have it double, so log2 counts them. "
+         "math.log alone is the natural logarithm.",
+         lambda n, mb, speed: ceil(log(n)) * mb / speed),
+        ("it is the rounds that are rounded up: the seconds of a copy may well be a fraction.",
+         lambda n, mb, speed: ceil(log2(n) * mb / speed)),
         ("one round too many where n is a power of two: 8 computers need 3 rounds.",
          lambda n, mb, speed: n.bit_length() * mb / speed),
         ("the sender counts as well: n computers have the file in the end.",

@@ -54,6 +54,9 @@ def mistakes(trial, place):
         **{why: part_of(mix(place, gradients), n, place) for why, mix in MIXES.items()},
         "each gradient is padded, and cut into parts, by itself: a part of all together is "
         "ceil(numbers / n) long, and has its padding at the end of the last": torch.cat(each_alone),
+        "the padding is at the beginning, so all is shifted: it belongs at the end. F.pad takes "
+        "(before, after)":
+            F.pad(mean, (each * n - len(mean), 0))[place * each : (place + 1) * each],
         "with padding all parts are equally long; leave it there": mean[place * each :][:each],
         "that is all of it, with padding; each rank keeps a part":
             F.pad(mean, (0, each * n - len(mean))),

@@ -1,5 +1,7 @@
 """Out of the parallel region: exercise 7.3."""
 
+import torch
+
 from .regions import region
 
 
@@ -19,6 +21,8 @@ def gradient_of(given, place):
         "n times too much: the backward adds up, too, as that of torch.distributed.nn does. But "
         "behind the sum all ranks compute the same, so each has all of the gradient already":
             n * own,
+        "one rank alone gets the gradient, the others zeros: the derivative of a sum by each of "
+        "its parts is 1, and each rank has a part": own if place == 0 else torch.zeros_like(own),
         "1/n of it: the derivative of a sum by each of its parts is 1": own / n,
     }  # fmt: skip
 

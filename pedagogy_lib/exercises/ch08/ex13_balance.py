@@ -187,7 +187,11 @@ def why_no_cut(seconds, stages, sizes) -> str:
 
 def why_slow(seconds, stages, sizes) -> str:
     best, in_order = lowest_limit(seconds, stages), sorted(seconds)
+    to_the_mean = by_the_mean(seconds, stages, 1)
     return first_true({
+        "as many layers for each stage, or layers until the mean is reached: here, both give this. "
+        "The slowest stage decides how fast a pipeline is: which limit is the lowest that all can "
+        "keep?": sizes == even(len(seconds), stages) == to_the_mean,
         "as many layers for each stage as for the others: even_sizes does that. Layers take "
         "different times, and the slowest stage decides how fast a pipeline is":
             sizes == even(len(seconds), stages),
@@ -196,7 +200,7 @@ def why_slow(seconds, stages, sizes) -> str:
         "which limit is the lowest that all can keep?": sizes == by_the_mean(seconds, stages, 0),
         "a stage takes layers until it has reached the mean, seconds / stages, and the one that "
         "reaches it may be long. Which limit is the lowest that all stages can keep?":
-            sizes == by_the_mean(seconds, stages, 1),
+            sizes == to_the_mean,
         "the slowest stage alone counts, not all of them. A sum over the stages, as of squares or "
         "of distances from the mean, may be smaller with a slower slowest one":
             len(seconds) < LAYERS and sizes == least_squares(seconds, stages),
