@@ -77,6 +77,17 @@ def closed_before(order, sizes, limit):
     return buckets
 
 
+def with_frozen_bytes(order, sizes, limit):
+    buckets, bucket, size = [], [], 0
+    for number in reversed(range(len(sizes))):
+        size += BYTES * sizes[number]
+        bucket += [number] * (number in order)
+        if bucket and size >= limit:
+            buckets.append(bucket)
+            bucket, size = [], 0
+    return buckets + [bucket] * bool(bucket)
+
+
 # From the order of the backward, the sizes and bucket_bytes.
 MISTAKES = {
     "these are in the order of the forward. A backward begins at the end of the model: the last "
@@ -96,6 +107,7 @@ MISTAKES = {
         lambda *all_: closed(*all_, 4),
     "the last bucket is missing: what is left over at the end travels, too":
         lambda *all_: closed(*all_)[:-1],
+    "the bytes of frozen parameters count, too, and these are in no bucket": with_frozen_bytes,
     "every parameter has a bucket of its own, though several fit":
         lambda order, *_: [[number] for number in order],
     "all are in one bucket; from bucket_bytes on, the next parameter begins a new one":

@@ -149,6 +149,9 @@ def mistakes(trial, place):
         "is summed over the ranks": by_backward(trial, lambda name, mean: mean, 1 / trial.n),
         "this is the mean of this backward alone: what was in `.grad` before is lost. A backward "
         "adds to it": by_backward(trial, lambda name, mean: mean, adds=False),
+        "the first backward is averaged, and the second is not: is each hook called once, and gone "
+        "then? It has to stay":
+            by_backward(trial, lambda name, mean: mean if name == BACKWARDS[0] else own[name]),
         why_untouched: by_backward(trial, lambda name, mean: own[name]),
     }  # fmt: skip
 

@@ -18,6 +18,8 @@ MIXES = {  # what a part follows, by its owner and each rank's gradient, in plac
     "each part has its owner's own gradient, divided by n: nothing has been added to it. A sum is "
     "in the tensor that the call was given for it, and in no copy made before":
         lambda owner, of: of[owner] / len(of),
+    "the owner's own gradient is divided by n, and those of the others come whole: divide the sum":
+        lambda owner, of: sum(of) - of[owner] + of[owner] / len(of),
     "all have rank 0's gradient: those of the others are to count, too": lambda owner, of: of[0],
 }  # fmt: skip
 FRESH = (
