@@ -19,15 +19,21 @@ def quick_hangs(monkeypatch):
 
 
 @pytest.fixture
-def checked(tmp_path, monkeypatch):
+def solved_labs(tmp_path, monkeypatch):
+    """The folder of a course in which everything is solved."""
+    for source in build.lab_sources():
+        put_lab(tmp_path, monkeypatch, source.stem, *[build.solved(source.read_text())] * 2)
+    return tmp_path
+
+
+@pytest.fixture
+def checked(solved_labs):
     """Check an answer in its cell; or in the learner's file, where all else is solved."""
 
     def check_answer(answer):
-        for source in build.lab_sources():
-            put_lab(tmp_path, monkeypatch, source.stem, *[build.solved(source.read_text())] * 2)
         if answer.exercise.lab is None:
             return check(answer.exercise.number, defined(answer))
-        path = tmp_path / "labs" / f"{answer.exercise.lab}.py"
+        path = solved_labs / "labs" / f"{answer.exercise.lab}.py"
         path.write_text(f"{path.read_text()}\n\n{answer.given}{answer.program}")
         return check(answer.exercise.number)
 
@@ -60,7 +66,7 @@ def test_wrong_answers_are_told_what_is_wrong(answer, checked):
 
 @pytest.mark.usefixtures("quick_hangs")
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda exercise: exercise.number)
-def test_the_hole_is_told_politely_and_the_bug_is_found(exercise, checked, tmp_path):
+def test_the_hole_is_told_politely_and_the_bug_is_found(exercise, checked, solved_labs):
     given = next((answer.given for answer in ANSWERS if answer.exercise is exercise), "")
     task = task_of(exercise)
     if build.HOLE.format(indent="").strip() not in task:
@@ -72,10 +78,9 @@ def test_the_hole_is_told_politely_and_the_bug_is_found(exercise, checked, tmp_p
         )
     else:
         solution = next(s for s in build.lab_sources() if s.stem == exercise.lab).read_text()
-        checked(Answer(exercise, "right", "in place", ""))  # the labs that it imports
-        path = tmp_path / "labs" / f"{exercise.lab}.py"
+        path = solved_labs / "labs" / f"{exercise.lab}.py"
         path.write_text(build.with_holes(solution))
-        (tmp_path / "solutions" / "labs" / f"{exercise.lab}.py").write_text(solution)
+        (solved_labs / "solutions" / "labs" / f"{exercise.lab}.py").write_text(solution)
         verdict = check(exercise.number)
     assert verdict.passed is None
     assert "not attempted yet; write " in repr(verdict)
