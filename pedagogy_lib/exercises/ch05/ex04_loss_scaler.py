@@ -18,14 +18,14 @@ from ..kit.trials import numbers
 SHAPES = [(4,), (2,), (3, 2), ()]
 WITHOUT = 1  # which of them has never a gradient
 INF, NAN = float("inf"), float("nan")
-SPOILED = {  # of which parameter, how many elements, and what they are
-    "I": (0, 4, INF),
-    "B": (0, 4, INF),  # and the last one's, too
-    "N": (0, 4, NAN),
-    "L": (3, 1, INF),  # the last parameter's only element
-    "E": (2, 1, INF),
-    "M": (2, 1, -INF),
-    "H": (0, 4, 3e38),  # each of them is finite; their sum is not
+SPOILED = {  # of which parameters, how many elements, and what they are
+    "I": [(0, 4, INF)],
+    "N": [(0, 4, NAN)],
+    "L": [(3, 1, INF)],  # the last parameter's only element
+    "B": [(0, 4, INF), (3, 1, INF)],
+    "E": [(2, 1, INF)],
+    "M": [(2, 1, -INF)],
+    "H": [(0, 4, 3e38)],  # each of them is finite; their sum is not
 }
 FINITE = ".H"
 
@@ -44,11 +44,8 @@ def gradients_at(step, letter) -> list:
     """Of the scaled loss: whole numbers, and what spoils them."""
     found = [numbers(step, shape, torch.float32, salt) for salt, shape in enumerate(SHAPES)]
     found[WITHOUT] = None
-    if letter in SPOILED:
-        which, count, value = SPOILED[letter]
+    for which, count, value in SPOILED.get(letter, ()):
         found[which].view(-1)[:count] = value
-        if letter == "B":
-            found[-1].fill_(value)
     found[2] = found[2].view(2, 3).t()  # not contiguous
     return found
 

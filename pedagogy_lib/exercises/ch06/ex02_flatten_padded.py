@@ -126,8 +126,8 @@ EXERCISE = OfTensors(
         "torch.zeros makes float32, and torch.cat the wider of two types: tensors[0].new_zeros "
         "makes zeros of that tensor's type, on its device":
             lambda tensors, n: torch.cat([flat(tensors), torch.zeros(-len(flat(tensors)) % n)]),
-        "a new tensor is asked for. view and reshape make none: gradients would be written over "
-        "while they are reduced. torch.cat copies":
+        "a new tensor is asked for. view makes none, and reshape only where it has to: gradients "
+        "would be written over while they are reduced. torch.cat copies":
             lambda tensors, n: padded(tensors, n) if tensors[1:] or len(flat(tensors)) % n
             else tensors[0].view(-1),
     }.items()],
