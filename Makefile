@@ -13,7 +13,9 @@ BENCH_ARGS ?=
 
 # OpenMP's threads wait for each other in a busy loop. Where other programs use the cores, too, small
 # products then take tens of times as long. Passive threads sleep while they wait.
-RUN := PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_WAIT_POLICY=PASSIVE .venv/bin/python
+# Kernels and ranks import the course again and again, so that its bytecode is kept in any case.
+RUN := env -u PYTHONDONTWRITEBYTECODE PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_WAIT_POLICY=PASSIVE \
+	.venv/bin/python
 START := /lab/tree/notebooks/00_start_here.ipynb
 AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 

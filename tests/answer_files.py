@@ -149,6 +149,7 @@ def defined(answer: Answer):
     return space[answer.exercise.name]
 
 
+@cache
 def all_answers() -> list[Answer]:
     return [answer for path in sorted(FOLDER.glob("ch*/ex*.py")) for answer in answers_in(path)]
 

@@ -1,9 +1,10 @@
 """What `make test` leaves to `make test-all`: it is marked as deep.
 
-Of the answers to an exercise on ranks the first right one and the first wrong one are tried. Of the
-notebooks with holes those are executed whose holes have changed since the commit before, and one of
-the others, another each day: all their cells stand in the solved notebooks, too, which are always
-executed.
+Of the answers to an exercise on ranks the first right one and the first wrong one are tried, if the
+exercise or its answers have changed since the commit before, or if it is their turn: every fourth
+day. Whether the solution passes, and whether mistakes that need no ranks are told, is always tried.
+Of the notebooks with holes those are executed whose holes have changed, and one of the others,
+another each day: all their cells stand in the solved notebooks, too, which are always executed.
 """
 
 import subprocess
@@ -16,24 +17,53 @@ from answer_files import Answer
 
 from pedagogy_lib.exercises.kit import Formula
 
-MOST = 1  # right ones, and as many wrong ones, of each exercise on ranks
+MOST = 1  # right ones, and as many wrong ones, of an exercise on ranks; parameters of a detail
+TURNS = 4  # days until the answers to each exercise on ranks have had their turn
 DAYS = 12  # until each notebook with holes has had its turn
 ROOT = Path(__file__).parents[1]
+FOLDERS = "notebooks", "labs", "pedagogy_lib/exercises", "tests/answers"
 
 
 def mark_deep(items):
-    answers_seen, executed = Counter(), notebooks_of(date.today().toordinal(), changed_files())
+    today, changed, seen = date.today().toordinal(), changed_files(), Counter()
+    executed = notebooks_of(today, changed)
     for item in items:
-        if comes_late(item, answers_seen) or has_holes_left(item.path, executed):
+        answer = getattr(item, "callspec", None) and item.callspec.params.get("answer")
+        if isinstance(answer, Answer):
+            left = is_on_ranks(answer.exercise) and (
+                not has_its_turn(answer.exercise, today, changed) or comes_late(answer, seen)
+            )
+        else:
+            left = is_a_late_detail(item, seen) or has_holes_left(item.path, executed)
+        if left:
             item.add_marker(pytest.mark.deep)
 
 
-def comes_late(item, seen) -> bool:
+def is_on_ranks(exercise) -> bool:
+    return not isinstance(exercise, Formula)
+
+
+def has_its_turn(exercise, day: int, changed: list[str]) -> bool:
+    """Whether answers to an exercise on ranks are tried on a day.
+
+    changed  files: of exercises, or of answers to them
+    """
+    chapter, number = map(int, exercise.number.split("."))
+    its_files = f"/ch{chapter:02}/ex{number:02}_"
+    return (chapter + number) % TURNS == day % TURNS or any(its_files in file for file in changed)
+
+
+def comes_late(answer, seen) -> bool:
     """Whether this is an answer after the first few of its kind."""
-    answer = getattr(item, "callspec", None) and item.callspec.params.get("answer")
-    if not isinstance(answer, Answer) or isinstance(answer.exercise, Formula):
+    seen[answer.exercise.number, answer.kind] += 1
+    return seen[answer.exercise.number, answer.kind] > MOST
+
+
+def is_a_late_detail(item, seen) -> bool:
+    """Whether this tries a detail of checks after the first few cases of it."""
+    if not (item.path.name.startswith("test_check_details_") and hasattr(item, "callspec")):
         return False
-    place = answer.exercise.number, answer.kind
+    place = item.path, item.originalname
     seen[place] += 1
     return seen[place] > MOST
 
@@ -60,7 +90,7 @@ def notebooks_of(day: int, changed: list[str]) -> set[str]:
 
 def changed_files() -> list[str]:
     """What differs from the commit before the last; nothing where there is no git."""
-    command = ["git", "diff", "--name-only", "HEAD~1", "--", "notebooks", "labs"]
+    command = ["git", "diff", "--name-only", "HEAD~1", "--", *FOLDERS]
     try:
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.split()
     except FileNotFoundError:

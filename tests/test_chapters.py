@@ -36,7 +36,7 @@ SHOWN = {
 }
 
 
-OFTEN = ["02_collectives"]  # the others are left to `make test-all`
+OFTEN = ["01_gradient_accumulation"]  # the others are left to `make test-all`
 
 
 def chapter(source):

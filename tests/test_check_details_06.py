@@ -83,19 +83,10 @@ def start_equal(model, group=None):
 ]  # fmt: skip
 
 
-def told_often(number, first) -> bool:
-    """The others are left to `make test-all`: each tries several exercises."""
-    return number == "6.3" or first in ("6.10", "3.4")
-
-
 @pytest.mark.parametrize(
     ("number", "first", "lab", "source"),
-    [
-        pytest.param(number, first, *rest, id=f"{number} after {first}",
-                     marks=[] if told_often(number, first) else pytest.mark.deep)
-        for number, first, *rest in FAULTS
-    ],
-)  # fmt: skip
+    [pytest.param(*fault, id=f"{fault[0]} after {fault[1]}") for fault in FAULTS],
+)
 def test_a_fault_of_an_earlier_exercise_is_sent_there(number, first, lab, source, put):
     put(lab, f"{SOLVED[lab]}\n\n{source}")
     verdict = check(number)

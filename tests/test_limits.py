@@ -257,7 +257,7 @@ print(pid == server.shared_server().process.pid)
 """
 
 
-@pytest.mark.parametrize("is_taken", [False, True])
+@pytest.mark.parametrize("is_taken", [pytest.param(False, marks=pytest.mark.deep), True])
 def test_the_cache_of_torch_lies_in_our_own_folder(is_taken, start, tmp_path):
     taken = tmp_path / "torchinductor_somebody"
     if is_taken:

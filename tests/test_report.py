@@ -139,6 +139,7 @@ def test_a_setting_given_twice_is_refused():
         read_settings(["repeats=2", "repeats=3"], DEFAULTS)
 
 
+@pytest.mark.deep
 def test_a_tensor_of_less_than_one_number_is_refused(tmp_path):
     with pytest.raises(LaunchError, match=r"megabytes start at 0\.000004, which is one number"):
         write_report(["megabytes=[0.000001]"], page=tmp_path / "machine.html")

@@ -1,7 +1,11 @@
 """Which tests `make test` leaves to `make test-all`, and how they are dealt out."""
 
 import distribution
+import pytest
 import selection
+from answer_files import exercises_of_kind
+
+from pedagogy_lib.exercises.kit import RankExercise
 
 
 def test_every_notebook_with_holes_has_its_turn():
@@ -15,6 +19,26 @@ def test_what_has_changed_is_executed_on_every_day():
     for day in range(selection.DAYS):
         executed = selection.notebooks_of(day, ["notebooks/05_memory.ipynb", "labs/zero.py"])
         assert {"05_memory.ipynb", "06_zero_and_fsdp.ipynb"} <= executed
+
+
+def test_answers_to_every_exercise_have_their_turn():
+    exercises = exercises_of_kind(RankExercise)
+    for exercise in exercises:
+        turns = [selection.has_its_turn(exercise, day, []) for day in range(selection.TURNS)]
+        assert turns.count(True) == 1
+    of_days = [
+        sum(selection.has_its_turn(exercise, day, []) for exercise in exercises)
+        for day in range(selection.TURNS)
+    ]
+    assert max(of_days) < 0.4 * len(exercises)
+
+
+@pytest.mark.parametrize("folder", ["pedagogy_lib/exercises", "tests/answers"])
+def test_answers_are_tried_whenever_they_or_their_exercise_change(folder):
+    (exercise,) = (e for e in exercises_of_kind(RankExercise) if e.number == "6.3")
+    changed = [f"{folder}/ch06/ex03_reduce_gradients.py"]
+    for day in range(selection.TURNS):
+        assert selection.has_its_turn(exercise, day, changed)
 
 
 def test_the_cells_of_a_notebook_and_the_tests_of_a_file_stay_together():

@@ -102,14 +102,17 @@ def is_close(gaps) -> bool:
     return all(gap <= rounding(steps=STEPS) for of_rank in gaps for gap in of_rank.values())
 
 
+FOUR = pytest.param(4, marks=pytest.mark.deep)  # where 2 and 3 tell what is even, and what is odd
+
+
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("world_size", [1, 2, 3, 4])
+@pytest.mark.parametrize("world_size", [1, 2, 3, FOUR])
 def test_equals_one_process(world_size, stage):
     run = launch(train_in_all_ways, stage, {}, world_size=world_size, device="cpu")
     assert is_close(run.values), run.values
 
 
-@pytest.mark.parametrize("world_size", [2, 4])
+@pytest.mark.parametrize("world_size", [2, FOUR])
 def test_prefetching_equals_one_process(world_size):
     settings = {"prefetch": True}
     run = launch(train_in_all_ways, "stage 3", settings, world_size=world_size, device="cpu")
@@ -261,7 +264,10 @@ def train_all_towers(micro_batches):
     }
 
 
-@pytest.mark.parametrize(("world_size", "micro_batches"), [(1, 1), (2, 2), (3, 1), (4, 1)])
+@pytest.mark.parametrize(
+    ("world_size", "micro_batches"),
+    [(1, 1), (2, 2), *(pytest.param(n, 1, marks=pytest.mark.deep) for n in (3, 4))],
+)
 def test_with_recomputation_stages_2_and_3_equal_stage_1(world_size, micro_batches):
     run = launch(train_all_towers, micro_batches, world_size=world_size, device="cpu")
     for of_rank in run.values:

@@ -9,6 +9,7 @@ PRELOAD = (
     "sysconfig",
     "termios",
     "pedagogy_lib.ranks.rank",
+    "pedagogy_lib.exercises.kit",
 )
 # Imported while nobody waits: the first y.backward(gradient), or the first step of an optimizer,
 # would otherwise import them in every rank.
