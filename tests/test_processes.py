@@ -11,8 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+import torch
 import torch.distributed as dist
 from helpers import alive, failure, family, my_rank, scratch_left, wait_until
+from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import launch
 from pedagogy_lib.ranks import fork_server_client, processes
@@ -172,13 +174,43 @@ def test_what_is_printed_last_is_read():
 def test_an_edited_package_is_imported_anew(tmp_path, monkeypatch):
     monkeypatch.setattr(fork_server_client, "PACKAGE", tmp_path)
     for room in fork_server_client.ROOMS:
-        (tmp_path / room).mkdir(exist_ok=True)
+        (tmp_path / room).mkdir(exist_ok=True, parents=True)
     source = tmp_path / fork_server_client.ROOMS[-1] / "module.py"
     source.touch()
     ranks_parents = [launch(os.getppid, world_size=1).values for _ in range(2)]
     os.utime(source, (0, 0))
     ranks_parents.append(launch(os.getppid, world_size=1).values)
     assert ranks_parents[0] == ranks_parents[1] != ranks_parents[2]
+
+
+def folders_of_the_package():
+    here = Path(fork_server_client.__file__).parents[1]
+    files = [m.__file__ for name, m in sys.modules.items() if name.startswith("pedagogy_lib")]
+    return {str(Path(file).parent.relative_to(here)) for file in files}
+
+
+def test_what_ranks_find_imported_is_watched_for_edits():
+    (found,) = launch(folders_of_the_package, world_size=1, device="cpu").values
+    assert found == {room or "." for room in fork_server_client.ROOMS}
+
+
+def late_imports():
+    return "torch._dynamo" in sys.modules
+
+
+def of_ddp():
+    return late_imports(), DistributedDataParallel.__name__
+
+
+def of_an_optimizer():
+    return late_imports(), torch.optim.SGD.__name__
+
+
+@pytest.mark.parametrize("work", [of_ddp, of_an_optimizer])
+def test_what_a_ddp_or_an_optimizer_needs_is_imported_once_and_not_by_each_rank(work):
+    fork_server_client.close_server()
+    assert launch(late_imports, world_size=1, device="cpu").values == [False]
+    assert [is_late for is_late, _ in launch(work, world_size=2, device="cpu").values] == [True] * 2
 
 
 # Deaths of parents

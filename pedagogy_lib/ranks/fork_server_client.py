@@ -17,7 +17,8 @@ from . import processes
 
 PACKAGE = Path(__file__).parents[1]
 SCRIPT = Path(__file__).with_name("fork_server.py")
-ROOMS = ("", "basics", "measuring", "ranks")  # that the fork server imports
+# What the fork server imports from: it starts anew when one of these files is edited.
+ROOMS = ("", "basics", "measuring", "ranks", "course", "exercises", "exercises/kit")
 # Forking is safe where torch's libraries start no threads on import. Elsewhere each rank is a
 # fresh interpreter, which takes seconds instead of milliseconds.
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
@@ -151,7 +152,7 @@ class Server:
         return self.asked
 
     def preload(self):
-        """Have it import what the ranks just killed had to import themselves."""
+        """Have it import what ranks may need, before it forks more of them."""
         if not self.has_preloaded:
             self.has_preloaded = True
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -189,7 +190,7 @@ class Server:
 
 
 def state_of_sources() -> list[tuple[str, int]]:
-    """Which files this package has, and when each was last changed."""
+    """Which files the fork server may import, and when each was last changed."""
     found = []
     for room in ROOMS:
         with os.scandir(PACKAGE / room) as files:

@@ -13,6 +13,7 @@ from ..basics.units import brief
 from . import function_packing, under_torchrun
 from .devices import choose_device
 from .fork_server_client import ENVIRON, shared_server
+from .preloading import needs_them
 from .rank_handle import RankHandle
 from .refusals import reason
 from .run import Run
@@ -109,6 +110,8 @@ class Launch(RankListener):
             self.server = shared_server()
             self.server.await_ready()
             self.folder = self.server.new_folder()
+        if needs_them(data):
+            self.server.preload()
         self.began = time.perf_counter()
         try:
             with refusals_told():

@@ -11,11 +11,20 @@ PRELOAD = (
     "pedagogy_lib.ranks.rank",
     "pedagogy_lib.exercises.kit",
 )
-# Imported while nobody waits: the first y.backward(gradient), or the first step of an optimizer,
-# would otherwise import them in every rank.
+# Imported while nobody waits, or before a launch whose work names what needs them: the first
+# y.backward(gradient), or the first step of an optimizer, would import them in every rank.
 PRELOAD_WHEN_IDLE = (
     "torch.fx.experimental.symbolic_shapes",
     "torch._dynamo",
     "torch.nn.parallel",
     "torch.distributed.tensor",
 )
+NEED_THEM = (b"torch.optim", b"DistributedDataParallel", b"fully_shard", b"DTensor")
+
+
+def needs_them(work: bytes) -> bool:
+    """Whether a packed function, or a lab that it brings along, names what imports them.
+
+    One that is missed imports them itself: that costs time alone.
+    """
+    return any(name in work for name in NEED_THEM)
