@@ -43,8 +43,9 @@ lab: setup
 	@$(RUN) -m pedagogy_lib doctor
 	@$(RUN) -m jupyterlab --LabApp.default_url=$(START) $(QUIET) $(AS_ROOT) $(LAB_ARGS)
 
-# A file's tests in one worker: a notebook's cells need the same kernel.
-CHECKS := -m pytest -n 2 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=120 \
+# More workers than two cores, as many tests wait. A file's tests in one worker: a notebook's cells
+# need the same kernel.
+CHECKS := -m pytest -n 3 --dist loadfile --nbval --nbval-current-env --nbval-cell-timeout=120 \
 	--nbval-sanitize-with=tests/nbval.cfg tests notebooks solutions
 
 test: setup

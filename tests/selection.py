@@ -3,8 +3,8 @@
 Of the answers to an exercise on ranks the first right one and the first wrong one are tried, if the
 exercise or its answers have changed since the commit before, or if it is their turn: every fourth
 day. Whether the solution passes, and whether mistakes that need no ranks are told, is always tried.
-Of the notebooks with holes those are executed whose holes have changed, and one of the others,
-another each day: all their cells stand in the solved notebooks, too, which are always executed.
+Of the notebooks with holes those are executed whose holes have changed; and one by papermill, with
+other parameters, another each day. The solved notebooks, which have all their cells, always are.
 """
 
 import subprocess
@@ -19,20 +19,23 @@ from pedagogy_lib.exercises.kit import Formula
 
 MOST = 1  # right ones, and as many wrong ones, of an exercise on ranks; parameters of a detail
 TURNS = 4  # days until the answers to each exercise on ranks have had their turn
-DAYS = 12  # until each notebook with holes has had its turn
+DAYS = 12  # until each chapter with holes has had its turn under papermill
 ROOT = Path(__file__).parents[1]
 FOLDERS = "notebooks", "labs", "pedagogy_lib/exercises", "tests/answers"
 
 
 def mark_deep(items):
     today, changed, seen = date.today().toordinal(), changed_files(), Counter()
-    executed = notebooks_of(today, changed)
+    executed, chapters = notebooks_of(changed), chapters_of(today)
     for item in items:
-        answer = getattr(item, "callspec", None) and item.callspec.params.get("answer")
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        answer, chapter = parameters.get("answer"), parameters.get("chapter")
         if isinstance(answer, Answer):
             left = is_on_ranks(answer.exercise) and (
                 not has_its_turn(answer.exercise, today, changed) or comes_late(answer, seen)
             )
+        elif chapter:
+            left = chapter not in chapters
         else:
             left = is_a_late_detail(item, seen) or has_holes_left(item.path, executed)
         if left:
@@ -72,20 +75,26 @@ def has_holes_left(path, executed) -> bool:
     return path.suffix == ".ipynb" and path.parent.name == "notebooks" and path.name not in executed
 
 
-def notebooks_of(day: int, changed: list[str]) -> set[str]:
-    """The names of the notebooks with holes that are executed on a day.
+def notebooks_of(changed: list[str]) -> set[str]:
+    """The names of the notebooks with holes that have changed, or that use a lab that has.
 
     changed  files: of notebooks or labs. Those of a lab's chapter have its name in their text
     """
-    notebooks = sorted((ROOT / "notebooks").glob("*.ipynb"))
     labs = [f'lab(\\"{Path(file).stem}\\"' for file in changed if file.startswith("labs/")]
     return {
         path.name
-        for number, path in enumerate(notebooks)
-        if number % DAYS == day % DAYS
-        or f"notebooks/{path.name}" in changed
-        or any(lab in path.read_text() for lab in labs)
+        for path in notebooks()
+        if f"notebooks/{path.name}" in changed or any(lab in path.read_text() for lab in labs)
     }
+
+
+def chapters_of(day: int) -> set[str]:
+    """The stems of the notebooks that are executed by papermill on a day."""
+    return {path.stem for number, path in enumerate(notebooks()) if number % DAYS == day % DAYS}
+
+
+def notebooks() -> list[Path]:
+    return sorted((ROOT / "notebooks").glob("*.ipynb"))
 
 
 def changed_files() -> list[str]:

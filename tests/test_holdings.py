@@ -72,7 +72,7 @@ def film_of(world_size, name="all_reduce_ring"):
     return launch(step, world_size=world_size, device="cpu").values
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, pytest.param(6, marks=pytest.mark.deep)])
 def test_the_film_of_a_ring(n):
     films = film_of(n)
     for rank, seen in enumerate(films):

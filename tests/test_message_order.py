@@ -152,7 +152,7 @@ def alone():
     return sums(run(try_pipelines, 1, LABS)[0])
 
 
-@pytest.mark.parametrize("world_size", [2, 4])
+@pytest.mark.parametrize("world_size", [2, pytest.param(4, marks=pytest.mark.deep)])
 def test_every_schedule(world_size, alone):
     for of_ranks in run(try_pipelines, world_size, LABS):
         for way, found in sums(of_ranks).items():

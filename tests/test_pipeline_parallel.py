@@ -184,7 +184,7 @@ def try_all():
 BYTES = ("GPipe", "1F1B", "interleaved", "zero bubble")
 
 
-@pytest.fixture(scope="module", params=[1, 2, 4])
+@pytest.fixture(scope="module", params=[1, pytest.param(2, marks=pytest.mark.deep), 4])
 def run(request):
     n = request.param
     return launch(try_all, world_size=n, device="cpu", seed=list(range(n)))
