@@ -6,7 +6,10 @@ import io
 import linecache
 import time
 import tokenize
+from functools import lru_cache
 from pathlib import Path
+
+from .lab_holes import statements_in
 
 SETTLED_SECONDS = 0.05  # since the last change: then nobody is about to write more
 EMPTY_SECONDS = 1.0  # the same for an empty file: an editor empties a file before it writes it
@@ -91,7 +94,7 @@ class Snapshot:
             if self.is_fixed:  # the file may have been saved since, and tracebacks show this text
                 lines = text.splitlines(keepends=True)
                 linecache.cache[str(path)] = len(text), None, lines, str(path)
-            self.trees[path] = ast.parse(text, str(path))
+            self.trees[path] = parse_text(text, path)
         return self.trees[path]
 
 
@@ -103,7 +106,7 @@ def solution_beside(path, solution, name) -> Path:
 
 def imported_by(tree) -> set[str]:
     """The modules that a program may import, at its start or in a function."""
-    nodes = list(ast.walk(tree))
+    nodes = list(statements_in(tree))
     plain = {alias.name for n in nodes if isinstance(n, ast.Import) for alias in n.names}
     return plain | {n.module for n in nodes if isinstance(n, ast.ImportFrom) and n.module}
 
@@ -158,4 +161,17 @@ def read(path) -> str:
 
 
 def parse(path) -> ast.Module:
-    return ast.parse(read(path), str(path))
+    return parse_text(read(path), path)
+
+
+def parse_text(text, path) -> ast.Module:
+    try:
+        return tree_of(text)
+    except SyntaxError:
+        return ast.parse(text, str(path))  # raises it again, with the file's name
+
+
+@lru_cache(256)
+def tree_of(text) -> ast.Module:
+    """Nobody changes it: most labs stay as they are when one is edited."""
+    return ast.parse(text)
