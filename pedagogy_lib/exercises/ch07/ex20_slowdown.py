@@ -53,6 +53,14 @@ def by_bandwidths(compute, sums, nbytes, n, inside, between) -> float:
     return 1 - share + share * inside[0] / between[0]
 
 
+def with_latencies_of_one_sum(compute, sums, nbytes, n, *links) -> float:
+    fast, slow = (
+        seconds(compute, sums, nbytes, n, link, latencies=0) + 2 * steps_round_ring(n) * link[1]
+        for link in links
+    )
+    return slow / fast if fast else math.nan
+
+
 def overlapped(compute, *work) -> float:
     """As if the sums went on while it computes."""
     *sizes, inside, between = work
@@ -122,6 +130,9 @@ EXERCISE = Formula(
          "follow each other", parts(latencies=lambda nbytes, n: 1)),
         ("the latency is missing: each message takes it, however short it is",
          parts(latencies=lambda nbytes, n: 0)),
+        ("the latencies of one all-reduce alone are counted: each of the `sums` has 2 (n - 1) "
+         "messages, and each message takes a whole latency. Where does the bracket end?",
+         with_latencies_of_one_sum),
         ("there are `sums` all-reduces in a step, one after another",
          lambda compute, sums, *rest: ratio(compute, 1, *rest)),
         ("bytes per second are given, not bits", parts(in_each=lambda nbytes, n: 8 * nbytes / n)),

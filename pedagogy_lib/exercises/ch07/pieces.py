@@ -185,7 +185,9 @@ def why_so_many(trial, sent):
 def region(number, name, gathers, hints) -> RankExercise:
     """7.15 gathers in its forward, 7.16 in its backward."""
     static = "it keeps two methods, forward and backward, each under @staticmethod"
-    x, shape = ("the piece", "a piece of the context") if gathers else ("x", "all of the context")
+    x, shape = ("the piece", "a piece of the context") if gathers else (
+        "x", "all of the context, joined along dim 1, whatever dims follow it"
+    )  # fmt: skip
     return RankExercise(
         number,
         name,
