@@ -19,7 +19,7 @@ def test_one():
 
 @pytest.mark.parametrize(
     "workers",
-    [pytest.param([], id="alone", marks=pytest.mark.deep), pytest.param(["-n", "1"], id="workers")],
+    [pytest.param([], id="alone"), pytest.param(["-n", "1"], id="workers", marks=pytest.mark.deep)],
 )
 def test_a_session_fails_if_a_folder_stays(workers, tmp_path):
     (tmp_path / "conftest.py").write_text(CONFTEST)
