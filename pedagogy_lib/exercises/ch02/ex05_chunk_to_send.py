@@ -48,6 +48,11 @@ def offence(sends, has, rank, n) -> tuple[str, str]:
             "all ranks send the same chunk in a step. In a ring all chunks travel at once: what a "
             "rank sends depends on its number."
         )
+    if all(n - 1 not in of_rank for of_rank in sends):
+        return what, (
+            f"nobody ever sends chunk {n - 1}: the numbers turn round too early. There are n "
+            "chunks, so take % n; n - 1 is the number of steps."
+        )
     if complete:
         return what, (
             f"the steps are right, and chunk {complete[0]} is complete on rank {rank}. It should "

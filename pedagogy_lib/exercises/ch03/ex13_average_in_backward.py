@@ -196,8 +196,8 @@ def why_moved(trial, place) -> str:
     return first_true({
         "the gradients are right; the weights are not to be averaged, and not in a backward":
             close(trial[place].grad, mean(trial, place)),
-        "what travels is the parameter itself. A backward leaves the weights alone; only what it "
-        "computes has to be averaged": True,
+        "the weights themselves are summed or divided. A backward leaves them alone: what it has "
+        "computed, the gradient, travels, and is divided": True,
     })  # fmt: skip
 
 

@@ -29,3 +29,7 @@ def chunk_to_send(rank, step, n):
 # %% wrong · without `return`
 def chunk_to_send(rank, step, n):
     (rank - step - 1) % n
+
+# %% wrong · nobody ever sends chunk 3: the numbers turn round too early
+def chunk_to_send(rank, step, n):
+    return (rank - 1 - step) % (n - 1)

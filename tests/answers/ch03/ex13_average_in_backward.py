@@ -23,7 +23,7 @@ def average_in_backward(model):
 # +
 # +         torch.autograd.Variable._execution_engine.queue_callback(finish)
 
-# %% wrong · changed weights by up to 0.66 what travels is the parameter
+# %% wrong · changed weights by up to 0.66 the weights themselves are summed or divided
 # -         dist.all_reduce(parameter.grad)
 # -         parameter.grad /= dist.get_world_size()
 # +         dist.all_reduce(parameter.data)
