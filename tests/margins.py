@@ -22,6 +22,7 @@ class Margins:
 
     def __init__(self):
         self.count, self.accepted, self.refused = 0, (0.0, "none"), (float("inf"), "none")
+        self.too_near: dict[str, float] = {}  # {test: multiple}, of those that are not APART
 
     def note(self, gap, tolerance):
         test = os.environ.get("PYTEST_CURRENT_TEST", "?")
@@ -33,11 +34,14 @@ class Margins:
             self.accepted = max(self.accepted, found)
         else:
             self.refused = min(self.refused, found)
+            if found[0] < APART:
+                self.too_near[test] = min(found[0], self.too_near.get(test, APART))
 
     def merge(self, other):
         self.count += other["count"]
         self.accepted = max(self.accepted, tuple(other["accepted"]))
         self.refused = min(self.refused, tuple(other["refused"]))
+        self.too_near |= other["too_near"]
 
     def lines(self):
         (share, accepted), (times, refused) = self.accepted, self.refused
@@ -46,6 +50,8 @@ class Margins:
         yield f"smallest that does not: {times:.2g} times what is allowed, {refused}"
         if not self.are_wide:
             yield f"FAILED: asked are at most {ROOM} and at least {APART} times"
+            for test, times in sorted(self.too_near.items(), key=lambda pair: pair[1]):
+                yield f"  {times:.2g} times: {test}"
 
     @property
     def are_wide(self) -> bool:

@@ -19,6 +19,7 @@ from ..kit.worlds import TOO_LONG
 from .ex04_start_equal import LARGE, fill, sizes_of
 
 STEPS = 3
+RATE = 4.0  # so large that weights show what was rounded in their gradients
 EVERYWHERE, SOME_NONE = "a gradient everywhere", "None on some ranks"
 TRAINING, COST = f"{STEPS} steps", "a large model"
 TRIED = [
@@ -144,7 +145,7 @@ def descend(model):
     """A step of SGD, by hand: a rank's first torch.optim may import for seconds."""
     for parameter in model.parameters():
         if parameter.grad is not None:
-            parameter -= 0.5 * parameter.grad
+            parameter -= RATE * parameter.grad
             parameter.grad = None
 
 
