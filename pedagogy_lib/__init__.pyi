@@ -13,6 +13,7 @@ from .course.checking import hint as hint
 from .course.claims import put_to_the_test as put_to_the_test
 from .course.labs import lab as lab
 from .course.predictions import predict as predict
+from .course.progress import progress as progress
 from .films.pair_films import film_pair as film_pair
 from .films.pair_pictures import plot_pair as plot_pair
 from .films.step_films import film_step as film_step
@@ -43,7 +44,6 @@ from .pictures.run_memory import plot_memory as plot_memory
 from .pictures.run_memory import plot_peak as plot_peak
 from .pictures.run_timelines import plot_timeline as plot_timeline
 from .pictures.schedule_pictures import plot_schedule as plot_schedule
-from .pictures.sliders import explore as explore
 from .pictures.split_products import draw_product as draw_product
 from .ranks.launcher import launch as launch
 from .ranks.run import Block as Block
@@ -55,3 +55,4 @@ from .schedules.timelines import Timeline as Timeline
 from .schedules.timelines import simulate as simulate
 from .schedules.timelines import timeline_of as timeline_of
 from .schedules.traces import save_trace as save_trace
+from .widgets.explore import explore as explore

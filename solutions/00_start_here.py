@@ -25,8 +25,8 @@ from torch.utils.data.distributed import DistributedSampler
 
 from pedagogy_lib import (
     HangError, RankError, Table, check, close, draw_clusters, draw_scaling, draw_three_splits,
-    explore, launch, measure, plot_against, plot_bytes, plot_peak, plot_timeline, predict,
-    put_to_the_test, run_torchrun,
+    explore, hint, launch, measure, plot_against, plot_bytes, plot_peak, plot_timeline, predict,
+    progress, put_to_the_test, run_torchrun,
 )
 
 # %% tags=["parameters"]
@@ -579,3 +579,6 @@ put_to_the_test(f"""
 # 2](https://arxiv.org/abs/2307.09288). Courses: [MIT
 # 6.5940](https://hanlab.mit.edu/courses/2023-fall-65940), lectures 17 and 18; Stanford CS 224N,
 # lecture 12; CS 149 for parallel computing in general.
+
+# %%
+progress("00")

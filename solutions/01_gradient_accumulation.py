@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from pedagogy_lib import (
-    Table, check, close, draw_graph, draw_paths, explore, hint, lab, launch, measure, plot_against,
-    plot_memory, predict, put_to_the_test, relative_gap,
+    Table, check, close, draw_graph, draw_paths, explore, hint, lab, launch, measure,
+    plot_against, plot_memory, predict, progress, put_to_the_test, relative_gap,
 )
 
 # %% tags=["parameters"]
@@ -582,3 +582,6 @@ put_to_the_test(f"""
 # on the mean of means in a library that many use, and how it was found.
 # [GPipe](https://arxiv.org/abs/1811.06965), for micro-batches in pipelines. *torch.autograd*, on
 # [how gradients accumulate](https://docs.pytorch.org/docs/stable/notes/autograd.html).
+
+# %%
+progress("01")

@@ -23,7 +23,7 @@ import torch.distributed as dist
 
 from pedagogy_lib import (
     HangError, Table, check, explore, film, hint, lab, launch, measure, plot_against,
-    plot_holdings, plot_ring, plot_timeline, predict, put_to_the_test, throttle,
+    plot_holdings, plot_ring, plot_timeline, predict, progress, put_to_the_test, throttle,
 )
 
 # %% tags=["parameters"]
@@ -736,3 +736,6 @@ put_to_the_test(f"""
 # Sergeev and Del Balso, [Horovod](https://arxiv.org/abs/1802.05799), 2018: the ring comes to deep
 # learning. Thakur, Rabenseifner and Gropp, *Optimization of Collective Communication Operations in
 # MPICH*, 2005: which algorithm for which size.
+
+# %%
+progress("02")

@@ -27,7 +27,7 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 from pedagogy_lib import (
     Table, check, close, hint, lab, launch, measure, plot_against, plot_bars, plot_curves,
-    plot_peak, predict, put_to_the_test, relative_gap, rounding, throttle,
+    plot_peak, predict, progress, put_to_the_test, relative_gap, rounding, throttle,
 )
 
 # %% tags=["parameters"]
@@ -792,3 +792,6 @@ put_to_the_test(f"""
 # Dean et al., *Large Scale Distributed Deep Networks*, 2012: asynchronous, on thousands of
 # machines. Li et al., [PyTorch Distributed](https://arxiv.org/abs/2006.15704), 2020: DDP. Go on
 # with [03b · Inside DDP](03b_inside_ddp.ipynb).
+
+# %%
+progress("03")

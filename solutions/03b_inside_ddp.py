@@ -27,8 +27,9 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import (
-    RankError, Table, check, close, explore, film_step, hint, lab, launch, measure, plot_against,
-    plot_bars, plot_step, plot_timeline, predict, put_to_the_test, throttle,
+    RankError, Table, check, close, explore, film_step, hint, lab, launch, measure,
+    plot_against, plot_bars, plot_step, plot_timeline, predict, progress, put_to_the_test,
+    throttle,
 )
 
 # %% tags=["parameters"]
@@ -778,3 +779,6 @@ put_to_the_test(f"""
 # 2018: tensor fusion. Goyal et al., [Accurate, Large Minibatch
 # SGD](https://arxiv.org/abs/1706.02677), 2017, and McCandlish et al., [An Empirical Model of
 # Large-Batch Training](https://arxiv.org/abs/1812.06162), 2018: how large a batch may be.
+
+# %%
+progress("03b")

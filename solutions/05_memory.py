@@ -23,7 +23,7 @@ from torch.utils.checkpoint import checkpoint
 
 from pedagogy_lib import (
     Table, check, explore, hint, lab, launch, measure, plot_against, plot_bars, plot_memory,
-    plot_stacks, predict, put_to_the_test,
+    plot_stacks, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -537,6 +537,8 @@ def race(prepared, ways, memory, language_model, text, width, samples, layers=8,
 
 # %%
 share = predict("Activations of 8 blocks if each is recomputed, in percent", unit="%")
+
+# %%
 ways = ("nothing", "attention", "mlp", "every block", "every block, by torch")
 raced = launch(race, prepared, ways, memory, language_model, text, width, samples, world_size=1,
                device="cpu")
@@ -775,3 +777,6 @@ put_to_the_test(f"""
 # Recomputation](https://arxiv.org/abs/2205.05198), 2022: the formula with 34, and what tensor
 # parallelism does to it. Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054), 2020,
 # section 3: where memory goes. **Next**: [06 · ZeRO and FSDP](06_zero_and_fsdp.ipynb).
+
+# %%
+progress("05")

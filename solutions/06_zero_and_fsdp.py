@@ -24,8 +24,8 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import (
-    Table, check, close, explore, film_units, hint, lab, launch, measure, plot_memory, plot_stacks,
-    plot_units, predict, put_to_the_test,
+    Table, check, close, explore, film_units, hint, lab, launch, measure, plot_memory,
+    plot_stacks, plot_units, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -580,3 +580,6 @@ put_to_the_test(f"""
 # **To read on.** Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054), 2020. Zhao et al.,
 # [PyTorch FSDP](https://arxiv.org/abs/2304.11277), 2023: units, flat parameters, prefetching, and
 # what it took. **Next**: [06b · Sharding engines](06b_sharding_engines.ipynb).
+
+# %%
+progress("06")

@@ -29,7 +29,7 @@ from torch import nn
 
 from pedagogy_lib import (
     Table, check, close, hint, lab, launch, measure, plot_against, plot_bars, plot_stacks,
-    plot_timeline, predict, put_to_the_test, rounding, throttle,
+    plot_timeline, predict, progress, put_to_the_test, rounding, throttle,
 )
 
 # %% tags=["parameters"]
@@ -232,8 +232,10 @@ def fetched(zero, SleptLayer, prefetch):
             model(x).backward()
             engine.step()
 
-# %% tags=["nbval-ignore-output"]
+# %%
 shorter = predict("A step is shorter with prefetching by", unit="%")
+
+# %% tags=["nbval-ignore-output"]
 ahead = {name: launch(fetched, zero, SleptLayer, name == "fetched ahead", world_size=2,
                       device="cpu") for name in ("on demand", "fetched ahead")}
 took = {name: max(run["step"].seconds) for name, run in ahead.items()}
@@ -713,3 +715,6 @@ put_to_the_test(f"""
 # [ZeRO-Offload](https://arxiv.org/abs/2101.06840), 2021. Rajbhandari et al.,
 # [ZeRO-Infinity](https://arxiv.org/abs/2104.07857), 2021. PyTorch's
 # [tutorial on FSDP2](https://docs.pytorch.org/tutorials/intermediate/FSDP_tutorial.html).
+
+# %%
+progress("06b")

@@ -23,8 +23,9 @@ import torch.nn.functional as F
 from torch import nn
 
 from pedagogy_lib import (
-    Table, check, close, draw_product, explore, film_pair, hint, lab, launch, measure, plot_bars,
-    plot_curves, plot_masks, plot_pair, predict, put_to_the_test, relative_gap,
+    Table, check, close, draw_product, explore, film_pair, hint, lab, launch, measure,
+    plot_bars, plot_curves, plot_masks, plot_pair, predict, progress, put_to_the_test,
+    relative_gap,
 )
 
 # %% tags=["parameters"]
@@ -95,6 +96,7 @@ check("7.1")
 # %%
 sent = predict(f"Bytes that a rank sends to sum Y over {n} ranks", unit="MB")
 
+# %%
 def two_ways(tensor_parallel, size):
     torch.set_default_dtype(torch.float64)
     x, a = torch.randn(size, size), torch.randn(size, size)  # the same on all ranks
@@ -664,3 +666,6 @@ put_to_the_test(f"""
 # **To read on.** Shoeybi et al., [Megatron-LM](https://arxiv.org/abs/1909.08053), 2019: f, g, and
 # the pair. Narayanan et al., [Efficient Large-Scale Training](https://arxiv.org/abs/2104.04473),
 # 2021. PyTorch's [tutorial on tensor parallelism](https://docs.pytorch.org/tutorials/intermediate/TP_tutorial.html).
+
+# %%
+progress("07")

@@ -18,8 +18,8 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, measure, plot_bars, plot_stacks, plot_timeline,
-    predict, put_to_the_test, rounding, SlowProducts, throttle,
+    SlowProducts, Table, check, hint, lab, launch, measure, plot_bars, plot_stacks,
+    plot_timeline, predict, progress, put_to_the_test, rounding, throttle,
 )
 
 # %% tags=["parameters"]
@@ -190,8 +190,10 @@ def backward_of(sequence_parallel, collectives, data_parallel, size, seconds):
             with SlowProducts(2 * size**3 / seconds), measure(label, memory=False):
                 y.backward()
 
-# %% tags=["nbval-ignore-output"]
+# %%
 shorter = predict("What overlap spares of a column layer's backward", unit="%")
+
+# %% tags=["nbval-ignore-output"]
 overlap = launch(backward_of, sequence_parallel, collectives, data_parallel, SIZE,
                  product_seconds, world_size=2, device="cpu")
 took = {label: max(overlap[label].seconds) for label in ("waiting", "meanwhile")}
@@ -437,9 +439,10 @@ Table(["width", "computing", "sums", "bytes of each"],
       [[size, f"{1e3 * seconds:.0f} ms", 4, 4 * 64 * size * 4]
        for size, seconds in computing.items()])
 
-# %% tags=["nbval-ignore-output"]
+# %%
 longer = predict("A step of the block of width 32, on two nodes beside one", unit="times as long")
 
+# %% tags=["nbval-ignore-output"]
 def as_long(computing, sums, sum_bytes, n, *links):
     """Exercise 7.20."""
     inside, between = (computing + sums * 2 * (n - 1) * (latency + sum_bytes / n / bytes_per_second)
@@ -580,3 +583,6 @@ put_to_the_test(f"""
 # [Reducing Activation Recomputation](https://arxiv.org/abs/2205.05198), 2022: sequence parallelism.
 # Pope et al., [Efficiently Scaling Transformer Inference](https://arxiv.org/abs/2211.05102), 2022.
 # PyTorch's [DTensor](https://docs.pytorch.org/docs/stable/distributed.tensor.html).
+
+# %%
+progress("07b")

@@ -23,7 +23,7 @@ import torch.distributed as dist
 
 from pedagogy_lib import (
     Table, check, check_schedule, close, explore, hint, lab, launch, measure, paced,
-    plot_against, plot_bars, plot_schedule, predict, put_to_the_test, simulate,
+    plot_against, plot_bars, plot_schedule, predict, progress, put_to_the_test, simulate,
     timeline_of,
 )
 
@@ -82,8 +82,10 @@ def emulate(rows, pace=pace, link_seconds=0.0):
 # %% [markdown]
 # One batch as it is, stage after stage. How much of the ranks' time is idle?
 
-# %% tags=["nbval-ignore-output"]
+# %%
 idle = predict(f"Idle share, one batch through {p} stages", unit="%")
+
+# %% tags=["nbval-ignore-output"]
 naive_simulated, naive = emulate(schedules.rows_of(schedules.naive, p, 1))
 idle.compare(theory=100 * (1 - 1 / p), measured=100 * naive.idle_share)
 
@@ -387,8 +389,10 @@ Table(["schedule", "micro-batches", "gradients equal, but for rounding", "loss"]
 # of 4 bytes?
 
 # %%
-wide, samples = {"width": 256, "layers": p, "heads": 4, "context": 64}, 16
 guess = predict("Sent in a step by a rank with two neighbours", unit="MB")
+
+# %%
+wide, samples = {"width": 256, "layers": p, "heads": 4, "context": 64}, 16
 crossing = launch(one_step, pipeline_parallel, language_model,
                   schedules.rows_of(schedules.one_f_one_b, p, 8), wide, samples, world_size=p,
                   device="cpu")
@@ -573,3 +577,6 @@ put_to_the_test(f"""
 # backwards end before the weights change);
 # [Efficient Large-Scale Language Model Training](https://arxiv.org/abs/2104.04473), 2021, section
 # 2.2: the bubble in formulas.
+
+# %%
+progress("08")

@@ -23,8 +23,8 @@ import torch.nn.functional as F
 
 from pedagogy_lib import (
     SlowLayer, Table, check, check_schedule, close, hint, lab, launch, measure, paced,
-    plot_against, plot_bars, plot_curves, plot_schedule, predict, put_to_the_test, rounding,
-    save_trace, simulate, timeline_of,
+    plot_against, plot_bars, plot_curves, plot_schedule, predict, progress, put_to_the_test,
+    rounding, save_trace, simulate, timeline_of,
 )
 
 # %% tags=["parameters"]
@@ -181,10 +181,12 @@ check("8.12")
 # Say a forward takes 30 ms, and each half of the backward 30 ms. Waiting is only for forwards and
 # first halves. How much is idle? (1F1B: $\frac{p-1}{m+p-1}$ of the whole.)
 
+# %%
+small_bubble = predict(f"Idle share with zero bubble, {p} ranks, {m} micro-batches", unit="%")
+
 # %% tags=["nbval-ignore-output"]
 of_halves = {"F": 0.030, "I": 0.030, "W": 0.030}
 split_simulated, split_run = emulate(schedules.rows_of(schedules.zero_bubble, p, m), of_halves)
-small_bubble = predict(f"Idle share with zero bubble, {p} ranks, {m} micro-batches", unit="%")
 third = (p - 1) / 3
 small_bubble.compare(theory=100 * third / (m + third), measured=100 * split_run.idle_share)
 
@@ -360,6 +362,7 @@ check("8.14")
 # %%
 late = predict(f"Updates that rank 0's gradients are late by, with {p} stages", unit="updates")
 
+# %%
 def in_float64(program, *args):
     torch.set_default_dtype(torch.float64)
     return program(*args)
@@ -616,3 +619,6 @@ put_to_the_test(f"""
 # Parallelism](https://arxiv.org/abs/2401.10241), 2023. Li et al.,
 # [TeraPipe](https://arxiv.org/abs/2102.07988), 2021. PyTorch's
 # [pipelining](https://docs.pytorch.org/docs/stable/distributed.pipelining.html).
+
+# %%
+progress("08b")

@@ -41,7 +41,7 @@ def two_exercises(monkeypatch):
 def test_a_right_answer():
     verdict = check("9.1", lambda x: x + x)
     assert verdict.passed is True
-    assert repr(verdict) == "Exercise 9.1 · double\n  ✓ x = 0\n  ✓ x = 1\n  ✓ x = 5"
+    assert repr(verdict) == "Exercise 9.1 · double\n  ✓ x = 0\n  ✓ x = 1\n  ✓ x = 5\npassed"
 
 
 def test_a_wrong_answer_ends_at_its_first_wrong_case():
@@ -54,7 +54,8 @@ def test_a_wrong_answer_ends_at_its_first_wrong_case():
         "  ✗ x = 1: it gave 1, expected 2",
     ]
     assert lines[3].startswith("    → this is the square. Twice")
-    assert all(line.startswith("      Twice") or "asked" in line for line in lines[4:])
+    assert all(line.startswith("      Twice") or "asked" in line for line in lines[4:-1])
+    assert lines[-1] == "not yet"
     assert max(map(len, lines)) <= 92
 
 

@@ -225,7 +225,7 @@ def test_an_error_without_a_line_of_the_lab_names_the_statement(learner, capsys,
 
     monkeypatch.setattr(labs.Loaded, "run", fail)
     lab("shapes")
-    said = "labs/shapes.py, line 10: RecursionError: too deep\n    def double(x):\n"
+    said = "./labs/shapes.py:10: RecursionError: too deep\n    def double(x):\n"
     assert capsys.readouterr().out.startswith(said)
 
 
@@ -236,7 +236,7 @@ def test_an_error_in_a_file_that_a_lab_imports_names_the_line_of_the_lab(
     monkeypatch.syspath_prepend(tmp_path)
     learner(f"x = 1\nimport my_helpers_7\n{SOLUTION}")
     lab("shapes")
-    said = "labs/shapes.py, line 2: SyntaxError: invalid syntax\n    import my_helpers_7\n"
+    said = "./labs/shapes.py:2: SyntaxError: invalid syntax\n    import my_helpers_7\n"
     assert capsys.readouterr().out.startswith(said)
 
 
@@ -277,7 +277,7 @@ def test_a_lab_whose_sibling_is_broken_says_so(learner, tmp_path, monkeypatch, c
     learner(SOLUTION.replace("def double(x):", "def double(x)"))
     put_lab(tmp_path, monkeypatch, "more", USES_SHAPES, USES_SHAPES)
     assert lab("more").quadruple(1) == 4
-    assert "labs/shapes.py, line 10: SyntaxError" in capsys.readouterr().out
+    assert "./labs/shapes.py:10: SyntaxError" in capsys.readouterr().out
     learner(SOLUTION)
     assert repr(lab("more")) == "labs/more.py, all 2 functions: yours"
 
@@ -355,26 +355,26 @@ def test_an_edit_counts_at_the_next_launch(learner, capsys):
     [
         (
             SOLUTION.replace("def double(x):", "def double(x)"),
-            "labs/shapes.py, line 10: SyntaxError: expected ':'\n    def double(x)\n",
+            "./labs/shapes.py:10: SyntaxError: expected ':'\n    def double(x)\n",
         ),
         (
             SOLUTION.replace("return 2 * x", "\treturn 2 * x"),
-            "labs/shapes.py, line 12: IndentationError: ",
+            "./labs/shapes.py:12: IndentationError: ",
         ),
         (
             SOLUTION + "\nanswer = area(undefined)\n",
-            "labs/shapes.py, line 24: NameError: name 'undefined' is not defined\n"
+            "./labs/shapes.py:24: NameError: name 'undefined' is not defined\n"
             "    answer = area(undefined)\n",
         ),
         (
             SOLUTION.replace("import math", "import no_such_module"),
-            "labs/shapes.py, line 3: ModuleNotFoundError: No module named 'no_such_module'\n",
+            "./labs/shapes.py:3: ModuleNotFoundError: No module named 'no_such_module'\n",
         ),
         (
             SOLUTION + "\nimport sys\nsys.exit()\n",
-            "labs/shapes.py, line 25: SystemExit\n    sys.exit()\n",
+            "./labs/shapes.py:25: SystemExit\n    sys.exit()\n",
         ),
-        (SOLUTION + "\nraise SystemExit(2)\n", "labs/shapes.py, line 24: SystemExit: 2\n"),
+        (SOLUTION + "\nraise SystemExit(2)\n", "./labs/shapes.py:24: SystemExit: 2\n"),
     ],
 )
 def test_a_broken_file_is_told_and_blocks_nothing(text, said, learner, capsys):
@@ -392,7 +392,7 @@ def test_a_broken_file_is_told_and_blocks_nothing(text, said, learner, capsys):
 def test_an_error_in_a_rank_names_the_learners_line(learner):
     learner(SOLUTION.replace("return 2 * x", "return 2 / 0"))
     shapes = lab("shapes")
-    with pytest.raises(LaunchError, match=r"line 12, in double\(\):  return 2 / 0"):
+    with pytest.raises(LaunchError, match=r"shapes.py:12, in double\(\):  return 2 / 0"):
         launch(lambda: shapes.double(1), world_size=2)
 
 
@@ -516,7 +516,7 @@ def test_a_lab_that_fails_only_in_a_rank_ends_the_launch(statement, raised, lear
     assert shapes.double(1) == 2
     message = str(failure(in_a_rank, shapes, world_size=3))
     assert message.startswith(f"rank 1 raised {raised}")
-    assert f"labs/shapes.py, line 26, in <module>():  {statement}" in message
+    assert f"labs/shapes.py:26, in <module>():  {statement}" in message
     assert launch(lambda: 1, world_size=1).values == [1]
 
 
@@ -537,7 +537,7 @@ def test_a_rank_uses_ours_where_the_notebook_had_to(learner, capsys):
     text = SOLUTION.replace("return 2 * x", "return 200 * x")
     learner(text + "\nimport os\nassert 'PEDAGOGY_RANK' in os.environ\n")
     shapes = lab("shapes")
-    assert "line 25: AssertionError" in capsys.readouterr().out
+    assert "shapes.py:25: AssertionError" in capsys.readouterr().out
     assert shapes.double(1) == 2
     assert launch(in_a_rank, shapes, world_size=2).values == [2, 2]
 
@@ -570,7 +570,7 @@ def test_an_error_shows_the_line_that_ran_and_not_what_was_saved_since(learner):
 
     error = failure(save_and_use, "# other lines\n" * 30, world_size=1)
     assert error.place.source() == "return x / 0"
-    assert "labs/shapes.py, line 12, in double():  return x / 0" in str(error)
+    assert "labs/shapes.py:12, in double():  return x / 0" in str(error)
 
 
 class Save:
@@ -656,8 +656,9 @@ def test_labs_that_import_each_other_are_told(learner, tmp_path, monkeypatch, ca
     put_lab(tmp_path, monkeypatch, "more", USES_SHAPES)
     assert lab("shapes").double(1) == 2
     told = (
-        "labs/shapes.py, line 1: ImportError: labs/more.py has no 'quadruple': labs/more.py, "
-        "line 2: ImportError: shapes.py and more.py import each other, so neither can be first: "
+        "./labs/shapes.py:1: ImportError: labs/more.py has no 'quadruple': "
+        "./labs/more.py:2: ImportError: shapes.py and more.py import each other, so neither can "
+        "be first: "
     )
     assert told in capsys.readouterr().out
 
@@ -666,7 +667,7 @@ def test_a_name_that_a_sibling_has_not_is_told(learner, tmp_path, monkeypatch, c
     learner(SOLUTION)
     put_lab(tmp_path, monkeypatch, "more", "from shapes import triple\n" + USES_SHAPES)
     lab("more")
-    said = "labs/more.py, line 1: ImportError: labs/shapes.py has no 'triple'\n"
+    said = "./labs/more.py:1: ImportError: labs/shapes.py has no 'triple'\n"
     assert said in capsys.readouterr().out
 
 
@@ -691,7 +692,7 @@ def test_a_solution_that_is_no_python_is_told_and_blocks_nothing(learner, capsys
     learner(HOLES, SOLUTION + "\ndef (:\n")
     shapes = lab("shapes")
     assert capsys.readouterr().out == (
-        "solutions/labs/shapes.py, line 24: SyntaxError: invalid syntax\n    def (:\n"
+        "./solutions/labs/shapes.py:24: SyntaxError: invalid syntax\n    def (:\n"
         "The solution cannot be read until this is fixed. Until then:\n"
         "labs/shapes.py, double: nobody's · area: yours · both: nobody's\n"
     )
@@ -702,9 +703,7 @@ def test_a_solved_lab_that_was_broken_is_told(learner, tmp_path, capsys):
     learner("", SOLUTION.replace("return 2 * x", "return 2 *"))
     path = tmp_path / "solutions" / "labs" / "shapes.py"
     shapes = labs.Lab("shapes", path, path)
-    said = (
-        "solutions/labs/shapes.py, line 12: SyntaxError: invalid syntax\n    return 2 *\nYour file"
-    )
+    said = "./solutions/labs/shapes.py:12: SyntaxError: invalid syntax\n    return 2 *\nYour file"
     assert said in repr(shapes)
 
 
@@ -719,7 +718,7 @@ def test_a_lab_is_not_changed_from_outside(learner):
 def test_a_lab_that_hangs_in_ranks_is_told_with_its_line(learner):
     learner(SOLUTION + "\nimport os\nwhile 'PEDAGOGY_RANK' in os.environ:\n    pass\n")
     error = failure(in_a_rank, lab("shapes"), world_size=2, timeout=2)
-    assert "labs/shapes.py, line 2" in str(error)
+    assert "labs/shapes.py:2" in str(error)
     assert {place.source() for place in error.waits.values()} <= {
         "while 'PEDAGOGY_RANK' in os.environ:",
         "pass",
@@ -731,7 +730,7 @@ def test_a_lab_that_launches_when_a_rank_reads_it_is_told(learner):
     learner(text)
     message = str(failure(in_a_rank, lab("shapes"), world_size=2))
     assert "launch() was called inside a rank; call it outside of the function\n  at" in message
-    assert "labs/shapes.py, line 25, in <module>():  launch(double, 3, world_size=1)" in message
+    assert "labs/shapes.py:25, in <module>():  launch(double, 3, world_size=1)" in message
 
 
 def test_an_interrupt_while_a_lab_is_read_leaves_it_as_it_was(learner):

@@ -1,5 +1,9 @@
 """Pictures show what a run holds: the drawn shapes are compared with its numbers."""
 
+import base64
+import html
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -12,7 +16,6 @@ from pedagogy_lib import (
     draw_clusters,
     draw_scaling,
     draw_three_splits,
-    explore,
     launch,
     measure,
     plot_against,
@@ -23,7 +26,8 @@ from pedagogy_lib import (
 )
 from pedagogy_lib.basics.units import format_bytes
 from pedagogy_lib.measuring.memory_log import KINDS
-from pedagogy_lib.pictures import diagrams, sliders
+from pedagogy_lib.pictures import diagrams
+from pedagogy_lib.pictures.as_html import LEAST_WIDTH, html_of
 from pedagogy_lib.pictures.style import COLORS, GROUND, colors_of, kind_of, label_ink
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -208,10 +212,19 @@ def test_text_on_a_colour_can_be_read(color):
 
 @pytest.mark.parametrize("draw", [draw_three_splits, draw_clusters, draw_scaling])
 def test_a_picture_is_a_png_with_a_description(draw):
-    data, hints = draw()._repr_mimebundle_()
-    assert data["image/png"].startswith(PNG)
-    assert data["text/plain"] == hints["image/png"]["alt"]
-    assert len(data["text/plain"]) > 40
+    picture = draw()
+    page = picture._repr_html_()
+    source, alt = re.search(r'src="(.*?)"', page)[1], re.search(r'<img alt="(.*?)"', page)[1]
+    assert base64.b64decode(source.removeprefix("data:image/png;base64,")).startswith(PNG)
+    assert html.unescape(alt) == picture.alt == repr(picture)
+    assert len(alt) > 40
+
+
+def test_a_wide_picture_shrinks_as_long_as_its_texts_are_legible():
+    page = draw_three_splits()._repr_html_()
+    width = draw_three_splits().size()[0]
+    assert f"width:100%;max-width:{width}px;min-width:{LEAST_WIDTH}px" in page
+    assert html_of(b"", "small", 300).count("300px") == 2
 
 
 def test_a_picture_is_drawn_the_same_twice(run):
@@ -291,27 +304,3 @@ def test_scaling_has_the_same_area_both_ways():
     assert (len(frames), len(more)) == (6, 8)
     assert larger == pytest.approx(8 * start)
     assert sum(more) == pytest.approx(larger)
-
-
-def test_without_a_person_exploring_shows_the_picture_itself():
-    assert "4 ranks" in explore(draw_three_splits, ranks=[4, 2, 8]).alt
-
-
-@pytest.mark.parametrize(
-    ("choices", "example"),
-    [({"ranks": 5}, r"ranks=\[5\]"), ({"ranks": "4"}, r"ranks=\['4'\]"),
-     ({"ranks": []}, r"ranks=\[2, 4\]")],
-)  # fmt: skip
-def test_choices_that_are_no_list_are_refused(choices, example):
-    with pytest.raises(LaunchError, match=rf"explore\(\) takes lists of values: write {example}"):
-        explore(draw_three_splits, **choices)
-
-
-def test_moving_the_slider_draws_again(monkeypatch):
-    monkeypatch.setattr(sliders, "someone_watches", lambda: True)
-    controls, image = explore(draw_three_splits, ranks=[4, 2, 8]).children
-    (slider,) = controls.children
-    assert slider.value == 4
-    assert "each of 4 ranks" in image.value
-    slider.value = 8
-    assert "each of 8 ranks" in image.value

@@ -1,12 +1,13 @@
 """A prediction is asked for, remembered, and shown beside theory and measurement."""
 
-import html
+import json
 
 import pytest
 import torch
 
 from pedagogy_lib import LaunchError, predict
 from pedagogy_lib.course import predictions
+from pedagogy_lib.pictures.style import Picture
 
 
 @pytest.fixture
@@ -16,10 +17,30 @@ def watched(monkeypatch, tmp_path):
     monkeypatch.setattr(predictions, "someone_watches", lambda: True)
 
 
-def parts(box):
-    """The field to type into, and the reply beside it."""
-    field, _, reply = box.children[1].children
-    return field, reply
+class Screen:
+    """What IPython would show: it is drawn again in its place."""
+
+    def __init__(self, picture):
+        self.pictures = [picture]
+
+    def update(self, picture):
+        self.pictures.append(picture)
+
+    def alts(self):
+        return [picture.alt for picture in self.pictures]
+
+
+@pytest.fixture
+def screens(watched, monkeypatch):
+    """Each picture that is displayed, with what has taken its place since."""
+    found = []
+
+    def show(picture, display_id):
+        found.append(Screen(picture))
+        return found[-1]
+
+    monkeypatch.setattr("IPython.display.display", show)
+    return found
 
 
 def test_without_a_person_only_the_question_is_shown(capsys):
@@ -32,31 +53,63 @@ def test_without_a_person_only_the_question_is_shown(capsys):
 
 def test_what_is_typed_is_noted_and_compared(watched):
     guess = predictions.Prediction("How many bytes?", "MB")
-    field, reply = parts(guess.box())
-    field.value = "4,5"
-    assert reply.value == "noted: 4.5 MB"
+    box = guess.box()
+    box.text = "4,5"
+    assert (box.is_good, box.reply) == (True, "noted: 4.5 MB")
     assert guess.value == 4.5
     alt = guess.compare(theory=6, measured=6.002).alt
     assert alt == "How many bytes? predicted 4.5 MB; theory 6 MB; measured 6.002 MB"
 
 
-def test_nonsense_is_answered_and_forgotten(watched):
+@pytest.mark.parametrize("typed", ["many", "6 kB", "6 MiB", "about 6", "-3", "<b>"])
+def test_nonsense_is_told_and_keeps_no_number(watched, typed):
     guess = predictions.Prediction("How many bytes?", "MB")
-    field, reply = parts(guess.box())
-    for typed in ("many", "6 kB", "6 MiB", "about 6", "-3", "<b>"):
-        field.value = typed
-        assert reply.value == (
-            "write a number from 0 on, such as 4, 0.5, 3/2 or 2e6: "
-            f'the unit is MB, and "{html.escape(typed)}" came'
-        )
+    box = guess.box()
+    box.text = "7"
+    box.text = typed
+    assert not box.is_good
+    assert box.reply == (
+        f'"{typed}" is not noted: write a number from 0 on, such as 4, 0.5, 3/2 or 2e6, in MB'
+    )
     assert guess.value is None
+
+
+def test_an_empty_field_takes_the_number_back(watched, tmp_path):
+    guess = predictions.Prediction("How many bytes?", "MB")
+    box = guess.box()
+    box.text = "7"
+    box.text = " "
+    assert (box.is_good, box.reply, guess.value) == (True, "no prediction", None)
+    assert json.loads((tmp_path / ".predictions.json").read_text()) == {}
+
+
+def test_a_number_that_is_typed_later_is_drawn_into_the_picture(screens):
+    guess = predictions.Prediction("How many bytes?", "MB")
+    box = guess.box()
+    guess.compare(theory=6, measured=6.002)._ipython_display_()
+    box.text = "4"
+    box.text = "nonsense"
+    (screen,) = screens
+    assert [alt.split(";")[0].removeprefix("How many bytes? ") for alt in screen.alts()] == [
+        "no prediction", "predicted 4 MB", "no prediction",
+    ]  # fmt: skip
+
+
+def test_a_cell_that_runs_again_has_one_picture_to_draw(screens):
+    guess = predictions.Prediction("How many bytes?", "MB")
+    box = guess.box()
+    for measured in (6.002, 7.002):
+        guess.compare(theory=6, measured=measured)._ipython_display_()
+    box.text = "4"
+    assert [len(screen.pictures) for screen in screens] == [1, 2]
+    assert screens[1].alts()[1].endswith("measured 7.002 MB")
 
 
 def test_an_answer_outlives_the_kernel_but_not_its_question(watched):
     predictions.Prediction("How many bytes?", "MB").value = 7
     again = predictions.Prediction("How many bytes?", "MB")
     assert again.value == 7
-    assert parts(again.box())[0].value == "7"
+    assert (again.box().text, again.box().reply) == ("7", "noted")
     assert predictions.Prediction("How many bytes?", "GB").value is None
 
 
@@ -65,6 +118,7 @@ def test_a_stored_answer_does_not_show_in_tests_and_reports(watched, monkeypatch
     guess.value = 7
     monkeypatch.setattr(predictions, "someone_watches", lambda: False)
     assert guess.value is None
+    assert type(guess.compare(6, 6.002)) is Picture, "nobody could change the number"
 
 
 @pytest.mark.parametrize("content", [b"{", b"null", b"[1]", b"\xff\xfe"])

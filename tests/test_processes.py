@@ -119,8 +119,8 @@ print(launch(my_rank, world_size=2).values)
     os.killpg(program.pid, signal.SIGINT)  # as a terminal does
     said = program.communicate(timeout=60)[0].splitlines()
     assert said[0] == "where each rank was:"
-    assert re.match(r"  rank 0: program.py, line \d+, in wait_in_.*:  time.sleep\(1000\)", said[1])
-    assert re.match(r"  rank 1: program.py, line \d+, in wait_in_.*:  dist.all_reduce", said[2])
+    assert re.match(r"  rank 0: ./program.py:\d+, in wait_in_.*:  time.sleep\(1000\)", said[1])
+    assert re.match(r"  rank 1: ./program.py:\d+, in wait_in_.*:  dist.all_reduce", said[2])
     assert "inside all_reduce(float32[3], op=SUM)" in said[3]
     assert said[4:] == ["interrupted", "[0, 1]"]
     assert not alive(processes)

@@ -9,7 +9,8 @@ from helpers import ROOT
 
 PACKAGE = ROOT / "pedagogy_lib"
 ROOMS = (
-    "basics", "schedules", "measuring", "ranks", "pictures", "films", "course", "exercises",
+    "basics", "schedules", "measuring", "ranks", "pictures", "widgets", "films", "course",
+    "exercises",
 )  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))
 MOST_LINES = 300

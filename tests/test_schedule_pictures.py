@@ -12,7 +12,6 @@ from matplotlib.colors import to_rgb
 from pedagogy_lib import (
     LaunchError,
     SlowLayer,
-    explore,
     measure,
     paced,
     plot_schedule,
@@ -21,7 +20,6 @@ from pedagogy_lib import (
     throttle,
     timeline_of,
 )
-from pedagogy_lib.pictures import sliders
 from pedagogy_lib.pictures.schedule_pictures import COLUMNS, color_of
 
 GPIPE = [[("F", 0), ("F", 1), ("B", 0), ("B", 1)]] * 2  # two ranks, two micro-batches
@@ -209,39 +207,3 @@ def test_a_run_as_a_trace(run, tmp_path):
 def test_a_run_without_blocks_gives_no_trace(tmp_path):
     with pytest.raises(LaunchError, match="no measured blocks"):
         save_trace(launch(time.time, world_size=1), tmp_path / "trace.json")
-
-
-# ---- A button -------------------------------------------------------------------------------
-
-
-def draw(times):
-    if times > 2:
-        raise ValueError("too many times")
-    return plot_schedule({f"{times} times": simulate(GPIPE * times)})
-
-
-def run_it(times):
-    return plot_schedule({f"{times} times, for real": simulate(GPIPE * times)})
-
-
-def controls_of(monkeypatch):
-    monkeypatch.setattr(sliders, "someone_watches", lambda: True)
-    controls, image = explore(draw, run_it, times=[1, 2, 3]).children
-    return (*controls.children, image)
-
-
-def test_the_button_runs_what_was_chosen(monkeypatch):
-    slider, button, image = controls_of(monkeypatch)
-    slider.value = 2
-    assert "2 times:" in image.value
-    button.click()
-    assert "2 times, for real" in image.value
-    assert (button.disabled, button.description) == (False, "Run it for real")
-
-
-def test_choices_that_do_not_go_together_are_told(monkeypatch):
-    slider, _, image = controls_of(monkeypatch)
-    slider.value = 3
-    assert image.value == "<pre>too many times</pre>"
-    slider.value = 1
-    assert "1 times:" in image.value

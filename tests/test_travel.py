@@ -102,7 +102,7 @@ def test_error_shows_the_line_of_the_edited_file(lab):
     assert "raise ValueError('first')" in str(failure(module.step, world_size=1))
     lab("# a comment more\ndef step():\n    raise ValueError('second')\n")
     message = str(failure(module.step, world_size=1))
-    assert "some_lab.py, line 3, in step():  raise ValueError('second')" in message
+    assert "some_lab.py:3, in step():  raise ValueError('second')" in message
 
 
 # What a rank sees of its parent

@@ -6,6 +6,8 @@ import signal
 
 from .hang_diagnosis import describe, diagnosis, has_returned
 from .places import Place
+from .screen import in_notebook
+from .wrapping import wrap
 
 MOST_TOLD = 8  # ranks that failed beside the first
 MOST_CHARACTERS = 200  # of what each of them raised
@@ -14,8 +16,16 @@ MOST_CHARACTERS = 200  # of what each of them raised
 class ToldBriefly(BaseException):
     """An error whose message alone explains it: a notebook shows that, and no library frames."""
 
+    @property
+    def message(self) -> str:
+        """What it says, without the line breaks that a notebook adds to long lines."""
+        return str(self.args[0]) if self.args else ""
+
+    def __str__(self):
+        return "\n".join(wrap(self.message, deeper=4)) if in_notebook() else self.message
+
     def _render_traceback_(self):
-        return [f"{type(self).__name__}: {self}"]
+        return wrap(f"{type(self).__name__}: {self.message}", deeper=4)
 
 
 class LaunchError(ToldBriefly, RuntimeError):
@@ -52,10 +62,9 @@ class RankError(LaunchError):
         self.rank, self.exception, self.place = rank, exception, place
         lines = [f"{who or f'rank {rank}'} {what}"]
         if place is not None:
-            lines.append(f"  at {place}")
-            lines += [f"      inside {place.call}"] * bool(
-                place.call and place.operation not in ("", "backward")
-            )
+            tells_more = place.operation not in ("", "backward")
+            shown = place if tells_more else place._replace(call="")
+            lines += [f"  at {place}", *(f"      {more}" for more in shown.below())]
         lines += own_errors(own or {}, place)
         lost = {rank: where for rank, where in (lost or {}).items() if where}
         if lost:

@@ -81,6 +81,10 @@ NO_SUCH_RANK = (
     "{} names rank {} as the other side, but there are only the ranks 0 to {}. Does the first or "
     "the last rank need a case of its own, or a modulo: (rank + 1) % world_size?"
 )
+GROUP = re.compile(r"group of ranks \[([^]]*)\]")
+NO_SUCH_MEMBER = (
+    "{} names number {} of its group as the other side, but the numbers in that group are 0 to {}."
+)
 THE_SAME_CALL = (
     "The ranks wait in the same call: look at their arguments above, and at what each did before. "
     "If the work only needs longer, pass a larger timeout=."
@@ -91,9 +95,12 @@ def diagnosis(waits: dict[int, Place | None], world_size: int) -> str:
     """What the places of all ranks of a group, taken together, say about the mistake."""
     for rank, place in waits.items():
         for in_group, peer in PEER.findall(place.call if place is not None else ""):
-            size = len(waits) if in_group else world_size  # dst= counts within the world
+            ranks = GROUP.findall(place.call) if in_group else []  # dst= counts within the world
+            of_group = len(ranks[0].split(",")) if ranks else len(waits)
+            size = of_group if in_group else world_size
             if not 0 <= int(peer) < size:
-                return NO_SUCH_RANK.format(f"Rank {rank}", peer, size - 1)
+                sentence = NO_SUCH_MEMBER if ranks else NO_SUCH_RANK
+                return sentence.format(f"Rank {rank}", peer, size - 1)
     at = {}  # for each operation, the ranks that are in it
     for rank, place in waits.items():
         at.setdefault(TRAVELLING if place is None else place.operation, []).append(rank)
@@ -136,7 +143,7 @@ def describe(places: dict[int, Place | None]) -> str:
         at.setdefault(place, []).append(rank)
     lines = []
     for place, ranks in at.items():
-        call = f"\n      inside {place.call}" if place is not None and place.call else ""
         returned = "has returned" if len(ranks) == 1 else "have returned"
-        lines.append(f"  {ranks_text(ranks)}: {place or returned}{call}")
+        lines.append(f"  {ranks_text(ranks)}: {place or returned}")
+        lines += [f"      {more}" for more in (place.below() if place is not None else ())]
     return "\n".join(lines)

@@ -3,7 +3,10 @@
 import linecache
 import os
 import sys
+from pathlib import Path
 from typing import NamedTuple
+
+COURSE = Path(__file__).resolve().parents[2]  # the folder in which `make lab` starts JupyterLab
 
 # The `operation` of a place where the rank is in no call of torch.distributed.
 FOR_A_THREAD = "a thread"  # it waits for another thread of its rank
@@ -20,6 +23,8 @@ class Place(NamedTuple):
     call: str = ""  # with its arguments: `recv(float32[4], src=1)`
     operation: str = ""  # its name, if it belongs to torch.distributed: `recv`
     text: str = ""  # the source of the line, where the file may have changed by now
+    block: str = ""  # the label of the innermost `measure` around it
+    callers: tuple["Place | str", ...] = ()  # who called the function, the nearest first
 
     def source(self) -> str:
         if self.text:
@@ -39,8 +44,18 @@ class Place(NamedTuple):
         if not self.line:
             return self.function
         source = self.source()
-        where = f"{display_name(self.filename)}, line {self.line}, in {self.function}()"
+        where = f"{where_is(self.filename, self.line)}, in {self.function}()"
         return f"{where}:  {source}" if source else where
+
+    def below(self) -> list[str]:
+        """What there is to tell of it beside its line: what it is in there, and who called it."""
+        block = f'in the block "{self.block}"' if self.block else ""
+        call = f"inside {self.call}" if self.call else ""
+        is_in = ", ".join(filter(None, [call, block]))
+        return [is_in] * bool(is_in) + [
+            f"called from {caller}" if isinstance(caller, Place) else caller
+            for caller in self.callers
+        ]
 
 
 def in_words(text, operation="") -> Place:
@@ -48,15 +63,26 @@ def in_words(text, operation="") -> Place:
     return Place("", 0, text, operation=operation)
 
 
-def display_name(filename: str) -> str:
-    """The name a learner knows: `cell In[3]` for a cell, a relative path for a file."""
+def where_is(filename: str, line: int) -> str:
+    """A line as a learner knows it: `cell In[3], line 4`, or `./labs/collectives.py:57`.
+
+    The second is what JupyterLab, in an error, and many terminals make a link of.
+    """
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     if shell is not None and hasattr(shell.compile, "format_code_name"):
         known = shell.compile.format_code_name(filename)
         if known:
-            return f"cell {known[1]}"
+            return f"cell {known[1]}, line {line}"
+    return f"{short_path(filename)}:{line}"
+
+
+def short_path(filename: str) -> str:
+    """The path of a file from the course's folder or, of others, from the current one."""
+    if not os.path.exists(filename):
+        return filename
     try:
-        relative = os.path.relpath(filename) if os.path.exists(filename) else filename
+        start = COURSE if Path(filename).resolve().is_relative_to(COURSE) else os.getcwd()
+        relative = os.path.relpath(filename, start)
     except FileNotFoundError:  # the current folder has been deleted
         return filename
-    return filename if relative.startswith("..") else relative
+    return filename if relative.startswith("..") else os.path.join(".", relative)

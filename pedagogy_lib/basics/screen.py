@@ -13,10 +13,19 @@ def say(text):
             print(text.encode(sys.stdout.encoding, "backslashreplace").decode(sys.stdout.encoding))
 
 
+def kernel_here():
+    """The kernel of the notebook whose process this is; None if it is no notebook's."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    return getattr(shell, "kernel", None)
+
+
+def in_notebook() -> bool:
+    return kernel_here() is not None
+
+
 def someone_watches() -> bool:
     """Whether a person could answer: false in nbval, nbclient, papermill and pipes."""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    kernel = getattr(shell, "kernel", None)
+    kernel = kernel_here()
     if kernel is not None:
         return bool(getattr(kernel, "_allow_stdin", False))
     return sys.stdin is not None and sys.stdin.isatty()

@@ -14,17 +14,19 @@ from itertools import islice
 from pathlib import Path
 
 from ..basics.errors import HangError, LaunchError, RankError
+from ..basics.wrapping import wrap
 from ..ranks.call_stack import is_library, place_of, steps_of_traceback
 from ..ranks.launcher import launch
 from ..ranks.run import Run
 from ..ranks.waiting import patiently
+from .kept import note_check
 from .lab_holes import is_hole
 from .labs import find_lab
 from .loaded_labs import NotSolvedYet
+from .verdicts import Verdict
 
 EXERCISES = Path(__file__).parents[1] / "exercises"
 TIMEOUT_SECONDS = 5.0  # for a case: its tensors are small, and who hangs is told within six seconds
-COLUMNS = 92
 FIRST_CASES = 2  # of an exercise that another is built on: to see quickly whether it is right
 
 
@@ -61,41 +63,6 @@ class Wrong(Exception):
         self.case, self.what, self.why = case, what, why
 
 
-class Verdict:
-    """What a check has found; shows itself as one line for each case.
-
-    passed  True, False, or None if there is no answer yet
-    wrong   the `Wrong` that ended the check, or None
-    """
-
-    def __init__(self, title, passed, lines, wrong=None):
-        self.title, self.passed, self.lines, self.wrong = title, passed, lines, wrong
-
-    def __repr__(self):
-        lines = [self.title, *(f"  ✓ {line}" for line in self.lines)]
-        if self.wrong is not None:
-            lines += wrap(f"{self.wrong.case}: {self.wrong.what}", "  ✗ ")
-            lines += wrap(self.wrong.why, "    → ")
-        return "\n".join(lines)
-
-
-def wrap(text, mark) -> list[str]:
-    """Text in lines of at most COLUMNS, the first behind a mark; its own line breaks stay."""
-    lines = [
-        line
-        for part in text.splitlines()
-        for line in textwrap.wrap(
-            part, COLUMNS - len(mark), subsequent_indent=" " * indent_of(part),
-            break_long_words=False, break_on_hyphens=False,
-        )
-    ]  # fmt: skip
-    return [(mark if i == 0 else " " * len(mark)) + line for i, line in enumerate(lines)]
-
-
-def indent_of(line) -> int:
-    return len(line) - len(line.lstrip())
-
-
 def check(number: str, answer: Callable | None = None) -> Verdict:
     """Try the answer to an exercise on all its cases, on real ranks where it needs them.
 
@@ -105,12 +72,9 @@ def check(number: str, answer: Callable | None = None) -> Verdict:
             is not a function
     """
     exercise = find_exercise(number)
-    if exercise.lab is None:
-        return check_cell(exercise, answer)
-    if answer is not None:
-        where = f"labs/{exercise.lab}.py"
-        raise ValueError(f'exercise {number} is in {where}: check("{number}") reads it there')
-    return check_lab(exercise)
+    verdict = check_lab(exercise, answer) if exercise.lab else check_cell(exercise, answer)
+    note_check(exercise.number, verdict.passed)
+    return verdict
 
 
 def check_cell(exercise, answer) -> Verdict:
@@ -121,11 +85,14 @@ def check_cell(exercise, answer) -> Verdict:
     return examine(exercise, answer, title_of(exercise))
 
 
-def check_lab(exercise) -> Verdict:
+def check_lab(exercise, answer=None) -> Verdict:
+    if answer is not None:
+        where, number = f"labs/{exercise.lab}.py", exercise.number
+        raise ValueError(f'exercise {number} is in {where}: check("{number}") reads it there')
     lab = find_lab(exercise.lab)
     loaded = lab._newest()
     if loaded.problem:
-        return Verdict(title_of(exercise), False, [], Wrong("your file", loaded.problem))
+        return found_in(exercise, title_of(exercise), [], Wrong("your file", loaded.problem))
     if loaded.whose.get(exercise.name, "yours") != "yours":
         return not_written(exercise, loaded)
     answer = LabFunction(lab, exercise.name)
@@ -137,7 +104,11 @@ def title_of(exercise) -> str:
 
 
 def not_attempted(exercise, what_to_do) -> Verdict:
-    return Verdict(f"{title_of(exercise)}: not attempted yet; {what_to_do}", None, [])
+    return unfinished(exercise, f"not attempted yet; {what_to_do}")
+
+
+def unfinished(exercise, what) -> Verdict:
+    return Verdict(f"{title_of(exercise)}: {what}", None, [], hints=exercise.hints)
 
 
 def not_written(exercise, loaded) -> Verdict:
@@ -145,7 +116,7 @@ def not_written(exercise, loaded) -> Verdict:
     left, begun = ", ".join(loaded.holes.get(exercise.name, ())), exercise.name in loaded.begun
     if begun or (left and not loaded.solution):  # without that nobody can tell if it is begun
         partly = "partly written; " if begun else ""
-        return Verdict(f"{title_of(exercise)}: {partly}still to write: {left}", None, [])
+        return unfinished(exercise, f"{partly}still to write: {left}")
     return not_attempted(exercise, f"write {exercise.name} in labs/{exercise.lab}.py")
 
 
@@ -155,14 +126,19 @@ def examine(exercise, answer, title) -> Verdict:
         for line in exercise.examine(answer):
             lines.append(line)
     except Wrong as wrong:
-        return Verdict(title, False, lines, fault_below(exercise, answer) or wrong)
+        return found_in(exercise, title, lines, fault_below(exercise, answer) or wrong)
     except Exception as error:
         place = place_of(steps_of_traceback(error.__traceback__))
         if place is None or is_library(place.filename):
             raise  # not the learner's fault
         what = f"it raised {type(error).__name__}: {error}\n  at {place}"
-        return Verdict(title, False, lines, Wrong("your function", what))
+        return found_in(exercise, title, lines, Wrong("your function", what))
     return Verdict(title, True, lines)
+
+
+def found_in(exercise, title, lines, wrong) -> Verdict:
+    """The verdict on an answer that is wrong."""
+    return Verdict(title, False, lines, wrong, exercise.hints, finds_a_bug(exercise))
 
 
 def fault_below(exercise, answer) -> Wrong | None:
@@ -214,8 +190,20 @@ def modules_of(chapter: str) -> dict[str, str]:
     return {f"{chapter}.{int(file.stem[2:4])}": f"{file.parent.name}.{file.stem}" for file in files}
 
 
+def module_of(name: str):
+    return importlib.import_module(f"pedagogy_lib.exercises.{name}")
+
+
 def loaded(module: str) -> Exercise:
-    return importlib.import_module(f"pedagogy_lib.exercises.{module}").EXERCISE
+    return module_of(module).EXERCISE
+
+
+def finds_a_bug(exercise) -> bool:
+    """Whether the exercise is a program whose bug the learner is to find."""
+    chapter, _, place = exercise.number.partition(".")
+    files = EXERCISES.glob(f"ch{chapter:0>2}/ex{place:0>2}_*.py")
+    modules = [module_of(f"{file.parent.name}.{file.stem}") for file in files]
+    return any(getattr(module, "FINDS_A_BUG", False) for module in modules)
 
 
 def exercises_of(chapter: str) -> dict[str, Exercise]:

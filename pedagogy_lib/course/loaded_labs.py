@@ -5,6 +5,7 @@ import builtins
 import codeop
 import contextlib
 import inspect
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -118,7 +119,7 @@ class Loaded:
 
     def describe(self, path, line, error) -> str:
         """What is wrong with a file; `line` is None if it is in no line."""
-        place = f"{name_of(path)}, line {line}" if line else name_of(path)
+        place = os.path.join(".", f"{name_of(path)}:{line}") if line else name_of(path)
         what = error.msg if isinstance(error, SyntaxError) else str(error)
         said = ": ".join(filter(None, [place, type(error).__name__, what]))
         text = self.snapshot.line(path, line)

@@ -1,17 +1,15 @@
 """`predict`: ask for a number before the run that tells it, and show all three afterwards."""
 
-import contextlib
-import json
 import math
 import re
-from html import escape
-from pathlib import Path
 
 from ..basics.errors import need
 from ..basics.screen import someone_watches
 from ..pictures.style import COLORS, INK, Picture, in_course_style, new_figure
+from .kept import Kept
 
-NOTEBOOK_OF_GUESSES = Path(".predictions.json")  # beside the notebook: outlives the kernel
+GUESSES = Kept("predictions")  # {question and unit: the number}
+COMPARED: dict[str, tuple["Prediction", float]] = {}  # in this kernel: with what was measured
 
 
 def predict(question: str, unit: str) -> "Prediction":
@@ -29,19 +27,16 @@ class Prediction:
 
     def __init__(self, question, unit):
         self.question, self.unit = question, unit
+        self.comparisons: list[Comparison] = []  # on the screen: drawn again for a new number
 
     @property
     def value(self) -> float | None:
         # An answer stored beside the notebook must not show up in tests and reports.
-        return read_guesses().get(self.key) if someone_watches() else None
+        return GUESSES.read().get(self.key) if someone_watches() else None
 
     @value.setter
-    def value(self, number: float):
-        guesses = read_guesses() | {self.key: float(number)}
-        with contextlib.suppress(OSError):  # a read-only folder: then the box alone remembers
-            new = NOTEBOOK_OF_GUESSES.with_suffix(".new")
-            new.write_text(json.dumps(guesses, indent=1, ensure_ascii=False))
-            new.replace(NOTEBOOK_OF_GUESSES)  # at once: a full disk must not cost the former ones
+    def value(self, number: float | None):
+        GUESSES.put(self.key, None if number is None else float(number))
 
     @property
     def key(self) -> str:
@@ -57,32 +52,29 @@ class Prediction:
 
     def box(self):
         """The question with a field to answer it in."""
-        import ipywidgets
+        from ..widgets.question import Question  # in a rank there may be no ipywidgets
 
-        wide = ipywidgets.Layout(width="auto")
-        field = ipywidgets.Text(
-            value="" if self.value is None else f"{self.value:g}",
-            placeholder="your number",
-            layout=ipywidgets.Layout(width="9em"),
-            continuous_update=False,
-        )
-        reply = ipywidgets.HTML("noted" if self.value is not None else "")
-        field.observe(lambda change: setattr(reply, "value", self.answer(change["new"])), "value")
-        question = ipywidgets.HTML(f"<b>Predict</b> {self.question}", layout=wide)
-        row = ipywidgets.HBox([field, ipywidgets.HTML(self.unit, layout=wide), reply])
-        return ipywidgets.VBox([question, row])
+        number = self.value
+        text, reply = ("", "") if number is None else (f"{number:g}", "noted")
+        return Question(self.question, self.unit, text, reply, self.answer)
 
-    def answer(self, text: str) -> str:
-        """Take what was typed; returns the reply to show."""
+    def answer(self, text: str) -> tuple[bool, str]:
+        """Take what was typed, in place of what was; returns whether it is one, and the reply."""
         number = read_number(text, self.unit)
-        if number is None:
-            numbers = "a number from 0 on, such as 4, 0.5, 3/2 or 2e6"
-            return f'write {numbers}: the unit is {self.unit}, and "{escape(text.strip())}" came'
         self.value = number
-        return f"noted: {number:g} {self.unit}"
+        for comparison in self.comparisons:
+            comparison.draw_again()
+        if number is not None:
+            return True, f"noted: {number:g} {self.unit}"
+        if not text.strip():
+            return True, "no prediction"
+        numbers = "a number from 0 on, such as 4, 0.5, 3/2 or 2e6"
+        return False, f'"{text.strip()}" is not noted: write {numbers}, in {self.unit}'
 
     def compare(self, theory: float, measured: float, kind="other", wire="measured") -> Picture:
         """Prediction, theory and measurement as one picture, all in the question's unit.
+
+        On the screen it is drawn again when another number is typed into the question.
 
         kind    what the number is of, for its colour: "communication", "parameters", …
         wire    how bytes on the wire were found, a block's `wire`: "measured" or "counted"
@@ -91,8 +83,33 @@ class Prediction:
         need_numbers(theory=theory, measured=measured)
         need(kind in COLORS, f"kind is one of {', '.join(COLORS)}, not {kind!r}")
         need(wire in ("measured", "counted"), f'wire is "measured" or "counted", not {wire!r}')
-        numbers = self.value, float(theory), float(measured)
-        return draw(self.question, self.unit, *numbers, COLORS[kind], wire)
+
+        def picture():
+            numbers = self.value, float(theory), float(measured)
+            return draw(self.question, self.unit, *numbers, COLORS[kind], wire)
+
+        COMPARED[self.key] = self, float(measured)
+        return Comparison(self, picture) if someone_watches() else picture()
+
+
+class Comparison(Picture):
+    """The picture of a comparison, on the screen of somebody who may still change the number."""
+
+    def __init__(self, prediction, picture):
+        drawn = picture()
+        super().__init__(drawn.figure, drawn.alt)
+        self.prediction, self.picture, self.on_screen = prediction, picture, None
+
+    def _ipython_display_(self):
+        from IPython.display import display
+
+        shown = Picture(self.figure, self.alt)
+        self.on_screen = display(shown, display_id=True)
+        self.prediction.comparisons = [self]  # one of an earlier run of its cell has gone
+
+    def draw_again(self):
+        if self.on_screen is not None:
+            self.on_screen.update(self.picture())
 
 
 def need_numbers(**given):
@@ -119,14 +136,6 @@ def read_number(text: str, unit: str) -> float | None:
     except (ValueError, ZeroDivisionError):
         return None
     return number if 0 <= number < math.inf else None
-
-
-def read_guesses() -> dict[str, float]:
-    try:
-        found = json.loads(NOTEBOOK_OF_GUESSES.read_text())
-    except (OSError, ValueError):  # there is none, or it is spoilt
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 @in_course_style

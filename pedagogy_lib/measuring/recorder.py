@@ -52,7 +52,8 @@ class Measured(contextlib.ContextDecorator):
     def __enter__(self):
         _recorder.enter(self.label, self.memory, self.wire)
 
-    def __exit__(self, *error):
+    def __exit__(self, kind, error, traceback):
+        _recorder.note_failure(error, self.label)
         _recorder.leave(self.label)
 
 
@@ -80,6 +81,18 @@ def peak_bytes_in(label: str) -> dict[str, int]:
     _recorder.work_out_memory()
     peaks = [use.peak for use in _recorder.uses if use.label == label]
     return {kind: max(peak[kind] for peak in peaks) for kind in (*KINDS, "total")}
+
+
+def block_of(error: BaseException | None = None) -> str:
+    """The label of the innermost block that an error has left; without one, that is open now.
+
+    Open, that is, in the main thread.
+    """
+    if _recorder is None:
+        return ""
+    if error is None:
+        return _recorder.innermost_open(threading.main_thread().ident)
+    return next((label for known, label in _recorder.failures if known is error), "")
 
 
 @contextlib.contextmanager
@@ -119,6 +132,7 @@ class Recorder:
         self.ways_of_slowing: list[str] = []  # all of them so far
         self.covered: list[Covered] = []  # within the outermost block that is open
         self.followed_thread = None  # whose operations the tracker sees
+        self.failures: list[tuple[BaseException, str]] = []  # the last, and the block it left first
         gloo_carries_it = "nccl" not in dist.get_backend_config() or device.type == "cpu"
         self.wire = "measured" if kernel_counts() and gloo_carries_it else "counted"
 
@@ -137,6 +151,14 @@ class Recorder:
         self.open[key].depth -= 1
         if self.open[key].depth == 0:
             self.end(self.open.pop(key))
+
+    def note_failure(self, error, label):
+        if error is not None and not any(known is error for known, _ in self.failures):
+            self.failures = [(error, label)]
+
+    def innermost_open(self, thread) -> str:
+        labels = [label for label, of_thread in list(self.open) if of_thread == thread]
+        return labels[-1] if labels else ""
 
     def leave_all(self):
         """End what the learner's function has left open, such as a block in a generator."""

@@ -11,6 +11,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
+from .as_html import html_of
+
 STYLE = Path(__file__).with_name("course.mplstyle")
 DOTS_PER_INCH = 200  # drawn at twice the size it is shown at, for sharp screens
 SHOWN_DOTS_PER_INCH = 100
@@ -101,11 +103,8 @@ class Picture:
         """Write a PNG file."""
         Path(path).write_bytes(self.png())
 
-    def _repr_mimebundle_(self, include=None, exclude=None):
-        width, height = self.size()
-        hints = {"alt": self.alt, "width": width, "height": height}
-        data = {"image/png": self.png(), "text/plain": self.alt}
-        return data, {"image/png": hints}
+    def _repr_html_(self):
+        return html_of(self.png(), self.alt, self.size()[0])
 
 
 Arguments = ParamSpec("Arguments")

@@ -1,5 +1,6 @@
 """Where a rank is: the learner's own line, and the library call it makes there."""
 
+import contextlib
 import linecache
 import os
 import re
@@ -11,6 +12,7 @@ import torch
 import torch.distributed as dist
 
 from ..basics.places import FOR_A_THREAD, Place
+from ..basics.units import counted
 
 _PATHS = sysconfig.get_paths()
 LIBRARY_FOLDERS = tuple(
@@ -23,6 +25,7 @@ LIBRARY_FOLDERS = tuple(
         os.path.dirname(os.path.dirname(__file__)),  # this package
     )
 )
+MOST_CALLERS = 4  # told of a place
 DISTRIBUTED_FOLDER = os.path.join(os.path.realpath(os.path.dirname(torch.__file__)), "distributed")
 
 
@@ -38,11 +41,14 @@ def real_path(filename: str) -> str:
         return filename
 
 
-def place_now() -> Place | None:
-    """Where this process is: its main thread, or the learner's thread that this one waits for."""
+def place_now(block="") -> Place | None:
+    """Where this process is: its main thread, or the learner's thread that this one waits for.
+
+    block  the label of the innermost `measure` that is open in the main thread
+    """
     frames = sys._current_frames()
     del frames[threading.get_ident()]  # the thread that asks
-    main = place_of_thread(frames.pop(threading.main_thread().ident))
+    main = place_of_thread(frames.pop(threading.main_thread().ident), block)
     if main is None or main.operation != FOR_A_THREAD:
         return main
     others = [place_of_thread(frame) for frame in frames.values()]
@@ -51,29 +57,40 @@ def place_now() -> Place | None:
     return max(at_work, key=lambda place: bool(place.operation), default=main)
 
 
-def place_of_thread(frame) -> Place | None:
+def place_of_thread(frame, block="") -> Place | None:
     """The learner's innermost line in a thread that is in `frame`."""
-    place = place_of(steps_of_frame(frame))
+    place = place_of(steps_of_frame(frame), block)
     module = str(frame.f_globals.get("__name__")).partition(".")[0]
     if place is None or place.operation or module not in ("threading", "queue", "concurrent"):
         return place
     return place._replace(operation=FOR_A_THREAD)
 
 
-def place_of(steps) -> Place | None:
-    """The innermost line of the learner's in a stack, and what is called from there.
+def place_of(steps, block="") -> Place | None:
+    """The innermost line of the learner's in a stack, who called it, and what is called from there.
 
     A function with a local variable __tracebackhide__ is a helper, as for pytest and IPython: told
     is the line that calls it.
     steps  (filename, line, function, frame or None) from the outermost call to the innermost
+    block  the label of the innermost `measure` that is open there
     """
     own = [i for i, step in enumerate(steps) if not is_library(step[0])]
     if not own:
         return Place(*steps[-1][:3]) if steps else None
     call, operation = call_from(steps, own[-1])
-    told = next((i for i in reversed(own) if not is_hidden(steps[i])), own[-1])
-    filename, line, function, _ = steps[told]
-    return Place(filename, line, function, call, operation, text_sent(filename, line))
+    shown = [i for i in own if not is_hidden(steps[i])] or own[-1:]
+    *callers, innermost = [Place(*steps[i][:3], text=text_sent(*steps[i][:2])) for i in shown]
+    return innermost._replace(
+        call=call, operation=operation, block=block, callers=nearest(callers[::-1])
+    )
+
+
+def nearest(callers) -> tuple[Place | str, ...]:
+    """The nearest callers and the outermost one; how many others there are, in words."""
+    more = len(callers) - MOST_CALLERS
+    if more <= 0:
+        return tuple(callers)
+    return (*callers[: MOST_CALLERS - 1], f"… {counted(more, 'call')} between …", callers[-1])
 
 
 def is_hidden(step) -> bool:
@@ -142,13 +159,23 @@ def arguments(frame) -> str:
             shown.append(tensor_text(value))
         elif holds_messages(value):
             shown += map(message_text, value)
-        elif (name in peers and value is not None) or (name == "tag" and value):
+        elif name in peers and value is not None:
+            shown.append(peer_text(name, value, frame.f_locals.get("group")))
+        elif name == "tag" and value:
             shown.append(f"{name}={value}")
         elif name == "op" and isinstance(value, dist.ReduceOp.RedOpType):
             shown.append(f"op={value.name}")
         elif name == "group" and value not in (None, dist.group.WORLD):
             shown.append(group_text(value))
     return ", ".join(shown)
+
+
+def peer_text(name, number, group) -> str:
+    """The other side of a message by its number in the world, as all ranks are told."""
+    if name.startswith("group_"):
+        with contextlib.suppress(KeyError, TypeError, ValueError):  # there is none of that number
+            name, number = name[6:], dist.get_global_rank(group or dist.group.WORLD, number)
+    return f"{name}={number}"
 
 
 def group_text(group) -> str:

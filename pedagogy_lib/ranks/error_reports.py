@@ -22,13 +22,16 @@ class CannotBegin(Exception):
     """A rank has failed before the learner's function. The message says all that is to be told."""
 
 
-def failed_with(error) -> Failed:
-    """What the notebook needs to tell this error in the learner's own lines."""
+def failed_with(error, block="") -> Failed:
+    """What the notebook needs to tell this error in the learner's own lines.
+
+    block  the label of the innermost `measure` that it has left
+    """
     at = time.perf_counter()
     if isinstance(error, CannotBegin):
         return Failed(str(error), None, None, at)
     exception = packed(error)
-    place = place_of(steps_of_traceback(error.__traceback__))
+    place = place_of(steps_of_traceback(error.__traceback__), block)
     place = None if place is None or is_library(place.filename) else place
     lines = [f"raised {words_of(error)}", *belonging_to(error)]
     if isinstance(error, MemoryError) and place is None and not str(error):

@@ -51,7 +51,7 @@ class Channel:
             while receive_exactly(self.connection, 1):
                 with contextlib.suppress(Exception):  # the learner may have closed it
                     sys.stdout.flush()  # what it has printed of a line without an end
-                self.send(IsAt(place_now()))
+                self.send(IsAt(place_now(recorder.block_of())))
         except (EOFError, OSError):
             os._exit(1)  # the notebook has gone
 
@@ -69,7 +69,7 @@ def main(connection, setup):
         report = live(channel, setup, payload)
     except BaseException as error:
         reserve.close()  # there may be no other memory to tell it with
-        report = failed_with(error)
+        report = failed_with(error, recorder.block_of(error))
     with contextlib.suppress(Exception):  # the learner may have closed it
         sys.stdout.flush()  # a last line may have no end
     if os.getpid() != pid:  # a child that the learner forked: the rank speaks for itself

@@ -21,6 +21,8 @@ from ..kit.one_process import (
     train_alone,
 )
 
+FINDS_A_BUG = True
+
 EPOCHS = 3
 UNEVEN = (
     "some ranks have a batch more than others, and wait in its backward for ranks that are done. "

@@ -20,6 +20,8 @@ from ..kit.one_process import (
     train_alone,
 )
 
+FINDS_A_BUG = True
+
 
 def train(answer, group, case):
     """On a rank: the weights in the end, and the gradients that each step has found."""

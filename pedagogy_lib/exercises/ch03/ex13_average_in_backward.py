@@ -22,6 +22,8 @@ from ..kit.one_process import (
     slopes,
 )
 
+FINDS_A_BUG = True
+
 BACKWARDS = ("the first backward", "the second, which adds to it")
 
 

@@ -20,6 +20,8 @@ from ..kit.one_process import (
 )
 from .micro_batches import pieces_of, shares, table_of
 
+FINDS_A_BUG = True
+
 STEPS = 3
 
 

@@ -18,6 +18,8 @@ from ..kit.one_process import (
 )
 from .micro_batches import pieces_of, shares, table_of, told_pieces
 
+FINDS_A_BUG = True
+
 CALLS = (4, 1, 2)  # micro-batches of each
 SAMPLES = 4  # of a micro-batch
 CAUSE = (

@@ -18,8 +18,7 @@ from ..kit.trials import numbers
 from ..kit.worlds import TOO_LONG
 from .ex04_start_equal import LARGE, fill, sizes_of
 
-STEPS = 3
-RATE = 4.0  # so large that weights show what was rounded in their gradients
+STEPS, RATE = 3, 4.0  # a rate so large that weights show what was rounded in their gradients
 EVERYWHERE, SOME_NONE = "a gradient everywhere", "None on some ranks"
 TRAINING, COST = f"{STEPS} steps", "a large model"
 TRIED = [

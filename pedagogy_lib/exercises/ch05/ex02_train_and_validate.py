@@ -16,6 +16,8 @@ from ..kit.alone import Alone, WarmExercise, alone, most_bytes
 from ..kit.one_process import RATE, flat, gradients_in, note_gradients
 from ..kit.values import NO_RETURN
 
+FINDS_A_BUG = True
+
 SAMPLES, FEATURES, WIDTH = 128, 8, 64
 A_BIT = 0.1  # of a graph: a number for each batch is no graph
 TRAININGS = {  # steps, validation batches, optimizer

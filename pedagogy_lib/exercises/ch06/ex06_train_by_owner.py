@@ -21,6 +21,8 @@ from ..kit.one_process import FEATURES, batch_of
 from ..kit.refused import Refused
 from .broken_zero import FRESH, MIXES, Maker, train_alone
 
+FINDS_A_BUG = True
+
 ROUTES = ("ac", "abc", "ac", "b", "abc")  # the layers that each step uses
 
 

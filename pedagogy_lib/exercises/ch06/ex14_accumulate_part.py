@@ -12,6 +12,8 @@ from ..kit.one_process import batch_of, flat, model_of, slopes
 from ..kit.outcomes import plain
 from .ex03_reduce_gradients import part_of
 
+FINDS_A_BUG = True
+
 
 def pieces_of(rank, case):
     return [batch_of(rank, 0, piece) for piece in range(case.args[0])]

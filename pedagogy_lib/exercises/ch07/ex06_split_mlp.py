@@ -16,6 +16,8 @@ from ..kit.outcomes import plain
 from ..kit.values import NO_RETURN
 from .both_ways import right, ring_bytes
 
+FINDS_A_BUG = True
+
 LEFT = {"mm": 0, "bmm": 0, "mv": 0, "addmm": 1, "baddbmm": 1, "addmv": 1}  # which argument
 
 

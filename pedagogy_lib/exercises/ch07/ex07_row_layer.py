@@ -10,6 +10,8 @@ from ..kit.differences import kind_of, told
 from ..kit.trials import numbers
 from .both_ways import as_one_process, right
 
+FINDS_A_BUG = True
+
 INPUTS, OUTPUTS = 2, 3  # inputs of each rank
 ONE_RANKS_BIAS = (
     "y has the bias once, as it should; but every rank has a copy of it, and only one rank's copy "

@@ -9,6 +9,8 @@ from ..kit import At, RankExercise, World, never
 from ..kit.refused import Refused
 from .both_ways import HANG, NOT_CONSTANT, both_ways, right
 
+FINDS_A_BUG = True
+
 SAMPLES, WIDTH, FEATURES = 4, 3, 5
 BEFORE = {  # what may stand before the sum: and its derivative, from its result
     "relu": (torch.relu, lambda h: (h > 0).double()),

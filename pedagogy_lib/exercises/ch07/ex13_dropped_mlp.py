@@ -17,6 +17,8 @@ from ..kit.differences import kind_of
 from ..kit.outcomes import NO_RETURN
 from ..kit.refused import Refused
 
+FINDS_A_BUG = True
+
 P = 0.5
 RATES = (P, P, 0.25)  # p in each call; the last one tells what is dropped from what is kept
 SAMPLES, PART, WIDTH = 16, 64, 64  # so many that equal masks are no chance

@@ -5,6 +5,8 @@ from .ex04_one_f_one_b import EXERCISE as ONE_F_ONE_B
 from .ex04_one_f_one_b import MISTAKES, ONE_TOO_MANY, SIGNS
 from .generators import Schedule, cases_of
 
+FINDS_A_BUG = True
+
 
 def faults(of):
     """What a rank keeps, and what a step takes, beside 1F1B: there one is idle ranks - 1 turns."""

@@ -13,6 +13,8 @@ from ..kit import Formula
 from ..kit.differences import ratio
 from .ex06_stage import draw
 
+FINDS_A_BUG = True
+
 LETTERS, CONTEXT = 7, 5
 NO_GRAPH = (
     "the loss has lost its graph: .item(), float() and .detach() give a number that autograd knows "

@@ -11,6 +11,8 @@ from ..kit.refused import Refused
 from ..kit.requests import Requests
 from ..kit.trials import RAISED, numbers
 
+FINDS_A_BUG = True
+
 SIZES = {"1 number": (1,), "1 MB": (250, 500)}
 TIMES = 2  # with other numbers: what the first leaves behind would show in the second
 TIMEOUT_SECONDS = 2.5  # an exchange takes milliseconds; wrong ones hang, and more than once

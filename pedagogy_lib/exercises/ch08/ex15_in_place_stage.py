@@ -21,6 +21,8 @@ from .versions import (
     weights_of,
 )
 
+FINDS_A_BUG = True
+
 KEPT = (
     "the numbers are right, but old versions stay in self.weights, all of them, for ever. It has "
     "the newest one; who is under way has an older one in self.stash"

@@ -1,0 +1,90 @@
+"""What a check has found, as text and as HTML."""
+
+import os
+import re
+from html import escape
+from pathlib import Path
+
+from ..basics.places import COURSE
+from ..basics.wrapping import wrap
+
+# With white on them, dark enough to be read; as a line, light enough for a dark page.
+BADGES = {True: ("✓ passed", "#00694B"), False: ("✗ not yet", "#B00020"), None: ("…", "#5A5A5A")}
+PATH = re.compile(r"\./([\w./-]+\.py):(\d+)")
+CODE = "white-space:pre-wrap;font-family:var(--jp-code-font-family,monospace);font-size:13px"
+FOLDED = "margin:6px 0 2px 0"
+
+
+class Verdict:
+    """What a check has found; shows itself as one line for each case.
+
+    passed  True, False, or None if there is no answer yet
+    wrong   the `Wrong` that ended the check, or None
+    hints   of the exercise: folded away, in HTML
+    folds   whether the diagnosis is folded away, too: the learner is to find it
+    """
+
+    def __init__(self, title, passed, lines, wrong=None, hints=(), folds=False):
+        self.title, self.passed, self.lines, self.wrong = title, passed, lines, wrong
+        self.hints, self.folds = hints, folds
+
+    def __repr__(self):
+        lines = [self.title, *(f"  ✓ {line}" for line in self.lines)]
+        if self.wrong is not None:
+            lines += wrap(f"{self.wrong.case}: {self.wrong.what}", "  ✗ ")
+            lines += wrap(self.wrong.why, "    → ")
+        return "\n".join([*lines, *([] if self.passed is None else [self.word()])])
+
+    def word(self) -> str:
+        """The last one."""
+        return "passed" if self.passed else "not yet"
+
+    def _repr_html_(self):
+        badge, color = BADGES[self.passed]
+        style = f"background:{color};color:#FFFFFF;border-radius:9px;padding:1px 9px"
+        head = f'<b>{escape(self.title)}</b> <span style="{style}">{badge}</span>'
+        right = "".join(f"<div>✓ {escape(line)}</div>" for line in self.lines)
+        told = self.told() + ("" if self.passed else folded_hints(self.hints))
+        frame = f"border-left:4px solid {color};padding:1px 0 1px 12px"
+        return f'<div style="{frame}"><div>{head}</div>{right}{told}</div>'
+
+    def told(self) -> str:
+        """What is wrong, and why."""
+        if self.wrong is None:
+            return ""
+        case, what, why = (with_links(text) for text in
+                           (self.wrong.case, self.wrong.what, self.wrong.why))  # fmt: skip
+        first, *more = what.split("\n")
+        more = f'<div style="{CODE}">{chr(10).join(more)}</div>' if more else ""
+        told = f"<div>✗ <b>{case}</b>: {first}</div>{more}"
+        if not why:
+            return told
+        why = f'<div style="white-space:pre-wrap;margin-left:1.4em">{why}</div>'
+        return told + (folded("What this looks like", why) if self.folds else why)
+
+
+def folded(summary, content) -> str:
+    """What is shown at a click, without a kernel."""
+    return f'<details style="{FOLDED}"><summary>{escape(summary)}</summary>{content}</details>'
+
+
+def folded_hints(hints) -> str:
+    """Each in the one before it, so that they come one after the other."""
+    inner = ""
+    for number in range(len(hints), 0, -1):
+        text = f'<div style="white-space:pre-wrap">{escape(hints[number - 1])}</div>'
+        inner = folded(f"Hint {number} of {len(hints)}", text + inner)
+    return inner
+
+
+def with_links(text) -> str:
+    """Text as HTML, with links to the lines of the course's files that it names."""
+    return PATH.sub(link, escape(text))
+
+
+def link(found: re.Match) -> str:
+    path, line = found.groups()
+    if not (COURSE / path).exists():
+        return found[0]
+    address = os.path.relpath(COURSE / path, Path.cwd())
+    return f'<a href="{address}#line={int(line) - 1}">{found[0]}</a>'

@@ -1,0 +1,31 @@
+"""Pictures as HTML: a text for those who cannot see them, and colours for a dark page."""
+
+import base64
+from html import escape
+
+LEAST_WIDTH = 640  # pixels: narrower, the texts in it would be too small, so it scrolls
+
+# In a dark page lightness is turned round; hues stay, so that a kind keeps its colour's name.
+STYLE = (
+    ".course-picture{overflow-x:auto}"
+    '[data-jp-theme-light="false"] .course-picture img{filter:invert(.93) hue-rotate(180deg)}'
+)
+
+
+def html_of(png: bytes, alt: str, width: int) -> str:
+    """A picture that shrinks with the page, as far as its texts stay legible.
+
+    width  in pixels, as drawn
+    """
+    return f'<style>{STYLE}</style><div class="course-picture">{tag_of(png, alt, width)}</div>'
+
+
+def tag_of(png: bytes, alt: str, width: int) -> str:
+    data = source_of(png)
+    style = f"width:100%;max-width:{width}px;min-width:{min(width, LEAST_WIDTH)}px"
+    return f'<img alt="{escape(alt)}" style="{style}" src="{data}">'
+
+
+def source_of(png: bytes) -> str:
+    """The bytes of a PNG file as an address."""
+    return "data:image/png;base64," + base64.b64encode(png).decode()

@@ -1,0 +1,1 @@
+"""What a learner types into and moves, in the browser."""

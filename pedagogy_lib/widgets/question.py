@@ -1,0 +1,37 @@
+"""A question with a field for a number, in the browser."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import anywidget
+import traitlets
+
+HERE = Path(__file__).parent
+
+
+class Question(anywidget.AnyWidget):
+    """A question, a field, its unit, and beside it what was found of what was typed.
+
+    Attributes, shared with the browser
+        question, unit  as they stand there
+        text            what was typed; taken when the field is left, or at Enter
+        reply           to it
+        is_good         whether it was taken
+    """
+
+    _esm = HERE / "question.js"
+    _css = HERE / "course.css"
+    question = traitlets.Unicode().tag(sync=True)
+    unit = traitlets.Unicode().tag(sync=True)
+    text = traitlets.Unicode().tag(sync=True)
+    reply = traitlets.Unicode().tag(sync=True)
+    is_good = traitlets.Bool(True).tag(sync=True)
+
+    def __init__(self, question, unit, text, reply, answer: Callable[[str], tuple[bool, str]]):
+        """`answer` takes what was typed; it returns whether it was taken, and the reply."""
+        super().__init__(question=question, unit=unit, text=text, reply=reply)
+        self.take = answer
+        self.observe(lambda change: self.answer(change["new"]), "text")
+
+    def answer(self, text):
+        self.is_good, self.reply = self.take(text)

@@ -1,0 +1,181 @@
+"""Pictures with controls: what a person chooses is drawn, and what cannot be drawn is told."""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+from helpers import ROOT
+
+from pedagogy_lib import LaunchError, explore, plot_bars
+from pedagogy_lib.widgets import explore as exploring
+from pedagogy_lib.widgets.explore import control
+
+WIDGETS = ROOT / "pedagogy_lib" / "widgets"
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    monkeypatch.setattr(exploring, "someone_watches", lambda: True)
+
+
+class Drawing:
+    """Draws bars, and counts how often."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __call__(self, ranks, way="ring"):
+        self.calls.append((ranks, way))
+        if ranks > 4:
+            raise ValueError("at most 4 ranks")
+        return plot_bars(["a"], {way: [ranks]}, "MB", title=f"{ranks} ranks, {way}")
+
+
+def in_browser(explorer) -> str:
+    """The description of the picture that is shown, and the message."""
+    return explorer.view["alt"].split(".")[0], explorer.view["message"]
+
+
+def test_without_a_person_it_is_the_picture_itself():
+    assert explore(Drawing(), ranks=[4, 2]).alt.startswith("4 ranks, ring")
+
+
+@pytest.mark.parametrize(
+    ("choices", "example"),
+    [({"ranks": 5}, r"ranks=\[5\]"), ({"ranks": "4"}, r"ranks=\['4'\]"),
+     ({"ranks": []}, r"ranks=\[2, 4\]")],
+)  # fmt: skip
+def test_choices_that_are_no_list_are_refused(choices, example):
+    with pytest.raises(LaunchError, match=rf"explore\(\) takes lists of values: write {example}"):
+        explore(Drawing(), **choices)
+
+
+def test_a_label_of_no_control_is_refused():
+    with pytest.raises(LaunchError, match="a label for rank, but no list of values"):
+        explore(Drawing(), labels={"rank": "ranks"}, ranks=[2])
+
+
+def test_numbers_stand_in_order_and_words_as_they_are_given():
+    assert control("pp", [4, 2, 4096], "stages").for_browser() == {
+        "name": "pp", "label": "stages", "texts": ["2", "4", "4,096"], "is_slider": True,
+    }  # fmt: skip
+    assert control("number_of_ways", ["ring", "a tree"]).for_browser() == {
+        "name": "number_of_ways", "label": "number of ways", "texts": ["ring", "a tree"],
+        "is_slider": False,
+    }  # fmt: skip
+    assert control("pp", [4, 2, 4096]).first == 1
+
+
+def test_what_is_chosen_is_drawn_once(watched):
+    draw = Drawing()
+    explorer = explore(draw, ranks=[4, 2, 3], way=["ring", "tree"])
+    assert in_browser(explorer) == ("4 ranks, ring", "")
+    explorer.choose(ranks=2)
+    explorer.choose(way="tree")
+    explorer.choose(ranks=4, way="ring")
+    explorer.choose(ranks=2, way="tree")
+    assert in_browser(explorer) == ("2 ranks, tree", "")
+    assert draw.calls == [(4, "ring"), (2, "ring"), (2, "tree")]
+
+
+def test_values_that_do_not_go_together_keep_the_last_picture(watched):
+    explorer = explore(Drawing(), ranks=[4, 2, 8])
+    explorer.choose(ranks=8)
+    assert in_browser(explorer) == ("4 ranks, ring", "at most 4 ranks")
+    explorer.choose(ranks=2)
+    assert in_browser(explorer) == ("2 ranks, ring", "")
+
+
+def test_a_picture_that_fails_is_told_and_the_controls_go_on(watched):
+    def draw(n):
+        return plot_bars(["a"], {"b": [1 / n]}, "MB", title=f"{n}")
+
+    explorer = explore(draw, n=[1, 0])
+    explorer.choose(n=0)
+    assert explorer.view["message"] == "ZeroDivisionError: division by zero"
+    explorer.choose(n=1)
+    assert explorer.view["message"] == ""
+
+
+def test_the_button_measures_what_was_chosen(watched):
+    measured = Drawing()
+    explorer = explore(Drawing(), run=lambda ranks: measured(ranks, "measured"), ranks=[4, 2, 8])
+    assert explorer.action == "Run it for real"
+    explorer.choose(ranks=2)
+    for number in (1, 2):  # the browser has to hear of the second one, too
+        explorer.answer(explorer, {"run": True}, [])
+        assert in_browser(explorer) == ("2 ranks, measured", "")
+        assert explorer.view["run"] == number
+    explorer.choose(ranks=4)
+    explorer.choose(ranks=2)
+    assert in_browser(explorer) == ("2 ranks, ring", ""), "a measurement is no drawing"
+
+
+def test_controls_without_effect_are_named(watched):
+    explorer = explore(
+        Drawing(), no_effect=lambda ranks, way: {"ranks"} if way == "tree" else set(),
+        ranks=[2, 4], way=["ring", "tree"],
+    )  # fmt: skip
+    assert explorer.view["without_effect"] == []
+    explorer.choose(way="tree")
+    assert explorer.view["without_effect"] == ["ranks"]
+
+
+@pytest.mark.parametrize(
+    ("choices", "is_film"),
+    [({"ranks": [2, 1, 3, 4]}, True), ({"ranks": [1, 2, 4, 3.5]}, False),
+     ({"ranks": [1, 2, 3]}, False), ({"ranks": [1, 2, 3, 4], "way": ["ring", "tree"]}, False)],
+)  # fmt: skip
+def test_one_slider_that_counts_is_a_film(watched, choices, is_film):
+    assert explore(Drawing(), **choices).is_film is is_film
+
+
+def test_the_next_picture_of_a_film_is_drawn_before_it_is_wanted(watched, monkeypatch):
+    draw = Drawing()
+    explorer = explore(draw, ranks=[1, 2, 3, 4])
+    sent = []
+    monkeypatch.setattr(explorer, "send", sent.append)
+    explorer.answer(explorer, {"soon": {"ranks": 1}}, [])
+    assert sent[0]["soon"]["alt"].startswith("2 ranks")
+    assert in_browser(explorer) == ("1 ranks, ring", ""), "that is still shown"
+    explorer.choose(ranks=2)
+    assert len(draw.calls) == 2
+
+
+def test_room_is_kept_for_the_highest_picture(watched):
+    def draw(n):
+        return plot_bars(["a"], {"b": [n]}, "MB") if n == 1 else high
+
+    high = plot_bars(["a"], {"b": [1]}, "MB")
+    high.figure.set_size_inches(7.5, 9)
+    explorer = explore(draw, n=[1, 2])
+    low_height = explorer.height
+    explorer.choose(n=2)
+    explorer.choose(n=1)
+    assert explorer.height == high.size()[1] > low_height
+
+
+def test_pages_without_widgets_get_the_picture(watched):
+    explorer = explore(Drawing(), ranks=[4, 2])
+    data, *_ = explorer._repr_mimebundle_()
+    assert 'alt="4 ranks, ring' in data["text/html"]
+    assert data["text/plain"].startswith("4 ranks, ring")
+    assert "application/vnd.jupyter.widget-view+json" in data
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="there is no node here")
+@pytest.mark.parametrize("path", sorted(WIDGETS.glob("*.js")), ids=lambda path: path.name)
+def test_what_the_browser_runs_can_be_parsed(path, tmp_path):
+    module = tmp_path / "module.mjs"
+    module.write_text(path.read_text())
+    subprocess.run(["node", "--check", str(module)], check=True)
+
+
+def test_what_the_browser_gets_is_plain_data(watched):
+    explorer = explore(Drawing(), ranks=[4, 2])
+    state = {name: getattr(explorer, name) for name in ("controls", "chosen", "view", "height")}
+    assert json.loads(json.dumps(state)) == state
+    used = re.findall(r'model\.get\("(\w+)"\)', (WIDGETS / "explorer.js").read_text())
+    assert set(used) <= set(explorer.trait_names())

@@ -1,0 +1,87 @@
+"""What has been done of a part, in one line; it outlives the kernel, and not its folder."""
+
+import pytest
+
+from pedagogy_lib import LaunchError, check, predict, progress
+from pedagogy_lib.course import kept, predictions
+from pedagogy_lib.course.progress import Progress, distance
+
+
+def right(node, local_rank, per_node):
+    return node * per_node + local_rank
+
+
+def wrong(node, local_rank, per_node):
+    return node + local_rank
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(kept, "CHECKED", {})
+    monkeypatch.setattr(predictions, "COMPARED", {})
+    monkeypatch.setattr("pedagogy_lib.course.progress.COMPARED", predictions.COMPARED)
+
+
+@pytest.fixture
+def watched(monkeypatch):
+    for module in (kept, predictions):
+        monkeypatch.setattr(module, "someone_watches", lambda: True)
+
+
+def test_what_is_left_is_named():
+    assert repr(progress("00")) == "Part 00 · still to do: 0.1, 0.2"
+    check("0.1", right)
+    assert repr(progress("00")) == "Part 00 · passed: 0.1 · still to do: 0.2"
+
+
+def test_the_last_check_counts():
+    check("0.1", right)
+    check("0.1", wrong)
+    assert "still to do: 0.1, 0.2" in repr(progress("00"))
+
+
+def test_it_outlives_the_kernel(watched, monkeypatch):
+    check("0.1", right)
+    monkeypatch.setattr(kept, "CHECKED", {})
+    assert "passed: 0.1" in repr(progress("00"))
+
+
+def test_tests_and_reports_read_and_write_no_file(tmp_path):
+    (tmp_path / ".progress.json").write_text('{"0.1": true}')
+    assert "still to do: 0.1" in repr(progress("00"))
+    (tmp_path / ".progress.json").unlink()
+    check("0.1", right)
+    assert not list(tmp_path.iterdir())
+
+
+def test_how_close_predictions_were(watched):
+    for number, (guess, measured) in enumerate([(4, 5), (None, 5), (7, 0), (0, 0)]):
+        prediction = predictions.Prediction(f"question {number}", "MB")
+        prediction.value = guess
+        prediction.compare(5, measured)
+    said = repr(progress("00"))
+    assert said.endswith("3 of 4 predictions made, off by 20 %, more than ten times, 0 %")
+
+
+def test_predictions_that_nobody_made():
+    predict("How many?", "MB").compare(1, 2)
+    assert repr(progress("00")).endswith("none of 1 prediction made")
+
+
+@pytest.mark.parametrize(
+    ("guess", "measured", "expected"), [(4, 5, 0.2), (5, 5, 0), (0, 0, 0), (1, 0, float("inf"))]
+)
+def test_distance(guess, measured, expected):
+    assert distance(guess, measured) == pytest.approx(expected)
+
+
+def test_a_part_that_is_done():
+    done = Progress("03", ["3.1", "3.2"], ["3.1", "3.2"], [])
+    assert repr(done) == "Part 03 · all 2 exercises passed"
+    assert "#00694B" in done._repr_html_()
+
+
+def test_a_part_that_there_is_not():
+    with pytest.raises(LaunchError, match="there is no part '99'; there are: 00, 01, 02, 03, 03b"):
+        progress("99")
