@@ -145,20 +145,7 @@ def to_html(path: Path) -> str:
     notebook = nbformat.read(path, as_version=4)
     body, _ = exporter.from_notebook_node(notebook)
     title = notebook.cells[0].source.splitlines()[0].strip("# ").replace("`", "")
-    page = f"{HEAD.format(title=escape(title))}<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
-    return with_alt_texts(page, notebook)
-
-
-def with_alt_texts(html: str, notebook) -> str:
-    """Give each picture the description that its output carries; nbconvert leaves it out."""
-    from bs4 import BeautifulSoup
-
-    page = BeautifulSoup(html, "html.parser")
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    hints = [o.metadata["image/png"] for o in outputs if "image/png" in o.get("data", {})]
-    for image, hint in zip(page.select("img"), hints, strict=True):
-        image["alt"] = hint["alt"]
-    return str(page)
+    return f"{HEAD.format(title=escape(title))}<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
 
 
 def cpu_name() -> str:
