@@ -96,7 +96,7 @@ def test_chapter_02(lab_url, page, tmp_path):
     # The slider moves the chunks round the ring.
     first = page.locator('img[alt^="Step 1 of 6"]')
     before = first.get_attribute("src")
-    page.locator(".widget-vbox", has=first).locator(".noUi-handle").focus()
+    page.locator(".course", has=first).get_by_role("slider", name="step").focus()
     page.keyboard.press("ArrowRight")
     second = page.locator('img[alt^="Step 2 of 6"]')
     second.wait_for()

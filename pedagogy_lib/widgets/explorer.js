@@ -28,9 +28,19 @@ function controlOf(control, id, choose) {
       input.setAttribute("aria-valuetext", control.texts[index]);
     }
   };
-  input.addEventListener("input", () => {
-    put(Number(input.value));
-    choose(control.name, Number(input.value));
+  const take = (index) => {
+    put(index);
+    choose(control.name, index);
+  };
+  input.addEventListener("input", () => take(Number(input.value)));
+  // A notebook leaves these keys no effect of their own.
+  const last = control.texts.length - 1;
+  const moved = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, Home: -last, End: last };
+  input.addEventListener("keydown", (event) => {
+    if (!isSlider || !(event.key in moved)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    take(Math.max(0, Math.min(last, Number(input.value) + moved[event.key])));
   });
   const label = node("label", { htmlFor: id }, control.label);
   const box = node("div", { className: "course-control" }, label, input, value);
@@ -62,6 +72,7 @@ function render({ model, el }) {
   const frame = node("div", { className: "course-picture" }, image);
   const root = node("div", { className: "course" }, grid);
   root.setAttribute("role", "group");
+  root.dataset.lmSuppressShortcuts = "true"; // else arrow keys fold the notebook's headings
   root.setAttribute("aria-label", "Controls and the picture that they change");
 
   // For the highest picture so far, at the scale of this one: what stands below is not to jump.

@@ -11,6 +11,7 @@ function render({ model, el }) {
     return made;
   };
   const root = part("div", "course course-question");
+  root.dataset.lmSuppressShortcuts = "true"; // keys are the field's, not the notebook's
   const label = part("label", "");
   const word = document.createElement("b");
   word.textContent = "Predict ";
