@@ -1,8 +1,8 @@
 """The process that starts, watches and ends the ranks of every launch.
 
-It runs as a script of its own (`python fork_server.py CONTROL_FD SCRATCH_DIR METHOD`), imports
-torch and this package once, and forks a rank in a few milliseconds whenever the notebook asks. It
-imports no lab, so that a rank always reads the newest version of what a learner writes.
+It runs as a script of its own (`python fork_server.py CONTROL_FD SCRATCH_DIR METHOD IDLE_SECONDS`),
+imports torch and this package once, and forks a rank in a few milliseconds whenever the notebook
+asks. It imports no lab, so that a rank always reads the newest version of what a learner writes.
 
 The notebook writes one byte per wish on the control socket: F (fork a rank; two file descriptors
 come along: its channel and its output), K (kill every rank) or P (import at once what is otherwise
@@ -10,7 +10,8 @@ imported when idle: the ranks just killed had to do it themselves). The server a
 `ready`, `forked PID` or `refused ERRNO`, `exited PID STATUS`, `killed`, and at its own failure
 `broken WHY`.
 When the socket closes, the notebook has gone: the server kills every rank with all its descendants,
-removes the scratch directory and leaves.
+removes the scratch directory and leaves. It leaves as well, and gives its memory back, when it has
+had no rank and heard no wish for IDLE_SECONDS.
 """
 
 import contextlib
@@ -26,7 +27,7 @@ import signal
 import socket
 import sys
 
-IDLE_SECONDS = 1.0  # without a wish, until it imports what ranks may need
+IMPORT_AFTER_SECONDS = 1.0  # without a wish: it then imports what ranks may need
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 
 
@@ -81,9 +82,9 @@ def fork_rank(method, server_fds, channel_fd, output_fd):
 class ForkServer:
     """Forks ranks, reports their ends, and leaves none behind; see the module's docstring."""
 
-    def __init__(self, control_fd, scratch, method, idle_work=()):
+    def __init__(self, control_fd, scratch, method, idle_seconds, idle_work=()):
         self.control = socket.socket(fileno=control_fd)
-        self.scratch, self.method = scratch, method
+        self.scratch, self.method, self.idle_seconds = scratch, method, idle_seconds
         self.idle_work = list(idle_work)  # modules to import while nobody waits
         # Signals that a notebook blocks are blocked in the programs that it starts.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -113,19 +114,28 @@ class ForkServer:
     def say(self, line):
         self.control.sendall(line.encode() + b"\n")
 
-    def wait(self):
-        """Sleep until the notebook speaks, reporting ranks that end and importing when idle."""
+    def wait(self) -> bool:
+        """Sleep until the notebook speaks, reporting ranks that end and importing when idle.
+
+        False if there was nothing to do for so long that it is time to leave.
+        """
         while True:
-            idle = self.idle_work and not self.alive
-            patience = IDLE_SECONDS if idle else None
-            readable, _, _ = select.select([self.control, self.wake_r], [], [], patience)
+            readable, _, _ = select.select([self.control, self.wake_r], [], [], self.patience())
             if self.wake_r in readable:
                 os.read(self.wake_r, 4096)
                 self.reap()
             if self.control in readable:
                 return True
-            if not readable and idle:
+            if not readable and not self.idle_work:
+                return False
+            if not readable:
                 self.do_idle_work()
+
+    def patience(self) -> float | None:
+        """How many seconds to wait for a wish, or for the end of a rank."""
+        if self.alive:
+            return None
+        return IMPORT_AFTER_SECONDS if self.idle_work else self.idle_seconds
 
     def do_idle_work(self):
         while self.idle_work:
@@ -230,12 +240,12 @@ def import_package(folder):
 def main():
     if sys.argv[1] == "rank":  # a rank in a fresh interpreter (start method "spawn")
         become_rank(int(sys.argv[2]), int(sys.argv[3]))
-    control_fd, scratch, method = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+    control_fd, scratch, method, idle_seconds = sys.argv[1:]
     idle_work = ()
     if method == "fork":
         idle_work = preload()
         freeze()
-    ForkServer(control_fd, scratch, method, idle_work).serve()
+    ForkServer(int(control_fd), scratch, method, float(idle_seconds), idle_work).serve()
 
 
 def preload() -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from ..basics.errors import LaunchError, describe_death
@@ -23,6 +24,9 @@ ROOMS = ("", "basics", "measuring", "ranks", "course", "exercises", "exercises/k
 # fresh interpreter, which takes seconds instead of milliseconds.
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 LOOK_SECONDS = 0.25  # between two looks at whether it still lives
+# Without a launch, until it gives its memory back (200 MB). The next launch then takes a second more.
+IDLE_SECONDS = 300.0
+EARLIER_SECONDS = 60.0  # by which it counts as gone here: it must not leave while it is asked
 LEAVE_SECONDS = 2.0  # for it to end its ranks, once the notebook has hung up
 AGAIN = "run the cell again"
 LOOPBACK = {"linux": "lo", "darwin": "lo0"}.get(sys.platform, "lo")
@@ -43,6 +47,7 @@ class Server:
         self.owner = os.getpid()
         self.sources = state_of_sources()
         self.method = os.environ.get("PEDAGOGY_START_METHOD", START_METHOD)
+        self.used = time.monotonic()
         self.is_ready = False
         self.has_preloaded = False
         self.owed = 0  # lines still to come: `exited` for each rank, `killed` for each wish to kill
@@ -60,8 +65,9 @@ class Server:
         """The control socket, and the process at its other end."""
         ours, theirs = socket.socketpair()
         with theirs, (self.scratch / "server.log").open("wb") as log:
+            arguments = str(theirs.fileno()), self.scratch, self.method, str(IDLE_SECONDS)
             process = subprocess.Popen(
-                [sys.executable, SCRIPT, str(theirs.fileno()), self.scratch, self.method],
+                [sys.executable, SCRIPT, *arguments],
                 pass_fds=[theirs.fileno()],
                 env=os.environ | ENVIRON | self.own_environ(),
                 stdin=subprocess.DEVNULL,
@@ -83,9 +89,11 @@ class Server:
         return own
 
     def usable(self) -> bool:
-        """Whether it lives, is ours, and has imported this package as it is now."""
+        """Whether it lives and will stay, is ours, and has imported this package as it is now."""
         is_ours = self.is_open() and self.owner == os.getpid() and self.process.poll() is None
-        return is_ours and self.scratch.is_dir() and self.sources == state_of_sources()
+        is_awake = time.monotonic() - self.used < IDLE_SECONDS - EARLIER_SECONDS
+        current = self.scratch.is_dir() and self.sources == state_of_sources()
+        return is_ours and is_awake and current
 
     def is_open(self) -> bool:
         """Whether the socket's number is still the socket's: the learner may have closed it."""
@@ -241,6 +249,7 @@ def shared_server() -> Server:
         if _server is not None:
             _server.close()
         _server = Server()
+    _server.used = time.monotonic()
     return _server
 
 
