@@ -24,7 +24,8 @@ ROOMS = ("", "basics", "measuring", "ranks", "course", "exercises", "exercises/k
 # fresh interpreter, which takes seconds instead of milliseconds.
 START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 LOOK_SECONDS = 0.25  # between two looks at whether it still lives
-# Without a launch, until it gives its memory back (200 MB). The next launch then takes a second more.
+# Without a launch, until it gives its memory back (200 MB); the next launch then takes a second
+# more.
 IDLE_SECONDS = 300.0
 EARLIER_SECONDS = 60.0  # by which it counts as gone here: it must not leave while it is asked
 LEAVE_SECONDS = 2.0  # for it to end its ranks, once the notebook has hung up
