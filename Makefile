@@ -16,8 +16,6 @@ BENCH_ARGS ?=
 # Kernels and ranks import the course again and again, so that its bytecode is kept in any case.
 RUN := env -u PYTHONDONTWRITEBYTECODE PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_WAIT_POLICY=PASSIVE \
 	.venv/bin/python
-START := /lab/tree/notebooks/00_start_here.ipynb
-AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .PHONY: help setup lab test test-all build bench report doctor lock clean
 
@@ -35,13 +33,8 @@ help:
 setup:
 	@$(SETUP)
 
-# Encrypted, as a kernel warns of connections that are not. Its server's own warnings are of things
-# that nobody can change, such as notebooks that are opened for the first time.
-QUIET := --log-level=ERROR --KernelManager.transport_encryption=auto
-
 lab: setup
-	@$(RUN) -m pedagogy_lib doctor
-	@$(RUN) -m jupyterlab --LabApp.default_url=$(START) $(QUIET) $(AS_ROOT) $(LAB_ARGS)
+	@$(RUN) -m pedagogy_lib lab $(LAB_ARGS)
 
 # More workers than two cores, as many tests wait. A file's tests in one worker: a notebook's cells
 # need the same kernel.

@@ -1,12 +1,15 @@
-"""The command line: `python -m pedagogy_lib doctor | build | report`."""
+"""The command line: `python -m pedagogy_lib lab | doctor | build | report`."""
 
 import argparse
 import sys
+
+from .basics.errors import LaunchError
 
 
 def main(argv=None) -> int:
     parser = argparse.ArgumentParser(prog="python -m pedagogy_lib")
     commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("lab", help="open the course in JupyterLab; its options may follow")
     commands.add_parser("doctor", help="check that this machine can run the course")
     build = commands.add_parser("build", help="make notebooks/ and labs/ from solutions/")
     which = build.add_mutually_exclusive_group()
@@ -14,8 +17,21 @@ def main(argv=None) -> int:
     which.add_argument("--without-executing", action="store_true", help="only learners' files")
     report = commands.add_parser("report", help="write an HTML report on this machine")
     report.add_argument("settings", nargs="*", metavar="NAME=VALUE", help="parameters to change")
-    arguments = parser.parse_args(argv)
-    return COMMANDS[arguments.command](arguments)
+    arguments, others = parser.parse_known_args(argv)
+    arguments.others = others
+    if others and arguments.command != "lab":
+        parser.error(f"unrecognized arguments: {' '.join(others)}")
+    try:
+        return COMMANDS[arguments.command](arguments)
+    except LaunchError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def run_lab(arguments) -> int:
+    from .course.jupyter_lab import open_lab
+
+    return open_lab(arguments.others)
 
 
 def run_doctor(arguments) -> int:
@@ -32,18 +48,13 @@ def run_build(arguments) -> int:
 
 
 def run_report(arguments) -> int:
-    from .basics.errors import LaunchError
     from .course.report import write_report
 
-    try:
-        print(f"wrote {write_report(arguments.settings)}")
-    except LaunchError as error:
-        print(error, file=sys.stderr)
-        return 2
+    print(f"wrote {write_report(arguments.settings)}")
     return 0
 
 
-COMMANDS = {"doctor": run_doctor, "build": run_build, "report": run_report}
+COMMANDS = {"lab": run_lab, "doctor": run_doctor, "build": run_build, "report": run_report}
 
 if __name__ == "__main__":
     sys.exit(main())

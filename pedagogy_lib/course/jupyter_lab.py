@@ -1,0 +1,55 @@
+"""`python -m pedagogy_lib lab`: the course in JupyterLab, on the learner's own copies."""
+
+import os
+import sys
+from pathlib import Path
+
+from ..basics.places import COURSE
+from .doctor import examine
+from .working_copies import WORK, renew_copies
+
+FIRST = "00_start_here.ipynb"
+
+
+def open_lab(arguments) -> int:
+    """Check the machine, renew the copies, and become JupyterLab; returns only if that fails.
+
+    arguments  for JupyterLab, such as "--no-browser"; they come last, so they win
+    Raises     LaunchError if the copies cannot be written
+    """
+    if examine():
+        return 1
+    for sentence in renew_copies():
+        print(sentence)
+    print(f"Your notebooks are in {WORK}/. Opening {FIRST} in JupyterLab; Ctrl-C here ends it.")
+    sys.stdout.flush()
+    os.chdir(COURSE)
+    os.environ.update(environment())
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *options(), *arguments])
+
+
+def options() -> list[str]:
+    """What JupyterLab is told.
+
+    Encrypted, as a kernel warns of connections that are not. JupyterLab's own warnings are of
+    things that nobody can change, such as notebooks that are opened for the first time.
+    """
+    as_root = hasattr(os, "geteuid") and os.geteuid() == 0
+    return [
+        f"--LabApp.default_url=/lab/tree/{WORK}/{FIRST}",
+        "--log-level=ERROR",
+        "--KernelManager.transport_encryption=auto",
+        *(["--allow-root"] if as_root else []),
+    ]
+
+
+def environment() -> dict[str, str]:
+    """For JupyterLab and its kernels: this Python's programs first, such as torchrun.
+
+    OpenMP's threads wait for each other in a busy loop. Where other programs use the cores, too,
+    small products then take tens of times as long. Passive threads sleep while they wait.
+    """
+    programs = str(Path(sys.executable).parent)
+    path = os.environ.get("PATH", "")
+    in_front = path if path.split(os.pathsep)[0] == programs else f"{programs}{os.pathsep}{path}"
+    return {"PATH": in_front, "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE")}

@@ -1,0 +1,170 @@
+"""Learners work on copies: the course's own notebooks stay as they are, and so does their work."""
+
+import os
+import sys
+
+import nbformat
+import pytest
+
+from pedagogy_lib import LaunchError
+from pedagogy_lib.__main__ import main
+from pedagogy_lib.course import jupyter_lab, working_copies
+from pedagogy_lib.course.working_copies import renew_copies
+
+
+@pytest.fixture
+def course(tmp_path):
+    """A course of one notebook."""
+    (tmp_path / "notebooks").mkdir()
+    publish(tmp_path, "x = ...")
+    return tmp_path
+
+
+def publish(course, source):
+    write(course / "notebooks" / "01_first.ipynb", source)
+
+
+def write(path, *sources, outputs=()):
+    notebook = nbformat.v4.new_notebook()
+    notebook.cells = [nbformat.v4.new_code_cell(source, id=f"{i}") for i, source in
+                      enumerate(sources)]  # fmt: skip
+    notebook.cells[0].outputs = list(outputs)
+    nbformat.write(notebook, path)
+
+
+def sources(path):
+    return [cell.source for cell in nbformat.read(path, as_version=4).cells]
+
+
+def names(course):
+    return sorted(path.name for path in (course / "work").glob("*"))
+
+
+def test_the_first_time_everything_is_copied(course):
+    assert renew_copies(course) == []
+    assert sources(course / "work" / "01_first.ipynb") == ["x = ..."]
+    assert names(course) == [".originals", "01_first.ipynb"]
+
+
+def test_what_is_copied_stays(course):
+    renew_copies(course)
+    write(course / "work" / "01_first.ipynb", "x = 1")
+    assert renew_copies(course) == []
+    assert sources(course / "work" / "01_first.ipynb") == ["x = 1"]
+
+
+def test_a_new_version_replaces_a_copy_that_was_only_run(course):
+    renew_copies(course)
+    output = nbformat.v4.new_output("stream", text="3\n")
+    write(course / "work" / "01_first.ipynb", "x = ...", outputs=[output])
+    publish(course, "x = ...  # new")
+    assert renew_copies(course) == []
+    assert sources(course / "work" / "01_first.ipynb") == ["x = ...  # new"]
+    assert names(course) == [".originals", "01_first.ipynb"]
+
+
+def test_a_new_version_stands_beside_a_copy_with_work_in_it(course):
+    renew_copies(course)
+    write(course / "work" / "01_first.ipynb", "x = 1")
+    for number, ending in enumerate(["-new", "-new-2"]):
+        publish(course, f"x = ...  # {number}")
+        (told,) = renew_copies(course)
+        assert told.startswith("work/01_first.ipynb stays as you left it; its new version is work/")
+        assert told.endswith(f"/01_first{ending}.ipynb")
+        assert sources(course / "work" / f"01_first{ending}.ipynb") == [f"x = ...  # {number}"]
+        assert renew_copies(course) == []
+    assert sources(course / "work" / "01_first.ipynb") == ["x = 1"]
+
+
+def test_a_cell_that_was_added_or_moved_is_work(course):
+    renew_copies(course)
+    write(course / "work" / "01_first.ipynb", "x = ...", "my notes")
+    publish(course, "x = ...  # new")
+    assert len(renew_copies(course)) == 1
+
+
+def test_a_copy_that_is_no_notebook_any_more_is_kept(course):
+    renew_copies(course)
+    (course / "work" / "01_first.ipynb").write_text("{half a notebo")
+    publish(course, "x = ...  # new")
+    assert len(renew_copies(course)) == 1
+    assert (course / "work" / "01_first.ipynb").read_text() == "{half a notebo"
+
+
+def test_a_copy_that_nobody_knows_of_is_kept(course):
+    (course / "work").mkdir()
+    write(course / "work" / "01_first.ipynb", "x = 1")
+    assert len(renew_copies(course)) == 1
+    assert sources(course / "work" / "01_first.ipynb") == ["x = 1"]
+
+
+def test_a_deleted_copy_is_made_again(course):
+    renew_copies(course)
+    (course / "work" / "01_first.ipynb").unlink()
+    assert renew_copies(course) == []
+    assert sources(course / "work" / "01_first.ipynb") == ["x = ..."]
+
+
+def test_where_nothing_can_be_written_one_sentence_says_so(course):
+    (course / "work").write_text("in the way")
+    with pytest.raises(LaunchError, match="your copies of the notebooks cannot be written") as told:
+        renew_copies(course)
+    assert "\n" not in str(told.value)
+
+
+def test_a_copy_is_whole_or_not_there(course, monkeypatch):
+    renew_copies(course)
+    publish(course, "x = ...  # new")
+
+    def full(source, target):
+        target.write_text("hal")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(working_copies.shutil, "copyfile", full)
+    with pytest.raises(LaunchError, match="No space left on device"):
+        renew_copies(course)
+    assert sources(course / "work" / "01_first.ipynb") == ["x = ..."]
+
+
+@pytest.fixture
+def became(monkeypatch, course):
+    """What `open_lab` becomes, in place of becoming it."""
+    programs = []
+    monkeypatch.setattr(jupyter_lab.os, "execv", lambda *arguments: programs.append(arguments))
+    monkeypatch.setattr(jupyter_lab.os, "environ", {"PATH": "/usr/bin"})
+    monkeypatch.setattr(jupyter_lab, "COURSE", course)
+    monkeypatch.setattr(jupyter_lab, "renew_copies", lambda: ["work/x stays"])
+    monkeypatch.chdir(course)
+    return programs
+
+
+def test_lab_opens_the_first_copy(became, course, monkeypatch, capsys):
+    monkeypatch.setattr(jupyter_lab, "examine", lambda: 0)
+    main(["lab", "--no-browser", "--port", "8890"])
+    ((program, arguments),) = became
+    assert program == sys.executable
+    assert arguments[1:3] == ["-m", "jupyterlab"]
+    assert "--LabApp.default_url=/lab/tree/work/00_start_here.ipynb" in arguments
+    assert arguments[-3:] == ["--no-browser", "--port", "8890"]
+    assert os.getcwd() == str(course)
+    programs = os.path.dirname(sys.executable)
+    assert jupyter_lab.os.environ["PATH"] == f"{programs}{os.pathsep}/usr/bin"
+    assert jupyter_lab.os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+    assert capsys.readouterr().out.startswith("work/x stays\nYour notebooks are in work/.")
+
+
+def test_lab_opens_nothing_on_a_machine_that_cannot_run_it(became, monkeypatch):
+    monkeypatch.setattr(jupyter_lab, "examine", lambda: 1)
+    assert main(["lab"]) == 1
+    assert not became
+
+
+def test_other_commands_take_no_options_of_jupyterlab(capsys):
+    with pytest.raises(SystemExit):
+        main(["doctor", "--no-browser"])
+    assert "unrecognized arguments: --no-browser" in capsys.readouterr().err
+
+
+def test_git_does_not_follow_the_copies():
+    rules = (working_copies.COURSE / ".gitignore").read_text().splitlines()
+    assert f"{working_copies.WORK}/" in rules
