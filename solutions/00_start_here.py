@@ -8,13 +8,33 @@
 #
 # **How to work.** *Predict* a number, run the cell, look at the picture. Then read why, break it on
 # purpose, and solve the exercise. Run cells in order, with Shift+Enter; one that hangs can always
-# be stopped with the ■ button. The two numbers below are used in sections 1 and 5: change them, and
-# run those again.
+# be stopped with the ■ button. Cells that only import, or that come after the last exercise, are
+# folded: a click on the bar at their left opens them.
 
-# %%
+# %% [markdown]
+# ![Timeline of three steps on four ranks: ranks 0 to 2 wait in every all-reduce until rank 3 has
+# computed](../assets/covers/00_start_here.png)
+#
+# *Measured in section 7: everybody waits for the slowest rank.*
+#
+# **After this part you can** start real ranks from a cell, read how many bytes each one sent and
+# how much memory it held, and find the line on which a hang waits.
+#
+# **It takes** about 25 minutes, and about 15 more for 2 exercises. **It needs** Python, and a
+# training loop in PyTorch.
+#
+# Begin with the next cell: four processes start on your machine, tell their numbers, and end.
+
+# %% tags=["nbval-ignore-output"]
+import os
+
+from pedagogy_lib import launch
+
+launch(os.getpid, world_size=4)
+
+# %% jupyter={"source_hidden": true}
 import difflib
 import inspect
-import os
 import time
 
 import torch
@@ -25,7 +45,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from pedagogy_lib import (
     HangError, RankError, Table, check, close, draw_clusters, draw_scaling, draw_three_splits,
-    explore, hint, launch, measure, plot_against, plot_bytes, plot_peak, plot_timeline, predict,
+    explore, hint, measure, plot_against, plot_bytes, plot_peak, plot_timeline, predict,
     progress, put_to_the_test, run_torchrun,
 )
 
@@ -37,7 +57,8 @@ megabytes = 4.0
 # ## 1 · Who is there?
 #
 # `launch(function, world_size=4)` starts four fresh processes, runs the function in each of them,
-# and brings the results back. The function is an ordinary one, written in a cell.
+# and brings the results back. The function is an ordinary one, written in a cell. The two numbers
+# above are used here and in section 5: change them, and run these sections again.
 
 # %% tags=["nbval-ignore-output"]
 def who_am_i():
@@ -353,7 +374,7 @@ for label in watched.labels:
 # times. Rank 3 computes three times as long. (Its computing is a sleep, so that the picture is the
 # same on any number of cores.) Where do ranks 0 to 2 spend their time?
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["cover", "nbval-ignore-output"]
 def three_steps():
     x = torch.ones(1)
     for _ in range(3):
@@ -392,7 +413,9 @@ except HangError as error:
 # %% [markdown]
 # Read it from the top: who had returned, which line each of the others waits on, inside which
 # call with which arguments. The last line says what follows. No process is left over, and the next
-# cell works. The ■ button does the same for you before the timeout.
+# cell works. The ■ button does the same for you before the timeout. (Keep the tab open while a cell
+# runs. What it prints while no tab shows it is lost, and its progress line stays as it was: then
+# run the cell again.)
 #
 # An ordinary error on one rank ends the launch at once, with the rank and your own line:
 
@@ -462,21 +485,38 @@ problems = examine()
 # %% [markdown]
 # ## 11 · The map
 #
-# | chapter | question |
+# | part | question |
 # |---|---|
-# | 01 Gradient accumulation | How can a small memory take a large batch? |
-# | 02 Collectives | How do ranks add up a tensor with nobody in the middle? |
-# | 03 Data parallel | From a parameter server to DDP: what was wrong each time? |
-# | 04 Failure and recovery | What is lost when a machine dies? |
-# | 05 Memory | Where do 16 bytes for each parameter go? |
-# | 06 ZeRO and FSDP | How to keep only a share of it? |
-# | 07 Tensor parallel | How to split one matrix product? |
-# | 08 Pipeline parallel | How to keep all stages busy? |
-# | 09 Three dimensions | How do they combine? |
-# | 10 Choosing a strategy | Which one, for which model and machine? |
-# | 11 Capstone | All of it, on a model that learns. |
+# | [01 · Gradient accumulation][01] | How can a small memory take a large batch? |
+# | [02 · Collectives][02] | How do ranks add up a tensor with nobody in the middle? |
+# | [03 · Data parallel][03] | From a parameter server to DDP: what was wrong each time? |
+# | [03b · Inside DDP][03b] | How does DDP hide its communication, and where does it go wrong? |
+# | 04 · Failure and recovery | What is lost when a machine dies? |
+# | [05 · Where the memory goes][05] | Where do 16 bytes for each parameter go? |
+# | [06 · ZeRO and FSDP][06] | How to keep only a share of it? |
+# | [06b · Sharding engines][06b] | What do FSDP2 and DeepSpeed do beside that? |
+# | [07 · Tensor parallel][07] | How to split one matrix product? |
+# | [07b · Tensor parallel at work][07b] | What does that cost, and what hides it? |
+# | [08 · Pipeline parallel][08] | How to keep all stages busy? |
+# | [08b · Pipelines at work][08b] | Unequal stages, slow links: what do real pipelines do? |
+# | 09 · Three dimensions | How do they combine? |
+# | 10 · Choosing a strategy | Which one, for which model and machine? |
+# | 11 · Capstone | All of it, on a model that learns. |
 #
-# A chapter that is not yet in `notebooks/` is still being written.
+# Chapters without a link are still being written. A solved and executed copy of each part, to look
+# things up in, is in [solutions/](../solutions).
+#
+# [01]: 01_gradient_accumulation.ipynb
+# [02]: 02_collectives.ipynb
+# [03]: 03_data_parallel.ipynb
+# [03b]: 03b_inside_ddp.ipynb
+# [05]: 05_memory.ipynb
+# [06]: 06_zero_and_fsdp.ipynb
+# [06b]: 06b_sharding_engines.ipynb
+# [07]: 07_tensor_parallel.ipynb
+# [07b]: 07b_tensor_parallel_at_work.ipynb
+# [08]: 08_pipeline_parallel.ipynb
+# [08b]: 08b_pipelines_at_work.ipynb
 #
 # ## 12 · Words
 #
@@ -505,7 +545,7 @@ problems = examine()
 # that are named; *not tested*: only compared with its source. The last column says what was found
 # in the section named, or works it out. First, on words:
 
-# %%
+# %% jupyter={"source_hidden": true}
 nodes, local_ranks, all_ranks = ([words[i] for words in identities] for i in (1, 3, 5))
 put_to_the_test(f"""
 - “Node” and “GPU” are the same: 2 computers with 2 GPUs are 4 nodes | PyTorch slides |
@@ -521,7 +561,7 @@ put_to_the_test(f"""
   also sharded data parallel, sequence and expert parallel (section 4)
 """)
 
-# %%
+# %% jupyter={"source_hidden": true}
 import torch.distributed.run
 
 manual = " ".join(torch.distributed.run.__doc__.split())
@@ -538,7 +578,7 @@ put_to_the_test(f"""
   {shares[32]}, {shares[64]}, {shares[256]}; but 33 over 4 are {shares[33]} (exercise 0.2)
 """)
 
-# %%
+# %% jupyter={"source_hidden": true}
 state_gb, gpu_hours = 16 * 70, 1.72e6
 put_to_the_test(f"""
 - Distribute if the model does not fit, if the batch is forced small, or if time is short |
@@ -552,7 +592,7 @@ put_to_the_test(f"""
   {gpu_hours / 24 / 365:.0f} years on one, {gpu_hours / 24 / 2000:.0f} days on 2000 at best
 """)
 
-# %%
+# %% jupyter={"source_hidden": true}
 per_year = (530 / 1.5) ** (1 / (2 + 8 / 12))
 put_to_the_test(f"""
 - The FLOPS of GPUs double every 2.5 years | CS 229S | imprecise, not tested |
@@ -579,6 +619,22 @@ put_to_the_test(f"""
 # 2](https://arxiv.org/abs/2307.09288). Courses: [MIT
 # 6.5940](https://hanlab.mit.edu/courses/2023-fall-65940), lectures 17 and 18; Stanford CS 224N,
 # lecture 12; CS 149 for parallel computing in general.
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * A **rank** is a process of its own. All ranks run the same program, and exchange messages.
+# * A technique splits the batch, the layers' products, or the list of layers. What is split decides
+#   what has to be sent.
+# * `measure` tells time, bytes and memory of a block on every rank, and you know how far to trust
+#   each of them.
+# * A collective that one rank leaves out makes the others wait for ever. `HangError` names each
+#   rank's line.
+#
+# **Your exercises** stand in the cells above. [labs/start_here.py](../labs/start_here.py) is the
+# program that `torchrun` ran; nothing in it is left to write.
+#
+# **Next**: [01 · Gradient accumulation](01_gradient_accumulation.ipynb).
 
 # %%
 progress("00")

@@ -10,7 +10,19 @@
 # two houses and every decimal, then with any model, then with real data. The numbers below belong
 # to that last part.
 
-# %%
+# %% [markdown]
+# ![Paths of two weights over the contours of the loss: one by one in 32 short steps, accumulated
+# in 4 long ones](../assets/covers/01_gradient_accumulation.png)
+#
+# *Computed in section 2: the same eight houses, with 32 steps and with 4.*
+#
+# **After this part you can** train with a batch that does not fit in memory, and get the weights
+# that the whole batch would have given.
+#
+# **It takes** about 25 minutes, and about 35 more for 5 exercises. **It needs** a training loop in
+# PyTorch; [chapter 00](00_start_here.ipynb) for the last section.
+
+# %% jupyter={"source_hidden": true}
 import math
 
 import torch
@@ -161,7 +173,7 @@ def loss_of_both(w1, w2, b=START["b"]):
 draw_paths(loss_of_both, {"one by one": path(one_by_one), "accumulated": path(accumulated)},
            "w1", "w2", f"loss of both, at b = {START['b']}", "One pass over two houses")
 
-# %%
+# %% tags=["cover"]
 generator = torch.Generator().manual_seed(1)
 x = torch.randn(8, 2, generator=generator).double() * torch.tensor([1.0, 0.6])
 price = x.sum(1) + 0.4 * torch.randn(8, generator=generator).double()
@@ -540,7 +552,7 @@ print("four ranks equal one process, but for rounding:", equal)
 # What the slides say about this example, and what was found. *Right*, *wrong*, or *imprecise*:
 # right with a condition that is missing.
 
-# %%
+# %% jupyter={"source_hidden": true}
 def verdict(loop, stage):
     wrong = [f"{name} is {exact:.10g}" for name, _, exact, same in beside(loop, stage) if not same]
     return f"wrong digit | {'; '.join(wrong)}" if wrong else "right | " + ", ".join(
@@ -551,7 +563,7 @@ put_to_the_test("".join(f"""
   {SLIDES[loop][stage]} | PyTorch slides | {verdict(loop, stage)}
 """ for loop in SLIDES for stage in SLIDES[loop]))
 
-# %%
+# %% jupyter={"source_hidden": true}
 rounded = {name: round(one_by_one[3]["values"][name], 4) for name in START}
 slope = 2 * (5 * rounded["w1"] + 2 * rounded["w2"] + rounded["b"] - 12)
 exact, cleared = one_by_one[5]["gradients"]["w1"], one_by_one[7]["gradients"]["w1"]
@@ -582,6 +594,22 @@ put_to_the_test(f"""
 # on the mean of means in a library that many use, and how it was found.
 # [GPipe](https://arxiv.org/abs/1811.06965), for micro-batches in pipelines. *torch.autograd*, on
 # [how gradients accumulate](https://docs.pytorch.org/docs/stable/notes/autograd.html).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * `.grad` adds up over backwards until it is cleared. So many small backwards make one large
+#   batch.
+# * The loss of a part has to be weighed by its share of the batch. A mean of means is wrong as soon
+#   as parts differ in size, or samples in tokens.
+# * Activations shrink with the micro-batch. Parameters, gradients and optimizer state stay.
+# * Done right, the weights equal those of one go, but for rounding.
+#
+# **Your exercises**: those in cells above, and
+# [labs/gradient_accumulation.py](../labs/gradient_accumulation.py) has exercises 1.4 and 1.5;
+# chapters 03 and 08 run on it.
+#
+# **Next**: [02 · Collectives](02_collectives.ipynb).
 
 # %%
 progress("01")

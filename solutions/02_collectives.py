@@ -10,7 +10,19 @@
 # beside this notebook. `check("2.3")` tries an answer on real ranks; `hint("2.3")` helps, a step
 # at each call. In this notebook, what you leave open runs on our solution.
 
-# %%
+# %% [markdown]
+# ![Time of an all-reduce on 8 ranks over its size, predicted and measured: a tree is faster for
+# small tensors, a ring for large ones](../assets/covers/02_collectives.png)
+#
+# *Measured in section 7: a tree wins for small tensors, a ring for large ones.*
+#
+# **After this part you can** build every collective from send and receive, predict its bytes and
+# its time, and say which algorithm suits which size.
+#
+# **It takes** about half an hour, and an hour and a half for 12 exercises. **It needs** [chapter
+# 00](00_start_here.ipynb).
+
+# %% jupyter={"source_hidden": true}
 import math
 import queue
 import threading
@@ -556,7 +568,7 @@ check("2.11", all_reduce_seconds)
 # many bytes. Links of 10 ms and 20 MB/s, eight ranks: with $\lceil\log_2 8\rceil = 3$ rounds the
 # two cost the same where $6\,(\alpha + X/B) = 14\,(\alpha + X/8B)$. Predicted, then run:
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["cover", "nbval-ignore-output"]
 def both_ways(collectives, sizes, alpha, bandwidth):
     with throttle(bandwidth, alpha):
         for size in [4, *sizes]:  # the first one opens the connections
@@ -618,7 +630,7 @@ check("2.12")
 # What our sources say about collectives, and what was measured or computed in this notebook just
 # now. First, the file and the trees.
 
-# %% tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 copies = {way: f"{took[way] / copy:.1f} copies' time" for way in took}
 put_to_the_test(f"""
 - 5 MB to 7 friends one after another at 1 MB/s: 5 s in all, and on the next slide 35 s |
@@ -638,7 +650,7 @@ put_to_the_test(f"""
   another. Gloo's reduce is no tree: no rank sends more than {in_x["reduce"][8]:.2f} X
 """)
 
-# %%
+# %% jupyter={"source_hidden": true}
 flat, tree, ring = 2 * 7 * 5, 2 * 3 * 5, 2 * 7 / 8 * 5
 steps, calls = len(films[0].moves), summed["ring"].calls[0]
 peers = {name: {f"rank {call.peer}" for call in calls if call.name == name}.pop()
@@ -660,7 +672,7 @@ put_to_the_test(f"""
   rank 0 after each has {" ".join(str(f.count(15.0)) for f in films[0].frames)} complete chunks of 4
 """)
 
-# %%
+# %% jupyter={"source_hidden": true}
 total = sum(summed["ring"].sent_bytes) / (megabytes * 1e6)
 put_to_the_test(f"""
 - Each rank sends 2 (N - 1) X / N | CS 229S; handwritten notes | right |
@@ -680,7 +692,7 @@ put_to_the_test(f"""
   rank 1 got chunk {holdings["scatter: after"][1].index(1.0)}, and the root keeps chunk 0
 """)
 
-# %%
+# %% jupyter={"source_hidden": true}
 def ring_of_threads(n=4):
     """A ring all-reduce of one number from each of n threads, over queues."""
     pipes, sums = [queue.Queue() for _ in range(n)], [0] * n
@@ -699,7 +711,7 @@ def ring_of_threads(n=4):
         thread.join()
     return sums
 
-# %%
+# %% jupyter={"source_hidden": true}
 def all_reduce_of_ranks(op):
     x = torch.tensor(float(dist.get_rank()))
     dist.all_reduce(x, op)
@@ -736,6 +748,21 @@ put_to_the_test(f"""
 # Sergeev and Del Balso, [Horovod](https://arxiv.org/abs/1802.05799), 2018: the ring comes to deep
 # learning. Thakur, Rabenseifner and Gropp, *Optimization of Collective Communication Operations in
 # MPICH*, 2005: which algorithm for which size.
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * Two messages that wait for each other hang. Begin both, then wait.
+# * In a ring all-reduce each rank sends $2(n-1)/n$ of the tensor, however many ranks there are.
+# * An all-reduce is a reduce-scatter and an all-gather. Gloo's own reduce-scatter, at the version
+#   tested, sends twice what yours does.
+# * A message costs a latency $\alpha$ and its bytes over a bandwidth $\beta$. Trees save messages,
+#   rings save bytes.
+#
+# **Your exercises**: those in cells above, and [labs/collectives.py](../labs/collectives.py); later
+# chapters run on your ring.
+#
+# **Next**: [03 · Data parallel](03_data_parallel.ipynb).
 
 # %%
 progress("02")

@@ -11,7 +11,20 @@
 # Exercises stand in cells, in [data_parallel](../labs/data_parallel.py) (3.2 and 3.7) and in
 # [simple_ddp](../labs/simple_ddp.py) (3.4 to 3.6).
 
-# %%
+# %% [markdown]
+# ![Loss over time with a slow worker, with waiting (BSP) and without (ASP): at a small learning
+# rate not waiting is faster, at a large one it fails](../assets/covers/03_data_parallel.png)
+#
+# *Measured in section 2: one worker is slow. Not waiting for it helps at one learning rate, and
+# ruins the other.*
+#
+# **After this part you can** train one model on several ranks so that it equals one process, and
+# say what was wrong with each older way.
+#
+# **It takes** about half an hour, and an hour for 9 exercises. **It needs**
+# [00](00_start_here.ipynb) and [02 · Collectives](02_collectives.ipynb).
+
+# %% jupyter={"source_hidden": true}
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -179,7 +192,7 @@ Table(["", "learning rate", "gradients", "updates", "time of an update", "mean s
        for (name, rate), (stale, history) in races.items()
        for spent, loss, updates in history[-1:]])
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["cover", "nbval-ignore-output"]
 curves = {key: list(zip(*history))[:2] for key, (_, history) in races.items()}
 plot_curves({f"learning rate {rate:g}": {name: curves[name, rate] for name in ways}
              for rate in (0.1, 1.0)}, "time (s)", "loss", highest=3,
@@ -676,7 +689,7 @@ Table(["", "DataParallel", "DDP", "seen here"], [
 # What our sources say about data parallel training, and what was found. First: servers, waiting,
 # and DataParallel.
 
-# %% tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 fast = launch(exchange, collectives, 4_000_000, world_size=4, device="cpu")
 bsp, asp = races["BSP", 0.1], races["ASP", 0.1]
 final = {key: history[-1][1] for key, (_, history) in races.items()}
@@ -698,7 +711,7 @@ put_to_the_test(f"""
   two things: section 1's bytes on links; and in section 2 waiting, which no faster link shortens
 """)
 
-# %% tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 put_to_the_test(f"""
 - DataParallel makes 5 exchanges for each batch | web note | depends |
   {len(phases)}, as emulated. If each replica computes its loss, exchanges 3 and 4 carry a number
@@ -724,7 +737,7 @@ put_to_the_test(f"""
   docs.pytorch.org, DataParallel
 """)
 
-# %%
+# %% jupyter={"source_hidden": true}
 weighted = off_by([40, 8, 8, 8], [4 * size / 64 for size in (40, 8, 8, 8)])
 put_to_the_test(f"""
 - The batch's gradient is the mean of the shards', weighted by their sizes | book chapter | right |
@@ -745,7 +758,7 @@ put_to_the_test(f"""
   {apart["no sampler"]:.0%} (section 6)
 """)
 
-# %%
+# %% jupyter={"source_hidden": true}
 def looked_at(make_classifier, data, steps=3):
     model, n, norms = make_classifier(), dist.get_world_size(), []
     with measure("constructor"):
@@ -765,7 +778,7 @@ looked = launch(looked_at, make_classifier, digits, world_size=4, device="cpu")
 norms, same_state = looked.values[0]
 sent_at_start = [f"{b / model_bytes:.1f}" for b in looked["constructor"].sent_bytes]
 
-# %% tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 compared = launch(simple_ddp.compare, text, world_size=2).values[0].splitlines()
 put_to_the_test(f"""
 - Data parallel training by hand equals the wrapper | book chapter | right | in the lab's 20 steps:
@@ -792,6 +805,22 @@ put_to_the_test(f"""
 # Dean et al., *Large Scale Distributed Deep Networks*, 2012: asynchronous, on thousands of
 # machines. Li et al., [PyTorch Distributed](https://arxiv.org/abs/2006.15704), 2020: DDP. Go on
 # with [03b · Inside DDP](03b_inside_ddp.ipynb).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * A server in the middle sends and receives for everybody: its link is the bottleneck.
+# * Without a barrier nobody waits, but gradients are late, and the damage grows with the learning
+#   rate.
+# * Equal start, the mean of gradients, one optimizer step on each rank: that equals one process on
+#   the whole batch.
+# * Each rank has to read its own samples, in a new order in every epoch. `DistributedSampler` does
+#   it, if you tell it the epoch.
+#
+# **Your exercises**: those in cells above, and [labs/data_parallel.py](../labs/data_parallel.py)
+# and [labs/simple_ddp.py](../labs/simple_ddp.py).
+#
+# **Next**: [03b · Inside DDP](03b_inside_ddp.ipynb).
 
 # %%
 progress("03")

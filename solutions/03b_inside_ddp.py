@@ -12,7 +12,20 @@
 # [gradient_sync_visualizer](../labs/gradient_sync_visualizer.py) and
 # [data_parallel](../labs/data_parallel.py).
 
-# %%
+# %% [markdown]
+# ![Four ranks in the middle of a backward: the gradients of bucket 0 are ready, and its all-reduce
+# begins while bucket 1 still waits](../assets/covers/03b_inside_ddp.png)
+#
+# *A frame of the film in section 2, recorded from four real ranks: a full bucket leaves while the
+# backward goes on.*
+#
+# **After this part you can** write the buckets, the hooks and `no_sync` of DDP, and recognise the
+# mistakes of which it says nothing.
+#
+# **It takes** about half an hour, and 50 minutes for 7 exercises. **It needs** [03 · Data
+# parallel](03_data_parallel.ipynb).
+
+# %% jupyter={"source_hidden": true}
 import copy
 import os
 import time
@@ -207,7 +220,7 @@ print(*trained.values[0], sep="\n")
 # are the first element of each gradient. From which frame on do all ranks hold the same? (Frames of
 # the ranks are matched by their number: each rank goes at its own pace.)
 
-# %%
+# %% tags=["cover"]
 def film_a_step(data_parallel, data):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(),
@@ -630,7 +643,7 @@ plot_against(samples, {"forward, backward, step": local, "all-reduce": network},
 #
 # What our sources say about DDP and its inside, and what was found.
 
-# %%
+# %% jupyter={"source_hidden": true}
 def looked_at(make_classifier, data):
     model, n = make_classifier(), dist.get_world_size()
     ddp = DistributedDataParallel(model)
@@ -650,7 +663,7 @@ looked = launch(looked_at, make_classifier, digits, world_size=world_size, devic
 calls = {label: len(looked[label].calls[0]) for label in ("forward", "backward", "step")}
 print("exchanges:", calls)
 
-# %%
+# %% jupyter={"source_hidden": true}
 def when_buckets_leave(language_model, text):
     ddp, times = DistributedDataParallel(language_model.Transformer(), bucket_cap_mb=0.1), []
 
@@ -675,7 +688,7 @@ def samples_per_second(data_parallel, language_model, text, each=16):
     *_, seconds = data_parallel.train(ddp, lambda: None, text, 10, each * n)
     return each * n / seconds
 
-# %% tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 ddp_sent = accumulated["DDP"].sent_bytes[0] / model_bytes
 left = launch(when_buckets_leave, language_model, text, world_size=2, device="cpu").values[0]
 put_to_the_test(f"""
@@ -697,7 +710,7 @@ put_to_the_test(f"""
   depends: here {", ".join(f"{1e3 * t:.0f} ms ({c or 'not set'})" for c, (_, _, t) in caps.items())}
 """)
 
-# %% tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 each, once = (bucketed.values[0][way] for way in ("each by itself", "all in one"))
 put_to_the_test(f"""
 - Bucketing is faster than a call for each gradient | PyTorch slides; book chapter | right |
@@ -717,7 +730,7 @@ put_to_the_test(f"""
   subtracts a backward under no_sync; on GPUs, synchronise before reading the clock
 """)
 
-# %%
+# %% jupyter={"source_hidden": true}
 def steps_to(goal, batch, data, rates=(0.5, 1.0), limit=200):
     """The fewest steps to a training loss, with the best of some learning rates."""
     fewest, (images, labels) = limit, (data[0].float(), data[1])
@@ -742,7 +755,7 @@ device = "auto" if torch.cuda.device_count() >= 4 else "cpu"  # one kind for all
 throughput = {n: launch(samples_per_second, data_parallel, language_model, text, world_size=n,
                         device=device).values[0] for n in (1, 2, 4)}
 
-# %% tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 gpt3, seven = 175e9, 2 * 7 / 8 * 2 * 7e9  # weights; bytes that a rank of 8 sends for 7B in bf16
 put_to_the_test(f"""
 - Data parallel raises throughput, as the batch grows | CS 229S | depends | here, ranks: samples/s:
@@ -779,6 +792,21 @@ put_to_the_test(f"""
 # 2018: tensor fusion. Goyal et al., [Accurate, Large Minibatch
 # SGD](https://arxiv.org/abs/1706.02677), 2017, and McCandlish et al., [An Empirical Model of
 # Large-Batch Training](https://arxiv.org/abs/1812.06162), 2018: how large a batch may be.
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * Buckets save latency. A bucket that is full can travel while the backward is still running.
+# * With accumulation only the last backward has to synchronise. `no_sync` must cover the forward,
+#   too.
+# * DDP sends as many bytes as your own version, and gives the same gradients.
+# * Replicas drift apart without an error if DDP's forward is bypassed, or if they start unequal.
+#
+# **Your exercises**: those in cells above, and
+# [labs/gradient_sync_visualizer.py](../labs/gradient_sync_visualizer.py) and
+# [labs/data_parallel.py](../labs/data_parallel.py).
+#
+# **Next**: [05 · Where the memory goes](05_memory.ipynb).
 
 # %%
 progress("03b")

@@ -9,7 +9,21 @@
 #
 # Exercises stand in cells and in a lab: [memory](../labs/memory.py).
 
-# %%
+# %% [markdown]
+# ![Bytes that one transformer block keeps over the context length: attention written out grows
+# with the square, with scores computed again it grows in
+# proportion](../assets/covers/05_memory.png)
+#
+# *Measured in section 3, on top of the formula: attention that stores its scores, and attention
+# that computes them again.*
+#
+# **After this part you can** say for every byte of a training step what it is, and which of four
+# ways makes it smaller.
+#
+# **It takes** about half an hour, and 50 minutes for 7 exercises. **It needs** [01 · Gradient
+# accumulation](01_gradient_accumulation.ipynb).
+
+# %% jupyter={"source_hidden": true}
 import time
 from contextlib import nullcontext
 from functools import partial
@@ -454,7 +468,7 @@ check("5.5", kept_by_block)
 # `scaled_dot_product_attention` computes the weights again instead. Both in our block, which has no
 # dropout, in float32, for longer and longer contexts:
 
-# %%
+# %% tags=["cover"]
 def kept_with(backend, context, samples=2, heads=4):
     torch.manual_seed(0)
     x = torch.randn(samples, context, width, requires_grad=True)
@@ -667,6 +681,9 @@ def fullest_gpu(layers, hidden, context, samples, precision, optimizer, recomput
     return {**states_of(numbers, precision, optimizer, dp, stage), "activations": activations}
 
 # %%
+in_words = {"hidden": "width", "context": "context (letters)", "samples": "micro-batch (samples)",
+            "dp": "data parallel (ranks)", "stage": "ZeRO stage", "tp": "tensor parallel (ranks)",
+            "pp": "pipeline (stages)"}
 gpus = {"V100 32 GB": 32e9, "A100 80 GB": 80e9, "H200 141 GB": 141e9, "B300 288 GB": 288e9}
 
 def draw(layers, hidden, context, samples, precision, optimizer, recomputed, dp, stage, tp, pp):
@@ -681,13 +698,14 @@ explore(draw, layers=[32, 12, 24, 48, 80, 96], hidden=[4096, 768, 2048, 8192, 12
         context=[4096, 1024, 2048, 8192, 32768], samples=[1, 2, 4, 8, 16],
         precision=["mixed, 16 bytes", "mixed, 18 bytes", "float32"],
         optimizer=["Adam", "SGD with momentum", "SGD"], recomputed=["nothing", "every block"],
-        dp=[8, 1, 2, 4, 16, 64, 256], stage=[3, 0, 1, 2], tp=[1, 2, 4, 8], pp=[1, 2, 4, 8])
+        dp=[8, 1, 2, 4, 16, 64, 256], stage=[3, 0, 1, 2], tp=[1, 2, 4, 8], pp=[1, 2, 4, 8],
+        labels=in_words, no_effect=lambda dp, **others: {"stage"} if dp == 1 else set())
 
 # %% [markdown]
 # Try: the smallest number of GPUs for 7 billion parameters (32 layers of 4096) with stage 0 and 80
-# GB (2, by `tp` or `pp`; `dp` helps nothing); what recomputation changes there; 175 billion (96 of
-# 12288) with `tp` 8 and `pp` 8. And hold the calculator against a measurement: our model, in
-# float32 with Adam, the most of each kind.
+# GB (2, by tensor parallelism or by a pipeline; data parallelism helps nothing); what recomputation
+# changes there; 175 billion (96 of 12288) with tensor parallelism on 8 ranks and 8 stages. And hold
+# the calculator against a measurement: our model, in float32 with Adam, the most of each kind.
 
 # %%
 ours = {**states_of(parameters, "float32", "Adam", 1, 0),
@@ -707,7 +725,7 @@ plot_stacks({"our model": measured}, {"our model": ours},
 # What our sources say about memory, and what was found. First, the states of 70 billion parameters,
 # for which a book chapter gives 840 GB:
 
-# %%
+# %% jupyter={"source_hidden": true}
 billions = 70
 for name in ("12 bytes", "16 bytes"):
     told = ", ".join(f"{kind.replace('_', ' ')} {billions * size} GB"
@@ -731,7 +749,7 @@ put_to_the_test(f"""
   {gb(max(gpus.values()))}
 """)
 
-# %%
+# %% jupyter={"source_hidden": true}
 seven_on_4 = sum(states_of(7e9, "mixed, 16 bytes", "Adam", 4, 3).values())
 seven_recomputed = activations_of(32, 4096, 2048, 1, "mixed, 16 bytes", "every block", 1)
 offloaded = 32e9 / (2 + 2 / 8)  # parameters that fit a V100: 2 bytes each, and an eighth of 2
@@ -757,7 +775,7 @@ put_to_the_test(f"""
   {offloaded / 1e9:.0f} billion parameters, less what activations take
 """)
 
-# %% tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 put_to_the_test(f"""
 - Mixed precision doubles throughput | web page | depends | on the machine: here a matrix product
   in bfloat16 takes {in_bfloat16 / in_float32:.2f} times as long as in float32. Data sheets: an A100
@@ -777,6 +795,20 @@ put_to_the_test(f"""
 # Recomputation](https://arxiv.org/abs/2205.05198), 2022: the formula with 34, and what tensor
 # parallelism does to it. Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054), 2020,
 # section 3: where memory goes. **Next**: [06 · ZeRO and FSDP](06_zero_and_fsdp.ipynb).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * Parameters, gradients and Adam's state take 16 bytes for each parameter in float32. Mixed
+#   precision keeps a float32 copy of the weights, so it takes no less.
+# * Activations grow with samples and context. They are what mixed precision makes smaller.
+# * Float16 loses small gradients. Multiplying the loss saves them. Bfloat16 does not need it.
+# * Recomputation trades a second forward for most of the activations, and the gradients stay the
+#   same.
+#
+# **Your exercises**: those in cells above, and [labs/memory.py](../labs/memory.py).
+#
+# **Next**: [06 · ZeRO and FSDP](06_zero_and_fsdp.ipynb).
 
 # %%
 progress("05")

@@ -12,7 +12,21 @@
 #
 # Exercises stand in cells and in a lab: [zero](../labs/zero.py).
 
-# %%
+# %% [markdown]
+# ![Four ranks in the forward of ZeRO's stage 3: each has gathered the block that computes, and of
+# all others only its own chunk](../assets/covers/06_zero_and_fsdp.png)
+#
+# *A frame of the film in section 4, recorded from four real ranks: the block that computes is
+# whole, of the others each rank has its chunk.*
+#
+# **After this part you can** write all three stages of ZeRO, and predict what a rank keeps, holds
+# at most, and sends.
+#
+# **It takes** about 25 minutes, and an hour and a half for 12 exercises. **It needs**
+# [02](02_collectives.ipynb), [03](03_data_parallel.ipynb) and [05 · Where the memory
+# goes](05_memory.ipynb).
+
+# %% jupyter={"source_hidden": true}
 import copy
 from contextlib import nullcontext
 from functools import partial
@@ -95,7 +109,7 @@ def stacks_of(numbers, n, each):
 # 12P/N$ bytes in stage 1, $2P + 14P/N$ in stage 2, and $16P/N$ in stage 3. More ranks help the
 # first two less and less: they cannot get below a quarter and an eighth. Move the controls: which
 # stage do 70 billion parameters need on 8, on 64 GPUs of 80 GB? What if there is no float32 copy, 2
-# + 2 + 8? (`highlight` shows one kind alone.)
+# + 2 + 8?
 
 # %%
 counted = {"2 + 2 + 12 (ZeRO paper)": (2, 2, 12), "2 + 2 + 8 (no master)": (2, 2, 8),
@@ -107,8 +121,10 @@ def draw(billions, n, each, highlight):
                        limits={"A100, H100 80 GB": 80e9, "H200 141 GB": 141e9},
                        title=f"Model states of a rank: {billions} billion parameters, {n} ranks")
 
+in_words = {"billions": "parameters (billions)", "n": "ranks", "each": "bytes of each",
+            "highlight": "kind to show"}
 explore(draw, billions=[7.5, 0.124, 1.5, 13, 70, 175, 1000], n=[64, 1, 2, 4, 8, 16, 256, 1024],
-        each=list(counted), highlight=["all", *STATES])
+        each=list(counted), highlight=["all", *STATES], labels=in_words)
 
 # %% [markdown]
 # (On 8, none will do; on 64, stage 3, with 17.5 GB, or stage 2 with GPUs of 160.)
@@ -375,7 +391,7 @@ check("6.11")
 # rank hold the most? (A gathered unit has its own chunk twice, as a shard and in `flat`. With so
 # few blocks, two whole units are much of the model; with 80 blocks they are not.)
 
-# %%
+# %% tags=["cover"]
 def film_a_step(zero, language_model, simple_ddp, text, adam):
     torch.manual_seed(0)
     model = language_model.Transformer(16, layers=4, context=16)
@@ -458,7 +474,9 @@ def beside(stage, billions, n, each, highlight):
                        title=f"{stage}: {total:,.0f} GB on each of {n} ranks")
 
 explore(beside, stage=["stage 1", "DDP", "stage 2", "stage 3"], billions=[7.5, 1.5, 13, 70, 175],
-        n=[64, 1, 2, 4, 8, 16, 256], each=list(counted), highlight=["all", *STATES])
+        n=[64, 1, 2, 4, 8, 16, 256], each=list(counted), highlight=["all", *STATES],
+        labels=in_words | {"stage": "ZeRO stage"},
+        no_effect=lambda stage, **others: {"n"} if stage == "DDP" else set())
 
 # %%
 n, units = world_size, runs["stage 3"].values[0]
@@ -512,7 +530,7 @@ for stage in ("stage 1", "stage 2", "stage 3"):
 # What our sources say about the stages, and what was found. Φ is the number of parameters. (What is
 # sent and how fast it is, what FSDP does, and DeepSpeed: in 06b.)
 
-# %%
+# %% jupyter={"source_hidden": true}
 def in_phi(stage, n):
     return sum(stacks_of(1, n, (2, 2, 12))[stage].values())
 
@@ -526,7 +544,7 @@ paper = [7.5 * in_phi(name, 64) for name in names]
 stage_1 = states_in(runs["stage 1"]["after the backward"].peak_bytes[0])
 updated = sum(units) // n
 
-# %%
+# %% jupyter={"source_hidden": true}
 put_to_the_test(f"""
 - Bars: 16 Φ, 7 Φ, 5.5 Φ, 4 Φ | web page | right for 4 ranks alone |
   N = 4: {", ".join(f"{in_phi(name, 4):g} Φ" for name in names)}; N = 64:
@@ -550,7 +568,7 @@ put_to_the_test(f"""
   {sent["stage 1"]:.2f} models = reduce-scatter and all-gather
 """)
 
-# %%
+# %% jupyter={"source_hidden": true}
 put_to_the_test(f"""
 - Each stage saves (N-1)/N of what it splits; stage 2 uses reduce-scatter | book chapter; CS 229S |
   right | saved of the state {1 - stage_1["optimizer_state"] / 2 / model_bytes:.2f}, of gradients
@@ -580,6 +598,20 @@ put_to_the_test(f"""
 # **To read on.** Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054), 2020. Zhao et al.,
 # [PyTorch FSDP](https://arxiv.org/abs/2304.11277), 2023: units, flat parameters, prefetching, and
 # what it took. **Next**: [06b · Sharding engines](06b_sharding_engines.ipynb).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * Under DDP every rank keeps the same model states. ZeRO keeps each of them once.
+# * Stage 1 shards the optimizer state, stage 2 the gradients as well, stage 3 the parameters as
+#   well.
+# * Stages 1 and 2 send as much as DDP, if the reduce-scatter is a real one. Stage 3 sends half as
+#   much again.
+# * All three give the weights of one process. A unit still has to be whole while it computes.
+#
+# **Your exercises**: those in cells above, and [labs/zero.py](../labs/zero.py).
+#
+# **Next**: [06b · Sharding engines](06b_sharding_engines.ipynb).
 
 # %%
 progress("06")

@@ -11,7 +11,19 @@
 # Exercises stand in cells. The labs are [zero](../labs/zero.py),
 # [zero_on_disk](../labs/zero_on_disk.py) and [sharding_engines](../labs/sharding_engines.py).
 
-# %%
+# %% [markdown]
+# ![Time of a training step with DDP, the three stages by hand, and the engines that people
+# use](../assets/covers/06b_sharding_engines.png)
+#
+# *Measured in section 7: a step with your stages, and with the engines that people use.*
+#
+# **After this part you can** choose units, prefetching, accumulation and offloading for a sharded
+# model, and read what FSDP2 and DeepSpeed do.
+#
+# **It takes** about half an hour, and about 15 minutes more for 2 exercises. **It needs** [06 ·
+# ZeRO and FSDP](06_zero_and_fsdp.ipynb).
+
+# %% jupyter={"source_hidden": true}
 import json
 import tempfile
 import time
@@ -423,7 +435,7 @@ Table(heads[:-1], [[name, *told(found)[:-1]] for name, found in rows.items()],
       note="in models; kept by rank 0 between backward and step, sent in a step. By textbook: the "
            "same calls, with rings. All equal one process, but for rounding.")
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["cover", "nbval-ignore-output"]
 times = {name: 1e3 * max(value[1] for value in run.values) for name, run in raced.items()}
 print(Table([*heads, "time"], [[name, *told(found), f"{times[name]:.0f} ms"]
                                for name, found in rows.items()]))
@@ -631,7 +643,7 @@ Table(["", "book chapter", "12 bytes", "16 bytes"],
 #
 # What our sources say about ZeRO's communication, FSDP and DeepSpeed, and what was found.
 
-# %%
+# %% jupyter={"source_hidden": true}
 sent, once = {name: found[3] for name, found in rows.items()}, (n - 1) / n
 four = counts.index(4)
 put_to_the_test(f"""
@@ -652,7 +664,7 @@ put_to_the_test(f"""
   forward, 2 D in the backward, 0 in the step: {3 * once:g} models; sent {sent["ours, stage 3"]:.2f}
 """)
 
-# %%
+# %% jupyter={"source_hidden": true}
 put_to_the_test(f"""
 - ZeRO-3 communicates 3 times as much as DDP | book chapter | wrong, contradicts itself |
   {sent["ours, stage 3"] / sent["DDP"]:.2f} times. FSDP2 on Gloo:
@@ -664,7 +676,7 @@ put_to_the_test(f"""
   4 micro-batches {", ".join(f"{sent_with[f'ours, stage {k}'][four]:.2f}" for k in (3, 2, 1))}
 """)
 
-# %%
+# %% jupyter={"source_hidden": true}
 seen = {name: run["step"].peak_bytes[0]["parameters"] / run.values[0][2]
         for name, run in cut_runs.items()}
 put_to_the_test(f"""
@@ -687,7 +699,7 @@ put_to_the_test(f"""
   less:   {sent_with["ours, stage 1"][four]:.2f} in place of {sent_with["ours, stage 2"][four]:.2f}
 """)
 
-# %% tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 put_to_the_test(f"""
 - Speed: ZeRO 1 > 2 > 3 | web note | depends | 1 and 2 send the same, 3 has to hide its gathers
   (section 3); this run:
@@ -715,6 +727,21 @@ put_to_the_test(f"""
 # [ZeRO-Offload](https://arxiv.org/abs/2101.06840), 2021. Rajbhandari et al.,
 # [ZeRO-Infinity](https://arxiv.org/abs/2104.07857), 2021. PyTorch's
 # [tutorial on FSDP2](https://docs.pytorch.org/tutorials/intermediate/FSDP_tutorial.html).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * With micro-batches stage 2 reduces in each backward, stage 1 once: then stage 1 sends less.
+# * Small units hold less at a time and cost more messages. Fetching ahead hides messages behind
+#   computing.
+# * Optimizer state is used in `step()` alone, so it can stand on a disk.
+# * FSDP2 and DeepSpeed give the numbers of your stages. Over Gloo they send more bytes, as its
+#   reduce-scatter is an all-reduce.
+#
+# **Your exercises**: those in cells above, and [labs/zero.py](../labs/zero.py); the engines are in
+# [labs/sharding_engines.py](../labs/sharding_engines.py).
+#
+# **Next**: [07 · Tensor parallel](07_tensor_parallel.ipynb).
 
 # %%
 progress("06b")

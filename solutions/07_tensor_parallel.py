@@ -14,7 +14,20 @@
 #
 # Exercises stand in cells and in a lab: [tensor_parallel](../labs/tensor_parallel.py).
 
-# %%
+# %% [markdown]
+# ![Loss of a letter over training steps: one process and four ranks lie on top of each other, and
+# two versions with mistakes fall as well](../assets/covers/07_tensor_parallel.png)
+#
+# *Measured in section 7: four ranks train as one process does. With two of the usual mistakes the
+# loss falls as well, so only comparing weights finds them.*
+#
+# **After this part you can** cut a transformer across ranks so that no rank has the whole, and
+# gradients still equal one process.
+#
+# **It takes** about half an hour, and an hour and a half for 14 exercises. **It needs** [02 ·
+# Collectives](02_collectives.ipynb).
+
+# %% jupyter={"source_hidden": true}
 from contextlib import nullcontext
 
 import torch
@@ -55,7 +68,9 @@ n = world_size
 
 # %%
 explore(draw_product, way=["columns", "rows", "pair"], n=[4, 1, 2, 3, 8, 16],
-        rows=[4, 1, 16, 64], inner=[8, 4, 16, 64], columns=[8, 4, 10, 64])
+        rows=[4, 1, 16, 64], inner=[8, 4, 16, 64], columns=[8, 4, 10, 64],
+        labels={"way": "cut by", "n": "ranks", "rows": "rows of X", "inner": "rows of A",
+                "columns": "columns of A"})
 
 # %% [markdown]
 # Texts disagree on which cut is which, because `nn.Linear` stores $A$ *transposed*: its weight is
@@ -594,7 +609,7 @@ def train_split(tensor_parallel, language_model, text, width, steps, mistake="")
 
 NOT_SUMMED, OTHER_LETTERS = "nothing summed backward", "other letters on each rank"
 
-# %%
+# %% tags=["cover"]
 ways = {"one process": (1, ""), f"{n} ranks": (n, ""), NOT_SUMMED: (n, NOT_SUMMED),
         OTHER_LETTERS: (n, OTHER_LETTERS)}
 runs = {name: launch(train_split, tensor_parallel, language_model, text, width, steps, mistake,
@@ -623,7 +638,7 @@ for name in (right, NOT_SUMMED, OTHER_LETTERS):
 #
 # What our sources say about tensor parallelism, and what was found.
 
-# %%
+# %% jupyter={"source_hidden": true}
 kB = {way: paired[way].sent_bytes[0] / 1e3 for way in theory}
 put_to_the_test(f"""
 - A 4096 × 16384 matrix on 4 GPUs: four of 4096 × 4096 | web page | right | a cut by columns:
@@ -641,7 +656,7 @@ put_to_the_test(f"""
   columns are put side by side, or left where they are
 """)
 
-# %%
+# %% jupyter={"source_hidden": true}
 peak = {name: runs[name]["step"].peak_bytes[0]["total"] for name in ("one process", right)}
 others = runs[OTHER_LETTERS].values[0][1]
 put_to_the_test(f"""
@@ -666,6 +681,22 @@ put_to_the_test(f"""
 # **To read on.** Shoeybi et al., [Megatron-LM](https://arxiv.org/abs/1909.08053), 2019: f, g, and
 # the pair. Narayanan et al., [Efficient Large-Scale Training](https://arxiv.org/abs/2104.04473),
 # 2021. PyTorch's [tutorial on tensor parallelism](https://docs.pytorch.org/tutorials/intermediate/TP_tutorial.html).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * By columns, then by rows: between the two nothing is sent, and one all-reduce follows.
+# * f and g are each other's backward: one does nothing forward and sums backward, the other the
+#   reverse.
+# * A block takes two all-reduces in its forward and two in its backward, of activations and not of
+#   weights.
+# * Embedding and loss can be cut by letters. Dropout inside the region needs a stream for each
+#   rank, outside one for all.
+#
+# **Your exercises**: those in cells above, and
+# [labs/tensor_parallel.py](../labs/tensor_parallel.py).
+#
+# **Next**: [07b · Tensor parallel at work](07b_tensor_parallel_at_work.ipynb).
 
 # %%
 progress("07")

@@ -9,7 +9,20 @@
 # Exercises stand in a cell and in two labs: [sequence_parallel](../labs/sequence_parallel.py) and
 # [decoding](../labs/decoding.py). The engine is in [tensor_engines](../labs/tensor_engines.py).
 
-# %%
+# %% [markdown]
+# ![Memory that one block keeps for its backward on four ranks: less with tensor parallel, less
+# again with sequence parallel, least if it gathers
+# again](../assets/covers/07b_tensor_parallel_at_work.png)
+#
+# *Measured in section 1, on top of the formula: what one rank of four keeps of a block.*
+#
+# **After this part you can** cut what tensor parallelism leaves whole, hide a sum behind a product,
+# and tell when a slow link makes it pointless.
+#
+# **It takes** about 25 minutes, and 40 more for 6 exercises. **It needs** [07 · Tensor
+# parallel](07_tensor_parallel.ipynb).
+
+# %% jupyter={"source_hidden": true}
 import time
 from contextlib import nullcontext
 from statistics import median
@@ -121,7 +134,7 @@ again, once = sent["sequence parallel, gathered again"], sent["sequence parallel
 more.compare(theory=25 if n > 1 else 0, measured=100 * (again / once - 1) if n > 1 else 0,
              kind="communication")
 
-# %%
+# %% tags=["cover"]
 letters, bytes_of = 4 * context, {}
 bytes_of["one process"] = 4 * letters * (16 * wide + 4 + heads)
 bytes_of["tensor parallel"] = 4 * letters * (4 * wide + 4 + (12 * wide + heads) / n)
@@ -543,7 +556,7 @@ plot_timeline(busy, [*splits, "product", "send", "all_reduce"],
 #
 # What our sources say about tensor parallelism at work, and what was found.
 
-# %%
+# %% jupyter={"source_hidden": true}
 ratios = {"A100 to HDR": (300, 25), "H100 to NDR": (450, 50)}
 put_to_the_test(f"""
 - NVLink has 600 GB/s, 600 and more | web page | depends | A100: 300 in each direction, H100
@@ -563,7 +576,7 @@ put_to_the_test(f"""
   tiny model's text on 2 and 4 ranks is one process's
 """)
 
-# %% tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 within, between = (share_busy(busy, name) for name in ("cut within", "layer after layer"))
 put_to_the_test(f"""
 - Tensor parallelism keeps ranks busy, unlike layers after layers | CS 229S |
@@ -583,6 +596,20 @@ put_to_the_test(f"""
 # [Reducing Activation Recomputation](https://arxiv.org/abs/2205.05198), 2022: sequence parallelism.
 # Pope et al., [Efficiently Scaling Transformer Inference](https://arxiv.org/abs/2211.05102), 2022.
 # PyTorch's [DTensor](https://docs.pytorch.org/docs/stable/distributed.tensor.html).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * Sequence parallelism sends as many bytes, and keeps less between the regions.
+# * A backward has work that needs no sum: while it is done, the sum can travel.
+# * Decoding sends few bytes for each letter, in many messages.
+# * How much a slow link costs depends on how much is computed between two sums, so on the width.
+#
+# **Your exercises**: those in cells above, and
+# [labs/sequence_parallel.py](../labs/sequence_parallel.py) and
+# [labs/decoding.py](../labs/decoding.py).
+#
+# **Next**: [08 · Pipeline parallel](08_pipeline_parallel.ipynb).
 
 # %%
 progress("07b")

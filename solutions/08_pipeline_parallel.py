@@ -14,7 +14,20 @@
 #
 # The labs: [schedules](../labs/schedules.py) and [pipeline_parallel](../labs/pipeline_parallel.py).
 
-# %%
+# %% [markdown]
+# ![Timelines of 1F1B on four stages with slow links, simulated and on real ranks: both have the
+# same order and nearly the same idle time](../assets/covers/08_pipeline_parallel.png)
+#
+# *From section 5: a schedule as it was simulated, and as four real ranks ran it (computing is
+# emulated).*
+#
+# **After this part you can** write GPipe and 1F1B as lists, run them on real ranks, and predict the
+# bubble and what each rank keeps.
+#
+# **It takes** about 25 minutes, and an hour for 9 exercises. **It needs** [01 · Gradient
+# accumulation](01_gradient_accumulation.ipynb) and [02 · Collectives](02_collectives.ipynb).
+
+# %% jupyter={"source_hidden": true}
 import copy
 import itertools
 
@@ -520,11 +533,17 @@ def run_it(schedule, stages, microbatches, backward, chunks, message):
     return plot_schedule({schedule: simulated, "on real ranks": real})
 
 # %%
+def no_effect(schedule, stages, **others):
+    chunks = [] if schedule == "interleaved 1F1B" else ["chunks"]
+    return chunks + (["message"] if stages == 1 else [])
+
 explore(draw_it, run_it, schedule=["1F1B", "GPipe", "interleaved 1F1B", "zero bubble", "naive"],
         stages=[4, 1, 2, 3, 6, 8, 16], microbatches=[8, 1, 2, 4, 6, 12, 16, 32, 64],
-        backward=[2, 1, 3], chunks=[2, 3, 4], message=[0, 0.25, 0.5, 1])
+        backward=[2, 1, 3], chunks=[2, 3, 4], message=[0, 0.25, 0.5, 1], no_effect=no_effect,
+        labels={"microbatches": "micro-batches", "backward": "backward (forwards)",
+                "chunks": "chunks on each rank", "message": "message (forwards)"})
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["cover", "nbval-ignore-output"]
 run_it("1F1B", p, 2 * p, 2, 2, 0.25)
 
 # %% [markdown]
@@ -532,7 +551,7 @@ run_it("1F1B", p, 2 * p, 2, 2, 0.25)
 #
 # What our sources say about the matter of this chapter, and what was found. (More of them in 08b.)
 
-# %% tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 seen = "right" if p > 1 else "nothing to see on one rank"
 shares = {name: [one.idle_share for one in pair] for name, pair in side_by_side.items()}
 put_to_the_test(f"""
@@ -549,7 +568,7 @@ put_to_the_test(f"""
       f"{name} {simulated:.3f}, {real:.3f}" for name, (simulated, real) in shares.items())}
 """)
 
-# %%
+# %% jupyter={"source_hidden": true}
 parameters = sum(w.nbytes for w in language_model.Transformer(**wide).parameters())
 all_reduced = 2 * (p - 1) / p * parameters
 put_to_the_test(f"""
@@ -577,6 +596,20 @@ put_to_the_test(f"""
 # backwards end before the weights change);
 # [Efficient Large-Scale Language Model Training](https://arxiv.org/abs/2104.04473), 2021, section
 # 2.2: the bubble in formulas.
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * Without micro-batches only one of $p$ stages works at a time.
+# * With $m$ micro-batches the idle share is $(p-1)/(m+p-1)$, for GPipe and for 1F1B alike.
+# * GPipe keeps the activations of $m$ micro-batches, stage $s$ of 1F1B those of at most $p-s$.
+# * A schedule is data. The list that you print and draw is the one that ranks run, and it gives the
+#   gradients of one process.
+#
+# **Your exercises**: those in cells above, and [labs/schedules.py](../labs/schedules.py) and
+# [labs/pipeline_parallel.py](../labs/pipeline_parallel.py).
+#
+# **Next**: [08b · Pipelines at work](08b_pipelines_at_work.ipynb).
 
 # %%
 progress("08")

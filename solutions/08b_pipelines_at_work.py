@@ -10,7 +10,20 @@
 # in the labs [schedules](../labs/schedules.py), [pipeline_parallel](../labs/pipeline_parallel.py),
 # [pipedream](../labs/pipedream.py) and [sequence_slices](../labs/sequence_slices.py).
 
-# %%
+# %% [markdown]
+# ![Timelines of a pipeline on four ranks with equal numbers of layers, and with balanced ones: the
+# balanced one idles less and ends earlier](../assets/covers/08b_pipelines_at_work.png)
+#
+# *Measured in section 4: stages with equal numbers of layers, and stages of equal time (computing
+# is emulated).*
+#
+# **After this part you can** choose micro-batches, balance stages, and say what each newer schedule
+# gains and what it pays.
+#
+# **It takes** about 25 minutes, and 50 more for 7 exercises. **It needs** [08 · Pipeline
+# parallel](08_pipeline_parallel.ipynb).
+
+# %% jupyter={"source_hidden": true}
 import copy
 import json
 import tempfile
@@ -258,7 +271,7 @@ for way, layers in ways.items():
     print(f"{way}: {layers} layers; the slowest stage takes {slowest:g} blocks,",
           f"the mean is {sum(weights) / p:g}")
 
-# %% tags=["nbval-ignore-output"]
+# %% tags=["cover", "nbval-ignore-output"]
 plot_schedule({way: real for way, (_, real) in balanced.items()})
 
 # %% [markdown]
@@ -577,7 +590,7 @@ plot_schedule({"1F1B, 64 stages": simulate(many)})
 #
 # What our sources say about pipelines at work, and what was found.
 
-# %%
+# %% jupyter={"source_hidden": true}
 judged = {stages: (stages - 1) / (5 * stages - 1) for stages in (4, 64)}
 enough = simulate(schedules.rows_of(schedules.gpipe, 4, 512)).idle_share
 late_by = ", ".join(str(delay) for _, delay, _ in dreams["stashing"].values)
@@ -601,7 +614,7 @@ put_to_the_test(f"""
   plausible | not measured as a whole: messages, section 5, and 07b; ZeRO-3 is the third way (06)
 """)
 
-# %% tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 best = list(seconds_of)[measured.index(min(measured))]
 by_sample = {b: took / b for b, took in seconds_of.items()}
 put_to_the_test(f"""
@@ -619,6 +632,24 @@ put_to_the_test(f"""
 # Parallelism](https://arxiv.org/abs/2401.10241), 2023. Li et al.,
 # [TeraPipe](https://arxiv.org/abs/2102.07988), 2021. PyTorch's
 # [pipelining](https://docs.pytorch.org/docs/stable/distributed.pipelining.html).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * Interleaving makes the bubble smaller and sends more. A split backward fills the bubble with
+#   gradients of weights.
+# * The slowest stage sets the pace, so layers are shared out by measured time, not by number.
+# * PipeDream never waits, and pays with gradients that are some updates late. Stashed weights keep
+#   forward and backward consistent.
+# * PyTorch's schedules idled about as much as yours, in section 8, where computing is emulated.
+#
+# **Your exercises**: those in cells above, and [labs/schedules.py](../labs/schedules.py),
+# [labs/pipeline_parallel.py](../labs/pipeline_parallel.py),
+# [labs/pipedream.py](../labs/pipedream.py) and
+# [labs/sequence_slices.py](../labs/sequence_slices.py).
+#
+# **Next**: chapter 09 is still being written; the [map](00_start_here.ipynb#11-·-The-map) in
+# chapter 00 has all of them.
 
 # %%
 progress("08b")

@@ -24,14 +24,16 @@ def add(a, b):
 print(add(1, 2))
 """
 
+FOLDED = {"jupyter": {"source_hidden": True}}
 TO_READ = {  # what stands for it when words are counted
     r"```.*?```|\$\$.*?\$\$|<[^>]*>": "",
     r"^[ \t]*[|#].*?$": "",
     r"`[^`]*`|\$[^$]*\$": "x",
     r"\]\([^)]*\)": "]",
 }
-# A cell that asks for a prediction, or tells what is done: it is no more to read.
-ASIDE = re.compile(r"\w+ = predict\([^\n]*(\n +[^\n]*)*\s*$|progress\(")
+# A cell that asks for a prediction, or tells what is done, a part's cover and its end: they are no
+# more to read.
+ASIDE = re.compile(r"\w+ = predict\([^\n]*(\n +[^\n]*)*\s*$|progress\(|!\[|## What you have learnt")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,10 @@ def test_chapters_keep_to_the_house_size(source):
             assert len([line for line in cell.source.splitlines() if line.strip()]) <= 25
         if cell.cell_type == "markdown":
             assert words_in(cell.source) <= 120, cell.source
-    assert "parameters" in [c for c in cells if c.cell_type == "code"][1].metadata["tags"]
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    tags = [cell.metadata.get("tags", []) for cell in code]
+    number = next(i for i, cell_tags in enumerate(tags) if "parameters" in cell_tags)
+    assert number <= 2 and FOLDED.items() <= code[number - 1].metadata.items()
 
 
 def test_a_prediction_is_asked_for_before_anything_reveals_it():

@@ -1,6 +1,7 @@
 """The set-up keeps to the Python and the PyTorch that were chosen. Nothing is installed here."""
 
 import importlib.util
+import io
 import shlex
 import shutil
 import subprocess
@@ -13,6 +14,9 @@ from jupyter_client import KernelManager
 from jupyter_server.services.kernels.kernelmanager import ServerKernelManager
 from traitlets.config.loader import KVArgParseConfigLoader
 
+from pedagogy_lib.course.jupyter_lab import options
+
+REAL_RUN = subprocess.run
 needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="needs make")
 SITE_PACKAGES = "lib/python{}.{}/site-packages".format(*sys.version_info)
 
@@ -171,9 +175,43 @@ def test_make_tells_whether_the_python_was_named(words, command, monkeypatch):
 
 
 @needs_make
-def test_make_lab_starts_kernels_that_have_nothing_to_warn_of(monkeypatch):
+def test_make_lab_hands_its_arguments_on(monkeypatch):
+    command = shlex.split(what_make_would_run(monkeypatch, "lab", "LAB_ARGS=--port 8890")[-1])
+    assert command[-5:] == ["-m", "pedagogy_lib", "lab", "--port", "8890"]
+
+
+def test_kernels_have_nothing_to_warn_of():
     """A kernel warns of a connection that is not encrypted; JupyterLab asks for that."""
-    options = shlex.split(what_make_would_run(monkeypatch, "lab")[-1])
-    about_kernels = [option for option in options if option.startswith("--KernelManager.")]
+    about_kernels = [option for option in options() if option.startswith("--KernelManager.")]
     config = KVArgParseConfigLoader(about_kernels, classes=[KernelManager]).load_config()
     assert ServerKernelManager(config=config).transport_encryption == "auto"
+
+
+@pytest.fixture
+def real_pip(setup):
+    """The set-up's own way to run a program, here a Python that stands for pip."""
+
+    def run(program, **settings):
+        return setup.run_telling([sys.executable, "-c", program], **{"stderr": None, **settings})
+
+    setup.subprocess.run = REAL_RUN
+    return run
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_what_pip_does_is_told_on_a_terminal(real_pip, monkeypatch):
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    program = "import time; print('Collecting torch', flush=True); time.sleep(1)"
+    assert real_pip(program) == 0
+    assert "0 s  Collecting torch" in screen.getvalue()
+    assert screen.getvalue().endswith("\r\033[K")  # the line has gone
+
+
+def test_elsewhere_pip_says_nothing_and_its_failure_counts(real_pip, capfd):
+    assert real_pip("import sys; sys.exit(sys.argv[1] == '-qq')") == 1
+    assert capfd.readouterr().out == ""

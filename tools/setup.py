@@ -16,6 +16,8 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -185,14 +187,35 @@ def in_range(version):
 
 def pip(*arguments, required=True):
     """Install into .venv. Whether it worked; where that is required, stop if it did not."""
-    command = [PYTHON, "-m", "pip", "install", "-qq", *arguments]
-    done = subprocess.run(command, cwd=ROOT, stderr=None if required else subprocess.DEVNULL)
-    if required and done.returncode:
+    command = [PYTHON, "-m", "pip", "install", *arguments]
+    failed = run_telling(command, stderr=None if required else subprocess.DEVNULL)
+    if required and failed:
         sys.exit(
             "pip could not install this; its reason is above. If it is the network, run make "
             "again; otherwise try another Python, for example `make lab PYTHON=python3.12`."
         )
-    return done.returncode == 0
+    return not failed
+
+
+def run_telling(command, stderr):
+    """Run pip; returns its exit status. On a terminal, one line says what it does, and how long."""
+    if not sys.stdout.isatty():
+        return subprocess.run([*command, "-qq"], cwd=ROOT, stderr=stderr).returncode
+    began, said = time.monotonic(), [""]
+    pipe = {"stdout": subprocess.PIPE, "stderr": stderr, "text": True}
+    with subprocess.Popen([*command, "--progress-bar=off"], cwd=ROOT, **pipe) as process:
+        threading.Thread(target=remember, args=(process.stdout, said), daemon=True).start()
+        while process.poll() is None:
+            line = f"  {time.monotonic() - began:.0f} s  {said[-1]}"
+            print(f"\r\033[K{line[: shutil.get_terminal_size().columns - 1]}", end="", flush=True)
+            time.sleep(0.3)
+    print("\r\033[K", end="", flush=True)
+    return process.returncode
+
+
+def remember(lines, said):
+    for line in lines:
+        said.append(line.strip())
 
 
 def silence_jupyter_news():

@@ -1,6 +1,10 @@
 """Plain tables that read well in a notebook, in a terminal and to a test."""
 
+import re
 from html import escape
+from itertools import zip_longest
+
+NUMBER = re.compile(r"[-+−]?\d[\d.,]*(?:e[-+]?\d+)?(?: ?%| ?[a-zA-Zµ]{1,2})?")
 
 
 class Table:
@@ -32,14 +36,13 @@ class Table:
 
     def _repr_html_(self):
         groups = "".join(
-            f'<th colspan="{width}" style="text-align:center">{escape(name)}</th>'
-            for name, width in self.groups
+            cell_of("th", name, "center", f' colspan="{width}"') for name, width in self.groups
         )
         top = f"<tr>{groups}</tr>" if groups else ""
-        heads = "".join(cell_of("th", head) for head in self.heads)
-        body = "".join(
-            "<tr>" + "".join(cell_of("td", cell) for cell in row) + "</tr>" for row in self.rows
-        )
+        columns = zip_longest(*self.rows, fillvalue="")
+        sides = [side_of(column) for column in columns] or ["left"] * len(self.heads)
+        heads = row_of("th", self.heads, sides)
+        body = "".join(f"<tr>{row_of('td', row, sides)}</tr>" for row in self.rows)
         title = f"<p><b>{escape(self.title)}</b></p>" if self.title else ""
         note = f"<p>{escape(self.note)}</p>" if self.note else ""
         table = f"<table><thead>{top}<tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
@@ -51,5 +54,18 @@ def one_lines(values) -> list[str]:
     return [" ".join(str(value).splitlines()) for value in values]
 
 
-def cell_of(tag, text) -> str:
-    return f'<{tag} style="text-align:left;vertical-align:top">{escape(text)}</{tag}>'
+def row_of(tag, texts, sides) -> str:
+    return "".join(cell_of(tag, text, side) for text, side in zip(texts, sides))
+
+
+def side_of(column) -> str:
+    """Numbers stand under each other at the right, with their units; words at the left."""
+    return "right" if all(map(NUMBER.fullmatch, column)) else "left"
+
+
+def cell_of(tag, text, side, more="") -> str:
+    """One cell. Where a page drops styles, as GitHub's does, the older attributes still align."""
+    if tag == "th" and not text:
+        tag = "td"  # a head that says nothing is none
+    align = f'align="{side}" valign="top" style="text-align:{side};vertical-align:top"'
+    return f"<{tag}{more} {align}>{escape(text)}</{tag}>"

@@ -2,7 +2,7 @@
 
 import textwrap
 
-COLUMNS = 92
+COLUMNS = 84
 
 
 def wrap(text, mark="", deeper=0) -> list[str]:

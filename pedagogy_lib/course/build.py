@@ -5,13 +5,16 @@ outputs, and solutions/NN_topic.ipynb, solved and executed. solutions/labs/topic
 labs/topic.py, with holes. What stands between the lines `### BEGIN SOLUTION` and
 `### END SOLUTION` is the answer. It may have a second part, after `### IT WAS`: the program with a
 bug, in comments, that the learner gets in place of a hole. Two builds give the same bytes: cell ids
-are hashes.
+are hashes. One picture of each executed record (tag `cover`) goes to assets/covers/: its part
+begins with it.
 """
 
+import base64
 import hashlib
 import json
 import re
 import subprocess
+import time
 from pathlib import Path
 
 import jupytext
@@ -27,6 +30,7 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_SECONDS = 120
 # Kernels warn of connections that are not encrypted.
 ENCRYPTED = {"KernelManager": {"transport_encryption": "auto"}}
+PNG = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]+)")
 WRITTEN = ".built.json"  # not part of the repository
 
 
@@ -114,7 +118,20 @@ def record_is_current(source: Path) -> bool:
 
 def essence(cell) -> tuple:
     """What a record has in common with its source; outputs come on top."""
-    return cell.id, cell.source, cell.metadata.get("tags", [])
+    return cell.id, cell.source, cell.metadata.get("tags", []), cell.metadata.get("jupyter", {})
+
+
+def cover_of(source: Path) -> bytes | None:
+    """The PNG file that the cell with the tag `cover` has drawn in a part's record."""
+    for cell in nbformat.read(source.with_suffix(".ipynb"), as_version=4).cells:
+        if "cover" in cell.metadata.get("tags", []):
+            pages = [output.get("data", {}).get("text/html", "") for output in cell.outputs]
+            return base64.b64decode(PNG.search("".join(pages))[1])
+    return None
+
+
+def cover_path(source: Path) -> Path:
+    return ROOT / "assets" / "covers" / f"{source.stem}.png"
 
 
 def build(force=False, execute_changed=True):
@@ -133,10 +150,24 @@ def build(force=False, execute_changed=True):
             print(f"wrote {name}")
         written[name] = digest_of(target)
     (ROOT / WRITTEN).write_text(json.dumps(written, indent=1))
-    for source in sources():
-        if force or (execute_changed and not record_is_current(source)):
-            source.with_suffix(".ipynb").write_text(dump(execute(source)))
-            print(f"executed {source.with_suffix('.ipynb').relative_to(ROOT)}")
+    if execute_changed or force:
+        renew_records(force)
+
+
+def renew_records(force):
+    """Execute what has changed, or everything; write the covers."""
+    changed = [source for source in sources() if force or not record_is_current(source)]
+    for number, source in enumerate(changed, 1):
+        record = source.with_suffix(".ipynb")
+        which = f"{record.relative_to(ROOT)}, {number} of {len(changed)}"
+        print(f"executing {which} …", end="", flush=True)
+        began = time.perf_counter()
+        record.write_text(dump(execute(source)))
+        print(f" {time.perf_counter() - began:.0f} s")
+        cover = cover_of(source)
+        if cover is not None:
+            cover_path(source).parent.mkdir(parents=True, exist_ok=True)
+            cover_path(source).write_bytes(cover)
 
 
 def read_written() -> dict[str, str]:

@@ -8,7 +8,9 @@ LEAST_WIDTH = 640  # pixels: narrower, the texts in it would be too small, so it
 # In a dark page lightness is turned round; hues stay, so that a kind keeps its colour's name.
 STYLE = (
     ".course-picture{overflow-x:auto}"
-    '[data-jp-theme-light="false"] .course-picture img{filter:invert(.93) hue-rotate(180deg)}'
+    '[data-jp-theme-light="false"] .course-picture img,'
+    '[data-jp-theme-light="false"] .jp-MarkdownOutput img[src*="/covers/"]'
+    "{filter:invert(.93) hue-rotate(180deg)}"
 )
 
 

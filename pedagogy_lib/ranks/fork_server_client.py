@@ -26,8 +26,8 @@ START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 LOOK_SECONDS = 0.25  # between two looks at whether it still lives
 # Without a launch, until it gives its memory back (200 MB); the next launch then takes a second
 # more.
-IDLE_SECONDS = 300.0
-EARLIER_SECONDS = 60.0  # by which it counts as gone here: it must not leave while it is asked
+IDLE_SECONDS = 120.0
+EARLIER_SECONDS = 20.0  # by which it counts as gone here: it must not leave while it is asked
 LEAVE_SECONDS = 2.0  # for it to end its ranks, once the notebook has hung up
 AGAIN = "run the cell again"
 LOOPBACK = {"linux": "lo", "darwin": "lo0"}.get(sys.platform, "lo")
@@ -100,13 +100,17 @@ class Server:
         """Whether the socket's number is still the socket's: the learner may have closed it."""
         return identity_of(self.control) == self.identity
 
-    def await_ready(self):
-        """Wait until torch is imported there; raises LaunchError if it could not be."""
+    def await_ready(self, meanwhile=lambda: None):
+        """Wait until torch is imported there; raises LaunchError if it could not be.
+
+        meanwhile  called a few times a second
+        """
         try:
             while not self.is_ready:
                 if has_come(self.control, LOOK_SECONDS):
                     self.is_ready = "ready" in self.lines.read(self.lost)
                 self.keep_awake()
+                meanwhile()
         except KeyboardInterrupt:
             self.close()  # that line may have been read and lost: the next launch starts anew
             raise

@@ -96,6 +96,9 @@ def current_folder() -> str:
         ) from None
 
 
+IMPORTING = "importing PyTorch, once for each notebook"
+
+
 class Launch(RankListener):
     """One launch: starts its ranks, brings back what they report, and leaves nothing behind."""
 
@@ -108,7 +111,7 @@ class Launch(RankListener):
         with refusals_told():
             self.open()
             self.server = shared_server()
-            self.server.await_ready()
+            self.server.await_ready(lambda: self.progress.tick(IMPORTING))
             self.folder = self.server.new_folder()
         if needs_them(data):
             self.server.preload()

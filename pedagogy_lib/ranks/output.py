@@ -80,13 +80,13 @@ class Progress:
         self.handle = None
         self.shown_at = 0.0
 
-    def tick(self, done, world_size):
+    def tick(self, said):
+        """Show what is going on, once a second, if the launch is a long one."""
         now = time.perf_counter()
         if now - self.began < PROGRESS_AFTER_SECONDS or now - self.shown_at < 1.0:
             return
         self.shown_at = now
-        seconds = now - self.began
-        self.show(f"{seconds:.0f} s: {done} of {world_size} ranks have returned …")
+        self.show(f"{now - self.began:.0f} s: {said} …")
 
     def show(self, text):
         with contextlib.suppress(Exception):  # as in say(): stderr may be closed, or full

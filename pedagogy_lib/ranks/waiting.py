@@ -101,7 +101,8 @@ class RankListener(Listener):
 
     def look_around(self):
         self.server.keep_awake()
-        self.progress.tick(sum(r.report is not None for r in self.ranks), self.world_size)
+        done = sum(r.report is not None for r in self.ranks)
+        self.progress.tick(f"{done} of {self.world_size} ranks have returned")
 
     def hear_server(self, _) -> int:
         """Note what the fork server says about ranks."""

@@ -1,0 +1,91 @@
+"""Each part tells where it leads, how long it takes, what was learnt, and where to go next."""
+
+import re
+from itertools import pairwise
+
+import pytest
+
+from pedagogy_lib.course import build
+
+PARTS = build.sources()
+LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)|^\[\w+\]: (\S+)$", re.MULTILINE)
+CALLS = re.compile(r"`(\w+)\(")
+
+
+def cells_of(source):
+    return build.to_notebook(source.read_text(), source.stem).cells
+
+
+def prose_of(source) -> str:
+    return "\n\n".join(c.source for c in cells_of(source) if c.cell_type == "markdown")
+
+
+@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+def test_a_part_begins_with_a_picture_that_it_has_measured(source):
+    title, cover, *_ = cells_of(source)
+    assert title.source.startswith("# ")
+    alt, path = re.match(r"!\[([^\]]{40,})\]\((\S+)\)\n\n\*\w", cover.source).groups()
+    assert "\n\n" not in alt
+    assert (source.parent / path).resolve() == build.cover_path(source)
+    assert build.cover_path(source).read_bytes() == build.cover_of(source), "run `make build`"
+
+
+@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+def test_a_part_says_what_for_how_long_and_what_it_needs(source):
+    cover = cells_of(source)[1].source
+    for phrase in ("**After this part you can**", "**It takes** about", "**It needs**"):
+        assert phrase in cover
+    exercises = set(re.findall(r'\bcheck\("(\d+\.\d+)', source.read_text()))
+    assert f"{len(exercises)} exercises" in " ".join(cover.split())
+
+
+@pytest.mark.parametrize(("source", "following"), list(pairwise(PARTS)), ids=lambda path: path.stem)
+def test_a_part_ends_with_what_was_learnt_and_where_to_go(source, following):
+    *_, end, progress = cells_of(source)
+    number = source.stem.split("_")[0]
+    assert progress.source == f'progress("{number}")'
+    assert end.source.startswith("## What you have learnt")
+    assert 3 <= end.source.count("\n* ") <= 5
+    assert re.search(rf"\*\*Next\*\*: \[[^\]]+\]\({following.stem}\.ipynb\)", end.source)
+
+
+@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+def test_the_end_names_every_lab_with_exercises(source):
+    checked = set(re.findall(r'\bcheck\("(\d+\.\d+)"\)', source.read_text()))
+    labs = {lab.stem: set(re.findall(r"Exercise (\d+\.\d+)", lab.read_text()))
+            for lab in build.lab_sources()}  # fmt: skip
+    wanted = {name for name, exercises in labs.items() if exercises & checked}
+    linked = set(re.findall(r"\(\.\./labs/(\w+)\.py\)", cells_of(source)[-2].source))
+    assert wanted <= linked
+
+
+@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+def test_links_lead_somewhere(source):
+    for path, _, defined in LINK.findall(prose_of(source)):
+        address = path or defined
+        if not address.startswith("http"):
+            assert (build.ROOT / "notebooks" / address).exists(), address
+
+
+def test_the_map_links_every_other_part():
+    linked = {defined for *_, defined in LINK.findall(prose_of(PARTS[0]))}
+    assert {f"{source.stem}.ipynb" for source in PARTS[1:]} <= linked
+
+
+@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+def test_what_prose_tells_to_call_is_imported(source):
+    import pedagogy_lib
+
+    code = "\n".join(c.source for c in cells_of(source) if c.cell_type == "code")
+    told = set(CALLS.findall(prose_of(source))) & set(pedagogy_lib.__all__)
+    assert not {name for name in told if not re.search(rf"\b{name}\b", code)}
+
+
+@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+def test_code_that_only_prepares_is_folded(source):
+    cells = cells_of(source)
+    imports = next(c for c in cells if c.source.startswith(("import ", "from ")) and "(\n" in c.source)
+    appendix = [i for i, cell in enumerate(cells) if "## Put to the test" in cell.source]
+    later = [c for c in cells[appendix[0] :] if c.cell_type == "code"][:-1]
+    for cell in [imports, *later]:
+        assert cell.metadata.get("jupyter", {}).get("source_hidden") is True, cell.source[:80]
