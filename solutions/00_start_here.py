@@ -8,8 +8,7 @@
 #
 # **How to work.** *Predict* a number, run the cell, look at the picture. Then read why, break it on
 # purpose, and solve the exercise. Run cells in order, with Shift+Enter; one that hangs can always
-# be stopped with the ■ button. Cells that only import, or that come after the last exercise, are
-# folded: a click on the bar at their left opens them.
+# be stopped with the ■ button.
 
 # %% [markdown]
 # ![Timeline of three steps on four ranks: ranks 0 to 2 wait in every all-reduce until rank 3 has
@@ -23,7 +22,8 @@
 # **It takes** about 25 minutes, and about 15 more for 2 exercises. **It needs** Python, and a
 # training loop in PyTorch.
 #
-# Begin with the next cell: four processes start on your machine, tell their numbers, and end.
+# Begin with the next cell: four processes start on your machine, tell their numbers, and end. Cells
+# that only import are folded; a click on the three dots opens them.
 
 # %% tags=["nbval-ignore-output"]
 import os

@@ -9,6 +9,7 @@ from pedagogy_lib.course import build
 
 PARTS = build.sources()
 LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)|^\[\w+\]: (\S+)$", re.MULTILINE)
+IMPORTS = re.compile(r"(import|from) .*^from pedagogy_lib import \(", re.DOTALL | re.MULTILINE)
 CALLS = re.compile(r"`(\w+)\(")
 
 
@@ -84,7 +85,9 @@ def test_what_prose_tells_to_call_is_imported(source):
 @pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
 def test_code_that_only_prepares_is_folded(source):
     cells = cells_of(source)
-    imports = next(c for c in cells if c.source.startswith(("import ", "from ")) and "(\n" in c.source)
+    imports = next(c for c in cells if IMPORTS.match(c.source))
+        c for c in cells if re.match("(import|from) .*^from pedagogy_lib", c.source, ALL)
+    )
     appendix = [i for i, cell in enumerate(cells) if "## Put to the test" in cell.source]
     later = [c for c in cells[appendix[0] :] if c.cell_type == "code"][:-1]
     for cell in [imports, *later]:
