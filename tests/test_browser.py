@@ -1,113 +1,338 @@
-"""A chapter as a person sees it: JupyterLab in Chromium, all cells run, a slider moved."""
+"""The course as a person sees it: JupyterLab in Chromium, with a mouse and a keyboard."""
 
+import hashlib
 import json
-import os
-import shutil
-import socket
-import sys
-import urllib.request
 
 import pytest
-from helpers import ROOT, wait_until
+from browser import CHROMIUM, TOKEN, Lab, Notebook, chromium
+from helpers import wait_until
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="python tools/setup.py browser")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+pytest.importorskip("playwright.sync_api", reason="python tools/setup.py browser")
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here"),
 ]
 
-TOKEN = "letmein"
-# Else JupyterLab renders only the cells that are on the screen.
-SETTINGS = {"@jupyterlab/notebook-extension/tracker": {"windowingMode": "none"}}
-EVERY_CELL_HAS_RUN = r"""
-[...document.querySelectorAll(".jp-CodeCell .jp-InputPrompt")].every(
-    prompt => /\[\d+\]/.test(prompt.textContent)
-)"""
+IMPORTS = """
+# %%
+import sys, torch, torch.distributed as dist
+from pedagogy_lib import check, explore, launch, plot_bars, predict, progress, Table
+"""
+PREDICTION = """
+# %%
+guess = predict("Sent by each rank", unit="MB")
+
+# %%
+guess.compare(theory=6, measured=6.002, kind="communication")
+
+# %%
+progress("00")
+"""
+CONTROLS = """
+# %%
+def draw(ranks, way, chunks):
+    if ranks > 4:
+        raise ValueError("at most 4 ranks have room here")
+    return plot_bars(["a"] * ranks, {way: [chunks] * ranks}, "MB", title=f"{ranks} {way} {chunks}")
+
+explore(draw, ranks=[2, 4, 8], way=["ring", "tree"], chunks=[1, 2],
+        labels={"ranks": "ranks", "way": "algorithm", "chunks": "chunks on each rank"},
+        no_effect=lambda way, **others: {"chunks"} if way == "tree" else set())
+"""
+FILM = """
+# %%
+explore(lambda step: plot_bars(["a"], {"sent": [step]}, "MB", title=f"Step {step}"),
+        step=[1, 2, 3, 4, 5])
+"""
+VERDICT = """
+# %%
+check("0.1", lambda node, local_rank, per_node: node + local_rank)
+"""
+OTHER_VERDICTS = """
+# %%
+def row_layer(x, weight, bias):  # as it was given
+    y = x @ weight.T + bias
+    dist.all_reduce(y)
+    return y
+
+check("7.7", row_layer)
+
+# %%
+check("2.3")
+"""
+HOLE = "...  # your code here"
+FAILURES = """
+# %%
+sys.path.append("../labs")
+import oops
+
+def wait_for_ever():
+    if dist.get_rank():
+        dist.all_reduce(torch.ones(3))
+    dist.recv(torch.ones(3), 1)
+
+# %%
+launch(wait_for_ever, world_size=2, timeout=600)
+
+# %%
+launch(oops.work, world_size=2)
+
+# %%
+Table(["rank", "says"], launch(lambda: [dist.get_rank(), "well"], world_size=2).values)
+"""
+OOPS = """import torch
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+def cut(x):
+    return x.view(3, -1)
 
 
-@pytest.fixture
-def lab_url(start, tmp_path):
-    """JupyterLab on a copy of the notebooks, with settings of its own."""
-    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
-    for name, values in SETTINGS.items():
-        path = tmp_path / "settings" / f"{name}.jupyterlab-settings"
-        path.parent.mkdir(parents=True)
-        path.write_text(json.dumps(values))
-    port = free_port()
-    options = ["--no-browser", f"--port={port}", f"--IdentityProvider.token={TOKEN}"]
-    if os.geteuid() == 0:
-        options.append("--allow-root")
-    start(
-        [sys.executable, "-m", "jupyterlab", *options],
-        tmp_path,
-        JUPYTERLAB_SETTINGS_DIR=str(tmp_path / "settings"),
-        JUPYTERLAB_WORKSPACES_DIR=str(tmp_path / "workspaces"),
-    )
-    url = f"http://127.0.0.1:{port}"
-    assert wait_until(lambda: answers(f"{url}/api?token={TOKEN}"), 60)
-    return url
+def work():
+    return cut(torch.ones(4))
+"""
 
 
-def answers(url) -> bool:
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    lab = Lab(tmp_path_factory.mktemp("course"))
     try:
-        return urllib.request.urlopen(url, timeout=5).status == 200
-    except OSError:
-        return False
+        lab.await_answer()
+        (lab.folder / "labs" / "oops.py").write_text(OOPS)
+        yield lab
+    finally:
+        lab.end()
 
 
-@pytest.fixture
-def page():
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"]
-        )
-        page = browser.new_page(viewport={"width": 1200, "height": 1000})
-        page.set_default_timeout(60_000)
-        yield page
-        browser.close()
+@pytest.fixture(params=["light"])
+def notebook(lab, request):
+    """A notebook in a page; `settings` of a test may change both."""
+    dark, width, scale = {"light": (False, 1200, 1), "dark": (True, 1100, 1),
+                          "zoomed": (False, 600, 2)}[request.param]  # fmt: skip
+    lab.settle(dark)
+    with chromium(width, device_scale_factor=scale) as page:
+        yield Notebook(page)
+    lab.end_kernels()
 
 
-def run_all_cells(page):
-    page.wait_for_selector(".jp-Notebook .jp-Cell")
-    page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()  # else it asks for a kernel
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_text("Run All Cells", exact=True).click()
-    for _ in range(180):
-        page.wait_for_timeout(1000)  # asking all the time would keep the page from its work
-        if page.evaluate(EVERY_CELL_HAS_RUN):
-            return
-    raise AssertionError("the notebook has not run to its end in three minutes")
+def of(lab, notebook, *texts):
+    """The notebook with these cells, run to its end."""
+    lab.write("try", IMPORTS + "".join(texts))
+    notebook.open(lab.address("try"))
+    notebook.run_all()
+    return notebook.page
+
+
+def test_a_prediction_a_slider_and_a_verdict(lab, notebook):
+    """The part that is tried each time; everything else is in `make test-all`."""
+    page = of(lab, notebook, PREDICTION, CONTROLS, VERDICT)
+    box = page.get_by_label("Predict Sent by each rank")
+    box.fill("4")
+    box.press("Enter")
+    page.get_by_role("img", name="predicted 4 MB").wait_for()
+    page.get_by_label("ranks", exact=True).press("ArrowRight")
+    page.get_by_role("img", name="4 ring 1").wait_for()
+    page.get_by_text("Hint 1 of").click()
+    page.get_by_text("Hint 2 of").wait_for()
+    notebook.assert_quiet()
 
 
 @pytest.mark.deep
-def test_chapter_02(lab_url, page, tmp_path):
-    page.goto(f"{lab_url}/lab/tree/notebooks/02_collectives.ipynb?token={TOKEN}")
-    run_all_cells(page)
-    assert page.locator('.jp-OutputArea-output[data-mime-type*="stderr"]').count() == 0
+def test_a_prediction_is_typed_mistyped_and_withdrawn(lab, notebook):
+    page = of(lab, notebook, PREDICTION)
+    box = page.get_by_label("Predict Sent by each rank")
+    page.get_by_role("img", name="no prediction").wait_for()
+    box.fill("5,5")
+    box.press("Tab")  # leaving the field is enough
+    page.get_by_text("noted: 5.5 MB").wait_for()
+    page.get_by_role("img", name="predicted 5.5 MB").wait_for()
+    kept = lab.folder / "work" / ".predictions.json"
+    assert 5.5 in json.loads(kept.read_text()).values()
 
-    # The slider moves the chunks round the ring.
-    first = page.locator('img[alt^="Step 1 of 6"]')
-    before = first.get_attribute("src")
-    page.locator(".course", has=first).get_by_role("slider", name="step").focus()
-    page.keyboard.press("ArrowRight")
-    second = page.locator('img[alt^="Step 2 of 6"]')
-    second.wait_for()
-    assert second.get_attribute("src") != before
-    page.keyboard.press("End")
-    page.locator('img[alt^="Step 6 of 6"]').wait_for()
-
-    # A prediction is noted.
-    box = page.get_by_placeholder("your number").first
-    box.fill("0,7")
+    box.fill("about six")
     box.press("Enter")
-    page.get_by_text("noted: 0.7 s").wait_for()
-    assert "0.7" in (tmp_path / "notebooks" / ".predictions.json").read_text()
-    page.screenshot(path=tmp_path / "page.png")
+    told = page.get_by_text("is not noted: write a number from 0 on")
+    told.wait_for()
+    assert box.get_attribute("aria-invalid") == "true"
+    page.get_by_role("img", name="no prediction").wait_for()
+    assert 5.5 not in json.loads(kept.read_text()).values()
+    color = "element => getComputedStyle(element).color"
+    assert told.evaluate(color) != page.locator(".course-question label").evaluate(color)
+
+    box.fill("6")
+    box.press("Enter")
+    page.get_by_text("noted: 6 MB").wait_for()
+    notebook.run(3)
+    page.get_by_text("1 of 1 prediction made, off by 0 %").wait_for()
+    box.fill("")
+    box.press("Enter")
+    page.get_by_text("✓ no prediction").wait_for()
+    notebook.assert_quiet()
+
+
+@pytest.mark.deep
+def test_controls(lab, notebook):
+    page = of(lab, notebook, CONTROLS)
+    page.get_by_role("img", name="2 ring 1").wait_for()
+    slider = page.get_by_role("slider", name="ranks", exact=True)
+    box = slider.bounding_box()
+    page.mouse.move(box["x"] + 6, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2, steps=5)
+    page.mouse.up()
+    page.get_by_role("img", name="4 ring 1").wait_for()
+
+    # A value that is refused: the picture stays, and nothing jumps.
+    picture = page.locator(".course-picture")
+    before = picture.bounding_box()
+    slider.press("End")
+    page.get_by_text("at most 4 ranks have room here").wait_for()
+    page.get_by_role("img", name="4 ring 1").wait_for()
+    assert picture.bounding_box() == before
+
+    slider.press("ArrowLeft")
+    page.get_by_label("algorithm").select_option("tree")
+    page.get_by_role("img", name="4 tree 1").wait_for()
+    assert page.get_by_role("slider", name="chunks on each rank").is_disabled()
+    notebook.assert_quiet()
+
+
+@pytest.mark.deep
+def test_a_film(lab, notebook):
+    page = of(lab, notebook, FILM)
+    page.get_by_role("img", name="Step 1.").wait_for()
+    page.get_by_role("button", name="next").click()
+    page.get_by_role("img", name="Step 2.").wait_for()
+    slider = page.get_by_role("slider", name="step")
+    slider.press("End")
+    page.get_by_role("img", name="Step 5.").wait_for()
+    slider.press("ArrowLeft")
+    page.get_by_role("img", name="Step 4.").wait_for()
+    slider.press("Home")
+    page.get_by_role("button", name="play").click()
+    page.get_by_role("button", name="pause").wait_for()
+    page.get_by_role("img", name="Step 5.").wait_for()
+    page.get_by_role("button", name="play").wait_for()  # at its end it stops
+    notebook.assert_quiet()
+
+
+@pytest.fixture
+def answer_that_raises(lab):
+    """What a learner has written for exercise 2.3."""
+    file = lab.folder / "labs" / "collectives.py"
+    given = file.read_text()
+    file.write_text(given.replace(HOLE, "raise RuntimeError('mine')", 1))
+    yield
+    file.write_text(given)
+
+
+@pytest.mark.deep
+def test_verdicts(lab, notebook, answer_that_raises):
+    page = of(lab, notebook, VERDICT, OTHER_VERDICTS)
+    first, second = notebook.cell(1), notebook.cell(2)
+    assert first.get_by_text("✗ not yet").is_visible()
+    assert not first.get_by_text("Hint 2 of").is_visible()
+    first.get_by_text("Hint 1 of").click()
+    assert first.get_by_text("Hint 2 of").is_visible()
+    # The symptom of a bug that is to be found stands there; what it looks like, on demand.
+    folded = second.locator("details", has_text="What this looks like").first
+    diagnosis = folded.locator("div").first
+    assert not diagnosis.is_visible()
+    folded.locator("summary").first.click()
+    assert diagnosis.is_visible()
+    # The line is a link to the file.
+    notebook.cell(3).get_by_role("link", name="./labs/collectives.py").first.click()
+    page.locator(".jp-FileEditor").get_by_text("raise RuntimeError").wait_for()
+    notebook.assert_quiet()
+
+
+@pytest.mark.deep
+def test_a_hang_is_stopped_and_an_error_leads_to_its_line(lab, notebook):
+    lab.write("fail", IMPORTS + FAILURES)
+    notebook.open(lab.address("fail"))
+    page = notebook.page
+    for number in (0, 1, 2):
+        notebook.run(number)
+    notebook.await_end_of(1)
+    page.get_by_text("0 of 2 ranks have returned").wait_for()
+    page.get_by_title("Interrupt the kernel").or_(
+        page.get_by_label("Interrupt the kernel")
+    ).first.click()
+    notebook.await_end_of(2)
+    told = notebook.cell(2).locator(".jp-OutputArea").inner_text()
+    assert "rank 1: cell In[2], line 6" in told and "dist.all_reduce(torch.ones(3))" in told, told
+
+    notebook.run(3)
+    notebook.await_end_of(3)
+    told = notebook.cell(3).locator(".jp-OutputArea").inner_text()
+    assert "./labs/oops.py:5" in told and "./labs/oops.py:9" in told, told
+    notebook.cell(3).get_by_role("link", name="./labs/oops.py:5").first.click()
+    page.locator(".jp-FileEditor").get_by_text("return x.view(3, -1)").wait_for()
+    page.get_by_text("Ln 5, Col").wait_for()
+
+    page.get_by_role("tab", name="fail.ipynb").click()
+    notebook.run(4)
+    notebook.await_end_of(4)
+    assert notebook.cell(4).get_by_role("cell", name="well").count() == 2
+    assert notebook.complaints == []
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("notebook", ["light", "dark", "zoomed"], indirect=True)
+def test_nothing_shuts_anybody_out(lab, notebook):
+    """axe looks for low contrast, fields without names, pictures without descriptions, …"""
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = of(lab, notebook, PREDICTION, CONTROLS, FILM, VERDICT, OTHER_VERDICTS)
+    page.get_by_label("algorithm").select_option("tree")
+    page.get_by_text("Hint 1 of").first.click()
+    box = page.get_by_label("Predict Sent by each rank")
+    box.fill("nonsense")
+    box.press("Enter")
+    page.get_by_text("is not noted").wait_for()
+    found = Axe().run(page, context={"include": [[".jp-OutputArea-output"]]})
+    assert not found.response["violations"], found.generate_report()
+    for part in page.locator(".course-controls, .course-question, .course-film").all():
+        assert part.evaluate("element => element.scrollWidth <= element.clientWidth + 1")
+    for picture in page.locator(".course-picture img").all():
+        assert picture.bounding_box()["width"] >= 600  # its texts stay legible: it scrolls
+
+
+@pytest.mark.deep
+def test_a_new_learner_begins(lab, notebook):
+    """Three keystrokes after `make lab`, the first numbers are there; every file is as it was."""
+    before = digests(lab.folder / "notebooks")
+    page = notebook.page
+    page.goto(f"{lab.url}/?token={TOKEN}")
+    page.wait_for_selector(".jp-Notebook .jp-Cell")
+    page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()
+    assert page.url.endswith("/lab/tree/work/00_start_here.ipynb")
+    cover = page.get_by_role("img", name="Timeline of three steps on four ranks")
+    assert cover.evaluate("picture => picture.naturalWidth") > 600
+    for _ in range(3):
+        page.keyboard.press("Shift+Enter")
+    page.get_by_text("4 ranks · Gloo on the CPU").wait_for()
+    page.get_by_role("link", name="02 · Collectives").click()
+    page.get_by_role("heading", name="02 · Collectives").wait_for()
+    page.keyboard.press("Control+s")
+    assert wait_until(lambda: (lab.folder / "work" / ".ipynb_checkpoints").exists(), 20)
+    assert digests(lab.folder / "notebooks") == before
+    notebook.assert_quiet()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("part", ["00_start_here", "02_collectives"])
+def test_a_part(lab, notebook, part):
+    notebook.open(lab.address(part))
+    notebook.run_all()
+    page = notebook.page
+    pictures = page.locator(".jp-OutputArea-output img, .jp-MarkdownOutput img").all()
+    assert len(pictures) > 3
+    assert all((picture.get_attribute("alt") or "").strip() for picture in pictures)
+    notebook.assert_quiet()
+
+
+def digests(folder) -> dict[str, str]:
+    """What each file of a folder holds."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}

@@ -86,8 +86,6 @@ def test_what_prose_tells_to_call_is_imported(source):
 def test_code_that_only_prepares_is_folded(source):
     cells = cells_of(source)
     imports = next(c for c in cells if IMPORTS.match(c.source))
-        c for c in cells if re.match("(import|from) .*^from pedagogy_lib", c.source, ALL)
-    )
     appendix = [i for i, cell in enumerate(cells) if "## Put to the test" in cell.source]
     later = [c for c in cells[appendix[0] :] if c.cell_type == "code"][:-1]
     for cell in [imports, *later]:

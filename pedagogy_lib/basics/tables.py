@@ -46,7 +46,7 @@ class Table:
         title = f"<p><b>{escape(self.title)}</b></p>" if self.title else ""
         note = f"<p>{escape(self.note)}</p>" if self.note else ""
         table = f"<table><thead>{top}<tr>{heads}</tr></thead><tbody>{body}</tbody></table>"
-        return f'<div style="overflow-x:auto">{title}{table}{note}</div>'
+        return f'<div style="overflow-x:auto" tabindex="0">{title}{table}{note}</div>'
 
 
 def one_lines(values) -> list[str]:

@@ -19,7 +19,8 @@ def html_of(png: bytes, alt: str, width: int) -> str:
 
     width  in pixels, as drawn
     """
-    return f'<style>{STYLE}</style><div class="course-picture">{tag_of(png, alt, width)}</div>'
+    picture = tag_of(png, alt, width)  # it scrolls, so a keyboard has to reach it
+    return f'<style>{STYLE}</style><div class="course-picture" tabindex="0">{picture}</div>'
 
 
 def tag_of(png: bytes, alt: str, width: int) -> str:

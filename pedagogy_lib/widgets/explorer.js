@@ -69,7 +69,7 @@ function render({ model, el }) {
   const message = node("p", { className: "course-message" });
   message.setAttribute("role", "status");
   const image = node("img");
-  const frame = node("div", { className: "course-picture" }, image);
+  const frame = node("div", { className: "course-picture", tabIndex: 0 }, image); // it may scroll
   const root = node("div", { className: "course" }, grid);
   root.setAttribute("role", "group");
   root.dataset.lmSuppressShortcuts = "true"; // else arrow keys fold the notebook's headings

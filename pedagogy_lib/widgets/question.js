@@ -41,10 +41,14 @@ function render({ model, el }) {
     reply.textContent = model.get("reply") && `${isGood ? "✓" : "✗"} ${model.get("reply")}`;
     reply.className = `course-reply ${isGood ? "course-good" : "course-bad"}`;
   };
-  field.addEventListener("change", () => {
+  const take = () => {
+    if (field.value === model.get("text")) return;
     model.set("text", field.value);
     model.save_changes();
-  });
+  };
+  field.addEventListener("change", take);
+  // In a notebook, Enter does not count as the end of a change.
+  field.addEventListener("keydown", (event) => event.key === "Enter" && take());
   model.on("change:text change:reply change:is_good", show);
   show();
   return () => model.off("change:text change:reply change:is_good", show);
