@@ -17,8 +17,8 @@ from pedagogy_lib.pictures.legends import legend_above
 from pedagogy_lib.pictures.style import INK, colors_of, in_course_style
 
 ROOT = Path(__file__).resolve().parents[1]
-WHITE, GAP = "#FFFFFF", 60
-LEFT, WIDTH = 0.085, 0.9  # of every panel, in parts of the picture's width
+WHITE, GAP = "#FFFFFF", 20
+WIDTH, HEIGHT = 10.6, 5.2  # of the whole, in inches: a README shows it 400 pixels high
 LAUNCHES = 5  # other programs disturb some of them
 # "optimizer step" is no kind of memory, so it does not get the colour of the optimizer state.
 PARTS = ["forward", "backward", "all_reduce", "optimizer step"]
@@ -72,32 +72,27 @@ def timeline(run):
 def memory(run):
     picture = plot_memory(run, "step 2", ranks=[0])
     (axes,) = picture.figure.axes
-    handles, names = axes.get_legend_handles_labels()
-    legend_above(axes, [Patch(color=h.get_facecolor()[0], label=n) for h, n in zip(handles, names)])
-    axes.set_title("Rank 0's memory during the second step", pad=28)
+    axes.set_title("Rank 0's memory during the second step")
     axes.set_xlabel("time since the step began (ms)")
     return picture
 
 
-def aligned(picture):
-    """Its panel as far left, and as wide, as those of the others."""
-    figure = picture.figure
-    figure.draw_without_rendering()  # finds out how much room there is above and below
-    figure.set_layout_engine("none")
-    for axes in figure.axes:
-        place = axes.get_position()
-        axes.set_position([LEFT, place.y0, WIDTH, place.height])
-    return picture
+def sized(picture, width, height) -> Image.Image:
+    """The picture drawn anew in another size, in inches."""
+    picture.figure.set_size_inches(width, height)
+    return Image.open(io.BytesIO(picture.png())).convert("RGB")
 
 
-def stacked(pictures) -> Image.Image:
-    images = [Image.open(io.BytesIO(picture.png())).convert("RGB") for picture in pictures]
-    size = max(i.width for i in images), sum(i.height + GAP for i in images) - GAP
+def arranged(above, *below) -> Image.Image:
+    """One image over others that stand side by side."""
+    top = above.height + GAP
+    size = max(above.width, sum(i.width for i in below)), top + max(i.height for i in below)
     whole = Image.new("RGB", size, WHITE)
-    top = 0
-    for image in images:
-        whole.paste(image, (0, top))
-        top += image.height + GAP
+    whole.paste(above, (0, 0))
+    left = 0
+    for image in below:
+        whole.paste(image, (left, top))
+        left += image.width
     return whole
 
 
@@ -106,8 +101,10 @@ def main():
     expected = 2 * 2 * 3 / 4 * run.values[0] * 4  # two steps, each a ring over the gradients
     title = "Bytes that each rank sent in both steps"
     sent = plot_bytes(run, "all_reduce", predicted=expected, title=title)
-    pictures = [aligned(picture) for picture in (timeline(run), sent, memory(run))]
-    stacked(pictures).save(ROOT / "assets" / "first_look.png", optimize=True)
+    half = WIDTH / 2, HEIGHT / 2
+    whole = arranged(sized(timeline(run), WIDTH, HEIGHT / 2),
+                     sized(sent, *half), sized(memory(run), *half))  # fmt: skip
+    whole.save(ROOT / "assets" / "first_look.png", optimize=True)
 
 
 if __name__ == "__main__":
