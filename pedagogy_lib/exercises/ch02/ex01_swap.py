@@ -35,8 +35,8 @@ def hang_in_a_swap(case, error) -> str:
 def own_returned(trial) -> str:
     if all(same(a[1], b[0]) for a, b in zip(trial.after, trial.before)):
         return (
-            "every rank returns its own x. What is received needs a tensor of its own: "
-            "torch.empty_like(x)."
+            "every rank returns its own x. What is received needs a tensor of its own, as large "
+            "as x."
         )
     return ""
 
@@ -64,7 +64,7 @@ def overwritten_before_it_was_sent(trial) -> str:
         if not same(x, trial.before[place][0]):
             return (
                 f"rank {place}'s x has changed: it is only sent, and stays as it is. What is "
-                "received needs a tensor of its own: torch.empty_like(x)."
+                "received needs a tensor of its own, as large as x."
             )
     return ""
 

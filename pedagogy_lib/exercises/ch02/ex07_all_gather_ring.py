@@ -51,7 +51,7 @@ def wrong_place_in_list(trial) -> str:
                 return (
                     f"rank {place}'s chunks[{index}] holds chunk {found[1]}. In each step a rank "
                     "passes on the chunk that came in last, and files what comes in under that "
-                    "chunk's own number: (rank - step - 1) % n."
+                    "chunk's own number: the one that the rank before it is sending."
                 )
     return ""
 

@@ -152,7 +152,7 @@ def buckets_in_time(trial):
 def why_not_begun(trial, number) -> str:
     return first_true({
         "one step is right, and in the next one nothing begins: for DDP all buckets have begun "
-        "already, in the step before. finish() ends with self.start_over()": number > 0,
+        "already, in the step before. finish() has to end with a new start": number > 0,
         "dist.all_reduce is called, and the argument `all_reduce` of DDP is of no use: begin with "
         "self.all_reduce(flat, self.group), which returns a function that waits":
             any(call.name == "all_reduce" for calls in trial.calls for call in calls),

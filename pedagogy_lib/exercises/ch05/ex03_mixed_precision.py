@@ -161,7 +161,7 @@ def mistakes(trial, place):
     of = trial[place]
     unmoved = (
         "the masters are right, but the parameters do not get them: write into the parameters, "
-        "which the model holds (p.copy_(master)). A new tensor with a name of its own changes no "
+        "which the model holds. A new tensor with a name of its own changes no "
         "model"
         if of.is_moved
         else "the optimizer steps, but the masters that it was given at first do not move: their "

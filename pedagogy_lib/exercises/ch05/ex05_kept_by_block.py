@@ -90,7 +90,7 @@ OF_ALL = {
         lambda samples, context, size: 4 / size,
     "this is for one sample: each of them is kept": lambda samples, context, size: 1 / samples,
     "this is for one letter of each sample": lambda samples, context, size: 1 / context,
-    "this is for one letter: there are samples * context of them":
+    "this is for one letter: there are as many as samples and context give":
         lambda samples, context, size: 1 / samples / context,
 }  # fmt: skip
 

@@ -198,8 +198,8 @@ def explain(case, error) -> str:
 
 
 ONES = (
-    "the gradient of y is `slope`; the backward of a sum of y begins with ones. With "
-    "torch.autograd.backward(y, slope) nothing is to be multiplied afterwards. (Autograd does not "
+    "the gradient of y is `slope`; the backward of a sum of y begins with ones. Begin with slope, "
+    "then nothing is to be multiplied afterwards. (Autograd does not "
     "look inside of a backward: a sum that is made there has no graph.)"
 )
 MOVED = "the generator is not where it is without recomputation"
@@ -266,14 +266,14 @@ EXERCISE = WarmExercise(
         "inputs: first None, for the function, then that of x",
         "got tuple": "torch.autograd.grad returns a tuple, here with one gradient in it",
         "created only for scalar outputs": "a backward that begins at y has to know the gradient "
-        "of y: that is slope, torch.autograd.backward(y, slope)",
+        "of y: that is slope",
         "invalid gradient at index": "what is returned for x is its gradient, in the shape of x. "
         "slope is the gradient of what the function has returned",
         "Mismatch in shape": "slope is the gradient of what the function has returned, so it "
-        "belongs to that: torch.autograd.backward(y, slope)",
+        "belongs to that",
         "must match the size": "slope has the shape of what the function has returned, x.grad that "
-        "of x: nothing is to be multiplied. slope goes into the backward, "
-        "torch.autograd.backward(y, slope) and not y.sum().backward(); x.grad is ready then",
+        "of x: nothing is to be multiplied. A backward that begins at y with slope, and not with "
+        "the ones of y.sum().backward(), leaves x.grad ready",
         "has no attribute 'apply'": "Recomputed has to stay a torch.autograd.Function: apply() is "
         "its",
     },

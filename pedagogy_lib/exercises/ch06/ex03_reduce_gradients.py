@@ -15,7 +15,7 @@ NO_GRADIENT = (
 )
 GLOO = (
     "Gloo's reduce_scatter is an all-reduce and a slice: it sends twice "
-    "what the ring of exercise 2.6 does. reduce_scatter_ring(chunks, group)"
+    "what your ring of exercise 2.6 does"
 )
 PADDED = "the lengths differ. Gradients are padded as the parameters are: flatten_padded does it"
 

@@ -21,7 +21,7 @@ ONLY_ONCE = (
 )
 NOT_SEEN = (
     "the gradients are gone, but self.reduce(unit) was not called. In stage 2 it is "
-    "reduce_gradients(unit); stage 3 has another one, and builds on these methods"
+    "reduce_gradients; stage 3 has another one, and builds on these methods"
 )
 TOO_EARLY = (
     "a unit is reduced before its last gradient is there. It is complete when nothing is left in "

@@ -134,7 +134,7 @@ def other_parts(trial, place):
     of = parts(trial, place)
     return {
         "flat is there, and the parameters do not know it. Each has to become a view into flat "
-        "again, by its `.data`: show_parameters(unit) does that": [x.new_empty(0) for x in of],
+        "again, by its `.data`: show_parameters does that": [x.new_empty(0) for x in of],
         "a part of flat has one dimension: give it the shape of its parameter":
             [x.flatten() for x in of],
     }  # fmt: skip

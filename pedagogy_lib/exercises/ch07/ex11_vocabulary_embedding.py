@@ -216,9 +216,10 @@ EXERCISE = RankExercise(
     errors={
         "out of range": "only this rank's rows are here: the letter `first` is in row 0, and the "
         "letters of other ranks are in none. Look up any row for those, and put zeros in its place",
-        "is out of bounds": "only this rank's rows are here: letters - self.first is negative, or "
-        "too large, for letters of other ranks. A negative index counts from the end, and a lookup "
-        "that does not fail is as wrong. Look up any row for those, and put zeros in its place",
+        "is out of bounds": "only this rank's rows are here: counted from `first`, letters of "
+        "other ranks are negative, or too large. A negative index counts from the end, and a "
+        "lookup that does not fail is as wrong. Look up any row for those, and put zeros in its "
+        "place",
         "view size is not compatible": VIEW,
         "must match the size": TRUTHS,
         "does not match the shape": TRUTHS,

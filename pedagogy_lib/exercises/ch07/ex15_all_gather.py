@@ -7,6 +7,6 @@ EXERCISE = region("7.15", "AllGather", True, (
     "Behind AllGather all have the whole context, and each computes with its own part of "
     "A. So on each rank another gradient comes back, for all of the context. x's is their "
     "sum; a rank has to know it for its own piece alone.",
-    "Keep the group in forward: ctx.group = group. backward returns one gradient for each "
+    "Keep the group in forward, in ctx. backward returns one gradient for each "
     "argument of forward, None for the group.",
 ))  # fmt: skip

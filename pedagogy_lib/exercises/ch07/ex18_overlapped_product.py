@@ -235,16 +235,15 @@ EXERCISE = RankExercise(
               "nan marks what is on its way: until it is waited for, nobody may compute with the "
               "tensor that begin got"),
         Equals("given", lambda trial, place: trial[place].own["x"], called="what begin got",
-               otherwise="what begin got is not the gradient of x through this rank's part of A: "
-               "gradient @ weight"),
+               otherwise="what begin got is not the gradient of x through this rank's part of A"),
         *map(gradient_of, "xAb"),
     ],
     told=told,
     errors={
         "incorrect number of gradients": "backward returns one gradient for each argument of "
         "forward: those of x, weight and bias, and None for group and begin",
-        "invalid gradient at index 0": "what is returned first is the gradient of x: gradient @ "
-        "weight, as weight is stored as (outputs, inputs)",
+        "invalid gradient at index 0": "what is returned first is the gradient of x, of x's shape: "
+        "weight is stored as (outputs, inputs)",
         "invalid gradient at index 1": "what is returned second is the gradient of the weight, and "
         "so of its shape, (outputs, inputs)",
         "invalid gradient at index 2": "what is returned third is the gradient of the bias, one "
@@ -255,8 +254,8 @@ EXERCISE = RankExercise(
         "object has no attribute 'wait'": "begin returns the function that waits: call it",
         "name 'begin' is not defined": "forward has kept it: ctx.begin",
         "name 'group' is not defined": "forward has kept it: ctx.group",
-        "(4x3 and 5x3)": "weight is stored as (outputs, inputs): gradient @ weight is (…, inputs)",
-        "(4x3 and 4x5)": "A's gradient adds up over all rows: gradient.T @ x is (outputs, inputs)",
+        "(4x3 and 5x3)": "weight is stored as (outputs, inputs), the gradient of x is (…, inputs)",
+        "(4x3 and 4x5)": "A's gradient adds up over all rows, and is (outputs, inputs)",
         **dict.fromkeys(
             ("mat1 and mat2 shapes", "size mismatch", "must match the size", "2 dimensions",
              "2D tensors", "must be a matrix", "Expected size for first two dimensions"), NOT_FLAT),

@@ -20,20 +20,20 @@ FIRST, MIDDLE, LAST = range(3)
 LETTERS, CONTEXT, WIDTH, HIDDEN = 7, 3, 4, 5
 ORDER = "F7 F2 F4 B2 B7 F5 B4 B5"
 STAGES = ", from the first stage to the last: "
-KEPT_PAIR = "self.kept[i] is the pair (input, output): self.keep(i, x, y)"
+KEPT_PAIR = "self.kept[i] is the pair (input, output), which self.keep puts there"
 WHY = {  # words of what is wrong, or of an exception: what they mean
     "requires a gradient":
         "what is returned still has its graph. It is sent to another rank, where no graph can "
-        "follow: keep y, and return y.detach()",
+        "follow: keep y as it is, and return the same numbers without a graph",
     "has changed x":
         "x belongs to the caller, and x.requires_grad_() changes it: x.detach() is a tensor of "
         "your own, with the same memory",
-    "has nothing of": "self.keep(i, x, y) keeps a micro-batch for its backward, and counts",
+    "has nothing of": "self.keep keeps a micro-batch for its backward, and counts",
     "for a pair": KEPT_PAIR,
     "is not the input": KEPT_PAIR,
     "expected the loss":
         "what is kept is the output before `then`. On the last stage the backward begins at the "
-        "loss: y = then(self.piece(x)), and keep that y",
+        "loss: keep what `then` has made of the output",
     "has no graph":
         "y.detach() is for the next rank. What is kept is y itself: the graph that leads to it is "
         "what the backward goes through",
@@ -52,14 +52,14 @@ WHY = {  # words of what is wrong, or of an exception: what they mean
     "scalar types: Long": "letters are to stay whole numbers: the embedding looks them up",
     "implicitly created only for scalar":
         "backward() alone is for a loss, which is one number. Other outputs come with their "
-        "gradient from the next stage: y.backward(gradient)",
+        "gradient from the next stage",
     "does not have a grad_fn": "y.detach() is for the next rank. What is kept is y itself",
     "second time": "a graph can be gone through once: one backward for each micro-batch, and no "
         "operation that two of them share",
     "and 'NoneType'": "on the last stage gradient is None: the output is the loss, and "
         "y.backward(None) takes that",
     "'NoneType' object": "on the last stage gradient is None; and x.grad is None for letters",
-    "KeyError": "what the forward has kept under i, the backward finds there: self.keep(i, x, y)",
+    "KeyError": "what the forward has kept under i, the backward finds there: self.keep does it",
     "to unpack": KEPT_PAIR,
     "Mismatch in shape": "the gradient is that of the output, and of the same micro-batch: look up "
         "what was kept under i",
@@ -192,13 +192,13 @@ def each(trial, place, name, value) -> dict:
 
 def slope_mistakes(trial, place):
     return {why: each(trial, place, "slopes", value) for why, value in {
-        "x has no gradient: autograd notes one for a tensor that requires it, and that is a leaf: "
-        "x.detach().requires_grad_(), before the piece computes": lambda p: None,
+        "x has no gradient: autograd notes one for a tensor that requires it, and that is a leaf, "
+        "before the piece computes": lambda p: None,
         "this is x; asked is its gradient, x.grad": lambda p: p.x.detach(),
         "this is the gradient of the output; through the piece it becomes that of the input":
             lambda p: p.of.gradient,
         "this is as if the gradient of each output were 1, as in y.sum().backward(). How the loss "
-        "depends on them the next stage knows, and has sent: y.backward(gradient)":
+        "depends on them the next stage knows, and has sent":
             lambda p: p.slopes(torch.ones_like(p.y)).get("x"),
     }.items()}  # fmt: skip
 
@@ -218,8 +218,9 @@ def weight_mistakes(trial, place):
             weights_of(trial, place, combine=lambda parts: parts[-1]),
         "each gradient is added twice: one backward for each micro-batch":
             weights_of(trial, place, combine=lambda parts: 2 * sum(parts)),
-        "the weights have gradients as if that of each output were 1, as in y.sum().backward(): "
-        "y.backward(gradient)": weights_of(trial, place, lambda p: torch.ones_like(p.y)),
+        "the weights have gradients as if that of each output were 1, as in y.sum().backward(). "
+        "The next stage has sent the right one":
+            weights_of(trial, place, lambda p: torch.ones_like(p.y)),
     }  # fmt: skip
 
 
@@ -240,7 +241,7 @@ EXERCISE = InThisProcess(
     facts=[
         Equals("outputs", lambda *at: each(*at, "outputs", lambda p: p.y.detach()),
                lambda *at: {
-                   "on the last stage the loss follows the piece: y = then(self.piece(x))":
+                   "on the last stage `then` makes the loss of what the piece returns":
                        each(*at, "outputs", lambda p: p.raw.detach()),
                    "this is x: self.piece(x) is to follow":
                        each(*at, "outputs", lambda p: p.x.detach()),

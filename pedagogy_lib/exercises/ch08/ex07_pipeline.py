@@ -207,8 +207,8 @@ EXERCISE = RankExercise(
     work=step_on_rank,
     facts=[
         never("own", "after the step self.own has {} tensors",
-              "what a rank sends to itself lies in self.own, and receive takes it out: "
-              "self.own.pop(tag_of(action)). What stays there is memory for nothing"),
+              "what a rank sends to itself lies in self.own, under the tag of its action, and "
+              "receive takes it out. What stays there is memory for nothing"),
         never("begun", lambda names: f"{len(names)} messages are begun, and never waited for",
               "a request that is dropped may take its message along: self.send keeps each until "
               "the end of the step, and waits for it there"),

@@ -22,7 +22,7 @@ DIMS = (
     "x may have more dims than two: the gradient of the weight is a sum over all but the last, so "
     "gradient.flatten(0, -2) first, and x alike"
 )
-TRANSPOSED = "x Aᵀ: the gradient of x is gradient @ weight, without a transposition"
+TRANSPOSED = "x Aᵀ: the gradient of x is a product with A as it is stored, without a transposition"
 NOT_FITTING = f"the shapes do not fit. {TRANSPOSED}; the weight's is gradientᵀ x"
 ERRORS = {
     "has no attribute 'apply'": "keep it a torch.autograd.Function",

@@ -8,7 +8,7 @@ from .unflushed import COPIES, NOT_THERE, STAGE_WAS_RIGHT, cases_with, facts_wit
 from .versions import by_hand
 
 BY_NAMES = "gradients_of returns a dictionary {name: gradient}, with the names of the weights"
-KEEP_NEXT = "self.keep(i, x, y) comes next, and needs them: y, and x as a leaf"
+KEEP_NEXT = "self.keep comes next, and needs them: y, and x as a leaf"
 
 
 def mistakes(place):
@@ -16,10 +16,10 @@ def mistakes(place):
         "the gradients are those at the newest weights. This micro-batch went forward through "
         "older ones, and goes back through the very same": by_hand(place, back="newest").weights,
         "the gradients of one version add up: backward() adds to what is in `.grad`, and another "
-        "micro-batch has gone through the same tensors. Each begins without: weight.grad = None":
+        "micro-batch has gone through the same tensors. Each begins without gradients":
             by_hand(place, adds=True).weights,
-        "no weight has moved: zero_() clears the very tensors that gradients_of hands out. With "
-        "weight.grad = None they stay, and only the weight lets go of them":
+        "no weight has moved: zero_() clears the very tensors that gradients_of hands out. A "
+        "weight whose `.grad` becomes None only lets go of them":
             by_hand(place, step=0.0).weights,
     }  # fmt: skip
 

@@ -57,7 +57,7 @@
 # %% wrong · this is the sum
 # -             flat /= dist.get_world_size(self.group)
 
-# %% wrong · finish() ends with self.start_over()
+# %% wrong · finish() has to end with a new start
 # -             unflatten(flat, bucket)
 # -         self.start_over()
 # +             unflatten(flat, bucket)

@@ -144,7 +144,7 @@ class Recomputed(torch.autograd.Function):
 # +         ctx.y = y
 # +         torch.autograd.backward(y, slope, retain_graph=True)
 
-# %% wrong · and not y.sum().backward()
+# %% wrong · begins at y with slope
 class Recomputed(Recomputed):
     @staticmethod
     def backward(ctx, slope):

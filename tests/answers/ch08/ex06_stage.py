@@ -35,7 +35,7 @@
 # -         return y.detach()
 # +         return then(y).detach()
 
-# %% wrong · on the last stage the loss follows
+# %% wrong · on the last stage `then` makes the loss
 # -         y = then(self.piece(x))
 # +         y = self.piece(x)
 
