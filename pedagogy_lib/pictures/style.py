@@ -89,9 +89,12 @@ class Picture:
         return self.alt
 
     def png(self) -> bytes:
-        buffer = io.BytesIO()
+        buffer, dots = io.BytesIO(), self.figure.dpi
+        self.figure.set_dpi(DOTS_PER_INCH)
         with matplotlib.style.context(STYLE):
-            self.figure.savefig(buffer, format="png", dpi=DOTS_PER_INCH, metadata={"Software": ""})
+            # Of the canvas, as the figure's savefig() would draw everything twice.
+            self.figure.canvas.print_png(buffer, metadata={"Software": ""})
+        self.figure.set_dpi(dots)
         return buffer.getvalue()
 
     def size(self) -> tuple[int, int]:
