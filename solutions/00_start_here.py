@@ -109,8 +109,8 @@ Table(identities[0][::2], [words[1::2] for words in identities])
 #
 # Every node runs `per_node` processes. Which `RANK` has the process `local_rank` of node `node`?
 # Write `return` and the formula in place of the three dots. Then `check` tries your function on
-# several clusters, and tells a wrong one what it has misunderstood. If you are stuck, write
-# `hint("0.1")` into a cell: each call gives one more step.
+# several clusters, and tells a wrong one what it has misunderstood. If you are stuck, open
+# the hints below a verdict, one after the other; or write `hint("0.1")` into a cell.
 
 # %%
 def global_rank(node, local_rank, per_node):

@@ -414,7 +414,7 @@ check("2.5", chunk_to_send)
 # two take a list). When your three pass, run the film above again: it is yours now.
 
 # %%
-print(check("2.6"), check("2.7"), check("2.8"), sep="\n\n")
+display(check("2.6"), check("2.7"), check("2.8"))
 
 # %% [markdown]
 # ## 6 · Bytes, of all of them

@@ -454,7 +454,7 @@ print(f"sum {summed:.3f}, DDP's gradient {averaged:.3f}, the weight afterwards {
 # Write `average_gradients` there. Its docstring says what to do where there is no gradient.
 
 # %%
-print(check("3.4"), check("3.5"), sep="\n\n")
+display(check("3.4"), check("3.5"))
 
 # %% [markdown]
 # Now a real model: a small transformer that reads the source text of Python's standard library,
@@ -531,7 +531,7 @@ plot_curves({"": {name: (range(1, 41), losses) for name, losses in curves.items(
 # changes from run to run: two ranks on two cores have nobody to spare for communication.)
 
 # %% tags=["nbval-ignore-output"]
-print(check("3.6"))
+display(check("3.6"))
 print(launch(simple_ddp.overhead, text, world_size=2).values[0])
 
 # %% [markdown]
@@ -545,7 +545,7 @@ print(launch(simple_ddp.overhead, text, world_size=2).values[0])
 # Write `samples_of_rank` in labs/data_parallel.py: which samples a rank reads in which order.
 
 # %%
-print(check("3.7"))
+display(check("3.7"))
 
 def gradients_with(sampler_of, make_classifier, data):
     dataset = torch.utils.data.TensorDataset(*data[:2])
@@ -803,8 +803,7 @@ put_to_the_test(f"""
 #
 # **To read on.** Li et al., *Scaling Distributed Machine Learning with the Parameter Server*, 2014.
 # Dean et al., *Large Scale Distributed Deep Networks*, 2012: asynchronous, on thousands of
-# machines. Li et al., [PyTorch Distributed](https://arxiv.org/abs/2006.15704), 2020: DDP. Go on
-# with [03b · Inside DDP](03b_inside_ddp.ipynb).
+# machines. Li et al., [PyTorch Distributed](https://arxiv.org/abs/2006.15704), 2020: DDP.
 
 # %% [markdown]
 # ## What you have learnt

@@ -79,7 +79,7 @@ def tiny():
 # Write `average_buckets` there.
 
 # %%
-print(check("3.10"), check("3.11"), sep="\n\n")
+display(check("3.10"), check("3.11"))
 
 # %%
 def average_in_ways(visualizer, model, sizes):

@@ -379,7 +379,7 @@ plot_against(powers, {name: [100 * is_so(x).float().mean().item() for x in as_fl
 # Write `LossScaler` in labs/memory.py.
 
 # %%
-print(check("5.4"))
+display(check("5.4"))
 
 def gradient_with(scale):
     """A sum of small products in float16; its true gradient is 2e-9."""
@@ -625,7 +625,7 @@ def micro_batches_for(batch, limit, fixed, each):
     raise ValueError(f"one sample needs {fixed + each} bytes: more than {limit}")
     ### END SOLUTION
 
-print(check("5.7", micro_batches_for))
+display(check("5.7", micro_batches_for))
 
 def accumulate(language_model, text, width, layers, samples, count):
     model = language_model.Transformer(width, layers)
@@ -794,7 +794,7 @@ put_to_the_test(f"""
 # Cost](https://arxiv.org/abs/1604.06174), 2016. Korthikanti et al., [Reducing Activation
 # Recomputation](https://arxiv.org/abs/2205.05198), 2022: the formula with 34, and what tensor
 # parallelism does to it. Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054), 2020,
-# section 3: where memory goes. **Next**: [06 · ZeRO and FSDP](06_zero_and_fsdp.ipynb).
+# section 3: where memory goes.
 
 # %% [markdown]
 # ## What you have learnt

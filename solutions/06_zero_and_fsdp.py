@@ -13,11 +13,11 @@
 # Exercises stand in cells and in a lab: [zero](../labs/zero.py).
 
 # %% [markdown]
-# ![Four ranks in the forward of ZeRO's stage 3: each has gathered the block that computes, and of
-# all others only its own chunk](../assets/covers/06_zero_and_fsdp.png)
+# ![Four ranks in the forward of ZeRO's stage 3: each has gathered the block that computes, and has
+# only its own chunk of the other blocks](../assets/covers/06_zero_and_fsdp.png)
 #
 # *A frame of the film in section 4, recorded from four real ranks: the block that computes is
-# whole, of the others each rank has its chunk.*
+# whole on every rank. Of each other block a rank has its own chunk.*
 #
 # **After this part you can** write all three stages of ZeRO, and predict what a rank keeps, holds
 # at most, and sends.
@@ -108,8 +108,8 @@ def stacks_of(numbers, n, each):
 # float32 copy, and Adam's two numbers (chapter 05). For $P$ parameters on $N$ ranks these are $4P +
 # 12P/N$ bytes in stage 1, $2P + 14P/N$ in stage 2, and $16P/N$ in stage 3. More ranks help the
 # first two less and less: they cannot get below a quarter and an eighth. Move the controls: which
-# stage do 70 billion parameters need on 8, on 64 GPUs of 80 GB? What if there is no float32 copy, 2
-# + 2 + 8?
+# stage do 70 billion parameters need on 8, on 64 GPUs of 80 GB? What if there is no float32 copy
+# (2 + 2 + 8)?
 
 # %%
 counted = {"2 + 2 + 12 (ZeRO paper)": (2, 2, 12), "2 + 2 + 8 (no master)": (2, 2, 8),
@@ -181,7 +181,7 @@ check("6.2")
 # Write the two methods of `Zero1`.
 
 # %%
-print(check("6.3"), check("6.4"), sep="\n\n")
+display(check("6.3"), check("6.4"))
 
 # %%
 def train_zero(stage, zero, language_model, simple_ddp, text, layers, adam, steps):
@@ -373,7 +373,7 @@ check("6.8", reduce_and_free)
 # to be emptied and refilled.
 
 # %%
-print(check("6.9"), check("6.10"), sep="\n\n")
+display(check("6.9"), check("6.10"))
 
 # %% [markdown]
 # ### Exercise 6.11
@@ -597,7 +597,7 @@ put_to_the_test(f"""
 #
 # **To read on.** Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054), 2020. Zhao et al.,
 # [PyTorch FSDP](https://arxiv.org/abs/2304.11277), 2023: units, flat parameters, prefetching, and
-# what it took. **Next**: [06b · Sharding engines](06b_sharding_engines.ipynb).
+# what it took.
 
 # %% [markdown]
 # ## What you have learnt

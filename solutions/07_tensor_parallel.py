@@ -165,7 +165,7 @@ sent.compare(theory=2 * (n - 1) / n * 512 * 512 * 8 / 1e6,
 # thing. There is *one* loss, that each of them computes, not $n$ losses.
 
 # %%
-print(check("7.2"))
+display(check("7.2"))
 check("7.3")
 
 # %% [markdown]
@@ -179,7 +179,7 @@ check("7.3")
 # `RowLinear`: a product with some rows, then g; its bias is not cut.
 
 # %%
-print(check("7.4"))
+display(check("7.4"))
 check("7.5")
 
 # %% [markdown]
@@ -470,7 +470,7 @@ Table(["ranks", "all-reduces forward", "all-reduces backward", "sent forward", "
 # `split_cross_entropy`. Which numbers have to be summed, and of which do you need the highest?
 
 # %%
-print(check("7.11"))
+display(check("7.11"))
 check("7.12")
 
 # %% [markdown]

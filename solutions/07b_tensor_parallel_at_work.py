@@ -77,7 +77,7 @@ wide, context = width // heads * heads, 64 // n * n
 # Write `ReduceScatter`.
 
 # %%
-print(check("7.15"))
+display(check("7.15"))
 check("7.16")
 
 # %% [markdown]

@@ -75,7 +75,7 @@ def test_a_hole_is_not_attempted():
     verdict = check("9.1", double)
     assert verdict.passed is None
     assert repr(verdict) == (
-        "Exercise 9.1 · double: not attempted yet; write double in its cell, and run both again"
+        "Exercise 9.1 · double: not attempted yet; write double in its cell, and run that again"
     )
 
 

@@ -90,3 +90,9 @@ def test_code_that_only_prepares_is_folded(source):
     later = [c for c in cells[appendix[0] :] if c.cell_type == "code"][:-1]
     for cell in [imports, *later]:
         assert cell.metadata.get("jupyter", {}).get("source_hidden") is True, cell.source[:80]
+
+
+@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+def test_no_sum_begins_a_line(source):
+    """Markdown makes a list of a line that begins with a plus."""
+    assert not re.findall(r"^\+ .*", prose_of(source), re.MULTILINE)

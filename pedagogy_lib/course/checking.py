@@ -81,7 +81,7 @@ def check_cell(exercise, answer) -> Verdict:
     if not callable(answer):
         raise ValueError(f'give check() your function: check("{exercise.number}", {exercise.name})')
     if has_hole(answer):
-        return not_attempted(exercise, f"write {exercise.name} in its cell, and run both again")
+        return not_attempted(exercise, f"write {exercise.name} in its cell, and run that again")
     return examine(exercise, answer, title_of(exercise))
 
 

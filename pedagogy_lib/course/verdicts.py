@@ -9,7 +9,11 @@ from ..basics.places import COURSE
 from ..basics.wrapping import wrap
 
 # With white on them, dark enough to be read; as a line, light enough for a dark page.
-BADGES = {True: ("✓ passed", "#00694B"), False: ("✗ not yet", "#B00020"), None: ("…", "#5A5A5A")}
+BADGES = {
+    True: ("✓ passed", "#00694B"),
+    False: ("✗ not yet", "#B00020"),
+    None: ("still to write", "#5A5A5A"),
+}
 PATH = re.compile(r"\./([\w./-]+\.py):(\d+)")
 CODE = "white-space:pre-wrap;font-family:var(--jp-code-font-family,monospace);font-size:13px"
 FOLDED = "margin:6px 0 2px 0"

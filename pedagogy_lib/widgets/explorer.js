@@ -51,11 +51,14 @@ function filmButtons(move, play) {
   const button = (text, work) => node("button", { type: "button", onclick: work }, text);
   const playing = button(PLAY, play);
   const keys = node("span", { className: "course-keys" }, "or ← → on the slider");
-  const bar = node(
-    "div", { className: "course-film" },
-    button("◀ back", () => move(-1)), button("next ▶", () => move(1)), playing, keys,
-  );
-  return { bar, playing };
+  const back = button("◀ back", () => move(-1)), next = button("next ▶", () => move(1));
+  const bar = node("div", { className: "course-film" }, back, next, playing, keys);
+  // Disabled, a button would lose the focus: whoever plays by keyboard would be thrown out.
+  const see = (isFirst, isLast) => {
+    back.setAttribute("aria-disabled", isFirst);
+    next.setAttribute("aria-disabled", isLast);
+  };
+  return { bar, playing, see };
 }
 
 function render({ model, el }) {
@@ -92,6 +95,7 @@ function render({ model, el }) {
       input.disabled = view.without_effect.includes(name);
       box.title = input.disabled ? "changes nothing here" : "";
     }
+    if (buttons) buttons.see(wanted[film.name] === 0, wanted[film.name] === last);
     root.removeAttribute("aria-busy");
     askForNext();
   };

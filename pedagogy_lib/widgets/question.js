@@ -38,7 +38,8 @@ function render({ model, el }) {
     const isGood = model.get("is_good");
     field.value = model.get("text");
     field.setAttribute("aria-invalid", String(!isGood));
-    reply.textContent = model.get("reply") && `${isGood ? "✓" : "✗"} ${model.get("reply")}`;
+    const sign = isGood ? (field.value ? "✓ " : "") : "✗ "; // nothing typed is nothing noted
+    reply.textContent = model.get("reply") && sign + model.get("reply");
     reply.className = `course-reply ${isGood ? "course-good" : "course-bad"}`;
   };
   const take = () => {
