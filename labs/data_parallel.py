@@ -237,7 +237,7 @@ def program(text, steps=40) -> list[str]:
     for name, model, finish in engines(Transformer()):
         first, last, seconds = train(model, finish, text, steps)
         lines.append(
-            f"{name:25} loss {first:.2f} to {last:.2f}, {1e3 * seconds:5.1f} ms a step, "
+            f"{name:24} loss {first:.2f} to {last:.2f}, {1e3 * seconds:5.1f} ms a step; "
             f"replicas differ by {apart(model):.0e}"
         )
     return lines

@@ -107,7 +107,8 @@ Table(identities[0][::2], [words[1::2] for words in identities])
 # %% [markdown]
 # ### Exercise 0.1
 #
-# Every node runs `per_node` processes. Which `RANK` has the process `local_rank` of node `node`?
+# Every node runs `per_node` processes. Which `RANK` does a process have, if its node is number
+# `node` and its `LOCAL_RANK` is `local_rank`?
 # Write `return` and the formula in place of the three dots. Then `check` tries your function on
 # several clusters, and tells a wrong one what it has misunderstood. If you are stuck, open
 # the hints below a verdict, one after the other; or write `hint("0.1")` into a cell.
@@ -200,10 +201,10 @@ changed = [line for line in difflib.ndiff(*programs) if line.startswith("+ ")]
 print(*changed, sep="\n")
 
 # %% [markdown]
-# Four lines, and a few more in a program of your own: `launch` saves them here, and files are
-# written by one rank only. And the weights are those of one process: that is the test which every
-# technique of this course has to pass, **values and gradients, in float64**. Tensor and pipeline
-# parallel will change the model itself.
+# Four lines. A program of your own needs a few more: it has to connect its ranks, which `launch`
+# does here, and one rank alone has to write its files. And the weights are those of one process:
+# that is the test which every technique of this course has to pass, **values and gradients, in
+# float64**. Tensor and pipeline parallel will change the model itself.
 
 # %% [markdown]
 # Why *but for rounding*? Four ranks add the same numbers in another order, and each order is
@@ -471,7 +472,8 @@ plot_against(ranks, {"this machine": times}, xlabel="ranks, one thread each", yl
 # %% [markdown]
 # ## 10 · Your machine
 #
-# The same check that `make lab` runs: each line is ok, or says what to do.
+# The same check that `make lab` runs. A line is ok, or a note that may matter to you, or it says
+# what to do.
 #
 # With GPUs, nothing in these cells changes. `launch` takes NCCL where there is a GPU for every
 # rank, tensors are then created on that GPU, and the `Run` says so. `launch(f, device="cuda")` lets

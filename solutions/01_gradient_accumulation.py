@@ -98,7 +98,8 @@ def snapshot(number, stage, parameters, house=(), nodes=None):
     return {"house": number, "stage": stage, "values": values, "gradients": slopes}
 
 one_by_one = list(train(HOUSES, START, ALPHA, every=1))
-print(*(f"{s['house']} {s['stage']}" for s in one_by_one), sep=" → ")
+for number in (1, 2):
+    print(f"house {number}:", " → ".join(s["stage"] for s in one_by_one if s["house"] == number))
 
 # %%
 def show_stage(stages, number):
@@ -382,8 +383,9 @@ guess.compare(theory=(12 + 11) / (3 + 2), measured=weights[1] / weights[0], kind
 #
 # ### Exercise 1.5, in the lab
 #
-# Write `accumulate_tokens`; `count_tokens`, in the same file, tells how many targets count. One of
-# the micro-batches in the check is nothing but padding.
+# In [labs/gradient_accumulation.py](../labs/gradient_accumulation.py), write `accumulate_tokens`;
+# `count_tokens`, in the same file, tells how many targets count. One of the micro-batches in the
+# check is nothing but padding.
 
 # %% tags=["nbval-ignore-output"]
 check("1.5")

@@ -226,9 +226,10 @@ check("2.2", tree_seconds)
 #
 # ### Exercise 2.3
 #
-# In labs/collectives.py, write `broadcast_tree`, with the `send` and `receive` of that file. One
-# rank has the tensor: the **root**. In the first round one rank can send, in the second two, then
-# four. Its docstring says what the function equals and what it may cost.
+# In [labs/collectives.py](../labs/collectives.py), write `broadcast_tree`, with the `send` and
+# `receive` of that file. One rank has the tensor: the **root**. In the first round one rank can
+# send, in the second two, then four. Its docstring says what the function equals and what it may
+# cost.
 #
 # A word on `group`. A collective may be for some ranks only: a *process group*. In it, ranks are
 # numbered anew, from 0 to n − 1. The lab's `send` and `receive` take these numbers, so your
@@ -245,8 +246,8 @@ check("2.3")
 #
 # ### Exercise 2.4
 #
-# Write `reduce_tree` in the lab. For example, neighbours make pairs in the first round, and one of
-# each pair is done. The check stands below the numbers.
+# Write `reduce_tree` in [labs/collectives.py](../labs/collectives.py). For example, neighbours make
+# pairs in the first round, and one of each pair is done. The check stands below the numbers.
 
 # %%
 numbers = [0.1, -0.2, -0.3, 0.5, -0.6, -0.1, 0.2, 0.3]
@@ -399,19 +400,22 @@ check("2.5", chunk_to_send)
 # %% [markdown]
 # ### Exercise 2.6
 #
-# Write `reduce_scatter_ring` in the lab. `exchange`, in the same file, sends to one rank and
-# receives from another in one batch. What comes in needs a tensor of its own, to be added. Write
-# into the tensors that are in the list: `chunks[k] = …` would only put another one there.
+# Write `reduce_scatter_ring` in [labs/collectives.py](../labs/collectives.py). `exchange`, in the
+# same file, sends to one rank and receives from another in one batch. What comes in needs a tensor
+# of its own, to be added. Write into the tensors that are in the list: `chunks[k] = …` would only
+# put another one there.
 #
 # ### Exercise 2.7
 #
-# Write `all_gather_ring`: at the start rank k has only chunk k.
+# Write `all_gather_ring` in [labs/collectives.py](../labs/collectives.py): at the start rank k has
+# only chunk k.
 #
 # ### Exercise 2.8
 #
-# Write `all_reduce_ring` from these two. `x` has any shape, and its length need not be a multiple
-# of n: flatten it with `x.view(-1)`, and look at `torch.tensor_split` (it gives a tuple; the other
-# two take a list). When your three pass, run the film above again: it is yours now.
+# In [labs/collectives.py](../labs/collectives.py), write `all_reduce_ring` from these two. `x` has
+# any shape, and its length need not be a multiple of n: flatten it with `x.view(-1)`, and look at
+# `torch.tensor_split` (it gives a tuple; the other two take a list). When your three pass, run the
+# film above again: it is yours now.
 
 # %%
 display(check("2.6"), check("2.7"), check("2.8"))
@@ -477,8 +481,8 @@ Table(["", *(f"{n} ranks" for n in sent)],
 #
 # ### Exercise 2.10
 #
-# Write `all_to_all` in the lab: each rank has a piece for every other. No ring: send each straight
-# to its receiver.
+# Write `all_to_all` in [labs/collectives.py](../labs/collectives.py): each rank has a piece for
+# every other. No ring: send each straight to its receiver.
 
 # %%
 def sent_bytes(name, n, X):
@@ -618,8 +622,9 @@ for name in parts.labels:
 # %% [markdown]
 # ### Exercise 2.12
 #
-# A model has hundreds of gradients, many of them small. Write `all_reduce_buckets` in the lab: pack
-# them into buckets, and sum a bucket at a time with your ring. It is what DDP does (chapter 03).
+# A model has hundreds of gradients, many of them small. Write `all_reduce_buckets` in
+# [labs/collectives.py](../labs/collectives.py): pack them into buckets, and sum a bucket at a time
+# with your ring. It is what DDP does (chapter 03).
 
 # %%
 check("2.12")

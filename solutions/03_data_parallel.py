@@ -148,8 +148,8 @@ check("3.1", exchange_seconds)
 #
 # ### Exercise 3.2
 #
-# In labs/data_parallel.py, write the asynchronous server, `serve_as_they_come`. Read
-# `serve_together` and `work` first.
+# In [labs/data_parallel.py](../labs/data_parallel.py), write the asynchronous server,
+# `serve_as_they_come`. Read `serve_together` and `work` first.
 
 # %%
 check("3.2")
@@ -447,11 +447,12 @@ print(f"sum {summed:.3f}, DDP's gradient {averaged:.3f}, the weight afterwards {
 #
 # ### Exercise 3.4
 #
-# In labs/simple_ddp.py, write `start_equal`.
+# In [labs/simple_ddp.py](../labs/simple_ddp.py), write `start_equal`.
 #
 # ### Exercise 3.5
 #
-# Write `average_gradients` there. Its docstring says what to do where there is no gradient.
+# Write `average_gradients` in [labs/simple_ddp.py](../labs/simple_ddp.py). Its docstring says what
+# to do where there is no gradient.
 
 # %%
 display(check("3.4"), check("3.5"))
@@ -527,8 +528,9 @@ plot_curves({"": {name: (range(1, 41), losses) for name, losses in curves.items(
 #
 # ### Exercise 3.6
 #
-# Write `time_step` in labs/simple_ddp.py. Then the cell below measures this machine. (What it says
-# changes from run to run: two ranks on two cores have nobody to spare for communication.)
+# Write `time_step` in [labs/simple_ddp.py](../labs/simple_ddp.py). Then the cell below measures
+# this machine. (What it says changes from run to run: two ranks on two cores have nobody to spare
+# for communication.)
 
 # %% tags=["nbval-ignore-output"]
 display(check("3.6"))
@@ -542,7 +544,8 @@ print(launch(simple_ddp.overhead, text, world_size=2).values[0])
 #
 # ### Exercise 3.7
 #
-# Write `samples_of_rank` in labs/data_parallel.py: which samples a rank reads in which order.
+# Write `samples_of_rank` in [labs/data_parallel.py](../labs/data_parallel.py): which samples a rank
+# reads in which order.
 
 # %%
 display(check("3.7"))

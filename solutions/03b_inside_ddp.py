@@ -28,6 +28,7 @@
 # %% jupyter={"source_hidden": true}
 import copy
 import os
+import textwrap
 import time
 from contextlib import nullcontext
 from functools import partial
@@ -71,12 +72,14 @@ def tiny():
 #
 # ### Exercise 3.10
 #
-# In labs/gradient_sync_visualizer.py, write `make_buckets`. It begins with the *last* parameters,
-# since their gradients are ready first; section 2 shows what that is good for.
+# In [labs/gradient_sync_visualizer.py](../labs/gradient_sync_visualizer.py), write `make_buckets`.
+# It begins with the *last* parameters, since their gradients are ready first; section 2 shows what
+# that is good for.
 #
 # ### Exercise 3.11
 #
-# Write `average_buckets` there.
+# Write `average_buckets` in
+# [labs/gradient_sync_visualizer.py](../labs/gradient_sync_visualizer.py).
 
 # %%
 display(check("3.10"), check("3.11"))
@@ -120,7 +123,7 @@ Table(["", "all-reduces", "time"],
 #
 # ### Exercise 3.12
 #
-# Fill the three holes of the class `DDP` in labs/data_parallel.py.
+# Fill the three holes of the class `DDP` in [labs/data_parallel.py](../labs/data_parallel.py).
 
 # %%
 check("3.12")
@@ -236,10 +239,10 @@ def film_a_step(data_parallel, data):
 
 films = launch(film_a_step, data_parallel, digits, world_size=world_size, device="cpu").values
 
-def draw_step(step):
-    return plot_step(films, step)
+def draw_step(frame):
+    return plot_step(films, frame)
 
-explore(draw_step, step=[8, *range(1, 8), *range(9, len(films[0].frames) + 1)])
+explore(draw_step, frame=[8, *range(1, 8), *range(9, len(films[0].frames) + 1)])
 
 # %% [markdown]
 # ### Exercise 3.13
@@ -280,7 +283,7 @@ check("3.13", average_in_backward)
 #
 # ### Exercise 3.14
 #
-# Write `no_sync` in labs/data_parallel.py, for your own class.
+# Write `no_sync` in [labs/data_parallel.py](../labs/data_parallel.py), for your own class.
 
 # %%
 check("3.14")
@@ -458,7 +461,7 @@ def skip_a_layer(**options):
 try:
     launch(skip_a_layer, world_size=2, device="cpu")
 except RankError as error:
-    print(str(error.exception).split(" to `torch")[0])
+    print(textwrap.fill(str(error.exception).split(" to `torch")[0], 84))
 mended = launch(lambda: skip_a_layer(find_unused_parameters=True), world_size=2, device="cpu")
 print("with find_unused_parameters=True, .grad of the unused layer is None:", mended.values[0])
 
@@ -565,7 +568,7 @@ plot_bars(mistakes, {"distance": list(apart_after.values())}, "distance apart / 
 # Calling `ddp.module` goes past DDP's forward, in which it prepares to communicate: the same as
 # `no_sync`. A different start never goes away, for averaged gradients move both replicas alike. The
 # last one is small, and grows with every step. What helps: compare the replicas now and then, as
-# `apart` in labs/data_parallel.py does.
+# `apart` in [labs/data_parallel.py](../labs/data_parallel.py) does.
 
 # %% [markdown]
 # ## 5 · What binds

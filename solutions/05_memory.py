@@ -255,7 +255,8 @@ Table(["Adam on", "ten steps of 0.0001 have moved weights by", "weights that hav
 #
 # ### Exercise 5.3
 #
-# Write the class `MixedPrecision` in labs/memory.py. (Until then, the course uses its own.)
+# Write the class `MixedPrecision` in [labs/memory.py](../labs/memory.py). (Until then, the course
+# uses its own.)
 
 # %%
 check("5.3")
@@ -328,8 +329,8 @@ def both_precisions(seconds_for):
     return seconds_for(torch.float32), seconds_for(torch.bfloat16)
 
 in_float32, in_bfloat16 = launch(both_precisions, seconds_for, world_size=1).values[0]
-print(f"a matrix product takes {1e3 * in_float32:.2f} ms in float32, {1e3 * in_bfloat16:.2f} ms in "
-      f"bfloat16: about {in_bfloat16 / in_float32:.1f} times as long")
+print(f"a matrix product takes {1e3 * in_float32:.2f} ms in float32, {1e3 * in_bfloat16:.2f} ms "
+      f"in bfloat16:\nabout {in_bfloat16 / in_float32:.1f} times as long")
 
 # %% [markdown]
 # ### Small gradients
@@ -376,7 +377,7 @@ plot_against(powers, {name: [100 * is_so(x).float().mean().item() for x in as_fl
 #
 # ### Exercise 5.4
 #
-# Write `LossScaler` in labs/memory.py.
+# Write `LossScaler` in [labs/memory.py](../labs/memory.py).
 
 # %%
 display(check("5.4"))
@@ -517,7 +518,7 @@ plot_stacks({f"{count} samples": peak for count, peak in by_samples.items()},
 #
 # ### Exercise 5.6
 #
-# Write `Recomputed` in labs/memory.py.
+# Write `Recomputed` in [labs/memory.py](../labs/memory.py).
 
 # %%
 check("5.6")
@@ -730,7 +731,7 @@ billions = 70
 for name in ("12 bytes", "16 bytes"):
     told = ", ".join(f"{kind.replace('_', ' ')} {billions * size} GB"
                      for kind, size in made_of(conventions[name], 1).items())
-    print(f"{name}: {told}; together {billions * bytes_each[name]:g} GB")
+    print(f"{name}, together {billions * bytes_each[name]:g} GB:\n  {told}")
 
 def gb(count, digits=0):
     return f"{count / 1e9:,.{digits}f} GB"

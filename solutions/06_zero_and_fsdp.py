@@ -4,8 +4,8 @@
 # **Eight GPUs with DDP hold the same model eight times. What if each held an eighth?** Then every
 # GPU lacks most of what it needs to compute, and has to be given it in time. That is ZeRO, the
 # *zero redundancy optimizer*, in three stages; PyTorch's FSDP is, by default, the third one. You
-# write all three: each is the one before it, and one idea more. Then you measure: what does a rank
-# keep, and what does it send?
+# write all three: each adds one idea to the one before it. Then you measure: what does a rank keep,
+# and what does it send?
 #
 # The second part, [06b · Sharding engines](06b_sharding_engines.ipynb), has accumulation,
 # offloading, checkpoints, and the real engines: FSDP2 and DeepSpeed.
@@ -19,8 +19,8 @@
 # *A frame of the film in section 4, recorded from four real ranks: the block that computes is
 # whole on every rank. Of each other block a rank has its own chunk.*
 #
-# **After this part you can** write all three stages of ZeRO, and predict what a rank keeps, holds
-# at most, and sends.
+# **After this part you can** write all three stages of ZeRO, and predict what a rank keeps, what
+# it holds at its peak, and what it sends.
 #
 # **It takes** about 25 minutes, and an hour and a half for 12 exercises. **It needs**
 # [02](02_collectives.ipynb), [03](03_data_parallel.ipynb) and [05 · Where the memory
@@ -107,12 +107,14 @@ def stacks_of(numbers, n, each):
 # In mixed precision, a parameter has 2 bytes, its gradient 2, and the optimizer's state 12: a
 # float32 copy, and Adam's two numbers (chapter 05). For $P$ parameters on $N$ ranks these are $4P +
 # 12P/N$ bytes in stage 1, $2P + 14P/N$ in stage 2, and $16P/N$ in stage 3. More ranks help the
-# first two less and less: they cannot get below a quarter and an eighth. Move the controls: which
-# stage do 70 billion parameters need on 8, on 64 GPUs of 80 GB? What if there is no float32 copy
-# (2 + 2 + 8)?
+# first two less and less: they cannot get below a quarter and an eighth.
+#
+# Move the controls. Which stage do 70 billion parameters need on 8 ranks, and which on 64, with 80
+# GB each? With 141 GB? And if there is no float32 copy (2 + 2 + 8: a parameter, its gradient, and
+# its optimizer state)?
 
 # %%
-counted = {"2 + 2 + 12 (ZeRO paper)": (2, 2, 12), "2 + 2 + 8 (no master)": (2, 2, 8),
+counted = {"2 + 2 + 12 (ZeRO paper)": (2, 2, 12), "2 + 2 + 8 (no copy)": (2, 2, 8),
            "4 + 4 + 8 (float32)": (4, 4, 8), "2 + 4 + 12 (Megatron-LM)": (2, 4, 12)}
 
 def draw(billions, n, each, highlight):
@@ -121,13 +123,19 @@ def draw(billions, n, each, highlight):
                        limits={"A100, H100 80 GB": 80e9, "H200 141 GB": 141e9},
                        title=f"Model states of a rank: {billions} billion parameters, {n} ranks")
 
-in_words = {"billions": "parameters (billions)", "n": "ranks", "each": "bytes of each",
-            "highlight": "kind to show"}
-explore(draw, billions=[7.5, 0.124, 1.5, 13, 70, 175, 1000], n=[64, 1, 2, 4, 8, 16, 256, 1024],
+in_words = {"billions": "parameters (billions)", "n": "ranks",
+            "each": "bytes for each parameter", "highlight": "kind to show"}
+explore(draw, billions=[70, 0.124, 1.5, 7.5, 13, 175, 1000], n=[8, 1, 2, 4, 16, 64, 256, 1024],
         each=list(counted), highlight=["all", *STATES], labels=in_words)
 
 # %% [markdown]
-# (On 8, none will do; on 64, stage 3, with 17.5 GB, or stage 2 with GPUs of 160.)
+# <details><summary>What you can see there</summary>
+#
+# On 8 ranks, stage 3 keeps 140 GB: too much for 80 GB, and it all but fills 141 GB. On 64 ranks
+# stage 3 keeps 17.5 GB. Stages 1 and 2 keep more than 140 GB on however many ranks, for they have
+# all parameters. Without the copy, stage 3 on 8 ranks keeps 105 GB.
+#
+# </details>
 #
 # ### Exercise 6.1
 #
@@ -161,7 +169,7 @@ check("6.1", bytes_of_rank)
 #
 # ### Exercise 6.2
 #
-# Write `flatten_padded` in labs/zero.py.
+# Write `flatten_padded` in [labs/zero.py](../labs/zero.py).
 
 # %%
 check("6.2")
@@ -174,11 +182,12 @@ check("6.2")
 #
 # ### Exercise 6.3
 #
-# Write `reduce_gradients` there. The reduce-scatter is your own ring from chapter 02.
+# Write `reduce_gradients` in [labs/zero.py](../labs/zero.py). The reduce-scatter is your own ring
+# from chapter 02.
 #
 # ### Exercise 6.4
 #
-# Write the two methods of `Zero1`.
+# Write the two methods of `Zero1` in [labs/zero.py](../labs/zero.py).
 
 # %%
 display(check("6.3"), check("6.4"))
@@ -221,8 +230,9 @@ share.compare(100 * (8 + 8 / world_size) / 16, 100 * held[1] / held[0])
 # %% [markdown]
 # Less memory, the same bytes on the wire, the same result (check 6.4), and each rank has less to
 # do: Adam is run for a part of the numbers. Not always in the same time: DDP's all-reduce runs
-# during the backward, while ours begins after it (06b). It is not true that optimizer states are
-# gathered, as some texts say: they never leave their rank. What is gathered are parameters.
+# during the backward, while that of your class begins after it (06b). It is not true that optimizer
+# states are gathered, as some texts say: they never leave their rank. What is gathered are
+# parameters.
 
 # %% [markdown]
 # ### Exercise 6.5
@@ -297,8 +307,8 @@ check("6.6", train_by_owner)
 #
 # ### Exercise 6.7
 #
-# Write the two methods of `Zero2`. PyTorch calls `is_ready` for every gradient that is complete,
-# and `end_backward` at the end.
+# Write the two methods of `Zero2` in [labs/zero.py](../labs/zero.py). PyTorch calls `is_ready` for
+# every gradient that is complete, and `end_backward` at the end.
 
 # %%
 check("6.7")
@@ -364,13 +374,13 @@ check("6.8", reduce_and_free)
 # %% [markdown]
 # ### Exercise 6.9
 #
-# Write `gather` in labs/zero.py.
+# Write `gather` in [labs/zero.py](../labs/zero.py).
 #
 # ### Exercise 6.10
 #
-# Write `dispose`. Here is the difficulty: in the forward, autograd keeps weights for the backward.
-# If their memory is to be freed in between, and there again in time, the *storage* behind them has
-# to be emptied and refilled.
+# Write `dispose` in [labs/zero.py](../labs/zero.py). Here is the difficulty: in the forward,
+# autograd keeps weights for the backward. If their memory is to be freed in between, and there
+# again in time, the *storage* behind them has to be emptied and refilled.
 
 # %%
 display(check("6.9"), check("6.10"))
@@ -378,18 +388,19 @@ display(check("6.9"), check("6.10"))
 # %% [markdown]
 # ### Exercise 6.11
 #
-# Write the four methods of `Zero3`: what happens before and after a forward, before a backward, and
-# when a unit's gradients are ready.
+# Write the four methods of `Zero3` in [labs/zero.py](../labs/zero.py): what happens before and
+# after a forward, before a backward, and when a unit's gradients are ready.
 
 # %%
 check("6.11")
 
 # %% [markdown]
-# Step through a training step of stage 3, as it was recorded from your class. Each row is a rank,
-# each column a unit (`rest` is what is in no block: embeddings and the last layer), each small box
-# a part of it: which parts of the parameters are there, and which of the gradients? When does a
-# rank hold the most? (A gathered unit has its own chunk twice, as a shard and in `flat`. With so
-# few blocks, two whole units are much of the model; with 80 blocks they are not.)
+# Play a training step of stage 3. It was recorded from `Zero3`: yours, or the course's own as long
+# as yours is not written. Each row is a rank, each column a unit (`rest` is what is in no block:
+# embeddings and the last layer), each small box a part of it: which parts of the parameters are
+# there, and which of the gradients? When does a rank hold the most? (A gathered unit has its own
+# chunk twice, as a shard and in `flat`. With so few blocks, two whole units are much of the model;
+# with 80 blocks they are not.)
 
 # %% tags=["cover"]
 def film_a_step(zero, language_model, simple_ddp, text, adam):
@@ -405,10 +416,10 @@ def film_a_step(zero, language_model, simple_ddp, text, adam):
 films = launch(film_a_step, zero, language_model, simple_ddp, text, adam, world_size=world_size,
                device="cpu").values
 
-def draw_units(step):
-    return plot_units(films, step)
+def draw_units(frame):
+    return plot_units(films, frame)
 
-explore(draw_units, step=[5, *range(1, 5), *range(6, len(films[0].frames) + 1)])
+explore(draw_units, frame=[5, *range(1, 5), *range(6, len(films[0].frames) + 1)])
 
 # %% [markdown]
 # Parameters and gradients together are most in the backward, when a block's own gradients are
@@ -489,8 +500,8 @@ Table(["", "sent, in models", "by formula", "parameters at most", "gradients at 
 # %%
 most = runs["stage 3"]["step"].peak_bytes[0]["parameters"]
 rest, *blocks = units
-print(f"parameters in stage 3: at most {most:,} bytes; all shards of a rank, the rest, and one "
-      f"block: {sum(units) // n + rest + max(blocks):,}")
+print(f"parameters in stage 3, at most: {most:,} bytes")
+print(f"all shards of a rank, the rest, and one block: {sum(units) // n + rest + max(blocks):,}")
 
 # %% [markdown]
 # Two units, because the rest, with embeddings and last layer, belongs to the model as a whole: it

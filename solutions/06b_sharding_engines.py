@@ -68,7 +68,7 @@ adam = partial(torch.optim.Adam, lr=1e-3)
 #
 # Write `models_sent`: how many times the model's bytes a rank sends in a step, with rings, and
 # gradients as wide as the parameters, padding aside. Stage 0 is DDP under `no_sync` as far as
-# possible; stages 1 to 3 are those of labs/zero.py.
+# possible; stages 1 to 3 are those of [labs/zero.py](../labs/zero.py).
 
 # %%
 def models_sent(stage, n, micro_batches=1):
@@ -302,8 +302,9 @@ plot_stacks({name: run["step"].at_peak[0] for name, run in both.items()},
 # Where even a shard is too large, the optimizer's state can go elsewhere: to the memory of the host
 # (*ZeRO-Offload*), or to its disk (*ZeRO-Infinity*). It is needed once in a step, and never in a
 # forward or backward. Here the **device** is this machine's memory, and the **host** its disk: the
-# class `Offloaded` in labs/zero_on_disk.py has Adam's state, and a copy of the parameters, in
-# memory-mapped files. It takes the place of the optimizer; stage 3 does not notice.
+# class `Offloaded` in [labs/zero_on_disk.py](../labs/zero_on_disk.py) has Adam's state, and a copy
+# of the parameters, in memory-mapped files. It takes the place of the optimizer; stage 3 does not
+# notice.
 
 # %%
 def train_offloaded(folder, zero, zero_on_disk, adam, megabytes):
@@ -349,7 +350,8 @@ for where, run in kept_in.items():
 # No rank has the whole model: each has to save its own shards. And who trained on 4 GPUs yesterday
 # may have 2 today. `torch.distributed.checkpoint` writes tensors of which every rank has a part, a
 # `DTensor`, and reads them back in other parts. All it needs to know is which part is whose. See
-# `sharded_state` in labs/zero_on_disk.py: padding is left out, since it depends on n.
+# `sharded_state` in [labs/zero_on_disk.py](../labs/zero_on_disk.py): padding is left out, since it
+# depends on n.
 
 # %%
 def start_engine(engines, zero, adam):
@@ -396,8 +398,8 @@ with tempfile.TemporaryDirectory() as folder:
 # backward, which costs memory and saves an all-gather. On a mesh of 2 × 2 ranks it is *hybrid*
 # (HSDP): parameters are split within each half, and gradients averaged between the halves: 3 · 1/2
 # models within, and an all-reduce of half a model between. **DeepSpeed** has all stages. See
-# labs/sharding_engines.py: each takes some lines. Here are the same model, the same steps in
-# float64, the same ranks:
+# [labs/sharding_engines.py](../labs/sharding_engines.py): each takes some lines. Here are the same
+# model, the same steps in float64, the same ranks:
 
 # %%
 def try_engine(name, engines, text, steps):
@@ -437,8 +439,8 @@ Table(heads[:-1], [[name, *told(found)[:-1]] for name, found in rows.items()],
 
 # %% tags=["cover", "nbval-ignore-output"]
 times = {name: 1e3 * max(value[1] for value in run.values) for name, run in raced.items()}
-print(Table([*heads, "time"], [[name, *told(found), f"{times[name]:.0f} ms"]
-                               for name, found in rows.items()]))
+display(Table([*heads, "time"], [[name, *told(found), f"{times[name]:.0f} ms"]
+                                 for name, found in rows.items()]))
 plot_bars(list(times), {"time of a step": list(times.values())}, "time of a step (ms)",
           title=f"A step of the small transformer on {world_size} ranks")
 
@@ -504,7 +506,7 @@ first_fsdp = launch(full_strategies, engines, simple_ddp, language_model, text,
                     world_size=world_size, device="cpu")
 by_strategy = {name: first_fsdp[name].sent_bytes[0] / first_fsdp.values[0]
                for name in ("NO_SHARD", "SHARD_GRAD_OP", "FULL_SHARD")}
-print("FSDP 1 sends, in models:", {name: f"{x:.2f}" for name, x in by_strategy.items()})
+print("FSDP 1 sends, in models:", *(f"{name} {x:.2f}" for name, x in by_strategy.items()))
 
 # %% [markdown]
 # ### DeepSpeed
@@ -575,8 +577,8 @@ if engines.HAS_DEEPSPEED:
     section = json.loads(deepspeed_json)["zero_optimization"]
     gap, auto_stage, auto_bucket = launch(run_section, section, engines, text, world_size=2,
                                           device="cpu").values[0]
-    print(f"zero_optimization runs, {gap:.0e} from one process; \"auto\" means stage {auto_stage}, "
-          f"and a bucket of {auto_bucket:,} numbers")
+    print(f"zero_optimization runs, {gap:.0e} from one process\n"
+          f"\"auto\" means stage {auto_stage}, and a bucket of {auto_bucket:,} numbers")
 
 # %% [markdown]
 # ### To copy for real work
@@ -615,7 +617,7 @@ def sharded_in_bfloat16(make_fsdp, engines, simple_ddp, language_model, text):
 whole_shape, local_shape, dtype = launch(sharded_in_bfloat16, make_fsdp, engines, simple_ddp,
                                          language_model, text, world_size=2,
                                          device="cpu").values[0]
-print(f"a weight {whole_shape}, of which a rank of 2 holds {local_shape}, in {dtype}: the master")
+print(f"of a weight {whole_shape}, a rank of 2 holds {local_shape} in {dtype}: the master")
 
 # %% [markdown]
 # ## 8 · 70 billion on 8 GPUs

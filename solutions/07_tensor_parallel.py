@@ -128,8 +128,8 @@ def two_ways(tensor_parallel, size):
 products = launch(two_ways, tensor_parallel, 512, world_size=n, device="cpu")
 equal = products.values[0]
 print("columns sent", products["columns"].sent_bytes[0], "bytes")
-print("but for rounding, columns are those of Y:", equal["columns"],
-      "| the sum is Y:", equal["sum"], "| one summand is Y:", equal["one summand"])
+print("but for rounding: columns are those of Y:", equal["columns"])
+print("the sum is Y:", equal["sum"], "| one summand is Y:", equal["one summand"])
 sent.compare(theory=2 * (n - 1) / n * 512 * 512 * 8 / 1e6,
              measured=products["rows"].sent_bytes[0] / 1e6, kind="communication")
 
@@ -155,14 +155,15 @@ sent.compare(theory=2 * (n - 1) / n * 512 * 512 * 8 / 1e6,
 #
 # ### Exercise 7.2
 #
-# Write `Copy`, f, as a `torch.autograd.Function`. `forward` gets `ctx`, where it can leave what
-# `backward` needs; `backward` gets the gradient of the output, and returns one gradient for each
-# argument of `forward`, None for what is no tensor.
+# In [labs/tensor_parallel.py](../labs/tensor_parallel.py), write `Copy`, f, as a
+# `torch.autograd.Function`. `forward` gets `ctx`, where it can leave what `backward` needs;
+# `backward` gets the gradient of the output, and returns one gradient for each argument of
+# `forward`, None for what is no tensor.
 #
 # ### Exercise 7.3
 #
-# Write `AllReduce`, g. Why is its backward no all-reduce? After the sum all ranks compute the same
-# thing. There is *one* loss, that each of them computes, not $n$ losses.
+# Write `AllReduce`, g, in [labs/tensor_parallel.py](../labs/tensor_parallel.py). Why is its
+# backward no all-reduce? After the sum all ranks compute the same *one* loss, not $n$ losses.
 
 # %%
 display(check("7.2"))
@@ -171,12 +172,13 @@ check("7.3")
 # %% [markdown]
 # ### Exercise 7.4
 #
-# Now the layers. `ColumnLinear`: f, then a product with some columns; its bias is cut like them.
-# `part_of` makes a parameter that is cut.
+# Now the layers, in [labs/tensor_parallel.py](../labs/tensor_parallel.py). `ColumnLinear`: f, then
+# a product with some columns; its bias is cut like them. `part_of` makes a parameter that is cut.
 #
 # ### Exercise 7.5
 #
-# `RowLinear`: a product with some rows, then g; its bias is not cut.
+# `RowLinear`, in [labs/tensor_parallel.py](../labs/tensor_parallel.py): a product with some rows,
+# then g; its bias is not cut.
 
 # %%
 display(check("7.4"))
@@ -459,15 +461,17 @@ Table(["ranks", "all-reduces forward", "all-reduces backward", "sent forward", "
 #
 # ### Exercise 7.11
 #
-# Write the forward of `VocabularyEmbedding`: for letters that are another rank's, this one adds
-# zeros.
+# Write the forward of `VocabularyEmbedding` in
+# [labs/tensor_parallel.py](../labs/tensor_parallel.py): for letters that are another rank's, this
+# one adds zeros.
 #
 # ### Exercise 7.12
 #
 # Now the loss. The last layer is a `ColumnLinear`: each rank gets the scores of some letters.
 # Cross-entropy needs $\log \sum_v e^{s_v} - s_\text{target}$ over all letters $v$. Gathering the
 # scores would cost their size; but a sum can be had from each rank's own sum. Write
-# `split_cross_entropy`. Which numbers have to be summed, and of which do you need the highest?
+# `split_cross_entropy` in [labs/tensor_parallel.py](../labs/tensor_parallel.py). Which numbers have
+# to be summed, and of which do you need the highest?
 
 # %%
 display(check("7.11"))
@@ -576,8 +580,9 @@ Table(["parameter", "whole", "on rank 0", "share"],
 #
 # ### Exercise 7.14
 #
-# Write `gradient_norm`: the norm (the length) of the whole gradient, for clipping. Some parameters
-# are cut, some are the same on all ranks.
+# Write `gradient_norm` in [labs/tensor_parallel.py](../labs/tensor_parallel.py): the norm (the
+# length) of the whole gradient, for clipping. Some parameters are cut, some are the same on all
+# ranks.
 
 # %%
 check("7.14")
@@ -622,11 +627,14 @@ plot_curves({f"two blocks of width {width}": curves}, "step", "loss of a letter"
 alone = runs["one process"].values[0][1]
 
 right = f"{n} ranks"
-for name in (right, NOT_SUMMED, OTHER_LETTERS):
+
+def what_is_equal(name):
     losses, weights = zip(*runs[name].values)
-    equal = all(close(of_rank, alone, steps) for of_rank in weights)
-    print(f"{name}: the same loss on all ranks: {all(x == losses[0] for x in losses)}; weights of "
-          f"one process after {steps} steps, but for rounding: {equal}")
+    return all(x == losses[0] for x in losses), all(close(w, alone, steps) for w in weights)
+
+Table(["", "the same loss on all ranks", "weights of one process, but for rounding"],
+      [[name, *what_is_equal(name)] for name in (right, NOT_SUMMED, OTHER_LETTERS)],
+      note=f"after {steps} steps")
 
 # %% [markdown]
 # With either mistake the loss falls, and is the same on all ranks, because it is summed over them.

@@ -74,7 +74,7 @@ wide, context = width // heads * heads, 64 // n * n
 #
 # ### Exercise 7.16
 #
-# Write `ReduceScatter`.
+# Write `ReduceScatter` in [labs/sequence_parallel.py](../labs/sequence_parallel.py).
 
 # %%
 display(check("7.15"))
@@ -86,7 +86,7 @@ check("7.16")
 #
 # ### Exercise 7.17
 #
-# Write `sum_partial_gradients`.
+# Write `sum_partial_gradients` in [labs/sequence_parallel.py](../labs/sequence_parallel.py).
 
 # %%
 check("7.17")
@@ -171,7 +171,8 @@ Table(["", "kept", "by the formula", "in u", "sent, in u", "sent, in theory"],
 #
 # ### Exercise 7.18
 #
-# Write the backward of `OverlappedProduct`.
+# Write the backward of `OverlappedProduct` in
+# [labs/sequence_parallel.py](../labs/sequence_parallel.py).
 
 # %%
 check("7.18")

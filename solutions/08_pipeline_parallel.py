@@ -355,9 +355,10 @@ check("8.6")
 # %% [markdown]
 # ### Exercise 8.7
 #
-# A `Pipeline` goes through its row, and does each action. Write `Pipeline.forward` (get the input,
-# compute, pass the output on; on the last stage the loss goes to `self.losses`, and nothing is
-# sent) and `Pipeline.receive` (a tensor of `self.dtype`, filled with what comes). `send` and the
+# A `Pipeline` goes through its row, and does each action. In
+# [labs/pipeline_parallel.py](../labs/pipeline_parallel.py), write `Pipeline.forward` (get the
+# input, compute, pass the output on; on the last stage the loss goes to `self.losses`, and nothing
+# is sent) and `Pipeline.receive` (a tensor of `self.dtype`, filled with what comes). `send` and the
 # backward are written: look at them first.
 
 # %%

@@ -3,11 +3,13 @@
 import re
 from itertools import pairwise
 
+import nbformat
 import pytest
 
 from pedagogy_lib.course import build
 
 PARTS = build.sources()
+MOST_COLUMNS = 90
 LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)|^\[\w+\]: (\S+)$", re.MULTILINE)
 IMPORTS = re.compile(r"(import|from) .*^from pedagogy_lib import \(", re.DOTALL | re.MULTILINE)
 CALLS = re.compile(r"`(\w+)\(")
@@ -96,3 +98,26 @@ def test_code_that_only_prepares_is_folded(source):
 def test_no_sum_begins_a_line(source):
     """Markdown makes a list of a line that begins with a plus."""
     assert not re.findall(r"^\+ .*", prose_of(source), re.MULTILINE)
+
+
+@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+def test_an_exercise_in_a_lab_links_to_it(source):
+    labs = {exercise: lab.stem for lab in build.lab_sources()
+            for exercise in re.findall(r"Exercise (\d+\.\d+)", lab.read_text())}  # fmt: skip
+    cells = [re.split(r"^### Exercise (\d+\.\d+)", cell.source, flags=re.MULTILINE)
+             for cell in cells_of(source) if cell.cell_type == "markdown"]  # fmt: skip
+    told = {name: text for cell in cells for name, text in zip(cell[1::2], cell[2::2])}
+    unlinked = [name for name in told.keys() & labs.keys()
+                if f"](../labs/{labs[name]}.py)" not in told[name]]  # fmt: skip
+    assert not unlinked
+
+
+@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+def test_printed_lines_fit_a_small_window(source):
+    """At 1,100 px beside JupyterLab's side bar; where one does not, words are broken anywhere."""
+    record = nbformat.read(source.with_suffix(".ipynb"), as_version=4)
+    streams = [output.text for cell in record.cells for output in cell.get("outputs", [])
+               if output.output_type == "stream"]  # fmt: skip
+    assert [
+        line for text in streams for line in text.splitlines() if len(line) > MOST_COLUMNS
+    ] == []

@@ -8,7 +8,7 @@ from helpers import ROOT
 
 from pedagogy_lib.course.build import sources
 from pedagogy_lib.course.checking import Wrong, chapters_with_checks, exercises_of, finds_a_bug
-from pedagogy_lib.course.verdicts import BADGES, Verdict, with_links
+from pedagogy_lib.course.verdicts import BADGES, Verdict, as_html
 
 WRONG = Wrong(
     "2 ranks", "expected 3, got 1\n  at ./labs/collectives.py:7, in f()", "the sum & more"
@@ -63,10 +63,10 @@ def test_exercises_with_a_bug_are_known():
 
 def test_lines_of_the_course_are_links(monkeypatch):
     monkeypatch.chdir(ROOT / "notebooks")
-    assert with_links("at ./labs/collectives.py:57, in f()") == (
+    assert as_html("at ./labs/collectives.py:57, in f()") == (
         'at <a href="../labs/collectives.py#line=56">./labs/collectives.py:57</a>, in f()'
     )
-    assert with_links("at ./labs/no_such_lab.py:57 <b>") == "at ./labs/no_such_lab.py:57 &lt;b&gt;"
+    assert as_html("at ./labs/no_such_lab.py:57 <b>") == "at ./labs/no_such_lab.py:57 &lt;b&gt;"
 
 
 @pytest.mark.parametrize("word_and_color", BADGES.values())

@@ -16,6 +16,13 @@ GUESS = "8"
 # The pictures' names, and what stands in their cells.
 CELLS = {"predict": "bytes_guess = predict(", "compare": "bytes_guess.compare(",
          "hang": "def one_rank_forgets()"}  # fmt: skip
+# A wrong answer to an exercise, in place of its hole: each rank takes neighbouring samples.
+WRONG = """
+def my_samples(n, rank, world_size):
+    each = n // world_size
+    return list(range(rank * each, (rank + 1) * each))
+"""
+MARGIN = 4  # pixels around cells
 
 
 def main():
@@ -41,6 +48,30 @@ def shoot(notebook, address):
     cells["compare"].get_by_role("img", name=f"predicted {GUESS} MB").wait_for()
     for name, cell in cells.items():
         cell.screenshot(path=ROOT / "assets" / f"step_{name}.png")
+    shoot_check(notebook)
+
+
+def shoot_check(notebook):
+    """Answer an exercise wrongly, and take the answer and the verdict in one picture."""
+    page, cells = notebook.page, notebook.page.locator(".jp-CodeCell")
+    answer = cells.filter(has_text="def my_samples(").first
+    check = cells.filter(has_text='check("0.2", my_samples)').first
+    answer.locator(".cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(WRONG.strip())
+    for _ in range(2):
+        page.keyboard.press("Shift+Enter")
+    check.get_by_text("not yet").wait_for()
+    answer.scroll_into_view_if_needed()
+    check.scroll_into_view_if_needed()
+    first, last = answer.bounding_box(), check.bounding_box()
+    page.mouse.click(5, 5)  # so that no cell is marked as the one that is worked in
+    page.screenshot(path=ROOT / "assets" / "step_check.png", clip={
+        "x": first["x"] - MARGIN,
+        "y": first["y"] - MARGIN,
+        "width": first["width"] + 2 * MARGIN,
+        "height": last["y"] + last["height"] - first["y"] + 2 * MARGIN,
+    })  # fmt: skip
 
 
 if __name__ == "__main__":

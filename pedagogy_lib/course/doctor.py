@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+from ..basics.wrapping import wrap
+
 OK, NOTE, BAD = "ok  ", "note", "FAIL"
 JUPYTER = ("jupyterlab", "ipykernel", "ipywidgets", "matplotlib")
 FIRST_PYTHON = (3, 10)
@@ -25,7 +27,7 @@ def examine() -> int:
             verdict, text = check()
         except Exception as error:
             verdict, text = BAD, f"{check.__name__.replace('_', ' ')}: {error}"
-        print(f"{verdict}  {text}")
+        print("\n".join(wrap(text, f"{verdict}  ")))
         failed = failed or verdict == BAD
     print("Something needs your attention: see above." if failed else "All is well.")
     return int(failed)
@@ -156,8 +158,9 @@ def neighbours():
         return OK, "nobody else has an account here"
     people = f"{count} other {'person has an account' if count == 1 else 'people have accounts'}"
     return NOTE, (
-        f"{people} here. While a launch runs, a program of theirs could join its ranks and feed "
-        "them false data, or code where objects are sent: see 'For teachers' in README.md"
+        f"{people} here. If you trust them, nothing is to be done. Else: while a launch runs, a "
+        "program of theirs could join its ranks and feed them false data, or code where objects "
+        "are sent: see 'For teachers' in README.md"
     )
 
 

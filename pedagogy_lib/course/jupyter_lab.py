@@ -9,6 +9,7 @@ from .doctor import examine
 from .working_copies import WORK, renew_copies
 
 FIRST = "00_start_here.ipynb"
+SETTINGS = Path(__file__).with_name("lab_settings")  # in a small window, lines of code are wrapped
 
 
 def open_lab(arguments) -> int:
@@ -37,6 +38,7 @@ def options() -> list[str]:
     as_root = hasattr(os, "geteuid") and os.geteuid() == 0
     return [
         f"--LabApp.default_url=/lab/tree/{WORK}/{FIRST}",
+        f"--LabApp.app_settings_dir={SETTINGS}",
         "--log-level=ERROR",
         "--KernelManager.transport_encryption=auto",
         *(["--allow-root"] if as_root else []),

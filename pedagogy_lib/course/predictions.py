@@ -8,6 +8,7 @@ from ..basics.screen import someone_watches
 from ..pictures.style import COLORS, INK, Picture, in_course_style, new_figure
 from .kept import Kept
 
+FAR = 10  # times too high: the prediction's bar is cut off there
 GUESSES = Kept("predictions")  # {question and unit: the number}
 COMPARED: dict[str, tuple["Prediction", float]] = {}  # in this kernel: with what was measured
 
@@ -143,16 +144,22 @@ def draw(question, unit, guess, theory, measured, color, wire="measured") -> Pic
     figure, axes = new_figure(7.5, 1.9)
     rows = [(wire, measured), ("theory", theory), ("your prediction", guess)]
     shown = [(name, number) for name, number in rows if number is not None]
+    numbers, most = [n for _, n in shown], FAR * max(theory, measured)
+    highest = 1.2 * (min(max(numbers), most) if most > 0 else max(numbers)) or 1
     for row, (name, number) in enumerate(shown):
         if name == wire:
             axes.barh(row, number, 0.62, color=color)
         else:
             style = "-" if name == "theory" else "--"
             axes.barh(row, number, 0.62, fill=False, edgecolor=INK, linewidth=1.3, linestyle=style)
-        axes.annotate(f"{number:.4g} {unit}", (max(number, 0), row), (6, 0), va="center",
+        # A bar that goes on beyond the picture has its number inside.
+        told, end, toward = f"{number:.4g} {unit}", (max(number, 0), row), "left"
+        if number > highest:
+            told, end, toward = f"{told} →", (highest, row), "right"
+        axes.annotate(told, end, (6 if toward == "left" else -6, 0), ha=toward, va="center",
                       textcoords="offset points", color=INK, fontsize=9)  # fmt: skip
     axes.set_yticks(range(len(shown)), [name for name, _ in shown])
-    axes.set_xlim(min(0, *[n for _, n in shown]), max(n for _, n in shown) * 1.2 or 1)
+    axes.set_xlim(min(0, *numbers), highest)
     axes.set_xlabel(unit)
     axes.set_title(question)
     said = f"predicted {guess:.4g} {unit}" if guess is not None else "no prediction"

@@ -15,6 +15,7 @@ BADGES = {
     None: ("still to write", "#5A5A5A"),
 }
 PATH = re.compile(r"\./([\w./-]+\.py):(\d+)")
+CODE_IN_TEXT = re.compile(r"`([^`\n]+)`")
 CODE = "white-space:pre-wrap;font-family:var(--jp-code-font-family,monospace);font-size:13px"
 FOLDED = "margin:6px 0 2px 0"
 
@@ -47,7 +48,7 @@ class Verdict:
         badge, color = BADGES[self.passed]
         style = f"background:{color};color:#FFFFFF;border-radius:9px;padding:1px 9px"
         head = f'<b>{escape(self.title)}</b> <span style="{style}">{badge}</span>'
-        right = "".join(f"<div>✓ {escape(line)}</div>" for line in self.lines)
+        right = "".join(f"<div>✓ {as_html(line)}</div>" for line in self.lines)
         told = self.told() + ("" if self.passed else folded_hints(self.hints))
         frame = f"border-left:4px solid {color};padding:1px 0 1px 12px"
         return f'<div style="{frame}"><div>{head}</div>{right}{told}</div>'
@@ -56,7 +57,7 @@ class Verdict:
         """What is wrong, and why."""
         if self.wrong is None:
             return ""
-        case, what, why = (with_links(text) for text in
+        case, what, why = (as_html(text) for text in
                            (self.wrong.case, self.wrong.what, self.wrong.why))  # fmt: skip
         first, *more = what.split("\n")
         more = f'<div style="{CODE}">{chr(10).join(more)}</div>' if more else ""
@@ -76,14 +77,14 @@ def folded_hints(hints) -> str:
     """Each in the one before it, so that they come one after the other."""
     inner = ""
     for number in range(len(hints), 0, -1):
-        text = f'<div style="white-space:pre-wrap">{escape(hints[number - 1])}</div>'
+        text = f'<div style="white-space:pre-wrap">{as_html(hints[number - 1])}</div>'
         inner = folded(f"Hint {number} of {len(hints)}", text + inner)
     return inner
 
 
-def with_links(text) -> str:
-    """Text as HTML, with links to the lines of the course's files that it names."""
-    return PATH.sub(link, escape(text))
+def as_html(text) -> str:
+    """Text with its code as code, and links to the lines of the course's files that it names."""
+    return PATH.sub(link, CODE_IN_TEXT.sub(r"<code>\1</code>", escape(text)))
 
 
 def link(found: re.Match) -> str:

@@ -93,7 +93,7 @@ def plot_units(films, number) -> Picture:
     axes.axis("off")
     title = title_of(films, number, last)
     axes.set_title(title)
-    samples = {name: sample(facecolor=c, edgecolor=EDGE, lw=0.4) for name, c in BOX_COLORS.items()}
+    samples = {name: sample(**looks_of(color) | {"lw": 0.4}) for name, color in BOX_COLORS.items()}
     legend(figure, samples, "boxes: the chunks of a unit; chunk k belongs to rank k")
     return Picture(figure, f"{title}. {told(films, number)}")
 
@@ -158,6 +158,13 @@ def gradient_boxes(film, frame, unit) -> list[list[Fill]]:
     return boxes
 
 
+def looks_of(color) -> dict:
+    """Of a box; gradients of its own samples are hatched, as a paler tone is easily missed."""
+    if color == OWN_COLOR:
+        return {"facecolor": color, "edgecolor": MEAN_COLOR, "hatch": "/////", "lw": 0}
+    return {"facecolor": color, "edgecolor": EDGE, "lw": 0}
+
+
 def draw_boxes(axes, left, top, width, boxes, changed):
     """Boxes side by side with their numbers, and an outline around those that have changed."""
     gap = min(GAP, 0.15 * width)
@@ -167,7 +174,7 @@ def draw_boxes(axes, left, top, width, boxes, changed):
         axes.add_patch(Rectangle((left_edge, top), inner, HIGH, **ground))
         for fill in fills:
             corner, part = (left_edge + fill.start * inner, top), (fill.end - fill.start) * inner
-            axes.add_patch(Rectangle(corner, part, HIGH, facecolor=fill.color, lw=0))
+            axes.add_patch(Rectangle(corner, part, HIGH, **looks_of(fill.color)))
         if width > BOX_FOR_NUMBER:
             looks = {"fontsize": 7.5, "color": label_ink(fills[-1].color) if fills else MUTED}
             axes.text(left_edge + inner / 2, top + 0.53 * HIGH, str(k), **CENTERED, **looks)
