@@ -121,13 +121,68 @@ def test_a_stored_answer_does_not_show_in_tests_and_reports(watched, monkeypatch
     assert type(guess.compare(6, 6.002)) is Picture, "nobody could change the number"
 
 
-@pytest.mark.parametrize("content", [b"{", b"null", b"[1]", b"\xff\xfe"])
+@pytest.mark.parametrize("content", [b"{", b"null", b"[1]", b"\xff\xfe", b"[" * 100_000])
 def test_a_spoilt_file_is_no_obstacle(watched, tmp_path, content):
     (tmp_path / ".predictions.json").write_bytes(content)
     guess = predictions.Prediction("How many bytes?", "MB")
     assert guess.value is None
     guess.value = 3
     assert guess.value == 3
+
+
+@pytest.mark.parametrize(
+    "kept", ['"8"', "[1]", "{}", "Infinity", "NaN", "-3", "1e200", "9" * 400, "null", "true or so"]
+)
+def test_what_is_kept_and_no_number_is_none_and_can_be_replaced(watched, tmp_path, kept):
+    guess = predictions.Prediction("How many bytes?", "MB")
+    (tmp_path / ".predictions.json").write_text(f'{{"{guess.key}": {kept}}}')
+    box = guess.box()
+    assert (guess.value, box.text, box.reply) == (None, "", "")
+    assert guess.compare(6, 6.002).png()
+    box.text = "7"
+    assert (guess.value, box.reply) == (7, "noted: 7 MB")
+
+
+def test_where_nothing_can_be_written_a_number_lasts_as_long_as_the_kernel(watched, monkeypatch):
+    def full(source, target):
+        raise OSError(28, "No space left on device")
+
+    guess = predictions.Prediction("How many bytes?", "MB")
+    guess.value = 3
+    monkeypatch.setattr("pedagogy_lib.course.kept.os.replace", full)
+    guess.value = 4
+    assert guess.value == 4
+    guess.value = None
+    assert guess.value is None
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize("typed", ["1e101", "1.7e308", "9" * 400, "1e300/1e-300", "1/1e-320"])
+def test_numbers_that_nothing_can_be_drawn_of_are_nonsense(typed):
+    assert predictions.read_number(typed, "MB") is None
+
+
+def test_the_largest_numbers_can_be_drawn():
+    most = predictions.MOST
+    for guess, theory, measured in [(most, 1, 1), (1, most, most), (most, -most, most), (0, 0, 0)]:
+        picture = predictions.draw("How many?", "MB", guess, theory, measured, "#000000")
+        assert picture.png()
+
+
+def test_a_bar_far_beyond_the_others_is_cut():
+    def told(guess):
+        picture = predictions.draw("How many?", "MB", guess, 6, 6, "#000000")
+        (axes,) = picture.figure.axes
+        return axes.texts[-1].get_text(), axes.get_xlim()[1]
+
+    assert told(6 * predictions.FAR) == ("60 MB", 72)
+    assert told(6 * predictions.FAR * 2) == ("120 MB →", 72)
+
+
+@pytest.mark.parametrize(("question", "unit"), [("How many?", 3), (None, "MB")])
+def test_questions_are_words(question, unit):
+    with pytest.raises(LaunchError, match=r"predict\(\) takes a \w+ in words, not (3|None)"):
+        predict(question, unit)
 
 
 @pytest.mark.parametrize(
@@ -173,6 +228,10 @@ def test_bytes_that_were_counted_are_called_so():
         ((6, [6, 6]), {}, "compare() takes two numbers, but measured is [6, 6]"),
         ((6, torch.ones(2)), {}, "but measured is tensor([1., 1.])"),
         ((1, 2), {"kind": "foo"}, "kind is one of parameters, gradients, "),
+        ((1, 2), {"kind": []}, "kind is one of parameters, gradients, "),
+        ((1e101, 2), {}, "compare() takes two numbers, but theory is 1e+101"),
+        ((10**400, 2), {}, "compare() takes two numbers, but theory is 1000"),
+        ((1j, 2), {}, "compare() takes two numbers, but theory is 1j"),
         ((1, 2), {"wire": "guessed"}, 'wire is "measured" or "counted", not \'guessed\''),
     ],
 )

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import nbformat
 import pytest
@@ -83,12 +84,94 @@ def test_a_cell_that_was_added_or_moved_is_work(course):
     assert len(renew_copies(course)) == 1
 
 
-def test_a_copy_that_is_no_notebook_any_more_is_kept(course):
+SPOILT = {
+    "half a notebook": "{half a notebo",
+    "no cells": '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": null}',
+    "a cell that is none": '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [null]}',
+    "an old format": '{"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": 1}',
+    "a source of numbers": '{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": '
+    '[{"cell_type": "markdown", "metadata": {}, "source": ["a", 1]}]}',
+    "too deep": "[" * 100_000,
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("content", SPOILT.values(), ids=SPOILT)
+def test_a_copy_that_is_no_notebook_any_more_is_kept(course, content):
     renew_copies(course)
-    (course / "work" / "01_first.ipynb").write_text("{half a notebo")
+    (course / "work" / "01_first.ipynb").write_text(content)
     publish(course, "x = ...  # new")
     assert len(renew_copies(course)) == 1
-    assert (course / "work" / "01_first.ipynb").read_text() == "{half a notebo"
+    assert (course / "work" / "01_first.ipynb").read_text() == content
+    assert sources(course / "work" / "01_first-new.ipynb") == ["x = ...  # new"]
+
+
+@pytest.mark.parametrize("content", SPOILT.values(), ids=SPOILT)
+def test_an_original_that_is_no_notebook_any_more_costs_no_work(course, content):
+    renew_copies(course)
+    (course / "work" / ".originals" / "01_first.ipynb").write_text(content)
+    write(course / "work" / "01_first.ipynb", "x = 1")
+    assert len(renew_copies(course)) == 1
+    assert sources(course / "work" / "01_first.ipynb") == ["x = 1"]
+
+
+def test_a_picture_in_a_cell_of_text_is_work(course):
+    copy = course / "work" / "01_first.ipynb"
+    cell = nbformat.v4.new_markdown_cell("![](attachment:a.png)", id="0")
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), course / "notebooks" / copy.name)
+    renew_copies(course)
+    cell.attachments = {"a.png": {"image/png": "aGVsbG8="}}
+    nbformat.write(nbformat.v4.new_notebook(cells=[cell]), copy)
+    publish(course, "x = ...  # new")
+    assert len(renew_copies(course)) == 1
+    assert nbformat.read(copy, as_version=4).cells[0].attachments
+
+
+def test_one_that_ended_between_the_two_files_is_taken_up(course, monkeypatch):
+    renew_copies(course)
+    publish(course, "x = ...  # new")
+
+    def killed(source, target):
+        put(source, target)
+        raise KeyboardInterrupt
+
+    put = working_copies.put
+    monkeypatch.setattr(working_copies, "put", killed)
+    with pytest.raises(KeyboardInterrupt):
+        renew_copies(course)
+    monkeypatch.undo()
+    assert renew_copies(course) == []
+    assert names(course) == [".originals", "01_first.ipynb"]
+    assert sources(course / "work" / "01_first.ipynb") == ["x = ...  # new"]
+
+
+@pytest.mark.parametrize("folder", ["work", "work/.originals"])
+def test_a_folder_in_the_way_is_named_and_the_others_are_copied(course, folder):
+    write(course / "notebooks" / "02_second.ipynb", "y = ...")
+    (course / folder / "01_first.ipynb").mkdir(parents=True)
+    assert renew_copies(course) == [
+        f"{folder}/01_first.ipynb is a folder: move it away to get 01_first.ipynb"
+    ]
+    assert sources(course / "work" / "02_second.ipynb") == ["y = ..."]
+
+
+def test_a_file_of_the_learner_is_no_place_for_half_a_copy(course):
+    (course / "work").mkdir()
+    (course / "work" / "01_first.part").write_text("mine")
+    assert renew_copies(course) == []
+    assert (course / "work" / "01_first.part").read_text() == "mine"
+
+
+def test_two_at_once_leave_whole_copies(course):
+    notebooks = [f"{number:02}_part.ipynb" for number in range(20)]
+    for name in notebooks:
+        write(course / "notebooks" / name, "x = ...\n" * 20_000)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(renew_copies, [course] * 4)) == [[]] * 4
+    whole = (course / "notebooks" / notebooks[0]).read_bytes()
+    for name in notebooks:
+        assert (course / "work" / name).read_bytes() == whole
+    assert not list((course / "work").rglob("*.part"))
 
 
 def test_a_copy_that_nobody_knows_of_is_kept(course):
@@ -117,13 +200,14 @@ def test_a_copy_is_whole_or_not_there(course, monkeypatch):
     publish(course, "x = ...  # new")
 
     def full(source, target):
-        target.write_text("hal")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(working_copies.shutil, "copyfile", full)
-    with pytest.raises(LaunchError, match="No space left on device"):
-        renew_copies(course)
+    monkeypatch.setattr(working_copies.os, "replace", full)
+    assert renew_copies(course) == [
+        "work/01_first.ipynb could not be renewed (No space left on device)"
+    ]
     assert sources(course / "work" / "01_first.ipynb") == ["x = ..."]
+    assert names(course) == [".originals", "01_first.ipynb"]
 
 
 @pytest.fixture

@@ -32,10 +32,14 @@ class LaunchError(ToldBriefly, RuntimeError):
     """A launch that gave no result."""
 
 
+class WrongInput(LaunchError, ValueError):
+    """What a function of the course was given is of no use; the message says what is."""
+
+
 def need(condition, sentence):
-    """Raise a LaunchError with this sentence, unless the condition holds."""
+    """Raise WrongInput with this sentence, unless the condition holds."""
     if not condition:
-        raise LaunchError(sentence)
+        raise WrongInput(sentence)
 
 
 class Stopped(ToldBriefly, KeyboardInterrupt):

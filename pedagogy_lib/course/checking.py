@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from ..basics.errors import HangError, LaunchError, RankError
+from ..basics.errors import HangError, LaunchError, RankError, WrongInput, need
+from ..basics.units import brief
 from ..basics.wrapping import wrap
 from ..ranks.call_stack import is_library, place_of, steps_of_traceback
 from ..ranks.launcher import launch
@@ -68,7 +69,7 @@ def check(number: str, answer: Callable | None = None) -> Verdict:
 
     number  of the exercise: "2.3"
     answer  the function of the cell; for an exercise in a lab nothing, the file is read anew
-    Raises  ValueError for a number that there is not, or that has no quotes, or an answer that
+    Raises  WrongInput for a number that there is not, or that has no quotes, or an answer that
             is not a function
     """
     exercise = find_exercise(number)
@@ -79,7 +80,7 @@ def check(number: str, answer: Callable | None = None) -> Verdict:
 
 def check_cell(exercise, answer) -> Verdict:
     if not callable(answer):
-        raise ValueError(f'give check() your function: check("{exercise.number}", {exercise.name})')
+        raise WrongInput(f'give check() your function: check("{exercise.number}", {exercise.name})')
     if has_hole(answer):
         return not_attempted(exercise, f"write {exercise.name} in its cell, and run that again")
     return examine(exercise, answer, title_of(exercise))
@@ -88,7 +89,7 @@ def check_cell(exercise, answer) -> Verdict:
 def check_lab(exercise, answer=None) -> Verdict:
     if answer is not None:
         where, number = f"labs/{exercise.lab}.py", exercise.number
-        raise ValueError(f'exercise {number} is in {where}: check("{number}") reads it there')
+        raise WrongInput(f'exercise {number} is in {where}: check("{number}") reads it there')
     lab = find_lab(exercise.lab)
     loaded = lab._newest()
     if loaded.problem:
@@ -165,17 +166,18 @@ class LabFunction:
 
 
 def find_exercise(number: str) -> Exercise:
-    if isinstance(number, float):  # 2.10 would be 2.1
-        raise ValueError(
-            'write the number of an exercise in quotes, as in check("2.10"): without them it is 2.1'
-        )
-    everything = modules_of(str(number).split(".")[0])
-    if not everything:
-        known = ", ".join(chapters_with_checks())
-        raise ValueError(f"there is no exercise {number}: checks are there for chapters {known}")
-    if str(number) not in everything:
-        raise ValueError(f"there is no exercise {number}; there are: {', '.join(everything)}")
-    return loaded(everything[str(number)])
+    quoted = 'write the number of an exercise in quotes, as in check("2.10")'
+    need(not isinstance(number, float), f"{quoted}: without them it is 2.1")
+    need(isinstance(number, str), f"{quoted}, not {brief(number)}")
+    parts = number.strip().split(".")
+    chapter, *_ = parts = [str(int(part)) if part.isdecimal() else part for part in parts]
+    known = chapters_with_checks()
+    there_is_none = f"there is no exercise {brief(number)}"
+    need(chapter in known, f"{there_is_none}: checks are there for chapters {', '.join(known)}")
+    everything = modules_of(chapter)
+    number = ".".join(parts)
+    need(number in everything, f"{there_is_none}; there are: {', '.join(everything)}")
+    return loaded(everything[number])
 
 
 def chapters_with_checks() -> list[str]:

@@ -16,7 +16,7 @@ def open_lab(arguments) -> int:
     """Check the machine, renew the copies, and become JupyterLab; returns only if that fails.
 
     arguments  for JupyterLab, such as "--no-browser"; they come last, so they win
-    Raises     LaunchError if the copies cannot be written
+    Raises     LaunchError if there is no folder for the copies
     """
     if examine():
         return 1

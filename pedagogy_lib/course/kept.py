@@ -1,32 +1,52 @@
 """What the course remembers beside a notebook, so that it outlives the kernel."""
 
-import contextlib
 import json
+import os
+import tempfile
 from pathlib import Path
 
 from ..basics.screen import someone_watches
 
 
 class Kept:
-    """A dictionary in a hidden file of the current folder. One that is spoilt counts as empty."""
+    """A dictionary in a hidden file of the current folder. One that is spoilt counts as empty.
+
+    Where nothing can be written (a folder that is read-only, a full disk), it lasts as long as the
+    kernel.
+    """
 
     def __init__(self, name):
         self.path = Path(f".{name}.json")
+        self.unwritten: dict = {}
 
     def read(self) -> dict:
         try:
-            found = json.loads(self.path.read_text())
-        except (OSError, ValueError):  # there is none, or it is spoilt
-            return {}
-        return found if isinstance(found, dict) else {}
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):  # there is none, or it is spoilt
+            found = {}
+        kept = found if isinstance(found, dict) else {}
+        return {k: v for k, v in (kept | self.unwritten).items() if v is not None}
 
     def put(self, key: str, value):
-        """Remember a value; None forgets it. In a folder that is read-only, nothing is kept."""
-        values = {k: v for k, v in (self.read() | {key: value}).items() if v is not None}
-        with contextlib.suppress(OSError):
-            new = self.path.with_suffix(".new")
-            new.write_text(json.dumps(values, indent=1, ensure_ascii=False))
-            new.replace(self.path)  # at once: a full disk must not cost the former ones
+        """Remember a value; None forgets it."""
+        values = self.read() | {key: value}
+        try:
+            self.write({k: v for k, v in values.items() if v is not None})
+            self.unwritten.clear()
+        except OSError:
+            self.unwritten[key] = value
+
+    def write(self, values):
+        """At once: a full disk must not cost the former ones."""
+        text = json.dumps(values, indent=1, ensure_ascii=False)
+        new, name = tempfile.mkstemp(dir=".", prefix=f"{self.path.name}.")
+        try:
+            with open(new, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.replace(name, self.path)
+        except BaseException:
+            os.unlink(name)
+            raise
 
 
 PASSED = Kept("progress")  # {number of an exercise: whether its last check has passed}
@@ -45,4 +65,4 @@ def solved_among(numbers) -> list[str]:
     """Those whose last check has passed."""
     # What is stored beside the notebook must not show up in tests and reports.
     known = (PASSED.read() if someone_watches() else {}) | CHECKED
-    return [number for number in numbers if known.get(number)]
+    return [number for number in numbers if known.get(number) is True]

@@ -9,7 +9,9 @@ notebook reads these files again whenever they have changed; ranks get the text 
 from collections.abc import Iterable
 from pathlib import Path
 
+from ..basics.errors import WrongInput, need
 from ..basics.screen import say
+from ..basics.units import brief
 from .lab_files import Snapshot
 from .loaded_labs import Loaded
 
@@ -23,9 +25,11 @@ def lab(name: str, ours: str | Iterable[str] = ()) -> "Lab":
 
     ours    functions to take from the solution although the learner has begun them, here or in the
             labs that this one imports: one that is half written holds up nothing that comes later
-    Raises  ValueError if there is no such lab, or no such function in it
+    Raises  WrongInput if there is no such lab, or no such function in it
     """
-    found = find_lab(name, frozenset([ours] if isinstance(ours, str) else ours))
+    names = [ours] if isinstance(ours, str) else ours
+    need(isinstance(names, Iterable), f"ours is a name, or a list of names, not {brief(ours)}")
+    found = find_lab(name, frozenset(map(str, names)))
     found._need_known()
     say(found.status())
     return found
@@ -36,9 +40,8 @@ def find_lab(name: str, ours: frozenset[str] = frozenset()) -> "Lab":
     solved = ROOT / "solutions" / "labs"
     folder = solved if Path.cwd() == solved.parent else ROOT / "labs"
     path = folder / f"{name}.py"
-    if not path.exists():
-        known = ", ".join(sorted(path.stem for path in folder.glob("*.py")))
-        raise ValueError(f"there is no lab {name!r}; there are: {known}")
+    known = sorted(path.stem for path in folder.glob("*.py"))
+    need(name in known, f"there is no lab {brief(name)}; there are: {', '.join(known)}")
     return Lab(name, path, solved / path.name, tell=True, snapshot=Snapshot(ours=ours))
 
 
@@ -101,11 +104,11 @@ class Lab:
             return Loaded(self._name, self._path, solution, snapshot, Lab)
 
     def _need_known(self):
-        """Raise ValueError unless the functions that are to be ours exist."""
+        """Raise WrongInput unless the functions that are to be ours exist."""
         known = self._newest().functions()
         unknown = ", ".join(sorted(self._snapshot.ours - set(known)))
         if unknown:
-            raise ValueError(
+            raise WrongInput(
                 f"ours={unknown!r}: there is no such function with an exercise in "
                 f"labs/{self._path.name} or what it imports; there are: {', '.join(known)}"
             )

@@ -1,13 +1,14 @@
 """`predict`: ask for a number before the run that tells it, and show all three afterwards."""
 
-import math
 import re
 
 from ..basics.errors import need
 from ..basics.screen import someone_watches
+from ..basics.units import brief
 from ..pictures.style import COLORS, INK, Picture, in_course_style, new_figure
 from .kept import Kept
 
+MOST = 1e100  # more than anybody counts; near the largest float, nothing can be drawn
 FAR = 10  # times too high: the prediction's bar is cut off there
 GUESSES = Kept("predictions")  # {question and unit: the number}
 COMPARED: dict[str, tuple["Prediction", float]] = {}  # in this kernel: with what was measured
@@ -17,7 +18,10 @@ def predict(question: str, unit: str) -> "Prediction":
     """Ask the learner for a number, and go on at once: nothing waits for the answer.
 
     Where nobody can answer (tests, reports) only the question is shown.
+    Raises  LaunchError if the question or the unit are no text
     """
+    for name, given in {"question": question, "unit": unit}.items():
+        need(isinstance(given, str), f"predict() takes a {name} in words, not {brief(given)}")
     prediction = Prediction(question, unit)
     prediction.ask()
     return prediction
@@ -33,7 +37,8 @@ class Prediction:
     @property
     def value(self) -> float | None:
         # An answer stored beside the notebook must not show up in tests and reports.
-        return GUESSES.read().get(self.key) if someone_watches() else None
+        kept = GUESSES.read().get(self.key) if someone_watches() else None
+        return float(kept) if is_number(kept) and is_prediction(kept) else None
 
     @value.setter
     def value(self, number: float | None):
@@ -82,8 +87,8 @@ class Prediction:
         Raises  LaunchError if these are no numbers, or there is no such kind or wire
         """
         need_numbers(theory=theory, measured=measured)
-        need(kind in COLORS, f"kind is one of {', '.join(COLORS)}, not {kind!r}")
-        need(wire in ("measured", "counted"), f'wire is "measured" or "counted", not {wire!r}')
+        need(kind in list(COLORS), f"kind is one of {', '.join(COLORS)}, not {brief(kind)}")
+        need(wire in ("measured", "counted"), f'wire is "measured" or "counted", not {brief(wire)}')
 
         def picture():
             numbers = self.value, float(theory), float(measured)
@@ -116,13 +121,13 @@ class Comparison(Picture):
 def need_numbers(**given):
     """Floats, and what can be made one, such as a tensor's single element."""
     for name, number in given.items():
-        need(is_number(number), f"compare() takes two numbers, but {name} is {number!r}")
+        need(is_number(number), f"compare() takes two numbers, but {name} is {brief(number)}")
 
 
 def is_number(value) -> bool:
     try:
-        return not isinstance(value, str) and math.isfinite(value)
-    except (TypeError, ValueError, RuntimeError):  # a tensor of several elements: RuntimeError
+        return not isinstance(value, str) and abs(float(value)) <= MOST
+    except (TypeError, ValueError, ArithmeticError, RuntimeError):  # a tensor of several elements: RuntimeError
         return False
 
 
@@ -134,9 +139,13 @@ def read_number(text: str, unit: str) -> float | None:
     try:
         over, *under = [float(part) for part in text.replace(",", ".").split("/", 1)]
         number = over / under[0] if under else over
-    except (ValueError, ZeroDivisionError):
+    except (ValueError, ArithmeticError):
         return None
-    return number if 0 <= number < math.inf else None
+    return number if is_prediction(number) else None
+
+
+def is_prediction(number) -> bool:
+    return 0 <= number <= MOST
 
 
 @in_course_style

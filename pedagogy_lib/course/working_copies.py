@@ -6,7 +6,9 @@ when its copy was made. So a new version of the course takes the place of a copy
 written, and stands beside one in which somebody has.
 """
 
+import os
 import shutil
+import tempfile
 from pathlib import Path
 
 import nbformat
@@ -21,16 +23,27 @@ def renew_copies(course: Path = COURSE) -> list[str]:
     """Copy every notebook that is new or has changed; returns what the learner should know.
 
     A copy that has been deleted is made again: that is how one begins a notebook anew.
-    Raises  LaunchError if the files cannot be read or written
+    Raises  LaunchError if there is no folder for the copies
     """
     work = course / WORK
     try:
         (work / ORIGINALS).mkdir(parents=True, exist_ok=True)
-        told = [renew(source, work) for source in sorted((course / "notebooks").glob("*.ipynb"))]
     except OSError as error:
         why = f"{error.strerror}: {error.filename or work}"
         raise LaunchError(f"your copies of the notebooks cannot be written ({why})") from None
+    told = [renewed(source, work) for source in sorted((course / "notebooks").glob("*.ipynb"))]
     return [sentence for sentence in told if sentence]
+
+
+def renewed(source: Path, work: Path) -> str:
+    """Bring one copy up to date; what hinders that must not hinder the others."""
+    for path in (work / source.name, work / ORIGINALS / source.name):
+        if path.is_dir():
+            return f"{path.relative_to(work.parent)} is a folder: move it away to get {source.name}"
+    try:
+        return renew(source, work)
+    except OSError as error:
+        return f"{WORK}/{source.name} could not be renewed ({error.strerror or error})"
 
 
 def renew(source: Path, work: Path) -> str:
@@ -40,7 +53,7 @@ def renew(source: Path, work: Path) -> str:
     if copy.exists() and is_known:
         return ""
     said = ""
-    if copy.exists() and has_been_worked_in(copy, original):
+    if copy.exists() and has_been_worked_in(copy, original, source):
         copy = free_name(copy)
         said = f"{WORK}/{source.name} stays as you left it; its new version is {WORK}/{copy.name}"
     put(source, copy)
@@ -48,16 +61,20 @@ def renew(source: Path, work: Path) -> str:
     return said
 
 
-def has_been_worked_in(copy: Path, original: Path) -> bool:
-    """Whether the cells are other ones than those of the original. Outputs do not count."""
-    return not original.exists() or cells_of(copy) != cells_of(original)
+def has_been_worked_in(copy: Path, *versions: Path) -> bool:
+    """Whether the cells are other ones than those of each version. Outputs do not count."""
+    found = cells_of(copy)
+    return not any(version.exists() and cells_of(version) == found for version in versions)
 
 
 def cells_of(path: Path):
-    """The sources of all cells; of a file that is no notebook (any more), its bytes."""
+    """What stands in each cell; of a file that is no notebook (any more), its bytes."""
     try:
-        return [(c.cell_type, c.source) for c in nbformat.read(path, as_version=4).cells]
-    except (ValueError, AttributeError, nbformat.ValidationError):
+        cells = nbformat.read(path, as_version=4).cells
+        return [(cell.cell_type, cell.source, cell.get("attachments")) for cell in cells]
+    except OSError:
+        raise
+    except Exception:  # nbformat raises anything, whatever stands in the file's places
         return path.read_bytes()
 
 
@@ -71,7 +88,14 @@ def free_name(copy: Path) -> Path:
 
 
 def put(source: Path, target: Path):
-    """Copy at once: a full disk must not leave half a notebook."""
-    unfinished = target.with_suffix(".part")
-    shutil.copyfile(source, unfinished)
-    unfinished.replace(target)
+    """Copy at once, under a name of its own before that: neither a full disk nor a second copying
+    at the same time must leave half a notebook."""
+    with tempfile.NamedTemporaryFile(dir=target.parent, suffix=".part", delete=False) as unfinished:
+        try:
+            unfinished.write(source.read_bytes())
+            unfinished.close()
+            shutil.copymode(source, unfinished.name)
+            os.replace(unfinished.name, target)
+        except BaseException:
+            os.unlink(unfinished.name)
+            raise

@@ -7,7 +7,7 @@ import time
 import torch
 import torch.distributed as dist
 
-from ..basics.errors import LaunchError
+from ..basics.errors import LaunchError, WrongInput
 from ..basics.units import brief
 from .memory_log import KINDS, Log, peaks_of, thin_out
 from .memory_tracker import MemoryTracker
@@ -63,7 +63,7 @@ def mark(tensor: torch.Tensor, kind: str) -> torch.Tensor:
     kind  "parameters", "gradients", "optimizer_state", "activations", "communication" or "other"
     """
     if kind not in KINDS:
-        raise ValueError(f"kind is one of {', '.join(KINDS)}, not {kind!r}")
+        raise WrongInput(f"kind is one of {', '.join(KINDS)}, not {kind!r}")
     if _recorder is not None:
         _recorder.tracker.mark(tensor, kind)
     return tensor

@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
+from ..basics.errors import WrongInput
 from ..basics.torch_private import OperatorMode
 from ..schedules.timelines import LABELS, of_stage
 from .recorder import measure, slowed_down_by
@@ -22,13 +23,13 @@ class SlowProducts(OperatorMode):
     measured as "product", without its memory. Everything else keeps its speed.
 
     flops   floating-point operations per second; a product of (m, k) and (k, n) takes 2 m k n
-    Raises  ValueError if it is not positive
+    Raises  WrongInput if it is not positive
     """
 
     def __init__(self, flops):
         super().__init__()
         if not flops > 0:
-            raise ValueError(f"SlowProducts takes a positive number of FLOPS, not {flops!r}")
+            raise WrongInput(f"SlowProducts takes a positive number of FLOPS, not {flops!r}")
         self.flops = flops
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
@@ -48,10 +49,10 @@ def paced(seconds=None):
     seconds  {kind: seconds}, each a number, or a list with one for each stage of the model: an
              action is computed, and the rest of these seconds is slept. This is emulated computing,
              and pictures say so. Without `seconds`, actions take as long as computing does
-    Raises   ValueError for an unknown kind
+    Raises   WrongInput for an unknown kind
     """
     if not set(seconds or {}) <= set(LABELS):
-        raise ValueError(f"paced() takes seconds for the kinds {', '.join(LABELS)}, not {seconds}")
+        raise WrongInput(f"paced() takes seconds for the kinds {', '.join(LABELS)}, not {seconds}")
 
     @contextlib.contextmanager
     def around(action):

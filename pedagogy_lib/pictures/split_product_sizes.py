@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from ..basics.errors import WrongInput
 from ..basics.units import counted, short_bytes, short_number
 from ..measuring.placements import PARTIAL, REPLICATE, SHARD
 
@@ -41,10 +42,10 @@ class Message(NamedTuple):
 
 def check(way, **sizes):
     if way not in WAYS:
-        raise ValueError(f'way is "columns", "rows" or "pair", not {way!r}')
+        raise WrongInput(f'way is "columns", "rows" or "pair", not {way!r}')
     for name, size in sizes.items():
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise ValueError(f"{name} is a whole number from 1 on, not {size!r}")
+            raise WrongInput(f"{name} is a whole number from 1 on, not {size!r}")
 
 
 def matrices_of(way, rows, inner, columns) -> list[Matrix]:

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 
-from ..basics.errors import LaunchError
+from ..basics.errors import ToldBriefly, WrongInput
 from ..basics.units import format_seconds, full_number
 
 LABELS = {"F": "forward", "B": "backward", "I": "input gradients", "W": "weight gradients"}
 EVEN = {"F": 1.0, "B": 2.0, "I": 1.0, "W": 1.0}  # a backward is twice the work of a forward
 
 
-class ScheduleError(ValueError):
+class ScheduleError(ToldBriefly, ValueError):
     """A schedule that cannot run; the message says why, in words."""
 
 
@@ -153,7 +153,7 @@ def simulate(rows, seconds=None, link_seconds=0.0, waits=False, unit="") -> Time
     link_seconds  that a message from rank to rank occupies its sender's link
     waits         whether the sender waits meanwhile, or goes on
     unit          of these times: "forwards", where a forward takes 1; else seconds
-    Raises        ScheduleError if some action's need never comes; ValueError if `seconds` lacks
+    Raises        ScheduleError if some action's need never comes; WrongInput if `seconds` lacks
                   something
     """
     rows = as_actions(rows)
@@ -249,12 +249,12 @@ def seconds_of(rows, seconds) -> dict[tuple[str, int], float]:
 
 def of_stage(seconds, kind, stage) -> float:
     if kind not in seconds:
-        raise ValueError(f"{kind!r} is done, but `seconds` has only {', '.join(seconds)}")
+        raise WrongInput(f"{kind!r} is done, but `seconds` has only {', '.join(seconds)}")
     one = seconds[kind]
     if not isinstance(one, (list, tuple)):
         return one
     if stage >= len(one):
-        raise ValueError(f"seconds[{kind!r}] has {len(one)} numbers, and none for stage {stage}")
+        raise WrongInput(f"seconds[{kind!r}] has {len(one)} numbers, and none for stage {stage}")
     return one[stage]
 
 
@@ -290,7 +290,7 @@ def spans_of_rank(run, rank, row) -> list[tuple[float, float]]:
     ran = rank < run.world_size
     spans = sorted(span for label in labels if ran for span in run[label].spans[rank])
     if len(spans) < len(row):
-        raise LaunchError(
+        raise WrongInput(
             f"rank {rank} has {len(row)} actions, but {len(spans)} were measured: run the same "
             "schedule in a pipeline with around=paced()"
         )
