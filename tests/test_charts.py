@@ -2,7 +2,7 @@
 
 import pytest
 
-from pedagogy_lib import LaunchError, plot_bars, plot_curves
+from pedagogy_lib import LaunchError, plot_against, plot_bars, plot_curves, plot_masks, plot_ring
 
 
 def heights(axes):
@@ -67,3 +67,51 @@ def test_steps_are_whole_and_no_curve_touches_the_top():
     assert axes.get_ylim() == (0, pytest.approx(3 * 1.05))
     (axes,) = plot_curves({"": {"a": ([0, 0.5], [1, 2])}}, "time (s)", "loss").figure.axes
     assert any(tick != int(tick) for tick in axes.get_xticks())
+
+
+@pytest.mark.parametrize(
+    ("plot", "arguments", "sentence"),
+    [
+        (plot_bars, ([], {"a": []}, "MB"), "plot_bars() takes 1 to 40 names"),
+        (plot_bars, (range(41), {"a": range(41)}, "MB"), "plot_bars() takes 1 to 40 names"),
+        (plot_bars, (["x"], {}, "MB"), "plot_bars() takes 1 to 6 series, not 0"),
+        (plot_bars, (["x"], {name: [1] for name in "abcdefg"}, "MB"), "1 to 6 series, not 7"),
+        (plot_bars, (["x"], {"a": [1, 2]}, "MB"), "plot_bars() takes 1 numbers for a, not [1, 2]"),
+        (plot_bars, (["x"], [1], "MB"), "plot_bars() takes {name: numbers}, not [1]"),
+        (plot_bars, (["x"], {"a": [None]}, "MB"), "plot_bars() cannot draw this (TypeError: "),
+        (plot_bars, (None, {"a": [1]}, "MB"), "plot_bars() cannot draw this (TypeError: "),
+        (plot_curves, ({}, "x", "y"), "plot_curves() takes at least one panel"),
+        (plot_curves, ({"": {}}, "x", "y"), "plot_curves() takes at least one curve in each panel"),
+        (plot_curves, ({"": {"a": ([1], [2, 3])}}, "x", "y"), "takes 1 numbers for a, not [2, 3]"),
+        (plot_curves, ({"": {"a": ([], [])}}, "x", "y"), "takes some numbers for a, not []"),
+        (plot_curves, ({"": dict.fromkeys("abcdefg", ([1], [1]))}, "x", "y"), "has 6 colours"),
+        (plot_curves, ({"": {"a": 3}}, "x", "y"), "plot_curves() cannot draw this (TypeError: "),
+        (plot_against, ([1, 2], {"a": [1]}, "x", "y"), "takes 2 numbers for a, not [1]"),
+        (plot_against, ([1], {}, "x", "y"), "plot_against() takes 1 to 6 series, not 0"),
+        (plot_against, ([1], {"a": None}, "x", "y"), "takes 1 numbers for a, not None"),
+        (plot_masks, ({},), "plot_masks() takes at least one panel of masks"),
+        (plot_masks, (None,), "plot_masks() cannot draw this (TypeError: "),
+        (plot_ring, (0,), "plot_ring() takes a list of films, not 0"),
+        (plot_ring, ([1],), "plot_ring() cannot draw this (AttributeError: "),
+    ],
+)
+def test_what_cannot_be_drawn_gets_one_sentence(plot, arguments, sentence):
+    with pytest.raises(LaunchError) as told:
+        plot(*arguments)
+    assert sentence in str(told.value)
+    assert "\n" not in str(told.value)
+
+
+def test_numbers_without_room_get_one_sentence():
+    picture = plot_bars(["x"], {"a": [1.7e308]}, "MB")
+    with pytest.raises(LaunchError, match="Matplotlib cannot draw this"):
+        picture.png()
+
+
+def test_a_dollar_is_a_dollar():
+    names = [r"$\frac$", "$1", "$x_1$"]
+    picture = plot_bars(names, {"$a$": [1, 2, 3], "b": [1, 2, 3]}, "$", title=r"$\nope$")
+    assert picture.png()
+    labels = picture.figure.axes[0].get_xticklabels()
+    assert [label.get_text() for label in labels] == names
+    assert not any(label.get_parse_math() for label in labels)

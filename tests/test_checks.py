@@ -6,9 +6,9 @@ import re
 import pytest
 from helpers import ROOT, put_lab
 
-from pedagogy_lib import check, hint
+from pedagogy_lib import LaunchError, check, hint
 from pedagogy_lib.course import build, checking, lab_holes
-from pedagogy_lib.course.checking import Exercise, Wrong
+from pedagogy_lib.course.checking import Exercise, Wrong, find_exercise
 
 CHAPTERS = [source.stem for source in build.sources() if source.stem[:2] != "00"]
 
@@ -144,17 +144,33 @@ def test_a_class_of_which_some_holes_are_filled(text, solution, said, tmp_path, 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("9.7",), "there is no exercise 9.7; there are: 9.1, 9.2, 9.3"),
-        (("77.1",), "there is no exercise 77.1: checks are there for chapters 0, 1, 2, 3, 5, 6"),
+        (("9.7",), "there is no exercise '9.7'; there are: 9.1, 9.2, 9.3"),
+        (("77.1",), "there is no exercise '77.1': checks are there for chapters 0, 1, 2, 3, 5, 6"),
         ((2.8,), 'write the number of an exercise in quotes, as in check("2.10"): without them'),
+        ((29,), 'write the number of an exercise in quotes, as in check("2.10"), not 29'),
+        ((None,), 'write the number of an exercise in quotes, as in check("2.10"), not None'),
+        (("",), "there is no exercise '': checks are there for chapters 0, 1, 2"),
+        ((".",), "there is no exercise '.': checks are there for chapters 0, 1, 2"),
+        (("*.1",), "there is no exercise '*.1': checks are there for chapters 0, 1, 2"),
+        (("9",), "there is no exercise '9'; there are: 9.1, 9.2, 9.3"),
+        (("9.1.1",), "there is no exercise '9.1.1'; there are: 9.1, 9.2, 9.3"),
+        (("9" * 5000,), "there is no exercise '99"),
         (("9.1",), 'give check() your function: check("9.1", double)'),
         (("9.1", 5), 'give check() your function: check("9.1", double)'),
         (("9.2", max), 'exercise 9.2 is in labs/shapes.py: check("9.2") reads it there'),
     ],
 )
 def test_bad_calls_get_one_sentence(arguments, sentence):
-    with pytest.raises(ValueError, match=re.escape(sentence)):
+    with pytest.raises(ValueError, match=re.escape(sentence)) as told:
         check(*arguments)
+    assert isinstance(told.value, LaunchError), "which shows in a notebook without its frames"
+    if len(arguments) == 1 and "give check()" not in sentence:
+        with pytest.raises(LaunchError, match=re.escape(sentence)):
+            hint(*arguments)
+
+
+def test_a_number_may_be_written_with_zeros():
+    assert find_exercise(" 02.03 ") == find_exercise("2.3")
 
 
 def test_the_chapters_with_checks_are_those_that_have_exercises():

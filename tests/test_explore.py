@@ -5,7 +5,9 @@ import re
 import shutil
 import subprocess
 
+import numpy as np
 import pytest
+import torch
 from helpers import ROOT
 
 from pedagogy_lib import LaunchError, explore, plot_bars
@@ -43,13 +45,73 @@ def test_without_a_person_it_is_the_picture_itself():
 
 
 @pytest.mark.parametrize(
-    ("choices", "example"),
-    [({"ranks": 5}, r"ranks=\[5\]"), ({"ranks": "4"}, r"ranks=\['4'\]"),
-     ({"ranks": []}, r"ranks=\[2, 4\]")],
+    ("choices", "sentence"),
+    [
+        ({"ranks": 5}, "explore() takes lists of values: write ranks=[5]"),
+        ({"ranks": "4"}, "explore() takes lists of values: write ranks=['4']"),
+        ({"ranks": []}, "explore() takes lists of values: write ranks=[2, 4]"),
+        ({"ranks": range(0)}, "explore() takes lists of values: write ranks=[2, 4]"),
+        ({"ranks": None}, "explore() takes lists of values: write ranks=[2, 4]"),
+        ({"ranks": {2: 4}}, "explore() takes lists of values: write ranks=[2, 4]"),
+        ({"ranks": {2, 4}}, "explore() takes lists of values: write ranks=list(...)"),
+        ({"ranks": (n for n in (2, 4))}, "explore() takes lists of values: write ranks=list(...)"),
+        ({"ranks": np.array(3)}, "explore() takes lists of values: write ranks=[3]"),
+        ({"ranks": np.ones((1, 2))}, "explore() takes numbers, or words: ranks is [[1.0, 1.0]]"),
+        ({"ranks": [2, "ring"]}, "explore() takes numbers, or words: ranks is [2, 'ring']"),
+        ({"ranks": [2, None]}, "explore() takes numbers, or words: ranks is [2, None]"),
+        ({"ranks": [(1, 2)]}, "explore() takes numbers, or words: ranks is [(1, 2)]"),
+        ({"ranks": [float("nan")]}, "explore() takes numbers, or words: ranks is [nan]"),
+        ({"labels": ["ranks"]}, "explore() takes {argument: label}, not ['ranks']"),
+        ({"labels": {3: "ranks"}}, "explore() has a label for 3, but no list of values"),
+        ({"no_effect": ["ranks"]}, "explore() takes a function as no_effect, not ['ranks']"),
+        ({"run": [1, 2]}, "explore() takes a function as run, not [1, 2]"),
+        ({"action": None}, "explore() takes the words of the button, not None"),
+    ],
+)
+def test_choices_that_nobody_can_make_are_refused(choices, sentence):
+    with pytest.raises(LaunchError) as told:
+        explore(Drawing(), **{"ranks": [2, 4]} | choices)
+    assert str(told.value) == sentence
+
+
+@pytest.mark.parametrize(
+    ("draw", "sentence"),
+    [("ring", "explore() takes a function that draws, not 'ring'"),
+     (lambda ranks: None, "what draws returns a picture, as plot_bars() does, not None")],
 )  # fmt: skip
-def test_choices_that_are_no_list_are_refused(choices, example):
-    with pytest.raises(LaunchError, match=rf"explore\(\) takes lists of values: write {example}"):
-        explore(Drawing(), **choices)
+def test_what_draws_nothing_is_refused(draw, sentence):
+    with pytest.raises(LaunchError) as told:
+        explore(draw, ranks=[2, 4])
+    assert str(told.value) == sentence
+
+
+def test_arrays_are_lists_of_values(watched):
+    for values in (np.array([4, 2]), torch.tensor([4, 2]), (4, 2), range(4, 1, -2)):
+        assert explore(Drawing(), ranks=values).controls[0]["texts"] == ["2", "4"]
+
+
+def late(found):
+    """What draws a picture for 1, and for 2 something else."""
+    return lambda n: plot_bars(["a"], {"b": [n]}, "MB") if n == 1 else found()
+
+
+@pytest.mark.parametrize(
+    ("draw", "no_effect", "message"),
+    [
+        (late(lambda: None), None, "what draws returns a picture, as plot_bars() does, not None"),
+        (late(lambda: plot_bars(["a"], {"b": [1.7e308]}, "MB")), None, "Matplotlib cannot draw"),
+        (late(lambda: plot_bars(["a"], {"b": [1]}, "MB")), lambda n: [] if n == 1 else 1 / 0,
+         "ZeroDivisionError: division by zero"),
+        (late(lambda: plot_bars(["a"], {"b": [1]}, "MB")), lambda n: [] if n == 1 else None,
+         "no_effect returns a list of names, not None"),
+    ],
+)  # fmt: skip
+def test_what_goes_wrong_later_is_told_beside_the_last_picture(watched, draw, no_effect, message):
+    explorer = explore(draw, no_effect=no_effect, n=[1, 2])
+    first = explorer.view
+    explorer.choose(n=2)
+    assert explorer.view["message"].startswith(message)
+    assert explorer.view["src"] == first["src"]
 
 
 def test_a_label_of_no_control_is_refused():

@@ -462,8 +462,11 @@ def test_whatever_is_asked_of_a_class_with_a_hole_is_refused(shape, learner):
 
 def test_names_that_are_not_there(learner):
     learner(HOLES)
-    with pytest.raises(ValueError, match="there is no lab 'circles'; there are: shapes"):
-        lab("circles")
+    for name in ("circles", "../shapes", "", None, ["shapes"], "s" * 5000):
+        with pytest.raises(LaunchError, match=r"there is no lab .*; there are: shapes"):
+            lab(name)
+    with pytest.raises(LaunchError, match="ours is a name, or a list of names, not 3"):
+        lab("shapes", ours=3)
     with pytest.raises(AttributeError, match=r"labs/shapes.py has no 'triple'"):
         lab("shapes").triple  # noqa: B018
 

@@ -82,6 +82,7 @@ def test_a_part_that_is_done():
     assert "#00694B" in done._repr_html_()
 
 
-def test_a_part_that_there_is_not():
-    with pytest.raises(LaunchError, match="there is no part '99'; there are: 00, 01, 02, 03, 03b"):
-        progress("99")
+@pytest.mark.parametrize("part", ["99", "/", "../notebooks/00", "", "*", None, 3, []])
+def test_a_part_that_there_is_not(part):
+    with pytest.raises(LaunchError, match=r"there is no part .*; there are: 00, 01, 02, 03, 03b"):
+        progress(part)

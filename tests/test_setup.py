@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,8 @@ def setup(tmp_path, monkeypatch):
     spec = importlib.util.spec_from_file_location("course_setup", ROOT / "tools" / "setup.py")
     setup = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(setup)
+    # A file of its own to lock: another make may be at work here.
+    monkeypatch.setattr(setup, "__file__", shutil.copy(setup.__file__, tmp_path))
     venv = tmp_path / ".venv"
     monkeypatch.setattr(setup, "VENV", venv)
     monkeypatch.setattr(setup, "PYTHON", venv / "bin" / "python")
@@ -128,6 +131,41 @@ def test_a_named_python_without_torch_gets_one(setup, torch_elsewhere):
 def test_extras_follow_the_course(setup, capsys):
     setup.main("--again", "browser")
     assert capsys.readouterr().out.endswith("optional libraries for: browser\n")
+
+
+@pytest.mark.parametrize("word", ["nonsense", "--nonsense", ""])
+def test_extras_that_there_are_not_are_refused(setup, word):
+    with pytest.raises(SystemExit) as told:
+        setup.main(word)
+    assert str(told.value) == (
+        f"tools/setup.py installs bench, deepspeed, browser beside the course, not {word!r}."
+    )
+    assert not setup.VENV.exists()
+
+
+def test_a_second_one_waits_for_the_first(setup, capsys):
+    first = setup.be_the_only_one()
+    second = threading.Thread(target=setup.main)
+    second.start()
+    try:
+        second.join(0.5)
+        assert second.is_alive()
+        assert not setup.VENV.exists()
+        assert capsys.readouterr().out == "Another make is at work on .venv: waiting for its end\n"
+    finally:
+        first.close()
+        second.join(60)
+    assert (setup.VENV / "ready").exists()
+
+
+def test_a_venv_that_has_a_package_twice_is_made_anew(setup, capsys):
+    setup.main()
+    (setup.VENV / "ready").unlink()
+    for version in ("2.13.0", "2.12.0"):
+        add_torch(setup.packages(), version)
+    setup.main()
+    assert "Creating .venv" in capsys.readouterr().out
+    assert torches(setup) == [CPU_BUILD.format(setup.TORCH)]
 
 
 def test_the_python_of_the_last_call_is_remembered(setup):

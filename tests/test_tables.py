@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pedagogy_lib import Table
+from pedagogy_lib import LaunchError, Table, put_to_the_test
 
 
 def sides(table) -> list[list[str]]:
@@ -32,10 +32,40 @@ def test_styles_say_the_same_as_the_attributes():
         assert side == style
 
 
-def test_rows_may_be_missing_or_short():
+def test_rows_may_be_missing():
     assert sides(Table(["a", "b"], [])) == [["left", "left"]]
-    page = Table(["a", "b"], [["1"], ["2", "x"]])._repr_html_()
-    assert page.count("<td ") == 3
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((["a", "b"], [["1"]]), "a row has 1 values under 2 heads: ['1']"),
+        ((["a"], [["1", "2"]]), "a row has 2 values under 1 heads: ['1', '2']"),
+        ((["a"], [3]), "a table takes lists of values, not 3"),
+        ((["a"], ["abc"]), "a table takes lists of values, not 'abc'"),
+        ((["a"], None), "a table takes lists of values, not None"),
+        ((None, []), "a table takes lists of values, not None"),
+        ((["a"], [[1]], "", "", [("both", 2)]), "the groups have [2] columns"),
+    ],
+)
+def test_what_is_no_table_gets_one_sentence(arguments, sentence):
+    with pytest.raises(LaunchError) as told:
+        Table(*arguments)
+    assert str(told.value).startswith(sentence)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, "put_to_the_test() takes a text, not None"),
+        ("a | b | c | d", "put_to_the_test() takes lines that begin with `- `"),
+        ("- a | b | c", "a row has 3 values under 4 heads"),
+    ],
+)
+def test_statements_without_their_parts_get_one_sentence(text, sentence):
+    with pytest.raises(LaunchError) as told:
+        put_to_the_test(text)
+    assert str(told.value).startswith(sentence)
 
 
 def test_a_head_without_words_is_no_head():

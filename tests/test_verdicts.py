@@ -82,4 +82,5 @@ def test_no_hint_is_lost_on_its_way():
     for chapter in chapters_with_checks():
         for exercise in exercises_of(chapter).values():
             page = Verdict("f", False, [], WRONG, exercise.hints)._repr_html_()
-            assert all(hint in html.unescape(page) for hint in exercise.hints)
+            text = html.unescape(re.sub("</?(code|a)[^>]*>", "", page))
+            assert all(hint.replace("`", "") in text for hint in exercise.hints)

@@ -27,9 +27,12 @@ PYTHON = VENV / "bin" / "python"
 CHOSEN = VENV / "chosen-python"  # the path of the one that .venv was made for
 VERSION = sys.version.split()[0]
 BORROWED = "borrowed_torch.pth"
+OPTIONS = ("--named", "--again")
 CPU_INDEX = ["--extra-index-url", "https://download.pytorch.org/whl/cpu"]
 PROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 TORCH = re.search(r'^torch = "(.+?)"', PROJECT, re.MULTILINE).group(1)
+OPTIONAL = PROJECT.split("[project.optional-dependencies]")[1].split("\n[")[0]
+EXTRAS = re.findall(r"^(\w+) = ", OPTIONAL, re.MULTILINE)
 OLDEST, NEWEST = re.search(r'"torch>=(.+?),<(.+?)"', PROJECT).groups()
 
 IMPOSSIBLE = [
@@ -50,13 +53,16 @@ def main(*words):
     named = words[:1] == ("--named",)
     if not named and words[:1] != ("--again",):
         hand_over_to_the_chosen(words)
-    extras = [word for word in words if not word.startswith("--")]
     for wrong, what_to_do in IMPOSSIBLE:
         if wrong:
             sys.exit(what_to_do)
-    once("ready", named, install_course, named)
-    for extra in extras:
-        once("ready-" + extra, named, install_extra, extra)
+    extras = [word for word in words if word not in OPTIONS]
+    for unknown in [word for word in extras if word not in EXTRAS]:
+        sys.exit(f"tools/setup.py installs {', '.join(EXTRAS)} beside the course, not {unknown!r}.")
+    with be_the_only_one():
+        once("ready", named, install_course, named)
+        for extra in extras:
+            once("ready-" + extra, named, install_extra, extra)
 
 
 def hand_over_to_the_chosen(words):
@@ -64,6 +70,21 @@ def hand_over_to_the_chosen(words):
     chosen = CHOSEN.read_text() if CHOSEN.exists() else ""
     if os.access(chosen, os.X_OK):
         os.execv(chosen, [chosen, __file__, "--again", *words])
+
+
+def be_the_only_one():
+    """Wait for other set-ups of this .venv; they wait until what is returned is closed."""
+    import fcntl  # here: on Windows there is none
+
+    lock = open(__file__)  # noqa: SIM115  this file, as .venv may not be there
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        print("Another make is at work on .venv: waiting for its end", flush=True)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+    except OSError:
+        pass  # a file system without locks
+    return lock
 
 
 def once(name, named, install, *arguments):
@@ -113,12 +134,19 @@ def make_venv(named):
 
 
 def usable_venv():
-    """Whether .venv was made to its end, at this place, by a Python of this minor version."""
+    """Whether .venv is whole, made at this place, and by a Python of this minor version."""
     config, pip_script = VENV / "pyvenv.cfg", VENV / "bin" / "pip"
     if not (PYTHON.exists() and config.exists() and pip_script.exists()):
         return False
     minor = "version = {}.{}.".format(*sys.version_info)
-    return minor in config.read_text() and str(VENV) in pip_script.read_text()
+    is_ours = minor in config.read_text() and str(VENV) in pip_script.read_text()
+    return is_ours and not any_package_twice()
+
+
+def any_package_twice():
+    """As two set-ups at once leave it: pip can mend that no more."""
+    names = [record.parent.name.split("-")[0] for record in packages().glob("*.dist-info/RECORD")]
+    return len(names) != len(set(names))
 
 
 def packages():

@@ -1,8 +1,11 @@
 """Plain tables that read well in a notebook, in a terminal and to a test."""
 
 import re
+from collections.abc import Iterable
 from html import escape
-from itertools import zip_longest
+
+from .errors import need
+from .units import brief
 
 NUMBER = re.compile(r"[-+−]?\d[\d.,]*(?:e[-+]?\d+)?(?: ?%| ?[a-zA-Zµ]{1,2})?")
 
@@ -13,12 +16,25 @@ class Table:
     heads   one name for each column
     rows    lists of values, shown with `str`
     groups  (name, number of columns) above the heads, if the columns fall into groups
+    Raises  LaunchError if a row, or the groups, have not as many columns as there are heads
     """
 
     def __init__(self, heads, rows, title="", note="", groups=()):
-        self.heads, self.rows = one_lines(heads), [one_lines(row) for row in rows]
+        self.heads = one_lines(heads)
+        need(isinstance(rows, Iterable), f"a table takes lists of values, not {brief(rows)}")
+        self.rows = [one_lines(row) for row in rows]
+        for row in self.rows:
+            need(
+                len(row) == len(self.heads),
+                f"a row has {len(row)} values under {len(self.heads)} heads: {brief(row)}",
+            )
         self.title, self.note = title, note
-        self.groups = [(" ".join(name.splitlines()), width) for name, width in groups]
+        self.groups = [(*one_lines([name]), width) for name, width in groups]
+        widths = [width for _, width in self.groups]
+        need(
+            not groups or sum(widths) == len(self.heads),
+            f"the groups have {widths} columns, and there are {len(self.heads)} heads",
+        )
 
     def __repr__(self):
         lines = [self.flat_heads(), *self.rows]
@@ -39,7 +55,7 @@ class Table:
             cell_of("th", name, "center", f' colspan="{width}"') for name, width in self.groups
         )
         top = f"<tr>{groups}</tr>" if groups else ""
-        columns = zip_longest(*self.rows, fillvalue="")
+        columns = zip(*self.rows, strict=True)
         sides = [side_of(column) for column in columns] or ["left"] * len(self.heads)
         heads = row_of("th", self.heads, sides)
         body = "".join(f"<tr>{row_of('td', row, sides)}</tr>" for row in self.rows)
@@ -51,6 +67,10 @@ class Table:
 
 def one_lines(values) -> list[str]:
     """Each value as one line of text."""
+    need(
+        isinstance(values, Iterable) and not isinstance(values, str),
+        f"a table takes lists of values, not {brief(values)}",
+    )
     return [" ".join(str(value).splitlines()) for value in values]
 
 

@@ -7,6 +7,7 @@ yields one line for each case that is right, and raises `Wrong` at the first tha
 import ast
 import importlib
 import inspect
+import re
 import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -170,11 +171,11 @@ def find_exercise(number: str) -> Exercise:
     need(not isinstance(number, float), f"{quoted}: without them it is 2.1")
     need(isinstance(number, str), f"{quoted}, not {brief(number)}")
     parts = number.strip().split(".")
-    chapter, *_ = parts = [str(int(part)) if part.isdecimal() else part for part in parts]
-    known = chapters_with_checks()
+    chapter, *_ = parts = [part.lstrip("0") or "0"[: len(part)] for part in parts]
+    known = ", ".join(chapters_with_checks())
     there_is_none = f"there is no exercise {brief(number)}"
-    need(chapter in known, f"{there_is_none}: checks are there for chapters {', '.join(known)}")
-    everything = modules_of(chapter)
+    everything = modules_of(chapter) if re.fullmatch(r"\d{1,2}", chapter) else {}
+    need(everything, f"{there_is_none}: checks are there for chapters {known}")
     number = ".".join(parts)
     need(number in everything, f"{there_is_none}; there are: {', '.join(everything)}")
     return loaded(everything[number])
@@ -225,8 +226,12 @@ _hints_shown: dict[str, int] = {}
 
 
 def hint(number: str):
-    """Print the next hint for an exercise; after the last one all of them stay."""
-    hints = find_exercise(number).hints
+    """Print the next hint for an exercise; after the last one all of them stay.
+
+    Raises  WrongInput for a number that there is not, or that has no quotes
+    """
+    exercise = find_exercise(number)
+    number, hints = exercise.number, exercise.hints
     shown = _hints_shown[number] = min(_hints_shown.get(number, 0) + 1, len(hints))
     for step, text in enumerate(hints[:shown], 1):
         print(*wrap(text, f"{step} of {len(hints)}: "), sep="\n")

@@ -127,7 +127,7 @@ def need_numbers(**given):
 def is_number(value) -> bool:
     try:
         return not isinstance(value, str) and abs(float(value)) <= MOST
-    except (TypeError, ValueError, ArithmeticError, RuntimeError):  # a tensor of several elements: RuntimeError
+    except (TypeError, ValueError, ArithmeticError, RuntimeError):  # the last: of several elements
         return False
 
 

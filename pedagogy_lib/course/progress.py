@@ -5,7 +5,7 @@ from html import escape
 
 from ..basics.errors import need
 from ..basics.places import COURSE
-from ..basics.units import counted
+from ..basics.units import brief, counted
 from .kept import solved_among
 from .predictions import COMPARED
 from .verdicts import BADGES
@@ -20,10 +20,9 @@ def progress(part: str) -> "Progress":
     part    "03b", for example: as the notebook's name begins
     Raises  LaunchError if there is no such part
     """
-    found = sorted((COURSE / "notebooks").glob(f"{part}_*.ipynb"))
-    names = ", ".join(p.name.split("_")[0] for p in sorted((COURSE / "notebooks").glob("*.ipynb")))
-    need(len(found) == 1, f"there is no part {part!r}; there are: {names}")
-    numbers = list(dict.fromkeys(CHECK.findall(found[0].read_text())))
+    parts = {p.name.split("_")[0]: p for p in sorted((COURSE / "notebooks").glob("*.ipynb"))}
+    need(part in list(parts), f"there is no part {brief(part)}; there are: {', '.join(parts)}")
+    numbers = list(dict.fromkeys(CHECK.findall(parts[part].read_text())))
     return Progress(part, numbers, solved_among(numbers), distances())
 
 

@@ -2,17 +2,19 @@
 
 import re
 import textwrap
+from collections.abc import Mapping
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from ..basics.errors import need
-from ..basics.units import full_number
+from ..basics.units import brief, full_number
 from .legends import legend_above
 from .style import INK, LINE_COLORS, Picture, in_course_style, new_figure
 
 BARS_WIDTH = 0.8  # of the room that a name has, for all its bars
 LETTERS = 80  # of one line across the picture
+MOST_NAMES = 40  # of groups: the room for each
 MOST_TICKS = 9  # of a logarithmic axis: one at each value, if there are no more
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -22,9 +24,12 @@ def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="") -> Pictu
     """Groups of bars: one group for each name, and in it one bar for each of `bars`.
 
     bars, predicted  {what: values}, each as long as `names`; predicted ones are outlines
-    Raises           LaunchError if something is predicted that has no bars
+    Raises           LaunchError if something is predicted that has no bars, or cannot be drawn
     """
     predicted = predicted or {}
+    need(0 < len(names) <= MOST_NAMES, f"plot_bars() takes 1 to {MOST_NAMES} names")
+    need_lines("plot_bars", bars, len(names))
+    need_lines("plot_bars", predicted, len(names), fewest=0)
     unknown = [what for what in predicted if what not in bars]
     need(not unknown, f"plot_bars() has no bars for what is predicted of {unknown}")
     figure, axes = new_figure(7.5, 3.2)
@@ -41,6 +46,18 @@ def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="") -> Pictu
         for what, values in bars.items()
     )
     return Picture(figure, f"{title}. {ylabel}. {told}".strip(". "))
+
+
+def need_lines(function, lines, length, fewest=1):
+    """Raise LaunchError unless these are not too many series of numbers of this length."""
+    need(isinstance(lines, Mapping), f"{function}() takes {{name: numbers}}, not {brief(lines)}")
+    most = len(LINE_COLORS)
+    need(fewest <= len(lines) <= most, f"{function}() takes 1 to {most} series, not {len(lines)}")
+    for name, values in lines.items():
+        need(
+            np.ndim(values) == 1 and 0 < len(values) == length,
+            f"{function}() takes {length or 'some'} numbers for {name}, not {brief(values)}",
+        )
 
 
 def draw_groups(axes, groups, bars, predicted) -> list:
@@ -74,10 +91,17 @@ def plot_curves(panels, xlabel, ylabel, highest=None, title="") -> Picture:
 
     panels   {title of a panel: {name: (x, y)}}; a name has the same colour in every panel
     highest  the upper end of the y axis; curves are cut off there
+    Raises   LaunchError if these are no such curves
     """
+    need(len(panels), "plot_curves() takes at least one panel")
+    for curves in panels.values():
+        need(len(curves), "plot_curves() takes at least one curve in each panel")
+        for name, (x, y) in curves.items():
+            need_lines("plot_curves", {name: y}, len(x))
     figure, grid = new_figure(7.5, 3.2, ncols=len(panels), sharey=True, sharex=True, squeeze=False)
     first = grid[0, 0]
     names = list(dict.fromkeys(name for curves in panels.values() for name in curves))
+    need(len(names) <= len(LINE_COLORS), f"plot_curves() has {len(LINE_COLORS)} colours for names")
     colors = dict(zip(names, LINE_COLORS, strict=False))
     for axes, (panel, curves) in zip(grid[0], panels.items(), strict=True):
         draw_curves(axes, curves, colors)
@@ -114,7 +138,10 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
     """Measured lines over a common x: filled dots; predicted ones: dashed, with open dots.
 
     lines, predicted  {name: values}, each as long as `x`; a name in both has one colour
+    Raises            LaunchError if these are no such lines
     """
+    need_lines("plot_against", lines, len(x))
+    need_lines("plot_against", predicted or {}, len(x), fewest=0)
     figure, axes = new_figure(7.5, 3.2)
     colors = dict(zip(lines, LINE_COLORS * len(lines), strict=False))
     dashed = {"linestyle": "--", "linewidth": 1.2, "markersize": 9, "markerfacecolor": "white"}

@@ -9,6 +9,7 @@ import math
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
 from ..basics.errors import need
+from ..basics.units import brief
 from .legends import legend_below, outline_sample, sample
 from .style import (
     CENTERED,
@@ -135,6 +136,7 @@ def plot_ring(films, step=0) -> Picture:
     step    0 is before the first message
     Raises  LaunchError if some ranks have sent more often than others
     """
+    need(isinstance(films, (list, tuple)), f"plot_ring() takes a list of films, not {brief(films)}")
     need(
         len({len(film.frames) for film in films}) == 1,
         "plot_ring() needs films in which every rank has sent equally often",

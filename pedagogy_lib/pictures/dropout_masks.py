@@ -4,6 +4,7 @@ import torch
 from matplotlib.colors import to_rgb
 from matplotlib.ticker import MaxNLocator
 
+from ..basics.errors import need
 from .placement_style import rank_color
 from .style import Picture, in_course_style, new_figure
 
@@ -16,6 +17,7 @@ def plot_masks(panels, title="") -> Picture:
 
     panels  {what: one mask for each rank}, each (samples, features of the rank), bool
     """
+    need(len(panels), "plot_masks() takes at least one panel of masks")
     figure, grid = new_figure(7.5, 1.1 + 1.5 * len(panels), nrows=len(panels), squeeze=False)
     told = []
     for number, (what, masks) in enumerate(panels.items()):

@@ -11,6 +11,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
 
+from ..basics.errors import ToldBriefly, WrongInput, need
+from ..basics.units import brief
 from .as_html import html_of
 
 STYLE = Path(__file__).with_name("course.mplstyle")
@@ -89,12 +91,17 @@ class Picture:
         return self.alt
 
     def png(self) -> bytes:
+        """Raises LaunchError for numbers that Matplotlib has no room for."""
         buffer, dots = io.BytesIO(), self.figure.dpi
         self.figure.set_dpi(DOTS_PER_INCH)
-        with matplotlib.style.context(STYLE):
-            # Of the canvas, as the figure's savefig() would draw everything twice.
-            self.figure.canvas.print_png(buffer, metadata={"Software": ""})
-        self.figure.set_dpi(dots)
+        try:
+            with matplotlib.style.context(STYLE):
+                # Of the canvas, as the figure's savefig() would draw everything twice.
+                self.figure.canvas.print_png(buffer, metadata={"Software": ""})
+        except Exception as error:
+            raise WrongInput(cannot_draw("Matplotlib", error)) from error
+        finally:
+            self.figure.set_dpi(dots)
         return buffer.getvalue()
 
     def size(self) -> tuple[int, int]:
@@ -110,18 +117,40 @@ class Picture:
         return html_of(self.png(), self.alt, self.size()[0])
 
 
+def need_picture(found) -> Picture:
+    """What a function that draws has returned, if it is a picture."""
+    need(
+        isinstance(found, Picture),
+        f"what draws returns a picture, as plot_bars() does, not {brief(found)}",
+    )
+    return found
+
+
 Arguments = ParamSpec("Arguments")
 
 
 def in_course_style(draw: Callable[Arguments, Picture]) -> Callable[Arguments, Picture]:
-    """Decorate a function that draws, so that all it does is in the course's style."""
+    """Decorate a function that draws, so that all it does is in the course's style.
+
+    What it cannot draw gets one sentence, with what Python or Matplotlib says to it.
+    """
 
     @functools.wraps(draw)
     def styled(*args, **kwargs):
-        with matplotlib.style.context(STYLE):
-            return draw(*args, **kwargs)
+        try:
+            with matplotlib.style.context(STYLE):
+                return draw(*args, **kwargs)
+        except ToldBriefly:
+            raise
+        except Exception as error:
+            raise WrongInput(cannot_draw(f"{draw.__name__}()", error)) from error
 
     return styled
+
+
+def cannot_draw(what, error) -> str:
+    said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    return f"{what} cannot draw this ({said})"
 
 
 def new_figure(width=7.5, height=3.0, **grid):

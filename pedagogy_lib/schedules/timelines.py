@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from ..basics.errors import ToldBriefly, WrongInput
-from ..basics.units import format_seconds, full_number
+from ..basics.units import brief, format_seconds, full_number
 
 LABELS = {"F": "forward", "B": "backward", "I": "input gradients", "W": "weight gradients"}
 EVEN = {"F": 1.0, "B": 2.0, "I": 1.0, "W": 1.0}  # a backward is twice the work of a forward
@@ -100,6 +100,8 @@ def kept_after(row) -> list[int]:
 
 def as_actions(rows) -> list[list[tuple]]:
     """The rows with actions of three parts; raises ScheduleError where something is no action."""
+    if isinstance(rows, (str, dict)) or not hasattr(rows, "__iter__"):
+        raise ScheduleError(f"a schedule is a list of rows, one for each rank, not {brief(rows)}")
     return [as_row(rank, row) for rank, row in enumerate(rows)]
 
 

@@ -1,10 +1,13 @@
 """Pictures with controls; without them where nobody could move one."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Real
 
 from ..basics.errors import need
 from ..basics.screen import someone_watches
-from ..basics.units import full_number
+from ..basics.units import brief, full_number
+from ..pictures.style import need_picture
 
 FEWEST_PICTURES = 4  # of a film
 
@@ -39,9 +42,28 @@ class Control:
         return {"name": self.name, "label": self.label, "texts": texts, "is_slider": self.is_slider}
 
 
+def values_of(name, values) -> list:
+    """The values of a control, as a list."""
+    if hasattr(values, "tolist"):  # an array or a tensor
+        values = values.tolist()
+    if isinstance(values, Iterable) and not isinstance(values, (str, dict, list, tuple, range)):
+        need(False, f"explore() takes lists of values: write {name}=list(...)")
+    example = f"[{brief(values)}]" if isinstance(values, (str, Real)) else "[2, 4]"
+    need(
+        isinstance(values, (list, tuple, range)) and len(values),
+        f"explore() takes lists of values: write {name}={example}",
+    )
+    alike = any(all(isinstance(v, kind) for v in values) for kind in (str, Real))
+    need(
+        alike and all(v == v for v in values),
+        f"explore() takes numbers, or words: {name} is {brief(list(values))}",
+    )
+    return list(values)
+
+
 def control(name, values, label="") -> Control:
     """A slider for numbers, in their order; a list for words, as they are given."""
-    label = label or name.replace("_", " ")
+    label = str(label) or name.replace("_", " ")
     in_order = tuple(values if isinstance(values[0], str) else sorted(values))
     return Control(name, label, in_order, in_order.index(values[0]))
 
@@ -55,19 +77,24 @@ def explore(draw, run=None, labels=None, no_effect=None, action="Run it for real
     action     what the button says
     choices    for each argument of `draw` its possible values; the first is shown at the start.
                Where some do not go together, `draw` raises a ValueError that says why
-    Raises     LaunchError if the values of an argument are no list, or an empty one, or a label is
-               of no argument
+    Raises     LaunchError if the values of an argument are no list, or an empty one, or neither
+               numbers nor words, if a label is of no argument, or `draw` returns no picture
     Returns    the picture itself where nobody watches (tests, reports), so that it stays visible.
                One slider alone plays as a film, too
     """
-    for name, values in choices.items():
-        several = hasattr(values, "__getitem__") and not isinstance(values, (str, dict))
-        example = "[2, 4]" if several else f"[{values!r}]"
-        need(several and len(values), f"explore() takes lists of values: write {name}={example}")
+    for what, function in {"run": run, "no_effect": no_effect}.items():
+        need(
+            function is None or callable(function),
+            f"explore() takes a function as {what}, not {brief(function)}",
+        )
+    need(callable(draw), f"explore() takes a function that draws, not {brief(draw)}")
+    need(isinstance(action, str), f"explore() takes the words of the button, not {brief(action)}")
+    choices = {name: values_of(name, values) for name, values in choices.items()}
     labels = labels or {}
-    unknown = ", ".join(sorted(set(labels) - set(choices)))
+    need(isinstance(labels, dict), f"explore() takes {{argument: label}}, not {brief(labels)}")
+    unknown = ", ".join(sorted(set(map(str, labels)) - set(choices)))
     need(not unknown, f"explore() has a label for {unknown}, but no list of values")
-    start = draw(**{name: values[0] for name, values in choices.items()})
+    start = need_picture(draw(**{name: values[0] for name, values in choices.items()}))
     if not someone_watches():
         return start
     from .explorer import Explorer  # where nobody watches, there may be no ipywidgets

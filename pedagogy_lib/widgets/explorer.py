@@ -7,9 +7,10 @@ from pathlib import Path
 import anywidget
 import traitlets
 
-from ..basics.errors import LaunchError
+from ..basics.errors import LaunchError, need
+from ..basics.units import brief
 from ..pictures.as_html import html_of, source_of
-from ..pictures.style import Picture
+from ..pictures.style import Picture, need_picture
 
 HERE = Path(__file__).parent
 MOST_KEPT = 256  # views
@@ -75,20 +76,33 @@ class Explorer(anywidget.AnyWidget):
 
     def drawn(self, draw: Callable[..., Picture], chosen) -> dict:
         """A view; with a message and the last picture if there is none of these values."""
-        message = ""
+        without_effect = []
         try:
-            self.last = draw(**{name: self.values[name][i] for name, i in chosen.items()})
+            without_effect = self.without_effect(chosen)
+            picture = need_picture(draw(**self.arguments(chosen)))
+            view = view_of(chosen, picture, "", without_effect)
         except (ValueError, LaunchError) as error:
             message = getattr(error, "message", str(error))
         except Exception as error:  # the controls have to go on working
             message = f"{type(error).__name__}: {error}"
-        return view_of(chosen, self.last, message, self.without_effect(chosen))
+        else:
+            self.last = picture
+            return view
+        return view_of(chosen, self.last, message, without_effect)
+
+    def arguments(self, chosen) -> dict:
+        return {name: self.values[name][number] for name, number in chosen.items()}
 
     def without_effect(self, chosen) -> list[str]:
         """The controls that change nothing now."""
         if self.no_effect is None:
             return []
-        return sorted(self.no_effect(**{name: self.values[name][i] for name, i in chosen.items()}))
+        names = self.no_effect(**self.arguments(chosen))
+        need(
+            isinstance(names, (list, tuple, set, frozenset)),
+            f"no_effect returns a list of names, not {brief(names)}",
+        )
+        return sorted(map(str, names))
 
     def answer(self, _, content, buffers):
         """A message from the browser: to measure, or to draw what may be wanted next."""
