@@ -16,10 +16,10 @@
 #
 # *Measured in section 7: everybody waits for the slowest rank.*
 #
-# **After this part you can** start real ranks from a cell, read how many bytes each one sent and
-# how much memory it held, and find the line on which a hang waits.
+# **After this part you can** start real ranks from a cell, say which samples each of them gets,
+# read how many bytes it sent and how much memory it held, and find the line on which a hang waits.
 #
-# **It takes** about 25 minutes, and about 15 more for 2 exercises. **It needs** Python, and a
+# **It takes** about 25 minutes, and 15 more for 2 exercises. **It needs** Python, and a
 # training loop in PyTorch.
 #
 # Begin with the next cell: four processes start on your machine, tell their numbers, and end. Cells
@@ -131,7 +131,7 @@ check("0.1", global_rank)
 # both ways end with 32 GB. But are they worth the same?
 #
 # After the picture comes a question about `DistributedDataParallel` (DDP), PyTorch's data parallel
-# training: every rank has a copy of the model, and a part of the batch.
+# training: each rank computes a part of the batch.
 
 # %%
 draw_scaling()
@@ -465,8 +465,8 @@ plot_against(ranks, {"this machine": times}, xlabel="ranks, one thread each", yl
 # Up to the number of cores, more ranks can help; beyond it they only take turns. (Where your line
 # does not follow the dashed one, other programs use the cores as well: run it again.) So this
 # course never *promises* a speed-up on your machine; it measures. What does carry over from a
-# laptop to a cluster, exactly, is all that can be counted: results, bytes, messages, memory, who
-# waits for whom, the steps of a schedule. Where time itself is the lesson, links are slowed down
+# laptop to a cluster is what can be counted of an algorithm: its messages and their bytes, the
+# memory of its tensors, who waits for whom, the steps of a schedule. Where time itself is the lesson, links are slowed down
 # or computing is replaced by a sleep, and the picture says so.
 
 # %% [markdown]
@@ -626,8 +626,8 @@ put_to_the_test(f"""
 # ## What you have learnt
 #
 # * A **rank** is a process of its own. All ranks run the same program, and exchange messages.
-# * A technique splits the batch, the layers' products, or the list of layers. What is split decides
-#   what has to be sent.
+# * Techniques differ in what they split: the batch, the layers' products, the list of layers, or
+#   what others merely copy. That decides what has to be sent.
 # * `measure` tells time, bytes and memory of a block on every rank, and you know how far to trust
 #   each of them.
 # * A collective that one rank leaves out makes the others wait for ever. `HangError` names each

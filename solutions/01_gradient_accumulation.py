@@ -7,8 +7,7 @@
 # then comes one step. The parts are called **micro-batches**.
 #
 # This takes no second process, and yet it belongs here: chapters 03 and 08 stand on it. First with
-# two houses and every decimal, then with any model, then with real data. The numbers below belong
-# to that last part.
+# two houses and every decimal, then with any model, then with real data.
 
 # %% [markdown]
 # ![Paths of two weights over the contours of the loss: one by one in 32 short steps, accumulated
@@ -17,9 +16,9 @@
 # *Computed in section 2: the same eight houses, with 32 steps and with 4.*
 #
 # **After this part you can** train with a batch that does not fit in memory, and get the weights
-# that the whole batch would have given.
+# that the whole batch would have given, unless a layer such as BatchNorm mixes its samples.
 #
-# **It takes** about 25 minutes, and about 35 more for 5 exercises. **It needs** a training loop in
+# **It takes** about 25 minutes, and 35 more for 5 exercises. **It needs** a training loop in
 # PyTorch; [chapter 00](00_start_here.ipynb) for the last section.
 
 # %% jupyter={"source_hidden": true}
@@ -35,6 +34,7 @@ from pedagogy_lib import (
 )
 
 # %% tags=["parameters"]
+# Of section 8, with real data.
 batch_size = 64
 micro_batch = 8
 learning_rate = 0.2
@@ -365,6 +365,8 @@ Table(heads, [against_whole(accumulation.accumulate, size) for size in (10, 8, 2
 lengths = [[12, 11], [3, 2]]
 for piece in lengths:
     print(*("□" * n + "·" * (max(piece) - n) for n in piece), sep="\n", end="\n\n")
+
+# %%
 guess = predict("Mean of means: a token of the second, against one of the first", unit="times")
 
 # %%
@@ -430,6 +432,7 @@ def step(batch, micro_batch):
             loss = F.cross_entropy(model(images), labels)
             (loss * micro_batch / batch).backward()
 
+# %%
 guess = predict("2048 samples keep 9.01 MB of activations. In micro-batches of 128?", unit="MB")
 
 # %%
@@ -605,7 +608,8 @@ put_to_the_test(f"""
 # * The loss of a part has to be weighed by its share of the batch. A mean of means is wrong as soon
 #   as parts differ in size, or samples in tokens.
 # * Activations shrink with the micro-batch. Parameters, gradients and optimizer state stay.
-# * Done right, the weights equal those of one go, but for rounding.
+# * Done right, the weights equal those of one go, but for rounding. BatchNorm is an exception: it
+#   sees the samples of one micro-batch.
 #
 # **Your exercises**: those in cells above, and
 # [labs/gradient_accumulation.py](../labs/gradient_accumulation.py) has exercises 1.4 and 1.5;

@@ -2,9 +2,9 @@
 # # 02 · Collectives
 #
 # **How do ranks add up a tensor with nobody in the middle?** Every technique of this course is a
-# pattern of messages: broadcasts, gathers, sums. Here you write each of them with nothing but
-# *send* and *receive*, count its bytes, and find out why so much of deep learning sums its
-# gradients in a ring. At the end your own reduce-scatter sends half of what the built-in one sends.
+# pattern of messages: broadcasts, gathers, sums. Here you write most of them with nothing but
+# *send* and *receive*, count their bytes, and find out why so much of deep learning sums its
+# gradients in a ring. At the end your own reduce-scatter sends half of what Gloo's sends.
 #
 # Exercises stand in cells and in [labs/collectives.py](../labs/collectives.py). Open that file
 # beside this notebook. `check("2.3")` tries an answer on real ranks; `hint("2.3")` helps, a step
@@ -16,10 +16,10 @@
 #
 # *Measured in section 7: a tree wins for small tensors, a ring for large ones.*
 #
-# **After this part you can** build every collective from send and receive, predict its bytes and
-# its time, and say which algorithm suits which size.
+# **After this part you can** build collectives from send and receive, predict their bytes and their
+# time, and say which algorithm suits which size.
 #
-# **It takes** about half an hour, and an hour and a half for 12 exercises. **It needs** [chapter
+# **It takes** about 30 minutes, and 90 more for 12 exercises. **It needs** [chapter
 # 00](00_start_here.ipynb).
 
 # %% jupyter={"source_hidden": true}
@@ -165,6 +165,8 @@ def chain(x):
         request.wait()
 
 collectives = lab("collectives")
+
+# %%
 chain_guess = predict("The chain: until all seven friends have the file", unit="s")
 
 # %%
@@ -568,8 +570,8 @@ def all_reduce_seconds(how, n, X, alpha, B):
 check("2.11", all_reduce_seconds)
 
 # %% [markdown]
-# So neither is always better: the ring has few bytes and many messages, the tree few messages and
-# many bytes. Links of 10 ms and 20 MB/s, eight ranks: with $\lceil\log_2 8\rceil = 3$ rounds the
+# So neither is always better. What its busiest rank does one after the other, are few bytes in many
+# messages for the ring, and many bytes in few messages for the tree. Links of 10 ms and 20 MB/s, eight ranks: with $\lceil\log_2 8\rceil = 3$ rounds the
 # two cost the same where $6\,(\alpha + X/B) = 14\,(\alpha + X/8B)$. Predicted, then run:
 
 # %% tags=["cover", "nbval-ignore-output"]
@@ -758,11 +760,11 @@ put_to_the_test(f"""
 # ## What you have learnt
 #
 # * Two messages that wait for each other hang. Begin both, then wait.
-# * In a ring all-reduce each rank sends $2(n-1)/n$ of the tensor, however many ranks there are.
+# * In a ring all-reduce each of $n$ ranks sends $2(n-1)/n$ times the tensor: never twice as much.
 # * An all-reduce is a reduce-scatter and an all-gather. Gloo's own reduce-scatter, at the version
 #   tested, sends twice what yours does.
-# * A message costs a latency $\alpha$ and its bytes over a bandwidth $\beta$. Trees save messages,
-#   rings save bytes.
+# * A message of $X$ bytes takes $\alpha + X/B$, a latency and its bytes over the bandwidth. A tree
+#   has fewer messages one after the other, a ring fewer bytes on its busiest rank.
 #
 # **Your exercises**: those in cells above, and [labs/collectives.py](../labs/collectives.py); later
 # chapters run on your ring.

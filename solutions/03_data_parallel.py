@@ -15,13 +15,13 @@
 # ![Loss over time with a slow worker, with waiting (BSP) and without (ASP): at a small learning
 # rate not waiting is faster, at a large one it fails](../assets/covers/03_data_parallel.png)
 #
-# *Measured in section 2: one worker is slow. Not waiting for it helps at one learning rate, and
-# ruins the other.*
+# *Measured in section 2: one worker is slow. Not waiting for it (ASP) is quicker than waiting (BSP)
+# at a small learning rate, and fails at a large one. Why?*
 #
 # **After this part you can** train one model on several ranks so that it equals one process, and
 # say what was wrong with each older way.
 #
-# **It takes** about half an hour, and an hour for 9 exercises. **It needs**
+# **It takes** about 30 minutes, and 60 more for 9 exercises. **It needs**
 # [00](00_start_here.ipynb) and [02 · Collectives](02_collectives.ipynb).
 
 # %% jupyter={"source_hidden": true}
@@ -62,6 +62,8 @@ race_seconds = 1.5
 collectives, data_parallel, simple_ddp = lab("collectives"), lab("data_parallel"), lab("simple_ddp")
 accumulation, language_model = lab("gradient_accumulation"), lab("language_model")
 device = "auto" if torch.cuda.device_count() >= world_size else "cpu"  # one kind for all worlds
+
+# %%
 exchange_guess = predict("One pull and push with a server and eight workers", unit="ms")
 
 # %%
@@ -143,8 +145,8 @@ check("3.1", exchange_seconds)
 # gradient is **stale** by as many updates as the weights have had since they were pulled.
 #
 # Three workers learn real digits. Two need 10 ms for a gradient, the third, a **straggler**, 50 ms
-# (they *sleep* that long; the rest is real). Which way has the smaller loss after the same time?
-# With a small learning rate? With a large one?
+# (they *sleep* that long; the rest is real). Which way has the smaller loss after the same time
+# is in the picture at the top. Here is why.
 #
 # ### Exercise 3.2
 #
@@ -812,8 +814,8 @@ put_to_the_test(f"""
 # ## What you have learnt
 #
 # * A server in the middle sends and receives for everybody: its link is the bottleneck.
-# * Without a barrier nobody waits, but gradients are late, and the damage grows with the learning
-#   rate.
+# * Without a barrier nobody waits, but gradients are late. With the larger learning rate of
+#   section 2 that ruined the training.
 # * Equal start, the mean of gradients, one optimizer step on each rank: that equals one process on
 #   the whole batch.
 # * Each rank has to read its own samples, in a new order in every epoch. `DistributedSampler` does

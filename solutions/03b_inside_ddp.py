@@ -22,7 +22,7 @@
 # **After this part you can** write the buckets, the hooks and `no_sync` of DDP, and recognise the
 # mistakes of which it says nothing.
 #
-# **It takes** about half an hour, and 50 minutes for 7 exercises. **It needs** [03 · Data
+# **It takes** about 30 minutes, and 50 more for 7 exercises. **It needs** [03 · Data
 # parallel](03_data_parallel.ipynb).
 
 # %% jupyter={"source_hidden": true}
@@ -190,8 +190,10 @@ def both_steps(one_step, data_parallel, collectives, numbers, seconds):
             dist.barrier()
             one_step(data_parallel, collectives, numbers, seconds, overlapping)
 
-# %% tags=["nbval-ignore-output"]
+# %%
 shorter = predict("The step with communication meanwhile is shorter by", unit="%")
+
+# %% tags=["nbval-ignore-output"]
 layer = launch(measured_layer, world_size=1, device="cpu").values[0]
 overlap = launch(both_steps, one_step, data_parallel, collectives, *layer, world_size=2,
                  device="cpu")
@@ -803,7 +805,8 @@ put_to_the_test(f"""
 # * With accumulation only the last backward has to synchronise. `no_sync` must cover the forward,
 #   too.
 # * DDP sends as many bytes as your own version, and gives the same gradients.
-# * Replicas drift apart without an error if DDP's forward is bypassed, or if they start unequal.
+# * Replicas drift apart without an error if DDP's forward is bypassed. If they start unequal, they
+#   stay so.
 #
 # **Your exercises**: those in cells above, and
 # [labs/gradient_sync_visualizer.py](../labs/gradient_sync_visualizer.py) and

@@ -17,10 +17,10 @@
 # *Measured in section 3, on top of the formula: attention that stores its scores, and attention
 # that computes them again.*
 #
-# **After this part you can** say for every byte of a training step what it is, and which of four
-# ways makes it smaller.
+# **After this part you can** say what the bytes of a training step are for, and which ways make
+# which of them fewer.
 #
-# **It takes** about half an hour, and 50 minutes for 7 exercises. **It needs** [01 · Gradient
+# **It takes** about 30 minutes, and 50 more for 7 exercises. **It needs** [01 · Gradient
 # accumulation](01_gradient_accumulation.ipynb).
 
 # %% jupyter={"source_hidden": true}
@@ -77,6 +77,8 @@ def train_three_steps(language_model, text, width, layers, samples, make_optimiz
 
 # %%
 times_parameters = predict("The model states, in times the parameters' bytes", unit="times")
+
+# %%
 adam = partial(torch.optim.Adam, lr=1e-3)
 trained = launch(train_three_steps, language_model, text, width, layers, samples, adam,
                  world_size=1, device="cpu")

@@ -22,7 +22,7 @@
 # **After this part you can** write all three stages of ZeRO, and predict what a rank keeps, what
 # it holds at its peak, and what it sends.
 #
-# **It takes** about 25 minutes, and an hour and a half for 12 exercises. **It needs**
+# **It takes** about 25 minutes, and 90 more for 12 exercises. **It needs**
 # [02](02_collectives.ipynb), [03](03_data_parallel.ipynb) and [05 · Where the memory
 # goes](05_memory.ipynb).
 
@@ -97,6 +97,7 @@ plot_stacks({f"rank {rank}": stack for rank, stack in enumerate(held)},
 share = predict(f"Model states of a rank in stage 1, on {world_size} ranks, in percent of DDP's",
                 unit="%")
 
+# %%
 def stacks_of(numbers, n, each):
     """{stage: {kind: bytes}} of a rank; `each` has the bytes of parameter, gradient, state."""
     split = {"DDP": (), "stage 1": STATES[2:], "stage 2": STATES[1:], "stage 3": STATES}
@@ -616,8 +617,8 @@ put_to_the_test(f"""
 # * Under DDP every rank keeps the same model states. ZeRO keeps each of them once.
 # * Stage 1 shards the optimizer state, stage 2 the gradients as well, stage 3 the parameters as
 #   well.
-# * Stages 1 and 2 send as much as DDP, if the reduce-scatter is a real one. Stage 3 sends half as
-#   much again.
+# * Stages 1 and 2 send as much as DDP with a reduce-scatter such as yours, and more with Gloo's.
+#   Stage 3 sends half as much again.
 # * All three give the weights of one process. A unit still has to be whole while it computes.
 #
 # **Your exercises**: those in cells above, and [labs/zero.py](../labs/zero.py).

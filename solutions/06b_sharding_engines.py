@@ -15,12 +15,13 @@
 # ![Time of a training step with DDP, the three stages by hand, and the engines that people
 # use](../assets/covers/06b_sharding_engines.png)
 #
-# *Measured in section 7: a step with your stages, and with the engines that people use.*
+# *Measured in section 7, over Gloo on two cores: a step with the stages by hand, and with the engines
+# that people use.*
 #
 # **After this part you can** choose units, prefetching, accumulation and offloading for a sharded
 # model, and read what FSDP2 and DeepSpeed do.
 #
-# **It takes** about half an hour, and about 15 minutes more for 2 exercises. **It needs** [06 ·
+# **It takes** about 30 minutes, and 15 more for 2 exercises. **It needs** [06 ·
 # ZeRO and FSDP](06_zero_and_fsdp.ipynb).
 
 # %% jupyter={"source_hidden": true}
@@ -99,6 +100,8 @@ def accumulate(name, engines, simple_ddp, language_model, text, counts):
 # %%
 stage_3_guess = predict(f"Sent by a rank of {world_size} in stage 3, with 4 micro-batches",
                         unit="models")
+
+# %%
 counts, names = (1, 2, 4), ("DDP", "ours, stage 1", "ours, stage 2", "ours, stage 3")
 sent_with = {}
 for name in names:

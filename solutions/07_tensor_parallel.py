@@ -24,7 +24,7 @@
 # **After this part you can** cut a transformer across ranks so that no rank has the whole, and
 # gradients still equal one process.
 #
-# **It takes** about half an hour, and an hour and a half for 14 exercises. **It needs** [02 ·
+# **It takes** about 30 minutes, and 90 more for 14 exercises. **It needs** [02 ·
 # Collectives](02_collectives.ipynb).
 
 # %% jupyter={"source_hidden": true}
@@ -223,6 +223,7 @@ explore(draw_frame, frame=list(range(1, len(films[0].frames) + 1)))
 # %%
 times_more = predict(f"Bytes of rows first, on {n} ranks, in those of the pair", unit="times")
 
+# %%
 def gathered(part, sizes, all_gather_ring=collectives.all_gather_ring):
     parts = [part.new_empty(len(part), size) for size in sizes]
     parts[dist.get_rank()].copy_(part)
@@ -406,6 +407,7 @@ check("7.10", cut_fused)
 # %%
 how_many = predict("All-reduces of one block, forward and backward", unit="all-reduces")
 
+# %%
 def try_block(tensor_parallel, language_model, width, heads, kv_heads):
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)

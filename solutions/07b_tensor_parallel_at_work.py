@@ -111,6 +111,7 @@ check("7.17")
 # %%
 more = predict("What a block that gathers again sends in addition", unit="%")
 
+# %%
 def try_block(way, sequence_parallel, samples, context, sizes):
     model = sequence_parallel.split_model(way, **sizes)
     n = dist.get_world_size() if way.startswith("sequence") else 1
@@ -245,6 +246,8 @@ check("7.19")
 
 # %%
 per_letter = predict("Bytes that one of 2 ranks sends for each letter", unit="B")
+
+# %%
 SIZES = {"width": width, "heads": 8, "kv_heads": 4}
 beginning, letters = "def ", 44
 

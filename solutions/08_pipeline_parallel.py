@@ -24,7 +24,7 @@
 # **After this part you can** write GPipe and 1F1B as lists, run them on real ranks, and predict the
 # bubble and what each rank keeps.
 #
-# **It takes** about 25 minutes, and an hour for 9 exercises. **It needs** [01 · Gradient
+# **It takes** about 25 minutes, and 60 more for 9 exercises. **It needs** [01 · Gradient
 # accumulation](01_gradient_accumulation.ipynb) and [02 · Collectives](02_collectives.ipynb).
 
 # %% jupyter={"source_hidden": true}
@@ -602,7 +602,8 @@ put_to_the_test(f"""
 # ## What you have learnt
 #
 # * Without micro-batches only one of $p$ stages works at a time.
-# * With $m$ micro-batches the idle share is $(p-1)/(m+p-1)$, for GPipe and for 1F1B alike.
+# * With $m$ micro-batches the idle share is $(p-1)/(m+p-1)$, for GPipe and for 1F1B alike, where
+#   stages are equal and messages take no time.
 # * GPipe keeps the activations of $m$ micro-batches, stage $s$ of 1F1B those of at most $p-s$.
 # * A schedule is data. The list that you print and draw is the one that ranks run, and it gives the
 #   gradients of one process.

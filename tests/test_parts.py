@@ -113,6 +113,15 @@ def test_an_exercise_in_a_lab_links_to_it(source):
 
 
 @pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
+def test_the_readme_says_how_long_a_part_takes(source):
+    takes = r"\*\*It takes\*\* about (\d+) minutes, and (\d+) more for"
+    minutes = re.search(takes, " ".join(source.read_text().replace("\n# ", " ").split())).groups()
+    rows = (build.ROOT / "README.md").read_text().splitlines()
+    (row,) = [row for row in rows if f"(solutions/{source.stem}.ipynb)" in row and "|" in row]
+    assert row.endswith(f"| {' + '.join(minutes)} |")
+
+
+@pytest.mark.parametrize("source", PARTS, ids=lambda path: path.stem)
 def test_printed_lines_fit_a_small_window(source):
     """At 1,100 px beside JupyterLab's side bar; where one does not, words are broken anywhere."""
     record = nbformat.read(source.with_suffix(".ipynb"), as_version=4)
