@@ -466,8 +466,8 @@ plot_against(ranks, {"this machine": times}, xlabel="ranks, one thread each", yl
 # does not follow the dashed one, other programs use the cores as well: run it again.) So this
 # course never *promises* a speed-up on your machine; it measures. What does carry over from a
 # laptop to a cluster is what can be counted of an algorithm: its messages and their bytes, the
-# memory of its tensors, who waits for whom, the steps of a schedule. Where time itself is the lesson, links are slowed down
-# or computing is replaced by a sleep, and the picture says so.
+# memory of its tensors, who waits for whom, the steps of a schedule. Where time itself is the
+# lesson, links are slowed down or computing is replaced by a sleep, and the picture says so.
 
 # %% [markdown]
 # ## 10 · Your machine

@@ -571,8 +571,9 @@ check("2.11", all_reduce_seconds)
 
 # %% [markdown]
 # So neither is always better. What its busiest rank does one after the other, are few bytes in many
-# messages for the ring, and many bytes in few messages for the tree. Links of 10 ms and 20 MB/s, eight ranks: with $\lceil\log_2 8\rceil = 3$ rounds the
-# two cost the same where $6\,(\alpha + X/B) = 14\,(\alpha + X/8B)$. Predicted, then run:
+# messages for the ring, and many bytes in few messages for the tree. Links of 10 ms and 20 MB/s,
+# eight ranks: with $\lceil\log_2 8\rceil = 3$ rounds the two cost the same where $6\,(\alpha + X/B)
+# = 14\,(\alpha + X/8B)$. Predicted, then run:
 
 # %% tags=["cover", "nbval-ignore-output"]
 def both_ways(collectives, sizes, alpha, bandwidth):

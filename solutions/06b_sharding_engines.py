@@ -15,8 +15,8 @@
 # ![Time of a training step with DDP, the three stages by hand, and the engines that people
 # use](../assets/covers/06b_sharding_engines.png)
 #
-# *Measured in section 7, over Gloo on two cores: a step with the stages by hand, and with the engines
-# that people use.*
+# *Measured in section 7, over Gloo on two cores: a step with the stages by hand, and with the
+# engines that people use.*
 #
 # **After this part you can** choose units, prefetching, accumulation and offloading for a sharded
 # model, and read what FSDP2 and DeepSpeed do.
