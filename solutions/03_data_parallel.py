@@ -145,8 +145,7 @@ check("3.1", exchange_seconds)
 # gradient is **stale** by as many updates as the weights have had since they were pulled.
 #
 # Three workers learn real digits. Two need 10 ms for a gradient, the third, a **straggler**, 50 ms
-# (they *sleep* that long; the rest is real). Which way has the smaller loss after the same time
-# is in the picture at the top. Here is why.
+# (they *sleep* that long; the rest is real). The picture at the top tells who wins. Why?
 #
 # ### Exercise 3.2
 #
