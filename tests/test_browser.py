@@ -62,6 +62,7 @@ check("7.7", row_layer)
 check("2.3")
 """
 HOLE = "...  # your code here"
+LINE_HEIGHT = 15  # pixels, at least
 FAILURES = """
 # %%
 sys.path.append("../labs")
@@ -107,8 +108,9 @@ def lab(tmp_path_factory):
 @pytest.fixture(params=["light"])
 def notebook(lab, request):
     """A notebook in a page; `settings` of a test may change both."""
-    dark, width, scale = {"light": (False, 1200, 1), "dark": (True, 1100, 1),
-                          "zoomed": (False, 600, 2)}[request.param]  # fmt: skip
+    looks = {"light": (False, 1200, 1), "dark": (True, 1100, 1), "small": (False, 1100, 1),
+             "zoomed": (False, 600, 2)}  # fmt: skip
+    dark, width, scale = looks[request.param]
     lab.settle(dark)
     with chromium(width, device_scale_factor=scale) as page:
         yield Notebook(page)
@@ -208,7 +210,10 @@ def test_a_film(lab, notebook):
     page.get_by_role("img", name="Step 5.").wait_for()
     slider.press("ArrowLeft")
     page.get_by_role("img", name="Step 4.").wait_for()
+    slider.press("End")
+    page.locator('button[aria-disabled="true"]', has_text="next").wait_for()
     slider.press("Home")
+    page.locator('button[aria-disabled="true"]', has_text="back").wait_for()
     page.get_by_role("button", name="play").click()
     page.get_by_role("button", name="pause").wait_for()
     page.get_by_role("img", name="Step 5.").wait_for()
@@ -296,6 +301,15 @@ def test_nothing_shuts_anybody_out(lab, notebook):
         assert part.evaluate("element => element.scrollWidth <= element.clientWidth + 1")
     for picture in page.locator(".course-picture img").all():
         assert picture.bounding_box()["width"] >= 600  # its texts stay legible: it scrolls
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("notebook", ["small"], indirect=True)
+def test_long_lines_of_code_are_wrapped_in_a_small_window(lab, notebook):
+    of(lab, notebook, f"# %%\nprint({', '.join(map(repr, range(60)))})\n")
+    scroller = notebook.cell(1).locator(".cm-scroller")
+    assert scroller.evaluate("element => element.scrollWidth <= element.clientWidth")
+    assert scroller.bounding_box()["height"] > 3 * LINE_HEIGHT
 
 
 @pytest.mark.deep

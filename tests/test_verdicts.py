@@ -66,6 +66,7 @@ def test_lines_of_the_course_are_links(monkeypatch):
     assert as_html("at ./labs/collectives.py:57, in f()") == (
         'at <a href="../labs/collectives.py#line=56">./labs/collectives.py:57</a>, in f()'
     )
+    assert as_html("use `a < b`, not `") == "use <code>a &lt; b</code>, not `"
     assert as_html("at ./labs/no_such_lab.py:57 <b>") == "at ./labs/no_such_lab.py:57 &lt;b&gt;"
 
 
