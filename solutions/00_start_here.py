@@ -4,7 +4,7 @@
 # Distributed training of neural networks, learnt by running it: real processes, the real
 # `torch.distributed`, and **almost every number is measured while you watch**. A laptop with two
 # cores and no GPU is enough: processes then talk over *Gloo*, which moves bytes between CPUs. Where
-# each has a GPU, the same cells use *NCCL*, which does it between NVIDIA GPUs.
+# each has a GPU, many of the same cells use *NCCL*, which does it between NVIDIA GPUs.
 #
 # **How to work.** *Predict* a number, run the cell, look at the picture. Then read why, break it on
 # purpose, and solve the exercise. Run cells in order, with Shift+Enter; one that hangs can always
@@ -373,7 +373,7 @@ for label in watched.labels:
 # *Communication*: bytes take time to travel. *Synchronisation*: whoever is early waits for whoever
 # is late. Below, every rank computes and then takes part in an all-reduce of next to nothing, three
 # times. Rank 3 computes three times as long. (Its computing is a sleep, so that the picture is the
-# same on any number of cores.) Where do ranks 0 to 2 spend their time?
+# same on any number of cores.)
 
 # %% tags=["cover", "nbval-ignore-output"]
 def three_steps():
@@ -475,9 +475,10 @@ plot_against(ranks, {"this machine": times}, xlabel="ranks, one thread each", yl
 # The same check that `make lab` runs. A line is ok, or a note that may matter to you, or it says
 # what to do.
 #
-# With GPUs, nothing in these cells changes. `launch` takes NCCL where there is a GPU for every
-# rank, tensors are then created on that GPU, and the `Run` says so. `launch(f, device="cuda")` lets
-# ranks share the GPUs that there are; `device="cpu"` stays on the CPU.
+# With GPUs, cells stay as they are. `launch` takes NCCL where there is a GPU for every rank,
+# tensors are then created on that GPU, and the `Run` says so. `launch(f, device="cuda")` lets ranks
+# share the GPUs that there are; `device="cpu"` stays on the CPU, as most cells from chapter 05 on
+# do: there the kernel counts the bytes.
 
 # %% tags=["nbval-ignore-output"]
 from pedagogy_lib.course.doctor import examine

@@ -614,11 +614,11 @@ put_to_the_test(f"""
 # %% [markdown]
 # ## What you have learnt
 #
-# * Under DDP every rank keeps the same model states. ZeRO keeps each of them once.
+# * Under DDP every rank keeps the same model states. ZeRO's stage 3 keeps each of them once.
 # * Stage 1 shards the optimizer state, stage 2 the gradients as well, stage 3 the parameters as
 #   well.
-# * Stages 1 and 2 send as much as DDP with a reduce-scatter such as yours, and more with Gloo's.
-#   Stage 3 sends half as much again.
+# * In a step of one batch, stages 1 and 2 send as much as DDP with a reduce-scatter such as yours,
+#   and more with Gloo's. Stage 3 sends half as much again.
 # * All three give the weights of one process. A unit still has to be whole while it computes.
 #
 # **Your exercises**: those in cells above, and [labs/zero.py](../labs/zero.py).

@@ -12,14 +12,14 @@
 # [zero_on_disk](../labs/zero_on_disk.py) and [sharding_engines](../labs/sharding_engines.py).
 
 # %% [markdown]
-# ![Time of a training step with DDP, the three stages by hand, and the engines that people
-# use](../assets/covers/06b_sharding_engines.png)
+# ![What a rank sends in a step with DDP, the three stages by hand, and the engines that people use:
+# FSDP2 sends more than the same calls by textbook](../assets/covers/06b_sharding_engines.png)
 #
-# *Measured in section 7, over Gloo on two cores: a step with the stages by hand, and with the
-# engines that people use.*
+# *Measured in section 7, over Gloo: what a rank sends in a step with the stages by hand, and with
+# the engines that people use. Outlines: the same calls by textbook.*
 #
-# **After this part you can** choose units, prefetching, accumulation and offloading for a sharded
-# model, and read what FSDP2 and DeepSpeed do.
+# **After this part you can** say what units, prefetching, accumulation and offloading change in a
+# sharded model, and compare what FSDP2 and DeepSpeed do.
 #
 # **It takes** about 30 minutes, and 15 more for 2 exercises. **It needs** [06 ·
 # ZeRO and FSDP](06_zero_and_fsdp.ipynb).
@@ -62,7 +62,12 @@ adam = partial(torch.optim.Adam, lr=1e-3)
 # A rank that accumulates gradients over micro-batches has several backwards for each step. Stage 1
 # waits for the step, as DDP does under `no_sync`. Stage 2 must not keep whole gradients: it reduces
 # in every backward. Stage 3 has no parameters at hand either. (FSDP2 may wait like DDP, by
-# `set_requires_gradient_sync(False)`, at the price of whole gradients.)
+# `set_requires_gradient_sync(False)`, at the price of whole gradients.) How many times the model
+# does a rank send then?
+
+# %%
+stage_3_guess = predict(f"Sent by a rank of {world_size} in stage 3, with 4 micro-batches",
+                        unit="models")
 
 # %% [markdown]
 # ### Exercise 6.13
@@ -96,10 +101,6 @@ def accumulate(name, engines, simple_ddp, language_model, text, counts):
                     engine.backward(loss / len(parts))
             engine.step()
     return sum(p.nbytes for p in engines.make_model().parameters())
-
-# %%
-stage_3_guess = predict(f"Sent by a rank of {world_size} in stage 3, with 4 micro-batches",
-                        unit="models")
 
 # %%
 counts, names = (1, 2, 4), ("DDP", "ours, stage 1", "ours, stage 2", "ours, stage 3")
@@ -201,8 +202,9 @@ plot_bars([f"{name} ({units})" for name, (units, _) in by_units.items()],
 # class `Zero3` can do it (`prefetch=True`): a thread gathers what came next in the step before.
 # As in 03b, computing is emulated by sleep, and links are throttled, so that a gather takes as long
 # as a unit's forward; a backward takes twice that. With the forward of a unit as 1: each unit takes
-# 1 + 1 in the forward, and 1 + 2 + 1 in the backward (gather, compute, reduce). By how many percent
-# is a step of 6 units shorter if gathers are hidden?
+# 1 + 1 in the forward, and 1 + 2 + 1 in the backward (gather, compute, reduce). The first gather of
+# the forward, and that of the backward, come before anything that could hide them. By how many
+# percent is a step of 6 units shorter if all others are hidden?
 
 # %%
 class Slept(torch.autograd.Function):
@@ -440,12 +442,17 @@ Table(heads[:-1], [[name, *told(found)[:-1]] for name, found in rows.items()],
       note="in models; kept by rank 0 between backward and step, sent in a step. By textbook: the "
            "same calls, with rings. All equal one process, but for rounding.")
 
-# %% tags=["cover", "nbval-ignore-output"]
+# %% tags=["cover"]
+sent, by_textbook = ([found[place] for found in rows.values()] for place in (3, 4))
+plot_bars(list(rows), {"sent": sent}, "models sent by a rank in a step",
+          predicted={"sent": by_textbook}, title="Sent, and what the same calls send by textbook")
+
+# %% tags=["nbval-ignore-output"]
 times = {name: 1e3 * max(value[1] for value in run.values) for name, run in raced.items()}
 display(Table([*heads, "time"], [[name, *told(found), f"{times[name]:.0f} ms"]
                                  for name, found in rows.items()]))
 plot_bars(list(times), {"time of a step": list(times.values())}, "time of a step (ms)",
-          title=f"A step of the small transformer on {world_size} ranks")
+          title=f"A step of the small transformer on {world_size} ranks of this machine")
 
 # %% [markdown]
 # Memory is as the formulas say, in theirs as in yours. But look at what is **sent**. FSDP2 sends 3

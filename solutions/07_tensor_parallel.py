@@ -19,7 +19,7 @@
 # two versions with mistakes fall as well](../assets/covers/07_tensor_parallel.png)
 #
 # *Measured in section 7: four ranks train as one process does. With two of the usual mistakes the
-# loss falls as well, so only comparing weights finds them.*
+# loss falls as well, so only a comparison with one process finds them.*
 #
 # **After this part you can** cut a transformer across ranks so that no rank has the whole, and
 # gradients still equal one process.

@@ -147,7 +147,7 @@ def stacks(sizes):
     return {way.replace(", ", ",\n"): {"activations": size} for way, size in sizes.items()}
 
 plot_stacks(stacks(kept), stacks(bytes_of),
-            title=f"What a block keeps for its backward, on {n} ranks")
+            title=f"What a rank keeps of a block for its backward: alone, and as one of {n}")
 
 # %%
 Table(["", "kept", "by the formula", "in u", "sent, in u", "sent, in theory"],
@@ -242,10 +242,10 @@ check("7.19")
 # A small model, trained in one process for some seconds, then decodes on 1, 2 and 4 ranks. Not a
 # letter may differ. For each letter, a rank sums an activation of one letter: once for the
 # embedding, twice for each of two layers; and each rank tells all others its best letter, 16 bytes.
-# How many bytes does it send for a letter, on 2 ranks, in float64?
+# How many bytes of tensors does it send for each letter that comes next, on 2 ranks, in float64?
 
 # %%
-per_letter = predict("Bytes that one of 2 ranks sends for each letter", unit="B")
+per_letter = predict("Bytes of tensors that one of 2 ranks sends for the next letter", unit="B")
 
 # %%
 SIZES = {"width": width, "heads": 8, "kv_heads": 4}
@@ -281,18 +281,20 @@ for k, run in decoded.items():
 
 # %% tags=["nbval-ignore-output"]
 def in_theory(k):
-    """Bytes that one of k ranks sends for a letter; at first the whole beginning goes through."""
-    passed = letters + len(beginning) - 1
+    """Bytes that one of k ranks sends for the next letter."""
     sums = (2 * 2 + 1) * 2 * (k - 1) / k * width * 8  # two blocks and the embedding
-    return sums * passed / letters + (k - 1) * 16
+    return sums + (k - 1) * 16
 
-per_letter.compare(theory=in_theory(2), measured=decoded[2]["decode"].sent_bytes[0] / letters,
-                   kind="communication")
+def for_a_letter(k):
+    """Measured: at first the beginning went through as well, as so many letters more."""
+    return decoded[k]["decode"].sent_bytes[0] / (letters + len(beginning) - 1)
+
+per_letter.compare(theory=in_theory(2), measured=for_a_letter(2), kind="communication")
 
 # %% tags=["nbval-ignore-output"]
 print(f"one sum of {width * 8} bytes by itself: {decoded[2]['one sum'].sent_bytes[0]} bytes sent")
 told = [[k, f"{weights / 1e3:.0f} kB", f"{cache / 1e3:.1f} kB",
-         f"{run['decode'].sent_bytes[0] / letters:.0f}", f"{in_theory(k):.0f}"]
+         f"{for_a_letter(k):.0f}", f"{in_theory(k):.0f}"]
         for k, run in decoded.items() for _, weights, cache in run.values[:1]]
 Table(["ranks", "weights of a rank", "its cache", "bytes sent for a letter", "in theory"], told)
 

@@ -15,11 +15,11 @@
 # The labs: [schedules](../labs/schedules.py) and [pipeline_parallel](../labs/pipeline_parallel.py).
 
 # %% [markdown]
-# ![Timelines of 1F1B on four stages with slow links, simulated and on real ranks: both have the
+# ![Timelines of GPipe on four stages with slow links, simulated and on real ranks: both have the
 # same order and nearly the same idle time](../assets/covers/08_pipeline_parallel.png)
 #
 # *From section 5: a schedule as it was simulated, and as four real ranks ran it (computing is
-# emulated).*
+# emulated). Numbers are micro-batches; "keeps" says how many of them a rank holds at most.*
 #
 # **After this part you can** write GPipe and 1F1B as lists, run them on real ranks, and predict the
 # bubble and what each rank keeps.
@@ -545,7 +545,7 @@ explore(draw_it, run_it, schedule=["1F1B", "GPipe", "interleaved 1F1B", "zero bu
                 "chunks": "chunks on each rank", "message": "message (forwards)"})
 
 # %% tags=["cover", "nbval-ignore-output"]
-run_it("1F1B", p, 2 * p, 2, 2, 0.25)
+run_it("GPipe", p, 2 * p, 2, 2, 0.25)
 
 # %% [markdown]
 # ## Put to the test

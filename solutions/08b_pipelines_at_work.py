@@ -3,7 +3,7 @@
 #
 # **A pipeline of equal stages, with free messages, is a picture. What do real ones do about the
 # bubble, unequal layers, slow links, and weights that change on the way?** Here are the size of a
-# micro-batch; two schedules with a smaller bubble; stages balanced by measurement; PipeDream, which
+# micro-batch; two schedules with a smaller bubble; stages balanced by time; PipeDream, which
 # never waits; slices of a sequence; and PyTorch's own pipelines, beside yours.
 #
 # It goes on from [08 · Pipeline parallel](08_pipeline_parallel.ipynb). Exercises stand in cells and
@@ -14,8 +14,7 @@
 # ![Timelines of a pipeline on four ranks with equal numbers of layers, and with balanced ones: the
 # balanced one idles less and ends earlier](../assets/covers/08b_pipelines_at_work.png)
 #
-# *Measured in section 4: stages with equal numbers of layers, and stages of equal time (computing
-# is emulated).*
+# *Measured in section 4: layers shared out by number, and by time (computing is emulated).*
 #
 # **After this part you can** choose micro-batches, balance stages, and say what each newer schedule
 # gains and what it pays.
@@ -353,10 +352,14 @@ for add_up in (False, True):
 #
 # The bubble comes from the *flush*: all wait for the last gradient, then weights change for all.
 # PipeDream never flushes. Each micro-batch is a batch of its own; a stage changes its weights after
-# each backward. What does micro-batch 5 meet, with four stages? On rank 0, weights that know of
-# numbers up to 1; on the last rank, up to 4. And when its gradient comes back to rank 0, the
-# weights there have changed.
-#
+# each backward. When a micro-batch's gradient comes back to a rank, the weights there have changed
+# since its forward. How late is a gradient? How many updates came between the version that a
+# micro-batch went through and the one that its gradient changed?
+
+# %%
+late = predict(f"Updates that rank 0's gradients are late by, with {p} stages", unit="updates")
+
+# %% [markdown]
 # A gradient is right only if the backward goes through *the weights of the forward*. So each stage
 # keeps a version for each micro-batch under way: **weight stashing**.
 #
@@ -367,13 +370,6 @@ for add_up in (False, True):
 
 # %%
 check("8.14")
-
-# %% [markdown]
-# How late is a gradient? For each rank: how many updates came between the version that a
-# micro-batch went through and the one that its gradient changed.
-
-# %%
-late = predict(f"Updates that rank 0's gradients are late by, with {p} stages", unit="updates")
 
 # %%
 def in_float64(program, *args):
@@ -389,9 +385,11 @@ late.compare(theory=p - 1, measured=dreams["stashing"].values[0][1])
 
 # %% [markdown]
 # After the first ones, rank $s$ is $p - 1 - s$ updates late; it keeps $p - s$ versions of its
-# weights. The second way is **PipeDream-2BW**: one update for every $p$ micro-batches, and a
-# micro-batch goes through the version before the newest. Every gradient is late by one update, on
-# all ranks, and two versions are enough: $w_{t+1} = w_t - \eta\, \nabla L(w_{t-1})$.
+# weights. (With four stages, micro-batch 5 meets on rank 0 weights that know of numbers up to 1,
+# and on the last rank up to 4.) The second way is **PipeDream-2BW**: one update for every $p$
+# micro-batches, and a micro-batch goes through the version before the newest. Every gradient is
+# late by one update, on all ranks, and two versions are enough: $w_{t+1} = w_t - \eta\, \nabla
+# L(w_{t-1})$.
 #
 # What does it do to training? Beside each way the same on one rank, with nothing late: an update
 # for each micro-batch, and one for every $p$ of them. Two learning rates:
@@ -638,7 +636,7 @@ put_to_the_test(f"""
 #
 # * Interleaving makes the bubble smaller and sends more. A split backward fills the bubble with
 #   gradients of weights.
-# * The slowest stage sets the pace, so layers are shared out by measured time, not by number.
+# * The slowest stage sets the pace, so share layers out by time, not by number.
 # * PipeDream never waits, and pays with gradients that are some updates late. Stashed weights keep
 #   forward and backward consistent.
 # * PyTorch's schedules idled about as much as yours, in section 8, where computing is emulated.

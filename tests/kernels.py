@@ -15,17 +15,21 @@ import subprocess
 import sys
 import time
 
-CAPABILITIES = {"without AVX": "default", "AVX2": "avx2", "this processor's": None}
+# What PyTorch is told, and oneDNN, of which PyTorch asks what the processor can do.
+CAPABILITIES = {
+    "without AVX": ("default", "SSE41"), "AVX2": ("avx2", "AVX2"), "this processor's": (None, None),
+}  # fmt: skip
 MKL = {"as it likes": None, "the same everywhere": "COMPATIBLE"}
 THREADS = (1, 2)
 
 
 def settings():
     """Each row of the table: what it is called, and the environment that makes it so."""
-    for (torch_kernels, isa), (mkl, cbwr), threads in itertools.product(
+    for (torch_kernels, (isa, onednn)), (mkl, cbwr), threads in itertools.product(
         CAPABILITIES.items(), MKL.items(), THREADS
     ):
-        wanted = {"ATEN_CPU_CAPABILITY": isa, "MKL_CBWR": cbwr, "OMP_NUM_THREADS": str(threads)}
+        wanted = {"ATEN_CPU_CAPABILITY": isa, "ONEDNN_MAX_CPU_ISA": onednn, "MKL_CBWR": cbwr,
+                  "OMP_NUM_THREADS": str(threads)}  # fmt: skip
         name = f"torch {torch_kernels:16} MKL {mkl:19} threads {threads}"
         yield name, {key: value for key, value in wanted.items() if value}
 

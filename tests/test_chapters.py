@@ -29,7 +29,7 @@ SHOWN = {
     "05_memory": ["the same gradients: True", "together 1120 GB"],
     "06_zero_and_fsdp": ["stage 1 sends 1.3", "stage 3: 3 ranks equal one process"],
     "06b_sharding_engines": ["2 ranks wrote 2 files", "1.00 of the tensor's bytes sent"],
-    "07_tensor_parallel": ["3 ranks: the same loss on all ranks: True; weights of one process"],
+    "07_tensor_parallel": ["3 ranks True True"],
     "07b_tensor_parallel_at_work": ["4 ranks: the same 44 letters as one process: True"],
     "08_pipeline_parallel": ["'1F1B': [3, 2, 1]"],
     "08b_pipelines_at_work": ["stashing | late by [2, 1, 0] updates | versions kept [3, 2, 1]"],
@@ -47,6 +47,6 @@ def test_a_chapter_with_holes_runs_with_other_parameters(chapter, tmp_path):
     papermill.execute_notebook(
         notebook, done, parameters, cwd=notebook.parent, progress_bar=False, kernel_name="python3"
     )
-    shown = nbformat.writes(nbformat.read(done, as_version=4))
+    shown = " ".join(nbformat.writes(nbformat.read(done, as_version=4)).split())
     for phrase in SHOWN[chapter]:
         assert phrase in shown
