@@ -200,11 +200,11 @@ plot_bars([f"{name} ({units})" for name, (units, _) in by_units.items()],
 #
 # In stage 3, while a unit computes, the next one could already be on its way: **prefetching**. The
 # class `Zero3` can do it (`prefetch=True`): a thread gathers what came next in the step before.
-# As in 03b, computing is emulated by sleep, and links are throttled, so that a gather takes as long
-# as a unit's forward; a backward takes twice that. With the forward of a unit as 1: each unit takes
-# 1 + 1 in the forward, and 1 + 2 + 1 in the backward (gather, compute, reduce). The first gather of
-# the forward, and that of the backward, come before anything that could hide them. By how many
-# percent is a step of 6 units shorter if all others are hidden?
+# Computing is emulated by sleep, and links are throttled, so that a gather takes as long as a unit's
+# forward; a backward takes twice that. With the forward of a unit as 1: each unit takes 1 + 1 in the
+# forward, and 1 + 2 + 1 in the backward (gather, compute, reduce). Nothing can hide the first gather
+# of the forward, nor that of the backward. By how many percent is a step of 6 units shorter if all
+# others are hidden?
 
 # %%
 class Slept(torch.autograd.Function):
@@ -435,14 +435,12 @@ def told(found):
     *models, gap = found
     return [*(f"{count:.2f}" for count in models), f"{gap:.0e}"]
 
-# %%
+# %% tags=["cover"]
 rows = {name: numbers_of(name, run) for name, run in raced.items()}
 assert all(gap <= rounding(steps=steps) for *_, gap in rows.values())
-Table(heads[:-1], [[name, *told(found)[:-1]] for name, found in rows.items()],
-      note="in models; kept by rank 0 between backward and step, sent in a step. By textbook: the "
-           "same calls, with rings. All equal one process, but for rounding.")
-
-# %% tags=["cover"]
+display(Table(heads[:-1], [[name, *told(found)[:-1]] for name, found in rows.items()],
+        note="in models; kept by rank 0 between backward and step, sent in a step. By textbook: "
+             "the same calls, with rings. All equal one process, but for rounding."))
 sent, by_textbook = ([found[place] for found in rows.values()] for place in (3, 4))
 plot_bars(list(rows), {"sent": sent}, "models sent by a rank in a step",
           predicted={"sent": by_textbook}, title="Sent, and what the same calls send by textbook")
