@@ -200,11 +200,11 @@ plot_bars([f"{name} ({units})" for name, (units, _) in by_units.items()],
 #
 # In stage 3, while a unit computes, the next one could already be on its way: **prefetching**. The
 # class `Zero3` can do it (`prefetch=True`): a thread gathers what came next in the step before.
-# Computing is emulated by sleep, and links are throttled, so that a gather takes as long as a unit's
-# forward; a backward takes twice that. With the forward of a unit as 1: each unit takes 1 + 1 in the
-# forward, and 1 + 2 + 1 in the backward (gather, compute, reduce). Nothing can hide the first gather
-# of the forward, nor that of the backward. By how many percent is a step of 6 units shorter if all
-# others are hidden?
+# Computing is emulated by sleep, and links are throttled, so that a gather takes as long as a
+# unit's forward; a backward takes twice that. With the forward of a unit as 1: each unit takes 1 +
+# 1 in the forward, and 1 + 2 + 1 in the backward (gather, compute, reduce). Nothing can hide the
+# first gather of the forward, nor that of the backward. By how many percent is a step of 6 units
+# shorter if all others are hidden?
 
 # %%
 class Slept(torch.autograd.Function):
