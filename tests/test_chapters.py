@@ -25,7 +25,7 @@ SHOWN = {
     "01_gradient_accumulation": ["a step for each 6", "equals one go, but for rounding: True"],
     "02_collectives": ["all 3 together sent 4.00 X", "sent by ranks 0 to 2: 1.33"],
     "03_data_parallel": ["Loss after 0.7 s", "3 ranks equal one process, but for rounding: True"],
-    "03b_inside_ddp": ["the same gradients, but for rounding: True", "DDP, each time  5.3"],
+    "03b_inside_ddp": ["the same gradients, but for rounding: True", "DDP, each time 5.3"],
     "05_memory": ["the same gradients: True", "together 1120 GB"],
     "06_zero_and_fsdp": ["stage 1 sends 1.3", "stage 3: 3 ranks equal one process"],
     "06b_sharding_engines": ["2 ranks wrote 2 files", "1.00 of the tensor's bytes sent"],
