@@ -131,7 +131,8 @@ check("0.1", global_rank)
 # both ways end with 32 GB. But are they worth the same?
 #
 # After the picture comes a question about `DistributedDataParallel` (DDP), PyTorch's data parallel
-# training: each rank computes a part of the batch.
+# training: each rank computes a part of the batch. Type your number, and run on. The cell that
+# knows what theory expects is folded: it only shows its picture, until you click on its three dots.
 
 # %%
 draw_scaling()
@@ -145,6 +146,8 @@ def hold_a_copy():
         DistributedDataParallel(nn.Linear(1000, 4000, bias=False))
 
 copies = launch(hold_a_copy, world_size=4)["hold"]
+
+# %% jupyter={"source_hidden": true}
 on_each = copies.peak_bytes[0]["parameters"] / 1e6
 memory_guess.compare(theory=16, measured=on_each, kind="parameters")
 
@@ -286,7 +289,7 @@ def all_reduce():
 run = launch(all_reduce, world_size=world_size)
 run
 
-# %%
+# %% jupyter={"source_hidden": true}
 theory = 2 * (world_size - 1) / world_size * megabytes
 sent = run["all_reduce"]
 bytes_guess.compare(theory, sent.sent_bytes[0] / 1e6, kind="communication", wire=sent.wire)

@@ -144,6 +144,8 @@ guess = predict("After one step with the gradients of both houses, w1 is larger 
 
 # %%
 accumulated = list(train(HOUSES, START, ALPHA, every=2))
+
+# %% jupyter={"source_hidden": true}
 growth = accumulated[-1]["values"]["w1"] - START["w1"]
 theory = -ALPHA * (-115.836 + 5 * 2 * (4.574 - 12))
 guess.compare(1000 * theory, 1000 * growth, kind="parameters")
@@ -375,6 +377,7 @@ for logits in scores:
     targets = torch.zeros(len(logits), dtype=torch.long)
     (F.cross_entropy(logits, targets) / len(scores)).backward()
 
+# %% jupyter={"source_hidden": true}
 weights = [logits.grad[0, 0].item() for logits in scores]
 guess.compare(theory=(12 + 11) / (3 + 2), measured=weights[1] / weights[0], kind="gradients")
 
@@ -439,6 +442,8 @@ guess = predict("2048 samples keep 9.01 MB of activations. In micro-batches of 1
 sizes = [128, 256, 512, 1024, 2048]
 peaks = [launch(step, 2048, size, world_size=1, device="cpu")["step"].peak_bytes[0]
          for size in sizes]
+
+# %% jupyter={"source_hidden": true}
 measured = [peak["activations"] for peak in peaks]
 guess.compare(4400 * 128 / 1e6, measured[0] / 1e6, kind="activations")
 

@@ -98,7 +98,7 @@ for label in ("server", "ring"):
     sent = [b / 300_000 for b in exchanges[4][label].sent_bytes]
     print(f"{label}, 5 ranks: sent, in copies of the weights:", *(f"{x:.1f}" for x in sent))
 
-# %% tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 took = {label: [1e3 * max(exchanges[n][label].seconds) for n in workers]
         for label in ("server", "ring")}
 exchange_guess.compare(2 * 8 * 30, took["server"][-1], kind="communication")

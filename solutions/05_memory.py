@@ -83,6 +83,17 @@ adam = partial(torch.optim.Adam, lr=1e-3)
 trained = launch(train_three_steps, language_model, text, width, layers, samples, adam,
                  world_size=1, device="cpu")
 peak = trained["step 3"].peak_bytes[0]
+
+# %% jupyter={"source_hidden": true}
+measured_states = sum(peak[kind] for kind in ("parameters", "gradients", "optimizer_state"))
+times_parameters.compare(4, measured_states / peak["parameters"], kind="optimizer_state")
+
+# %% [markdown]
+# Four times: the gradients are as large as the parameters, and Adam keeps two numbers more for
+# each, the running means of the gradient and of its square. Below, first to the byte; then moment
+# by moment, with everything that is no model state.
+
+# %%
 tensors = len(list(model.parameters()))
 formula = {"parameters": 4 * parameters, "gradients": 4 * parameters,
            "optimizer_state": 8 * parameters + 4 * tensors}
@@ -92,14 +103,6 @@ Table(["kind", "formula", "by formula", "measured, at most"],
        ["optimizer state", "(4 + 4) Φ, and 4 for each tensor's step counter",
         f"{formula['optimizer_state']:,}", f"{peak['optimizer_state']:,}"],
        ["activations", "section 3", "", f"{peak['activations']:,}"]], note="all in bytes")
-
-# %%
-measured_states = sum(peak[kind] for kind in formula)
-times_parameters.compare(4, measured_states / peak["parameters"], kind="optimizer_state")
-
-# %% [markdown]
-# Four times: the gradients are as large as the parameters, and Adam keeps two numbers more for
-# each, the running means of the gradient and of its square. And that is not all:
 
 # %% tags=["nbval-ignore-output"]
 plot_memory(trained, "step 3", title="One step of training, byte by byte")
@@ -565,6 +568,8 @@ seconds = {way: raced.values[0][way][1] / plain_seconds for way in ways}
 for way in ways:
     same = torch.equal(raced.values[0][way][0], plain_gradients)
     print(f"recomputing {way}: {activations[way]:,} bytes, the same gradients: {same}")
+
+# %% jupyter={"source_hidden": true}
 unit = samples * 64 * width * 4
 share.compare(100 * (8 + units - 1) / (8 * units),
               100 * activations["every block"] / (8 * units * unit), kind="activations")

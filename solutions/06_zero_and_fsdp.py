@@ -217,16 +217,16 @@ run_stage("stage 1")
 for name in ("DDP", "stage 1"):
     print(f"{name} sends {sent[name]:.2f} models in a step")
 
-# %%
+# %% jupyter={"source_hidden": true}
 stacks = {name: states_in(runs[name]["after the backward"].peak_bytes[0])
           for name in ("DDP", "stage 1")}
+held = [sum(stack.values()) for stack in stacks.values()]
+share.compare(100 * (8 + 8 / world_size) / 16, 100 * held[1] / held[0])
+
+# %%
 formula = stacks_of(model_bytes / 4, world_size, (4, 4, 8))
 plot_stacks(stacks, {name: formula[name] for name in stacks},
             title=f"What each of {world_size} ranks holds; in float32 by formula 16P and 8P + 8P/N")
-
-# %%
-held = [sum(stack.values()) for stack in stacks.values()]
-share.compare(100 * (8 + 8 / world_size) / 16, 100 * held[1] / held[0])
 
 # %% [markdown]
 # Less memory, the same bytes on the wire, the same result (check 6.4), and each rank has less to

@@ -113,7 +113,7 @@ Table(["micro-batches", *counts],
       [[name, *(f"{models:.2f}" for models in sent_with[name])] for name in names],
       note="models sent by a rank in one step")
 
-# %%
+# %% jupyter={"source_hidden": true}
 n = world_size
 stage_3_guess.compare(4 * 3 * (n - 1) / n, sent_with["ours, stage 3"][2],
                       kind="communication")
@@ -255,6 +255,8 @@ shorter = predict("A step is shorter with prefetching by", unit="%")
 # %% tags=["nbval-ignore-output"]
 ahead = {name: launch(fetched, zero, SleptLayer, name == "fetched ahead", world_size=2,
                       device="cpu") for name in ("on demand", "fetched ahead")}
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 took = {name: max(run["step"].seconds) for name, run in ahead.items()}
 shorter.compare(100 * (1 - (2 + LAYERS + 3 * LAYERS) / (2 * LAYERS + 4 * LAYERS)),
                 100 * (1 - took["fetched ahead"] / took["on demand"]), kind="communication")

@@ -128,7 +128,7 @@ one = {"one process": launch(try_block, "tensor parallel", sequence_parallel, 4,
 ways = {way: launch(try_block, way, sequence_parallel, 4, context, sizes, world_size=n,
                     device="cpu") for way in sequence_parallel.WAYS if way != "overlapped"}
 
-# %%
+# %% jupyter={"source_hidden": true}
 u = 4 * context * wide * 4
 sent = {way: run["step"].sent_bytes[0] / u for way, run in ways.items()}
 again, once = sent["sequence parallel, gathered again"], sent["sequence parallel"]
@@ -213,6 +213,8 @@ overlap = launch(backward_of, sequence_parallel, collectives, data_parallel, SIZ
                  product_seconds, world_size=2, device="cpu")
 took = {label: max(overlap[label].seconds) for label in ("waiting", "meanwhile")}
 print(*(f"{label}: {1e3 * t:.0f} ms" for label, t in took.items()), sep="; ")
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 shorter.compare(theory=100 / 3, measured=100 * (1 - took["meanwhile"] / took["waiting"]),
                 kind="communication")
 
@@ -279,7 +281,7 @@ for k, run in decoded.items():
     same = {said for said, *_ in run.values} == {alone}
     print(f"{k} rank{'s' * (k > 1)}: the same {letters} letters as one process: {same}")
 
-# %% tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 def in_theory(k):
     """Bytes that one of k ranks sends for the next letter."""
     sums = (2 * 2 + 1) * 2 * (k - 1) / k * width * 8  # two blocks and the embedding
@@ -461,14 +463,16 @@ Table(["width", "computing", "sums", "bytes of each"],
 # %%
 longer = predict("A step of the block of width 32, on two nodes beside one", unit="times as long")
 
-# %% tags=["nbval-ignore-output"]
+# %%
+seen = {size: slowest([(*INSIDE, 2, BETWEEN), (*INSIDE, 1, BETWEEN)], size) for size in computing}
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 def as_long(computing, sums, sum_bytes, n, *links):
     """Exercise 7.20."""
     inside, between = (computing + sums * 2 * (n - 1) * (latency + sum_bytes / n / bytes_per_second)
                        for bytes_per_second, latency in links)
     return between / inside
 
-seen = {size: slowest([(*INSIDE, 2, BETWEEN), (*INSIDE, 1, BETWEEN)], size) for size in computing}
 expected = {size: as_long(seconds, 4, 4 * 64 * size * 4, 2, INSIDE, BETWEEN)
             for size, seconds in computing.items()}
 measured = {size: two / one for size, (one, two) in seen.items()}

@@ -100,6 +100,8 @@ idle = predict(f"Idle share, one batch through {p} stages", unit="%")
 
 # %% tags=["nbval-ignore-output"]
 naive_simulated, naive = emulate(schedules.rows_of(schedules.naive, p, 1))
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 idle.compare(theory=100 * (1 - 1 / p), measured=100 * naive.idle_share)
 
 # %% tags=["nbval-ignore-output"]
@@ -231,6 +233,8 @@ sixteen = {name: schedules.rows_of(schedules.SCHEDULES[name], p, 16) for name in
 kept = {name: launch(pipeline_parallel.one_batch, rows, world_size=p, device="cpu").values
         for name, rows in sixteen.items()}
 print(kept)
+
+# %% jupyter={"source_hidden": true}
 most.compare(theory=min(16, p), measured=kept["1F1B"][0])
 
 # %% [markdown]
@@ -410,6 +414,8 @@ wide, samples = {"width": 256, "layers": p, "heads": 4, "context": 64}, 16
 crossing = launch(one_step, pipeline_parallel, language_model,
                   schedules.rows_of(schedules.one_f_one_b, p, 8), wide, samples, world_size=p,
                   device="cpu")
+
+# %% jupyter={"source_hidden": true}
 one_way = samples * wide["context"] * wide["width"] * 4
 boundaries = [(rank < p - 1) + (rank > 0) for rank in range(p)]
 busiest = boundaries.index(max(boundaries))

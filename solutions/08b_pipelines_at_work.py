@@ -199,6 +199,8 @@ small_bubble = predict(f"Idle share with zero bubble, {p} ranks, {m} micro-batch
 # %% tags=["nbval-ignore-output"]
 of_halves = {"F": 0.030, "I": 0.030, "W": 0.030}
 split_simulated, split_run = emulate(schedules.rows_of(schedules.zero_bubble, p, m), of_halves)
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 third = (p - 1) / 3
 small_bubble.compare(theory=100 * third / (m + third), measured=100 * split_run.idle_share)
 
@@ -381,6 +383,8 @@ dreams = {way: launch(in_float64, pipedream.program, way, text, microbatches, wo
 for way, run in dreams.items():
     print(way, "| late by", [delay for _, delay, _ in run.values], "updates | versions kept",
           [versions for *_, versions in run.values])
+
+# %% jupyter={"source_hidden": true}
 late.compare(theory=p - 1, measured=dreams["stashing"].values[0][1])
 
 # %% [markdown]

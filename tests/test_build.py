@@ -33,7 +33,7 @@ TO_READ = {  # what stands for it when words are counted
     r"\]\([^)]*\)": "]",
 }
 # A cell that asks for a prediction, or tells what is done, a part's cover and its end: they are no
-# more to read.
+# more to read. Nor is a prediction's comparison, which is folded.
 ASIDE = re.compile(r"\w+ = predict\([^\n]*(\n +[^\n]*)*\s*$|progress\(|!\[|## What you have learnt")
 
 
@@ -60,7 +60,7 @@ def test_learners_get_no_outputs_and_no_answers(source):
 @pytest.mark.parametrize("source", build.sources(), ids=lambda path: path.stem)
 def test_chapters_keep_to_the_house_size(source):
     cells = build.to_notebook(source.read_text(), source.stem).cells
-    long = [cell for cell in cells if not ASIDE.match(cell.source)]
+    long = [cell for cell in cells if not (ASIDE.match(cell.source) or ".compare(" in cell.source)]
     assert len(long) <= 60, f"{source.stem} has {len(long)} cells: split it into two parts"
     for cell in cells:
         if cell.cell_type == "code":
@@ -73,11 +73,44 @@ def test_chapters_keep_to_the_house_size(source):
     assert number <= 2 and FOLDED.items() <= code[number - 1].metadata.items()
 
 
-def test_a_prediction_is_asked_for_in_a_cell_of_its_own_before_anything_reveals_it():
-    for source in build.sources():
-        for cell in build.to_notebook(source.read_text(), source.stem).cells:
-            if cell.cell_type == "code" and "= predict(" in cell.source:
-                assert len(ast.parse(cell.source).body) == 1, f"{source.stem}: {cell.source}"
+@pytest.mark.parametrize("source", build.sources(), ids=lambda path: path.stem)
+def test_a_prediction_is_asked_for_before_anything_reveals_it(source):
+    """In a cell of its own. What is expected in theory stands in a folded cell."""
+    cells = build.to_notebook(source.read_text(), source.stem).cells
+    code = [(cell, ast.parse(cell.source)) for cell in cells if cell.cell_type == "code"]
+    asked = {}
+    for cell, tree in code:
+        for name, call in calls_of(tree, "compare"):
+            assert FOLDED.items() <= cell.metadata.items(), f"fold this cell:\n{cell.source}"
+            theory = call.args[0] if call.args else call.keywords[0].value
+            given = assigned_in(*(between for _, between in asked.pop(name)))
+            assert not names_in(theory) & given, f"this cell's theory stands above:\n{cell.source}"
+        if "= predict(" in cell.source:
+            assert len(tree.body) == 1, f"more than a prediction:\n{cell.source}"
+            asked[tree.body[0].targets[0].id] = []
+        elif not FOLDED.items() <= cell.metadata.items():
+            for seen in asked.values():
+                seen.append((cell, tree))
+    assert not asked, "a prediction is never compared"
+
+
+def calls_of(tree, method) -> list[tuple[str, ast.Call]]:
+    """`name.method(…)` in the code, as (name, call)."""
+    calls = [node for node in ast.walk(tree)
+             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)]  # fmt: skip
+    return [(call.func.value.id, call) for call in calls if call.func.attr == method]
+
+
+def names_in(tree) -> set[str]:
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+
+
+def assigned_in(*trees) -> set[str]:
+    """Names that cells assign, but for those inside of their functions."""
+    lines = [line for tree in trees for line in tree.body]
+    outside = [line for line in lines if not isinstance(line, ast.FunctionDef | ast.ClassDef)]
+    nodes = [node for line in outside for node in ast.walk(line)]
+    return {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def words_in(prose) -> int:

@@ -7,6 +7,7 @@ import pytest
 from helpers import ROOT, put_lab
 
 from pedagogy_lib import LaunchError, check, hint
+from pedagogy_lib.basics.places import where_is
 from pedagogy_lib.course import build, checking, lab_holes
 from pedagogy_lib.course.checking import Exercise, Wrong, find_exercise
 
@@ -85,7 +86,7 @@ HOLE = 'def double(x):\n    """Exercise 9.2."""\n    ...  # your code here\n'
 @pytest.mark.parametrize(
     ("text", "passed", "said"),
     [
-        (HOLE, None, "not attempted yet; write double in labs/shapes.py"),
+        (HOLE, None, "shapes.py:3, and save that file"),
         (HOLE.replace("...", "return x + x"), True, "✓ x = 5"),
         (HOLE.replace("...", "return x"), False, "✗ x = 1: it gave 1, expected 2"),
         (HOLE.replace("...", "return ("), False, "SyntaxError: '(' was never closed"),
@@ -127,18 +128,19 @@ BEGUN = COUNTER.replace("self.count -= 1", "...  # your code here")
         (
             build.with_holes(COUNTER),
             COUNTER,
-            "not attempted yet; write Counter in labs/counters.py",
+            "not attempted yet; write Counter at {counters}:9, and save that file",
         ),
-        (BEGUN, COUNTER, "partly written; still to write: take"),
-        (BEGUN, None, "still to write: take"),
-        (build.with_holes(COUNTER), None, "still to write: add, take"),
+        (BEGUN, COUNTER, "partly written; still to write: take, from {counters}:15 on"),
+        (BEGUN, None, "still to write: take, from {counters}:15 on"),
+        (build.with_holes(COUNTER), None, "still to write: add, take, from {counters}:9 on"),
     ],
 )
 def test_a_class_of_which_some_holes_are_filled(text, solution, said, tmp_path, monkeypatch):
     put_lab(tmp_path, monkeypatch, "counters", text, solution)
     verdict = check("9.3")
     assert verdict.passed is None
-    assert repr(verdict) == f"Exercise 9.3 · Counter: {said}"
+    told = said.format(counters=where_is(str(tmp_path / "labs" / "counters.py"), 1)[:-2])
+    assert repr(verdict) == f"Exercise 9.3 · Counter: {told}"
 
 
 @pytest.mark.parametrize(

@@ -43,13 +43,15 @@ def need(condition, sentence):
 
 
 class Stopped(ToldBriefly, KeyboardInterrupt):
-    """The learner has interrupted a launch, with the stop button or Ctrl-C."""
-
-    def __init__(self, waits=None):
-        super().__init__(f"where each rank was:\n{describe(waits)}" if waits else NO_RANK_YET)
+    """The learner has interrupted a launch or a check, with the stop button or Ctrl-C."""
 
 
 NO_RANK_YET = "the launch was stopped before its ranks had begun, or while it ended"
+
+
+def where_stopped(waits: dict[int, Place | None]) -> str:
+    """For the interrupt of a launch, where each rank was."""
+    return f"where each rank was:\n{describe(waits)}" if waits else NO_RANK_YET
 
 
 class RankError(LaunchError):

@@ -15,10 +15,12 @@ from itertools import islice
 from pathlib import Path
 
 from ..basics.errors import HangError, LaunchError, RankError, WrongInput, need
-from ..basics.units import brief
+from ..basics.places import where_is
+from ..basics.units import brief, counted
 from ..basics.wrapping import wrap
 from ..ranks.call_stack import is_library, place_of, steps_of_traceback
 from ..ranks.launcher import launch
+from ..ranks.output import Progress
 from ..ranks.run import Run
 from ..ranks.waiting import patiently
 from .kept import note_check
@@ -26,6 +28,7 @@ from .lab_holes import is_hole
 from .labs import find_lab
 from .loaded_labs import NotSolvedYet
 from .verdicts import Verdict
+from .watching import Endless, watched
 
 EXERCISES = Path(__file__).parents[1] / "exercises"
 TIMEOUT_SECONDS = 5.0  # for a case: its tensors are small, and who hangs is told within six seconds
@@ -116,31 +119,50 @@ def unfinished(exercise, what) -> Verdict:
 def not_written(exercise, loaded) -> Verdict:
     """Of an exercise in a lab that still has holes."""
     left, begun = ", ".join(loaded.holes.get(exercise.name, ())), exercise.name in loaded.begun
+    line = loaded.to_write.get(exercise.name)
+    where = where_is(str(loaded.path), line) if line else f"labs/{exercise.lab}.py"
     if begun or (left and not loaded.solution):  # without that nobody can tell if it is begun
         partly = "partly written; " if begun else ""
-        return unfinished(exercise, f"{partly}still to write: {left}")
-    return not_attempted(exercise, f"write {exercise.name} in labs/{exercise.lab}.py")
+        return unfinished(exercise, f"{partly}still to write: {left}, from {where} on")
+    return not_attempted(exercise, f"write {exercise.name} at {where}, and save that file")
 
 
 def examine(exercise, answer, title) -> Verdict:
-    lines = []
+    lines, progress = [], Progress()
+    try:
+        with watched(progress) as printed:
+            wrong = examined(exercise, answer, lines, progress)
+    finally:
+        progress.close()
+    if wrong is None:
+        return Verdict(title, True, lines, printed=printed)
+    return found_in(exercise, title, lines, wrong, printed)
+
+
+def examined(exercise, answer, lines, progress) -> Wrong | None:
+    """What is wrong with an answer, if anything is; `lines` are those of the cases before it."""
     try:
         for line in exercise.examine(answer):
             lines.append(line)
+            progress.tick(f"{counted(len(lines), 'case')} passed, the check goes on")
     except Wrong as wrong:
-        return found_in(exercise, title, lines, fault_below(exercise, answer) or wrong)
+        return fault_below(exercise, answer) or wrong
+    except Endless as endless:
+        what = f"it still runs after {endless.seconds:.0f} s\n  at {endless.place}"
+        return Wrong("your function", what, "a loop that never ends?")
     except Exception as error:
         place = place_of(steps_of_traceback(error.__traceback__))
         if place is None or is_library(place.filename):
             raise  # not the learner's fault
         what = f"it raised {type(error).__name__}: {error}\n  at {place}"
-        return found_in(exercise, title, lines, Wrong("your function", what))
-    return Verdict(title, True, lines)
+        return Wrong("your function", what)
+    return None
 
 
-def found_in(exercise, title, lines, wrong) -> Verdict:
+def found_in(exercise, title, lines, wrong, printed=None) -> Verdict:
     """The verdict on an answer that is wrong."""
-    return Verdict(title, False, lines, wrong, exercise.hints, finds_a_bug(exercise))
+    folds = finds_a_bug(exercise)
+    return Verdict(title, False, lines, wrong, exercise.hints, folds, printed)
 
 
 def fault_below(exercise, answer) -> Wrong | None:

@@ -14,10 +14,18 @@ def is_hole(node) -> bool:
 
 
 def count_holes(node) -> int:
-    return sum(
-        isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant) and n.value.value is ...
-        for n in statements_in(node)
-    )
+    return sum(map(is_three_dots, statements_in(node)))
+
+
+def is_three_dots(n) -> bool:
+    return isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant) and n.value.value is ...
+
+
+def first_holes(tree) -> dict[str, int]:
+    """{function or class: the line of its first hole}, of those that have one."""
+    holes = {node.name: [n.lineno for n in statements_in(node) if is_three_dots(n)]
+             for node in functions_in(tree)}  # fmt: skip
+    return {name: lines[0] for name, lines in holes.items() if lines}
 
 
 def statements_in(node):

@@ -11,9 +11,11 @@ import traceback
 from pathlib import Path
 from types import ModuleType
 
+from ..basics.wrapping import COLUMNS
 from .lab_files import solution_beside
 from .lab_holes import (
     begun_in,
+    first_holes,
     functions_in,
     is_class,
     is_hole,
@@ -45,6 +47,7 @@ class Loaded:
     numbers   {function: number of its exercise}
     holes     {class of the learner's file with holes: its methods that have one}
     begun     those classes of which some holes are filled, as far as the solution tells
+    to_write  {function of the learner's file with a hole: the line of the first one}
     problem   what is wrong with the learner's file, or ""
     definers  {name: the file whose statement has defined it last}
     make_lab  makes a lab of its name, its file, its solution, and `snapshot`
@@ -64,6 +67,7 @@ class Loaded:
         mine = self.read_learners(path, ours)
         self.numbers = self.numbers or numbers_in(mine)
         self.holes = methods_with_holes(mine)
+        self.to_write = first_holes(mine)
         self.begun = begun_in(mine, ours, snapshot.read(self.solution)) if ours else set()
         if ours:
             self.add_what_is_missing(ours, self.solution)
@@ -193,8 +197,8 @@ class Loaded:
         return sorted({*self.numbers, *(name for names in others for name in names)})
 
     def status(self) -> str:
-        parts = " · ".join(f"{name}: {whose}" for name, whose in self.whose.items())
-        line = f"{name_of(self.path)}, {parts}"
+        parts = [f"{name}: {whose}" for name, whose in self.whose.items()]
+        line = "\n".join(joined(f"{name_of(self.path)}, ", parts))
         everybody = set(self.whose.values())
         if not everybody:
             line = f"{name_of(self.path)}: without exercises"
@@ -203,6 +207,19 @@ class Loaded:
         problems = [lab._newest().problem for lab in self.siblings.values()]
         problem = next(filter(None, [self.problem, *problems]), "")
         return f"{problem} Until then:\n{line}" if problem else line
+
+
+def joined(begin, parts) -> list[str]:
+    """The parts with dots between them, in lines that are not too long for a notebook."""
+    lines = [begin]
+    for number, part in enumerate(parts):
+        more = part + " ·" * (number + 1 < len(parts))
+        if number and len(lines[-1]) + len(more) >= COLUMNS:
+            lines.append("  ")
+        elif number:
+            more = f" {more}"
+        lines[-1] += more
+    return lines
 
 
 @contextlib.contextmanager

@@ -2,10 +2,12 @@
 
 import os
 import re
+import textwrap
 from html import escape
 from pathlib import Path
 
 from ..basics.places import COURSE
+from ..basics.units import counted
 from ..basics.wrapping import wrap
 
 # With white on them, dark enough to be read; as a line, light enough for a dark page.
@@ -14,9 +16,11 @@ BADGES = {
     False: ("✗ not yet", "#B00020"),
     None: ("still to write", "#5A5A5A"),
 }
+BADGE = "color:#FFFFFF;border-radius:9px;padding:1px 9px;white-space:nowrap"
 PATH = re.compile(r"\./([\w./-]+\.py):(\d+)")
 CODE_IN_TEXT = re.compile(r"`([^`\n]+)`")
 CODE = "white-space:pre-wrap;font-family:var(--jp-code-font-family,monospace);font-size:13px"
+MOST_PRINTED, MOST_PRINTED_FOLDED = 5, 200  # lines
 FOLDED = "margin:6px 0 2px 0"
 
 
@@ -27,18 +31,29 @@ class Verdict:
     wrong   the `Wrong` that ended the check, or None
     hints   of the exercise: folded away, in HTML
     folds   whether the diagnosis is folded away, too: the learner is to find it
+    printed  by the answer when it was tried: a `Printed`, or None
     """
 
-    def __init__(self, title, passed, lines, wrong=None, hints=(), folds=False):
+    def __init__(self, title, passed, lines, wrong=None, hints=(), folds=False, printed=None):
         self.title, self.passed, self.lines, self.wrong = title, passed, lines, wrong
-        self.hints, self.folds = hints, folds
+        self.hints, self.folds, self.printed = hints, folds, printed
 
     def __repr__(self):
         lines = [self.title, *(f"  ✓ {line}" for line in self.lines)]
         if self.wrong is not None:
             lines += wrap(f"{self.wrong.case}: {self.wrong.what}", "  ✗ ")
             lines += wrap(self.wrong.why, "    → ")
+        lines += self.printed_lines(MOST_PRINTED)
         return "\n".join([*lines, *([] if self.passed is None else [self.word()])])
+
+    def printed_lines(self, most) -> list[str]:
+        """What the answer has printed, in lines of which there are at most so many."""
+        if self.printed is None or not self.printed.kept:
+            return []
+        lines = [f"    {line}" for line in self.printed.kept.splitlines()[:most]]
+        more = self.printed.lines - len(lines)
+        last = [f"    … and {counted(more, 'line')} more"] * (more > 0)
+        return ["  what it printed when it was tried:", *lines, *last]
 
     def word(self) -> str:
         """The last one."""
@@ -46,10 +61,13 @@ class Verdict:
 
     def _repr_html_(self):
         badge, color = BADGES[self.passed]
-        style = f"background:{color};color:#FFFFFF;border-radius:9px;padding:1px 9px"
-        head = f'<b>{escape(self.title)}</b> <span style="{style}">{badge}</span>'
+        style = f"background:{color};{BADGE}"
+        head = f'<b>{as_html(self.title)}</b> <span style="{style}">{badge}</span>'
         right = "".join(f"<div>✓ {as_html(line)}</div>" for line in self.lines)
-        told = self.told() + ("" if self.passed else folded_hints(self.hints))
+        first, *printed = self.printed_lines(MOST_PRINTED_FOLDED) or [""]
+        printed = f'<div style="{CODE}">{escape(textwrap.dedent(chr(10).join(printed)))}</div>'
+        told = self.told() + (folded(first.strip(" :").capitalize(), printed) if first else "")
+        told += "" if self.passed else folded_hints(self.hints)
         frame = f"border-left:4px solid {color};padding:1px 0 1px 12px"
         return f'<div style="{frame}"><div>{head}</div>{right}{told}</div>'
 

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 
-from ..basics.errors import HangError, LaunchError, Stopped
+from ..basics.errors import NO_RANK_YET, HangError, LaunchError, Stopped, where_stopped
 from ..basics.units import brief
 from . import function_packing, under_torchrun
 from .devices import choose_device
@@ -75,7 +75,7 @@ def run_job(job: "Launch", fn, args) -> Run:
     except Stopped:
         raise
     except KeyboardInterrupt:
-        raise Stopped from None
+        raise Stopped(NO_RANK_YET) from None
 
 
 @contextlib.contextmanager
@@ -123,7 +123,7 @@ class Launch(RankListener):
             self.raise_what_went_wrong()
             return self.collect()
         except KeyboardInterrupt:
-            raise Stopped(self.ask_where()) from None
+            raise Stopped(where_stopped(self.ask_where())) from None
         finally:
             self.end()
 

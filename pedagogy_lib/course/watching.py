@@ -1,0 +1,121 @@
+"""While an answer is tried in this process: what it prints is kept, and one without end is ended.
+
+Answers that ranks try have the launch's timeout; those that are called here, in the notebook's own
+process, have nothing else that could stop them.
+"""
+
+import contextlib
+import io
+import signal
+import sys
+import threading
+import time
+
+from ..basics.errors import Stopped
+from ..ranks.call_stack import is_library, place_of, steps_of_frame, steps_of_traceback
+
+LOOK_SECONDS = 0.5
+MOST_COMPUTING_SECONDS = 10.0  # for one call: those of a right answer take milliseconds
+MOST_SECONDS = 60.0  # for one call that does not compute: it sleeps, or waits
+KEPT_CHARACTERS = 20_000  # of what an answer prints
+
+
+class Endless(BaseException):
+    """An answer has run for too long; no `except Exception` in it keeps this."""
+
+    def __init__(self, seconds, place):
+        super().__init__(seconds, place)
+        self.seconds, self.place = seconds, place
+
+
+class Printed(io.TextIOBase):
+    """In the place of stdout: keeps the beginning of what is printed, and counts the lines."""
+
+    def __init__(self):
+        self.kept, self.lines = "", 0
+
+    def writable(self):
+        return True
+
+    def write(self, text):
+        self.kept += text[: KEPT_CHARACTERS - len(self.kept)]
+        self.lines += text.count("\n")
+        return len(text)
+
+
+@contextlib.contextmanager
+def watched(progress):
+    """What an answer prints within is kept, in the `Printed` that is given.
+
+    progress  a `Progress`: it is told when an answer runs for long
+    Raises  Endless in an answer that runs on and on; Stopped at an interrupt
+    """
+    printed, here = Printed(), sys._getframe(2)  # the function that is in the `with`
+    try:
+        with contextlib.redirect_stdout(printed), ended_at_last(Look(here, progress)):
+            yield printed
+    except BaseException as error:
+        print(printed.kept, end="")
+        if isinstance(error, KeyboardInterrupt) and not isinstance(error, Stopped):
+            raise Stopped(stopped_at(steps_of_traceback(error.__traceback__))) from None
+        raise
+
+
+def stopped_at(steps) -> str:
+    place = place_of(steps)
+    if place is None or is_library(place.filename):
+        return "the check was stopped before its end: there is no verdict"
+    return f"the check was stopped in your answer, which was at\n  {place}"
+
+
+@contextlib.contextmanager
+def ended_at_last(look):
+    """Look twice a second at what runs."""
+    if not can_look():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def can_look() -> bool:
+    """Windows has no such signal, other threads get none, and it may be somebody else's."""
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+        return False
+    return signal.getitimer(signal.ITIMER_REAL)[0] == 0
+
+
+class Look:
+    """Handles the signal: whether the program is in the same call of an answer for too long.
+
+    here  a frame that is outside of all answers
+    """
+
+    def __init__(self, here, progress):
+        self.here, self.progress = here, progress
+        self.call = None
+        self.began = self.computed = 0.0
+
+    def __call__(self, _, frame):
+        call = self.answer_in(frame)
+        now, computed = time.perf_counter(), time.process_time()
+        if call is None or call is not self.call:
+            self.call, self.began, self.computed = call, now, computed
+        elif computed - self.computed > MOST_COMPUTING_SECONDS or now - self.began > MOST_SECONDS:
+            raise Endless(now - self.began, place_of(steps_of_frame(frame)))
+        else:
+            self.progress.tick("your function runs")
+
+    def answer_in(self, frame):
+        """The outermost frame of the learner's that the check has come to, or None."""
+        found = None
+        while frame is not None and frame is not self.here:
+            if not is_library(frame.f_code.co_filename):
+                found = frame
+            frame = frame.f_back
+        return found
