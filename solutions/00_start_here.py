@@ -23,7 +23,7 @@
 # training loop in PyTorch.
 #
 # Begin with the next cell: four processes start on your machine, tell their numbers, and end. Cells
-# that only import are folded; a click on the three dots opens them.
+# that only import are folded, and show nothing when they run; a click on the three dots opens them.
 
 # %% tags=["nbval-ignore-output"]
 import os
@@ -100,9 +100,6 @@ draw_clusters()
 
 # %% tags=["nbval-ignore-output"]
 cluster = run_torchrun("../labs/start_here.py", nnodes=2, nproc_per_node=3)
-lines = [line for text in cluster.output for line in sorted(text.splitlines())]
-identities = [line.split() for line in lines if "SUM" in line]  # torchrun may have added warnings
-Table(identities[0][::2], [words[1::2] for words in identities])
 
 # %% [markdown]
 # ### Exercise 0.1
@@ -167,7 +164,7 @@ plot_peak(launch(hold_a_quarter, world_size=4), "hold", predicted={"parameters":
 # what chapters 06 to 09 are about.
 #
 # How much does the *program* change? Here is a training loop for one process, and the same for
-# many.
+# many. (`launch` seeds all ranks alike, so each draws the same 32 samples, and takes its share.)
 
 # %%
 def train_alone():
@@ -295,7 +292,7 @@ sent = run["all_reduce"]
 bytes_guess.compare(theory, sent.sent_bytes[0] / 1e6, kind="communication", wire=sent.wire)
 
 # %%
-plot_bytes(run, "all_reduce", predicted=theory * 1e6, title="Every rank sends the same")
+plot_bytes(run, "all_reduce", predicted=theory * 1e6, title="What each rank sends")
 
 # %% [markdown]
 # Each rank sends and receives
@@ -552,6 +549,8 @@ problems = examine()
 # in the section named, or works it out. First, on words:
 
 # %% jupyter={"source_hidden": true}
+lines = [line for text in cluster.output for line in sorted(text.splitlines())]
+identities = [line.split() for line in lines if "SUM" in line]  # torchrun may have added warnings
 nodes, local_ranks, all_ranks = ([words[i] for words in identities] for i in (1, 3, 5))
 put_to_the_test(f"""
 - “Node” and “GPU” are the same: 2 computers with 2 GPUs are 4 nodes | PyTorch slides |
@@ -620,7 +619,7 @@ put_to_the_test(f"""
 #
 # **To read on.** Scaling laws: [Kaplan et al.](https://arxiv.org/abs/2001.08361), [Hoffmann et
 # al.](https://arxiv.org/abs/2203.15556), and, on emergence, [Schaeffer et
-# al.](https://arxiv.org/abs/2304.15004). Hardware: [Hobbhahn and
+# al., 2023](https://arxiv.org/abs/2304.15004). Hardware: [Hobbhahn and
 # Besiroglu](https://epochai.org/blog/trends-in-gpu-price-performance). [Llama
 # 2](https://arxiv.org/abs/2307.09288). Courses: [MIT
 # 6.5940](https://hanlab.mit.edu/courses/2023-fall-65940), lectures 17 and 18; Stanford CS 224N,

@@ -6,9 +6,10 @@
 # *send* and *receive*, count their bytes, and find out why so much of deep learning sums its
 # gradients in a ring. At the end your own reduce-scatter sends half of what Gloo's sends.
 #
-# Exercises stand in cells and in [labs/collectives.py](../labs/collectives.py). Open that file
-# beside this notebook. `check("2.3")` tries an answer on real ranks; `hint("2.3")` helps, a step
-# at each call. In this notebook, what you leave open runs on our solution.
+# Exercises stand in cells and in [labs/collectives.py](../labs/collectives.py). Open that file, and
+# drag its tab to the right edge of the notebook: then you see both. `check("2.3")` tries an answer
+# on real ranks; `hint("2.3")` helps, a step at each call. In this notebook, what you leave open
+# runs on our solution.
 
 # %% [markdown]
 # ![Time of an all-reduce on 8 ranks over its size, predicted and measured: a tree is faster for
@@ -200,15 +201,14 @@ Table(["way", "theory", "measured", "share of the links in use"],
         f"{sum(friends[name].sent_bytes) / links / took[name]:.0%}"] for name in theory])
 
 # %% [markdown]
-# The first two: 7 copies leave by the same link. The tree doubles those who have it in each round,
-# so it needs $\lceil\log_2 n\rceil$ copies' time; but in its first round six of eight only wait. In
-# the chain, once it is filled, *everybody sends and receives all the time*:
+# The first two: 7 copies leave by the same link. The tree doubles those who have it in each round;
+# but in its first round six of eight only wait. In the chain, once it is filled, *everybody sends
+# and receives all the time*. With many pieces, it needs little more than the time of one copy:
 #
-# $$t_\text{tree} = \lceil\log_2 n\rceil\,\frac{X}{B} \qquad
-#   t_\text{chain} = (n - 2 + p)\,\frac{X}{p\,B} \;\to\; \frac{X}{B}$$
+# $$t_\text{chain} = (n - 2 + p)\,\frac{X}{p\,B} \;\to\; \frac{X}{B}$$
 #
-# with $X$ bytes, links of $B$ bytes/s, and $p$ pieces. *Break it*: write 1, or 100, in place of the
-# 20 in `chain`; then a latency, `throttle(bytes_per_second, 0.005)` in `deliver`.
+# with $n$ computers, $X$ bytes, links of $B$ bytes/s, and $p$ pieces. *Break it*: write 1, or 100,
+# in place of the 20 in `chain`; then a latency, `throttle(bytes_per_second, 0.005)` in `deliver`.
 #
 # ### Exercise 2.2
 #
@@ -387,9 +387,10 @@ plot_holdings({f"after step {step}" if step else "at the start": [f.frames[step]
 #
 # ### Exercise 2.5
 #
-# In step `step` (0, 1, …, n−2) of the reduce-scatter, which chunk does `rank` send to its next
-# neighbour? Choose it so that rank $k$ ends with the complete chunk $k$. The check plays the ring
-# with your numbers.
+# In step `step` of the reduce-scatter, which chunk does `rank` send to its next neighbour? Here
+# steps count from 0 to n−2: what the film shows as "after step 1" is what `step=0` has done. Choose
+# the chunk so that rank $k$ ends with the complete chunk $k$. The check plays the ring with your
+# numbers.
 
 # %%
 def chunk_to_send(rank, step, n):

@@ -165,7 +165,7 @@ def test_a_prediction_is_typed_mistyped_and_withdrawn(lab, notebook):
     box.press("Enter")
     page.get_by_text("noted: 6 MB").wait_for()
     notebook.run(3)
-    page.get_by_text("1 of 1 prediction made, off by 0 %").wait_for()
+    page.get_by_text("none of 1 prediction made · 1 typed after the measurement").wait_for()
     box.fill("")
     box.press("Enter")
     page.locator(".course-reply").get_by_text("no prediction", exact=True).wait_for()

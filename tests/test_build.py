@@ -258,3 +258,17 @@ def test_nbval_catches_a_changed_number(tmp_path, output, passes):
         if "Kernel died before" not in run.stdout:
             break
     assert (run.returncode == 0) == passes, run.stdout
+
+
+@pytest.mark.parametrize(
+    ("prose", "built"),
+    [
+        ("It is $n-1$, and\n$a\nb$. No.", "It is $n-1{,}$ and\n$a\nb{.}$ No."),
+        ("$$a = b$$, and `$x$.` or $k$-th, $m$", "$$a = b$$, and `$x$.` or $k$-th, $m$"),
+        ("```\n$x$.\n```\n$y$:", "```\n$x$.\n```\n$y{:}$"),
+    ],
+)
+def test_no_line_breaks_before_the_end_of_a_sentence(prose, built):
+    source = "# %% [markdown]\n" + "".join(f"# {line}\n" for line in prose.splitlines())
+    (cell,) = build.to_notebook(source, "00_some").cells
+    assert cell.source == built

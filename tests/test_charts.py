@@ -28,7 +28,7 @@ def test_bars_side_by_side_and_their_predictions():
     for bar, outline in zip(filled, outlines, strict=True):
         assert outline.get_center()[0] == pytest.approx(bar.get_center()[0])
     names = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert names == ["ours", "theirs", "predicted"]
+    assert names == ["ours", "theirs", "theory"]
     assert "ours: 10 1, 20 2; theirs: 10 3, 20 4" in picture.alt
 
 

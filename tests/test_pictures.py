@@ -66,15 +66,22 @@ def test_bytes_are_filled_bars_and_predictions_outlines(run):
     picture = plot_bytes(run, "all_reduce", predicted=[241_000, 242_000])
     filled = {row: width for row, _, width, fill in bars(picture) if fill}
     outlined = {row: width for row, _, width, fill in bars(picture) if not fill}
-    assert filled == pytest.approx(dict(enumerate(np.array(run["all_reduce"].sent_bytes) / 1e6)))
-    assert outlined == pytest.approx({0: 0.241, 1: 0.242})
+    assert filled == pytest.approx(dict(enumerate(run["all_reduce"].sent_bytes)))
+    assert outlined == pytest.approx({0: 241_000, 1: 242_000})
     assert "rank 1" in picture.alt
-    assert "predicted 241.00 kB to 242.00 kB" in picture.alt
+    assert "theory 241.00 kB to 242.00 kB" in picture.alt
+
+
+@pytest.mark.parametrize(("theory", "unit", "tick"), [(3e5, "kB", 250e3), (4e6, "MB", 4e6)])
+def test_bytes_have_an_axis_in_a_unit_of_their_size(run, theory, unit, tick):
+    (axes,) = plot_bytes(run, "all_reduce", predicted=theory).figure.axes
+    assert axes.get_xlabel() == f"sent by each rank ({unit}), all_reduce"
+    assert axes.xaxis.get_major_formatter()(tick, 0) in ("250", "4")
 
 
 def test_received_bytes_can_be_drawn_as_well(run):
     widths = [width for _, _, width, _ in bars(plot_bytes(run, "all_reduce", direction="received"))]
-    assert widths == pytest.approx([count / 1e6 for count in run["all_reduce"].received_bytes])
+    assert widths == pytest.approx(run["all_reduce"].received_bytes)
     with pytest.raises(LaunchError, match='"sent" or "received"'):
         plot_bytes(run, "all_reduce", direction="up")
 
@@ -104,9 +111,9 @@ def test_the_peak_is_stacked_by_kind_up_to_the_total(run):
     predicted = {"parameters": 240_800, "gradients": 240_800, "optimizer_state": 481_608}
     picture = plot_peak(run, "step", predicted=predicted)
     ends = [left + width for row, left, width, fill in bars(picture) if fill and row == 1]
-    assert max(ends) == pytest.approx(run["step"].peak_bytes[1]["total"] / 1e6)
+    assert max(ends) == pytest.approx(run["step"].peak_bytes[1]["total"])
     outlines = [width for row, _, width, fill in bars(picture) if not fill and row == 0]
-    assert outlines == pytest.approx([0.2408, 0.2408, 0.481608])
+    assert outlines == pytest.approx([240_800, 240_800, 481_608])
 
 
 def test_the_peak_is_written_at_its_bar_and_the_outline_has_a_name(run):
@@ -116,7 +123,7 @@ def test_the_peak_is_written_at_its_bar_and_the_outline_has_a_name(run):
     assert [text.get_text() for text in axes.texts] == totals
     assert "a full copy" in [text.get_text() for text in axes.get_legend().get_texts()]
     assert picture.alt.endswith("; a full copy parameters 4.00 MB")
-    assert axes.get_xlim()[1] > 4
+    assert axes.get_xlim()[1] > 4e6
 
 
 @pytest.mark.parametrize(

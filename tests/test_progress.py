@@ -4,7 +4,8 @@ import pytest
 
 from pedagogy_lib import LaunchError, check, predict, progress
 from pedagogy_lib.course import kept, predictions
-from pedagogy_lib.course.progress import Progress, distance
+from pedagogy_lib.course.predictions import Compared
+from pedagogy_lib.course.progress import Progress
 
 
 def right(node, local_rank, per_node):
@@ -62,6 +63,23 @@ def test_how_close_predictions_were(watched):
         prediction.compare(5, measured)
     said = repr(progress("00"))
     assert said.endswith("3 of 4 predictions made, off by 20 %, more than ten times, 0 %")
+    page = progress("00")._repr_html_()
+    assert "<summary>Each prediction</summary>" in page
+    assert "question 0: 4 MB predicted, 5 MB measured: off by 20 %" in page
+    assert "question 1: no prediction, 5 MB measured" in page
+
+
+def test_a_prediction_that_is_changed_after_the_measurement_does_not_count(watched):
+    early, late = (predictions.Prediction(f"question {number}", "MB") for number in (1, 2))
+    early.value = 4
+    early.compare(5, 5)
+    late.compare(5, 5)
+    assert repr(progress("00")).endswith("1 of 2 predictions made, off by 20 %")
+    early.value = late.value = 5
+    said = "1 of 2 predictions made, off by 20 % · 2 typed after the measurement"
+    assert repr(progress("00")).endswith(said)
+    early.value = None
+    assert "1 typed after the measurement" in repr(progress("00"))
 
 
 def test_predictions_that_nobody_made():
@@ -73,7 +91,7 @@ def test_predictions_that_nobody_made():
     ("guess", "measured", "expected"), [(4, 5, 0.2), (5, 5, 0), (0, 0, 0), (1, 0, float("inf"))]
 )
 def test_distance(guess, measured, expected):
-    assert distance(guess, measured) == pytest.approx(expected)
+    assert Compared(None, guess, measured).distance() == pytest.approx(expected)
 
 
 def test_a_part_that_is_done():

@@ -56,7 +56,7 @@ def test_predictions_are_outlines_and_their_totals_in_brackets():
     assert len(parts(picture)) == 12
     assert [text for text in written(picture) if "(" in text] == ["(33.5 GB)"]
     names = [text.get_text() for text in picture.figure.axes[0].get_legend().get_texts()]
-    assert names == ["parameters", "gradients", "optimizer state", "(predicted)"]
+    assert names == ["parameters", "gradients", "optimizer state", "(theory)"]
 
 
 def test_a_total_that_is_given_is_no_part():
@@ -147,7 +147,7 @@ def test_readers_are_told_all_numbers():
     picture = plot_stacks(bars, predicted, {"a GPU": 80 * GB}, ylabel="peak", title="Engines")
     assert picture.alt == (
         "Engines. Peak. by hand: 2.01 MB (parameters 2.00 MB, optimizer state 8.50 kB); "
-        "predicted 1.50 TB (parameters 1.50 TB). DDP: 12 B (other 12 B). Limits: a GPU 80.00 GB"
+        "theory 1.50 TB (parameters 1.50 TB). DDP: 12 B (other 12 B). Limits: a GPU 80.00 GB"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from .hang_diagnosis import describe, diagnosis, has_returned
+from .hang_diagnosis import describe, diagnosis, has_returned, is_general, ranks_text
 from .places import Place
 from .screen import in_notebook
 from .wrapping import wrap
@@ -71,18 +71,25 @@ class RankError(LaunchError):
             tells_more = place.operation not in ("", "backward")
             shown = place if tells_more else place._replace(call="")
             lines += [f"  at {place}", *(f"      {more}" for more in shown.below())]
-        lines += own_errors(own or {}, place)
+        lines += own_errors(own or {}, (what, place))
         lost = {rank: where for rank, where in (lost or {}).items() if where}
         if lost:
             lines += ["after it, and perhaps because of it, others failed:", describe(lost)]
         super().__init__("\n".join(lines))
 
 
-def own_errors(failures, known_place) -> list[str]:
-    """What other ranks raised on their own, each with its line unless that is `known_place`."""
+def own_errors(failures, first) -> list[str]:
+    """What other ranks raised on their own, each with its line unless that is told already.
+
+    first  what the first rank raised, and its place
+    """
+    alike = [rank for rank, failure in sorted(failures.items()) if failure == first]
+    failures = {rank: failure for rank, failure in failures.items() if rank not in alike}
+    lines = [f"{ranks_text(alike)} failed in the same way"] * bool(alike)
     if not failures:
-        return []
-    lines = ["other ranks failed too, each with an error of its own:"]
+        return lines
+    known_place = first[1]
+    lines.append("other ranks failed too, each with an error of its own:")
     for rank, (what, place) in sorted(failures.items())[:MOST_TOLD]:
         lines.append(f"  rank {rank} {what.splitlines()[0][:MOST_CHARACTERS]}")
         lines += [f"    at {place}"] * (place not in (None, known_place))
@@ -96,17 +103,27 @@ class HangError(LaunchError):
     Attributes
         waits: for each rank its `Place`; None for a rank that has already returned.
         seconds: for which they were waited for.
+        advice: what follows of that, in a sentence or two.
 
     If `waits` are those of some ranks alone, such as a group, `world_size` counts all ranks.
     """
 
     def __init__(self, waits: dict[int, Place | None], timeout: float, world_size=None):
         self.waits, self.seconds = waits, timeout
-        done = sum(has_returned(place) for place in waits.values())
-        super().__init__(
-            f"after {timeout:g} s, {done} of {len(waits)} ranks had returned. "
-            f"Where each rank was:\n{describe(waits)}\n{diagnosis(waits, world_size or len(waits))}"
+        self.advice = diagnosis(waits, world_size or len(waits))
+        super().__init__(f"{self.places()}\n{self.advice}")
+
+    def places(self) -> str:
+        """Who had returned, and where the others were: the message without its advice."""
+        done = sum(has_returned(place) for place in self.waits.values())
+        return (
+            f"after {self.seconds:g} s, {done} of {len(self.waits)} ranks had returned. "
+            f"Where each rank was:\n{describe(self.waits)}"
         )
+
+    def beside(self, why) -> str:
+        """The message, for one who is also told `why`: that takes the place of general advice."""
+        return self.places() if why and is_general(self.advice) else str(self)
 
 
 def describe_death(status: int, when="") -> str:

@@ -124,6 +124,15 @@ def diagnosis(waits: dict[int, Place | None], world_size: int) -> str:
     return DIFFERENT_CALLS if len(operations) > 1 else THE_SAME_CALL
 
 
+def is_general(advice) -> bool:
+    """Whether a diagnosis names no mistake, but what to look at in such a hang."""
+    beginnings = [DIFFERENT_CALLS, THE_SAME_CALL, *(sentence for _, sentence in WAITING)]
+    after_subject = [BACK_FROM_CALLS, *(sentence for _, sentence in BACK)]
+    return advice in beginnings or any(
+        advice.endswith(sentence.removeprefix("{}")) for sentence in after_subject
+    )
+
+
 def has_returned(place: Place | None) -> bool:
     return place is None or place.operation == TRAVELLING
 

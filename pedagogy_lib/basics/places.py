@@ -49,7 +49,8 @@ class Place(NamedTuple):
 
     def below(self) -> list[str]:
         """What there is to tell of it beside its line: what it is in there, and who called it."""
-        block = f'in the block "{self.block}"' if self.block else ""
+        is_told = self.block and not self.block.startswith("_")  # as those of checks do
+        block = f'in the block "{self.block}"' if is_told else ""
         call = f"inside {self.call}" if self.call else ""
         is_in = ", ".join(filter(None, [call, block]))
         return [is_in] * bool(is_in) + [

@@ -25,6 +25,9 @@ BEGIN, BUG, END = "### BEGIN SOLUTION", "### IT WAS", "### END SOLUTION"
 ANSWER = re.compile(rf"^([ \t]*){BEGIN}\n(.*?)^[ \t]*{END}\n?", re.DOTALL | re.MULTILINE)
 MARKS = re.compile(rf"^[ \t]*(?:{BEGIN}|{END})\n", re.MULTILINE)
 COMMENT = re.compile(r"^([ \t]*)# ?", re.MULTILINE)
+# A browser may break a line between a formula and the full stop that follows it.
+LEFT_ALONE, FORMULA = r"```.*?```|`[^`]*`|\$\$.*?\$\$", r"\$([^$]+)\$([.,;:?!])"
+END_OF_FORMULA = re.compile(f"({LEFT_ALONE})|{FORMULA}", re.DOTALL)
 HOLE = "{indent}...  # your code here\n"
 KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CELL_SECONDS = 120
@@ -65,10 +68,19 @@ def to_notebook(text: str, stem: str):
     notebook = jupytext.reads(text, fmt="py:percent")
     notebook.metadata = {"kernelspec": KERNEL, "language_info": {"name": "python"}}
     for number, cell in enumerate(notebook.cells):
+        if cell.cell_type == "markdown":
+            cell.source = END_OF_FORMULA.sub(with_its_end, cell.source)
         digest = hashlib.sha256(f"{stem} {number} {cell.source}".encode()).hexdigest()
         cell.id = f"{number:02d}-{digest[:10]}"
     notebook.nbformat, notebook.nbformat_minor = 4, 5
     return notebook
+
+
+def with_its_end(formula: re.Match) -> str:
+    """A formula with the full stop or comma that follows, which stays on its line."""
+    if formula[1]:  # code, or a formula with a line of its own
+        return formula[0]
+    return f"${formula[2]}{{{formula[3]}}}$"
 
 
 def dump(notebook) -> str:

@@ -271,7 +271,8 @@ def try_on_ranks(case, function, *args, world_size, explain=lambda error: "", ti
         with patiently():
             return launch(function, *args, world_size=world_size, **settings)
     except HangError as error:
-        raise Wrong(case, f"it hangs: {error}", explain(error)) from None
+        why = explain(error)
+        raise Wrong(case, f"it hangs: {error.beside(why)}", why) from None
     except RankError as error:
         if isinstance(error.exception, NotSolvedYet):
             raise Wrong(case, str(error.exception)) from None

@@ -21,15 +21,17 @@ FIRST_OF_NETWORK = 65_536  # user ids of accounts that a network's directory kee
 
 def examine() -> int:
     """Print one line for each check; returns 1 if one failed, else 0."""
-    failed = False
+    found = set()
     for check in CHECKS:
         try:
             verdict, text = check()
         except Exception as error:
             verdict, text = BAD, f"{check.__name__.replace('_', ' ')}: {error}"
         print("\n".join(wrap(text, f"{verdict}  ")))
-        failed = failed or verdict == BAD
-    print("Something needs your attention: see above." if failed else "All is well.")
+        found.add(verdict)
+    failed, noted = BAD in found, NOTE in found
+    well = "Everything works; a note above may matter to you." if noted else "All is well."
+    print("Something needs your attention: see above." if failed else well)
     return int(failed)
 
 

@@ -1,6 +1,7 @@
 """`predict`: ask for a number before the run that tells it, and show all three afterwards."""
 
 import re
+from typing import NamedTuple
 
 from ..basics.errors import need
 from ..basics.screen import someone_watches
@@ -11,7 +12,7 @@ from .kept import Kept
 MOST = 1e100  # more than anybody counts; near the largest float, nothing can be drawn
 FAR = 10  # times too high: the prediction's bar is cut off there
 GUESSES = Kept("predictions")  # {question and unit: the number}
-COMPARED: dict[str, tuple["Prediction", float]] = {}  # in this kernel: with what was measured
+COMPARED: dict[str, "Compared"] = {}  # in this kernel, by question and unit
 
 
 def predict(question: str, unit: str) -> "Prediction":
@@ -94,8 +95,29 @@ class Prediction:
             numbers = self.value, float(theory), float(measured)
             return draw(self.question, self.unit, *numbers, COLORS[kind], wire)
 
-        COMPARED[self.key] = self, float(measured)
+        COMPARED[self.key] = Compared(self, self.value, float(measured))
         return Comparison(self, picture) if someone_watches() else picture()
+
+
+class Compared(NamedTuple):
+    """A prediction that has met its measurement, and its number at that moment."""
+
+    prediction: Prediction
+    guess: float | None
+    measured: float
+
+    def was_changed(self) -> bool:
+        """Whether there is another number now, of somebody who knows what was measured."""
+        return self.prediction.value not in (self.guess, None)
+
+    def distance(self) -> float | None:
+        """As a share of what was measured; None if nothing was predicted."""
+        if self.guess is None:
+            return None
+        if self.guess == self.measured:
+            return 0.0
+        off = abs(self.guess - self.measured)
+        return off / abs(self.measured) if self.measured else float("inf")
 
 
 class Comparison(Picture):

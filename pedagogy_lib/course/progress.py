@@ -8,7 +8,7 @@ from ..basics.places import COURSE
 from ..basics.units import brief, counted
 from .kept import solved_among
 from .predictions import COMPARED
-from .verdicts import BADGES
+from .verdicts import BADGES, folded
 
 CHECK = re.compile(r'\bcheck\(\\?"(\d+\.\d+)')
 MOST_TOLD = 8  # predictions
@@ -23,28 +23,15 @@ def progress(part: str) -> "Progress":
     parts = {p.name.split("_")[0]: p for p in sorted((COURSE / "notebooks").glob("*.ipynb"))}
     need(part in list(parts), f"there is no part {brief(part)}; there are: {', '.join(parts)}")
     numbers = list(dict.fromkeys(CHECK.findall(parts[part].read_text())))
-    return Progress(part, numbers, solved_among(numbers), distances())
-
-
-def distances() -> list[float | None]:
-    """How far each prediction was from what was measured; None of one that was not made."""
-    guesses = [(prediction.value, measured) for prediction, measured in COMPARED.values()]
-    return [None if guess is None else distance(guess, measured) for guess, measured in guesses]
-
-
-def distance(guess, measured) -> float:
-    """As a share of what was measured."""
-    if guess == measured:
-        return 0.0
-    return abs(guess - measured) / abs(measured) if measured else float("inf")
+    return Progress(part, numbers, solved_among(numbers), list(COMPARED.values()))
 
 
 class Progress:
-    """The exercises of a part, those that are solved, and the distances of predictions."""
+    """The exercises of a part, those that are solved, and its predictions: `Compared` each."""
 
-    def __init__(self, part, numbers, solved, distances):
+    def __init__(self, part, numbers, solved, compared):
         self.part, self.numbers, self.solved = part, numbers, solved
-        self.distances = distances
+        self.compared = compared
 
     def __repr__(self):
         return " · ".join([f"Part {self.part}", *self.of_exercises(), *self.of_predictions()])
@@ -59,18 +46,31 @@ class Progress:
         return [*solved, f"still to do: {', '.join(left)}"]
 
     def of_predictions(self) -> list[str]:
-        made = [d for d in self.distances if d is not None]
-        if not self.distances:
+        if not self.compared:
             return []
-        if not made:
-            return [f"none of {counted(len(self.distances), 'prediction')} made"]
-        off = ", ".join(in_percent(d) for d in made[:MOST_TOLD])
-        return [f"{len(made)} of {counted(len(self.distances), 'prediction')} made, off by {off}"]
+        made = [each.distance() for each in self.compared if each.guess is not None]
+        changed = sum(each.was_changed() for each in self.compared)
+        number = counted(len(self.compared), "prediction")
+        off = ", ".join(in_percent(distance) for distance in made[:MOST_TOLD])
+        told = f"{len(made)} of {number} made, off by {off}" if made else f"none of {number} made"
+        return [told, *[f"{changed} typed after the measurement"] * bool(changed)]
 
     def _repr_html_(self):
         _, color = BADGES[self.solved == self.numbers or None]
         frame = f"border-left:4px solid {color};padding:1px 0 1px 12px"
-        return f'<div style="{frame}">{escape(repr(self))}</div>'
+        each = "".join(f"<div>{escape(told_of(one))}</div>" for one in self.compared)
+        more = folded("Each prediction", each) if each else ""
+        return f'<div style="{frame}">{escape(repr(self))}{more}</div>'
+
+
+def told_of(compared) -> str:
+    """A prediction, and how far it was from what was measured."""
+    question, unit = compared.prediction.question, compared.prediction.unit
+    end = f"{compared.measured:.4g} {unit} measured"
+    if compared.guess is None:
+        return f"{question}: no prediction, {end}"
+    off = in_percent(compared.distance())
+    return f"{question}: {compared.guess:.4g} {unit} predicted, {end}: off by {off}"
 
 
 def in_percent(share) -> str:

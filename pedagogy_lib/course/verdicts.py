@@ -4,6 +4,7 @@ import os
 import re
 import textwrap
 from html import escape
+from itertools import groupby
 from pathlib import Path
 
 from ..basics.places import COURSE
@@ -78,12 +79,18 @@ class Verdict:
         case, what, why = (as_html(text) for text in
                            (self.wrong.case, self.wrong.what, self.wrong.why))  # fmt: skip
         first, *more = what.split("\n")
-        more = f'<div style="{CODE}">{chr(10).join(more)}</div>' if more else ""
-        told = f"<div>✗ <b>{case}</b>: {first}</div>{more}"
+        told = f"<div>✗ <b>{case}</b>: {first}</div>{''.join(paragraphs(more))}"
         if not why:
             return told
         why = f'<div style="white-space:pre-wrap;margin-left:1.4em">{why}</div>'
         return told + (folded("What this looks like", why) if self.folds else why)
+
+
+def paragraphs(lines):
+    """Yield indented lines, which show places in programs, as code, and what is between as text."""
+    for is_code, group in groupby(lines, lambda line: line.startswith(" ")):
+        style = CODE if is_code else "margin-left:1.4em"
+        yield f'<div style="{style}">{chr(10).join(group)}</div>'
 
 
 def folded(summary, content) -> str:

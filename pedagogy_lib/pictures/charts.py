@@ -69,7 +69,7 @@ def draw_groups(axes, groups, bars, predicted) -> list:
         if what in predicted:
             outlines = axes.bar(at, predicted[what], width, fill=False, edgecolor=INK, lw=1.3)
     if outlines is not None:
-        outlines.set_label("predicted")  # one entry for all of them: the last
+        outlines.set_label("theory")  # one entry for all of them: the last
         handles.append(outlines)
     return handles
 
@@ -146,7 +146,7 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
     colors = dict(zip(lines, LINE_COLORS * len(lines), strict=False))
     dashed = {"linestyle": "--", "linewidth": 1.2, "markersize": 9, "markerfacecolor": "white"}
     for name, values in (predicted or {}).items():
-        looks = dashed | {"color": colors.get(name, INK), "label": f"{name}, predicted"}
+        looks = dashed | {"color": colors.get(name, INK), "label": f"{name}, theory"}
         axes.plot(x, values, marker="o", **looks)
     for name, values in lines.items():
         axes.plot(x, values, marker="o", color=colors[name], label=name)

@@ -63,7 +63,7 @@ def draw_grid(axes, values, chunks, with_names):
         if with_names:
             axes.text(-0.25, rank + 0.5, f"rank {rank}", ha="right", va="center", fontsize=8.5)
     for chunk in range(chunks):
-        axes.text(chunk + 0.5, -0.12, str(chunk), ha="center", fontsize=7, color=EDGE)
+        axes.text(chunk + 0.5, -0.12, str(chunk), ha="center", fontsize=8.5, color=INK)
     axes.set_xlim(-0.1, chunks + 0.1)
     axes.set_ylim(n + 0.1, -0.4)
 
@@ -94,7 +94,7 @@ def write_number(axes, chunk, rank, value, n):
     """The chunk's own number, if the value tells one."""
     if number := own_number(value):
         ink = label_ink(RANK_COLORS[sources(value, n)[0]])
-        axes.text(chunk + 0.5, rank + 0.53, number, **CENTERED, fontsize=8, color=ink)
+        axes.text(chunk + 0.5, rank + 0.53, number, **CENTERED, fontsize=9, color=ink)
 
 
 def sources(value, n) -> list[int]:
@@ -164,7 +164,7 @@ def draw_rank(axes, rank, row, n, width) -> Rectangle:
     for chunk, value in enumerate(row):
         left = x - width / 2 + chunk * cell
         draw_cell(axes, left, y - 0.05, value, n, cell, 0.3)
-        axes.text(left + cell / 2, y - 0.1, str(chunk), ha="center", fontsize=7.5, color=EDGE)
+        axes.text(left + cell / 2, y - 0.1, str(chunk), ha="center", fontsize=8.5, color=INK)
     axes.text(x, y - 0.28, f"rank {rank}", ha="center", fontsize=9.5, fontweight="bold")
     box = Rectangle((x - width / 2, y - 0.45), width, 0.7, facecolor="none", lw=0)
     return axes.add_patch(box)

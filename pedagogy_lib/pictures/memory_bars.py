@@ -196,7 +196,7 @@ def legend(axes, bars, colors, with_outline) -> int:
     present = [kind for kind in KINDS if any(bar.get(kind) for bar in bars)]
     handles = [Patch(color=colors[kind], label=name_of(kind)) for kind in present]
     if with_outline:
-        handles.append(Patch(fill=False, edgecolor=INK, lw=1.2, label="(predicted)"))
+        handles.append(Patch(fill=False, edgecolor=INK, lw=1.2, label="(theory)"))
     rows = math.ceil(len(handles) / LEGEND_COLUMNS)
     legend_above(axes, handles, max(rows, 1))
     return rows
@@ -206,7 +206,7 @@ def told_of(stacks, predicted, limits) -> str:
     """All numbers."""
     bars = []
     for name, bar in stacks.items():
-        expected = f"; predicted {breakdown(predicted[name])}" if name in predicted else ""
+        expected = f"; theory {breakdown(predicted[name])}" if name in predicted else ""
         bars.append(f"{name}: {breakdown(bar)}{expected}")
     lines = ", ".join(f"{name} {format_bytes(count)}" for name, count in limits.items())
     return ". ".join([*bars, f"Limits: {lines}"] if limits else bars)

@@ -1,14 +1,13 @@
-"""Bars of runs. A rank is always a row; predicted is an outline, measured is filled."""
+"""Bars of runs, in bytes. A rank is a row; predicted is an outline, measured is filled."""
 
 from ..basics.errors import LaunchError
-from ..basics.units import brief, format_bytes
+from ..basics.units import brief, byte_unit, format_bytes
 from ..ranks.run import Block, Run
 from .legends import legend_above
 from .style import INK, new_figure
 
 ROW_INCHES = 0.42
 BAR = 0.62  # of the height of a row
-MEGA = 1e6
 MOST_NAMED = 16  # ranks; of more, every so many are named
 
 
@@ -30,13 +29,21 @@ def write_bytes(axes, counts):
     for rank, count in enumerate(counts):
         place = {"xytext": (6, 0), "textcoords": "offset points", "va": "center"}
         text = format_bytes(count)
-        axes.annotate(text, (count / MEGA, rank), **place, color=INK, fontsize=9)
+        axes.annotate(text, (count, rank), **place, color=INK, fontsize=9)
 
 
 def draw_predicted(axes, sizes, world_size, start=0.0, label=None):
-    """An outline in each row, around what is measured; sizes and starts in megabytes."""
+    """An outline in each row, around what is measured."""
     looks = {"fill": False, "edgecolor": INK, "linewidth": 1.3}
     axes.barh(range(world_size), sizes, BAR + 0.2, start, **looks, label=label)
+
+
+def bytes_along(axes, most, what):
+    """The axis below the bars: as far as `most` bytes and their number need, in a unit for them."""
+    unit, size = byte_unit(most)
+    axes.set_xlim(0, most * 1.18 or 1)
+    axes.xaxis.set_major_formatter(lambda count, _: f"{count / size:g}")
+    axes.set_xlabel(what.format(unit))
 
 
 def finish(axes, title):

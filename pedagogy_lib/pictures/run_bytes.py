@@ -4,7 +4,15 @@ import numpy as np
 
 from ..basics.errors import need
 from ..basics.units import format_bytes, format_range
-from .rank_rows import BAR, MEGA, draw_predicted, finish, need_run, rank_rows, write_bytes
+from .rank_rows import (
+    BAR,
+    bytes_along,
+    draw_predicted,
+    finish,
+    need_run,
+    rank_rows,
+    write_bytes,
+)
 from .style import COLORS, Picture, in_course_style
 
 
@@ -22,13 +30,12 @@ def plot_bytes(run, label, predicted=None, direction="sent", title="") -> Pictur
     expected = [] if predicted is None else np.broadcast_to(predicted, run.world_size)
     figure, axes = rank_rows(run.world_size, extra=1.0)
     looks = {"color": COLORS["communication"], "label": block.wire}
-    axes.barh(range(run.world_size), np.array(counts) / MEGA, BAR, **looks)
+    axes.barh(range(run.world_size), counts, BAR, **looks)
     write_bytes(axes, counts)
     if len(expected):
-        draw_predicted(axes, expected / MEGA, run.world_size, label="predicted")
-    axes.set_xlim(0, max(*counts, *expected, 0) * 1.18 / MEGA or 1)
-    axes.set_xlabel(f"{direction} by each rank (MB), {label}")
+        draw_predicted(axes, expected, run.world_size, label="theory")
+    bytes_along(axes, max(*counts, *expected, 0), f"{direction} by each rank ({{}}), {label}")
     finish(axes, title)
     told = ", ".join(f"rank {rank} {format_bytes(count)}" for rank, count in enumerate(counts))
-    more = f"; predicted {format_range(expected, format_bytes)}" if len(expected) else ""
+    more = f"; theory {format_range(expected, format_bytes)}" if len(expected) else ""
     return Picture(figure, f"Bytes {direction} in {label}: {told}{more}")

@@ -6,7 +6,15 @@ from ..basics.errors import need
 from ..basics.units import format_bytes
 from ..measuring.memory_log import KINDS
 from .kinds import name_of, need_kinds
-from .rank_rows import BAR, MEGA, draw_predicted, finish, need_run, rank_rows, write_bytes
+from .rank_rows import (
+    BAR,
+    bytes_along,
+    draw_predicted,
+    finish,
+    need_run,
+    rank_rows,
+    write_bytes,
+)
 from .style import COLORS, Picture, in_course_style, new_figure
 
 
@@ -45,7 +53,7 @@ def draw_history(axes, times, history, kinds):
     times    (moments,) in seconds
     history  (moments, len(KINDS)) bytes from each moment on
     """
-    columns = [history[:, KINDS.index(kind)] / MEGA for kind in kinds]
+    columns = [history[:, KINDS.index(kind)] / 1e6 for kind in kinds]
     colors, names = [COLORS[kind] for kind in kinds], list(map(name_of, kinds))
     milliseconds = (times - times[0]) * 1e3
     axes.stackplot(milliseconds, columns, step="post", colors=colors, labels=names)
@@ -55,11 +63,11 @@ def draw_history(axes, times, history, kinds):
 
 
 @in_course_style
-def plot_peak(run, label, predicted=None, title="", outline="predicted") -> Picture:
+def plot_peak(run, label, predicted=None, title="", outline="theory") -> Picture:
     """What fills the memory of each rank at the moment when it is fullest.
 
     predicted  {kind: bytes}, for every rank: drawn as an outline around its share
-    outline    what that outline is, for the legend, if it is no prediction: "a full copy"
+    outline    what that outline is, for the legend, if it is no theory: "a full copy"
     """
     need_run(run, 'plot_peak(run, "label")')
     predicted = predicted or {}
@@ -69,11 +77,10 @@ def plot_peak(run, label, predicted=None, title="", outline="predicted") -> Pict
     need(all(block.at_peak), f"{label!r} was measured with memory=False")
     figure, axes = rank_rows(run.world_size, extra=1.1)
     ends = draw_shares(axes, block.at_peak)
-    write_bytes(axes, ends * MEGA)
+    write_bytes(axes, ends)
     draw_outlines(axes, predicted, run.world_size, outline)
-    expected = sum(predicted.get(kind, 0) for kind in KINDS) / MEGA
-    axes.set_xlim(0, max(*ends, expected) * 1.18 or 1)
-    axes.set_xlabel("live tensors at the fullest moment (MB)")
+    expected = sum(predicted.get(kind, 0) for kind in KINDS)
+    bytes_along(axes, max(*ends, expected), "live tensors at the fullest moment ({})")
     finish(axes, title)
     told = "; ".join(f"rank {rank}: {breakdown(peak)}" for rank, peak in enumerate(block.at_peak))
     more = f"; {outline} {breakdown(predicted)}" if predicted else ""
@@ -81,10 +88,10 @@ def plot_peak(run, label, predicted=None, title="", outline="predicted") -> Pict
 
 
 def draw_shares(axes, peaks):
-    """Each rank's bytes by kind, side by side; returns where they end, in megabytes."""
+    """Each rank's bytes by kind, side by side; returns where they end."""
     left, rows = np.zeros(len(peaks)), range(len(peaks))
     for kind in KINDS:
-        sizes = np.array([peak[kind] for peak in peaks]) / MEGA
+        sizes = np.array([peak[kind] for peak in peaks])
         if sizes.any():
             axes.barh(rows, sizes, BAR, left, color=COLORS[kind], label=name_of(kind))
         left += sizes
@@ -95,8 +102,8 @@ def draw_outlines(axes, predicted, world_size, label):
     """Predicted shares as outlines, in the order of the filled ones."""
     left = 0.0
     for kind in (kind for kind in KINDS if predicted.get(kind)):
-        draw_predicted(axes, predicted[kind] / MEGA, world_size, left, label)
-        left, label = left + predicted[kind] / MEGA, None
+        draw_predicted(axes, predicted[kind], world_size, left, label)
+        left, label = left + predicted[kind], None
 
 
 def breakdown(sizes) -> str:

@@ -40,8 +40,8 @@ def plot_timeline(run, labels=None, title="", below=()) -> Picture:
     figure, axes = rank_rows(run.world_size, extra=0.9, row_inches=row_inches)
     whole = whole_span(blocks)
     seconds = whole[1] - whole[0]
-    named = draw_lanes(axes, lanes_of(blocks, below), colors, whole)
-    unnamed = [Patch(color=colors[name], label=name) for name in labels if name not in named]
+    without = draw_lanes(axes, lanes_of(blocks, below), colors, whole)
+    unnamed = [Patch(color=colors[name], label=name) for name in labels if name in without]
     if unnamed:
         legend_above(axes, unnamed)
     axes.set_xlim(0, seconds * 1e3)
@@ -69,15 +69,16 @@ def lanes_of(blocks, below) -> list[Lane]:
 
 
 def draw_lanes(axes, lanes, colors, whole) -> set[str]:
-    """Draw all bars; returns the labels that fitted into one of theirs."""
-    named = set()
+    """Draw all bars; returns the labels that did not fit into each of theirs."""
+    without = set()
     for lane in lanes:
         for block in lane.blocks:
             for rank, spans in enumerate(block.spans):
                 for span in spans:
-                    if draw_span(axes, rank, span, lane, block.label, colors[block.label], whole):
-                        named.add(block.label)
-    return named
+                    color = colors[block.label]
+                    if not draw_span(axes, rank, span, lane, block.label, color, whole):
+                        without.add(block.label)
+    return without
 
 
 def draw_span(axes, rank, span, lane, label, color, whole) -> bool:

@@ -96,7 +96,7 @@ def in_each_case(work, answer, cases, folder, args) -> list:
 
 def in_case(work, answer, case, group, number, args) -> tuple:
     global _label
-    _label = f"answer {number}"
+    _label = f"_answer {number}"
     with contextlib.nullcontext() if case.is_group else as_world(group):
         value = work(answer, group if case.is_group else None, case, *args)
     return value, *traffic_in(_label)
@@ -149,8 +149,9 @@ def told(cases, number, error, explain) -> Wrong:
         waits = {rank: error.waits[rank] for rank in case.ranks}
         world_size = len(error.waits if case.is_group else waits)
         error = HangError(waits, error.seconds, world_size)
-    what = f"it hangs: {error}" if isinstance(error, HangError) else str(error)
     why = explain(case, error) if isinstance(error, LaunchError) else ""
+    is_hang = isinstance(error, HangError)
+    what = f"it hangs: {error.beside(why)}" if is_hang else str(error)
     in_a_world = any(not earlier.is_group for earlier in cases[:number])
     if case.is_group and in_a_world and not isinstance(cause, SLIPS):
         why = why if OF_GROUPS_ALONE in what and why else IN_A_GROUP

@@ -267,8 +267,8 @@ def uses_the_backends_own(trial) -> str:
     if not others:
         return ""
     return (
-        f"it calls dist.{sorted(others)[0]}, which is one of those that are to be written here: "
-        "use send and receive alone."
+        f"it calls dist.{sorted(others)[0]}, a collective of the backend's own. Here messages "
+        "alone may travel: send and recv, isend and irecv."
     )
 
 
