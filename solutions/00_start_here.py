@@ -17,13 +17,13 @@
 # *Measured in section 7: everybody waits for the slowest rank.*
 #
 # **After this part you can** start real ranks from a cell, say which samples each of them gets,
-# read how many bytes it sent and how much memory it held, and find the line on which a hang waits.
+# read its bytes and its memory, and find the line on which a hang waits.
 #
 # **It takes** about 25 minutes, and 15 more for 2 exercises. **It needs** Python, and a
 # training loop in PyTorch.
 #
 # Begin with the next cell: four processes start on your machine, tell their numbers, and end. Cells
-# that only import are folded, and show nothing when they run; a click on the three dots opens them.
+# that only import are folded, and show nothing; a click on the three dots opens them.
 
 # %% tags=["nbval-ignore-output"]
 import os

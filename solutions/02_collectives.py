@@ -387,10 +387,9 @@ plot_holdings({f"after step {step}" if step else "at the start": [f.frames[step]
 #
 # ### Exercise 2.5
 #
-# In step `step` of the reduce-scatter, which chunk does `rank` send to its next neighbour? Here
-# steps count from 0 to n−2: what the film shows as "after step 1" is what `step=0` has done. Choose
-# the chunk so that rank $k$ ends with the complete chunk $k$. The check plays the ring with your
-# numbers.
+# In step `step` of the reduce-scatter, which chunk does `rank` send to its next neighbour? Steps
+# count from 0 to n−2 here: the film's step 1 is `step=0`. Rank $k$ is to end with the complete chunk
+# $k$. The check plays the ring with your numbers.
 
 # %%
 def chunk_to_send(rank, step, n):

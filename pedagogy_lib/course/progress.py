@@ -58,7 +58,8 @@ class Progress:
     def _repr_html_(self):
         _, color = BADGES[self.solved == self.numbers or None]
         frame = f"border-left:4px solid {color};padding:1px 0 1px 12px"
-        each = "".join(f"<div>{escape(told_of(one))}</div>" for one in self.compared)
+        made = [one for one in self.compared if one.guess is not None]
+        each = "".join(f"<div>{escape(told_of(one))}</div>" for one in made)
         more = folded("Each prediction", each) if each else ""
         return f'<div style="{frame}">{escape(repr(self))}{more}</div>'
 
@@ -66,11 +67,8 @@ class Progress:
 def told_of(compared) -> str:
     """A prediction, and how far it was from what was measured."""
     question, unit = compared.prediction.question, compared.prediction.unit
-    end = f"{compared.measured:.4g} {unit} measured"
-    if compared.guess is None:
-        return f"{question}: no prediction, {end}"
-    off = in_percent(compared.distance())
-    return f"{question}: {compared.guess:.4g} {unit} predicted, {end}: off by {off}"
+    numbers = f"{compared.guess:.4g} {unit} predicted, {compared.measured:.4g} {unit} measured"
+    return f"{question}: {numbers}: off by {in_percent(compared.distance())}"
 
 
 def in_percent(share) -> str:

@@ -40,13 +40,12 @@ def plot_timeline(run, labels=None, title="", below=()) -> Picture:
     figure, axes = rank_rows(run.world_size, extra=0.9, row_inches=row_inches)
     whole = whole_span(blocks)
     seconds = whole[1] - whole[0]
-    without = draw_lanes(axes, lanes_of(blocks, below), colors, whole)
-    unnamed = [Patch(color=colors[name], label=name) for name in labels if name in without]
-    if unnamed:
-        legend_above(axes, unnamed)
+    all_named = draw_lanes(axes, lanes_of(blocks, below), colors, whole)
+    if not all_named:
+        legend_above(axes, [Patch(color=colors[name], label=name) for name in labels])
     axes.set_xlim(0, seconds * 1e3)
     axes.set_xlabel("time (ms)" + told_links(blocks))
-    axes.set_title(title, pad=28 if unnamed else 10)
+    axes.set_title(title, pad=10 if all_named else 28)
     ranks = counted(run.world_size, "rank")
     alt = f"Timeline of {ranks} over {format_seconds(seconds)}: {told(blocks, below)}"
     return Picture(figure, alt)
@@ -68,17 +67,17 @@ def lanes_of(blocks, below) -> list[Lane]:
     ]
 
 
-def draw_lanes(axes, lanes, colors, whole) -> set[str]:
-    """Draw all bars; returns the labels that did not fit into each of theirs."""
-    without = set()
+def draw_lanes(axes, lanes, colors, whole) -> bool:
+    """Draw all bars; returns whether each had room for its label."""
+    all_named = True
     for lane in lanes:
         for block in lane.blocks:
             for rank, spans in enumerate(block.spans):
                 for span in spans:
                     color = colors[block.label]
-                    if not draw_span(axes, rank, span, lane, block.label, color, whole):
-                        without.add(block.label)
-    return without
+                    named = draw_span(axes, rank, span, lane, block.label, color, whole)
+                    all_named = all_named and named
+    return all_named
 
 
 def draw_span(axes, rank, span, lane, label, color, whole) -> bool:
