@@ -388,8 +388,8 @@ plot_holdings({f"after step {step}" if step else "at the start": [f.frames[step]
 # ### Exercise 2.5
 #
 # In step `step` of the reduce-scatter, which chunk does `rank` send to its next neighbour? Steps
-# count from 0 to n−2 here: the film's step 1 is `step=0`. Rank $k$ is to end with the complete chunk
-# $k$. The check plays the ring with your numbers.
+# count from 0 to n−2 here: the film's step 1 is `step=0`. Rank $k$ is to end with the complete
+# chunk $k$. The check plays the ring with your numbers.
 
 # %%
 def chunk_to_send(rank, step, n):
