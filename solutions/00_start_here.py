@@ -145,6 +145,7 @@ def hold_a_copy():
 copies = launch(hold_a_copy, world_size=4)["hold"]
 
 # %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
 on_each = copies.peak_bytes[0]["parameters"] / 1e6
 memory_guess.compare(theory=16, measured=on_each, kind="parameters")
 
@@ -287,6 +288,7 @@ run = launch(all_reduce, world_size=world_size)
 run
 
 # %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
 theory = 2 * (world_size - 1) / world_size * megabytes
 sent = run["all_reduce"]
 bytes_guess.compare(theory, sent.sent_bytes[0] / 1e6, kind="communication", wire=sent.wire)

@@ -146,6 +146,7 @@ guess = predict("After one step with the gradients of both houses, w1 is larger 
 accumulated = list(train(HOUSES, START, ALPHA, every=2))
 
 # %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
 growth = accumulated[-1]["values"]["w1"] - START["w1"]
 theory = -ALPHA * (-115.836 + 5 * 2 * (4.574 - 12))
 guess.compare(1000 * theory, 1000 * growth, kind="parameters")
@@ -378,6 +379,7 @@ for logits in scores:
     (F.cross_entropy(logits, targets) / len(scores)).backward()
 
 # %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
 weights = [logits.grad[0, 0].item() for logits in scores]
 guess.compare(theory=(12 + 11) / (3 + 2), measured=weights[1] / weights[0], kind="gradients")
 
@@ -444,6 +446,7 @@ peaks = [launch(step, 2048, size, world_size=1, device="cpu")["step"].peak_bytes
          for size in sizes]
 
 # %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
 measured = [peak["activations"] for peak in peaks]
 guess.compare(4400 * 128 / 1e6, measured[0] / 1e6, kind="activations")
 

@@ -99,6 +99,7 @@ for label in ("server", "ring"):
     print(f"{label}, 5 ranks: sent, in copies of the weights:", *(f"{x:.1f}" for x in sent))
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what was measured.
 took = {label: [1e3 * max(exchanges[n][label].seconds) for n in workers]
         for label in ("server", "ring")}
 exchange_guess.compare(2 * 8 * 30, took["server"][-1], kind="communication")

@@ -203,6 +203,7 @@ plot_timeline(overlap, ["forward", "backward", "all_reduce"], below=["all_reduce
               title="A step with communication afterwards, and one with it meanwhile (emulated)")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what was measured.
 afterwards, meanwhile = (max(overlap[label].seconds) for label in ("afterwards", "meanwhile"))
 shorter.compare(100 * (1 - 22 / 30), 100 * (1 - meanwhile / afterwards), kind="communication")
 

@@ -85,6 +85,7 @@ trained = launch(train_three_steps, language_model, text, width, layers, samples
 peak = trained["step 3"].peak_bytes[0]
 
 # %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
 measured_states = sum(peak[kind] for kind in ("parameters", "gradients", "optimizer_state"))
 times_parameters.compare(4, measured_states / peak["parameters"], kind="optimizer_state")
 
@@ -570,6 +571,7 @@ for way in ways:
     print(f"recomputing {way}: {activations[way]:,} bytes, the same gradients: {same}")
 
 # %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
 unit = samples * 64 * width * 4
 share.compare(100 * (8 + units - 1) / (8 * units),
               100 * activations["every block"] / (8 * units * unit), kind="activations")

@@ -218,6 +218,7 @@ for name in ("DDP", "stage 1"):
     print(f"{name} sends {sent[name]:.2f} models in a step")
 
 # %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
 stacks = {name: states_in(runs[name]["after the backward"].peak_bytes[0])
           for name in ("DDP", "stage 1")}
 held = [sum(stack.values()) for stack in stacks.values()]

@@ -114,6 +114,7 @@ Table(["micro-batches", *counts],
       note="models sent by a rank in one step")
 
 # %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
 n = world_size
 stage_3_guess.compare(4 * 3 * (n - 1) / n, sent_with["ours, stage 3"][2],
                       kind="communication")
@@ -257,6 +258,7 @@ ahead = {name: launch(fetched, zero, SleptLayer, name == "fetched ahead", world_
                       device="cpu") for name in ("on demand", "fetched ahead")}
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what was measured.
 took = {name: max(run["step"].seconds) for name, run in ahead.items()}
 shorter.compare(100 * (1 - (2 + LAYERS + 3 * LAYERS) / (2 * LAYERS + 4 * LAYERS)),
                 100 * (1 - took["fetched ahead"] / took["on demand"]), kind="communication")

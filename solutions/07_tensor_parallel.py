@@ -132,6 +132,7 @@ print("but for rounding: columns are those of Y:", equal["columns"])
 print("the sum is Y:", equal["sum"], "| one summand is Y:", equal["one summand"])
 
 # %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
 sent.compare(theory=2 * (n - 1) / n * 512 * 512 * 8 / 1e6,
              measured=products["rows"].sent_bytes[0] / 1e6, kind="communication")
 
@@ -257,6 +258,7 @@ paired = launch(three_ways, *mlp_matrices(512, 64), tensor_parallel.cut,
                 tensor_parallel.part_sizes, gathered, world_size=n, device="cpu")
 
 # %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
 y_bytes, share = 512 * 64 * 8, (n - 1) / n
 theory = {"pair": 2 * share * y_bytes, "gathered": (4 + 2) * share * y_bytes,
           "rows first": (2 * 4 + 1) * share * y_bytes}
@@ -438,6 +440,7 @@ blocks = {k: launch(try_block, tensor_parallel, language_model, width, 8, 4, wor
                     device="cpu") for k in (1, 2, 4)}
 
 # %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
 four, x_bytes = blocks[4], 8 * 64 * width * 8
 how_many.compare(theory=4, measured=len(four["forward"].calls[0]) + len(four["backward"].calls[0]))
 

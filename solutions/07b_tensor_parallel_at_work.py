@@ -129,6 +129,7 @@ ways = {way: launch(try_block, way, sequence_parallel, 4, context, sizes, world_
                     device="cpu") for way in sequence_parallel.WAYS if way != "overlapped"}
 
 # %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
 u = 4 * context * wide * 4
 sent = {way: run["step"].sent_bytes[0] / u for way, run in ways.items()}
 again, once = sent["sequence parallel, gathered again"], sent["sequence parallel"]
@@ -215,6 +216,7 @@ took = {label: max(overlap[label].seconds) for label in ("waiting", "meanwhile")
 print(*(f"{label}: {1e3 * t:.0f} ms" for label, t in took.items()), sep="; ")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what was measured.
 shorter.compare(theory=100 / 3, measured=100 * (1 - took["meanwhile"] / took["waiting"]),
                 kind="communication")
 
@@ -282,6 +284,7 @@ for k, run in decoded.items():
     print(f"{k} rank{'s' * (k > 1)}: the same {letters} letters as one process: {same}")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what was measured.
 def in_theory(k):
     """Bytes that one of k ranks sends for the next letter."""
     sums = (2 * 2 + 1) * 2 * (k - 1) / k * width * 8  # two blocks and the embedding
@@ -467,6 +470,7 @@ longer = predict("A step of the block of width 32, on two nodes beside one", uni
 seen = {size: slowest([(*INSIDE, 2, BETWEEN), (*INSIDE, 1, BETWEEN)], size) for size in computing}
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what was measured.
 def as_long(computing, sums, sum_bytes, n, *links):
     """Exercise 7.20."""
     inside, between = (computing + sums * 2 * (n - 1) * (latency + sum_bytes / n / bytes_per_second)

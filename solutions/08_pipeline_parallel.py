@@ -102,6 +102,7 @@ idle = predict(f"Idle share, one batch through {p} stages", unit="%")
 naive_simulated, naive = emulate(schedules.rows_of(schedules.naive, p, 1))
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what was measured.
 idle.compare(theory=100 * (1 - 1 / p), measured=100 * naive.idle_share)
 
 # %% tags=["nbval-ignore-output"]
@@ -235,6 +236,7 @@ kept = {name: launch(pipeline_parallel.one_batch, rows, world_size=p, device="cp
 print(kept)
 
 # %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
 most.compare(theory=min(16, p), measured=kept["1F1B"][0])
 
 # %% [markdown]
@@ -416,6 +418,7 @@ crossing = launch(one_step, pipeline_parallel, language_model,
                   device="cpu")
 
 # %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
 one_way = samples * wide["context"] * wide["width"] * 4
 boundaries = [(rank < p - 1) + (rank > 0) for rank in range(p)]
 busiest = boundaries.index(max(boundaries))

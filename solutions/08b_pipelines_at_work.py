@@ -201,6 +201,7 @@ of_halves = {"F": 0.030, "I": 0.030, "W": 0.030}
 split_simulated, split_run = emulate(schedules.rows_of(schedules.zero_bubble, p, m), of_halves)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what was measured.
 third = (p - 1) / 3
 small_bubble.compare(theory=100 * third / (m + third), measured=100 * split_run.idle_share)
 
@@ -385,6 +386,7 @@ for way, run in dreams.items():
           [versions for *_, versions in run.values])
 
 # %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
 late.compare(theory=p - 1, measured=dreams["stashing"].values[0][1])
 
 # %% [markdown]

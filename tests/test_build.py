@@ -82,6 +82,7 @@ def test_a_prediction_is_asked_for_before_anything_reveals_it(source):
     for cell, tree in code:
         for name, call in calls_of(tree, "compare"):
             assert FOLDED.items() <= cell.metadata.items(), f"fold this cell:\n{cell.source}"
+            assert cell.source.startswith("# "), "the first line of a folded cell can be read"
             theory = call.args[0] if call.args else call.keywords[0].value
             given = assigned_in(*(between for _, between in asked.pop(name)))
             assert not names_in(theory) & given, f"this cell's theory stands above:\n{cell.source}"
