@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 
 import pytest
 from browser import CHROMIUM, TOKEN, Lab, Notebook, chromium
@@ -316,6 +317,7 @@ def test_long_lines_of_code_are_wrapped_in_a_small_window(lab, notebook):
 def test_a_new_learner_begins(lab, notebook):
     """Three keystrokes after `make lab`, the first numbers are there; every file is as it was."""
     before = digests(lab.folder / "notebooks")
+    shutil.rmtree(lab.folder / "workspaces", ignore_errors=True)  # else tabs come back
     page = notebook.page
     page.goto(f"{lab.url}/?token={TOKEN}")
     page.wait_for_selector(".jp-Notebook .jp-Cell")
