@@ -56,6 +56,7 @@ _HOME = {
     "draw_three_splits": "pictures.diagrams",
     "explore": "widgets.explore",
     "put_to_the_test": "course.claims",
+    "Machines": "machines.spec",
     "run_torchrun": "ranks.torchrun_agents",
     "Table": "basics.tables",
     "Run": "ranks.run",

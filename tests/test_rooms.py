@@ -9,7 +9,7 @@ from helpers import ROOT
 
 PACKAGE = ROOT / "pedagogy_lib"
 ROOMS = (
-    "basics", "schedules", "measuring", "ranks", "pictures", "widgets", "films", "course",
+    "basics", "schedules", "machines", "measuring", "ranks", "pictures", "widgets", "films", "course",
     "exercises",
 )  # fmt: skip
 FILES = sorted(PACKAGE.rglob("*.py"))

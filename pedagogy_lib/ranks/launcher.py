@@ -10,6 +10,7 @@ import time
 
 from ..basics.errors import NO_RANK_YET, HangError, LaunchError, Stopped, where_stopped
 from ..basics.units import brief
+from ..machines.network import network_for
 from . import function_packing, under_torchrun
 from .devices import choose_device
 from .fork_server_client import ENVIRON, shared_server
@@ -17,7 +18,7 @@ from .preloading import needs_them
 from .rank_handle import RankHandle
 from .refusals import reason
 from .run import Run
-from .settings import check_call, check_numbers, seeds_of
+from .settings import check_call, check_machines, check_numbers, seeds_of
 from .value_packing import unpack
 from .waiting import RankListener
 
@@ -30,7 +31,9 @@ KILL_SECONDS = 5.0  # for the kernel to end killed ranks, however busy the machi
 _one_at_a_time = threading.Lock()
 
 
-def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0) -> Run:
+def launch(
+    fn, *args, world_size=4, device="auto", timeout=60.0, seed=0, machines=None
+) -> Run:
     """Run `fn(*args)` on `world_size` fresh processes that form one process group.
 
     Each rank finds `torch.distributed` initialised, one thread for torch, and the same random
@@ -42,6 +45,8 @@ def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0) -> Run:
     timeout  seconds until a launch counts as hung, from when all ranks have met; unpacking the
              function before that, and packing its values after it, get the same time of their own
     seed     an integer for all ranks, or a sequence with one integer for each
+    machines  `Machines(2, bytes_per_second=25e6)`: ranks on machines of their own, whose network
+             cards the kernel limits; over Gloo, on the CPU
     Returns  a `Run`: `run.values[rank]` is what `fn` returned there
     Raises   `RankError` if a rank raises, dies or is killed; `HangError` after `timeout`;
              `LaunchError` for arguments that cannot travel, and for what the machine refuses.
@@ -58,8 +63,10 @@ def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0) -> Run:
     check_call(fn, args)
     check_numbers(world_size, timeout)
     world_size = int(world_size)  # numpy's integers count too
-    backend, devices = choose_device(device, world_size)
-    return run_job(Launch(backend, devices, seeds_of(seed, world_size), timeout), fn, args)
+    check_machines(machines, device, world_size)
+    backend, devices = choose_device("cpu" if machines else device, world_size)
+    job = Launch(backend, devices, seeds_of(seed, world_size), timeout, machines=machines)
+    return run_job(job, fn, args)
 
 
 def run_job(job: "Launch", fn, args) -> Run:
@@ -102,16 +109,20 @@ IMPORTING = "importing PyTorch, once for each notebook"
 class Launch(RankListener):
     """One launch: starts its ranks, brings back what they report, and leaves nothing behind."""
 
-    def __init__(self, backend, devices, seeds, timeout, noun="rank"):
+    def __init__(self, backend, devices, seeds, timeout, noun="rank", machines=None):
         super().__init__(len(devices), timeout)
         self.backend, self.devices, self.seeds = backend, devices, seeds
         self.noun = noun  # what its output calls a rank
+        self.machines, self.network = machines, None
+        self.places = machines.places(len(devices)) if machines else [0] * len(devices)
 
     def run(self, data: bytes) -> Run:
         with refusals_told():
             self.open()
             self.server = shared_server()
             self.server.await_ready(lambda: self.progress.tick(IMPORTING))
+            if self.machines:
+                self.network = network_for(self.machines)
             self.folder = self.server.new_folder()
         if needs_them(data):
             self.server.preload()
@@ -146,6 +157,7 @@ class Launch(RankListener):
             "cwd": current_folder(),
             "sys_path": sys.path,
             "rank": rank,
+            "machine": self.machine_of(rank),
             "world_size": self.world_size,
             "backend": self.backend,
             "device": self.devices[rank],
@@ -153,6 +165,17 @@ class Launch(RankListener):
             "store": str(self.folder / "store"),
             "dump": str(self.folder / f"dump-{rank}"),
             "began": self.began,
+        }
+
+    def machine_of(self, rank) -> dict:
+        """Where a rank lives: which machine, the how manieth of its ranks it is, and the way in."""
+        number = self.places[rank]
+        return {
+            "number": number,
+            "local_rank": rank - self.places.index(number),
+            "ranks": self.places.count(number),
+            "network": self.network and self.network.networks[number],
+            "user": self.network and self.network.user,
         }
 
     def raise_what_went_wrong(self):

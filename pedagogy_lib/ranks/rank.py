@@ -16,6 +16,7 @@ import cloudpickle
 import torch
 import torch.distributed as dist
 
+from ..machines import namespaces
 from ..measuring import recorder
 from .call_stack import place_now
 from .error_reports import CannotBegin, cannot_travel, failed_with
@@ -85,6 +86,7 @@ def main(connection, setup):
 
 def prepare(setup, listener):
     """Do what may fail for reasons outside of the learner's program; raises CannotBegin."""
+    enter_machine(setup["machine"])
     enter_folder(setup["cwd"])
     try:
         dump = open(setup["dump"], "w")  # noqa: SIM115 - stays open for the signal handler
@@ -94,6 +96,17 @@ def prepare(setup, listener):
     except (OSError, RuntimeError) as error:  # RuntimeError: no thread can be started
         raise CannotBegin(f"could not be started: {reason(error)}") from None
     sys.breakpointhook = refuse_debugger
+
+
+def enter_machine(machine):
+    """Move this process, which has one thread yet, into its machine's network, if it has one."""
+    if machine["network"] is None:
+        return
+    try:
+        namespaces.enter(machine["network"], machine["user"])
+    except OSError as error:
+        raise CannotBegin(f"could not enter machine {machine['number']}: {error}") from None
+    os.environ["GLOO_SOCKET_IFNAME"] = namespaces.CARD
 
 
 def enter_folder(path):
@@ -148,11 +161,13 @@ def open_streams():
 
 def join(setup):
     """Enter the process group that this launch forms; raises CannotBegin."""
+    machine = setup["machine"]
     os.environ.update(
         RANK=str(setup["rank"]),
-        LOCAL_RANK=str(setup["rank"]),
+        LOCAL_RANK=str(machine["local_rank"]),
+        GROUP_RANK=str(machine["number"]),
         WORLD_SIZE=str(setup["world_size"]),
-        LOCAL_WORLD_SIZE=str(setup["world_size"]),
+        LOCAL_WORLD_SIZE=str(machine["ranks"]),
     )
     try:
         # Not init_method="file://…": in a URL a folder's # or ? would mean something else.

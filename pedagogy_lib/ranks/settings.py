@@ -6,6 +6,7 @@ from numbers import Integral, Real
 
 from ..basics.errors import LaunchError
 from ..basics.units import brief
+from ..machines.spec import Machines
 
 SEEDS = range(-(2**63), 2**64)  # that torch takes
 
@@ -62,6 +63,18 @@ def check_numbers(world_size, timeout):
         raise LaunchError(f"world_size is a whole number from 1 to 256, not {brief(world_size)}")
     if not is_duration(timeout):
         raise LaunchError(f"timeout is a positive number of seconds, not {brief(timeout)}")
+
+
+def check_machines(machines, device, world_size):
+    """Raise LaunchError unless there are none, or ranks can be shared out among them."""
+    if machines is None:
+        return
+    if not isinstance(machines, Machines):
+        example = "Machines(2, bytes_per_second=25e6)"
+        raise LaunchError(f"machines is {example}, for example, not {brief(machines)}")
+    if device not in ("auto", "cpu"):
+        raise LaunchError('ranks on machines of their own compute on the CPU: use device="auto"')
+    machines.places(world_size)
 
 
 def is_whole(value) -> bool:

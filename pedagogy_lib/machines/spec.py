@@ -1,0 +1,80 @@
+"""`Machines`: what a launch is told about the machines that its ranks are to be on."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+from ..basics.errors import need
+from ..basics.units import brief, counted, format_bytes, format_seconds
+
+MOST_MACHINES = 64
+
+
+@dataclass(frozen=True)
+class Machines:
+    """Machines on this computer for `launch(..., machines=…)`: networks of their own, on a switch.
+
+    ranks             how many machines, with equally many ranks each; or how many ranks each of
+                      them has: `Machines(2)` and `Machines([3, 1])` both have room for four
+    bytes_per_second  of every network card, in each direction; None: as fast as it goes
+    latency_seconds   from card to card, one way
+
+    Raises  LaunchError for numbers that make no sense
+    """
+
+    ranks: int | Sequence[int] = 2
+    bytes_per_second: float | None = None
+    latency_seconds: float = 0.0
+
+    def __post_init__(self):
+        need(self.is_count() or self.is_list(),
+             f"Machines() takes a number of machines, or the ranks of each, not {brief(self.ranks)}")  # fmt: skip
+        need(self.count <= MOST_MACHINES, f"at most {MOST_MACHINES} machines, not {self.count}")
+        rate, latency = self.bytes_per_second, self.latency_seconds
+        need(rate is None or (is_real(rate) and rate >= 1000),
+             f"bytes_per_second is a number from 1000 on, or None, not {brief(rate)}")  # fmt: skip
+        need(is_real(latency) and 0 <= latency <= 10,
+             f"latency_seconds is a number of seconds from 0 to 10, not {brief(latency)}")  # fmt: skip
+
+    def is_count(self) -> bool:
+        return is_positive(self.ranks)
+
+    def is_list(self) -> bool:
+        is_sequence = isinstance(self.ranks, Sequence) and not isinstance(self.ranks, str)
+        return is_sequence and len(self.ranks) > 0 and all(map(is_positive, self.ranks))
+
+    @property
+    def count(self) -> int:
+        return self.ranks if self.is_count() else len(self.ranks)
+
+    def places(self, world_size) -> list[int]:
+        """The machine of each rank, in the order of ranks.
+
+        Raises  LaunchError if they do not go up in so many ranks
+        """
+        if self.is_count():
+            need(world_size % self.count == 0,
+                 f"{world_size} ranks cannot be shared out equally among {self.count} machines: "
+                 "name the ranks of each, as in machines=Machines([3, 1])")  # fmt: skip
+        sizes = [world_size // self.count] * self.count if self.is_count() else self.ranks
+        need(sum(sizes) == world_size,
+             f"Machines({list(sizes)}) has room for {sum(sizes)} ranks, and world_size is "
+             f"{world_size}")  # fmt: skip
+        return [machine for machine, size in enumerate(sizes) for _ in range(size)]
+
+    def text(self) -> str:
+        """In the words of a picture: "2 machines, 25 MB/s each"."""
+        words = counted(self.count, "machine")
+        if self.bytes_per_second:
+            words += f", cards of {format_bytes(self.bytes_per_second)}/s"
+        if self.latency_seconds:
+            words += f", {format_seconds(self.latency_seconds)} apart"
+        return words
+
+
+def is_positive(value) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and value > 0
+
+
+def is_real(value) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and value == value

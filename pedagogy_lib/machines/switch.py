@@ -1,0 +1,236 @@
+"""The process that holds a network of machines: a switch, and a card for each machine.
+
+It runs as a script (`python switch.py CONTROL_FD COUNT`), and its namespaces end with it. Each
+machine has a process of its own, whose only task is to be there; ranks enter its network.
+The notebook writes a wish in a line of JSON, and gets a line back: `{"ok": …}` or
+`{"refused": sentence}`. When the socket closes, everything ends.
+"""
+
+import ctypes
+import errno
+import json
+import os
+import signal
+import socket
+import sys
+from contextlib import suppress
+
+sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+from pyroute2 import IPRoute  # noqa: E402
+from pyroute2.netlink.exceptions import NetlinkError  # noqa: E402
+
+from pedagogy_lib.machines import namespaces  # noqa: E402
+
+SWITCH, OTHER_SWITCH = "switch", "other"
+FRAME_BYTES = 9000  # "jumbo frames", as clusters use them: headers are less than 1 %
+BURST_SECONDS = 0.0005  # that a card may be ahead of its speed
+SMALLEST_BURST_BYTES = 1 << 17  # two of the kernel's largest segments
+LONG_QUEUE = 1 << 14  # messages under way
+QUEUE_BYTES = 1 << 24  # that wait at a card; what comes on top is dropped
+PR_SET_PDEATHSIG = 1
+
+
+class Refused(Exception):
+    """A wish that cannot be fulfilled; says why."""
+
+
+def address_of(machine) -> str:
+    return f"10.77.0.{machine + 1}"
+
+
+def die_with_parent(parent):
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+class Shaper:
+    """Limits the speed of one end of a cable: `index` is the interface's number here."""
+
+    def __init__(self, ip, index):
+        self.ip, self.index, self.now = ip, index, None
+
+    def set(self, bytes_per_second, latency_seconds=0.0):
+        """None for bytes_per_second: as fast as it goes."""
+        wanted = bytes_per_second, latency_seconds
+        if wanted == self.now:
+            return
+        self.now = None
+        limited = {"handle": "2:"}
+        if latency_seconds:
+            self.queue("netem", handle="1:", delay=round(1e6 * latency_seconds), limit=LONG_QUEUE)
+            limited = {"handle": "2:", "parent": "1:1"}
+        elif not bytes_per_second:
+            self.queue("pfifo", handle="3:")
+        if bytes_per_second:
+            burst = max(SMALLEST_BURST_BYTES, round(BURST_SECONDS * bytes_per_second))
+            self.queue("tbf", rate=round(bytes_per_second), burst=burst, limit=QUEUE_BYTES, **limited)
+        self.now = wanted
+
+    def queue(self, kind, **settings):
+        """What a card's messages wait in, in place of what was there."""
+        try:
+            self.ip.tc("replace", kind, self.index, **settings)
+        except NetlinkError as error:
+            if error.code != errno.ENOENT:
+                raise
+            raise Refused(MISSING[kind]) from None
+
+
+MISSING = {
+    "netem": "this kernel cannot delay messages: it has no netem, so leave latency_seconds out",
+    "tbf": "this kernel cannot limit the speed of a card: it has no tbf",
+    "pfifo": "this kernel has no queue for a card",
+}
+
+
+class Machine:
+    """A machine, seen from the switch: its process, and the switch's port for its cable."""
+
+    def __init__(self, number, ip, switch):
+        self.number, self.ip = number, ip
+        ours, theirs = socket.socketpair()
+        parent = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            ours.close()
+            with suppress(BaseException):
+                be_machine(number, theirs.makefile("rw"), parent)
+            os._exit(1)
+        theirs.close()
+        self.line = ours.makefile("rw")
+        self.hear()
+        port = f"port{number}"
+        ip.link("add", ifname=port, kind="veth", mtu=FRAME_BYTES,
+                peer={"ifname": namespaces.CARD, "net_ns_pid": self.pid, "mtu": FRAME_BYTES})  # fmt: skip
+        (self.port,) = ip.link_lookup(ifname=port)
+        self.plug_into(switch)
+        self.state("up")
+        self.shaper = Shaper(ip, self.port)
+        self.ask(start=True)
+
+    def hear(self):
+        answer = json.loads(self.line.readline() or '{"refused": "it has ended"}')
+        if "refused" in answer:
+            raise Refused(f"machine {self.number}: {answer['refused']}")
+        return answer
+
+    def ask(self, **wish):
+        self.line.write(json.dumps(wish) + "\n")
+        self.line.flush()
+        return self.hear()
+
+    def plug_into(self, switch):
+        self.ip.link("set", index=self.port, master=switch)
+
+    def state(self, state):
+        self.ip.link("set", index=self.port, state=state)
+
+    def limit(self, bytes_per_second, latency_seconds):
+        self.shaper.set(bytes_per_second)
+        self.ask(speed=[bytes_per_second, latency_seconds])
+
+
+def be_machine(number, line, parent):
+    """In a process of its own: have a network, and do what the switch wishes there."""
+    die_with_parent(parent)
+    namespaces.own_network_only()
+    print('{"ok": true}', file=line, flush=True)
+    shaper = None
+    for wish in map(json.loads, line):
+        answer = {"ok": True}
+        try:
+            if "start" in wish:
+                shaper = start_card(number)
+            else:
+                shaper.set(*wish["speed"])
+        except (Refused, NetlinkError) as error:
+            answer = {"refused": str(error)}
+        print(json.dumps(answer), file=line, flush=True)
+    os._exit(0)
+
+
+def start_card(number) -> Shaper:
+    ip = IPRoute()
+    (loopback,), (card,) = ip.link_lookup(ifname="lo"), ip.link_lookup(ifname=namespaces.CARD)
+    ip.link("set", index=loopback, state="up")
+    ip.addr("add", index=card, address=address_of(number), prefixlen=16)
+    ip.link("set", index=card, state="up")
+    return Shaper(ip, card)
+
+
+class Network:
+    """The switch with its machines, and what can be wished for."""
+
+    def __init__(self, count):
+        self.in_user_namespace = namespaces.have_own_network()
+        self.ip = IPRoute()
+        self.switches = [self.add_switch(name) for name in (SWITCH, OTHER_SWITCH)]
+        self.machines = [Machine(number, self.ip, self.switches[0]) for number in range(count)]
+
+    def add_switch(self, name) -> int:
+        self.ip.link("add", ifname=name, kind="bridge")
+        (index,) = self.ip.link_lookup(ifname=name)
+        self.ip.link("set", index=index, state="up")
+        return index
+
+    def whole(self, speeds):
+        """All cables in one switch and up, each card at its speed: [bytes per second, latency]."""
+        for machine, speed in zip(self.machines, speeds, strict=True):
+            machine.plug_into(self.switches[0])
+            machine.state("up")
+            machine.limit(*speed)
+
+    def unplug(self, machine):
+        self.machines[machine].state("down")
+
+    def plug(self, machine):
+        self.machines[machine].state("up")
+
+    def slow(self, machine, bytes_per_second, latency_seconds):
+        self.machines[machine].limit(bytes_per_second, latency_seconds)
+
+    def split(self, others):
+        """Two halves that do not hear each other: these machines, and the rest."""
+        for number, machine in enumerate(self.machines):
+            machine.plug_into(self.switches[number in others])
+
+    def kill(self, machine):
+        """End all processes on a machine, its own last."""
+        pid = self.machines[machine].pid
+        network = f"/proc/{pid}/ns/net"
+        while others := [other for other in namespaces.members(network) if other != pid]:
+            for other in others:
+                with suppress(ProcessLookupError):
+                    os.kill(other, signal.SIGKILL)
+        os.kill(pid, signal.SIGKILL)
+
+    def paths(self) -> dict:
+        user = f"/proc/{os.getpid()}/ns/user" if self.in_user_namespace else None
+        return {"user": user, "networks": [f"/proc/{m.pid}/ns/net" for m in self.machines]}
+
+
+WISHES = ("whole", "unplug", "plug", "slow", "split", "kill")
+
+
+def main():
+    control, count = socket.socket(fileno=int(sys.argv[1])).makefile("rw"), int(sys.argv[2])
+    try:
+        network = Network(count)
+        answer = {"ok": network.paths()}
+    except Exception as error:
+        network, answer = None, {"refused": str(error), "errno": getattr(error, "errno", None)}
+    print(json.dumps(answer), file=control, flush=True)
+    for name, *arguments in map(json.loads, control if network else ()):
+        answer = {"ok": True}
+        try:
+            assert name in WISHES
+            getattr(network, name)(*arguments)
+        except Exception as error:
+            answer = {"refused": str(error)}
+        print(json.dumps(answer), file=control, flush=True)
+
+
+if __name__ == "__main__":
+    main()
