@@ -62,8 +62,14 @@ class Machines:
              f"{world_size}")  # fmt: skip
         return [machine for machine, size in enumerate(sizes) for _ in range(size)]
 
+    def ranks_of_each(self, world_size) -> list[list[int]]:
+        """The ranks on each machine."""
+        places = self.places(world_size)
+        return [[rank for rank, at in enumerate(places) if at == machine]
+                for machine in range(self.count)]  # fmt: skip
+
     def text(self) -> str:
-        """In the words of a picture: "2 machines, 25 MB/s each"."""
+        """In the words of a picture: "2 machines, cards of 25.0 MB/s"."""
         words = counted(self.count, "machine")
         if self.bytes_per_second:
             words += f", cards of {format_bytes(self.bytes_per_second)}/s"

@@ -9,6 +9,7 @@ import torch.distributed as dist
 
 from ..basics.errors import LaunchError, WrongInput
 from ..basics.units import brief
+from .card_bytes import card_bytes
 from .memory_log import KINDS, Log, peaks_of, thin_out
 from .memory_tracker import MemoryTracker
 from .uses import Covered, OpenUse, Use
@@ -107,22 +108,24 @@ def slowed_down_by(text: str):
         _recorder.slowed_by = before
 
 
-def start(device: torch.device, clock_zero: float, ignore_ports=()) -> "Recorder":
+def start(device: torch.device, clock_zero: float, ignore_ports=(), card=None) -> "Recorder":
     """Begin to record in this process, just before the learner's function is called.
 
     clock_zero    the time that spans count from, as of `time.perf_counter()`
     ignore_ports  peers whose traffic is not the learner's: torchrun's own
+    card          the name of this machine's network card, if it has one of its own
     """
     global _recorder
-    _recorder = Recorder(device, clock_zero, ignore_ports)
+    _recorder = Recorder(device, clock_zero, ignore_ports, card)
     return _recorder
 
 
 class Recorder:
     """Everything measured in one rank."""
 
-    def __init__(self, device, clock_zero, ignore_ports):
+    def __init__(self, device, clock_zero, ignore_ports, card):
         self.device, self.clock_zero, self.ignore_ports = device, clock_zero, ignore_ports
+        self.card = card
         self.tracker = MemoryTracker()
         self.uses: list[Use] = []
         self.open: dict[tuple[str, int], OpenUse] = {}  # by label and thread
@@ -184,6 +187,7 @@ class Recorder:
             slowed_by=self.slowed_by,
             first_way=len(self.ways_of_slowing),
             wire=self.wire_bytes() if wire else None,
+            card=card_bytes(self.card) if wire and self.card else None,
             start=self.now(),  # last, as all of the above takes a while
         )
 
@@ -198,7 +202,8 @@ class Recorder:
             received = sum(call.received_bytes for call in calls)
         # What was slowed down inside of the block counts, too.
         links = use.slowed_by or "".join(self.ways_of_slowing[use.first_way :][:1])
-        ended = Use(use.label, use.start, end, sent, received, calls, links)
+        card = None if use.card is None else (use.card, card_bytes(self.card))
+        ended = Use(use.label, use.start, end, sent, received, calls, links, card)
         self.uses.append(ended)
         if followed and self.tracker.active:
             self.covered.append(Covered(ended, slice(use.first_event, len(use.log) + 1)))

@@ -20,6 +20,7 @@ class OpenUse:
     slowed_by     how links, or computing, were slowed down; empty if they were not
     first_way     the place of the first way of slowing down that begins inside
     wire          (sent, received) of each connection; None if the block's bytes do not count
+    card          bytes (sent, received) of this machine's network card; None if it has none
     start         seconds since the launch began
     """
 
@@ -32,6 +33,7 @@ class OpenUse:
     slowed_by: str
     first_way: int
     wire: dict[int, tuple[int, int]] | None
+    card: tuple[int, int] | None
     start: float
 
 
@@ -41,6 +43,7 @@ class Use:
 
     start, end  seconds since the launch began
     links       how links, or computing, were slowed down meanwhile; empty if they were not
+    card        bytes (sent, received) of this machine's card at its start, and at its end; or None
     peak        the most bytes of each kind, and of their sum ("total"); None if not followed
     at_peak     bytes of each kind when the sum was highest; None if not followed
     memory      times and bytes of each kind, for an outermost block whose memory was followed
@@ -53,6 +56,7 @@ class Use:
     received_bytes: int
     calls: list[Call] = field(default_factory=list)
     links: str = ""
+    card: tuple[tuple[int, int], tuple[int, int]] | None = None
     peak: dict[str, int] | None = None
     at_peak: dict[str, int] | None = None
     memory: tuple[np.ndarray, np.ndarray] | None = None

@@ -213,6 +213,7 @@ class Launch(RankListener):
             devices=self.devices,
             seconds=seconds,
             wire=self.ranks[0].report.wire,
+            machines=self.machines,
         )
 
     def end(self):

@@ -127,7 +127,8 @@ def live(channel, setup, payload) -> Returned:
     channel.send(Reached(UNPACKED))
     join(setup)
     channel.send(Reached(JOINED))
-    work = Work(torch.device(setup["device"]), setup["began"])
+    card = namespaces.CARD if setup["machine"]["network"] else None
+    work = Work(torch.device(setup["device"]), setup["began"], card=card)
     value = work.run(function, args)
     channel.send(Reached(RETURNED))
     return work.report(value, pack)
@@ -208,9 +209,9 @@ def seed_everything(seed):
 class Work:
     """One call of the learner's function, with the instruments that watch it."""
 
-    def __init__(self, device, began, ignore_ports=()):
+    def __init__(self, device, began, ignore_ports=(), card=None):
         self.device = device
-        self.recorder = recorder.start(device, began, ignore_ports)
+        self.recorder = recorder.start(device, began, ignore_ports, card)
         self.not_preloaded = [name for name in PRELOAD_WHEN_IDLE if name not in sys.modules]
 
     def run(self, function, args):

@@ -4,6 +4,7 @@ import difflib
 
 from ..basics.tables import Table
 from ..basics.units import brief, counted, format_bytes, format_seconds
+from ..measuring.card_bytes import card_of
 from ..measuring.memory_log import KINDS
 
 SHOWN_RANKS = 16
@@ -23,9 +24,11 @@ class Block:
                                  and the bytes of each of `KINDS` from then on
     wire                         "measured": the kernel's counters; "counted": from the calls
     links                        one text for all ranks: how they were slowed down, or ""
+    cards                        of each machine: what its network card carried; without machines
+                                 of their own, []
     """
 
-    def __init__(self, label, wire, uses):
+    def __init__(self, label, wire, uses, machines=None):
         self.label, self.wire = label, wire
         self.spans = [[(use.start, use.end) for use in rank] for rank in uses]
         self.seconds = [sum(end - start for start, end in rank) for rank in self.spans]
@@ -35,7 +38,12 @@ class Block:
         self.memory = [[use.memory for use in rank if use.memory is not None] for rank in uses]
         self.peak_bytes = [highest([use.peak for use in rank if use.peak]) for rank in uses]
         self.at_peak = [at_highest([use for use in rank if use.peak]) for rank in uses]
-        self.links = max((use.links for rank in uses for use in rank), default="")
+        slowed = max((use.links for rank in uses for use in rank), default="")
+        self.links = "; ".join(filter(None, [machines and machines.text(), slowed]))
+        self.cards = [
+            card_of(ranks, uses, machines.bytes_per_second)
+            for ranks in (machines.ranks_of_each(len(uses)) if machines else ())
+        ]
 
     def __getattr__(self, name):
         raise AttributeError(no_attribute(self, name))
@@ -87,9 +95,13 @@ class Run:
     device        "cpu", "cuda:0", …: rank 0's; `devices` has every rank's
     seconds       from the request for processes to the last rank's return
     rank          0 in a notebook; the own rank in a program started by torchrun
+    machines      the `Machines` that the ranks were on; None if they shared this one
     """
 
-    def __init__(self, values, uses, output, backend, devices, seconds, wire, rank=0):
+    def __init__(
+        self, values, uses, output, backend, devices, seconds, wire, rank=0, machines=None
+    ):
+        self.machines = machines
         self.values, self.output, self.seconds, self.rank = values, output, seconds, rank
         self.backend, self.devices, self.device = backend, devices, devices[0]
         self.world_size = len(values)
@@ -99,7 +111,7 @@ class Run:
         for rank, of_rank in enumerate(uses):
             for use in of_rank:
                 by_label[use.label][rank].append(use)
-        self._blocks = {label: Block(label, wire, by_label[label]) for label in self.labels}
+        self._blocks = {label: Block(label, wire, by_label[label], machines) for label in self.labels}
 
     def __getitem__(self, label) -> Block:
         if label not in self._blocks:
@@ -117,7 +129,8 @@ class Run:
         count = len(set(self.devices))
         place = "the CPU" if self.device == "cpu" else f"{count} GPU" + ("s" if count > 1 else "")
         place += " (shared by the ranks)" if shared else ""
-        return f"{ranks} · {backend} on {place} · {format_seconds(self.seconds)}"
+        where = f" · {self.machines.text()}" if self.machines else ""
+        return f"{ranks} · {backend} on {place}{where} · {format_seconds(self.seconds)}"
 
     def table(self) -> Table:
         """One row for each rank; four columns for each label."""
@@ -128,7 +141,7 @@ class Run:
             ["rank", "value", *quantities * len(labels)],
             [self.row(rank) for rank in range(min(self.world_size, SHOWN_RANKS))],
             title=self.title() + "".join(f" · wire bytes {how}" for how in sorted(wire)),
-            note=self.what_is_hidden(),
+            note="\n".join(filter(None, [self.what_is_hidden(), *self.told_cards()])),
             groups=[("", 2), *((label, 4) for label in labels)] if labels else (),
         )
 
@@ -137,6 +150,18 @@ class Run:
         hidden = [f"{ranks} more ranks"] * (ranks > 0)
         hidden += [f"{counted(labels, 'more label')} (run.labels)"] * (labels > 0)
         return f"… and {' and '.join(hidden)}" if hidden else ""
+
+    def told_cards(self) -> list[str]:
+        """A line for each label: what each machine's card has carried."""
+        shown = [block for block in map(self._blocks.get, self.labels[:SHOWN_LABELS]) if block.cards]
+        return [
+            f"{block.label}, network cards: " + "; ".join(
+                f"machine {number} sent {format_bytes(card.sent_bytes)}"
+                + (f", busy {card.busy:.0%}" if card.busy is not None else "")
+                for number, card in enumerate(block.cards)
+            )
+            for block in shown
+        ]  # fmt: skip
 
     def row(self, rank) -> list[str]:
         cells = [str(rank), brief(self.values[rank])]
