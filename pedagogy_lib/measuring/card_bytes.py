@@ -3,23 +3,74 @@
 Beside what the ranks send to other machines, the card carries headers; what ranks of one machine
 send each other, it does not carry.
 
-Source  /proc/net/dev in proc_pid_net(5)
+Source  /proc/net/dev in proc_pid_net(5), rtnetlink(7), TCA_STATS2 in Linux' include/net/gen_stats.h
 """
 
+import socket
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 RECEIVED, SENT = 0, 8  # columns, behind the card's name
+# Of rtnetlink(7): a message's kind and flags; attributes of a queue, and of its figures.
+GET_QUEUE, REQUEST_ALL, DONE = 38, 0x301, 3
+FIGURES, LENGTHS = 7, 3
+HEAD = struct.Struct("=IHHII")  # length, kind, flags, number, sender
+QUEUE = struct.Struct("=BxxxiIII")  # family, card, handle, parent, info
+ATTRIBUTE, BACKLOG = struct.Struct("=HH"), struct.Struct("=II")
 
 
-def card_bytes(card: str) -> tuple[int, int]:
-    """(sent, received) since the card was made, in the network of this process."""
-    with open("/proc/self/net/dev") as file:
-        for line in file:
-            name, _, counts = line.partition(":")
-            if name.strip() == card:
-                columns = counts.split()
-                return int(columns[SENT]), int(columns[RECEIVED])
-    return 0, 0
+class CardCounter:
+    """Reads the counters of a card in the network of this process."""
+
+    def __init__(self, card: str):
+        self.card, self.index = card, socket.if_nametoindex(card)
+        self.netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+
+    def read(self) -> tuple[int, int]:
+        """(sent, received) since the card was made; what waits in the card's queue is sent."""
+        waiting = self.waiting()
+        with open("/proc/self/net/dev") as file:
+            lines = (line.partition(":") for line in file)
+            counts = next(text for name, _, text in lines if name.strip() == self.card).split()
+        return int(counts[SENT]) + waiting, int(counts[RECEIVED])
+
+    def waiting(self) -> int:
+        """Bytes in the card's queue; the innermost, where queues lie in each other, has them all."""
+        wish = QUEUE.pack(0, self.index, 0, 0, 0)
+        self.netlink.send(HEAD.pack(HEAD.size + len(wish), GET_QUEUE, REQUEST_ALL, 0, 0) + wish)
+        most = 0
+        while True:
+            for kind, message in messages(self.netlink.recv(1 << 16)):
+                if kind == DONE:
+                    return most
+                if QUEUE.unpack_from(message)[1] == self.index:
+                    most = max(most, backlog_of(message[QUEUE.size :]))
+
+
+def messages(data) -> Iterator[tuple[int, bytes]]:
+    """What the kernel has answered: kinds and contents."""
+    while data:
+        length, kind, *_ = HEAD.unpack_from(data)
+        yield kind, data[HEAD.size : length]
+        data = data[aligned(length) :]
+
+
+def attributes(data) -> Iterator[tuple[int, bytes]]:
+    while len(data) >= ATTRIBUTE.size:
+        length, kind = ATTRIBUTE.unpack_from(data)
+        yield kind, data[ATTRIBUTE.size : length]
+        data = data[aligned(length) :]
+
+
+def aligned(length) -> int:
+    return (length + 3) & ~3
+
+
+def backlog_of(queue) -> int:
+    figures = next((data for kind, data in attributes(queue) if kind == FIGURES), b"")
+    lengths = next((data for kind, data in attributes(figures) if kind == LENGTHS), None)
+    return BACKLOG.unpack_from(lengths)[1] if lengths else 0
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from ..basics.errors import LaunchError, WrongInput
 from ..basics.units import brief
-from .card_bytes import card_bytes
+from .card_bytes import CardCounter
 from .memory_log import KINDS, Log, peaks_of, thin_out
 from .memory_tracker import MemoryTracker
 from .uses import Covered, OpenUse, Use
@@ -125,7 +125,7 @@ class Recorder:
 
     def __init__(self, device, clock_zero, ignore_ports, card):
         self.device, self.clock_zero, self.ignore_ports = device, clock_zero, ignore_ports
-        self.card = card
+        self.card = CardCounter(card) if card else None
         self.tracker = MemoryTracker()
         self.uses: list[Use] = []
         self.open: dict[tuple[str, int], OpenUse] = {}  # by label and thread
@@ -187,7 +187,7 @@ class Recorder:
             slowed_by=self.slowed_by,
             first_way=len(self.ways_of_slowing),
             wire=self.wire_bytes() if wire else None,
-            card=card_bytes(self.card) if wire and self.card else None,
+            card=self.card.read() if wire and self.card else None,
             start=self.now(),  # last, as all of the above takes a while
         )
 
@@ -202,7 +202,7 @@ class Recorder:
             received = sum(call.received_bytes for call in calls)
         # What was slowed down inside of the block counts, too.
         links = use.slowed_by or "".join(self.ways_of_slowing[use.first_way :][:1])
-        card = None if use.card is None else (use.card, card_bytes(self.card))
+        card = None if use.card is None else (use.card, self.card.read())
         ended = Use(use.label, use.start, end, sent, received, calls, links, card)
         self.uses.append(ended)
         if followed and self.tracker.active:
