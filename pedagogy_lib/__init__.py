@@ -9,6 +9,7 @@ import sys
 # type checkers and completion.
 _HOME = {
     "launch": "ranks.launcher",
+    "begin": "ranks.background",
     "measure": "measuring.recorder",
     "mark": "measuring.recorder",
     "plot_against": "pictures.charts",

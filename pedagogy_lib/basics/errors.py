@@ -108,9 +108,10 @@ class HangError(LaunchError):
     If `waits` are those of some ranks alone, such as a group, `world_size` counts all ranks.
     """
 
-    def __init__(self, waits: dict[int, Place | None], timeout: float, world_size=None):
+    def __init__(self, waits: dict[int, Place | None], timeout: float, world_size=None, network=""):
+        """`network`: what is wrong with that of its machines."""
         self.waits, self.seconds = waits, timeout
-        self.advice = diagnosis(waits, world_size or len(waits))
+        self.advice = network or diagnosis(waits, world_size or len(waits))
         super().__init__(f"{self.places()}\n{self.advice}")
 
     def places(self) -> str:

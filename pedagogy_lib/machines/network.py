@@ -9,8 +9,12 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from ..basics.errors import LaunchError
+from .faults import words_of
 from .why_not import why_not
 
 SCRIPT = Path(__file__).with_name("switch.py")
@@ -23,7 +27,6 @@ class Network:
 
     def __init__(self, count):
         self.count, self.owner, self.lock = count, os.getpid(), threading.Lock()
-        self.is_whole = True
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(ANSWER_SECONDS)
         with theirs:
@@ -68,8 +71,13 @@ class Network:
         return "it does not answer"
 
     def usable(self, count) -> bool:
-        lives = self.owner == os.getpid() and self.process.poll() is None
-        return lives and self.is_whole and self.count == count
+        """Whether it is there, with so many machines of which none has been killed."""
+        if self.owner != os.getpid() or self.process.poll() is not None or self.count != count:
+            return False
+        try:
+            return not self.ask("state")["killed"]
+        except LaunchError:
+            return False
 
     def close(self):
         """Let it end; its machines, and what is left on them, end with it."""
@@ -99,6 +107,66 @@ def network_for(machines) -> Network:
     speed = machines.bytes_per_second, machines.latency_seconds
     _network.ask("whole", [speed] * machines.count)
     return _network
+
+
+class NetworkRun:
+    """What happens to a network during one launch: its plan, and what its cards carry.
+
+    folder  of the launch, for the socket by which ranks wish for what is planned at a block
+    """
+
+    def __init__(self, network, plan, folder):
+        self.network, self.door = network, str(folder / "switch")
+        self.timers = [threading.Timer(one.after_seconds, self.wish, one.wish)
+                       for one in plan if one.after_seconds is not None]  # fmt: skip
+        if any(one.at_block is not None for one in plan):
+            network.ask("listen", self.door)
+        network.ask("watch")
+
+    def wish(self, name, arguments):
+        """At its time; a network that has ended needs no plan any more."""
+        with contextlib.suppress(LaunchError):
+            self.network.ask(name, *arguments)
+
+    def begin(self):
+        for timer in self.timers:
+            timer.daemon = True
+            timer.start()
+
+    def end(self):
+        for timer in self.timers:
+            timer.cancel()
+
+    def state(self) -> dict:
+        """What is not as it was, as `State` takes it; nothing if the network has ended."""
+        try:
+            return self.network.ask("state")
+        except LaunchError:
+            return {}
+
+    def history(self, began) -> "CardHistory":
+        """What the cards have carried since `began`, as of `time.perf_counter()`."""
+        return CardHistory.since(began, **self.network.ask("watched"))
+
+
+class CardHistory(NamedTuple):
+    """What each machine's card has carried, over time.
+
+    times           (looks,) seconds since the launch began
+    sent, received  (looks, machines) bytes since the first look
+    events          (seconds, what has happened to the network)
+    """
+
+    times: np.ndarray
+    sent: np.ndarray
+    received: np.ndarray
+    events: list[tuple[float, str]]
+
+    @classmethod
+    def since(cls, began, times, sent, received, events):
+        sent, received = np.array(sent), np.array(received)
+        told = [(at - began, words_of(*wish)) for at, *wish in events]
+        return cls(np.array(times) - began, sent - sent[0], received - received[0], told)
 
 
 @atexit.register

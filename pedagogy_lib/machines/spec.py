@@ -1,23 +1,29 @@
 """`Machines`: what a launch is told about the machines that its ranks are to be on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from numbers import Integral, Real
+from dataclasses import dataclass, replace
 
 from ..basics.errors import need
 from ..basics.units import brief, counted, format_bytes, format_seconds
+from .amounts import is_positive, need_latency, need_rate
+from .faults import Faults, Planned, planned
 
 MOST_MACHINES = 64
 
 
 @dataclass(frozen=True)
-class Machines:
+class Machines(Faults):
     """Machines on this computer for `launch(..., machines=…)`: networks of their own, on a switch.
 
     ranks             how many machines, with equally many ranks each; or how many ranks each of
                       them has: `Machines(2)` and `Machines([3, 1])` both have room for four
     bytes_per_second  of every network card, in each direction; None: as fast as it goes
     latency_seconds   from card to card, one way
+    plan              what is to happen to them, made by methods of which each returns new machines:
+                      `Machines(2).unplug(1, after_seconds=0.5).plug(1, after_seconds=1.5)`, or
+                      `Machines(2).kill(1, at_block="step", nth=3)`: as that machine's first rank
+                      begins a block with that label for the third time. Also: `slow`, `split`,
+                      `join`
 
     Raises  LaunchError for numbers that make no sense
     """
@@ -25,16 +31,17 @@ class Machines:
     ranks: int | Sequence[int] = 2
     bytes_per_second: float | None = None
     latency_seconds: float = 0.0
+    plan: tuple[Planned, ...] = ()
 
     def __post_init__(self):
-        need(self.is_count() or self.is_list(),
-             f"Machines() takes a number of machines, or the ranks of each, not {brief(self.ranks)}")  # fmt: skip
+        sentence = "Machines() takes a number of machines, or the ranks of each"
+        need(self.is_count() or self.is_list(), f"{sentence}, not {brief(self.ranks)}")
         need(self.count <= MOST_MACHINES, f"at most {MOST_MACHINES} machines, not {self.count}")
-        rate, latency = self.bytes_per_second, self.latency_seconds
-        need(rate is None or (is_real(rate) and rate >= 1000),
-             f"bytes_per_second is a number from 1000 on, or None, not {brief(rate)}")  # fmt: skip
-        need(is_real(latency) and 0 <= latency <= 10,
-             f"latency_seconds is a number of seconds from 0 to 10, not {brief(latency)}")  # fmt: skip
+        need_rate(self.bytes_per_second)
+        need_latency(self.latency_seconds)
+
+    def wish(self, wish, machine, when) -> "Machines":
+        return replace(self, plan=(*self.plan, planned(wish, machine, when)))
 
     def is_count(self) -> bool:
         return is_positive(self.ranks)
@@ -68,6 +75,12 @@ class Machines:
         return [[rank for rank, at in enumerate(places) if at == machine]
                 for machine in range(self.count)]  # fmt: skip
 
+    def planned_for(self, rank, world_size) -> list[tuple]:
+        """[(label, nth, name, arguments), …]: what is to happen as blocks begin on this rank."""
+        first = [ranks[0] for ranks in self.ranks_of_each(world_size)]
+        return [(one.at_block, one.nth, one.wish.name, one.wish.arguments) for one in self.plan
+                if one.at_block is not None and first[one.machine] == rank]  # fmt: skip
+
     def text(self) -> str:
         """In the words of a picture: "2 machines, cards of 25.0 MB/s"."""
         words = counted(self.count, "machine")
@@ -76,11 +89,3 @@ class Machines:
         if self.latency_seconds:
             words += f", {format_seconds(self.latency_seconds)} apart"
         return words
-
-
-def is_positive(value) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and value > 0
-
-
-def is_real(value) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and value == value

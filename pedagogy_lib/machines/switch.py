@@ -3,16 +3,19 @@
 It runs as a script (`python switch.py CONTROL_FD COUNT`), and its namespaces end with it. Each
 machine has a process of its own, whose only task is to be there; ranks enter its network.
 The notebook writes a wish in a line of JSON, and gets a line back: `{"ok": …}` or
-`{"refused": sentence}`. When the socket closes, everything ends.
+`{"refused": sentence}`. When the socket closes, everything ends. Ranks may wish, too, for what a
+plan foresees: by a socket that the notebook has it open (`listen`).
 """
 
 import ctypes
 import errno
 import json
 import os
+import selectors
 import signal
 import socket
 import sys
+import time
 from contextlib import suppress
 
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -28,6 +31,7 @@ BURST_SECONDS = 0.0005  # that a card may be ahead of its speed
 SMALLEST_BURST_BYTES = 1 << 17  # two of the kernel's largest segments
 LONG_QUEUE = 1 << 14  # messages under way
 QUEUE_BYTES = 1 << 24  # that wait at a card; what comes on top is dropped
+LOOK_SECONDS, MOST_LOOKS = 0.005, 10_000  # at what the cards carry
 PR_SET_PDEATHSIG = 1
 
 
@@ -65,7 +69,9 @@ class Shaper:
             self.queue("pfifo", handle="3:")
         if bytes_per_second:
             burst = max(SMALLEST_BURST_BYTES, round(BURST_SECONDS * bytes_per_second))
-            self.queue("tbf", rate=round(bytes_per_second), burst=burst, limit=QUEUE_BYTES, **limited)
+            self.queue(
+                "tbf", rate=round(bytes_per_second), burst=burst, limit=QUEUE_BYTES, **limited
+            )
         self.now = wanted
 
     def queue(self, kind, **settings):
@@ -102,8 +108,8 @@ class Machine:
         self.line = ours.makefile("rw")
         self.hear()
         port = f"port{number}"
-        ip.link("add", ifname=port, kind="veth", mtu=FRAME_BYTES,
-                peer={"ifname": namespaces.CARD, "net_ns_pid": self.pid, "mtu": FRAME_BYTES})  # fmt: skip
+        card = {"ifname": namespaces.CARD, "net_ns_pid": self.pid, "mtu": FRAME_BYTES}
+        ip.link("add", ifname=port, kind="veth", mtu=FRAME_BYTES, peer=card)
         (self.port,) = ip.link_lookup(ifname=port)
         self.plug_into(switch)
         self.state("up")
@@ -168,6 +174,8 @@ class Network:
         self.ip = IPRoute()
         self.switches = [self.add_switch(name) for name in (SWITCH, OTHER_SWITCH)]
         self.machines = [Machine(number, self.ip, self.switches[0]) for number in range(count)]
+        self.history, self.selector = None, selectors.DefaultSelector()
+        self.door = None  # for ranks
 
     def add_switch(self, name) -> int:
         self.ip.link("add", ifname=name, kind="bridge")
@@ -177,6 +185,7 @@ class Network:
 
     def whole(self, speeds):
         """All cables in one switch and up, each card at its speed: [bytes per second, latency]."""
+        self.unplugged, self.others, self.killed = set(), [], set()
         for machine, speed in zip(self.machines, speeds, strict=True):
             machine.plug_into(self.switches[0])
             machine.state("up")
@@ -184,9 +193,11 @@ class Network:
 
     def unplug(self, machine):
         self.machines[machine].state("down")
+        self.unplugged.add(machine)
 
     def plug(self, machine):
         self.machines[machine].state("up")
+        self.unplugged.discard(machine)
 
     def slow(self, machine, bytes_per_second, latency_seconds):
         self.machines[machine].limit(bytes_per_second, latency_seconds)
@@ -195,9 +206,69 @@ class Network:
         """Two halves that do not hear each other: these machines, and the rest."""
         for number, machine in enumerate(self.machines):
             machine.plug_into(self.switches[number in others])
+        self.others = others
+
+    def state(self) -> dict:
+        """What is not as it was at the start."""
+        return {"unplugged": sorted(self.unplugged), "others": self.others,
+                "killed": sorted(self.killed)}  # fmt: skip
+
+    def watch(self):
+        """Begin to note what the cards carry, over time."""
+        self.history = History(self.machines)
+
+    def watched(self) -> dict:
+        history, self.history = self.history, None
+        return history.as_lists() if history else {}
+
+    def listen(self, path):
+        """Let ranks wish by the socket `path`, in place of that of the launch before."""
+        if self.door is not None:
+            self.selector.unregister(self.door)
+            self.door.close()
+        self.door = socket.socket(socket.AF_UNIX)
+        self.door.bind(path)
+        self.door.listen()
+        self.selector.register(self.door, selectors.EVENT_READ, self.hear_rank)
+
+    def hear_rank(self):
+        visitor, _ = self.door.accept()
+        with suppress(OSError), visitor, visitor.makefile("rw") as line:  # it may be killed by now
+            self.answer(line)
+
+    def answer(self, line) -> bool:
+        """Fulfil one wish, and say so; False where there is none any more."""
+        text = line.readline()
+        if not text:
+            return False
+        name, *arguments = json.loads(text)
+        try:
+            assert name in WISHES or name in FAULTS
+            if name in FAULTS and self.history:
+                self.history.events.append((time.perf_counter(), name, *arguments))
+            answer = {"ok": getattr(self, name)(*arguments)}
+        except Exception as error:
+            answer = {"refused": str(error) or type(error).__name__}
+        with suppress(OSError):  # a rank that has just been killed
+            print(json.dumps(answer), file=line, flush=True)
+        return True
+
+    def serve(self, control):
+        """Fulfil wishes until the notebook has gone."""
+        line = control.makefile("rw")
+        self.selector.register(control, selectors.EVENT_READ)
+        while True:
+            for key, _ in self.selector.select(self.history and self.history.until_next()):
+                if key.data:
+                    key.data()
+                elif not self.answer(line):
+                    return
+            if self.history:
+                self.history.look()
 
     def kill(self, machine):
         """End all processes on a machine, its own last."""
+        self.killed.add(machine)
         pid = self.machines[machine].pid
         network = f"/proc/{pid}/ns/net"
         while others := [other for other in namespaces.members(network) if other != pid]:
@@ -211,25 +282,58 @@ class Network:
         return {"user": user, "networks": [f"/proc/{m.pid}/ns/net" for m in self.machines]}
 
 
-WISHES = ("whole", "unplug", "plug", "slow", "split", "kill")
+FAULTS = ("unplug", "plug", "slow", "split", "kill")
+WISHES = ("whole", "state", "watch", "watched", "listen")
+
+
+class History:
+    """What every card has sent and received, read again and again at the switch's ports."""
+
+    def __init__(self, machines):
+        self.ports = {f"port{machine.number}": machine.number for machine in machines}
+        self.times, self.sent, self.received, self.events = [], [], [], []
+        self.period = LOOK_SECONDS
+        self.look()
+
+    def until_next(self) -> float:
+        return max(0.0, self.times[-1] + self.period - time.perf_counter())
+
+    def look(self):
+        now = time.perf_counter()
+        if self.times and now < self.times[-1] + self.period:
+            return
+        sent, received = [0] * len(self.ports), [0] * len(self.ports)
+        with open("/proc/self/net/dev") as file:
+            for line in file:
+                name, _, counts = line.partition(":")
+                number = self.ports.get(name.strip())
+                if number is not None:  # what comes into the switch, the machine has sent
+                    sent[number], received[number] = map(int, (counts.split()[i] for i in (0, 8)))
+        self.times.append(now)
+        self.sent.append(sent)
+        self.received.append(received)
+        if len(self.times) > MOST_LOOKS:
+            self.period *= 2
+            for looks in (self.times, self.sent, self.received):
+                del looks[1:-1:2]
+
+    def as_lists(self) -> dict:
+        self.period = 0.0
+        self.look()
+        return {"times": self.times, "sent": self.sent, "received": self.received,
+                "events": self.events}  # fmt: skip
 
 
 def main():
-    control, count = socket.socket(fileno=int(sys.argv[1])).makefile("rw"), int(sys.argv[2])
+    control, count = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
     try:
         network = Network(count)
         answer = {"ok": network.paths()}
     except Exception as error:
         network, answer = None, {"refused": str(error), "errno": getattr(error, "errno", None)}
-    print(json.dumps(answer), file=control, flush=True)
-    for name, *arguments in map(json.loads, control if network else ()):
-        answer = {"ok": True}
-        try:
-            assert name in WISHES
-            getattr(network, name)(*arguments)
-        except Exception as error:
-            answer = {"refused": str(error)}
-        print(json.dumps(answer), file=control, flush=True)
+    control.sendall((json.dumps(answer) + "\n").encode())
+    if network:
+        network.serve(control)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """How many bytes a machine's network card has carried, read from the kernel's counters of it.
 
 Beside what the ranks send to other machines, the card carries headers; what ranks of one machine
-send each other, it does not carry.
+send each other, it does not carry. A rank goes on as soon as the kernel has taken its message: what
+then still waits for the card, in the connections or in the card's queue, counts as sent.
 
-Source  /proc/net/dev in proc_pid_net(5), rtnetlink(7), TCA_STATS2 in Linux' include/net/gen_stats.h
+Source  /proc/net/dev in proc_pid_net(5), rtnetlink(7), sock_diag(7), TCA_STATS2 in Linux'
+        include/net/gen_stats.h, struct tcp_info in its include/uapi/linux/tcp.h
 """
 
 import socket
@@ -11,13 +13,18 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-RECEIVED, SENT = 0, 8  # columns, behind the card's name
-# Of rtnetlink(7): a message's kind and flags; attributes of a queue, and of its figures.
-GET_QUEUE, REQUEST_ALL, DONE = 38, 0x301, 3
+RECEIVED, SENT = 0, 8  # columns of /proc/net/dev, behind the card's name
+HEAD = struct.Struct("=IHHII")  # of a message: length, kind, flags, number, sender
+REQUEST_ALL, ERROR, DONE = 0x301, 2, 3
+ATTRIBUTE = struct.Struct("=HH")
+# Queues, of rtnetlink(7): family, card, handle, parent, info; and the attributes of its figures.
+GET_QUEUE, QUEUE, BACKLOG = 38, struct.Struct("=BxxxiIII"), struct.Struct("=II")
 FIGURES, LENGTHS = 7, 3
-HEAD = struct.Struct("=IHHII")  # length, kind, flags, number, sender
-QUEUE = struct.Struct("=BxxxiIII")  # family, card, handle, parent, info
-ATTRIBUTE, BACKLOG = struct.Struct("=HH"), struct.Struct("=II")
+# Connections, of sock_diag(7): family, protocol, wish, states; in an answer the two addresses.
+DIAGNOSE, GET_CONNECTIONS, LINUX_INFO = 4, 20, 2
+CONNECTIONS, ADDRESSES = struct.Struct("=BBBxI48x"), struct.Struct("=8x4s12x4s")
+CONNECTION_SIZE, NOT_SENT, UNSENT = 72, struct.Struct("=I"), 144  # the last: in struct tcp_info
+BUT_LISTENING = 0xFFF & ~(1 << 10)
 
 
 class CardCounter:
@@ -25,27 +32,45 @@ class CardCounter:
 
     def __init__(self, card: str):
         self.card, self.index = card, socket.if_nametoindex(card)
-        self.netlink = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+        self.routes = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
+        self.connections = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, DIAGNOSE)
 
     def read(self) -> tuple[int, int]:
-        """(sent, received) since the card was made; what waits in the card's queue is sent."""
-        waiting = self.waiting()
+        """(sent, received) since the card was made; what waits for the card is sent."""
+        waiting = self.in_connections() + self.in_queue()
         with open("/proc/self/net/dev") as file:
             lines = (line.partition(":") for line in file)
             counts = next(text for name, _, text in lines if name.strip() == self.card).split()
         return int(counts[SENT]) + waiting, int(counts[RECEIVED])
 
-    def waiting(self) -> int:
-        """Bytes in the card's queue; the innermost, where queues lie in each other, has them all."""
-        wish = QUEUE.pack(0, self.index, 0, 0, 0)
-        self.netlink.send(HEAD.pack(HEAD.size + len(wish), GET_QUEUE, REQUEST_ALL, 0, 0) + wish)
-        most = 0
-        while True:
-            for kind, message in messages(self.netlink.recv(1 << 16)):
-                if kind == DONE:
-                    return most
-                if QUEUE.unpack_from(message)[1] == self.index:
-                    most = max(most, backlog_of(message[QUEUE.size :]))
+    def in_queue(self) -> int:
+        """Bytes in the card's queue; where queues lie in each other, the innermost has them all."""
+        answers = dump(self.routes, GET_QUEUE, QUEUE.pack(0, self.index, 0, 0, 0))
+        own = [answer for answer in answers if QUEUE.unpack_from(answer)[1] == self.index]
+        return max((backlog_of(answer[QUEUE.size :]) for answer in own), default=0)
+
+    def in_connections(self) -> int:
+        """Bytes that ranks of this machine have handed over, and that have not left for another."""
+        wish = CONNECTIONS.pack(
+            socket.AF_INET, socket.IPPROTO_TCP, 1 << (LINUX_INFO - 1), BUT_LISTENING
+        )
+        total = 0
+        for answer in dump(self.connections, GET_CONNECTIONS, wish):
+            here, there = ADDRESSES.unpack_from(answer)
+            if here != there:  # within a machine they do not meet the card
+                info = find(answer[CONNECTION_SIZE:], LINUX_INFO)  # closed ones have none
+                total += NOT_SENT.unpack_from(info, UNSENT)[0] if info else 0
+        return total
+
+
+def dump(netlink, kind, wish) -> Iterator[bytes]:
+    """All that the kernel has of a kind; nothing where it does not tell."""
+    netlink.send(HEAD.pack(HEAD.size + len(wish), kind, REQUEST_ALL, 0, 0) + wish)
+    while True:
+        for kind_of_answer, answer in messages(netlink.recv(1 << 18)):
+            if kind_of_answer in (DONE, ERROR):
+                return
+            yield answer
 
 
 def messages(data) -> Iterator[tuple[int, bytes]]:
@@ -67,9 +92,13 @@ def aligned(length) -> int:
     return (length + 3) & ~3
 
 
+def find(data, wanted) -> bytes:
+    """The content of the first attribute of a kind; empty if there is none."""
+    return next((content for kind, content in attributes(data) if kind == wanted), b"")
+
+
 def backlog_of(queue) -> int:
-    figures = next((data for kind, data in attributes(queue) if kind == FIGURES), b"")
-    lengths = next((data for kind, data in attributes(figures) if kind == LENGTHS), None)
+    lengths = find(find(queue, FIGURES), LENGTHS)
     return BACKLOG.unpack_from(lengths)[1] if lengths else 0
 
 
@@ -79,7 +108,7 @@ class Card:
 
     ranks             of the machine
     sent_bytes, received_bytes   headers included
-    seconds           in which at least one of these ranks was in such a block
+    seconds           in which at least one rank, of any machine, was in such a block
     bytes_per_second  that the card can carry, in each direction; None: not limited
     """
 
@@ -106,7 +135,7 @@ def card_of(ranks, uses, bytes_per_second) -> Card:
     sent, received = (
         covered([(use.card[0][way], use.card[1][way]) for use in own]) for way in (0, 1)
     )
-    seconds = covered([(use.start, use.end) for use in own])
+    seconds = covered([(use.start, use.end) for of_rank in uses for use in of_rank])
     return Card(list(ranks), sent, received, seconds, bytes_per_second)
 
 

@@ -108,24 +108,28 @@ def slowed_down_by(text: str):
         _recorder.slowed_by = before
 
 
-def start(device: torch.device, clock_zero: float, ignore_ports=(), card=None) -> "Recorder":
+def start(
+    device: torch.device, clock_zero: float, ignore_ports=(), card=None, before_block=None
+) -> "Recorder":
     """Begin to record in this process, just before the learner's function is called.
 
     clock_zero    the time that spans count from, as of `time.perf_counter()`
     ignore_ports  peers whose traffic is not the learner's: torchrun's own
     card          the name of this machine's network card, if it has one of its own
+    before_block  called with the label of each block that is about to begin
     """
     global _recorder
-    _recorder = Recorder(device, clock_zero, ignore_ports, card)
+    _recorder = Recorder(device, clock_zero, ignore_ports, card, before_block)
     return _recorder
 
 
 class Recorder:
     """Everything measured in one rank."""
 
-    def __init__(self, device, clock_zero, ignore_ports, card):
+    def __init__(self, device, clock_zero, ignore_ports, card, before_block):
         self.device, self.clock_zero, self.ignore_ports = device, clock_zero, ignore_ports
         self.card = CardCounter(card) if card else None
+        self.before_block = before_block
         self.tracker = MemoryTracker()
         self.uses: list[Use] = []
         self.open: dict[tuple[str, int], OpenUse] = {}  # by label and thread
@@ -142,6 +146,8 @@ class Recorder:
     def enter(self, label, memory, wire):
         key = label, threading.get_ident()
         if key not in self.open:
+            if self.before_block is not None:
+                self.before_block(label)
             self.open[key] = self.begin(label, memory, wire)
         self.open[key].depth += 1
 

@@ -10,7 +10,8 @@ import time
 
 from ..basics.errors import NO_RANK_YET, HangError, LaunchError, Stopped, where_stopped
 from ..basics.units import brief
-from ..machines.network import network_for
+from ..machines.network import NetworkRun, network_for
+from ..machines.state import State
 from . import function_packing, under_torchrun
 from .devices import choose_device
 from .fork_server_client import ENVIRON, shared_server
@@ -31,9 +32,7 @@ KILL_SECONDS = 5.0  # for the kernel to end killed ranks, however busy the machi
 _one_at_a_time = threading.Lock()
 
 
-def launch(
-    fn, *args, world_size=4, device="auto", timeout=60.0, seed=0, machines=None
-) -> Run:
+def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0, machines=None) -> Run:
     """Run `fn(*args)` on `world_size` fresh processes that form one process group.
 
     Each rank finds `torch.distributed` initialised, one thread for torch, and the same random
@@ -52,37 +51,49 @@ def launch(
              `LaunchError` for arguments that cannot travel, and for what the machine refuses.
              No process is left over.
     """
-    if os.environ.get("PEDAGOGY_RANK"):
-        raise LaunchError("launch() was called inside a rank; call it outside of the function")
-    if not callable(fn):
-        raise LaunchError(
-            f"launch() runs a function, but got {brief(fn)}: write launch(step), not launch(step())"
-        )
+    need_function(fn, "launch")
     if under_torchrun.started_this_process():
         return under_torchrun.run(fn, args, device, seed)
+    return run_job(job_for(fn, args, world_size, device, timeout, seed, machines), fn, args)
+
+
+def need_function(fn, name):
+    """Raise LaunchError unless `name()` was called with a function, and outside of a rank."""
+    if os.environ.get("PEDAGOGY_RANK"):
+        raise LaunchError(f"{name}() was called inside a rank; call it outside of the function")
+    if not callable(fn):
+        raise LaunchError(
+            f"{name}() runs a function, but got {brief(fn)}: write {name}(step), not {name}(step())"
+        )
+
+
+def job_for(fn, args, world_size=4, device="auto", timeout=60.0, seed=0, machines=None) -> "Launch":
+    """What is to be launched; raises LaunchError for settings that make no sense."""
     check_call(fn, args)
     check_numbers(world_size, timeout)
     world_size = int(world_size)  # numpy's integers count too
     check_machines(machines, device, world_size)
     backend, devices = choose_device("cpu" if machines else device, world_size)
-    job = Launch(backend, devices, seeds_of(seed, world_size), timeout, machines=machines)
-    return run_job(job, fn, args)
+    return Launch(backend, devices, seeds_of(seed, world_size), timeout, machines=machines)
 
 
 def run_job(job: "Launch", fn, args) -> Run:
     """Run one launch. Raises LaunchError if another one is running, Stopped at an interrupt."""
     try:
-        data = function_packing.pack(fn, args)
-        if not _one_at_a_time.acquire(blocking=False):
-            raise LaunchError("another launch is still running in this process; wait for its end")
-        try:
-            return job.run(data)
-        finally:
-            _one_at_a_time.release()
+        return run_packed(job, function_packing.pack(fn, args))
     except Stopped:
         raise
     except KeyboardInterrupt:
         raise Stopped(NO_RANK_YET) from None
+
+
+def run_packed(job: "Launch", data: bytes) -> Run:
+    if not _one_at_a_time.acquire(blocking=False):
+        raise LaunchError("another launch is still running in this process; wait for its end")
+    try:
+        return job.run(data)
+    finally:
+        _one_at_a_time.release()
 
 
 @contextlib.contextmanager
@@ -113,7 +124,8 @@ class Launch(RankListener):
         super().__init__(len(devices), timeout)
         self.backend, self.devices, self.seeds = backend, devices, seeds
         self.noun = noun  # what its output calls a rank
-        self.machines, self.network = machines, None
+        self.machines, self.network, self.course = machines, None, None
+        self.network_is_there = threading.Event()  # for who waits in another thread
         self.places = machines.places(len(devices)) if machines else [0] * len(devices)
 
     def run(self, data: bytes) -> Run:
@@ -123,13 +135,18 @@ class Launch(RankListener):
             self.server.await_ready(lambda: self.progress.tick(IMPORTING))
             if self.machines:
                 self.network = network_for(self.machines)
+                self.network_is_there.set()
             self.folder = self.server.new_folder()
         if needs_them(data):
             self.server.preload()
+        if self.network:
+            self.course = NetworkRun(self.network, self.machines.plan, self.folder)
         self.began = time.perf_counter()
         try:
             with refusals_told():
                 self.start(data)
+            if self.course:
+                self.course.begin()
             self.listen_until_decided()
             self.raise_what_went_wrong()
             return self.collect()
@@ -176,15 +193,25 @@ class Launch(RankListener):
             "ranks": self.places.count(number),
             "network": self.network and self.network.networks[number],
             "user": self.network and self.network.user,
+            "planned": self.machines.planned_for(rank, self.world_size) if self.machines else [],
+            "door": self.course and self.course.door,
         }
+
+    def state(self) -> State:
+        """What has happened to the machines."""
+        found = self.course.state() if self.course else {}
+        return State(self.machines.ranks_of_each(self.world_size) if found else [], **found)
 
     def raise_what_went_wrong(self):
         if all(r.report for r in self.ranks):
             return
+        state = self.state()
         if not any(r.has_failed for r in self.ranks):
-            raise HangError(self.ask_where(), self.told_time())
+            raise HangError(self.ask_where(), self.told_time(), network=state.told())
         self.listen_until(self.has_a_cause, CAUSE_SECONDS)
         self.listen_until(lambda: all(r.report or r.has_failed for r in self.ranks), GRACE_SECONDS)
+        for handle in self.ranks:
+            handle.killed_with = state.killed_with(handle.rank)
         failed = sorted((r for r in self.ranks if r.has_failed), key=RankHandle.blame)
         if len({r.failure() for r in failed}) == 1 and len(failed) == self.world_size > 1:
             raise failed[0].as_exception(who=f"all {self.world_size} ranks")
@@ -214,6 +241,7 @@ class Launch(RankListener):
             seconds=seconds,
             wire=self.ranks[0].report.wire,
             machines=self.machines,
+            cards=self.course and self.course.history(self.began),
         )
 
     def end(self):
@@ -222,6 +250,8 @@ class Launch(RankListener):
         Ranks that have returned are killed, and their deaths are not waited for.
         """
         self.progress.close()
+        if self.course:
+            self.course.end()
         try:
             self.end_ranks()
         except BaseException:

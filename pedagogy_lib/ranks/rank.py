@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 
 from ..machines import namespaces
+from ..machines.at_blocks import AtBlocks
 from ..measuring import recorder
 from .call_stack import place_now
 from .error_reports import CannotBegin, cannot_travel, failed_with
@@ -127,8 +128,7 @@ def live(channel, setup, payload) -> Returned:
     channel.send(Reached(UNPACKED))
     join(setup)
     channel.send(Reached(JOINED))
-    card = namespaces.CARD if setup["machine"]["network"] else None
-    work = Work(torch.device(setup["device"]), setup["began"], card=card)
+    work = Work(torch.device(setup["device"]), setup["began"], **instruments(setup["machine"]))
     value = work.run(function, args)
     channel.send(Reached(RETURNED))
     return work.report(value, pack)
@@ -150,6 +150,13 @@ def unpack(payload):
 
 def refuse_debugger(*args, **kwargs):
     raise RuntimeError("nobody can answer a debugger inside a rank: print() what you want to see")
+
+
+def instruments(machine) -> dict:
+    """What measures on a machine of its own, and what its plan foresees."""
+    planned = AtBlocks(machine["planned"], machine["door"]) if machine["planned"] else None
+    card = namespaces.CARD if machine["network"] else None
+    return {"card": card, "before_block": planned}
 
 
 def open_streams():
@@ -209,9 +216,9 @@ def seed_everything(seed):
 class Work:
     """One call of the learner's function, with the instruments that watch it."""
 
-    def __init__(self, device, began, ignore_ports=(), card=None):
+    def __init__(self, device, began, ignore_ports=(), card=None, before_block=None):
         self.device = device
-        self.recorder = recorder.start(device, began, ignore_ports, card)
+        self.recorder = recorder.start(device, began, ignore_ports, card, before_block)
         self.not_preloaded = [name for name in PRELOAD_WHEN_IDLE if name not in sys.modules]
 
     def run(self, function, args):

@@ -51,6 +51,7 @@ class RankHandle:
         self.report: Returned | None = None  # once it has returned
         self.error: Failed | None = None  # once it has raised
         self.status = None  # as os.waitpid gives it, once the rank has ended
+        self.killed_with: int | None = None  # the machine that was killed, with all its ranks
         self.place = None  # its answer to ask_where()
         self.dumped = ""  # what its interpreter has written of its stack so far
         self.died_at = 0.0
@@ -114,6 +115,8 @@ class RankHandle:
         if self.error is None:
             words = self.output.last_lines(3)
             what = describe_death(self.status, OUTSIDE.get(self.stage, ""))
+            if self.killed_with is not None:
+                what = f"was killed, with all of machine {self.killed_with}"
             why = self.why_it_died("".join(words))
             what += f": {why}" * bool(why)
             what += "".join(f"\n  | {line}" for line in words)

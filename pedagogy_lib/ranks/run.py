@@ -96,12 +96,24 @@ class Run:
     seconds       from the request for processes to the last rank's return
     rank          0 in a notebook; the own rank in a program started by torchrun
     machines      the `Machines` that the ranks were on; None if they shared this one
+    cards         what their network cards carried over time: `.times`, `.sent`, `.received`, and
+                  what happened to them: `.events`; None without machines
     """
 
     def __init__(
-        self, values, uses, output, backend, devices, seconds, wire, rank=0, machines=None
+        self,
+        values,
+        uses,
+        output,
+        backend,
+        devices,
+        seconds,
+        wire,
+        rank=0,
+        machines=None,
+        cards=None,
     ):
-        self.machines = machines
+        self.machines, self.cards = machines, cards
         self.values, self.output, self.seconds, self.rank = values, output, seconds, rank
         self.backend, self.devices, self.device = backend, devices, devices[0]
         self.world_size = len(values)
@@ -111,7 +123,9 @@ class Run:
         for rank, of_rank in enumerate(uses):
             for use in of_rank:
                 by_label[use.label][rank].append(use)
-        self._blocks = {label: Block(label, wire, by_label[label], machines) for label in self.labels}
+        self._blocks = {
+            label: Block(label, wire, by_label[label], machines) for label in self.labels
+        }
 
     def __getitem__(self, label) -> Block:
         if label not in self._blocks:
@@ -153,7 +167,9 @@ class Run:
 
     def told_cards(self) -> list[str]:
         """A line for each label: what each machine's card has carried."""
-        shown = [block for block in map(self._blocks.get, self.labels[:SHOWN_LABELS]) if block.cards]
+        shown = [
+            block for block in map(self._blocks.get, self.labels[:SHOWN_LABELS]) if block.cards
+        ]
         return [
             f"{block.label}, network cards: " + "; ".join(
                 f"machine {number} sent {format_bytes(card.sent_bytes)}"

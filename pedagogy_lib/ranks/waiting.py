@@ -47,6 +47,7 @@ class RankListener(Listener):
         self.ranks: list[RankHandle] = []
         self.awaited = BEGUN  # the stage that ranks are to come to
         self.progress = Progress()
+        self.is_to_stop = False  # by somebody in another thread
 
     def listen_until_decided(self) -> bool:
         """Wait for results. Each part of a launch gets its own time; False if one takes longer."""
@@ -100,6 +101,9 @@ class RankListener(Listener):
         return [self.server.process.pid, *behind]
 
     def look_around(self):
+        if self.is_to_stop:
+            self.is_to_stop = False
+            raise KeyboardInterrupt
         self.server.keep_awake()
         done = sum(r.report is not None for r in self.ranks)
         self.progress.tick(f"{done} of {self.world_size} ranks have returned")

@@ -1,0 +1,111 @@
+"""What can happen to the network of a launch: pulled cables, slow cards, halves, dead machines.
+
+The same five words make a plan (`Machines(2).unplug(1, after_seconds=0.5)`) and, while a launch
+runs in the background, act at once (`running.unplug(1)`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..basics.errors import need
+from ..basics.units import brief, counted, format_bytes
+from .amounts import is_count, is_positive, is_real, need_latency, need_rate
+
+SAY_WHEN = (
+    'say when: after_seconds=0.5, or at_block="step" and nth=3 for the third time that a block '
+    "with this label begins"
+)
+
+
+class Wish(NamedTuple):
+    """What the switch is to do: the name of it, and with what."""
+
+    name: str
+    arguments: tuple
+
+
+class Planned(NamedTuple):
+    """A wish, and when: so many seconds after ranks were started, or as a block begins on a rank.
+
+    machine  on whose first rank blocks are counted
+    """
+
+    wish: Wish
+    after_seconds: float | None
+    at_block: str | None
+    nth: int
+    machine: int
+
+
+class Faults(ABC):
+    """Something that faults can happen to: machines with a plan, or a launch that runs."""
+
+    @abstractmethod
+    def wish(self, wish, machine, when):
+        """Have it done; `machine` is the one that it is about, `when` is as in `Planned`."""
+
+    @property
+    @abstractmethod
+    def count(self) -> int:
+        """Of machines."""
+
+    def unplug(self, machine, **when):
+        """Pull the cable of a machine's network card: what is sent over it is lost."""
+        return self.wish(Wish("unplug", (self.known(machine),)), machine, when)
+
+    def plug(self, machine, **when):
+        """Put the cable in again; what was lost on the way is sent again after a while."""
+        return self.wish(Wish("plug", (self.known(machine),)), machine, when)
+
+    def slow(self, machine, bytes_per_second, latency_seconds=0.0, **when):
+        """Limit the network card of one machine to another speed."""
+        need_rate(bytes_per_second)
+        need_latency(latency_seconds)
+        arguments = self.known(machine), bytes_per_second, latency_seconds
+        return self.wish(Wish("slow", arguments), machine, when)
+
+    def split(self, machines, **when):
+        """Cut the network in two halves, these machines and all others; `join` ends it."""
+        is_list = isinstance(machines, Sequence) and not isinstance(machines, str)
+        sentence = f"split() takes a list of some of the {self.count} machines"
+        need(is_list and 0 < len(set(machines)) < self.count, f"{sentence}, not {brief(machines)}")
+        others = sorted({self.known(machine) for machine in machines})
+        return self.wish(Wish("split", (others,)), others[0], when)
+
+    def join(self, **when):
+        """Make one network of the two halves again."""
+        return self.wish(Wish("split", ([],)), 0, when)
+
+    def kill(self, machine, **when):
+        """End a machine, with all processes on it, as a power cut does."""
+        return self.wish(Wish("kill", (self.known(machine),)), machine, when)
+
+    def known(self, machine) -> int:
+        last = f"the last of {counted(self.count, 'machine')} is number {self.count - 1}"
+        is_known = is_count(machine) and machine < self.count
+        need(is_known, f"there is no machine {brief(machine)}: {last}")
+        return int(machine)
+
+
+def words_of(name, *arguments) -> str:
+    """A wish that was fulfilled, in the words of a picture."""
+    if name == "split":
+        (others,) = arguments
+        return f"cut off: {', '.join(map(str, others))}" if others else "joined"
+    machine, *speed = arguments
+    return f"{name} {machine}" + (f" to {format_bytes(speed[0])}/s" if any(speed[:1]) else "")
+
+
+def planned(wish, machine, when) -> Planned:
+    """A wish with its time; raises LaunchError unless that makes sense."""
+    unknown = [name for name in when if name not in ("after_seconds", "at_block", "nth")]
+    need(not unknown, f"{wish.name}() has no {unknown[:1] and unknown[0]!r}; {SAY_WHEN}")
+    seconds, block, nth = when.get("after_seconds"), when.get("at_block"), when.get("nth", 1)
+    need((seconds is None) != (block is None), f"{wish.name}(): {SAY_WHEN}")
+    need(seconds is None or (is_real(seconds) and seconds >= 0),
+         f"after_seconds is a number of seconds from 0 on, not {brief(seconds)}")  # fmt: skip
+    need(block is None or isinstance(block, str),
+         f"at_block is the label of a `measure` block, not {brief(block)}")  # fmt: skip
+    need(is_positive(nth), f"nth is 1 for the first time, 2 for the second, not {brief(nth)}")
+    return Planned(wish, seconds, block, int(nth), machine)

@@ -1,0 +1,79 @@
+"""`begin`: a launch that runs while the notebook goes on, so that cells can do things to it."""
+
+import threading
+
+from ..basics.errors import LaunchError, need
+from ..machines.faults import Faults
+from . import function_packing, under_torchrun
+from .launcher import job_for, need_function, run_packed
+from .run import Run
+
+LOOK_SECONDS = 0.1
+
+
+def begin(fn, *args, **settings) -> "Running":
+    """Begin a launch, and go on at once: `begin(step, machines=Machines(2)).result()`.
+
+    It takes what `launch` takes. While it runs, `running.unplug(1)` pulls the cable of a machine,
+    `plug`, `slow`, `split`, `join` and `kill` do what they say; `running.result()` waits for the
+    `Run`, and raises what `launch` would; `running.stop()` ends it.
+    """
+    need_function(fn, "begin")
+    if under_torchrun.started_this_process():
+        raise LaunchError("begin() is for notebooks: in a program of torchrun, call launch()")
+    return Running(job_for(fn, args, **settings), function_packing.pack(fn, args))
+
+
+class Running(Faults):
+    """A launch in the background."""
+
+    def __init__(self, job, data):
+        self.job, self.found, self.error = job, None, None
+        self.thread = threading.Thread(target=self.run, args=(data,), daemon=True)
+        self.thread.start()
+
+    def run(self, data):
+        try:
+            self.found = run_packed(self.job, data)
+        except BaseException as error:
+            self.error = error
+        finally:
+            self.job.network_is_there.set()  # or will never be
+
+    def result(self) -> Run:
+        """Wait for the end; an interrupt meanwhile stops the launch, too."""
+        try:
+            while self.thread.is_alive():
+                self.thread.join(LOOK_SECONDS)
+        except KeyboardInterrupt:
+            self.stop()
+            raise self.error or KeyboardInterrupt from None
+        if self.error is not None:
+            raise self.error
+        return self.found
+
+    def stop(self):
+        """End the launch, and wait until its ranks have gone."""
+        self.job.is_to_stop = True
+        self.thread.join()
+
+    @property
+    def is_done(self) -> bool:
+        return not self.thread.is_alive()
+
+    @property
+    def count(self) -> int:
+        need(self.job.machines is not None, "this launch has no machines of its own")
+        return self.job.machines.count
+
+    def wish(self, wish, machine, when):
+        need(not when, f"{wish.name}() acts at once here; a plan belongs to Machines()")
+        self.job.network_is_there.wait()
+        if self.is_done or self.job.network is None:
+            raise LaunchError("this launch has ended: see its result()")
+        self.job.network.ask(wish.name, *wish.arguments)
+
+    def __repr__(self):
+        if not self.is_done:
+            return "a launch that runs: .result() waits for it, .stop() ends it"
+        return "a launch that has ended: see its .result()"
