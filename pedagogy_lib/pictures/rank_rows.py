@@ -11,16 +11,19 @@ BAR = 0.62  # of the height of a row
 MOST_NAMED = 16  # ranks; of more, every so many are named
 
 
-def rank_rows(world_size, extra, row_inches=ROW_INCHES):
+def rank_rows(world_size, extra, row_inches=ROW_INCHES, more=0):
     """A figure, and axes with one row for each rank, rank 0 on top.
 
     extra  inches for all that is no row
+    more   rows below those of ranks, of network cards
     """
-    figure, axes = new_figure(7.5, extra + row_inches * max(world_size, 2))
-    axes.set_ylim(world_size - 0.5, -0.5)
+    rows = world_size + more
+    figure, axes = new_figure(7.5, extra + row_inches * max(rows, 2))
+    axes.set_ylim(rows - 0.5, -0.5)
     every = 1 if world_size <= MOST_NAMED else world_size // 8
     shown = range(0, world_size, every)
-    axes.set_yticks(shown, [f"rank {rank}" for rank in shown])
+    names = [f"rank {rank}" for rank in shown] + [f"card {card}" for card in range(more)]
+    axes.set_yticks([*shown, *range(world_size, rows)], names)
     return figure, axes
 
 

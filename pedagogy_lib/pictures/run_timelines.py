@@ -6,6 +6,7 @@ from matplotlib.patches import Patch
 
 from ..basics.errors import need
 from ..basics.units import counted, format_range, format_seconds
+from .card_rows import draw_cards, draw_events, full_speed, told_cards
 from .legends import legend_above
 from .rank_rows import BAR, ROW_INCHES, need_run, rank_rows
 from .style import CENTERED, Picture, colors_of, in_course_style, label_ink
@@ -23,13 +24,16 @@ class Lane(NamedTuple):
 
 
 @in_course_style
-def plot_timeline(run, labels=None, title="", below=()) -> Picture:
+def plot_timeline(run, labels=None, title="", below=(), cards=False) -> Picture:
     """What each rank did when: a bar for every measured span, nested blocks inside their parents.
 
     labels  which blocks to draw; all of them unless told otherwise
     below   those of them that get a thinner lane of their own, under the others of the same rank:
             what went on at the same time, such as communication in another thread
-    Raises  LaunchError if nothing was measured, or `below` has another label
+    cards   whether the network cards of the run's machines get rows, too: above a card's line
+            what it sends, below it what it receives, as a share of its speed. What happened to
+            the machines is drawn in any case
+    Raises  LaunchError if nothing was measured, `below` has another label, or there are no cards
     """
     need_run(run, "plot_timeline(run)")
     labels = list(labels or run.labels)
@@ -37,7 +41,9 @@ def plot_timeline(run, labels=None, title="", below=()) -> Picture:
     need(set(below) <= set(labels), f"`below` takes a list of some of these labels: {labels}")
     blocks, colors = [run[label] for label in labels], colors_of(labels)
     row_inches = TALL_ROW_INCHES if below else ROW_INCHES
-    figure, axes = rank_rows(run.world_size, extra=0.9, row_inches=row_inches)
+    need(not cards or run.cards, "this run has no network cards: launch it on machines=Machines(2)")
+    machines = run.machines.count if cards else 0
+    figure, axes = rank_rows(run.world_size, extra=0.9, row_inches=row_inches, more=machines)
     whole = whole_span(blocks)
     seconds = whole[1] - whole[0]
     all_named = draw_lanes(axes, lanes_of(blocks, below), colors, whole)
@@ -48,6 +54,13 @@ def plot_timeline(run, labels=None, title="", below=()) -> Picture:
     axes.set_title(title, pad=10 if all_named else 28)
     ranks = counted(run.world_size, "rank")
     alt = f"Timeline of {ranks} over {format_seconds(seconds)}: {told(blocks, below)}"
+    if cards:
+        full = full_speed(run)
+        draw_cards(axes, run.cards, full, whole, first_row=run.world_size)
+        alt += f"; {told_cards(run, full)}"
+    if run.cards:
+        draw_events(axes, run.cards.events, whole, row=run.world_size)
+        alt += "".join(f"; at {at:.2f} s: {words}" for at, words in run.cards.events)
     return Picture(figure, alt)
 
 
