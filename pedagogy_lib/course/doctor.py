@@ -1,22 +1,21 @@
 """Checks that a machine can run the course: each line is ok, or says what to do."""
 
-import contextlib
 import importlib.metadata
 import os
 import platform
 import shutil
+import socket
 import sys
 import time
 from pathlib import Path
 
 from ..basics.wrapping import wrap
+from ..machines.neighbours import keeps_to_itself, other_people
 
 OK, NOTE, BAD = "ok  ", "note", "FAIL"
 JUPYTER = ("jupyterlab", "ipykernel", "ipywidgets", "matplotlib")
 FIRST_PYTHON = (3, 10)
 ENOUGH_MEMORY_GB = 4
-PEOPLE = range(1000, 60_000)  # user ids of accounts on this machine; others belong to services
-FIRST_OF_NETWORK = 65_536  # user ids of accounts that a network's directory keeps
 
 
 def examine() -> int:
@@ -159,6 +158,8 @@ def neighbours():
     if count == 0:
         return OK, "nobody else has an account here"
     people = f"{count} other {'person has an account' if count == 1 else 'people have accounts'}"
+    if keeps_to_itself() and has_own_network():
+        return OK, f"{people} here: ranks on the CPU meet in a network of their own"
     return NOTE, (
         f"{people} here. If you trust them, nothing is to be done. Else: while a launch runs, a "
         "program of theirs could join its ranks and feed them false data, or code where objects "
@@ -166,28 +167,23 @@ def neighbours():
     )
 
 
-def other_people() -> set[int]:
-    """User ids of people, by their accounts and by their processes, without the own one."""
-    import pwd  # Windows has none
+def has_own_network() -> bool:
+    """Whether a rank finds nothing but its own loopback."""
+    from ..ranks.launcher import launch
 
-    accounts = {one.pw_uid for one in pwd.getpwall() if can_log_in(one)}
-    return {uid for uid in accounts | owners_of_processes() if is_person(uid)} - {os.getuid()}
+    def networks():
+        return [name for _, name in socket.if_nameindex()]
 
-
-def can_log_in(account) -> bool:
-    return not account.pw_shell.endswith(("nologin", "false"))
+    return launch(networks, world_size=1, device="cpu").values[0] == ["lo"]
 
 
-def is_person(uid) -> bool:
-    return uid in PEOPLE or uid >= FIRST_OF_NETWORK
+def machines():
+    from ..machines.network import try_machines
 
-
-def owners_of_processes() -> set[int]:
-    found = set()
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # it has ended
-            found.add(folder.stat().st_uid)
-    return found
+    problem = try_machines()
+    if problem:
+        return NOTE, f"no machines of their own for ranks: {problem}. Links are throttled instead"
+    return OK, "machines=Machines(2): ranks on machines of their own, with real network cards"
 
 
 CHECKS = (
@@ -200,5 +196,6 @@ CHECKS = (
     memory,
     gpus,
     neighbours,
+    machines,
     jupyter,
 )

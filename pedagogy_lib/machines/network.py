@@ -169,6 +169,17 @@ class CardHistory(NamedTuple):
         return cls(np.array(times) - began, sent - sent[0], received - received[0], told)
 
 
+def try_machines() -> str:
+    """Why no machines can be had here; empty if they can."""
+    try:
+        Network(1).close()
+        return ""
+    except LaunchError as error:
+        return error.message
+    except OSError as error:
+        return str(error)
+
+
 @atexit.register
 def close_network():
     global _network

@@ -66,7 +66,7 @@ class Shaper:
             self.queue("netem", handle="1:", delay=round(1e6 * latency_seconds), limit=LONG_QUEUE)
             limited = {"handle": "2:", "parent": "1:1"}
         elif not bytes_per_second:
-            self.queue("pfifo", handle="3:")
+            self.queue("pfifo", handle="3:", limit=LONG_QUEUE)
         if bytes_per_second:
             burst = max(SMALLEST_BURST_BYTES, round(BURST_SECONDS * bytes_per_second))
             self.queue(

@@ -5,8 +5,9 @@ imports torch and this package once, and forks a rank in a few milliseconds when
 asks. It imports no lab, so that a rank always reads the newest version of what a learner writes.
 
 The notebook writes one byte per wish on the control socket: F (fork a rank; two file descriptors
-come along: its channel and its output), K (kill every rank) or P (import at once what is otherwise
-imported when idle: the ranks just killed had to do it themselves). The server answers in lines:
+come along: its channel and its output), A (the same, in a network that only these ranks are in,
+where the system allows one), K (kill every rank) or P (import at once what is otherwise imported
+when idle: the ranks just killed had to do it themselves). The server answers in lines:
 `ready`, `forked PID` or `refused ERRNO`, `exited PID STATUS`, `killed`, and at its own failure
 `broken WHY`.
 When the socket closes, the notebook has gone: the server kills every rank with all its descendants,
@@ -53,7 +54,7 @@ def die_with_parent(parent_pid):
             os._exit(1)
 
 
-def fork_rank(method, server_fds, channel_fd, output_fd):
+def fork_rank(method, server_fds, channel_fd, output_fd, network=None):
     server_pid = os.getpid()
     pid = os.fork()
     if pid:
@@ -67,6 +68,8 @@ def fork_rank(method, server_fds, channel_fd, output_fd):
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for fd in server_fds:
             os.close(fd)
+        if network is not None:
+            network.enter()
         if method == "spawn":
             os.set_inheritable(channel_fd, True)
             os.set_inheritable(output_fd, True)
@@ -89,6 +92,7 @@ class ForkServer:
         # Signals that a notebook blocks are blocked in the programs that it starts.
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         self.alive = set()
+        self.network = None  # of ranks that are to be alone, once there has been one
         self.wake_r, wake_w = os.pipe()
         os.set_blocking(wake_w, False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
@@ -145,8 +149,8 @@ class ForkServer:
 
     def answer(self):
         wish, fds, _, _ = socket.recv_fds(self.control, 1, 2)
-        if wish == b"F":
-            self.fork(*fds)
+        if wish in (b"F", b"A"):
+            self.fork(*fds, network=self.own_network() if wish == b"A" else None)
         elif wish == b"K":
             self.kill_all()
             self.say("killed")
@@ -155,12 +159,22 @@ class ForkServer:
             self.do_idle_work()
         return bool(wish)
 
-    def fork(self, *fds):
+    def own_network(self):
+        """One for all ranks; none where this system does not allow it: the doctor says so."""
+        if self.network is None and sys.platform == "linux":
+            namespaces = importlib.import_module("pedagogy_lib.machines.namespaces")
+            try:
+                self.network = namespaces.OwnNetwork()
+            except OSError:
+                self.network = False
+        return self.network or None
+
+    def fork(self, *fds, network=None):
         if len(fds) < 2:  # the kernel drops those for which this process has no room
             self.refuse(errno.EMFILE, fds)
             return
         try:
-            pid = fork_rank(self.method, self.fds, *fds)
+            pid = fork_rank(self.method, self.fds, *fds, network)
         except OSError as error:
             self.refuse(error.errno, fds)
             return

@@ -154,12 +154,15 @@ class Server:
     def new_folder(self) -> Path:
         return Path(tempfile.mkdtemp(dir=self.scratch))
 
-    def fork(self, channel_fd, output_fd) -> int:
-        """Wish for a rank; returns its number among all that this server has forked."""
+    def fork(self, channel_fd, output_fd, alone=False) -> int:
+        """Wish for a rank; returns its number among all that this server has forked.
+
+        alone  in the network that only ranks of this server are in, where the system allows one
+        """
         self.owed += 1
         self.asked += 1
         try:
-            socket.send_fds(self.control, [b"F"], [channel_fd, output_fd])
+            socket.send_fds(self.control, [b"A" if alone else b"F"], [channel_fd, output_fd])
         except (BrokenPipeError, ConnectionResetError):
             self.lost()
         return self.asked

@@ -10,6 +10,7 @@ import time
 
 from ..basics.errors import NO_RANK_YET, HangError, LaunchError, Stopped, where_stopped
 from ..basics.units import brief
+from ..machines.neighbours import keeps_to_itself
 from ..machines.network import NetworkRun, network_for
 from ..machines.state import State
 from . import function_packing, under_torchrun
@@ -158,8 +159,11 @@ class Launch(RankListener):
     def start(self, data):
         """Fork every rank, and hand over its work."""
         self.selector.register(self.server.control, selectors.EVENT_READ, self.hear_server)
+        # What GPUs do in a user namespace depends on their driver: they stay where they are.
+        alone = not self.machines and set(self.devices) == {"cpu"} and keeps_to_itself()
         for rank in range(self.world_size):
-            handle = RankHandle(rank, self.server, self.noun, self.folder / f"dump-{rank}")
+            dump = self.folder / f"dump-{rank}"
+            handle = RankHandle(rank, self.server, self.noun, dump, alone)
             self.ranks.append(handle)
             self.selector.register(handle.pipe, selectors.EVENT_READ, handle.read_output)
         for handle in self.ranks:

@@ -44,7 +44,7 @@ OUTSIDE = {
 class RankHandle:
     """The channel to one rank, its output, and what is known of its end."""
 
-    def __init__(self, rank, server, noun, dump: Path):
+    def __init__(self, rank, server, noun, dump: Path, alone=False):
         self.rank, self.dump = rank, dump
         self.pid = None
         self.stage = STARTS
@@ -66,7 +66,7 @@ class RankHandle:
             output, their_output = os.pipe()
             self.pipe = open(output, "rb", buffering=0)  # noqa: SIM115 - close() does it
             with open(their_output, "wb", buffering=0):
-                self.number = server.fork(theirs.fileno(), their_output)
+                self.number = server.fork(theirs.fileno(), their_output, alone)
 
     @property
     def has_failed(self) -> bool:
