@@ -26,10 +26,18 @@ class AtBlocks:
                 self.ask(wish)
 
     def ask(self, wish):
-        """Returns once it is done; who wishes for the own machine's end does not return."""
-        with socket.socket(socket.AF_UNIX) as visit:
-            visit.connect(self.door)
-            with visit.makefile("rw") as line:
-                name, arguments = wish
-                print(json.dumps([name, *arguments]), file=line, flush=True)
-                line.readline()
+        name, arguments = wish
+        ask_switch(self.door, name, *arguments)
+
+
+def ask_switch(door, name, *arguments):
+    """Have the switch do something; who wishes for the own machine's end does not return.
+
+    door     the path of the switch's socket
+    Returns  its answer
+    """
+    with socket.socket(socket.AF_UNIX) as visit:
+        visit.connect(door)
+        with visit.makefile("rw") as line:
+            print(json.dumps([name, *arguments]), file=line, flush=True)
+            return json.loads(line.readline() or "{}").get("ok")

@@ -81,6 +81,10 @@ class Faults(ABC):
         """End a machine, with all processes on it, as a power cut does."""
         return self.wish(Wish("kill", (self.known(machine),)), machine, when)
 
+    def revive(self, machine, **when):
+        """Start a machine that was killed: it is there again, with nothing running on it."""
+        return self.wish(Wish("revive", (self.known(machine),)), machine, when)
+
     def known(self, machine) -> int:
         last = f"the last of {counted(self.count, 'machine')} is number {self.count - 1}"
         is_known = is_count(machine) and machine < self.count

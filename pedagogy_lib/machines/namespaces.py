@@ -17,6 +17,11 @@ NEW_USER, NEW_NET = 0x10000000, 0x40000000
 SET_FLAGS, IS_UP = 0x8914, 1  # SIOCSIFFLAGS and IFF_UP of netdevice(7)
 
 
+def address_of(machine: int) -> str:
+    """Of a machine's card, in the network of all machines."""
+    return f"10.77.0.{machine + 1}"
+
+
 def call(name, *arguments):
     """A function of the C library; raises OSError with what the kernel says."""
     if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):

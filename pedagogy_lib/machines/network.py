@@ -2,6 +2,7 @@
 
 import atexit
 import contextlib
+import functools
 import json
 import os
 import socket
@@ -119,8 +120,7 @@ class NetworkRun:
         self.network, self.door = network, str(folder / "switch")
         self.timers = [threading.Timer(one.after_seconds, self.wish, one.wish)
                        for one in plan if one.after_seconds is not None]  # fmt: skip
-        if any(one.at_block is not None for one in plan):
-            network.ask("listen", self.door)
+        network.ask("listen", self.door)
         network.ask("watch")
 
     def wish(self, name, arguments):
@@ -169,6 +169,7 @@ class CardHistory(NamedTuple):
         return cls(np.array(times) - began, sent - sent[0], received - received[0], told)
 
 
+@functools.lru_cache(maxsize=1)
 def try_machines() -> str:
     """Why no machines can be had here; empty if they can."""
     try:

@@ -17,6 +17,7 @@ import socket
 import sys
 import time
 from contextlib import suppress
+from pathlib import Path
 
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -37,10 +38,6 @@ PR_SET_PDEATHSIG = 1
 
 class Refused(Exception):
     """A wish that cannot be fulfilled; says why."""
-
-
-def address_of(machine) -> str:
-    return f"10.77.0.{machine + 1}"
 
 
 def die_with_parent(parent):
@@ -158,10 +155,13 @@ def be_machine(number, line, parent):
 
 
 def start_card(number) -> Shaper:
+    # Else what a killed rank had still to send would keep its machine's network for minutes.
+    with suppress(OSError):
+        Path("/proc/sys/net/ipv4/tcp_orphan_retries").write_text("1")
     ip = IPRoute()
     (loopback,), (card,) = ip.link_lookup(ifname="lo"), ip.link_lookup(ifname=namespaces.CARD)
     ip.link("set", index=loopback, state="up")
-    ip.addr("add", index=card, address=address_of(number), prefixlen=16)
+    ip.addr("add", index=card, address=namespaces.address_of(number), prefixlen=16)
     ip.link("set", index=card, state="up")
     return Shaper(ip, card)
 
@@ -174,7 +174,7 @@ class Network:
         self.ip = IPRoute()
         self.switches = [self.add_switch(name) for name in (SWITCH, OTHER_SWITCH)]
         self.machines = [Machine(number, self.ip, self.switches[0]) for number in range(count)]
-        self.history, self.selector = None, selectors.DefaultSelector()
+        self.killed, self.history, self.selector = set(), None, selectors.DefaultSelector()
         self.door = None  # for ranks
 
     def add_switch(self, name) -> int:
@@ -185,7 +185,7 @@ class Network:
 
     def whole(self, speeds):
         """All cables in one switch and up, each card at its speed: [bytes per second, latency]."""
-        self.unplugged, self.others, self.killed = set(), [], set()
+        self.unplugged, self.others, self.killed, self.speeds = set(), [], set(), speeds
         for machine, speed in zip(self.machines, speeds, strict=True):
             machine.plug_into(self.switches[0])
             machine.state("up")
@@ -267,7 +267,8 @@ class Network:
                 self.history.look()
 
     def kill(self, machine):
-        """End all processes on a machine, its own last."""
+        """End a machine as a power cut does: the others hear nothing of it, not even a goodbye."""
+        self.machines[machine].state("down")
         self.killed.add(machine)
         pid = self.machines[machine].pid
         network = f"/proc/{pid}/ns/net"
@@ -276,14 +277,30 @@ class Network:
                 with suppress(ProcessLookupError):
                     os.kill(other, signal.SIGKILL)
         os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        self.ip.link("del", index=self.machines[machine].port)
+
+    def revive(self, machine):
+        """Start a machine again, with a new card in the old place."""
+        if machine not in self.killed:
+            return
+        started = Machine(machine, self.ip, self.switches[machine in self.others])
+        started.limit(*self.speeds[machine])
+        self.machines[machine] = started
+        self.unplugged.discard(machine)
+        self.killed.discard(machine)
 
     def paths(self) -> dict:
+        """The ways into the machines; None for one that has been killed."""
         user = f"/proc/{os.getpid()}/ns/user" if self.in_user_namespace else None
-        return {"user": user, "networks": [f"/proc/{m.pid}/ns/net" for m in self.machines]}
+        alive = [machine.number not in self.killed for machine in self.machines]
+        networks = [f"/proc/{machine.pid}/ns/net" if lives else None
+                    for machine, lives in zip(self.machines, alive, strict=True)]  # fmt: skip
+        return {"user": user, "networks": networks}
 
 
-FAULTS = ("unplug", "plug", "slow", "split", "kill")
-WISHES = ("whole", "state", "watch", "watched", "listen")
+FAULTS = ("unplug", "plug", "slow", "split", "kill", "revive")
+WISHES = ("whole", "state", "watch", "watched", "listen", "paths")
 
 
 class History:
@@ -293,6 +310,7 @@ class History:
         self.ports = {f"port{machine.number}": machine.number for machine in machines}
         self.times, self.sent, self.received, self.events = [], [], [], []
         self.period = LOOK_SECONDS
+        self.last, self.before = {}, {}  # a card that replaces another one counts from 0
         self.look()
 
     def until_next(self) -> float:
@@ -302,13 +320,16 @@ class History:
         now = time.perf_counter()
         if self.times and now < self.times[-1] + self.period:
             return
-        sent, received = [0] * len(self.ports), [0] * len(self.ports)
+        sent, received = ([*looks[-1]] if looks else [0] * len(self.ports)
+                          for looks in (self.sent, self.received))  # fmt: skip
         with open("/proc/self/net/dev") as file:
             for line in file:
                 name, _, counts = line.partition(":")
                 number = self.ports.get(name.strip())
                 if number is not None:  # what comes into the switch, the machine has sent
-                    sent[number], received[number] = map(int, (counts.split()[i] for i in (0, 8)))
+                    into, out = (int(counts.split()[column]) for column in (0, 8))
+                    sent[number] = self.continued("sent", number, into)
+                    received[number] = self.continued("received", number, out)
         self.times.append(now)
         self.sent.append(sent)
         self.received.append(received)
@@ -316,6 +337,13 @@ class History:
             self.period *= 2
             for looks in (self.times, self.sent, self.received):
                 del looks[1:-1:2]
+
+    def continued(self, way, number, count) -> int:
+        key = way, number
+        if count < self.last.get(key, 0):
+            self.before[key] = self.before.get(key, 0) + self.last[key]
+        self.last[key] = count
+        return self.before.get(key, 0) + count
 
     def as_lists(self) -> dict:
         self.period = 0.0

@@ -1,29 +1,80 @@
 """torchrun from a notebook, as if on several machines."""
 
+import functools
 import logging
 import os
 import socket
+import subprocess
+import sys
+import time
 
 import torch.distributed as dist
 
 from ..basics.errors import LaunchError
+from ..machines.at_blocks import ask_switch
+from ..machines.namespaces import CARD, address_of, enter
+from ..machines.network import try_machines
+from ..machines.spec import Machines
+from ..machines.state import State
 from .launcher import Launch, run_job
 from .run import Run
 from .under_torchrun import VARIABLES
 
+PORT = 29_500  # torchrun's own; on machines of their own nobody else has it
+RESTARTS = 3  # of all ranks, after one has failed
+# Of torchrun's rendezvous, in seconds: who does not answer is given up soon, and when enough
+# machines are there, not much longer is waited for others.
+QUICK = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3"
+# Where agents share a store for all rounds, only the first round's agents know it (torch 2.13): one
+# that comes back would wait for ever.
+STORES = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+LOOK_SECONDS = 0.05  # between two looks at whether a machine is back
+FAILED = "{} failed; its own message is printed above"
 
-def run_torchrun(script, nnodes=1, nproc_per_node=2, timeout=60.0) -> Run:
-    """Run `torchrun script` on `nnodes` pretended machines that meet over the loopback.
 
-    Each machine is one rank of a launch, which does nothing but run a torchrun agent; so
-    `run.output[node]` is what that machine's processes printed. Errors are those of `launch`.
+def run_torchrun(script, nnodes=1, nproc_per_node=2, timeout=60.0, machines=None) -> Run:
+    """Run `torchrun script` on `nnodes` machines, an agent on each.
+
+    Several nodes are machines with networks of their own where this system allows them; elsewhere
+    they pretend to be, and meet over the loopback. `run.output[node]` is what that machine's
+    processes printed. Errors are those of `launch`.
+
+    nnodes    how many; or the fewest and the most, as in (1, 2): then ranks go on, from the start
+              of the script, with those machines that are left, and take in one that comes back
+    machines  `Machines(2, bytes_per_second=25e6)`: with that speed, and their plan, such as
+              `Machines(2).kill(1, after_seconds=5).revive(1, after_seconds=8)`
     """
     if not os.path.exists(script):
         raise LaunchError(f"there is no program {script!r} to run from {os.getcwd()}")
-    if min(nnodes, nproc_per_node) < 1:
+    fewest, most = nnodes if isinstance(nnodes, tuple | list) else (nnodes, nnodes)
+    if not 1 <= fewest <= most or nproc_per_node < 1:
         raise LaunchError("nnodes and nproc_per_node are at least 1")
-    job = Launch("gloo", ["cpu"] * nnodes, [0] * nnodes, timeout, noun="machine")
-    return run_job(job, play_machine, (str(script), nnodes, nproc_per_node))
+    if machines is not None and machines.count != most:
+        raise LaunchError(
+            f"{machines.count} machines cannot be {most} nodes: write Machines({most})"
+        )
+    if machines is None and most > 1 and not try_machines():
+        machines = Machines(most)
+    elif machines is None and fewest < most:
+        raise LaunchError(f"machines that come and go cannot be had here: {try_machines()}")
+    job = AgentsLaunch(most, timeout, machines)
+    return run_job(job, play_machine, (str(script), fewest, nproc_per_node, machines is not None))
+
+
+class AgentsLaunch(Launch):
+    """Ranks that play machines: each runs an agent, on its machine where there are real ones.
+
+    The rank itself stays outside: like whatever starts agents on a cluster, it outlives a machine.
+    """
+
+    def __init__(self, count, timeout, machines):
+        super().__init__("gloo", ["cpu"] * count, [0] * count, timeout, "machine", machines)
+
+    def machine_of(self, rank) -> dict:
+        return super().machine_of(rank) | {"network": None, "user": None, "planned": []}
+
+    def state(self) -> State:
+        return State([])
 
 
 def share_port(node) -> tuple[int, dist.Store | None]:
@@ -51,22 +102,70 @@ def is_no_farewell(record) -> bool:
     return "exit barrier" not in record.getMessage()
 
 
-def play_machine(script, nnodes, nproc_per_node):
+def play_machine(script, fewest, nproc_per_node, is_real):
     """Be machine number RANK: do what the command `torchrun` would do there."""
+    node, count = int(os.environ["RANK"]), dist.get_world_size()
+    folder = os.environ["PEDAGOGY_FOLDER"]
+    own = [f"--nproc-per-node={nproc_per_node}", f"--log-dir={folder}/logs-{node}", script]
+    if is_real:
+        keep_agent(node, [*meeting(node, fewest, count), *own], os.path.join(folder, "switch"))
+        return
+    port, _store = share_port(node)
+    forget_this_rank()
+    static = [f"--nnodes={count}", f"--node-rank={node}", "--master-addr=127.0.0.1"]
+    be_agent([*static, f"--master-port={port}", *own])
+
+
+def forget_this_rank():
+    """What says that this process is a rank is none of torchrun's business."""
+    for name in ("PEDAGOGY_RANK", *VARIABLES):
+        os.environ.pop(name, None)
+
+
+def be_agent(settings):
+    """Do in this process what `torchrun` does."""
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import main as torchrun
 
     logging.getLogger(AGENT).addFilter(is_no_farewell)
-    node = os.environ["RANK"]
-    port, _store = share_port(int(node))
-    for name in ("PEDAGOGY_RANK", *VARIABLES):  # this rank's, and none of torchrun's business
-        os.environ.pop(name, None)
-    logs = os.path.join(os.environ["PEDAGOGY_FOLDER"], f"logs-{node}")  # it goes with the launch
-    settings = [
-        *(f"--nnodes={nnodes}", f"--nproc-per-node={nproc_per_node}", f"--node-rank={node}"),
-        *("--master-addr=127.0.0.1", f"--master-port={port}", f"--log-dir={logs}", script),
-    ]
     try:
         torchrun(settings)
     except ChildFailedError:
-        raise RuntimeError(f"{script} failed; its own message is printed above") from None
+        raise RuntimeError(FAILED.format(settings[-1])) from None
+
+
+def meeting(node, fewest, count) -> list[str]:
+    """How the agents of real machines find each other: at machine 0."""
+    here = f"--local-addr={address_of(node)}"
+    if fewest == count:
+        return [f"--nnodes={count}", f"--node-rank={node}", f"--master-addr={address_of(0)}",
+                f"--master-port={PORT}", here]  # fmt: skip
+    return [f"--nnodes={fewest}:{count}", "--rdzv-backend=c10d", "--rdzv-id=1",
+            f"--rdzv-endpoint={address_of(0)}:{PORT}", f"--max-restarts={RESTARTS}",
+            f"--rdzv-conf=is_host={int(node == 0)},{QUICK}", here]  # fmt: skip
+
+
+def keep_agent(node, settings, door):
+    """Run an agent on a machine; if that is killed and comes back, run one again."""
+    forget_this_rank()
+    while True:
+        paths = ask_switch(door, "paths")
+        network = paths["networks"][node]
+        while network is None:
+            time.sleep(LOOK_SECONDS)
+            network = ask_switch(door, "paths")["networks"][node]
+        status = run_agent(settings, network, paths["user"])
+        if status == 0:
+            return
+        if ask_switch(door, "paths")["networks"][node] == network:
+            raise RuntimeError(FAILED.format(settings[-1]))
+        print("this machine has been killed", flush=True)
+
+
+def run_agent(settings, network, user) -> int:
+    """Run torchrun on a machine; returns its exit status."""
+    command = [sys.executable, "-m", "torch.distributed.run", *settings]
+    environ = os.environ | {"GLOO_SOCKET_IFNAME": CARD, **STORES}
+    enters = functools.partial(enter, network, user)
+    with subprocess.Popen(command, env=environ, preexec_fn=enters) as agent:
+        return agent.wait()
