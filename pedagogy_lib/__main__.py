@@ -1,4 +1,4 @@
-"""The command line: `python -m pedagogy_lib lab | doctor | build | report`."""
+"""The command line: `python -m pedagogy_lib lab | doctor | build | report | machines`."""
 
 import argparse
 import sys
@@ -17,6 +17,14 @@ def main(argv=None) -> int:
     which.add_argument("--without-executing", action="store_true", help="only learners' files")
     report = commands.add_parser("report", help="write an HTML report on this machine")
     report.add_argument("settings", nargs="*", metavar="NAME=VALUE", help="parameters to change")
+    machines = commands.add_parser("machines", help="machines on this computer, a shell on each")
+    machines.add_argument("count", nargs="?", type=int, help="how many")
+    machines.add_argument("--mbit", type=float, help="megabits per second of each network card")
+    machines.add_argument(
+        "--latency-ms", type=float, default=0.0, help="from card to card, one way"
+    )
+    machines.add_argument("--run", metavar="COMMAND", help="run this on each, instead of a shell")
+    machines.add_argument("--on", type=int, help="a shell on this machine of another terminal's")
     arguments, others = parser.parse_known_args(argv)
     arguments.others = others
     if others and arguments.command != "lab":
@@ -54,7 +62,19 @@ def run_report(arguments) -> int:
     return 0
 
 
-COMMANDS = {"lab": run_lab, "doctor": run_doctor, "build": run_build, "report": run_report}
+def run_machines(arguments) -> int:
+    from .machines.terminal import main
+
+    return main(arguments)
+
+
+COMMANDS = {
+    "lab": run_lab,
+    "doctor": run_doctor,
+    "build": run_build,
+    "report": run_report,
+    "machines": run_machines,
+}
 
 if __name__ == "__main__":
     sys.exit(main())

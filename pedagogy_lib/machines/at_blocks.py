@@ -1,6 +1,8 @@
 """In a rank: what a plan foresees for the moment at which a block begins."""
 
+import contextlib
 import json
+import os
 import socket
 import threading
 from collections import Counter
@@ -36,8 +38,18 @@ def ask_switch(door, name, *arguments):
     door     the path of the switch's socket
     Returns  its answer
     """
-    with socket.socket(socket.AF_UNIX) as visit:
-        visit.connect(door)
+    with socket.socket(socket.AF_UNIX) as visit, short_path(door) as path:
+        visit.connect(path)
         with visit.makefile("rw") as line:
             print(json.dumps([name, *arguments]), file=line, flush=True)
             return json.loads(line.readline() or "{}").get("ok")
+
+
+@contextlib.contextmanager
+def short_path(path):
+    """Another path to the same place: that of a Unix socket has at most 107 characters."""
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{os.path.basename(path)}"
+    finally:
+        os.close(folder)

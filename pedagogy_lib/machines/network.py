@@ -24,15 +24,18 @@ END_SECONDS = 2.0
 
 
 class Network:
-    """A switch, and a number of machines at it; kept from launch to launch."""
+    """A switch, and a number of machines at it; kept from launch to launch.
 
-    def __init__(self, count):
+    mark  a word for the switch's command line, by which it can be found
+    """
+
+    def __init__(self, count, *mark):
         self.count, self.owner, self.lock = count, os.getpid(), threading.Lock()
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(ANSWER_SECONDS)
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, SCRIPT, str(theirs.fileno()), str(count)],
+                [sys.executable, SCRIPT, str(theirs.fileno()), str(count), *mark],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

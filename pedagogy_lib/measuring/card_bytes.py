@@ -37,11 +37,16 @@ class CardCounter:
 
     def read(self) -> tuple[int, int]:
         """(sent, received) since the card was made; what waits for the card is sent."""
+        before = self.carried()
         waiting = self.in_connections() + self.in_queue()
+        after = self.carried()  # meanwhile, what waited may have been carried
+        return (before[0] + after[0]) // 2 + waiting, after[1]
+
+    def carried(self) -> tuple[int, int]:
         with open("/proc/self/net/dev") as file:
             lines = (line.partition(":") for line in file)
             counts = next(text for name, _, text in lines if name.strip() == self.card).split()
-        return int(counts[SENT]) + waiting, int(counts[RECEIVED])
+        return int(counts[SENT]), int(counts[RECEIVED])
 
     def in_queue(self) -> int:
         """Bytes in the card's queue; where queues lie in each other, the innermost has them all."""

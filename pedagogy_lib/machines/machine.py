@@ -1,0 +1,102 @@
+"""A machine, as the switch has it: a process whose network ranks enter, and a cable."""
+
+import ctypes
+import json
+import os
+import signal
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
+
+from . import namespaces
+from .cards import FRAME_BYTES, Refused, Shaper
+
+PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
+
+
+def die_with_parent(parent):
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+class Machine:
+    """A machine, seen from the switch: its process, and the switch's port for its cable."""
+
+    def __init__(self, number, ip, switch):
+        self.number, self.ip = number, ip
+        ours, theirs = socket.socketpair()
+        parent = os.getpid()
+        self.pid = os.fork()
+        if self.pid == 0:
+            ours.close()
+            with suppress(BaseException):
+                be_machine(number, theirs.makefile("rw"), parent)
+            os._exit(1)
+        theirs.close()
+        self.line = ours.makefile("rw")
+        self.hear()
+        port = f"port{number}"
+        card = {"ifname": namespaces.CARD, "net_ns_pid": self.pid, "mtu": FRAME_BYTES}
+        ip.link("add", ifname=port, kind="veth", mtu=FRAME_BYTES, peer=card)
+        (self.port,) = ip.link_lookup(ifname=port)
+        self.plug_into(switch)
+        self.state("up")
+        self.shaper = Shaper(ip, self.port)
+        self.ask(start=True)
+
+    def hear(self):
+        answer = json.loads(self.line.readline() or '{"refused": "it has ended"}')
+        if "refused" in answer:
+            raise Refused(f"machine {self.number}: {answer['refused']}")
+        return answer
+
+    def ask(self, **wish):
+        self.line.write(json.dumps(wish) + "\n")
+        self.line.flush()
+        return self.hear()
+
+    def plug_into(self, switch):
+        self.ip.link("set", index=self.port, master=switch)
+
+    def state(self, state):
+        self.ip.link("set", index=self.port, state=state)
+
+    def limit(self, bytes_per_second, latency_seconds):
+        self.shaper.set(bytes_per_second)
+        self.ask(speed=[bytes_per_second, latency_seconds])
+
+
+def be_machine(number, line, parent):
+    """In a process of its own: have a network, and do what the switch wishes there."""
+    die_with_parent(parent)
+    ctypes.CDLL(None).prctl(PR_SET_NAME, f"machine {number}".encode())
+    namespaces.own_network_only()
+    print('{"ok": true}', file=line, flush=True)
+    shaper = None
+    for wish in map(json.loads, line):
+        answer = {"ok": True}
+        try:
+            if "start" in wish:
+                shaper = start_card(number)
+            else:
+                shaper.set(*wish["speed"])
+        except (Refused, NetlinkError) as error:
+            answer = {"refused": str(error)}
+        print(json.dumps(answer), file=line, flush=True)
+    os._exit(0)
+
+
+def start_card(number) -> Shaper:
+    # Else what a killed rank had still to send would keep its machine's network for minutes.
+    with suppress(OSError):
+        Path("/proc/sys/net/ipv4/tcp_orphan_retries").write_text("1")
+    ip = IPRoute()
+    (loopback,), (card,) = ip.link_lookup(ifname="lo"), ip.link_lookup(ifname=namespaces.CARD)
+    ip.link("set", index=loopback, state="up")
+    ip.addr("add", index=card, address=namespaces.address_of(number), prefixlen=16)
+    ip.link("set", index=card, state="up")
+    return Shaper(ip, card)

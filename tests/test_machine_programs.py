@@ -1,0 +1,114 @@
+"""Programs on machines: torchrun's agents, one of which is killed and comes back; terminals."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from helpers import ROOT, environment
+from machines_here import needs_machines, networks, none_but
+
+from pedagogy_lib import LaunchError, Machines, run_torchrun
+from pedagogy_lib.__main__ import main
+
+pytestmark = [needs_machines, pytest.mark.slow]
+PROGRAM = """
+import os, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+print("begin", dist.get_rank(), "of", dist.get_world_size(), flush=True)
+for step in range(STEPS):
+    dist.all_reduce(torch.ones(1))
+    time.sleep(0.1)
+print("end", dist.get_rank(), "of", dist.get_world_size(), os.environ["GLOO_SOCKET_IFNAME"])
+"""
+
+
+def test_agents_meet_over_the_network(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM.replace("STEPS", "1"))
+    run = run_torchrun(tmp_path / "program.py", nnodes=2, nproc_per_node=2)
+    for node, said in enumerate(run.output):
+        ranks = {int(rank) for rank in re.findall(r"end (\d) of 4 eth0", said)}
+        assert ranks == {2 * node, 2 * node + 1}
+    assert run.machines.count == 2
+    assert min(run.cards.sent[-1]) > 1000  # the agents' words, and the ranks'
+
+
+@pytest.mark.deep
+def test_an_agent_that_is_killed_rejoins(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM.replace("STEPS", "250"))
+    plan = Machines(2).kill(1, after_seconds=15).revive(1, after_seconds=18)
+    run = run_torchrun(tmp_path / "program.py", (1, 2), 1, timeout=150, machines=plan)
+    assert "this machine has been killed" in run.output[1]
+    assert "end 0 of 2" in run.output[0] and "end 1 of 2" in run.output[1]
+    assert run.output[0].count("begin") >= 2
+
+
+def test_a_program_that_fails_there_is_told(tmp_path):
+    (tmp_path / "program.py").write_text("raise SystemExit(3)")
+    with pytest.raises(LaunchError, match=r"program\.py failed; its own message is printed above"):
+        run_torchrun(tmp_path / "program.py", nnodes=2, nproc_per_node=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"nnodes": 0}, "nnodes and nproc_per_node are at least 1"),
+        ({"nnodes": (2, 1)}, "nnodes and nproc_per_node are at least 1"),
+        (
+            {"nnodes": 2, "machines": Machines(3)},
+            r"3 machines cannot be 2 nodes: write Machines\(2\)",
+        ),
+    ],
+)
+def test_nodes_that_cannot_be_get_one_sentence(options, sentence):
+    with pytest.raises(LaunchError, match=sentence):
+        run_torchrun(ROOT / "labs" / "start_here.py", **options)
+
+
+# ---- A terminal ---
+
+TORCHRUN = (
+    "torchrun --nnodes $MACHINES --node-rank $MACHINE --nproc-per-node 2 --master-addr $HEAD "
+    "--master-port 29500 --local-addr $ADDRESS labs/start_here.py"
+)
+
+
+def test_a_command_runs_on_each_machine():
+    before = networks()
+    command = [sys.executable, "-m", "pedagogy_lib", "machines", "2", "--mbit", "200"]
+    done = subprocess.run([*command, "--run", TORCHRUN], cwd=ROOT, env=environment(),
+                          capture_output=True, text=True, timeout=120)  # fmt: skip
+    lines = re.findall(r"\[machine (\d)\] GROUP_RANK (\d) LOCAL_RANK \d RANK (\d)", done.stdout)
+    assert sorted(lines) == [("0", "0", "0"), ("0", "0", "1"), ("1", "1", "2"), ("1", "1", "3")]
+    assert done.returncode == 0
+    assert none_but(before)
+
+
+def test_a_shell_on_each_machine(tmp_path):
+    before = networks()
+    command = [sys.executable, "-m", "pedagogy_lib", "machines"]
+    options = {"cwd": ROOT, "env": environment(SHELL="/bin/sh"), "text": True,
+               "stdin": subprocess.PIPE, "stdout": subprocess.PIPE}  # fmt: skip
+    with subprocess.Popen([*command, "2", "--mbit", "100"], **options) as first:
+        assert "2 machines, cards of 12.50 MB/s: 10.77.0.1, 10.77.0.2" in first.stdout.readline()
+        other = subprocess.run([*command, "--on", "1"], input="echo I am $MACHINE of $MACHINES\n",
+                               **{k: v for k, v in options.items() if k != "stdin"} | {"timeout": 60})  # fmt: skip
+        assert "This shell is on machine 1, 10.77.0.2." in other.stdout
+        assert "I am 1 of 2" in other.stdout
+        told, _ = first.communicate("echo here $ADDRESS\n", timeout=60)
+    assert "here 10.77.0.1" in told
+    assert none_but(before)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ([], "say how many machines: python -m pedagogy_lib machines 2"),
+        (["0"], "Machines() takes a number of machines, or the ranks of each, not 0"),
+        (["2", "--mbit", "-1"], "bytes_per_second is a number from 1000 on"),
+        (["--on", "1"], "there are no machines: first, in another terminal"),
+    ],
+)
+def test_what_cannot_be_had_gets_one_sentence(arguments, sentence, capsys):
+    assert main(["machines", *arguments]) == 2
+    assert sentence in capsys.readouterr().err

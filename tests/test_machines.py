@@ -1,0 +1,285 @@
+"""Ranks on machines of their own: who is where, what cards carry, and that nothing stays."""
+
+import os
+import signal
+import socket
+import time
+
+import pytest
+import torch
+import torch.distributed as dist
+from helpers import end, start, wait_until
+from machines_here import needs_machines, networks, none_but, run_as
+from torch import nn
+
+from pedagogy_lib import HangError, LaunchError, Machines, close, launch, measure, plot_timeline
+from pedagogy_lib.machines import network, why_not
+from pedagogy_lib.machines.state import State
+
+NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK")
+
+
+def who():
+    x = torch.ones(1)
+    dist.all_reduce(x)
+    found = [os.environ[name] for name in NAMES]
+    return found, sorted(name for _, name in socket.if_nameindex()), x.item()
+
+
+@needs_machines
+@pytest.mark.parametrize(
+    ("ranks", "local", "machine"),
+    [
+        (2, [0, 1, 0, 1], [0, 0, 1, 1]),
+        ([3, 1], [0, 1, 2, 0], [0, 0, 0, 1]),
+        (1, [0, 1, 2, 3], [0] * 4),
+    ],
+)
+def test_ranks_find_the_numbers_that_torchrun_gives(ranks, local, machine):
+    run = launch(who, world_size=4, machines=Machines(ranks))
+    for rank, (found, cards, total) in enumerate(run.values):
+        size = machine.count(machine[rank])
+        wanted = [rank, local[rank], 4, size, machine[rank]]
+        assert found == list(map(str, wanted))
+        assert cards == ["eth0", "lo"]
+        assert total == 4
+    assert run.machines.count == len(set(machine))
+
+
+def exchange(nbytes):
+    dist.barrier()
+    with measure("all_reduce", memory=False):
+        dist.all_reduce(torch.ones(nbytes // 4))
+    dist.barrier()
+    with measure("inside", memory=False):
+        peer = dist.get_rank() ^ 1
+        send = dist.isend(torch.ones(nbytes // 4), peer)
+        dist.recv(torch.empty(nbytes // 4), peer)
+        send.wait()
+
+
+@needs_machines
+def test_cards_carry_what_goes_to_other_machines_and_nothing_else():
+    nbytes, rate = 5_000_000, 100e6
+    run = launch(exchange, nbytes, world_size=4, machines=Machines(2, bytes_per_second=rate))
+    crossing = 1.5 * nbytes  # of Gloo's ring, one link in each direction
+    for card in run["all_reduce"].cards:
+        assert crossing <= card.sent_bytes <= 1.04 * crossing
+        assert crossing <= card.received_bytes <= 1.04 * crossing
+        assert 0.1 < card.busy <= 1.05
+    # Below this the kernel cannot come: a card sends no faster than it may.
+    assert max(run["all_reduce"].seconds) >= 0.97 * crossing / rate - 0.01
+    for card in run["inside"].cards:
+        assert card.sent_bytes < 0.02 * nbytes
+    assert "machine 1 sent 7.5" in repr(run.table())
+    assert "2 machines, cards of 100.00 MB/s" in run.title()
+
+
+@needs_machines
+def test_the_speed_may_be_another_in_each_launch():
+    for rate in (20e6, None, 50e6):
+        run = launch(exchange, 2_000_000, world_size=4, machines=Machines(2, bytes_per_second=rate))
+        seconds = max(run["all_reduce"].seconds)
+        assert seconds >= (0.97 * 3e6 / rate if rate else 0) - 0.01
+        assert [card.busy is None for card in run["all_reduce"].cards] == [rate is None] * 2
+
+
+def train_ddp():
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(20, 30), nn.Tanh(), nn.Linear(30, 1))
+    x, y = torch.randn(24, 20), torch.randn(24, 1)
+    n, rank = dist.get_world_size(), dist.get_rank()
+    ddp = nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(ddp.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        (ddp(x[rank::n]) - y[rank::n]).square().mean().backward()
+        optimizer.step()
+    return list(model.state_dict().values())
+
+
+def train_fsdp2():
+    from torch.distributed.fsdp import fully_shard
+
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(20, 30), nn.Tanh(), nn.Linear(30, 1))
+    fully_shard(model)
+    x, y = torch.randn(24, 20), torch.randn(24, 1)
+    n, rank = dist.get_world_size(), dist.get_rank()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        (model(x[rank::n]) - y[rank::n]).square().mean().backward()
+        optimizer.step()
+    return [value.full_tensor() for value in model.state_dict().values()]
+
+
+@needs_machines
+@pytest.mark.parametrize("train", [train_ddp, train_fsdp2])
+def test_engines_work_across_machines_as_on_one(train):
+    alone = launch(train_ddp, world_size=1, device="cpu").values[0]
+    run = launch(train, world_size=4, machines=Machines([3, 1], bytes_per_second=50e6))
+    assert all(close(weights, alone, steps=3) for weights in run.values)
+
+
+@needs_machines
+def test_cards_are_rows_of_the_timeline():
+    run = launch(exchange, 1_000_000, world_size=4, machines=Machines(2, bytes_per_second=20e6))
+    picture = plot_timeline(run, ["all_reduce"], cards=True)
+    (axes,) = picture.figure.axes
+    rows = [label.get_text() for label in axes.get_yticklabels()]
+    assert rows == ["rank 0", "rank 1", "rank 2", "rank 3", "card 0", "card 1"]
+    assert "network cards (full: 20.00 MB/s): card 0 sent 1.5" in picture.alt
+    assert "2 machines, cards of 20.00 MB/s" in axes.get_xlabel()
+    one = launch(exchange, 1000, world_size=2, device="cpu")
+    with pytest.raises(LaunchError, match=r"no network cards: launch it on machines=Machines\(2\)"):
+        plot_timeline(one, cards=True)
+
+
+# ---- Nothing stays ---
+
+
+@needs_machines
+def test_twenty_launches_leak_nothing():
+    launch(who, world_size=2, machines=Machines(2))
+    before, files = networks(), len(os.listdir("/proc/self/fd"))
+    outside = socket.if_nameindex()
+    for _ in range(20):
+        launch(who, world_size=2, machines=Machines(2))
+    assert networks() == before
+    assert len(os.listdir("/proc/self/fd")) == files
+    assert socket.if_nameindex() == outside
+
+
+@needs_machines
+def test_an_end_leaves_no_network():
+    network.close_network()
+    before = networks()
+    launch(who, world_size=2, machines=Machines(2))
+    assert len(networks() - before) >= 2
+    network.close_network()
+    assert none_but(before)
+
+
+PROGRAM = """
+import time, torch, torch.distributed as dist
+from pedagogy_lib import launch, Machines
+
+def for_ever():
+    print("begun", flush=True)
+    while True:
+        dist.all_reduce(torch.ones(1))
+
+launch(for_ever, world_size=4, machines=Machines(2, bytes_per_second=25e6))
+"""
+
+
+@needs_machines
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_the_end_of_the_notebook_ends_machines_and_ranks(number, tmp_path):
+    import sys
+
+    before = networks()
+    program = start([sys.executable, "-c", PROGRAM], tmp_path)
+    try:
+        assert any("begun" in line for line in iter(program.stdout.readline, ""))
+        assert len(networks() - before) >= 2
+        os.kill(program.pid, number)
+        program.wait(10)
+        assert none_but(before)
+        assert wait_until(lambda: not list(tmp_path.glob("launch-*")), 5)
+    finally:
+        end(program)
+
+
+@needs_machines
+def test_a_switch_that_is_killed_is_told_and_made_anew():
+    launch(who, world_size=2, machines=Machines(2))
+    own = network._network.process
+
+    def kill_it():
+        dist.barrier()
+        if dist.get_rank() == 0:
+            os.kill(own.pid, signal.SIGKILL)
+        time.sleep(0.2)
+        dist.all_reduce(torch.ones(1))
+
+    with pytest.raises((HangError, LaunchError)):
+        launch(kill_it, world_size=2, machines=Machines(2), timeout=2)
+    assert launch(who, world_size=2, machines=Machines(2)).values[0][2] == 2
+
+
+@needs_machines
+@pytest.mark.slow
+@pytest.mark.parametrize("who", ["somebody", "root"])
+def test_without_root_and_in_a_user_namespace_it_is_the_same(who, tmp_path):
+    program = (
+        "import socket, torch, torch.distributed as dist\n"
+        "from pedagogy_lib import launch, Machines, measure\n"
+        "def step():\n"
+        "    with measure('sum', memory=False): dist.all_reduce(torch.ones(250_000))\n"
+        "    return [name for _, name in socket.if_nameindex()]\n"
+        "run = launch(step, machines=Machines(2, bytes_per_second=50e6))\n"
+        "print(run.values[3], 1.5e6 <= run['sum'].cards[0].sent_bytes <= 1.04 * 1.5e6)\n"
+        "print(launch(step, device='cpu').values[3])\n"
+    )
+    done = run_as(who, program, tmp_path)
+    assert done.stdout.splitlines() == ["['lo', 'eth0'] True", "['lo']"], done.stderr[-2000:]
+
+
+# ---- Numbers and words ---
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Machines(0), r"takes a number of machines, or the ranks of each, not 0"),
+        (lambda: Machines("2"), r"the ranks of each, not '2'"),
+        (lambda: Machines([2, 0]), r"the ranks of each, not \[2, 0\]"),
+        (lambda: Machines(100), r"at most 64 machines, not 100"),
+        (lambda: Machines(2, bytes_per_second=5), r"a number from 1000 on, or None, not 5"),
+        (lambda: Machines(2, bytes_per_second="fast"), r"from 1000 on, or None, not 'fast'"),
+        (lambda: Machines(2, latency_seconds=-1), r"seconds from 0 to 10, not -1"),
+        (lambda: launch(who, world_size=3, machines=Machines(2)), r"name the ranks of each"),
+        (lambda: launch(who, world_size=3, machines=Machines([3, 1])), r"has room for 4"),
+        (lambda: launch(who, machines=2), r"machines is Machines\(2, bytes"),
+        (lambda: launch(who, machines=Machines(2), device="cuda"), r'on the CPU: use device'),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_gets_one_sentence(make, sentence):
+    with pytest.raises(LaunchError, match=sentence):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "told"),
+    [
+        ("user.max_user_namespaces", "0", "`sudo sysctl user.max_user_namespaces=10000` opens it"),
+        ("kernel.apparmor_restrict_unprivileged_userns", "1", "unprivileged_userns=0` opens it"),
+        ("", "", "in a container, start it with --cap-add SYS_ADMIN"),
+    ],
+)
+def test_a_system_that_does_not_allow_it_is_told_with_what_opens_it(
+    setting, value, told, monkeypatch
+):
+    import errno
+
+    monkeypatch.setattr(why_not.sys, "platform", "linux")
+    monkeypatch.setattr(why_not, "value_of", lambda name: value if name == setting else "7")
+    assert told in why_not.why_not(errno.EPERM)
+    assert why_not.why_not(errno.EIO) == ""
+    monkeypatch.setattr(why_not.sys, "platform", "darwin")
+    assert "machines need Linux" in why_not.why_not(errno.EPERM)
+
+
+def test_a_state_is_told_by_machines_and_ranks():
+    ranks = [[0, 1], [2, 3], [4]]
+    assert State(ranks).told() == ""
+    told = State(ranks, unplugged=(1,), others=(2,), killed=(0,)).told()
+    assert "Machine 0 was killed, with ranks 0, 1." in told
+    assert "Machine 1 is unplugged: ranks 2, 3 cannot hear the other machines" in told
+    assert "machines 0, 1 with ranks 0, 1, 2, 3, and machine 2 with rank 4." in told
+    assert State(ranks, killed=(1,)).killed_with(3) == 1
+    assert State(ranks, killed=(1,)).killed_with(4) is None
