@@ -87,12 +87,12 @@ def test_a_command_runs_on_each_machine():
 def test_a_shell_on_each_machine(tmp_path):
     before = networks()
     command = [sys.executable, "-m", "pedagogy_lib", "machines"]
-    options = {"cwd": ROOT, "env": environment(SHELL="/bin/sh"), "text": True,
-               "stdin": subprocess.PIPE, "stdout": subprocess.PIPE}  # fmt: skip
-    with subprocess.Popen([*command, "2", "--mbit", "100"], **options) as first:
+    options = {"cwd": ROOT, "env": environment(SHELL="/bin/sh"), "text": True}
+    piped = {"stdout": subprocess.PIPE}
+    with subprocess.Popen([*command, "2", "--mbit", "100"], **options, **piped, stdin=-1) as first:
         assert "2 machines, cards of 12.50 MB/s: 10.77.0.1, 10.77.0.2" in first.stdout.readline()
-        other = subprocess.run([*command, "--on", "1"], input="echo I am $MACHINE of $MACHINES\n",
-                               **{k: v for k, v in options.items() if k != "stdin"} | {"timeout": 60})  # fmt: skip
+        typed = "echo I am $MACHINE of $MACHINES\n"
+        other = subprocess.run([*command, "--on", "1"], input=typed, **options, **piped, timeout=60)
         assert "This shell is on machine 1, 10.77.0.2." in other.stdout
         assert "I am 1 of 2" in other.stdout
         told, _ = first.communicate("echo here $ADDRESS\n", timeout=60)
