@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 PARTS = {  # files in this folder: `measurements()` lists what there is to measure
     "starting": "how long ranks take to start, beside other launchers",
+    "machines": "ranks on machines of their own: launches, cards, collectives",
     "measuring": "what measure() costs, beside other trackers of memory",
     "collectives": "collectives by hand, beside Gloo's",
     "data_parallel": "DDP by hand, beside PyTorch's",
