@@ -1,13 +1,13 @@
 """What tests of machines share: whether they can be had here, and what of them is left over."""
 
+import contextlib
 import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from helpers import ROOT, environment, wait_until
+from helpers import ROOT, environment, family, wait_until
 
 from pedagogy_lib.machines import neighbours
 from pedagogy_lib.machines.network import try_machines
@@ -26,20 +26,24 @@ exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"
 """
 
 
-def networks() -> set[int]:
-    """The network namespaces in which there is a process that this one may look at."""
+def networks(pids=None) -> set[int]:
+    """The network namespaces that processes are in: these, or all that one may look at."""
+    pids = pids or [int(name) for name in os.listdir("/proc") if name.isdigit()]
     found = set()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            found.add(os.stat(folder / "ns" / "net").st_ino)
-        except OSError:  # it has ended, or belongs to somebody else
-            continue
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it has ended, or belongs to somebody else
+            found.add(os.stat(f"/proc/{pid}/ns/net").st_ino)
     return found
 
 
-def none_but(before) -> bool:
-    """Whether all networks that there were not before have gone, after some time."""
-    return wait_until(lambda: not networks() - before, GONE_SECONDS)
+def networks_of(pid) -> set[int]:
+    """Those of a program's descendants, but not its own."""
+    return networks([*family(pid), pid]) - networks([pid])
+
+
+def have_gone(own) -> bool:
+    """Whether no process is in these networks any more, after some time."""
+    return wait_until(lambda: not networks() & own, GONE_SECONDS)
 
 
 def run_as(who, program, folder) -> subprocess.CompletedProcess:

@@ -217,7 +217,7 @@ def test_it_says_a_word_before_it_imports_torch(start, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["speed"], "there is no part 'speed'; the parts are starting, measuring, "),
+        (["speed"], "there is no part 'speed'; the parts are starting, machines, "),
         (["--match", "no such thing"], "No measurement of these parts has 'no such thing' in its"),
     ],
 )

@@ -8,10 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from machines_here import needs_machines
 
 from pedagogy_lib.__main__ import main
 from pedagogy_lib.basics.wrapping import COLUMNS
 from pedagogy_lib.course import doctor
+from pedagogy_lib.machines import neighbours, network
 
 
 def test_this_machine_can_run_the_course(capsys):
@@ -96,9 +98,28 @@ def test_nvidia_smi_tells_that_there_is_a_driver(monkeypatch, tmp_path):
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for people on Linux only")
 def test_people_on_a_shared_server_are_told(monkeypatch, people, verdict, says):
     monkeypatch.setattr(doctor, "other_people", lambda: people)
+    monkeypatch.setattr(doctor, "has_own_network", lambda: False)
     found, text = doctor.neighbours()
     assert found == verdict
     assert text.startswith(says)
+
+
+@needs_machines
+def test_ranks_in_a_network_of_their_own_need_no_warning(monkeypatch):
+    monkeypatch.setattr(doctor, "other_people", lambda: {1001})
+    monkeypatch.setenv(neighbours.SWITCH, "1")
+    found, text = doctor.neighbours()
+    assert found == doctor.OK and text.endswith("ranks on the CPU meet in a network of their own")
+    monkeypatch.setenv(neighbours.SWITCH, "0")
+    assert doctor.neighbours()[0] == doctor.NOTE
+
+
+def test_where_there_are_no_machines_it_is_told_with_what_opens_them(monkeypatch):
+    monkeypatch.setattr(network, "try_machines", lambda: "`sudo sysctl x=1` opens it")
+    found, text = doctor.machines()
+    assert found == doctor.NOTE and "`sudo sysctl x=1` opens it. Links are throttled" in text
+    monkeypatch.setattr(network, "try_machines", lambda: "")
+    assert doctor.machines()[0] == doctor.OK
 
 
 @pytest.mark.parametrize(
@@ -113,9 +134,9 @@ def test_people_on_a_shared_server_are_told(monkeypatch, people, verdict, says):
 def test_accounts_of_people_and_of_services(monkeypatch, uid, shell, counts):
     account = SimpleNamespace(pw_uid=uid, pw_shell=shell)
     monkeypatch.setattr(pwd, "getpwall", lambda: [account])
-    monkeypatch.setattr(doctor, "owners_of_processes", set)
-    assert doctor.other_people() == ({uid} if counts else set())
+    monkeypatch.setattr(neighbours, "owners_of_processes", set)
+    assert neighbours.other_people() == ({uid} if counts else set())
 
 
 def test_own_processes_are_seen():
-    assert os.getuid() in doctor.owners_of_processes() or sys.platform != "linux"
+    assert os.getuid() in neighbours.owners_of_processes() or sys.platform != "linux"

@@ -15,6 +15,7 @@ import pytest
 from helpers import ROOT, failure, my_rank, scratch_left
 
 from pedagogy_lib import LaunchError, launch
+from pedagogy_lib.machines.neighbours import SWITCH
 from pedagogy_lib.ranks import fork_server_client, refusals
 from pedagogy_lib.ranks.fork_server import ForkServer
 
@@ -132,7 +133,7 @@ def test_ranks_that_are_refused_are_told(monkeypatch):
     launch(my_rank, world_size=1)
     fork = fork_server_client.Server.fork
 
-    def fork_and_let_it_be_refused(self, channel_fd, output_fd):
+    def fork_and_let_it_be_refused(self, channel_fd, output_fd, alone):
         with socket.socket() as other:  # one file instead of two
             self.owed, self.asked = self.owed + 1, self.asked + 1
             socket.send_fds(self.control, [b"F"], [other.fileno()])
@@ -231,7 +232,8 @@ def test_a_loopback_that_is_down(start, tmp_path):
     alone = ["unshare", "--map-root-user", "--net"]
     if shutil.which("unshare") is None or subprocess.run([*alone, "true"], check=False).returncode:
         pytest.skip("needs a network namespace")
-    program = start([*alone, sys.executable, "-c", WITHOUT_LOOPBACK], tmp_path)
+    where_it_is = {SWITCH: "0"}  # not in a network of its own, with a loopback
+    program = start([*alone, sys.executable, "-c", WITHOUT_LOOPBACK], tmp_path, **where_it_is)
     said, _ = program.communicate(timeout=120)
     assert "could not join the other ranks: the loopback network of this machine is down" in said
 

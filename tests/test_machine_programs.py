@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from helpers import ROOT, environment
-from machines_here import needs_machines, networks, none_but
+from machines_here import have_gone, needs_machines, networks_of
 
 from pedagogy_lib import LaunchError, Machines, run_torchrun
 from pedagogy_lib.__main__ import main
@@ -79,18 +79,15 @@ TORCHRUN = (
 
 
 def test_a_command_runs_on_each_machine():
-    before = networks()
     command = [sys.executable, "-m", "pedagogy_lib", "machines", "2", "--mbit", "200"]
     done = subprocess.run([*command, "--run", TORCHRUN], cwd=ROOT, env=environment(),
                           capture_output=True, text=True, timeout=120)  # fmt: skip
     lines = re.findall(r"\[machine (\d)\] GROUP_RANK (\d) LOCAL_RANK \d RANK (\d)", done.stdout)
     assert sorted(lines) == [("0", "0", "0"), ("0", "0", "1"), ("1", "1", "2"), ("1", "1", "3")]
     assert done.returncode == 0
-    assert none_but(before)
 
 
 def test_a_shell_on_each_machine(tmp_path):
-    before = networks()
     command = [sys.executable, "-m", "pedagogy_lib", "machines"]
     options = {"cwd": ROOT, "env": environment(SHELL="/bin/sh"), "text": True}
     piped = {"stdout": subprocess.PIPE}
@@ -100,9 +97,10 @@ def test_a_shell_on_each_machine(tmp_path):
         other = subprocess.run([*command, "--on", "1"], input=typed, **options, **piped, timeout=60)
         assert "This shell is on machine 1, 10.77.0.2." in other.stdout
         assert "I am 1 of 2" in other.stdout
+        own = networks_of(first.pid)
         told, _ = first.communicate("echo here $ADDRESS\n", timeout=60)
     assert "here 10.77.0.1" in told
-    assert none_but(before)
+    assert len(own) == 3 and have_gone(own)
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers import end, start, wait_until
-from machines_here import needs_machines, networks, none_but, run_as
+from machines_here import have_gone, needs_machines, networks_of, run_as
 from torch import nn
 
 from pedagogy_lib import HangError, LaunchError, Machines, close, launch, measure, plot_timeline
-from pedagogy_lib.machines import network, why_not
+from pedagogy_lib.machines import neighbours, network, why_not
 from pedagogy_lib.machines.state import State
 
 NAMES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK")
@@ -71,7 +71,7 @@ def test_cards_carry_what_goes_to_other_machines_and_nothing_else():
     assert max(run["all_reduce"].seconds) >= 0.97 * crossing / rate - 0.01
     for card in run["inside"].cards:
         assert card.sent_bytes < 0.02 * nbytes
-    assert "machine 1 sent 7.5" in repr(run.table())
+    assert "network cards: machine 0 sent 7." in repr(run.table())
     assert "2 machines, cards of 100.00 MB/s" in run.title()
 
 
@@ -138,29 +138,57 @@ def test_cards_are_rows_of_the_timeline():
         plot_timeline(one, cards=True)
 
 
+def reaches(port) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
+        return True
+    except ConnectionRefusedError:
+        return False
+
+
+@needs_machines
+@pytest.mark.parametrize(("own", "reached"), [("1", False), ("0", True)])
+def test_a_launch_may_have_a_network_in_which_it_meets_nobody_else(own, reached, monkeypatch):
+    monkeypatch.setenv(neighbours.SWITCH, own)
+    with socket.create_server(("127.0.0.1", 0)) as somebody:
+        port = somebody.getsockname()[1]
+        run = launch(reaches, port, world_size=2, device="cpu")
+        assert run.values == [reached, reached]
+        assert launch(reaches, port, world_size=2, machines=Machines(2)).values == [False, False]
+
+
+@needs_machines
+def test_where_other_people_are_it_is_on_by_itself(monkeypatch):
+    monkeypatch.delenv(neighbours.SWITCH, raising=False)
+    for there_are in (True, False):
+        monkeypatch.setattr(neighbours, "are_there", lambda _, found=there_are: found)
+        assert neighbours.keeps_to_itself() is there_are
+    monkeypatch.setenv(neighbours.SWITCH, "1")
+    assert neighbours.keeps_to_itself()
+
+
 # ---- Nothing stays ---
 
 
 @needs_machines
 def test_twenty_launches_leak_nothing():
     launch(who, world_size=2, machines=Machines(2))
-    before, files = networks(), len(os.listdir("/proc/self/fd"))
+    before, files = networks_of(os.getpid()), len(os.listdir("/proc/self/fd"))
     outside = socket.if_nameindex()
     for _ in range(20):
         launch(who, world_size=2, machines=Machines(2))
-    assert networks() == before
+    assert len(before) == 3 and networks_of(os.getpid()) == before  # two machines and the switch
     assert len(os.listdir("/proc/self/fd")) == files
     assert socket.if_nameindex() == outside
 
 
 @needs_machines
 def test_an_end_leaves_no_network():
-    network.close_network()
-    before = networks()
     launch(who, world_size=2, machines=Machines(2))
-    assert len(networks() - before) >= 2
+    own = networks_of(os.getpid())
+    assert len(own) == 3
     network.close_network()
-    assert none_but(before)
+    assert have_gone(own)
 
 
 PROGRAM = """
@@ -181,14 +209,14 @@ launch(for_ever, world_size=4, machines=Machines(2, bytes_per_second=25e6))
 def test_the_end_of_the_notebook_ends_machines_and_ranks(number, tmp_path):
     import sys
 
-    before = networks()
     program = start([sys.executable, "-c", PROGRAM], tmp_path)
     try:
         assert any("begun" in line for line in iter(program.stdout.readline, ""))
-        assert len(networks() - before) >= 2
+        own = networks_of(program.pid)
+        assert len(own) == 3
         os.kill(program.pid, number)
         program.wait(10)
-        assert none_but(before)
+        assert have_gone(own)
         assert wait_until(lambda: not list(tmp_path.glob("launch-*")), 5)
     finally:
         end(program)
@@ -219,10 +247,10 @@ def test_without_root_and_in_a_user_namespace_it_is_the_same(who, tmp_path):
         "import socket, torch, torch.distributed as dist\n"
         "from pedagogy_lib import launch, Machines, measure\n"
         "def step():\n"
-        "    with measure('sum', memory=False): dist.all_reduce(torch.ones(250_000))\n"
+        "    with measure('sum', memory=False): dist.all_reduce(torch.ones(2_500_000))\n"
         "    return [name for _, name in socket.if_nameindex()]\n"
         "run = launch(step, machines=Machines(2, bytes_per_second=50e6))\n"
-        "print(run.values[3], 1.5e6 <= run['sum'].cards[0].sent_bytes <= 1.04 * 1.5e6)\n"
+        "print(run.values[3], 15e6 <= run['sum'].cards[0].sent_bytes <= 1.04 * 15e6)\n"
         "print(launch(step, device='cpu').values[3])\n"
     )
     done = run_as(who, program, tmp_path)

@@ -126,7 +126,7 @@ def start(
 class Recorder:
     """Everything measured in one rank."""
 
-    def __init__(self, device, clock_zero, ignore_ports, card, before_block):
+    def __init__(self, device, clock_zero, ignore_ports, card=None, before_block=None):
         self.device, self.clock_zero, self.ignore_ports = device, clock_zero, ignore_ports
         self.card = CardCounter(card) if card else None
         self.before_block = before_block
