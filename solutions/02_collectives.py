@@ -771,7 +771,7 @@ put_to_the_test(f"""
 # **Your exercises**: those in cells above, and [labs/collectives.py](../labs/collectives.py); later
 # chapters run on your ring.
 #
-# **Next**: [03 · Data parallel](03_data_parallel.ipynb).
+# **Next**: [02b · Across machines](02b_across_machines.ipynb).
 
 # %%
 progress("02")

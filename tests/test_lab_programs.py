@@ -9,6 +9,7 @@ import pytest
 from helpers import ROOT, environment, left_in
 
 SAID = {
+    "across_machines": ["two levels", "dist.all_reduce         right"],
     "collectives": ["dist.all_reduce right"],
     "data_parallel": ["in buckets, meanwhile", "DistributedDataParallel"],
     "decoding": ["\n2 ranks: ", "letters per second"],

@@ -78,9 +78,10 @@ TORCHRUN = (
 )
 
 
-def test_a_command_runs_on_each_machine():
+def test_a_command_runs_on_each_machine(tmp_path):
     command = [sys.executable, "-m", "pedagogy_lib", "machines", "2", "--mbit", "200"]
-    done = subprocess.run([*command, "--run", TORCHRUN], cwd=ROOT, env=environment(),
+    environ = environment(TMPDIR=str(tmp_path))  # torchrun keeps a folder of logs
+    done = subprocess.run([*command, "--run", TORCHRUN], cwd=ROOT, env=environ,
                           capture_output=True, text=True, timeout=120)  # fmt: skip
     lines = re.findall(r"\[machine (\d)\] GROUP_RANK (\d) LOCAL_RANK \d RANK (\d)", done.stdout)
     assert sorted(lines) == [("0", "0", "0"), ("0", "0", "1"), ("1", "1", "2"), ("1", "1", "3")]

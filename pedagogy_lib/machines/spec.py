@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ..basics.errors import need
+from ..basics.screen import say
 from ..basics.units import brief, counted, format_bytes, format_seconds
 from .amounts import is_positive, need_latency, need_rate
 from .faults import Faults, Planned, planned
@@ -42,6 +43,17 @@ class Machines(Faults):
 
     def wish(self, wish, machine, when) -> "Machines":
         return replace(self, plan=(*self.plan, planned(wish, machine, when)))
+
+    @classmethod
+    def here(cls, *args, **settings) -> "Machines | None":
+        """The same, where this system allows them; elsewhere None, of which it says why."""
+        from .network import try_machines
+
+        machines, problem = cls(*args, **settings), try_machines()
+        if problem:
+            say(f"Ranks share this machine, and no link is slow: {problem}.")
+            return None
+        return machines
 
     def is_count(self) -> bool:
         return is_positive(self.ranks)

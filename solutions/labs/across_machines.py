@@ -1,0 +1,120 @@
+"""All-reduce across machines, with as few bytes as possible through their network cards.
+
+torchrun --nproc-per-node 4 labs/across_machines.py     # four ranks, as if on two machines
+"""
+
+import torch
+import torch.distributed as dist
+from collectives import (
+    all_gather_ring,
+    all_reduce_ring,
+    exchange,
+    need_contiguous,
+    reduce_scatter_ring,
+)
+from torch import Tensor
+
+# ---- Who is where ---------------------------------------------------------------------------
+
+
+def groups_by_machine(local_size: int):
+    """Two groups that this rank is in: `inside` its machine, and `across` all machines.
+
+    Ranks 0 to local_size - 1 are on machine 0, the next ones on machine 1, and so on. In `inside`
+    are the ranks of one machine; in `across` those with the same place on every machine. Each rank
+    of the world has to call this.
+    """
+    rank, n = dist.get_rank(), dist.get_world_size()
+    inside = [list(range(first, first + local_size)) for first in range(0, n, local_size)]
+    across = [list(range(place, n, local_size)) for place in range(local_size)]
+    groups = {tuple(ranks): dist.new_group(ranks) for ranks in inside + across}
+    return tuple(
+        next(groups[tuple(ranks)] for ranks in kind if rank in ranks) for kind in (inside, across)
+    )
+
+
+# ---- A ring in any order --------------------------------------------------------------------
+
+
+def all_reduce_in_order(x: Tensor, order: list[int]) -> None:
+    """All-reduce along a ring that visits the ranks of the world in this order.
+
+    Equals  dist.all_reduce(x)
+    Shapes  x: any, contiguous, the same on every rank
+    Cost    as all_reduce_ring: each rank sends 2(n-1)/n * x.nbytes to the next one in `order`
+    """
+    need_contiguous(x)
+    n, place = len(order), order.index(dist.get_rank())
+    following, previous = order[(place + 1) % n], order[(place - 1) % n]
+    chunks = x.view(-1).tensor_split(n)
+    for step in range(n - 1):
+        partial = chunks[(place - step - 2) % n]
+        received = torch.empty_like(partial)
+        exchange(chunks[(place - step - 1) % n], following, received, previous)
+        partial += received
+    for step in range(n - 1):
+        incoming = chunks[(place - step - 1) % n]
+        exchange(chunks[(place - step) % n], following, incoming, previous)
+
+
+# ---- Two levels -----------------------------------------------------------------------------
+
+
+def hierarchical_all_reduce(x: Tensor, inside, across) -> None:
+    """Exercise 2.14. All-reduce in three steps: inside the machine, across machines, inside again.
+
+    After the first, each of a machine's ranks has one chunk of the sum of its machine. Only these
+    chunks travel from machine to machine.
+
+    Equals  dist.all_reduce(x)
+    Shapes  x: any, contiguous; its length need not be a multiple of anything
+    Cost    for L ranks on each of M machines: 2(M-1)/M * x.nbytes / L from each rank to another
+            machine, so 2(M-1)/M * x.nbytes through each card; and 2(L-1)/L * x.nbytes inside
+    """
+    need_contiguous(x)
+    ### BEGIN SOLUTION
+    chunks = list(x.view(-1).tensor_split(dist.get_world_size(inside)))
+    reduce_scatter_ring(chunks, inside)
+    all_reduce_ring(chunks[dist.get_rank(inside)], across)
+    all_gather_ring(chunks, inside)
+    ### END SOLUTION
+
+
+def compare(nbytes: int) -> dict[str, bool]:
+    """All-reduce `nbytes` in each way; says of each whether the sum is right."""
+    from pedagogy_lib import measure
+
+    n, right = dist.get_world_size(), {}
+    local_size = n // 2 if n % 2 == 0 else 1
+    inside, across = groups_by_machine(local_size)
+    shuffled = [*range(0, n, 2), *range(1, n, 2)]
+    ways = {
+        "ring": all_reduce_ring,
+        "ring, in another order": lambda x: all_reduce_in_order(x, shuffled),
+        "two levels": lambda x: hierarchical_all_reduce(x, inside, across),
+        "dist.all_reduce": dist.all_reduce,
+    }
+    for name, all_reduce in ways.items():
+        x = torch.full((nbytes // 8,), dist.get_rank() + 1.0, dtype=torch.float64)
+        dist.barrier()
+        with measure(name, memory=False):
+            all_reduce(x)
+        right[name] = bool((x == n * (n + 1) / 2).all())
+    return right
+
+
+def main(nbytes: int = 8_000_000):
+    from pedagogy_lib import launch
+
+    run = launch(compare, nbytes)
+    if run.rank == 0:
+        print(f"all-reduce of {nbytes / 1e6:g} MB on {run.world_size} ranks")
+        for name, right in run.values[0].items():
+            seconds, sent = max(run[name].seconds), max(run[name].sent_bytes)
+            word = "right" if right else "not yet"
+            print(f"{name:24}{word:8}{sent / 1e6:8.2f} MB at most{seconds * 1e3:8.1f} ms")
+        print("(not yet: wrong, or not written. Ranks of one machine share its cores.)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+# %% right · a dictionary of totals
+def card_bytes(order, machine_of, nbytes):
+    n, totals = len(order), {machine: 0 for machine in machine_of}
+    for place in range(n):
+        here, there = order[place], order[(place + 1) % n]
+        if machine_of[here] != machine_of[there]:
+            totals[machine_of[here]] += 2 * (n - 1) / n * nbytes
+    return [totals[machine] for machine in sorted(totals)]
+
+# %% right · counting links that leave
+def card_bytes(order, machine_of, nbytes):
+    n = len(order)
+    machines = [machine_of[rank] for rank in order]
+    leave = [m for m, following in zip(machines, machines[1:] + machines[:1]) if m != following]
+    return [leave.count(m) * 2 * (n - 1) * nbytes / n for m in range(max(machine_of) + 1)]
+
+# %% wrong · a list of bytes, one number for each machine
+def card_bytes(order, machine_of, nbytes):
+    n = len(order)
+    return [2 * (n - 1) / n * nbytes for _ in order]
+
+# %% wrong · not None
+def card_bytes(order, machine_of, nbytes):
+    totals = [0] * (max(machine_of) + 1)
