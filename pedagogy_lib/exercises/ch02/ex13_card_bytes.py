@@ -50,6 +50,11 @@ def what_comes_in_as_well(order, machine_of, nbytes):
     return totals
 
 
+def of_each_rank(order, machine_of, nbytes):
+    n = len(order)
+    return [2 * (n - 1) * nbytes / n] * n
+
+
 def by_place(order, machine_of, nbytes):
     return truth(list(range(len(order))), machine_of, nbytes)
 
@@ -71,6 +76,7 @@ EXERCISE = Formula(
     },
     truth=truth,
     mistakes=[
+        ("asked is one number for each machine, and not for each rank.", of_each_rank),
         (
             "a message from rank to rank of one machine does not meet its card: only those that "
             "leave the machine count.",

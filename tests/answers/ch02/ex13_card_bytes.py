@@ -14,11 +14,11 @@ def card_bytes(order, machine_of, nbytes):
     leave = [m for m, following in zip(machines, machines[1:] + machines[:1]) if m != following]
     return [leave.count(m) * 2 * (n - 1) * nbytes / n for m in range(max(machine_of) + 1)]
 
-# %% wrong · a list of bytes, one number for each machine
+# %% wrong · one number for each machine
 def card_bytes(order, machine_of, nbytes):
     n = len(order)
     return [2 * (n - 1) / n * nbytes for _ in order]
 
-# %% wrong · not None
+# %% wrong · a function without `return` gives None
 def card_bytes(order, machine_of, nbytes):
     totals = [0] * (max(machine_of) + 1)
