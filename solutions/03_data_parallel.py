@@ -39,7 +39,7 @@ from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
 from pedagogy_lib import (
-    Table, check, close, hint, lab, launch, measure, plot_against, plot_bars, plot_curves,
+    Machines, Table, check, close, hint, lab, launch, measure, plot_against, plot_bars, plot_curves,
     plot_peak, predict, progress, put_to_the_test, relative_gap, rounding, throttle,
 )
 
@@ -54,9 +54,11 @@ race_seconds = 1.5
 # In each step a worker *pulls* the weights, computes the gradient of its part of the batch, and
 # *pushes* it; the server adds up what came, and takes a step.
 #
-# Weights of 300 kB, and links of 10 MB/s for everybody, so a copy takes 30 ms. We compare a server
-# for one to eight workers with the ring of chapter 02 on as many ranks. All pull, then (where the
-# barrier is) they would compute, then all push. How long does that take with eight workers?
+# Weights of 300 kB, and links of 10 MB/s for everybody, so a copy takes 30 ms. Each rank is on a
+# machine of its own, whose network card has that speed (chapter 02b). We compare a server for one
+# to eight workers with the ring of chapter 02, and with PyTorch's DDP, on as many ranks. With a
+# server all pull, then (where the barrier is) they would compute, then all push. How long does that
+# take with eight workers?
 
 # %% tags=["nbval-ignore-output"]
 collectives, data_parallel, simple_ddp = lab("collectives"), lab("data_parallel"), lab("simple_ddp")
@@ -89,26 +91,35 @@ def exchange(collectives, nbytes, bytes_per_second=None):
             dist.barrier()
             with measure(label):
                 way(torch.zeros(nbytes // 4))
+    ddp = DistributedDataParallel(nn.Linear(nbytes // 1200, 300, bias=False))  # of so many bytes
+    loss = ddp(torch.ones(1, nbytes // 1200)).sum()
+    dist.barrier()
+    with measure("DDP"):
+        loss.backward()
 
 # %%
-workers = [1, 2, 4, 8]
-exchanges = {n: launch(exchange, collectives, 300_000, 10e6, world_size=n + 1, device="cpu")
-             for n in workers}
-for label in ("server", "ring"):
+workers, exchanges = [1, 2, 4, 8], {}
+for n in workers:
+    machines = Machines.here([1] * (n + 1), bytes_per_second=10e6)
+    slowed = None if machines else 10e6  # elsewhere messages are throttled, and DDP is not
+    exchanges[n] = launch(exchange, collectives, 300_000, slowed, world_size=n + 1,
+                          machines=machines, device="cpu")
+for label in ("server", "ring", "DDP"):
     sent = [b / 300_000 for b in exchanges[4][label].sent_bytes]
     print(f"{label}, 5 ranks: sent, in copies of the weights:", *(f"{x:.1f}" for x in sent))
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.
 took = {label: [1e3 * max(exchanges[n][label].seconds) for n in workers]
-        for label in ("server", "ring")}
+        for label in ("server", "ring", *["DDP"] * bool(machines))}
 exchange_guess.compare(2 * 8 * 30, took["server"][-1], kind="communication")
 
 # %% tags=["nbval-ignore-output"]
 plot_against(workers, took, "workers, besides the server", "one exchange (ms)",
              {"server": [60 * n for n in workers],
               "ring": [60 * n / (n + 1) for n in workers]},
-             title="Links throttled to 10 MB/s: the server's becomes the bottleneck")
+             title=f"{'Network cards' if machines else 'Links throttled to'} of 10 MB/s: the "
+             "server's becomes the bottleneck")
 
 # %% [markdown]
 # ### Exercise 3.1
@@ -130,8 +141,9 @@ check("3.1", exchange_seconds)
 
 # %% [markdown]
 # All copies go through the server's one link, and there is one more for each worker. In the ring,
-# more ranks cost each link hardly anything. (The measured ring is slower than predicted with many
-# ranks: 16 messages have their latency, and nine processes share this computer's cores.)
+# more ranks cost each link hardly anything. DDP's all-reduce is such a ring. (Measured, both are
+# slower than predicted with many ranks: 16 messages have their latency, and nine processes share
+# this computer's cores.)
 #
 # This is a matter of links, and between the processes of one computer there are none to share: at
 # full speed, a server may even be the faster one (see the end). Bytes tell the truth everywhere.
@@ -700,7 +712,7 @@ bsp, asp = races["BSP", 0.1], races["ASP", 0.1]
 final = {key: history[-1][1] for key, (_, history) in races.items()}
 put_to_the_test(f"""
 - With one server, all workers share its link, which becomes the bottleneck | blog | right |
-  throttled links: {took["server"][-1]:.0f} ms with 8 workers, a ring {took["ring"][-1]:.0f} ms. In
+  links of 10 MB/s: {took["server"][-1]:.0f} ms with 8 workers, a ring {took["ring"][-1]:.0f} ms. In
   one computer nothing is shared: server {1e3 * max(fast["server"].seconds):.1f} ms, ring
   {1e3 * max(fast["ring"].seconds):.1f} ms for 4 MB on 4 ranks
 - Workers push and pull gradients at the same time | blog | imprecise |
