@@ -31,7 +31,7 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    SlowProducts, Table, check, hint, lab, launch, measure, plot_bars, plot_stacks,
+    Machines, SlowProducts, Table, check, hint, lab, launch, measure, plot_bars, plot_stacks,
     plot_timeline, predict, progress, put_to_the_test, rounding, throttle,
 )
 
@@ -513,6 +513,40 @@ Table(["a block on 8 GPUs", "times as long over InfiniBand"],
 # %% [markdown]
 # So one has to say what is computed. The full factor of nine is reached only by a step that
 # computes nothing. In decoding, messages are tiny, and latency decides.
+#
+# Above, messages were throttled and products slowed down, so that both links are slow in the same
+# ratio as an H100's. Nothing is emulated below: four ranks train the small transformer on one
+# machine, then on two with network cards of 25 MB/s (chapter 02b). With your layers and with
+# DTensor, ten sums of an activation of $X$ bytes cross the cards in a step. The ring of four ranks
+# sends $1.5\,X$ out of each machine for each.
+
+# %%
+card_speed, four = 25e6, {"width": 64, "heads": 4, "kv_heads": 4}
+
+def on_machines(ranks):
+    machines = Machines.here(ranks, bytes_per_second=card_speed)
+    return {name: launch(try_engine, name, engines, language_model, text, 64, four, world_size=4,
+                         machines=machines, device="cpu") for name in ("tensor parallel", "DTensor")}
+
+inside, across = on_machines([4]), on_machines([2, 2])
+
+# %% tags=["nbval-ignore-output"]
+def step_seconds(run):
+    return median(end - start for rank in run["timed"].spans for start, end in rank)
+
+crossing = 10 * 1.5 * 8 * 64 * 64 * 8  # samples, letters, width, bytes of a number
+Table(["", "leaves a machine, in theory", "its card counted", "a step inside", "across",
+       "longer by", "crossing bytes / speed"],
+      [[name, f"{crossing / 1e6:.2f} MB",
+        " and ".join(f"{card.sent_bytes / 1e6:.2f} MB" for card in run["step"].cards) or "–",
+        f"{1e3 * step_seconds(inside[name]):.0f} ms", f"{1e3 * step_seconds(run):.0f} ms",
+        f"{1e3 * (step_seconds(run) - step_seconds(inside[name])):.0f} ms",
+        f"{1e3 * crossing / card_speed:.0f} ms"] for name, run in across.items()])
+
+# %% [markdown]
+# By hand or by DTensor, a step gets longer by the time that its sums need on the cards, for nothing
+# is computed meanwhile. That is why tensor parallel groups are at most as large as a machine,
+# wherever machines are joined by something slower than what is inside of them.
 #
 # ## 6 · Busy ranks
 #
