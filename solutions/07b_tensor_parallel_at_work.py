@@ -526,7 +526,8 @@ card_speed, four = 25e6, {"width": 64, "heads": 4, "kv_heads": 4}
 def on_machines(ranks):
     machines = Machines.here(ranks, bytes_per_second=card_speed)
     return {name: launch(try_engine, name, engines, language_model, text, 64, four, world_size=4,
-                         machines=machines, device="cpu") for name in ("tensor parallel", "DTensor")}
+                         machines=machines, device="cpu")
+            for name in ("tensor parallel", "DTensor")}
 
 inside, across = on_machines([4]), on_machines([2, 2])
 
@@ -544,9 +545,9 @@ Table(["", "leaves a machine, in theory", "its card counted", "a step inside", "
         f"{1e3 * crossing / card_speed:.0f} ms"] for name, run in across.items()])
 
 # %% [markdown]
-# By hand or by DTensor, a step gets longer by the time that its sums need on the cards, for nothing
-# is computed meanwhile. That is why tensor parallel groups are at most as large as a machine,
-# wherever machines are joined by something slower than what is inside of them.
+# By hand or by DTensor, the same bytes cross, and a step waits for them. (Four ranks share this
+# computer's cores. While some wait for a card, others compute: so a step here may get longer by
+# less than its bytes need.) That is why tensor parallel groups are seldom larger than a machine.
 #
 # ## 6 · Busy ranks
 #
