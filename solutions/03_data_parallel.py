@@ -54,11 +54,10 @@ race_seconds = 1.5
 # In each step a worker *pulls* the weights, computes the gradient of its part of the batch, and
 # *pushes* it; the server adds up what came, and takes a step.
 #
-# Weights of 300 kB, and links of 10 MB/s for everybody, so a copy takes 30 ms. Each rank is on a
-# machine of its own, whose network card has that speed (chapter 02b). We compare a server for one
-# to eight workers with the ring of chapter 02, and with PyTorch's DDP, on as many ranks. With a
-# server all pull, then (where the barrier is) they would compute, then all push. How long does that
-# take with eight workers?
+# Weights of 300 kB, and a machine for each rank, with a network card of 10 MB/s (chapter 02b): a
+# copy takes 30 ms. We compare a server for one to eight workers with the ring of chapter 02 and
+# with DDP, on as many ranks. With a server all pull, then (where the barrier is) they would
+# compute, then all push. How long does that take with eight workers?
 
 # %% tags=["nbval-ignore-output"]
 collectives, data_parallel, simple_ddp = lab("collectives"), lab("data_parallel"), lab("simple_ddp")
@@ -83,6 +82,7 @@ def pull_and_push(x):
     else:
         dist.send(x, 0)
 
+# %%
 def exchange(collectives, nbytes, bytes_per_second=None):
     ways = {"server": pull_and_push, "ring": collectives.all_reduce_ring}
     with throttle(bytes_per_second) if bytes_per_second else nullcontext():
