@@ -221,8 +221,10 @@ plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)",
 
 # %% [markdown]
 # Two levels send a third less than the ring on 2 × 2 ranks, and $\frac{3}{7}$ less on 2 × 4. Gloo's
-# own `all_reduce` is a flat ring: it knows nothing of machines. Where links are equal, your
-# function would be no better: each rank also sends $2\,\frac{L-1}{L}\,X$ inside.
+# own `all_reduce` is a flat ring: it knows nothing of machines. The formula for the time counts the
+# cards alone; the steps inside come on top, and here all ranks share this computer's cores. Where
+# links are equal, your function would be no better: each rank also sends $2\,\frac{L-1}{L}\,X$
+# inside.
 #
 # **On GPUs.** NCCL finds out which GPUs share NVLink, PCIe or a network card, and builds rings and
 # trees with as few crossings as possible; inside of a machine NVLink is ten and more times faster

@@ -8,8 +8,8 @@ import errno
 from pyroute2.netlink.exceptions import NetlinkError
 
 FRAME_BYTES = 9000  # "jumbo frames", as clusters use them: headers are less than 1 %
-BURST_SECONDS = 0.0005  # that a card may be ahead of its speed
-SMALLEST_BURST_BYTES = 1 << 17  # two of the kernel's largest segments
+BURST_SECONDS = 0.002  # that a card may be ahead of its speed; the kernel's clock needs some
+SMALLEST_BURST_BYTES = 2 * (FRAME_BYTES + 100)  # or nothing would ever be sent
 LONG_QUEUE = 1 << 14  # messages under way
 QUEUE_BYTES = 1 << 24  # that wait at a card; what comes on top is dropped
 
