@@ -225,7 +225,8 @@ plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)",
 # cards alone; the steps inside come on top, and here all ranks share this computer's cores. Where
 # links are equal, your function would be no better: each rank also sends $2\,\frac{L-1}{L}\,X$
 # inside.
-#
+
+# %% [markdown]
 # **On GPUs.** NCCL finds out which GPUs share NVLink, PCIe or a network card, and builds rings and
 # trees with as few crossings as possible; inside of a machine NVLink is ten and more times faster
 # than a card. Some switches add up on the way (SHARP). See NCCL's documentation on
