@@ -2,8 +2,8 @@
 # # 02b · Across machines
 #
 # **What changes when a link is slow, and shared?** So far all ranks were on one machine, and talked
-# at the speed of its memory. On a cluster, the ranks of a machine share one network card, which is
-# ten to a hundred times slower. Here you get such a cluster on your laptop: real machines as far as
+# at the speed of its memory. Here the ranks of a machine share one network card, which is much
+# slower. You get such a cluster on your laptop: real machines as far as
 # the network goes, each with a card whose speed the kernel limits.
 
 # %% [markdown]
@@ -90,8 +90,8 @@ plot_timeline(run, cards=bool(machines), title="An all-reduce across two machine
 # %% [markdown]
 # Two of the four links leave a machine: 1 → 2 and 3 → 0. So $1.5\,X$ leave each machine, and as
 # much comes in. Above the line of a card you see what it sends, below it what it receives, as a
-# share of its speed. The cards are full all the time, and the ranks wait for them: 6 MB at 25 MB/s
-# take 240 ms. On one machine the same all-reduce took a few milliseconds.
+# share of its speed. The cards are nearly full, and the ranks wait for them: 6 MB at 25 MB/s take
+# 240 ms.
 #
 # *Break it.* `Machines([3, 1])` puts three ranks on machine 0. Do the cards carry less?
 
@@ -143,15 +143,19 @@ def cards_of(run, label):
     """What left each machine, as its card counted it; nothing without machines."""
     return " and ".join(f"{card.sent_bytes / 1e6:.2f} MB" for card in run[label].cards) or "–"
 
-by_formula = {str(order): (2 if order[1] == 1 else 4) // 2 * 1.5 * megabytes for order in orders}
+def leaving_links(order):
+    """How many links of the ring lead from machine 0 (ranks 0 and 1) to machine 1."""
+    return sum(a < 2 <= b for a, b in zip(order, order[1:] + order[:1]))
+
+by_formula = {str(order): leaving_links(order) * 1.5 * megabytes for order in orders}
 Table(["order", "leaves a machine, by formula", "its card counted", "time, by formula", "measured"],
       [[label, f"{amount:.2f} MB", cards_of(ordered, label), f"{amount * 1e9 / speed:.0f} ms",
         f"{1e3 * max(ordered[label].seconds):.0f} ms"] for label, amount in by_formula.items()])
 
 # %% [markdown]
 # In turns, every link leaves a machine: twice the bytes, twice the time, with the same algorithm
-# and the same result. That is why launchers number the ranks of a machine one after another, and
-# why `torchrun` gives `RANK = GROUP_RANK × LOCAL_WORLD_SIZE + LOCAL_RANK`.
+# and the same result. `torchrun` numbers the ranks of a machine one after another: `RANK` is
+# `GROUP_RANK × LOCAL_WORLD_SIZE + LOCAL_RANK`. A ring in the order of ranks then crosses least.
 
 # %% [markdown]
 # ## 3 · Two levels
@@ -228,17 +232,17 @@ plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)",
 
 # %% [markdown]
 # **On GPUs.** NCCL finds out which GPUs share NVLink, PCIe or a network card, and builds rings and
-# trees with as few crossings as possible; inside of a machine NVLink is ten and more times faster
-# than a card. Some switches add up on the way (SHARP). See NCCL's documentation on
-# [environment variables](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html):
-# `NCCL_ALGO`, `NCCL_COLLNET_ENABLE`. Nothing of that was measured here.
+# trees with as few crossings as possible; of an H100, NVLink carries nine times what a card of 400
+# Gb/s does (07b). Some switches add up on the way (SHARP). See NCCL's documentation on [environment
+# variables](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html): `NCCL_ALGO`,
+# `NCCL_COLLNET_ENABLE`. Nothing of that was measured here.
 
 # %% [markdown]
 # ## 4 · Pull the cable
 #
-# A real network fails. `machines.unplug(1, after_seconds=0.3)` pulls the cable of machine 1 during
-# the launch. Nobody is told: a network that is silent looks like one that is slow. So the ranks
-# wait until the launch's `timeout`.
+# A real network fails. `machines.unplug(1, at_block="step", nth=3)` pulls the cable of machine 1 as
+# its third step begins. Nobody is told: a network that is silent looks like one that is slow. So
+# the ranks wait until the launch's `timeout`.
 
 # %%
 def ten_steps():
@@ -257,7 +261,8 @@ if machines:
 
 # %% [markdown]
 # If the cable comes back in time, nothing is lost: the kernel sends again what got no answer. It
-# tries after 0.2 s, then after 0.4, 0.8 and so on; so the pause is longer than the cable was out.
+# tries after 0.2 s, then after 0.4, 0.8 and so on; so the pause can be longer than the cable was
+# out.
 
 # %% tags=["nbval-ignore-output"]
 if machines:

@@ -547,7 +547,7 @@ Table(["", "leaves a machine, in theory", "its card counted", "a step inside", "
 # %% [markdown]
 # By hand or by DTensor, the same bytes cross, and a step waits for them. (Four ranks share this
 # computer's cores. While some wait for a card, others compute: so a step here may get longer by
-# less than its bytes need.) That is why tensor parallel groups are seldom larger than a machine.
+# less than its bytes need.)
 #
 # ## 6 · Busy ranks
 #

@@ -46,7 +46,8 @@ def test_a_cable_that_is_put_in_again_costs_time_and_no_data():
     assert run.values == [[[4.0 * step] for step in range(6)]] * 4
     assert [words for _, words in run.cards.events] == ["unplug 1", "plug 1"]
     at_out, at_back = (at for at, _ in run.cards.events)
-    assert 0.2 <= at_back - at_out <= 3  # two clocks are set for 0.3
+    assert at_out >= 0.2 and at_back >= 0.5  # never earlier than planned
+    assert at_out < at_back <= 4
 
 
 @pytest.mark.parametrize(
