@@ -64,8 +64,8 @@ def test_cards_carry_what_goes_to_other_machines_and_nothing_else():
     run = launch(exchange, nbytes, world_size=4, machines=Machines(2, bytes_per_second=rate))
     crossing = 1.5 * nbytes  # of Gloo's ring, one link in each direction
     for card in run["all_reduce"].cards:
-        assert crossing <= card.sent_bytes <= 1.04 * crossing
-        assert crossing <= card.received_bytes <= 1.04 * crossing
+        assert 0.99 * crossing <= card.sent_bytes <= 1.04 * crossing  # read while the card sends
+        assert 0.99 * crossing <= card.received_bytes <= 1.04 * crossing
         assert 0.1 < card.busy <= 1.05
     # Below this the kernel cannot come: a card sends no faster than it may.
     assert max(run["all_reduce"].seconds) >= 0.97 * crossing / rate - 0.01
@@ -250,7 +250,7 @@ def test_without_root_and_in_a_user_namespace_it_is_the_same(who, tmp_path):
         "    with measure('sum', memory=False): dist.all_reduce(torch.ones(2_500_000))\n"
         "    return [name for _, name in socket.if_nameindex()]\n"
         "run = launch(step, machines=Machines(2, bytes_per_second=50e6))\n"
-        "print(run.values[3], 15e6 <= run['sum'].cards[0].sent_bytes <= 1.04 * 15e6)\n"
+        "print(run.values[3], 0.99 * 15e6 <= run['sum'].cards[0].sent_bytes <= 1.04 * 15e6)\n"
         "print(launch(step, device='cpu').values[3])\n"
     )
     done = run_as(who, program, tmp_path)
