@@ -337,7 +337,7 @@ def test_a_new_learner_begins(lab, notebook):
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("part", ["00_start_here", "02_collectives"])
+@pytest.mark.parametrize("part", ["00_start_here", "02_collectives", "02b_across_machines"])
 def test_a_part(lab, notebook, part):
     notebook.open(lab.address(part))
     notebook.run_all()

@@ -3,8 +3,9 @@
 import pytest
 import torch
 from helpers import ROOT
+from machines_here import needs_machines
 
-from pedagogy_lib import launch
+from pedagogy_lib import Machines, launch
 from pedagogy_lib.basics.closeness import rounding
 from pedagogy_lib.course.labs import Lab
 
@@ -16,6 +17,7 @@ def solved(name):
 
 ENGINES = solved("sharding_engines")
 STEPS = 5
+TWO_MACHINES = Machines(2, bytes_per_second=100e6)
 MODELS = {  # kept of parameters, gradients and state on 4 ranks, and sent on Gloo, in models
     "DDP": (1, 1, 2, 1.5),
     "ours, stage 1": (1, 1, 0.5, 1.5),
@@ -63,10 +65,11 @@ def test_zero_redundancy_optimizer():
     assert kept / (8 * size_of()) == pytest.approx(2, rel=0.01)
 
 
+@pytest.mark.parametrize("machines", [None, pytest.param(TWO_MACHINES, marks=needs_machines)])
 @pytest.mark.parametrize("name", ENGINES.DEEPSPEED)
-def test_deepspeed(name):
+def test_deepspeed(name, machines):
     pytest.importorskip("deepspeed")
-    run = launch(try_engine, name, torch.float32, world_size=4, device="cpu")
+    run = launch(try_engine, name, torch.float32, world_size=4, device="cpu", machines=machines)
     assert max(gap for gap, _ in run.values) <= rounding(torch.float32, STEPS)
     sent = 3 if "released" in name else 2.25
     assert run["step"].sent_bytes[0] / (4 * size_of()) == pytest.approx(sent, rel=0.08)

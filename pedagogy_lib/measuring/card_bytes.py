@@ -124,7 +124,10 @@ def backlog_of(queue) -> int:
 
 @dataclass(frozen=True)
 class Card:
-    """What one machine's card carried in the blocks of a label, on any of the machine's ranks.
+    """What one machine's card carried while at least one of its ranks was in a block of a label.
+
+    A card cannot tell whose bytes it carries. What another rank of the machine sends meanwhile is
+    in it too, in whichever block that rank is: a barrier before and after keeps blocks apart.
 
     ranks             of the machine
     sent_bytes, received_bytes   headers included
