@@ -76,7 +76,12 @@ def test_a_network_that_is_down_from_the_start(plan):
 
 
 @pytest.mark.parametrize(
-    "plan", [FAST.kill(1, at_block="step", nth=2), FAST.kill(1, after_seconds=0.3)]
+    "plan",
+    [
+        FAST.kill(1, at_block="step", nth=2),
+        FAST.kill(1, after_seconds=0.3),
+        FAST.kill(1, after_seconds=0.3).revive(1, after_seconds=0.3),
+    ],
 )
 def test_a_machine_that_is_killed_takes_its_ranks_along(plan):
     with pytest.raises(RankError, match="was killed, with all of machine 1") as caught:

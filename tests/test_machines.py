@@ -240,6 +240,13 @@ def test_a_switch_that_is_killed_is_told_and_made_anew():
 
 
 @needs_machines
+def test_a_machine_that_somebody_else_ends_is_made_anew():
+    launch(who, world_size=2, machines=Machines(2))
+    os.kill(int(network._network.networks[1].split("/")[2]), signal.SIGKILL)
+    assert launch(who, world_size=2, machines=Machines(2)).values[0][2] == 2
+
+
+@needs_machines
 @pytest.mark.slow
 @pytest.mark.parametrize("who", ["somebody", "root"])
 def test_without_root_and_in_a_user_namespace_it_is_the_same(who, tmp_path):

@@ -57,6 +57,9 @@ class Machine:
         self.shaper = Shaper(ip, self.port)
         self.ask(start=True)
 
+    def has_ended(self) -> bool:
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
     def hear(self):
         answer = json.loads(self.line.readline() or '{"refused": "it has ended"}')
         if "refused" in answer:

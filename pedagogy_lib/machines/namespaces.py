@@ -111,8 +111,12 @@ def raise_loopback():
 
 
 def members(network: str) -> list[int]:
-    """The processes whose network this is, as far as this one may look."""
-    wanted, found = os.stat(network).st_ino, []
+    """The processes whose network this is, as far as this one may look; none if it has gone."""
+    found = []
+    try:
+        wanted = os.stat(network).st_ino
+    except FileNotFoundError:
+        return found
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             if os.stat(f"/proc/{name}/ns/net").st_ino == wanted:

@@ -44,11 +44,18 @@ class Network:
             )
         self.line = self.socket.makefile("rw")
         try:
-            paths = self.hear()
+            self.know_ways(**self.hear())
         except BaseException:
             self.close()
             raise
-        self.user, self.networks = paths["user"], paths["networks"]
+
+    def know_ways(self, user, networks):
+        """Into the machines, by paths in /proc."""
+        self.user, self.networks = user, networks
+
+    def make_whole(self, speed):
+        """All machines plugged in, each card at `speed` = bytes per second, latency in seconds."""
+        self.know_ways(**self.ask("whole", [speed] * self.count))
 
     def ask(self, *wish):
         """Wish for something; returns when it has been done. Raises LaunchError if it cannot be."""
@@ -79,7 +86,7 @@ class Network:
         if self.owner != os.getpid() or self.process.poll() is not None or self.count != count:
             return False
         try:
-            return not self.ask("state")["killed"]
+            return self.ask("all_there")
         except LaunchError:
             return False
 
@@ -108,8 +115,7 @@ def network_for(machines) -> Network:
     if _network is None or not _network.usable(machines.count):
         close_network()
         _network = Network(machines.count)
-    speed = machines.bytes_per_second, machines.latency_seconds
-    _network.ask("whole", [speed] * machines.count)
+    _network.make_whole((machines.bytes_per_second, machines.latency_seconds))
     return _network
 
 

@@ -13,20 +13,27 @@ class State:
     unplugged  machines whose cable is out
     others     machines of one half, if the network is in two
     killed     machines that have been killed
+    revived    machines that have been killed, and started again without their ranks
     """
 
     ranks: list[list[int]]
     unplugged: tuple[int, ...] = ()
     others: tuple[int, ...] = ()
     killed: tuple[int, ...] = ()
+    revived: tuple[int, ...] = ()
 
     def killed_with(self, rank) -> int | None:
         """The machine that a rank was killed with, if it was."""
-        return next((m for m in self.killed if rank in self.ranks[m]), None)
+        killed = (*self.killed, *self.revived)
+        return next((m for m in killed if rank in self.ranks[m]), None)
 
     def told(self) -> str:
         """Who cannot hear whom; empty if all machines hear each other."""
         said = [f"Machine {m} was killed, with {ranks_text(self.ranks[m])}." for m in self.killed]
+        said += [
+            f"Machine {m} was killed, with {ranks_text(self.ranks[m])}, and started again, without."
+            for m in self.revived
+        ]
         said += [
             f"Machine {m} is unplugged: {self.who([m])} cannot hear the other machines, and they "
             f"cannot hear {self.who([m])}."

@@ -36,7 +36,8 @@ class Network:
         self.ip = IPRoute()
         self.switches = [self.add_switch(name) for name in (SWITCH, OTHER_SWITCH)]
         self.machines = [Machine(number, self.ip, self.switches[0]) for number in range(count)]
-        self.killed, self.history, self.selector = set(), None, selectors.DefaultSelector()
+        self.killed, self.revived = set(), set()
+        self.history, self.selector = None, selectors.DefaultSelector()
         self.door = None  # for ranks
 
     def add_switch(self, name) -> int:
@@ -45,13 +46,18 @@ class Network:
         self.ip.link("set", index=index, state="up")
         return index
 
-    def whole(self, speeds):
-        """All cables in one switch and up, each card at its speed: [bytes per second, latency]."""
-        self.unplugged, self.others, self.killed, self.speeds = set(), [], set(), speeds
+    def whole(self, speeds) -> dict:
+        """All cables in one switch and up, each card at its speed: [bytes per second, latency].
+
+        Returns  the ways in: a machine that has been revived has another
+        """
+        self.unplugged, self.others, self.speeds = set(), [], speeds
+        self.killed, self.revived = set(), set()
         for machine, speed in zip(self.machines, speeds, strict=True):
             machine.plug_into(self.switches[0])
             machine.state("up")
             machine.limit(*speed)
+        return self.paths()
 
     def unplug(self, machine):
         self.machines[machine].state("down")
@@ -73,7 +79,11 @@ class Network:
     def state(self) -> dict:
         """What is not as it was at the start."""
         return {"unplugged": sorted(self.unplugged), "others": self.others,
-                "killed": sorted(self.killed)}  # fmt: skip
+                "killed": sorted(self.killed), "revived": sorted(self.revived)}  # fmt: skip
+
+    def all_there(self) -> bool:
+        """Whether no machine has been killed, by a wish or by somebody else."""
+        return not self.killed and not any(machine.has_ended() for machine in self.machines)
 
     def watch(self):
         """Begin to note what the cards carry, over time."""
@@ -158,6 +168,7 @@ class Network:
         self.machines[machine] = started
         self.unplugged.discard(machine)
         self.killed.discard(machine)
+        self.revived.add(machine)
 
     def paths(self) -> dict:
         """The ways into the machines; None for one that has been killed."""
@@ -169,7 +180,7 @@ class Network:
 
 
 FAULTS = ("unplug", "plug", "slow", "split", "kill", "revive")
-WISHES = ("whole", "state", "watch", "watched", "listen", "paths")
+WISHES = ("whole", "state", "all_there", "watch", "watched", "listen", "paths")
 
 
 def main():
