@@ -104,9 +104,12 @@ plot_timeline(run, cards=bool(machines), title="An all-reduce across two machine
 # ### Exercise 2.13
 #
 # Write `card_bytes`. It gets `order`, a list of the ranks as the ring visits them; `machine_of`, a
-# list with the number of each rank's machine; and `nbytes`, the size of the tensor. Return a list
-# with the bytes that leave each machine in a ring all-reduce. For example, `card_bytes([0, 1, 2,
-# 3], [0, 0, 1, 1], 4e6)` is `[6e6, 6e6]`.
+# list with the number of each rank's machine (`machine_of[3]` is rank 3's; machines are numbered
+# from 0); and `nbytes`, the size of the tensor. Return a list with the bytes that leave each machine
+# in a ring all-reduce, machine 0 first. Machines may have different numbers of ranks, and the order
+# may be any. From a machine that has all ranks, 0 bytes leave.
+#
+# For example, `card_bytes([0, 1, 2, 3], [0, 0, 1, 1], 4e6)` is `[6e6, 6e6]`.
 
 # %%
 def card_bytes(order, machine_of, nbytes):
@@ -175,9 +178,18 @@ Table(["order", "leaves a machine, by formula", "its card counted", "time, by fo
 # ### Exercise 2.14
 #
 # Write `hierarchical_all_reduce` in [labs/across_machines.py](../labs/across_machines.py). It gets
-# `x`, which it adds up in place, and two process groups: `inside` has the ranks of this machine,
-# `across` those with the same place on every machine. Use the three rings of chapter 02; if yours
-# are not written yet, it runs on ours.
+# `x`, contiguous and of any shape, which it adds up in place, and two process groups: `inside` has
+# the ranks of this machine, `across` those with the same place on every machine. It returns nothing.
+# Use `reduce_scatter_ring`, `all_reduce_ring` and `all_gather_ring` of chapter 02; if yours are not
+# written yet, it runs on ours. A dot is what may be anything:
+#
+# | | rank 0 | rank 1 | rank 2 | rank 3 |
+# |---|---|---|---|---|
+# | machine | 0 | 0 | 1 | 1 |
+# | at first | [1, 10] | [2, 20] | [3, 30] | [4, 40] |
+# | after step 1 | [3, ·] | [·, 30] | [7, ·] | [·, 70] |
+# | after step 2 | [10, ·] | [·, 100] | [10, ·] | [·, 100] |
+# | after step 3 | [10, 100] | [10, 100] | [10, 100] | [10, 100] |
 
 # %%
 check("2.14")
