@@ -105,9 +105,9 @@ plot_timeline(run, cards=bool(machines), title="An all-reduce across two machine
 #
 # Write `card_bytes`. It gets `order`, a list of the ranks as the ring visits them; `machine_of`, a
 # list with the number of each rank's machine (`machine_of[3]` is rank 3's; machines are numbered
-# from 0); and `nbytes`, the size of the tensor. Return a list with the bytes that leave each machine
-# in a ring all-reduce, machine 0 first. Machines may have different numbers of ranks, and the order
-# may be any. From a machine that has all ranks, 0 bytes leave.
+# from 0); and `nbytes`, the size of the tensor. Return a list with the bytes that leave each
+# machine in a ring all-reduce, machine 0 first. Machines may have different numbers of ranks, and
+# the order may be any. From a machine that has all ranks, 0 bytes leave.
 #
 # For example, `card_bytes([0, 1, 2, 3], [0, 0, 1, 1], 4e6)` is `[6e6, 6e6]`.
 
@@ -179,9 +179,9 @@ Table(["order", "leaves a machine, by formula", "its card counted", "time, by fo
 #
 # Write `hierarchical_all_reduce` in [labs/across_machines.py](../labs/across_machines.py). It gets
 # `x`, contiguous and of any shape, which it adds up in place, and two process groups: `inside` has
-# the ranks of this machine, `across` those with the same place on every machine. It returns nothing.
-# Use `reduce_scatter_ring`, `all_reduce_ring` and `all_gather_ring` of chapter 02; if yours are not
-# written yet, it runs on ours. A dot is what may be anything:
+# the ranks of this machine, `across` those with the same place on every machine. It returns
+# nothing. Use `reduce_scatter_ring`, `all_reduce_ring` and `all_gather_ring` of chapter 02; if
+# yours are not written yet, it runs on ours. A dot is what may be anything:
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|

@@ -3,13 +3,15 @@
 import os
 import signal
 import socket
+import statistics
 import time
+from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
 from helpers import end, start, wait_until
-from machines_here import have_gone, needs_machines, networks_of, run_as
+from machines_here import NO_NETEM, have_gone, needs_machines, needs_netem, networks_of, run_as
 from torch import nn
 
 from pedagogy_lib import HangError, LaunchError, Machines, close, launch, measure, plot_timeline
@@ -122,6 +124,76 @@ def test_engines_work_across_machines_as_on_one(train):
     alone = launch(train_ddp, world_size=1, device="cpu").values[0]
     run = launch(train, world_size=4, machines=Machines([3, 1], bytes_per_second=50e6))
     assert all(close(weights, alone, steps=3) for weights in run.values)
+
+
+# ---- Packets that are late, or get lost ---
+
+
+def ping(times):
+    """Seconds of each way to the other rank and back."""
+    x, other, seconds = torch.ones(1), 1 - dist.get_rank(), []
+    for _ in range(times):
+        start = time.perf_counter()
+        if dist.get_rank():
+            dist.recv(x, other)
+        dist.send(x, other)
+        if not dist.get_rank():
+            dist.recv(x, other)
+        seconds.append(time.perf_counter() - start)
+    return seconds[1:]
+
+
+@needs_netem
+@pytest.mark.parametrize("speed", [None, 20e6])
+def test_packets_take_their_latency(speed):
+    far = Machines(2, bytes_per_second=speed, latency_seconds=0.1)
+    there_and_back = launch(ping, 4, world_size=2, machines=far).values[0]
+    assert min(there_and_back) >= 0.2
+    assert statistics.median(there_and_back) < 0.35
+    near = launch(ping, 4, world_size=2, machines=Machines(2)).values[0]
+    assert statistics.median(near) < 0.1
+
+
+@needs_netem
+def test_packets_vary_by_their_jitter():
+    varying = Machines(2, latency_seconds=0.1, jitter_seconds=0.1)
+    there_and_back = launch(ping, 25, world_size=2, machines=varying).values[0]
+    assert max(there_and_back) - min(there_and_back) > 0.05
+    assert min(there_and_back) < 0.19
+    assert varying.text() == "2 machines, 100.0 ms apart (± 100.0 ms)"
+
+
+def packets_sent_again() -> int:
+    """By TCP, on this machine, since the machine was made."""
+    lines = [line.split() for line in Path("/proc/net/snmp").read_text().splitlines()]
+    names, values = (line for line in lines if line[0] == "Tcp:")
+    return int(values[names.index("RetransSegs")])
+
+
+def add_up():
+    """4 MB; returns a number of the sum, and how many packets have been sent again."""
+    x, before = torch.ones(1_000_000), packets_sent_again()
+    dist.all_reduce(x)
+    return x[-1].item(), packets_sent_again() - before
+
+
+@needs_netem
+def test_packets_that_get_lost_are_sent_again():
+    lossy = Machines(2, bytes_per_second=20e6, loss=0.1)
+    values = launch(add_up, world_size=2, machines=lossy).values
+    assert [total for total, _ in values] == [2, 2]
+    assert sum(packets for _, packets in values) > 0
+    assert launch(add_up, world_size=2, machines=Machines(2)).values == [(2, 0), (2, 0)]
+    assert lossy.text() == "2 machines, cards of 20.00 MB/s, 10 % of packets lost"
+
+
+@needs_machines
+@pytest.mark.skipif(not NO_NETEM, reason="this kernel has netem")
+@pytest.mark.parametrize("wish", [{"latency_seconds": 0.01}, {"loss": 0.01}])
+def test_without_netem_that_is_told_and_not_faked(wish):
+    with pytest.raises(LaunchError, match="this kernel can neither delay nor lose packets"):
+        launch(who, world_size=2, machines=Machines(2, **wish))
+    assert launch(who, world_size=2, machines=Machines(2)).values[0][2] == 2
 
 
 @needs_machines
@@ -277,6 +349,9 @@ def test_without_root_and_in_a_user_namespace_it_is_the_same(who, tmp_path):
         (lambda: Machines(2, bytes_per_second=5), r"a number from 1000 on, or None, not 5"),
         (lambda: Machines(2, bytes_per_second="fast"), r"from 1000 on, or None, not 'fast'"),
         (lambda: Machines(2, latency_seconds=-1), r"seconds from 0 to 10, not -1"),
+        (lambda: Machines(2, jitter_seconds=0.1), r"at most the latency.* from 0 to 0, not 0\.1"),
+        (lambda: Machines(2, loss=1), r"loss is a share below 1, .*, not 1"),
+        (lambda: Machines(2, loss="many"), r"loss is a share below 1, .*, not 'many'"),
         (lambda: launch(who, world_size=3, machines=Machines(2)), r"name the ranks of each"),
         (lambda: launch(who, world_size=3, machines=Machines([3, 1])), r"has room for 4"),
         (lambda: launch(who, machines=2), r"machines is Machines\(2, bytes"),

@@ -1,11 +1,21 @@
 """What a number of machines, ranks, bytes or seconds has to be."""
 
 from numbers import Integral, Real
+from typing import NamedTuple
 
 from ..basics.errors import need
 from ..basics.units import brief
 
 SLOWEST_BYTES_PER_SECOND, LONGEST_SECONDS = 1000, 10
+
+
+class Link(NamedTuple):
+    """What a machine's network card does to what is sent: see `Machines` for the meanings."""
+
+    bytes_per_second: float | None = None
+    latency_seconds: float = 0.0
+    jitter_seconds: float = 0.0
+    loss: float = 0.0
 
 
 def is_count(value) -> bool:
@@ -27,7 +37,15 @@ def need_rate(rate):
          f"bytes_per_second is a number from {least} on, or None, not {brief(rate)}")  # fmt: skip
 
 
-def need_latency(seconds):
-    most = LONGEST_SECONDS
-    sentence = f"latency_seconds is a number of seconds from 0 to {most}, not {brief(seconds)}"
+def need_seconds(name, seconds, most=LONGEST_SECONDS):
+    sentence = f"{name} is a number of seconds from 0 to {most:g}, not {brief(seconds)}"
     need(is_real(seconds) and 0 <= seconds <= most, sentence)
+
+
+def need_link(bytes_per_second, latency_seconds, jitter_seconds, loss):
+    """Raises LaunchError unless they make a `Link`."""
+    need_rate(bytes_per_second)
+    need_seconds("latency_seconds", latency_seconds)
+    need_seconds("jitter_seconds (at most the latency)", jitter_seconds, latency_seconds)
+    need(is_real(loss) and 0 <= loss < 1,
+         f"loss is a share below 1, as 0.01 is one packet in 100, not {brief(loss)}")  # fmt: skip

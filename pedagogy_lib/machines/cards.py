@@ -7,11 +7,14 @@ import errno
 
 from pyroute2.netlink.exceptions import NetlinkError
 
+from .amounts import Link
+
 FRAME_BYTES = 9000  # "jumbo frames", as clusters use them: headers are less than 1 %
 BURST_SECONDS = 0.002  # that a card may be ahead of its speed; the kernel's clock needs some
 SMALLEST_BURST_BYTES = 2 * (FRAME_BYTES + 100)  # or nothing would ever be sent
 LONG_QUEUE = 1 << 14  # messages under way
 QUEUE_BYTES = 1 << 24  # that wait at a card; what comes on top is dropped
+MICROSECONDS = 1_000_000  # in a second
 
 
 class Refused(Exception):
@@ -19,29 +22,27 @@ class Refused(Exception):
 
 
 class Shaper:
-    """Limits the speed of one end of a cable: `index` is the interface's number here."""
+    """Makes one end of a cable what a `Link` says: `index` is the interface's number here."""
 
     def __init__(self, ip, index):
         self.ip, self.index, self.now = ip, index, None
 
-    def set(self, bytes_per_second, latency_seconds=0.0):
-        """None for bytes_per_second: as fast as it goes."""
-        wanted = bytes_per_second, latency_seconds
-        if wanted == self.now:
+    def set(self, link: Link):
+        if link == self.now:
             return
         self.now = None
-        limited = {"handle": "2:"}
-        if latency_seconds:
-            self.queue("netem", handle="1:", delay=round(1e6 * latency_seconds), limit=LONG_QUEUE)
+        limited, speed = {"handle": "2:"}, link.bytes_per_second
+        if link.latency_seconds or link.loss:
+            late = {"delay": MICROSECONDS * link.latency_seconds,
+                    "jitter": MICROSECONDS * link.jitter_seconds}  # fmt: skip
+            self.queue("netem", handle="1:", loss=100 * link.loss, limit=LONG_QUEUE, **late)
             limited = {"handle": "2:", "parent": "1:1"}
-        elif not bytes_per_second:
+        elif not speed:
             self.queue("pfifo", handle="3:", limit=LONG_QUEUE)
-        if bytes_per_second:
-            burst = max(SMALLEST_BURST_BYTES, round(BURST_SECONDS * bytes_per_second))
-            self.queue(
-                "tbf", rate=round(bytes_per_second), burst=burst, limit=QUEUE_BYTES, **limited
-            )
-        self.now = wanted
+        if speed:
+            burst = max(SMALLEST_BURST_BYTES, round(BURST_SECONDS * speed))
+            self.queue("tbf", rate=round(speed), burst=burst, limit=QUEUE_BYTES, **limited)
+        self.now = link
 
     def queue(self, kind, **settings):
         """What a card's messages wait in, in place of what was there."""
@@ -54,7 +55,8 @@ class Shaper:
 
 
 MISSING = {
-    "netem": "this kernel cannot delay messages: it has no netem, so leave latency_seconds out",
+    "netem": "this kernel can neither delay nor lose packets: it has no netem, so leave "
+    "latency_seconds, jitter_seconds and loss out",
     "tbf": "this kernel cannot limit the speed of a card: it has no tbf",
     "pfifo": "this kernel has no queue for a card",
 }

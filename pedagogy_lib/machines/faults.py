@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..basics.errors import need
 from ..basics.units import brief, counted, format_bytes
-from .amounts import is_count, is_positive, is_real, need_latency, need_rate
+from .amounts import is_count, is_positive, is_real, need_rate
 
 SAY_WHEN = (
     'say when: after_seconds=0.5, or at_block="step" and nth=3 for the third time that a block '
@@ -58,11 +58,10 @@ class Faults(ABC):
         """Put the cable in again; what was lost on the way is sent again after a while."""
         return self.wish(Wish("plug", (self.known(machine),)), machine, when)
 
-    def slow(self, machine, bytes_per_second, latency_seconds=0.0, **when):
-        """Limit the network card of one machine to another speed."""
+    def slow(self, machine, bytes_per_second, **when):
+        """Limit the network card of one machine to another speed; latency and loss stay."""
         need_rate(bytes_per_second)
-        need_latency(latency_seconds)
-        arguments = self.known(machine), bytes_per_second, latency_seconds
+        arguments = self.known(machine), bytes_per_second
         return self.wish(Wish("slow", arguments), machine, when)
 
     def split(self, machines, **when):

@@ -12,6 +12,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from . import namespaces
+from .amounts import Link
 from .cards import FRAME_BYTES, Refused, Shaper
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
@@ -77,9 +78,10 @@ class Machine:
     def state(self, state):
         self.ip.link("set", index=self.port, state=state)
 
-    def limit(self, bytes_per_second, latency_seconds):
-        self.shaper.set(bytes_per_second)
-        self.ask(speed=[bytes_per_second, latency_seconds])
+    def limit(self, link):
+        """What comes in is as fast as what goes out; it is late, or lost, at its sender."""
+        self.shaper.set(Link(link.bytes_per_second))
+        self.ask(link=link)
 
 
 def be_machine(number, line, parent):
@@ -95,7 +97,7 @@ def be_machine(number, line, parent):
             if "start" in wish:
                 shaper = start_card(number)
             else:
-                shaper.set(*wish["speed"])
+                shaper.set(Link(*wish["link"]))
         except (Refused, NetlinkError) as error:
             answer = {"refused": str(error)}
         print(json.dumps(answer), file=line, flush=True)

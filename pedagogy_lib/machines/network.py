@@ -53,9 +53,9 @@ class Network:
         """Into the machines, by paths in /proc."""
         self.user, self.networks = user, networks
 
-    def make_whole(self, speed):
-        """All machines plugged in, each card at `speed` = bytes per second, latency in seconds."""
-        self.know_ways(**self.ask("whole", [speed] * self.count))
+    def make_whole(self, link):
+        """All machines plugged in, each card as the `Link` says."""
+        self.know_ways(**self.ask("whole", link))
 
     def ask(self, *wish):
         """Wish for something; returns when it has been done. Raises LaunchError if it cannot be."""
@@ -115,7 +115,7 @@ def network_for(machines) -> Network:
     if _network is None or not _network.usable(machines.count):
         close_network()
         _network = Network(machines.count)
-    _network.make_whole((machines.bytes_per_second, machines.latency_seconds))
+    _network.make_whole(machines.link)
     return _network
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from ..basics.errors import need
 from ..basics.screen import say
 from ..basics.units import brief, counted, format_bytes, format_seconds
-from .amounts import is_positive, need_latency, need_rate
+from .amounts import Link, is_positive, need_link
 from .faults import Faults, Planned, planned
 
 MOST_MACHINES = 64
@@ -20,6 +20,8 @@ class Machines(Faults):
                       them has: `Machines(2)` and `Machines([3, 1])` both have room for four
     bytes_per_second  of every network card, in each direction; None: as fast as it goes
     latency_seconds   from card to card, one way
+    jitter_seconds    by which the latency of each packet is longer or shorter, drawn evenly
+    loss              share of the packets that get lost: TCP sends them again, which takes time
     plan              what is to happen to them, made by methods of which each returns new machines:
                       `Machines(2).unplug(1, after_seconds=0.5).plug(1, after_seconds=1.5)`, or
                       `Machines(2).kill(1, at_block="step", nth=3)`: as that machine's first rank
@@ -32,14 +34,15 @@ class Machines(Faults):
     ranks: int | Sequence[int] = 2
     bytes_per_second: float | None = None
     latency_seconds: float = 0.0
+    jitter_seconds: float = 0.0
+    loss: float = 0.0
     plan: tuple[Planned, ...] = ()
 
     def __post_init__(self):
         sentence = "Machines() takes a number of machines, or the ranks of each"
         need(self.is_count() or self.is_list(), f"{sentence}, not {brief(self.ranks)}")
         need(self.count <= MOST_MACHINES, f"at most {MOST_MACHINES} machines, not {self.count}")
-        need_rate(self.bytes_per_second)
-        need_latency(self.latency_seconds)
+        need_link(*self.link)
 
     def wish(self, wish, machine, when) -> "Machines":
         return replace(self, plan=(*self.plan, planned(wish, machine, when)))
@@ -54,6 +57,11 @@ class Machines(Faults):
             say(f"Ranks share this machine, and no link is slow: {problem}.")
             return None
         return machines
+
+    @property
+    def link(self) -> Link:
+        """Of each machine."""
+        return Link(self.bytes_per_second, self.latency_seconds, self.jitter_seconds, self.loss)
 
     def is_count(self) -> bool:
         return is_positive(self.ranks)
@@ -100,4 +108,8 @@ class Machines(Faults):
             words += f", cards of {format_bytes(self.bytes_per_second)}/s"
         if self.latency_seconds:
             words += f", {format_seconds(self.latency_seconds)} apart"
+        if self.jitter_seconds:
+            words += f" (± {format_seconds(self.jitter_seconds)})"
+        if self.loss:
+            words += f", {100 * self.loss:.3g} % of packets lost"
         return words

@@ -21,6 +21,7 @@ sys.path[0] = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__
 from pyroute2 import IPRoute  # noqa: E402
 
 from pedagogy_lib.machines import namespaces  # noqa: E402
+from pedagogy_lib.machines.amounts import Link  # noqa: E402
 from pedagogy_lib.machines.at_blocks import short_path  # noqa: E402
 from pedagogy_lib.machines.history import History  # noqa: E402
 from pedagogy_lib.machines.machine import Machine  # noqa: E402
@@ -46,17 +47,17 @@ class Network:
         self.ip.link("set", index=index, state="up")
         return index
 
-    def whole(self, speeds) -> dict:
-        """All cables in one switch and up, each card at its speed: [bytes per second, latency].
+    def whole(self, link) -> dict:
+        """All cables in one switch and up, each card as the `Link` says.
 
         Returns  the ways in: a machine that has been revived has another
         """
-        self.unplugged, self.others, self.speeds = set(), [], speeds
+        self.unplugged, self.others, self.link = set(), [], Link(*link)
         self.killed, self.revived = set(), set()
-        for machine, speed in zip(self.machines, speeds, strict=True):
+        for machine in self.machines:
             machine.plug_into(self.switches[0])
             machine.state("up")
-            machine.limit(*speed)
+            machine.limit(self.link)
         return self.paths()
 
     def unplug(self, machine):
@@ -67,8 +68,8 @@ class Network:
         self.machines[machine].state("up")
         self.unplugged.discard(machine)
 
-    def slow(self, machine, bytes_per_second, latency_seconds):
-        self.machines[machine].limit(bytes_per_second, latency_seconds)
+    def slow(self, machine, bytes_per_second):
+        self.machines[machine].limit(self.link._replace(bytes_per_second=bytes_per_second))
 
     def split(self, others):
         """Two halves that do not hear each other: these machines, and the rest."""
@@ -164,7 +165,7 @@ class Network:
         if machine not in self.killed:
             return
         started = Machine(machine, self.ip, self.switches[machine in self.others])
-        started.limit(*self.speeds[machine])
+        started.limit(self.link)
         self.machines[machine] = started
         self.unplugged.discard(machine)
         self.killed.discard(machine)

@@ -26,7 +26,7 @@ def open_machines(count, mbit=None, latency_ms=0.0, command=None) -> int:
     machines = Machines(count, bytes_per_second=speed, latency_seconds=latency_ms / 1e3)
     network = Network(count, MARK)
     try:
-        network.make_whole((speed, machines.latency_seconds))
+        network.make_whole(machines.link)
         ways = [(path, network.user) for path in network.networks]
         if command:
             return run_on_each(ways, command)
