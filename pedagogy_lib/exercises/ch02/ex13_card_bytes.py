@@ -17,51 +17,120 @@ def truth(order, machine_of, nbytes):
     return totals
 
 
+def leaving(order, machine_of, links, bytes_of_link) -> list[float]:
+    """What leaves each machine if these are the links of the ring, and each carries so much."""
+    totals = [0.0] * (1 + max(machine_of))
+    for left, entered in links:
+        if left != entered:
+            totals[left] += bytes_of_link
+    return totals
+
+
+def of_a_link(order, nbytes):
+    n = len(order)
+    return 2 * (n - 1) * nbytes / n
+
+
 def every_message(order, machine_of, nbytes):
-    n, totals = len(order), [0.0] * (1 + max(machine_of))
+    totals = [0.0] * (1 + max(machine_of))
     for left, _ in where(order, machine_of):
-        totals[left] += 2 * (n - 1) * nbytes / n
+        totals[left] += of_a_link(order, nbytes)
     return totals
 
 
 def without_the_last_link(order, machine_of, nbytes):
-    n, totals = len(order), [0.0] * (1 + max(machine_of))
-    for left, entered in where(order, machine_of)[:-1]:
-        if left != entered:
-            totals[left] += 2 * (n - 1) * nbytes / n
-    return totals
+    links = where(order, machine_of)[:-1]
+    return leaving(order, machine_of, links, of_a_link(order, nbytes))
+
+
+def first_link_alone(order, machine_of, nbytes):
+    links = [link for link in where(order, machine_of) if len(set(link)) > 1][:1]
+    return leaving(order, machine_of, links, of_a_link(order, nbytes))
+
+
+def back_to_rank_0(order, machine_of, nbytes):
+    links = [(machine_of[a], machine_of[b]) for a, b in zip(order, [*order[1:], 0])]
+    return leaving(order, machine_of, links, of_a_link(order, nbytes))
+
+
+def one_link_of_each(order, machine_of, nbytes):
+    return [
+        float(total > 0) * of_a_link(order, nbytes) for total in truth(order, machine_of, nbytes)
+    ]
+
+
+def one_link_between_two(order, machine_of, nbytes):
+    links = set(where(order, machine_of))
+    return leaving(order, machine_of, links, of_a_link(order, nbytes))
 
 
 def one_half(order, machine_of, nbytes):
     return [total / 2 for total in truth(order, machine_of, nbytes)]
 
 
-def whole_tensor(order, machine_of, nbytes):
-    n = len(order)
-    return [total * n / (2 * (n - 1)) for total in truth(order, machine_of, nbytes)]
+def with_bytes(of_each_link):
+    """The right links, and another number of bytes for each of them."""
+
+    def mistaken(order, machine_of, nbytes):
+        links = where(order, machine_of)
+        amount = of_each_link(len(order), 1 + max(machine_of), nbytes)
+        return leaving(order, machine_of, links, amount)
+
+    return mistaken
 
 
 def what_comes_in_as_well(order, machine_of, nbytes):
-    n, totals = len(order), [0.0] * (1 + max(machine_of))
-    for left, entered in where(order, machine_of):
-        if left != entered:
-            totals[left] += 2 * (n - 1) * nbytes / n
-            totals[entered] += 2 * (n - 1) * nbytes / n
-    return totals
-
-
-def of_each_rank(order, machine_of, nbytes):
-    n = len(order)
-    return [2 * (n - 1) * nbytes / n] * n
+    return [2 * total for total in truth(order, machine_of, nbytes)]
 
 
 def by_place(order, machine_of, nbytes):
     return truth(list(range(len(order))), machine_of, nbytes)
 
 
+def place_for_rank(order, machine_of, nbytes):
+    totals = [0.0] * (1 + max(machine_of))
+    for place, (left, entered) in enumerate(where(order, machine_of)):
+        totals[machine_of[place]] += (left != entered) * of_a_link(order, nbytes)
+    return totals
+
+
+def equal_machines(order, machine_of, nbytes):
+    machines = 1 + max(machine_of)
+    size = max(1, len(order) // machines)
+    placed = [min(rank // size, machines - 1) for rank in range(len(order))]
+    return truth(order, placed, nbytes)
+
+
+def one_machine_after_another(order, machine_of, nbytes):
+    return truth(order, sorted(machine_of), nbytes)
+
+
+def as_they_are_met(order, machine_of, nbytes):
+    machines = list(dict.fromkeys(machine_of[rank] for rank in order))
+    totals = truth(order, machine_of, nbytes)
+    return [totals[machine] for machine in machines]
+
+
 def all_cards_together(order, machine_of, nbytes):
     total = sum(truth(order, machine_of, nbytes))
     return [total] * (1 + max(machine_of))
+
+
+ALL_TRAVELS_ROUND = (
+    "a message of the ring is a chunk, nbytes / n, and each rank sends 2 (n - 1) of them; not the "
+    "whole tensor."
+)
+N_IS_THE_RANKS = "n is the number of ranks: the ring goes from rank to rank, in as many chunks."
+ONE_FOR_EACH_MACHINE = "asked is one number for each machine: max(machine_of) + 1 of them"
+
+
+def wrong_length(found, case) -> str:
+    """Of a list with another number of numbers."""
+    _, machine_of, _ = EXERCISE.cases[case][0]
+    (got,) = found[case]
+    if not isinstance(got, list) or len(got) == 1 + max(machine_of):
+        return ""
+    return f"{ONE_FOR_EACH_MACHINE}, {1 + max(machine_of)} here."
 
 
 EXERCISE = Formula(
@@ -72,29 +141,57 @@ EXERCISE = Formula(
         "2 machines, 2 ranks each, in turns": [([0, 2, 1, 3], [0, 0, 1, 1], 4e6)],
         "2 machines, 3 and 1 ranks": [([0, 1, 2, 3], [0, 0, 0, 1], 4e6)],
         "3 machines, 2 ranks each, half in turns": [([0, 1, 2, 4, 3, 5], [0, 0, 1, 1, 2, 2], 6e6)],
+        "3 machines, 3, 2 and 1 ranks, in any order": [
+            ([3, 1, 4, 2, 5, 0], [1, 0, 1, 0, 2, 0], 6e5)
+        ],
         "one machine": [([1, 0, 2], [0, 0, 0], 3e6)],
     },
     truth=truth,
     mistakes=[
-        ("asked is one number for each machine, and not for each rank.", of_each_rank),
         (
             "a message from rank to rank of one machine does not meet its card: only those that "
             "leave the machine count.",
             every_message,
         ),
+        ("only the first link is looked at: is the `return` inside the loop?", first_link_alone),
         (
             "a ring closes: after the last rank of the order comes the first one again.",
             without_the_last_link,
+        ),
+        (
+            "a ring closes where it began: after the last rank of the order comes the first one "
+            "of the order, order[0], which need not be rank 0.",
+            back_to_rank_0,
+        ),
+        (
+            "several links may leave a machine, and each counts: add them up, with += where you "
+            "have =.",
+            one_link_of_each,
+        ),
+        (
+            "several links may lead from one machine to the same other one, and each counts.",
+            one_link_between_two,
         ),
         (
             "this is the reduce-scatter alone. The all-gather sends as much again over the same "
             "links.",
             one_half,
         ),
+        (ALL_TRAVELS_ROUND, with_bytes(lambda n, machines, nbytes: nbytes)),
         (
-            "a message of the ring is a chunk, nbytes / n, and each rank sends 2 (n - 1) of them; "
-            "not the whole tensor.",
-            whole_tensor,
+            "each half of an all-reduce has n - 1 steps, not n: a rank sends 2 (n - 1) chunks.",
+            with_bytes(lambda n, machines, nbytes: 2 * nbytes),
+        ),
+        (ALL_TRAVELS_ROUND, with_bytes(lambda n, machines, nbytes: (n - 1) * nbytes)),
+        (ALL_TRAVELS_ROUND, with_bytes(lambda n, machines, nbytes: 2 * (n - 1) * nbytes)),
+        (
+            "this is one chunk. A rank sends n - 1 of them in the reduce-scatter, and n - 1 in the "
+            "all-gather.",
+            with_bytes(lambda n, machines, nbytes: nbytes / n),
+        ),
+        (
+            N_IS_THE_RANKS,
+            with_bytes(lambda n, machines, nbytes: 2 * (machines - 1) * nbytes / machines),
         ),
         (
             "asked is what leaves a machine. What comes in passes the card in the other direction, "
@@ -106,11 +203,38 @@ EXERCISE = Formula(
             by_place,
         ),
         (
+            "`order` says which rank is at a place of the ring, `machine_of` on which machine a "
+            "rank is: the machine at place i is machine_of[order[i]], not machine_of[i].",
+            place_for_rank,
+        ),
+        (
+            "this is right where each machine has as many ranks, one after another. On which "
+            "machine a rank really is says `machine_of`.",
+            equal_machines,
+        ),
+        (
+            "this is right where ranks are numbered machine by machine. They need not be: "
+            "machine_of[rank] is the machine of a rank.",
+            one_machine_after_another,
+        ),
+        (
+            "the numbers are right, in the order in which the ring meets the machines. Asked is "
+            "machine 0 first.",
+            as_they_are_met,
+        ),
+        (
             "this is the sum over all cards. Return a list, with one number a machine.",
             all_cards_together,
         ),
     ],
+    errors={
+        "list index out of range": "an index is too large. At the last place of the ring, the "
+        "following rank is order[0]: (place + 1) % n leads there. And the list that you return "
+        "has max(machine_of) + 1 places.",
+    },
+    explain=wrong_length,
     asked="a list of bytes, one number for each machine",
+    shape=ONE_FOR_EACH_MACHINE,
     unit=" bytes",
     hints=(
         "Go round the ring: from each rank of the order to the following one, and from the last to "

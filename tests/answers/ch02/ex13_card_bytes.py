@@ -22,3 +22,51 @@ def card_bytes(order, machine_of, nbytes):
 # %% wrong · a function without `return` gives None
 def card_bytes(order, machine_of, nbytes):
     totals = [0] * (max(machine_of) + 1)
+
+# %% wrong · add them up, with +=
+def card_bytes(order, machine_of, nbytes):
+    n, totals = len(order), [0.0] * (max(machine_of) + 1)
+    for place, rank in enumerate(order):
+        if machine_of[rank] != machine_of[order[(place + 1) % n]]:
+            totals[machine_of[rank]] = 2 * (n - 1) / n * nbytes
+    return totals
+
+# %% wrong · order[0], which need not be rank 0
+def card_bytes(order, machine_of, nbytes):
+    n, totals = len(order), [0.0] * (max(machine_of) + 1)
+    for rank, following in zip(order, order[1:] + [0]):
+        if machine_of[rank] != machine_of[following]:
+            totals[machine_of[rank]] += 2 * (n - 1) / n * nbytes
+    return totals
+
+# %% wrong · the machine at place i is machine_of[order[i]]
+def card_bytes(order, machine_of, nbytes):
+    n, totals = len(order), [0.0] * (max(machine_of) + 1)
+    for i in range(n):
+        if machine_of[order[i]] != machine_of[order[(i + 1) % n]]:
+            totals[machine_of[i]] += 2 * (n - 1) / n * nbytes
+    return totals
+
+# %% wrong · (place + 1) % n leads there
+def card_bytes(order, machine_of, nbytes):
+    n, totals = len(order), [0.0] * (max(machine_of) + 1)
+    for i in range(n):
+        if machine_of[order[i]] != machine_of[order[i + 1]]:
+            totals[machine_of[order[i]]] += 2 * (n - 1) / n * nbytes
+    return totals
+
+# %% wrong · 2 here
+def card_bytes(order, machine_of, nbytes):
+    n, totals = len(order), [0.0] * len(machine_of)
+    for place, rank in enumerate(order):
+        if machine_of[rank] != machine_of[order[(place + 1) % n]]:
+            totals[machine_of[rank]] += 2 * (n - 1) / n * nbytes
+    return totals
+
+# %% wrong · inside the loop
+def card_bytes(order, machine_of, nbytes):
+    n, totals = len(order), [0.0] * (max(machine_of) + 1)
+    for place, rank in enumerate(order):
+        if machine_of[rank] != machine_of[order[(place + 1) % n]]:
+            totals[machine_of[rank]] += 2 * (n - 1) / n * nbytes
+            return totals
