@@ -181,7 +181,8 @@ Table(["order", "leaves a machine, by formula", "its card counted", "time, by fo
 # `x`, contiguous and of any shape, which it adds up in place, and two process groups: `inside` has
 # the ranks of this machine, `across` those with the same place on every machine. It returns
 # nothing. Use `reduce_scatter_ring`, `all_reduce_ring` and `all_gather_ring` of chapter 02; if
-# yours are not written yet, it runs on ours. A dot is what may be anything:
+# yours are not written yet, it runs on ours. A rank may send as much as the *Cost* in the docstring
+# says, across and inside, and no more. A dot is what may be anything:
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|

@@ -9,9 +9,9 @@ import importlib
 import inspect
 import re
 import textwrap
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 from ..basics.errors import HangError, LaunchError, RankError, WrongInput, need
@@ -32,7 +32,7 @@ from .watching import Endless, watched
 
 EXERCISES = Path(__file__).parents[1] / "exercises"
 TIMEOUT_SECONDS = 5.0  # for a case: its tensors are small, and who hangs is told within six seconds
-FIRST_CASES = 2  # of an exercise that another is built on: to see quickly whether it is right
+BELOW_SECONDS = 3.0  # for the cases of an exercise that another is built on
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,10 @@ def fault_below(exercise, answer) -> Wrong | None:
         needed = find_exercise(number)
         lab = answer.lab if exercise.lab == needed.lab else find_lab(needed.lab)
         try:
-            list(islice(needed.examine(LabFunction(lab, needed.name)), FIRST_CASES))
+            until = time.monotonic() + BELOW_SECONDS
+            for _ in needed.examine(LabFunction(lab, needed.name)):
+                if time.monotonic() > until:
+                    break
         except Wrong as wrong:
             what = f"{needed.name}, which this is built on: {wrong.what}"
             return Wrong(wrong.case, what, f'first: check("{number}")')

@@ -53,7 +53,7 @@ def hierarchical_all_reduce(x, inside, across):
     all_gather_ring(chunks, inside)
     x /= dist.get_world_size()
 
-# %% wrong · That chunk, and nothing else
+# %% wrong · rank 2 is missing, rank 3 is missing
 def hierarchical_all_reduce(x, inside, across):
     chunks = list(x.view(-1).tensor_split(dist.get_world_size(inside)))
     reduce_scatter_ring(chunks, inside)
@@ -67,3 +67,109 @@ def hierarchical_all_reduce(x, inside, across):
     reduce_scatter_ring(chunks, inside)
     all_reduce_ring(chunks[dist.get_rank(inside)], across)
     all_gather_ring(chunks, inside)
+
+# %% right · by the place that torchrun tells
+def hierarchical_all_reduce(x, inside, across):
+    import os
+    chunks = list(x.view(-1).tensor_split(int(os.environ["LOCAL_WORLD_SIZE"])))
+    reduce_scatter_ring(chunks, inside)
+    all_reduce_ring(chunks[int(os.environ["LOCAL_RANK"])], across)
+    dist.barrier()
+    all_gather_ring(chunks, inside)
+
+# %% wrong · more is sent than need be
+def hierarchical_all_reduce(x, inside, across):
+    all_reduce_ring(x, inside)
+    chunks = list(x.view(-1).tensor_split(dist.get_world_size(inside)))
+    all_reduce_ring(chunks[dist.get_rank(inside)], across)
+    all_gather_ring(chunks, inside)
+
+# %% wrong · a rank sends across for all of its machine
+def hierarchical_all_reduce(x, inside, across):
+    from collectives import broadcast_tree, reduce_tree
+    reduce_tree(x, 0, inside)
+    if dist.get_rank(inside) == 0:
+        all_reduce_ring(x, across)
+    broadcast_tree(x, 0, inside)
+
+# %% wrong · too much goes across
+def hierarchical_all_reduce(x, inside, across):
+    machines, here = dist.get_world_size(across), dist.get_rank(across)
+    chunks = list(x.view(-1).tensor_split(dist.get_world_size(inside)))
+    reduce_scatter_ring(chunks, inside)
+    mine = chunks[dist.get_rank(inside)]
+    own, got = mine.clone(), torch.empty_like(mine)
+    for d in range(1, machines):
+        exchange(own, (here + d) % machines, got, (here - d) % machines, across)
+        mine += got
+    all_gather_ring(chunks, inside)
+
+# %% wrong · the last elements are not summed
+def hierarchical_all_reduce(x, inside, across):
+    n = dist.get_world_size(inside)
+    size, flat = x.numel() // n, x.view(-1)
+    chunks = [flat[k * size : (k + 1) * size] for k in range(n)]
+    reduce_scatter_ring(chunks, inside)
+    all_reduce_ring(chunks[dist.get_rank(inside)], across)
+    all_gather_ring(chunks, inside)
+
+# %% wrong · ranks 0, 1 have the sum, and ranks 2, 3 have not
+def hierarchical_all_reduce(x, inside, across):
+    from collectives import reduce_tree
+    chunks = list(x.view(-1).tensor_split(dist.get_world_size(inside)))
+    reduce_scatter_ring(chunks, inside)
+    reduce_tree(chunks[dist.get_rank(inside)], 0, across)
+    all_gather_ring(chunks, inside)
+
+# %% wrong · though something has gone across
+def hierarchical_all_reduce(x, inside, across):
+    n = dist.get_world_size(inside)
+    chunks = list(x.view(-1).tensor_split(n))
+    reduce_scatter_ring(chunks, inside)
+    all_reduce_ring(chunks[(dist.get_rank(inside) + 1) % n], across)
+    all_gather_ring(chunks, inside)
+
+# %% wrong · hand `inside` to both rings
+def hierarchical_all_reduce(x, inside, across):
+    chunks = list(x.view(-1).tensor_split(dist.get_world_size(inside)))
+    reduce_scatter_ring(chunks)
+    all_reduce_ring(chunks[dist.get_rank(inside)], across)
+    all_gather_ring(chunks)
+
+# %% wrong · in each step all ranks of a group have to take part
+def hierarchical_all_reduce(x, inside, across):
+    chunks = list(x.view(-1).tensor_split(dist.get_world_size(inside)))
+    reduce_scatter_ring(chunks, inside)
+    if dist.get_rank() == 0:
+        all_reduce_ring(chunks[0], across)
+    all_gather_ring(chunks, inside)
+
+# %% wrong · behind the one across
+def hierarchical_all_reduce(x, inside, across):
+    chunks = list(x.view(-1).tensor_split(dist.get_world_size(inside)))
+    reduce_scatter_ring(chunks, inside)
+    all_gather_ring(chunks, inside)
+    all_reduce_ring(chunks[dist.get_rank(inside)], across)
+
+# %% wrong · rounded to float32
+def hierarchical_all_reduce(x, inside, across):
+    y = x.float()
+    chunks = list(y.view(-1).tensor_split(dist.get_world_size(inside)))
+    reduce_scatter_ring(chunks, inside)
+    all_reduce_ring(chunks[dist.get_rank(inside)], across)
+    all_gather_ring(chunks, inside)
+    x.copy_(y)
+
+# %% wrong · dist.get_rank(inside) its place
+def hierarchical_all_reduce(x, inside, across):
+    chunks = list(x.view(-1).tensor_split(dist.get_world_size(inside)))
+    reduce_scatter_ring(chunks, inside)
+    all_reduce_ring(chunks[dist.get_rank()], across)
+    all_gather_ring(chunks, inside)
+
+# %% wrong · rank 1 counts twice
+def hierarchical_all_reduce(x, inside, across):
+    chunks = list(x.view(-1).tensor_split(dist.get_world_size(inside)))
+    reduce_scatter_ring(chunks, inside)
+    all_reduce_ring(chunks[dist.get_rank(inside)], across)
+    all_reduce_ring(x, inside)
