@@ -128,3 +128,18 @@ def put_lab(folder: Path, monkeypatch, name: str, text: str, solution: str | Non
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
     monkeypatch.setattr(labs, "ROOT", folder)
+
+
+def with_more(program):
+    """A change of a lab: what stands at its end."""
+    return lambda text: f"{text}\n\n{program}"
+
+
+def with_change(old, new):
+    """A change of a lab: some text in it is another."""
+
+    def change(text):
+        assert text.count(old) == 1, old
+        return text.replace(old, new)
+
+    return change

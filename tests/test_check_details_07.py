@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 from answer_files import FOLDER, answers_in, defined
-from helpers import put_lab
+from helpers import with_more
 
 from pedagogy_lib import check
 from pedagogy_lib.course import build
@@ -15,24 +15,6 @@ ANSWERS = {
     for path in FOLDER.glob("ch07/*.py")
     for answer in answers_in(path)
 }
-
-
-@pytest.fixture
-def course(tmp_path, monkeypatch):
-    """Solve all labs; learners have changed some: course(lab=what became of the solved text)."""
-
-    def make(**changes):
-        for path in build.lab_sources():
-            text = path.read_text()
-            change = changes.get(path.stem, build.solved)
-            put_lab(tmp_path, monkeypatch, path.stem, change(text), text)
-
-    return make
-
-
-def with_more(program):
-    """A change of a lab: what stands at its end."""
-    return lambda text: f"{text}\n\n{program}"
 
 
 # ---- What is told beside the diagnosis ---------------------------------------------------------

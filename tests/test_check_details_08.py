@@ -4,11 +4,11 @@ import re
 
 import pytest
 from answer_files import FOLDER, Answer, answers_in, defined, solution_of
-from helpers import put_lab
+from helpers import with_change, with_more
 
 from pedagogy_lib import check
 from pedagogy_lib.basics.wrapping import COLUMNS
-from pedagogy_lib.course import build, checking
+from pedagogy_lib.course import checking
 from pedagogy_lib.course.checking import find_exercise
 from pedagogy_lib.exercises.ch08.slots import slots_of
 from pedagogy_lib.schedules.timelines import simulate
@@ -19,24 +19,6 @@ ANSWERS = {
     for answer in answers_in(path)
 }
 ARITHMETIC = "8.1", "8.2", "8.3", "8.4", "8.5", "8.10", "8.11"  # without ranks
-
-
-@pytest.fixture
-def course(tmp_path, monkeypatch):
-    """Solve all labs; learners have changed some: course(lab=what became of the solved text)."""
-
-    def make(**changes):
-        for path in build.lab_sources():
-            text = path.read_text()
-            change = changes.get(path.stem, build.solved)
-            put_lab(tmp_path, monkeypatch, path.stem, change(text), text)
-
-    return make
-
-
-def with_more(program):
-    """A change of a lab: what stands at its end."""
-    return lambda text: f"{text}\n\n{program}"
 
 
 @pytest.fixture
@@ -100,16 +82,6 @@ def test_who_computes_too_much_is_told_of_no_timeout(checked, monkeypatch):
 
 
 # ---- Faults of earlier exercises ---------------------------------------------------------------
-
-
-def with_change(old, new):
-    """A change of a lab: some text in it is another."""
-
-    def change(text):
-        assert text.count(old) == 1, old
-        return text.replace(old, new)
-
-    return change
 
 
 WRONG_STAGE = with_change(

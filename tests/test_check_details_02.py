@@ -1,0 +1,35 @@
+"""Details of chapter 02's checks: faults of earlier exercises."""
+
+import pytest
+from helpers import with_change, with_more
+
+from pedagogy_lib import check
+
+WITHOUT_THE_GROUP = """
+def all_reduce_ring(x, group=None):
+    chunks = list(x.view(-1).tensor_split(dist.get_world_size()))
+    reduce_scatter_ring(chunks)
+    all_gather_ring(chunks)
+"""
+CHUNK = """
+def all_reduce_ring(x, group=None):
+    chunks = list(x.view(-1).chunk(dist.get_world_size(group)))
+    reduce_scatter_ring(chunks, group)
+    all_gather_ring(chunks, group)
+"""
+FORGOTTEN = with_change(
+    "exchange(outgoing, following, incoming, previous, group)",
+    "exchange(outgoing, following, incoming, previous)",
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "first"),
+    [(with_more(WITHOUT_THE_GROUP), "2.8"), (with_more(CHUNK), "2.8"), (FORGOTTEN, "2.7")],
+    ids=["the group is ignored", "chunk", "a group is forgotten"],
+)
+def test_a_fault_of_a_ring_is_not_put_down_to_what_is_built_on_it(fault, first, course):
+    course(collectives=fault)
+    verdict = check("2.14")
+    assert verdict.passed is False
+    assert verdict.wrong.why == f'first: check("{first}")', verdict
