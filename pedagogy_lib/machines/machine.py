@@ -16,6 +16,7 @@ from .amounts import Link
 from .cards import FRAME_BYTES, Refused, Shaper
 
 PR_SET_PDEATHSIG, PR_SET_NAME = 1, 15
+PERMANENT = 0x80  # NUD_PERMANENT of rtnetlink(7)
 # Of a machine's network. The first in place of what this computer's administrator has chosen, so
 # that transfers fill a card alike everywhere: the second value, where there is one, counts.
 SETTINGS = (
@@ -36,7 +37,7 @@ def die_with_parent(parent):
 class Machine:
     """A machine, seen from the switch: its process, and the switch's port for its cable."""
 
-    def __init__(self, number, ip, switch):
+    def __init__(self, number, count, ip, switch):
         self.number, self.ip = number, ip
         ours, theirs = socket.socketpair()
         parent = os.getpid()
@@ -44,7 +45,7 @@ class Machine:
         if self.pid == 0:
             ours.close()
             with suppress(BaseException):
-                be_machine(number, theirs.makefile("rw"), parent)
+                be_machine(number, count, theirs.makefile("rw"), parent)
             os._exit(1)
         theirs.close()
         self.line = ours.makefile("rw")
@@ -84,7 +85,7 @@ class Machine:
         self.ask(link=link)
 
 
-def be_machine(number, line, parent):
+def be_machine(number, count, line, parent):
     """In a process of its own: have a network, and do what the switch wishes there."""
     die_with_parent(parent)
     ctypes.CDLL(None).prctl(PR_SET_NAME, f"machine {number}".encode())
@@ -95,7 +96,7 @@ def be_machine(number, line, parent):
         answer = {"ok": True}
         try:
             if "start" in wish:
-                shaper = start_card(number)
+                shaper = start_card(number, count)
             else:
                 shaper.set(Link(*wish["link"]))
         except (Refused, NetlinkError) as error:
@@ -104,7 +105,7 @@ def be_machine(number, line, parent):
     os._exit(0)
 
 
-def start_card(number) -> Shaper:
+def start_card(number, count) -> Shaper:
     for name, value in SETTINGS:
         with suppress(OSError):  # this kernel has none of these names, or does not let us
             Path("/proc/sys/net/ipv4", name).write_text(value)
@@ -112,5 +113,14 @@ def start_card(number) -> Shaper:
     (loopback,), (card,) = ip.link_lookup(ifname="lo"), ip.link_lookup(ifname=namespaces.CARD)
     ip.link("set", index=loopback, state="up")
     ip.addr("add", index=card, address=namespaces.address_of(number), prefixlen=16)
+    ip.link("set", index=card, address=namespaces.hardware_address_of(number))
     ip.link("set", index=card, state="up")
+    for other in {*range(count)} - {number}:
+        know(ip, card, other)
     return Shaper(ip, card)
+
+
+def know(ip, card, other):
+    """For good: else a cable that is plugged in again waits for this, up to a second or two."""
+    there = {"dst": namespaces.address_of(other), "lladdr": namespaces.hardware_address_of(other)}
+    ip.neigh("replace", ifindex=card, state=PERMANENT, **there)

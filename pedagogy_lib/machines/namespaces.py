@@ -22,6 +22,11 @@ def address_of(machine: int) -> str:
     return f"10.77.0.{machine + 1}"
 
 
+def hardware_address_of(machine: int) -> str:
+    """Of a machine's card: what a switch knows it by."""
+    return f"02:00:0a:4d:00:{machine + 1:02x}"
+
+
 def call(name, *arguments):
     """A function of the C library; raises OSError with what the kernel says."""
     if getattr(ctypes.CDLL(None, use_errno=True), name)(*arguments):

@@ -36,7 +36,8 @@ class Network:
         self.in_user_namespace = namespaces.have_own_network()
         self.ip = IPRoute()
         self.switches = [self.add_switch(name) for name in (SWITCH, OTHER_SWITCH)]
-        self.machines = [Machine(number, self.ip, self.switches[0]) for number in range(count)]
+        self.machines = [Machine(number, count, self.ip, self.switches[0])
+                         for number in range(count)]  # fmt: skip
         self.killed, self.revived = set(), set()
         self.history, self.selector = None, selectors.DefaultSelector()
         self.door = None  # for ranks
@@ -164,7 +165,9 @@ class Network:
         """Start a machine again, with a new card in the old place."""
         if machine not in self.killed:
             return
-        started = Machine(machine, self.ip, self.switches[machine in self.others])
+        started = Machine(
+            machine, len(self.machines), self.ip, self.switches[machine in self.others]
+        )
         started.limit(self.link)
         self.machines[machine] = started
         self.unplugged.discard(machine)
