@@ -106,6 +106,34 @@ def test_halves_can_be_joined_again():
     assert [words for _, words in run.cards.events] == ["cut off: 1", "joined"]
 
 
+def begins_late():
+    time.sleep(1.0)
+    return steps
+
+
+class Late:
+    """Unpacked on a rank, it takes its time, as a long import does."""
+
+    def __reduce__(self):
+        return begins_late, ()
+
+
+def test_seconds_count_from_the_moment_at_which_the_function_begins():
+    plan = FAST.slow(1, 5e6, after_seconds=0.1)
+    run = launch(lambda late: late(8, 10_000), Late(), world_size=2, machines=plan, timeout=20)
+    ((at, _),) = run.cards.events
+    assert at >= 1.0
+
+
+def test_what_was_planned_and_did_not_happen_is_told(capsys):
+    plan = FAST.unplug(1, at_block="stepp", nth=2).plug(1, after_seconds=50)
+    launch(steps, 2, 1000, world_size=2, machines=plan.slow(0, 5e6, at_block="step"))
+    told = capsys.readouterr().out
+    assert "'unplug 1' did not happen: no block 'stepp' has begun 2 times on machine 1." in told
+    assert "'plug 1' did not happen: the launch ended less than 50.00 s after it began." in told
+    assert "slow" not in told
+
+
 # ---- While it runs ---
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..basics.errors import need
-from ..basics.units import brief, counted, format_bytes
+from ..basics.units import brief, counted, format_bytes, format_seconds
 from .amounts import is_count, is_positive, is_real, need_rate
 
 SAY_WHEN = (
@@ -26,7 +26,9 @@ class Wish(NamedTuple):
 
 
 class Planned(NamedTuple):
-    """A wish, and when: so many seconds after ranks were started, or as a block begins on a rank.
+    """A wish, and when: so many seconds after all ranks have met, or as a block begins on a rank.
+
+    What is planned for 0 s happens before ranks meet; seconds then count from there.
 
     machine  on whose first rank blocks are counted
     """
@@ -36,6 +38,13 @@ class Planned(NamedTuple):
     at_block: str | None
     nth: int
     machine: int
+
+    def why_not(self) -> str:
+        """Of something that has not happened."""
+        if self.at_block is None:
+            return f"the launch ended less than {format_seconds(self.after_seconds)} after it began"
+        times = counted(self.nth, "time")
+        return f"no block {self.at_block!r} has begun {times} on machine {self.machine}"
 
 
 class Faults(ABC):

@@ -9,12 +9,14 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from ..basics.errors import LaunchError
+from ..basics.screen import say
 from .faults import words_of
 from .why_not import why_not
 
@@ -126,11 +128,12 @@ class NetworkRun:
     """
 
     def __init__(self, network, plan, folder):
-        self.network, self.door = network, str(folder / "switch")
-        self.timers = [threading.Timer(one.after_seconds, self.wish, one.wish)
-                       for one in plan if one.after_seconds is not None]  # fmt: skip
+        self.network, self.plan, self.door = network, plan, str(folder / "switch")
+        self.timers, self.has_begun = [], False
         network.ask("listen", self.door)
         network.ask("watch")
+        if any(one.after_seconds == 0 for one in plan):
+            self.begin()
 
     def wish(self, name, arguments):
         """At its time; a network that has ended needs no plan any more."""
@@ -138,9 +141,21 @@ class NetworkRun:
             self.network.ask(name, *arguments)
 
     def begin(self):
+        """What is planned for 0 s is done when this returns."""
+        self.has_begun = True
+        for one in self.plan:
+            if one.after_seconds == 0:
+                self.wish(*one.wish)
+        self.timers = [threading.Timer(one.after_seconds, self.wish, one.wish)
+                       for one in self.plan if one.after_seconds]  # fmt: skip
         for timer in self.timers:
             timer.daemon = True
             timer.start()
+
+    def work_begins(self):
+        """All ranks have met: the plan's seconds count from here, unless they do already."""
+        if not self.has_begun:
+            self.begin()
 
     def end(self):
         for timer in self.timers:
@@ -155,7 +170,20 @@ class NetworkRun:
 
     def history(self, began) -> "CardHistory":
         """What the cards have carried since `began`, as of `time.perf_counter()`."""
-        return CardHistory.since(began, **self.network.ask("watched"))
+        history = CardHistory.since(began, **self.network.ask("watched"))
+        for sentence in left_out(self.plan, history.events):
+            say(sentence)
+        return history
+
+
+def left_out(plan, events):
+    """Says of all that was planned, and has not happened, why that is."""
+    happened = Counter(words for _, words in events)
+    for one in plan:
+        words = words_of(*one.wish[:1], *one.wish.arguments)
+        happened[words] -= 1
+        if happened[words] < 0:
+            yield f"The plan's {words!r} did not happen: {one.why_not()}."
 
 
 class CardHistory(NamedTuple):

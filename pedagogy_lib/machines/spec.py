@@ -23,7 +23,9 @@ class Machines(Faults):
     jitter_seconds    by which the latency of each packet is longer or shorter, drawn evenly
     loss              share of the packets that get lost: TCP sends them again, which takes time
     plan              what is to happen to them, made by methods of which each returns new machines:
-                      `Machines(2).unplug(1, after_seconds=0.5).plug(1, after_seconds=1.5)`, or
+                      `Machines(2).unplug(1, after_seconds=0.5).plug(1, after_seconds=1.5)`,
+                      counted from the moment at which all ranks have met and `fn` begins (what is
+                      planned for 0 happens before they meet, and all counts from there); or
                       `Machines(2).kill(1, at_block="step", nth=3)`: as that machine's first rank
                       begins a block with that label for the third time. Also: `slow`, `split`,
                       `join`

@@ -146,8 +146,6 @@ class Launch(RankListener):
         try:
             with refusals_told():
                 self.start(data)
-            if self.course:
-                self.course.begin()
             self.listen_until_decided()
             self.raise_what_went_wrong()
             return self.collect()
@@ -155,6 +153,11 @@ class Launch(RankListener):
             raise Stopped(where_stopped(self.ask_where())) from None
         finally:
             self.end()
+
+    def work_begins(self) -> bool:
+        if self.course:
+            self.course.work_begins()
+        return True
 
     def start(self, data):
         """Fork every rank, and hand over its work."""

@@ -57,10 +57,15 @@ class RankListener(Listener):
             self.listen_for(BEGUN, start, START_SECONDS)
             and self.listen_for(UNPACKED, self.timeout, longer)
             and self.listen_for(JOINED, start, START_SECONDS)
+            and self.work_begins()
             and self.listen_for(RETURNED, self.timeout, longer)
             and self.listen_for(None, self.timeout, START_SECONDS, self.all_values_arrive)
             and self.listen_for(None, self.timeout, math.inf, self.is_decided)
         )
+
+    def work_begins(self) -> bool:
+        """All ranks have met; True."""
+        return True
 
     def listen_for(self, stage, least, most, condition=None) -> bool:
         """Wait until all ranks have come to a stage (None: to their report), or one has failed."""
