@@ -17,7 +17,7 @@ def main(argv=None) -> int:
     which.add_argument("--without-executing", action="store_true", help="only learners' files")
     report = commands.add_parser("report", help="write an HTML report on this machine")
     report.add_argument("settings", nargs="*", metavar="NAME=VALUE", help="parameters to change")
-    machines = commands.add_parser("machines", help="machines on this computer, a shell on each")
+    machines = commands.add_parser("machines", help="machines on this computer, and shells on them")
     machines.add_argument("count", nargs="?", type=int, help="how many")
     machines.add_argument("--mbit", type=float, help="megabits per second of each network card")
     machines.add_argument(

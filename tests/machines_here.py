@@ -9,29 +9,13 @@ import sys
 import pytest
 from helpers import ROOT, environment, family, wait_until
 
-from pedagogy_lib.basics.errors import LaunchError
 from pedagogy_lib.machines import neighbours
 from pedagogy_lib.machines.amounts import Link
-from pedagogy_lib.machines.network import Network, try_machines
+from pedagogy_lib.machines.network import try_link, try_machines
 
 needs_machines = pytest.mark.skipif(bool(try_machines()), reason=f"no machines: {try_machines()}")
 
-
-def why_no_netem() -> str:
-    """Why packets cannot be delayed or lost here; empty if they can."""
-    if try_machines():
-        return f"no machines: {try_machines()}"
-    one = Network(1)
-    try:
-        one.make_whole(Link(latency_seconds=0.001))
-    except LaunchError as error:
-        return error.message
-    finally:
-        one.close()
-    return ""
-
-
-NO_NETEM = why_no_netem()
+NO_NETEM = try_machines() or try_link(Link(latency_seconds=0.001))
 needs_netem = pytest.mark.skipif(bool(NO_NETEM), reason=NO_NETEM)
 GONE_SECONDS = 5.0  # for the kernel to clear a network away
 

@@ -1,8 +1,10 @@
 """Programs on machines: torchrun's agents, one of which is killed and comes back; terminals."""
 
 import re
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from helpers import ROOT, environment
@@ -72,20 +74,39 @@ def test_nodes_that_cannot_be_get_one_sentence(options, sentence):
 
 # ---- A terminal ---
 
-TORCHRUN = (
-    "torchrun --nnodes $MACHINES --node-rank $MACHINE --nproc-per-node 2 --master-addr $HEAD "
-    "--master-port 29500 --local-addr $ADDRESS labs/start_here.py"
+BY_NUMBER = (
+    "torchrun --nnodes $MACHINES --node-rank $MACHINE --nproc-per-node 2 --master-addr machine0 "
+    "--master-port 29500 labs/start_here.py"
+)
+BY_MEETING = (
+    "torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-endpoint machine0:29500 "
+    "labs/start_here.py"
 )
 
 
-def test_a_command_runs_on_each_machine(tmp_path):
+@pytest.mark.parametrize("torchrun", [BY_NUMBER, BY_MEETING])
+def test_torchrun_is_typed_as_on_a_cluster(torchrun, tmp_path):
     command = [sys.executable, "-m", "pedagogy_lib", "machines", "2", "--mbit", "200"]
     environ = environment(TMPDIR=str(tmp_path))  # torchrun keeps a folder of logs
-    done = subprocess.run([*command, "--run", TORCHRUN], cwd=ROOT, env=environ,
+    done = subprocess.run([*command, "--run", torchrun], cwd=ROOT, env=environ,
                           capture_output=True, text=True, timeout=120)  # fmt: skip
-    lines = re.findall(r"\[machine (\d)\] GROUP_RANK (\d) LOCAL_RANK \d RANK (\d)", done.stdout)
-    assert sorted(lines) == [("0", "0", "0"), ("0", "0", "1"), ("1", "1", "2"), ("1", "1", "3")]
+    lines = re.findall(r"\[machine (\d)\] GROUP_RANK (\d) LOCAL_RANK (\d)", done.stdout)
+    first, second = sorted({(machine, group) for machine, group, _ in lines})
+    assert {first[0], second[0]} == {first[1], second[1]} == {"0", "1"}  # who meets first is 0
+    assert sorted(local for _, _, local in lines) == ["0", "0", "1", "1"]
+    assert "cannot be retrieved" not in done.stdout
     assert done.returncode == 0
+
+
+def test_machines_have_names():
+    command = [sys.executable, "-m", "pedagogy_lib", "machines", "2"]
+    done = subprocess.run([*command, "--run", "hostname; getent hosts machine1"], cwd=ROOT,
+                          capture_output=True, text=True, timeout=60)  # fmt: skip
+    lines = sorted(" ".join(line.split()) for line in done.stdout.splitlines())
+    assert [line for line in lines if "10." not in line] == [
+        "[machine 0] machine0", "[machine 1] machine1"]  # fmt: skip
+    assert {"[machine 0] 10.77.0.2 machine1", "[machine 1] 10.77.0.2 machine1"} <= set(lines)
+    assert "machine" not in socket.gethostname() and "10.77" not in Path("/etc/hosts").read_text()
 
 
 def test_a_shell_on_each_machine(tmp_path):

@@ -65,7 +65,7 @@ class Machine:
     def hear(self):
         answer = json.loads(self.line.readline() or '{"refused": "it has ended"}')
         if "refused" in answer:
-            raise Refused(f"machine {self.number}: {answer['refused']}")
+            raise Refused(answer["refused"])
         return answer
 
     def ask(self, **wish):

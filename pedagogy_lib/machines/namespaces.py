@@ -13,13 +13,20 @@ from contextlib import suppress
 from pathlib import Path
 
 CARD = "eth0"  # the name of a machine's network card
-NEW_USER, NEW_NET = 0x10000000, 0x40000000
+NEW_USER, NEW_NET, NEW_NAMES, NEW_MOUNTS = 0x10000000, 0x40000000, 0x04000000, 0x00020000
+BIND, RECURSIVE, PRIVATE, DETACH = 0x1000, 0x4000, 0x40000, 2  # of mount(2) and umount2(2)
+HOSTS, AS_IPV6 = "/etc/hosts", "::ffff:"  # PyTorch looks for the name of an address so written
 SET_FLAGS, IS_UP = 0x8914, 1  # SIOCSIFFLAGS and IFF_UP of netdevice(7)
 
 
 def address_of(machine: int) -> str:
     """Of a machine's card, in the network of all machines."""
     return f"10.77.0.{machine + 1}"
+
+
+def name_of(machine: int) -> str:
+    """By which a machine is known to programs on all of them."""
+    return f"machine{machine}"
 
 
 def hardware_address_of(machine: int) -> str:
@@ -70,6 +77,33 @@ def enter(network: str, user: str | None = None):
             call("setns", fd, kind)
         finally:
             os.close(fd)
+
+
+def enter_machine(number: int, count: int, network: str, user: str | None = None):
+    """Move this process, which is about to become another program, to a machine, with its name.
+
+    number, count  which of how many machines it is
+    """
+    enter(network, user)
+    with suppress(OSError):  # a system may refuse this: addresses do as well
+        have_name(number, count)
+
+
+def have_name(number, count):
+    """Give this process a host name, and a file with those of all machines."""
+    call("unshare", NEW_NAMES | NEW_MOUNTS)
+    call("mount", b"none", b"/", None, RECURSIVE | PRIVATE, None)
+    text = Path(HOSTS).read_text()
+    for other in range(count):
+        address, name = address_of(other), name_of(other)
+        text += f"{address} {name}\n{AS_IPV6}{address} {name}.ipv4\n"
+    # A file in memory, of which nothing but this one place is left.
+    call("mount", b"tmpfs", b"/tmp", b"tmpfs", 0, None)
+    Path("/tmp/hosts").write_text(text)
+    call("mount", b"/tmp/hosts", HOSTS.encode(), None, BIND, None)
+    call("umount2", b"/tmp", DETACH)
+    name = name_of(number).encode()
+    call("sethostname", name, len(name))
 
 
 class OwnNetwork:

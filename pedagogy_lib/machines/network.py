@@ -17,6 +17,7 @@ import numpy as np
 
 from ..basics.errors import LaunchError
 from ..basics.screen import say
+from .amounts import Link
 from .faults import words_of
 from .why_not import why_not
 
@@ -216,6 +217,23 @@ def try_machines() -> str:
         return error.message
     except OSError as error:
         return str(error)
+
+
+def try_link(link) -> str:
+    """Why cards cannot do what a `Link` says; empty if they can. Every system has slow ones."""
+    return try_netem() if link.latency_seconds or link.loss else ""
+
+
+@functools.lru_cache(maxsize=1)
+def try_netem() -> str:
+    one = Network(1)
+    try:
+        one.make_whole(Link(latency_seconds=0.001))
+        return ""
+    except LaunchError as error:
+        return error.message
+    finally:
+        one.close()
 
 
 @atexit.register

@@ -1,7 +1,7 @@
 """`Machines`: what a launch is told about the machines that its ranks are to be on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from ..basics.errors import need
 from ..basics.screen import say
@@ -12,7 +12,7 @@ from .faults import Faults, Planned, planned
 MOST_MACHINES = 64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Machines(Faults):
     """Machines on this computer for `launch(..., machines=…)`: networks of their own, on a switch.
 
@@ -46,16 +46,25 @@ class Machines(Faults):
         need(self.count <= MOST_MACHINES, f"at most {MOST_MACHINES} machines, not {self.count}")
         need_link(*self.link)
 
+    def __repr__(self):
+        """As it is written: what is left out is as it is without."""
+        said = [repr(self.ranks)] + [
+            f"{one.name}={getattr(self, one.name)!r}" for one in fields(self)[1:]
+            if one.name != "plan" and getattr(self, one.name) != one.default
+        ]  # fmt: skip
+        planned = f" with {counted(len(self.plan), 'fault')} planned" if self.plan else ""
+        return f"Machines({', '.join(said)}){planned}"
+
     def wish(self, wish, machine, when) -> "Machines":
         return replace(self, plan=(*self.plan, planned(wish, machine, when)))
 
     @classmethod
     def here(cls, *args, **settings) -> "Machines | None":
         """The same, where this system allows them; elsewhere None, of which it says why."""
-        from .network import try_machines
+        from .network import try_link, try_machines
 
-        machines, problem = cls(*args, **settings), try_machines()
-        if problem:
+        machines = cls(*args, **settings)
+        if problem := try_machines() or try_link(machines.link):
             say(f"Ranks share this machine, and no link is slow: {problem}.")
             return None
         return machines

@@ -1,4 +1,4 @@
-"""`python -m pedagogy_lib machines 2 --mbit 200`: machines for a terminal, a shell on each."""
+"""`python -m pedagogy_lib machines 2 --mbit 200`: machines for a terminal, and shells on them."""
 
 import functools
 import os
@@ -61,10 +61,10 @@ def on(number, count, network, user) -> dict:
         "HEAD": namespaces.address_of(0),
         "GLOO_SOCKET_IFNAME": namespaces.CARD,
         "OMP_NUM_THREADS": "1",  # ranks share the cores
-        "TORCH_CPP_LOG_LEVEL": "ERROR",  # these machines have no names, of which it would warn
         "PATH": os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")]),
     }
-    return {"env": environ, "preexec_fn": functools.partial(namespaces.enter, network, user)}
+    enters = functools.partial(namespaces.enter_machine, number, count, network, user)
+    return {"env": environ, "preexec_fn": enters}
 
 
 def shell() -> list[str]:

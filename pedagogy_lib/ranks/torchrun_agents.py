@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from ..basics.errors import LaunchError
 from ..machines.at_blocks import ask_switch
-from ..machines.namespaces import CARD, address_of, enter
+from ..machines.namespaces import CARD, address_of, enter_machine
 from ..machines.network import try_machines
 from ..machines.spec import Machines
 from ..machines.state import State
@@ -154,7 +154,8 @@ def keep_agent(node, settings, door):
         while network is None:
             time.sleep(LOOK_SECONDS)
             network = ask_switch(door, "paths")["networks"][node]
-        status = run_agent(settings, network, paths["user"])
+        way = node, len(paths["networks"]), network, paths["user"]
+        status = run_agent(settings, way)
         if status == 0:
             return
         if ask_switch(door, "paths")["networks"][node] == network:
@@ -162,10 +163,10 @@ def keep_agent(node, settings, door):
         print("this machine has been killed", flush=True)
 
 
-def run_agent(settings, network, user) -> int:
-    """Run torchrun on a machine; returns its exit status."""
+def run_agent(settings, way) -> int:
+    """Run torchrun on a machine, there by `enter_machine(*way)`; returns its exit status."""
     command = [sys.executable, "-m", "torch.distributed.run", *settings]
     environ = os.environ | {"GLOO_SOCKET_IFNAME": CARD, **STORES}
-    enters = functools.partial(enter, network, user)
+    enters = functools.partial(enter_machine, *way)
     with subprocess.Popen(command, env=environ, preexec_fn=enters) as agent:
         return agent.wait()
