@@ -115,9 +115,12 @@ _network: Network | None = None
 def network_for(machines) -> Network:
     """The one network of this process, with all cables in and each card at its speed."""
     global _network
-    if _network is None or not _network.usable(machines.count):
-        close_network()
-        _network = Network(machines.count)
+    if _network is not None and _network.usable(machines.count):
+        with contextlib.suppress(LaunchError):  # one of its machines may end this very moment
+            _network.make_whole(machines.link)
+            return _network
+    close_network()
+    _network = Network(machines.count)
     _network.make_whole(machines.link)
     return _network
 

@@ -114,7 +114,7 @@ def main(nbytes: int = 8_000_000):
             word = "right" if right else "not yet"
             print(f"{name:24}{word:8}{sent / 1e6:8.2f} MB at most{seconds * 1e3:8.1f} ms")
         print(
-            "(not yet: wrong, or not written. Two levels needs the rings of labs/collectives.py.)"
+            "(not yet: wrong, or not written. Two levels needs the rings of collectives.py.)"
         )
 
 
