@@ -108,7 +108,7 @@ def main(nbytes: int = 8_000_000):
             seconds, sent = max(run[name].seconds), max(run[name].sent_bytes)
             word = "right" if right else "not yet"
             print(f"{name:24}{word:8}{sent / 1e6:8.2f} MB at most{seconds * 1e3:8.1f} ms")
-        print("(not yet: wrong, or not written. Ranks of one machine share its cores.)")
+        print("(not yet: wrong, or not written. Two levels needs the rings of collectives.py.)")
 
 
 if __name__ == "__main__":

@@ -28,9 +28,11 @@ def exchange(outgoing: Tensor, to: int, incoming: Tensor, source: int, group=Non
     ranks send first, each waits for the other.
     """
     __tracebackhide__ = True
+    # On Gloo a sender waits until the receiver has said that it is ready. That goes by the
+    # connection that data take: begun after a send, it would wait behind all of its bytes.
     messages = [
-        dist.P2POp(dist.isend, outgoing, group=group, group_peer=to),
         dist.P2POp(dist.irecv, incoming, group=group, group_peer=source),
+        dist.P2POp(dist.isend, outgoing, group=group, group_peer=to),
     ]
     for request in dist.batch_isend_irecv(messages):
         request.wait()

@@ -39,8 +39,8 @@ card_megabytes_per_second = 25.0
 # `Machines(2, bytes_per_second=25e6)` describes two machines with network cards of 25 MB/s, which
 # is 200 Mbit/s. Linux can give a process a network of its own, without asking an administrator: a
 # **network namespace**. A launch with `machines=` puts ranks into two of them. Inside of a machine,
-# ranks talk over its loopback. All that goes to the other machine passes a card at each end, and a
-# switch between them.
+# ranks talk over its **loopback**, a network that every computer has for itself alone. All that
+# goes to the other machine passes a card at each end, and a switch between them, as in a rack.
 #
 # `Machines.here` gives the same, or, where a system does not allow it, nothing, and says why. Then
 # the cells below still run; their pictures do not mention machines.
@@ -91,9 +91,11 @@ plot_timeline(run, cards=bool(machines), title="An all-reduce across two machine
 # Two of the four links leave a machine: 1 → 2 and 3 → 0. So $1.5\,X$ leave each machine, and as
 # much comes in. Above the line of a card you see what it sends, below it what it receives, as a
 # share of its speed. The cards are nearly full, and the ranks wait for them: 6 MB at 25 MB/s take
-# 240 ms.
+# 240 ms. Some ranks end earlier: one that has the sum, and whose last bytes the kernel has taken,
+# waits for nobody.
 #
-# *Break it.* `Machines([3, 1])` puts three ranks on machine 0. Do the cards carry less?
+# *Break it.* `Machines([3, 1], bytes_per_second=speed)` puts three ranks on machine 0. Do the cards
+# carry less?
 
 # %% [markdown]
 # ## 2 · The order of ranks
@@ -244,11 +246,12 @@ plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)",
 # inside.
 
 # %% [markdown]
-# **On GPUs.** NCCL finds out which GPUs share NVLink, PCIe or a network card, and builds rings and
-# trees with as few crossings as possible; of an H100, NVLink carries nine times what a card of 400
-# Gb/s does (07b). Some switches add up on the way (SHARP). See NCCL's documentation on [environment
-# variables](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html): `NCCL_ALGO`,
-# `NCCL_COLLNET_ENABLE`. Nothing of that was measured here.
+# **On GPUs.** Inside of a machine, GPUs are joined by NVLink or by PCIe, the computer's own bus; of
+# an H100, NVLink carries nine times what a network card of 400 Gb/s does (07b). NCCL finds out who
+# shares what, and builds rings and trees that leave a machine as rarely as possible. `NCCL_ALGO`
+# chooses among them, says its [documentation](
+# https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html). None of this was measured
+# here.
 
 # %% [markdown]
 # ## 4 · Pull the cable
@@ -274,8 +277,8 @@ if machines:
 
 # %% [markdown]
 # If the cable comes back in time, nothing is lost: the kernel sends again what got no answer. It
-# tries after 0.2 s, then after 0.4, 0.8 and so on; so the pause can be longer than the cable was
-# out.
+# waits 0.2 s before it tries, then 0.4 s more, then 0.8, and so on; so ranks stand still for longer
+# than the cable was out. Seconds of a plan count from the moment at which your function begins.
 
 # %% tags=["nbval-ignore-output"]
 if machines:
@@ -284,8 +287,9 @@ if machines:
 plot_timeline(repaired, cards=True, title="A cable is out for 0.2 s") if machines else None
 
 # %% [markdown]
-# A machine that dies takes its ranks along. *Break it*: also try `slow(1, 5e6, …)`, and `split([1],
-# …)`, which cuts the network in two halves.
+# A machine that dies takes its ranks along. *Break it*: also try `machines.slow(1, 5e6,
+# at_block="step", nth=3)`, and in place of it `split([1], at_block="step", nth=3)`, which cuts the
+# network in two halves.
 
 # %% tags=["nbval-ignore-output"]
 if machines:
@@ -297,7 +301,7 @@ if machines:
 # What our sources say about links between machines. Most of it waits for chapters 04 and 09.
 
 # %% jupyter={"source_hidden": true}
-links = {"HDR": 200, "NDR": 400}
+links = {"HDR": 200, "NDR": 400}  # generations of InfiniBand
 put_to_the_test(f"""
 - InfiniBand has 100 to 400 GB/s | web page | wrong unit |
   gigabits per second of a port: {", ".join(f"{name} {bits} Gb/s is {bits / 8:g} GB/s"

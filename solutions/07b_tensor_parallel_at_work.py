@@ -536,18 +536,17 @@ def step_seconds(run):
     return median(end - start for rank in run["timed"].spans for start, end in rank)
 
 crossing = 10 * 1.5 * 8 * 64 * 64 * 8  # samples, letters, width, bytes of a number
-Table(["", "leaves a machine, in theory", "its card counted", "a step inside", "across",
-       "longer by", "crossing bytes / speed"],
+Table(["", "leaves a machine, in theory", "its card counted", "these bytes / speed",
+       "a step inside", "a step across"],
       [[name, f"{crossing / 1e6:.2f} MB",
         " and ".join(f"{card.sent_bytes / 1e6:.2f} MB" for card in run["step"].cards) or "–",
-        f"{1e3 * step_seconds(inside[name]):.0f} ms", f"{1e3 * step_seconds(run):.0f} ms",
-        f"{1e3 * (step_seconds(run) - step_seconds(inside[name])):.0f} ms",
-        f"{1e3 * crossing / card_speed:.0f} ms"] for name, run in across.items()])
+        f"{1e3 * crossing / card_speed:.0f} ms", f"{1e3 * step_seconds(inside[name]):.0f} ms",
+        f"{1e3 * step_seconds(run):.0f} ms"] for name, run in across.items()])
 
 # %% [markdown]
-# By hand or by DTensor, the same bytes cross, and a step waits for them. (Four ranks share this
-# computer's cores. While some wait for a card, others compute: so a step here may get longer by
-# less than its bytes need.)
+# By hand or by DTensor, the same bytes cross, and a step waits for them: it cannot be shorter than
+# they need at the speed of the cards. (It need not be as long as both together. Four ranks share
+# this computer's cores, and while some wait for a card, others compute.)
 #
 # ## 6 · Busy ranks
 #
