@@ -89,10 +89,10 @@ plot_timeline(run, cards=bool(machines), title="An all-reduce across two machine
 
 # %% [markdown]
 # Two of the four links leave a machine: 1 → 2 and 3 → 0. So $1.5\,X$ leave each machine, and as
-# much comes in. Above the line of a card you see what it sends, below it what it receives, as a
-# share of its speed. The cards are nearly full, and the ranks wait for them: 6 MB at 25 MB/s take
-# 240 ms. Some ranks end earlier: one that has the sum, and whose last bytes the kernel has taken,
-# waits for nobody.
+# much comes in. Above the line of a card you see what it sends, below it what it receives; the
+# dotted lines are its full speed. The cards are nearly full, and the ranks wait for them: 6 MB at
+# 25 MB/s take 240 ms. Some ranks end earlier: one that has the sum, and whose last bytes the kernel
+# has taken, waits for nobody.
 #
 # *Break it.* `Machines([3, 1], bytes_per_second=speed)` puts three ranks on machine 0. Do the cards
 # carry less?

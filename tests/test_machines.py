@@ -202,7 +202,14 @@ def test_cards_are_rows_of_the_timeline():
     picture = plot_timeline(run, ["all_reduce"], cards=True)
     (axes,) = picture.figure.axes
     rows = [label.get_text() for label in axes.get_yticklabels()]
-    assert rows == ["rank 0", "rank 1", "rank 2", "rank 3", "card 0", "card 1"]
+    assert rows == [
+        "rank 0",
+        "rank 1",
+        "rank 2",
+        "rank 3",
+        "card of\nmachine 0",
+        "card of\nmachine 1",
+    ]
     assert "network cards (full: 20.00 MB/s): card 0 sent 1.5" in picture.alt
     assert "2 machines, cards of 20.00 MB/s" in axes.get_xlabel()
     one = launch(exchange, 1000, world_size=2, device="cpu")

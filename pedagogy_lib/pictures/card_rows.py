@@ -8,6 +8,9 @@ from .style import COLORS, INK, MUTED
 HALF = 0.42  # of a row's height, for each direction
 MOST_BINS = 240  # over the whole time: more than a picture can show
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+FULL = {"color": MUTED, "linewidth": 0.5, "linestyle": (0, (1, 2)), "zorder": 0}
+BESIDE = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points", "va": "center",
+          "color": MUTED, "fontsize": 8}  # fmt: skip
 EVENT = {"color": INK, "linewidth": 0.9, "linestyle": (0, (3, 2))}
 
 
@@ -30,6 +33,9 @@ def draw_cards(axes, cards, full, whole, first_row):
             looks = {"color": COLORS["communication"], "alpha": alpha, "linewidth": 0}
             axes.fill_between(milliseconds, middle, heights, step="post", **looks)
         axes.axhline(middle, color=MUTED, linewidth=0.6)
+        for way, sign in (("sends", -1), ("receives", 1)):
+            axes.axhline(middle + sign * HALF, **FULL)
+            axes.annotate(way, (1, middle + sign * HALF / 2), (4, 0), **BESIDE)
 
 
 def draw_events(axes, events, whole, row):

@@ -22,7 +22,9 @@ def rank_rows(world_size, extra, row_inches=ROW_INCHES, more=0):
     axes.set_ylim(rows - 0.5, -0.5)
     every = 1 if world_size <= MOST_NAMED else world_size // 8
     shown = range(0, world_size, every)
-    names = [f"rank {rank}" for rank in shown] + [f"card {card}" for card in range(more)]
+    names = [f"rank {rank}" for rank in shown] + [
+        f"card of\nmachine {card}" for card in range(more)
+    ]
     axes.set_yticks([*shown, *range(world_size, rows)], names)
     return figure, axes
 
