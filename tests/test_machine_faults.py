@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from machines_here import needs_machines
+from pyroute2 import IPRoute
 
 from pedagogy_lib import (
     HangError,
@@ -90,6 +91,12 @@ def test_a_machine_that_is_killed_takes_its_ranks_along(plan):
     assert launch(steps, 1, world_size=4, machines=FAST).values == [1] * 4
 
 
+def test_a_machine_that_is_killed_before_its_ranks_come_is_told():
+    with pytest.raises(RankError, match="cannot be on machine 1: it was killed"):
+        launch(steps, 1, world_size=4, machines=FAST.kill(1, after_seconds=0))
+    assert launch(steps, 1, world_size=4, machines=FAST).values == [1] * 4
+
+
 def test_a_slow_card_slows_everybody_down():
     plan = FAST.slow(1, 5e6, at_block="step", nth=3)
     run = launch(steps, 4, world_size=4, machines=plan, timeout=30)
@@ -132,6 +139,17 @@ def test_what_was_planned_and_did_not_happen_is_told(capsys):
     assert "'unplug 1' did not happen: no block 'stepp' has begun 2 times on machine 1." in told
     assert "'plug 1' did not happen: the launch ended less than 50.00 s after it began." in told
     assert "slow" not in told
+
+
+def test_a_rank_that_spoils_its_machine_spoils_one_launch():
+    def take_the_card_down():
+        with IPRoute() as ip:
+            ip.link("set", index=ip.link_lookup(ifname="eth0")[0], state="down")
+        steps(1)
+
+    with pytest.raises(LaunchError):
+        launch(take_the_card_down, world_size=2, machines=FAST, timeout=1)
+    assert launch(steps, 1, world_size=2, machines=FAST).values == [1, 1]
 
 
 # ---- While it runs ---
@@ -182,12 +200,15 @@ def test_a_launch_in_the_background_can_be_stopped():
         (lambda: FAST.unplug(1), "say when: after_seconds=0.5, or at_block="),
         (lambda: FAST.unplug(1, after_second=1), r"unplug\(\) has no 'after_second'; say when"),
         (lambda: FAST.unplug(1, after_seconds=1, at_block="step"), "say when"),
-        (lambda: FAST.unplug(1, after_seconds="1"), "a number of seconds from 0 on, not '1'"),
+        (
+            lambda: FAST.unplug(1, after_seconds="1"),
+            "a number of seconds from 0 to 86,400, not '1'",
+        ),
         (lambda: FAST.kill(1, at_block=3), "at_block is the label of a `measure` block, not 3"),
         (lambda: FAST.kill(1, at_block="step", nth=0), "nth is 1 for the first time, 2 for the"),
         (lambda: FAST.split([0, 1], after_seconds=1), "list of some of the 2 machines"),
         (lambda: FAST.split("1", after_seconds=1), "list of some of the 2 machines, not '1'"),
-        (lambda: FAST.slow(1, 3, after_seconds=1), "a number from 1000 on, or None, not 3"),
+        (lambda: FAST.slow(1, 3, after_seconds=1), "from 1000 to 100,000,000,000, or None, not 3"),
         (lambda: begin(5), r"begin\(\) runs a function, but got 5"),
         (lambda: begin(steps, 1, machines=FAST, timeout=-1), "timeout is a positive number"),
     ],

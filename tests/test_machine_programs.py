@@ -61,6 +61,8 @@ def test_a_program_that_fails_there_is_told(tmp_path):
     [
         ({"nnodes": 0}, "nnodes and nproc_per_node are at least 1"),
         ({"nnodes": (2, 1)}, "nnodes and nproc_per_node are at least 1"),
+        ({"nnodes": "2"}, "nnodes and nproc_per_node are at least 1"),
+        ({"nnodes": 2, "machines": 2}, r"machines is Machines\(2\), and not 2"),
         (
             {"nnodes": 2, "machines": Machines(3)},
             r"3 machines cannot be 2 nodes: write Machines\(2\)",
@@ -130,7 +132,7 @@ def test_a_shell_on_each_machine(tmp_path):
     [
         ([], "say how many machines: python -m pedagogy_lib machines 2"),
         (["0"], "Machines() takes a number of machines, or the ranks of each, not 0"),
-        (["2", "--mbit", "-1"], "bytes_per_second is a number from 1000 on"),
+        (["2", "--mbit", "-1"], "bytes_per_second is a number from 1000 to"),
         (["--on", "1"], "there are no machines: first, in another terminal"),
     ],
 )

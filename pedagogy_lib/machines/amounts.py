@@ -6,7 +6,8 @@ from typing import NamedTuple
 from ..basics.errors import need
 from ..basics.units import brief
 
-SLOWEST_BYTES_PER_SECOND, LONGEST_SECONDS = 1000, 10
+SLOWEST_BYTES_PER_SECOND, FASTEST_BYTES_PER_SECOND = 1000, 10**11
+LONGEST_SECONDS = 10
 
 
 class Link(NamedTuple):
@@ -32,9 +33,10 @@ def is_real(value) -> bool:
 
 
 def need_rate(rate):
-    least = SLOWEST_BYTES_PER_SECOND
-    need(rate is None or (is_real(rate) and least <= rate < float("inf")),
-         f"bytes_per_second is a number from {least} on, or None, not {brief(rate)}")  # fmt: skip
+    least, most = SLOWEST_BYTES_PER_SECOND, FASTEST_BYTES_PER_SECOND
+    need(rate is None or (is_real(rate) and least <= rate <= most),
+         f"bytes_per_second is a number from {least} to {most:,}, or None, "
+         f"not {brief(rate)}")  # fmt: skip
 
 
 def need_seconds(name, seconds, most=LONGEST_SECONDS):

@@ -12,6 +12,7 @@ from ..basics.errors import need
 from ..basics.units import brief, counted, format_bytes, format_seconds
 from .amounts import is_count, is_positive, is_real, need_rate
 
+LATEST_SECONDS = 24 * 3600  # no launch takes longer
 SAY_WHEN = (
     'say when: after_seconds=0.5, or at_block="step" and nth=3 for the third time that a block '
     "with this label begins"
@@ -115,8 +116,9 @@ def planned(wish, machine, when) -> Planned:
     need(not unknown, f"{wish.name}() has no {unknown[:1] and unknown[0]!r}; {SAY_WHEN}")
     seconds, block, nth = when.get("after_seconds"), when.get("at_block"), when.get("nth", 1)
     need((seconds is None) != (block is None), f"{wish.name}(): {SAY_WHEN}")
-    need(seconds is None or (is_real(seconds) and seconds >= 0),
-         f"after_seconds is a number of seconds from 0 on, not {brief(seconds)}")  # fmt: skip
+    need(seconds is None or (is_real(seconds) and 0 <= seconds <= LATEST_SECONDS),
+         f"after_seconds is a number of seconds from 0 to {LATEST_SECONDS:,}, "
+         f"not {brief(seconds)}")  # fmt: skip
     need(block is None or isinstance(block, str),
          f"at_block is the label of a `measure` block, not {brief(block)}")  # fmt: skip
     need(is_positive(nth), f"nth is 1 for the first time, 2 for the second, not {brief(nth)}")

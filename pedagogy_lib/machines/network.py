@@ -34,6 +34,7 @@ class Network:
 
     def __init__(self, count, *mark):
         self.count, self.owner, self.lock = count, os.getpid(), threading.Lock()
+        self.is_spoilt = False  # a launch on it has failed: its ranks may have done anything to it
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(ANSWER_SECONDS)
         with theirs:
@@ -86,7 +87,8 @@ class Network:
 
     def usable(self, count) -> bool:
         """Whether it is there, with so many machines of which none has been killed."""
-        if self.owner != os.getpid() or self.process.poll() is not None or self.count != count:
+        has_ended = self.is_spoilt or self.process.poll() is not None
+        if has_ended or self.owner != os.getpid() or self.count != count:
             return False
         try:
             return self.ask("all_there")

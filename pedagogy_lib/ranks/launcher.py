@@ -149,8 +149,12 @@ class Launch(RankListener):
             self.listen_until_decided()
             self.raise_what_went_wrong()
             return self.collect()
-        except KeyboardInterrupt:
-            raise Stopped(where_stopped(self.ask_where())) from None
+        except BaseException as error:
+            if self.network:
+                self.network.is_spoilt = True  # perhaps; a new one costs little
+            if isinstance(error, KeyboardInterrupt):
+                raise Stopped(where_stopped(self.ask_where())) from None
+            raise
         finally:
             self.end()
 

@@ -105,6 +105,8 @@ def enter_machine(machine):
         return
     try:
         namespaces.enter(machine["network"], machine["user"])
+    except FileNotFoundError:
+        raise CannotBegin(f"cannot be on machine {machine['number']}: it was killed") from None
     except OSError as error:
         raise CannotBegin(f"could not enter machine {machine['number']}: {error}") from None
     os.environ["GLOO_SOCKET_IFNAME"] = namespaces.CARD

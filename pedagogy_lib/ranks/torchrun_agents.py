@@ -10,7 +10,9 @@ import time
 
 import torch.distributed as dist
 
-from ..basics.errors import LaunchError
+from ..basics.errors import LaunchError, need
+from ..basics.units import brief
+from ..machines.amounts import is_positive
 from ..machines.at_blocks import ask_switch
 from ..machines.namespaces import CARD, address_of, enter_machine
 from ..machines.network import try_machines
@@ -46,13 +48,15 @@ def run_torchrun(script, nnodes=1, nproc_per_node=2, timeout=60.0, machines=None
     """
     if not os.path.exists(script):
         raise LaunchError(f"there is no program {script!r} to run from {os.getcwd()}")
-    fewest, most = nnodes if isinstance(nnodes, tuple | list) else (nnodes, nnodes)
-    if not 1 <= fewest <= most or nproc_per_node < 1:
-        raise LaunchError("nnodes and nproc_per_node are at least 1")
-    if machines is not None and machines.count != most:
-        raise LaunchError(
-            f"{machines.count} machines cannot be {most} nodes: write Machines({most})"
-        )
+    is_pair = isinstance(nnodes, tuple | list) and len(nnodes) == 2
+    fewest, most = nnodes if is_pair else (nnodes, nnodes)
+    counts = all(map(is_positive, (fewest, most, nproc_per_node)))
+    need(counts and fewest <= most, "nnodes and nproc_per_node are at least 1")
+    need(machines is None or isinstance(machines, Machines),
+         f"machines is Machines({most}), and not {brief(machines)}")  # fmt: skip
+    need(machines is None or machines.count == most,
+         f"{machines and machines.count} machines cannot be {most} nodes: write "
+         f"Machines({most})")  # fmt: skip
     if machines is None and most > 1 and not try_machines():
         machines = Machines(most)
     elif machines is None and fewest < most:
