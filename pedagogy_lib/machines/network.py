@@ -168,11 +168,11 @@ class NetworkRun:
             timer.cancel()
 
     def state(self) -> dict:
-        """What is not as it was, as `State` takes it; nothing if the network has ended."""
+        """What is not as it was, as `State` takes it."""
         try:
             return self.network.ask("state")
         except LaunchError:
-            return {}
+            return {"has_ended": True}
 
     def history(self, began) -> "CardHistory":
         """What the cards have carried since `began`, as of `time.perf_counter()`."""

@@ -21,6 +21,7 @@ class State:
     others: tuple[int, ...] = ()
     killed: tuple[int, ...] = ()
     revived: tuple[int, ...] = ()
+    has_ended: bool = False  # the network itself: somebody has killed the process that holds it
 
     def killed_with(self, rank) -> int | None:
         """The machine that a rank was killed with, if it was."""
@@ -29,6 +30,8 @@ class State:
 
     def told(self) -> str:
         """Who cannot hear whom; empty if all machines hear each other."""
+        if self.has_ended:
+            return "The network of the machines has ended: run the cell again."
         said = [f"Machine {m} was killed, with {ranks_text(self.ranks[m])}." for m in self.killed]
         said += [
             f"Machine {m} was killed, with {ranks_text(self.ranks[m])}, and started again, without."
