@@ -277,14 +277,15 @@ if machines:
 
 # %% [markdown]
 # If the cable comes back in time, nothing is lost: the kernel sends again what got no answer. It
-# waits 0.2 s before it tries, then 0.4 s more, then 0.8, and so on; so ranks stand still for longer
-# than the cable was out. Seconds of a plan count from the moment at which your function begins.
+# waits about 0.2 s before it tries, then 0.4 s more, then 0.8, and so on; so ranks may stand still
+# for longer than the cable was out. Seconds of a plan count from the moment at which your function
+# begins.
 
 # %% tags=["nbval-ignore-output"]
 if machines:
-    plan = machines.unplug(1, after_seconds=0.2).plug(1, after_seconds=0.4)
+    plan = machines.unplug(1, after_seconds=0.2).plug(1, after_seconds=0.5)
     repaired = try_it(plan, timeout=20)
-plot_timeline(repaired, cards=True, title="A cable is out for 0.2 s") if machines else None
+plot_timeline(repaired, cards=True, title="A cable is out for 0.3 s") if machines else None
 
 # %% [markdown]
 # A machine that dies takes its ranks along. *Break it*: also try `machines.slow(1, 5e6,
