@@ -102,7 +102,8 @@ plot_timeline(run, cards=bool(machines), title="An all-reduce across two machine
 #
 # A ring may visit the ranks in any order. With the ranks of a machine side by side, two of its
 # links leave a machine. What if they come in turns: 0, 2, 1, 3?
-#
+
+# %% [markdown]
 # ### Exercise 2.13
 #
 # Write `card_bytes`. It gets `order`, a list of the ranks as the ring visits them; `machine_of`, a
@@ -248,10 +249,10 @@ plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)",
 # %% [markdown]
 # **On GPUs.** Inside of a machine, GPUs are joined by NVLink or by PCIe, the computer's own bus; of
 # an H100, NVLink carries nine times what a network card of 400 Gb/s does (07b). NCCL finds out who
-# shares what, and builds rings and trees that leave a machine as rarely as possible. `NCCL_ALGO`
-# chooses among them, says its [documentation](
-# https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html). None of this was measured
-# here.
+# shares what, and builds rings and trees that leave a machine as rarely as possible. A variable,
+# `NCCL_ALGO`, chooses among them, says NCCL's
+# [documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html). None of this
+# was measured here.
 
 # %% [markdown]
 # ## 4 · Pull the cable
