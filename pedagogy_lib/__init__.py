@@ -58,6 +58,7 @@ _HOME = {
     "explore": "widgets.explore",
     "put_to_the_test": "course.claims",
     "Machines": "machines.spec",
+    "Disk": "machines.disks",
     "run_torchrun": "ranks.torchrun_agents",
     "Table": "basics.tables",
     "Run": "ranks.run",

@@ -42,19 +42,24 @@ def call(name, *arguments):
 
 
 def have_own_network() -> bool:
-    """Give this process, which has one thread, a network that only has a loopback.
+    """Give this process, which has one thread, a network that only has a loopback; see have_own."""
+    return have_own(NEW_NET)
+
+
+def have_own(kind) -> bool:
+    """Give this process, which has one thread, a namespace of its own.
 
     Who may not do that gets a user namespace first, and may do it there.
     Returns  whether that was needed
     Raises   OSError if this system allows neither
     """
     try:
-        call("unshare", NEW_NET)
+        call("unshare", kind)
         return False
     except PermissionError:
         pass
     user, group = os.geteuid(), os.getegid()
-    call("unshare", NEW_USER | NEW_NET)
+    call("unshare", NEW_USER | kind)
     # The same numbers inside as outside, so that files stay one's own.
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
@@ -104,6 +109,12 @@ def have_name(number, count):
     call("umount2", b"/tmp", DETACH)
     name = name_of(number).encode()
     call("sethostname", name, len(name))
+
+
+def put_disk(folder, size):
+    """In a process with mounts of its own: put an empty disk of `size` bytes, in memory, there."""
+    call("mount", b"none", b"/", None, RECURSIVE | PRIVATE, None)
+    call("mount", b"tmpfs", os.fsencode(folder), b"tmpfs", 0, f"size={size},mode=700".encode())
 
 
 class OwnNetwork:
