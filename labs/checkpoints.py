@@ -20,6 +20,7 @@ from data_parallel import samples_of_rank
 from gradient_accumulation import digits
 from simple_ddp import average_gradients, start_equal
 from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
 
 # ---- What a training run is made of ---------------------------------------------------------
 
@@ -100,6 +101,33 @@ def learning_rate(step) -> float:
 def shift_by(pixels, images: Tensor) -> Tensor:
     """Images of 8 x 8 pixels, moved to the right; what leaves them comes in at the left."""
     return images.view(-1, 8, 8).roll(pixels, dims=-1).flatten(1)
+
+
+def resume_without(data, before, after) -> dict[str, tuple[list, Tensor]]:
+    """Train, save, and go on: as saved, and again and again without one part of what was saved.
+
+    In place of that part is what a fresh training has.
+
+    before, after  steps until it is saved, and from then on
+    Returns        {what is left out: (losses, all weights at the end)}; "nothing" comes first, and
+                   "not saved at all" is the training that just went on
+    """
+    training = Training(data)
+    fresh = copy_of(training.state_dict())
+    for _ in range(before):
+        training.step()
+    state = copy_of(training.state_dict())
+    found = {"not saved at all": go_on(training, after)}
+    for name in (None, *state):
+        training = Training(data)
+        training.load_state_dict(copy_of(state if name is None else state | {name: fresh[name]}))
+        found[name or "nothing"] = go_on(training, after)
+    return found
+
+
+def go_on(training, steps) -> tuple[list[float], Tensor]:
+    losses = [training.step() for _ in range(steps)]
+    return losses, parameters_to_vector(training.model.parameters()).detach()
 
 
 # ---- A file that is whole -------------------------------------------------------------------
@@ -231,7 +259,7 @@ def load_newest(folder, group=None) -> dict | None:
 
 
 class InBackground:
-    """Exercise 4.5. Saves in a thread, while the training goes on.
+    """Exercise 4.4. Saves in a thread, while the training goes on.
 
     The training changes its tensors in place. So `begin` copies the state, and this copy is what
     is saved: the training waits for a copy in memory, and not for the disk. One saving after
@@ -292,8 +320,8 @@ def program(data, steps=40) -> tuple[float, list[str]]:
     torch.set_rng_state(beginning[1])
     train_on(Path(folder[0], "two"), steps // 2, data=data)
     in_two = train_on(Path(folder[0], "two"), steps, data=data)
-    pairs = zip(in_one_go.model.parameters(), in_two.model.parameters(), strict=True)
-    gap = max((a - b).abs().max().item() for a, b in pairs)
+    weights = [parameters_to_vector(one.model.parameters()) for one in (in_one_go, in_two)]
+    gap = (weights[0] - weights[1]).abs().max().item()
     kept = sorted(path.name for path in Path(folder[0], "two").iterdir())
     dist.barrier()
     shutil.rmtree(folder[0], ignore_errors=True)

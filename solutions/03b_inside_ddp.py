@@ -813,7 +813,7 @@ put_to_the_test(f"""
 # [labs/gradient_sync_visualizer.py](../labs/gradient_sync_visualizer.py) and
 # [labs/data_parallel.py](../labs/data_parallel.py).
 #
-# **Next**: [05 · Where the memory goes](05_memory.ipynb).
+# **Next**: [04 · Checkpoints](04_failure_and_recovery.ipynb).
 
 # %%
 progress("03b")

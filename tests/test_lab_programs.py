@@ -10,11 +10,13 @@ from helpers import ROOT, environment, left_in
 
 SAID = {
     "across_machines": ["two levels", "dist.all_reduce         right"],
+    "checkpoints": ["weights differ by 0.0", "kept: step-000030, step-000040"],
     "collectives": ["dist.all_reduce right"],
     "data_parallel": ["in buckets, meanwhile", "DistributedDataParallel"],
     "decoding": ["\n2 ranks: ", "letters per second"],
     "gradient_accumulation": ["of the test images right"],
     "gradient_sync_visualizer": ["0.weight   after   rank 1", "bucket 1:", "all in one"],
+    "how_often": ["cost, measured", "   6 steps"],
     "language_model": ["step 200", "def "],
     "memory": ["float32, blocks recomputed: loss", "bfloat16, masters in float32: loss"],
     "pipedream": ["stashing: loss", "1 updates late, 2 versions"],
@@ -38,7 +40,7 @@ SAID = {
 
 HOLED = [
     "simple_ddp", "gradient_sync_visualizer", "data_parallel", "memory", "zero",
-    "tensor_parallel", "sequence_parallel", "decoding", "schedules", "pipeline_parallel",
+    "checkpoints", "tensor_parallel", "sequence_parallel", "decoding", "schedules", "pipeline_parallel",
     "pipedream", "sequence_slices",
 ]  # fmt: skip
 

@@ -16,6 +16,7 @@ BARS_WIDTH = 0.8  # of the room that a name has, for all its bars
 LETTERS = 80  # of one line across the picture
 MOST_NAMES = 40  # of groups: the room for each
 MOST_TICKS = 9  # of a logarithmic axis: one at each value, if there are no more
+SMOOTH = 200  # points of a curve
 HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -137,19 +138,28 @@ def are_whole(xs) -> bool:
 def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, title="") -> Picture:
     """Measured lines over a common x: filled dots; predicted ones: dashed, with open dots.
 
-    lines, predicted  {name: values}, each as long as `x`; a name in both has one colour
+    lines, predicted  {name: values}, each as long as `x`; a name in both has one colour. What is
+                      predicted may also be a function of x: that is a dashed curve
     Raises            LaunchError if these are no such lines
     """
+    predicted = predicted or {}
+    curves = {name: curve for name, curve in predicted.items() if callable(curve)}
     need_lines("plot_against", lines, len(x))
-    need_lines("plot_against", predicted or {}, len(x), fewest=0)
+    points = {name: values for name, values in predicted.items() if name not in curves}
+    need_lines("plot_against", points, len(x), fewest=0)
     figure, axes = new_figure(7.5, 3.2)
     colors = dict(zip(lines, LINE_COLORS * len(lines), strict=False))
     dashed = {"linestyle": "--", "linewidth": 1.2, "markersize": 9, "markerfacecolor": "white"}
-    for name, values in (predicted or {}).items():
+    for name, values in predicted.items():
         looks = dashed | {"color": colors.get(name, INK), "label": f"{name}, theory"}
-        axes.plot(x, values, marker="o", **looks)
+        if name in curves:
+            between = (np.geomspace if logarithmic else np.linspace)(min(x), max(x), SMOOTH)
+            axes.plot(between, [values(float(one)) for one in between], **looks)
+        else:
+            axes.plot(x, values, marker="o", **looks)
     for name, values in lines.items():
-        axes.plot(x, values, marker="o", color=colors[name], label=name)
+        joined = "none" if name in curves else "-"  # beside a curve, dots alone
+        axes.plot(x, values, marker="o", ls=joined, color=colors[name], label=name)
     if logarithmic:
         make_logarithmic(axes, x)
     else:

@@ -1,0 +1,561 @@
+# %% [markdown]
+# # 04 · Checkpoints
+#
+# **What has to be saved, and how, so that a crash costs minutes and not weeks?** The more machines
+# train together, the sooner one of them fails: in 54 days on 16,384 GPUs, Llama 3 was interrupted
+# 419 times without warning. Then all ranks start again, from the last **checkpoint**: files with
+# everything that the training needs to go on. Here you write such files, kill processes while they
+# write them, and find out how often to save.
+
+# %% [markdown]
+# ![Cost of failures over the time between two savings, measured at five periods and by formula: it
+# is lowest in the middle](../assets/covers/04_failure_and_recovery.png)
+#
+# *Measured in section 5: five workers, each killed 40 times. Who saves too often, and who saves too
+# rarely, loses most.*
+#
+# **After this part you can** save a training so that it goes on bit for bit, write files that no
+# crash leaves half written, save while the training goes on, and say how often to save.
+#
+# **It takes** about 30 minutes, and 60 more for 5 exercises. **It needs** [03 · Data
+# parallel](03_data_parallel.ipynb).
+
+# %% jupyter={"source_hidden": true}
+import math
+import os
+import resource
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+from statistics import median
+
+import torch
+import torch.distributed as dist
+
+from pedagogy_lib import (
+    Disk, RankError, Table, check, hint, lab, launch, measure, plot_against, plot_bars,
+    plot_timeline, predict, progress, put_to_the_test,
+)
+
+# %% tags=["parameters"]
+world_size = 2
+die_at = 27
+steps_after = 50
+state_megabytes = 40
+
+# %% [markdown]
+# ## 1 · Everything is gone
+#
+# The lab [checkpoints](../labs/checkpoints.py) has a small training that is made like large ones: a
+# classifier of handwritten digits with dropout, AdamW, a learning rate that changes, a scaler for
+# the loss, shuffled samples. `Training().step()` takes one step, data parallel on all ranks. In the
+# cell below, the last rank is killed at step 27, as the kernel does when memory is short.
+
+# %% tags=["nbval-ignore-output"]
+checkpoints, digits = lab("checkpoints"), lab("gradient_accumulation").digits()
+folder = Path(tempfile.mkdtemp(prefix="checkpoints-"))
+
+def train(checkpoints, folder, data, every, kill_at=None):
+    def step(training):
+        if training.steps == kill_at and dist.get_rank() == dist.get_world_size() - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return training.step()
+
+    return checkpoints.train_on(folder, 40, every, data, step).steps
+
+def try_to_train(*args):
+    try:
+        return launch(train, checkpoints, *args, world_size=world_size).values[0]
+    except RankError as error:
+        print(error)
+
+try_to_train(folder / "never", digits, 100, die_at)
+
+# %% [markdown]
+# The other ranks cannot go on: they lose the connection in their next all-reduce. And all steps are
+# lost, as the weights were nowhere but in these processes.
+#
+# Now the same with a checkpoint after every 10 steps. The rank dies at step 27 again; then all
+# ranks are started once more, and go on from the newest checkpoint. How many steps have to be taken
+# a second time?
+
+# %%
+again_guess = predict(f"Killed after {die_at} steps, saved after every 10: what is taken twice",
+                      unit="steps")
+
+# %% tags=["nbval-ignore-output"]
+try_to_train(folder / "often", digits, 10, die_at)
+
+# %%
+newest = checkpoints.newest_whole(folder / "often").name
+print("newest checkpoint after the crash:", newest)
+print("started again, it ended at step", try_to_train(folder / "often", digits, 10))
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+saved_at = int(newest.removeprefix("step-"))
+again_guess.compare(die_at % 10, die_at - saved_at)
+
+# %% [markdown]
+# ## 2 · What has to be saved
+#
+# "Save the weights" is what many tutorials say. But the next step depends on more. If anything of
+# it is missing, the training goes on from another state than the one that it was in, and nobody is
+# told.
+
+# %% [markdown]
+# ### Exercise 4.1
+#
+# Write `state_dict` and `load_state_dict` of `Training` in
+# [labs/checkpoints.py](../labs/checkpoints.py). `state_dict()` returns a dict with everything that
+# the next step depends on, and that a fresh `Training` does not have; under which names is up to
+# you. `load_state_dict(state)` makes a fresh `Training` the one whose state that is: from then on,
+# every loss is the same, to the last bit.
+#
+# What a line of `step` or `next_batch` reads, and an earlier step has changed, belongs to it. The
+# model, the optimizer, the schedule and the scaler have a `state_dict()` and a
+# `load_state_dict(…)` of their own. For example, a training that was saved after 12 steps with
+# `epoch` 2 and `position` 26 reads on at sample 26 of epoch 2.
+#
+# The dict holds tensors, numbers, texts, and dicts, lists and tuples of them: `torch.load` reads
+# nothing else unless it is told to, as other objects could run a program when they are read. Each
+# rank saves its own state.
+
+# %%
+check("4.1")
+
+# %% [markdown]
+# What if one part is left out? The lab's `resume_without` trains for 30 steps, saves, and goes on
+# for 50 more: as saved, and again and again without one part. In its place is what a fresh training
+# has. One of them is the schedule: its count of steps is left out, while the optimizer's state,
+# with the learning rate of now, is there. A loss is computed before its step is taken. Which loss
+# after resuming is the first that is another one?
+
+# %%
+schedule_guess = predict("Resumed without the schedule's state: which loss is the first to differ?",
+                         unit="(counted from 1)")
+
+# %%
+def left_out(checkpoints, data, before, after):
+    found = checkpoints.resume_without(data, before, after)
+    went_on, weights = found.pop("not saved at all")
+    return {name: (went_on, losses, (weights - others).abs().max().item())
+            for name, (losses, others) in found.items()}
+
+found = launch(left_out, checkpoints, digits, 30, steps_after, world_size=world_size).values[0]
+print("with everything, weights differ by", found["nothing"][2])
+
+# %% tags=["nbval-ignore-output"]
+def first_other(went_on, losses):
+    """Which loss after resuming is the first to differ, from 1; None if none does."""
+    return next((k + 1 for k, pair in enumerate(zip(went_on, losses)) if pair[0] != pair[1]), None)
+
+def row(name, went_on, losses, gap):
+    first = first_other(went_on, losses)
+    both = [f"{each[first - 1]:.6f}" for each in (went_on, losses)] if first else ["–", "–"]
+    return [name, str(first or "none"), *both, f"{gap:.1g}"]
+
+Table(["left out", "first other loss", "with all of it", "without", "weights differ at the end by"],
+      [row(name, *of) for name, of in found.items()])
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+if "schedule" in found:  # under this name, if your state_dict has one for it
+    first = first_other(*found["schedule"][:2])
+    picture = schedule_guess.compare(3, first or 0)
+picture if "schedule" in found else None
+
+# %% tags=["nbval-ignore-output"]
+names = [name for name in found if found[name][2] > 0]
+plot_bars(names, {"gap": [found[name][2] for name in names]}, "largest difference of a weight",
+          title=f"{steps_after} steps after resuming without one part of the state")
+
+# %% [markdown]
+# With everything, the difference is 0.0: not small, but none. Without the optimizer's state the
+# first loss is right, as it depends on the weights alone; the first step is not. Without the
+# schedule's, two losses are right: the first step is taken at the rate that the optimizer knows,
+# and the second at one that the schedule has got wrong. Without the scaler's, many are right, until
+# its factor would have changed. These are the mistakes that
+# a glance at the first loss after a restart does not find. The number of steps changes no weight:
+# it says when to stop, and what the next checkpoint is called.
+
+# %% [markdown]
+# ## 3 · A file that is whole
+#
+# A crash may come while a checkpoint is being written. What is on the disk then? The kernel can end
+# a process exactly when a file of it grows beyond some size, `RLIMIT_FSIZE`. So a rank that writes
+# over the old checkpoint dies after 30,000 bytes.
+
+# %%
+def write_and_die(write, path, data, most):
+    signal.signal(signal.SIGXFSZ, signal.SIG_DFL)  # Python ignores this signal otherwise
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    write(path, data)
+
+def write_over(path, data):
+    with open(path, "wb") as file:
+        file.write(data)
+
+state = {"weights": torch.zeros(25_000)}
+data, path = checkpoints.to_bytes(state), folder / "state.pt"
+
+def try_to_write(write):
+    path.write_bytes(data)  # the old checkpoint
+    try:
+        launch(write_and_die, write, path, data, 30_000, world_size=1, device="cpu")
+    except RankError:
+        print(f"killed; the file had {len(data):,} bytes, and has {path.stat().st_size:,}")
+
+try_to_write(write_over)
+
+# %% [markdown]
+# Both are lost: the old checkpoint, and the new one. The way out is as old as databases: never
+# write over a file that you may need. Write a new one beside it, and give it the old name when all
+# of it is there. Renaming is **atomic**: whoever looks sees the old file or the new one.
+
+# %% [markdown]
+# ### Exercise 4.2
+#
+# Write `write_whole` in [labs/checkpoints.py](../labs/checkpoints.py). `write_whole(path, data)`
+# writes `data`, of type `bytes`, to the file `path`, a `str` or a `Path`. Whatever happens, there
+# is the old file or the new one under this name, and never anything else:
+#
+# * It may be **killed** at any moment. What it leaves behind then must not disturb the next call.
+# * The **disk may be full**: then it removes what it could not finish, and raises the `OSError`.
+# * The **power may fail**: before the renaming, the data is brought to the disk; after it, the
+#   folder is. `os.fsync(file.fileno())` waits until a file is on the disk, `sync_folder(folder)`,
+#   which is in the lab, until a folder is.
+#
+# Write to another name in the same folder, and rename that with `os.replace(old, new)`. All ranks
+# write into one folder at once: derive the name from that of the file. For example, `state.pt` is
+# written as `state.pt.unfinished` first.
+
+# %%
+check("4.2")
+
+# %%
+try_to_write(lab("checkpoints").write_whole)
+path.unlink()
+
+# %% [markdown]
+# Each rank writes a file of its own. So there is more to be whole than a file: if rank 0 has
+# written step 20 and rank 1 still has step 10, they do not fit together. The lab's `save` writes
+# all of them into a folder `unfinished`. When every rank has said that its file is there, rank 0
+# writes a list, `files.json`, with the size and the **checksum** of each: 64 hexadecimal digits,
+# SHA-256, that are other ones if any bit of the file is. Then it renames the folder. If one rank
+# could not write, nobody's file counts.
+#
+# Why checksums? Disks and networks change a bit now and then, and a file may have been cut off
+# later. Does reading it not fail?
+
+# %%
+def damaged(how):
+    """A checkpoint, damaged; what torch.load says of it."""
+    parts = bytearray(checkpoints.to_bytes({"weights": torch.ones(25_000)}))
+    if how == "cut off":
+        del parts[len(parts) // 2 :]
+    if how == "one bit changed":
+        parts[len(parts) // 2 + 2] ^= 0x40
+    path.write_bytes(parts)
+    try:
+        return f"largest weight {torch.load(path)['weights'].max().item():g}"
+    except Exception as error:
+        return f"{type(error).__name__}"
+
+Table(["the file is", "torch.load"],
+      [[how, damaged(how)] for how in ("whole", "cut off", "one bit changed")])
+
+# %% [markdown]
+# One bit, and a weight that was 1 is something else; `torch.load` says nothing. After that, the
+# training goes on with it.
+
+# %% [markdown]
+# ### Exercise 4.3
+#
+# Write `is_whole` in [labs/checkpoints.py](../labs/checkpoints.py). It gets the folder of a
+# checkpoint, a `Path`, and returns `True` if all files of its list are there, each as it was
+# written, else `False`. The list, `files.json`, looks like this:
+#
+#     {"step": 50, "files": {"rank-0.pt": {"bytes": 4500, "sha256": "0b1c…"}, "rank-1.pt": {…}}}
+#
+# `note_of(data)` of the lab gives such an entry, `{"bytes": …, "sha256": …}`, of bytes that you
+# have read. Files may be missing, cut off or changed, the list as well, and even the whole folder:
+# then the answer is `False`, and no error. Files that are not in the list do not matter.
+
+# %%
+check("4.3")
+
+# %% [markdown]
+# With `is_whole`, `newest_whole` finds the newest checkpoint that is. Here are three, of which the
+# newest has one changed bit, and the second lacks a file.
+
+# %%
+def save_three(checkpoints, folder):
+    for step in (10, 20, 30):
+        checkpoints.save(folder, step, {"rank": dist.get_rank()}, keep=3)
+
+spoilt = folder / "spoilt"
+launch(save_three, checkpoints, spoilt, world_size=world_size, device="cpu")
+changed = bytearray((spoilt / "step-000030/rank-0.pt").read_bytes())
+changed[len(changed) // 2] ^= 1
+(spoilt / "step-000030/rank-0.pt").write_bytes(changed)
+(spoilt / f"step-000020/rank-{world_size - 1}.pt").unlink()
+print("newest that is whole:", checkpoints.newest_whole(spoilt).name)
+
+# %% [markdown]
+# Checkpoints are large: with AdamW in mixed precision they have 12 to 16 bytes for each parameter,
+# so about a terabyte for 70 billion. Only the last few are kept, and one day the disk is full all
+# the same. `Disk` gives you a real one that is very small. Each checkpoint here has about 0.23 MB,
+# two are kept, and the disk has room for 0.6 MB. What happens?
+
+# %%
+def fill(checkpoints, place, data, keep):
+    training, said = checkpoints.Training(data), {}
+    while training.steps < 40:
+        training.step()
+        if training.steps % 10 == 0:
+            problem = checkpoints.save(place, training.steps, training.state_dict(), keep)
+            said[training.steps] = problem or "saved"
+    return said, sorted(path.name for path in place.iterdir())
+
+def try_disk(keep):
+    with Disk(megabytes=0.6) as disk:
+        run = launch(fill, checkpoints, disk.path, digits, keep, world_size=2, device="cpu")
+    said, left = run.values[0]
+    print(f"keep={keep}: on the disk at the end: {', '.join(left)}")
+    return Table(["step", "what save said"], [[str(step), word.split(": ")[-1]]
+                                            for step, word in said.items()])
+
+can_be_full = Disk.here(megabytes=0.6)
+if can_be_full:
+    can_be_full.close()
+try_disk(keep=2) if can_be_full else None
+
+# %% [markdown]
+# The third does not fit, as the first two are still there: an old checkpoint is removed when the
+# new one is whole, and not before. So a disk needs room for one more than are kept. The training
+# went on, and the older checkpoints are whole. With `keep=1` there is room. *Break it:* what would
+# happen if `save` removed the oldest one first?
+
+# %%
+try_disk(keep=1) if can_be_full else None
+
+# %% [markdown]
+# ## 4 · While the training goes on
+#
+# As long as ranks write, they do not train. But the training only needs the state as it is *now*:
+# once there is a copy in memory, a thread can write that, and the training goes on.
+
+# %% [markdown]
+# ### Exercise 4.4
+#
+# Write `begin` and `wait` of `InBackground` in [labs/checkpoints.py](../labs/checkpoints.py).
+# `InBackground(save)` gets a function. `begin(state)` begins to call `save` with a copy of the
+# state, in a thread, and returns at once. `wait()` waits for the end, returns what `save` returned
+# and raises what it raised; if nothing was begun, or its end has been waited for already, it
+# returns `None`.
+#
+# * `state` is a dict, with dicts, lists, tuples and tensors in it. The training changes its tensors
+#   in place as soon as `begin` has returned. `copy_of(state)`, in the lab, copies all of it.
+# * One saving after another: `begin` waits for the one before, and raises what that has raised.
+#
+# `self.thread` is a `ThreadPoolExecutor`: `self.thread.submit(function, argument)` begins a call
+# and returns a **future**; `future.result()` waits for its end, and returns or raises what the
+# function did.
+#
+# For example, after `saving.begin({"x": x})` and `x.add_(100)`, it is the old `x` that is saved.
+
+# %%
+check("4.4")
+
+# %% [markdown]
+# How long does the training stand still? The state below has 40 MB more than that of our small
+# model, as if there were ten million more numbers. A checkpoint is written after every 40 steps.
+# The threads of all ranks have to agree that all files are there. They do that in a group of their
+# own: if they shared one with the training, a rank could take a message of the one for a message of
+# the other.
+
+# %%
+def train_and_save(checkpoints, place, data, in_background, megabytes):
+    training, ballast = checkpoints.Training(data), torch.ones(megabytes * 250_000)
+    group = dist.new_group(backend="gloo")
+
+    def write(state):
+        return checkpoints.save(place, state["at"], state, group=group)
+
+    saving = checkpoints.InBackground(write)
+    for _ in range(3):
+        with measure("train", memory=False):
+            for _ in range(40):
+                training.step()
+        state = {"at": training.steps, "all": training.state_dict(), "ballast": ballast}
+        with measure("save", memory=False):
+            saving.begin(state) if in_background else write(state)
+    return saving.wait()
+
+runs = {way: launch(train_and_save, checkpoints, folder / way, digits, way == "in the background",
+                    state_megabytes, world_size=world_size, device="cpu")
+        for way in ("at once", "in the background")}
+
+# %% tags=["nbval-ignore-output"]
+stalls = {way: [1e3 * (end - start) for rank in run["save"].spans for start, end in rank]
+          for way, run in runs.items()}
+Table(["saving", "each holds the training up for"],
+      [[way, f"{min(times):.0f} to {max(times):.0f} ms"] for way, times in stalls.items()])
+
+# %% tags=["nbval-ignore-output"]
+plot_timeline(runs["at once"], title="Saving, and then going on")
+
+# %% tags=["nbval-ignore-output"]
+plot_timeline(runs["in the background"], title="Saving in the background")
+
+# %% [markdown]
+# What is left is about the time of a copy, if the saving before has ended by then; on two cores it
+# may be several times that, as the threads of all ranks work on them, too. For the same reason,
+# steps beside which a thread writes are slower here. The price is memory for one more copy of the
+# state.
+#
+# **On GPUs.** The copy goes from the GPU's memory to the computer's. PyTorch's own
+# `torch.distributed.checkpoint.async_save` does the same, says its
+# [documentation](https://docs.pytorch.org/docs/stable/distributed.checkpoint.html). None of this
+# was measured here.
+
+# %% [markdown]
+# ## 5 · How often
+#
+# Who saves rarely loses much work in a crash. Who saves often, loses time with saving. Let a saving
+# take $s$ seconds, and let a failure come every $F$ seconds on average, at random. A **period** $P$
+# goes from the beginning of one saving to the beginning of the next. Savings take a share $s/P$ of
+# the time. A failure comes in the middle of a period on average, and costs half of it: with one
+# failure in $F$ seconds, this is a share $\frac{P/2}{F}$. Together:
+#
+# $$\text{cost}(P) = \frac{s}{P} + \frac{P}{2F}$$
+
+# %% [markdown]
+# ### Exercise 4.5
+#
+# Write `best_period(saving_seconds, failure_seconds)`. It gets $s$ and $F$, and returns the period
+# $P$ in seconds, for which the cost above is lowest. For example, with a saving of 2 s and a
+# failure in 100 s the best period is 20 s: 10 % of the time for savings, and 10 % for lost work.
+
+# %%
+def best_period(saving_seconds, failure_seconds):
+    ### BEGIN SOLUTION
+    return math.sqrt(2 * saving_seconds * failure_seconds)
+    ### END SOLUTION
+
+check("4.5", best_period)
+
+# %% [markdown]
+# Is it true? Five ranks each start a worker, kill it after a while, start it again, 40 times. A
+# worker goes on from its last saving. Its steps are emulated, it sleeps for 1 ms; its process, its
+# file and its end are real. A failure comes every 120 ms on average, a saving takes about 4 ms.
+# Each rank saves with another period: the best one by the formula, and 3 and 1.75 times shorter and
+# longer ones.
+
+# %%
+how_often = lab("how_often")
+failure_seconds, saving_seconds = how_often.FAILURE_SECONDS, how_often.SAVE_SECONDS + 0.001
+by_formula = math.sqrt(2 * saving_seconds * failure_seconds)
+numbers = how_often.steps_to_try(by_formula, saving_seconds)
+
+def keep_killing(how_often, numbers):
+    return how_often.try_periods(numbers)
+
+workers = launch(keep_killing, how_often, numbers, world_size=5, device="cpu").values
+print("saving after every", numbers, "steps")
+
+# %% tags=["nbval-ignore-output"]
+saving = median(worker["saving"] for worker in workers)
+
+def cost_of(period):
+    return how_often.cost(period, saving, failure_seconds)
+
+Table(["steps between savings", "period", "steps taken again", "cost, measured", "by formula"],
+      [[str(number), f"{1e3 * worker['period']:.0f} ms", str(worker["lost"]),
+        f"{worker['cost']:.0%}", f"{cost_of(worker['period']):.0%}"]
+       for number, worker in zip(numbers, workers)])
+
+# %% tags=["cover", "nbval-ignore-output"]
+plot_against([round(1e3 * worker["period"], 1) for worker in workers],
+             {"cost": [100 * worker["cost"] for worker in workers]},
+             "from saving to saving (ms)", "cost (% of the work)",
+             predicted={"cost": lambda period: 100 * cost_of(period / 1e3)}, logarithmic=True,
+             title="How often to save, if a failure comes every 120 ms")
+
+# %% tags=["nbval-ignore-output"]
+lowest = how_often.best_of([w["period"] for w in workers], [w["cost"] for w in workers])
+print(f"cost is lowest, by a curve through what was measured: {1e3 * lowest:.1f} ms")
+print(f"best period by the formula, with savings of {1e3 * saving:.1f} ms: "
+      f"{1e3 * math.sqrt(2 * saving * failure_seconds):.1f} ms")
+
+# %% [markdown]
+# The dashed curve is more exact than the formula of the exercise: also time in which work is lost
+# may see a failure (Daly 2006). Where periods are long beside $F$, this counts; near the best one
+# both say the same. The curve is flat there: twice the best period costs a quarter more. So an
+# estimate of $F$ is enough.
+
+# %% [markdown]
+# Now Llama 3: 419 failures in 54 days ([Llama Team
+# 2024](https://arxiv.org/abs/2407.21783), section 3.3.4; the paper does not say how long a saving
+# held the training up). What period would you choose?
+
+# %%
+hours_to_failure = 54 * 24 / 419
+print(f"a failure every {hours_to_failure:.1f} hours")
+
+def choose(saving_seconds, failure_seconds):
+    period = math.sqrt(2 * saving_seconds * failure_seconds)
+    cost = saving_seconds / period + period / 2 / failure_seconds
+    return [f"{saving_seconds} s", f"{period / 60:.1f} min", f"{cost:.1%}"]
+
+Table(["a saving takes", "best period", "cost"],
+      [choose(seconds, 3600 * hours_to_failure) for seconds in (1, 10, 60, 600)])
+
+# %% [markdown]
+# A saving that takes ten minutes would cost a third of the cluster. One in the background that
+# holds ranks up for a second costs little more than 1 %, with a checkpoint every few minutes. On
+# top comes the time in which a failure is noticed, and everything is started again.
+
+# %% [markdown]
+# ## Put to the test
+
+# %% jupyter={"source_hidden": true}
+weights_only = [name for name in found if name != "nothing" and found[name][2] > 0]
+put_to_the_test(f"""
+- Without a checkpoint, a restart loses everything | PyTorch slides | right |
+  after the crash at step {die_at} nothing was left; with checkpoints, {die_at - saved_at} steps
+  were taken twice (section 1)
+- A checkpoint is the weights, saved every few iterations | PyTorch slides | too little |
+  {len(weights_only)} parts of the state are needed for the same weights (section 2)
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed training with PyTorch*, slides of a video course
+# ([hkproj](https://github.com/hkproj/pytorch-transformer-distributed)).
+#
+# **To read on.** Young 1974, [A first order approximation to the optimum checkpoint
+# interval](https://doi.org/10.1145/361147.361115), two pages; Daly 2006. Pillai et al. 2014, [All
+# file systems are not created
+# equal](https://www.usenix.org/conference/osdi14/technical-sessions/presentation/pillai), on what
+# a power cut leaves.
+
+# %%
+shutil.rmtree(folder, ignore_errors=True)
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * **State** is more than weights: optimizer, schedule, scaler, place in the data, and the random
+#   generators of every rank. With all of it, the difference is 0.0.
+# * A file is written **beside** the old one, brought to the disk, and **renamed**. A list with
+#   **checksums** says what belongs to a checkpoint, and whether it is whole.
+# * In the **background**, a saving holds the training up for a copy in memory only.
+# * The best period is $\sqrt{2\,s\,F}$, and the curve is flat around it.
+#
+# **Your exercises** stand in the cell above and in
+# [labs/checkpoints.py](../labs/checkpoints.py).
+#
+# **Next**: [05 · Where the memory goes](05_memory.ipynb).
+
+# %%
+progress("04")
