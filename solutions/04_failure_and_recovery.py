@@ -34,7 +34,7 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    Disk, RankError, Table, check, hint, lab, launch, measure, plot_against, plot_bars,
+    Disk, RankError, Table, check, hint, lab, launch, measure, plot_against,
     plot_timeline, predict, progress, put_to_the_test,
 )
 
@@ -93,6 +93,7 @@ print("newest checkpoint after the crash:", newest)
 print("started again, it ended at step", try_to_train(folder / "often", digits, 10))
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and how many steps were taken twice.
 saved_at = int(newest.removeprefix("step-"))
 again_guess.compare(die_at % 10, die_at - saved_at)
 
@@ -110,16 +111,16 @@ again_guess.compare(die_at % 10, die_at - saved_at)
 # [labs/checkpoints.py](../labs/checkpoints.py). `state_dict()` returns a dict with everything that
 # the next step depends on, and that a fresh `Training` does not have; under which names is up to
 # you. `load_state_dict(state)` makes a fresh `Training` the one whose state that is: from then on,
-# every loss is the same, to the last bit.
-#
+# every loss is the same, to the last bit. Each rank saves its own state.
+
+# %% [markdown]
 # What a line of `step` or `next_batch` reads, and an earlier step has changed, belongs to it. The
 # model, the optimizer, the schedule and the scaler have a `state_dict()` and a
 # `load_state_dict(…)` of their own. For example, a training that was saved after 12 steps with
 # `epoch` 2 and `position` 26 reads on at sample 26 of epoch 2.
 #
 # The dict holds tensors, numbers, texts, and dicts, lists and tuples of them: `torch.load` reads
-# nothing else unless it is told to, as other objects could run a program when they are read. Each
-# rank saves its own state.
+# nothing else unless it is told to, as other objects could run a program when they are read.
 
 # %%
 check("4.1")
@@ -132,8 +133,8 @@ check("4.1")
 # after resuming is the first that is another one?
 
 # %%
-schedule_guess = predict("Resumed without the schedule's state: which loss is the first to differ?",
-                         unit="(counted from 1)")
+schedule_guess = predict("Without the schedule's state: the first loss to differ",
+                         unit="(from 1)")
 
 # %%
 def left_out(checkpoints, data, before, after):
@@ -159,15 +160,11 @@ Table(["left out", "first other loss", "with all of it", "without", "weights dif
       [row(name, *of) for name, of in found.items()])
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-if "schedule" in found:  # under this name, if your state_dict has one for it
+# Your prediction, theory, and what was measured, if your state_dict has a part of this name.
+if "schedule" in found:
     first = first_other(*found["schedule"][:2])
     picture = schedule_guess.compare(3, first or 0)
 picture if "schedule" in found else None
-
-# %% tags=["nbval-ignore-output"]
-names = [name for name in found if found[name][2] > 0]
-plot_bars(names, {"gap": [found[name][2] for name in names]}, "largest difference of a weight",
-          title=f"{steps_after} steps after resuming without one part of the state")
 
 # %% [markdown]
 # With everything, the difference is 0.0: not small, but none. Without the optimizer's state the
@@ -224,28 +221,25 @@ try_to_write(write_over)
 # * The **power may fail**: before the renaming, the data is brought to the disk; after it, the
 #   folder is. `os.fsync(file.fileno())` waits until a file is on the disk, `sync_folder(folder)`,
 #   which is in the lab, until a folder is.
-#
+
+# %% [markdown]
 # Write to another name in the same folder, and rename that with `os.replace(old, new)`. All ranks
 # write into one folder at once: derive the name from that of the file. For example, `state.pt` is
 # written as `state.pt.unfinished` first.
 
 # %%
+try_to_write(checkpoints.write_whole)
 check("4.2")
 
-# %%
-try_to_write(lab("checkpoints").write_whole)
-path.unlink()
-
 # %% [markdown]
-# Each rank writes a file of its own. So there is more to be whole than a file: if rank 0 has
-# written step 20 and rank 1 still has step 10, they do not fit together. The lab's `save` writes
-# all of them into a folder `unfinished`. When every rank has said that its file is there, rank 0
-# writes a list, `files.json`, with the size and the **checksum** of each: 64 hexadecimal digits,
-# SHA-256, that are other ones if any bit of the file is. Then it renames the folder. If one rank
-# could not write, nobody's file counts.
+# Each rank writes a file of its own. If rank 0 has written step 20 and rank 1 still has step 10,
+# they do not fit together. So the lab's `save` writes all of them into a folder `unfinished`. When
+# every rank has said that its file is there, rank 0 writes a list, `files.json`, with the size and
+# the **checksum** of each: 64 digits, SHA-256, that are other ones if any bit of the file is. Then
+# it renames the folder. If one rank could not write, nobody's file counts.
 #
-# Why checksums? Disks and networks change a bit now and then, and a file may have been cut off
-# later. Does reading it not fail?
+# Why checksums? Disks and networks change a bit now and then, and a file may be cut off later. Does
+# reading it not fail?
 
 # %%
 def damaged(how):
@@ -314,38 +308,34 @@ def fill(checkpoints, place, data, keep):
         training.step()
         if training.steps % 10 == 0:
             problem = checkpoints.save(place, training.steps, training.state_dict(), keep)
-            said[training.steps] = problem or "saved"
+            said[training.steps] = problem.split(": ")[-1] or "saved"
     return said, sorted(path.name for path in place.iterdir())
 
 def try_disk(keep):
     with Disk(megabytes=0.6) as disk:
         run = launch(fill, checkpoints, disk.path, digits, keep, world_size=2, device="cpu")
     said, left = run.values[0]
-    print(f"keep={keep}: on the disk at the end: {', '.join(left)}")
-    return Table(["step", "what save said"], [[str(step), word.split(": ")[-1]]
-                                            for step, word in said.items()])
+    return [[f"keep={keep}", str(step), word, left[-1] if step == 40 else ""]
+            for step, word in said.items()]
 
 can_be_full = Disk.here(megabytes=0.6)
 if can_be_full:
     can_be_full.close()
-try_disk(keep=2) if can_be_full else None
+    kept = [*try_disk(keep=2), *try_disk(keep=1)]
+Table(["", "step", "what save said", "newest at the end"], kept) if can_be_full else None
 
 # %% [markdown]
 # The third does not fit, as the first two are still there: an old checkpoint is removed when the
-# new one is whole, and not before. So a disk needs room for one more than are kept. The training
-# went on, and the older checkpoints are whole. With `keep=1` there is room. *Break it:* what would
-# happen if `save` removed the oldest one first?
-
-# %%
-try_disk(keep=1) if can_be_full else None
+# new one is whole, and not before. So a disk needs room for one more than are kept; with `keep=1`
+# there is enough. The training went on in any case, and what was saved before is whole. *Break it:*
+# what would happen if `save` removed the oldest one first?
 
 # %% [markdown]
 # ## 4 · While the training goes on
 #
 # As long as ranks write, they do not train. But the training only needs the state as it is *now*:
 # once there is a copy in memory, a thread can write that, and the training goes on.
-
-# %% [markdown]
+#
 # ### Exercise 4.4
 #
 # Write `begin` and `wait` of `InBackground` in [labs/checkpoints.py](../labs/checkpoints.py).
@@ -353,16 +343,15 @@ try_disk(keep=1) if can_be_full else None
 # state, in a thread, and returns at once. `wait()` waits for the end, returns what `save` returned
 # and raises what it raised; if nothing was begun, or its end has been waited for already, it
 # returns `None`.
-#
+
+# %% [markdown]
 # * `state` is a dict, with dicts, lists, tuples and tensors in it. The training changes its tensors
-#   in place as soon as `begin` has returned. `copy_of(state)`, in the lab, copies all of it.
+#   in place as soon as `begin` has returned. `copy_of(state)`, in the lab, copies all of it. For
+#   example, after `saving.begin({"x": x})` and `x.add_(100)`, it is the old `x` that is saved.
 # * One saving after another: `begin` waits for the one before, and raises what that has raised.
-#
-# `self.thread` is a `ThreadPoolExecutor`: `self.thread.submit(function, argument)` begins a call
-# and returns a **future**; `future.result()` waits for its end, and returns or raises what the
-# function did.
-#
-# For example, after `saving.begin({"x": x})` and `x.add_(100)`, it is the old `x` that is saved.
+# * `self.thread` is a `ThreadPoolExecutor`: `self.thread.submit(function, argument)` begins a call
+#   and returns a **future**; `future.result()` waits for its end, and returns or raises what the
+#   function did.
 
 # %%
 check("4.4")
@@ -470,6 +459,10 @@ saving = median(worker["saving"] for worker in workers)
 def cost_of(period):
     return how_often.cost(period, saving, failure_seconds)
 
+lowest = how_often.best_of([w["period"] for w in workers], [w["cost"] for w in workers])
+best = math.sqrt(2 * saving * failure_seconds)
+print(f"lowest, by a curve through the five: {1e3 * lowest:.1f} ms\n"
+      f"by the formula, with savings of {1e3 * saving:.1f} ms: {1e3 * best:.1f} ms")
 Table(["steps between savings", "period", "steps taken again", "cost, measured", "by formula"],
       [[str(number), f"{1e3 * worker['period']:.0f} ms", str(worker["lost"]),
         f"{worker['cost']:.0%}", f"{cost_of(worker['period']):.0%}"]
@@ -481,12 +474,6 @@ plot_against([round(1e3 * worker["period"], 1) for worker in workers],
              "from saving to saving (ms)", "cost (% of the work)",
              predicted={"cost": lambda period: 100 * cost_of(period / 1e3)}, logarithmic=True,
              title="How often to save, if a failure comes every 120 ms")
-
-# %% tags=["nbval-ignore-output"]
-lowest = how_often.best_of([w["period"] for w in workers], [w["cost"] for w in workers])
-print(f"cost is lowest, by a curve through what was measured: {1e3 * lowest:.1f} ms")
-print(f"best period by the formula, with savings of {1e3 * saving:.1f} ms: "
-      f"{1e3 * math.sqrt(2 * saving * failure_seconds):.1f} ms")
 
 # %% [markdown]
 # The dashed curve is more exact than the formula of the exercise: also time in which work is lost
@@ -520,6 +507,7 @@ Table(["a saving takes", "best period", "cost"],
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}
+shutil.rmtree(folder, ignore_errors=True)
 weights_only = [name for name in found if name != "nothing" and found[name][2] > 0]
 put_to_the_test(f"""
 - Without a checkpoint, a restart loses everything | PyTorch slides | right |
@@ -538,9 +526,6 @@ put_to_the_test(f"""
 # file systems are not created
 # equal](https://www.usenix.org/conference/osdi14/technical-sessions/presentation/pillai), on what
 # a power cut leaves.
-
-# %%
-shutil.rmtree(folder, ignore_errors=True)
 
 # %% [markdown]
 # ## What you have learnt

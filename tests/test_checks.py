@@ -147,7 +147,7 @@ def test_a_class_of_which_some_holes_are_filled(text, solution, said, tmp_path, 
     ("arguments", "sentence"),
     [
         (("9.7",), "there is no exercise '9.7'; there are: 9.1, 9.2, 9.3"),
-        (("77.1",), "there is no exercise '77.1': checks are there for chapters 0, 1, 2, 3, 5, 6"),
+        (("77.1",), "there is no exercise '77.1': checks are there for chapters 0, 1, 2, 3, 4, 5"),
         ((2.8,), 'write the number of an exercise in quotes, as in check("2.10"): without them'),
         ((29,), 'write the number of an exercise in quotes, as in check("2.10"), not 29'),
         ((None,), 'write the number of an exercise in quotes, as in check("2.10"), not None'),

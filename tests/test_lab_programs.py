@@ -40,8 +40,8 @@ SAID = {
 
 HOLED = [
     "simple_ddp", "gradient_sync_visualizer", "data_parallel", "memory", "zero",
-    "checkpoints", "tensor_parallel", "sequence_parallel", "decoding", "schedules", "pipeline_parallel",
-    "pipedream", "sequence_slices",
+    "tensor_parallel", "sequence_parallel", "decoding", "schedules", "pipeline_parallel",
+    "pipedream", "sequence_slices", "checkpoints",
 ]  # fmt: skip
 
 

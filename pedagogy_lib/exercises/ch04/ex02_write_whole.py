@@ -29,8 +29,8 @@ LEFT = (
 )
 NEVER_SYNCED = (
     "write() hands the data to the kernel, which brings it to the disk when it likes. If the power "
-    "fails after the renaming and before that, the new name has an empty file. os.fsync(file."
-    "fileno()) waits until it is there; then rename"
+    "fails after the renaming and before that, the new name has an empty file. os.fsync waits "
+    "until it is there; then rename"
 )
 SYNCED_EARLY = (
     "os.fsync was called before all of it was with the kernel: Python keeps the last bytes in a "
@@ -38,7 +38,7 @@ SYNCED_EARLY = (
 )
 FOLDER = (
     "the renaming itself may be lost if the power fails: a folder is a kind of file, too, and has "
-    "to be brought to the disk after it: sync_folder(path.parent)"
+    "to be brought to the disk after it, as sync_folder does"
 )
 OTHER_FOLDER = (
     "another folder may be on another disk: there is no renaming from one disk to another, only a "
