@@ -498,6 +498,7 @@ problems = examine()
 # | [03 · Data parallel][03] | From a parameter server to DDP: what was wrong each time? |
 # | [03b · Inside DDP][03b] | How does DDP hide its communication, and where does it go wrong? |
 # | [04 · Checkpoints][04] | What has to be saved, how, and how often? |
+# | [04b · Checkpoints of shards][04b] | Who saves what, when no rank has all of it? |
 # | [05 · Where the memory goes][05] | Where do 16 bytes for each parameter go? |
 # | [06 · ZeRO and FSDP][06] | How to keep only a share of it? |
 # | [06b · Sharding engines][06b] | What do FSDP2 and DeepSpeed do beside that? |
@@ -518,6 +519,7 @@ problems = examine()
 # [03]: 03_data_parallel.ipynb
 # [03b]: 03b_inside_ddp.ipynb
 # [04]: 04_failure_and_recovery.ipynb
+# [04b]: 04b_sharded_checkpoints.ipynb
 # [05]: 05_memory.ipynb
 # [06]: 06_zero_and_fsdp.ipynb
 # [06b]: 06b_sharding_engines.ipynb

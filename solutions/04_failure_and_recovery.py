@@ -540,7 +540,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in the cell above and in
 # [labs/checkpoints.py](../labs/checkpoints.py).
 #
-# **Next**: [05 · Where the memory goes](05_memory.ipynb).
+# **Next**: [04b · Checkpoints of shards](04b_sharded_checkpoints.ipynb).
 
 # %%
 progress("04")

@@ -26,6 +26,7 @@ SAID = {
     "sequence_parallel": ["overlapped: loss", "sequence parallel, gathered again: loss"],
     "sequence_slices": ["8 slices: loss 4.915423, in one process 4.915423"],
     "sharding_engines": ["ours, stage 3", "FSDP2, 2 halves"],
+    "sharded_checkpoints": ["pipeline         weights differ by 0.0", "ZeRO-3           weights"],
     "simple_ddp": ["to DistributedDataParallel's weights", "; communication adds"],
     "start_here": [""],
     "tensor_engines": ["\nDTensor: loss", "DTensor, sequence parallel: loss"],
