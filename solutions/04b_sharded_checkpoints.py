@@ -15,7 +15,7 @@
 # **After this part you can** say which ranks have to save, read shards on another number of ranks,
 # and use `torch.distributed.checkpoint` for any layout.
 #
-# **It takes** about 20 minutes, and 15 more for one exercise. **It needs** [04 ·
+# **It takes** about 20 minutes, and 15 more for 1 exercise. **It needs** [04 ·
 # Checkpoints](04_failure_and_recovery.ipynb). What ZeRO, tensor and pipeline parallel are, one
 # sentence says here, and chapters 06 to 08 in full.
 
@@ -106,8 +106,8 @@ def resume(sharded, way, text, place):
 gaps = {way: max(launch(resume, sharded, way, text, folder / "ways", world_size=world_size,
                         device="cpu").values)
         for way in sharded.WAYS}
-print({way: gap for way, gap in gaps.items() if gap == 0})
-print("not bit for bit:", [way for way, gap in gaps.items() if gap > 0])
+print("difference 0.0:", ", ".join(way for way, gap in gaps.items() if gap == 0))
+print("not bit for bit:", ", ".join(way for way, gap in gaps.items() if gap > 0))
 
 # %% [markdown]
 # All states are complete, and still one way goes on differently: DDP, if it is used as it comes. It

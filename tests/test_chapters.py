@@ -36,7 +36,7 @@ SHOWN = {
         "with everything, weights differ by 0.0",
     ],
     "04b_sharded_checkpoints": [
-        "theory 33.3 %",
+        "theory 33",
         "read by 2: weights differ by 0.0",
         "FSDP2 on 2: 212 tensors, they differ by 0.0",
     ],

@@ -6,6 +6,7 @@ from itertools import pairwise
 import nbformat
 import pytest
 
+from pedagogy_lib.basics.units import counted
 from pedagogy_lib.course import build
 
 PARTS = build.sources()
@@ -39,7 +40,7 @@ def test_a_part_says_what_for_how_long_and_what_it_needs(source):
     for phrase in ("**After this part you can**", "**It takes** about", "**It needs**"):
         assert phrase in cover
     exercises = set(re.findall(r'\bcheck\("(\d+\.\d+)', source.read_text()))
-    assert f"{len(exercises)} exercises" in " ".join(cover.split())
+    assert f"{counted(len(exercises), 'exercise')}." in " ".join(cover.split())
 
 
 @pytest.mark.parametrize(("source", "following"), list(pairwise(PARTS)), ids=lambda path: path.stem)
