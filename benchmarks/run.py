@@ -20,6 +20,7 @@ PARTS = {  # files in this folder: `measurements()` lists what there is to measu
     "starting": "how long ranks take to start, beside other launchers",
     "machines": "ranks on machines of their own: launches, cards, collectives",
     "measuring": "what measure() costs, beside other trackers of memory",
+    "checkpoints": "how often to save, beside the formula",
     "collectives": "collectives by hand, beside Gloo's",
     "data_parallel": "DDP by hand, beside PyTorch's",
     "zero": "ZeRO by hand, beside FSDP2 and DeepSpeed",

@@ -215,7 +215,7 @@ def finish(unfinished: Path, step: int, files: dict, keep: int) -> str:
         sync_folder(folder)
     except OSError as error:
         return f"rank 0: {error.strerror}"
-    for old in sorted(folder.glob("step-*"))[:-keep]:
+    for old in oldest_first(folder)[:-keep]:
         shutil.rmtree(old, ignore_errors=True)
     return ""
 
@@ -233,8 +233,12 @@ def is_whole(checkpoint: Path) -> bool:
 
 def newest_whole(folder) -> Path | None:
     """The newest checkpoint that is whole; None if there is none."""
-    newest_first = sorted(Path(folder).glob("step-*"), reverse=True)
-    return next(filter(is_whole, newest_first), None)
+    return next(filter(is_whole, reversed(oldest_first(Path(folder)))), None)
+
+
+def oldest_first(folder: Path) -> list[Path]:
+    """All that have been finished, by their steps: a longer number is a larger one."""
+    return sorted(folder.glob("step-*"), key=lambda path: (len(path.name), path.name))
 
 
 def load_newest(folder, group=None) -> dict | None:
