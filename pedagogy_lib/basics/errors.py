@@ -127,13 +127,16 @@ class HangError(LaunchError):
         return self.places() if why and is_general(self.advice) else str(self)
 
 
-def describe_death(status: int, when="") -> str:
-    """How a process ended that said nothing: the status from `os.waitpid`, in words."""
+def describe_death(status: int, when="", guesses=True) -> str:
+    """How a process ended that said nothing: the status from `os.waitpid`, in words.
+
+    guesses  whether to say what it often means
+    """
     code = -(status & 0x7F) if status & 0x7F else status >> 8
     if code >= 0:
         return f"ended with exit code {code} {when or 'before it returned'}"
     name = signal_name(-code)
-    hint = " (often: the machine ran out of memory)" if name == "SIGKILL" else ""
+    hint = " (often: the machine ran out of memory)" if name == "SIGKILL" and guesses else ""
     return f"was killed by {name}{hint} {when}".rstrip()
 
 

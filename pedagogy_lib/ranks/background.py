@@ -5,8 +5,9 @@ import threading
 from ..basics.errors import LaunchError, need
 from ..machines.faults import Faults
 from . import function_packing, under_torchrun
-from .launcher import job_for, need_function, run_packed
+from .launcher import job_for, run_packed
 from .run import Run
+from .settings import need_function
 
 LOOK_SECONDS = 0.1
 

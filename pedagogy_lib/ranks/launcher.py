@@ -9,18 +9,25 @@ import threading
 import time
 
 from ..basics.errors import NO_RANK_YET, HangError, LaunchError, Stopped, where_stopped
-from ..basics.units import brief
 from ..machines.neighbours import keeps_to_itself
 from ..machines.network import NetworkRun, network_for
 from ..machines.state import State
 from . import function_packing, under_torchrun
 from .devices import choose_device
 from .fork_server_client import ENVIRON, shared_server
+from .losses import Losses
 from .preloading import needs_them
 from .rank_handle import RankHandle
-from .refusals import reason
+from .refusals import current_folder, refusals_told
 from .run import Run
-from .settings import check_call, check_machines, check_numbers, seeds_of
+from .settings import (
+    check_call,
+    check_machines,
+    check_numbers,
+    check_replacements,
+    need_function,
+    seeds_of,
+)
 from .value_packing import unpack
 from .waiting import RankListener
 
@@ -33,7 +40,9 @@ KILL_SECONDS = 5.0  # for the kernel to end killed ranks, however busy the machi
 _one_at_a_time = threading.Lock()
 
 
-def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0, machines=None) -> Run:
+def launch(
+    fn, *args, world_size=4, device="auto", timeout=60.0, seed=0, machines=None, replacements=None
+) -> Run:
     """Run `fn(*args)` on `world_size` fresh processes that form one process group.
 
     Each rank finds `torch.distributed` initialised, one thread for torch, and the same random
@@ -47,6 +56,9 @@ def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0, machine
     seed     an integer for all ranks, or a sequence with one integer for each
     machines  `Machines(2, bytes_per_second=25e6)`: ranks on machines of their own, whose network
              cards the kernel limits; over Gloo, on the CPU
+    replacements  a number: a rank that dies does not end the launch. So many of them are replaced
+             by fresh processes, which call `fn(*args)`, too, and are in no process group; the
+             others are lost: see `run.lost`. (A rank that raises still ends the launch.)
     Returns  a `Run`: `run.values[rank]` is what `fn` returned there
     Raises   `RankError` if a rank raises, dies or is killed; `HangError` after `timeout`;
              `LaunchError` for arguments that cannot travel, and for what the machine refuses.
@@ -55,27 +67,22 @@ def launch(fn, *args, world_size=4, device="auto", timeout=60.0, seed=0, machine
     need_function(fn, "launch")
     if under_torchrun.started_this_process():
         return under_torchrun.run(fn, args, device, seed)
-    return run_job(job_for(fn, args, world_size, device, timeout, seed, machines), fn, args)
+    job = job_for(fn, args, world_size, device, timeout, seed, machines, replacements)
+    return run_job(job, fn, args)
 
 
-def need_function(fn, name):
-    """Raise LaunchError unless `name()` was called with a function, and outside of a rank."""
-    if os.environ.get("PEDAGOGY_RANK"):
-        raise LaunchError(f"{name}() was called inside a rank; call it outside of the function")
-    if not callable(fn):
-        raise LaunchError(
-            f"{name}() runs a function, but got {brief(fn)}: write {name}(step), not {name}(step())"
-        )
-
-
-def job_for(fn, args, world_size=4, device="auto", timeout=60.0, seed=0, machines=None) -> "Launch":
+def job_for(
+    fn, args, world_size=4, device="auto", timeout=60.0, seed=0, machines=None, replacements=None
+) -> "Launch":
     """What is to be launched; raises LaunchError for settings that make no sense."""
     check_call(fn, args)
     check_numbers(world_size, timeout)
+    check_replacements(replacements)
     world_size = int(world_size)  # numpy's integers count too
     check_machines(machines, device, world_size)
     backend, devices = choose_device("cpu" if machines else device, world_size)
-    return Launch(backend, devices, seeds_of(seed, world_size), timeout, machines=machines)
+    seeds = seeds_of(seed, world_size)
+    return Launch(backend, devices, seeds, timeout, machines=machines, replacements=replacements)
 
 
 def run_job(job: "Launch", fn, args) -> Run:
@@ -97,32 +104,17 @@ def run_packed(job: "Launch", data: bytes) -> Run:
         _one_at_a_time.release()
 
 
-@contextlib.contextmanager
-def refusals_told():
-    """Turn what the machine refuses into a LaunchError that says what to do."""
-    try:
-        yield
-    except OSError as error:
-        raise LaunchError(f"the ranks cannot be started: {reason(error)}") from None
-
-
-def current_folder() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        raise LaunchError(
-            "the current folder has been deleted: go to another one with os.chdir()"
-        ) from None
-
-
 IMPORTING = "importing PyTorch, once for each notebook"
 
 
 class Launch(RankListener):
     """One launch: starts its ranks, brings back what they report, and leaves nothing behind."""
 
-    def __init__(self, backend, devices, seeds, timeout, noun="rank", machines=None):
+    def __init__(
+        self, backend, devices, seeds, timeout, noun="rank", machines=None, replacements=None
+    ):
         super().__init__(len(devices), timeout)
+        self.losses = Losses(self, replacements)
         self.backend, self.devices, self.seeds = backend, devices, seeds
         self.noun = noun  # what its output calls a rank
         self.machines, self.network, self.course = machines, None, None
@@ -167,16 +159,22 @@ class Launch(RankListener):
         """Fork every rank, and hand over its work."""
         self.selector.register(self.server.control, selectors.EVENT_READ, self.hear_server)
         # What GPUs do in a user namespace depends on their driver: they stay where they are.
-        alone = not self.machines and set(self.devices) == {"cpu"} and keeps_to_itself()
-        for rank in range(self.world_size):
-            dump = self.folder / f"dump-{rank}"
-            handle = RankHandle(rank, self.server, self.noun, dump, alone)
-            self.ranks.append(handle)
-            self.selector.register(handle.pipe, selectors.EVENT_READ, handle.read_output)
+        self.alone = not self.machines and set(self.devices) == {"cpu"} and keeps_to_itself()
+        self.data = data
+        self.ranks += map(self.fork, range(self.world_size))
         for handle in self.ranks:
-            handle.hand_over(self.setup_of(handle.rank), data)
-            wanted = handle.exchange(0)
-            self.selector.register(handle.connection, wanted, handle.exchange)
+            self.hand_over(handle, self.setup_of(handle.rank))
+
+    def fork(self, rank, mark="") -> RankHandle:
+        """A process for a rank, without its work; `mark` tells it from one that had died."""
+        dump = self.folder / f"dump-{rank}{mark}"
+        handle = RankHandle(rank, self.server, self.noun, dump, self.alone)
+        self.selector.register(handle.pipe, selectors.EVENT_READ, handle.read_output)
+        return handle
+
+    def hand_over(self, handle, setup):
+        handle.hand_over(setup | {"dump": str(handle.dump)}, self.data)
+        self.selector.register(handle.connection, handle.exchange(0), handle.exchange)
 
     def setup_of(self, rank) -> dict:
         own = {"PEDAGOGY_RANK": str(rank), "PEDAGOGY_FOLDER": str(self.folder)}
@@ -191,8 +189,8 @@ class Launch(RankListener):
             "device": self.devices[rank],
             "seed": self.seeds[rank],
             "store": str(self.folder / "store"),
-            "dump": str(self.folder / f"dump-{rank}"),
             "began": self.began,
+            "replaces": 0,
         }
 
     def machine_of(self, rank) -> dict:
@@ -213,12 +211,23 @@ class Launch(RankListener):
         found = self.course.state() if self.course else {}
         return State(self.machines.ranks_of_each(self.world_size) if found else [], **found)
 
+    def is_lost(self, rank) -> bool:
+        return self.losses.has(rank)
+
+    def has_died(self, handle):
+        self.losses.note(handle)
+
+    def look_around(self):
+        super().look_around()
+        self.losses.replace()
+
     def raise_what_went_wrong(self):
-        if all(r.report for r in self.ranks):
+        if self.has_every_report() and any(r.report for r in self.ranks):
             return
         state = self.state()
-        if not any(r.has_failed for r in self.ranks):
-            raise HangError(self.ask_where(), self.told_time(), network=state.told())
+        if not any(map(self.has_failed, self.ranks)) and not self.has_every_report():
+            advice = state.told() or self.losses.advice()
+            raise HangError(self.ask_where(), self.told_time(), network=advice)
         self.listen_until(self.has_a_cause, CAUSE_SECONDS)
         self.listen_until(lambda: all(r.report or r.has_failed for r in self.ranks), GRACE_SECONDS)
         for handle in self.ranks:
@@ -237,22 +246,26 @@ class Launch(RankListener):
             self.listen_until(lambda: all(r.has_answered() for r in waiting), ANSWER_SECONDS, 0.02)
             for handle in (r for r in waiting if ask_again and not r.has_answered()):
                 handle.ask_for_dump()
-        return {r.rank: r.where() for r in self.ranks}
+        return {r.rank: r.where() for r in self.ranks if not self.is_lost(r)}
 
     def collect(self) -> Run:
         """Build the Run, now that every rank has returned."""
         self.hear_all(0)  # all that ranks have printed is in their pipes by now
         seconds = time.perf_counter() - self.began
         return Run(
-            values=[unpack(r.rank, r.report.take_value(), r.report.value_type) for r in self.ranks],
-            uses=[r.report.uses for r in self.ranks],
-            output=[r.output.text for r in self.ranks],
+            values=[
+                unpack(r.rank, r.report.take_value(), r.report.value_type) if r.report else None
+                for r in self.ranks
+            ],
+            uses=[r.report.uses if r.report else [] for r in self.ranks],
+            output=self.losses.output(),
             backend=self.backend,
             devices=self.devices,
             seconds=seconds,
-            wire=self.ranks[0].report.wire,
+            wire=next(r.report.wire for r in self.ranks if r.report),
             machines=self.machines,
             cards=self.course and self.course.history(self.began),
+            lost=self.losses.told(),
         )
 
     def end(self):
@@ -270,7 +283,7 @@ class Launch(RankListener):
             raise
         finally:
             self.selector.close()
-            for handle in self.ranks:
+            for handle in [*self.ranks, *self.losses.former]:
                 handle.close()
             shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -283,5 +296,5 @@ class Launch(RankListener):
                 self.listen_until(lambda: all(r.is_gone for r in self.ranks), LEAVE_SECONDS)
             if self.server.owed:
                 self.server.close()  # something is stuck: the next launch starts anew
-        elif any(r.report.imported_late for r in self.ranks):
+        elif any(r.report.imported_late for r in self.ranks if r.report):
             self.server.preload()

@@ -179,6 +179,9 @@ def join(setup):
         WORLD_SIZE=str(setup["world_size"]),
         LOCAL_WORLD_SIZE=str(machine["ranks"]),
     )
+    if setup["replaces"]:
+        join_later(setup)
+        return
     try:
         # Not init_method="file://…": in a URL a folder's # or ? would mean something else.
         store = dist.FileStore(setup["store"], setup["world_size"])
@@ -195,12 +198,24 @@ def join(setup):
     seed_everything(setup["seed"])
 
 
-def enter_group(backend, device, **rendezvous):
-    """Initialise `torch.distributed` on this rank's device, with one thread for torch."""
+def join_later(setup):
+    """Take the place of a rank that has died: there is no process group, until `fn` makes one."""
+    os.environ["TORCHELASTIC_RESTART_COUNT"] = str(setup["replaces"])
+    use_device(torch.device(setup["device"]))
+    seed_everything(setup["seed"])
+
+
+def use_device(device):
+    """Compute on this rank's device, with one thread for torch."""
     torch.set_num_threads(1)
     if device.type == "cuda":
         torch.cuda.set_device(device)
         torch.set_default_device(device)
+
+
+def enter_group(backend, device, **rendezvous):
+    """Initialise `torch.distributed` on this rank's device, with one thread for torch."""
+    use_device(device)
     if backend == "nccl":
         backend = "cpu:gloo,cuda:nccl"  # what lives on the CPU can still be sent
         rendezvous["device_id"] = device

@@ -98,6 +98,8 @@ class Run:
     machines      the `Machines` that the ranks were on; None if they shared this one
     cards         what their network cards carried over time: `.times`, `.sent`, `.received`, and
                   what happened to them: `.events`; None without machines
+    lost          ranks that died while the others went on, in that order: each has `.rank`,
+                  `.seconds` (since the launch began), `.what`, and whether it `.was_replaced`
     """
 
     def __init__(
@@ -112,8 +114,9 @@ class Run:
         rank=0,
         machines=None,
         cards=None,
+        lost=(),
     ):
-        self.machines, self.cards = machines, cards
+        self.machines, self.cards, self.lost = machines, cards, list(lost)
         self.values, self.output, self.seconds, self.rank = values, output, seconds, rank
         self.backend, self.devices, self.device = backend, devices, devices[0]
         self.world_size = len(values)
@@ -155,7 +158,9 @@ class Run:
             ["rank", "value", *quantities * len(labels)],
             [self.row(rank) for rank in range(min(self.world_size, SHOWN_RANKS))],
             title=self.title() + "".join(f" · wire bytes {how}" for how in sorted(wire)),
-            note="\n".join(filter(None, [self.what_is_hidden(), *self.told_cards()])),
+            note="\n".join(
+                filter(None, [self.what_is_hidden(), *self.told_cards(), *map(str, self.lost)])
+            ),
             groups=[("", 2), *((label, 4) for label in labels)] if labels else (),
         )
 

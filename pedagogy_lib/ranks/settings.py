@@ -1,6 +1,7 @@
 """Checks of what `launch` was called with. Each error says what to write instead."""
 
 import inspect
+import os
 from collections.abc import Sequence
 from numbers import Integral, Real
 
@@ -9,6 +10,16 @@ from ..basics.units import brief
 from ..machines.spec import Machines
 
 SEEDS = range(-(2**63), 2**64)  # that torch takes
+
+
+def need_function(fn, name):
+    """Raise LaunchError unless `name()` was called with a function, and outside of a rank."""
+    if os.environ.get("PEDAGOGY_RANK"):
+        raise LaunchError(f"{name}() was called inside a rank; call it outside of the function")
+    if not callable(fn):
+        raise LaunchError(
+            f"{name}() runs a function, but got {brief(fn)}: write {name}(step), not {name}(step())"
+        )
 
 
 def check_call(fn, args):
@@ -63,6 +74,14 @@ def check_numbers(world_size, timeout):
         raise LaunchError(f"world_size is a whole number from 1 to 256, not {brief(world_size)}")
     if not is_duration(timeout):
         raise LaunchError(f"timeout is a positive number of seconds, not {brief(timeout)}")
+
+
+def check_replacements(replacements):
+    if replacements is not None and not (is_whole(replacements) and 0 <= replacements <= 1000):
+        raise LaunchError(
+            "replacements is None, or a whole number from 0 to 1000 of ranks that are replaced "
+            f"when they die, not {brief(replacements)}"
+        )
 
 
 def check_machines(machines, device, world_size):

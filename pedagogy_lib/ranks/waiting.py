@@ -77,11 +77,18 @@ class RankListener(Listener):
 
     def is_behind(self, rank) -> bool:
         """Whether this rank has not come yet as far as all are to come."""
-        return not (rank.report if self.awaited is None else rank.has_come_to(self.awaited))
+        has_come = rank.report if self.awaited is None else rank.has_come_to(self.awaited)
+        return not (has_come or self.is_lost(rank))
+
+    def is_lost(self, rank) -> bool:
+        """Whether this rank has died, and the others go on without it."""
+        return False
 
     def all_values_arrive(self) -> bool:
         """Whether the first bytes of every rank's value have come."""
-        return all(r.report or r.is_sending for r in self.ranks) or self.is_decided()
+        return all(r.report or r.is_sending or self.is_lost(r) for r in self.ranks) or (
+            self.is_decided()
+        )
 
     def told_time(self) -> float:
         """The seconds waited, for an error: the learner's own timeout, if it was about that."""
@@ -122,8 +129,9 @@ class RankListener(Listener):
                     handle.pid = pid
             elif word == "exited":  # perhaps a rank of the launch before
                 pid, status = map(int, numbers)
-                for handle in (r for r in self.ranks if r.pid == pid):
+                for handle in [r for r in self.ranks if r.pid == pid]:
                     handle.note_exit(status)
+                    self.has_died(handle)
             elif word == "refused":
                 refusal, number = map(int, numbers)
                 why = reason(OSError(refusal, os.strerror(refusal)))
@@ -131,12 +139,20 @@ class RankListener(Listener):
                     handle.fail(f"could not be started: {why}")
         return selectors.EVENT_READ
 
+    def has_died(self, handle):
+        """A rank has ended, perhaps after its report."""
+
     def is_decided(self) -> bool:
-        return any(r.has_failed for r in self.ranks) or self.has_every_report()
+        return any(map(self.has_failed, self.ranks)) or self.has_every_report()
+
+    def has_failed(self, rank) -> bool:
+        return rank.has_failed and not self.is_lost(rank)
 
     def has_a_cause(self) -> bool:
         """Whether a rank has failed for another reason than that a neighbour has gone."""
         return any(r.has_failed and not r.has_lost_a_neighbour for r in self.ranks)
 
     def has_every_report(self) -> bool:
-        return len(self.ranks) == self.world_size and all(r.report for r in self.ranks)
+        """Of all that are not lost."""
+        is_there = [bool(r.report) or self.is_lost(r) for r in self.ranks]
+        return len(is_there) == self.world_size and all(is_there)
