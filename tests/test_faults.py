@@ -151,7 +151,10 @@ def test_memory_that_is_full_of_small_lists_is_told(holder):
 
     error = failure(fill, world_size=2)
     assert isinstance(error.exception, MemoryError)
-    assert "raised MemoryError\n  no memory was left to note the line; make what the" in str(error)
+    assert "raised MemoryError\n" in str(error)
+    # Which of the two depends on the last bytes: whether Python could still note the line.
+    told = "no memory was left to note the line; make what the", "pile.append([0] * 50)"
+    assert any(words in str(error) for words in told)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="macOS does not keep to this limit")
