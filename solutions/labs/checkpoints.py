@@ -227,12 +227,12 @@ def save(folder, step: int, state: dict, keep=2, group=None) -> str:
     said = [None] * n
     dist.all_gather_object(said, (problem, note_of(data)), group)
     problem = [next(filter(None, (problem for problem, _ in said)), "")]
-    if rank == 0 and not problem[0]:
+    if rank == 0:
         files = {f"rank-{other}.pt": note for other, (_, note) in enumerate(said)}
-        problem[0] = finish(unfinished, step, files, keep)
+        problem[0] = problem[0] or finish(unfinished, step, files, keep)
+        if problem[0]:  # now, while nobody writes the next one yet
+            shutil.rmtree(unfinished, ignore_errors=True)
     dist.broadcast_object_list(problem, group_src=0, group=group)
-    if rank == 0 and problem[0]:
-        shutil.rmtree(unfinished, ignore_errors=True)
     return problem[0]
 
 

@@ -10,7 +10,7 @@ from ..kit.alone import Alone, alone
 from .watched_writing import writing
 
 OLD, NEW = b"old " * 40_000, b"brand-new " * 30_000
-WANTED, ELSE = "state.pt", "other.pt"
+WANTED, ELSE, ALIKE = "state.pt", "other.pt", "state.json"
 HALF = len(NEW) // 2
 
 DIRECTLY = (
@@ -46,7 +46,7 @@ OTHER_FOLDER = (
 )
 SAME_NAME = (
     "all ranks write into one folder, at the same time. Two of them would write into one and the "
-    "same unfinished file: derive its name from that of the file"
+    "same unfinished file: derive its name from that of the file, with its ending"
 )
 AGAIN = (
     "what a killed process has left behind must not stand in the way of the next one: open the "
@@ -183,14 +183,15 @@ def power_cut(answer, place):
 
 @in_folder
 def many_at_once(answer, place):
-    first, second = (writing(answer, place.folder / name, NEW) for name in (WANTED, ELSE))
+    first = writing(answer, place.path, NEW)
     if first.outside:
         raise Refused(f"it writes to {first.outside[0]}", OTHER_FOLDER)
-    both = set(first.written) & set(second.written)
-    if both:
-        what = f"{WANTED} and {ELSE} are both written to `{min(both)}` first"
-        raise Refused(what, SAME_NAME)
-    return "two files in one folder do not meet"
+    for name in (ELSE, ALIKE):
+        both = set(first.written) & set(writing(answer, place.folder / name, NEW).written)
+        if both:
+            what = f"{WANTED} and {name} are both written to `{min(both)}` first"
+            raise Refused(what, SAME_NAME)
+    return "files in one folder do not meet, also if only their endings differ"
 
 
 EXERCISE = RankExercise(

@@ -85,7 +85,7 @@ def write_whole(path, data):
 
 # %% wrong · derive its name from that of the file
 # -     unfinished = path.with_name(f"{path.name}.unfinished")
-# +     unfinished = path.with_suffix(".unfinished").with_stem("part")
+# +     unfinished = path.with_suffix(".unfinished")
 
 # %% wrong · not with "xb"
 # -         with open(unfinished, "wb") as file:
