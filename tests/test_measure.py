@@ -649,6 +649,7 @@ def test_a_block_that_lasts_too_long_has_no_peaks_and_says_so():
 )
 def test_what_nccl_sends_is_counted_from_the_calls(monkeypatch, config, device, wire):
     """The kernel's counters do not see it."""
+    monkeypatch.setattr(recorder.dist, "is_initialized", lambda: True)
     monkeypatch.setattr(recorder.dist, "get_backend_config", lambda: config)
     monkeypatch.setattr(recorder, "kernel_counts", lambda: True)
     assert recorder.Recorder(torch.device(device), 0.0, ()).wire == wire

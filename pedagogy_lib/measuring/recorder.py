@@ -140,8 +140,9 @@ class Recorder:
         self.covered: list[Covered] = []  # within the outermost block that is open
         self.followed_thread = None  # whose operations the tracker sees
         self.failures: list[tuple[BaseException, str]] = []  # the last, and the block it left first
-        backends = dist.get_backend_config() if dist.is_initialized() else "gloo"
-        gloo_carries_it = "nccl" not in backends or device.type == "cpu"
+        gloo_carries_it = device.type == "cpu" or (  # a rank that came later has no group yet
+            dist.is_initialized() and "nccl" not in dist.get_backend_config()
+        )
         self.wire = "measured" if kernel_counts() and gloo_carries_it else "counted"
 
     def enter(self, label, memory, wire):

@@ -210,7 +210,7 @@ def note_of(data: bytes) -> dict:
 
 
 def save(folder, step: int, state: dict, keep=2, group=None) -> str:
-    """Write a checkpoint, together: each rank its own state. Keeps the last few.
+    """Write a checkpoint, together: each rank its own state. The last `keep` of them stay.
 
     It counts when every rank has written its part. If one cannot, nobody's counts.
 
