@@ -301,7 +301,7 @@ print("newest that is whole:", checkpoints.newest_whole(spoilt).name)
 # the same. `Disk` gives you a real one that is very small. Each checkpoint here has about 0.23 MB,
 # two are kept, and the disk has room for 0.6 MB. What happens?
 
-# %%
+# %% tags=["nbval-ignore-output"]
 def fill(checkpoints, place, data, keep):
     training, said = checkpoints.Training(data), {}
     while training.steps < 40:
