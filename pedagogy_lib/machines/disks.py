@@ -54,7 +54,7 @@ class Disk:
         if said != "ok":
             self.close()
             number = int(said) if said.isdigit() else None
-            raise LaunchError(f"a disk of one's own cannot be had: {why_not(number) or said}")
+            raise LaunchError(why_not(number, "a disk") or f"there can be no disk here: {said}")
         self.path = Path(f"/proc/{self.holder.pid}/root{self.folder.name}")
 
     @classmethod

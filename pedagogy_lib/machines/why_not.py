@@ -13,10 +13,11 @@ SETTINGS = {
 }
 
 
-def why_not(number: int | None) -> str:
+def why_not(number: int | None, what="a network") -> str:
     """A sentence for an error of the kernel; empty if there is nothing to say about it.
 
     number  errno of what was refused
+    what    was asked for
     """
     if sys.platform != "linux":
         return "machines need Linux: elsewhere a process cannot have a network of its own"
@@ -25,9 +26,9 @@ def why_not(number: int | None) -> str:
     for name, (closed, opened) in SETTINGS.items():
         if value_of(name) == closed:
             how = f"sudo sysctl {name}={opened}"
-            return f"this system lets nobody have a network of their own; `{how}` opens it"
+            return f"this system lets nobody have {what} of their own; `{how}` opens it"
     return (
-        "this system lets nobody have a network of their own; in a container, start it with "
+        f"this system lets nobody have {what} of their own; in a container, start it with "
         "--cap-add SYS_ADMIN --security-opt seccomp=unconfined"
     )
 
