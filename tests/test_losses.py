@@ -38,6 +38,7 @@ def test_the_others_go_on():
     assert (lost.rank, lost.what, lost.was_replaced) == (2, "was killed by SIGKILL", False)
     assert 0 < lost.seconds < run.seconds
     assert "rank 2 was killed by SIGKILL after " in repr(run)
+    assert "2     lost" in repr(run)
 
 
 def test_one_that_died_is_replaced_as_often_as_that_is_allowed():

@@ -185,8 +185,11 @@ class Run:
         ]  # fmt: skip
 
     def row(self, rank) -> list[str]:
+        labels = self.labels[:SHOWN_LABELS]
+        if any(one.rank == rank and not one.was_replaced for one in self.lost):
+            return [str(rank), "lost", *["–"] * 4 * len(labels)]
         cells = [str(rank), brief(self.values[rank])]
-        for block in map(self._blocks.get, self.labels[:SHOWN_LABELS]):
+        for block in map(self._blocks.get, labels):
             peak = block.peak_bytes[rank]
             cells += [
                 format_bytes(block.sent_bytes[rank]),
