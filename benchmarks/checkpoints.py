@@ -36,7 +36,8 @@ def five_periods():
               abs(off) <= BEST_PERCENT, found)  # fmt: skip
     for number, worker in zip(numbers, found):
         theory = lab.cost(worker["period"], worker["saving"], failure)
-        off = 100 * ((1 + worker["cost"]) / (1 + theory) - 1)
+        measured, expected = 1 / (1 - worker["cost"]), 1 / (1 - theory)
+        off = 100 * (measured / expected - 1)
         yield Row(f"all time per useful time, saving every {number} steps",
-                  f"{1 + worker['cost']:.2f}", f"{1 + theory:.2f}", f"{off:+.1f}%",
+                  f"{measured:.2f}", f"{expected:.2f}", f"{off:+.1f}%",
                   f"<= {COST_PERCENT:.0f}%", abs(off) <= COST_PERCENT, worker)  # fmt: skip

@@ -21,6 +21,7 @@ PARTS = {  # files in this folder: `measurements()` lists what there is to measu
     "machines": "ranks on machines of their own: launches, cards, collectives",
     "measuring": "what measure() costs, beside other trackers of memory",
     "checkpoints": "how often to save, beside the formula",
+    "finding_out": "who has failed, and how long until all know",
     "collectives": "collectives by hand, beside Gloo's",
     "data_parallel": "DDP by hand, beside PyTorch's",
     "zero": "ZeRO by hand, beside FSDP2 and DeepSpeed",

@@ -83,8 +83,10 @@ class Training:
     def state_dict(self) -> dict:
         """Everything that the next step depends on, and that a fresh Training does not have.
 
-        Tensors, numbers, and dicts, lists and tuples of them: torch.load reads nothing else
-        unasked. Like that of a module, it may share memory with the training.
+        Under "model", "optimizer", "schedule" and "scaler" is the state_dict() of each; under
+        names of your own what else is needed. Tensors, numbers, and dicts, lists and tuples of
+        them: torch.load reads nothing else unasked. Like that of a module, it may share memory
+        with the training.
         """
         ...  # your code here
 
@@ -138,12 +140,15 @@ def write_whole(path, data: bytes):
 
     It may be killed at any moment, the disk may be full, and the power may fail. So the data is
     written to another name in the same folder, brought to the disk (os.fsync), and renamed
-    (os.replace) when all of it is there. What could not be finished is removed, where that is
-    possible, and the error raised. When it returns, the new file has come to stay: the folder,
-    which knows its name, has been brought to the disk, too.
+    (os.replace) when all of it is there. If the file cannot be written, for example because the
+    disk is full, the unfinished one is removed, the error is raised, and the old file is as it
+    was. What a killed process leaves behind, the next call for this file writes over.
+
+    When it returns, the new file will also survive a power cut: the folder, which knows its name,
+    has been brought to the disk, too.
 
     path    a str or a Path; there may be a file already
-    Raises  OSError, for example if the disk is full; then the old file is as it was
+    Raises  OSError
     """
     ...  # your code here
 
@@ -223,8 +228,8 @@ def finish(unfinished: Path, step: int, files: dict, keep: int) -> str:
 def is_whole(checkpoint: Path) -> bool:
     """Exercise 4.3. Whether a checkpoint has all files of its list, each as it was written.
 
-    Files may be missing, cut off, or changed: then it is not whole. No error is raised, whatever
-    there is, or is not. Files that are not in the list do not matter.
+    Files may be missing, cut off, or changed, and the list may hold anything: then it is not whole.
+    No error is raised. Files that are not in the list do not matter.
 
     checkpoint  its folder; files.json has {"files": {name: {"bytes": …, "sha256": …}, …}, …}
     """
@@ -267,7 +272,7 @@ class InBackground:
 
     The training changes its tensors in place. So `begin` copies the state, and this copy is what
     is saved: the training waits for a copy in memory, and not for the disk. One saving after
-    another: `begin` waits for the one before.
+    another: if the one before goes on still, `begin` waits for its end.
 
     save   called with the copy, in a thread; it may raise
     """
@@ -276,13 +281,16 @@ class InBackground:
         self.save, self.thread, self.running = save, ThreadPoolExecutor(1), None
 
     def begin(self, state: dict):
-        """Begin to save this state, as it is now."""
+        """Begin to save this state, as it is now.
+
+        Raises  what the saving before has raised, if nobody has waited for it; then nothing begins
+        """
         ...  # your code here
 
     def wait(self):
         """Wait for the end of what was begun; returns what `save` returned, and raises what it did.
 
-        None if nothing has been begun, or its end has been waited for already.
+        None if nothing has been begun, or if you have already waited for it.
         """
         ...  # your code here
 
@@ -302,7 +310,7 @@ def copy_of(state):
 
 
 def train_on(folder, steps, every=10, data=None, step=Training.step) -> Training:
-    """Train up to so many steps, from the newest whole checkpoint on, if there is one."""
+    """Train up to so many steps, from the newest checkpoint that is whole, if there is one."""
     training = Training(data)
     state = load_newest(folder)
     if state is not None:

@@ -59,8 +59,8 @@ def killed_again_and_again(every, failures, step_seconds=STEP_SECONDS, save_seco
     every     steps from one saving to the next
     failures  how long each worker lives, in seconds
     Returns   {"period": seconds from the beginning of one saving to that of the next, "saving":
-               seconds of one saving, "lost": steps that had to be taken again, "cost": all time
-               beyond that of the steps that were saved, as a share of it}
+               seconds of one saving, "lost": steps that had to be taken again, "cost": the share of
+               all time in which no step was taken that was saved later}
     """
     shared = mmap.mmap(-1, 64)
     notes, before = memoryview(shared).cast("d"), random.getstate()
@@ -87,7 +87,7 @@ def killed_again_and_again(every, failures, step_seconds=STEP_SECONDS, save_seco
         "period": every * step + saving,
         "saving": saving,
         "lost": steps - useful,
-        "cost": sum(failures) / (useful * step) - 1 if useful else math.inf,
+        "cost": 1 - useful * step / sum(failures),
     }
 
 
@@ -95,22 +95,24 @@ def killed_again_and_again(every, failures, step_seconds=STEP_SECONDS, save_seco
 
 
 def cost(period, saving, failure_seconds) -> float:
-    """All time beyond that of useful work, as a share of it, if failures come at random.
+    """The share of all time that savings and lost work take, if failures come at random.
 
     period           seconds from the beginning of one saving to that of the next
     saving           seconds that one saving takes
     failure_seconds  from one failure to the next, on average; a restart takes no time
     Source           Daly 2006, "A higher order estimate of the optimum checkpoint interval", eq. 13
     """
-    return failure_seconds / (period - saving) * math.expm1(period / failure_seconds) - 1
+    return 1 - (period - saving) / failure_seconds / math.expm1(period / failure_seconds)
 
 
 def best_of(periods, costs) -> float:
-    """Where a curve a / period + b * period + c through measured costs is lowest.
+    """Where a curve through measured costs is lowest.
 
-    Each cost counts by how far the curve is off in relation to it.
+    It is a / period + b * period + c, through the time that is lost for each useful second. Each
+    point counts by how far the curve is off in relation to it.
     """
-    x, y = torch.tensor(periods).double(), torch.tensor(costs).double()
+    x, lost = torch.tensor(periods).double(), torch.tensor(costs).double()
+    y = lost / (1 - lost)
     terms = torch.stack([1 / x, x, torch.ones_like(x)], dim=1) / y[:, None]
     a, b, _ = torch.linalg.lstsq(terms, torch.ones_like(y)[:, None]).solution.flatten().tolist()
     return math.sqrt(a / b) if a * b > 0 else math.nan
@@ -140,10 +142,10 @@ def main():
     numbers = steps_to_try(math.sqrt(2 * SAVE_SECONDS * FAILURE_SECONDS))
     run = launch(try_periods, numbers, world_size=len(numbers), device="cpu")
     if run.rank == 0:
-        print("saving after   lost steps   cost, measured   by formula")
+        print("saving after   lost steps   cost, measured   by Daly's formula")
         for number, found in zip(numbers, run.values):
             by_formula = cost(found["period"], found["saving"], FAILURE_SECONDS)
-            print(f"{number:4} steps{found['lost']:16}{found['cost']:16.0%}{by_formula:13.0%}")
+            print(f"{number:4} steps{found['lost']:16}{found['cost']:16.0%}{by_formula:20.0%}")
 
 
 if __name__ == "__main__":

@@ -335,7 +335,7 @@ put_to_the_test(f"""
 # **Your exercise** stands in
 # [labs/sharded_checkpoints.py](../labs/sharded_checkpoints.py).
 #
-# **Next**: [05 · Where the memory goes](05_memory.ipynb).
+# **Next**: [04c · Finding out](04c_finding_out.ipynb).
 
 # %%
 progress("04b")

@@ -14,6 +14,7 @@ SAID = {
     "collectives": ["dist.all_reduce right"],
     "data_parallel": ["in buckets, meanwhile", "DistributedDataParallel"],
     "decoding": ["\n2 ranks: ", "letters per second"],
+    "finding_out": ["wrong weights on rank 1: has other weights, ranks [0, 1], found in step 1"],
     "gradient_accumulation": ["of the test images right"],
     "gradient_sync_visualizer": ["0.weight   after   rank 1", "bucket 1:", "all in one"],
     "how_often": ["cost, measured", "   6 steps"],
@@ -42,7 +43,7 @@ SAID = {
 HOLED = [
     "simple_ddp", "gradient_sync_visualizer", "data_parallel", "memory", "zero",
     "tensor_parallel", "sequence_parallel", "decoding", "schedules", "pipeline_parallel",
-    "pipedream", "sequence_slices", "checkpoints",
+    "pipedream", "sequence_slices", "checkpoints", "finding_out",
 ]  # fmt: skip
 
 

@@ -138,6 +138,61 @@ def test_agents_listen_on_the_loopback_alone_and_leave_no_folder(write_program, 
     assert set(Path(tempfile.gettempdir()).glob("torchelastic_*")) == before
 
 
+THREADS = """
+import atexit
+from pathlib import Path
+
+def threads():
+    tasks = Path("/proc/self/task").iterdir()
+    names = [task.joinpath("comm").read_text().strip() for task in tasks]
+    print("threads of Gloo:", [name for name in names if "gloo" in name])
+
+atexit.register(threads)  # called after those that are registered later
+
+from pedagogy_lib import launch
+
+def step():
+    import torch._dynamo  # as optimizers do
+
+launch(step)
+"""
+
+
+def test_nothing_keeps_the_group_beyond_the_end(write_program):
+    write_program(THREADS)
+    assert run_torchrun("program.py", nproc_per_node=1).output == ["threads of Gloo: []\n"]
+
+
+FAILS_ONCE = """
+import os
+import torch.distributed as dist
+
+life = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
+dist.init_process_group("gloo")
+if dist.get_rank() == 1 and life < 2:
+    os.kill(os.getpid(), 9)
+dist.barrier()
+print("life", life, "of rank", dist.get_rank(), flush=True)
+dist.destroy_process_group()
+"""
+
+
+def test_ranks_are_started_again(write_program):
+    write_program(FAILS_ONCE)
+    (said,) = run_torchrun("program.py", nproc_per_node=2, max_restarts=2).output
+    lives = sorted(line for line in said.splitlines() if line.startswith("life"))
+    assert lives == ["life 2 of rank 0", "life 2 of rank 1"]
+
+
+def test_and_not_more_often_than_allowed(write_program):
+    write_program(FAILS_ONCE)
+    with pytest.raises(LaunchError, match=r"program\.py failed"):
+        run_torchrun("program.py", nproc_per_node=2, max_restarts=1)
+    for wrong in (-1, 1.5, "2"):
+        with pytest.raises(LaunchError, match="max_restarts is 0 or more, not"):
+            run_torchrun("program.py", max_restarts=wrong)
+
+
 def test_exception_goes_its_usual_way(write_program, capsys):
     write_program(FAILING_PROGRAM)
     with pytest.raises(LaunchError, match=r"program\.py failed; its own message is printed above"):

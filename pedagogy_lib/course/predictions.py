@@ -191,6 +191,8 @@ def draw(question, unit, guess, theory, measured, color, wire="measured") -> Pic
                       textcoords="offset points", color=INK, fontsize=9)  # fmt: skip
     axes.set_yticks(range(len(shown)), [name for name, _ in shown])
     axes.set_xlim(min(0, *numbers), highest)
+    if all(number == int(number) for number in numbers):
+        axes.xaxis.get_major_locator().set_params(integer=True)  # there is no half a loss
     axes.set_xlabel(unit)
     axes.set_title(question)
     said = f"predicted {guess:.4g} {unit}" if guess is not None else "no prediction"

@@ -12,7 +12,7 @@ import torch.distributed as dist
 
 from ..basics.errors import LaunchError, need
 from ..basics.units import brief
-from ..machines.amounts import is_positive
+from ..machines.amounts import is_count, is_positive
 from ..machines.at_blocks import ask_switch
 from ..machines.namespaces import CARD, address_of, enter_machine
 from ..machines.network import try_machines
@@ -23,7 +23,7 @@ from .run import Run
 from .under_torchrun import VARIABLES
 
 PORT = 29_500  # torchrun's own; on machines of their own nobody else has it
-RESTARTS = 3  # of all ranks, after one has failed
+RESTARTS = 3  # of all ranks, after one has failed, where machines may come and go
 # Of torchrun's rendezvous, in seconds: who does not answer is given up soon, and when enough
 # machines are there, not much longer is waited for others.
 QUICK = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3"
@@ -34,7 +34,9 @@ LOOK_SECONDS = 0.05  # between two looks at whether a machine is back
 FAILED = "{} failed; its own message is printed above"
 
 
-def run_torchrun(script, nnodes=1, nproc_per_node=2, timeout=60.0, machines=None) -> Run:
+def run_torchrun(
+    script, nnodes=1, nproc_per_node=2, timeout=60.0, machines=None, max_restarts=None
+) -> Run:
     """Run `torchrun script` on `nnodes` machines, an agent on each.
 
     Several nodes are machines with networks of their own where this system allows them; elsewhere
@@ -45,6 +47,8 @@ def run_torchrun(script, nnodes=1, nproc_per_node=2, timeout=60.0, machines=None
               of the script, with those machines that are left, and take in one that comes back
     machines  `Machines(2, bytes_per_second=25e6)`: with that speed, and their plan, such as
               `Machines(2).kill(1, after_seconds=5).revive(1, after_seconds=8)`
+    max_restarts  how often the agents start all ranks again after one has failed, in new processes;
+              0 unless told otherwise, and 3 where machines may come and go
     """
     if not os.path.exists(script):
         raise LaunchError(f"there is no program {script!r} to run from {os.getcwd()}")
@@ -52,6 +56,9 @@ def run_torchrun(script, nnodes=1, nproc_per_node=2, timeout=60.0, machines=None
     fewest, most = nnodes if is_pair else (nnodes, nnodes)
     counts = all(map(is_positive, (fewest, most, nproc_per_node)))
     need(counts and fewest <= most, "nnodes and nproc_per_node are at least 1")
+    if max_restarts is None:
+        max_restarts = RESTARTS if fewest < most else 0
+    need(is_count(max_restarts), f"max_restarts is 0 or more, not {brief(max_restarts)}")
     need(machines is None or isinstance(machines, Machines),
          f"machines is Machines({most}), and not {brief(machines)}")  # fmt: skip
     need(machines is None or machines.count == most,
@@ -62,7 +69,8 @@ def run_torchrun(script, nnodes=1, nproc_per_node=2, timeout=60.0, machines=None
     elif machines is None and fewest < most:
         raise LaunchError(f"machines that come and go cannot be had here: {try_machines()}")
     job = AgentsLaunch(most, timeout, machines)
-    return run_job(job, play_machine, (str(script), fewest, nproc_per_node, machines is not None))
+    own = [f"--nproc-per-node={nproc_per_node}", f"--max-restarts={max_restarts}"]
+    return run_job(job, play_machine, (str(script), fewest, own, machines is not None))
 
 
 class AgentsLaunch(Launch):
@@ -106,11 +114,11 @@ def is_no_farewell(record) -> bool:
     return "exit barrier" not in record.getMessage()
 
 
-def play_machine(script, fewest, nproc_per_node, is_real):
+def play_machine(script, fewest, options, is_real):
     """Be machine number RANK: do what the command `torchrun` would do there."""
     node, count = int(os.environ["RANK"]), dist.get_world_size()
     folder = os.environ["PEDAGOGY_FOLDER"]
-    own = [f"--nproc-per-node={nproc_per_node}", f"--log-dir={folder}/logs-{node}", script]
+    own = [*options, f"--log-dir={folder}/logs-{node}", script]
     if is_real:
         keep_agent(node, [*meeting(node, fewest, count), *own], os.path.join(folder, "switch"))
         return
@@ -145,7 +153,7 @@ def meeting(node, fewest, count) -> list[str]:
         return [f"--nnodes={count}", f"--node-rank={node}", f"--master-addr={address_of(0)}",
                 f"--master-port={PORT}", here]  # fmt: skip
     return [f"--nnodes={fewest}:{count}", "--rdzv-backend=c10d", "--rdzv-id=1",
-            f"--rdzv-endpoint={address_of(0)}:{PORT}", f"--max-restarts={RESTARTS}",
+            f"--rdzv-endpoint={address_of(0)}:{PORT}",
             f"--rdzv-conf=is_host={int(node == 0)},{QUICK}", here]  # fmt: skip
 
 

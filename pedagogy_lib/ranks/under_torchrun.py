@@ -10,6 +10,10 @@ import cloudpickle
 import torch
 import torch.distributed as dist
 
+# Its functions have the group as a default argument, as it is when this is imported: later, as by
+# an optimizer's imports, they would keep the group, and Gloo's threads, beyond its end.
+import torch.distributed.nn.functional
+
 from .devices import choose_device
 from .run import Run
 from .settings import seeds_of

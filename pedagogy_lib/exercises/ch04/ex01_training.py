@@ -32,6 +32,7 @@ WHY = {
     "rank its own",
     "Python's generator": "images are moved by what Python's `random` draws: random.getstate()",
 }
+PARTS = {"model": "weights", "optimizer": "moments", "schedule": "schedule", "scaler": "scale"}
 GOES_ON = (
     "right after loading everything is as it was saved, and yet the next steps differ. Does some "
     "part still belong to the fresh training? The schedule and the scaler know one optimizer, and "
@@ -101,8 +102,7 @@ def resume(answer, group, case):
         training.step()
     saved = look_at(training)
     state = training.state_dict()
-    if not isinstance(state, dict):
-        raise Refused(f"state_dict() returned {state!r:.40}", "it returns a dict")
+    need_parts(state)
     state, looked = there_and_back(state), look_at(training)
     losses = [training.step() for _ in range(after)]
     torch.manual_seed(1000 + dist.get_rank())  # a new process begins with others
@@ -115,6 +115,14 @@ def resume(answer, group, case):
         "missing": [name for name in WHY if loaded[name] != saved[name]],
         "pair": (losses, [fresh.step() for _ in range(after)]),
     }
+
+
+def need_parts(state):
+    if not isinstance(state, dict):
+        raise Refused(f"state_dict() returned {state!r:.40}", "it returns a dict")
+    for name, about in PARTS.items():
+        if name not in state:
+            raise Refused(f'the dict has nothing called "{name}"', WHY[about])
 
 
 # ---- What is not right ---

@@ -52,6 +52,11 @@ AGAIN = (
     "what a killed process has left behind must not stand in the way of the next one: open the "
     'unfinished file with "wb", which empties it, not with "xb"'
 )
+PILED_UP = (
+    "whoever is killed cannot clean up. If each call writes to another name, with the number of "
+    "the process or by chance, these files pile up, one for each crash, until the disk is full. "
+    "Take the same name each time: the next call for this file writes over what was left"
+)
 
 
 class Place:
@@ -107,7 +112,10 @@ def need_written(place, seen, path=None):
 @in_folder
 def left_alone(answer, place):
     place.path.unlink()
-    need_written(place, writing(answer, place.path, NEW))
+    seen = writing(answer, place.path, NEW)
+    if seen.outside:
+        raise Refused(f"it writes to {seen.outside[0]}", OTHER_FOLDER)
+    need_written(place, seen)
     place.path.write_bytes(OLD)
     need_written(place, writing(answer, str(place.path), NEW))
     if place.names() != [WANTED]:
@@ -128,7 +136,7 @@ def killed_in_mid_write(answer, place):
     for size in (1, HALF, len(NEW) - 1):
         writing(answer, place.path, NEW, limit_bytes=size, dies=True)
         if problem := place.found():
-            raise Refused(f"killed after {size:,} bytes: {problem}", DIRECTLY)
+            raise Refused(f"killed after {size:,} byte{'s' * (size > 1)}: {problem}", DIRECTLY)
     return "killed after 1 byte, a half, all but one: the old file is whole"
 
 
@@ -144,7 +152,8 @@ def killed_anywhere(answer, place):
             why = IN_BETWEEN if "no file" in problem else DIRECTLY
             raise Refused(f"killed before `{done.doings[number - 1]}`: {problem}", why)
         need_goes_on(answer, place)
-    return f"killed before each of {counted(len(done.doings), 'call')} that touch the disk"
+    calls = counted(len(done.doings), "call")
+    return f"{calls} touch the disk: killed before each, and written again after that"
 
 
 def need_goes_on(answer, place):
@@ -152,6 +161,9 @@ def need_goes_on(answer, place):
     if seen.raised:
         raise Refused(f"after it was killed, the next call raised {seen.raised[1]}", AGAIN)
     need_written(place, seen)
+    if place.names() != [WANTED]:
+        others = ", ".join(name for name in place.names() if name != WANTED)
+        raise Refused(f"killed, and called again, it leaves this behind: {others}", PILED_UP)
 
 
 @in_folder
@@ -184,8 +196,6 @@ def power_cut(answer, place):
 @in_folder
 def many_at_once(answer, place):
     first = writing(answer, place.path, NEW)
-    if first.outside:
-        raise Refused(f"it writes to {first.outside[0]}", OTHER_FOLDER)
     for name in (ELSE, ALIKE):
         both = set(first.written) & set(writing(answer, place.folder / name, NEW).written)
         if both:

@@ -71,7 +71,8 @@ def has_list(text):
 CASES = {  # what has happened: (how, whether it is whole, what an answer has overlooked)
     "as it was written": (lambda folder: None, True, ""),
     "with a file that is not in the list": (
-        lambda folder: (folder / "notes.txt").write_text("mine"), True, NOT_IN_LIST),
+        lambda folder: (folder / "rank-9.pt").write_bytes(b"of another time"), True,
+        NOT_IN_LIST),
     "rank-1.pt is missing": (is_missing("rank-1.pt"), False, "a file of the list may be missing"),
     "rank-1.pt is cut off": (
         rewrite("rank-1.pt", lambda data: data[:-7]), False, OTHER_SIZE),
@@ -136,6 +137,7 @@ EXERCISE = Exercise(
         "json.loads((checkpoint / LIST).read_text())[\"files\"] is the dict of files; "
         "(checkpoint / name).read_bytes() what one of them has.",
         "Reading may fail in many ways: OSError, ValueError (of which JSON's error is one), "
-        "KeyError, TypeError, AttributeError. All of them mean False.",
+        "KeyError, TypeError, AttributeError. All of them mean False, so that `except Exception` "
+        "is right here.",
     ),
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """Which pieces of old shards a rank reads, where shards were saved by another number of ranks."""
 
+from ...basics.units import counted
 from ..kit import Formula
 
 CASES = {
@@ -175,7 +176,7 @@ EXERCISE = Formula(
         "ceil(length / ranks) of them, at least one",
     },
     differs=told,
-    told=lambda calls, values: f"{sum(map(len, values))} pieces for {len(values)} ranks",
+    told=lambda calls, values: f"{sum(map(len, values))} pieces for {counted(len(values), 'rank')}",
     asked="a list of (old rank, begin, end)",
     shape="return a list of tuples: (old rank, begin, end)",
     hints=(

@@ -27,24 +27,31 @@ class Training(Loading):
     def state_dict(self):
         return self.all_of_it()
 
-# %% right · nested, with copies
+# %% right · with copies, and numbers and generators in parts of their own
 class Training(Training):
     def state_dict(self):
         parts = {name: copy_of(getattr(self, name).state_dict())
                  for name in ("model", "optimizer", "schedule", "scaler")}
         numbers = {name: getattr(self, name) for name in ("epoch", "position", "steps")}
-        return {"parts": parts, "numbers": numbers,
-                "chance": [torch.get_rng_state(), random.getstate()]}
+        return parts | {"numbers": numbers, "chance": [torch.get_rng_state(), random.getstate()]}
 
     def load_state_dict(self, state):
-        for name, part in state["parts"].items():
-            getattr(self, name).load_state_dict(part)
+        for name in ("model", "optimizer", "schedule", "scaler"):
+            getattr(self, name).load_state_dict(state[name])
         for name, number in state["numbers"].items():
             setattr(self, name, number)
         torch.set_rng_state(state["chance"][0])
         random.setstate(state["chance"][1])
 
-# %% wrong · not what was saved: moments
+# %% wrong · has nothing called "model"
+class Training(Loading):
+    def state_dict(self):
+        return {"parts": self.all_of_it()}
+
+    def load_state_dict(self, state):
+        super().load_state_dict(state["parts"])
+
+# %% wrong · has nothing called "optimizer": AdamW keeps two moments
 class Training(Training):
     def state_dict(self):
         return {"model": self.model.state_dict()}

@@ -15,7 +15,7 @@ def write_whole(path, data):
         os.close(file)
     sync_folder(os.path.dirname(path) or ".")
 
-# %% right · a name that nobody else has
+# %% wrong · pile up, one for each crash
 def write_whole(path, data):
     path = Path(path)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
@@ -28,6 +28,15 @@ def write_whole(path, data):
             os.remove(file.name)
             raise
     sync_folder(path.parent)
+
+# %% wrong · pile up, one for each crash
+# -     unfinished = path.with_name(f"{path.name}.unfinished")
+# +     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+
+# %% right · what was left is removed first
+# -         with open(unfinished, "wb") as file:
+# +         unfinished.unlink(missing_ok=True)
+# +         with open(unfinished, "xb") as file:
 
 # %% wrong · the file itself is opened for writing
 def write_whole(path, data):

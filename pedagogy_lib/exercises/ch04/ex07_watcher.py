@@ -1,0 +1,146 @@
+"""Who has been silent for too long: counts that change, or do not, and one clock."""
+
+from ...course.checking import Exercise, Wrong
+from ..kit.outcomes import outcome_of
+from ..kit.values import NO_RETURN, plain
+
+PATIENCE = 0.5
+ALIVE = "a rank whose count has changed is alive, wherever the count stands, and however slowly"
+SILENT = "the same count for more than `patience` seconds: the rank is silent"
+SMALLER = (
+    "a process that was started again counts from 1. A smaller count is a change, and a sign of "
+    "life: compare with !=, not with >"
+)
+SLOW = (
+    "this rank counts more slowly than the others, but its count changes. What the others' counts "
+    "are does not matter"
+)
+FIRST = (
+    "when a rank is looked at for the first time, its time begins, at `now`. Nobody knows what "
+    "was before; and where a clock has its 0 means nothing"
+)
+BACK = "its count has changed since: it is alive again, and its time begins anew"
+EXACTLY = "asked is more than `patience`; this is exactly that long"
+ALIASED = (
+    "the watcher has kept the dict that it was given, and the caller has written new counts into "
+    "it. So it compares the dict with itself: keep each count by itself, or a copy of the dict"
+)
+SHARED = (
+    "two watchers know of each other: what is set in the class belongs to all of them. Set it in "
+    "__init__, on self"
+)
+SINCE_LOOK = (
+    "what counts is how long the count has been the same, and not how long ago the last look was"
+)
+ORDER = "in order: sorted by their numbers, whatever the order in the dict"
+NOT_YET = "a rank that has not counted yet, with 0, gets as much time as any other"
+
+CASES = {  # what happens: ([(counts, now), …], what an answer has overlooked)
+    "its clock shows a large number": (
+        [({0: 1}, 1e6), ({0: 1}, 1e6 + 0.25)], FIRST),
+    "its clock begins at 0": (
+        [({0: 1}, 0.0), ({0: 1}, 0.25)], FIRST),
+    "all go on": (
+        [({0: 1, 1: 1}, 10.0), ({0: 2, 1: 2}, 10.4), ({0: 3, 1: 3}, 10.8)], ALIVE),
+    "rank 1 falls silent": (
+        [({0: 1, 1: 1}, 10.0), ({0: 2, 1: 1}, 10.25), ({0: 3, 1: 1}, 11.0)], SILENT),
+    "looked at often, rank 1 is silent": (
+        [({0: k + 1, 1: 7}, 10 + 0.15 * k) for k in range(9)], SINCE_LOOK),
+    "silent for exactly as long as the patience": (
+        [({0: 1, 1: 1}, 10.0), ({0: 2, 1: 1}, 10.5)], EXACTLY),
+    "rank 1 is silent, and counts again": (
+        [({0: 1, 1: 4}, 10.0), ({0: 2, 1: 4}, 11.0), ({0: 3, 1: 5}, 12.0), ({0: 4, 1: 5}, 12.25)],
+        BACK),
+    "rank 2 counts slowly": (
+        [({0: 10 * k + 1, 1: 11 * k + 1, 2: 1 + k // 3}, 10 + k / 8) for k in range(12)], SLOW),
+    "rank 0 was started again, and counts from 1": (
+        [({0: 90, 1: 90}, 10.0), ({0: 1, 1: 91}, 10.4), ({0: 2, 1: 92}, 10.8),
+         ({0: 3, 1: 93}, 11.2)], SMALLER),
+    "rank 2 comes later": (
+        [({0: 1}, 10.0), ({0: 2}, 12.0), ({0: 3, 2: 1}, 14.0), ({0: 4, 2: 1}, 14.25)], FIRST),
+    "rank 1 has not counted yet": (
+        [({0: 1, 1: 0}, 10.0), ({0: 2, 1: 0}, 10.25), ({0: 3, 1: 0}, 10.75)], NOT_YET),
+    "two are silent": (
+        [({3: 5, 0: 1, 1: 5}, 10.0), ({3: 5, 0: 2, 1: 5}, 11.0)], ORDER),
+}  # fmt: skip
+
+
+def truth(looks, patience) -> list[int]:
+    """After all these looks, from the whole history."""
+    counts, now = looks[-1]
+    silent = []
+    for rank, count in counts.items():
+        since = now
+        for earlier, at in reversed(looks):
+            if earlier.get(rank) != count:
+                break
+            since = at
+        if now - since > patience:
+            silent.append(rank)
+    return sorted(silent)
+
+
+def examine(answer):
+    yield from two_watchers(answer)
+    for case, (looks, why) in CASES.items():
+        watcher = made(case, answer)
+        for k, (counts, now) in enumerate(looks):
+            look(case, watcher, (dict(counts), now), truth(looks[: k + 1], PATIENCE), why)
+        yield f"{case}: {truth(looks, PATIENCE)}"
+    yield from one_dict(answer)
+
+
+def made(case, answer):
+    outcome = outcome_of(answer, PATIENCE)
+    if outcome.error:
+        raise Wrong(case, str(outcome), "Watcher(patience) is made with one number")
+    return outcome.value
+
+
+def look(case, watcher, given, wanted, why):
+    counts, now = given
+    before = dict(counts)
+    outcome = outcome_of(watcher.silent, counts, now)
+    if outcome.error:
+        raise Wrong(case, str(outcome), "")
+    got = plain(outcome.value)
+    if got is None:
+        raise Wrong(case, "it returned None", NO_RETURN)
+    if not isinstance(got, list | tuple):
+        raise Wrong(case, f"it returned {got!r:.40}", "asked is a list of ranks, such as [1]")
+    if list(got) != wanted:
+        what = f"at {now:g} s with counts {before}: expected {wanted}, got {list(got)}"
+        raise Wrong(case, what, ORDER if sorted(got) == wanted else why)
+    if counts != before:
+        raise Wrong(case, f"the counts are now {counts}", "silent() only looks at them")
+
+
+def one_dict(answer):
+    case, counts = "one dict, in which the counts change", {0: 1, 1: 1}
+    watcher = made(case, answer)
+    for k, wanted in enumerate([[], [], [1]]):
+        counts[0] += 1
+        look(case, watcher, (counts, 10 + 0.375 * k), wanted, ALIASED)
+    yield f"{case}: [1]"
+
+
+def two_watchers(answer):
+    case = "two watchers"
+    first, second = made(case, answer), made(case, answer)
+    look(case, first, ({0: 1}, 10.0), [], FIRST)
+    look(case, second, ({0: 1}, 12.0), [], SHARED)
+    yield f"{case}: each has its own time"
+
+
+EXERCISE = Exercise(
+    "4.7",
+    "Watcher",
+    examine,
+    lab="finding_out",
+    hints=(
+        "What do you have to remember of each rank, from one look to the next?",
+        "Its count, and when that count was first seen: self.changed[rank] = (count, now), "
+        "whenever it is not the count of before, or the rank is new.",
+        "Then silent is whoever has now - self.changed[rank][1] > self.patience.",
+    ),
+)  # fmt: skip

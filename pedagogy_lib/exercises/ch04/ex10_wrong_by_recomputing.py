@@ -1,0 +1,131 @@
+"""Who computes wrong gradients: each batch is computed by two ranks."""
+
+import torch
+import torch.distributed as dist
+
+from ..kit import At, RankExercise, Refused, World, answering, complains
+from ..kit.costs import need_cost
+
+MOST_BYTES = 4_000
+GROUP_OF_3 = World(5, (0, 2, 3))
+OWN_TWICE = (
+    "each rank has computed its own batch alone. A rank that computes wrongly may do so in the "
+    "same way each time: only another rank can tell"
+)
+WHICH = (
+    "gradients_of(k) is called with two ranks: with this rank, and with the next one, which is "
+    "(rank + 1) % n"
+)
+AGREE = "two ranks compute each batch: those that agree have computed rightly, nobody is accused"
+NEIGHBOUR = (
+    "a neighbour is accused. Batch k is computed by rank k and by rank k - 1. So the rank that is "
+    "wrong disagrees about its own batch and about the next rank's"
+)
+MISSED = (
+    "two batches are disputed here, and nobody is accused. Are all bits compared? Sums and "
+    "tolerances do not see everything; checksum(…), from the lab, does"
+)
+LAST = "the last rank is wrong here: it computes its own batch, and that of rank 0, its next one"
+NANS = "there is a NaN in the gradients, the same everywhere. Compare bits: NaN is not NaN"
+WORLD_RANK = "ranks are numbered within the group, as dist.get_rank(group) does"
+
+
+def right_gradients(batch, with_nan=False) -> list[torch.Tensor]:
+    chance = torch.Generator().manual_seed(100 + batch)
+    gradients = [torch.randn(30, 20, generator=chance), torch.randn(20, generator=chance)]
+    if with_nan:
+        gradients[0][2, 3] = torch.nan
+    return gradients
+
+
+def wrong_gradients(batch, how) -> list[torch.Tensor]:
+    gradients = right_gradients(batch, how == "NaN")
+    if how == "bit":
+        gradients[1].view(torch.int32)[5] ^= 1
+    if how == "order":
+        gradients[0] = gradients[0].flip(0)
+    if how == "sign":
+        gradients = [-gradient for gradient in gradients]
+    return gradients
+
+
+def recompute(answer, group, case):
+    how, wrong = case.args
+    rank, asked_for = dist.get_rank(group), []
+
+    def gradients_of(batch):
+        n = dist.get_world_size(group)
+        if not isinstance(batch, int) or not 0 <= batch < n:
+            raise Refused(
+                f"gradients_of({batch!r:.20}) was called", f"there are ranks 0 to {n - 1}"
+            )
+        asked_for.append(batch)
+        if rank == wrong:
+            return wrong_gradients(batch, how)
+        return right_gradients(batch, how == "NaN")
+
+    with answering():
+        value = answer(gradients_of, group)
+    if value is not None and (isinstance(value, bool | list | tuple | str)):
+        raise Refused(f"it returned {value!r:.40}", "asked is one rank, such as 2, or None")
+    return {"rank": value if value is None else int(value), "asked_for": asked_for}
+
+
+def faults(trial):
+    how, wrong = trial.case.args
+    for place, of in enumerate(trial):
+        wanted = [place, (place + 1) % trial.n]
+        if set(of.asked_for) == {place}:
+            yield f"{trial.who(place)}: computed batches {of.asked_for}", OWN_TWICE
+        if of.rank != wrong:
+            what = f"{trial.who(place)}: expected {wrong}, got {of.rank}"
+            yield what, why(trial, how, wrong, of.rank)
+        if sorted(of.asked_for) != sorted(wanted):
+            what = f"{trial.who(place)}: computed batches {of.asked_for}, and not {wanted}"
+            yield what, WHICH
+
+
+def why(trial, how, wrong, got) -> str:
+    if trial.case.is_group and wrong is not None and got == trial.case.ranks[wrong]:
+        return WORLD_RANK
+    if wrong is None:
+        return NANS if how == "NaN" else AGREE
+    if got is None:
+        return LAST if wrong == trial.n - 1 else MISSED
+    return NEIGHBOUR
+
+
+def need_few_bytes(trial) -> str:
+    most = max(trial.sent_bytes)
+    weights = sum(gradient.nbytes for gradient in right_gradients(0))
+    need_cost(trial, most <= min(MOST_BYTES, 2 * weights), f"{most:,} bytes were sent by one rank",
+              "gradients need not be sent: equal gradients have equal checksums")  # fmt: skip
+    return ""
+
+
+EXERCISE = RankExercise(
+    "4.10",
+    "wrong_by_recomputing",
+    lab="finding_out",
+    cases=[
+        At(World(4), ("order", None), ", all are right"),
+        At(World(4), ("order", 1), ", rank 1 is wrong"),
+        At(World(3), ("sign", 0), ", rank 0 is wrong"),
+        At(World(4), ("order", 3), ", rank 3 is wrong"),
+        At(World(3), ("sign", 2), ", rank 2 is wrong"),
+        At(World(4), ("bit", 2), ", one bit is wrong on rank 2"),
+        At(World(3), ("NaN", None), ", the same NaN in all"),
+        At(GROUP_OF_3, ("order", 1), ", its second is wrong"),
+    ],
+    work=recompute,
+    facts=[complains(faults), need_few_bytes],
+    told=lambda trial: f"{trial.case.args[1]}",
+    hints=(
+        "Which two ranks compute batch k? If one of them is wrong, which batches do two ranks "
+        "disagree about?",
+        "Batch k is computed by ranks k and k - 1. Rank r is wrong if there is disagreement about "
+        "batch r and about batch (r + 1) % n.",
+        "mine = torch.tensor([checksum(gradients_of(rank)), checksum(gradients_of(next))]); after "
+        "an all-gather, compare sums[k][0] with sums[k - 1][1]. In Python, sums[-1] is the last.",
+    ),
+)  # fmt: skip
