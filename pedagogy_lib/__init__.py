@@ -60,6 +60,7 @@ _HOME = {
     "Machines": "machines.spec",
     "Disk": "machines.disks",
     "run_torchrun": "ranks.torchrun_agents",
+    "machines_around": "machines.around",
     "Table": "basics.tables",
     "Run": "ranks.run",
     "Block": "ranks.run",

@@ -20,6 +20,7 @@ from .films.step_films import film_step as film_step
 from .films.step_pictures import plot_step as plot_step
 from .films.unit_films import film_units as film_units
 from .films.unit_pictures import plot_units as plot_units
+from .machines.around import machines_around as machines_around
 from .machines.disks import Disk as Disk
 from .machines.spec import Machines as Machines
 from .measuring.message_film import film as film

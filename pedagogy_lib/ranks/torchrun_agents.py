@@ -3,7 +3,6 @@
 import functools
 import logging
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ from ..machines.namespaces import CARD, address_of, enter_machine
 from ..machines.network import try_machines
 from ..machines.spec import Machines
 from ..machines.state import State
+from . import fresh_stores
 from .launcher import Launch, run_job
 from .run import Run
 from .under_torchrun import VARIABLES
@@ -28,7 +28,7 @@ RESTARTS = 3  # of all ranks, after one has failed, where machines may come and 
 # machines are there, not much longer is waited for others.
 QUICK = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3"
 # Where agents share a store for all rounds, only the first round's agents know it (torch 2.13): one
-# that comes back would wait for ever.
+# that comes back would wait for ever. And ranks that are started again find addresses of dead ones.
 STORES = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 LOOK_SECONDS = 0.05  # between two looks at whether a machine is back
 FAILED = "{} failed; its own message is printed above"
@@ -44,7 +44,8 @@ def run_torchrun(
     processes printed. Errors are those of `launch`.
 
     nnodes    how many; or the fewest and the most, as in (1, 2): then ranks go on, from the start
-              of the script, with those machines that are left, and take in one that comes back
+              of the script, with those machines that are left, and take in one that comes back.
+              In the script, `machines_around().kill(1)` ends a machine at a step of your choice
     machines  `Machines(2, bytes_per_second=25e6)`: with that speed, and their plan, such as
               `Machines(2).kill(1, after_seconds=5).revive(1, after_seconds=8)`
     max_restarts  how often the agents start all ranks again after one has failed, in new processes;
@@ -97,11 +98,7 @@ def share_port(node) -> tuple[int, dist.Store | None]:
     """
     ports, store = [0], None
     if node == 0:
-        listener = socket.create_server(("127.0.0.1", 0))
-        ports[0] = listener.getsockname()[1]
-        options = {"wait_for_workers": False, "multi_tenant": True}
-        fd = listener.detach()
-        store = dist.TCPStore("127.0.0.1", ports[0], is_master=True, master_listen_fd=fd, **options)
+        ports[0], store = fresh_stores.loopback_store()
     dist.broadcast_object_list(ports)
     return ports[0], store
 
@@ -120,7 +117,12 @@ def play_machine(script, fewest, options, is_real):
     folder = os.environ["PEDAGOGY_FOLDER"]
     own = [*options, f"--log-dir={folder}/logs-{node}", script]
     if is_real:
-        keep_agent(node, [*meeting(node, fewest, count), *own], os.path.join(folder, "switch"))
+        keep_agent(node, [*meeting(node, fewest, count), *own], folder)
+        return
+    if count == 1:
+        forget_this_rank()
+        fresh_stores.register()
+        be_agent(["--nnodes=1", f"--rdzv-backend={fresh_stores.NAME}", *own])
         return
     port, _store = share_port(node)
     forget_this_rank()
@@ -147,28 +149,25 @@ def be_agent(settings):
 
 
 def meeting(node, fewest, count) -> list[str]:
-    """How the agents of real machines find each other: at machine 0."""
-    here = f"--local-addr={address_of(node)}"
-    if fewest == count:
-        return [f"--nnodes={count}", f"--node-rank={node}", f"--master-addr={address_of(0)}",
-                f"--master-port={PORT}", here]  # fmt: skip
+    """How the agents of real machines find each other, again and again: at machine 0."""
     return [f"--nnodes={fewest}:{count}", "--rdzv-backend=c10d", "--rdzv-id=1",
-            f"--rdzv-endpoint={address_of(0)}:{PORT}",
-            f"--rdzv-conf=is_host={int(node == 0)},{QUICK}", here]  # fmt: skip
+            f"--rdzv-endpoint={address_of(0)}:{PORT}", f"--local-addr={address_of(node)}",
+            f"--rdzv-conf=is_host={int(node == 0)},{QUICK}"]  # fmt: skip
 
 
-def keep_agent(node, settings, door):
+def keep_agent(node, settings, folder):
     """Run an agent on a machine; if that is killed and comes back, run one again."""
     forget_this_rank()
+    door, over = os.path.join(folder, "switch"), os.path.join(folder, "over")
     while True:
-        paths = ask_switch(door, "paths")
-        network = paths["networks"][node]
-        while network is None:
+        while (network := ask_switch(door, "paths")["networks"][node]) is None:
+            if os.path.exists(over):
+                return
             time.sleep(LOOK_SECONDS)
-            network = ask_switch(door, "paths")["networks"][node]
-        way = node, len(paths["networks"]), network, paths["user"]
-        status = run_agent(settings, way)
+        paths = ask_switch(door, "paths")
+        status = run_agent(settings, (node, len(paths["networks"]), network, paths["user"]))
         if status == 0:
+            open(over, "w").close()  # agents end together: nobody needs to come back
             return
         if ask_switch(door, "paths")["networks"][node] == network:
             raise RuntimeError(FAILED.format(settings[-1]))
@@ -178,7 +177,8 @@ def keep_agent(node, settings, door):
 def run_agent(settings, way) -> int:
     """Run torchrun on a machine, there by `enter_machine(*way)`; returns its exit status."""
     command = [sys.executable, "-m", "torch.distributed.run", *settings]
-    environ = os.environ | {"GLOO_SOCKET_IFNAME": CARD, **STORES}
+    own = {"GLOO_SOCKET_IFNAME": CARD, "MACHINE": str(way[0])}  # its number stays; ranks may not
+    environ = os.environ | own | STORES
     enters = functools.partial(enter_machine, *way)
     with subprocess.Popen(command, env=environ, preexec_fn=enters) as agent:
         return agent.wait()

@@ -1,0 +1,36 @@
+"""In a program on one of `run_torchrun`'s machines: things happen to machines when it says so."""
+
+import os
+
+from ..basics.errors import LaunchError, need
+from .at_blocks import ask_switch
+from .faults import Faults
+
+
+def machines_around() -> "MachinesAround":
+    """The machines that this program runs among: `machines_around().kill(1)` acts at once.
+
+    Who kills the own machine does not return. Also: `revive`, `unplug`, `plug`, `slow`, `split`,
+    `join`.
+
+    Raises  LaunchError if the program is on no such machine
+    """
+    door = os.path.join(os.environ.get("PEDAGOGY_FOLDER", ""), "switch")
+    if "MACHINE" not in os.environ or not os.path.exists(door):
+        raise LaunchError("machines_around() is for programs that run_torchrun starts on machines")
+    return MachinesAround(door)
+
+
+class MachinesAround(Faults):
+    """door  the path of the switch's socket"""
+
+    def __init__(self, door):
+        self.door = door
+
+    @property
+    def count(self) -> int:
+        return len(ask_switch(self.door, "paths")["networks"])
+
+    def wish(self, wish, machine, when):
+        need(not when, f"{wish.name}() acts at once here; a plan belongs to Machines()")
+        ask_switch(self.door, wish.name, *wish.arguments)
