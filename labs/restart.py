@@ -21,7 +21,7 @@ from gradient_accumulation import digits
 from torch import Tensor, nn
 
 MICROBATCHES, SIZE = 12, 8  # of one step, whoever is there; samples of each
-RATE, MOMENTUM, DROPOUT = 0.4, 0.9, 0.2
+RATE, MOMENTUM, DROPOUT = 2.0, 0.9, 0.2
 
 
 # ---- The same batch, from any number of ranks -----------------------------------------------
@@ -151,6 +151,12 @@ def load(folder, training):
         training.load_state_dict(torch.load(found[0] / "rank-0.pt"))
 
 
+def saved_weights(folder) -> Tensor:
+    """All weights in the newest whole checkpoint."""
+    model = torch.load(newest_whole(folder) / "rank-0.pt")["model"]
+    return torch.cat([weights.flatten() for weights in model.values()])
+
+
 # ---- A log that all machines write ----------------------------------------------------------
 
 
@@ -186,6 +192,18 @@ def steps_taken(folder) -> list[tuple[int, int, float]]:
     """(step, number of ranks, loss) of each step in order, also of those that were taken twice."""
     return [(said["steps"], said["n"], said["loss"]) for said in log_of(folder)
             if said["what"] == "step"]  # fmt: skip
+
+
+def losses_of_lives(folder) -> list[tuple[int, list[int], list[float]]]:
+    """(ranks, steps, losses) of each life: it begins with another n, or with an earlier step."""
+    found, before = [], (0, 0)
+    for step, n, loss in steps_taken(folder):
+        if n != before[1] or step <= before[0]:
+            found.append((n, [], []))
+        found[-1][1].append(step)
+        found[-1][2].append(loss)
+        before = step, n
+    return found
 
 
 PARTS = "until new processes run", "imports", "meeting", "reading the checkpoint", "steps again"
