@@ -519,7 +519,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in
 # [labs/finding_out.py](../labs/finding_out.py).
 #
-# **Next**: [05 · Where the memory goes](05_memory.ipynb).
+# **Next**: [04d · Restart](04d_restart.ipynb).
 
 # %%
 progress("04c")

@@ -44,12 +44,14 @@ def shade_repeated(lives, both):
     for (_, before, _), (_, after, _) in pairwise(lives):
         if after[0] <= before[-1]:
             for axes in both:
-                axes.axvspan(after[0] - 0.5, before[-1] + 0.5, color=PALE_BLUE, lw=0, zorder=0,
-                             label=label)  # fmt: skip
+                axes.axvspan(after[0] - 0.5, before[-1] + 0.5, color=PALE_BLUE, alpha=0.35, lw=0,
+                             zorder=0, label=label)  # fmt: skip
             label = "_again"
 
 
 def finish(top, bottom, lives, ylabel, title):
+    for axes in (top, bottom):
+        axes.grid(axis="both")
     top.set(ylabel=ylabel)
     top.set_ylim(bottom=0)
     top.legend()
