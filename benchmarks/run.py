@@ -22,6 +22,7 @@ PARTS = {  # files in this folder: `measurements()` lists what there is to measu
     "measuring": "what measure() costs, beside other trackers of memory",
     "checkpoints": "how often to save, beside the formula",
     "finding_out": "who has failed, and how long until all know",
+    "restart": "restarts under torchrun that succeed",
     "collectives": "collectives by hand, beside Gloo's",
     "data_parallel": "DDP by hand, beside PyTorch's",
     "zero": "ZeRO by hand, beside FSDP2 and DeepSpeed",

@@ -241,8 +241,8 @@ def main():
     training = train(folder, steps=60, every=10)
     if os.environ["RANK"] == "0":
         first = [said["steps"] for said in log_of(folder) if said["what"] == "read"][-1]
-        print(f"steps {first + 1} to {training.steps} on {os.environ['WORLD_SIZE']} ranks: "
-              f"test loss {training.test_loss():.6f}")  # fmt: skip
+        print(f"steps read: {first}; taken on {os.environ['WORLD_SIZE']} ranks: "
+              f"{training.steps - first}; test loss {training.test_loss():.6f}")  # fmt: skip
         if len(sys.argv) < 2:
             shutil.rmtree(folder)
 

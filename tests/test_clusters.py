@@ -7,7 +7,8 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
+import tempfile
+from pathlib import Path
 
 import pytest
 import yaml
@@ -106,33 +107,44 @@ def free_ports(count) -> list[int]:
 
 
 @pytest.fixture
-def slurm(tmp_path):
+def short_folder():
+    """SLURM puts sockets into it, whose paths have at most 107 characters."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="slurm-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def slurm(short_folder):
     """A SLURM of one machine, this one: the environment in which its commands find it."""
     missing = [name for name in ("slurmctld", "slurmd", "sbatch") if shutil.which(name) is None]
     if missing or os.geteuid() != 0:
         pytest.skip(f"no SLURM: {', '.join(missing)}" if missing else "slurmd needs root")
-    for name in "state", "spool":
-        (tmp_path / name).mkdir()
-    settings = tmp_path / "slurm.conf"
-    host = socket.gethostname().partition(".")[0]
-    settings.write_text(SETTINGS.format(host=host, ports=free_ports(2), folder=tmp_path,
-                                        user="root", cpus=os.cpu_count()))  # fmt: skip
+    settings = settings_in(short_folder)
     environ = environment(SLURM_CONF=str(settings), GLOO_SOCKET_IFNAME="lo", RANKS="2")
     environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), environ["PATH"]])
-    daemons = []
+    log, daemons = short_folder / "log", []
     try:
-        for command in (["slurmctld", "-D", "-c"], ["slurmd", "-D"]):
-            log = open(tmp_path / f"{command[0]}.log", "wb")
-            daemons.append(subprocess.Popen(command, env=environ, stdout=log, stderr=log))
-        if not wait_until(lambda: "idle" in said_by(["sinfo", "-h"], environ), 30):
-            pytest.skip(
-                "SLURM does not start here: " + (tmp_path / "slurmd.log").read_text()[-300:]
-            )
+        with open(log, "ab") as file:
+            for command in (["slurmctld", "-D", "-c"], ["slurmd", "-D"]):
+                daemons.append(subprocess.Popen(command, env=environ, stdout=file, stderr=file))
+        if not wait_until(lambda: said_by(["sinfo", "-ho", "%T"], environ).strip() == "idle", 30):
+            pytest.skip(f"SLURM does not start here: {log.read_text()[-300:]}")
         yield environ
     finally:
         for daemon in reversed(daemons):
             daemon.terminate()
             daemon.wait()
+
+
+def settings_in(folder) -> Path:
+    for name in "state", "spool":
+        (folder / name).mkdir()
+    host = socket.gethostname().partition(".")[0]
+    text = SETTINGS.format(
+        host=host, ports=free_ports(2), folder=folder, user="root", cpus=os.cpu_count()
+    )
+    (folder / "slurm.conf").write_text(text)
+    return folder / "slurm.conf"
 
 
 def said_by(command, environ) -> str:
@@ -142,18 +154,16 @@ def said_by(command, environ) -> str:
 
 
 @pytest.mark.slow
-def test_slurm_runs_the_script_and_runs_it_again(slurm, tmp_path):
+def test_slurm_runs_the_script_and_goes_on_from_its_checkpoint(slurm, tmp_path):
     environ = slurm | {"CHECKPOINTS": str(tmp_path / "checkpoints"), "PORT": str(free_ports(1)[0])}
     told = tmp_path / "told"
     command = ["sbatch", "--parsable", "--nodes=1", "--cpus-per-task=1", f"--output={told}", SBATCH]
     number = said_by(command, environ).strip()
     assert number.isdigit(), number
-    assert wait_until(lambda: "steps 1 to 60 on 2 ranks" in text_of(told), 120), text_of(told)
-    wait_until(lambda: not said_by(["squeue", "-h"], environ).strip(), 30)
+    assert wait_until(lambda: "steps read: 0; taken on 2 ranks: 60" in text_of(told), 120)
     assert "Requeue=1" in said_by(["scontrol", "show", "job", number], environ)
-    said_by(["scontrol", "requeue", number], environ)  # it has done all: there is nothing left
-    time.sleep(1)
-    assert wait_until(lambda: "steps 61 to 60 on 2 ranks" in text_of(told), 150), text_of(told)
+    said_by(command, environ)  # it reads what the first has saved: nothing is left to do
+    assert wait_until(lambda: "steps read: 60; taken on 2 ranks: 0" in text_of(told), 120)
 
 
 def text_of(path) -> str:

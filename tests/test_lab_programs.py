@@ -23,7 +23,7 @@ SAID = {
     "pipedream": ["stashing: loss", "1 updates late, 2 versions"],
     "pipeline_engines": ["ours, zero bubble: loss", "PyTorch's, zero bubble, V-shaped: loss"],
     "pipeline_parallel": ["2 stages, 1F1B: loss", "at most 2 micro-batches kept, 263 kB sent"],
-    "restart": ["steps 1 to 60 on 2 ranks: test loss 0.3"],
+    "restart": ["steps read: 0; taken on 2 ranks: 60; test loss 0.3"],
     "schedules": ["1F1B, 4 ranks", "rank 2:  F0 F1 B0 F2 B1"],
     "sequence_parallel": ["overlapped: loss", "sequence parallel, gathered again: loss"],
     "sequence_slices": ["8 slices: loss 4.915423, in one process 4.915423"],

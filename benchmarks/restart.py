@@ -1,0 +1,54 @@
+"""Restart: how many of a few restarts succeed under plain torchrun, by where ranks meet."""
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rows import Measurement, Row
+
+TIMES, SECONDS = 6, 30
+PROGRAM = """
+import os
+import torch, torch.distributed as dist
+
+dist.init_process_group("gloo")
+group = dist.new_group()
+for step in range(30):
+    dist.all_reduce(torch.ones(3), group=group)
+if dist.get_rank() == 1 and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    os.kill(os.getpid(), 9)
+dist.all_reduce(torch.ones(3), group=group)
+dist.destroy_process_group()
+"""
+
+
+def measurements() -> list[Measurement]:
+    return [Measurement("restarts that succeed", succeeded)]
+
+
+def succeeded():
+    """With one store for all lives, which is torchrun's way, nothing is asked for."""
+    for shared, words in ((False, "a store of its own for each life"), (True, "one for all")):
+        count = sum(restarts(shared) for _ in range(TIMES))
+        yield Row(f"restarts of {TIMES} that succeed, {words}", f"{count}",
+                  limit="" if shared else f">= {TIMES}",
+                  holds=shared or count == TIMES)  # fmt: skip
+
+
+def restarts(shared) -> bool:
+    """Whether two ranks of torchrun are there again after one was killed."""
+    environ = os.environ | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "01"[not shared]}
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone",
+               "--nproc-per-node=2", "--max-restarts=1"]  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder, "program.py")
+        program.write_text(PROGRAM)
+        with subprocess.Popen([*command, program], env=environ, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL) as agent:  # fmt: skip
+            try:
+                return agent.wait(SECONDS) == 0
+            except subprocess.TimeoutExpired:
+                agent.terminate()
+                return False
