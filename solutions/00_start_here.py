@@ -500,6 +500,7 @@ problems = examine()
 # | [04 · Checkpoints][04] | What has to be saved, how, and how often? |
 # | [04b · Checkpoints of shards][04b] | Who saves what, when no rank has all of it? |
 # | [04c · Finding out][04c] | Something is wrong: with which rank, and what? |
+# | [04d · Restart][04d] | How does it go on, with fewer ranks or others? |
 # | [05 · Where the memory goes][05] | Where do 16 bytes for each parameter go? |
 # | [06 · ZeRO and FSDP][06] | How to keep only a share of it? |
 # | [06b · Sharding engines][06b] | What do FSDP2 and DeepSpeed do beside that? |
@@ -522,6 +523,7 @@ problems = examine()
 # [04]: 04_failure_and_recovery.ipynb
 # [04b]: 04b_sharded_checkpoints.ipynb
 # [04c]: 04c_finding_out.ipynb
+# [04d]: 04d_restart.ipynb
 # [05]: 05_memory.ipynb
 # [06]: 06_zero_and_fsdp.ipynb
 # [06b]: 06b_sharding_engines.ipynb

@@ -169,7 +169,7 @@ Table(["part of the restart", "took"],
 # another rank afterwards?
 
 # %%
-rank_guess = predict("Machine 1 of three is gone: have another rank, of the two that are left",
+rank_guess = predict("Of the two machines that are left, have another rank",
                      unit="machines")
 
 # %% tags=["nbval-ignore-output"]

@@ -122,7 +122,8 @@ def play_machine(script, fewest, options, is_real):
     if count == 1:
         forget_this_rank()
         fresh_stores.register()
-        be_agent(["--nnodes=1", f"--rdzv-backend={fresh_stores.NAME}", *own])
+        backend = f"--rdzv-backend={fresh_stores.NAME}"
+        be_agent(["--nnodes=1", backend, "--rdzv-endpoint=127.0.0.1", *own])
         return
     port, _store = share_port(node)
     forget_this_rank()
