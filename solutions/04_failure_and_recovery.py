@@ -229,7 +229,8 @@ try_to_write(write_over)
 # Write `write_whole` in [labs/checkpoints.py](../labs/checkpoints.py). `write_whole(path, data)`
 # writes `data`, of type `bytes`, to the file `path`, a `str` or a `Path`. Whatever happens, there
 # is the old file or the new one under this name, and never anything else:
-#
+
+# %% [markdown]
 # * It may be **killed** at any moment. What it leaves behind then must not disturb the next call,
 #   which writes over it: after that call there is the file, and nothing else.
 # * **Writing may fail**, with any error, as on a full disk. Then it removes the unfinished file,
@@ -513,7 +514,7 @@ plot_against([round(1e3 * worker["period"], 1) for worker in workers],
              title="How often to save, if a failure comes every 120 ms")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction, the formula with 4 and 120 ms, and where a curve through the five points is lowest.
+# Your prediction, the formula with 4 and 120 ms, and where the five points' curve is lowest.
 period_guess.compare(math.sqrt(2 * 4 * 120), 1e3 * lowest)
 
 # %% [markdown]

@@ -449,16 +449,19 @@ import os, signal, sys, time
 from datetime import timedelta
 import torch, torch.distributed as dist
 
+def say(line):  # in one piece: all ranks write into the same pipe
+    os.write(1, f"{line}\\n".encode())
+
 dist.init_process_group("gloo", timeout=timedelta(seconds=2))
 rank = dist.get_rank()
 try:
     for step in range(10):
         if (rank, step) == (1, 5):
-            print(f"rank 1 at {time.time():.1f}: FAULT", flush=True)
+            say(f"rank 1 at {time.time():.1f}: FAULT")
             os.kill(os.getpid(), signal.SIGKILL) if "FAULT" == "killed" else time.sleep(60)
         dist.all_reduce(torch.ones(1000))
 except RuntimeError:
-    print(f"rank {rank} at {time.time():.1f}: an error in all_reduce", flush=True)
+    say(f"rank {rank} at {time.time():.1f}: an error in all_reduce")
     sys.exit(1)
 '''
 
@@ -510,7 +513,8 @@ put_to_the_test(f"""
 # * A **straggler** is found by its own computing time, as the steps of all are equally long.
 # * Wrong **weights** are found by checksums of replicas. Wrong **gradients** are equal everywhere
 #   after the all-reduce: only computing them again, elsewhere, finds them.
-#
+
+# %% [markdown]
 # **To read on.** Hochschild et al. 2021, [Cores that don't
 # count](https://doi.org/10.1145/3458336.3465297), six pages on processors that compute wrongly. The
 # [Llama 3 paper](https://arxiv.org/abs/2407.21783), section 3.3.4, on stragglers and failures of

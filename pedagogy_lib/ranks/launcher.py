@@ -191,6 +191,7 @@ class Launch(RankListener):
             "store": str(self.folder / "store"),
             "began": self.began,
             "replaces": 0,
+            "outlives": self.losses.replacements is not None,  # ranks that die
         }
 
     def machine_of(self, rank) -> dict:

@@ -33,7 +33,7 @@ class Losses:
 
     def __init__(self, launch, replacements):
         self.launch, self.replacements = launch, replacements
-        self.dead, self.former, self.waiting = [], [], []
+        self.ended, self.dead, self.former, self.waiting = [], [], [], []
 
     def has(self, handle) -> bool:
         """Whether the others go on without it: it has died by itself, after all had met."""
@@ -41,14 +41,16 @@ class Losses:
         return self.replacements is not None and has_died and handle.has_come_to(JOINED)
 
     def note(self, handle):
-        """A rank has ended."""
-        if self.has(handle):
-            self.dead.append(handle)
-            self.waiting.append(handle)
-            self.replace()
+        """A rank has ended. Its last words may have come, too, and not have been read yet."""
+        self.ended.append(handle)
+        self.replace()
 
     def replace(self):
         """Start a process for each rank that waits for one, if its machine is there."""
+        for handle in list(filter(self.has, self.ended)):
+            self.ended.remove(handle)
+            self.dead.append(handle)
+            self.waiting.append(handle)
         for handle in list(self.waiting):
             if self.replacements and self.has_a_place(handle.rank):
                 self.replacements -= 1

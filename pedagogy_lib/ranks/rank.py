@@ -193,9 +193,18 @@ def join(setup):
             rank=setup["rank"],
             world_size=setup["world_size"],
         )
+        if setup["outlives"]:  # one that dies at once must not keep others from connecting
+            await_all(store, setup["world_size"])
     except (OSError, RuntimeError) as error:
         raise CannotBegin(f"could not join the other ranks: {reason(error)}") from None
     seed_everything(setup["seed"])
+
+
+def await_all(store, world_size):
+    """Until every rank has connected to all others."""
+    if store.add("connected", 1) == world_size:
+        store.set("all connected", "")
+    store.wait(["all connected"])
 
 
 def join_later(setup):

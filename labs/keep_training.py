@@ -1,0 +1,259 @@
+"""Training that goes on while ranks die and come: agree who is there, redo the step, catch up.
+
+torchrun --nproc-per-node 4 labs/keep_training.py
+"""
+
+import contextlib
+import json
+import os
+import platform
+import signal
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from gradient_accumulation import digits
+from torch import Tensor, nn
+
+PATIENCE, TIMEOUT = 0.5, 2.0  # seconds: of a meeting, of a group's collectives
+
+
+# ---- A training whose step does not depend on who takes it ----------------------------------
+
+
+class Training:
+    """A classifier of digits. Each step's batch is dealt among the ranks that are there.
+
+    The batch is cut into micro-batches. Which samples one has, and what dropout draws for it,
+    depends on its number and on the step, and not on the rank that computes it.
+
+    compute_seconds  of a micro-batch, emulated, on top of what there is to compute
+    taken            steps that were taken here, one after another; twice where one was redone
+    """
+
+    MICROBATCHES, SAMPLES = 12, 4
+
+    def __init__(self, data=None, dtype=torch.float64, compute_seconds=0.0):
+        images, self.labels, *_ = data or digits()
+        self.images, self.compute_seconds = images.to(dtype), compute_seconds
+        with torch.random.fork_rng():
+            torch.manual_seed(0)  # in all processes alike
+            layers = nn.Linear(64, 32), nn.ReLU(), nn.Dropout(0.2), nn.Linear(32, 10)
+            self.model = nn.Sequential(*layers).to(dtype)
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=3e-3)
+        self.steps, self.losses = 0, {}
+
+    def gradients_of(self, microbatch) -> Tensor:
+        """Its gradients, all in one row, and its loss at the end."""
+        number = self.steps * self.MICROBATCHES + microbatch
+        chosen = (number * self.SAMPLES + torch.arange(self.SAMPLES)) % len(self.labels)
+        with torch.random.fork_rng():
+            torch.manual_seed(number)
+            loss = F.cross_entropy(self.model(self.images[chosen]), self.labels[chosen])
+        gradients = torch.autograd.grad(loss, list(self.model.parameters()))
+        time.sleep(self.compute_seconds)
+        return torch.cat([*(gradient.flatten() for gradient in gradients), loss.detach().view(1)])
+
+    def compute(self, rank, n) -> Tensor:
+        """The sum over the micro-batches of this rank."""
+        mine = range(rank, self.MICROBATCHES, n)
+        nothing = torch.zeros(sum(p.numel() for p in self.model.parameters()) + 1).to(self.images)
+        return sum(map(self.gradients_of, mine), nothing)
+
+    def update(self, whole: Tensor):
+        """Take the step, with the sum over all micro-batches."""
+        mean = whole / self.MICROBATCHES
+        for parameter in self.model.parameters():
+            parameter.grad, mean = (
+                mean[: parameter.numel()].view_as(parameter),
+                mean[parameter.numel() :],
+            )
+        self.optimizer.step()
+        self.losses[self.steps] = mean.item()
+        self.steps += 1
+
+    def state_dict(self) -> dict:
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "steps": self.steps,
+            "losses": self.losses,
+        }
+
+    def load_state_dict(self, state):
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.steps, self.losses = state["steps"], dict(state["losses"])
+
+
+# ---- Who is there ---------------------------------------------------------------------------
+
+
+def who_is_there(store, meeting, me, former, n, patience) -> list[str]:
+    """Exercise 4.13. Agree on who takes part; all that ask get the same list, sorted.
+
+    Each one announces itself, and looks now and then who has come. A list is proposed when n have
+    come, more than that there cannot be. One that has trained with others does not wait for
+    newcomers: it proposes a list as soon as all of `former` have come, or when `patience` seconds
+    have passed. The first proposal counts, for everybody, also if it lacks somebody who came later.
+
+    store     a torch.distributed store. append(key, text) adds to a text; compare_set(key, "",
+              text) sets a text only if there is none; both are atomic
+    meeting   its name: put it into all keys, as there will be other meetings
+    me        the name of this process; no comma is in it
+    former    names of those it has trained with, itself among them; [] for a newcomer
+    """
+    ...  # your code here
+
+
+class Lost(Exception):
+    """Somebody is lost: a collective has failed, or taken too long."""
+
+
+@contextlib.contextmanager
+def talking():
+    """What fails in here is due to others. (What fails outside is a mistake of one's own.)"""
+    try:
+        yield
+    except RuntimeError as error:
+        raise Lost(str(error)) from None
+
+
+class Name(NamedTuple):
+    """Of a process. One that takes the place of another has the same rank, and another name."""
+
+    rank: int
+    pid: int
+    machine: str
+
+    def __str__(self):
+        return f"{self.rank:03} {self.pid} {self.machine}"
+
+    @classmethod
+    def read(cls, text):
+        rank, pid, machine = text.split(" ", 2)
+        return cls(int(rank), int(pid), machine)
+
+
+class Crew:
+    """Those who train together: a process group that is formed anew when somebody dies or comes.
+
+    names    of those who are in it, in the order of their ranks there
+    meeting  the number of the last one; a newcomer learns it from the store
+    """
+
+    def __init__(self, store, n, patience=PATIENCE, timeout=TIMEOUT):
+        self.store, self.n, self.patience, self.timeout = store, n, patience, timeout
+        self.me = str(Name(int(os.environ["RANK"]), os.getpid(), platform.node()))
+        self.names, self.meeting = [], 0
+
+    def meet(self) -> bool:
+        """Form a group of those who are there; False if the training is over by now."""
+        while not self.store.check(["over"]):
+            if self.names:
+                leave()  # a first group stays until all have come, as some may still connect
+            former, self.meeting = self.names, max(self.meeting, self.last_meeting()) + 1
+            asked = self.store, f"meeting {self.meeting}", self.me, former, self.n, self.patience
+            self.names = who_is_there(*asked)
+            if self.me not in self.names:  # too late: a newcomer, from now on
+                self.names = []
+                continue
+            fence(set(former) - set(self.names))
+            self.store.set("meeting", str(self.meeting))
+            with contextlib.suppress(Lost):  # somebody may have died since: then once more
+                self.form_group()
+                return True
+        return False
+
+    def last_meeting(self) -> int:
+        return int(self.store.get("meeting")) if self.store.check(["meeting"]) else 0
+
+    def form_group(self):
+        leave()
+        with talking():
+            store = dist.PrefixStore(f"group {self.meeting}", self.store)
+            dist.init_process_group(
+                "gloo",
+                store=store,
+                rank=self.names.index(self.me),
+                world_size=len(self.names),
+                timeout=timedelta(seconds=self.timeout),
+            )
+
+    def somebody_waits(self) -> bool:
+        """Whether a newcomer has come to the next meeting, which is not held yet."""
+        return self.store.check([f"meeting {self.meeting + 1}: came"])
+
+
+def leave():
+    """Close all connections: so others that wait for this rank learn that it is gone."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def fence(names):
+    """Kill those who did not come, if they are here: one that stands still may wake up later."""
+    for name in map(Name.read, names):
+        if name.machine == platform.node():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(name.pid, signal.SIGKILL)
+
+
+# ---- Going on -------------------------------------------------------------------------------
+
+
+def catch_up(training, group=None) -> None:
+    """Exercise 4.14. Give everybody the state of a rank that is furthest.
+
+    Who is as far already keeps its own. Where all are equally far, nobody sends a state.
+
+    training  has `steps`, state_dict() and load_state_dict(state)
+    Cost      an all-gather of a number, and, if it is needed, a broadcast of one state
+    """
+    ...  # your code here
+
+
+def take_step(training, crew) -> bool:
+    """One step, by all that are there; returns whether somebody waits to be let in.
+
+    Whether somebody waits, each rank sees at another moment. So it is summed with the gradients:
+    then all know the same.
+    """
+    rank, n = dist.get_rank(), dist.get_world_size()
+    sums = training.compute(rank, n)
+    sums = torch.cat([sums, sums.new_tensor([crew.somebody_waits()])])
+    with talking():
+        dist.all_reduce(sums)
+    training.update(sums[:-1])
+    return sums[-1].item() > 0
+
+
+def train(training, crew, steps, step=take_step) -> list[tuple[int, int]] | None:
+    """Train up to so many steps, with whoever is there.
+
+    step     takes one, or raises Lost; returns whether a meeting is to come next
+    Returns  [(steps taken, ranks that go on from there), …], one for each meeting; None for a
+             newcomer that has come too late
+    """
+    meetings, is_to_meet = [], True
+    while True:
+        try:
+            if is_to_meet:
+                if not crew.meet():
+                    return meetings or None
+                with talking():
+                    catch_up(training)
+                meetings.append((training.steps, len(crew.names)))
+                is_to_meet = False
+            if training.steps == steps:
+                with talking():
+                    dist.barrier()  # whoever comes through knows that all have all steps
+                crew.store.set("over", "")
+                return meetings
+            is_to_meet = step(training, crew)
+        except Lost:
+            is_to_meet = True
