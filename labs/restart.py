@@ -219,8 +219,8 @@ def costs(folder) -> dict[str, float]:
     later = [one for one in said if one["time"] > fault["time"] and one["rank"] == 0]
     at = {what: next(one["time"] for one in later if one["what"] == what)
           for what in ("begins", "imported", "met", "read")}  # fmt: skip
-    again = next(one["time"] for one in later if one["what"] == "step"
-                 and one["steps"] == fault["steps"] and one["time"] > at["read"])  # fmt: skip
+    taken = (one for one in later if one["what"] == "step" and one["time"] > at["read"])
+    again = next((one["time"] for one in taken if one["steps"] == fault["steps"]), at["read"])
     times = [fault["time"], *at.values(), again]
     return {part: end - start for part, start, end in zip(PARTS, times, times[1:])}
 
