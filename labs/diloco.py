@@ -3,15 +3,15 @@
 torchrun --nproc-per-node 4 labs/diloco.py
 """
 
+import shutil
 import time
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from gradient_accumulation import digits
-from keep_training import Training, talking
+from keep_training import Crew, Training, away_once, common_folder, talking, train
 from torch import Tensor
-
 
 OUTER_RATE, OUTER_MOMENTUM = 0.7, 0.9  # as in the paper
 
@@ -99,3 +99,32 @@ def take_round(worker, crew) -> bool:
     worker.steps += 1
     worker.losses[worker.steps] = worker.test()
     return waits.item() > 0
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def program(data, rounds=10) -> list[float]:
+    folder = common_folder()
+    crew = Crew(dist.FileStore(str(folder / "store"), -1), dist.get_world_size())
+    worker = Worker(data)
+    step = away_once(take_round, rounds // 2, crew, lambda: worker.__init__(data))
+    train(worker, crew, rounds, step)
+    dist.barrier()
+    shutil.rmtree(folder, ignore_errors=True)
+    return [worker.losses[k] for k in range(1, rounds + 1)]
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    run = launch(program, digits(), device="cpu")
+    if run.rank == 0:
+        print("loss on test images, after each round:", *(f"{loss:.2f}" for loss in run.values[0]))
+
+
+if __name__ == "__main__":
+    main()

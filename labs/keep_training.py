@@ -7,7 +7,9 @@ import contextlib
 import json
 import os
 import platform
+import shutil
 import signal
+import tempfile
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -17,9 +19,11 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from gradient_accumulation import digits
+from restart import microbatches_of
 from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector
 
-PATIENCE, TIMEOUT = 0.5, 2.0  # seconds: of a meeting, of a group's collectives
+PATIENCE, TIMEOUT = 1.0, 2.0  # seconds: of a meeting, of a group's collectives
 
 
 # ---- A training whose step does not depend on who takes it ----------------------------------
@@ -60,7 +64,7 @@ class Training:
 
     def compute(self, rank, n) -> Tensor:
         """The sum over the micro-batches of this rank."""
-        mine = range(rank, self.MICROBATCHES, n)
+        mine = microbatches_of(rank, n, self.MICROBATCHES)
         nothing = torch.zeros(sum(p.numel() for p in self.model.parameters()) + 1).to(self.images)
         return sum(map(self.gradients_of, mine), nothing)
 
@@ -232,10 +236,11 @@ def take_step(training, crew) -> bool:
     return sums[-1].item() > 0
 
 
-def train(training, crew, steps, step=take_step) -> list[tuple[int, int]] | None:
+def train(training, crew, steps, step=take_step, begin=catch_up) -> list[tuple[int, int]] | None:
     """Train up to so many steps, with whoever is there.
 
     step     takes one, or raises Lost; returns whether a meeting is to come next
+    begin    called after each meeting, with the training
     Returns  [(steps taken, ranks that go on from there), …], one for each meeting; None for a
              newcomer that has come too late
     """
@@ -246,7 +251,7 @@ def train(training, crew, steps, step=take_step) -> list[tuple[int, int]] | None
                 if not crew.meet():
                     return meetings or None
                 with talking():
-                    catch_up(training)
+                    begin(training)
                 meetings.append((training.steps, len(crew.names)))
                 is_to_meet = False
             if training.steps == steps:
@@ -257,3 +262,67 @@ def train(training, crew, steps, step=take_step) -> list[tuple[int, int]] | None
             is_to_meet = step(training, crew)
         except Lost:
             is_to_meet = True
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def common_folder():
+    """One that all ranks know: rank 0 makes it."""
+    made = [tempfile.mkdtemp(prefix="crew-") if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(made)
+    return Path(made[0])
+
+
+def away_once(step, at, crew, begin_anew):
+    """`step`, but the last rank goes away before step `at`, and comes back as a newcomer."""
+    is_to_go = dist.get_rank() == dist.get_world_size() - 1 > 0
+
+    def step_or_go(training, other):
+        nonlocal is_to_go
+        if is_to_go and training.steps == at:
+            is_to_go, crew.names = False, []
+            leave()
+            begin_anew()
+            return True
+        return step(training, other)
+
+    return step_or_go
+
+
+def program(data, steps=40) -> tuple[list, Tensor]:
+    folder = common_folder()
+    crew = Crew(dist.FileStore(str(folder / "store"), -1), dist.get_world_size())
+    training = Training(data)
+    step = away_once(take_step, steps // 2, crew, lambda: training.__init__(data))
+    meetings = train(training, crew, steps, step)
+    dist.barrier()
+    shutil.rmtree(folder, ignore_errors=True)
+    return meetings, parameters_to_vector(training.model.parameters()).detach()
+
+
+def one_process(data=None, steps=40) -> Tensor:
+    """All weights in one row, after so many steps that one process has taken."""
+    training, threads = Training(data), torch.get_num_threads()
+    torch.set_num_threads(1)  # as a rank has; products are too small to share
+    while training.steps < steps:
+        training.update(training.compute(0, 1))
+    torch.set_num_threads(threads)
+    return parameters_to_vector(training.model.parameters()).detach()
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    run = launch(program, digits(), device="cpu")
+    if run.rank == 0:
+        meetings, weights = run.values[0]
+        print("meetings:", ", ".join(f"{n} ranks go on from step {step}" for step, n in meetings))
+        print(f"largest difference from one process: {(weights - one_process()).abs().max():.0e}")
+
+
+if __name__ == "__main__":
+    main()

@@ -262,14 +262,18 @@ def hint(number: str):
         print(*wrap(text, f"{step} of {len(hints)}: "), sep="\n")
 
 
-def try_on_ranks(case, function, *args, world_size, explain=lambda error: "", timeout=None) -> Run:
+def try_on_ranks(
+    case, function, *args, world_size, explain=lambda error: "", timeout=None, replacements=None
+) -> Run:
     """Run `function(*args)` on ranks that are seeded differently; raises `Wrong` if it fails.
 
     explain  takes a LaunchError and says which misconception it is, or ""
     timeout  seconds until it counts as hung; TIMEOUT_SECONDS if there is none
+    replacements  as in launch: ranks may die, and so many of them are replaced
     """
     timeout = TIMEOUT_SECONDS if timeout is None else timeout
-    settings = {"device": "cpu", "timeout": timeout, "seed": list(range(world_size))}
+    settings = {"device": "cpu", "timeout": timeout, "seed": list(range(world_size)),
+                "replacements": replacements}  # fmt: skip
     try:
         with patiently():
             return launch(function, *args, world_size=world_size, **settings)

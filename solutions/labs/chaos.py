@@ -24,6 +24,7 @@ from keep_training import Crew, Lost, Training, common_folder, one_process, talk
 from torch.nn.utils import parameters_to_vector
 
 STEPS, RANKS, EVERY = 40, 4, 5  # EVERY: steps from one checkpoint to the next
+LARGEST_DISK = 10_000_000  # bytes: a larger one is not filled
 KINDS = (
     "kill", "hang", "slow", "wrong weights", "wrong gradients", "disk full", "power cut",
 )  # fmt: skip
@@ -104,9 +105,12 @@ class Exposed(Training):
         self.computes_wrongly = True
 
     def fill_disk(self):
-        with contextlib.suppress(OSError), open(self.disk / "ballast", "wb", 0) as file:
-            while True:
-                file.write(bytes(10_000))
+        """Only a very small one, such as Disk() of the bench: never that of this computer."""
+        room = os.statvfs(self.disk)
+        if room.f_blocks * room.f_frsize <= LARGEST_DISK:
+            with contextlib.suppress(OSError), open(self.disk / "ballast", "wb", 0) as file:
+                while file.write(bytes(1000)):
+                    pass
 
 
 def end_by(number):
@@ -240,10 +244,10 @@ def told_in(place, name) -> list[list[str]]:
 # ---- The program ----------------------------------------------------------------------------
 
 
-def program(plan, data, place=None):
+def program(plan, data, place=None, disk=None):
     """The exam in one place; returns what sit_exam does, and what has happened."""
     place = place or common_folder()
-    found = sit_exam(keep_going, plan, place, place, data)
+    found = sit_exam(keep_going, plan, place, disk or place, data)
     dist.barrier()
     events = events_of(place)
     dist.barrier()
@@ -252,7 +256,7 @@ def program(plan, data, place=None):
 
 
 def main():
-    from pedagogy_lib import launch
+    from pedagogy_lib import Disk, launch
     from pedagogy_lib.unwritten import misses_something
 
     if misses_something(__file__):
@@ -261,8 +265,10 @@ def main():
     if "RANK" in os.environ:  # torchrun ends all ranks when one dies: they only get slow here
         run = launch(program, draw_plan(seed, ["slow"]), digits())
     else:
-        plan, place = draw_plan(seed), tempfile.mkdtemp(prefix="chaos-")
-        run = launch(program, plan, digits(), place, device="cpu", replacements=RANKS * len(plan))
+        place, disk = tempfile.mkdtemp(prefix="chaos-"), Disk.here(megabytes=1)
+        plan = draw_plan(seed, [what for what in KINDS if disk or what != "disk full"])
+        settings = {"device": "cpu", "replacements": RANKS * len(plan)}
+        run = launch(program, plan, digits(), place, disk and disk.path, **settings)
     if run.rank == 0:
         steps, weights, events = next(filter(None, run.values))
         told = dict.fromkeys(f"{one.what} in step {one.step}" for one in events)

@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from gradient_accumulation import digits
+from restart import microbatches_of
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
@@ -63,7 +64,7 @@ class Training:
 
     def compute(self, rank, n) -> Tensor:
         """The sum over the micro-batches of this rank."""
-        mine = range(rank, self.MICROBATCHES, n)
+        mine = microbatches_of(rank, n, self.MICROBATCHES)
         nothing = torch.zeros(sum(p.numel() for p in self.model.parameters()) + 1).to(self.images)
         return sum(map(self.gradients_of, mine), nothing)
 
@@ -326,9 +327,11 @@ def program(data, steps=40) -> tuple[list, Tensor]:
 
 def one_process(data=None, steps=40) -> Tensor:
     """All weights in one row, after so many steps that one process has taken."""
-    training = Training(data)
+    training, threads = Training(data), torch.get_num_threads()
+    torch.set_num_threads(1)  # as a rank has; products are too small to share
     while training.steps < steps:
         training.update(training.compute(0, 1))
+    torch.set_num_threads(threads)
     return parameters_to_vector(training.model.parameters()).detach()
 
 

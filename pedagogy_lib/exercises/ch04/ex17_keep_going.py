@@ -1,0 +1,130 @@
+"""The exam: one thing after another happens to a training, and then all of them."""
+
+import contextlib
+import tempfile
+
+from ...basics.closeness import close
+from ...basics.errors import HangError
+from ...basics.units import counted
+from ...course.checking import Exercise, Wrong, try_on_ranks
+from ...machines.disks import Disk
+from .chaos_reasons import ENDS_BY, HANGS, LOSES, SEED, WRONG_WEIGHTS, reason_for
+
+RANKS, STEPS, AT, GUILTY = 4, 30, 12, 2
+SECONDS = 20.0  # of a case, of which all that happens takes ten
+REPLACEMENTS = 40
+OTHERS = ("kill", "slow", "disk full", "hang", "power cut", "wrong gradients", "wrong weights")
+
+
+def sit(answer, plan, place, disk, steps):
+    return answer.lab.sit_exam(answer, plan, place, disk, None, steps)
+
+
+class Case:
+    """What happened when the answer trained under a plan.
+
+    steps   {(rank, pid): the steps that this process has taken}
+    events  what has happened
+    values  of each rank: (steps, weights), or None
+    """
+
+    def __init__(self, name, answer, plan, disk):
+        self.name, self.plan, self.chaos = name, plan, answer.lab
+        with tempfile.TemporaryDirectory(prefix="exam-") as place:
+            try:
+                run = try_on_ranks(
+                    name, sit, answer, plan, place, disk or place, self.steps_asked,
+                    world_size=RANKS, timeout=SECONDS, replacements=REPLACEMENTS,
+                    explain=self.explain,
+                )  # fmt: skip
+            finally:
+                self.events = self.chaos.events_of(place)
+                self.steps = self.chaos.steps_of(place)
+        self.values, self.seconds = run.values, run.seconds
+
+    @property
+    def steps_asked(self) -> int:
+        return STEPS if len(self.plan) <= 1 else self.chaos.STEPS
+
+    def explain(self, error) -> str:
+        table = HANGS if isinstance(error, HangError) else ENDS_BY
+        return reason_for(table, self.name, str(error))
+
+    def need_all_steps(self):
+        for rank, value in enumerate(self.values):
+            if value is None or value[0] != self.steps_asked:
+                got = f"{value[0]} of {self.steps_asked} steps" if value else "nothing"
+                why = "at the end every rank has taken all steps: also one that has been replaced"
+                raise Wrong(self.name, f"rank {rank} has {got} at the end", why)
+
+    def need_right_weights(self):
+        right = self.chaos.one_process(steps=self.steps_asked)
+        for rank, (_, weights) in enumerate(self.values):
+            if not close(weights, right):
+                gap = (weights - right).abs().max().item()
+                what = f"rank {rank}: weights differ by {gap:.1g} from those of an undisturbed run"
+                raise Wrong(self.name, what, WRONG_WEIGHTS.get(self.name, ""))
+
+    def taken_twice(self) -> int:
+        """The most steps that one process has taken a second time."""
+        return max((len(steps) - len(set(steps)) for steps in self.steps.values()), default=0)
+
+    def need_little_lost(self):
+        if twice := self.taken_twice():
+            what = f"{counted(twice, 'step')} taken twice by a process that did not die"
+            raise Wrong(self.name, what, LOSES["others"])
+        if self.name == "power cut":
+            firsts = [steps[0] for steps in self.steps.values() if steps[0] != 1]
+            newest = AT - AT % self.chaos.EVERY
+            if not firsts or min(firsts) <= newest:
+                first = min(firsts, default=1)
+                what = f"after it, training goes on with step {first}, and not with {newest + 1}"
+                raise Wrong(self.name, what, LOSES["power cut"])
+
+    def told(self) -> str:
+        happened = ", ".join(dict.fromkeys(event.what for event in self.events)) or "nothing"
+        return f"{happened}: the undisturbed weights, after {self.seconds:.1f} s"
+
+
+def examine(answer):
+    with contextlib.ExitStack() as ends:
+        new_disk = Disk.here
+        for name, plan in plans_of(answer.lab).items():
+            disk = new_disk(megabytes=1) if new_disk else None
+            if disk is None:  # it has been told why; once is enough
+                new_disk = None
+            else:
+                ends.enter_context(disk)
+            case = Case(name, answer, [one for one in plan if disk or one.what != "disk full"],
+                        disk and disk.path)  # fmt: skip
+            case.need_all_steps()
+            case.need_right_weights()
+            if name != "all of it":
+                case.need_little_lost()
+            yield case.told()
+
+
+def plans_of(chaos) -> dict[str, list]:
+    plans = {"undisturbed": []}
+    plans |= {what: [chaos.Event(what, AT, GUILTY)] for what in OTHERS}
+    return plans | {"all of it": chaos.draw_plan(SEED)}
+
+
+EXERCISE = Exercise(
+    "4.17",
+    "keep_going",
+    examine,
+    lab="chaos",
+    needs=("4.13", "4.14", "4.2", "4.3", "4.10"),
+    hints=(
+        "train(training, crew, steps, step) of keep_training does the meetings, and calls "
+        "catch_up. What has to be in your step, and what has to be done once, before it?",
+        "Before: load_alone(folder), if there is a state. In a step: compute the sums of this rank "
+        "and of the next one with wrong_by_recomputing; whoever is wrong ends its own process, all "
+        "others raise Lost.",
+        "Then all_reduce this rank's sums under talking(), together with somebody_waits(), as "
+        "take_step does; update; and on rank 0 save_alone after every EVERY steps.",
+        "With fewer than three ranks nobody can tell who is wrong. Do not take a step then: return "
+        "True, so that the next meeting comes.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,424 @@
+# %% [markdown]
+# # 04e · Keep training
+#
+# **One rank of many dies. Do all others have to stop?** A restart ends every process, also those
+# that are well, and throws away what they have in memory. But in data parallel training every rank
+# has the whole state. So the others can go on: they agree who is left, take the broken step again,
+# and let a newcomer in when it comes. Here you write the two pieces that this needs.
+
+# %% [markdown]
+# ![Timeline of four ranks: rank 2 dies in the middle, the others meet for a moment and go on, and
+# after another meeting rank 2 is back](../assets/covers/04e_keep_training.png)
+#
+# *Measured in section 4. No process but rank 2 was started again, and nothing was read from a
+# disk.*
+#
+# **After this part you can** make ranks agree on who is there, go on without a lost one in the same
+# step, and take a newcomer in, so that the weights are those of a run that nobody disturbed.
+#
+# **It takes** about 30 minutes, and 40 more for 2 exercises. **It needs** [04c · Finding
+# out](04c_finding_out.ipynb) and [04d · Restart](04d_restart.ipynb).
+
+# %% jupyter={"source_hidden": true}
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.nn.utils import parameters_to_vector
+
+from pedagogy_lib import (
+    RankError, Table, check, hint, lab, launch, measure, plot_timeline, predict, progress,
+    put_to_the_test,
+)
+
+# %% tags=["parameters"]
+world_size = 4
+guilty = 2
+steps = 40
+die_at = 20
+
+# %% [markdown]
+# ## 1 · A step that fails
+#
+# The lab [keep_training](../labs/keep_training.py) trains a small classifier. Each step's batch has
+# 12 micro-batches, which are dealt among the ranks that are there, as in part
+# [04d](04d_restart.ipynb). What dropout draws depends on the step and the micro-batch, and not on
+# the rank. So it does not matter who computes what.
+#
+# Rank 2 dies before the all-reduce of step 21. `replacements=0` tells the launch to let the others
+# go on, and to start nobody in its place. What do they know at this moment?
+
+# %%
+keeping = lab("keep_training")
+digits = lab("gradient_accumulation").digits()
+folder = Path(tempfile.mkdtemp(prefix="keeping-"))
+
+def until_it_fails(keeping, data, guilty, die_at):
+    training = keeping.Training(data)
+    rank, n = dist.get_rank(), dist.get_world_size()
+    try:
+        while True:
+            sums = training.compute(rank, n)
+            if (rank, training.steps) == (guilty, die_at):
+                os.kill(os.getpid(), signal.SIGKILL)
+            dist.all_reduce(sums)
+            training.update(sums)
+    except RuntimeError as error:
+        dist.destroy_process_group()  # closes connections: so all others learn of it
+        return training.steps, str(error).split("] ")[-1]
+
+# %% tags=["nbval-ignore-output"]
+run = launch(until_it_fails, keeping, digits, guilty, die_at, world_size=world_size, device="cpu",
+             replacements=0)
+Table(["rank", "steps taken", "its all-reduce said"],
+      [[str(rank), *map(str, value or ("–", "this rank is dead"))]
+       for rank, value in enumerate(run.values)])
+
+# %% [markdown]
+# The weights of all survivors are whole, and equal. What is broken is the *process group*: it has
+# no word for "three of us". And nobody has been told who is missing. Each one knows only that its
+# own all-reduce has failed.
+#
+# So three things are to do: **agree** who is there, **form** a new group of these, and **take the
+# step again**.
+
+# %%
+again_guess = predict(f"Rank {guilty} dies in step {die_at + 1}: steps that a survivor takes twice",
+                      unit="steps")
+
+# %%
+def train(keeping, place, data, guilty, die_at, how, steps):
+    crew = keeping.Crew(dist.FileStore(f"{place}/store", -1), int(os.environ["WORLD_SIZE"]))
+    training, is_new, taken = keeping.Training(data), not dist.is_initialized(), []
+
+    def step(training, crew):
+        if (int(os.environ["RANK"]), training.steps, is_new) == (guilty, die_at, False):
+            os.kill(os.getpid(), how)
+        with measure("step", memory=False):
+            is_to_meet = keeping.take_step(training, crew)
+        taken.append((training.steps, time.monotonic()))
+        return is_to_meet
+
+    meetings = keeping.train(training, crew, steps, step)
+    weights = parameters_to_vector(training.model.parameters()).detach()
+    return (meetings, weights, taken) if meetings else None
+
+def keep_training(die_at, how=signal.SIGKILL, **settings):
+    place = tempfile.mkdtemp(dir=folder)
+    return launch(train, keeping, place, digits, guilty, die_at, how, steps,
+                  world_size=world_size, device="cpu", **settings)
+
+# %%
+alone = keeping.one_process(digits, steps)
+
+def gap(run):
+    """The largest difference of any rank's weights from those of one process."""
+    return max((value[1] - alone).abs().max().item() for value in run.values if value)
+
+undisturbed, one_died = keep_training(None), keep_training(die_at, replacements=0)
+for name, run in (("undisturbed", undisturbed), ("rank dies", one_died)):
+    meetings = next(value[0] for value in run.values if value)
+    told = "; ".join(f"{n} ranks go on after step {step}" for step, n in meetings)
+    print(f"{name}: {told}; as one process, but for rounding: {gap(run) < 1e-12}")
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and the most steps that a survivor has taken twice.
+numbers = [[step for step, _ in value[2]] for value in one_died.values if value]
+again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
+
+# %% [markdown]
+# No step is taken twice: the weights change at the end of a step, and this end was never reached.
+# What is lost is the computing of the micro-batches of one step. Three ranks compute these again,
+# and the weights at the end are those of one process, but for rounding: sums of three and of four
+# add up in another order.
+
+# %% [markdown]
+# ## 2 · Who is there?
+#
+# Survivors come to a **meeting**, one after another, each when its all-reduce has failed. A dead
+# rank does not come, and nobody knows beforehand who is dead. How do they agree on *one* list?
+# If each made its own, a slow one might be on some lists and not on others, and the new group
+# would wait for ever.
+#
+# They use a **store** that all can reach, and that outlives each of them. Two of its operations are
+# **atomic**, which means that no other process sees them half done:
+#
+# * `store.append(key, text)` adds to the text of a key;
+# * `store.compare_set(key, "", text)` sets the text of a key only if it has none. Of two that try,
+#   one wins, and both learn what the key holds now.
+
+# %% [markdown]
+# The second is what makes them agree: everybody may *propose* a list, and the first proposal counts
+# for all. On a cluster, such a store is torchrun's `TCPStore`, on a machine that must not fail, or
+# a service of several machines such as etcd. Here it is a file.
+
+# %% [markdown]
+# ### Exercise 4.13
+#
+# Write `who_is_there(store, meeting, me, former, n, patience)` in
+# [labs/keep_training.py](../labs/keep_training.py). Each process calls it for itself:
+#
+# 1. It announces itself: `me` is its name, a text without commas.
+# 2. It looks again and again who has come, until there is a list that all have agreed on. It
+#    **proposes** one, sorted, when `n` have come, as there can be no more. One that has trained
+#    with others (`former` holds their names and its own) also proposes as soon as all of `former`
+#    have come, or when `patience` seconds have passed.
+# 3. It returns the agreed list: the same in all processes, also for who came too late to be on it.
+
+# %% [markdown]
+# A newcomer has trained with nobody: its `former` is `[]`. It must not propose a list after
+# `patience` seconds: the others may be busy with a step, and come later.
+#
+# `meeting` is a text, such as `"meeting 3"`. All keys contain it, as other meetings use the same
+# store. `store.get(key)` waits until there is such a key, and returns `bytes`;
+# `store.check([key])` says whether it is there. Sleep 0.01 s between two looks.
+#
+# For example, `a`, `b` and `c` have trained together, and `b` is dead. `a` comes first, and `c`
+# after 0.2 s. With a patience of 1 s, `a` proposes `["a", "c"]` after 1 s, and both get that. If a
+# newcomer `d` comes meanwhile, it is `["a", "c", "d"]`. If `n` is 3, this is agreed at once.
+
+# %%
+check("4.13")
+
+# %% [markdown]
+# `Crew.meet` in the lab calls it, and forms a group of those on the list:
+# `init_process_group` with a part of the store that belongs to this meeting, and with the place on
+# the list as the rank. So **ranks change**, as after a restart. Whoever was expected and did not
+# come is killed, if it is on this machine: that is the **fencing** of part
+# [04c](04c_finding_out.ipynb). And if somebody dies while the group forms? Then the next meeting
+# follows.
+
+# %% [markdown]
+# *Break it.* After the meeting, three ranks share the batch. What if each went on with the share
+# that it had when they were four?
+
+# %%
+class Careless(keeping.Training):
+    def compute(self, rank, n):
+        return super().compute(rank, 4)
+
+def train_carelessly(keeping, data, n, steps):
+    training = Careless(data)
+    while training.steps < steps:
+        sums = training.compute(dist.get_rank(), n)
+        dist.all_reduce(sums)
+        training.update(sums)
+    return parameters_to_vector(training.model.parameters()).detach()
+
+careless = launch(train_carelessly, keeping, digits, 3, steps, world_size=3, device="cpu").values[0]
+print("as one process, but for rounding:", torch.allclose(careless, alone, atol=1e-12, rtol=0))
+
+# %% [markdown]
+# The samples of the fourth rank are never seen: no error, only other weights. The batch is dealt
+# anew whenever the group changes.
+
+# %% [markdown]
+# ## 3 · Mine, or theirs?
+#
+# The lab distinguishes two kinds of errors, and so should you. In a step there is a part in which
+# others take part, and it stands under `talking()`:
+
+# %%
+@contextlib.contextmanager
+def talking():
+    try:
+        yield
+    except RuntimeError as error:
+        raise keeping.Lost(str(error)) from None
+
+# %% [markdown]
+# What fails *there* is due to somebody else: `Lost`, and a meeting follows. What fails *outside* is
+# a mistake of one's own, such as a tensor of the wrong shape. It would fail in the same way after
+# each meeting, for ever. So it has to be told, and not survived:
+
+# %%
+def train_wrongly(keeping, place, data):
+    training = keeping.Training(data)
+    training.images = training.images[:, :63]  # a pixel is missing
+    crew = keeping.Crew(dist.FileStore(f"{place}/store", -1), dist.get_world_size())
+    keeping.train(training, crew, 40)
+
+try:
+    launch(train_wrongly, keeping, tempfile.mkdtemp(dir=folder), digits, world_size=2,
+           device="cpu", replacements=0)
+except RankError as error:
+    print(type(error.exception).__name__, "·", str(error.exception).splitlines()[0])
+
+# %% [markdown]
+# ## 4 · Somebody comes
+#
+# A new process takes the place of the dead one: `replacements=1` starts it as soon as rank 2 has
+# died. It has a fresh model, and no group. It goes to the *next* meeting and waits there. How do
+# the others learn of it? In each step, every rank asks the store whether somebody waits. But ranks
+# ask at different moments: one may see the newcomer, and leave for the meeting, while another has
+# not seen it yet, and waits in the all-reduce.
+#
+# So `take_step` adds the answer to the gradients, as one more number, and the all-reduce sums it.
+# Then all know the same, after the same step.
+
+# %% [markdown]
+# At the meeting all have the same weights, but for the newcomer? Not always. If a rank dies during
+# an all-reduce, some may have all sums, and take the step; others get an error. Then some are one
+# step further. Nobody has to go back: those who are behind, and newcomers, get the state of the one
+# that is **furthest**.
+
+# %% [markdown]
+# ### Exercise 4.14
+#
+# Write `catch_up(training, group=None)` in [labs/keep_training.py](../labs/keep_training.py). All
+# ranks of the group call it. `training` has an int `steps`, a method `state_dict()`, and a method
+# `load_state_dict(state)` which sets `steps`, too. Afterwards every rank has the state of a rank
+# that has taken the most steps.
+#
+# * Who has taken as many steps already keeps its own state: do not call `load_state_dict` there.
+# * Where all have taken equally many, nobody sends a state.
+# * Tell the steps by an all-gather. `dist.broadcast_object_list([state], group_src=…)` sends any
+#   Python object; on the other ranks the list is filled.
+#
+# For example, with 20, 21, 0 and 21 steps, ranks 0 and 2 get the state of rank 1 or 3.
+
+# %%
+check("4.14")
+
+# %% [markdown]
+# Now rank 2 dies, and comes back. The newcomer waits for a second here before it goes to the
+# meeting, as a machine that boots: otherwise it would come in time for the meeting of the
+# survivors.
+
+# %%
+def train_later(keeping, place, data, guilty, die_at, how, steps):
+    if not dist.is_initialized():
+        time.sleep(1.0 + keeping.PATIENCE)
+    return train(keeping, place, data, guilty, die_at, how, steps)
+
+def come_back(die_at):
+    place = tempfile.mkdtemp(dir=folder)
+    slowly = lab("keep_training")
+    return launch(train_later, slowly, place, digits, guilty, die_at, signal.SIGKILL, 300,
+                  world_size=world_size, device="cpu", replacements=1)
+
+back = come_back(die_at)
+survivor = next(value for rank, value in enumerate(back.values) if rank != guilty)
+print("ranks after each meeting:", [n for _, n in survivor[0]])
+apart = max((value[1] - survivor[1]).abs().max().item() for value in back.values if value)
+print("largest difference between ranks at the end:", apart)
+
+# %% tags=["cover", "nbval-ignore-output"]
+plot_timeline(back, ["step"], title=f"Rank {guilty} dies, and comes back")
+
+# %% [markdown]
+# Each bar is a step; the gaps are the two meetings. The first one takes a second, the patience of
+# those that wait for the dead rank. In the second, all that are expected come at once. (Bars of a
+# process that died are lost with it: rank 2's row begins with the new process.)
+#
+# All ranks end with the same weights, to the last bit: the newcomer got its state from another.
+
+# %% [markdown]
+# ## 5 · One that stands still
+#
+# A rank that is stopped closes no connection. The others wait until the timeout of the group, 2 s
+# here; then it goes on as before. At the meeting they kill the one that did not come. How long does
+# training stand still?
+
+# %% tags=["nbval-ignore-output"]
+def pause(run):
+    """The longest time between two steps, on any survivor."""
+    times = [[at for _, at in value[2]] for value in run.values if value]
+    return max(after - before for of_rank in times for before, after in pairwise(of_rank))
+
+stopped = keep_training(die_at, signal.SIGSTOP, replacements=0)
+replaced = keep_training(die_at, replacements=1)
+Table([f"rank {guilty}", "the others stand still for", "how it ended"],
+      [["killed, nobody comes", f"{pause(one_died):.2f} s", one_died.lost[0].what],
+       ["killed, a new process comes", f"{pause(replaced):.2f} s", replaced.lost[0].what],
+       ["stopped, nobody comes", f"{pause(stopped):.2f} s", stopped.lost[0].what]],
+      title=f"Group's timeout {keeping.TIMEOUT:g} s, patience {keeping.PATIENCE:g} s")
+
+# %%
+print("stopped: as one process, but for rounding:", gap(stopped) < 1e-12)
+
+# %% [markdown]
+# If the new process comes within the patience, it is part of the survivors' own meeting, and nobody
+# waits for the end of the patience.
+#
+# **On GPUs.** A collective of NCCL that has lost a peer does not raise an error by itself in the
+# process that waits: it has to be aborted, by PyTorch's watchdog or by `abort()` of the process
+# group, and the communicator has to be made anew. NCCL documents this as [fault
+# tolerance](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/communicators.html).
+# Since 2.27 it can also *shrink* a communicator, `ncclCommShrink`. None of this was measured here.
+
+# %% [markdown]
+# ## 6 · The real engine: torchft
+#
+# [torchft](https://github.com/meta-pytorch/torchft) does all of this for PyTorch. Its
+# **lighthouse** is our meeting: a process that hears heartbeats of all replicas, and tells a
+# **quorum**, the list of those who take part. Its `Manager` asks for a quorum before each step,
+# forms the group, and sends the state to newcomers. At the end of a step all vote: if anybody saw
+# an error, nobody steps.
+#
+# It is optional: `.venv/bin/pip install torchft==0.2.0` installs it. The lab
+# [torchft_engine](../labs/torchft_engine.py) trains with it; rank 2 dies before its all-reduce, and
+# a new process comes.
+
+# %% tags=["nbval-ignore-output"]
+engine = lab("torchft_engine")
+if engine.HAS_TORCHFT:
+    for line in engine.try_torchft(digits, guilty, die_at):
+        print(line)
+else:
+    print(engine.NO_TORCHFT)
+
+# %% [markdown]
+# | | by hand | torchft 0.2 |
+# |---|---|---|
+# | who is there | the first proposed list, in a store | quorum of the lighthouse |
+# | how long it waits for others | `patience` | `join_timeout_ms`, or the end of heartbeats |
+# | the broken step | taken again | discarded by vote, and taken again |
+# | state of a newcomer | broadcast from the furthest | HTTP, or a process group |
+# | the batch of the missing | dealt among the others | up to you; it divides by who is there |
+#
+# With torchft's own DDP wrapper, version 0.2.0, survivors ended with an `AssertionError` over Gloo
+# when we tried it; so the lab calls `manager.allreduce` itself.
+
+# %% [markdown]
+# ## Put to the test
+
+# %% jupyter={"source_hidden": true}
+shutil.rmtree(folder, ignore_errors=True)
+survivors = [value for value in one_died.values if value]
+put_to_the_test(f"""
+- If a node crashes, the training has to be restarted from the last checkpoint | PyTorch slides |
+  {"not in data parallel training" if gap(one_died) < 1e-12 else "not refuted"} |
+  {len(survivors)} of {world_size} ranks went on from step {die_at}, with nothing read from a disk
+  (section 1)
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed training with PyTorch*, slides of a video course
+# ([hkproj](https://github.com/hkproj/pytorch-transformer-distributed)). torchft's
+# [documentation](https://docs.pytorch.org/torchft).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * A process group cannot shrink: those who are left **meet**, agree on **one list**, and form a
+#   new group. An atomic operation of a store makes them agree.
+# * The step is **taken again**, and the whole batch is dealt among those who are there. Then the
+#   weights are those of the undisturbed run, but for rounding.
+# * A newcomer waits; all learn of it **after the same step**, by a number in the all-reduce. It
+#   gets the state of the rank that is **furthest**.
+# * Only what fails while **talking** to others is due to them.
+#
+# **Your exercises** stand in [labs/keep_training.py](../labs/keep_training.py).
+#
+# **Next**: [04f · Copies, and rare meetings](04f_copies_and_local_steps.ipynb).
+
+# %%
+progress("04e")
