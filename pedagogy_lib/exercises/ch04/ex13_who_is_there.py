@@ -48,7 +48,10 @@ FIRST = (
     "the first proposal counts, for everybody: who comes later gets the same list, without its "
     "own name. Look whether there is a list before you propose one, and return what the store has"
 )
-LATE_WAITS = "there is a list already: who comes now gets it at once"
+LATE_WAITS = (
+    "there is a list already. The first proposal counts, for everybody: look for it again and "
+    "again while you wait, and return it at once"
+)
 OVERWRITTEN = (
     "two have proposed, and not all have the same list. The first proposal counts: set overwrites "
     'it; compare_set(key, "", text) does not. And return what the store has, not what you proposed'
@@ -72,7 +75,7 @@ CASES = [
          [(name, [], LONG, SAME_MOMENT) for name in (B, A, C)],
          [A, B, C], waits=N_ARE_THERE, why=LOST_NAME, plot=held_together),
     Asks("all who have trained together come", 4,
-         [(B, [A, B], LONG, 0), (A, [A, B], LONG, 0)],
+         [(B, [A, B], LONG, 0), (A, [A, B], LONG, 0.1)],
          [A, B], waits=ALL_FORMER, not_before=(A, 0, IMPATIENT)),
     Asks("one of three is dead", 4, [(B, [A, X, B], LONG, 0), (A, [A, X, B], 0.3, 0)],
          [A, B], waits=MISSING_ONE, why=DEAD_IS_IN, not_before=(A, 0.3, IMPATIENT)),
@@ -114,7 +117,9 @@ def meet(answer, asks):
 def why_waits(meeting) -> str:
     if not meeting.announced():
         return NOT_ANNOUNCED
-    return LOST_NAME if meeting.overwritten() else meeting.asks.waits
+    if meeting.overwritten():
+        return LOST_NAME
+    return LATE_WAITS if meeting.has_a_list() else meeting.asks.waits
 
 
 def faults(trial):
@@ -160,8 +165,8 @@ EXERCISE = RankExercise(
     hints=(
         "What has to be in the store, so that the others know that you are there? And what, so "
         "that all return the same?",
-        "Announce yourself: store.append(f'{meeting}: came', f'{me},'). Then, until there is a list: "
-        "look who has come, and ask yourself whether it is time to propose one.",
+        "Announce yourself: store.append(f'{meeting}: came', f'{me},'). Then, until there is a "
+        "list, look who has come, and whether it is time to propose one.",
         "It is time if n have come. If you are no newcomer, also if all of `former` are among "
         "them, or if `patience` seconds have passed since you came (time.monotonic()).",
         "compare_set(f'{meeting}: agreed', '', json.dumps(sorted(came))) keeps the first proposal. "

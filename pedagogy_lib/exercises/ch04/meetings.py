@@ -190,6 +190,11 @@ class Meeting:
             one.name in key + text for one in self.ones for _, key, text in one.store.calls
         )
 
+    def has_a_list(self) -> bool:
+        """Whether somebody has returned from the meeting in which another one waits."""
+        of_this = self.ones[self.asks.second :] or self.ones
+        return any(one.ended is not None and one.error is None for one in of_this)
+
     def overwritten(self) -> bool:
         """Whether several have set the same key."""
         keys = [{key for call, key, _ in one.store.calls if call == "set"} for one in self.ones]

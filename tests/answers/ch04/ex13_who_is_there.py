@@ -70,7 +70,7 @@ def who_is_there(store, meeting, me, former, n, patience):
         time.sleep(0.01)
     return json.loads(store.get(f"{meeting}: agreed"))
 
-# %% wrong · the first proposal counts, for everybody
+# %% wrong · The first proposal counts, for everybody
 def who_is_there(store, meeting, me, former, n, patience):
     until = time.monotonic() + patience
     store.append(f"{meeting}: came", f"{me},")
