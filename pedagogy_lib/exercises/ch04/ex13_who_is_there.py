@@ -1,0 +1,175 @@
+"""Who takes part: several ask one store, at the same time, late, or never."""
+
+from ..kit import RankExercise, Refused, complains
+from ..kit.alone import Alone, alone
+from ..kit.values import NO_RETURN
+from .meetings import AFTER, LONG, SAME_MOMENT, Asks, dies, goes_between, held_together, hold
+
+A, B, C = "000 471 pc", "001 472 pc", "002 473 my pc"  # there are spaces in names
+D, X = "003 509 pc", "001 47 pc"  # a newcomer; and one that is dead, which asks nothing
+B_LIKE_X = "001 47 pc 2"
+
+NOT_ANNOUNCED = (
+    "nobody has written its name into the store, so nobody can know who has come: each one "
+    'announces itself first, with store.append(key, f"{me},")'
+)
+LOST_NAME = (
+    "names got lost: several have read the same text, each has added its own name, and the last "
+    "one has overwritten what the others wrote. store.append adds to a text in one step"
+)
+N_ARE_THERE = (
+    "n have come, and more than n there cannot be: a list is proposed at once, by newcomers, too"
+)
+TOO_FEW = (
+    "not all n have come yet, and all are newcomers: they wait. (Of a newcomer, `former` is empty: "
+    "all of nobody have come from the beginning)"
+)
+ALL_FORMER = (
+    "all of `former` have come: a list is proposed at once. `patience` is for one that is missing"
+)
+MISSING_ONE = (
+    "one of `former` has not come, and will not. When `patience` seconds have passed, a list "
+    "without it is proposed"
+)
+IMPATIENT = "one of `former` is missing. It may still come: until `patience` seconds have passed"
+PART_OF_NAME = (
+    f"{X!r} has not come, but its name is a part of {B_LIKE_X!r}: compare whole names, so split "
+    "the text at its commas before you look into it"
+)
+NEWCOMER_PROPOSES = (
+    "a newcomer proposes no list before n have come: those who have trained have the state that "
+    "it needs. It waits for their list, also for longer than `patience`"
+)
+NEWCOMER_IS_IN = (
+    "the list has all who have come, newcomers as well: `former` only tells how long to wait"
+)
+DEAD_IS_IN = "the list has those who have come, and nobody else, also if it is one of `former`"
+FIRST = (
+    "the first proposal counts, for everybody: who comes later gets the same list, without its "
+    "own name. Look whether there is a list before you propose one, and return what the store has"
+)
+LATE_WAITS = (
+    "there is a list already. The first proposal counts, for everybody: look for it again and "
+    "again while you wait, and return it at once"
+)
+OVERWRITTEN = (
+    "two have proposed, and not all have the same list. The first proposal counts: set overwrites "
+    'it; compare_set(key, "", text) does not. And return what the store has, not what you proposed'
+)
+TWO_STEPS = (
+    "one has died while it announced itself, between two calls, and the others wait for what it "
+    "did not write any more. store.append announces it in one step"
+)
+MIXED = (
+    "this is the second meeting in this store, and it finds what was written for the first one: "
+    "the meeting's name belongs into every key"
+)
+BYTES = "the store gives bytes: text.decode(); and a list that was written as text is read again"
+EMPTY = "there is an empty name: after the last comma, split gives an empty text"
+ORDER = "sorted: all need the same order, as it gives them their ranks"
+
+CASES = [
+    Asks("n newcomers", 3, [(C, [], LONG, 0), (A, [], LONG, 0), (B, [], LONG, 0.3)],
+         [A, B, C], waits=N_ARE_THERE, not_before=(B, 0, TOO_FEW)),
+    Asks("n newcomers at the same moment", 3,
+         [(name, [], LONG, SAME_MOMENT) for name in (B, A, C)],
+         [A, B, C], waits=N_ARE_THERE, why=LOST_NAME, plot=held_together),
+    Asks("all who have trained together come", 4,
+         [(B, [A, B], LONG, 0), (A, [A, B], LONG, 0.1)],
+         [A, B], waits=ALL_FORMER, not_before=(A, 0, IMPATIENT)),
+    Asks("one of three is dead", 4, [(B, [A, X, B], LONG, 0), (A, [A, X, B], 0.3, 0)],
+         [A, B], waits=MISSING_ONE, why=DEAD_IS_IN, not_before=(A, 0.3, IMPATIENT)),
+    Asks("one is dead, and has nearly the name of another", 4,
+         [(B_LIKE_X, [A, X, B_LIKE_X], LONG, 0), (A, [A, X, B_LIKE_X], 0.3, 0)],
+         [A, B_LIKE_X], waits=MISSING_ONE, not_before=(A, 0.3, PART_OF_NAME)),
+    Asks("a newcomer is there long before the others", 4,
+         [(D, [], 0.2, 0), (A, [A, B], LONG, 0.6), (B, [A, B], LONG, 0)],
+         [A, B, D], waits=ALL_FORMER, why=NEWCOMER_IS_IN, not_before=(A, 0, NEWCOMER_PROPOSES)),
+    Asks("a newcomer comes while one is awaited", 4,
+         [(A, [A, B], LONG, 0), (D, [], 0.2, 0), (B, [A, B], LONG, 0.3)],
+         [A, B, D], waits=ALL_FORMER, why=NEWCOMER_IS_IN, not_before=(B, 0, NEWCOMER_PROPOSES)),
+    Asks("one is dead, and a newcomer takes its place", 3,
+         [(A, [A, B, X], LONG, 0), (B, [A, B, X], LONG, 0), (D, [], LONG, 0.1)],
+         [A, B, D], waits=N_ARE_THERE, why=NEWCOMER_IS_IN),
+    Asks("two come when there is a list", 4,
+         [(A, [A, B], 0.2, 0), (B, [A, B], LONG, AFTER), (D, [], LONG, AFTER)],
+         [A], waits=LATE_WAITS, why=FIRST),
+    Asks("two propose at the same time", 4, [(A, [A, B], 0.2, 0), (B, [A, B], LONG, goes_between)],
+         None, waits=LATE_WAITS, why=OVERWRITTEN, plot=hold),
+    Asks("one dies while it announces itself", 4,
+         [(X, [A, B, X], LONG, 0), (B, [A, B, X], LONG, 0), (A, [A, B, X], 0.3, 0)],
+         None, waits=TWO_STEPS, why=OVERWRITTEN, plot=dies(X)),
+    Asks("a second meeting in the same store", 3,
+         [(C, [], LONG, 0), (A, [], LONG, 0), (B, [], LONG, 0),
+          (B, [A, B, C], LONG, AFTER), (A, [A, B, C], 0.2, 0)],
+         [A, B], waits=MISSING_ONE, why=MIXED, second=3),
+]  # fmt: skip
+
+
+def meet(answer, asks):
+    """In a rank, which is a process that can be ended: each one that asks is a thread."""
+    meeting = asks.begin(answer)
+    if waiting := meeting.waiting():
+        raise Refused(f"{waiting} still waits, after {meeting.LIMIT:g} s", why_waits(meeting))
+    return {"lists": meeting.lists(), "early": meeting.early()}
+
+
+def why_waits(meeting) -> str:
+    if not meeting.announced():
+        return NOT_ANNOUNCED
+    if meeting.overwritten():
+        return LOST_NAME
+    return LATE_WAITS if meeting.has_a_list() else meeting.asks.waits
+
+
+def faults(trial):
+    (asks,), (of,) = trial.case.args, trial.found
+    for name, _, value in of.lists:
+        yield from other_kinds(name, value)
+    if of.early:
+        yield f"{of.early[0]!r} has returned after {of.early[1]:.2g} s", asks.not_before[2]
+    for name, wanted, value in of.lists:
+        if value != wanted:
+            what = f"{name!r}: expected {wanted}, got {value}"
+            yield what, ORDER if sorted(value) == wanted else asks.why or DEAD_IS_IN
+
+
+def other_kinds(name, value):
+    """What is no list of names."""
+    if value is None:
+        yield f"{name!r}: it returned None", NO_RETURN
+    if not isinstance(value, list | tuple):
+        why = BYTES if isinstance(value, str | bytes) else "asked is a list: sorted(…) gives one"
+        yield f"{name!r}: it returned {value!r:.60}", why
+    if any(not isinstance(one, str) for one in value):
+        yield f"{name!r}: it returned {value!r:.60}", BYTES
+    if "" in value:
+        yield f"{name!r}: it returned {value!r:.60}", EMPTY
+
+
+def told(trial) -> str:
+    *_, (_, _, names) = trial[0].lists
+    return f"all get the same {len(names)}"
+
+
+EXERCISE = RankExercise(
+    "4.13",
+    "who_is_there",
+    lab="keep_training",
+    cases=[Alone(asks.what, meet, (asks,)) for asks in CASES],
+    work=alone,
+    facts=[complains(faults)],
+    told=told,
+    timeout=30.0,
+    lost="who asks, waits only for what others have written into the store",
+    hints=(
+        "What has to be in the store, so that the others know that you are there? And what, so "
+        "that all return the same?",
+        "Announce yourself: store.append(f'{meeting}: came', f'{me},'). Then, until there is a "
+        "list, look who has come, and whether it is time to propose one.",
+        "It is time if n have come. If you are no newcomer, also if all of `former` are among "
+        "them, or if `patience` seconds have passed since you came (time.monotonic()).",
+        "compare_set(f'{meeting}: agreed', '', json.dumps(sorted(came))) keeps the first proposal. "
+        "Sleep a little before you look again; return json.loads(store.get(…)).",
+    ),
+)  # fmt: skip

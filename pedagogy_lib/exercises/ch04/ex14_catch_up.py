@@ -1,0 +1,214 @@
+"""Those that are behind get the state of one that is furthest."""
+
+import torch
+import torch.distributed as dist
+
+from ...basics.errors import HangError
+from ..kit import At, RankExercise, Refused, World, answering, complains
+from ..kit.costs import need_cost
+
+NUMBERS = 20_000  # of a state
+FEW_BYTES = 6_000  # that a rank may send if all are equally far: numbers, also pickled
+GROUP_OF_3 = World(5, (1, 2, 4))
+OLD = 2**24  # steps: from here on, float32 does not know each whole number
+
+AS_RANK_0 = (
+    "this is rank 0's state. Rank 0 may be a newcomer itself: the source is a rank that has taken "
+    "the most steps"
+)
+FROM_THE_LEAST = (
+    "this is the state of a rank that has taken the fewest steps: so the work of the others is lost"
+)
+NOT_LOADED = "nothing was loaded here: who is behind calls training.load_state_dict(…)"
+COUNTS_ALONE = (
+    "the number of steps is right, the rest is as before. The weights, and what the optimizer "
+    "keeps, come from the rank that is furthest: its whole state_dict()"
+)
+STEPS_LEFT = (
+    "the weights have come, and the number of steps is as before: the state has both, "
+    "load_state_dict sets both"
+)
+IN_PART = "the state has come in part: hand on all that state_dict() gives"
+KEEPS = (
+    "this rank is as far as the others: it keeps its own state, as it may have things of its own "
+    "there. Only who is behind loads"
+)
+NOT_FURTHEST = "this is the state of a rank that is behind, too: the most steps count"
+WORLD_RANK = (
+    "this is another rank's state. Within the group the furthest rank has the number that its "
+    "place in the list is: `group_src=` takes this number, `src=` takes the rank in the world"
+)
+ROUNDED = (
+    "this rank is one step behind, of more than 16 million. float32 does not know each number "
+    "there: a tensor of whole numbers, torch.tensor([training.steps]), is of int64"
+)
+SENT_ALTHOUGH = "all are equally far, so nobody needs a state: compare the steps first"
+ALL_STATES = (
+    "every rank has sent its state to all. Only the numbers of steps are needed from all; then one "
+    "rank's state, by a broadcast"
+)
+CHANGED = "the rank that gives its state goes on with it: nothing of it may change"
+UNKNOWN = (
+    "of `training` is known what the text says: steps, state_dict() and load_state_dict(state)"
+)
+
+
+class Training:
+    """Some training, with a state of nested parts. Each part knows whose it was at first."""
+
+    def __init__(self, place, steps):
+        chance = torch.Generator().manual_seed(place)
+        self.steps = steps
+        self._model = {"weight": torch.randn(NUMBERS, generator=chance), "owner": place}
+        self._optimizer = {
+            "state": {0: {"step": torch.tensor(float(steps)), "owner": place}},
+            "param_groups": [{"lr": 0.1, "betas": (0.9, 0.99), "owner": place}],
+        }
+
+    def state_dict(self):
+        return {"model": self._model, "optimizer": self._optimizer, "steps": self.steps}
+
+    def load_state_dict(self, state):
+        for name in ("model", "optimizer", "steps"):
+            if not isinstance(state, dict) or name not in state:
+                what = f"load_state_dict got {state!r:.60}"
+                raise Refused(what, "it takes what state_dict() of another rank gave")
+        self._model, self._optimizer = state["model"], state["optimizer"]
+        self.steps = state["steps"]
+
+    def owners(self) -> list[int]:
+        """Whose the parts are."""
+        first, (group,) = self._optimizer["state"][0], self._optimizer["param_groups"]
+        return [self._model["owner"], first["owner"], group["owner"]]
+
+    def is_sound(self) -> bool:
+        """Whether numbers are those of their owner."""
+        right = Training(self._model["owner"], 0)
+        return torch.equal(self._model["weight"], right._model["weight"])
+
+
+def catch(answer, group, case):
+    (steps,) = case.args
+    place = dist.get_rank(group)
+    training = Training(place, steps[place])
+    with answering():
+        answer(training, group)
+    if not isinstance(training.steps, int):
+        raise Refused(f"steps is now {training.steps!r:.40}", "it is a number, such as 7")
+    return {"steps": training.steps, "owners": training.owners(), "sound": training.is_sound()}
+
+
+def faults(trial):
+    (steps,) = trial.case.args
+    furthest = [place for place in range(trial.n) if steps[place] == max(steps)]
+    for place, of in enumerate(trial):
+        who = f"{trial.who(place)}, after {steps[place]} steps of {max(steps)}"
+        if place in furthest:
+            if of.owners != [place] * 3 or of.steps != steps[place]:
+                yield f"{who}: has {told_state(trial, of)}", why_changed(steps, of)
+        elif of.steps != max(steps) or len({*of.owners}) > 1 or of.owners[0] not in furthest:
+            yield f"{who}: has {told_state(trial, of)}", why(trial, place, of, furthest)
+        if not of.sound:
+            yield f"{who}: the weights are no rank's", CHANGED
+    behind = [of.owners[0] for place, of in enumerate(trial) if place not in furthest]
+    if len({*behind}) > 1:
+        yield f"ranks have the states of {sorted({*behind})}", "one rank gives its state to all"
+
+
+def told_state(trial, of) -> str:
+    if len({*of.owners}) > 1:
+        return f"{of.steps} steps, and parts of several ranks' states"
+    return f"{of.steps} steps, and the state of {trial.who(of.owners[0])}"
+
+
+def why_changed(steps, of) -> str:
+    got = steps[of.owners[0]]
+    if got == max(steps) == of.steps:
+        return KEEPS
+    if of.owners[0] == 0 == of.owners[-1] and got < max(steps):
+        return AS_RANK_0
+    return FROM_THE_LEAST if got == min(steps) else NOT_FURTHEST
+
+
+def why(trial, place, of, furthest) -> str:
+    (steps,) = trial.case.args
+    got = of.owners[0]
+    if of.owners == [place] * 3:
+        if min(steps) >= OLD:
+            return ROUNDED
+        if of.steps == max(steps):
+            return COUNTS_ALONE
+        given = any(other.owners[0] == 0 for other in trial.found[1:])
+        return AS_RANK_0 if place == 0 and given else NOT_LOADED
+    if len({*of.owners}) > 1:
+        return IN_PART
+    if got in furthest:
+        return STEPS_LEFT
+    if trial.case.is_group and got + 1 in range(trial.n) and trial.case.ranks[got] in furthest:
+        return WORLD_RANK
+    if got == 0:
+        return AS_RANK_0
+    return FROM_THE_LEAST if steps[got] == min(steps) else NOT_FURTHEST
+
+
+def need_few_bytes(trial) -> str:
+    (steps,) = trial.case.args
+    most, size = max(trial.received_bytes), 4 * NUMBERS
+    if min(steps) == max(steps):
+        what = f"{most:,} bytes came to one rank; a state has {size:,}"
+        need_cost(trial, most <= FEW_BYTES, what, SENT_ALTHOUGH)
+        return f"cost, {trial.case}: no state is sent"
+    what = f"{most:,} bytes came to one rank; one state has {size:,}"
+    need_cost(trial, most <= 1.5 * size, what, ALL_STATES)
+    return ""
+
+
+def explain(case, error) -> str:
+    if "not part of group" in str(error):
+        return WORLD_RANK
+    if isinstance(error, HangError):
+        return (
+            "all ranks make the same calls: also who is as far already takes part in the "
+            "broadcast, and loads nothing"
+        )
+    return ""
+
+
+def told(trial) -> str:
+    (steps,) = trial.case.args
+    behind = sum(step < max(steps) for step in steps)
+    return f"{behind} of {trial.n} have caught up" if behind else "all keep their own"
+
+
+EXERCISE = RankExercise(
+    "4.14",
+    "catch_up",
+    lab="keep_training",
+    cases=[
+        At(World(3), ((7, 7, 7),), ", all equally far"),
+        At(World(3), ((5, 0, 5),), ", after 5, 0 and 5 steps"),
+        At(World(4), ((0, 6, 7, 0),), ", after 0, 6, 7 and 0 steps"),
+        At(World(3), ((0, 0, 9),), ", after 0, 0 and 9 steps"),
+        At(World(4), ((4, 5, 4, 5),), ", after 4, 5, 4 and 5 steps"),
+        At(World(2), ((OLD, OLD + 1),), f", after {OLD:,} and {OLD + 1:,} steps"),
+        At(World(1), ((3,),), ", alone"),
+        At(GROUP_OF_3, ((4, 0, 0),), ", its first one is furthest"),
+        At(GROUP_OF_3, ((0, 3, 4),), ", its last one is furthest"),
+    ],
+    work=catch,
+    facts=[complains(faults), need_few_bytes],
+    told=told,
+    errors={
+        "has no attribute": UNKNOWN,
+        "Tensors must have same dtype": "steps are gathered as int64, and so are the tensors into "
+        "which they come: torch.zeros_like(mine)",
+    },
+    explain=explain,
+    hints=(
+        "Who can know which rank is furthest? What does each have to tell the others first?",
+        "Gather training.steps from all: as a tensor, or with dist.all_gather_object. All see the "
+        "same numbers, so all find the same source, and all know whether a state is needed.",
+        "dist.broadcast_object_list([state], group_src=source, group=group) sends a dict; on the "
+        "source the list has its state, on the others None. Who was behind loads what has come.",
+    ),
+)  # fmt: skip

@@ -1,0 +1,253 @@
+"""Several that ask one store who is there: each is a thread of one process."""
+
+import contextlib
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch.distributed as dist
+
+LONG = 30.0  # seconds of patience, which a right answer does not need
+AFTER, SAME_MOMENT = "after", "same moment"
+SETTLES = 0.3  # seconds for one to write its name, before the next one comes
+HELD = 1.0  # seconds that a call is held at most
+
+
+class Dead(Exception):
+    """One that asks is killed, at a call to the store."""
+
+
+class Noted(dist.FileStore):
+    """The store of one that asks: notes its calls; `before` is called before each of them."""
+
+    def __init__(self, path):
+        super().__init__(path, -1)
+        self.calls, self.wrote = [], threading.Event()
+        self.before = lambda call, key: None
+
+    def note(self, call, key, text=""):
+        self.before(call, key)
+        self.calls.append((call, key, str(text)))
+        if call not in ("get", "check"):
+            self.wrote.set()
+
+    def append(self, key, text):
+        self.note("append", key, text)
+        return super().append(key, text)
+
+    def set(self, key, text):
+        self.note("set", key, text)
+        return super().set(key, text)
+
+    def compare_set(self, key, expected, desired):
+        self.note("compare_set", key, desired)
+        return super().compare_set(key, expected, desired)
+
+    def add(self, key, number):
+        self.note("add", key, number)
+        return super().add(key, number)
+
+    def get(self, key):
+        self.note("get", key)
+        return super().get(key)
+
+    def check(self, keys):
+        self.note("check", str(keys))
+        return super().check(keys)
+
+
+class One:
+    """One that asks: a thread, its store, and what came of it."""
+
+    def __init__(self, path, name):
+        self.store, self.name = Noted(path), name
+        self.began = self.ended = self.error = self.value = None
+        self.has_begun, self.has_proposed = threading.Event(), threading.Event()
+
+    def begin(self, answer, *args):
+        self.thread = threading.Thread(target=self.ask, args=(answer, *args), daemon=True)
+        self.thread.start()
+
+    def ask(self, answer, meeting, former, n, patience):
+        self.began = time.monotonic()
+        try:
+            self.value = answer(self.store, meeting, self.name, list(former), n, patience)
+        except Exception as error:
+            self.error = error
+        self.ended = time.monotonic()
+
+
+@dataclass(frozen=True)
+class Asks:
+    """A case: who asks, one after another, and what all of them are to get.
+
+    who         [(name, former, patience, when), …]: seconds after the one before has come, or AFTER
+                all before have returned; or a function that waits until it is time
+    wanted      the list; None: any, if it is the same for all
+    waits, why  what it means if somebody waits for ever, or gets another list
+    not_before  (name, seconds, what it means if somebody returns earlier than that, from when this
+                one has come)
+    plot        takes all that ask, and puts something in the way of their stores
+    second      the place of the first that asks in the second meeting
+    """
+
+    what: str
+    n: int
+    who: list[tuple]
+    wanted: list[str] | None
+    waits: str
+    why: str = ""
+    not_before: tuple = ()
+    plot: Callable = lambda ones: None
+    second: int = 10**6
+
+    def begin(self, answer) -> "Meeting":
+        if hasattr(answer, "lab"):
+            answer = getattr(answer.lab, answer.__name__)  # read before there are threads
+        folder = tempfile.TemporaryDirectory(prefix="meeting-", ignore_cleanup_errors=True)
+        meeting = Meeting(self, folder)
+        meeting.hold(answer)
+        return meeting
+
+
+class Meeting:
+    """What came of a case."""
+
+    LIMIT = 4.0  # seconds
+
+    def __init__(self, asks, folder):
+        self.asks, self.folder = asks, folder
+        path = str(Path(folder.name, "store"))
+        self.ones = [One(path, name) for name, *_ in asks.who]
+        asks.plot(self.ones)
+
+    def hold(self, answer):
+        """Have all ask, and wait until they have returned, or LIMIT seconds."""
+        for place, (_, former, patience, when) in enumerate(self.asks.who):
+            one, earlier = self.ones[place], self.ones[:place]
+            self.await_turn(when, earlier)
+            name = f"meeting {1 + (place >= self.asks.second)}"
+            one.begin(answer, name, former, self.asks.n, patience)
+        self.join(self.ones)
+        for one in self.ones:
+            if one.error and not isinstance(one.error, Dead):
+                raise one.error
+
+    def await_turn(self, when, earlier):
+        if when == AFTER:
+            self.join(earlier)
+        elif callable(when):
+            when(earlier)
+        elif when != SAME_MOMENT and earlier:
+            earlier[-1].store.wrote.wait(SETTLES)
+            time.sleep(when)
+
+    def join(self, ones):
+        until = time.monotonic() + self.LIMIT
+        for one in ones:
+            one.thread.join(max(0, until - time.monotonic()))
+
+    def waiting(self) -> str:
+        """Who has not returned, or an empty text."""
+        waits = [one.name for one in self.ones if one.ended is None]
+        return f"{waits[0]!r}" if waits else ""
+
+    def lists(self) -> list[tuple]:
+        """(name, what is right, what it got) of all that have returned."""
+        there = [one for one in self.ones if one.error is None]
+        first, second = there[: self.asks.second], there[self.asks.second :]
+        everybody = sorted(one.name for one in first)
+        wanted = self.asks.wanted or self.any_right(there)
+        if second:
+            return [(one.name, everybody, one.value) for one in first] + [
+                (one.name, wanted, one.value) for one in second
+            ]
+        return [(one.name, wanted, one.value) for one in there]
+
+    def any_right(self, there) -> list[str]:
+        """A list that all could have got: the first one, if it can be."""
+        value, names = there[0].value, {one.name for one in self.ones}
+        is_right = isinstance(value, list | tuple) and there[0].name in value and {*value} <= names
+        return sorted(value) if is_right else [one.name for one in there]
+
+    def early(self) -> tuple | None:
+        """(name, seconds) of one that has returned too early."""
+        if not self.asks.not_before:
+            return None
+        name, seconds, _ = self.asks.not_before
+        first = next(one for one in self.ones if one.name == name).began + seconds
+        early = [one for one in self.ones if one.ended < first]
+        return (early[0].name, early[0].ended - early[0].began) if early else None
+
+    def announced(self) -> bool:
+        """Whether some call, as far as that can be seen, has written a name."""
+        calls = [call for one in self.ones for call in one.store.calls]
+        return not calls or any(
+            one.name in key + text for one in self.ones for _, key, text in one.store.calls
+        )
+
+    def has_a_list(self) -> bool:
+        """Whether somebody has returned from the meeting in which another one waits."""
+        of_this = self.ones[self.asks.second :] or self.ones
+        return any(one.ended is not None and one.error is None for one in of_this)
+
+    def overwritten(self) -> bool:
+        """Whether several have set the same key."""
+        keys = [{key for call, key, _ in one.store.calls if call == "set"} for one in self.ones]
+        return max(Counter(key for of_one in keys for key in of_one).values(), default=0) > 1
+
+
+# ---- What gets in the way -------------------------------------------------------------------
+
+
+def held_together(ones):
+    """All set for the first time at the same moment: whoever reads first and then sets, loses."""
+    barrier = threading.Barrier(len(ones))
+
+    def before(call, key):
+        if call == "set":
+            with contextlib.suppress(threading.BrokenBarrierError):
+                barrier.wait(HELD / 2)
+
+    for one in ones:
+        one.store.before = before
+
+
+def hold(ones):
+    """The first proposes; before that is written, the second comes and proposes another list."""
+    first, second = ones
+
+    def before_first(call, key):
+        if call in ("set", "compare_set") and not first.has_proposed.is_set():
+            first.has_proposed.set()
+            second.has_proposed.wait(HELD)
+
+    def before_second(call, key):
+        if call in ("set", "compare_set") and not second.has_proposed.is_set():
+            second.has_proposed.set()
+            first.thread.join(HELD)
+
+    first.store.before, second.store.before = before_first, before_second
+
+
+def goes_between(earlier):
+    earlier[0].has_proposed.wait(HELD)
+
+
+def dies(name):
+    """One of this name is killed at its second call."""
+
+    def plot(ones):
+        one = next(one for one in ones if one.name == name)
+
+        def before(call, key):
+            if one.store.calls:
+                raise Dead
+
+        one.store.before = before
+
+    return plot
