@@ -154,8 +154,8 @@ Table(["part of the restart", "took"],
 # the agent keeps one store for all lives. A rank that is started again may find the address of a
 # dead rank there, and fail or hang. With NCCL this has happened ([issue
 # 135712](https://github.com/pytorch/pytorch/issues/135712)); with Gloo, `make bench
-# BENCH_ARGS=restart` tries it on your machine. With `TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1` in the environment,
-# each life gets a store of its own. Our `run_torchrun` takes care of that.
+# BENCH_ARGS=restart` tries it on your machine. With `TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1` in the
+# environment, each life gets a store of its own. Our `run_torchrun` takes care of that.
 
 # %% [markdown]
 # ## 2 · Ranks change
