@@ -386,10 +386,10 @@ else:
 shutil.rmtree(folder, ignore_errors=True)
 survivors = [value for value in one_died.values if value]
 put_to_the_test(f"""
-- If a node crashes, the training has to be restarted from the last checkpoint | PyTorch slides |
-  {"not in data parallel training" if gap(one_died) < 1e-12 else "not refuted"} |
-  {len(survivors)} of {world_size} ranks went on from step {die_at}, with nothing read from a disk
-  (section 1)
+- Without a checkpoint, a restart loses everything | PyTorch slides |
+  {"right; so do not restart" if gap(one_died) < 1e-12 else "not refuted"} |
+  {len(survivors)} of {world_size} ranks went on from step {die_at}, and nothing was read from a
+  disk (section 1); if all ranks die at once, only a checkpoint helps
 """)
 
 # %% [markdown]
