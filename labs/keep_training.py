@@ -24,7 +24,7 @@ from restart import microbatches_of
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector
 
-PATIENCE, TIMEOUT = 1.0, 2.0  # seconds: of a meeting, of a group's collectives
+PATIENCE, TIMEOUT = 1.5, 4.0  # seconds: of a meeting, of the collectives of a group
 
 
 # ---- A training whose step does not depend on who takes it ----------------------------------

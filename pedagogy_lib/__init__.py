@@ -20,6 +20,7 @@ _HOME = {
     "plot_bars": "pictures.charts",
     "plot_curves": "pictures.charts",
     "plot_stacks": "pictures.memory_bars",
+    "plot_happenings": "pictures.happenings",
     "plot_lives": "pictures.lives",
     "plot_masks": "pictures.dropout_masks",
     "plot_step": "films.step_pictures",

@@ -40,6 +40,7 @@ from .pictures.diagrams import draw_clusters as draw_clusters
 from .pictures.diagrams import draw_scaling as draw_scaling
 from .pictures.diagrams import draw_three_splits as draw_three_splits
 from .pictures.dropout_masks import plot_masks as plot_masks
+from .pictures.happenings import plot_happenings as plot_happenings
 from .pictures.lives import plot_lives as plot_lives
 from .pictures.loss_paths import draw_paths as draw_paths
 from .pictures.memory_bars import plot_stacks as plot_stacks

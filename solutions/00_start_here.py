@@ -501,6 +501,9 @@ problems = examine()
 # | [04b · Checkpoints of shards][04b] | Who saves what, when no rank has all of it? |
 # | [04c · Finding out][04c] | Something is wrong: with which rank, and what? |
 # | [04d · Restart][04d] | How does it go on, with fewer ranks or others? |
+# | [04e · Keep training][04e] | Must all stop when one rank dies? |
+# | [04f · Copies, and rare meetings][04f] | What if it had something that nobody else has? |
+# | [04g · Chaos][04g] | Does your training survive a bad day? |
 # | [05 · Where the memory goes][05] | Where do 16 bytes for each parameter go? |
 # | [06 · ZeRO and FSDP][06] | How to keep only a share of it? |
 # | [06b · Sharding engines][06b] | What do FSDP2 and DeepSpeed do beside that? |
@@ -524,6 +527,9 @@ problems = examine()
 # [04b]: 04b_sharded_checkpoints.ipynb
 # [04c]: 04c_finding_out.ipynb
 # [04d]: 04d_restart.ipynb
+# [04e]: 04e_keep_training.ipynb
+# [04f]: 04f_copies_and_local_steps.ipynb
+# [04g]: 04g_chaos.ipynb
 # [05]: 05_memory.ipynb
 # [06]: 06_zero_and_fsdp.ipynb
 # [06b]: 06b_sharding_engines.ipynb

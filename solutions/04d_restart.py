@@ -433,7 +433,7 @@ put_to_the_test(f"""
 #
 # **Your exercises** stand in [labs/restart.py](../labs/restart.py).
 #
-# **Next**: [05 · Where the memory goes](05_memory.ipynb).
+# **Next**: [04e · Keep training](04e_keep_training.ipynb).
 
 # %%
 progress("04d")

@@ -306,7 +306,7 @@ print("largest difference between ranks at the end:", apart)
 plot_timeline(back, ["step"], title=f"Rank {guilty} dies, and comes back")
 
 # %% [markdown]
-# Each bar is a step; the gaps are the two meetings. The first one takes a second, the patience of
+# Each bar is a step; the gaps are the two meetings. The first one takes 1.5 s, the patience of
 # those that wait for the dead rank. In the second, all that are expected come at once. (Bars of a
 # process that died are lost with it: rank 2's row begins with the new process.)
 #
@@ -315,7 +315,7 @@ plot_timeline(back, ["step"], title=f"Rank {guilty} dies, and comes back")
 # %% [markdown]
 # ## 5 · One that stands still
 #
-# A rank that is stopped closes no connection. The others wait until the timeout of the group, 2 s
+# A rank that is stopped closes no connection. The others wait until the timeout of the group, 4 s
 # here; then it goes on as before. At the meeting they kill the one that did not come. How long does
 # training stand still?
 

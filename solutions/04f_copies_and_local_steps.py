@@ -38,7 +38,6 @@ from pedagogy_lib import (
 steps = 60
 die_at = 30
 rounds = 15
-inner_steps = 20
 
 # %% [markdown]
 # ## 1 · A state that exists once
@@ -53,7 +52,7 @@ inner_steps = 20
 # matter?
 
 # %%
-memory = lab("memory_copies")
+memory, diloco = lab("memory_copies"), lab("diloco")
 keeping = lab("keep_training")
 digits = lab("gradient_accumulation").digits()
 folder = Path(tempfile.mkdtemp(prefix="copies-"))
@@ -153,9 +152,9 @@ check("4.15")
 # killed instead.
 
 # %%
-def train(memory, keeping, place, data, steps, die_at):
+def train(memory, place, data, steps, die_at):
     rank, n = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    crew = keeping.Crew(dist.FileStore(f"{place}/store", -1), n, memory.PATIENCE)
+    crew = memory.Crew(dist.FileStore(f"{place}/store", -1), n, memory.PATIENCE)
     training = memory.Sharded(rank, n, data, compute_seconds=0.003)
     copies = memory.Copies(rank, n, n // 2)
     is_new = not dist.is_initialized()
@@ -172,7 +171,7 @@ def train(memory, keeping, place, data, steps, die_at):
 # %%
 machines = Machines.here(2)
 off = machines and machines.kill(1, after_seconds=0.8).revive(1, after_seconds=1.3)
-run = launch(train, memory, keeping, folder, digits, steps, None if off else die_at,
+run = launch(train, memory, folder, digits, steps, None if off else die_at,
              world_size=4, device="cpu", machines=off, replacements=2)
 largest = max((weights - alone).abs().max().item() for _, weights in run.values)
 print("processes lost:", len(run.lost), "· as one process, but for rounding:", largest < 1e-12)
@@ -233,11 +232,9 @@ rare_guess = predict("A round of 20 steps sends, of the bytes that DDP sends in 
 check("4.16")
 
 # %%
-diloco = lab("diloco")
-
-def work(diloco, keeping, place, data, rounds, die_at):
+def work(diloco, place, data, rounds, die_at):
     rank, n = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    crew = keeping.Crew(dist.FileStore(f"{place}/store", -1), n)
+    crew = diloco.Crew(dist.FileStore(f"{place}/store", -1), n)
     worker, is_new = diloco.Worker(data, compute_seconds=0.002), not dist.is_initialized()
 
     def take_round(worker, crew):
@@ -246,12 +243,12 @@ def work(diloco, keeping, place, data, rounds, die_at):
         with measure("outer", memory=False):
             return diloco.take_round(worker, crew)
 
-    meetings = keeping.train(worker, crew, rounds, take_round)
+    meetings = diloco.train(worker, crew, rounds, take_round)
     return (meetings, worker.losses, worker.weights()) if meetings else None
 
 def try_diloco(die_at, n=4, **settings):
     place = tempfile.mkdtemp(dir=folder)
-    run = launch(work, diloco, keeping, place, digits, rounds, die_at, world_size=n, device="cpu",
+    run = launch(work, diloco, place, digits, rounds, die_at, world_size=n, device="cpu",
                  **settings)
     return run, next(value for value in run.values if value)
 
@@ -265,7 +262,7 @@ for name, (run, _) in tried.items():
 
 # %% tags=["cover", "nbval-ignore-output"]
 curves = {name: tuple(zip(*losses.items())) for name, (_, (_, losses, _)) in tried.items()}
-plot_curves({f"DiLoCo, {inner_steps} inner steps in a round": curves}, "round", "test loss")
+plot_curves({f"DiLoCo, {diloco.Worker.INNER} inner steps in a round": curves}, "round", "test loss")
 
 # %% [markdown]
 # A worker that dies takes the inner steps of one round with it, and nothing else. The others notice
@@ -279,12 +276,12 @@ plot_curves({f"DiLoCo, {inner_steps} inner steps in a round": curves}, "round", 
 # %% tags=["nbval-ignore-output"]
 run, (_, _, weights) = tried["four workers"]
 of_round = max(run["outer"].sent_bytes) / rounds
-of_ddp = inner_steps * 1.5 * weights.numel() * weights.element_size()
-print(f"bytes of a round: {of_round:,.0f}; DDP in {inner_steps} steps, by formula: {of_ddp:,.0f}")
+of_ddp = diloco.Worker.INNER * 1.5 * weights.numel() * weights.element_size()
+print(f"bytes of a round: {of_round:,.0f}; DDP in these steps, by formula: {of_ddp:,.0f}")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured, beside the formula of a ring's all-reduce.
-rare_guess.compare(100 / inner_steps, 100 * of_round / of_ddp)
+rare_guess.compare(100 / diloco.Worker.INNER, 100 * of_round / of_ddp)
 
 # %% [markdown]
 # *Break it:* in `outer_step`, average the weights themselves, and leave the outer optimizer out.

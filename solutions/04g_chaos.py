@@ -7,8 +7,8 @@
 # of it and ends with the weights of a day on which nothing happened.
 
 # %% [markdown]
-# ![Steps of four ranks over time: steep lines, broken by pauses, with a cross wherever something
-# happens](../assets/covers/04g_chaos.png)
+# ![Steps of four ranks over time: rows of ticks, broken by pauses, with a cross wherever something
+# happens; above them, a line that rises, and falls back once](../assets/covers/04g_chaos.png)
 #
 # *Measured in section 3: what is drawn from one seed happens to four ranks. All end with the
 # weights of an undisturbed run.*
@@ -26,13 +26,12 @@ import tempfile
 from pathlib import Path
 
 from pedagogy_lib import (
-    Disk, Machines, Table, check, hint, lab, launch, plot_curves, predict, progress,
+    Disk, Machines, Table, check, hint, lab, launch, plot_happenings, predict, progress,
     put_to_the_test,
 )
 
 # %% tags=["parameters"]
 seed = 2
-ranks = 4
 
 # %% [markdown]
 # ## 1 · What happens
@@ -67,7 +66,7 @@ Table(["in step", "what", "on rank"],
 # Each of them costs time. Which one costs most?
 
 # %%
-worst = predict("Group's timeout 2 s, patience 1 s: one rank stands still. It costs", unit="s")
+worst = predict("Group's timeout 4 s, patience 1.5 s: one rank stands still. It costs", unit="s")
 
 # %%
 def sit(chaos, plan, place, disk, data):
@@ -78,7 +77,7 @@ def try_plan(plan, machines=None):
     place, disk = tempfile.mkdtemp(dir=folder), Disk.here(megabytes=1)
     with disk or contextlib.nullcontext():
         run = launch(sit, chaos, plan, place, disk.path if disk else place, digits,
-                     world_size=ranks, device="cpu", replacements=40, machines=machines)
+                     world_size=chaos.RANKS, device="cpu", replacements=40, machines=machines)
     gaps = [(weights - alone).abs().max().item() for _, weights in run.values]
     return run, chaos.events_of(place), chaos.steps_of(place), max(gaps) < 1e-12
 
@@ -125,11 +124,11 @@ worst.compare(keeping.TIMEOUT + keeping.PATIENCE, cost["hang"])
 #
 # | | what it does |
 # |---|---|
-# | `train(training, crew, steps, step)` | meets when somebody is `Lost`; calls `step(training, crew)`, which returns whether a meeting comes next |
+# | `train(training, crew, steps, step)` | calls `step(training, crew)`; meets if it says so |
 # | `catch_up(training)` | `train` calls it after each meeting |
 # | `talking()` | makes `Lost` of errors in communication |
 # | `wrong_by_recomputing(gradients_of)` | the rank that computes wrongly, of three or more |
-# | `save_alone(folder, step, state)` | a checkpoint, by one rank; returns what went wrong, or `""` |
+# | `save_alone(folder, step, state)` | a checkpoint, by one rank; returns `""` or what is wrong |
 # | `load_alone(folder)` | the newest state that is whole, or `None` |
 
 # %% [markdown]
@@ -152,8 +151,9 @@ check("4.17")
 # ## 3 · A film of the day
 #
 # All of it in one run, and a cable on top: machine 1 of two is without network for a second, where
-# this system has machines. Each line is a rank, and rises by one with each step. Where all lines
-# are flat, everybody waits. Where they fall, steps are taken again.
+# this system has machines. Below, each tick is a step that a rank has taken; a new colour is a new
+# process. Where there are no ticks, everybody waits. Where the line above falls, steps are taken
+# again.
 
 # %%
 machines = Machines.here(2)
@@ -163,17 +163,11 @@ print("undisturbed weights on all ranks:", is_right)
 
 # %% tags=["cover", "nbval-ignore-output"]
 began = min(at for of_process in taken.values() for _, at in of_process)
-
-def line(rank):
-    """When this rank had taken how many steps, over all its processes."""
-    points = sorted((at - began, step) for (of, _), steps in taken.items() if of == rank
-                    for step, at in steps)
-    return [at for at, _ in points], [step for _, step in points]
-
-happened = {"something happens": ([event.at - began for event in events],
-                                  [event.step for event in events])}
-plot_curves({"steps taken": {f"rank {rank}": line(rank) for rank in range(ranks)}}, "time (s)",
-            "step", marks=happened)
+in_time = {process: [(step, at - began) for step, at in of_process]
+           for process, of_process in taken.items()}
+plot_happenings(in_time, [(event.what, event.rank, event.at - began) for event in events],
+                title=f"What is drawn from seed {seed}, and a cable that is out" if cable else
+                f"What is drawn from seed {seed}")
 
 # %% tags=["nbval-ignore-output"]
 Table(["after", "what", "on rank", "in step"],

@@ -10,16 +10,20 @@ from helpers import ROOT, environment, left_in
 
 SAID = {
     "across_machines": ["two levels", "dist.all_reduce         right"],
+    "chaos": ["40 steps; largest difference from an undisturbed run"],
     "checkpoints": ["weights differ by 0.0", "kept: step-000030, step-000040"],
     "collectives": ["dist.all_reduce right"],
     "data_parallel": ["in buckets, meanwhile", "DistributedDataParallel"],
     "decoding": ["\n2 ranks: ", "letters per second"],
+    "diloco": ["loss on test images, after each round: 2"],
     "finding_out": ["wrong weights on rank 1: has other weights, ranks [0, 1], found in step 1"],
     "gradient_accumulation": ["of the test images right"],
     "gradient_sync_visualizer": ["0.weight   after   rank 1", "bucket 1:", "all in one"],
     "how_often": ["cost, measured", "   6 steps"],
+    "keep_training": ["meetings: 2 ranks go on from step 0, 2 ranks go on from step 20"],
     "language_model": ["step 200", "def "],
     "memory": ["float32, blocks recomputed: loss", "bfloat16, masters in float32: loss"],
+    "memory_copies": ["a rank came back with nothing; all went on from step 20"],
     "pipedream": ["stashing: loss", "1 updates late, 2 versions"],
     "pipeline_engines": ["ours, zero bubble: loss", "PyTorch's, zero bubble, V-shaped: loss"],
     "pipeline_parallel": ["2 stages, 1F1B: loss", "at most 2 micro-batches kept, 263 kB sent"],
@@ -33,6 +37,7 @@ SAID = {
     "start_here": [""],
     "tensor_engines": ["\nDTensor: loss", "DTensor, sequence parallel: loss"],
     "tensor_parallel": ["one process: loss", "251 kB of parameters on a rank"],
+    "torchft_engine": ["torchrun"],
     "zero": [
         "1.00 models sent; at most parameters 1.00",
         "1.50 models sent; at most parameters 0.",
@@ -44,7 +49,8 @@ SAID = {
 HOLED = [
     "simple_ddp", "gradient_sync_visualizer", "data_parallel", "memory", "zero",
     "tensor_parallel", "sequence_parallel", "decoding", "schedules", "pipeline_parallel",
-    "pipedream", "sequence_slices", "checkpoints", "finding_out", "restart",
+    "pipedream", "sequence_slices", "checkpoints", "finding_out", "keep_training",
+    "memory_copies", "diloco", "chaos", "restart",
 ]  # fmt: skip
 
 

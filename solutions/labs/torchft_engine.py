@@ -23,7 +23,7 @@ from torch.nn.utils import parameters_to_vector
 own_store = lighthouse = None
 
 HAS_TORCHFT = find_spec("torchft") is not None
-NO_TORCHFT = "torchft is not installed; .venv/bin/pip install torchft==0.2.0 installs it"
+NO_TORCHFT = "torchft is not installed: .venv/bin/pip install torchft==0.2.0 (it needs no torchrun)"
 SECONDS, JOIN_MS, HEARTBEAT_MS = 5.0, 500, 1000  # of collectives; of the lighthouse, milliseconds
 
 
@@ -123,7 +123,7 @@ def main():
     if misses_something(__file__):
         return
     if not HAS_TORCHFT or "RANK" in os.environ:
-        print(NO_TORCHFT if not HAS_TORCHFT else "start it without torchrun")
+        print("torchft starts processes by itself, without torchrun" if HAS_TORCHFT else NO_TORCHFT)
         return
     for line in try_torchft(digits()):
         print(line)

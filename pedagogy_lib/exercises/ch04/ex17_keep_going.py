@@ -11,7 +11,7 @@ from ...machines.disks import Disk
 from .chaos_reasons import ENDS_BY, HANGS, LOSES, SEED, WRONG_WEIGHTS, reason_for
 
 RANKS, STEPS, AT, GUILTY = 4, 30, 12, 2
-SECONDS = 20.0  # of a case, of which all that happens takes ten
+SECONDS = 40.0  # of a case; all that happens takes ten on a quiet machine
 REPLACEMENTS = 40
 OTHERS = ("kill", "slow", "disk full", "hang", "power cut", "wrong gradients", "wrong weights")
 

@@ -1,0 +1,64 @@
+"""A training to which things happen: its steps over time, on each rank."""
+
+from ..basics.errors import need
+from ..basics.units import counted
+from .style import BLUE, INK, LINE_COLORS, RED, Picture, in_course_style, new_figure
+
+TICK = 0.32  # half of its height; a row is 1 high
+
+
+@in_course_style
+def plot_happenings(taken, happened, title="") -> Picture:
+    """Above, how far the training is; below, a row for each rank: a tick for each step it took.
+
+    A process that took the place of another has another colour. Where nobody has ticks, all wait.
+
+    taken     {(rank, process): [(step, seconds), …]}
+    happened  [(what, rank, seconds), …]: a cross in the row of this rank
+    Raises    LaunchError if no step was taken
+    """
+    need(any(taken.values()), "plot_happenings() takes the steps of at least one process")
+    ranks = 1 + max(rank for rank, _ in taken)
+    figure, (top, rows) = new_figure(
+        7.5, 2.0 + 0.45 * ranks, nrows=2, sharex=True, gridspec_kw={"height_ratios": [1, 1.3]}
+    )
+    draw_progress(top, taken)
+    for color, rank, times in lives_of(taken):
+        rows.vlines(times, rank - TICK, rank + TICK, color=color, linewidth=1.4)
+    for _, rank, at in happened:
+        rows.plot(at, rank, "X", color=RED, markersize=8, markeredgecolor="white", zorder=4)
+    draw_names(top, happened)
+    rows.set(xlabel="time (s)", ylim=(ranks - 0.4, -0.6))
+    rows.set_yticks(range(ranks), [f"rank {rank}" for rank in range(ranks)])
+    rows.grid(False, axis="y")
+    top.set_title(title, pad=24)
+    told = "; ".join(f"{what} on rank {rank} at {at:.2f} s" for what, rank, at in happened)
+    return Picture(figure, f"{title}. Steps of {counted(ranks, 'rank')} over time. {told}".strip())
+
+
+def draw_progress(axes, taken):
+    """The step that was taken last, by anybody."""
+    points = sorted((at, step) for steps in taken.values() for step, at in steps)
+    times, steps = zip(*points, strict=True)
+    axes.plot(times, steps, color=BLUE, linewidth=1.6, drawstyle="steps-post")
+    axes.set(ylabel="step", ylim=(0, 1.1 * max(steps)))
+
+
+def lives_of(taken):
+    """(colour, rank, times) of each process, in the order in which they came."""
+    first = sorted((steps[0][1], key) for key, steps in taken.items() if steps)
+    count = {}
+    for _, (rank, process) in first:
+        number = count[rank] = count.get(rank, -1) + 1
+        yield LINE_COLORS[number % 3], rank, [at for _, at in taken[rank, process]]
+
+
+def draw_names(axes, happened):
+    """Above everything: what happened, once where it happened to all at the same time."""
+    named = []
+    for what, _, at in happened:
+        if (what, round(at, 1)) not in named:
+            named.append((what, round(at, 1)))
+            axes.axvline(at, color=RED, linewidth=0.8, alpha=0.5)
+            axes.annotate(what, (at, 1), (0, 3), xycoords=("data", "axes fraction"), rotation=20,
+                          textcoords="offset points", color=INK, fontsize=8)  # fmt: skip
