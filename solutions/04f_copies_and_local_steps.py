@@ -8,10 +8,10 @@
 # workers that meet so rarely that they may come and go: **DiLoCo**.
 
 # %% [markdown]
-# ![Loss over rounds of DiLoCo: of four workers, and of four of which one dies and one comes
-# back](../assets/covers/04f_copies_and_local_steps.png)
+# ![Timeline of four ranks: two of them die, all wait, and all go on; below, what the network cards
+# of two machines carried](../assets/covers/04f_copies_and_local_steps.png)
 #
-# *Measured in section 4: the loss on images that nobody trains on.*
+# *Measured in section 3: the states of ranks 2 and 3 came from the memory of the other machine.*
 #
 # **After this part you can** keep states of other ranks in memory, find out from which step all can
 # go on, and train with workers that exchange weights once in many steps.
@@ -31,7 +31,8 @@ import torch.distributed as dist
 from torch.nn.utils import parameters_to_vector
 
 from pedagogy_lib import (
-    Machines, check, hint, lab, launch, measure, plot_curves, predict, progress, put_to_the_test,
+    Machines, check, hint, lab, launch, measure, plot_curves, plot_timeline, predict, progress,
+    put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -76,7 +77,8 @@ with_all, without = (
     for when in (None, die_at)
 )
 for name, weights in (("with all", with_all), ("without the moments of one shard", without)):
-    print(f"{name}, as one process, but for rounding:", (weights - alone).abs().max() < 1e-12)
+    gap = (weights - alone).abs().max().item()
+    print(f"{name}, as one process, but for rounding: {gap < 1e-12}")
 
 # %% [markdown]
 # ## 2 · A copy on another machine
@@ -116,8 +118,8 @@ copy_guess.compare(3 / 4, sent["copies"])
 
 # %% [markdown]
 # A rank sends three numbers for each weight of its shard: the weight, and two moments. A shard is a
-# quarter of the model. In mixed precision it is more (chapter [05](05_memory.ipynb)); and copies
-# need not be made after each step.
+# quarter of the model. (Messages are small here, so that their headers add some percent.) In mixed
+# precision it is more (chapter [05](05_memory.ipynb)); and copies need not be made after each step.
 #
 # From which step can all go on, when some ranks are new and hold nothing? A rank that dies in the
 # middle of the exchange leaves its keeper with the state of step 30, and others with that of step
@@ -175,6 +177,9 @@ run = launch(train, memory, folder, digits, steps, None if off else die_at,
              world_size=4, device="cpu", machines=off, replacements=2)
 largest = max((weights - alone).abs().max().item() for _, weights in run.values)
 print("processes lost:", len(run.lost), "· as one process, but for rounding:", largest < 1e-12)
+
+# %% tags=["cover", "nbval-ignore-output"]
+plot_timeline(run, ["step"], cards=bool(off), title="Half of the ranks lose their state, and go on")
 
 # %% tags=["nbval-ignore-output"]
 went_on, _ = run.values[0]
@@ -260,7 +265,7 @@ for name, (run, _) in tried.items():
     first, *others = [value[2] for value in run.values if value]
     print(f"{name}: equal weights at the end: {all(torch.equal(first, one) for one in others)}")
 
-# %% tags=["cover", "nbval-ignore-output"]
+# %% tags=["nbval-ignore-output"]
 curves = {name: tuple(zip(*losses.items())) for name, (_, (_, losses, _)) in tried.items()}
 plot_curves({f"DiLoCo, {diloco.Worker.INNER} inner steps in a round": curves}, "round", "test loss")
 

@@ -23,6 +23,7 @@
 import contextlib
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 from pedagogy_lib import (
@@ -31,7 +32,7 @@ from pedagogy_lib import (
 )
 
 # %% tags=["parameters"]
-seed = 2
+seed = 21
 
 # %% [markdown]
 # ## 1 · What happens
@@ -78,10 +79,14 @@ def try_plan(plan, machines=None):
     with disk or contextlib.nullcontext():
         run = launch(sit, chaos, plan, place, disk.path if disk else place, digits,
                      world_size=chaos.RANKS, device="cpu", replacements=40, machines=machines)
+    began = time.perf_counter() - run.seconds
     gaps = [(weights - alone).abs().max().item() for _, weights in run.values]
-    return run, chaos.events_of(place), chaos.steps_of(place), max(gaps) < 1e-12
+    happened = [(*event[:3], event.at - began) for event in chaos.events_of(place)]
+    taken = {process: [(step, at - began) for step, at in steps]
+             for process, steps in chaos.steps_of(place).items()}
+    return run, happened, taken, max(gaps) < 1e-12
 
-quiet, *_ = try_plan([])
+quiet, *_ = [try_plan([])[0] for _ in range(2)][1:]
 alone_with = {what: try_plan([chaos.Event(what, 12, 2)]) for what in chaos.KINDS}
 for what, (run, _, _, is_right) in alone_with.items():
     print(f"{what}: processes lost {len(run.lost)}, undisturbed weights: {is_right}")
@@ -97,8 +102,8 @@ worst.compare(keeping.TIMEOUT + keeping.PATIENCE, cost["hang"])
 
 # %% [markdown]
 # A hang costs the timeout, and then the patience of the meeting if no new process has come by then.
-# (Times vary: starting a process, and on two cores everything else.) A full disk and a slow rank
-# cost nobody a process.
+# A full disk and a slow rank cost nobody a process. Times vary here by some tenths of a second, as
+# processes start and two cores are shared.
 
 # %% [markdown]
 # ## 2 · Your turn
@@ -144,7 +149,7 @@ worst.compare(keeping.TIMEOUT + keeping.PATIENCE, cost["hang"])
 # thing after another. The check tries each failure alone, and then all of them; it takes about half
 # a minute.
 
-# %%
+# %% tags=["nbval-ignore-output"]
 check("4.17")
 
 # %% [markdown]
@@ -158,21 +163,17 @@ check("4.17")
 # %%
 machines = Machines.here(2)
 cable = machines and machines.unplug(1, after_seconds=0.6).plug(1, after_seconds=1.6)
-run, events, taken, is_right = try_plan(chaos.draw_plan(seed), cable)
+run, happened, taken, is_right = try_plan(chaos.draw_plan(seed), cable)
 print("undisturbed weights on all ranks:", is_right)
 
 # %% tags=["cover", "nbval-ignore-output"]
-began = min(at for of_process in taken.values() for _, at in of_process)
-in_time = {process: [(step, at - began) for step, at in of_process]
-           for process, of_process in taken.items()}
-plot_happenings(in_time, [(event.what, event.rank, event.at - began) for event in events],
-                title=f"What is drawn from seed {seed}, and a cable that is out" if cable else
-                f"What is drawn from seed {seed}")
+crosses = [(what, rank, at) for what, rank, _, at in happened]
+crosses += [(words, 2, at) for at, words in run.cards.events] if cable else []
+plot_happenings(taken, crosses, title=f"Everything that is drawn from seed {seed}, in one run")
 
 # %% tags=["nbval-ignore-output"]
 Table(["after", "what", "on rank", "in step"],
-      [[f"{event.at - began:.2f} s", event.what, str(event.rank), str(event.step + 1)]
-       for event in events])
+      [[f"{at:.2f} s", what, str(rank), str(step + 1)] for what, rank, step, at in happened])
 
 # %% [markdown]
 # *Try it:* set `seed` at the top to your birthday, and run the notebook again. In `KINDS` of the

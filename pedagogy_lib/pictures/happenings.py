@@ -5,6 +5,7 @@ from ..basics.units import counted
 from .style import BLUE, INK, LINE_COLORS, RED, Picture, in_course_style, new_figure
 
 TICK = 0.32  # half of its height; a row is 1 high
+LINE, LETTER = 11, 0.0125  # height of a name, in points; width of a letter, as a share of the time
 
 
 @in_course_style
@@ -27,11 +28,11 @@ def plot_happenings(taken, happened, title="") -> Picture:
         rows.vlines(times, rank - TICK, rank + TICK, color=color, linewidth=1.4)
     for _, rank, at in happened:
         rows.plot(at, rank, "X", color=RED, markersize=8, markeredgecolor="white", zorder=4)
-    draw_names(top, happened)
+    levels = draw_names(top, happened, max(at for steps in taken.values() for _, at in steps))
     rows.set(xlabel="time (s)", ylim=(ranks - 0.4, -0.6))
     rows.set_yticks(range(ranks), [f"rank {rank}" for rank in range(ranks)])
     rows.grid(False, axis="y")
-    top.set_title(title, pad=24)
+    top.set_title(title, pad=8 + LINE * levels)
     told = "; ".join(f"{what} on rank {rank} at {at:.2f} s" for what, rank, at in happened)
     return Picture(figure, f"{title}. Steps of {counted(ranks, 'rank')} over time. {told}".strip())
 
@@ -53,12 +54,16 @@ def lives_of(taken):
         yield LINE_COLORS[number % 3], rank, [at for _, at in taken[rank, process]]
 
 
-def draw_names(axes, happened):
-    """Above everything: what happened, once where it happened to all at the same time."""
-    named = []
-    for what, _, at in happened:
-        if (what, round(at, 1)) not in named:
-            named.append((what, round(at, 1)))
-            axes.axvline(at, color=RED, linewidth=0.8, alpha=0.5)
-            axes.annotate(what, (at, 1), (0, 3), xycoords=("data", "axes fraction"), rotation=20,
-                          textcoords="offset points", color=INK, fontsize=8)  # fmt: skip
+def draw_names(axes, happened, seconds) -> int:
+    """Above everything: what happened, once where it happened to all; returns how many lines."""
+    named, ends = set(), []
+    for what, _, at in sorted(happened, key=lambda one: one[2]):
+        if (what, round(at)) in named:
+            continue
+        named.add((what, round(at)))
+        level = next((k for k, end in enumerate(ends) if end < at), len(ends))
+        ends[level : level + 1] = [at + LETTER * seconds * (len(what) + 1)]
+        axes.axvline(at, color=RED, linewidth=0.8, alpha=0.5)
+        axes.annotate(what, (at, 1), (0, 4 + LINE * level), xycoords=("data", "axes fraction"),
+                      textcoords="offset points", color=INK, fontsize=8)  # fmt: skip
+    return len(ends)
