@@ -4,6 +4,7 @@ torchrun --nproc-per-node 4 labs/keep_training.py
 """
 
 import contextlib
+import gc
 import json
 import os
 import platform
@@ -194,9 +195,13 @@ class Crew:
 
 
 def leave():
-    """Close all connections: so others that wait for this rank learn that it is gone."""
+    """Close all connections: so others that wait for this rank learn that it is gone.
+
+    Gloo closes them when nothing refers to the group any more; the traceback of an error may.
+    """
     if dist.is_initialized():
         dist.destroy_process_group()
+        gc.collect()
 
 
 def fence(names):

@@ -144,18 +144,18 @@ Table(["part of the restart", "took"],
 # The agent finds the dead process soon, as it looks every 0.1 s. Usually the imports take longest
 # here: each new process imports PyTorch. The checkpoint is tiny, and so are the steps.
 #
-# **On GPUs** the shares differ. A large job reads terabytes of checkpoints, connects thousands of
-# ranks, and has longer steps to take again. Llama 3's 16,384 GPUs were interrupted 466 times in 54
-# days. Still, more than 90 % of the time was training time, says [the
-# paper](https://arxiv.org/abs/2407.21783) (section 3.3.4). None of this was measured here.
+# **On GPUs** the shares differ: checkpoints are larger, more ranks have to be connected, and steps
+# take longer. Llama 3's 16,384 GPUs were interrupted 466 times in 54 days. Still, more than 90 % of
+# the time was training time, says [the paper](https://arxiv.org/abs/2407.21783) (section 3.3.4).
+# None of this was measured here.
 
 # %% [markdown]
 # One more thing has to be set. Ranks find each other's addresses in a **store**. In PyTorch 2.13
 # the agent keeps one store for all lives. A rank that is started again may find the address of a
-# dead rank there, and fail or hang; it has happened with NCCL ([issue
-# 135712](https://github.com/pytorch/pytorch/issues/135712)) and happens with Gloo (`make bench
-# BENCH_ARGS=restart` tries it). With `TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1` in the environment,
-# each life gets a store of its own. Our `run_torchrun` takes care of that.
+# dead rank there, and fail or hang. With NCCL this has happened ([issue
+# 135712](https://github.com/pytorch/pytorch/issues/135712)); with Gloo, `make bench
+# BENCH_ARGS=restart` tries it on your machine. With `TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1` in the
+# environment, each life gets a store of its own. Our `run_torchrun` takes care of that.
 
 # %% [markdown]
 # ## 2 · Ranks change

@@ -1,5 +1,7 @@
 """Ranks that die while the others go on, and processes that take their place."""
 
+import contextlib
+import gc
 import os
 import signal
 import time
@@ -10,7 +12,7 @@ import torch.distributed as dist
 from helpers import failure, launch_on_cpu
 from machines_here import needs_machines
 
-from pedagogy_lib import HangError, LaunchError, Machines, RankError, begin
+from pedagogy_lib import HangError, LaunchError, Machines, RankError, begin, measure
 
 
 def place_of_rank():
@@ -39,6 +41,24 @@ def test_the_others_go_on():
     assert 0 < lost.seconds < run.seconds
     assert "rank 2 was killed by SIGKILL after " in repr(run)
     assert "2     lost" in repr(run)
+
+
+def leave_after_a_failed_block():
+    with contextlib.suppress(RuntimeError), measure("step", memory=False):
+        if place_of_rank()[0] == 2:
+            die()
+        dist.all_reduce(torch.ones(1))
+    dist.destroy_process_group()
+    gc.collect()
+    time.sleep(2)  # as long as this process lives, only closed connections tell of it
+    return True
+
+
+def test_a_block_keeps_no_group_open():
+    """Rank 0 has no connection with rank 2: it learns of it when its neighbours leave."""
+    run = launch_on_cpu(leave_after_a_failed_block, replacements=0, timeout=10)
+    assert run.values == [True, True, None, True]
+    assert run.seconds < 8
 
 
 def test_one_that_died_is_replaced_as_often_as_that_is_allowed():

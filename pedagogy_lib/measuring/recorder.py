@@ -1,6 +1,7 @@
 """`measure`: time, wire bytes and tensor memory of a block inside a rank's function."""
 
 import contextlib
+import sys
 import threading
 import time
 
@@ -93,7 +94,8 @@ def block_of(error: BaseException | None = None) -> str:
         return ""
     if error is None:
         return _recorder.innermost_open(threading.main_thread().ident)
-    return next((label for known, label in _recorder.failures if known is error), "")
+    number, label = _recorder.failure
+    return label if number == id(error) else ""
 
 
 @contextlib.contextmanager
@@ -139,7 +141,9 @@ class Recorder:
         self.ways_of_slowing: list[str] = []  # all of them so far
         self.covered: list[Covered] = []  # within the outermost block that is open
         self.followed_thread = None  # whose operations the tracker sees
-        self.failures: list[tuple[BaseException, str]] = []  # the last, and the block it left first
+        # The last one's id(), and the block that it left first. Not the error itself: its traceback
+        # would keep a process group, whose connections stay open until nobody has it any more.
+        self.failure = 0, ""
         gloo_carries_it = device.type == "cpu" or (  # a rank that came later has no group yet
             dist.is_initialized() and "nccl" not in dist.get_backend_config()
         )
@@ -147,6 +151,8 @@ class Recorder:
 
     def enter(self, label, memory, wire):
         key = label, threading.get_ident()
+        if sys.exc_info()[0] is None:  # the last failure is over; another may get its id()
+            self.failure = 0, ""
         if key not in self.open:
             if self.before_block is not None:
                 self.before_block(label)
@@ -164,8 +170,8 @@ class Recorder:
             self.end(self.open.pop(key))
 
     def note_failure(self, error, label):
-        if error is not None and not any(known is error for known, _ in self.failures):
-            self.failures = [(error, label)]
+        if error is not None and self.failure[0] != id(error):
+            self.failure = id(error), label
 
     def innermost_open(self, thread) -> str:
         labels = [label for label, of_thread in list(self.open) if of_thread == thread]

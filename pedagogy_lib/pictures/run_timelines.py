@@ -6,10 +6,10 @@ from matplotlib.patches import Patch
 
 from ..basics.errors import need
 from ..basics.units import counted, format_range, format_seconds
-from .card_rows import draw_cards, draw_events, full_speed, told_cards
+from .card_rows import BEHIND, draw_cards, draw_events, full_speed, told_cards
 from .legends import legend_above
 from .rank_rows import BAR, ROW_INCHES, need_run, rank_rows
-from .style import CENTERED, Picture, colors_of, in_course_style, label_ink
+from .style import CENTERED, RED, Picture, colors_of, in_course_style, label_ink
 
 TALL_ROW_INCHES = 0.66  # with room for a second lane
 
@@ -61,7 +61,19 @@ def plot_timeline(run, labels=None, title="", below=(), cards=False) -> Picture:
     if run.cards:
         draw_events(axes, run.cards.events, whole, row=run.world_size)
         alt += "".join(f"; at {at:.2f} s: {words}" for at, words in run.cards.events)
+    alt += draw_deaths(axes, run.lost, whole)
     return Picture(figure, alt)
+
+
+def draw_deaths(axes, lost, whole) -> str:
+    """A cross in its row where a rank has died; its own bars are lost. Returns words for it."""
+    shown = [one for one in lost if whole[0] <= one.seconds <= whole[1]]
+    for one in shown:
+        place = (one.seconds - whole[0]) * 1e3
+        axes.plot(place, one.rank, "X", color=RED, markersize=8, markeredgecolor="white")
+        axes.annotate(one.what.removeprefix("was "), (place, one.rank), (8, 0), fontsize=8.5,
+                      textcoords="offset points", va="center", color=RED, bbox=BEHIND)  # fmt: skip
+    return "".join(f"; rank {one.rank} {one.what} at {one.seconds:.2f} s" for one in shown)
 
 
 def whole_span(blocks) -> tuple[float, float]:

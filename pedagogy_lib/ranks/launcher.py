@@ -61,8 +61,7 @@ def launch(
              others are lost: see `run.lost`. (A rank that raises still ends the launch.)
     Returns  a `Run`: `run.values[rank]` is what `fn` returned there
     Raises   `RankError` if a rank raises, dies or is killed; `HangError` after `timeout`;
-             `LaunchError` for arguments that cannot travel, and for what the machine refuses.
-             No process is left over.
+             `LaunchError` for what cannot travel, or the machine refuses. No process is left over.
     """
     need_function(fn, "launch")
     if under_torchrun.started_this_process():
@@ -191,7 +190,7 @@ class Launch(RankListener):
             "store": str(self.folder / "store"),
             "began": self.began,
             "replaces": 0,
-            "outlives": self.losses.replacements is not None,  # ranks that die
+            "outlives": self.losses.replacements is not None,
         }
 
     def machine_of(self, rank) -> dict:

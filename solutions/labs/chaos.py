@@ -79,7 +79,7 @@ class Exposed(Training):
 
     def update(self, whole):
         super().update(whole)
-        self.store.append("steps", f"{self.rank},{os.getpid()},{self.steps};")
+        self.store.append("steps", f"{self.rank},{os.getpid()},{self.steps},{time.perf_counter()};")
 
     def is_time(self, event) -> bool:
         """Later, if its rank is missing just now; but a power cut is to all that are there."""
@@ -227,11 +227,11 @@ def events_of(place) -> list[Happened]:
     return [Happened(what, int(rank), int(step), float(at)) for what, rank, step, at in told]
 
 
-def steps_of(place) -> dict[tuple[int, int], list[int]]:
-    """{(rank, pid): the steps that this process has taken, in order}; the first is 1."""
+def steps_of(place) -> dict[tuple[int, int], list[tuple[int, float]]]:
+    """{(rank, pid): [(step, when), …] that this process has taken, in order}; the first is 1."""
     found = {}
-    for rank, pid, step in told_in(place, "steps"):
-        found.setdefault((int(rank), int(pid)), []).append(int(step))
+    for rank, pid, step, at in told_in(place, "steps"):
+        found.setdefault((int(rank), int(pid)), []).append((int(step), float(at)))
     return found
 
 

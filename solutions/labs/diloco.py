@@ -77,6 +77,10 @@ class Worker(Training):
             time.sleep(self.compute_seconds)
         self.has_gone = self.steps
 
+    def weights(self) -> Tensor:
+        """The common ones, in one row."""
+        return torch.cat([weights.flatten() for weights in self.whole])
+
     @torch.no_grad()
     def test(self) -> float:
         """The loss on images that nobody trains on."""

@@ -39,7 +39,8 @@ class Case:
                 )  # fmt: skip
             finally:
                 self.events = self.chaos.events_of(place)
-                self.steps = self.chaos.steps_of(place)
+                self.steps = {process: [step for step, _ in taken]
+                              for process, taken in self.chaos.steps_of(place).items()}  # fmt: skip
         self.values, self.seconds = run.values, run.seconds
 
     @property

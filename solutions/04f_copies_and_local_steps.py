@@ -1,0 +1,331 @@
+# %% [markdown]
+# # 04f · Copies in memory, and rare meetings
+#
+# **What if the lost rank had something that nobody else has?** With sharded states, as in ZeRO and
+# FSDP, each rank keeps a part that exists once. Reading it from the last checkpoint costs all steps
+# since then. But another machine has free memory: it can keep a copy. Here a whole machine loses
+# its power, and the training goes on from the step in which that happened. The second half is about
+# workers that meet so rarely that they may come and go: **DiLoCo**.
+
+# %% [markdown]
+# ![Loss over rounds of DiLoCo: of four workers, and of four of which one dies and one comes
+# back](../assets/covers/04f_copies_and_local_steps.png)
+#
+# *Measured in section 4: the loss on images that nobody trains on.*
+#
+# **After this part you can** keep states of other ranks in memory, find out from which step all can
+# go on, and train with workers that exchange weights once in many steps.
+#
+# **It takes** about 25 minutes, and 30 more for 2 exercises. **It needs** [04e · Keep
+# training](04e_keep_training.ipynb).
+
+# %% jupyter={"source_hidden": true}
+import os
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.nn.utils import parameters_to_vector
+
+from pedagogy_lib import (
+    Machines, check, hint, lab, launch, measure, plot_curves, predict, progress, put_to_the_test,
+)
+
+# %% tags=["parameters"]
+steps = 60
+die_at = 30
+rounds = 15
+inner_steps = 20
+
+# %% [markdown]
+# ## 1 · A state that exists once
+#
+# The lab [memory_copies](../labs/memory_copies.py) trains the classifier of part
+# [04e](04e_keep_training.ipynb) with a sharded state. Each of the four ranks updates a quarter of
+# the weights, its **shard**, and keeps AdamW's two moments for this shard. After the update, all
+# ranks gather the weights from each other. (Chapter [06](06_zero_and_fsdp.ipynb) calls this ZeRO,
+# stage 1, and says what it is good for.)
+#
+# If a rank dies, the weights are still on all others. But its moments are gone. What does it
+# matter?
+
+# %%
+memory = lab("memory_copies")
+keeping = lab("keep_training")
+digits = lab("gradient_accumulation").digits()
+folder = Path(tempfile.mkdtemp(prefix="copies-"))
+alone = keeping.one_process(digits, steps)
+
+def lose_moments(memory, data, steps, forget_at):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    training = memory.Sharded(rank, n, data)
+    while training.steps < steps:
+        if (rank, training.steps) == (2, forget_at):
+            training.optimizer.state.clear()
+        sums = training.compute(rank, n)
+        dist.all_reduce(sums)
+        training.update(sums)
+        training.gather_weights()
+    return parameters_to_vector(training.model.parameters()).detach()
+
+# %%
+with_all, without = (
+    launch(lose_moments, memory, digits, steps, when, world_size=4, device="cpu").values[0]
+    for when in (None, die_at)
+)
+for name, weights in (("with all", with_all), ("without the moments of one shard", without)):
+    print(f"{name}, as one process, but for rounding:", (weights - alone).abs().max() < 1e-12)
+
+# %% [markdown]
+# ## 2 · A copy on another machine
+#
+# After each step, every rank sends its shard and the moments to a **keeper**, and keeps what comes
+# from another. With two machines of two ranks each, rank `r` sends to rank `r + 2`, counted round
+# the four: always to the *other* machine. If a machine loses its power, each of its states is on
+# the other one.
+#
+# That costs memory, as much again as the own state, and messages. How many?
+
+# %%
+copy_guess = predict("Gradients send 1.5 models, weights 0.75. And a step's copies?", unit="models")
+
+# %%
+def one_step(memory, data, copies_too):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    training, copies = memory.Sharded(rank, n, data), memory.Copies(rank, n, 2)
+    memory.take_step(training, copies)
+    with measure("gradients"):
+        dist.all_reduce(training.compute(rank, n))
+    with measure("weights"):
+        training.gather_weights()
+    with measure("copies"):
+        copies.exchange(training.steps, training.state())
+    return training.length * 8
+
+run = launch(one_step, memory, digits, True, world_size=4, device="cpu")
+model_bytes = run.values[0]
+sent = {label: max(run[label].sent_bytes) / model_bytes
+        for label in ("gradients", "weights", "copies")}
+print(", ".join(f"{label} {models:.2f} models" for label, models in sent.items()))
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what the busiest rank has sent.
+copy_guess.compare(3 / 4, sent["copies"])
+
+# %% [markdown]
+# A rank sends three numbers for each weight of its shard: the weight, and two moments. A shard is a
+# quarter of the model. In mixed precision it is more (chapter [05](05_memory.ipynb)); and copies
+# need not be made after each step.
+#
+# From which step can all go on, when some ranks are new and hold nothing? A rank that dies in the
+# middle of the exchange leaves its keeper with the state of step 30, and others with that of step
+# 31. All have to go on from the *same* step. So each rank keeps the states of the last **two**
+#     steps:
+# its own, and those of the rank that it keeps.
+
+# %% [markdown]
+# ### Exercise 4.15
+#
+# Write `newest_common(held)` in [labs/memory_copies.py](../labs/memory_copies.py). `held` is a list
+# with one entry for each rank: a list of pairs `(owner, step)`, one for each state that this rank
+# holds, its own included. Return the newest step of which the states of *all* ranks are held by
+# somebody; `None` if there is no such step. There are as many owners as ranks. A rank that is new
+# holds nothing: `[]`.
+#
+# For example, rank 2 of three is new. Rank 0 keeps rank 2's states, and rank 1 keeps rank 0's:
+#
+# `held = [[(0, 30), (0, 31), (2, 29), (2, 30)], [(1, 30), (1, 31), (0, 30), (0, 31)], []]`
+#
+# The answer is 30: of step 31, nobody holds rank 2's state.
+
+# %%
+check("4.15")
+
+# %% [markdown]
+# ## 3 · A machine loses its power
+#
+# Two machines of part [02b](02b_across_machines.ipynb), with two ranks each. Machine 1 is switched
+# off in the middle of a step, and 0.5 s later it starts again. In new processes there, ranks 2 and
+# 3 begin with nothing. Where a system has no such machines, the processes of these two ranks are
+# killed instead.
+
+# %%
+def train(memory, keeping, place, data, steps, die_at):
+    rank, n = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    crew = keeping.Crew(dist.FileStore(f"{place}/store", -1), n, memory.PATIENCE)
+    training = memory.Sharded(rank, n, data, compute_seconds=0.003)
+    copies = memory.Copies(rank, n, n // 2)
+    is_new = not dist.is_initialized()
+
+    def step(training, copies):
+        if rank >= n // 2 and training.steps == die_at and not is_new:
+            os.kill(os.getpid(), signal.SIGKILL)
+        with measure("step", memory=False):
+            memory.take_step(training, copies)
+
+    went_on = memory.train(training, crew, copies, steps, step)
+    return went_on, parameters_to_vector(training.model.parameters()).detach()
+
+# %%
+machines = Machines.here(2)
+off = machines and machines.kill(1, after_seconds=0.8).revive(1, after_seconds=1.3)
+run = launch(train, memory, keeping, folder, digits, steps, None if off else die_at,
+             world_size=4, device="cpu", machines=off, replacements=2)
+largest = max((weights - alone).abs().max().item() for _, weights in run.values)
+print("processes lost:", len(run.lost), "· as one process, but for rounding:", largest < 1e-12)
+
+# %% tags=["nbval-ignore-output"]
+went_on, _ = run.values[0]
+taken = len(run["step"].spans[0]) - steps
+print(f"went on from step {went_on}; rank 0 began {taken} of {steps} steps a second time")
+
+# %% [markdown]
+# Nothing was read from a disk, and at most one step was taken again. With a checkpoint after every
+# 10 steps it would have been 5 on average.
+#
+# The ranks of machine 0 waited for the machine to come back. Their states are of four shards, and
+# three ranks cannot go on with those as they are. They could if they dealt the shards anew, as in
+# part [04b](04b_sharded_checkpoints.ipynb).
+#
+# **What it does not survive:** a power cut of both machines, or a rank and its keeper at once. So
+# copies in memory come *beside* checkpoints on a disk, which then may be rare. Gemini (Wang et al.
+# 2023) reports this for trainings on up to 16 machines of 8 GPUs; there, network cards send copies
+# in the gaps of the training's own messages.
+
+# %% [markdown]
+# ## 4 · Workers that meet rarely
+#
+# All of this is much effort, as ranks depend on each other in every step. What if they did not?
+# In **DiLoCo** (Douillard et al. 2023) each worker trains alone for many steps, here 20, with an
+# optimizer of its own: the **inner** steps. Then all workers compare how far they have moved away
+# from the common weights. The average of these moves is a gradient for an **outer** optimizer, SGD
+# with Nesterov momentum. It changes the common weights, and all go on from these.
+
+# %%
+rare_guess = predict("A round of 20 steps sends, of the bytes that DDP sends in these", unit="%")
+
+# %% [markdown]
+# ### Exercise 4.16
+#
+# Write `outer_step(whole, mine, optimizer, group=None)` in [labs/diloco.py](../labs/diloco.py).
+# `whole` is a list of tensors, the common weights, the same on all ranks; `mine` is a list of the
+# same shapes, what this worker has made of them. `optimizer` is one of `torch.optim`, and its
+# parameters are the tensors of `whole`.
+#
+# 1. The outer gradient of each tensor is `whole - mine`, averaged over all ranks of the group. Put
+#    it into `.grad` of the tensor in `whole`.
+# 2. Take a step of the optimizer.
+# 3. Copy the result into `mine`, in place: a model uses these tensors.
+#
+# If a collective fails, because somebody died, `whole` and `mine` are as they were: so that it can
+# be done once more.
+
+# %% [markdown]
+# For example, two workers begin at a weight of 10, and get to 8 and to 9. The outer gradient is the
+# mean of 2 and 1, so 1.5: it points away from where the workers went. Plain SGD with a learning
+# rate of 1 then comes to 8.5, the mean of both. With a smaller rate it goes only a part of the way,
+# and with momentum it goes on in the direction of earlier rounds.
+
+# %%
+check("4.16")
+
+# %%
+diloco = lab("diloco")
+
+def work(diloco, keeping, place, data, rounds, die_at):
+    rank, n = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    crew = keeping.Crew(dist.FileStore(f"{place}/store", -1), n)
+    worker, is_new = diloco.Worker(data, compute_seconds=0.002), not dist.is_initialized()
+
+    def take_round(worker, crew):
+        if (rank, worker.steps, is_new) == (2, die_at, False):
+            os.kill(os.getpid(), signal.SIGKILL)
+        with measure("outer", memory=False):
+            return diloco.take_round(worker, crew)
+
+    meetings = keeping.train(worker, crew, rounds, take_round)
+    return (meetings, worker.losses, worker.weights()) if meetings else None
+
+def try_diloco(die_at, n=4, **settings):
+    place = tempfile.mkdtemp(dir=folder)
+    run = launch(work, diloco, keeping, place, digits, rounds, die_at, world_size=n, device="cpu",
+                 **settings)
+    return run, next(value for value in run.values if value)
+
+# %%
+plans = {"four workers": (None, 4, {}), "one dies": (5, 4, {"replacements": 0}),
+         "one dies, one comes": (5, 4, {"replacements": 1}), "one worker": (None, 1, {})}
+tried = {name: try_diloco(die_at, n, **settings) for name, (die_at, n, settings) in plans.items()}
+for name, (run, _) in tried.items():
+    first, *others = [value[2] for value in run.values if value]
+    print(f"{name}: equal weights at the end: {all(torch.equal(first, one) for one in others)}")
+
+# %% tags=["cover", "nbval-ignore-output"]
+curves = {name: tuple(zip(*losses.items())) for name, (_, (_, losses, _)) in tried.items()}
+plot_curves({f"DiLoCo, {inner_steps} inner steps in a round": curves}, "round", "test loss")
+
+# %% [markdown]
+# A worker that dies takes the inner steps of one round with it, and nothing else. The others notice
+# at the end of the round; they average over those who are there. A newcomer gets the common
+# weights, and trains along from the next round.
+#
+# With this small model, four workers are hardly better than one: its data are easy. The paper
+# reports that eight workers with 500 inner steps come close to training that exchanges gradients in
+# each step, for language models of 60 to 400 million parameters.
+
+# %% tags=["nbval-ignore-output"]
+run, (_, _, weights) = tried["four workers"]
+of_round = max(run["outer"].sent_bytes) / rounds
+of_ddp = inner_steps * 1.5 * weights.numel() * weights.element_size()
+print(f"bytes of a round: {of_round:,.0f}; DDP in {inner_steps} steps, by formula: {of_ddp:,.0f}")
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what was measured, beside the formula of a ring's all-reduce.
+rare_guess.compare(100 / inner_steps, 100 * of_round / of_ddp)
+
+# %% [markdown]
+# *Break it:* in `outer_step`, average the weights themselves, and leave the outer optimizer out.
+# That is **local SGD**, or federated averaging. It works here as well; try how the curve changes.
+#
+# **On GPUs** the same holds for bytes. Workers in different places, over the Internet, are what
+# DiLoCo is made for; `torchft.local_sgd.DiLoCo` is an implementation for PyTorch.
+
+# %% [markdown]
+# ## Put to the test
+
+# %% jupyter={"source_hidden": true}
+shutil.rmtree(folder, ignore_errors=True)
+put_to_the_test(f"""
+- Every node needs access to shared storage, to go on after a crash | PyTorch slides |
+  {"not while another machine lives" if largest < 1e-12 else "not refuted"} |
+  half of the ranks began with nothing, and got their states from the memory of the others
+  (section 3); if all die, it is right
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed training with PyTorch*, slides of a video course
+# ([hkproj](https://github.com/hkproj/pytorch-transformer-distributed)).
+#
+# **To read on.** Wang et al. 2023, [Gemini](https://doi.org/10.1145/3600006.3613145): checkpoints
+# in the memory of other machines. Douillard et al. 2023,
+# [DiLoCo](https://arxiv.org/abs/2311.08105).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * A state that exists once is **copied** to another machine, after each step. Two steps are kept,
+#   as ranks may be one step apart when somebody dies.
+# * All go on from the **newest step of which every state is there**.
+# * Copies in memory survive one machine, and not all: **checkpoints** come beside them.
+# * **DiLoCo** exchanges weights once in many steps. Who dies costs one round of its own work.
+#
+# **Your exercises** stand in [labs/memory_copies.py](../labs/memory_copies.py) and
+# [labs/diloco.py](../labs/diloco.py).
+#
+# **Next**: [04g · Chaos](04g_chaos.ipynb).
+
+# %%
+progress("04f")

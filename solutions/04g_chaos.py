@@ -1,0 +1,231 @@
+# %% [markdown]
+# # 04g · Chaos
+#
+# **Does your training survive a bad day?** This is the exam of chapter 04. A process is killed,
+# another stands still, one becomes slow, one computes wrongly, a bit of a weight changes, the disk
+# is full, a cable is out, the power fails everywhere. You write the training that comes through all
+# of it and ends with the weights of a day on which nothing happened.
+
+# %% [markdown]
+# ![Steps of four ranks over time: steep lines, broken by pauses, with a cross wherever something
+# happens](../assets/covers/04g_chaos.png)
+#
+# *Measured in section 3: what is drawn from one seed happens to four ranks. All end with the
+# weights of an undisturbed run.*
+#
+# **After this part you can** put together what chapter 04 has taught, and say what each kind of
+# failure costs.
+#
+# **It takes** about 20 minutes, and 60 more for 1 exercise. **It needs** all parts of chapter 04,
+# and [04e · Keep training](04e_keep_training.ipynb) most of all.
+
+# %% jupyter={"source_hidden": true}
+import contextlib
+import shutil
+import tempfile
+from pathlib import Path
+
+from pedagogy_lib import (
+    Disk, Machines, Table, check, hint, lab, launch, plot_curves, predict, progress,
+    put_to_the_test,
+)
+
+# %% tags=["parameters"]
+seed = 2
+ranks = 4
+
+# %% [markdown]
+# ## 1 · What happens
+#
+# The lab [chaos](../labs/chaos.py) draws a **plan** from a seed: each kind of failure once, in a
+# drawn step, on a drawn rank. With the same seed, the same happens again, so that a failure can be
+# looked into. What is planned happens in `compute`, when the rank comes to that step.
+
+# %%
+chaos = lab("chaos")
+keeping = lab("keep_training")
+digits = lab("gradient_accumulation").digits()
+folder = Path(tempfile.mkdtemp(prefix="chaos-"))
+alone = keeping.one_process(digits, chaos.STEPS)
+
+Table(["in step", "what", "on rank"],
+      [[str(event.step + 1), event.what, "all" if event.what == "power cut" else str(event.rank)]
+       for event in chaos.draw_plan(seed)])
+
+# %% [markdown]
+# | what | what helps against it | part |
+# |---|---|---|
+# | **kill**: the process ends | meet, take the step again; a newcomer catches up | 04e |
+# | **hang**: the process stands still | a timeout, fencing | 04c, 04e |
+# | **slow**: computes ten times as long, for five steps | patience | 04c |
+# | **wrong weights**: one bit changes | checksums, computing twice; the rank is replaced | 04c |
+# | **wrong gradients**: from now on, until the process ends | the same | 04c |
+# | **disk full**: for ten steps | earlier checkpoints stay whole | 04 |
+# | **power cut**: all processes end | a checkpoint on the disk | 04 |
+
+# %% [markdown]
+# Each of them costs time. Which one costs most?
+
+# %%
+worst = predict("Group's timeout 2 s, patience 1 s: one rank stands still. It costs", unit="s")
+
+# %%
+def sit(chaos, plan, place, disk, data):
+    return chaos.sit_exam(chaos.keep_going, plan, place, disk, data)
+
+def try_plan(plan, machines=None):
+    """The run, what has happened, and whether all ranks have the right weights."""
+    place, disk = tempfile.mkdtemp(dir=folder), Disk.here(megabytes=1)
+    with disk or contextlib.nullcontext():
+        run = launch(sit, chaos, plan, place, disk.path if disk else place, digits,
+                     world_size=ranks, device="cpu", replacements=40, machines=machines)
+    gaps = [(weights - alone).abs().max().item() for _, weights in run.values]
+    return run, chaos.events_of(place), chaos.steps_of(place), max(gaps) < 1e-12
+
+quiet, *_ = try_plan([])
+alone_with = {what: try_plan([chaos.Event(what, 12, 2)]) for what in chaos.KINDS}
+for what, (run, _, _, is_right) in alone_with.items():
+    print(f"{what}: processes lost {len(run.lost)}, undisturbed weights: {is_right}")
+
+# %% tags=["nbval-ignore-output"]
+cost = {what: run.seconds - quiet.seconds for what, (run, *_) in alone_with.items()}
+Table(["what", "costs"], [[what, f"{seconds:+.1f} s"] for what, seconds in cost.items()],
+      title=f"Beside a run of {quiet.seconds:.1f} s to which nothing happens")
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, timeout and patience together, and what it cost here.
+worst.compare(keeping.TIMEOUT + keeping.PATIENCE, cost["hang"])
+
+# %% [markdown]
+# A hang costs the timeout, and then the patience of the meeting if no new process has come by then.
+# (Times vary: starting a process, and on two cores everything else.) A full disk and a slow rank
+# cost nobody a process.
+
+# %% [markdown]
+# ## 2 · Your turn
+
+# %% [markdown]
+# ### Exercise 4.17
+#
+# Write `keep_going(training, crew, folder, steps)` in [labs/chaos.py](../labs/chaos.py). Each
+# process calls it when it begins, also one that takes the place of a dead one. When it returns, the
+# training has taken `steps` steps, and has the weights of an undisturbed run: to within 1e-12, on
+# every rank.
+#
+# * `training` has `steps`, `compute(rank, n)`, which gives the sum over this rank's micro-batches,
+#   `update(sums)`, which takes the sum over all of them, `model`, `state_dict()`, and
+#   `load_state_dict(state)`.
+# * `crew` is a `Crew` of the lab [keep_training](../labs/keep_training.py), with `meet()`,
+#   `somebody_waits()`, and `n`, how many ranks there are when all are there.
+# * `folder` is on a disk that all processes see.
+
+# %% [markdown]
+# You may use everything that you have written in this chapter. These functions stand ready in the
+# lab:
+#
+# | | what it does |
+# |---|---|
+# | `train(training, crew, steps, step)` | meets when somebody is `Lost`; calls `step(training, crew)`, which returns whether a meeting comes next |
+# | `catch_up(training)` | `train` calls it after each meeting |
+# | `talking()` | makes `Lost` of errors in communication |
+# | `wrong_by_recomputing(gradients_of)` | the rank that computes wrongly, of three or more |
+# | `save_alone(folder, step, state)` | a checkpoint, by one rank; returns what went wrong, or `""` |
+# | `load_alone(folder)` | the newest state that is whole, or `None` |
+
+# %% [markdown]
+# What is asked beside the weights:
+#
+# * Save after every `EVERY` steps. After a power cut, go on from the newest checkpoint.
+# * As long as anybody has the state in memory, no step that is complete is taken a second time.
+# * A process that computes wrongly, or has wrong weights, ends: `os.kill(os.getpid(),
+#   signal.SIGKILL)`. The bench starts another in its place.
+#
+# For example, `lambda k: [training.compute(k, n)]` is a `gradients_of` for exercise 4.10: it
+# computes what rank `k` has to compute. Begin with `take_step` of `keep_training`, and add one
+# thing after another. The check tries each failure alone, and then all of them; it takes about half
+# a minute.
+
+# %%
+check("4.17")
+
+# %% [markdown]
+# ## 3 · A film of the day
+#
+# All of it in one run, and a cable on top: machine 1 of two is without network for a second, where
+# this system has machines. Each line is a rank, and rises by one with each step. Where all lines
+# are flat, everybody waits. Where they fall, steps are taken again.
+
+# %%
+machines = Machines.here(2)
+cable = machines and machines.unplug(1, after_seconds=0.6).plug(1, after_seconds=1.6)
+run, events, taken, is_right = try_plan(chaos.draw_plan(seed), cable)
+print("undisturbed weights on all ranks:", is_right)
+
+# %% tags=["cover", "nbval-ignore-output"]
+began = min(at for of_process in taken.values() for _, at in of_process)
+
+def line(rank):
+    """When this rank had taken how many steps, over all its processes."""
+    points = sorted((at - began, step) for (of, _), steps in taken.items() if of == rank
+                    for step, at in steps)
+    return [at for at, _ in points], [step for _, step in points]
+
+happened = {"something happens": ([event.at - began for event in events],
+                                  [event.step for event in events])}
+plot_curves({"steps taken": {f"rank {rank}": line(rank) for rank in range(ranks)}}, "time (s)",
+            "step", marks=happened)
+
+# %% tags=["nbval-ignore-output"]
+Table(["after", "what", "on rank", "in step"],
+      [[f"{event.at - began:.2f} s", event.what, str(event.rank), str(event.step + 1)]
+       for event in events])
+
+# %% [markdown]
+# *Try it:* set `seed` at the top to your birthday, and run the notebook again. In `KINDS` of the
+# lab you can leave some kinds out. And what does your training do if two things happen in the same
+# step?
+
+# %% [markdown]
+# ## 4 · What this exam leaves out
+#
+# * The **store** never fails here, and every rank reaches it. On a cluster it is a service on
+#   machines of its own, which agree among themselves by a protocol such as Raft.
+# * The **rank that computes wrongly** is one at a time. Two that are wrong in the same way are
+#   believed.
+# * Everything is **data parallel**: whoever is left has the whole state. With shards, copies of
+#   part [04f](04f_copies_and_local_steps.ipynb) are needed, or a checkpoint.
+# * Computing everything twice costs half of the cluster. Part [04c](04c_finding_out.ipynb) says how
+#   to do it now and then.
+
+# %% [markdown]
+# ## Put to the test
+
+# %% jupyter={"source_hidden": true}
+shutil.rmtree(folder, ignore_errors=True)
+power_cut, *_ = alone_with["power cut"]
+put_to_the_test(f"""
+- A checkpoint is the weights, saved every few iterations | PyTorch slides |
+  {"needed, and not enough" if is_right else "not refuted"} |
+  of {len(chaos.KINDS)} kinds of failure, only the power cut needed a checkpoint; two of them would
+  have spoilt the weights in it (sections 1 and 3)
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed training with PyTorch*, slides of a video course
+# ([hkproj](https://github.com/hkproj/pytorch-transformer-distributed)). The idea to let failures
+# happen on purpose is [chaos engineering](https://principlesofchaos.org).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * A training survives if **each kind of failure** has its own answer: meet, catch up, compute
+#   twice, save.
+# * A hang is the dearest for a few ranks: it costs the **timeout**.
+# * What is **drawn from a seed** can be repeated: so failures can be tested like any program.
+#
+# **Your exercise** stands in [labs/chaos.py](../labs/chaos.py).
+#
+# **Next**: [05 · Where the memory goes](05_memory.ipynb).
+
+# %%
+progress("04g")
