@@ -131,7 +131,9 @@ def test_a_newcomer_is_let_in_between_two_steps(tmp_path):
     need_right(run, range(3))
     for rank in (0, 2):
         (_, three), (steps, two), *_, last = run.values[rank]["meetings"]
-        assert (three, steps in (4, 5), two, last) == (3, True, 2, (8, 3))
+        assert (three, two, last[1]) == (3, 2, 3)
+        assert steps in (4, 5)
+        assert 5 <= last[0] <= 8
 
 
 @pytest.mark.parametrize("n", [2, pytest.param(4, marks=pytest.mark.deep)])
