@@ -22,7 +22,7 @@ RUN := env -u PYTHONDONTWRITEBYTECODE PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_WAIT
 help:
 	@echo "make lab      open the course in JupyterLab"
 	@echo "make test     check everything: style, unit tests, every cell of every notebook"
-	@echo "make test-all the same with all wrong answers, all chapters' parameters, and DeepSpeed"
+	@echo "make test-all the same with all wrong answers, all chapters' parameters, and other engines"
 	@echo "make build    build notebooks/ and labs/ from solutions/"
 	@echo "make bench    compare with the other libraries, side by side"
 	@echo "make report   measure this machine and write it as one HTML page"
@@ -49,6 +49,8 @@ test: setup
 test-all: setup
 	@$(SETUP) browser
 	@$(SETUP) deepspeed
+	@$(SETUP) torchft
+	@$(SETUP) clusters
 	@$(RUN) $(CHECKS)
 	@$(RUN) tests/kernels.py .venv/bin/python $(CHECKS)
 

@@ -22,6 +22,7 @@ PARTS = {  # files in this folder: `measurements()` lists what there is to measu
     "measuring": "what measure() costs, beside other trackers of memory",
     "checkpoints": "how often to save, beside the formula",
     "finding_out": "who has failed, and how long until all know",
+    "keep_training": "a replica that is lost, and one that comes",
     "restart": "restarts under torchrun that succeed",
     "collectives": "collectives by hand, beside Gloo's",
     "data_parallel": "DDP by hand, beside PyTorch's",

@@ -20,7 +20,16 @@ import torch.distributed as dist
 from checkpoints import UNFINISHED, finish, newest_whole, note_of, to_bytes, write_whole
 from finding_out import flip_a_bit, wrong_by_recomputing
 from gradient_accumulation import digits
-from keep_training import Crew, Lost, Training, common_folder, one_process, talking, train
+from keep_training import (
+    Crew,
+    Lost,
+    Training,
+    catch_up,
+    common_folder,
+    one_process,
+    talking,
+    train,
+)
 from torch.nn.utils import parameters_to_vector
 
 STEPS, RANKS, EVERY = 40, 4, 5  # EVERY: steps from one checkpoint to the next

@@ -355,7 +355,7 @@ print("stopped: as one process, but for rounding:", gap(stopped) < 1e-12)
 # forms the group, and sends the state to newcomers. At the end of a step all vote: if anybody saw
 # an error, nobody steps.
 #
-# It is optional: `.venv/bin/pip install torchft==0.2.0` installs it. The lab
+# It is optional: `python3 tools/setup.py torchft` installs it. The lab
 # [torchft_engine](../labs/torchft_engine.py) trains with it; rank 2 dies before its all-reduce, and
 # a new process comes.
 

@@ -162,7 +162,7 @@ check("4.17")
 
 # %%
 machines = Machines.here(2)
-cable = machines and machines.unplug(1, after_seconds=0.6).plug(1, after_seconds=1.6)
+cable = machines and machines.unplug(1, after_seconds=6.5).plug(1, after_seconds=7.5)
 run, happened, taken, is_right = try_plan(chaos.draw_plan(seed), cable)
 print("undisturbed weights on all ranks:", is_right)
 

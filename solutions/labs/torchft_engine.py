@@ -1,6 +1,6 @@
 """torchft, the engine that keeps PyTorch trainings going, beside the lab keep_training.
 
-python labs/torchft_engine.py     # .venv/bin/pip install torchft==0.2.0 installs it
+python labs/torchft_engine.py     # python3 tools/setup.py torchft installs it
 """
 
 import logging
@@ -23,7 +23,7 @@ from torch.nn.utils import parameters_to_vector
 own_store = lighthouse = None
 
 HAS_TORCHFT = find_spec("torchft") is not None
-NO_TORCHFT = "torchft is not installed: .venv/bin/pip install torchft==0.2.0 (it needs no torchrun)"
+NO_TORCHFT = "python3 tools/setup.py torchft installs torchft (it needs no torchrun)"
 SECONDS, JOIN_MS, HEARTBEAT_MS = 5.0, 500, 1000  # of collectives; of the lighthouse, milliseconds
 
 
