@@ -11,6 +11,7 @@ from machines_here import needs_machines
 
 from pedagogy_lib import Machines
 from pedagogy_lib.course.labs import Lab
+from pedagogy_lib.exercises.kit.warming import warm_up
 
 PATH = ROOT / "solutions" / "labs" / "memory_copies.py"
 COPIES = Lab("memory_copies", PATH, PATH)
@@ -168,8 +169,9 @@ def test_who_comes_after_the_patience_of_the_others_is_awaited(tmp_path):
 @pytest.mark.deep
 @needs_machines
 def test_a_machine_is_killed_and_comes_back(tmp_path):
-    machines = Machines(2).kill(1, after_seconds=0.3).revive(1, after_seconds=0.6)
-    run = run_of(tmp_path, 4, 2, [], machines=machines, seconds=0.03)
+    warm_up()  # so that it is not killed while it imports an optimizer
+    machines = Machines(2).kill(1, after_seconds=1.2).revive(1, after_seconds=1.6)
+    run = run_of(tmp_path, 4, 2, [], machines=machines, seconds=0.12)
     need_right(run)
     assert {lost.rank for lost in run.lost} == {2, 3}
     assert all(value["went_on"] for value in run.values)
