@@ -38,47 +38,58 @@ def own_faults(faults) -> list[Fault]:
     return [fault for fault in faults if (fault.rank, fault.life) == me]
 
 
-def put_in(faults, training, crew):
-    """Have faults happen. Steps and meetings that have begun are noted, and numbered."""
-    begun = {"compute": [], "meet": 0, "form_group": 0}
-    compute, update, meet, form = training.compute, training.update, crew.meet, crew.form_group
-    all_reduce, barrier = dist.all_reduce, dist.barrier
+def put_in(faults, training, crew) -> dict:
+    """Have faults happen. Returns the steps and how many meetings have begun, which fills up."""
+    begun = {"compute": [], "meeting": 0, "agreed": 0}
 
     def strike(where, number):
         for fault in faults:
-            if fault.where == where and fault.number == number:
+            if (fault.where, fault.number) == (where, number):
                 fault.strike()
 
-    def in_all_reduce(sums, *args, **kwargs):
-        if any(fault.where == "in" and fault.number == training.steps for fault in faults):
-            all_reduce(sums.clone(), async_op=True)
-            strike("in", training.steps)
-        return all_reduce(sums, *args, **kwargs)
+    put_in_steps(training, begun["compute"], strike)
+    crew.meet = counted(begun, "meeting", crew.meet, strike)
+    crew.form_group = counted(begun, "agreed", crew.form_group, strike)
+    put_in_calls(faults, training, strike)
+    return begun
 
-    def barrier_at_the_end():
-        barrier()
-        strike("over", 0)
 
-    def compute_and_note(*args):
-        begun["compute"].append(training.steps)
+def counted(begun, where, function, strike):
+    def call():
+        begun[where] += 1
+        strike(where, begun[where] - 1)
+        return function()
+
+    return call
+
+
+def put_in_steps(training, begun, strike):
+    compute, update = training.compute, training.update
+
+    def compute_or_die(*args):
+        begun.append(training.steps)
         strike("before", training.steps)
         return compute(*args)
 
-    def update_after(*args):
+    def update_or_die(*args):
         strike("after", training.steps)
         update(*args)
         strike("updated", training.steps - 1)
 
-    def counted(name, where, function):
-        def call():
-            begun[name] += 1
-            strike(where, begun[name] - 1)
-            return function()
+    training.compute, training.update = compute_or_die, update_or_die
 
-        return call
 
-    training.compute, training.update = compute_and_note, update_after
-    dist.all_reduce, dist.barrier = in_all_reduce, barrier_at_the_end
-    crew.meet = counted("meet", "meeting", meet)
-    crew.form_group = counted("form_group", "agreed", form)
-    return begun
+def put_in_calls(faults, training, strike):
+    all_reduce, barrier = dist.all_reduce, dist.barrier
+
+    def reduce_or_die(sums, *args, **kwargs):
+        if any((one.where, one.number) == ("in", training.steps) for one in faults):
+            all_reduce(sums.clone(), async_op=True)  # some may get what it sends, others not
+            strike("in", training.steps)
+        return all_reduce(sums, *args, **kwargs)
+
+    def barrier_or_die():
+        barrier()
+        strike("over", 0)
+
+    dist.all_reduce, dist.barrier = reduce_or_die, barrier_or_die

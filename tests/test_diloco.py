@@ -122,7 +122,7 @@ def of_one_process(n) -> list[torch.Tensor]:
     return whole
 
 
-@pytest.mark.parametrize("n", [1, 3, *(pytest.param(n, marks=pytest.mark.deep) for n in (2, 4))])
+@pytest.mark.parametrize("n", [3, *(pytest.param(n, marks=pytest.mark.deep) for n in (1, 2, 4))])
 def test_without_a_fault_it_is_one_process(tmp_path, n):
     run = run_of(tmp_path, n, [])
     need_right(run, range(n))
