@@ -163,9 +163,6 @@ def make_a_mistake(folder, data):
 
 
 @pytest.mark.deep
-@pytest.mark.xfail(
-    strict=True, reason="talking() takes each RuntimeError for a loss: all meet again, for ever"
-)
 def test_a_mistake_in_the_outer_step_is_told(tmp_path):
     error = failure(make_a_mistake, tmp_path, data(), world_size=2, replacements=0, timeout=4.0)
     assert isinstance(error, RankError)

@@ -160,15 +160,8 @@ def test_another_one_dies_at_the_meeting(tmp_path, where):
     need_right(run_of(tmp_path, 4, faults, timeout=2.0), [1, 3])
 
 
-COUNTED_ON = pytest.mark.xfail(
-    strict=True,
-    reason="torch numbers its worlds, and a world that could not be formed keeps its number: those "
-    "that were there then and a newcomer look for each other under different names, for ever",
-)
-
-
 @pytest.mark.deep
-@pytest.mark.parametrize("where", ["meeting", pytest.param("agreed", marks=COUNTED_ON)])
+@pytest.mark.parametrize("where", ["meeting", "agreed"])
 def test_one_dies_at_the_first_meeting(tmp_path, where):
     run = run_of(tmp_path, 3, [Fault(1, where, 0)], replacements=1, timeout=2.0, waits_at=6)
     need_right(run, range(3))
@@ -188,7 +181,6 @@ def test_all_but_one_die_at_once(tmp_path, where):
     need_right(run_of(tmp_path, 4, faults), [2])
 
 
-@COUNTED_ON
 @pytest.mark.deep
 def test_one_is_killed_twice_in_a_row(tmp_path):
     faults = [Fault(1, "before", 3), Fault(1, "agreed", 0, life=1)]
@@ -254,9 +246,6 @@ def load_wrongly(folder, data):
     return KEEP.train(training, crew, STEPS)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="talking() takes each RuntimeError for a loss: all meet again, for ever"
-)
 @pytest.mark.deep
 def test_a_mistake_in_catching_up_is_told(tmp_path):
     error = failure(load_wrongly, tmp_path, data(), world_size=2, replacements=0, timeout=4.0)
@@ -280,9 +269,6 @@ def who_is_there(store, meeting, me, former, n, patience):
 """
 
 
-@pytest.mark.xfail(
-    strict=True, reason="somebody_waits() looks for a key that who_is_there need not use"
-)
 @pytest.mark.deep
 def test_a_newcomer_is_let_in_whatever_the_keys_are(tmp_path, course, monkeypatch):
     course(keep_training=with_more(OTHER_KEYS))

@@ -81,14 +81,7 @@ def need_right(run):
         assert again <= len(run.lost)
 
 
-ALONE = pytest.mark.xfail(
-    strict=True, reason="one rank alone sends to itself, which fails, and meets after each step"
-)
-
-
-@pytest.mark.parametrize(
-    "n", [pytest.param(1, marks=ALONE), 2, 3, pytest.param(4, marks=pytest.mark.deep)]
-)
+@pytest.mark.parametrize("n", [1, 2, 3, pytest.param(4, marks=pytest.mark.deep)])
 def test_without_a_fault_it_is_one_process(tmp_path, n):
     shift = max(1, n // 2)
     run = run_of(tmp_path, n, shift, [])
@@ -133,20 +126,13 @@ def test_one_half_and_then_the_other_one(tmp_path):
     assert len(run.lost) == 4
 
 
-NOTHING_HELD = pytest.mark.xfail(
-    strict=True,
-    reason="before the first exchange nobody holds anything: those that have taken the first step "
-    "keep it, and a newcomer begins before it; wrong numbers, and no error",
-)
-
-
 @pytest.mark.deep
 @pytest.mark.parametrize(
     "where",
     [
         "before",
-        pytest.param("after", marks=NOTHING_HELD),
-        pytest.param("updated", marks=NOTHING_HELD),
+        "after",
+        "updated",
     ],
 )
 def test_one_is_killed_in_the_first_step(tmp_path, where):
@@ -160,9 +146,6 @@ def test_one_is_killed_in_the_last_step(tmp_path, where):
     need_right(run_of(tmp_path, 2, 1, [Fault(1, where, STEPS - 1)]))
 
 
-@pytest.mark.xfail(
-    strict=True, reason="fewer ranks than states: restore() gathers into a list with Nones"
-)
 @pytest.mark.deep
 def test_who_comes_after_the_patience_of_the_others_is_awaited(tmp_path):
     need_right(run_of(tmp_path, 4, 2, [Fault(3, "before", 4)], patience=1.0))

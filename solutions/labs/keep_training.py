@@ -131,10 +131,12 @@ class Lost(Exception):
 
 @contextlib.contextmanager
 def talking():
-    """What fails in here is due to others. (What fails outside is a mistake of one's own.)"""
+    """What communication fails in here is due to others; all else is a mistake of one's own."""
     try:
         yield
     except RuntimeError as error:
+        if not any(word in str(error).lower() for word in ("gloo", "timeout", "timed out")):
+            raise
         raise Lost(str(error)) from None
 
 
@@ -173,6 +175,7 @@ class Crew:
                 leave()  # a first group stays until all have come, as some may still connect
             former, self.meeting = self.names, max(self.meeting, self.last_meeting()) + 1
             asked = self.store, f"meeting {self.meeting}", self.me, former, self.n, self.patience
+            self.store.set(self.call_for(self.meeting), "")
             self.names = who_is_there(*asked)
             if self.me not in self.names:  # too late: a newcomer, from now on
                 self.names = []
@@ -189,6 +192,7 @@ class Crew:
 
     def form_group(self):
         leave()
+        forget_failed_groups()
         with talking():
             store = dist.PrefixStore(f"group {self.meeting}", self.store)
             dist.init_process_group(
@@ -201,7 +205,12 @@ class Crew:
 
     def somebody_waits(self) -> bool:
         """Whether a newcomer has come to the next meeting, which is not held yet."""
-        return self.store.check([f"meeting {self.meeting + 1}: came"])
+        return self.store.check([self.call_for(self.meeting + 1)])
+
+    @staticmethod
+    def call_for(meeting) -> str:
+        """The key that is there as soon as somebody has come to a meeting."""
+        return f"somebody has come to meeting {meeting}"
 
 
 def leave():
@@ -212,6 +221,16 @@ def leave():
     if dist.is_initialized():
         dist.destroy_process_group()
         gc.collect()
+
+
+def forget_failed_groups():
+    """Have torch number its groups from 0 again, as a newcomer does.
+
+    The number is part of the keys under which ranks look for each other. A group that could not be
+    formed keeps its number; destroying one that was formed sets it to 0.
+    """
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    leave()
 
 
 def fence(names):

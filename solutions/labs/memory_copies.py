@@ -88,10 +88,11 @@ class Copies:
         """Keep the own state of this step, send it to its keeper, and keep what comes."""
         keeper, owner = (self.rank + self.shift) % self.n, (self.rank - self.shift) % self.n
         coming = torch.zeros_like(state)
-        requests = [dist.irecv(coming, owner), dist.isend(state, keeper)]
-        for request in requests:
-            request.wait()
-        self.held[self.rank, step], self.held[owner, step] = state, coming
+        if keeper != self.rank:  # else it is alone
+            requests = [dist.irecv(coming, owner), dist.isend(state, keeper)]
+            for request in requests:
+                request.wait()
+        self.held[owner, step], self.held[self.rank, step] = coming, state
         self.forget(lambda other: other <= step - self.KEPT)
 
     def forget(self, is_old):
@@ -164,10 +165,14 @@ def train(training, crew, copies, steps, step=take_step) -> list[int] | None:
             if is_to_meet:
                 if not crew.meet():
                     return went_on
+                is_to_meet = len(crew.names) < copies.n  # somebody is still missing
+                if is_to_meet:
+                    continue
                 with talking():
                     restored = restore(training, copies)
+                    if restored is None:  # the very beginning can be gone back to, too
+                        copies.exchange(0, training.state())
                 went_on += [restored] * (restored is not None)
-                is_to_meet = len(crew.names) < copies.n  # somebody is still missing
             elif training.steps < steps:
                 is_to_meet = bool(step(training, copies))
             else:
