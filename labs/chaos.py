@@ -34,6 +34,7 @@ from torch.nn.utils import parameters_to_vector
 
 STEPS, RANKS, EVERY = 40, 4, 5  # EVERY: steps from one checkpoint to the next
 LARGEST_DISK = 10_000_000  # bytes: a larger one is not filled
+LONGEST_START = 20.0  # seconds until a new process is there, on a busy machine
 KINDS = (
     "kill", "hang", "slow", "wrong weights", "wrong gradients", "disk full", "power cut",
 )  # fmt: skip
@@ -70,12 +71,17 @@ class Exposed(Training):
 
     COMPUTE_SECONDS = 0.002  # of a micro-batch, emulated
 
-    def __init__(self, plan, store, disk, data=None):
+    def __init__(self, plan, store, disk, data=None, last=STEPS):
         super().__init__(data, compute_seconds=self.COMPUTE_SECONDS)
+        self.last = last
         self.plan, self.store, self.disk = plan, store, Path(disk)
         self.rank, self.computes_wrongly, self.slow_until = int(os.environ["RANK"]), False, 0
 
+        self.store.set(f"process of rank {self.rank}", str(os.getpid()))
+
     def gradients_of(self, microbatch):
+        if self.steps == self.last - 4:
+            self.await_all()
         for number, event in enumerate(self.plan):
             if self.is_time(event) and self.is_first(number, event):
                 HAPPENS[event.what](self)
@@ -85,6 +91,13 @@ class Exposed(Training):
             (self.disk / "ballast").unlink(missing_ok=True)
         gradients = super().gradients_of(microbatch)
         return gradients.flip(0) if self.computes_wrongly else gradients
+
+    def await_all(self):
+        """The day does not end before every rank has a process that is there."""
+        until = time.monotonic() + LONGEST_START
+        keys = [f"process of rank {rank}" for rank in range(int(os.environ["WORLD_SIZE"]))]
+        while time.monotonic() < until and not all(is_alive(self.store.get(key)) for key in keys):
+            time.sleep(0.02)
 
     def update(self, whole):
         super().update(whole)
@@ -120,6 +133,14 @@ class Exposed(Training):
             with contextlib.suppress(OSError), open(self.disk / "ballast", "wb", 0) as file:
                 while file.write(bytes(1000)):
                     pass
+
+
+def is_alive(pid) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def end_by(number):
@@ -182,7 +203,7 @@ def sit_exam(keep_going, plan, place, disk, data=None, steps=STEPS):
     """What each process of the exam runs: returns its steps, and all weights in one row."""
     store = dist.FileStore(str(Path(place, "store")), -1)
     crew = Crew(store, int(os.environ["WORLD_SIZE"]))
-    training = Exposed(plan, store, disk, data)
+    training = Exposed(plan, store, disk, data, steps)
     keep_going(training, crew, Path(disk, "checkpoints"), steps)
     return training.steps, parameters_to_vector(training.model.parameters()).detach()
 

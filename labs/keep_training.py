@@ -37,7 +37,6 @@ class Training:
     depends on its number and on the step, and not on the rank that computes it.
 
     compute_seconds  of a micro-batch, emulated, on top of what there is to compute
-    taken            steps that were taken here, one after another; twice where one was redone
     """
 
     MICROBATCHES, SAMPLES = 12, 4
@@ -104,7 +103,10 @@ def who_is_there(store, meeting, me, former, n, patience) -> list[str]:
     Each one announces itself, and looks now and then who has come. A list is proposed when n have
     come, more than that there cannot be. One that has trained with others does not wait for
     newcomers: it proposes a list as soon as all of `former` have come, or when `patience` seconds
-    have passed. The first proposal counts, for everybody, also if it lacks somebody who came later.
+    have passed. The first proposal counts, for everybody: who comes later gets it, too, without its
+    own name. A newcomer waits for the list of the others, also for longer than `patience`.
+
+    A process may die between any two of its calls: announce yourself in one.
 
     store     a torch.distributed store. append(key, text) adds to a text; compare_set(key, "",
               text) sets a text only if there is none; both are atomic
@@ -121,10 +123,12 @@ class Lost(Exception):
 
 @contextlib.contextmanager
 def talking():
-    """What fails in here is due to others. (What fails outside is a mistake of one's own.)"""
+    """What communication fails in here is due to others; all else is a mistake of one's own."""
     try:
         yield
     except RuntimeError as error:
+        if not any(word in str(error).lower() for word in ("gloo", "timeout", "timed out")):
+            raise
         raise Lost(str(error)) from None
 
 
@@ -157,12 +161,15 @@ class Crew:
         self.names, self.meeting = [], 0
 
     def meet(self) -> bool:
-        """Form a group of those who are there; False if the training is over by now."""
-        while not self.store.check(["over"]):
+        """Form a group of those who are there; False for a newcomer, if the training is over."""
+        while self.names or not self.is_over():
             if self.names:
                 leave()  # a first group stays until all have come, as some may still connect
             former, self.meeting = self.names, max(self.meeting, self.last_meeting()) + 1
             asked = self.store, f"meeting {self.meeting}", self.me, former, self.n, self.patience
+            self.store.set(self.call_for(self.meeting), "")
+            if not self.names and self.is_over():  # once more: the others look in the other order
+                return False
             self.names = who_is_there(*asked)
             if self.me not in self.names:  # too late: a newcomer, from now on
                 self.names = []
@@ -179,6 +186,7 @@ class Crew:
 
     def form_group(self):
         leave()
+        forget_failed_groups()
         with talking():
             store = dist.PrefixStore(f"group {self.meeting}", self.store)
             dist.init_process_group(
@@ -189,9 +197,25 @@ class Crew:
                 timeout=timedelta(seconds=self.timeout),
             )
 
+    def is_over(self) -> bool:
+        return self.store.check(["over"])
+
+    def all_is_done(self) -> bool:
+        """Called by all that have taken all steps; whether nobody waits to be let in."""
+        self.store.set("over", "")  # from now on, newcomers give up; and before?
+        waits = torch.tensor([self.somebody_waits()]).long()
+        with talking():
+            dist.all_reduce(waits)  # whoever comes through knows that all have all steps
+        return waits.item() == 0
+
     def somebody_waits(self) -> bool:
         """Whether a newcomer has come to the next meeting, which is not held yet."""
-        return self.store.check([f"meeting {self.meeting + 1}: came"])
+        return self.store.check([self.call_for(self.meeting + 1)])
+
+    @staticmethod
+    def call_for(meeting) -> str:
+        """The key that is there as soon as somebody has come to a meeting."""
+        return f"somebody has come to meeting {meeting}"
 
 
 def leave():
@@ -202,6 +226,16 @@ def leave():
     if dist.is_initialized():
         dist.destroy_process_group()
         gc.collect()
+
+
+def forget_failed_groups():
+    """Have torch number its groups from 0 again, as a newcomer does.
+
+    The number is part of the keys under which ranks look for each other. A group that could not be
+    formed keeps its number; destroying one that was formed sets it to 0.
+    """
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    leave()
 
 
 def fence(names):
@@ -218,7 +252,8 @@ def fence(names):
 def catch_up(training, group=None) -> None:
     """Exercise 4.14. Give everybody the state of a rank that is furthest.
 
-    Who is as far already keeps its own. Where all are equally far, nobody sends a state.
+    All that are behind get the state of the same rank, one of those with the most steps. Who is as
+    far already keeps its own. Where all are equally far, nobody sends a state.
 
     training  has `steps`, state_dict() and load_state_dict(state)
     Cost      an all-gather of a number, and, if it is needed, a broadcast of one state
@@ -259,14 +294,57 @@ def train(training, crew, steps, step=take_step, begin=catch_up) -> list[tuple[i
                     begin(training)
                 meetings.append((training.steps, len(crew.names)))
                 is_to_meet = False
-            if training.steps == steps:
-                with talking():
-                    dist.barrier()  # whoever comes through knows that all have all steps
-                crew.store.set("over", "")
+            if training.steps < steps:
+                is_to_meet = step(training, crew)
+            elif crew.all_is_done():
                 return meetings
-            is_to_meet = step(training, crew)
+            else:
+                is_to_meet = True
         except Lost:
             is_to_meet = True
+
+
+# ---- An experiment --------------------------------------------------------------------------
+
+
+class Told(NamedTuple):
+    """What a rank tells at the end.
+
+    meetings  [(steps taken, ranks that go on from there), …]
+    weights   all of them, in one row
+    taken     [(step, when), …]: seconds of a clock that all ranks share
+    """
+
+    meetings: list
+    weights: Tensor
+    taken: list
+
+
+def train_with_fault(place, data, fault, steps, late=0.0) -> Told | None:
+    """Train; one rank meets with a fault. None for a newcomer that comes too late.
+
+    fault  (rank, steps taken before it, signal to this process)
+    late   seconds that a newcomer waits before it goes to the meeting, as a machine that boots
+    """
+    from pedagogy_lib import measure
+
+    rank, is_new = int(os.environ["RANK"]), not dist.is_initialized()
+    crew = Crew(dist.FileStore(f"{place}/store", -1), int(os.environ["WORLD_SIZE"]))
+    training, taken = Training(data, compute_seconds=0.005), []
+    guilty, die_at, number = fault
+    time.sleep(late if is_new else 0)
+
+    def step(training, crew):
+        if (rank, training.steps) == (guilty, die_at) and not is_new:
+            os.kill(os.getpid(), number)
+        with measure("step", memory=False):
+            is_to_meet = take_step(training, crew)
+        taken.append((training.steps, time.monotonic()))
+        return is_to_meet
+
+    meetings = train(training, crew, steps, step)
+    weights = parameters_to_vector(training.model.parameters()).detach()
+    return Told(meetings, weights, taken) if meetings else None
 
 
 # ---- The program ----------------------------------------------------------------------------

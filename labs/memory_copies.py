@@ -88,10 +88,11 @@ class Copies:
         """Keep the own state of this step, send it to its keeper, and keep what comes."""
         keeper, owner = (self.rank + self.shift) % self.n, (self.rank - self.shift) % self.n
         coming = torch.zeros_like(state)
-        requests = [dist.irecv(coming, owner), dist.isend(state, keeper)]
-        for request in requests:
-            request.wait()
-        self.held[self.rank, step], self.held[owner, step] = state, coming
+        if keeper != self.rank:  # else it is alone
+            requests = [dist.irecv(coming, owner), dist.isend(state, keeper)]
+            for request in requests:
+                request.wait()
+        self.held[owner, step], self.held[self.rank, step] = coming, state
         self.forget(lambda other: other <= step - self.KEPT)
 
     def forget(self, is_old):
@@ -101,9 +102,10 @@ class Copies:
 def newest_common(held: list[list[tuple[int, int]]]) -> int | None:
     """Exercise 4.15. The newest step of which somebody holds the state of every rank.
 
-    All ranks have to go on from the same step. None if there is none.
+    All ranks have to go on from the same step. None if there is none; step 0 is a step.
 
-    held  for each rank: [(owner, step), …], the states that it holds; ranks that are new hold none
+    held  for each rank: [(owner, step), …], the states that it holds; ranks that are new hold none.
+          A state may be held several times, by anybody. Owners are 0 to len(held) - 1
     """
     ...  # your code here
 
@@ -158,17 +160,20 @@ def train(training, crew, copies, steps, step=take_step) -> list[int] | None:
             if is_to_meet:
                 if not crew.meet():
                     return went_on
+                is_to_meet = len(crew.names) < copies.n  # somebody is still missing
+                if is_to_meet:
+                    continue
                 with talking():
                     restored = restore(training, copies)
+                    if restored is None:  # the very beginning can be gone back to, too
+                        copies.exchange(0, training.state())
                 went_on += [restored] * (restored is not None)
-                is_to_meet = len(crew.names) < copies.n  # somebody is still missing
             elif training.steps < steps:
                 is_to_meet = bool(step(training, copies))
-            else:
-                with talking():
-                    dist.barrier()
-                crew.store.set("over", "")
+            elif crew.all_is_done():
                 return went_on
+            else:
+                is_to_meet = True
         except Lost:
             is_to_meet = True
 

@@ -169,12 +169,14 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 # Write `who_is_there(store, meeting, me, former, n, patience)` in
 # [labs/keep_training.py](../labs/keep_training.py). Each process calls it for itself:
 #
-# 1. It announces itself: `me` is its name, a text without commas.
+# 1. It announces itself, in one call, as a process may die between two: `me` is its name, a text
+#    without commas.
 # 2. It looks again and again who has come, until there is a list that all have agreed on. It
 #    **proposes** one, sorted, when `n` have come, as there can be no more. One that has trained
 #    with others (`former` holds their names and its own) also proposes as soon as all of `former`
 #    have come, or when `patience` seconds have passed.
-# 3. It returns the agreed list: the same in all processes, also for who came too late to be on it.
+# 3. It returns the agreed list: the same in all processes. Who comes when there is a list already
+#    gets this list at once, without its own name on it.
 
 # %% [markdown]
 # A newcomer has trained with nobody: its `former` is `[]`. It must not propose a list after
@@ -235,11 +237,14 @@ def talking():
     try:
         yield
     except RuntimeError as error:
+        if "gloo" not in str(error).lower() and "timeout" not in str(error).lower():
+            raise
         raise keeping.Lost(str(error)) from None
 
 # %% [markdown]
-# What fails *there* is due to somebody else: `Lost`, and a meeting follows. What fails *outside* is
-# a mistake of one's own, such as a tensor of the wrong shape. It would fail in the same way after
+# What communication fails *there* is due to somebody else: `Lost`, and a meeting follows. (Gloo's
+# errors are plain RuntimeErrors, and only their text tells them from others.) Everything else is a
+# mistake of one's own, such as a tensor of the wrong shape. It would fail in the same way after
 # each meeting, for ever. So it has to be told, and not survived:
 
 # %%

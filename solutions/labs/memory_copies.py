@@ -102,9 +102,10 @@ class Copies:
 def newest_common(held: list[list[tuple[int, int]]]) -> int | None:
     """Exercise 4.15. The newest step of which somebody holds the state of every rank.
 
-    All ranks have to go on from the same step. None if there is none.
+    All ranks have to go on from the same step. None if there is none; step 0 is a step.
 
-    held  for each rank: [(owner, step), …], the states that it holds; ranks that are new hold none
+    held  for each rank: [(owner, step), …], the states that it holds; ranks that are new hold none.
+          A state may be held several times, by anybody. Owners are 0 to len(held) - 1
     """
     ### BEGIN SOLUTION
     n = len(held)
@@ -175,11 +176,10 @@ def train(training, crew, copies, steps, step=take_step) -> list[int] | None:
                 went_on += [restored] * (restored is not None)
             elif training.steps < steps:
                 is_to_meet = bool(step(training, copies))
-            else:
-                with talking():
-                    dist.barrier()
-                crew.store.set("over", "")
+            elif crew.all_is_done():
                 return went_on
+            else:
+                is_to_meet = True
         except Lost:
             is_to_meet = True
 

@@ -45,10 +45,10 @@ def keep_going(training, crew, folder, steps):
                     time.sleep(0.1)
                     continue
             if training.steps == steps:
-                with talking():
-                    dist.barrier()
-                crew.store.set("over", "")
-                return
+                if crew.all_is_done():
+                    return
+                is_to_meet = True
+                continue
             is_to_meet = own_share(training, crew, folder, lambda done: save_now(done, folder))
         except Lost:
             is_to_meet = True
