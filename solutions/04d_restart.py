@@ -97,7 +97,7 @@ def run_program(name, dies, steps, comes_back=None, **settings):
 # part 04. Rank 1 is killed when 29 of 40 steps are taken. How many steps are taken twice?
 
 # %%
-twice_guess = predict(f"Killed after {die_at} steps, saved after every {every}: taken twice",
+twice_guess = predict(f"Killed after {die_at} steps, a checkpoint every {every}: taken twice",
                       unit="steps")
 
 # %%
@@ -169,8 +169,7 @@ Table(["part of the restart", "took"],
 # another rank afterwards?
 
 # %%
-rank_guess = predict("Of the two machines that are left, have another rank",
-                     unit="machines")
+rank_guess = predict("Two machines are left: so many of them get another rank", unit="machines")
 
 # %% tags=["nbval-ignore-output"]
 machines = Machines.here(3)
@@ -221,8 +220,8 @@ plot_bars(restart.PARTS, {what: list(parts.values()) for what, parts in costs.it
 # becomes smaller, and with the same learning rate this is another training.
 #
 # So let the batch be $m$ **micro-batches**, whoever is there. A step deals them out among the $n$
-# ranks of now. Each rank accumulates the gradients of its own micro-batches (chapter 01), and one
-# all-reduce adds them up.
+# ranks that are there. Each rank accumulates the gradients of its own micro-batches (chapter 01),
+# and one all-reduce adds them up.
 
 # %% [markdown]
 # ### Exercise 4.11 · Which micro-batches are mine?
@@ -301,11 +300,12 @@ print("same batch: losses equal those of one process, but for rounding:", close(
 def curve(losses, first=1):
     return range(first, first + len(losses)), losses
 
-plot_curves({"the batch stays the same": {"undisturbed": curve(undisturbed), "lives": curve(same)},
+plot_curves({"the batch stays the same": {"undisturbed": curve(undisturbed),
+                                          "ranks change": curve(same)},
              "each rank keeps its share": {"undisturbed": curve(undisturbed),
-                                           "lives": curve(smaller)}},
-            "step", "test loss", title=f"{world_size} ranks, from step 31 on one, from step 71 on "
-            f"{world_size} again")
+                                           "ranks change": curve(smaller)}},
+            "step", "test loss", title=f"Ranks: {world_size} until step 30, 1 until step 70, then "
+            f"{world_size}")
 
 # %% [markdown]
 # On the left, the two curves are one. On the right, the training becomes another one when the ranks
@@ -337,10 +337,10 @@ print(f"largest relative difference of a loss: {gap:.1e}")
 
 # %% [markdown]
 # Each life lies on the curve of one process. Steps 17 to 20 were taken twice, by two ranks and then
-# by one. Machine 0 went on as soon as it knew: nobody had to be there to start it again. A machine
+# by one. Machine 0 went on as soon as it knew: no human had to restart it. A machine
 # that comes back costs a restart, too: all ranks are ended, to begin anew with one more.
 #
-# One that does not come back you have seen in section 2: machines 0 and 2 trained to the end
+# In section 2 you have seen a machine that does not come back: machines 0 and 2 trained to the end
 # without it. Was that the same training as well?
 
 # %%
@@ -388,8 +388,11 @@ Table(["what", "SLURM", "Kubernetes"], [
 ])
 
 # %% [markdown]
-# Two circles of restarts lie around the training. The inner one is torchrun's: it is quick, and
-# keeps the machines. The outer one is the scheduler's: it takes minutes, and can give other
+# A **pod** is one or more containers with an address of their own. A **headless Service** gives
+# pods names that stay. **ReadWriteMany** means that all pods may write to a volume.
+#
+# There are two loops of restarts, one inside the other. The inner one is torchrun's: it is quick,
+# and keeps the machines. The outer one is the scheduler's: it takes minutes, and can give other
 # machines. Whatever happens inside of them, the program does the same: read the newest whole
 # checkpoint, and go on.
 #

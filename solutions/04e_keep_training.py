@@ -25,7 +25,6 @@ import os
 import shutil
 import signal
 import tempfile
-import time
 from itertools import pairwise
 from pathlib import Path
 
@@ -34,7 +33,7 @@ import torch.distributed as dist
 from torch.nn.utils import parameters_to_vector
 
 from pedagogy_lib import (
-    RankError, Table, check, hint, lab, launch, measure, plot_timeline, predict, progress,
+    RankError, Table, check, hint, lab, launch, plot_timeline, predict, progress,
     put_to_the_test,
 )
 
@@ -82,37 +81,39 @@ Table(["rank", "steps taken", "its all-reduce said"],
        for rank, value in enumerate(run.values)])
 
 # %% [markdown]
-# The weights of all survivors are whole, and equal. What is broken is the *process group*: it has
-# no word for "three of us". And nobody has been told who is missing. Each one knows only that its
-# own all-reduce has failed.
+# All survivors have equal weights, as rank 2 died *before* the all-reduce. (Section 4 shows what
+# happens if it dies *during* one.) What is broken is the *process group*: it cannot shrink to three
+# ranks. And nobody has been told who is missing. Each one knows only that its own all-reduce has
+# failed.
 #
-# So three things are to do: **agree** who is there, **form** a new group of these, and **take the
-# step again**.
+# So three things are to do: **agree** who is there, **form** a new group of these, and **repeat the
+# computation** of the step that nobody has finished.
 
 # %%
-again_guess = predict(f"Rank {guilty} dies in step {die_at + 1}: steps that a survivor takes twice",
+again_guess = predict(f"Rank {guilty} dies before an all-reduce: others take so many steps twice",
                       unit="steps")
 
+# %% [markdown]
+# This is the idea of the whole part, and nearly the lab's `train`:
+#
+# ```python
+# has_to_meet = True
+# while training.steps < steps:
+#     try:
+#         if has_to_meet:
+#             crew.meet()          # agree who is there, and form a group (section 2)
+#             catch_up(training)   # the same state on all ranks (section 4)
+#         has_to_meet = take_step(training, crew)
+#     except Lost:                 # somebody died in this step (section 3)
+#         has_to_meet = True
+# ```
+#
+# A **crew** is those who train together. `train_with_fault` of the lab runs this on each rank, and
+# makes the fault.
+
 # %%
-def train(keeping, place, data, fault, steps, late=0.0):
-    guilty, die_at, how = fault
-    crew = keeping.Crew(dist.FileStore(f"{place}/store", -1), int(os.environ["WORLD_SIZE"]))
-    training, is_new, taken = keeping.Training(data, compute_seconds=0.005), False, []
-    if not dist.is_initialized():  # this process takes the place of a dead one
-        is_new = True
-        time.sleep(late)
-
-    def step(training, crew):
-        if (int(os.environ["RANK"]), training.steps, is_new) == (guilty, die_at, False):
-            os.kill(os.getpid(), how)
-        with measure("step", memory=False):
-            is_to_meet = keeping.take_step(training, crew)
-        taken.append((training.steps, time.monotonic()))
-        return is_to_meet
-
-    meetings = keeping.train(training, crew, steps, step)
-    weights = parameters_to_vector(training.model.parameters()).detach()
-    return (meetings, weights, taken) if meetings else None
+def train(keeping, *args):
+    return keeping.train_with_fault(*args)
 
 def keep_training(die_at, how=signal.SIGKILL, steps=steps, late=0.0, **settings):
     place = tempfile.mkdtemp(dir=folder)
@@ -124,24 +125,23 @@ alone = keeping.one_process(digits, steps)
 
 def gap(run):
     """The largest difference of any rank's weights from those of one process."""
-    return max((value[1] - alone).abs().max().item() for value in run.values if value)
+    return max((told.weights - alone).abs().max().item() for told in run.values if told)
 
 undisturbed, one_died = keep_training(None), keep_training(die_at, replacements=0)
 for name, run in (("undisturbed", undisturbed), ("rank dies", one_died)):
-    meetings = next(value[0] for value in run.values if value)
-    told = "; ".join(f"{n} ranks go on after step {step}" for step, n in meetings)
-    print(f"{name}: {told}; as one process, but for rounding: {gap(run) < 1e-12}")
+    meetings = next(told.meetings for told in run.values if told)
+    words = "; ".join(f"{n} ranks go on after step {step}" for step, n in meetings)
+    print(f"{name}: {words}; as one process, but for rounding: {gap(run) < 1e-12}")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and the most steps that a survivor has taken twice.
-numbers = [[step for step, _ in value[2]] for value in one_died.values if value]
+numbers = [[step for step, _ in told.taken] for told in one_died.values if told]
 again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 
 # %% [markdown]
-# No step is taken twice: the weights change at the end of a step, and this end was never reached.
-# What is lost is the computing of the micro-batches of one step. Three ranks compute these again,
-# and the weights at the end are those of one process, but for rounding: sums of three and of four
-# add up in another order.
+# None. The weights change at the end of a step, and this end was never reached. Only gradients are
+# computed again: the 12 micro-batches of step 21, by three ranks now. The weights at the end are
+# those of one process, but for rounding: three ranks and four add in another order.
 
 # %% [markdown]
 # ## 2 · Who is there?
@@ -154,9 +154,9 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 # They use a **store** that all can reach, and that outlives each of them. Two of its operations are
 # **atomic**, which means that no other process sees them half done:
 #
-# * `store.append(key, text)` adds to the text of a key;
-# * `store.compare_set(key, "", text)` sets the text of a key only if it has none. Of two that try,
-#   one wins, and both learn what the key holds now.
+# * `store.append(key, text)` adds to the text of a key, and makes the key if there is none;
+# * `store.compare_set(key, "", text)` sets the text of a key only if it has none, and returns what
+#   the key holds then, as `bytes`. Of two that try, one wins, and both get the same.
 
 # %% [markdown]
 # The second is what makes them agree: everybody may *propose* a list, and the first proposal counts
@@ -164,17 +164,18 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 # a service of several machines such as etcd. Here it is a file.
 
 # %% [markdown]
-# ### Exercise 4.13
+# ### Exercise 4.13 · Who is there?
 #
 # Write `who_is_there(store, meeting, me, former, n, patience)` in
-# [labs/keep_training.py](../labs/keep_training.py). Each process calls it for itself:
+# [labs/keep_training.py](../labs/keep_training.py). `n` is the number of ranks that the training
+# was started with, `former` a list of the names in the last group, with its own, and `patience` is
+# counted in seconds from this call. Each process calls it for itself:
 #
 # 1. It announces itself, in one call, as a process may die between two: `me` is its name, a text
 #    without commas.
 # 2. It looks again and again who has come, until there is a list that all have agreed on. It
 #    **proposes** one, sorted, when `n` have come, as there can be no more. One that has trained
-#    with others (`former` holds their names and its own) also proposes as soon as all of `former`
-#    have come, or when `patience` seconds have passed.
+#    with others also proposes as soon as all of `former` have come, or when `patience` has passed.
 # 3. It returns the agreed list: the same in all processes. Who comes when there is a list already
 #    gets this list at once, without its own name on it.
 
@@ -202,34 +203,13 @@ check("4.13")
 # follows.
 
 # %% [markdown]
-# *Break it.* After the meeting, three ranks share the batch. What if each went on with the share
-# that it had when they were four?
-
-# %%
-class Careless(keeping.Training):
-    def compute(self, rank, n):
-        return super().compute(rank, 4)
-
-def train_carelessly(keeping, data, n, steps):
-    training = Careless(data)
-    while training.steps < steps:
-        sums = training.compute(dist.get_rank(), n)
-        dist.all_reduce(sums)
-        training.update(sums)
-    return parameters_to_vector(training.model.parameters()).detach()
-
-careless = launch(train_carelessly, keeping, digits, 3, steps, world_size=3, device="cpu").values[0]
-print("as one process, but for rounding:", torch.allclose(careless, alone, atol=1e-12, rtol=0))
+# The batch is dealt anew whenever the group changes: part [04d](04d_restart.ipynb) has shown what
+# happens otherwise.
 
 # %% [markdown]
-# The samples of the fourth rank are never seen: no error, only other weights. The batch is dealt
-# anew whenever the group changes.
-
-# %% [markdown]
-# ## 3 · Mine, or theirs?
+# ## 3 · Whose error is it?
 #
-# The lab distinguishes two kinds of errors, and so should you. In a step there is a part in which
-# others take part, and it stands under `talking()`:
+# A step can fail for two reasons. The lab's `talking()` tells them apart:
 
 # %%
 @contextlib.contextmanager
@@ -242,10 +222,10 @@ def talking():
         raise keeping.Lost(str(error)) from None
 
 # %% [markdown]
-# What communication fails *there* is due to somebody else: `Lost`, and a meeting follows. (Gloo's
-# errors are plain RuntimeErrors, and only their text tells them from others.) Everything else is a
-# mistake of one's own, such as a tensor of the wrong shape. It would fail in the same way after
-# each meeting, for ever. So it has to be told, and not survived:
+# If communication fails inside `talking()`, another rank is the cause. `talking()` raises `Lost`,
+# and a meeting follows. (Gloo's errors are plain RuntimeErrors: only their texts tell them from
+# others.) Every other error is a mistake in the program, for example a tensor of the wrong shape.
+# It would come again after each meeting. So it has to end the training, with its message:
 
 # %%
 def train_wrongly(keeping, place, data):
@@ -273,23 +253,24 @@ except RankError as error:
 # Then all know the same, after the same step.
 
 # %% [markdown]
-# At the meeting all have the same weights, but for the newcomer? Not always. If a rank dies during
+# Do all but the newcomer have the same weights at the meeting? Not always. If a rank dies *during*
 # an all-reduce, some may have all sums, and take the step; others get an error. Then some are one
 # step further. Nobody has to go back: those who are behind, and newcomers, get the state of the one
 # that is **furthest**.
 
 # %% [markdown]
-# ### Exercise 4.14
+# ### Exercise 4.14 · Catch up
 #
 # Write `catch_up(training, group=None)` in [labs/keep_training.py](../labs/keep_training.py). All
 # ranks of the group call it. `training` has an int `steps`, a method `state_dict()`, and a method
 # `load_state_dict(state)` which sets `steps`, too. Afterwards every rank has the state of a rank
 # that has taken the most steps.
 #
-# * Who has taken as many steps already keeps its own state: do not call `load_state_dict` there.
+# * A rank that already has the most steps keeps its state: do not call `load_state_dict` there.
 # * Where all have taken equally many, nobody sends a state.
-# * Tell the steps by an all-gather. `dist.broadcast_object_list([state], group_src=…)` sends any
-#   Python object; on the other ranks the list is filled.
+# * Exchange the numbers of steps by an all-gather of integers. Then one rank sends:
+#   `dist.broadcast_object_list(box, group=group, group_src=r)`, where `r` is its rank in the group.
+#   `box` is `[state]` there and `[None]` on all others; afterwards all have the state in it.
 #
 # For example, with 20, 21, 0 and 21 steps, ranks 0 and 2 get the state of rank 1 or 3.
 
@@ -302,9 +283,9 @@ check("4.14")
 
 # %%
 back = keep_training(die_at, steps=120, late=keeping.PATIENCE + 0.5, replacements=1)
-survivor = next(value for rank, value in enumerate(back.values) if rank != guilty)
-print("ranks after each meeting:", [n for _, n in survivor[0]])
-apart = max((value[1] - survivor[1]).abs().max().item() for value in back.values)
+survivor = next(told for rank, told in enumerate(back.values) if rank != guilty)
+print("ranks after each meeting:", [n for _, n in survivor.meetings])
+apart = max((told.weights - survivor.weights).abs().max().item() for told in back.values)
 print("largest difference between ranks at the end:", apart)
 
 # %% tags=["cover", "nbval-ignore-output"]
@@ -312,22 +293,23 @@ plot_timeline(back, ["step"], title=f"Rank {guilty} dies, and comes back")
 
 # %% [markdown]
 # Each bar is a step; the gaps are the two meetings. The first one takes 1.5 s, the patience of
-# those that wait for the dead rank. In the second, all that are expected come at once. (Bars of a
-# process that died are lost with it: rank 2's row begins with the new process.)
+# those that wait for the dead rank. In the second, all that are expected come at once. (Time 0 is
+# the first step. Bars of a process that died are lost with it: rank 2's row begins with the new
+# one.)
 #
 # All ranks end with the same weights, to the last bit: the newcomer got its state from another.
 
 # %% [markdown]
 # ## 5 · One that stands still
 #
-# A rank that is stopped closes no connection. The others wait until the timeout of the group, 4 s
-# here; then it goes on as before. At the meeting they kill the one that did not come. How long does
-# training stand still?
+# A rank that is stopped closes no connection. The others wait for the timeout of the group, 4 s.
+# Then they meet, wait for the patience, 1.5 s, and kill the one that did not come. How long does
+# the training stand still?
 
 # %% tags=["nbval-ignore-output"]
 def pause(run):
     """The longest time between two steps, on any survivor."""
-    times = [[at for _, at in value[2]] for value in run.values if value]
+    times = [[at for _, at in told.taken] for told in run.values if told]
     return max(after - before for of_rank in times for before, after in pairwise(of_rank))
 
 stopped = keep_training(die_at, signal.SIGSTOP, replacements=0)
@@ -343,7 +325,9 @@ print("stopped: as one process, but for rounding:", gap(stopped) < 1e-12)
 
 # %% [markdown]
 # If the new process comes within the patience, it is part of the survivors' own meeting, and nobody
-# waits for the end of the patience.
+# waits for the end of the patience. New processes cost little here: the bench copies a process that
+# has imported PyTorch already. With torchrun, each import takes a second or two (part
+# [04d](04d_restart.ipynb)); on a cluster, finding a machine comes on top.
 #
 # **On GPUs.** A collective of NCCL that has lost a peer does not raise an error by itself in the
 # process that waits: it has to be aborted, by PyTorch's watchdog or by `abort()` of the process
@@ -373,6 +357,9 @@ else:
     print(engine.NO_TORCHFT)
 
 # %% [markdown]
+# This run takes 60 steps. If it ran: ranks 0, 1 and 3 discarded step 21, in which rank 2 died, and
+# took it again. The new rank 2 came later, and has discarded nothing.
+#
 # | | by hand | torchft 0.2 |
 # |---|---|---|
 # | who is there | the first proposed list, in a store | quorum of the lighthouse |
@@ -389,7 +376,7 @@ else:
 
 # %% jupyter={"source_hidden": true}
 shutil.rmtree(folder, ignore_errors=True)
-survivors = [value for value in one_died.values if value]
+survivors = [told for told in one_died.values if told]
 put_to_the_test(f"""
 - Without a checkpoint, a restart loses everything | PyTorch slides |
   {"right; so do not restart" if gap(one_died) < 1e-12 else "not refuted"} |

@@ -81,20 +81,25 @@ for name, weights in (("with all", with_all), ("without the moments of one shard
     print(f"{name}, as one process, but for rounding: {gap < 1e-12}")
 
 # %% [markdown]
+# Without its moments, AdamW starts anew for a quarter of the weights: its next steps there have
+# another length and direction. No error comes. But from this step on, it is another training.
+
+# %% [markdown]
 # ## 2 · A copy on another machine
 #
 # After each step, every rank sends its shard and the moments to a **keeper**, and keeps what comes
-# from another. With two machines of two ranks each, rank `r` sends to rank `r + 2`, counted round
-# the four: always to the *other* machine. If a machine loses its power, each of its states is on
+# from another. With two machines of two ranks each, rank `r` sends to rank `(r + 2) % 4`:
+# always to the *other* machine. If a machine loses its power, each of its states is on
 # the other one.
 #
 # That costs memory, as much again as the own state, and messages. How many?
 
 # %%
-copy_guess = predict("Gradients send 1.5 models, weights 0.75. And a step's copies?", unit="models")
+copy_guess = predict("Sent for the copies in one step (gradients: 1.5, weights: 0.75)",
+                     unit="models")
 
 # %%
-def one_step(memory, data, copies_too):
+def one_step(memory, data):
     rank, n = dist.get_rank(), dist.get_world_size()
     training, copies = memory.Sharded(rank, n, data), memory.Copies(rank, n, 2)
     memory.take_step(training, copies)
@@ -104,9 +109,9 @@ def one_step(memory, data, copies_too):
         training.gather_weights()
     with measure("copies"):
         copies.exchange(training.steps, training.state())
-    return training.length * 8
+    return training.length * 8  # bytes: a float64 has eight
 
-run = launch(one_step, memory, digits, True, world_size=4, device="cpu")
+run = launch(one_step, memory, digits, world_size=4, device="cpu")
 model_bytes = run.values[0]
 sent = {label: max(run[label].sent_bytes) / model_bytes
         for label in ("gradients", "weights", "copies")}
@@ -123,12 +128,12 @@ copy_guess.compare(3 / 4, sent["copies"])
 #
 # From which step can all go on, when some ranks are new and hold nothing? A rank that dies in the
 # middle of the exchange leaves its keeper with the state of step 30, and others with that of step
-# 31. All have to go on from the *same* step. So each rank keeps the states of the last **two**
-#     steps:
-# its own, and those of the rank that it keeps.
+# 31. All have to go on from the *same* step. So each rank keeps four states: its own and its
+# partner's, for each of the last **two** steps. Two are enough: ranks are never two steps apart, as
+# step 32 needs an all-reduce with all of them, which a rank enters after its exchange of step 31.
 
 # %% [markdown]
-# ### Exercise 4.15
+# ### Exercise 4.15 · The newest common step
 #
 # Write `newest_common(held)` in [labs/memory_copies.py](../labs/memory_copies.py). `held` is a list
 # with one entry for each rank: a list of pairs `(owner, step)`, one for each state that this rank
@@ -140,7 +145,8 @@ copy_guess.compare(3 / 4, sent["copies"])
 #
 # `held = [[(0, 30), (0, 31), (2, 29), (2, 30)], [(1, 30), (1, 31), (0, 30), (0, 31)], []]`
 #
-# The answer is 30: of step 31, nobody holds rank 2's state.
+# The answer is 30: of step 31, nobody holds rank 2's state. (Rank 2 kept copies of rank 1's states,
+# and these are lost. But rank 1 itself is there.)
 
 # %%
 check("4.15")
@@ -184,7 +190,8 @@ plot_timeline(run, ["step"], cards=bool(off), title="Half of the ranks lose thei
 # %% tags=["nbval-ignore-output"]
 went_on, _ = run.values[0]
 taken = len(run["step"].spans[0]) - steps
-print(f"went on from step {went_on}; rank 0 began {taken} of {steps} steps a second time")
+print("went on from step", *went_on)
+print(f"rank 0 began {taken} of {steps} steps a second time")
 
 # %% [markdown]
 # A machine without power says nothing. So with machines of their own, rank 0 learns of it after the
@@ -194,9 +201,9 @@ print(f"went on from step {went_on}; rank 0 began {taken} of {steps} steps a sec
 # Nothing was read from a disk, and at most one step was taken again. With a checkpoint after every
 # 10 steps it would have been 5 on average.
 #
-# The ranks of machine 0 waited for the machine to come back. Their states are of four shards, and
-# three ranks cannot go on with those as they are. They could if they dealt the shards anew, as in
-# part [04b](04b_sharded_checkpoints.ipynb).
+# The ranks of machine 0 waited for the machine to come back. The state is cut into four shards, so
+# four ranks are needed. Two could go on only after cutting it anew, as in part
+# [04b](04b_sharded_checkpoints.ipynb).
 #
 # **What it does not survive:** a power cut of both machines, or a rank and its keeper at once. So
 # copies in memory come *beside* checkpoints on a disk, which then may be rare. Gemini (Wang et al.
@@ -213,10 +220,10 @@ print(f"went on from step {went_on}; rank 0 began {taken} of {steps} steps a sec
 # with Nesterov momentum. It changes the common weights, and all go on from these.
 
 # %%
-rare_guess = predict("A round of 20 steps sends, of the bytes that DDP sends in these", unit="%")
+rare_guess = predict("Bytes of a DiLoCo round, in percent of DDP's in the same steps", unit="%")
 
 # %% [markdown]
-# ### Exercise 4.16
+# ### Exercise 4.16 · The outer step
 #
 # Write `outer_step(whole, mine, optimizer, group=None)` in [labs/diloco.py](../labs/diloco.py).
 # `whole` is a list of tensors, the common weights, the same on all ranks; `mine` is a list of the
@@ -228,8 +235,10 @@ rare_guess = predict("A round of 20 steps sends, of the bytes that DDP sends in 
 # 2. Take a step of the optimizer.
 # 3. Copy the result into `mine`, in place: a model uses these tensors.
 #
-# If a collective fails, because somebody died, `whole` and `mine` are as they were: so that it can
-# be done once more.
+# It may send as much as one all-reduce of each tensor. Gloo has no average: sum, then divide by the
+# number of ranks in the group. Until the last all-reduce has succeeded, change neither `whole`, nor
+# `mine`, nor the optimizer's momentum (`.grad` may change). If one fails, because somebody died,
+# its error goes on to the caller, who does the outer step once more.
 
 # %% [markdown]
 # For example, two workers begin at a weight of 10, and get to 8 and to 9. The outer gradient is the
@@ -278,7 +287,8 @@ plot_curves({f"DiLoCo, {diloco.Worker.INNER} inner steps in a round": curves}, "
 # at the end of the round; they average over those who are there. A newcomer gets the common
 # weights, and trains along from the next round.
 #
-# With this small model, four workers are hardly better than one: its data are easy. The paper
+# The first three curves lie on each other: what they differ by at the end is chance. And with this
+# small model, four workers are hardly better than one: its data are easy. The paper
 # reports that eight workers with 500 inner steps come close to training that exchanges gradients in
 # each step, for language models of 60 to 400 million parameters.
 
@@ -293,8 +303,9 @@ print(f"bytes of a round: {of_round:,.0f}; DDP in these steps, by formula: {of_d
 rare_guess.compare(100 / diloco.Worker.INNER, 100 * of_round / of_ddp)
 
 # %% [markdown]
-# *Break it:* in `outer_step`, average the weights themselves, and leave the outer optimizer out.
-# That is **local SGD**, or federated averaging. It works here as well; try how the curve changes.
+# The rest of what was measured comes from headers, from the question whether somebody waits, and
+# from sending each tensor by itself. With a large model it disappears. Without an outer optimizer,
+# the average of the weights themselves is known as **local SGD**, or federated averaging.
 #
 # **On GPUs** the same holds for bytes. Workers in different places, over the Internet, are what
 # DiLoCo is made for; `torchft.local_sgd.DiLoCo` is an implementation for PyTorch.
@@ -326,7 +337,8 @@ put_to_the_test(f"""
 #   as ranks may be one step apart when somebody dies.
 # * All go on from the **newest step of which every state is there**.
 # * Copies in memory survive one machine, and not all: **checkpoints** come beside them.
-# * **DiLoCo** exchanges weights once in many steps. Who dies costs one round of its own work.
+# * **DiLoCo** exchanges weights once in many steps. A worker that dies loses at most one round of
+#   its own work.
 #
 # **Your exercises** stand in [labs/memory_copies.py](../labs/memory_copies.py) and
 # [labs/diloco.py](../labs/diloco.py).

@@ -12,10 +12,11 @@ LINE, LETTER = 11, 0.0125  # height of a name, in points; width of a letter, as 
 def plot_happenings(taken, happened, title="") -> Picture:
     """Above, how far the training is; below, a row for each rank: a tick for each step it took.
 
-    A process that took the place of another has another colour. Where nobody has ticks, all wait.
+    A process that took the place of another has the next colour. Where nobody has ticks, all wait.
 
     taken     {(rank, process): [(step, seconds), …]}
-    happened  [(what, rank, seconds), …]: a cross in the row of this rank
+    happened  [(what, rank, seconds), …]: a cross in the row of this rank; None for all that is no
+              rank's, such as a cable
     Raises    LaunchError if no step was taken
     """
     need(any(taken.values()), "plot_happenings() takes the steps of at least one process")
@@ -27,13 +28,15 @@ def plot_happenings(taken, happened, title="") -> Picture:
     for color, rank, times in lives_of(taken):
         rows.vlines(times, rank - TICK, rank + TICK, color=color, linewidth=1.4)
     for _, rank, at in happened:
-        rows.plot(at, rank, "X", color=RED, markersize=8, markeredgecolor="white", zorder=4)
+        if rank is not None:
+            rows.plot(at, rank, "X", color=RED, markersize=8, markeredgecolor="white", zorder=4)
     levels = draw_names(top, happened, max(at for steps in taken.values() for _, at in steps))
     rows.set(xlabel="time (s)", ylim=(ranks - 0.4, -0.6))
     rows.set_yticks(range(ranks), [f"rank {rank}" for rank in range(ranks)])
     rows.grid(False, axis="y")
     top.set_title(title, pad=8 + LINE * levels)
-    told = "; ".join(f"{what} on rank {rank} at {at:.2f} s" for what, rank, at in happened)
+    told = "; ".join(what + f" on rank {rank}" * (rank is not None) + f" at {at:.2f} s"
+                     for what, rank, at in happened)  # fmt: skip
     return Picture(figure, f"{title}. Steps of {counted(ranks, 'rank')} over time. {told}".strip())
 
 
@@ -51,7 +54,7 @@ def lives_of(taken):
     count = {}
     for _, (rank, process) in first:
         number = count[rank] = count.get(rank, -1) + 1
-        yield LINE_COLORS[number % 3], rank, [at for _, at in taken[rank, process]]
+        yield LINE_COLORS[number % len(LINE_COLORS)], rank, [at for _, at in taken[rank, process]]
 
 
 def draw_names(axes, happened, seconds) -> int:

@@ -44,8 +44,8 @@ WRONG_WEIGHTS = {
     "power cut": "all go on from the same checkpoint, with all of its state",
     "wrong gradients": "the gradients of one rank are wrong, and are in the sum. Compare before "
     "the all-reduce: wrong_by_recomputing()",
-    "wrong weights": "one bit of one rank's weights is wrong, and so are its gradients: compare "
-    "both before the all-reduce",
+    "wrong weights": "one bit of one rank's weights is wrong. Its gradients may be right all the "
+    "same, where a pixel is always black: compare both, sums and weights, before the all-reduce",
     "all of it": "one by one, all is well. Here they come one after another: a rank may be missing "
     "when the next thing happens. With fewer than three, nobody can tell who is wrong",
 }

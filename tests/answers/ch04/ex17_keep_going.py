@@ -129,7 +129,7 @@ def keep_going(training, crew, folder, steps):
     crew.patience = 0.05
     train(training, crew, steps, step)
 
-# %% wrong · only a checkpoint [deep]
+# %% wrong · load_alone() when a process begins [deep]
 # -     state = load_alone(folder)
 # +     state = None
 
