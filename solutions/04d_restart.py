@@ -356,15 +356,15 @@ print("losses equal those of one process, but for rounding:",
 if machines:
     try:
         run_program("fixed", 20, 60, nnodes=2, nproc_per_node=1, machines=Machines(2),
-                    max_restarts=3, timeout=10)
+                    max_restarts=3, timeout=12)
     except HangError as error:
         print(f"after {error.seconds:g} s the agents still wait")
     steps = [step for step, _, _ in restart.steps_taken(folder / "fixed")]
-    print(f"last step: {max(steps)}; lives: {len(restart.lives(folder / 'fixed'))}")
+    print(f"last step: {max(steps, default=0)}; lives: {len(restart.lives(folder / 'fixed'))}")
 
 # %% [markdown]
 # The agent of machine 0 ends its rank and waits for a second machine: for ten minutes, unless
-# `--rdzv-conf join_timeout=…` says otherwise. (Here we have ended it after 10 s.) A fixed number is
+# `--rdzv-conf join_timeout=…` says otherwise. (Here it has been ended after 12 s.) A fixed number is
 # right where the model does not fit on fewer machines, or where somebody replaces the lost one
 # soon. Until then, those that are left stand idle.
 

@@ -116,7 +116,7 @@ EXERCISE = Exercise(
     "keep_going",
     examine,
     lab="chaos",
-    needs=("4.13", "4.14", "4.2", "4.3", "4.10"),
+    needs=("4.13", "4.14", "4.10"),
     hints=(
         "train(training, crew, steps, step) of keep_training does the meetings, and calls "
         "catch_up. What has to be in your step, and what has to be done once, before it?",
