@@ -146,6 +146,7 @@ copies = launch(hold_a_copy, world_size=4)["hold"]
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
+full_copy = {"parameters": 16e6}
 on_each = copies.peak_bytes[0]["parameters"] / 1e6
 memory_guess.compare(theory=16, measured=on_each, kind="parameters")
 
@@ -154,7 +155,7 @@ def hold_a_quarter():  # no copies: each rank makes a fourth of the layer
     with measure("hold"):
         nn.Linear(1000, 1000, bias=False)
 
-plot_peak(launch(hold_a_quarter, world_size=4), "hold", predicted={"parameters": 16e6},
+plot_peak(launch(hold_a_quarter, world_size=4), "hold", predicted=full_copy,
           title="A quarter of the model on each rank", outline="a full copy")
 
 # %% [markdown]
@@ -591,8 +592,8 @@ notice = manual[manual.index("Between restarts") :].split(".")[0]
 dealt[256] = launch(sampler_indices, 256, world_size=8).values
 shares = {n: [len(indices) for indices in ranks] for n, ranks in dealt.items()}
 put_to_the_test(f"""
-- Ranks may change over a restart | PyTorch slides | not tested |
-  torchrun's manual: “{notice}”; to be tried in chapter 04
+- Ranks may change over a restart | PyTorch slides | right |
+  torchrun's manual: “{notice}”; part 04d measures it
 - Horizontal scaling needs a small change of the program | PyTorch slides | depends |
   {len(changed)} lines for DDP (section 3); tensor and pipeline parallel change the model
 - 32 samples over 4 ranks are 8 each, 64 are 16; 256 over 8 are 32 |

@@ -452,7 +452,8 @@ def traffic(collectives):
         with measure(name):
             way()
 
-# %%
+# %% jupyter={"source_hidden": true}
+# Formulas, as shares of X, and bytes of all collectives on 2, 3, 4 and 8 ranks.
 formulas = {
     "broadcast": lambda n: math.ceil(math.log2(n)), "reduce": lambda n: 1,
     "scatter": lambda n: (n - 1) / n, "gather": lambda n: 1 / n,

@@ -166,7 +166,7 @@ Table(["left out", "first other loss", "with all of it", "without", "weights dif
       [row(name, *of) for name, of in found.items()])
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction, theory, and what was measured, if your state_dict has a part of this name.
+# Your prediction, theory, and what was measured, if there is this part.
 if "schedule" in found:
     first = first_other(*found["schedule"][:2])
     picture = schedule_guess.compare(2, first - 1 if first else steps_after)
@@ -514,7 +514,7 @@ plot_against([round(1e3 * worker["period"], 1) for worker in workers],
              title="How often to save, if a failure comes every 120 ms")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction, the formula with 4 and 120 ms, and where the five points' curve is lowest.
+# Your prediction, the formula, and where the five points' curve is lowest.
 period_guess.compare(math.sqrt(2 * 4 * 120), 1e3 * lowest)
 
 # %% [markdown]

@@ -125,7 +125,7 @@ if machines:
 for what in ("killed", "stopped"):
     errors = {rank: value["error"] for rank, value in enumerate(found[what]) if value}
     for rank, error in errors.items():
-        print(f"{what} | rank {rank}: {error.split('] ', 1)[-1]:.70}")
+        print(f"{what} | rank {rank}: {error.split('] ', 1)[-1].split('. ')[0]}")
 
 # %% [markdown]
 # Nobody names rank 2. Each rank tells of its own neighbour only, and with a timeout all ranks tell
@@ -200,7 +200,7 @@ check("4.7")
 # %%
 guarded = {what: lose(what, timeout=30, patience=patience) for what in ("stopped", "waits")}
 for what, values in guarded.items():
-    told = {(value["found"], *value["ranks"]) for value in values if value}
+    told = {f"rank {value['ranks'][0]}: {value['found']}" for value in values if value}
     print(f"rank {guilty} {what}; all others found:", *told)
 
 # %% tags=["nbval-ignore-output"]
@@ -418,7 +418,7 @@ def found_in(what):
 
 at_once = {what: found_in(what) for what in ("wrong gradients", "wrong weights", "nothing")}
 for what, value in at_once.items():
-    told = value and f"rank {value['ranks'][0]} {value['what']}, in its step {value['steps']}"
+    told = value and f"rank {value['ranks'][0]} {value['what']}, in step {12 + value['steps']}"
     print(f"{what}: {told or 'nothing found'}")
 
 # %% tags=["nbval-ignore-output"]
@@ -457,11 +457,11 @@ rank = dist.get_rank()
 try:
     for step in range(10):
         if (rank, step) == (1, 5):
-            say(f"rank 1 at {time.time():.1f}: FAULT")
+            say(f"rank 1 at {time.time() % 1000:.1f} s: FAULT")
             os.kill(os.getpid(), signal.SIGKILL) if "FAULT" == "killed" else time.sleep(60)
         dist.all_reduce(torch.ones(1000))
 except RuntimeError:
-    say(f"rank {rank} at {time.time():.1f}: an error in all_reduce")
+    say(f"rank {rank} at {time.time() % 1000:.1f} s: an error in all_reduce")
     sys.exit(1)
 '''
 

@@ -364,8 +364,8 @@ if machines:
 
 # %% [markdown]
 # The agent of machine 0 ends its rank and waits for a second machine: for ten minutes, unless
-# `--rdzv-conf join_timeout=…` says otherwise. (Here it has been ended after 12 s.) A fixed number is
-# right where the model does not fit on fewer machines, or where somebody replaces the lost one
+# `--rdzv-conf join_timeout=…` says otherwise. (Here it has been ended after 12 s.) A fixed number
+# is right where the model does not fit on fewer machines, or where somebody replaces the lost one
 # soon. Until then, those that are left stand idle.
 
 # %% [markdown]

@@ -71,7 +71,7 @@ def until_it_fails(keeping, data, guilty, die_at):
             training.update(sums)
     except RuntimeError as error:
         dist.destroy_process_group()  # closes connections: so all others learn of it
-        return training.steps, str(error).split("] ")[-1]
+        return training.steps, str(error).split("] ", 1)[-1].split(". ")[0]
 
 # %% tags=["nbval-ignore-output"]
 run = launch(until_it_fails, keeping, digits, guilty, die_at, world_size=world_size, device="cpu",

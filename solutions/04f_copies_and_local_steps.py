@@ -299,7 +299,7 @@ of_ddp = diloco.Worker.INNER * 1.5 * weights.numel() * weights.element_size()
 print(f"bytes of a round: {of_round:,.0f}; DDP in these steps, by formula: {of_ddp:,.0f}")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction, theory, and what was measured, beside the formula of a ring's all-reduce.
+# Your prediction, theory, and what was measured, beside DDP by formula.
 rare_guess.compare(100 / diloco.Worker.INNER, 100 * of_round / of_ddp)
 
 # %% [markdown]

@@ -46,8 +46,8 @@ SHOWN = {
         "FSDP2 on 2: 212 tensors, they differ by 0.0",
     ],
     "04c_finding_out": [
-        "rank 1 stopped; all others found: ('no sign of life', 1)",
-        "rank 1 waits; all others found: ('alive, but does not come', 1)",
+        "rank 1 stopped; all others found: rank 1: no sign of life",
+        "rank 1 waits; all others found: rank 1: alive, but does not come",
         "found after step 13, on all ranks: [1]; undisturbed: {}",
     ],
     "04d_restart": [

@@ -16,7 +16,7 @@ SAID = {
     "data_parallel": ["in buckets, meanwhile", "DistributedDataParallel"],
     "decoding": ["\n2 ranks: ", "letters per second"],
     "diloco": ["loss on test images, after each round: 2"],
-    "finding_out": ["wrong weights on rank 1: has other weights, ranks [0, 1], found in step 1"],
+    "finding_out": ["wrong weights on rank 1: has other weights, ranks [0, 1], after 1 steps"],
     "gradient_accumulation": ["of the test images right"],
     "gradient_sync_visualizer": ["0.weight   after   rank 1", "bucket 1:", "all in one"],
     "how_often": ["cost, measured", "   6 steps"],

@@ -22,7 +22,8 @@ def progress(part: str) -> "Progress":
     """
     parts = {p.name.split("_")[0]: p for p in sorted((COURSE / "notebooks").glob("*.ipynb"))}
     need(part in list(parts), f"there is no part {brief(part)}; there are: {', '.join(parts)}")
-    numbers = list(dict.fromkeys(CHECK.findall(parts[part].read_text())))
+    found = set(CHECK.findall(parts[part].read_text()))
+    numbers = sorted(found, key=lambda number: tuple(map(int, number.split("."))))
     return Progress(part, numbers, solved_among(numbers), list(COMPARED.values()))
 
 

@@ -147,10 +147,13 @@ class Network:
         self.killed.add(machine)
         pid = self.machines[machine].pid
         network = f"/proc/{pid}/ns/net"
-        while others := [other for other in namespaces.members(network) if other != pid]:
-            for other in others:
-                with suppress(ProcessLookupError):
-                    os.kill(other, signal.SIGKILL)
+        # All stand still first: nobody on a machine without power sees a neighbour end.
+        stopped = set()
+        while others := {*namespaces.members(network)} - {pid} - stopped:
+            signal_all(others, signal.SIGSTOP)
+            stopped |= others
+        while others := {*namespaces.members(network)} - {pid}:
+            signal_all(others, signal.SIGKILL)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         self.ip.link("del", index=self.machines[machine].port)
@@ -181,6 +184,12 @@ class Network:
         networks = [f"/proc/{machine.pid}/ns/net" if lives else None
                     for machine, lives in zip(self.machines, alive, strict=True)]  # fmt: skip
         return {"user": user, "networks": networks}
+
+
+def signal_all(pids, number):
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)
 
 
 FAULTS = ("unplug", "plug", "slow", "split", "kill", "revive")

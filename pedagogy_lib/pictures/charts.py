@@ -179,6 +179,8 @@ def make_logarithmic(axes, x):
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: full_number(value)))
     axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: full_number(value)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
     if len(x) <= MOST_TICKS:
         axes.set_xticks(x, list(map(full_number, x)))
         axes.xaxis.set_minor_locator(NullLocator())

@@ -5,6 +5,7 @@ from ..basics.units import counted
 from .style import BLUE, INK, LINE_COLORS, RED, Picture, in_course_style, new_figure
 
 TICK = 0.32  # half of its height; a row is 1 high
+SOON = 1.0  # seconds: the same name is not written twice in this time
 LINE, LETTER = 11, 0.0125  # height of a name, in points; width of a letter, as a share of the time
 
 
@@ -59,11 +60,11 @@ def lives_of(taken):
 
 def draw_names(axes, happened, seconds) -> int:
     """Above everything: what happened, once where it happened to all; returns how many lines."""
-    named, ends = set(), []
+    named, ends = {}, []
     for what, _, at in sorted(happened, key=lambda one: one[2]):
-        if (what, round(at)) in named:
+        if at - named.get(what, -SOON) < SOON:
             continue
-        named.add((what, round(at)))
+        named[what] = at
         level = next((k for k, end in enumerate(ends) if end < at), len(ends))
         ends[level : level + 1] = [at + LETTER * seconds * (len(what) + 1)]
         axes.axvline(at, color=RED, linewidth=0.8, alpha=0.5)

@@ -118,7 +118,8 @@ class RankListener(Listener):
             raise KeyboardInterrupt
         self.server.keep_awake()
         done = sum(r.report is not None for r in self.ranks)
-        self.progress.tick(f"{done} of {self.world_size} ranks have returned")
+        n = self.world_size
+        self.progress.tick(f"{done} of {n} ranks have returned" if n > 1 else "the rank works")
 
     def hear_server(self, _) -> int:
         """Note what the fork server says about ranks."""

@@ -30,6 +30,8 @@ def hang_between_neighbours(case, error, both="exchange(…) does that") -> str:
     lines, crossed = calls_in(error), crossed_messages(error)
     if crossed or NAMES_NOBODY in str(error):  # which is told already
         return crossed
+    if not any(place and place.call for place in error.waits.values()):  # nobody communicates
+        return ""
     if len(error.waits) > 1 and len(set(lines)) == 1 and None not in lines:
         place = next(iter(error.waits.values()))
         if re.fullmatch(r"\w+\.wait\(\)", place.source()):

@@ -1,6 +1,6 @@
 """What is misunderstood, by what has happened and how a trainer has failed."""
 
-SEED = 21  # with a full disk before the power cut
+SEED = 44  # with a full disk before the power cut
 
 # A rank has raised something, and nobody has caught it: words of the error, and what they mean.
 ENDS_BY = {
