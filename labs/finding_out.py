@@ -395,7 +395,7 @@ def main():
         if run.rank == 0:
             found, told = run.values[0], "nothing found"
             if found:
-                told = f"{found['what']}, ranks {found['ranks']}, found in step {found['steps']}"
+                told = f"{found['what']}, ranks {found['ranks']}, after {found['steps']} steps"
             print(f"{what} on rank {ranks - 1}: {told}")
 
 

@@ -174,7 +174,8 @@ def machine_here() -> str:
 
 
 def log_of(folder) -> list[dict]:
-    return [json.loads(line) for line in Path(folder, "log").read_text().splitlines()]
+    log = Path(folder, "log")
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
 
 def lives(folder) -> list[dict[str, int]]:

@@ -485,7 +485,8 @@ try_torchrun("waits")
 # start them again: that is the subject of the next part. In the first run it finds the rank that
 # was killed. In the second it finds nothing: rank 1 is alive. What it finds, two seconds later, is
 # a rank that has ended because of the timeout, and it reports *this* rank as the one that failed.
-# So the rank in torchrun's report is the first that ended, and not always the one that was wrong.
+# So the rank in torchrun's report is one of those that had ended when the agent looked, and not
+# always the one that was wrong. If several ended in the same second, it names the lowest of them.
 
 # %% [markdown]
 # ## Put to the test
@@ -516,7 +517,7 @@ put_to_the_test(f"""
 
 # %% [markdown]
 # **To read on.** Hochschild et al. 2021, [Cores that don't
-# count](https://doi.org/10.1145/3458336.3465297), six pages on processors that compute wrongly. The
+# count](https://doi.org/10.1145/3458336.3465297), on processors that compute wrongly. The
 # [Llama 3 paper](https://arxiv.org/abs/2407.21783), section 3.3.4, on stragglers and failures of
 # 16,384 GPUs.
 #

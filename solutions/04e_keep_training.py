@@ -10,7 +10,7 @@
 # ![Timeline of four ranks: rank 2 dies in the middle, the others meet for a moment and go on, and
 # after another meeting rank 2 is back](../assets/covers/04e_keep_training.png)
 #
-# *Measured in section 4. No process but rank 2 was started again, and nothing was read from a
+# *Measured in section 4. No process but rank 2 was started again, and no state was read from a
 # disk.*
 #
 # **After this part you can** make ranks agree on who is there, go on without a lost one in the same
@@ -82,9 +82,9 @@ Table(["rank", "steps taken", "its all-reduce said"],
 
 # %% [markdown]
 # All survivors have equal weights, as rank 2 died *before* the all-reduce. (Section 4 shows what
-# happens if it dies *during* one.) What is broken is the *process group*: it cannot shrink to three
-# ranks. And nobody has been told who is missing. Each one knows only that its own all-reduce has
-# failed.
+# happens if it dies *during* one.) What is broken is the *process group*: Gloo's cannot shrink to
+# three ranks. And nobody has been told who is missing. Each one knows only that its own all-reduce
+# has failed.
 #
 # So three things are to do: **agree** who is there, **form** a new group of these, and **repeat the
 # computation** of the step that nobody has finished.
@@ -161,7 +161,9 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 # %% [markdown]
 # The second is what makes them agree: everybody may *propose* a list, and the first proposal counts
 # for all. On a cluster, such a store is torchrun's `TCPStore`, on a machine that must not fail, or
-# a service of several machines such as etcd. Here it is a file.
+# a service of several machines such as etcd. Here it is a file. (If a process is killed in the
+# middle of a write, half an entry stays in the file, and may hold up all others. A `TCPStore` has
+# no such gap.)
 
 # %% [markdown]
 # ### Exercise 4.13 · Who is there?
@@ -224,8 +226,9 @@ def talking():
 # %% [markdown]
 # If communication fails inside `talking()`, another rank is the cause. `talking()` raises `Lost`,
 # and a meeting follows. (Gloo's errors are plain RuntimeErrors: only their texts tell them from
-# others.) Every other error is a mistake in the program, for example a tensor of the wrong shape.
-# It would come again after each meeting. So it has to end the training, with its message:
+# others.) Every other error is a mistake in the program, for example a product of tensors whose
+# shapes do not fit. It would come again after each meeting. So it has to end the training, with its
+# message:
 
 # %%
 def train_wrongly(keeping, place, data):
@@ -330,10 +333,10 @@ print("stopped: as one process, but for rounding:", gap(stopped) < 1e-12)
 # [04d](04d_restart.ipynb)); on a cluster, finding a machine comes on top.
 #
 # **On GPUs.** A collective of NCCL that has lost a peer does not raise an error by itself in the
-# process that waits: it has to be aborted, by PyTorch's watchdog or by `abort()` of the process
-# group, and the communicator has to be made anew. NCCL documents this as [fault
+# process that waits. It has to be aborted, by `abort()` of the process group; unless told
+# otherwise, PyTorch's watchdog ends the whole process. NCCL documents this as [fault
 # tolerance](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/communicators.html).
-# Since 2.27 it can also *shrink* a communicator, `ncclCommShrink`. None of this was measured here.
+# PyTorch 2.13 has `torch.distributed.shrink_group` for it. None of this was measured here.
 
 # %% [markdown]
 # ## 6 · The real engine: torchft
@@ -341,8 +344,9 @@ print("stopped: as one process, but for rounding:", gap(stopped) < 1e-12)
 # [torchft](https://github.com/meta-pytorch/torchft) does all of this for PyTorch. Its
 # **lighthouse** is our meeting: a process that hears heartbeats of all replicas, and tells a
 # **quorum**, the list of those who take part. Its `Manager` asks for a quorum before each step,
-# forms the group, and sends the state to newcomers. At the end of a step all vote: if anybody saw
-# an error, nobody steps.
+# forms the group, and sends the state to newcomers. At the end of a step the ranks *of a replica*
+# vote whether to take it. Replicas may decide differently: then the next quorum sends the state of
+# the one that is furthest.
 #
 # It is optional: `python3 tools/setup.py torchft` installs it. The lab
 # [torchft_engine](../labs/torchft_engine.py) trains with it; rank 2 dies before its all-reduce, and
@@ -364,7 +368,7 @@ else:
 # |---|---|---|
 # | who is there | the first proposed list, in a store | quorum of the lighthouse |
 # | how long it waits for others | `patience` | `join_timeout_ms`, or the end of heartbeats |
-# | the broken step | taken again | discarded by vote, and taken again |
+# | the broken step | taken again | discarded, and taken again |
 # | state of a newcomer | broadcast from the furthest | HTTP, or a process group |
 # | the batch of the missing | dealt among the others | up to you; it divides by who is there |
 #
@@ -380,7 +384,7 @@ survivors = [told for told in one_died.values if told]
 put_to_the_test(f"""
 - Without a checkpoint, a restart loses everything | PyTorch slides |
   {"right; so do not restart" if gap(one_died) < 1e-12 else "not refuted"} |
-  {len(survivors)} of {world_size} ranks went on from step {die_at}, and nothing was read from a
+  {len(survivors)} of {world_size} ranks went on from step {die_at}, and no state was read from a
   disk (section 1); if all ranks die at once, only a checkpoint helps
 """)
 
@@ -392,7 +396,7 @@ put_to_the_test(f"""
 # %% [markdown]
 # ## What you have learnt
 #
-# * A process group cannot shrink: those who are left **meet**, agree on **one list**, and form a
+# * Those who are left **meet**, agree on **one list**, and form a
 #   new group. An atomic operation of a store makes them agree.
 # * The step is **taken again**, and the whole batch is dealt among those who are there. Then the
 #   weights are those of the undisturbed run, but for rounding.

@@ -198,7 +198,7 @@ print(f"rank 0 began {taken} of {steps} steps a second time")
 # group's timeout, 4 s. (If a machine is there again, its kernel refuses old connections: then it
 # may be sooner.) Where two processes are killed, their kernel tells at once.
 #
-# Nothing was read from a disk, and at most one step was taken again. With a checkpoint after every
+# No state was read from a disk, and at most one step was taken again. With a checkpoint after every
 # 10 steps it would have been 5 on average.
 #
 # The ranks of machine 0 waited for the machine to come back. The state is cut into four shards, so
@@ -283,7 +283,8 @@ curves = {name: tuple(zip(*losses.items())) for name, (_, (_, losses, _)) in tri
 plot_curves({f"DiLoCo, {diloco.Worker.INNER} inner steps in a round": curves}, "round", "test loss")
 
 # %% [markdown]
-# A worker that dies takes the inner steps of one round with it, and nothing else. The others notice
+# A worker that dies takes the inner steps of one round with it, and the moments of its inner
+# optimizer, which each worker keeps for itself. The others notice
 # at the end of the round; they average over those who are there. A newcomer gets the common
 # weights, and trains along from the next round.
 #
@@ -317,7 +318,7 @@ rare_guess.compare(100 / diloco.Worker.INNER, 100 * of_round / of_ddp)
 shutil.rmtree(folder, ignore_errors=True)
 put_to_the_test(f"""
 - Every node needs access to shared storage, to go on after a crash | PyTorch slides |
-  {"not while another machine lives" if largest < 1e-12 else "not refuted"} |
+  {"not for the state, while another machine lives" if largest < 1e-12 else "not refuted"} |
   half of the ranks began with nothing, and got their states from the memory of the others
   (section 3); if all die, it is right
 """)

@@ -206,6 +206,7 @@ Table(["after", "what", "on rank", "in step"],
 #
 # * The **store** never fails here, and every rank reaches it. On a cluster it is a service on
 #   machines of its own, which agree among themselves by a protocol such as Raft.
+# * After a **power cut** all wait until every rank is back: one machine that stays away stops all.
 # * The **rank that computes wrongly** is one at a time. Two that are wrong in the same way are
 #   believed.
 # * Everything is **data parallel**: whoever is left has the whole state. With shards, copies of

@@ -72,7 +72,8 @@ def draw_deaths(axes, lost, whole) -> str:
         place = (one.seconds - whole[0]) * 1e3
         axes.plot(place, one.rank, "X", color=RED, markersize=8, markeredgecolor="white")
         word = one.what.removeprefix("was ").split()[0]
-        axes.annotate(word, (place, one.rank), (8, 0), fontsize=8.5, textcoords="offset points", va="center", color=RED, bbox=BEHIND)  # fmt: skip
+        looks = {"textcoords": "offset points", "va": "center", "color": RED, "bbox": BEHIND}
+        axes.annotate(word, (place, one.rank), (8, 0), fontsize=8.5, **looks)
     return "".join(
         f"; rank {one.rank} {one.what} at {one.seconds - whole[0]:.2f} s" for one in shown
     )

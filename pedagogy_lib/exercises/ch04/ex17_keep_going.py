@@ -71,6 +71,9 @@ class Case:
         return max((len(steps) - len(set(steps)) for steps in self.steps.values()), default=0)
 
     def need_little_lost(self):
+        if self.name != "power cut" and len(self.steps) > RANKS + 2:  # one dies, one may be late
+            what = f"{len(self.steps)} processes have taken steps, where one had to be replaced"
+            raise Wrong(self.name, what, LOSES["others"])
         if twice := self.taken_twice():
             what = f"{counted(twice, 'step')} taken twice by a process that did not die"
             raise Wrong(self.name, what, LOSES["others"])
