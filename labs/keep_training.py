@@ -151,8 +151,10 @@ class Name(NamedTuple):
 class Crew:
     """Those who train together: a process group that is formed anew when somebody dies or comes.
 
-    names    of those who are in it, in the order of their ranks there
-    meeting  the number of the last one; a newcomer learns it from the store
+    names     of those who are in it, in the order of their ranks there
+    meeting   the number of the last one; a newcomer learns it from the store
+    patience  seconds of a meeting: more than the longest step. Who comes later is ended
+    timeout   seconds of the group's collectives
     """
 
     def __init__(self, store, n, patience=PATIENCE, timeout=TIMEOUT):
@@ -165,16 +167,19 @@ class Crew:
         while self.names or not self.is_over():
             if self.names:
                 leave()  # a first group stays until all have come, as some may still connect
-            former, self.meeting = self.names, max(self.meeting, self.last_meeting()) + 1
+            former = self.names  # they go to the very next one: lists form a chain
+            self.meeting = (self.meeting if former else self.last_meeting()) + 1
             asked = self.store, f"meeting {self.meeting}", self.me, former, self.n, self.patience
             self.store.set(self.call_for(self.meeting), "")
             if not self.names and self.is_over():  # once more: the others look in the other order
                 return False
             self.names = who_is_there(*asked)
-            if self.me not in self.names:  # too late: a newcomer, from now on
+            if self.me not in self.names:
+                if former:  # too late: its state may be another than that of those who went on
+                    os.kill(os.getpid(), signal.SIGKILL)
                 self.names = []
                 continue
-            fence(set(former) - set(self.names))
+            fence(set(former) - set(self.names) - self.ended())
             self.store.set("meeting", str(self.meeting))
             with contextlib.suppress(Lost):  # somebody may have died since: then once more
                 self.form_group()
@@ -198,7 +203,17 @@ class Crew:
             )
 
     def is_over(self) -> bool:
-        return self.store.check(["over"])
+        """Asked by newcomers. Who has begun to end may die before it has: then it is not over."""
+        until = time.monotonic() + self.timeout + self.patience
+        while self.store.check(["over"]) and not self.ended() and time.monotonic() < until:
+            time.sleep(0.01)
+        return bool(self.ended())
+
+    def ended(self) -> set[str]:
+        """Names of those that have taken all steps, and know that all have."""
+        if not self.store.check(["ended"]):
+            return set()
+        return set(self.store.get("ended").decode().split(",")) - {""}
 
     def all_is_done(self) -> bool:
         """Called by all that have taken all steps; whether nobody waits to be let in."""
@@ -206,6 +221,8 @@ class Crew:
         waits = torch.tensor([self.somebody_waits()]).long()
         with talking():
             dist.all_reduce(waits)  # whoever comes through knows that all have all steps
+        if waits.item() == 0:
+            self.store.append("ended", f"{self.me},")
         return waits.item() == 0
 
     def somebody_waits(self) -> bool:

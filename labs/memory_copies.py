@@ -113,11 +113,15 @@ def newest_common(held: list[list[tuple[int, int]]]) -> int | None:
 def restore(training, copies) -> int | None:
     """All go on from the newest step that can be had; returns it, None at the very beginning.
 
+    Raises ValueError if a rank and the one that kept its copy are gone.
+
     Each rank takes its own state, if it has it, or gets it from the one that keeps it.
     """
     held = [None] * copies.n
     dist.all_gather_object(held, list(copies.held))
     step = newest_common(held)
+    if step is None and any(held):
+        raise ValueError("a state is on no rank any more: only a checkpoint helps")
     if step is None:
         return None
     requests, coming = [], torch.zeros_like(training.state())

@@ -165,7 +165,7 @@ def note(folder, what, at=None, **more):
     said = {"what": what, "time": at or time.time(), "machine": machine_here(), **more}
     said |= {"rank": int(os.environ["RANK"]), "n": int(os.environ["WORLD_SIZE"])}
     with open(Path(folder, "log"), "a") as file:
-        file.write(json.dumps(said) + "\n")  # a line at once: others write there, too
+        file.write(json.dumps(said) + "\n")  # at once: others here write there, too
 
 
 def machine_here() -> str:

@@ -338,8 +338,8 @@ put_to_the_test(f"""
 #   as ranks may be one step apart when somebody dies.
 # * All go on from the **newest step of which every state is there**.
 # * Copies in memory survive one machine, and not all: **checkpoints** come beside them.
-# * **DiLoCo** exchanges weights once in many steps. A worker that dies loses at most one round of
-#   its own work.
+# * **DiLoCo** exchanges weights once in many steps. A worker that dies takes one round
+#   of its own work with it.
 #
 # **Your exercises** stand in [labs/memory_copies.py](../labs/memory_copies.py) and
 # [labs/diloco.py](../labs/diloco.py).

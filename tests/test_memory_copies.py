@@ -9,7 +9,7 @@ from crews import Fault, data, own_faults, put_in
 from helpers import ROOT, launch_on_cpu, wait_until
 from machines_here import needs_machines
 
-from pedagogy_lib import Machines
+from pedagogy_lib import Machines, RankError
 from pedagogy_lib.course.labs import Lab
 from pedagogy_lib.exercises.kit.warming import warm_up
 
@@ -192,3 +192,10 @@ def test_shards_are_the_whole(n):
     length = 64 * 32 + 32 + 32 * 10 + 10
     values = launch_on_cpu(shards_of, data(), n, world_size=n).values
     assert values == [(True, -(-length // n))] * n
+
+
+def test_a_state_that_is_on_no_rank_any_more_is_told(tmp_path):
+    """A rank dies, and so does the one that kept its copy."""
+    faults = [Fault(0, "before", 4), Fault(2, "before", 4)]
+    with pytest.raises(RankError, match="only a checkpoint helps"):
+        run_of(tmp_path, 4, 2, faults)
