@@ -371,7 +371,7 @@ Table(["", "step", "what save said", "newest at the end"], kept) if can_be_full 
 #   example, after `saving.begin({"x": x})` and `x.add_(100)`, it is the old `x` that is saved.
 # * One saving after another: if the one before goes on still, `begin` waits for its end; otherwise
 #   it returns at once. If the one before has raised something, `begin` raises that, and does not
-#   save the new state. Whether you copy before or after waiting is up to you.
+#   save the new state. You may copy before or after waiting.
 # * `self.thread` is a `ThreadPoolExecutor`: `self.thread.submit(function, argument)` begins a call
 #   and returns a **future**; `future.result()` waits for its end, and returns or raises what the
 #   function did.

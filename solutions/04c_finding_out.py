@@ -445,14 +445,13 @@ print(f"slow: rank {slow['ranks'][0]} {slow['what']}, found after {slow['steps']
 
 # %%
 PROGRAM = '''
-import os, signal, sys, time
-from datetime import timedelta
+import datetime, os, signal, sys, time
 import torch, torch.distributed as dist
 
 def say(line):  # in one piece: all ranks write into the same pipe
     os.write(1, f"{line}\\n".encode())
 
-dist.init_process_group("gloo", timeout=timedelta(seconds=2))
+dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=2))
 rank = dist.get_rank()
 try:
     for step in range(10):
@@ -503,6 +502,11 @@ put_to_the_test(f"""
 # %% [markdown]
 # **Sources.** *Distributed training with PyTorch*, slides of a video course
 # ([hkproj](https://github.com/hkproj/pytorch-transformer-distributed)).
+#
+# **To read on.** Hochschild et al. 2021, [Cores that don't
+# count](https://doi.org/10.1145/3458336.3465297), on processors that compute wrongly. The
+# [Llama 3 paper](https://arxiv.org/abs/2407.21783), section 3.3.4, on stragglers and failures of
+# 16,384 GPUs.
 
 # %% [markdown]
 # ## What you have learnt
@@ -514,12 +518,6 @@ put_to_the_test(f"""
 # * A **straggler** is found by its own computing time, as the steps of all are equally long.
 # * Wrong **weights** are found by checksums of replicas. Wrong **gradients** are equal everywhere
 #   after the all-reduce: only computing them again, elsewhere, finds them.
-
-# %% [markdown]
-# **To read on.** Hochschild et al. 2021, [Cores that don't
-# count](https://doi.org/10.1145/3458336.3465297), on processors that compute wrongly. The
-# [Llama 3 paper](https://arxiv.org/abs/2407.21783), section 3.3.4, on stragglers and failures of
-# 16,384 GPUs.
 #
 # **Your exercises** stand in
 # [labs/finding_out.py](../labs/finding_out.py).

@@ -188,7 +188,8 @@ for number, life in enumerate(lives, start=1):
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what the log says.
 changed = sum(lives[-1][machine] != lives[0][machine] for machine in "02")
-rank_guess.compare(1 if machines else 0, changed)
+picture = rank_guess.compare(1, changed)
+picture if machines else None
 
 # %% [markdown]
 # Machine 2 has another rank, although nothing was wrong with it. (Without machines of their own,
@@ -196,7 +197,8 @@ rank_guess.compare(1 if machines else 0, changed)
 # addresses and numbers them from 0, without gaps. (They are sorted as text: 10.0.0.10 comes before
 # 10.0.0.9.) The documentation warns: "`RANK` is NOT stable" ([torchrun, notice
 # 6](https://docs.pytorch.org/docs/stable/elastic/run.html)).
-#
+
+# %% [markdown]
 # So nothing may belong to a rank's number for longer than a life:
 #
 # * **the log**: whoever has rank 0 now writes it, into a place that all machines share;

@@ -131,7 +131,8 @@ undisturbed, one_died = keep_training(None), keep_training(die_at, replacements=
 for name, run in (("undisturbed", undisturbed), ("rank dies", one_died)):
     meetings = next(told.meetings for told in run.values if told)
     words = "; ".join(f"{n} ranks go on after step {step}" for step, n in meetings)
-    print(f"{name}: {words}; as one process, but for rounding: {gap(run) < 1e-12}")
+    print(f"{name}: {words}")
+    print(f"{name}: as one process, but for rounding: {gap(run) < 1e-12}")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and the most steps that a survivor has taken twice.
@@ -150,7 +151,8 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 # rank does not come, and nobody knows beforehand who is dead. How do they agree on *one* list?
 # If each made its own, a slow one might be on some lists and not on others, and the new group
 # would wait for ever.
-#
+
+# %% [markdown]
 # They use a **store** that all can reach, and that outlives each of them. Two of its operations are
 # **atomic**, which means that no other process sees them half done:
 #

@@ -125,7 +125,8 @@ copy_guess.compare(3 / 4, sent["copies"])
 # A rank sends three numbers for each weight of its shard: the weight, and two moments. A shard is a
 # quarter of the model. (Messages are small here, so that their headers add some percent.) In mixed
 # precision it is more (chapter [05](05_memory.ipynb)); and copies need not be made after each step.
-#
+
+# %% [markdown]
 # From which step can all go on, when some ranks are new and hold nothing? A rank that dies in the
 # middle of the exchange leaves its keeper with the state of step 30, and others with that of step
 # 31. All have to go on from the *same* step. So each rank keeps four states: its own and its

@@ -163,8 +163,9 @@ worst.compare(12 % chaos.EVERY, 13 - first)
 # `k`, *and the weights*. The sums alone are not enough. The bit may belong to a pixel that is
 # always black: then the gradients are right, and the weights are not.
 #
-# Begin with `take_step` of `keep_training`, and add one thing after another. The check tries each
-# failure alone, and then all of them. It takes about a minute, and longer on a busy machine.
+# Begin with `take_step` of `keep_training`, and add one thing after another. The check tries all
+# failures in one run. If that goes wrong, it tries each alone, to tell you why. It takes about half
+# a minute, and longer on a busy machine.
 
 # %% tags=["nbval-ignore-output"]
 check("4.17")

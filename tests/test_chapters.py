@@ -56,7 +56,8 @@ SHOWN = {
         "same batch: losses equal those of one process, but for rounding: True",
     ],
     "04e_keep_training": [
-        "3 ranks go on after step 0; 2 ranks go on after step 12; as one process, but for",
+        "rank dies: 3 ranks go on after step 0; 2 ranks go on after step 12",
+        "rank dies: as one process, but for rounding: True",
         "ranks after each meeting: [3, 2, 3]",
         "stopped: as one process, but for rounding: True",
     ],

@@ -203,9 +203,7 @@ class Loaded:
         if not everybody:
             line = f"{name_of(self.path)}: without exercises"
         elif len(everybody) == 1:
-            count = len(self.whose)
-            which = f"all {count} functions" if count > 1 else next(iter(self.whose))
-            line = f"{name_of(self.path)}, {which}: {everybody.pop()}"
+            line = f"{name_of(self.path)}, all {len(self.whose)} functions: {everybody.pop()}"
         problems = [lab._newest().problem for lab in self.siblings.values()]
         problem = next(filter(None, [self.problem, *problems]), "")
         return f"{problem} Until then:\n{line}" if problem else line

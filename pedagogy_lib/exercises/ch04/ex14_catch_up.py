@@ -40,7 +40,7 @@ WORLD_RANK = (
 )
 ROUNDED = (
     "this rank is one step behind, of more than 16 million. float32 does not know each number "
-    "there: a tensor of whole numbers, torch.tensor([training.steps]), is of int64"
+    "there, int64 does: it is what torch makes of a list of whole numbers"
 )
 SENT_ALTHOUGH = "all are equally far, so nobody needs a state: compare the steps first"
 ALL_STATES = (

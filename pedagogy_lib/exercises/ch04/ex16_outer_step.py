@@ -40,11 +40,10 @@ SEE_ORDER = (
 NOT_TAKEN = "the common weights are as they were before: who takes the step is optimizer.step()"
 MINE_LEFT = (
     "`mine` is still what this worker had made of the weights. All begin the next round at the "
-    "result: own.copy_(common). (`own = common` only gives the name to another tensor)"
+    "result: copy it into these tensors. (`own = common` only gives the name to another tensor)"
 )
 REBOUND = (
-    "mine[k] = … changes the list alone. The model has the tensors: own.copy_(common) writes into "
-    "them"
+    "mine[k] = … changes the list alone. The model has the tensors: copy into them, in place"
 )
 ONE_TENSOR = (
     "`mine` and `whole` share their memory now: what a worker does in its next inner steps would "
