@@ -475,7 +475,7 @@ check("4.5", best_period)
 # step was taken that was saved later.
 #
 # Beside it stand two formulas: the one above, and that of Daly (2006), which is exact if a restart
-# takes no time. It also counts that a failure can come while lost work is being repeated.
+# takes no time. It also counts failures that come while lost work is repeated.
 
 # %%
 failure_seconds, saving_seconds = how_often.FAILURE_SECONDS, how_often.SAVE_SECONDS + 0.001

@@ -173,7 +173,10 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 # Write `who_is_there(store, meeting, me, former, n, patience)` in
 # [labs/keep_training.py](../labs/keep_training.py). `n` is the number of ranks that the training
 # was started with, `former` a list of the names in the last group, with its own, and `patience` is
-# counted in seconds from this call. Each process calls it for itself:
+# counted in seconds from this call. It returns the list that all have agreed on.
+
+# %% [markdown]
+# Each process calls it for itself:
 #
 # 1. It announces itself, in one call, as a process may die between two: `me` is its name, a text
 #    without commas.
@@ -190,7 +193,8 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 # `meeting` is a text, such as `"meeting 3"`. All keys contain it, as other meetings use the same
 # store. `store.get(key)` waits until there is such a key, and returns `bytes`;
 # `store.check([key])` says whether it is there. Sleep 0.01 s between two looks.
-#
+
+# %% [markdown]
 # For example, `a`, `b` and `c` have trained together, and `b` is dead. `a` comes first, and `c`
 # after 0.2 s. With a patience of 1 s, `a` proposes `["a", "c"]` after 1 s, and both get that. If a
 # newcomer `d` comes meanwhile, it is `["a", "c", "d"]`. If `n` is 3, this is agreed at once.
@@ -276,7 +280,8 @@ except RankError as error:
 # * Exchange the numbers of steps by an all-gather of integers. Then one rank sends:
 #   `dist.broadcast_object_list(box, group=group, group_src=r)`, where `r` is its rank in the group.
 #   `box` is `[state]` there and `[None]` on all others; afterwards all have the state in it.
-#
+
+# %% [markdown]
 # For example, with 20, 21, 0 and 21 steps, ranks 0 and 2 get the state of rank 1 or 3.
 
 # %%
@@ -333,7 +338,8 @@ print("stopped: as one process, but for rounding:", gap(stopped) < 1e-12)
 # waits for the end of the patience. New processes cost little here: the bench copies a process that
 # has imported PyTorch already. With torchrun, each import takes a second or two (part
 # [04d](04d_restart.ipynb)); on a cluster, finding a machine comes on top.
-#
+
+# %% [markdown]
 # **On GPUs.** A collective of NCCL that has lost a peer does not raise an error by itself in the
 # process that waits. It has to be aborted, by `abort()` of the process group; unless told
 # otherwise, PyTorch's watchdog ends the whole process. NCCL documents this as [fault

@@ -201,7 +201,8 @@ print(f"rank 0 began {taken} of {steps} steps a second time")
 #
 # No state was read from a disk, and at most one step was taken again. With a checkpoint after every
 # 10 steps it would have been 5 on average.
-#
+
+# %% [markdown]
 # The ranks of machine 0 waited for the machine to come back. The state is cut into four shards, so
 # four ranks are needed. Two could go on only after cutting it anew, as in part
 # [04b](04b_sharded_checkpoints.ipynb).
@@ -235,7 +236,8 @@ rare_guess = predict("Bytes of a DiLoCo round, in percent of DDP's in the same s
 #    it into `.grad` of the tensor in `whole`.
 # 2. Take a step of the optimizer.
 # 3. Copy the result into `mine`, in place: a model uses these tensors.
-#
+
+# %% [markdown]
 # It may send as much as one all-reduce of each tensor. Gloo has no average: sum, then divide by the
 # number of ranks in the group. Until the last all-reduce has succeeded, change neither `whole`, nor
 # `mine`, nor the optimizer's momentum (`.grad` may change). If one fails, because somebody died,
