@@ -42,9 +42,7 @@ MINE_LEFT = (
     "`mine` is still what this worker had made of the weights. All begin the next round at the "
     "result: copy it into these tensors. (`own = common` only gives the name to another tensor)"
 )
-REBOUND = (
-    "mine[k] = … changes the list alone. The model has the tensors: copy into them, in place"
-)
+REBOUND = "mine[k] = … changes the list alone. The model has the tensors: copy into them, in place"
 ONE_TENSOR = (
     "`mine` and `whole` share their memory now: what a worker does in its next inner steps would "
     "change the common weights, too. Copy the numbers"
