@@ -39,8 +39,8 @@ seed = 44
 #
 # The lab [chaos](../labs/chaos.py) draws a **plan** from a seed: each kind of failure once, in a
 # drawn step, on a drawn rank. With the same seed, the same happens again, so that a failure can be
-# looked into. What is planned happens in `compute`, when the rank comes to that step, or later if
-# its process is being replaced just then.
+# looked at again. What is planned happens in `compute`, when the rank comes to that step, or later
+# if its process is being replaced just then.
 
 # %%
 chaos = lab("chaos")
@@ -245,5 +245,5 @@ put_to_the_test(f"""
 #
 # **Next**: [05 · Where the memory goes](05_memory.ipynb).
 
-# %%
+# %% tags=["nbval-ignore-output"]
 progress("04g")

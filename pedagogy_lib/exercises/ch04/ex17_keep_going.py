@@ -12,7 +12,7 @@ from ...machines.disks import Disk
 from .chaos_reasons import ENDS_BY, HANGS, LOSES, SEED, WRONG_WEIGHTS, reason_for
 
 RANKS, STEPS, AT, GUILTY = 4, 30, 12, 2
-SECONDS = 15.0  # of a case; on a quiet machine, all that happens takes ten
+SECONDS = 40.0  # of a case; on a quiet machine, all that happens takes fifteen
 REPLACEMENTS = 40
 DISK_FULL = "disk full"
 OTHERS = ("kill", "slow", DISK_FULL, "hang", "power cut", "wrong gradients", "wrong weights")
