@@ -245,5 +245,5 @@ put_to_the_test(f"""
 #
 # **Next**: [05 · Where the memory goes](05_memory.ipynb).
 
-# %% tags=["nbval-ignore-output"]
+# %%
 progress("04g")
