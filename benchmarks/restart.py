@@ -39,12 +39,13 @@ def succeeded():
 
 def restarts(shared) -> bool:
     """Whether two ranks of torchrun are there again after one was killed."""
-    environ = os.environ | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "01"[not shared]}
+    stores = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "01"[not shared]}
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone",
                "--nproc-per-node=2", "--max-restarts=1"]  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder, "program.py")
         program.write_text(PROGRAM)
+        environ = os.environ | stores | {"TMPDIR": folder}  # torchrun keeps its logs there
         with subprocess.Popen([*command, program], env=environ, stdout=subprocess.DEVNULL,
                               stderr=subprocess.DEVNULL) as agent:  # fmt: skip
             try:

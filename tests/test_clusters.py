@@ -120,7 +120,8 @@ def slurm(short_folder):
     if missing or os.geteuid() != 0:
         pytest.skip(f"no SLURM: {', '.join(missing)}" if missing else "slurmd needs root")
     settings = settings_in(short_folder)
-    environ = environment(SLURM_CONF=str(settings), GLOO_SOCKET_IFNAME="lo", RANKS="2")
+    environ = environment(SLURM_CONF=str(settings), GLOO_SOCKET_IFNAME="lo", RANKS="2",
+                          TMPDIR=str(short_folder))  # torchrun keeps a folder of logs  # fmt: skip
     environ["PATH"] = os.pathsep.join([os.path.dirname(sys.executable), environ["PATH"]])
     log, daemons = short_folder / "log", []
     try:
