@@ -70,7 +70,8 @@ n = world_size
 explore(draw_product, way=["columns", "rows", "pair"], n=[4, 1, 2, 3, 8, 16],
         rows=[4, 1, 16, 64], inner=[8, 4, 16, 64], columns=[8, 4, 10, 64],
         labels={"way": "cut by", "n": "ranks", "rows": "rows of X", "inner": "rows of A",
-                "columns": "columns of A"})
+                "columns": "columns of A"},
+        highest={"n": 8, "columns": 4})
 
 # %% [markdown]
 # Texts disagree on which cut is which, because `nn.Linear` stores $A$ *transposed*: its weight is

@@ -532,7 +532,8 @@ def seconds_for(schedule, backward, chunks, forward=1.0):
 def draw_it(schedule, stages, microbatches, backward, chunks, message):
     seconds = seconds_for(schedule, backward, chunks)
     rows = rows_for(schedule, stages, microbatches, chunks)
-    return plot_schedule({schedule: simulate(rows, seconds, message, unit="forwards")})
+    return plot_schedule({schedule: simulate(rows, seconds, message, unit="forwards")},
+                         most_inches=2.8)
 
 def run_it(schedule, stages, microbatches, backward, chunks, message):
     if stages * microbatches > 256:
@@ -551,7 +552,8 @@ explore(draw_it, run_it, schedule=["1F1B", "GPipe", "interleaved 1F1B", "zero bu
         stages=[4, 1, 2, 3, 6, 8, 16], microbatches=[8, 1, 2, 4, 6, 12, 16, 32, 64],
         backward=[2, 1, 3], chunks=[2, 3, 4], message=[0, 0.25, 0.5, 1], no_effect=no_effect,
         labels={"microbatches": "micro-batches", "backward": "backward (forwards)",
-                "chunks": "chunks on each rank", "message": "message (forwards)"})
+                "chunks": "chunks on each rank", "message": "message (forwards)"},
+        highest={"stages": 16})
 
 # %% tags=["cover", "nbval-ignore-output"]
 run_it("GPipe", p, 2 * p, 2, 2, 0.25)

@@ -174,6 +174,22 @@ def test_a_prediction_is_typed_mistyped_and_withdrawn(lab, notebook):
 
 
 @pytest.mark.deep
+def test_what_is_typed_while_a_cell_runs_counts_as_typed_before_its_measurement(lab, notebook):
+    page = of(lab, notebook, PREDICTION, "# %%\nimport time; time.sleep(4)")
+    for number in (4, 2, 3):  # the last cell takes its time, before the comparison
+        notebook.run(number)
+    box = page.get_by_label("Predict Sent by each rank")
+    box.fill("5")
+    box.press("Enter")
+    page.get_by_text("noted when the cell that is running has ended").wait_for()
+    page.get_by_text("noted: 5 MB").wait_for()
+    page.get_by_role("img", name="predicted 5 MB").wait_for()
+    notebook.run(3)
+    page.get_by_text("1 of 1 prediction made, off by 17 %").wait_for()
+    notebook.assert_quiet()
+
+
+@pytest.mark.deep
 def test_controls(lab, notebook):
     page = of(lab, notebook, CONTROLS)
     page.get_by_role("img", name="2 ring 1").wait_for()
@@ -334,6 +350,14 @@ def test_a_new_learner_begins(lab, notebook):
     assert wait_until(lambda: (lab.folder / "work" / ".ipynb_checkpoints").exists(), 20)
     assert digests(lab.folder / "notebooks") == before
     notebook.assert_quiet()
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("notebook", ["dark"], indirect=True)
+def test_a_dark_page_has_dark_covers_before_anything_is_run(lab, notebook):
+    notebook.open(lab.address("05_memory"))
+    cover = notebook.page.get_by_role("img", name="Bytes that one transformer block keeps")
+    assert "invert" in cover.evaluate("element => getComputedStyle(element).filter")
 
 
 @pytest.mark.deep

@@ -1,7 +1,9 @@
 """`check` and `hint`, whatever the exercise; and that numbers are the same everywhere."""
 
 import ast
+import os
 import re
+from datetime import datetime
 
 import pytest
 from helpers import ROOT, put_lab
@@ -99,6 +101,22 @@ def test_an_exercise_in_a_lab(text, passed, said, with_solution, tmp_path, monke
     verdict = check("9.2")
     assert verdict.passed is passed
     assert said in repr(verdict)
+
+
+@pytest.mark.parametrize(
+    ("saved", "said"),
+    [
+        (datetime.now().replace(hour=0, minute=7), "labs/shapes.py, as saved at 00:07"),
+        (datetime(2024, 2, 29, 14, 2), "labs/shapes.py, as saved at 29 February 2024, 14:02"),
+    ],
+)
+def test_who_may_have_forgotten_to_save_is_told_what_was_read(saved, said, tmp_path, monkeypatch):
+    put_lab(tmp_path, monkeypatch, "shapes", HOLE.replace("...", "return x"))
+    (file,) = tmp_path.rglob("shapes.py")
+    os.utime(file, (saved.timestamp(), saved.timestamp()))
+    assert "saved" not in repr(check("9.2"))
+    monkeypatch.setattr(checking, "someone_watches", lambda: True)
+    assert said in repr(check("9.2"))
 
 
 COUNTER = '''

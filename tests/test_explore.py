@@ -1,5 +1,7 @@
 """Pictures with controls: what a person chooses is drawn, and what cannot be drawn is told."""
 
+import contextlib
+import itertools
 import json
 import re
 import shutil
@@ -11,6 +13,7 @@ import torch
 from helpers import ROOT
 
 from pedagogy_lib import LaunchError, explore, plot_bars
+from pedagogy_lib.pictures.split_products import draw_product
 from pedagogy_lib.widgets import explore as exploring
 from pedagogy_lib.widgets.explore import control
 
@@ -63,6 +66,8 @@ def test_without_a_person_it_is_the_picture_itself():
         ({"ranks": [float("nan")]}, "explore() takes numbers, or words: ranks is [nan]"),
         ({"labels": ["ranks"]}, "explore() takes {argument: label}, not ['ranks']"),
         ({"labels": {3: "ranks"}}, "explore() has a label for 3, but no list of values"),
+        ({"highest": 4}, "explore() takes {argument: value}, not 4"),
+        ({"highest": {"rank": 4}}, "explore() has a value for rank, but no list of values"),
         ({"no_effect": ["ranks"]}, "explore() takes a function as no_effect, not ['ranks']"),
         ({"run": [1, 2]}, "explore() takes a function as run, not [1, 2]"),
         ({"action": None}, "explore() takes the words of the button, not None"),
@@ -217,6 +222,17 @@ def test_room_is_kept_for_the_highest_picture(watched):
     explorer.choose(n=2)
     explorer.choose(n=1)
     assert explorer.height == high.size()[1] > low_height
+    assert explore(draw, n=[1, 2], highest={"n": 2}).height == high.size()[1]
+
+
+@pytest.mark.parametrize("way", ["columns", "rows", "pair"])
+def test_the_highest_picture_of_chapter_07_is_the_one_that_it_names(way):
+    sizes = itertools.product([1, 4, 8, 16], [1, 64], [4, 64], [4, 10, 64])
+    heights = []
+    for n, rows, inner, columns in sizes:
+        with contextlib.suppress(ValueError):  # what cannot be cut
+            heights.append(draw_product(way, n, rows, inner, columns).size()[1])
+    assert max(heights) <= draw_product("columns", 8, columns=4).size()[1]
 
 
 def test_pages_without_widgets_get_the_picture(watched):

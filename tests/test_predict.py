@@ -54,7 +54,7 @@ def test_without_a_person_only_the_question_is_shown(capsys):
 def test_what_is_typed_is_noted_and_compared(watched):
     guess = predictions.Prediction("How many bytes?", "MB")
     box = guess.box()
-    box.text = "4,5"
+    box.typed = {"text": "4,5"}
     assert (box.is_good, box.reply) == (True, "noted: 4.5 MB")
     assert guess.value == 4.5
     alt = guess.compare(theory=6, measured=6.002).alt
@@ -65,8 +65,8 @@ def test_what_is_typed_is_noted_and_compared(watched):
 def test_nonsense_is_told_and_keeps_no_number(watched, typed):
     guess = predictions.Prediction("How many bytes?", "MB")
     box = guess.box()
-    box.text = "7"
-    box.text = typed
+    box.typed = {"text": "7"}
+    box.typed = {"text": typed}
     assert not box.is_good
     assert box.reply == (
         f'"{typed}" is not noted: write a number from 0 on, such as 4, 0.5, 3/2 or 2e6, in MB'
@@ -77,8 +77,8 @@ def test_nonsense_is_told_and_keeps_no_number(watched, typed):
 def test_an_empty_field_takes_the_number_back(watched, tmp_path):
     guess = predictions.Prediction("How many bytes?", "MB")
     box = guess.box()
-    box.text = "7"
-    box.text = " "
+    box.typed = {"text": "7"}
+    box.typed = {"text": " "}
     assert (box.is_good, box.reply, guess.value) == (True, "no prediction", None)
     assert json.loads((tmp_path / ".predictions.json").read_text()) == {}
 
@@ -87,8 +87,8 @@ def test_a_number_that_is_typed_later_is_drawn_into_the_picture(screens):
     guess = predictions.Prediction("How many bytes?", "MB")
     box = guess.box()
     guess.compare(theory=6, measured=6.002)._ipython_display_()
-    box.text = "4"
-    box.text = "nonsense"
+    box.typed = {"text": "4"}
+    box.typed = {"text": "nonsense"}
     (screen,) = screens
     assert [alt.split(";")[0].removeprefix("How many bytes? ") for alt in screen.alts()] == [
         "no prediction", "predicted 4 MB", "no prediction",
@@ -100,7 +100,7 @@ def test_a_cell_that_runs_again_has_one_picture_to_draw(screens):
     box = guess.box()
     for measured in (6.002, 7.002):
         guess.compare(theory=6, measured=measured)._ipython_display_()
-    box.text = "4"
+    box.typed = {"text": "4"}
     assert [len(screen.pictures) for screen in screens] == [1, 2]
     assert screens[1].alts()[1].endswith("measured 7.002 MB")
 
@@ -109,7 +109,7 @@ def test_an_answer_outlives_the_kernel_but_not_its_question(watched):
     predictions.Prediction("How many bytes?", "MB").value = 7
     again = predictions.Prediction("How many bytes?", "MB")
     assert again.value == 7
-    assert (again.box().text, again.box().reply) == ("7", "noted")
+    assert (again.box().typed["text"], again.box().reply) == ("7", "noted")
     assert predictions.Prediction("How many bytes?", "GB").value is None
 
 
@@ -137,9 +137,9 @@ def test_what_is_kept_and_no_number_is_none_and_can_be_replaced(watched, tmp_pat
     guess = predictions.Prediction("How many bytes?", "MB")
     (tmp_path / ".predictions.json").write_text(f'{{"{guess.key}": {kept}}}')
     box = guess.box()
-    assert (guess.value, box.text, box.reply) == (None, "", "")
+    assert (guess.value, box.typed["text"], box.reply) == (None, "", "")
     assert guess.compare(6, 6.002).png()
-    box.text = "7"
+    box.typed = {"text": "7"}
     assert (guess.value, box.reply) == (7, "noted: 7 MB")
 
 

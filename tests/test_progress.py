@@ -1,5 +1,7 @@
 """What has been done of a part, in one line; it outlives the kernel, and not its folder."""
 
+import time
+
 import pytest
 
 from pedagogy_lib import LaunchError, check, predict, progress
@@ -82,6 +84,15 @@ def test_a_prediction_that_is_changed_after_the_measurement_does_not_count(watch
     assert "1 typed after the measurement" in repr(progress("00"))
 
 
+@pytest.mark.parametrize(("seconds", "said"), [(-5, "off by 20 %"), (5, "none of 1")])
+def test_a_prediction_that_waited_for_a_cell_counts_as_typed_when_it_was(seconds, said, watched):
+    prediction = predictions.Prediction("question 1", "MB")
+    prediction.compare(5, 5)
+    prediction.answer("4", time.time() + seconds)
+    assert said in repr(progress("00"))
+    assert ("typed after" in repr(progress("00"))) == (seconds > 0)
+
+
 def test_predictions_that_nobody_made():
     predict("How many?", "MB").compare(1, 2)
     assert repr(progress("00")).endswith("none of 1 prediction made")
@@ -91,7 +102,7 @@ def test_predictions_that_nobody_made():
     ("guess", "measured", "expected"), [(4, 5, 0.2), (5, 5, 0), (0, 0, 0), (1, 0, float("inf"))]
 )
 def test_distance(guess, measured, expected):
-    assert Compared(None, guess, measured).distance() == pytest.approx(expected)
+    assert Compared(None, guess, measured, 0.0).distance() == pytest.approx(expected)
 
 
 def test_a_part_that_is_done():

@@ -164,6 +164,12 @@ def test_chunks_and_halves_have_colours_of_their_own():
     assert len(colors) == len(named)
 
 
+def test_many_rows_are_lower_where_room_is_limited():
+    rows = [[("F", 0)]] * 12
+    heights = [plot_schedule(rows, most_inches=inches).size()[1] for inches in (None, 2.0, 20.0)]
+    assert heights[1] < heights[0] == heights[2]
+
+
 def test_very_many_actions_are_drawn_as_columns_of_colour():
     rows = [[("F", i) for i in range(2000)] + [("B", i) for i in range(2000)]]
     (image,) = plot_schedule(simulate(rows)).figure.axes[0].images

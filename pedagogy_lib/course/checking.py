@@ -12,10 +12,12 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import date, datetime
 from pathlib import Path
 
 from ..basics.errors import HangError, LaunchError, RankError, WrongInput, need
 from ..basics.places import where_is
+from ..basics.screen import someone_watches
 from ..basics.units import brief, counted
 from ..basics.wrapping import wrap
 from ..ranks.call_stack import is_library, place_of, steps_of_traceback
@@ -101,7 +103,17 @@ def check_lab(exercise, answer=None) -> Verdict:
     if loaded.whose.get(exercise.name, "yours") != "yours":
         return not_written(exercise, loaded)
     answer = LabFunction(lab, exercise.name)
-    return examine(exercise, answer, f"{title_of(exercise)}, labs/{exercise.lab}.py")
+    title = f"{title_of(exercise)}, labs/{exercise.lab}.py"
+    return examine(exercise, answer, f"{title}{as_saved(loaded.path)}")
+
+
+def as_saved(path) -> str:
+    """When a file was saved, for somebody who has changed it and may not have saved it."""
+    if not someone_watches():
+        return ""
+    saved = datetime.fromtimestamp(path.stat().st_mtime)
+    day = "" if saved.date() == date.today() else f"{saved:%d %B %Y}, "
+    return f", as saved at {day}{saved:%H:%M}"
 
 
 def title_of(exercise) -> str:

@@ -11,6 +11,8 @@ from .working_copies import WORK, renew_copies
 FIRST = "00_start_here.ipynb"
 SETTINGS = Path(__file__).with_name("lab_settings")  # in a small window, lines of code are wrapped
 
+EXTENSION = f"{__package__}.lab_extension"
+
 
 def open_lab(arguments) -> int:
     """Check the machine, renew the copies, and become JupyterLab; returns only if that fails.
@@ -41,6 +43,8 @@ def options() -> list[str]:
         f"--LabApp.app_settings_dir={SETTINGS}",
         "--log-level=ERROR",
         "--KernelManager.transport_encryption=auto",
+        "--LabApp.custom_css=True",
+        f"--ServerApp.jpserver_extensions={EXTENSION}=True",
         *(["--allow-root"] if as_root else []),
     ]
 

@@ -1,6 +1,7 @@
 """`predict`: ask for a number before the run that tells it, and show all three afterwards."""
 
 import re
+import time
 from typing import NamedTuple
 
 from ..basics.errors import need
@@ -65,10 +66,17 @@ class Prediction:
         text, reply = ("", "") if number is None else (f"{number:g}", "noted")
         return Question(self.question, self.unit, text, reply, self.answer)
 
-    def answer(self, text: str) -> tuple[bool, str]:
-        """Take what was typed, in place of what was; returns whether it is one, and the reply."""
+    def answer(self, text: str, typed_at: float | None = None) -> tuple[bool, str]:
+        """Take what was typed, in place of what was; returns whether it is one, and the reply.
+
+        typed_at  by the browser's clock, in seconds since 1970; None is now. What is typed while a
+                  cell runs comes when it has ended, perhaps after the measurement
+        """
         number = read_number(text, self.unit)
         self.value = number
+        compared = COMPARED.get(self.key)
+        if compared and typed_at is not None and typed_at < compared.at:
+            COMPARED[self.key] = compared._replace(guess=number)
         for comparison in self.comparisons:
             comparison.draw_again()
         if number is not None:
@@ -95,16 +103,17 @@ class Prediction:
             numbers = self.value, float(theory), float(measured)
             return draw(self.question, self.unit, *numbers, COLORS[kind], wire)
 
-        COMPARED[self.key] = Compared(self, self.value, float(measured))
+        COMPARED[self.key] = Compared(self, self.value, float(measured), time.time())
         return Comparison(self, picture) if someone_watches() else picture()
 
 
 class Compared(NamedTuple):
-    """A prediction that has met its measurement, and its number at that moment."""
+    """A prediction that has met its measurement, its number at that moment, and the time."""
 
     prediction: Prediction
     guess: float | None
     measured: float
+    at: float
 
     def was_changed(self) -> bool:
         """Whether there is another number now, of somebody who knows what was measured."""

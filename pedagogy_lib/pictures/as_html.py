@@ -1,17 +1,17 @@
 """Pictures as HTML: a text for those who cannot see them, and colours for a dark page."""
 
 import base64
+import re
 from html import escape
+from pathlib import Path
 
 LEAST_WIDTH = 640  # pixels: narrower, the texts in it would be too small, so it scrolls
 
-# In a dark page lightness is turned round; hues stay, so that a kind keeps its colour's name.
-STYLE = (
-    ".course-picture{overflow-x:auto}"
-    '[data-jp-theme-light="false"] .course-picture img,'
-    '[data-jp-theme-light="false"] .jp-MarkdownOutput img[src*="/covers/"]'
-    "{filter:invert(.93) hue-rotate(180deg)}"
-)
+# JupyterLab itself takes the style from this folder (see `lab_extension`): the prose has pictures,
+# too. Any other page has it from the first picture that is drawn.
+STYLE_FOLDER = Path(__file__).with_name("lab_style")
+RULES = re.sub(r"/\*.*?\*/", "", (STYLE_FOLDER / "custom.css").read_text(), flags=re.DOTALL)
+STYLE = " ".join(RULES.split())
 
 
 def html_of(png: bytes, alt: str, width: int) -> str:

@@ -23,7 +23,7 @@ MOST_NAMED = 16  # ranks that are named, each with what it keeps
 
 
 @in_course_style
-def plot_schedule(timelines, title="") -> Picture:
+def plot_schedule(timelines, title="", most_inches=None) -> Picture:
     """What each rank does when: its forwards and backwards, with the numbers of the micro-batches.
 
     Above each timeline its bubble in both conventions, beside each row how many micro-batches that
@@ -31,6 +31,7 @@ def plot_schedule(timelines, title="") -> Picture:
 
     timelines  {name: Timeline} of `simulate` and `timeline_of`, all on one scale; or one of them;
                or rows, which are simulated
+    most_inches  for the rows of a timeline: where there are many, they are lower
     """
     named = named_timelines(timelines)
     units = {one.unit for one in named.values()}
@@ -39,7 +40,7 @@ def plot_schedule(timelines, title="") -> Picture:
     )
     longest = max(one.seconds for one in named.values())
     factor, unit = scale(units.pop(), longest)
-    figure, grid = figure_for(named.values())
+    figure, grid = figure_for(named.values(), most_inches or MOST_NAMED * ROW_INCHES)
     for axes, (name, one) in zip(grid, named.items()):
         draw_timeline(axes, one, factor)
         axes.set_title(name, fontsize=9.5, pad=4)
@@ -54,9 +55,9 @@ def plot_schedule(timelines, title="") -> Picture:
     return Picture(figure, alt_of(named, title))
 
 
-def figure_for(timelines):
+def figure_for(timelines, most_inches):
     """A figure, and axes for each timeline, as high as its ranks need."""
-    heights = [HEAD_INCHES + row_inches(one) * one.ranks for one in timelines]
+    heights = [HEAD_INCHES + min(ROW_INCHES * one.ranks, most_inches) for one in timelines]
     shared = {"squeeze": False, "sharex": True, "height_ratios": heights}
     figure, grid = new_figure(WIDTH, sum(heights) + 0.75, nrows=len(heights), **shared)
     return figure, grid[:, 0]
@@ -71,10 +72,6 @@ def named_timelines(timelines) -> dict[str, Timeline]:
 
 def as_timeline(one) -> Timeline:
     return one if isinstance(one, Timeline) else simulate(one)
-
-
-def row_inches(one) -> float:
-    return ROW_INCHES if one.ranks <= MOST_NAMED else MOST_NAMED * ROW_INCHES / one.ranks
 
 
 def scale(unit, longest) -> tuple[float, str]:

@@ -68,17 +68,22 @@ def control(name, values, label="") -> Control:
     return Control(name, label, in_order, in_order.index(values[0]))
 
 
-def explore(draw, run=None, labels=None, no_effect=None, action="Run it for real", **choices):
+def explore(
+    draw, run=None, labels=None, no_effect=None, action="Run it for real", highest=None, **choices
+):
     """Show `draw(**arguments)` with a slider for each argument; for words, a list to choose from.
 
     run        adds a button: `run(**arguments)` takes longer, and returns the picture shown then
     labels     {argument: what it is called, with its unit}; its name if there is none
     no_effect  a function of the arguments: the names of those that change nothing then
     action     what the button says
+    highest    {argument: value} of the highest picture, where heights differ: there is room for it
+               from the start, so that nothing below ever moves
     choices    for each argument of `draw` its possible values; the first is shown at the start.
                Where some do not go together, `draw` raises a ValueError that says why
     Raises     LaunchError if the values of an argument are no list, or an empty one, or neither
-               numbers nor words, if a label is of no argument, or `draw` returns no picture
+               numbers nor words, if a label or a value of the highest is of no argument, or `draw`
+               returns no picture
     Returns    the picture itself where nobody watches (tests, reports), so that it stays visible.
                One slider alone plays as a film, too
     """
@@ -90,14 +95,17 @@ def explore(draw, run=None, labels=None, no_effect=None, action="Run it for real
     need(callable(draw), f"explore() takes a function that draws, not {brief(draw)}")
     need(isinstance(action, str), f"explore() takes the words of the button, not {brief(action)}")
     choices = {name: values_of(name, values) for name, values in choices.items()}
-    labels = labels or {}
-    need(isinstance(labels, dict), f"explore() takes {{argument: label}}, not {brief(labels)}")
-    unknown = ", ".join(sorted(set(map(str, labels)) - set(choices)))
-    need(not unknown, f"explore() has a label for {unknown}, but no list of values")
-    start = need_picture(draw(**{name: values[0] for name, values in choices.items()}))
+    labels, highest = labels or {}, highest or {}
+    for what, given in {"label": labels, "value": highest}.items():
+        need(isinstance(given, dict), f"explore() takes {{argument: {what}}}, not {brief(given)}")
+        unknown = ", ".join(sorted(set(map(str, given)) - set(choices)))
+        need(not unknown, f"explore() has a {what} for {unknown}, but no list of values")
+    first = {name: values[0] for name, values in choices.items()}
+    start = need_picture(draw(**first))
     if not someone_watches():
         return start
     from .explorer import Explorer  # where nobody watches, there may be no ipywidgets
 
     controls = [control(name, values, labels.get(name, "")) for name, values in choices.items()]
-    return Explorer(draw, controls, start, run, action, no_effect)
+    room = need_picture(draw(**first | highest)).size()[1] if highest else 0
+    return Explorer(draw, controls, start, run, action, no_effect, room)

@@ -78,7 +78,7 @@ function render({ model, el }) {
   root.dataset.lmSuppressShortcuts = "true"; // else arrow keys fold the notebook's headings
   root.setAttribute("aria-label", "Controls and the picture that they change");
 
-  // For the highest picture so far, at the scale of this one: what stands below is not to jump.
+  // For the highest picture, at the scale of this one: what stands below is not to jump.
   const makeRoom = () => {
     const scale = image.clientWidth / (parseFloat(image.style.maxWidth) || image.clientWidth);
     if (scale > 0) frame.style.minHeight = `${Math.ceil(model.get("height") * scale)}px`;

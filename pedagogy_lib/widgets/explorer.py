@@ -37,8 +37,12 @@ class Explorer(anywidget.AnyWidget):
     is_film = traitlets.Bool().tag(sync=True)
     height = traitlets.Int().tag(sync=True)
 
-    def __init__(self, draw, controls, start, run=None, action="", no_effect=None):
-        """See `explore`. `start`: the picture of the first values, already drawn."""
+    def __init__(self, draw, controls, start, run=None, action="", no_effect=None, room=0):
+        """See `explore`.
+
+        start  the picture of the first values, already drawn
+        room   pixels of height that other values need
+        """
         self.draw, self.run, self.no_effect = draw, run, no_effect
         self.values = {control.name: control.values for control in controls}
         chosen = {control.name: control.first for control in controls}
@@ -51,7 +55,7 @@ class Explorer(anywidget.AnyWidget):
             view=self.kept[key_of(chosen)],
             action=action if run else "",
             is_film=is_film,
-            height=start.size()[1],
+            height=max(start.size()[1], room),
         )
         self.observe(lambda change: self.show(change["new"]), "chosen")
         self.on_msg(self.answer)

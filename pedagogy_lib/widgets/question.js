@@ -1,5 +1,7 @@
 // A question with a field for a number. The kernel reads what was typed, and replies.
 
+const PATIENCE_MILLISECONDS = 500; // then a cell is running, and the kernel replies after it
+const WAITING = "noted when the cell that is running has ended";
 let made = 0; // questions in this page: their labels need names of their own
 
 function render({ model, el }) {
@@ -34,25 +36,35 @@ function render({ model, el }) {
   root.append(label, row);
   el.append(root);
 
-  const show = () => {
-    const isGood = model.get("is_good");
-    field.value = model.get("text");
-    field.setAttribute("aria-invalid", String(!isGood));
-    const sign = isGood ? (field.value ? "✓ " : "") : "✗ "; // nothing typed is nothing noted
-    reply.textContent = model.get("reply") && sign + model.get("reply");
+  let waiting = null;
+  const say = (text, isGood) => {
+    reply.textContent = text;
     reply.className = `course-reply ${isGood ? "course-good" : "course-bad"}`;
   };
+  const show = () => {
+    clearTimeout(waiting);
+    const isGood = model.get("is_good"), { text } = model.get("typed");
+    if (document.activeElement !== field) field.value = text; // else more may have been typed
+    field.setAttribute("aria-invalid", String(!isGood));
+    const sign = isGood ? (text ? "✓ " : "") : "✗ "; // nothing typed is nothing noted
+    say(model.get("reply") && sign + model.get("reply"), isGood);
+  };
   const take = () => {
-    if (field.value === model.get("text")) return;
-    model.set("text", field.value);
+    if (field.value === model.get("typed").text) return;
+    model.set("typed", { text: field.value, at: Date.now() / 1000 });
     model.save_changes();
+    clearTimeout(waiting);
+    waiting = setTimeout(() => say(WAITING, true), PATIENCE_MILLISECONDS);
   };
   field.addEventListener("change", take);
   // In a notebook, Enter does not count as the end of a change.
   field.addEventListener("keydown", (event) => event.key === "Enter" && take());
-  model.on("change:text change:reply change:is_good", show);
+  model.on("change:answered", show);
   show();
-  return () => model.off("change:text change:reply change:is_good", show);
+  return () => {
+    clearTimeout(waiting);
+    model.off("change:answered", show);
+  };
 }
 
 export default { render };

@@ -14,7 +14,9 @@ class Question(anywidget.AnyWidget):
 
     Attributes, shared with the browser
         question, unit  as they stand there
-        text            what was typed; taken when the field is left, or at Enter
+        typed           {"text": what was typed, "at": when, in seconds since 1970}; taken when the
+                        field is left, or at Enter
+        answered        how often the kernel has replied
         reply           to it
         is_good         whether it was taken
     """
@@ -23,15 +25,18 @@ class Question(anywidget.AnyWidget):
     _css = HERE / "course.css"
     question = traitlets.Unicode().tag(sync=True)
     unit = traitlets.Unicode().tag(sync=True)
-    text = traitlets.Unicode().tag(sync=True)
+    typed = traitlets.Dict().tag(sync=True)
+    answered = traitlets.Int().tag(sync=True)
     reply = traitlets.Unicode().tag(sync=True)
     is_good = traitlets.Bool(True).tag(sync=True)
 
-    def __init__(self, question, unit, text, reply, answer: Callable[[str], tuple[bool, str]]):
-        """`answer` takes what was typed; it returns whether it was taken, and the reply."""
-        super().__init__(question=question, unit=unit, text=text, reply=reply)
+    def __init__(self, question, unit, text, reply, answer: Callable[..., tuple[bool, str]]):
+        """`answer` takes what was typed, and when; returns whether it was taken, and the reply."""
+        super().__init__(question=question, unit=unit, typed={"text": text}, reply=reply)
         self.take = answer
-        self.observe(lambda change: self.answer(change["new"]), "text")
+        self.observe(lambda change: self.answer(change["new"]), "typed")
 
-    def answer(self, text):
-        self.is_good, self.reply = self.take(text)
+    def answer(self, typed):
+        with self.hold_sync():  # the browser shows all of it at once
+            self.is_good, self.reply = self.take(typed["text"], typed.get("at"))
+            self.answered += 1
