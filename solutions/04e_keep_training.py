@@ -163,9 +163,10 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 # %% [markdown]
 # The second is what makes them agree: everybody may *propose* a list, and the first proposal counts
 # for all. On a cluster, such a store is torchrun's `TCPStore`, on a machine that must not fail, or
-# a service of several machines such as etcd. Here it is a file. (If a process is killed in the
-# middle of a write, half an entry stays in the file, and may hold up all others. A `TCPStore` has
-# no such gap.)
+# a service of several machines such as etcd. Here it is a folder, in the lab
+# [folder_store](../labs/folder_store.py): each value is a file, written aside and then renamed, as
+# part [04](04_failure_and_recovery.ipynb) writes checkpoints. PyTorch's `FileStore` appends to one
+# file. If a process is killed in the middle of that, half an entry holds up all others.
 
 # %% [markdown]
 # ### Exercise 4.13 · Who is there?
@@ -181,7 +182,7 @@ again_guess.compare(0, max(len(one) - len(set(one)) for one in numbers))
 # 1. It announces itself, in one call, as a process may die between two: `me` is its name, a text
 #    without commas.
 # 2. It looks again and again who has come, until there is a list that all have agreed on. It
-#    **proposes** one, sorted, when `n` have come, as there can be no more. One that has trained
+#    **proposes** one, sorted, when `n` have come, as no more are expected. One that has trained
 #    with others also proposes as soon as all of `former` have come, or when `patience` has passed.
 # 3. It returns the agreed list: the same in all processes. Who comes when there is a list already
 #    gets this list at once, without its own name on it.
@@ -240,7 +241,7 @@ def talking():
 def train_wrongly(keeping, place, data):
     training = keeping.Training(data)
     training.images = training.images[:, :63]  # a pixel is missing
-    crew = keeping.Crew(dist.FileStore(f"{place}/store", -1), dist.get_world_size())
+    crew = keeping.Crew(keeping.FolderStore(f"{place}/store"), dist.get_world_size())
     keeping.train(training, crew, 40)
 
 try:

@@ -163,7 +163,7 @@ check("4.15")
 # %%
 def train(memory, place, data, steps, die_at):
     rank, n = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    crew = memory.Crew(dist.FileStore(f"{place}/store", -1), n, memory.PATIENCE)
+    crew = memory.Crew(memory.FolderStore(f"{place}/store"), n, memory.PATIENCE)
     training = memory.Sharded(rank, n, data, compute_seconds=0.003)
     copies = memory.Copies(rank, n, n // 2)
     is_new = not dist.is_initialized()
@@ -255,7 +255,7 @@ check("4.16")
 # %%
 def work(diloco, place, data, rounds, die_at):
     rank, n = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    crew = diloco.Crew(dist.FileStore(f"{place}/store", -1), n)
+    crew = diloco.Crew(diloco.FolderStore(f"{place}/store"), n)
     worker, is_new = diloco.Worker(data, compute_seconds=0.002), not dist.is_initialized()
 
     def take_round(worker, crew):

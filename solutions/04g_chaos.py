@@ -164,8 +164,9 @@ worst.compare(12 % chaos.EVERY, 13 - first)
 # always black: then the gradients are right, and the weights are not.
 #
 # Begin with `take_step` of `keep_training`, and add one thing after another. The check tries all
-# failures in one run. If that goes wrong, it tries each alone, to tell you why. It takes about half
-# a minute, and longer on a busy machine.
+# failures in one run, with a cable pulled as well where this system has machines. If that goes
+# wrong, it tries each alone, to tell you why. Below its verdict is a film of your training; section
+# 3 tells how to read it. The check takes about half a minute, and longer on a busy machine.
 
 # %% tags=["nbval-ignore-output"]
 check("4.17")
@@ -173,10 +174,10 @@ check("4.17")
 # %% [markdown]
 # ## 3 · A film of the day
 #
-# All of it in one run, and a cable on top: machine 1 of two is without network for 0.8 s, where
-# this system has machines. Below, each tick is a step that a rank has taken; a new colour is a new
-# process. Where there are no ticks, everybody waits. Where the line above falls, steps are taken
-# again.
+# All of it in one run, for the seed at the top of this notebook. Also, a cable is pulled: machine 1
+# of two is without network for 0.8 s, where this system has machines. Below, each tick is a step
+# that a rank has taken; a new colour is a new process. Where there are no ticks, everybody waits.
+# Where the line above falls, steps are taken again.
 
 # %%
 machines = Machines.here(2)

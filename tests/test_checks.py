@@ -10,7 +10,7 @@ from helpers import ROOT, put_lab
 
 from pedagogy_lib import LaunchError, check, hint
 from pedagogy_lib.basics.places import where_is
-from pedagogy_lib.course import build, checking, lab_holes
+from pedagogy_lib.course import build, checking, lab_holes, loaded_labs
 from pedagogy_lib.course.checking import Exercise, Wrong, find_exercise
 
 CHAPTERS = [source.stem for source in build.sources() if source.stem[:2] != "00"]
@@ -115,7 +115,7 @@ def test_who_may_have_forgotten_to_save_is_told_what_was_read(saved, said, tmp_p
     (file,) = tmp_path.rglob("shapes.py")
     os.utime(file, (saved.timestamp(), saved.timestamp()))
     assert "saved" not in repr(check("9.2"))
-    monkeypatch.setattr(checking, "someone_watches", lambda: True)
+    monkeypatch.setattr(loaded_labs, "someone_watches", lambda: True)
     assert said in repr(check("9.2"))
 
 

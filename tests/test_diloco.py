@@ -59,7 +59,7 @@ def worker_on(data):
 
 def work(folder, data, n, faults, waits_at, patience):
     worker = worker_on(data)
-    crew = DILOCO.Crew(dist.FileStore(str(folder / "store"), -1), n, patience, TIMEOUT)
+    crew = DILOCO.Crew(DILOCO.FolderStore(folder / "store"), n, patience, TIMEOUT)
     taken = put_in(own_faults(faults), worker)
 
     def take_round(worker, crew):
@@ -157,7 +157,7 @@ def test_a_worker_is_lost_and_another_one_comes(tmp_path, where):
 
 def make_a_mistake(folder, data):
     worker = DILOCO.Worker(data)
-    crew = DILOCO.Crew(dist.FileStore(str(folder / "store"), -1), 2, PATIENCE, TIMEOUT)
+    crew = DILOCO.Crew(DILOCO.FolderStore(folder / "store"), 2, PATIENCE, TIMEOUT)
     worker.whole[0] = torch.ones(3, 3)
     return DILOCO.train(worker, crew, ROUNDS, DILOCO.take_round)
 

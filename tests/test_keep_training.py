@@ -3,10 +3,10 @@
 import os
 import platform
 import signal
+import sys
 
 import pytest
 import torch
-import torch.distributed as dist
 from crews import Fault, data, own_faults, put_in
 from helpers import ROOT, failure, launch_on_cpu, wait_until, with_more
 
@@ -24,7 +24,7 @@ LONG = 30.0  # s, for what will come
 
 
 def crew_of(folder, n, patience, timeout):
-    return KEEP.Crew(dist.FileStore(str(folder / "store"), -1), n, patience, timeout)
+    return KEEP.Crew(KEEP.FolderStore(folder / "store"), n, patience, timeout)
 
 
 def survive(folder, data, faults, n, waits_at, patience, timeout, comes_after):
@@ -281,13 +281,20 @@ def test_a_newcomer_is_let_in_whatever_the_keys_are(tmp_path, course, monkeypatc
 
 
 def test_names_are_in_the_order_of_ranks_and_are_read_again():
-    names = [KEEP.Name(rank, 5, "a machine") for rank in (2, 10, 100)]
+    names = [KEEP.Name(rank, 5, "77", "a machine") for rank in (2, 10, 100)]
     assert [str(name) for name in names] == sorted(map(str, names))
     assert [KEEP.Name.read(str(name)) for name in names] == names
 
 
-def test_only_those_of_this_machine_are_fenced(monkeypatch):
+def test_only_those_of_this_machine_are_fenced_and_no_other_process_of_their_number(monkeypatch):
     killed = []
     monkeypatch.setattr(os, "kill", lambda pid, signal: killed.append(pid))
-    KEEP.fence([str(KEEP.Name(0, 11, platform.node())), str(KEEP.Name(1, 12, "elsewhere"))])
-    assert killed == [11]
+    here, pid = platform.node(), os.getpid()
+    born = KEEP.birth_of(pid)
+    for name in KEEP.Name(0, pid, born, "elsewhere"), KEEP.Name(0, pid, f"{born}0", here):
+        KEEP.fence([str(name)])
+    assert killed == []
+    KEEP.fence([str(KEEP.Name(1, pid, born, here))])
+    assert killed == [pid]
+    assert KEEP.birth_of(0) == "?"
+    assert born.isdigit() or sys.platform != "linux"

@@ -17,6 +17,7 @@ SAID = {
     "decoding": ["\n2 ranks: ", "letters per second"],
     "diloco": ["loss on test images, after each round: 2"],
     "finding_out": ["wrong weights on rank 1: has other weights, ranks [0, 1], after 1 steps"],
+    "folder_store": ["came: [0, 1]; in the group that they formed, ones add up to 2"],
     "gradient_accumulation": ["of the test images right"],
     "gradient_sync_visualizer": ["0.weight   after   rank 1", "bucket 1:", "all in one"],
     "how_often": ["cost, measured", "   6 steps"],

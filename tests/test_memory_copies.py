@@ -31,7 +31,7 @@ def keep_copies(folder, data, n, shift, faults, patience, seconds):
     torch.save = torch.load = no_disk
     training, copies = COPIES.Sharded(rank, n, data), COPIES.Copies(rank, n, shift)
     training.compute_seconds = seconds
-    crew = COPIES.Crew(dist.FileStore(str(folder / "store"), -1), n, patience, TIMEOUT)
+    crew = COPIES.Crew(COPIES.FolderStore(folder / "store"), n, patience, TIMEOUT)
     faults = own_faults(faults)
     begun = put_in(faults, training, crew)
     exchange = copies.exchange

@@ -12,12 +12,10 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
 from pathlib import Path
 
 from ..basics.errors import HangError, LaunchError, RankError, WrongInput, need
 from ..basics.places import where_is
-from ..basics.screen import someone_watches
 from ..basics.units import brief, counted
 from ..basics.wrapping import wrap
 from ..ranks.call_stack import is_library, place_of, steps_of_traceback
@@ -28,7 +26,7 @@ from ..ranks.waiting import patiently
 from .kept import note_check
 from .lab_holes import is_hole
 from .labs import find_lab
-from .loaded_labs import NotSolvedYet
+from .loaded_labs import NotSolvedYet, as_saved
 from .verdicts import Verdict
 from .watching import Endless, watched
 
@@ -42,7 +40,7 @@ class Exercise:
     """One exercise.
 
     name     of the function to write
-    examine  takes the answer; see the module's docstring
+    examine  takes the answer; see the module's docstring. It may yield a `Picture`, too
     hints    in steps, from a nudge to nearly the answer
     lab      the lab that the function is in; None if it is in a cell of the chapter
     needs    numbers of exercises in labs that it is built on: if an answer is wrong, these are
@@ -107,15 +105,6 @@ def check_lab(exercise, answer=None) -> Verdict:
     return examine(exercise, answer, f"{title}{as_saved(loaded.path)}")
 
 
-def as_saved(path) -> str:
-    """When a file was saved, for somebody who has changed it and may not have saved it."""
-    if not someone_watches():
-        return ""
-    saved = datetime.fromtimestamp(path.stat().st_mtime)
-    day = "" if saved.date() == date.today() else f"{saved:%d %B %Y}, "
-    return f", as saved at {day}{saved:%H:%M}"
-
-
 def title_of(exercise) -> str:
     return f"Exercise {exercise.number} · {exercise.name}"
 
@@ -140,23 +129,26 @@ def not_written(exercise, loaded) -> Verdict:
 
 
 def examine(exercise, answer, title) -> Verdict:
-    lines, progress = [], Progress()
+    found, progress = [], Progress()
     try:
         with watched(progress) as printed:
-            wrong = examined(exercise, answer, lines, progress)
+            wrong = examined(exercise, answer, found, progress)
     finally:
         progress.close()
+    lines = [one for one in found if isinstance(one, str)]
+    pictures = [one for one in found if not isinstance(one, str)]
     if wrong is None:
-        return Verdict(title, True, lines, printed=printed)
-    return found_in(exercise, title, lines, wrong, printed)
+        return Verdict(title, True, lines, printed=printed, pictures=pictures)
+    return found_in(exercise, title, lines, wrong, printed, pictures)
 
 
-def examined(exercise, answer, lines, progress) -> Wrong | None:
-    """What is wrong with an answer, if anything is; `lines` are those of the cases before it."""
+def examined(exercise, answer, found, progress) -> Wrong | None:
+    """What is wrong with an answer, if anything is; `found` is what the cases before it gave."""
     try:
-        for line in exercise.examine(answer):
-            lines.append(line)
-            progress.tick(f"{counted(len(lines), 'case')} passed, the check goes on")
+        for one in exercise.examine(answer):
+            found.append(one)
+            passed = sum(isinstance(one, str) for one in found)
+            progress.tick(f"{counted(passed, 'case')} passed, the check goes on")
     except Wrong as wrong:
         return fault_below(exercise, answer) or wrong
     except Endless as endless:
@@ -171,10 +163,10 @@ def examined(exercise, answer, lines, progress) -> Wrong | None:
     return None
 
 
-def found_in(exercise, title, lines, wrong, printed=None) -> Verdict:
+def found_in(exercise, title, lines, wrong, printed=None, pictures=()) -> Verdict:
     """The verdict on an answer that is wrong."""
     folds = finds_a_bug(exercise)
-    return Verdict(title, False, lines, wrong, exercise.hints, folds, printed)
+    return Verdict(title, False, lines, wrong, exercise.hints, folds, printed, pictures)
 
 
 def fault_below(exercise, answer) -> Wrong | None:
@@ -275,17 +267,16 @@ def hint(number: str):
 
 
 def try_on_ranks(
-    case, function, *args, world_size, explain=lambda error: "", timeout=None, replacements=None
+    case, function, *args, world_size, explain=lambda error: "", timeout=None, **more
 ) -> Run:
     """Run `function(*args)` on ranks that are seeded differently; raises `Wrong` if it fails.
 
     explain  takes a LaunchError and says which misconception it is, or ""
     timeout  seconds until it counts as hung; TIMEOUT_SECONDS if there is none
-    replacements  as in launch: ranks may die, and so many of them are replaced
+    more     of launch: replacements, machines
     """
     timeout = TIMEOUT_SECONDS if timeout is None else timeout
-    settings = {"device": "cpu", "timeout": timeout, "seed": list(range(world_size)),
-                "replacements": replacements}  # fmt: skip
+    settings = {"device": "cpu", "timeout": timeout, "seed": list(range(world_size)), **more}
     try:
         with patiently():
             return launch(function, *args, world_size=world_size, **settings)

@@ -8,9 +8,11 @@ import inspect
 import os
 import sys
 import traceback
+from datetime import date, datetime
 from pathlib import Path
 from types import ModuleType
 
+from ..basics.screen import someone_watches
 from ..basics.wrapping import COLUMNS
 from .lab_files import solution_beside
 from .lab_holes import (
@@ -252,3 +254,12 @@ def line_of(error, path) -> int | None:
         return error.lineno
     steps = traceback.extract_tb(error.__traceback__)
     return next((step.lineno for step in reversed(steps) if step.filename == str(path)), None)
+
+
+def as_saved(path) -> str:
+    """When a file was saved, for somebody who has changed it and may not have saved it."""
+    if not someone_watches():
+        return ""
+    saved = datetime.fromtimestamp(path.stat().st_mtime)
+    day = "" if saved.date() == date.today() else f"{saved:%d %B %Y}, "
+    return f", as saved at {day}{saved:%H:%M}"

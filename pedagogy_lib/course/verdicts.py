@@ -33,11 +33,14 @@ class Verdict:
     hints   of the exercise: folded away, in HTML
     folds   whether the diagnosis is folded away, too: the learner is to find it
     printed  by the answer when it was tried: a `Printed`, or None
+    pictures  of the answer when it was tried: in HTML
     """
 
-    def __init__(self, title, passed, lines, wrong=None, hints=(), folds=False, printed=None):
+    def __init__(
+        self, title, passed, lines, wrong=None, hints=(), folds=False, printed=None, pictures=()
+    ):
         self.title, self.passed, self.lines, self.wrong = title, passed, lines, wrong
-        self.hints, self.folds, self.printed = hints, folds, printed
+        self.hints, self.folds, self.printed, self.pictures = hints, folds, printed, pictures
 
     def __repr__(self):
         lines = [self.title, *(f"  ✓ {line}" for line in self.lines)]
@@ -69,8 +72,9 @@ class Verdict:
         printed = f'<div style="{CODE}">{escape(textwrap.dedent(chr(10).join(printed)))}</div>'
         told = self.told() + (folded(first.strip(" :").capitalize(), printed) if first else "")
         told += "" if self.passed else folded_hints(self.hints)
+        seen = "".join(picture._repr_html_() for picture in self.pictures)
         frame = f"border-left:4px solid {color};padding:1px 0 1px 12px"
-        return f'<div style="{frame}"><div>{head}</div>{right}{told}</div>'
+        return f'<div style="{frame}"><div>{head}</div>{right}{told}{seen}</div>'
 
     def told(self) -> str:
         """What is wrong, and why."""

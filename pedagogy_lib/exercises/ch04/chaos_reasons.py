@@ -19,10 +19,11 @@ ENDS_BY = {
 
 # Nobody comes to an end.
 HANGS = {
-    "undisturbed": "nothing has happened here. Do all ranks take part in every collective, in the "
-    "same order?",
+    "undisturbed": "nothing has happened here. Does it end after `steps` steps? And do all ranks "
+    "take part in every collective, in the same order?",
     "kill": "a newcomer waits at the next meeting until somebody comes. Others learn of it by "
-    "somebody_waits(), which has to be summed over all ranks, so that all go there together",
+    "somebody_waits(), which has to be summed over all ranks, so that all go there together. And "
+    "there, who comes anew gets the state of the others",
     "hang": "a rank stands still. Nobody can wait for it: after the group's timeout, meet without "
     "it",
     "wrong gradients": "a rank computes wrongly in every step. As long as it is there, no step is "

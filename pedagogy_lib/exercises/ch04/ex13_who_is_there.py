@@ -17,9 +17,7 @@ LOST_NAME = (
     "names got lost: several have read the same text, each has added its own name, and the last "
     "one has overwritten what the others wrote. store.append adds to a text in one step"
 )
-N_ARE_THERE = (
-    "n have come, and more than n there cannot be: a list is proposed at once, by newcomers, too"
-)
+N_ARE_THERE = "n have come, and no more are expected: a list is proposed at once, by newcomers, too"
 TOO_FEW = (
     "not all n have come yet, and all are newcomers: they wait. (Of a newcomer, `former` is empty: "
     "all of nobody have come from the beginning)"

@@ -2,6 +2,8 @@
 
 import contextlib
 import tempfile
+import time
+from collections.abc import Iterator
 from operator import itemgetter
 
 from ...basics.closeness import close
@@ -9,12 +11,17 @@ from ...basics.errors import HangError
 from ...basics.units import counted
 from ...course.checking import Exercise, Wrong, try_on_ranks
 from ...machines.disks import Disk
+from ...machines.network import try_machines
+from ...machines.spec import Machines
+from ...pictures.happenings import plot_happenings
+from ...pictures.style import Picture
 from .chaos_reasons import ENDS_BY, HANGS, LOSES, SEED, WRONG_WEIGHTS, reason_for
 
 RANKS, STEPS, AT, GUILTY = 4, 30, 12, 2
 SECONDS = 40.0  # of a case; on a quiet machine, all that happens takes fifteen
 REPLACEMENTS = 40
-DISK_FULL = "disk full"
+CABLE = 0.9, 1.7  # seconds after the start: machine 1 of two is without network between them
+ALL, DISK_FULL = "all of it", "disk full"
 OTHERS = ("kill", "slow", DISK_FULL, "hang", "power cut", "wrong gradients", "wrong weights")
 
 
@@ -25,25 +32,48 @@ def sit(answer, plan, place, disk, steps):
 class Case:
     """What happened when the answer trained under a plan.
 
-    steps   {(rank, pid): the steps that this process has taken}
-    events  what has happened
     values  of each rank: (steps, weights), or None
+    events  what has happened
+    taken   {(rank, pid): [(step, when), …]}, of each process; `steps` has the steps alone
+    cables  [(when, what happened to a cable), …]
+    wrong   the `Wrong` that was found, or None
     """
 
-    def __init__(self, name, answer, plan, disk):
+    def __init__(self, name, answer, plan, disk, machines=None):
         self.name, self.plan, self.chaos = name, plan, answer.lab
+        self.wrong, self.cables, self.began = None, [], time.perf_counter()
         with tempfile.TemporaryDirectory(prefix="exam-") as place:
             try:
-                run = try_on_ranks(
+                self.keep(try_on_ranks(
                     name, sit, answer, plan, place, disk or place, self.steps_asked,
                     world_size=RANKS, timeout=SECONDS, replacements=REPLACEMENTS,
-                    explain=self.explain,
-                )  # fmt: skip
-            finally:
-                self.events = self.chaos.events_of(place)
-                self.steps = {process: [step for step, _ in taken]
-                              for process, taken in self.chaos.steps_of(place).items()}  # fmt: skip
+                    machines=machines, explain=self.explain,
+                ))  # fmt: skip
+            except Wrong as wrong:
+                self.wrong = wrong
+            self.events, self.taken = self.chaos.events_of(place), self.chaos.steps_of(place)
+        self.steps = {process: [step for step, _ in taken] for process, taken in self.taken.items()}
+
+    def keep(self, run):
         self.values, self.seconds, self.lost = run.values, run.seconds, len(run.lost)
+        self.began = time.perf_counter() - run.seconds
+        self.cables = run.cards.events if run.cards else []
+
+    def look(self):
+        """Find out whether it has come through, and has lost no more than it has to."""
+        self.need_all_steps()
+        self.need_right_weights()
+        if self.name != ALL:
+            self.need_little_lost()
+
+    def film(self) -> Iterator[Picture]:
+        """As soon as anybody has taken a step."""
+        crosses = [(what, rank, at - self.began) for what, rank, _, at in self.events]
+        crosses += [(words, None, at) for at, words in self.cables]
+        taken = {process: [(step, at - self.began) for step, at in steps]
+                 for process, steps in self.taken.items()}  # fmt: skip
+        if any(taken.values()):
+            yield plot_happenings(taken, crosses, title=f"Your training: {self.name}")
 
     @property
     def steps_asked(self) -> int:
@@ -88,7 +118,8 @@ class Case:
                 raise Wrong(self.name, what, LOSES["power cut"])
 
     def told(self) -> str:
-        happened = ", ".join(dict.fromkeys(event.what for event in self.events)) or "nothing"
+        words = [event.what for event in self.events] + ["a cable"] * bool(self.cables)
+        happened = ", ".join(dict.fromkeys(words)) or "nothing"
         lost = counted(self.lost, "process")
         return f"{happened}: right weights after {self.seconds:.1f} s, {lost} lost"
 
@@ -96,34 +127,45 @@ class Case:
 def examine(answer):
     """All of it at once, and what is lost; if that goes wrong, one after another tells why."""
     plans = plans_of(answer.lab)
-    yield tried(answer, "undisturbed", plans).told()
-    try:
-        yield tried(answer, "all of it", plans).told()
-    except Wrong as wrong:
+    yield from outcome(tried(answer, "undisturbed", plans))
+    everything = tried(answer, ALL, plans)
+    if everything.wrong:
         for what in OTHERS:
-            yield tried(answer, what, plans).told()
-        raise wrong from None
+            yield from outcome(tried(answer, what, plans))
+    yield from outcome(everything)
     for what in ("kill", "power cut"):
-        yield tried(answer, what, plans).told()
+        yield from outcome(tried(answer, what, plans))
+    yield from everything.film()
+
+
+def outcome(case):
+    """Yield the line of a case; or its film, and raise what is wrong."""
+    if case.wrong:
+        yield from case.film()
+        raise case.wrong
+    yield case.told()
 
 
 def tried(answer, name, plans) -> Case:
-    """Raises Wrong if the answer does not come through, or loses more than it has to."""
     disk = Disk.here(megabytes=1) if DISK_FULL in map(itemgetter(0), plans[name]) else None
+    machines = None
+    if name == ALL and not try_machines():
+        machines = Machines(2).unplug(1, after_seconds=CABLE[0]).plug(1, after_seconds=CABLE[1])
     with disk or contextlib.nullcontext():
         plan = [event for event in plans[name] if disk or event.what != DISK_FULL]
-        case = Case(name, answer, plan, disk and disk.path)
-    case.need_all_steps()
-    case.need_right_weights()
-    if name != "all of it":
-        case.need_little_lost()
+        case = Case(name, answer, plan, disk and disk.path, machines)
+    try:
+        if not case.wrong:
+            case.look()
+    except Wrong as wrong:
+        case.wrong = wrong
     return case
 
 
 def plans_of(chaos) -> dict[str, list]:
     plans = {"undisturbed": []}
     plans |= {what: [chaos.Event(what, AT, GUILTY)] for what in OTHERS}
-    return plans | {"all of it": chaos.draw_plan(SEED)}
+    return plans | {ALL: chaos.draw_plan(SEED)}
 
 
 EXERCISE = Exercise(

@@ -79,7 +79,10 @@ def keep_going(training, crew, folder, steps):
     crew.meet()
     catch_up(training)
     while training.steps < steps:
-        own_share(training, crew, folder)
+        try:
+            own_share(training, crew, folder)
+        except Lost:
+            time.sleep(0.1)  # and once more
 
 # %% wrong · Call it under talking()
 def keep_going(training, crew, folder, steps):
@@ -174,17 +177,17 @@ def keep_going(training, crew, folder, steps):
 # -     train(training, crew, steps, step, begin=catch_up)
 # +     train(training, crew, steps - 1, step)
 
-# %% wrong · nothing has happened here [deep]
+# %% wrong · Does it end after [deep]
 def keep_going(training, crew, folder, steps):
-    def step(training, crew):
-        return own_share(training, crew, folder) or dist.get_rank() == 0
-
-    train(training, crew, steps, step)
+    train(training, crew, 10**6, lambda training, crew: own_share(training, crew, folder))
 
 # %% wrong · is in no group [deep]
 def keep_going(training, crew, folder, steps):
     while training.steps < steps:
-        own_share(training, crew, folder)
+        try:
+            own_share(training, crew, folder)
+        except Lost:
+            time.sleep(0.1)  # and once more
 
 # %% wrong · who comes anew gets the state of the others [deep]
 def keep_going(training, crew, folder, steps):
