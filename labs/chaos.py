@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 from checkpoints import UNFINISHED, finish, newest_whole, note_of, to_bytes, write_whole
 from finding_out import flip_a_bit, wrong_by_recomputing
+from folder_store import FolderStore
 from gradient_accumulation import digits
 from keep_training import (
     Crew,
@@ -201,7 +202,7 @@ def keep_going(training, crew, folder, steps) -> None:
 
 def sit_exam(keep_going, plan, place, disk, data=None, steps=STEPS):
     """What each process of the exam runs: returns its steps, and all weights in one row."""
-    store = dist.FileStore(str(Path(place, "store")), -1)
+    store = FolderStore(Path(place, "store"))
     crew = Crew(store, int(os.environ["WORLD_SIZE"]))
     training = Exposed(plan, store, disk, data, steps)
     keep_going(training, crew, Path(disk, "checkpoints"), steps)
@@ -232,7 +233,7 @@ def steps_of(place) -> dict[tuple[int, int], list[tuple[int, float]]]:
 
 
 def told_in(place, name) -> list[list[str]]:
-    store = dist.FileStore(str(Path(place, "store")), -1)
+    store = FolderStore(Path(place, "store"))
     said = store.get(name).decode() if store.check([name]) else ""
     return [line.split(",") for line in said.split(";")[:-1]]
 

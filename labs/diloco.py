@@ -9,6 +9,7 @@ import time
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from folder_store import FolderStore
 from gradient_accumulation import digits
 from keep_training import Crew, Training, away_once, common_folder, talking, train
 from torch import Tensor
@@ -113,7 +114,7 @@ def take_round(worker, crew) -> bool:
 
 def program(data, rounds=10) -> list[float]:
     folder = common_folder()
-    crew = Crew(dist.FileStore(str(folder / "store"), -1), dist.get_world_size())
+    crew = Crew(FolderStore(folder / "store"), dist.get_world_size())
     worker = Worker(data)
     step = away_once(take_round, rounds // 2, crew, lambda: worker.__init__(data))
     train(worker, crew, rounds, step)

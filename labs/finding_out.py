@@ -20,6 +20,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from folder_store import FolderStore
 from gradient_accumulation import digits
 from simple_ddp import average_gradients
 from torch import Tensor, nn
@@ -309,8 +310,8 @@ def wrong_by_recomputing(gradients_of, group=None) -> int | None:
 
 
 def meet(folder, timeout):
-    """A group of all ranks with a timeout of its own, and a store, which is a file."""
-    store = dist.FileStore(str(Path(folder, "store")), -1)
+    """A group of all ranks with a timeout of its own, and a store, which is a folder."""
+    store = FolderStore(Path(folder, "store"))
     return dist.new_group(timeout=timedelta(seconds=timeout), backend="gloo"), store
 
 

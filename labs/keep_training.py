@@ -19,6 +19,7 @@ from typing import NamedTuple
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
+from folder_store import FolderStore
 from gradient_accumulation import digits
 from restart import microbatches_of
 from torch import Tensor, nn
@@ -101,7 +102,7 @@ def who_is_there(store, meeting, me, former, n, patience) -> list[str]:
     """Exercise 4.13. Agree on who takes part; all that ask get the same list, sorted.
 
     Each one announces itself, and looks now and then who has come. A list is proposed when n have
-    come, more than that there cannot be. One that has trained with others does not wait for
+    come, as no more are expected. One that has trained with others does not wait for
     newcomers: it proposes a list as soon as all of `former` have come, or when `patience` seconds
     have passed. The first proposal counts, for everybody: who comes later gets it, too, without its
     own name. A newcomer waits for the list of the others, also for longer than `patience`.
@@ -133,19 +134,32 @@ def talking():
 
 
 class Name(NamedTuple):
-    """Of a process. One that takes the place of another has the same rank, and another name."""
+    """Of a process. One that takes the place of another has the same rank, and another name.
+
+    born  tells it from a later process that has its number: see `birth_of`
+    """
 
     rank: int
     pid: int
+    born: str
     machine: str
 
     def __str__(self):
-        return f"{self.rank:03} {self.pid} {self.machine}"
+        return f"{self.rank:03} {self.pid} {self.born} {self.machine}"
 
     @classmethod
     def read(cls, text):
-        rank, pid, machine = text.split(" ", 2)
-        return cls(int(rank), int(pid), machine)
+        rank, pid, born, machine = text.split(" ", 3)
+        return cls(int(rank), int(pid), born, machine)
+
+
+def birth_of(pid) -> str:
+    """When a process began, by Linux's clock; "?" if there is none, or on other systems."""
+    try:
+        told = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return "?"
+    return told.rpartition(")")[2].split()[19]  # what stands before may have spaces
 
 
 class Crew:
@@ -159,7 +173,8 @@ class Crew:
 
     def __init__(self, store, n, patience=PATIENCE, timeout=TIMEOUT):
         self.store, self.n, self.patience, self.timeout = store, n, patience, timeout
-        self.me = str(Name(int(os.environ["RANK"]), os.getpid(), platform.node()))
+        pid = os.getpid()
+        self.me = str(Name(int(os.environ["RANK"]), pid, birth_of(pid), platform.node()))
         self.names, self.meeting = [], 0
 
     def meet(self) -> bool:
@@ -258,7 +273,7 @@ def forget_failed_groups():
 def fence(names):
     """Kill those who did not come, if they are here: one that stands still may wake up later."""
     for name in map(Name.read, names):
-        if name.machine == platform.node():
+        if name.machine == platform.node() and birth_of(name.pid) == name.born:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(name.pid, signal.SIGKILL)
 
@@ -346,7 +361,7 @@ def train_with_fault(place, data, fault, steps, late=0.0) -> Told | None:
     from pedagogy_lib import measure
 
     rank, is_new = int(os.environ["RANK"]), not dist.is_initialized()
-    crew = Crew(dist.FileStore(f"{place}/store", -1), int(os.environ["WORLD_SIZE"]))
+    crew = Crew(FolderStore(f"{place}/store"), int(os.environ["WORLD_SIZE"]))
     training, taken = Training(data, compute_seconds=0.005), []
     guilty, die_at, number = fault
     time.sleep(late if is_new else 0)
@@ -392,7 +407,7 @@ def away_once(step, at, crew, begin_anew):
 
 def program(data, steps=40) -> tuple[list, Tensor]:
     folder = common_folder()
-    crew = Crew(dist.FileStore(str(folder / "store"), -1), dist.get_world_size())
+    crew = Crew(FolderStore(folder / "store"), dist.get_world_size())
     training = Training(data)
     step = away_once(take_step, steps // 2, crew, lambda: training.__init__(data))
     meetings = train(training, crew, steps, step)

@@ -7,6 +7,7 @@ import shutil
 
 import torch
 import torch.distributed as dist
+from folder_store import FolderStore
 from gradient_accumulation import digits
 from keep_training import Crew, Lost, Training, away_once, common_folder, one_process, talking
 from torch import Tensor, nn
@@ -187,7 +188,7 @@ def train(training, crew, copies, steps, step=take_step) -> list[int] | None:
 
 def program(data, steps=40) -> tuple[list[int], Tensor]:
     folder, rank, n = common_folder(), dist.get_rank(), dist.get_world_size()
-    crew = Crew(dist.FileStore(str(folder / "store"), -1), n, PATIENCE)
+    crew = Crew(FolderStore(folder / "store"), n, PATIENCE)
     training, copies = Sharded(rank, n, data), Copies(rank, n, max(1, n // 2))
 
     def begin_anew():

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import torch.distributed as dist
+from folder_store import FolderStore
 from gradient_accumulation import digits
 from keep_training import Training, one_process
 from torch.nn.utils import parameters_to_vector
@@ -61,7 +62,7 @@ def meeting_place(place, is_here):
     from torchft.coordination import LighthouseServer
 
     global lighthouse
-    store = dist.FileStore(str(Path(place, "store")), -1)
+    store = FolderStore(Path(place, "store"))
     if is_here:
         lighthouse = LighthouseServer(
             "127.0.0.1:0",

@@ -47,6 +47,18 @@ def test_closure_and_globals():
     assert only_value(lambda: weight.sum().item() + helper()) == 13.0
 
 
+def test_a_class_of_the_learner_s_that_derives_from_one_of_pytorch_s_from_cpp():
+    class Mine(dist.Store):
+        def __init__(self, value):
+            super().__init__()
+            self.value = value
+
+        def get(self, key):
+            return self.value
+
+    assert only_value(lambda: Mine(b"here").get("a key")) == b"here"
+
+
 def test_method_and_callable_object():
     class Scale:
         def __init__(self, factor):

@@ -10,6 +10,8 @@ import torch
 
 OPEN_FILE = "an open file stays in its process: open it there, or send what it holds"
 
+OF_CPP_CLASSES = type(torch._C.Future)  # the class of PyTorch's classes from C++; no module has it
+
 
 class Pickler(cloudpickle.Pickler):
     """Also packs what torch cannot, and refuses open files, of which cloudpickle sends the text."""
@@ -19,6 +21,8 @@ class Pickler(cloudpickle.Pickler):
             raise TypeError(OPEN_FILE)
         if type(value) is torch.Tensor and not torch_can_pickle(value):
             return reduced(value)
+        if value is OF_CPP_CLASSES:  # of a class of the learner's, such as a store
+            return type, (torch._C.Future,)
         return super().reducer_override(value)
 
 
