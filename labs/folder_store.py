@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 WAIT = timedelta(seconds=300)  # for a key, as other stores do
 LOOK_SECONDS = 0.002  # from one look to the next
+OPEN = []  # all stores of this process: groups use them, and do not keep them
 
 
 class FolderStore(dist.Store):
@@ -28,8 +29,6 @@ class FolderStore(dist.Store):
     middle leaves a file behind that nobody reads. (torch's FileStore appends to one file; half an
     entry there holds up all that read it.)
 
-    Keep a reference to it while a PrefixStore uses it: that does not.
-
     Equals  dist.FileStore(file, -1), as long as nobody dies; but no delete_key, nor num_keys
     """
 
@@ -37,6 +36,7 @@ class FolderStore(dist.Store):
         super().__init__()
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
+        OPEN.append(self)
 
     def append(self, key, value) -> None:
         self.put(key, value)

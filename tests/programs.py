@@ -9,10 +9,11 @@ import sys
 
 import torch.distributed as dist
 
-for path in sys.argv[1:]:
+_, *paths = sys.argv
+for path in paths:
     if dist.is_initialized():
         dist.barrier()
     if os.environ.get("RANK", "0") == "0":
         print(f"\n=== {path}", flush=True)
-    sys.path[0] = os.path.dirname(path)
+    sys.argv, sys.path[0] = [path], os.path.dirname(path)
     runpy.run_path(path, run_name="__main__")
