@@ -162,7 +162,8 @@ worst.compare(12 % chaos.EVERY, 13 - first)
 # alike. For example, `[training.compute(k, n), *training.model.parameters()]`: the sums of rank
 # `k`, *and the weights*. The sums alone are not enough. The bit may belong to a pixel that is
 # always black: then the gradients are right, and the weights are not.
-#
+
+# %% [markdown]
 # Begin with `take_step` of `keep_training`, and add one thing after another. The check tries all
 # failures in one run, with a cable pulled as well where this system has machines. If that goes
 # wrong, it tries each alone, to tell you why. Below its verdict is a film of your training; section

@@ -11,7 +11,7 @@ LEAST_WIDTH = 640  # pixels: narrower, the texts in it would be too small, so it
 # too. Any other page has it from the first picture that is drawn.
 STYLE_FOLDER = Path(__file__).with_name("lab_style")
 RULES = re.sub(r"/\*.*?\*/", "", (STYLE_FOLDER / "custom.css").read_text(), flags=re.DOTALL)
-STYLE = " ".join(RULES.split())
+STYLE = re.sub(r"\s*([{},:])\s*", r"\1", " ".join(RULES.split()))
 
 
 def html_of(png: bytes, alt: str, width: int) -> str:

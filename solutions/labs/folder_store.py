@@ -29,7 +29,8 @@ class FolderStore(dist.Store):
     middle leaves a file behind that nobody reads. (torch's FileStore appends to one file; half an
     entry there holds up all that read it.)
 
-    Equals  dist.FileStore(file, -1), as long as nobody dies; but no delete_key, nor num_keys
+    Equals  dist.FileStore(file, -1), as long as nobody dies; but a key is either set or appended
+            to, and there is no delete_key, nor num_keys
     """
 
     def __init__(self, folder):

@@ -79,10 +79,7 @@ def keep_going(training, crew, folder, steps):
     crew.meet()
     catch_up(training)
     while training.steps < steps:
-        try:
-            own_share(training, crew, folder)
-        except Lost:
-            time.sleep(0.1)  # and once more
+        own_share(training, crew, folder)
 
 # %% wrong · Call it under talking()
 def keep_going(training, crew, folder, steps):
