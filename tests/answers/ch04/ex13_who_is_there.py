@@ -88,7 +88,7 @@ def who_is_there(store, meeting, me, former, n, patience):
 # -     return json.loads(store.get(f"{meeting}: agreed"))
 # +     return sorted({*json.loads(store.get(f"{meeting}: agreed")), me})
 
-# %% wrong · n have come, and more than n there cannot be
+# %% wrong · n have come, and no more are expected
 def who_is_there(store, meeting, me, former, n, patience):
     store.append(f"{meeting}: came", f"{me},")
     time.sleep(patience)
