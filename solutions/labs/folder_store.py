@@ -25,9 +25,9 @@ class FolderStore(dist.Store):
     """What torch.distributed asks of a store, for processes that see the same folder.
 
     A value is made of pieces, and each piece is a file. It is written under another name first, and
-    gets its own in one step, which fails if there is such a file already. Whoever is killed in the
-    middle leaves a file behind that nobody reads. (torch's FileStore appends to one file; half an
-    entry there holds up all that read it.)
+    gets its own in one step. That fails if there is such a file already, except in `set`, which
+    replaces it. Whoever is killed in the middle leaves a file behind that nobody reads. (torch's
+    FileStore appends to one file; half an entry there holds up all that read it.)
 
     Equals  dist.FileStore(file, -1), as long as nobody dies; but a key is either set or appended
             to, and there is no delete_key, nor num_keys

@@ -99,7 +99,7 @@ def catch_up(training, group=None):
     if training.steps < max(steps):
         training.load_state_dict(states[steps.index(max(steps))])
 
-# %% wrong · a tensor of whole numbers
+# %% wrong · what torch makes of a list of whole numbers
 # -     mine = torch.tensor([training.steps])
 # +     mine = torch.tensor([float(training.steps)])
 # -     if training.steps < furthest:
