@@ -50,7 +50,7 @@ def all_to_all(outputs, inputs, group=None):
         receive(outputs[to], source, group).wait()
         sending.wait()
 
-# %% wrong · nobody gets to begin it
+# %% wrong · Every rank waits for what another has not begun
 def all_to_all(outputs, inputs, group=None):
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     outputs[rank].copy_(inputs[rank])

@@ -51,7 +51,7 @@ class Training(Loading):
     def load_state_dict(self, state):
         super().load_state_dict(state["parts"])
 
-# %% wrong · has nothing called "optimizer": AdamW keeps two moments
+# %% wrong · has nothing called "optimizer" AdamW keeps two moments
 class Training(Training):
     def state_dict(self):
         return {"model": self.model.state_dict()}
