@@ -30,7 +30,7 @@ def hang_between_neighbours(case, error, both="exchange(…) does that") -> str:
     lines, crossed = calls_in(error), crossed_messages(error)
     if crossed or NAMES_NOBODY in str(error):  # which is told already
         return crossed
-    if not any(place and place.call for place in error.waits.values()):  # nobody communicates
+    if not any(map(communicates, error.waits.values())):
         return ""
     if len(error.waits) > 1 and len(set(lines)) == 1 and None not in lines:
         place = next(iter(error.waits.values()))
@@ -59,6 +59,11 @@ def crossed_messages(error) -> str:
                     "send to rank + k, what comes is from rank - k."
                 )
     return ""
+
+
+def communicates(place) -> bool:
+    """Whether a rank is in a call of torch.distributed, or waits for a request of one."""
+    return bool(place and (place.call or place.operation == "wait"))
 
 
 def peers(place, side) -> list[int]:

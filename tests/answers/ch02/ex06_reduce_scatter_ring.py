@@ -95,7 +95,7 @@ def reduce_scatter_ring(chunks, group=None):
         chunks[rank] += received
         sending.wait()
 
-# %% wrong · Every rank waits for what another has not begun
+# %% wrong · nobody gets to begin it
 def reduce_scatter_ring(chunks, group=None):
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     for step in range(n - 1):
@@ -131,7 +131,7 @@ def reduce_scatter_ring(chunks, group=None):
         chunks[(rank - step - 2) % n] += received[: len(chunks[(rank - step - 2) % n])]
         sending.wait()
 
-# %% wrong · wait for a message or a call that never comes
+# %% wrong · a message and its other side do not match
 def reduce_scatter_ring(chunks, group=None):
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     for step in range(n - 1):

@@ -81,7 +81,7 @@ def all_gather_ring(chunks, group=None):
         receive(chunks[(rank - step - 1) % n], (rank - 1) % n, group).wait()
         sending.wait()
 
-# %% wrong · Every rank waits for what another has not begun
+# %% wrong · nobody gets to begin it
 def all_gather_ring(chunks, group=None):
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     for step in range(n - 1):

@@ -50,7 +50,7 @@ def all_to_all(outputs, inputs, group=None):
         receive(outputs[to], source, group).wait()
         sending.wait()
 
-# %% wrong · Every rank waits for what another has not begun
+# %% wrong · nobody gets to begin it
 def all_to_all(outputs, inputs, group=None):
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     outputs[rank].copy_(inputs[rank])
