@@ -101,9 +101,8 @@ def resume(answer, group, case):
     for _ in range(before):
         training.step()
     saved = look_at(training)
-    state = training.state_dict()
+    state, looked = there_and_back(training.state_dict()), look_at(training)
     need_parts(state)
-    state, looked = there_and_back(state), look_at(training)
     losses = [training.step() for _ in range(after)]
     torch.manual_seed(1000 + dist.get_rank())  # a new process begins with others
     random.seed(1000 + dist.get_rank())

@@ -87,7 +87,10 @@ class Case:
         for rank, value in enumerate(self.values):
             if value is None or value[0] != self.steps_asked:
                 got = f"{value[0]} of {self.steps_asked} steps" if value else "nothing"
-                why = "at the end every rank has taken all steps: also one that has been replaced"
+                why = (
+                    "at the end every rank has taken all steps, also one that has been replaced: "
+                    "who comes anew gets the state of the others"
+                )
                 raise Wrong(self.name, f"rank {rank} has {got} at the end", why)
 
     def need_right_weights(self):
