@@ -17,6 +17,7 @@ _HOME = {
     "plot_memory": "pictures.run_memory",
     "plot_peak": "pictures.run_memory",
     "plot_timeline": "pictures.run_timelines",
+    "plot_traffic": "pictures.traffic",
     "plot_bars": "pictures.charts",
     "plot_curves": "pictures.charts",
     "plot_stacks": "pictures.memory_bars",

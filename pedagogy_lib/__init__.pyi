@@ -50,6 +50,7 @@ from .pictures.run_memory import plot_peak as plot_peak
 from .pictures.run_timelines import plot_timeline as plot_timeline
 from .pictures.schedule_pictures import plot_schedule as plot_schedule
 from .pictures.split_products import draw_product as draw_product
+from .pictures.traffic import plot_traffic as plot_traffic
 from .ranks.background import begin as begin
 from .ranks.launcher import launch as launch
 from .ranks.run import Block as Block

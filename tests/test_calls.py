@@ -298,7 +298,7 @@ def test_the_messages_of_a_batch_are_calls():
                 request.wait()
 
     calls = launch(step, world_size=3, device="cpu")["it"].calls
-    assert calls == [
+    assert [[call[:5] for call in of_rank] for of_rank in calls] == [
         [],
         [("send", 16, 16, 0, 2), ("recv", 16, 0, 16, 2)],
         [("send", 16, 16, 0, 1), ("recv", 16, 0, 16, 1)],

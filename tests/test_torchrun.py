@@ -163,7 +163,7 @@ def test_nothing_keeps_the_group_beyond_the_end(write_program):
     assert run_torchrun("program.py", nproc_per_node=1).output == ["threads of Gloo: []\n"]
 
 
-FAILS_ONCE = """
+FAILS_ONCE = r"""
 import os
 import torch.distributed as dist
 
@@ -172,7 +172,7 @@ dist.init_process_group("gloo")
 if dist.get_rank() == 1 and life < 2:
     os.kill(os.getpid(), 9)
 dist.barrier()
-print("life", life, "of rank", dist.get_rank(), flush=True)
+os.write(1, f"life {life} of rank {dist.get_rank()}\n".encode())  # in one piece
 dist.destroy_process_group()
 """
 

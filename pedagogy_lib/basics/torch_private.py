@@ -204,6 +204,26 @@ class SavedTensorsHooksReplaced:
 
 # ---- Groups ----
 
+_make_group = distributed_c10d._new_process_group_helper
+_around_new_groups = contextlib.nullcontext
+
+
+def _make_group_within(*args, **kwargs):
+    with _around_new_groups(kwargs.get("group_desc") or ""):
+        return _make_group(*args, **kwargs)
+
+
+def watch_new_groups(around):
+    """From now on, have each process group made inside of the context around(its description).
+
+    Also those that this rank is not in. Private: distributed_c10d._new_process_group_helper, by
+    which all of torch makes them, its meshes as well.
+    """
+    global _around_new_groups
+    _around_new_groups = around
+    distributed_c10d._new_process_group_helper = _make_group_within
+
+
 NAMES_OF_ITS_OWN = 1000  # groups that are made in a world are numbered from a multiple on
 
 

@@ -11,6 +11,8 @@ import torch.distributed as dist
 
 from ..basics.torch_private import group_named
 
+WORLD = "world"  # the group of all ranks
+
 
 class Call(NamedTuple):
     """One communication call of one rank."""
@@ -20,6 +22,8 @@ class Call(NamedTuple):
     sent_bytes: int
     received_bytes: int
     peer: int | None = None  # the other rank, in a send or recv
+    group: str = ""  # what its process group is for
+    to: tuple[int, ...] = ()  # the ranks to which it sends, the same to each
 
 
 class Rule(NamedTuple):
@@ -142,7 +146,27 @@ def calls_of(func, args) -> list[Call]:
     n, root = group.size(), 0 if rule.root is None else args[rule.root]
     is_p2p = rule.name in ("send", "recv") and rule.root is not None
     peer = dist.get_global_rank(group, root) if is_p2p else None
-    return [Call(rule.name, size, *rule.cost(size, n, (group.rank() - root) % n), peer)]
+    cost = rule.cost(size, n, (group.rank() - root) % n)
+    to = receivers(rule, dist.get_process_group_ranks(group), group.rank(), root)
+    return [Call(rule.name, size, *cost, peer, group_name(group.group_desc), to)]
+
+
+def receivers(rule, ranks, place, root) -> tuple[int, ...]:
+    """To whom a rank sends in a call: to all others, to one, or to the next one of a ring."""
+    if rule.name == "recv":
+        return ()
+    if rule.name in ("all_to_all", "scatter"):
+        return (*ranks[:place], *ranks[place + 1 :])
+    return (ranks[root if rule.name in ("send", "gather") else (place + 1) % len(ranks)],)
+
+
+def group_name(description) -> str:
+    """What a group is for, from its description: "tp", also for the "mesh_tp" of a DeviceMesh.
+
+    "undefined" is what torch calls those that were made without one.
+    """
+    known = {"default_pg": WORLD, "undefined": ""}
+    return known.get(description, description.removeprefix("mesh_"))
 
 
 def group_of(argument) -> dist.ProcessGroup:

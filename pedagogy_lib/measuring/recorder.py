@@ -11,6 +11,7 @@ import torch.distributed as dist
 from ..basics.errors import LaunchError, WrongInput
 from ..basics.units import brief
 from .card_bytes import CardCounter
+from .connections import Connections
 from .memory_log import KINDS, Log, peaks_of, thin_out
 from .memory_tracker import MemoryTracker
 from .uses import Covered, OpenUse, Use
@@ -148,6 +149,7 @@ class Recorder:
             dist.is_initialized() and "nccl" not in dist.get_backend_config()
         )
         self.wire = "measured" if kernel_counts() and gloo_carries_it else "counted"
+        self.connections = Connections() if self.wire == "measured" else None
 
     def enter(self, label, memory, wire):
         key = label, threading.get_ident()
@@ -207,7 +209,8 @@ class Recorder:
 
     def end(self, use: OpenUse):
         end = self.now()
-        sent, received = (0, 0) if use.wire is None else bytes_between(use.wire, self.wire_bytes())
+        before, after = use.wire or {}, self.wire_bytes() if use.wire is not None else {}
+        sent, received = bytes_between(before, after)
         # A block in another thread is not followed, or may end under another log than it began.
         followed = use.log is self.tracker.log and threading.get_ident() == self.followed_thread
         calls = self.tracker.calls[use.first_call :] if followed else []
@@ -217,7 +220,8 @@ class Recorder:
         # What was slowed down inside of the block counts, too.
         links = use.slowed_by or "".join(self.ways_of_slowing[use.first_way :][:1])
         card = None if use.card is None else (use.card, self.card.read())
-        ended = Use(use.label, use.start, end, sent, received, calls, links, card)
+        flows = self.connections.flows(before, after) if after else []
+        ended = Use(use.label, use.start, end, sent, received, calls, flows, links, card)
         self.uses.append(ended)
         if followed and self.tracker.active:
             self.covered.append(Covered(ended, slice(use.first_event, len(use.log) + 1)))

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .bytes_of_calls import Call
+from .connections import Flow
 from .memory_log import Log
 
 
@@ -42,6 +43,7 @@ class Use:
     """A block that has ended, on one rank: what travels to the notebook.
 
     start, end  seconds since the launch began
+    flows       what each connection has carried, where the kernel counts
     links       how links, or computing, were slowed down meanwhile; empty if they were not
     card        bytes (sent, received) of this machine's card at its start, and at its end; or None
     peak        the most bytes of each kind, and of their sum ("total"); None if not followed
@@ -55,6 +57,7 @@ class Use:
     sent_bytes: int
     received_bytes: int
     calls: list[Call] = field(default_factory=list)
+    flows: list[Flow] = field(default_factory=list)
     links: str = ""
     card: tuple[tuple[int, int], tuple[int, int]] | None = None
     peak: dict[str, int] | None = None

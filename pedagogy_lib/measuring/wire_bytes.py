@@ -65,8 +65,18 @@ def cookie_of(fd) -> int:
 
 
 def peer_port(fd) -> int:
+    return ends_of(fd)[1][1]
+
+
+def ends_of(fd) -> tuple[tuple, tuple]:
+    """The addresses of a connection, with their ports: this end's, and the other one's."""
     with socket.socket(fileno=os.dup(fd)) as connection:
-        return connection.getpeername()[1]
+        return connection.getsockname()[:2], connection.getpeername()[:2]
+
+
+def connections_here() -> dict[int, int]:
+    """Of every connection of this process, its name in the kernel and its file descriptor."""
+    return {cookie_of(fd): fd for fd, _ in tcp_connections()}
 
 
 def bytes_between(before, after) -> tuple[int, int]:

@@ -2,9 +2,11 @@
 
 import difflib
 
+from ..basics.errors import LaunchError
 from ..basics.tables import Table
 from ..basics.units import brief, counted, format_bytes, format_seconds
 from ..measuring.card_bytes import card_of
+from ..measuring.connections import groups_of, traffic_of
 from ..measuring.memory_log import KINDS
 
 SHOWN_RANKS = 16
@@ -26,10 +28,12 @@ class Block:
     links                        one text for all ranks: how they were slowed down, or ""
     cards                        of each machine: what its network card carried; without machines
                                  of their own, []
+    groups                       the names of the process groups that were used
     """
 
     def __init__(self, label, wire, uses, machines=None):
-        self.label, self.wire = label, wire
+        self.label, self.wire, self._uses = label, wire, uses
+        self._places = machines.places(len(uses)) if machines else [0] * len(uses)
         self.spans = [[(use.start, use.end) for use in rank] for rank in uses]
         self.seconds = [sum(end - start for start, end in rank) for rank in self.spans]
         self.sent_bytes = [sum(use.sent_bytes for use in rank) for rank in uses]
@@ -44,6 +48,25 @@ class Block:
             card_of(ranks, uses, machines.bytes_per_second)
             for ranks in (machines.ranks_of_each(len(uses)) if machines else ())
         ]
+
+    @property
+    def groups(self) -> list[str]:
+        return groups_of(self._uses, self.wire)
+
+    def traffic(self, group=None) -> list[list[int]]:
+        """Bytes that each rank has sent to each other one: `traffic()[0][3]` from rank 0 to rank 3.
+
+        group  through process groups of this name alone: the `group_desc` that they were made with
+               (of a DeviceMesh the name of the axis), or "world" for that of all ranks
+
+        If wire is "counted", of a collective to the next rank of the group, as in a ring.
+        """
+        if group is not None and group not in self.groups:
+            known = listed(self.groups)
+            raise LaunchError(
+                f"no group {brief(group)} has sent anything; those that have: {known}"
+            )
+        return traffic_of(self._uses, self.wire, self._places, group)
 
     def __getattr__(self, name):
         raise AttributeError(no_attribute(self, name))

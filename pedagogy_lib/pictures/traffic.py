@@ -1,0 +1,143 @@
+"""Who has sent how much to whom: a square for each pair of ranks, in the colour of their group."""
+
+from typing import NamedTuple
+
+import numpy as np
+from matplotlib.patches import Rectangle
+
+from ..basics.errors import need
+from ..basics.units import byte_unit, counted, format_bytes
+from .legends import legend_above
+from .rank_rows import MOST_NAMED, need_run
+from .style import (
+    CENTERED,
+    COLORS,
+    CYCLE,
+    EDGE,
+    GREEN,
+    GROUND,
+    INDIGO,
+    OLIVE,
+    OTHER,
+    ROSE,
+    WHITE,
+    Picture,
+    bare,
+    in_course_style,
+    label_ink,
+    new_figure,
+)
+
+# The axes of meshes; what travels along them has the same colour elsewhere, as far as there is one.
+AXIS_COLORS = {
+    "dp": COLORS["gradients"], "pp": COLORS["activations"], "tp": INDIGO,
+    "ep": GREEN, "cp": ROSE, "edp": OLIVE, "world": OTHER,
+}  # fmt: skip
+MOST_WRITTEN = 8  # ranks whose bytes are written into the squares
+LEAST_SHOWN, LEAST_WRITTEN = 0.001, 0.03  # of the largest
+LARGEST = 0.94  # side of a square, of a cell
+
+
+class Traffic(NamedTuple):
+    """Bytes from rank to rank through groups of one name: an array [from, to]."""
+
+    group: str
+    matrix: np.ndarray
+    color: str
+
+
+@in_course_style
+def plot_traffic(run, label, groups=None, title="") -> Picture:
+    """Bytes from each rank to each other one, in a block: areas of squares are in proportion.
+
+    Shaded are pairs of ranks on one machine, if the run had several. If two groups connect the same
+    ranks, their squares lie in each other.
+
+    groups   the names of process groups, if not all: their `group_desc`, or axes of a DeviceMesh
+    Raises   LaunchError for a group that has sent nothing
+    """
+    need_run(run, 'plot_traffic(run, "label")')
+    block, n = run[label], run.world_size
+    names = list(groups) if groups is not None else block.groups
+    colors = group_colors(names)
+    shown = [Traffic(name, np.array(block.traffic(name)), colors[name]) for name in names]
+    need(shown, f"in {label!r} no rank has sent anything to another one")
+    most = max(traffic.matrix.max() for traffic in shown)
+    side = 5.4 if n <= MOST_NAMED else 7.0
+    figure, axes = new_figure(side + 0.4, side + (1.2 if title else 0.8))
+    places = run.machines.places(n) if run.machines else []
+    shade_machines(axes, places)
+    patches = [draw_traffic(axes, traffic, most, n) for traffic in shown]
+    name_rows(axes, n)
+    legend_above(axes, [patch for patch in patches if patch])
+    figure.suptitle(title, x=0.02, ha="left", weight="bold")
+    return Picture(figure, described(shown, label, places))
+
+
+def group_colors(names) -> dict[str, str]:
+    free = iter(CYCLE * len(names))
+    return {name: AXIS_COLORS.get(name) or next(free) for name in names}
+
+
+def shade_machines(axes, places):
+    for machine in sorted(set(places)):
+        first, size = places.index(machine), places.count(machine)
+        box = (first - 0.5, first - 0.5), size, size
+        axes.add_patch(Rectangle(*box, facecolor=GROUND, edgecolor=EDGE, lw=0.8, zorder=0))
+
+
+def draw_traffic(axes, traffic, most, n):
+    """A square for each pair; returns what stands for them in a legend, or None without any."""
+    patch = None
+    for source, target in np.argwhere(traffic.matrix > LEAST_SHOWN * most):
+        sent = traffic.matrix[source, target]
+        side = LARGEST * np.sqrt(sent / most)
+        corner = target - side / 2, source - side / 2
+        patch = axes.add_patch(Rectangle(corner, side, side, facecolor=traffic.color, zorder=2))
+        if n <= MOST_WRITTEN and sent > LEAST_WRITTEN * most:
+            write_bytes(axes, (target, source), sent, side, traffic.color)
+    if patch is not None:
+        total = format_bytes(int(traffic.matrix.sum()))
+        patch.set_label(f"{traffic.group}: {total}")
+    return patch
+
+
+def write_bytes(axes, place, sent, side, color):
+    """Within the square, or below it where that is too small."""
+    fits = side > 0.75
+    ink = label_ink(color) if fits else label_ink(WHITE)
+    x, y = place
+    axes.text(x, y if fits else y + side / 2 + 0.13, brief_bytes(sent),
+              **CENTERED, color=ink, fontsize=7, zorder=3)  # fmt: skip
+
+
+def brief_bytes(count) -> str:
+    unit, size = byte_unit(count)
+    return f"{count / size:#.3g}".rstrip(".") + f" {unit}"
+
+
+def name_rows(axes, n):
+    every = 1 if n <= MOST_NAMED else n // 8
+    for rank in range(0, n, every):
+        axes.text(-0.75, rank, f"{rank}", ha="right", va="center", fontsize=9)
+        axes.text(rank, -0.75, f"{rank}", ha="center", va="bottom", fontsize=9)
+    margin = 0.016 * n
+    axes.text(-0.75 - 3 * margin, (n - 1) / 2, "from rank", rotation=90, ha="right", va="center")
+    axes.text((n - 1) / 2, -0.75 - 2.6 * margin, "to rank", ha="center", va="bottom")
+    axes.add_patch(Rectangle((-0.5, -0.5), n, n, fill=False, edgecolor=EDGE, lw=0.8))
+    axes.set_aspect("equal")
+    bare(axes, (-0.75 - 6 * margin, n - 0.4), (n - 0.4, -0.75 - 4.5 * margin))
+
+
+def described(shown, label, places) -> str:
+    told = []
+    for traffic in shown:
+        total = traffic.matrix.sum()
+        pairs = int((traffic.matrix > 0).sum())
+        text = f"{traffic.group} {format_bytes(int(total))}, for {counted(pairs, 'sender')} and "
+        text += "receiver" if pairs == 1 else "receivers"
+        if places:
+            across = traffic.matrix[np.not_equal.outer(places, places)].sum()
+            text += f", of it {format_bytes(int(across))} from machine to machine"
+        told.append(text)
+    return f"Bytes from rank to rank in {label}: {'; '.join(told)}"
