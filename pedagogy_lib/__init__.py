@@ -55,6 +55,7 @@ _HOME = {
     "progress": "course.progress",
     "draw_clusters": "pictures.diagrams",
     "draw_scaling": "pictures.diagrams",
+    "draw_groups": "pictures.group_pictures",
     "draw_graph": "pictures.computation_graph",
     "draw_paths": "pictures.loss_paths",
     "draw_three_splits": "pictures.diagrams",

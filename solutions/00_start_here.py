@@ -512,7 +512,9 @@ problems = examine()
 # | [07b · Tensor parallel at work][07b] | What does that cost, and what hides it? |
 # | [08 · Pipeline parallel][08] | How to keep all stages busy? |
 # | [08b · Pipelines at work][08b] | Unequal stages, slow links: what do real pipelines do? |
-# | 09 · Three dimensions | How do they combine? |
+# | [09 · Three dimensions][09] | How do a thousand ranks know with whom to talk? |
+# | [09b · One step, three axes][09b] | What does a step look like if all is combined? |
+# | 09c to 09f | Which axis on which link? Experts, long contexts, 64 ranks. |
 # | 10 · Choosing a strategy | Which one, for which model and machine? |
 # | 11 · Capstone | All of it, on a model that learns. |
 #
@@ -538,6 +540,8 @@ problems = examine()
 # [07b]: 07b_tensor_parallel_at_work.ipynb
 # [08]: 08_pipeline_parallel.ipynb
 # [08b]: 08b_pipelines_at_work.ipynb
+# [09]: 09_three_dimensions.ipynb
+# [09b]: 09b_one_step_three_axes.ipynb
 #
 # ## 12 · Words
 #

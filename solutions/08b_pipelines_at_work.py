@@ -652,8 +652,7 @@ put_to_the_test(f"""
 # [labs/pipedream.py](../labs/pipedream.py) and
 # [labs/sequence_slices.py](../labs/sequence_slices.py).
 #
-# **Next**: chapter 09 is still being written; the [map](00_start_here.ipynb#11-·-The-map) in
-# chapter 00 has all of them.
+# **Next**: [09 · Three dimensions](09_three_dimensions.ipynb).
 
 # %%
 progress("08b")

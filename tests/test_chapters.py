@@ -27,6 +27,8 @@ PARAMETERS = {
     "07b_tensor_parallel_at_work": {"world_size": 2, "width": 32, "train_steps": 20},
     "08_pipeline_parallel": {"world_size": 3, "width": 48, "steps": 4},
     "08b_pipelines_at_work": {"world_size": 3, "microbatches": 40},
+    "09_three_dimensions": {"sizes": {"dp": 4, "pp": 1, "tp": 2}, "rank_shown": 3},
+    "09b_one_step_three_axes": {"sizes": {"dp": 4, "pp": 1, "tp": 2}},
 }
 SHOWN = {
     "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
@@ -76,6 +78,18 @@ SHOWN = {
     "07b_tensor_parallel_at_work": ["4 ranks: the same 44 letters as one process: True"],
     "08_pipeline_parallel": ["'1F1B': [3, 2, 1]"],
     "08b_pipelines_at_work": ["stashing | late by [2, 1, 0] updates | versions kept [3, 2, 1]"],
+    "09_three_dimensions": [
+        "theory 2 ranks; measured 2",
+        "same coordinates and groups on all ranks: True",
+        "dp 2 × tp 3 makes 6 ranks",
+    ],
+    "09b_one_step_three_axes": [
+        "theory 50 %",
+        "pp 4 × tp 2: equal to one process to 1e-12: True",
+        "HSDP: equal to one process to 1e-12: True",
+        "PyTorch's: equal to one process to 1e-12: True",
+        "theory 3.5 times as much; measured 3.",
+    ],
 }
 
 

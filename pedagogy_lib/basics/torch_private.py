@@ -225,6 +225,7 @@ def watch_new_groups(around):
 
 
 NAMES_OF_ITS_OWN = 1000  # groups that are made in a world are numbered from a multiple on
+_next_names = {}  # {size of a world: the number of the next group that is made in it}
 
 
 @contextlib.contextmanager
@@ -236,9 +237,11 @@ def as_world(group):
     """
     world, count = distributed_c10d._get_default_group(), distributed_c10d._world.group_count
     distributed_c10d._update_default_pg(group)
-    distributed_c10d._world.group_count = NAMES_OF_ITS_OWN * (1 + group.size())
+    first = NAMES_OF_ITS_OWN * (1 + group.size())
+    distributed_c10d._world.group_count = _next_names.get(group.size(), first)
     try:
         yield
     finally:
+        _next_names[group.size()] = distributed_c10d._world.group_count
         distributed_c10d._update_default_pg(world)
         distributed_c10d._world.group_count = count

@@ -1,0 +1,80 @@
+"""Which samples a rank computes with, on a mesh: those of its copy of the model."""
+
+import torch
+
+from ..kit import At, Equals, RankExercise, World
+from ..kit.trials import numbers
+from .meshes import SmallMesh, all_places, in_words
+
+FINDS_A_BUG = True
+
+SAMPLES = 8
+
+
+def batch_of(length=SAMPLES):
+    return numbers(0, (length, 3), torch.float64)
+
+
+def take_share(answer, group, case):
+    sizes, length = case.args
+    batch = batch_of(length)
+    share = answer(batch, SmallMesh(sizes))
+    return {"share": share, "changed": not batch.equal(batch_of(length))}
+
+
+def share(trial, place):
+    sizes, length = trial.case.args
+    at = all_places(sizes)[place]["dp"]
+    size = length // sizes["dp"]
+    return batch_of(length)[at * size : (at + 1) * size]
+
+
+def mistakes(trial, place):
+    sizes, length = trial.case.args
+    batch, at, n = batch_of(length), all_places(sizes)[place], trial.n
+    dp = sizes["dp"]
+    found = {
+        "each rank has samples of its own here. But the ranks of a tp group compute one sample "
+        "together, and so do the stages of a pipeline: they need the same ones. How many copies of "
+        "the model are there, and which one has this rank?": batch.chunk(n)[place % n],
+        "these are as many as they should be, but not those of this rank's copy. The number of "
+        "the copy is the place on the axis dp: mesh.at tells it": batch.chunk(dp)[place % dp],
+        "each rank has the whole batch: then all copies compute the same, and their mean is no "
+        "better than one of them": batch,
+        "these samples are dealt out in turns. Asked are equal parts in order: the first copy has "
+        "the first part": batch[at["dp"] :: dp],
+        **{
+            f"this is the place along {axis}: ranks that share one copy of the model differ there, "
+            "and need the same samples": batch.chunk(sizes[axis])[at[axis]]
+            for axis in ("tp", "pp") if sizes[axis] > 1
+        },
+    }  # fmt: skip
+    return found
+
+
+EXERCISE = RankExercise(
+    "9.4",
+    "share_of_copy",
+    cases=[
+        At(World(n), (sizes, length), f", {in_words(sizes)}, {length} samples")
+        for n, sizes, length in [
+            (6, {"dp": 2, "pp": 1, "tp": 3}, 12),
+            (6, {"dp": 2, "pp": 3, "tp": 1}, 12),
+            (4, {"tp": 2, "pp": 1, "dp": 2}, 8),
+            (2, {"dp": 1, "pp": 1, "tp": 2}, 4),
+            (3, {"dp": 3, "pp": 1, "tp": 1}, 6),
+        ]
+    ],
+    work=take_share,
+    facts=[Equals("share", share, mistakes, "the share")],
+    told="ranks of one copy have the same samples, other copies have others",
+    errors={
+        "KeyError": "mesh.sizes and mesh.at are dicts with the keys dp, pp and tp",
+        "is not subscriptable": "mesh.sizes and mesh.at are dicts: mesh.at[\"dp\"]",
+    },
+    hints=(
+        "Which ranks have to compute with the same sample? Those of one tp group, for example. Do "
+        "they, with dist.get_rank()?",
+        'mesh.sizes["dp"] is the number of copies, mesh.at["dp"] the number of this rank\'s copy.',
+    ),
+)  # fmt: skip

@@ -1,0 +1,220 @@
+"""A training step in three dimensions. The truth is one process, which each rank is as well.
+
+A mistake is that one process which leaves out the same thing, or does it in the same wrong order.
+"""
+
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+
+from ...basics.closeness import close_in_float32
+from ..kit import At, Equals, RankExercise, Refused, World
+from ..kit.values import NO_RETURN
+from .meshes import in_words
+
+SIZES = {"width": 8, "heads": 2, "layers": 2, "context": 6}
+STEPS, SAMPLES, LONGEST = 2, 4, 0.3  # samples of each copy
+sgd = partial(torch.optim.SGD, lr=0.5)
+LETTERS, OUTPUT = "letters.weight", "output.weight"
+
+# What is left out, or done too early: [(what of the step, when it matters, what it means), …]
+NO_ZERO = (
+    "the gradients of the step before are still there, and the new ones are added to them: zero "
+    "them before the pipeline's step"
+)
+NO_TIED = (
+    "two stages have the weight of embedding and output, and each has its part of the gradient "
+    "alone: self.sum_over_ends() completes it"
+)
+NO_AVERAGE = (
+    "each copy of the model goes its own way: with its own samples' gradient. They are to be "
+    "averaged over the copies"
+)
+NO_CLIP = "the gradient is longer than `longest`, and nobody has shortened it: self.clip()"
+TOO_EARLY = (
+    "here each copy shortens its own gradient, before the mean is taken. The length that counts is "
+    "that of the mean: average first"
+)
+BEFORE_TIED = (
+    "here the length is measured before the gradient of the tied weight is complete: first "
+    "complete it, then shorten"
+)
+NO_STEP = "the weights are as they were: the optimizer has taken no step"
+VARIANTS = {
+    NO_ZERO: {"zero": False}, NO_TIED: {"tied": ""}, NO_AVERAGE: {"average": False},
+    NO_CLIP: {"clip": ""}, TOO_EARLY: {"clip": "each copy"}, BEFORE_TIED: {"tied": "late"},
+    NO_STEP: {"steps": False},
+}  # fmt: skip
+
+
+# ---- On a rank ---
+
+
+def batch_of(number, dp):
+    chance = torch.Generator().manual_seed(number)
+    letters = torch.randint(128, (SAMPLES * dp, SIZES["context"] + 1), generator=chance)
+    return letters[:, :-1], letters[:, 1:]
+
+
+def train(answer, group, case):
+    (sizes,), lab = case.args, answer.lab
+    torch.set_default_dtype(torch.float64)
+    try:
+        mesh, model = lab.Mesh(sizes, lab.JOINT), lab.whole_model(**SIZES)
+        engine = answer(model, mesh, 2, sgd, LONGEST)
+        losses = [engine.step(*batch_of(number, sizes["dp"])) for number in range(STEPS)]
+        if None in losses:
+            raise Refused("step() returned None", NO_RETURN)
+        mine = {id(p) for p in engine.parameters}
+        weights = {
+            name: lab.whole(p, mesh["tp"]).clone()
+            for name, p in model.named_parameters() if id(p) in mine
+        }  # fmt: skip
+        right = one_process(lab, mesh)
+        variants = {why: one_process(lab, mesh, **how)[0] for why, how in VARIANTS.items()}
+    finally:
+        torch.set_default_dtype(torch.float32)
+    return {
+        "weights": weights,
+        "losses": [float(loss) for loss in losses],
+        "right": {name: right[0][name] for name in weights},
+        "right_losses": right[1],
+        "losses_of_copy": right[2],
+        "variants": {why: {name: of[name] for name in weights} for why, of in variants.items()},
+    }
+
+
+def one_process(lab, mesh, zero=True, tied="early", average=True, clip="all", steps=True):
+    """The same training without ranks.
+
+    Returns  weights as this rank should have them; the losses, and those of its copy alone
+
+    tied  when both parts of the tied weight's gradient are added up: "early", "late", or never
+    clip  what is shortened: "all", the mean; or "each copy", before it is taken; or ""
+    """
+    dp, stages = mesh.sizes["dp"], mesh.sizes["pp"]
+    copies, losses = [untied(lab) for _ in range(dp)], []
+    for number in range(STEPS):
+        before = [letters_gradient(model) if not zero and stages == 1 else 0 for model in copies]
+        losses.append(backward(copies, *batch_of(number, dp), zero))  # of each copy
+        grads = [{name: p.grad for name, p in model.named_parameters()} for model in copies]
+        if tied == "early" or (stages == 1 and tied):
+            add_tied(grads, before)
+        if clip == "each copy":
+            shorten(grads, stages)
+        if average:
+            for name in grads[0]:
+                mean = sum(of[name] for of in grads) / dp
+                for of in grads:
+                    of[name].copy_(mean)
+        if clip == "all":
+            shorten(grads, stages)
+        if tied == "late" and stages > 1:
+            add_tied(grads, before)
+        if steps:
+            for model in copies:
+                sgd(model.parameters()).step()
+    weights = {n: p.detach() for n, p in copies[mesh.at["dp"]].named_parameters()}
+    if mesh.at["pp"] == stages - 1 > 0:  # the last stage has the output's
+        weights[LETTERS] = weights[OUTPUT]
+    return weights, [sum(each) / dp for each in losses], [each[mesh.at["dp"]] for each in losses]
+
+
+def untied(lab):
+    """The same model, with the output's weight as a parameter of its own."""
+    model, from_tied = lab.whole_model(tied=False, **SIZES), lab.whole_model(**SIZES)
+    model.load_state_dict(from_tied.state_dict())
+    return model
+
+
+def backward(copies, inputs, targets, zero) -> list[float]:
+    losses = []
+    shares = zip(copies, inputs.chunk(len(copies)), targets.chunk(len(copies)))
+    for model, letters, following in shares:
+        if zero:
+            model.zero_grad()
+        loss = F.cross_entropy(model(letters).flatten(0, 1), following.flatten())
+        loss.backward()
+        losses.append(loss.item())
+    return losses
+
+
+def letters_gradient(model):
+    gradient = model.letters.weight.grad
+    return 0 if gradient is None else gradient.clone()
+
+
+def add_tied(grads, before):
+    """before: what both had already, and what is one and the same number in one parameter"""
+    for of, once in zip(grads, before):
+        both = of[LETTERS] + of[OUTPUT] - once
+        of[LETTERS].copy_(both)
+        of[OUTPUT].copy_(both)
+
+
+def shorten(grads, stages):
+    """The output's weight counts with the embedding's, whose gradient is the same by now."""
+    for of in grads:
+        squares = sum(g.pow(2).sum() for name, g in of.items() if name != OUTPUT)
+        for gradient in of.values():
+            gradient *= (LONGEST / (squares.sqrt() + 1e-6)).clamp(max=1)
+
+
+# ---- What is right, and what is not ---
+
+
+def loss_mistakes(trial, place):
+    right, sizes = trial[place].right_losses, trial.case.args[0]
+    of_copy, is_last = trial[place].losses_of_copy, at_last_stage(trial, place)
+    return {
+        "the last stages know the loss, each that of its copy, and others have 0. "
+        "self.mean_of(loss) tells all of them the mean": of_copy if is_last else [0.0] * STEPS,
+        "this is a sum over ranks: self.mean_of(loss) divides it":
+            [loss * sizes["dp"] * sizes["tp"] for loss in right],
+    }  # fmt: skip
+
+
+def at_last_stage(trial, place) -> bool:
+    sizes = trial.case.args[0]
+    return place // sizes["tp"] % sizes["pp"] == sizes["pp"] - 1
+
+
+EXERCISE = RankExercise(
+    "9.7",
+    "ThreeDimensions",
+    lab="three_dimensions",
+    cases=[
+        At(World(n), (sizes,), f", {in_words(sizes)}")
+        for n, sizes in [
+            (2, {"dp": 2, "pp": 1, "tp": 1}),
+            (2, {"dp": 1, "pp": 2, "tp": 1}),
+            (4, {"dp": 2, "pp": 1, "tp": 2}),
+            (8, {"dp": 2, "pp": 2, "tp": 2}),
+        ]
+    ],
+    work=train,
+    facts=[
+        Equals(
+            "weights", lambda trial, place: trial[place].right,
+            lambda trial, place: trial[place].variants, "the weights", same=close_in_float32,
+        ),
+        Equals(
+            "losses", lambda trial, place: trial[place].right_losses, loss_mistakes, "the losses",
+            same=close_in_float32,
+        ),
+    ],
+    told=f"after {STEPS} steps, weights and losses are those of one process",
+    lost="all ranks do the same, in the same order: the pipeline's step, the sum over the ends, "
+    "the average, the clipping, the optimizer's step",
+    needs=("9.5", "9.6"),
+    warm=True,
+    hints=(
+        "Write down what one process does between two steps: zero_grad, forward and backward, "
+        "clip_grad_norm_, step. Where does each axis have something to add?",
+        "self.pipeline.step(self.actions, inputs, targets) takes lists of micro-batches: "
+        "self.in_parts(…) makes them. It returns the loss.",
+        "After it the gradients are those of this copy. First complete the tied weight's, then "
+        "average, then clip: the length that counts is that of the complete mean.",
+    ),
+)  # fmt: skip

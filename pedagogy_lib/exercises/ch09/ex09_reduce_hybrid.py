@@ -1,0 +1,152 @@
+"""A unit's gradient, reduced inside of a group and averaged across groups."""
+
+from functools import partial
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from ...course.checking import Wrong
+from ..kit import At, Equals, RankExercise, World, answering, never
+from ..kit.trials import numbers
+from .meshes import SmallMesh, in_words, lists_along
+
+SHAPES = {"a": (4, 3), "b": (7,), "unused": (2,)}  # the last has no gradient
+
+
+def gradient_of(name, rank, backward):
+    if name == "unused":
+        return None
+    return numbers(rank, SHAPES[name], torch.float64, [*SHAPES].index(name) + 10 * backward)
+
+
+def length_of(n) -> int:
+    """Of the flat tensor, with its padding."""
+    total = sum(torch.Size(shape).numel() for shape in SHAPES.values())
+    return total + -total % n
+
+
+def flat_of(rank, backward, n) -> torch.Tensor:
+    parts = [
+        torch.zeros(shape, dtype=torch.float64) if of is None else of
+        for name, shape in SHAPES.items()
+        for of in [gradient_of(name, rank, backward)]
+    ]
+    flat = torch.cat([part.reshape(-1) for part in parts])
+    return torch.cat([flat, flat.new_zeros(length_of(n) - len(flat))])
+
+
+def reduce(answer, group, case):
+    sizes, backwards = case.args
+    mesh, rank = SmallMesh(sizes), dist.get_rank()
+    module = nn.ParameterDict(
+        {name: nn.Parameter(torch.ones(s, dtype=torch.float64)) for name, s in SHAPES.items()}
+    )
+    sgd = partial(torch.optim.SGD, lr=0.1)
+    zero = answer.lab.HybridZero1(module, sgd, (), mesh["shard"], mesh["replicate"])
+    (unit,) = zero.units.values()
+    for backward in range(backwards):
+        for name, p in zip(SHAPES, unit.parameters):
+            p.grad = gradient_of(name, rank, backward)
+        with answering():
+            answer(unit, mesh["replicate"])
+    return {
+        "grad": unit.shard.grad,
+        "left": any(p.grad is not None for p in unit.parameters),
+        "weights": not all(p.detach().eq(1).all() for p in unit.parameters),
+    }
+
+
+def chunk(trial, place, ranks, divide_by, backwards=None) -> torch.Tensor:
+    sizes, all_of_them = trial.case.args
+    inside = next(r for r in lists_along("shard", sizes) if place in r)
+    n, number = len(inside), inside.index(place)
+    times = range(all_of_them) if backwards is None else backwards
+    total = sum(flat_of(rank, backward, n) for rank in ranks for backward in times)
+    return total.chunk(n)[number] / divide_by
+
+
+def mean(trial, place):
+    return chunk(trial, place, range(trial.n), trial.n)
+
+
+def mistakes(trial, place):
+    sizes, backwards = trial.case.args
+    inside = next(r for r in lists_along("shard", sizes) if place in r)
+    across = next(r for r in lists_along("replicate", sizes) if place in r)
+    found = {
+        "this is the mean over the unit's own group: the other groups have seen other samples, and "
+        "belong to the mean": chunk(trial, place, inside, len(inside)),
+        "the means of the groups are added up: divide by the number of groups":
+            chunk(trial, place, range(trial.n), len(inside)),
+        "this is divided once too often: reduce_gradients gives a mean already, and only the "
+        "number of replicas is left to divide by":
+            chunk(trial, place, range(trial.n), trial.n * len(inside)),
+        "this is the mean over the replicas alone: the ranks of the unit's own group are missing":
+            chunk(trial, place, across, len(across)),
+        "this is the last backward alone: where there is a gradient already, they add up":
+            chunk(trial, place, range(trial.n), trial.n, [backwards - 1]),
+    }  # fmt: skip
+    if backwards == 2:
+        first = chunk(trial, place, range(trial.n), trial.n, [0])
+        found["what was there from the backward before is added up over the replicas again"] = (
+            mean(trial, place) + (len(across) - 1) * first
+        )
+    return found
+
+
+def sends_little(trial):
+    sizes, backwards = trial.case.args
+    n, m = sizes["shard"], sizes["replicate"]
+    flat = 8 * length_of(n)
+    most = backwards * ((n - 1) * flat / n + 2 * (m - 1) * flat / (n * m))
+    for place, calls in enumerate(trial.calls):
+        sent = sum(call.sent_bytes for call in calls)
+        if sent > most + 1:
+            what = f"{trial.who(place)} sends {sent:,} bytes; a reduce-scatter inside and an "
+            what += f"all-reduce of the shard across {most:,.0f}"
+            why = (
+                "across, only this rank's shard is to travel, and not the whole gradient: reduce "
+                "inside first"
+            )
+            raise Wrong(f"cost, {trial.case}", f"the numbers are right, but {what}", why)
+    return f"cost, {trial.case}: a rank sends {sent:,} bytes" if most else ""
+
+
+EXERCISE = RankExercise(
+    "9.9",
+    "reduce_hybrid",
+    lab="sharded_dimensions",
+    cases=[
+        At(World(n), (sizes, backwards), f", {in_words(sizes)}" + ", twice" * (backwards - 1))
+        for n, sizes, backwards in [
+            (2, {"replicate": 1, "shard": 2}, 1),
+            (2, {"replicate": 2, "shard": 1}, 1),
+            (4, {"replicate": 2, "shard": 2}, 1),
+            (6, {"replicate": 3, "shard": 2}, 1),
+            (4, {"replicate": 2, "shard": 2}, 2),
+        ]
+    ],
+    work=reduce,
+    facts=[
+        Equals("grad", mean, mistakes, "unit.shard.grad"),
+        never("left", lambda _: "a parameter of the unit still has a gradient",
+              "reduce_gradients(unit) frees them: what is not this rank's part is in the way"),
+        never("weights", lambda _: "the parameters themselves have changed",
+              "only gradients are to change"),
+        sends_little,
+    ],
+    told="each rank has its chunk of the mean over all ranks",
+    lost="all ranks of a group of replicas make the same call, with as many numbers",
+    needs=("6.3",),
+    errors={"'NoneType' object": "before the first reduce there is no gradient: "
+            "unit.shard.grad is None"},
+    hints=(
+        "Two steps. Which function of labs/zero.py gives this rank its chunk of the mean over the "
+        "unit's own group?",
+        "Other groups have the same chunk, for other samples: an all-reduce of unit.shard.grad "
+        "over `replicas`, and a division.",
+        "If there is a gradient from an earlier backward, put it aside first, and add it at the "
+        "end: it is a mean over all ranks already.",
+    ),
+)  # fmt: skip

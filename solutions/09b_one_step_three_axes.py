@@ -1,0 +1,435 @@
+# %% [markdown]
+# # 09b · One step, three axes
+#
+# **What does a training step look like if the model is copied, in stages, and cut, all at once?**
+# You have written each kind of parallelism by itself. Here they meet in one step of 20 lines. Then
+# you find out where they get into each other's way, and compare with PyTorch's engines.
+
+# %% [markdown]
+# ![Timeline of eight ranks during one training step: forwards and backwards of several
+# micro-batches, then the average over copies, and the clipping; the rows of the second stage begin
+# later](../assets/covers/09b_one_step_three_axes.png)
+#
+# *Measured in section 4: one step on 2 × 2 × 2 ranks. Afterwards, all weights are those of one
+# process, to the last digits of float64.*
+#
+# **After this part you can** put data, tensor and pipeline parallel together by hand, say which
+# ranks need the same samples, seeds and gradients, and do the same with PyTorch's engines.
+#
+# **It takes** about 35 minutes, and 75 more for 6 exercises. **It needs** part
+# [09](09_three_dimensions.ipynb).
+
+# %% jupyter={"source_hidden": true}
+import torch
+import torch.distributed as dist
+
+from pedagogy_lib import (
+    Table, check, hint, lab, launch, plot_bars, plot_timeline, predict, progress, put_to_the_test,
+    relative_gap,
+)
+
+# %% tags=["parameters"]
+sizes = {"dp": 2, "pp": 2, "tp": 2}
+
+# %% [markdown]
+# ## 1 · What each rank has
+#
+# The order of work is always the same:
+#
+# 1. **tp** first. `parallelize` of chapter 07 cuts every matrix. What comes out is a transformer
+#    whose layers talk to the tp group, and that looks like any other one from outside.
+# 2. **pp** next. `my_stages` of chapter 08 takes this rank's layers. A stage does not know that its
+#    layers are cut.
+# 3. **dp** last. Whatever is left on a rank is copied. The copies average their gradients.
+#
+# Before the first step: which share of the model does a rank have then?
+
+# %%
+share = predict("Share of the model's parameters that one rank has, on 2 × 2 × 2 ranks", unit="%")
+
+# %%
+meshes, three_dimensions = lab("meshes"), lab("three_dimensions")
+text = lab("language_model").standard_library(100_000)
+world_size = sizes["dp"] * sizes["pp"] * sizes["tp"]
+
+run = launch(three_dimensions.one_step, sizes, text, world_size=world_size, device="cpu")
+whole_bytes = sum(p.nbytes for p in three_dimensions.whole_model().parameters())
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what was measured.
+mean_bytes = sum(run.values) / world_size
+share.compare(100 / (sizes["pp"] * sizes["tp"]), 100 * mean_bytes / whole_bytes, kind="parameters")
+
+# %%
+print("parameters on each rank (kB):", [round(nbytes / 1e3, 1) for nbytes in run.values])
+print(f"the whole model: {whole_bytes / 1e3:.1f} kB")
+
+# %% [markdown]
+# A quarter, not an eighth: copies do not make anything smaller. And it is a little more than a
+# quarter. Layer norms and some biases are not cut, and the embedding, which is tied to the output,
+# is needed by the first stage and by the last one.
+
+# %% [markdown]
+# ## 2 · Who needs the same samples?
+#
+# ### Exercise 9.4: find the bug
+#
+# In plain data parallel each rank computes with samples of its own. Somebody takes over that line
+# into a mesh. Nothing breaks, and the loss goes down. But look at it beside that of one process,
+# which sees the same batches:
+
+# %% tags=["nbval-ignore-output"]
+def share_by_rank(batch, mesh):
+    return batch.chunk(dist.get_world_size())[dist.get_rank()]
+
+def losses_with(three_dimensions, share_of_copy, sizes, text, steps=3):
+    cut, alone = three_dimensions.whole_model(), three_dimensions.whole_model()
+    mesh = three_dimensions.Mesh(sizes, three_dimensions.JOINT)
+    engine = three_dimensions.ThreeDimensions(cut, mesh, 1, three_dimensions.adam,
+                                              share_of_copy=share_of_copy)
+    one_process = three_dimensions.OneProcess(alone)
+    batches = [three_dimensions.draw_batch(text, 16, number, 32) for number in range(steps)]
+    return [[f"{one.step(*batch):.4f}" for batch in batches] for one in (engine, one_process)]
+
+on_mesh, alone = launch(losses_with, three_dimensions, share_by_rank, {"dp": 2, "pp": 1, "tp": 2},
+                        text, world_size=4, device="cpu").values[0]
+Table(["loss of step", "1", "2", "3"], [["dp 2 × tp 2", *on_mesh], ["one process", *alone]])
+
+# %% [markdown]
+# The two ranks of a tp group add up parts of *different* sentences, and call the result a sum.
+#
+# Mend the function. It gets a batch, (samples, …), the same on all ranks, and the mesh.
+# `mesh.sizes["dp"]` is the number of copies, and `mesh.at["dp"]` the number of this rank's copy.
+# Copy $k$ gets the $k$-th of equal parts of the batch, in order; the number of copies divides the
+# number of samples. With 8 samples on a mesh of dp 2 × tp 2, ranks 0 and 1 get the samples 0 to 3,
+# ranks 2 and 3 the samples 4 to 7.
+
+# %%
+def share_of_copy(batch, mesh):
+    ### BEGIN SOLUTION
+    return batch.chunk(mesh.sizes["dp"])[mesh.at["dp"]]
+    ### IT WAS
+    # return batch.chunk(dist.get_world_size())[dist.get_rank()]
+    ### END SOLUTION
+
+check("9.4", share_of_copy)
+
+# %% [markdown]
+# A `DistributedSampler` has the same trap: on a mesh it needs `num_replicas=` and `rank=` of the dp
+# axis. Its defaults are those of the whole world.
+
+# %% [markdown]
+# ## 3 · Gradients
+#
+# After the backward, each kind of parameter lacks something:
+#
+# | parameter | who has it | what its gradient lacks | over which group |
+# |---|---|---|---|
+# | any | all copies | the mean over all samples | dp |
+# | cut along tp | this rank alone | nothing | |
+# | layer norm, bias behind a sum | all ranks along tp | nothing: it is the same on all | |
+# | tied embedding | first and last stage | the other stage's part | the two ends of pp |
+#
+# That the third kind lacks nothing is the merit of `Copy` in chapter 07: it has summed what came
+# back from the parts.
+
+# %% [markdown]
+# ### Exercise 9.5 · The mean over copies
+#
+# Write `average_over_copies(parameters, mesh)` in
+# [labs/three_dimensions.py](../labs/three_dimensions.py).
+#
+# * It gets a list of this rank's parameters, and the mesh. Gradients have any shapes, and one
+#   dtype. Some are None, in all copies alike: they stay None.
+# * It makes each `.grad` the mean over the copies of this parameter. It returns nothing.
+# * It makes a single all-reduce, however many parameters there are.
+#
+# On a mesh of dp 2 × tp 2, rank 1 has the gradient [1, 2] and rank 3 has [3, 6]. They have the same
+# part of the model, so both get [2, 4].
+
+# %%
+check("9.5")
+
+# %% [markdown]
+# ### The length of the gradient
+#
+# Clipping shortens the gradient if it is longer than some limit. Its length is
+# $\sqrt{g_1^2 + g_2^2 + \dots}$ over **all** numbers of the whole model, each of them once. No rank
+# has all of them, and some numbers are on several ranks.
+
+# %% [markdown]
+# ### Exercise 9.6 · The global norm
+#
+# Write `global_norm(parameters, mesh, counted_elsewhere=())` in
+# [labs/three_dimensions.py](../labs/three_dimensions.py).
+#
+# * `parameters` are those of this rank, after the average. A parameter that is cut along tp has an
+#   attribute `cut_dim`; all others are the same on all ranks along tp. A gradient may be None: it
+#   counts as zeros.
+# * `counted_elsewhere` are parameters of this rank that another stage has as well, and counts.
+# * It returns a tensor with one number, the same on every rank. One all-reduce of one number is
+#   enough: `mesh["pp", "tp"]` is the group of all ranks that share one copy of the model.
+#
+# For example, two ranks along tp. Each has a cut parameter, with gradients [3] and [4], and both
+# have the same bias with gradient [12]. The length is $\sqrt{9 + 16 + 144} = 13$.
+
+# %%
+check("9.6")
+
+# %% [markdown]
+# ## 4 · The step
+#
+# ### Exercise 9.7 · Three dimensions
+#
+# Now put it together. Write the method `step(self, inputs, targets)` of the class `ThreeDimensions`
+# in [labs/three_dimensions.py](../labs/three_dimensions.py). The class already has:
+#
+# | | what it does |
+# |---|---|
+# | `self.pipeline.step(self.actions, inputs, targets)` | forwards and backwards of one batch |
+# | `self.in_parts(batch)` | the list of micro-batches of this rank's share |
+# | `self.sum_over_ends()` | completes the gradient of a weight that two stages have |
+# | `self.average()` | the mean over copies: exercise 9.5 |
+# | `self.clip()` | shortens the gradient: exercise 9.6 |
+# | `self.optimizer` | of this rank's parameters |
+# | `self.mean_of(loss)` | the mean loss over all copies, told to every rank |
+#
+# `inputs` and `targets` are the whole batch, the same on all ranks. The method takes one step, as
+# one process would with that batch, and returns its loss, on every rank. The pipeline's step takes
+# lists of micro-batches. It adds to the gradients, and returns the loss of this copy on the last
+# stage, and 0 on others.
+
+# %%
+check("9.7")
+
+# %% [markdown]
+# Now the proof. Each mesh below trains for three steps in float64, with tied embeddings, clipping,
+# dropout, and two micro-batches for each copy. Beside it, each rank also trains the whole model
+# alone. The number is the largest difference of any weight or gradient, as a share of the largest
+# one.
+
+# %%
+combinations = {"dp × tp": (2, 1, 2), "dp × pp": (2, 2, 1), "pp × tp": (1, 2, 2),
+                "dp × pp × tp": (2, 2, 2), "pp 4 × tp 2": (1, 4, 2)}
+worst = {}
+for name, lengths in combinations.items():
+    on = dict(zip(("dp", "pp", "tp"), lengths))
+    found = launch(three_dimensions.beside_one_process, on, text, device="cpu",
+                   world_size=lengths[0] * lengths[1] * lengths[2]).values
+    worst[name] = max(gap for _, _, gap in found)
+    print(f"{name}: equal to one process to 1e-12: {worst[name] < 1e-12}")
+
+# %% [markdown]
+# Where does the time of such a step go? Each forward and backward below contains the calls of its
+# tp group. Between them a rank waits for the stage before or after. At the end come the average and
+# the clipping.
+
+# %% tags=["cover", "nbval-ignore-output"]
+plot_timeline(run, ["forward", "backward", "tied weights", "average over dp", "clip"],
+              title="One step on 2 × 2 × 2 ranks")
+
+# %% [markdown]
+# Eight ranks share the cores of this machine, so the times are those of a crowd. The order is what
+# counts: ranks of the second stage (2, 3, 6 and 7) begin later, and nobody averages before its last
+# backward.
+
+# %% [markdown]
+# ## 5 · Dropout
+#
+# Dropout sets a random share of activations to 0. On a mesh: which ranks have to draw the same
+# numbers? The ranks of a tp group have the same activations, outside of their matrices. So they
+# need the same mask. Copies have other samples. They need other masks, or else the same features
+# are dropped everywhere.
+
+# %% [markdown]
+# ### Exercise 9.8: find the bug
+#
+# `SampleDropout` of the lab draws the mask of each sample from a seed. Here the seed depends on the
+# rank, so that not all of them drop the same. Norms and biases are equal on all ranks of a tp group
+# at first. See how far they are from each other after some steps:
+
+# %%
+def seed_by_rank(step, sample, module):
+    return 1000 * step + dist.get_rank()
+
+def drift(three_dimensions, seed_of, text, steps=3):
+    model, mesh = three_dimensions.whole_model(), three_dimensions.Mesh(
+        {"dp": 2, "pp": 1, "tp": 2}, three_dimensions.JOINT)
+    dropout = three_dimensions.SampleDropout(0.1, seed_of)
+    engine = three_dimensions.ThreeDimensions(model, mesh, 1, three_dimensions.adam, 0.5, dropout)
+    gaps = []
+    for dropout.step in range(steps):
+        engine.step(*three_dimensions.draw_batch(text, 8, dropout.step, 32))
+        norm = model.norm.weight.detach()
+        both = [torch.empty_like(norm) for _ in range(2)]
+        dist.all_gather(both, norm, group=mesh["tp"])
+        gaps.append(relative_gap(*both))
+    return gaps
+
+gaps = launch(drift, three_dimensions, seed_by_rank, text, world_size=4, device="cpu").values[0]
+print("the last norm differs between ranks 0 and 1 after steps 1, 2, 3:", [g > 1e-5 for g in gaps])
+
+# %% tags=["nbval-ignore-output"]
+print("by this share of its largest number:", [f"{gap:.1%}" for gap in gaps])
+
+# %% [markdown]
+# Mend it. `seed_of_mask` gets the number of the step, the number of the sample in the whole batch,
+# and the number of the module behind which the mask is used: three whole numbers from 0 on, with at
+# most 1,000 steps, 1,000,000 samples and 1,000 modules. It returns a whole number from 0 to
+# $2^{63} - 1$. For equal arguments it is the same on every rank. If any of the three differs, the
+# seed differs.
+
+# %%
+def seed_of_mask(step, sample, module):
+    ### BEGIN SOLUTION
+    return (step * 1_000_000 + sample) * 1_000 + module
+    ### IT WAS
+    # return 1000 * step + dist.get_rank()
+    ### END SOLUTION
+
+check("9.8", seed_of_mask)
+
+# %% [markdown]
+# With such seeds, a mask belongs to its sample, whoever computes it. That is why the table of
+# section 4 could compare with one process at all. Megatron-LM keeps two random streams instead, as
+# in [07b](07b_tensor_parallel_at_work.ipynb): one that is equal along tp, another one that is not.
+# Then each layout draws other masks. That is as good for training, but it cannot be compared.
+
+# %% [markdown]
+# ## 6 · Sharding as an axis
+#
+# Copies waste memory: each has the whole optimizer state of its part. ZeRO of chapter 06 shards it
+# over the copies. On a mesh that costs one argument: its group is `mesh["dp"]`.
+#
+# There is a finer choice. If a model fits onto the GPUs of one machine, nobody has to gather its
+# parameters over the slow network. **Hybrid sharding**, HSDP for short, has two axes: sharded
+# *inside* a group, replicated *across* groups.
+
+# %% [markdown]
+# ### Exercise 9.9 · Hybrid sharding
+#
+# Write `reduce_hybrid(unit, replicas)` in
+# [labs/sharded_dimensions.py](../labs/sharded_dimensions.py).
+#
+# * `unit` is a `Unit` of labs/zero.py: parameters in one flat tensor, in as many chunks as its
+#   group has ranks. Rank $k$ of the group owns chunk $k$, its shard.
+# * `replicas` is a process group: the ranks that own the same chunk in the other groups.
+# * Afterwards `unit.shard.grad` is this rank's chunk of the mean of the gradient, over the ranks of
+#   all groups. If there was a gradient already, from a backward before, they add up. No parameter
+#   of the unit has a gradient any more. The function returns nothing.
+# * `reduce_gradients(unit)`, exercise 6.3, does all that for the unit's own group alone. You may
+#   use it.
+#
+# For example, two groups of one rank each. Their gradients are [1, 2] and [3, 6], and nothing is
+# there yet. Both ranks get [2, 4]. A rank may send a reduce-scatter inside and an all-reduce of its
+# shard across, and no more.
+
+# %%
+check("9.9")
+
+# %%
+sharded = lab("sharded_dimensions")
+for name, on in {"ZeRO 3 × TP": {"dp": 2, "tp": 2}, "HSDP": {"replicate": 2, "shard": 2}}.items():
+    gap = max(launch(sharded.beside_one_process, on, text, world_size=4, device="cpu").values)
+    print(f"{name}: equal to one process to 1e-12: {gap < 1e-12}")
+
+# %% [markdown]
+# ## 7 · The real engines
+#
+# PyTorch composes three engines on one `DeviceMesh`, in the same order: first `parallelize_module`
+# with `mesh["tp"]`, then `PipelineStage` with the group of `mesh["pp"]`, and `fully_shard` with
+# `mesh["dp"]`. The last one is ZeRO 3 along dp. This is how
+# [torchtitan](https://github.com/pytorch/torchtitan) trains Llama 3.
+
+# %%
+three_engines = lab("three_engines")
+losses = {}
+for whose in ("by hand", "PyTorch's"):
+    found = launch(three_engines.beside_one_process, whose, sizes, text, world_size=world_size,
+                   device="cpu").values
+    losses[whose] = [f"{loss:.6f}" for loss in found[0][0]]
+    gap = max(gap for _, _, gap in found)
+    print(f"{whose}: equal to one process to 1e-12: {gap < 1e-12}")
+Table(["loss of step", "1", "2", "3"], [[whose, *told] for whose, told in losses.items()])
+
+# %% [markdown]
+# The same numbers, from two implementations that have no line in common. What do they send?
+
+# %%
+ratio = predict("What PyTorch's engines send along dp, beside ours, with 4 micro-batches",
+                unit="times as much")
+
+# %%
+runs = {whose: launch(three_engines.program, whose, text, sizes, world_size=world_size,
+                      device="cpu") for whose in ("by hand", "PyTorch's")}
+sent = {whose: {axis: sum(map(sum, of["step"].traffic(axis))) for axis in sizes}
+        for whose, of in runs.items()}
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what was measured.
+microbatches, ours = 4, max(1, sent["by hand"]["dp"])  # nothing, on a mesh of dp 1
+ratio.compare((microbatches + 1 + 2) / 2, sent["PyTorch's"]["dp"] / ours, kind="communication")
+
+# %% tags=["nbval-ignore-output"]
+plot_bars(list(sizes), {whose: [of[axis] / 1e6 for axis in sizes] for whose, of in sent.items()},
+          "sent by all ranks (MB)", title="One step, axis by axis")
+
+# %% [markdown]
+# Along tp and pp they send the same. Along dp ours makes one all-reduce, of twice
+# $\frac{dp-1}{dp}$ of a rank's parameters. `fully_shard` frees the parameters of a layer after its
+# forward, and gathers them again before its backward. In a pipeline, forwards and backwards of
+# several micro-batches take turns. With $m$ micro-batches each layer is gathered $m + 1$ times
+# here (we counted the calls for 2, 4 and 8), and each time $\frac{dp-1}{dp}$ of it travels. At the
+# end gradients are reduced once, by Gloo's reduce-scatter, which moves as much as an all-reduce
+# (chapter 06). Together: $\frac{(m + 1) + 2}{2} = 3.5$ times as much as ours.
+#
+# So ZeRO 3 and a pipeline do not go together well: the more micro-batches, the more gathers.
+# `fully_shard` has an option, `reshard_after_forward=False`, that keeps parameters gathered from
+# forward to backward, at the price of their memory.
+
+# %% tags=["nbval-ignore-output"]
+Table(["", "a step"], [[whose, f"{1e3 * of.values[0][1]:.0f} ms"] for whose, of in runs.items()],
+      title="Eight ranks on the cores of this machine, over Gloo")
+
+# %% [markdown]
+# **On GPUs** the engines have what ours lack: they overlap gathering with computing, on streams of
+# their own, and their kernels are compiled. None of that shows over Gloo on a CPU.
+
+# %% [markdown]
+# ## Put to the test
+
+# %% jupyter={"source_hidden": true}
+put_to_the_test(f"""
+- The three dimensions are orthogonal | web page | right, with care |
+  {sum(gap < 1e-12 for gap in worst.values())} of {len(worst)} combinations equal one process to
+  1e-12; but samples, seeds, the norm and tied weights each need to know of the mesh (sections 2 to
+  5)
+- Different strategies behave differently in their numbers | web page |
+  {"right" if max(worst.values()) > 0 else "not seen here"} | sums in another order: the last digits
+  differ, in float64 by less than 1e-12 of the largest number after 3 steps (section 4)
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed Parallelism in Deep Learning* (web page). Narayanan et al. 2021,
+# *Efficient Large-Scale Language Model Training on GPU Clusters Using Megatron-LM*
+# ([arXiv](https://arxiv.org/abs/2104.04473)). Zhao et al. 2023, *PyTorch FSDP*
+# ([arXiv](https://arxiv.org/abs/2304.11277)).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * Axes compose **from the inside out**: cut matrices, then take layers, then copy what is left.
+# * Ranks of one copy need the **same samples** and the same masks; copies need other ones.
+# * Each number of the gradient counts **once** in the norm, wherever it is.
+# * By hand and with PyTorch's engines: the same numbers as **one process**.
+# * `fully_shard` in a pipeline gathers parameters for **every micro-batch**.
+#
+# **Your exercises** stand in the cells above, in
+# [labs/three_dimensions.py](../labs/three_dimensions.py), and in
+# [labs/sharded_dimensions.py](../labs/sharded_dimensions.py).
+#
+# **Next**: part 09c, which axis belongs on which link, is still being written; the
+# [map](00_start_here.ipynb#11-·-The-map) in chapter 00 has all of them.
+
+# %%
+progress("09b")

@@ -1,0 +1,39 @@
+# %% right · digits
+def seed_of_mask(step, sample, module):
+    return (step * 1_000_000 + sample) * 1_000 + module
+
+# %% right · bits
+def seed_of_mask(step, sample, module):
+    return step << 40 | sample << 10 | module
+
+# %% wrong · each by itself
+def seed_of_mask(step, sample, module):
+    return (step * 1_000_000 + sample) * 1_000 + module + dist.get_rank()
+
+# %% wrong · 1 + 2 is 2 + 1
+def seed_of_mask(step, sample, module):
+    return step + sample + module
+
+# %% wrong · never learn together
+def seed_of_mask(step, sample, module):
+    return sample * 1_000 + module
+
+# %% wrong · the mask of each is to be drawn for itself
+def seed_of_mask(step, sample, module):
+    return step * 1_000 + module
+
+# %% wrong · two modules with the same mask
+def seed_of_mask(step, sample, module):
+    return step * 1_000 + sample
+
+# %% wrong · a second call gives another seed
+def seed_of_mask(step, sample, module):
+    return int(torch.randint(2**60, ()))
+
+# %% wrong · a seed is a whole number
+def seed_of_mask(step, sample, module):
+    return f"{step} {sample} {module}"
+
+# %% wrong · without `return`
+def seed_of_mask(step, sample, module):
+    torch.manual_seed(step)
