@@ -21,6 +21,8 @@
 # [07](07_tensor_parallel.ipynb) and [08](08_pipeline_parallel.ipynb).
 
 # %% jupyter={"source_hidden": true}
+import textwrap
+
 import torch
 import torch.distributed as dist
 
@@ -281,7 +283,7 @@ for name, make in {"ours": meshes.Mesh, "DeviceMesh": by_pytorch}.items():
     try:
         launch(wrong_size, make, world_size=4, device="cpu")
     except RankError as error:
-        print(f"{name}: {told(error)}")
+        print(f"{name}:", textwrap.fill(told(error), 78))
 
 # %% [markdown]
 # Both refuse at once, on all ranks: no deadlock. Megatron-LM checks it as well, in its

@@ -314,15 +314,15 @@ check("9.8", seed_of_mask)
 # * `unit` is a `Unit` of labs/zero.py: parameters in one flat tensor, in as many chunks as its
 #   group has ranks. Rank $k$ of the group owns chunk $k$, its shard.
 # * `replicas` is a process group: the ranks that own the same chunk in the other groups.
-# * Afterwards `unit.shard.grad` is this rank's chunk of the mean of the gradient, over the ranks of
-#   all groups. If there was a gradient already, from a backward before, they add up. No parameter
-#   of the unit has a gradient any more. The function returns nothing.
-# * `reduce_gradients(unit)`, exercise 6.3, does all that for the unit's own group alone. You may
-#   use it.
+# * Afterwards `unit.shard.grad` is this rank's chunk of the gradient's mean over the ranks of all
+#   groups. If there was a gradient already, they add up. No parameter of the unit has a gradient
+#   any more. The function returns nothing.
 #
-# For example, two groups of one rank each. Their gradients are [1, 2] and [3, 6], and nothing is
-# there yet. Both ranks get [2, 4]. A rank may send a reduce-scatter inside and an all-reduce of its
-# shard across, and no more.
+# For example, two groups of one rank each have the gradients [1, 2] and [3, 6]. Both get [2, 4].
+
+# %% [markdown]
+# `reduce_gradients(unit)`, exercise 6.3, does that for the unit's own group alone; you may use it.
+# A rank may send a reduce-scatter inside and an all-reduce of its shard across, and no more.
 
 # %%
 check("9.9")
@@ -356,8 +356,8 @@ Table(["loss of step", "1", "2", "3"], [[whose, *told] for whose, told in losses
 # The same numbers, from two implementations that have no line in common. What do they send?
 
 # %%
-ratio = predict("What PyTorch's engines send along dp, beside ours, with 4 micro-batches",
-                unit="times as much")
+ratio = predict("Along dp, with 4 micro-batches: sent by PyTorch's engines, beside ours",
+                unit="times")
 
 # %%
 runs = {whose: launch(three_engines.program, whose, text, sizes, world_size=world_size,
@@ -382,7 +382,8 @@ plot_bars(list(sizes), {whose: [of[axis] / 1e6 for axis in sizes] for whose, of 
 # here (we counted the calls for 2, 4 and 8), and each time $\frac{dp-1}{dp}$ of it travels. At the
 # end gradients are reduced once, by Gloo's reduce-scatter, which moves as much as an all-reduce
 # (chapter 06). Together: $\frac{(m + 1) + 2}{2} = 3.5$ times as much as ours.
-#
+
+# %% [markdown]
 # So ZeRO 3 and a pipeline do not go together well: the more micro-batches, the more gathers.
 # `fully_shard` has an option, `reshard_after_forward=False`, that keeps parameters gathered from
 # forward to backward, at the price of their memory.

@@ -88,7 +88,7 @@ SHOWN = {
         "pp 4 × tp 2: equal to one process to 1e-12: True",
         "HSDP: equal to one process to 1e-12: True",
         "PyTorch's: equal to one process to 1e-12: True",
-        "theory 3.5 times as much; measured 3.",
+        "theory 3.5 times; measured 3.",
     ],
 }
 

@@ -26,9 +26,9 @@ def examine_double(answer):
 
 
 EXERCISES = {
-    "9.1": Exercise("9.1", "double", examine_double, ("Add.", "x + …", "x + x")),
-    "9.2": Exercise("9.2", "double", examine_double, ("Add.",), lab="shapes"),
-    "9.3": Exercise("9.3", "Counter", examine_double, ("Count.",), lab="counters"),
+    "55.1": Exercise("55.1", "double", examine_double, ("Add.", "x + …", "x + x")),
+    "55.2": Exercise("55.2", "double", examine_double, ("Add.",), lab="shapes"),
+    "55.3": Exercise("55.3", "Counter", examine_double, ("Count.",), lab="counters"),
 }
 
 
@@ -36,23 +36,23 @@ EXERCISES = {
 def two_exercises(monkeypatch):
     modules_of, loaded = checking.modules_of, checking.loaded
     own = {number: number for number in EXERCISES}
-    monkeypatch.setattr(checking, "modules_of", lambda n: own if n == "9" else modules_of(n))
+    monkeypatch.setattr(checking, "modules_of", lambda n: own if n == "55" else modules_of(n))
     monkeypatch.setattr(checking, "loaded", lambda name: EXERCISES.get(name) or loaded(name))
     checking._hints_shown.clear()
 
 
 def test_a_right_answer():
-    verdict = check("9.1", lambda x: x + x)
+    verdict = check("55.1", lambda x: x + x)
     assert verdict.passed is True
-    assert repr(verdict) == "Exercise 9.1 · double\n  ✓ x = 0\n  ✓ x = 1\n  ✓ x = 5\npassed"
+    assert repr(verdict) == "Exercise 55.1 · double\n  ✓ x = 0\n  ✓ x = 1\n  ✓ x = 5\npassed"
 
 
 def test_a_wrong_answer_ends_at_its_first_wrong_case():
-    verdict = check("9.1", lambda x: x * x)
+    verdict = check("55.1", lambda x: x * x)
     assert verdict.passed is False
     lines = repr(verdict).splitlines()
     assert lines[:3] == [
-        "Exercise 9.1 · double",
+        "Exercise 55.1 · double",
         "  ✓ x = 0",
         "  ✗ x = 1: it gave 1, expected 2",
     ]
@@ -66,7 +66,7 @@ def test_an_answer_that_raises():
     def double(x):
         return 2 / x
 
-    verdict = check("9.1", double)
+    verdict = check("55.1", double)
     assert verdict.passed is False
     assert "it raised ZeroDivisionError: division by zero" in repr(verdict)
     assert "return 2 / x" in repr(verdict)
@@ -75,14 +75,14 @@ def test_an_answer_that_raises():
 def test_a_hole_is_not_attempted():
     def double(x): ...  # your code here
 
-    verdict = check("9.1", double)
+    verdict = check("55.1", double)
     assert verdict.passed is None
     assert repr(verdict) == (
-        "Exercise 9.1 · double: not attempted yet; write double in its cell, and run that again"
+        "Exercise 55.1 · double: not attempted yet; write double in its cell, and run that again"
     )
 
 
-HOLE = 'def double(x):\n    """Exercise 9.2."""\n    ...  # your code here\n'
+HOLE = 'def double(x):\n    """Exercise 55.2."""\n    ...  # your code here\n'
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ HOLE = 'def double(x):\n    """Exercise 9.2."""\n    ...  # your code here\n'
 def test_an_exercise_in_a_lab(text, passed, said, with_solution, tmp_path, monkeypatch):
     solution = HOLE.replace("...", "return 2 * x") if with_solution else None
     put_lab(tmp_path, monkeypatch, "shapes", text, solution)
-    verdict = check("9.2")
+    verdict = check("55.2")
     assert verdict.passed is passed
     assert said in repr(verdict)
 
@@ -114,14 +114,14 @@ def test_who_may_have_forgotten_to_save_is_told_what_was_read(saved, said, tmp_p
     put_lab(tmp_path, monkeypatch, "shapes", HOLE.replace("...", "return x"))
     (file,) = tmp_path.rglob("shapes.py")
     os.utime(file, (saved.timestamp(), saved.timestamp()))
-    assert "saved" not in repr(check("9.2"))
+    assert "saved" not in repr(check("55.2"))
     monkeypatch.setattr(loaded_labs, "someone_watches", lambda: True)
-    assert said in repr(check("9.2"))
+    assert said in repr(check("55.2"))
 
 
 COUNTER = '''
 class Counter:
-    """Exercise 9.3."""
+    """Exercise 55.3."""
 
     def __init__(self):
         self.count = 0
@@ -155,16 +155,16 @@ BEGUN = COUNTER.replace("self.count -= 1", "...  # your code here")
 )
 def test_a_class_of_which_some_holes_are_filled(text, solution, said, tmp_path, monkeypatch):
     put_lab(tmp_path, monkeypatch, "counters", text, solution)
-    verdict = check("9.3")
+    verdict = check("55.3")
     assert verdict.passed is None
     told = said.format(counters=where_is(str(tmp_path / "labs" / "counters.py"), 1)[:-2])
-    assert repr(verdict) == f"Exercise 9.3 · Counter: {told}"
+    assert repr(verdict) == f"Exercise 55.3 · Counter: {told}"
 
 
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("9.7",), "there is no exercise '9.7'; there are: 9.1, 9.2, 9.3"),
+        (("55.7",), "there is no exercise '55.7'; there are: 55.1, 55.2, 55.3"),
         (("77.1",), "there is no exercise '77.1': checks are there for chapters 0, 1, 2, 3, 4, 5"),
         ((2.8,), 'write the number of an exercise in quotes, as in check("2.10"): without them'),
         ((29,), 'write the number of an exercise in quotes, as in check("2.10"), not 29'),
@@ -172,12 +172,12 @@ def test_a_class_of_which_some_holes_are_filled(text, solution, said, tmp_path, 
         (("",), "there is no exercise '': checks are there for chapters 0, 1, 2"),
         ((".",), "there is no exercise '.': checks are there for chapters 0, 1, 2"),
         (("*.1",), "there is no exercise '*.1': checks are there for chapters 0, 1, 2"),
-        (("9",), "there is no exercise '9'; there are: 9.1, 9.2, 9.3"),
-        (("9.1.1",), "there is no exercise '9.1.1'; there are: 9.1, 9.2, 9.3"),
+        (("55",), "there is no exercise '55'; there are: 55.1, 55.2, 55.3"),
+        (("55.1.1",), "there is no exercise '55.1.1'; there are: 55.1, 55.2, 55.3"),
         (("9" * 5000,), "there is no exercise '99"),
-        (("9.1",), 'give check() your function: check("9.1", double)'),
-        (("9.1", 5), 'give check() your function: check("9.1", double)'),
-        (("9.2", max), 'exercise 9.2 is in labs/shapes.py: check("9.2") reads it there'),
+        (("55.1",), 'give check() your function: check("55.1", double)'),
+        (("55.1", 5), 'give check() your function: check("55.1", double)'),
+        (("55.2", max), 'exercise 55.2 is in labs/shapes.py: check("55.2") reads it there'),
     ],
 )
 def test_bad_calls_get_one_sentence(arguments, sentence):
@@ -196,12 +196,12 @@ def test_a_number_may_be_written_with_zeros():
 def test_the_chapters_with_checks_are_those_that_have_exercises():
     found = checking.chapters_with_checks()
     assert found == sorted(found, key=int)
-    assert found == [str(n) for n in range(100) if checking.exercises_of(str(n)) and n != 9]
+    assert found == [str(n) for n in range(100) if checking.exercises_of(str(n)) and n != 55]
 
 
 def test_hints_come_in_steps(capsys):
     for shown in (1, 2, 3, 3):
-        hint("9.1")
+        hint("55.1")
         lines = capsys.readouterr().out.splitlines()
         assert lines == ["1 of 3: Add.", "2 of 3: x + …", "3 of 3: x + x"][:shown]
 

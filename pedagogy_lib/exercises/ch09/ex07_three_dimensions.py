@@ -25,13 +25,13 @@ NO_ZERO = (
 )
 NO_TIED = (
     "two stages have the weight of embedding and output, and each has its part of the gradient "
-    "alone: self.sum_over_ends() completes it"
+    "alone: nobody has added up the two parts"
 )
 NO_AVERAGE = (
     "each copy of the model goes its own way: with its own samples' gradient. They are to be "
     "averaged over the copies"
 )
-NO_CLIP = "the gradient is longer than `longest`, and nobody has shortened it: self.clip()"
+NO_CLIP = "the gradient is longer than `longest`, and nobody has shortened it"
 TOO_EARLY = (
     "here each copy shortens its own gradient, before the mean is taken. The length that counts is "
     "that of the mean: average first"
@@ -168,9 +168,9 @@ def loss_mistakes(trial, place):
     right, sizes = trial[place].right_losses, trial.case.args[0]
     of_copy, is_last = trial[place].losses_of_copy, at_last_stage(trial, place)
     return {
-        "the last stages know the loss, each that of its copy, and others have 0. "
-        "self.mean_of(loss) tells all of them the mean": of_copy if is_last else [0.0] * STEPS,
-        "this is a sum over ranks: self.mean_of(loss) divides it":
+        "the last stages know the loss, each that of its copy, and others have 0. All ranks need "
+        "the mean over the copies": of_copy if is_last else [0.0] * STEPS,
+        "this is a sum over ranks, and asked is a mean over copies":
             [loss * sizes["dp"] * sizes["tp"] for loss in right],
     }  # fmt: skip
 

@@ -131,7 +131,7 @@ EXERCISE = RankExercise(
     facts=[
         Equals("grad", mean, mistakes, "unit.shard.grad"),
         never("left", lambda _: "a parameter of the unit still has a gradient",
-              "reduce_gradients(unit) frees them: what is not this rank's part is in the way"),
+              "what is not this rank's part is in the way: it is to be freed"),
         never("weights", lambda _: "the parameters themselves have changed",
               "only gradients are to change"),
         sends_little,

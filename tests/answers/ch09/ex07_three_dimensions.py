@@ -27,7 +27,7 @@ class ThreeDimensions(ThreeDimensions):
 # %% wrong · the gradients of the step before are still there
 # -         self.optimizer.zero_grad()
 
-# %% wrong · self.sum_over_ends() completes it
+# %% wrong · nobody has added up the two parts
 # -         self.sum_over_ends()
 # -         self.average()
 # +         self.average()
@@ -69,7 +69,7 @@ class ThreeDimensions(ThreeDimensions):
 # -         return self.mean_of(loss)
 # +         self.mean_of(loss)
 
-# %% wrong · tells all of them the mean
+# %% wrong · All ranks need the mean
 # -         return self.mean_of(loss)
 # +         dist.all_reduce(loss := torch.tensor(loss), group=self.mesh["pp"])
 # +         return loss.item()
