@@ -25,6 +25,7 @@ SAID = {
     "language_model": ["step 200", "def "],
     "memory": ["float32, blocks recomputed: loss", "bfloat16, masters in float32: loss"],
     "memory_copies": ["a rank came back with nothing; all went on from step 20"],
+    "meshes": ["rank 1: dp 0, sum of the group's ranks 1; pp 0, sum of the group's ranks 1; tp 1"],
     "pipedream": ["stashing: loss", "1 updates late, 2 versions"],
     "pipeline_engines": ["ours, zero bubble: loss", "PyTorch's, zero bubble, V-shaped: loss"],
     "pipeline_parallel": ["2 stages, 1F1B: loss", "at most 2 micro-batches kept, 263 kB sent"],
@@ -32,12 +33,15 @@ SAID = {
     "schedules": ["1F1B, 4 ranks", "rank 2:  F0 F1 B0 F2 B1"],
     "sequence_parallel": ["overlapped: loss", "sequence parallel, gathered again: loss"],
     "sequence_slices": ["8 slices: loss 4.915423, in one process 4.915423"],
+    "sharded_dimensions": ["ZeRO 3 × TP on 2 ranks: loss 4."],
     "sharding_engines": ["ours, stage 3", "FSDP2, 2 halves"],
     "sharded_checkpoints": ["pipeline         weights differ by 0.0", "ZeRO-3           weights"],
     "simple_ddp": ["to DistributedDataParallel's weights", "; communication adds"],
     "start_here": [""],
     "tensor_engines": ["\nDTensor: loss", "DTensor, sequence parallel: loss"],
     "tensor_parallel": ["one process: loss", "251 kB of parameters on a rank"],
+    "three_dimensions": ["dp 1 × pp 1 × tp 2: loss 4."],
+    "three_engines": ["by hand: loss 3.6", "PyTorch's: loss 3.6"],
     "torchft_engine": ["torchrun"],
     "zero": [
         "1.00 models sent; at most parameters 1.00",
@@ -51,7 +55,8 @@ HOLED = [
     "simple_ddp", "gradient_sync_visualizer", "data_parallel", "memory", "zero",
     "tensor_parallel", "sequence_parallel", "decoding", "schedules", "pipeline_parallel",
     "pipedream", "sequence_slices", "checkpoints", "finding_out", "keep_training",
-    "memory_copies", "diloco", "chaos", "restart",
+    "memory_copies", "diloco", "chaos", "restart", "meshes", "three_dimensions",
+    "sharded_dimensions",
 ]  # fmt: skip
 
 
