@@ -514,7 +514,8 @@ problems = examine()
 # | [08b · Pipelines at work][08b] | Unequal stages, slow links: what do real pipelines do? |
 # | [09 · Three dimensions][09] | How do a thousand ranks know with whom to talk? |
 # | [09b · One step, three axes][09b] | What does a step look like if all is combined? |
-# | 09c to 09f | Which axis on which link? Experts, long contexts, 64 ranks. |
+# | [09c · Which axis where][09c] | Which axis belongs on which link? |
+# | 09d to 09f | Experts, long contexts, 64 ranks. |
 # | 10 · Choosing a strategy | Which one, for which model and machine? |
 # | 11 · Capstone | All of it, on a model that learns. |
 #
@@ -542,6 +543,7 @@ problems = examine()
 # [08b]: 08b_pipelines_at_work.ipynb
 # [09]: 09_three_dimensions.ipynb
 # [09b]: 09b_one_step_three_axes.ipynb
+# [09c]: 09c_which_axis_where.ipynb
 #
 # ## 12 · Words
 #

@@ -429,8 +429,7 @@ put_to_the_test(f"""
 # [labs/three_dimensions.py](../labs/three_dimensions.py), and in
 # [labs/sharded_dimensions.py](../labs/sharded_dimensions.py).
 #
-# **Next**: part 09c, which axis belongs on which link, is still being written; the
-# [map](00_start_here.ipynb#11-·-The-map) in chapter 00 has all of them.
+# **Next**: [09c · Which axis where](09c_which_axis_where.ipynb).
 
 # %%
 progress("09b")

@@ -1,0 +1,123 @@
+"""What follows from a command line, and whether it is possible at all."""
+
+from fractions import Fraction
+
+from ...course.checking import Exercise, Wrong
+from ..kit.outcomes import outcome_of
+from ..kit.values import NO_RETURN, plain
+
+LINE = {"tp": 8, "pp": 4, "micro_batch": 1, "global_batch": 1024, "layers": 80, "heads": 64}
+KEYS = ("dp", "layers", "heads", "microbatches")
+POSSIBLE = {
+    "the line for 64 GPUs": (LINE, 64),
+    "the same on 1,024 GPUs, pp 8": (LINE | {"pp": 8}, 1024),
+    "one GPU": (LINE | {"tp": 1, "pp": 1, "global_batch": 6, "micro_batch": 3}, 1),
+    "micro-batches of 4": (LINE | {"micro_batch": 4}, 64),
+    "96 layers on pp 12, 6 heads on tp 2": (
+        {"tp": 2, "pp": 12, "micro_batch": 2, "global_batch": 60, "layers": 96, "heads": 6}, 120),
+}  # fmt: skip
+IMPOSSIBLE = {  # what is changed: what does not divide
+    "60 GPUs": (LINE, 60, "the number of ranks has to be a multiple of tp × pp"),
+    "16 GPUs": (LINE, 16, "the world has fewer ranks than one copy of the model needs"),
+    "78 layers on pp 4": (LINE | {"layers": 78}, 64, "each stage needs as many layers"),
+    "60 heads on tp 8": (LINE | {"heads": 60}, 64, "a head cannot be cut: tp divides their number"),
+    "global batch 1023": (
+        LINE | {"global_batch": 1023}, 64, "each copy gets as many samples of a step"),
+    "micro-batch 3": (
+        LINE | {"micro_batch": 3}, 64, "each copy's samples have to be a multiple of the "
+        "micro-batch"),
+}  # fmt: skip
+
+
+def truth(arguments, world_size) -> dict:
+    dp = Fraction(world_size, arguments["tp"] * arguments["pp"])
+    found = {
+        "dp": dp,
+        "layers": Fraction(arguments["layers"], arguments["pp"]),
+        "heads": Fraction(arguments["heads"], arguments["tp"]),
+        "microbatches": Fraction(arguments["global_batch"]) / (dp * arguments["micro_batch"]),
+    }
+    return {key: int(value) for key, value in found.items()}
+
+
+MISTAKES = {
+    "dp": [
+        (lambda a, n: n, "all ranks together are tp × pp × dp of them"),
+        (lambda a, n: n // a["tp"], "one copy of the model needs tp × pp ranks, not tp alone"),
+        (lambda a, n: n // a["pp"], "one copy of the model needs tp × pp ranks, not pp alone"),
+        (lambda a, n: a["tp"] * a["pp"], "these are the ranks of one copy: how many copies are "
+         "there?"),
+    ],
+    "layers": [
+        (lambda a, n: a["layers"] // a["tp"], "layers are shared out among stages, along pp"),
+        (lambda a, n: a["layers"], "these are all layers; asked are those of a stage"),
+    ],
+    "heads": [
+        (lambda a, n: a["heads"] // a["pp"], "heads are shared out along tp"),
+        (lambda a, n: a["heads"], "these are all heads; asked are those of a rank"),
+    ],
+    "microbatches": [
+        (lambda a, n: a["global_batch"] // a["micro_batch"], "the samples of a step are shared out "
+         "among the copies first: each goes through its own share"),
+        (lambda a, n: a["global_batch"] * a["tp"] * a["pp"] // n, "this is how many samples each "
+         "copy gets. Several of them make a micro-batch"),
+        (lambda a, n: a["global_batch"] // (a["micro_batch"] * n), "the ranks of one copy "
+         "compute with the same samples: only copies share them out"),
+    ],
+}  # fmt: skip
+
+
+def examine(answer):
+    for case, (arguments, world_size) in POSSIBLE.items():
+        judge(case, outcome_of(answer, dict(arguments), world_size), arguments, world_size)
+        yield f"{case}: " + ", ".join(
+            f"{key} {value}" for key, value in truth(arguments, world_size).items()
+        )
+    for case, (arguments, world_size, why) in IMPOSSIBLE.items():
+        outcome = outcome_of(answer, dict(arguments), world_size)
+        if not outcome.error:
+            raise Wrong(
+                case, f"no ValueError; it returned {outcome.value!r:.90}",
+                f"{why}: if something is no whole number, nothing may be returned",
+            )  # fmt: skip
+        if "ValueError" not in outcome.kinds:
+            raise Wrong(case, str(outcome), "asked is a ValueError: raise ValueError(…)")
+        yield f"{case}: ValueError"
+
+
+def judge(case, outcome, arguments, world_size):
+    if outcome.error:
+        raise Wrong(case, str(outcome), why_raised(outcome))
+    got, wanted = plain(outcome.value), truth(arguments, world_size)
+    if got is None:
+        raise Wrong(case, "it returned None", NO_RETURN)
+    if not isinstance(got, dict) or set(got) != set(KEYS):
+        raise Wrong(case, f"it returned {got!r:.90}", f"a dict with the keys {', '.join(KEYS)}")
+    for key in KEYS:
+        if got[key] != wanted[key]:
+            told = (why for f, why in MISTAKES[key] if f(arguments, world_size) == got[key])
+            why = next(told, "")
+            raise Wrong(case, f"{key} is {got[key]!r:.40}, expected {wanted[key]}", why)
+        if not isinstance(got[key], int) or isinstance(got[key], bool):
+            raise Wrong(case, f"{key} is {got[key]!r:.40}", "asked are whole numbers: // gives one")
+
+
+def why_raised(outcome) -> str:
+    if "ValueError" in outcome.kinds:
+        return "this is possible: everything divides"
+    if "KeyError" in outcome.kinds:
+        return "the names are tp, pp, micro_batch, global_batch, layers and heads"
+    return ""
+
+
+EXERCISE = Exercise(
+    "9.12",
+    "derive",
+    examine,
+    hints=(
+        "One copy of the model needs tp × pp ranks. What is left of the world?",
+        "Each of the four is a division. total % parts tells whether it comes out even.",
+        "A step's samples are shared out among the copies, and each copy's share into "
+        "micro-batches.",
+    ),
+)

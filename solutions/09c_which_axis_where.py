@@ -1,0 +1,393 @@
+# %% [markdown]
+# # 09c · Which axis where
+#
+# **Two machines, a slow network between them, and three axes: which one may use the network?** The
+# result of the training is the same for every order of the axes. The time is not. Here you compute
+# what each axis sends, try all six orders, and read the command lines of real clusters.
+
+# %% [markdown]
+# ![Bars of six orders of the axes: bytes that leave a machine in one step, as an outline by formula
+# and filled as its card counted. Two orders have high bars, two lower ones, two the
+# lowest](../assets/covers/09c_which_axis_where.png)
+#
+# *Measured in section 3: bytes that leave a machine in one step, for each order of the axes. The
+# first axis of an order is the one that uses the network.*
+#
+# **After this part you can** say what each axis sends and how often, choose the order of ranks, and
+# check a command line for a cluster before it costs anything.
+#
+# **It takes** about 25 minutes, and 40 more for 4 exercises. **It needs** parts
+# [02b](02b_across_machines.ipynb) and [09b](09b_one_step_three_axes.ipynb).
+
+# %% jupyter={"source_hidden": true}
+from collections import Counter
+from itertools import permutations
+
+from pedagogy_lib import (
+    Machines, Table, check, hint, lab, launch, plot_bars, plot_traffic, predict, progress,
+    put_to_the_test,
+)
+
+# %% tags=["parameters"]
+width = 64
+context = 64
+card_megabytes_per_second = 10.0
+
+# %% [markdown]
+# ## 1 · What each axis sends
+#
+# Take one rank of a mesh, and one step. Three numbers decide everything:
+#
+# * $A$, the bytes of the activations between two layers, for all samples of this rank's copy of the
+#   model: samples × context × width × 4 bytes in float32.
+# * $L$, the number of transformer blocks of its stage.
+# * $P$, the bytes of the parameters that the rank has.
+#
+# The chapters before have measured what follows from them:
+#
+# | axis | what travels | a rank sends |
+# |---|---|---|
+# | tp | in each block 2 all-reduces of $A$ forward, 2 backward | $4 L \cdot 2\frac{tp-1}{tp} A$ |
+# | pp | activations to the next stage, their gradients to the one before | $A$ to each |
+# | dp | an all-reduce of the gradients | $2\frac{dp-1}{dp} P$ |
+
+# %% [markdown]
+# ### Exercise 9.10
+#
+# Write `sent_bytes`. It gets `sizes`, a dict with the number of ranks along "dp", "pp" and "tp";
+# `stage`, the number of this rank's stage, from 0 on; and the three numbers of above:
+# `activation_bytes`, `blocks` and `parameter_bytes`. It returns a dict with the bytes that this
+# rank sends along "dp", "pp" and "tp" in one step, by the table. The first stage has nobody before
+# it, and the last one nobody after it.
+#
+# For sizes dp 2, pp 2, tp 2, stage 0, an $A$ of 100 bytes, 3 blocks and a $P$ of 1,000 bytes, it is
+# `{"dp": 1000, "pp": 100, "tp": 1200}`.
+
+# %%
+def sent_bytes(sizes, stage, activation_bytes, blocks, parameter_bytes):
+    ### BEGIN SOLUTION
+    dp, pp, tp = sizes["dp"], sizes["pp"], sizes["tp"]
+    neighbours = (stage > 0) + (stage < pp - 1)
+    return {
+        "dp": 2 * (dp - 1) / dp * parameter_bytes,
+        "pp": neighbours * activation_bytes,
+        "tp": 4 * blocks * 2 * (tp - 1) / tp * activation_bytes,
+    }
+    ### END SOLUTION
+
+check("9.10", sent_bytes)
+
+# %% [markdown]
+# Now the measurement. Which axis sends most in the model of this chapter, and by how much?
+
+# %%
+tp_over_dp = predict("Bytes sent along tp, as a multiple of those along dp", unit="times")
+
+# %%
+three_dimensions, meshes = lab("three_dimensions"), lab("meshes")
+text = lab("language_model").standard_library(100_000)
+sizes, blocks, samples = {"dp": 2, "pp": 2, "tp": 2}, 4, 16
+
+def one_step(three_dimensions, sizes, text, width, context, samples, memory=True):
+    of_model = {"width": width, "context": context, "layers": blocks, "tied": False}
+    return three_dimensions.one_step(sizes, text, 4, samples, memory, **of_model)
+
+run = launch(one_step, three_dimensions, sizes, text, width, context, samples, world_size=8,
+             device="cpu")
+measured = {axis: sum(map(sum, run["step"].traffic(axis))) for axis in sizes}
+a, p = samples / 2 * context * width * 4, sum(run.values) / 8
+# Of all eight ranks. Beside the blocks: one all-reduce behind the embedding, one before the output.
+theory = {"tp": 8 * (4 * blocks / 2 + 1) * a, "pp": 8 * a, "dp": 8 * p}
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what was measured.
+tp_over_dp.compare(theory["tp"] / theory["dp"], measured["tp"] / measured["dp"],
+                   kind="communication")
+
+# %% tags=["nbval-ignore-output"]
+calls = Counter(call.group for call in run["step"].calls[0])
+Table(["axis", "by formula", "measured", "calls of rank 0"],
+      [[axis, f"{theory[axis] / 1e6:.2f} MB", f"{measured[axis] / 1e6:.2f} MB", calls[axis]]
+       for axis in ("tp", "pp", "dp")], title="One step, sent by all ranks")
+
+# %% [markdown]
+# The formula here has one all-reduce of $A$ more than the table, for each stage of this small
+# model: the first stage has the embedding, the last one the output. In a model with many blocks
+# they do not matter. Measured is a little more, as each message has a header, and the loss is
+# computed with two small all-reduces.
+#
+# The last column is how often rank 0 talks. Along tp it does in every layer of every micro-batch;
+# along pp twice for each micro-batch; along dp once for a step. That matters as much as the bytes:
+# each call costs a latency.
+
+# %% [markdown]
+# Which axis sends most depends on the model and the batch. Along dp it depends on the parameters,
+# along tp and pp on the batch. Halve the batch, and only dp stays. Double the width, and dp grows
+# fourfold, while tp doubles.
+
+# %% [markdown]
+# ## 2 · Which bytes leave a machine?
+#
+# Ranks are numbered machine by machine. With two machines of four ranks, 0 to 3 are on machine 0.
+# Write the axes from the slowest to the fastest. In the order dp pp tp, dp groups are [0, 4],
+# [1, 5], and so on: each of them crosses. In the order tp pp dp, these are the tp groups.
+
+# %% [markdown]
+# ### Exercise 9.11
+#
+# Write `leaving_bytes`. It gets `sizes`, a dict whose last axis changes fastest; `per_machine`, how
+# many ranks each machine has; and `sent`, a dict with the bytes that each rank sends along each
+# axis. It returns a list with the bytes that leave each machine, machine 0 first.
+#
+# Every member of a group sends its bytes to the *next* one in the group's list, and the last one to
+# the first, as in a ring. Only what goes to a rank of another machine counts.
+# `meshes.groups_along(axis, sizes)` gives the groups: exercise 9.2.
+#
+# For sizes `{"dp": 2, "tp": 2}`, 2 ranks on each machine, and `{"dp": 10, "tp": 300}`, each rank
+# sends 10 bytes to the other machine and 300 inside: `[20, 20]`. For the order
+# `{"tp": 2, "dp": 2}` it is `[600, 600]`.
+
+# %%
+def leaving_bytes(sizes, per_machine, sent):
+    ### BEGIN SOLUTION
+    ranks_of_all = meshes.groups_along(tuple(sizes), sizes)[0]
+    totals = [0] * (len(ranks_of_all) // per_machine)
+    for axis in sizes:
+        for ranks in meshes.groups_along(axis, sizes):
+            for rank, following in zip(ranks, ranks[1:] + ranks[:1]):
+                if rank // per_machine != following // per_machine:
+                    totals[rank // per_machine] += sent[axis]
+    return totals
+    ### END SOLUTION
+
+check("9.11", leaving_bytes)
+
+# %% [markdown]
+# ## 3 · All six orders
+#
+# Three axes have six orders. Each is tried on two machines whose cards carry 10 MB/s, with the same
+# model and the same batch. How much worse is the worst order?
+
+# %%
+worse = predict("Bytes that leave a machine: the worst order, beside the best one", unit="times")
+
+# %%
+machines = Machines.here(2, bytes_per_second=card_megabytes_per_second * 1e6)
+orders = {" ".join(order): dict.fromkeys(order, 2) for order in permutations(sizes)}
+runs = {order: launch(one_step, three_dimensions, on, text, width, context, samples, False,
+                      world_size=8, machines=machines, device="cpu")
+        for order, on in orders.items()}
+
+# %% tags=["nbval-ignore-output"]
+def leaves_machine(run):
+    """What the ranks 0 to 3 have sent to the ranks 4 to 7, whatever carried it."""
+    return sum(sent for row in run["step"].traffic()[:4] for sent in row[4:])
+
+def by_formula(on):
+    """From the first axis: each of the four ranks sends to its partner on the other machine."""
+    return theory[next(iter(on))] / 2
+
+measured_leaving = {order: leaves_machine(run) for order, run in runs.items()}
+formula_leaving = {order: by_formula(on) for order, on in orders.items()}
+worse.compare(max(formula_leaving.values()) / min(formula_leaving.values()),
+              max(measured_leaving.values()) / min(measured_leaving.values()),
+              kind="communication")
+
+# %% tags=["cover", "nbval-ignore-output"]
+plot_bars(list(orders), {"leaves a machine": [measured_leaving[o] / 1e6 for o in orders]},
+          "sent by machine 0 to machine 1 (MB)",
+          predicted={"leaves a machine": [formula_leaving[o] / 1e6 for o in orders]},
+          title="Six orders of the axes, slowest axis first")
+
+# %% tags=["nbval-ignore-output"]
+Table(["order", "leaves a machine", "its card alone needs", "the step took"],
+      [[order, f"{measured_leaving[order] / 1e6:.2f} MB",
+        f"{1e3 * measured_leaving[order] / (card_megabytes_per_second * 1e6):.0f} ms",
+        f"{1e3 * max(run['step'].seconds):.0f} ms"] for order, run in runs.items()],
+      title="Slowest axis first")
+
+# %% [markdown]
+# Only the first axis decides, as its groups are the ones that cross. What is worst here, tp in
+# front, is worst on nearly every cluster: tensor parallel talks most often, and the next layer
+# waits for each of its calls. Two pictures of the same training, the best order and the worst:
+
+# %% tags=["nbval-ignore-output"]
+best, worst = (pick(measured_leaving, key=measured_leaving.get) for pick in (min, max))
+plot_traffic(runs[best], "step", list(sizes), title=f"Order {best}")
+
+# %% tags=["nbval-ignore-output"]
+plot_traffic(runs[worst], "step", list(sizes), title=f"Order {worst}")
+
+# %% [markdown]
+# Whether dp or pp is better in front depends on sizes: pp sends $A$ to each neighbour, dp sends
+# about $P$. For large batches of small models it is dp. For a model of 70 billion parameters it is
+# pp, unless the batch is enormous. The rule that many texts give, *TP inside a machine, PP across
+# machines, DP anywhere*, is this comparison for such models.
+#
+# **On GPUs.** Inside of a machine NVLink carries many times what a network card does (02b, 07b).
+# And a good implementation hides dp behind the backward (03b), which tp cannot do with most of its
+# calls. None of that was measured here.
+
+# %% [markdown]
+# **"DP works over a network of any bandwidth"**, says one source. It is the least demanding axis
+# for each step, not a free one. Take 70 billion parameters on TP 8 × PP 4. Each GPU has $70 \cdot
+# 10^9 / 32$ parameters, and sends about $2 \cdot \frac{dp-1}{dp}$ times their gradients in every
+# step.
+
+# %%
+gradient_bytes = 70e9 / (8 * 4) * 2  # bfloat16
+sent_dp = 2 * (2 - 1) / 2 * gradient_bytes
+Table(["network of each GPU", "GB/s", "gradients take"],
+      [[name, f"{speed:g}", f"{sent_dp / (speed * 1e9):.2g} s"]
+       for name, speed in {"400 Gb/s": 50, "100 Gb/s": 12.5, "1 Gb/s": 0.125}.items()],
+      title=f"dp 2: each GPU sends {sent_dp / 1e9:.1f} GB a step")
+
+# %% [markdown]
+# ## 4 · Command lines
+#
+# One of our sources shows how to train "Llama 70B on 64 H100" with Megatron-LM. This is what it
+# sets:
+#
+# ```
+# python train.py --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4
+#     --data-parallel-size 2 --micro-batch-size 1 --global-batch-size 1024
+#     --num-layers 80 --hidden-size 8192 --num-attention-heads 64
+# ```
+#
+# A wrong number in such a line costs 64 GPUs for as long as it takes to fail. So check it first.
+
+# %% [markdown]
+# ### Exercise 9.12
+#
+# Write `derive(arguments, world_size)`. `arguments` is a dict with the whole numbers `"tp"`,
+# `"pp"`, `"micro_batch"` (samples of a micro-batch), `"global_batch"` (samples of a step),
+# `"layers"` and `"heads"`. It returns a dict with four whole numbers:
+#
+# * `"dp"`: how many copies of the model the world has room for;
+# * `"layers"`: how many each stage gets;
+# * `"heads"`: how many each rank along tp gets;
+# * `"microbatches"`: how many each copy goes through in one step.
+#
+# If one of these is no whole number, it raises a `ValueError`. For tp 8, pp 4, micro-batch 1,
+# global batch 1024, 80 layers, 64 heads and 64 ranks: dp 2, 20 layers, 8 heads, 512 micro-batches.
+
+# %%
+def derive(arguments, world_size):
+    ### BEGIN SOLUTION
+    def share(total, parts, what):
+        if total % parts:
+            raise ValueError(f"{total} {what} cannot be divided by {parts}")
+        return total // parts
+
+    dp = share(world_size, arguments["tp"] * arguments["pp"], "ranks")
+    return {
+        "dp": dp,
+        "layers": share(arguments["layers"], arguments["pp"], "layers"),
+        "heads": share(arguments["heads"], arguments["tp"], "heads"),
+        "microbatches": share(arguments["global_batch"], arguments["micro_batch"] * dp, "samples"),
+    }
+    ### END SOLUTION
+
+check("9.12", derive)
+
+# %% [markdown]
+# So the sizes of that line fit. But there is no option `--data-parallel-size`: Megatron-LM derives
+# it, as you did. It has to be started with `torchrun` on every machine. And the model is not
+# Llama: it would have no grouped-query attention, and an MLP of another shape. How large is it?
+
+# %% [markdown]
+# ### Exercise 9.13
+#
+# Write `llama_parameters(layers, width, heads, kv_heads, hidden, vocabulary)`: how many parameters
+# a model of the Llama family has. Nothing has a bias.
+#
+# * Attention: the queries and the output each have a matrix width × width. Keys and values each
+#   have a matrix width × (kv_heads × width / heads), as several heads of queries share one of keys.
+# * The MLP has three matrices width × hidden.
+# * Each block has two norms of width numbers; one more norm follows the last block.
+# * The embedding and the output each have a matrix vocabulary × width; they are not tied.
+#
+# With 1 layer, width 4, 2 heads, 1 head of keys, hidden 8, vocabulary 10: attention
+# $16 + 16 + 8 + 8$, MLP $96$, norms $8 + 4$, embedding and output $80$: together 236.
+
+# %%
+def llama_parameters(layers, width, heads, kv_heads, hidden, vocabulary):
+    ### BEGIN SOLUTION
+    attention = 2 * width**2 + 2 * width * kv_heads * (width // heads)
+    block = attention + 3 * width * hidden + 2 * width
+    return layers * block + width + 2 * vocabulary * width
+    ### END SOLUTION
+
+check("9.13", llama_parameters)
+
+# %%
+llama_2_70b = llama_parameters(80, 8192, 64, 8, 28672, 32000)
+as_in_the_line = 12 * 80 * 8192**2  # blocks with 4 × width in the MLP, and as many keys as queries
+Table(["", "parameters"],
+      [["Llama 2 70B, by its published shape", f"{llama_2_70b / 1e9:.2f} billion"],
+       ["what the line describes", f"{as_in_the_line / 1e9:.2f} billion"]])
+
+# %% [markdown]
+# For Llama 2 70B the line also needs `--group-query-attention --num-query-groups 8`,
+# `--ffn-hidden-size 28672`, `--swiglu` and `--seq-length 4096`, among others.
+#
+# Here is the same mesh, 8 × 4 × 2, in three engines. The names are those of their documentation in
+# 2025; none was run here:
+#
+# | | Megatron-LM | torchtitan, `[parallelism]` | DeepSpeed |
+# |---|---|---|---|
+# | tp 8 | `--tensor-model-parallel-size 8` | `tensor_parallel_degree = 8` | `num_mp=8` |
+# | pp 4 | `--pipeline-model-parallel-size 4` | `pipeline_parallel_degree = 4` | `num_pp=4` |
+# | dp 2 | derived | `data_parallel_shard_degree = 2` | `num_dp=2` |
+#
+# The last column is that of `PipeModelDataParallelTopology(…)`.
+
+# %% [markdown]
+# Which order do these have? DeepSpeed's topology is named in the order of its axes: pipe, data,
+# model. The last one changes fastest, so model (tp) is inside. Megatron-LM has an option for the
+# order; its default is `tp-cp-ep-dp-pp`, fastest axis *first*. Read such a list twice: both
+# directions are in use.
+
+# %% [markdown]
+# ## Put to the test
+
+# %% jupyter={"source_hidden": true}
+first = {order: order.split()[0] for order in orders}
+is_tp_worst = first[worst] == "tp"
+talks = calls["tp"] > calls["pp"] > calls["dp"]
+put_to_the_test(f"""
+- TP communicates very often, PP less, DP rarely | web page | {"right" if talks else "not here"} |
+  rank 0 made {calls["tp"]}, {calls["pp"]} and {calls["dp"]} calls in a step (section 1)
+- Use TP within nodes, PP across nodes, DP anywhere | web page |
+  {"right" if is_tp_worst else "not here"} for tp; else it depends | of six orders, those with tp
+  across the network sent most; whether pp or dp sends less depends on batch and model (section 3)
+- Data parallel works over a network of any bandwidth | web page | imprecise |
+  70 billion parameters on TP 8 × PP 4 × DP 2: {sent_dp / 1e9:.1f} GB a GPU and step (section 3)
+- Llama 70B on 64 H100: a command line with --data-parallel-size 2 | web page | wrong | dp is
+  derived; and the line describes a model of {as_in_the_line / 1e9:.1f} billion parameters, where
+  Llama 2 70B has {llama_2_70b / 1e9:.2f} (section 4)
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed Parallelism in Deep Learning* (web page). Touvron et al. 2023, *Llama 2*
+# ([arXiv](https://arxiv.org/abs/2307.09288)). Documentation of
+# [Megatron-LM](https://docs.nvidia.com/megatron-core/developer-guide/latest/),
+# [torchtitan](https://github.com/pytorch/torchtitan) and
+# [DeepSpeed](https://deepspeed.readthedocs.io/en/latest/pipeline.html).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * Along **tp** and **pp** the batch decides what is sent, along **dp** the parameters.
+# * Along tp a rank talks in every layer, along pp for every micro-batch, along dp **once a step**.
+# * The **first axis** of the order crosses machines. Put the one there that sends least, and never
+#   tp.
+# * **Check a command line** by arithmetic: dp is what is left, and everything has to divide.
+#
+# **Your exercises** stand in the cells above.
+#
+# **Next**: part 09d, experts, is still being written; the [map](00_start_here.ipynb#11-·-The-map)
+# in chapter 00 has all of them.
+
+# %%
+progress("09c")
