@@ -29,6 +29,7 @@ PARTS = {  # files in this folder: `measurements()` lists what there is to measu
     "zero": "ZeRO by hand, beside FSDP2 and DeepSpeed",
     "tensor": "tensor parallel by hand, beside DTensor",
     "pipeline": "pipelines by hand, beside PyTorch's",
+    "three_dimensions": "a step on three axes by hand, beside PyTorch's engines",
 }
 
 

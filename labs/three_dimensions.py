@@ -263,9 +263,10 @@ def beside_one_process(sizes, text, steps=3, microbatches=2, samples=8) -> tuple
 # ---- The program ----------------------------------------------------------------------------
 
 
-def one_step(sizes, text, microbatches=4, samples=16, **of_model):
+def one_step(sizes, text, microbatches=4, samples=16, memory=True, **of_model):
     """One step on a mesh, after another one that has opened connections; measured: "step".
 
+    memory   see measure(): with it, the calls are known as well
     Returns  the bytes of this rank's parameters
     """
     from pedagogy_lib import measure
@@ -275,7 +276,7 @@ def one_step(sizes, text, microbatches=4, samples=16, **of_model):
     engine.step(*batch)
     engine.watched(partial(measure, memory=False))
     dist.barrier()
-    with measure("step"):
+    with measure("step", memory=memory):
         engine.step(*batch)
     return sum(p.nbytes for p in engine.parameters)
 

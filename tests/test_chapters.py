@@ -29,7 +29,7 @@ PARAMETERS = {
     "08b_pipelines_at_work": {"world_size": 3, "microbatches": 40},
     "09_three_dimensions": {"sizes": {"dp": 4, "pp": 1, "tp": 2}, "rank_shown": 3},
     "09b_one_step_three_axes": {"sizes": {"dp": 4, "pp": 1, "tp": 2}},
-    "09c_which_axis_where": {"width": 32, "card_megabytes_per_second": 20.0},
+    "09c_which_axis_where": {"context": 32, "card_megabytes_per_second": 20.0},
 }
 SHOWN = {
     "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
