@@ -76,7 +76,7 @@ class SampleDropout:
 
     share    of the numbers that become 0
     seed_of  gives the seed of a mask, from the step, the sample, and the number of the module
-    step     of the training
+    step     of the training: whoever trains counts it
     samples  the numbers, in the whole batch, of the samples that are being computed now
     """
 
@@ -90,6 +90,8 @@ class SampleDropout:
             block.mlp.register_forward_hook(partial(self.drop, 2 * number + 1))
 
     def drop(self, number, module, inputs, output):
+        if not module.training:
+            return output
         masks = [self.mask(number, sample, x) for sample, x in zip(self.samples, output)]
         return output * torch.stack(masks) / (1 - self.share)
 
@@ -146,14 +148,18 @@ class ThreeDimensions:
     def sum_over_ends(self):
         """Complete the gradient of a weight that the first and the last stage both have."""
         for weight in self.tied:
-            sum_tied(weight, self.ends)
+            if weight.requires_grad:
+                sum_tied(weight, self.ends)
 
     def average(self):
         average_over_copies(self.parameters, self.mesh)
 
     def in_parts(self, batch) -> list[Tensor]:
-        """The micro-batches of this rank's share."""
-        return list(self.share_of_copy(batch, self.mesh).tensor_split(self.microbatches))
+        """The micro-batches of this rank's share. Raises ValueError if there is none for some."""
+        share = self.share_of_copy(batch, self.mesh)
+        if len(share) < self.microbatches:
+            raise ValueError(f"{len(share)} samples for {self.microbatches} micro-batches")
+        return list(share.tensor_split(self.microbatches))
 
     def clip(self):
         """Shorten the gradient, as torch.nn.utils.clip_grad_norm_ does."""

@@ -20,7 +20,10 @@ from three_dimensions import JOINT, SIZES, OneProcess, ThreeDimensions, adam, wh
 class Composed:
     """Trains a transformer on a mesh of "dp", "pp" and "tp", as ThreeDimensions does.
 
-    Along "dp" fully_shard works: ZeRO 3. The axes of the mesh have the order of `sizes`.
+    Along "dp" fully_shard works: ZeRO 3. The axes of the mesh have the order of `sizes`, in which
+    "dp" has to stand before "tp". All micro-batches have to be equally large.
+
+    Raises  ValueError if embedding and output are tied: two stages would each have their own
     """
 
     def __init__(self, model, sizes, microbatches, make_optimizer, longest=None):
@@ -28,6 +31,8 @@ class Composed:
         from torch.distributed.fsdp import fully_shard
         from torch.distributed.tensor.parallel import parallelize_module
 
+        if model.output.weight is model.letters.weight:
+            raise ValueError("Composed does not sum the gradient of a weight that two stages have")
         device = torch.get_default_device()
         mesh = init_device_mesh(device.type, tuple(sizes.values()), mesh_dim_names=tuple(sizes))
         self.mesh, self.longest = mesh, longest

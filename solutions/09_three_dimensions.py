@@ -8,11 +8,11 @@
 
 # %% [markdown]
 # ![A square table of eight ranks: large squares between neighbours, smaller ones between ranks that
-# are two apart, and between ranks that are four apart; none anywhere
-# else](../assets/covers/09_three_dimensions.png)
+# are two apart, and between ranks that are four
+# apart](../assets/covers/09_three_dimensions.png)
 #
-# *Measured in section 1: who sends how much to whom in one training step on 2 × 2 × 2 ranks. Each
-# rank talks to three others, and to nobody else.*
+# *Measured in section 1: who sends how much to whom along three axes, in one training step on
+# 2 × 2 × 2 ranks. Each rank has one partner on each axis.*
 #
 # **After this part you can** lay out ranks in a mesh, say in which groups a rank is, make these
 # groups by hand and with `DeviceMesh`, and recognise the typical mistakes.
@@ -47,7 +47,7 @@ rank_shown = 5
 # The eight ranks are on two machines, four on each, where your system allows that.
 
 # %%
-partners = predict("Other ranks to which rank 0 sends more than 10 kB", unit="ranks")
+partners = predict("Other ranks to which rank 0 sends more than a few numbers", unit="ranks")
 
 # %%
 meshes, three_dimensions = lab("meshes"), lab("three_dimensions")
@@ -68,13 +68,15 @@ plot_traffic(run, "step", [axis for axis in sizes if sizes[axis] > 1],
              title="Bytes from rank to rank in one step")
 
 # %% [markdown]
-# The areas of the squares are in proportion to the bytes. Of 56 possible pairs, 24 are used. Rank 0
-# has one partner for each kind of parallelism: rank 1 has the other part of its matrices, rank 2
-# has the next stage, and rank 4 has the same piece of the other copy.
+# The areas of the squares are in proportion to the bytes. Of 56 possible pairs, these are 24. Rank
+# 0 has one partner for each kind of parallelism: rank 1 has the other part of its matrices, rank 2
+# has the next stage, and rank 4 has the same part of the other copy. The picture leaves out two
+# sums of a single number, the loss and the length of the gradient: with headers, some 100 bytes
+# each.
 #
 # The shaded fields are pairs of ranks on one machine. Outside of them, bytes pass a network card.
-# With this order of ranks only gradients do: the tensor-parallel traffic, which is the largest,
-# stays inside. Part 09c is about that choice.
+# In this order of ranks only the gradients along dp do. The traffic along tp, which is the largest,
+# stays inside. Part [09c](09c_which_axis_where.ipynb) is about that choice.
 #
 # The kernel counted these bytes, connection by connection. On GPUs with NCCL they are counted from
 # the calls.
@@ -85,9 +87,9 @@ plot_traffic(run, "step", [axis for axis in sizes if sizes[axis] > 1],
 # Think of the ranks as little cubes, stacked to a block of dp × pp × tp. Such a block is called a
 # **mesh**, and dp, pp and tp are its **axes**. The place of a rank on each axis is a coordinate.
 #
-# The usual order is that of digits. With sizes dp 2, pp 2, tp 2, the coordinates of rank 5 are
-# 1 0 1, its number in the binary system. The last axis changes from one rank to the next one; the
-# first axis changes last. With sizes dp 2, pp 3, tp 4, rank 17 has the coordinates 1 1 1, because
+# The usual order is that of digits. With sizes dp 2, pp 2, tp 2, the coordinates of rank 5 are 1 0
+# 1, its number in the binary system. The last axis changes from one rank to the next one; the first
+# axis changes most slowly. With sizes dp 2, pp 3, tp 4, rank 17 has the coordinates 1 1 1, because
 # $17 = 1 \cdot (3 \cdot 4) + 1 \cdot 4 + 1$.
 
 # %% [markdown]
@@ -134,7 +136,7 @@ Table(["axis", "groups", "members of each", "all groups"],
        for axis, lists in along.items()])
 
 # %% [markdown]
-# Compare this with the picture of section 1: the groups are exactly the pairs that talk. In
+# Compare this with the picture of section 1: each square is a pair of one of these groups. In
 # general, an axis of size $a$ in a world of $n$ ranks makes $n / a$ groups of $a$ ranks each.
 #
 # Now a larger mesh: 4 × 4 × 4 ranks on eight machines. Move the rank, and choose the order of the
@@ -150,28 +152,29 @@ explore(show_groups, rank=[21, *range(64)], order=["dp pp tp", "tp pp dp", "pp d
         labels={"rank": "rank", "order": "order of the axes"})
 
 # %% [markdown]
-# The last axis of the order has its groups side by side, so they fit into a machine. Each member of
-# a group of the first axis is on another machine.
+# The last axis of the order has its groups side by side. Here each of them fits into a machine,
+# because 4 divides 8. All members of a group of the first axis are on different machines.
 
 # %% [markdown]
 # ## 3 · Groups that talk
 #
-# A list of ranks cannot talk yet. `dist.new_group(ranks)` makes a **process group** of it: its
-# members open connections to each other. Then `dist.all_reduce(x, group=group)` adds up over this
-# group alone. There is one rule, in the documentation of
+# A list of ranks cannot talk yet. `dist.new_group(ranks)` makes a **process group** of it. On Gloo,
+# its members open connections to each other at once. Then `dist.all_reduce(x, group=group)` adds up
+# over this group alone. There is one rule, in the documentation of
 # [`new_group`](https://docs.pytorch.org/docs/stable/distributed.html#groups): all ranks of the
 # world have to call it, for all groups, in the same order, even for groups to which they do not
 # belong.
 #
 # Why this rule? In PyTorch, the members of a group find each other through a store, under the
 # number of the group. The first group that a rank makes is number 1, the second one number 2, and
-# so on. Nobody compares lists.
+# so on. Nobody compares lists. (With an option, `use_local_synchronization=True`, only the members
+# call, and a group's name comes from its ranks. Here we leave it out.)
 
 # %% [markdown]
 # ### Exercise 9.3: find the bug
 #
-# Somebody wants that not all ranks wait for the same group at the same time. So every second rank
-# goes through the list from its end. Here is what comes out, for the rows of a 2 × 2 mesh. Each
+# Somebody wants to spread the waiting for groups. So every second rank goes through the list from
+# its end. Here is what comes out, for the rows of a 2 × 2 mesh. Each
 # rank brings $10^{\text{rank}}$, so that a sum shows who took part. Nobody complains. What is
 # wrong?
 
@@ -196,7 +199,7 @@ print(launch(who_takes_part, my_group_staggered, rows, world_size=4, device="cpu
 # %% [markdown]
 # Ranks 0 and 1 should both have 0011, and ranks 2 and 3 both 1100. Mend the function. It gets the
 # lists of all groups, the same on all ranks; every rank is in exactly one of them. It returns this
-# rank's process group. It may call `dist.new_group` once for each list.
+# rank's process group. It may call `dist.new_group` once for each list, with the list alone.
 
 # %%
 def my_group(groups):
@@ -216,10 +219,12 @@ check("9.3", my_group)
 
 # %% [markdown]
 # That was the worst kind of mistake: no error and no hang, only wrong sums. The first group that
-# rank 0 makes is [0, 1]; the first one of rank 3 is [2, 3]. Both wait in the store under number 1,
-# as first and as second of two ranks. So Gloo connects rank 0 with rank 3. On a cluster such a
-# difference comes from a `set` of names, over which each process goes in an order of its own; or
-# from code that only some ranks run.
+# rank 0 makes is [0, 1], and rank 0 is its first member. The first group that rank 3 makes is
+# [2, 3], and rank 3 is its second member. Both look into the store under number 1. There they find
+# each other, and Gloo connects them.
+#
+# On a cluster such a difference comes, for example, from a loop over a `set` of names: in Python
+# its order may differ from process to process. Or it comes from code that only some ranks run.
 
 # %% [markdown]
 # ## 4 · A mesh by hand
@@ -279,11 +284,16 @@ def told(error):
     """What an error says, without the lines that tell where."""
     return " ".join(str(error).split(" at ")[0].split())
 
+refused = {}
 for name, make in {"ours": meshes.Mesh, "DeviceMesh": by_pytorch}.items():
     try:
         launch(wrong_size, make, world_size=4, device="cpu")
     except RankError as error:
-        print(f"{name}:", textwrap.fill(told(error), 78))
+        refused[name] = told(error)
+print("refused by:", ", ".join(refused))
+
+# %% tags=["nbval-ignore-output"]
+Table(["", "what it says"], [[name, textwrap.fill(text, 70)] for name, text in refused.items()])
 
 # %% [markdown]
 # Both refuse at once, on all ranks: no deadlock. Megatron-LM checks it as well, in its
@@ -325,11 +335,9 @@ except HangError as error:
 # Rank 3 went on to its tp group, met rank 2 there, and both have returned. Rank 1 waits for rank 3
 # along dp. Rank 0 waits for rank 1 along tp, though both of them made no mistake. So the mistake of
 # one rank spreads over the groups; in the next step, all four would wait. The guilty rank is the
-# one that is *further* than its partner. Part [04c](04c_finding_out.ipynb) shows how to find it on
-# a cluster.
-#
-# *Break it*: let rank 3 make its groups in another order, as in exercise 9.3, with three axes.
-# Which do you get, a hang or wrong sums?
+# one whose list of calls differs from its partners': here it is *further* than its partner. After
+# one call too many it would be the one that waits. Part [04c](04c_finding_out.ipynb) shows how to
+# find it on a cluster.
 
 # %% [markdown]
 # ## Put to the test
@@ -360,7 +368,8 @@ put_to_the_test(f"""
 # * A rank's group along an axis has the ranks that differ **on this axis alone**.
 # * All ranks make **all groups in the same order**. Otherwise they may talk to the wrong ranks, and
 #   nobody notices.
-# * `DeviceMesh` does the same. A wrong size is refused; a **skipped call** is what hangs.
+# * `DeviceMesh` does the same. A mesh larger than the world is refused; a **skipped call** is what
+#   hangs.
 #
 # **Your exercises** stand in the cells above and in [labs/meshes.py](../labs/meshes.py).
 #

@@ -2,7 +2,7 @@
 # # 09b · One step, three axes
 #
 # **What does a training step look like if the model is copied, in stages, and cut, all at once?**
-# You have written each kind of parallelism by itself. Here they meet in one step of 20 lines. Then
+# You have written each kind of parallelism by itself. Here they meet in one step. Then
 # you find out where they get into each other's way, and compare with PyTorch's engines.
 
 # %% [markdown]
@@ -10,8 +10,8 @@
 # micro-batches, then the average over copies, and the clipping; the rows of the second stage begin
 # later](../assets/covers/09b_one_step_three_axes.png)
 #
-# *Measured in section 4: one step on 2 × 2 × 2 ranks. Afterwards, all weights are those of one
-# process, to the last digits of float64.*
+# *Measured in section 4: one step on 2 × 2 × 2 ranks. In float64, such steps give the weights of
+# one process, to within 1e-12.*
 #
 # **After this part you can** put data, tensor and pipeline parallel together by hand, say which
 # ranks need the same samples, seeds and gradients, and do the same with PyTorch's engines.
@@ -34,7 +34,7 @@ sizes = {"dp": 2, "pp": 2, "tp": 2}
 # %% [markdown]
 # ## 1 · What each rank has
 #
-# The order of work is always the same:
+# The model is taken apart in this order:
 #
 # 1. **tp** first. `parallelize` of chapter 07 cuts every matrix. What comes out is a transformer
 #    whose layers talk to the tp group, and that looks like any other one from outside.
@@ -42,7 +42,7 @@ sizes = {"dp": 2, "pp": 2, "tp": 2}
 #    layers are cut.
 # 3. **dp** last. Whatever is left on a rank is copied. The copies average their gradients.
 #
-# Before the first step: which share of the model does a rank have then?
+# Which share of the model does one rank have then?
 
 # %%
 share = predict("Share of the model's parameters that one rank has, on 2 × 2 × 2 ranks", unit="%")
@@ -66,17 +66,17 @@ print(f"the whole model: {whole_bytes / 1e3:.1f} kB")
 
 # %% [markdown]
 # A quarter, not an eighth: copies do not make anything smaller. And it is a little more than a
-# quarter. Layer norms and some biases are not cut, and the embedding, which is tied to the output,
-# is needed by the first stage and by the last one.
+# quarter. Layer norms, some biases and the places' embedding are not cut. And the letters'
+# embedding, which is tied to the output, is needed by the first stage and by the last one.
 
 # %% [markdown]
 # ## 2 · Who needs the same samples?
 #
 # ### Exercise 9.4: find the bug
 #
-# In plain data parallel each rank computes with samples of its own. Somebody takes over that line
-# into a mesh. Nothing breaks, and the loss goes down. But look at it beside that of one process,
-# which sees the same batches:
+# In plain data parallel each rank computes with samples of its own: it takes the part of the batch
+# with its own number. Somebody does the same on a mesh. Nothing breaks, and the loss goes down. But
+# look at it beside that of one process, which sees the same batches:
 
 # %% tags=["nbval-ignore-output"]
 def share_by_rank(batch, mesh):
@@ -121,7 +121,8 @@ check("9.4", share_of_copy)
 # %% [markdown]
 # ## 3 · Gradients
 #
-# After the backward, each kind of parameter lacks something:
+# After the backward, this is what the gradient of each kind of parameter lacks (without the
+# sequence parallelism of 07b):
 #
 # | parameter | who has it | what its gradient lacks | over which group |
 # |---|---|---|---|
@@ -130,8 +131,8 @@ check("9.4", share_of_copy)
 # | layer norm, bias behind a sum | all ranks along tp | nothing: it is the same on all | |
 # | tied embedding | first and last stage | the other stage's part | the two ends of pp |
 #
-# That the third kind lacks nothing is the merit of `Copy` in chapter 07: it has summed what came
-# back from the parts.
+# The third kind lacks nothing, because `Copy` of chapter 07 has already summed what came back from
+# the parts.
 
 # %% [markdown]
 # ### Exercise 9.5 · The mean over copies
@@ -140,7 +141,7 @@ check("9.4", share_of_copy)
 # [labs/three_dimensions.py](../labs/three_dimensions.py).
 #
 # * It gets a list of this rank's parameters, and the mesh. Gradients have any shapes, and one
-#   dtype. Some are None, in all copies alike: they stay None.
+#   dtype. Some may be None, or all of them, in all copies alike: they stay None.
 # * It makes each `.grad` the mean over the copies of this parameter. It returns nothing.
 # * It makes a single all-reduce, however many parameters there are.
 #
@@ -166,7 +167,9 @@ check("9.5")
 # * `parameters` are those of this rank, after the average. A parameter that is cut along tp has an
 #   attribute `cut_dim`; all others are the same on all ranks along tp. A gradient may be None: it
 #   counts as zeros.
-# * `counted_elsewhere` are parameters of this rank that another stage has as well, and counts.
+# * `counted_elsewhere` are parameters of this rank that another stage has as well. The other stage
+#   counts them; leave them out here. A rank may have nothing to count at all.
+# * No gradient changes.
 # * It returns a tensor with one number, the same on every rank. One all-reduce of one number is
 #   enough: `mesh["pp", "tp"]` is the group of all ranks that share one copy of the model.
 #
@@ -186,7 +189,7 @@ check("9.6")
 #
 # | | what it does |
 # |---|---|
-# | `self.pipeline.step(self.actions, inputs, targets)` | forwards and backwards of one batch |
+# | `self.pipeline.step(self.actions, inputs_in_parts, targets_in_parts)` | forwards and backwards |
 # | `self.in_parts(batch)` | the list of micro-batches of this rank's share |
 # | `self.sum_over_ends()` | completes the gradient of a weight that two stages have |
 # | `self.average()` | the mean over copies: exercise 9.5 |
@@ -196,8 +199,8 @@ check("9.6")
 #
 # `inputs` and `targets` are the whole batch, the same on all ranks. The method takes one step, as
 # one process would with that batch, and returns its loss, on every rank. The pipeline's step takes
-# lists of micro-batches. It adds to the gradients, and returns the loss of this copy on the last
-# stage, and 0 on others.
+# two lists of micro-batches. It adds to the gradients that are there, and returns the loss of this
+# copy on the last stage, and 0 on others.
 
 # %%
 check("9.7")
@@ -205,8 +208,7 @@ check("9.7")
 # %% [markdown]
 # Now the proof. Each mesh below trains for three steps in float64, with tied embeddings, clipping,
 # dropout, and two micro-batches for each copy. Beside it, each rank also trains the whole model
-# alone. The number is the largest difference of any weight or gradient, as a share of the largest
-# one.
+# alone. Equal means: no weight and no gradient differs by more than $10^{-12}$ of the largest one.
 
 # %%
 combinations = {"dp × tp": (2, 1, 2), "dp × pp": (2, 2, 1), "pp × tp": (1, 2, 2),
@@ -236,17 +238,16 @@ plot_timeline(run, ["forward", "backward", "tied weights", "average over dp", "c
 # %% [markdown]
 # ## 5 · Dropout
 #
-# Dropout sets a random share of activations to 0. On a mesh: which ranks have to draw the same
-# numbers? The ranks of a tp group have the same activations, outside of their matrices. So they
-# need the same mask. Copies have other samples. They need other masks, or else the same features
-# are dropped everywhere.
+# Dropout sets randomly chosen activations to 0. On a mesh: which ranks have to draw the same
+# numbers? Between two blocks, all ranks of a tp group have the same activations. So they need the
+# same mask. Copies have other samples, and should have other masks.
 
 # %% [markdown]
 # ### Exercise 9.8: find the bug
 #
-# `SampleDropout` of the lab draws the mask of each sample from a seed. Here the seed depends on the
-# rank, so that not all of them drop the same. Norms and biases are equal on all ranks of a tp group
-# at first. See how far they are from each other after some steps:
+# `SampleDropout` of the lab draws the mask of each sample from a seed. Here somebody lets the seed
+# depend on the rank, so that ranks drop different features. Norms and biases are equal on all ranks
+# of a tp group at first. See how far they are from each other after some steps:
 
 # %%
 def seed_by_rank(step, sample, module):
@@ -274,7 +275,7 @@ print("by this share of its largest number:", [f"{gap:.1%}" for gap in gaps])
 
 # %% [markdown]
 # Mend it. `seed_of_mask` gets the number of the step, the number of the sample in the whole batch,
-# and the number of the module behind which the mask is used: three whole numbers from 0 on, with at
+# and the number of the module whose output is masked: three whole numbers from 0 on, with at
 # most 1,000 steps, 1,000,000 samples and 1,000 modules. It returns a whole number from 0 to
 # $2^{63} - 1$. For equal arguments it is the same on every rank. If any of the three differs, the
 # seed differs.
@@ -293,17 +294,19 @@ check("9.8", seed_of_mask)
 # With such seeds, a mask belongs to its sample, whoever computes it. That is why the table of
 # section 4 could compare with one process at all. Megatron-LM keeps two random streams instead, as
 # in [07b](07b_tensor_parallel_at_work.ipynb): one that is equal along tp, another one that is not.
-# Then each layout draws other masks. That is as good for training, but it cannot be compared.
+# Then each layout draws other masks, and its numbers cannot be compared with those of one process.
 
 # %% [markdown]
 # ## 6 · Sharding as an axis
 #
 # Copies waste memory: each has the whole optimizer state of its part. ZeRO of chapter 06 shards it
-# over the copies. On a mesh that costs one argument: its group is `mesh["dp"]`.
+# over the copies. On a mesh its group is `mesh["dp"]`. Clipping has to know of both axes:
+# [labs/sharded_dimensions.py](../labs/sharded_dimensions.py) does it for ZeRO 3 × TP.
 #
-# There is a finer choice. If a model fits onto the GPUs of one machine, nobody has to gather its
-# parameters over the slow network. **Hybrid sharding**, HSDP for short, has two axes: sharded
-# *inside* a group, replicated *across* groups.
+# There is a finer choice. If the shards of a model fit onto one machine, nothing of them has to be
+# gathered over the slow network. **Hybrid sharding**, HSDP for short, has two axes: sharded
+# *inside* a group, and copied *across* groups. PyTorch's `fully_shard` does that with a mesh of two
+# axes. Here you write the gradients' way, for stage 1.
 
 # %% [markdown]
 # ### Exercise 9.9 · Hybrid sharding
@@ -329,17 +332,19 @@ check("9.9")
 
 # %%
 sharded = lab("sharded_dimensions")
-for name, on in {"ZeRO 3 × TP": {"dp": 2, "tp": 2}, "HSDP": {"replicate": 2, "shard": 2}}.items():
+for name, on in {"ZeRO 3 × TP": {"dp": 2, "tp": 2},
+                 "HSDP, stage 1": {"replicate": 2, "shard": 2}}.items():
     gap = max(launch(sharded.beside_one_process, on, text, world_size=4, device="cpu").values)
     print(f"{name}: equal to one process to 1e-12: {gap < 1e-12}")
 
 # %% [markdown]
 # ## 7 · The real engines
 #
-# PyTorch composes three engines on one `DeviceMesh`, in the same order: first `parallelize_module`
-# with `mesh["tp"]`, then `PipelineStage` with the group of `mesh["pp"]`, and `fully_shard` with
-# `mesh["dp"]`. The last one is ZeRO 3 along dp. This is how
-# [torchtitan](https://github.com/pytorch/torchtitan) trains Llama 3.
+# PyTorch composes three engines on one `DeviceMesh`. `Composed` in
+# [labs/three_engines.py](../labs/three_engines.py) calls `parallelize_module` with `mesh["tp"]`,
+# `fully_shard` with `mesh["dp"]`, which is ZeRO 3, and `PipelineStage` with the group of
+# `mesh["pp"]`. [torchtitan](https://github.com/pytorch/torchtitan) trains Llama 3 with the same
+# three, though it takes stages first.
 
 # %%
 three_engines = lab("three_engines")
@@ -350,14 +355,16 @@ for whose in ("by hand", "PyTorch's"):
     losses[whose] = [f"{loss:.6f}" for loss in found[0][0]]
     gap = max(gap for _, _, gap in found)
     print(f"{whose}: equal to one process to 1e-12: {gap < 1e-12}")
+print("the same losses, to six digits:", losses["by hand"] == losses["PyTorch's"])
+
+# %% tags=["nbval-ignore-output"]
 Table(["loss of step", "1", "2", "3"], [[whose, *told] for whose, told in losses.items()])
 
 # %% [markdown]
-# The same numbers, from two implementations that have no line in common. What do they send?
+# The same numbers, though nothing of the parallelism is shared between the two. What do they send?
 
 # %%
-ratio = predict("Along dp, with 4 micro-batches: sent by PyTorch's engines, beside ours",
-                unit="times")
+ratio = predict("How many times as many bytes as ours do they send along dp?", unit="times")
 
 # %%
 runs = {whose: launch(three_engines.program, whose, text, sizes, world_size=world_size,
@@ -375,26 +382,30 @@ plot_bars(list(sizes), {whose: [of[axis] / 1e6 for axis in sizes] for whose, of 
           "sent by all ranks (MB)", title="One step, axis by axis")
 
 # %% [markdown]
-# Along tp and pp they send the same. Along dp ours makes one all-reduce, of twice
-# $\frac{dp-1}{dp}$ of a rank's parameters. `fully_shard` frees the parameters of a layer after its
-# forward, and gathers them again before its backward. In a pipeline, forwards and backwards of
-# several micro-batches take turns. With $m$ micro-batches each layer is gathered $m + 1$ times
-# here (we counted the calls for 2, 4 and 8), and each time $\frac{dp-1}{dp}$ of it travels. At the
-# end gradients are reduced once, by Gloo's reduce-scatter, which moves as much as an all-reduce
-# (chapter 06). Together: $\frac{(m + 1) + 2}{2} = 3.5$ times as much as ours.
+# Along pp they send the same, and along tp nearly so. Along dp ours makes one all-reduce: a rank
+# sends $2\frac{dp-1}{dp}$ of its parameters' bytes.
+#
+# `fully_shard` frees the parameters of a layer after its forward, and gathers them again for its
+# backward. Then they stay until the next forward has used them. So with $m$ micro-batches each
+# layer is gathered $m + 1$ times (we counted the calls for 2, 4 and 8), and each time
+# $\frac{dp-1}{dp}$ of it travels. At the end gradients are reduced once, by Gloo's reduce-scatter,
+# which moves as much as an all-reduce (chapter 06). Together: $\frac{(m + 1) + 2}{2} = 3.5$ times
+# as much as ours, with 4 micro-batches, over Gloo. With a ring for the reduce-scatter it would be
+# 3 times.
 
 # %% [markdown]
-# So ZeRO 3 and a pipeline do not go together well: the more micro-batches, the more gathers.
-# `fully_shard` has an option, `reshard_after_forward=False`, that keeps parameters gathered from
-# forward to backward, at the price of their memory.
+# `fully_shard` has an option for this: with `reshard_after_forward=False` parameters stay gathered
+# from forward to backward. Then each layer is gathered once a step, at the price of its memory.
+# torchtitan sets it whenever there is a pipeline.
 
 # %% tags=["nbval-ignore-output"]
 Table(["", "a step"], [[whose, f"{1e3 * of.values[0][1]:.0f} ms"] for whose, of in runs.items()],
       title="Eight ranks on the cores of this machine, over Gloo")
 
 # %% [markdown]
-# **On GPUs** the engines have what ours lack: they overlap gathering with computing, on streams of
-# their own, and their kernels are compiled. None of that shows over Gloo on a CPU.
+# **On GPUs** `fully_shard` overlaps gathering with computing, on a stream of its own, says its
+# [documentation](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html). That does
+# not show over Gloo on a CPU.
 
 # %% [markdown]
 # ## Put to the test
@@ -423,7 +434,8 @@ put_to_the_test(f"""
 # * Ranks of one copy need the **same samples** and the same masks; copies need other ones.
 # * Each number of the gradient counts **once** in the norm, wherever it is.
 # * By hand and with PyTorch's engines: the same numbers as **one process**.
-# * `fully_shard` in a pipeline gathers parameters for **every micro-batch**.
+# * `fully_shard` in a pipeline gathers parameters for **every micro-batch**, unless it is told to
+#   keep them.
 #
 # **Your exercises** stand in the cells above, in
 # [labs/three_dimensions.py](../labs/three_dimensions.py), and in

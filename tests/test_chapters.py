@@ -82,12 +82,12 @@ SHOWN = {
     "09_three_dimensions": [
         "theory 2 ranks; measured 2",
         "same coordinates and groups on all ranks: True",
-        "dp 2 × tp 3 makes 6 ranks",
+        "refused by: ours, DeviceMesh",
     ],
     "09b_one_step_three_axes": [
         "theory 50 %",
         "pp 4 × tp 2: equal to one process to 1e-12: True",
-        "HSDP: equal to one process to 1e-12: True",
+        "HSDP, stage 1: equal to one process to 1e-12: True",
         "PyTorch's: equal to one process to 1e-12: True",
         "theory 3.5 times; measured 3.",
     ],

@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from language_model import draw_batch, mean_loss, standard_library
 from meshes import Mesh
-from simple_ddp import now
+from simple_ddp import now, start_equal
 from tensor_parallel import parallelize, split_cross_entropy, whole
 from three_dimensions import LONGEST, SIZES, OneProcess, adam, share_of_copy, whole_model
 from zero import Zero1, Zero3, flatten_padded, reduce_gradients
@@ -81,9 +81,13 @@ def reduce_hybrid(unit, replicas) -> None:
 
 
 class HybridZero1(Zero1):
-    """Stage 1 inside a group; groups average their gradients, as data parallel does."""
+    """Stage 1 inside a group; groups average their gradients, as data parallel does.
 
-    def __init__(self, model, make_optimizer, modules=(), group=None, replicas=None):
+    All ranks begin with the parameters of the first one of their `group` and `replicas`.
+    """
+
+    def __init__(self, model, make_optimizer, modules, group, replicas):
+        start_equal(model, replicas)
         super().__init__(model, make_optimizer, modules, group)
         self.replicas = replicas
 

@@ -45,6 +45,8 @@ def average_over_copies(parameters, mesh) -> None:
     """
     ### BEGIN SOLUTION
     gradients = [p.grad for p in parameters if p.grad is not None]
+    if not gradients:
+        return
     flat = torch.cat([g.reshape(-1) for g in gradients])
     dist.all_reduce(flat, group=mesh["dp"])
     parts = (flat / mesh.sizes["dp"]).split([g.numel() for g in gradients])
@@ -66,11 +68,11 @@ def global_norm(parameters, mesh, counted_elsewhere=()) -> Tensor:
     """
     ### BEGIN SOLUTION
     skipped = {id(p) for p in counted_elsewhere}
-    squares = torch.zeros((), dtype=next(iter(parameters)).dtype)
+    squares = torch.zeros((), dtype=torch.float64)
     for p in parameters:
         counts = hasattr(p, "cut_dim") or mesh.at["tp"] == 0
         if counts and p.grad is not None and id(p) not in skipped:
-            squares += p.grad.pow(2).sum()
+            squares += p.grad.double().pow(2).sum()
     dist.all_reduce(squares, group=mesh["pp", "tp"])
     return squares.sqrt()
     ### END SOLUTION
@@ -92,7 +94,7 @@ class SampleDropout:
 
     share    of the numbers that become 0
     seed_of  gives the seed of a mask, from the step, the sample, and the number of the module
-    step     of the training
+    step     of the training: whoever trains counts it
     samples  the numbers, in the whole batch, of the samples that are being computed now
     """
 
@@ -106,6 +108,8 @@ class SampleDropout:
             block.mlp.register_forward_hook(partial(self.drop, 2 * number + 1))
 
     def drop(self, number, module, inputs, output):
+        if not module.training:
+            return output
         masks = [self.mask(number, sample, x) for sample, x in zip(self.samples, output)]
         return output * torch.stack(masks) / (1 - self.share)
 
@@ -170,14 +174,18 @@ class ThreeDimensions:
     def sum_over_ends(self):
         """Complete the gradient of a weight that the first and the last stage both have."""
         for weight in self.tied:
-            sum_tied(weight, self.ends)
+            if weight.requires_grad:
+                sum_tied(weight, self.ends)
 
     def average(self):
         average_over_copies(self.parameters, self.mesh)
 
     def in_parts(self, batch) -> list[Tensor]:
-        """The micro-batches of this rank's share."""
-        return list(self.share_of_copy(batch, self.mesh).tensor_split(self.microbatches))
+        """The micro-batches of this rank's share. Raises ValueError if there is none for some."""
+        share = self.share_of_copy(batch, self.mesh)
+        if len(share) < self.microbatches:
+            raise ValueError(f"{len(share)} samples for {self.microbatches} micro-batches")
+        return list(share.tensor_split(self.microbatches))
 
     def clip(self):
         """Shorten the gradient, as torch.nn.utils.clip_grad_norm_ does."""

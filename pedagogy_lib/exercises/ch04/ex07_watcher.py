@@ -7,6 +7,16 @@ from ..kit.values import NO_RETURN, plain
 PATIENCE = 0.5
 ALIVE = "a rank whose count has changed is alive, wherever the count stands, and however slowly"
 SILENT = "the same count for more than `patience` seconds: the rank is silent"
+ANEW = (
+    "the count to compare with is that of the last look, and not the very first one: remember it "
+    "anew whenever it changes"
+)
+ALL = "all may be silent at once: what the others do does not matter"
+AGAIN = "this count was there before, but another one came between: that is a change, too"
+IDENTITY = (
+    "two equal numbers need not be the same object: `is` and `is not` compare objects, != compares "
+    "numbers"
+)
 SMALLER = (
     "a process that was started again counts from 1. A smaller count is a change, and a sign of "
     "life: compare with !=, not with >"
@@ -35,6 +45,12 @@ SINCE_LOOK = (
 ORDER = "in order: sorted by their numbers, whatever the order in the dict"
 NOT_YET = "a rank that has not counted yet, with 0, gets as much time as any other"
 
+
+def large(k) -> int:
+    """A number of its own in memory, each time."""
+    return int(f"1000{k:03}")
+
+
 CASES = {  # what happens: ([(counts, now), …], what an answer has overlooked)
     "its clock shows a large number": (
         [({0: 1}, 1e6), ({0: 1}, 1e6 + 0.25)], FIRST),
@@ -60,6 +76,17 @@ CASES = {  # what happens: ([(counts, now), …], what an answer has overlooked)
         [({0: 1}, 10.0), ({0: 2}, 12.0), ({0: 3, 2: 1}, 14.0), ({0: 4, 2: 1}, 14.25)], FIRST),
     "rank 1 has not counted yet": (
         [({0: 1, 1: 0}, 10.0), ({0: 2, 1: 0}, 10.25), ({0: 3, 1: 0}, 10.75)], NOT_YET),
+    "silent from the beginning, on a clock that begins at 0": (
+        [({0: 1, 1: 1}, 0.0), ({0: 2, 1: 1}, 0.25), ({0: 3, 1: 1}, 0.75)], FIRST),
+    "rank 1 counts once more, and falls silent": (
+        [({0: 1, 1: 1}, 10.0), ({0: 2, 1: 2}, 10.375), ({0: 3, 1: 2}, 10.75),
+         ({0: 4, 1: 2}, 11.125)], ANEW),
+    "rank 1 is silent at a large count": (
+        [({0: large(k), 1: large(7)}, 10.0 + k) for k in range(2)], IDENTITY),
+    "all fall silent": (
+        [({0: 1, 1: 1}, 10.0), ({0: 2, 1: 2}, 10.375), ({0: 2, 1: 2}, 11.0)], ALL),
+    "a count comes that was there before": (
+        [({0: 3}, 10.0), ({0: 1}, 11.0), ({0: 2}, 12.0), ({0: 3}, 13.0)], AGAIN),
     "two are silent": (
         [({3: 5, 0: 1, 1: 5}, 10.0), ({3: 5, 0: 2, 1: 5}, 11.0)], ORDER),
 }  # fmt: skip

@@ -14,6 +14,7 @@ HICCUP = [2.0, 2.1, 40.0, 1.9, 2.0, 2.2, 2.1]
 LATELY = [2.0, 2.0, 2.1, 1.9, 8.0, 8.2, 8.1]
 AT_THE_END = [2.0, 2.1, 1.9, 2.2, 2.0, 2.1, 9.0]
 FIVE = [2.0] * 3 + [3.0] * 4
+SHORT = [1.0] * 3 + [2.0] * 4
 
 CASES = {
     "all alike": (steps_of(USUAL, USUAL[::-1], USUAL, USUAL[::-1]),),
@@ -24,7 +25,15 @@ CASES = {
         steps_of(HICCUP, HICCUP[1:] + HICCUP[:1], HICCUP[2:] + HICCUP[:2]),),
     "rank 2 is slow in the last step alone": (steps_of(USUAL, USUAL, AT_THE_END),),
     "rank 1 has been slow for 3 of 7 steps": (steps_of(USUAL, LATELY, USUAL),),
-    "ranks 0 and 4 are slow": (steps_of(SLOW, USUAL, USUAL, USUAL, SLOW),),
+    "ranks 0 and 4 are slow": (
+        steps_of(SLOW, USUAL, USUAL, USUAL, [5 * second for second in USUAL]),),
+    "four steps, rank 2 slow in two of them": (steps_of([2.0] * 4, [2.0] * 4, [2, 2, 4.4, 4.4]),),
+    "four steps, rank 2 a little slow in two": (steps_of([2.0] * 4, [2.0] * 4, [2, 2, 3.9, 3.9]),),
+    "four ranks, half of them faster": ([[2.0, 2.0, 4.0, 5.0]],),
+    "all are slow in four of seven steps": (
+        steps_of(SHORT, SHORT, [1.6, 1.6, 1.6, 3.1, 2.0, 2.0, 2.0]),),
+    "twenty steps, rank 1 slow in the first twelve": (
+        steps_of([2.0] * 20, [8.0] * 12 + [2.0] * 8, [2.0] * 20),),
     "one step": ([[1.0, 1.25, 4.0]],),
     "exactly 1.5 times as long": ([[2.0, 3.0, 2.0]],),
     "one is very slow, and one a little": (
@@ -66,6 +75,29 @@ def rule(of_rank=middle, of_all=middle, over=lambda mine, limit: mine > limit, f
 truth = rule()
 
 
+def lower(values) -> float:
+    return sorted(values)[(len(values) - 1) // 2]
+
+
+def upper(values) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def slowest_first(seconds, times=1.5):
+    usual = [middle(column) for column in columns(seconds)]
+    return sorted(truth(seconds, times), key=lambda rank: -usual[rank])
+
+
+def slow_in_most_steps(seconds, times=1.5):
+    slow = [sum(step[rank] > times * middle(step) for step in seconds)
+            for rank in range(len(seconds[0]))]  # fmt: skip
+    return [rank for rank, steps in enumerate(slow) if steps > len(seconds) / 2]
+
+
+def lately(seconds, times=1.5):
+    return truth(seconds[-10:], times)
+
+
 def slowest(seconds, times=1.5):
     usual = [middle(column) for column in columns(seconds)]
     return [usual.index(max(usual))]
@@ -88,6 +120,11 @@ def all_numbers(seconds, times=1.5):
     limit = times * middle([x for step in seconds for x in step])
     return [rank for rank, mine in enumerate(usual) if mine > limit]
 
+
+TWO_MIDDLE = (
+    "of an even number of values the median is the mean of the two in the middle. This takes one "
+    "of them, as torch.median takes the lower one."
+)
 
 EXERCISE = Formula(
     "4.8",
@@ -125,6 +162,14 @@ EXERCISE = Formula(
          of_the_others),
         ("the usual time is the median of the ranks' medians, not of all times together.",
          all_numbers),
+        *((TWO_MIDDLE, rule(of_rank=mine, of_all=of_all))
+          for mine in (lower, upper, middle) for of_all in (lower, upper, middle)
+          if mine is not middle or of_all is not middle),
+        ("the ranks are right, but not in order: sorted by their numbers, and not by their times.",
+         slowest_first),
+        ("counted are the steps in which a rank was slow. Asked is its median over all steps: no "
+         "step is compared by itself.", slow_in_most_steps),
+        ("only the last ten steps are looked at: all steps that are given count.", lately),
         ("these are the ranks that are not slow.", rule(over=lambda mine, limit: mine <= limit)),
     ],
     hints=(

@@ -7,7 +7,7 @@ from torch import nn
 
 from ...basics.closeness import close_in_float32
 from ...course.checking import Wrong
-from ..kit import At, Equals, RankExercise, Refused, World, answering
+from ..kit import At, Equals, RankExercise, Refused, World, answering, never
 from ..kit.trials import numbers
 from ..kit.values import NO_RETURN
 from .meshes import SmallMesh, all_places, in_words
@@ -49,11 +49,19 @@ def measure_norm(answer, group, case):
             p.cut_dim = 0
     is_second = mesh.at["pp"] == sizes["pp"] - 1 > 0
     elsewhere = [parameters[TIED]] if is_second else []
+    before = {name: None if p.grad is None else p.grad.clone() for name, p in parameters.items()}
     with answering():
         norm = answer(list(parameters.values()), mesh, elsewhere)
     if norm is None:
         raise Refused("it returned None", NO_RETURN)
-    return {"length": float(norm)}
+    return {
+        "length": float(norm),
+        "changed": [name for name, p in parameters.items() if not alike(p.grad, before[name])],
+    }
+
+
+def alike(one, other) -> bool:
+    return one is other if one is None or other is None else one.equal(other)
 
 
 # ---- What is right, and what is not ---
@@ -146,6 +154,8 @@ EXERCISE = RankExercise(
     ],
     work=measure_norm,
     facts=[
+        never("changed", lambda names: f"the gradient of {names[0]} has changed",
+              "it is only to be measured: the optimizer steps with it afterwards"),
         Equals("length", length, mistakes, "the length", same=close_in_float32),
         needs_few_bytes,
     ],

@@ -40,6 +40,10 @@ BEFORE_TIED = (
     "here the length is measured before the gradient of the tied weight is complete: first "
     "complete it, then shorten"
 )
+SHARES = (
+    "each copy computes with its share of the batch, in micro-batches. If all copies compute with "
+    "everything, the numbers are right, and nothing is gained"
+)
 NO_STEP = "the weights are as they were: the optimizer has taken no step"
 VARIANTS = {
     NO_ZERO: {"zero": False}, NO_TIED: {"tied": ""}, NO_AVERAGE: {"average": False},
@@ -66,6 +70,10 @@ def train(answer, group, case):
         losses = [engine.step(*batch_of(number, sizes["dp"])) for number in range(STEPS)]
         if None in losses:
             raise Refused("step() returned None", NO_RETURN)
+        seen = sum(map(len, engine.pipeline.inputs))
+        if seen != SAMPLES:
+            what = f"the pipeline went through {seen} samples, of a share of {SAMPLES}"
+            raise Refused(what, SHARES)
         mine = {id(p) for p in engine.parameters}
         weights = {
             name: lab.whole(p, mesh["tp"]).clone()

@@ -7,7 +7,8 @@ from ..kit.values import NO_RETURN
 
 FINDS_A_BUG = True
 
-PLACES = list(product((0, 1, 2, 99, 100), (0, 1, 2, 7, 8, 63, 64), (0, 1, 2, 5, 6, 7)))
+STEPS, SAMPLES, MODULES = (0, 1, 10, 100, 999), (0, 1, 10, 100, 1000, 999_999), (0, 1, 10, 100, 999)
+PLACES = list(product(STEPS, SAMPLES, MODULES))
 NAMES = ("step", "sample", "module")
 NOT_ALIKE = (
     "ranks of one tp group drop the same activation, each by itself. With other masks they compute "

@@ -117,3 +117,35 @@ class Watcher(Watcher):
 class Watcher(Watcher):
     def silent(self, counts, now):
         return []
+
+# %% wrong · remember it anew
+class Watcher(Watcher):
+    def silent(self, counts, now):
+        for rank, count in counts.items():
+            if rank not in self.changed:
+                self.changed[rank] = [count, now]
+            elif self.changed[rank][0] != count:
+                self.changed[rank][1] = now
+        return sorted(r for r in counts if now - self.changed[r][1] > self.patience)
+
+# %% wrong · compare objects
+class Watcher(Watcher):
+    def silent(self, counts, now):
+        for rank, count in counts.items():
+            if rank not in self.changed or self.changed[rank][0] is not count:
+                self.changed[rank] = (count, now)
+        return sorted(r for r in counts if now - self.changed[r][1] > self.patience)
+
+# %% wrong · where a clock has its 0 means nothing
+class Watcher(Watcher):
+    def __init__(self, patience):
+        self.patience, self.last, self.since = patience, {}, {}
+
+    def silent(self, counts, now):
+        result = []
+        for rank, count in counts.items():
+            if not self.since.get(rank) or self.last[rank] != count:
+                self.since[rank], self.last[rank] = now, count
+            elif now - self.since[rank] > self.patience:
+                result.append(rank)
+        return sorted(result)

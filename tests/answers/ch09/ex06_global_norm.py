@@ -62,5 +62,9 @@ def global_norm(parameters, mesh, counted_elsewhere=()):
 # +         if counts and p.grad is not None and p not in counted_elsewhere:
 
 # %% wrong · is of float32 unless told otherwise
-# -     squares = torch.zeros((), dtype=next(iter(parameters)).dtype)
+# -     squares = torch.zeros((), dtype=torch.float64)
 # +     squares = torch.zeros(()) if mesh.at["tp"] else torch.zeros((), dtype=torch.float64)
+
+# %% wrong · it is only to be measured
+# -             squares += p.grad.double().pow(2).sum()
+# +             squares += p.grad.pow_(2).sum()

@@ -37,3 +37,7 @@ def seed_of_mask(step, sample, module):
 # %% wrong · without `return`
 def seed_of_mask(step, sample, module):
     torch.manual_seed(step)
+
+# %% wrong · a range of its own
+def seed_of_mask(step, sample, module):
+    return (step * 100 + sample) * 10 + module
