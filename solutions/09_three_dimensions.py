@@ -73,7 +73,8 @@ plot_traffic(run, "step", [axis for axis in sizes if sizes[axis] > 1],
 # has the next stage, and rank 4 has the same part of the other copy. The picture leaves out two
 # sums of a single number, the loss and the length of the gradient: with headers, some 100 bytes
 # each.
-#
+
+# %% [markdown]
 # The shaded fields are pairs of ranks on one machine. Outside of them, bytes pass a network card.
 # In this order of ranks only the gradients along dp do. The traffic along tp, which is the largest,
 # stays inside. Part [09c](09c_which_axis_where.ipynb) is about that choice.
@@ -164,7 +165,8 @@ explore(show_groups, rank=[21, *range(64)], order=["dp pp tp", "tp pp dp", "pp d
 # [`new_group`](https://docs.pytorch.org/docs/stable/distributed.html#groups): all ranks of the
 # world have to call it, for all groups, in the same order, even for groups to which they do not
 # belong.
-#
+
+# %% [markdown]
 # Why this rule? In PyTorch, the members of a group find each other through a store, under the
 # number of the group. The first group that a rank makes is number 1, the second one number 2, and
 # so on. Nobody compares lists. (With an option, `use_local_synchronization=True`, only the members

@@ -172,7 +172,8 @@ check("9.5")
 # * No gradient changes.
 # * It returns a tensor with one number, the same on every rank. One all-reduce of one number is
 #   enough: `mesh["pp", "tp"]` is the group of all ranks that share one copy of the model.
-#
+
+# %% [markdown]
 # For example, two ranks along tp. Each has a cut parameter, with gradients [3] and [4], and both
 # have the same bias with gradient [12]. The length is $\sqrt{9 + 16 + 144} = 13$.
 

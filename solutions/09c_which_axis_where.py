@@ -95,12 +95,12 @@ def one_step(three_dimensions, sizes, text, width, context, samples, memory=True
 run = launch(one_step, three_dimensions, sizes, text, width, context, samples, world_size=8,
              device="cpu")
 measured = {axis: sum(map(sum, run["step"].traffic(axis))) for axis in sizes}
-a, p = samples / 2 * context * width * 4, sum(run.values) / 8
-# Of all eight ranks. Beside the blocks: one all-reduce behind the embedding, one before the output.
-theory = {"tp": 8 * (4 * blocks / 2 + 1) * a, "pp": 8 * a, "dp": 8 * p}
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.
+a, p = samples / 2 * context * width * 4, sum(run.values) / 8
+# Of all eight ranks. Beside the blocks: one all-reduce behind the embedding, one before the output.
+theory = {"tp": 8 * (4 * blocks / 2 + 1) * a, "pp": 8 * a, "dp": 8 * p}
 tp_over_dp.compare(theory["tp"] / theory["dp"], measured["tp"] / measured["dp"],
                    kind="communication")
 
