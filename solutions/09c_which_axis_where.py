@@ -178,7 +178,7 @@ runs = {order: launch(one_step, three_dimensions, on, text, width, context, samp
                       world_size=8, machines=machines, device="cpu")
         for order, on in orders.items()}
 
-# %% tags=["nbval-ignore-output"]
+# %%
 def leaves_machine(run):
     """What the ranks 0 to 3 have sent to the ranks 4 to 7, whatever carried it."""
     return sum(sent for row in run["step"].traffic()[:4] for sent in row[4:])
@@ -187,6 +187,8 @@ def by_formula(on):
     """From the first axis: each of the four ranks sends to its partner on the other machine."""
     return theory[next(iter(on))] / 2
 
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what was measured.
 measured_leaving = {order: leaves_machine(run) for order, run in runs.items()}
 formula_leaving = {order: by_formula(on) for order, on in orders.items()}
 worse.compare(max(formula_leaving.values()) / min(formula_leaving.values()),
