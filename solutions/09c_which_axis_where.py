@@ -325,8 +325,9 @@ check("9.13", llama_parameters)
 # %%
 llama_2_70b = llama_parameters(80, 8192, 64, 8, 28672, 32000)
 as_in_the_line = 12 * 80 * 8192**2  # blocks with 4 × width in the MLP, and as many keys as queries
+told = f"{llama_2_70b / 1e9:.2f}" if llama_2_70b else "more"  # until you have written the function
 Table(["", "parameters"],
-      [["Llama 2 70B, by its published shape", f"{llama_2_70b / 1e9:.2f} billion"],
+      [["Llama 2 70B, by its published shape", f"{told} billion"],
        ["what the line describes", f"{as_in_the_line / 1e9:.2f} billion"]])
 
 # %% [markdown]
@@ -367,7 +368,7 @@ put_to_the_test(f"""
   70 billion parameters on TP 8 × PP 4 × DP 2: {sent_dp / 1e9:.1f} GB a GPU and step (section 3)
 - Llama 70B on 64 H100: a command line with --data-parallel-size 2 | web page | wrong | dp is
   derived; and the line describes a model of {as_in_the_line / 1e9:.1f} billion parameters, where
-  Llama 2 70B has {llama_2_70b / 1e9:.2f} (section 4)
+  Llama 2 70B has {told} (section 4)
 """)
 
 # %% [markdown]
