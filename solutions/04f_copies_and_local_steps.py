@@ -238,10 +238,10 @@ rare_guess = predict("Bytes of a DiLoCo round, in percent of DDP's in the same s
 # 3. Copy the result into `mine`, in place: a model uses these tensors.
 
 # %% [markdown]
-# It may send as much as one all-reduce of each tensor. Gloo has no average: sum, then divide by the
-# number of ranks in the group. Until the last all-reduce has succeeded, change neither `whole`, nor
-# `mine`, nor the optimizer's momentum (`.grad` may change). If one fails, because somebody died,
-# its error goes on to the caller, who does the outer step once more.
+# It may send as much as one all-reduce of each tensor. Not every backend has an average: sum, then
+# divide by the number of ranks in the group. Until the last all-reduce has succeeded, change
+# neither `whole`, nor `mine`, nor the optimizer's momentum (`.grad` may change). If one fails,
+# because somebody died, its error goes on to the caller, who does the outer step once more.
 
 # %% [markdown]
 # For example, two workers begin at a weight of 10, and get to 8 and to 9. The outer gradient is the
