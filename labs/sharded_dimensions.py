@@ -3,15 +3,21 @@
 torchrun --nproc-per-node 4 labs/sharded_dimensions.py
 """
 
-from statistics import median
-
 import torch
 import torch.distributed as dist
 from language_model import draw_batch, mean_loss, standard_library
 from meshes import Mesh
-from simple_ddp import now, start_equal
+from simple_ddp import start_equal
 from tensor_parallel import parallelize, split_cross_entropy, whole
-from three_dimensions import LONGEST, SIZES, OneProcess, adam, share_of_copy, whole_model
+from three_dimensions import (
+    LONGEST,
+    SIZES,
+    OneProcess,
+    adam,
+    share_of_copy,
+    train,
+    whole_model,
+)
 from zero import Zero1, Zero3, flatten_padded, reduce_gradients
 from zero import whole as gathered
 
@@ -23,7 +29,6 @@ class ZeroAndTensor:
 
     def __init__(self, model, mesh, make_optimizer, longest=None):
         self.model, self.mesh, self.longest = parallelize(model, mesh["tp"]), mesh, longest
-        self.weights = {}  # of each unit: how much each number of this rank's shard counts
         self.zero = Zero3(model, make_optimizer, list(model.blocks), mesh["dp"])
         self.weights = {unit: counts(unit, mesh) for unit in self.zero.units.values()}
 
@@ -140,13 +145,7 @@ def program(text, steps=20) -> tuple[float, float, float]:
     n = dist.get_world_size()
     tp = 2 if n % 2 == 0 else 1
     mesh = Mesh({"dp": n // tp, "tp": tp}, joint=[("dp", "tp")])
-    engine, losses, times = ZeroAndTensor(whole_model(), mesh, adam, 1.0), [], []
-    for number in range(steps):
-        batch = draw_batch(text, 8 * mesh.sizes["dp"], number, SIZES["context"])
-        began = now()
-        losses.append(engine.step(*batch))
-        times.append(now() - began)
-    return losses[0], losses[-1], median(times)
+    return train(ZeroAndTensor(whole_model(), mesh, adam, 1.0), text, steps)
 
 
 def main():

@@ -188,9 +188,9 @@ class ThreeDimensions:
             yield
 
     def watched(self, watch):
-        """From now on, what the step does is inside of watch(what it is), a context; returns self.
+        """From now on, each thing that the step does is inside of watch(what it is); returns self.
 
-        Its decorator is used as well, so that it has to be one of both kinds, as `measure` is
+        watch  returns what is a context and a decorator, as `measure` does
         """
         self.watch = watch
         self.sum_over_ends = watch("tied weights")(self.sum_over_ends)
@@ -290,9 +290,14 @@ def one_step(sizes, text, microbatches=4, samples=16, memory=True, **of_model):
 def program(text, steps=20) -> tuple[float, float, float]:
     """Train a small transformer in as many dimensions as there are ranks for."""
     mesh = Mesh(halves(dist.get_world_size()), JOINT)
-    engine, losses, times = ThreeDimensions(whole_model(), mesh, 4, adam, 1.0), [], []
+    return train(ThreeDimensions(whole_model(), mesh, 4, adam, 1.0), text, steps)
+
+
+def train(engine, text, steps) -> tuple[float, float, float]:
+    """Returns the loss at first and at last, and the median of a step's seconds."""
+    losses, times = [], []
     for number in range(steps):
-        batch = draw_batch(text, 8 * mesh.sizes["dp"], number, SIZES["context"])
+        batch = draw_batch(text, 8 * engine.mesh.sizes["dp"], number, SIZES["context"])
         began = now()
         losses.append(engine.step(*batch))
         times.append(now() - began)

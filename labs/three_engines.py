@@ -23,10 +23,11 @@ class Composed:
     Along "dp" fully_shard works: ZeRO 3. The axes of the mesh have the order of `sizes`, in which
     "dp" has to stand before "tp". All micro-batches have to be equally large.
 
+    keep    whether a layer's parameters stay gathered from its first forward to its last backward
     Raises  ValueError if embedding and output are tied: two stages would each have their own
     """
 
-    def __init__(self, model, sizes, microbatches, make_optimizer, longest=None):
+    def __init__(self, model, sizes, microbatches, make_optimizer, longest=None, keep=False):
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
         from torch.distributed.tensor.parallel import parallelize_module
@@ -40,7 +41,7 @@ class Composed:
         layers, stage = layers_of(model), mesh.get_local_rank("pp")
         piece = pieces_of(layers, even_sizes(len(layers), sizes["pp"]))[stage]
         for layer in piece:
-            fully_shard(layer, mesh=mesh["dp"])
+            fully_shard(layer, mesh=mesh["dp"], reshard_after_forward=not keep)
         fully_shard(piece, mesh=mesh["dp"])
         self.parameters = list(piece.parameters())
         self.optimizer = make_optimizer(self.parameters)
@@ -87,10 +88,10 @@ def scheduled(piece, stage, mesh, microbatches):
 
 
 def ready(whose, model, sizes, microbatches, longest=None):
-    """whose: "by hand" or "PyTorch's"."""
+    """whose: "by hand", "PyTorch's", or "PyTorch's, kept" (gathered)."""
     if whose == "by hand":
         return ThreeDimensions(model, Mesh(sizes, JOINT), microbatches, adam, longest)
-    return Composed(model, sizes, microbatches, adam, longest)
+    return Composed(model, sizes, microbatches, adam, longest, keep=whose.endswith("kept"))
 
 
 def whole_of(p, engine, of):

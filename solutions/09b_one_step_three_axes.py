@@ -292,7 +292,7 @@ def seed_of_mask(step, sample, module):
 check("9.8", seed_of_mask)
 
 # %% [markdown]
-# With such seeds, a mask belongs to its sample, whoever computes it. That is why the table of
+# With such seeds, a mask belongs to its sample, whoever computes it. That is why
 # section 4 could compare with one process at all. Megatron-LM keeps two random streams instead, as
 # in [07b](07b_tensor_parallel_at_work.ipynb): one that is equal along tp, another one that is not.
 # Then each layout draws other masks, and its numbers cannot be compared with those of one process.
@@ -369,7 +369,7 @@ ratio = predict("How many times as many bytes as ours do they send along dp?", u
 
 # %%
 runs = {whose: launch(three_engines.program, whose, text, sizes, world_size=world_size,
-                      device="cpu") for whose in ("by hand", "PyTorch's")}
+                      device="cpu") for whose in ("by hand", "PyTorch's", "PyTorch's, kept")}
 sent = {whose: {axis: sum(map(sum, of["step"].traffic(axis))) for axis in sizes}
         for whose, of in runs.items()}
 
@@ -396,8 +396,9 @@ plot_bars(list(sizes), {whose: [of[axis] / 1e6 for axis in sizes] for whose, of 
 
 # %% [markdown]
 # `fully_shard` has an option for this: with `reshard_after_forward=False` parameters stay gathered
-# from forward to backward. Then each layer is gathered once a step, at the price of its memory.
-# torchtitan sets it whenever there is a pipeline.
+# from the first forward of a step to its last backward. The picture has it as *PyTorch's, kept*:
+# each layer is gathered once a step, $\frac{1 + 2}{2} = 1.5$ times as much as ours, at the price of
+# its memory. torchtitan does so by default where there is a pipeline.
 
 # %% tags=["nbval-ignore-output"]
 Table(["", "a step"], [[whose, f"{1e3 * of.values[0][1]:.0f} ms"] for whose, of in runs.items()],

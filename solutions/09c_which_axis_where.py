@@ -6,8 +6,8 @@
 # what each axis sends, try all six orders, and read the command lines of real clusters.
 
 # %% [markdown]
-# ![Bars of six orders of the axes: bytes that leave a machine in one step, as an outline by formula
-# and filled as its card counted. Two orders have high bars, two lower ones, two the
+# ![Bars of six orders of the axes: bytes that leave a machine in one step, by formula as an
+# outline, and filled as the kernel counted them. Two orders have high bars, two lower ones, two the
 # lowest](../assets/covers/09c_which_axis_where.png)
 #
 # *Measured in section 3: bytes that leave a machine in one step, for each order of the axes. The
@@ -123,7 +123,7 @@ Table(["axis", "by formula", "measured", "calls of rank 0"],
 # %% [markdown]
 # Which axis sends most depends on the model and the batch. Along dp it depends on the parameters,
 # along tp and pp on the batch. Halve the batch, and only dp stays. Double the width, and dp grows
-# fourfold, while tp doubles.
+# about fourfold, while tp doubles.
 
 # %% [markdown]
 # ## 2 · Which bytes leave a machine?
@@ -209,9 +209,9 @@ Table(["order", "leaves a machine", "its card alone needs", "the step took"],
       title="Slowest axis first")
 
 # %% [markdown]
-# Only the first axis decides, as its groups are the ones that cross. What is worst here, tp in
-# front, is worst on nearly every cluster: tensor parallel talks most often, and the next layer
-# waits for each of its calls. Two pictures of the same training, the best order and the worst:
+# Only the first axis decides, because its groups are the ones that cross. With tp in front, most
+# bytes leave a machine, and the next layer waits for each of these calls. Two pictures of the same
+# training, the best order and the worst:
 
 # %% tags=["nbval-ignore-output"]
 best, worst = (pick(measured_leaving, key=measured_leaving.get) for pick in (min, max))
@@ -221,28 +221,38 @@ plot_traffic(runs[best], "step", list(sizes), title=f"Order {best}")
 plot_traffic(runs[worst], "step", list(sizes), title=f"Order {worst}")
 
 # %% [markdown]
-# Whether dp or pp is better in front depends on sizes: pp sends $A$ to each neighbour, dp sends
-# about $P$. For large batches of small models it is dp. For a model of 70 billion parameters it is
-# pp, unless the batch is enormous. The rule that many texts give, *TP inside a machine, PP across
-# machines, DP anywhere*, is this comparison for such models.
-#
-# **On GPUs.** Inside of a machine NVLink carries many times what a network card does (02b, 07b).
-# And a good implementation hides dp behind the backward (03b), which tp cannot do with most of its
-# calls. None of that was measured here.
-
-# %% [markdown]
-# **"DP works over a network of any bandwidth"**, says one source. It is the least demanding axis
-# for each step, not a free one. Take 70 billion parameters on TP 8 × PP 4. Each GPU has $70 \cdot
-# 10^9 / 32$ parameters, and sends about $2 \cdot \frac{dp-1}{dp}$ times their gradients in every
-# step.
+# Whether dp or pp sends less depends on sizes: pp sends $A$ to each neighbour, dp about $P$. So it
+# is a comparison of a batch with a model. Here are both for a large one: 70 billion parameters on
+# tp 8 × pp 4 × dp 2, 1,024 samples of 4,096 tokens in a step, width 8,192, 80 blocks, in
+# bfloat16.
 
 # %%
-gradient_bytes = 70e9 / (8 * 4) * 2  # bfloat16
-sent_dp = 2 * (2 - 1) / 2 * gradient_bytes
-Table(["network of each GPU", "GB/s", "gradients take"],
-      [[name, f"{speed:g}", f"{sent_dp / (speed * 1e9):.2g} s"]
-       for name, speed in {"400 Gb/s": 50, "100 Gb/s": 12.5, "1 Gb/s": 0.125}.items()],
-      title=f"dp 2: each GPU sends {sent_dp / 1e9:.1f} GB a step")
+large = {"A": 512 * 4096 * 8192 * 2, "P": 70e9 / (8 * 4) * 2}  # bytes; 512 samples for each copy
+sent_large = {"tp": 4 * 20 * 2 * 7 / 8 * large["A"], "pp": 2 * large["A"],
+              "dp": 2 * 1 / 2 * large["P"]}
+Table(["axis", "one GPU sends in a step", "at 50 GB/s", "at 0.125 GB/s"],
+      [[axis, f"{nbytes / 1e9:,.1f} GB", f"{nbytes / 50e9:,.2f} s", f"{nbytes / 0.125e9:,.0f} s"]
+       for axis, nbytes in sent_large.items()],
+      title="By the formulas of section 1, for a stage in the middle")
+
+# %% [markdown]
+# 50 GB/s is a network card of 400 Gb/s for each GPU, 0.125 GB/s one of 1 Gb/s. Along tp nothing but
+# the links inside of a machine will do. Along dp fewest bytes travel. So **"DP works over a network
+# of any bandwidth"**, as one source says, holds for each step only by comparison: over 1 Gb/s the
+# gradients alone take half a minute.
+#
+# Bytes are not all, though. What pp sends is spread over the whole step, and can travel while other
+# micro-batches are computed. What dp sends comes at the end, unless it is hidden behind the
+# backward (03b). And an engine may send less than these formulas: with Megatron-LM's
+# scatter/gather, each rank along tp sends its part of $A$ only, says [its
+# paper](https://arxiv.org/abs/2104.04473).
+
+# %% [markdown]
+# The rule of many texts is *TP inside a machine, PP across machines, DP anywhere*. Our measurement
+# supports its first part. About the other two, it says: compare $A$ and $P$.
+#
+# **On GPUs.** Inside of a machine NVLink carries many times what a network card does (02b, 07b).
+# None of it was measured here.
 
 # %% [markdown]
 # ## 4 · Command lines
@@ -364,8 +374,9 @@ put_to_the_test(f"""
 - Use TP within nodes, PP across nodes, DP anywhere | web page |
   {"right" if is_tp_worst else "not here"} for tp; else it depends | of six orders, those with tp
   across the network sent most; whether pp or dp sends less depends on batch and model (section 3)
-- Data parallel works over a network of any bandwidth | web page | imprecise |
-  70 billion parameters on TP 8 × PP 4 × DP 2: {sent_dp / 1e9:.1f} GB a GPU and step (section 3)
+- Data parallel works over a network of any bandwidth | web page | imprecise | 70 billion
+  parameters on TP 8 × PP 4 × DP 2: {sent_large["dp"] / 1e9:.1f} GB a GPU and step, the least of the
+  three axes, and not nothing (section 3)
 - Llama 70B on 64 H100: a command line with --data-parallel-size 2 | web page | wrong | dp is
   derived; and the line describes a model of {as_in_the_line / 1e9:.1f} billion parameters, where
   Llama 2 70B has {told} (section 4)
@@ -383,8 +394,8 @@ put_to_the_test(f"""
 #
 # * Along **tp** and **pp** the batch decides what is sent, along **dp** the parameters.
 # * Along tp a rank talks in every layer, along pp for every micro-batch, along dp **once a step**.
-# * The **first axis** of the order crosses machines. Put the one there that sends least, and never
-#   tp.
+# * The **first axis** of the order crosses machines. Do not put tp there. Between dp and pp compare
+#   what a batch's activations and a rank's parameters weigh.
 # * **Check a command line** by arithmetic: dp is what is left, and everything has to divide.
 #
 # **Your exercises** stand in the cells above.

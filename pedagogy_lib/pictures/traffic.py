@@ -133,9 +133,8 @@ def described(shown, label, places) -> str:
     told = []
     for traffic in shown:
         total = traffic.matrix.sum()
-        pairs = int((traffic.matrix > 0).sum())
-        text = f"{traffic.group} {format_bytes(int(total))}, for {counted(pairs, 'sender')} and "
-        text += "receiver" if pairs == 1 else "receivers"
+        pairs = counted(int((traffic.matrix > 0).sum()), "pair")
+        text = f"{traffic.group} {format_bytes(int(total))}, from rank to rank in {pairs}"
         if places:
             across = traffic.matrix[np.not_equal.outer(places, places)].sum()
             text += f", of it {format_bytes(int(across))} from machine to machine"
