@@ -32,15 +32,16 @@ def has_tied(at, sizes) -> bool:
     return at["pp"] in (0, sizes["pp"] - 1)
 
 
-def names_at(at, sizes) -> list[str]:
-    return [*SHAPES, *([TIED] if has_tied(at, sizes) else [])]
+def names_at(at, sizes, few=False) -> list[str]:
+    """few: the norm alone, which is cut nowhere; so most ranks have nothing to count."""
+    return ["norm"] if few else [*SHAPES, *([TIED] if has_tied(at, sizes) else [])]
 
 
 def measure_norm(answer, group, case):
-    sizes = case.args[0]
+    sizes, few = case.args
     mesh = SmallMesh(sizes, JOINT)
     parameters = {}
-    for name in names_at(mesh.at, sizes):
+    for name in names_at(mesh.at, sizes, few):
         gradient = gradient_of(name, mesh.at)
         shape = SHAPES[name][0] if gradient is None else gradient.shape
         p = parameters[name] = nn.Parameter(torch.ones(shape, dtype=torch.float64))
@@ -48,7 +49,7 @@ def measure_norm(answer, group, case):
         if name == TIED or SHAPES[name][1]:
             p.cut_dim = 0
     is_second = mesh.at["pp"] == sizes["pp"] - 1 > 0
-    elsewhere = [parameters[TIED]] if is_second else []
+    elsewhere = [parameters[TIED]] if is_second and not few else []
     before = {name: None if p.grad is None else p.grad.clone() for name, p in parameters.items()}
     with answering():
         norm = answer(list(parameters.values()), mesh, elsewhere)
@@ -67,56 +68,57 @@ def alike(one, other) -> bool:
 # ---- What is right, and what is not ---
 
 
-def squares(at, sizes, names=None) -> float:
-    names = names_at(at, sizes) if names is None else names
+def squares(at, names) -> float:
     gradients = [gradient_of(name, at) for name in names]
     return sum(g.pow(2).sum().item() for g in gradients if g is not None)
 
 
-def counted(sizes, tied_twice=False, whole_once=True, pp=None, tp=None) -> float:
+def counted(sizes, few, tied_twice=False, whole_once=True, pp=None, tp=None) -> float:
     """The sum of squares over one copy of the model; pp, tp: of this place alone."""
     total = 0.0
     for at in all_places(sizes):
         if at["dp"] or pp not in (None, at["pp"]) or tp not in (None, at["tp"]):
             continue
-        names = names_at(at, sizes)
-        if not tied_twice and at["pp"] == sizes["pp"] - 1 > 0:
+        names = names_at(at, sizes, few)
+        if not tied_twice and at["pp"] == sizes["pp"] - 1 > 0 and not few:
             names.remove(TIED)
         if whole_once and at["tp"] != (tp or 0):
             names.remove("norm")
-        total += squares(at, sizes, names)
+        total += squares(at, names)
     return total
 
 
 def length(trial, place):
-    return math.sqrt(counted(trial.case.args[0]))
+    return math.sqrt(counted(*trial.case.args))
 
 
 def mistakes(trial, place):
-    sizes, at = trial.case.args[0], all_places(trial.case.args[0])[place]
-    dp, right = sizes["dp"], counted(sizes)
-    own = [counted(sizes, pp=pp) for pp in range(sizes["pp"])]
-    lengths = sum(math.sqrt(squares(each, sizes)) for each in all_places(sizes) if not each["dp"])
+    sizes, few = trial.case.args
+    places = all_places(sizes)
+    at, dp, right = places[place], sizes["dp"], counted(sizes, few)
+    own = [counted(sizes, few, pp=pp) for pp in range(sizes["pp"])]
+    of_ranks = [math.sqrt(squares(each, names_at(each, sizes, few))) for each in places]
+    lengths = sum(of for of, each in zip(of_ranks, places) if not each["dp"])
     return {
         "a parameter that is not cut is the same on all ranks along tp, and counts once for each "
         "of them here: let one of these ranks count it":
-            math.sqrt(counted(sizes, whole_once=False)),
+            math.sqrt(counted(sizes, few, whole_once=False)),
         "the weight that two stages have counts twice: those in counted_elsewhere are left out":
-            math.sqrt(counted(sizes, tied_twice=True)),
+            math.sqrt(counted(sizes, few, tied_twice=True)),
         "the weight that two stages have counts twice, and what is not cut counts on each rank "
-        "along tp": math.sqrt(counted(sizes, True, False)),
+        "along tp": math.sqrt(counted(sizes, few, True, False)),
         "each copy of the model has the same gradient now, and all of them are in this sum: add up "
         "within one copy, over mesh[\"pp\", \"tp\"]": math.sqrt(dp * right),
         "all ranks of the world are in this sum: each copy counts, and so does what is not cut on "
-        "each rank along tp": math.sqrt(dp * counted(sizes, whole_once=False)),
+        "each rank along tp": math.sqrt(dp * counted(sizes, few, whole_once=False)),
         "these are the parts of this stage alone: the other stages have gradients, too":
             math.sqrt(own[at["pp"]]),
         "these are the gradients of this rank alone: each rank finds another length, and would "
-        "shorten differently": math.sqrt(squares(at, sizes)),
+        "shorten differently": of_ranks[place],
         "this is the rank's own part without what is counted elsewhere. The others' parts belong "
-        "to the same gradient": math.sqrt(counted(sizes, pp=at["pp"], tp=at["tp"])),
+        "to the same gradient": math.sqrt(counted(sizes, few, pp=at["pp"], tp=at["tp"])),
         "these are the parts of all stages, but of one place along tp only: cut parameters have "
-        "others there": math.sqrt(counted(sizes, tp=at["tp"])),
+        "others there": math.sqrt(counted(sizes, few, tp=at["tp"])),
         "this is the square of the length: the root comes last": right,
         "lengths do not add up: their squares do": lengths,
         "in this mean each rank counts as one of several. Squares are added, there is no mean":
@@ -143,7 +145,7 @@ EXERCISE = RankExercise(
     "global_norm",
     lab="three_dimensions",
     cases=[
-        At(World(n), (sizes,), f", {in_words(sizes)}")
+        At(World(n), (sizes, False), f", {in_words(sizes)}")
         for n, sizes in [
             (2, {"dp": 1, "pp": 1, "tp": 2}),
             (2, {"dp": 1, "pp": 2, "tp": 1}),
@@ -151,7 +153,7 @@ EXERCISE = RankExercise(
             (4, {"dp": 2, "pp": 1, "tp": 2}),
             (3, {"dp": 1, "pp": 3, "tp": 1}),
         ]
-    ],
+    ] + [At(World(2), ({"dp": 1, "pp": 1, "tp": 2}, True), ", tp 2, and nothing is cut")],
     work=measure_norm,
     facts=[
         never("changed", lambda names: f"the gradient of {names[0]} has changed",
@@ -171,6 +173,8 @@ EXERCISE = RankExercise(
         ),
         "EnforceNotMet": "what this rank brings differs in length from what the others bring: a "
         "tensor of its own, such as torch.zeros(()), is of float32 unless told otherwise",
+        "got <class 'int'>": "this rank has nothing to count, and sum() of nothing is the number 0: "
+        "an all-reduce takes a tensor",
         "'int' object has no attribute": "sum() of nothing is the number 0, not a tensor",
         "'float' object has no attribute": "an all-reduce takes a tensor, not a number",
     },

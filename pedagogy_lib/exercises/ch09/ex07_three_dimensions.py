@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 
 from ...basics.closeness import close_in_float32
-from ..kit import At, Equals, RankExercise, Refused, World
+from ...course.checking import Wrong
+from ..kit import At, Equals, RankExercise, Refused, World, answering
 from ..kit.values import NO_RETURN
 from .meshes import in_words
 
@@ -67,7 +68,8 @@ def train(answer, group, case):
     try:
         mesh, model = lab.Mesh(sizes, lab.JOINT), lab.whole_model(**SIZES)
         engine = answer(model, mesh, 2, sgd, LONGEST)
-        losses = [engine.step(*batch_of(number, sizes["dp"])) for number in range(STEPS)]
+        with answering():
+            losses = [engine.step(*batch_of(number, sizes["dp"])) for number in range(STEPS)]
         if None in losses:
             raise Refused("step() returned None", NO_RETURN)
         seen = sum(map(len, engine.pipeline.inputs))
@@ -188,6 +190,18 @@ def at_last_stage(trial, place) -> bool:
     return place // sizes["tp"] % sizes["pp"] == sizes["pp"] - 1
 
 
+def averages_once(trial):
+    for place, calls in enumerate(trial.calls):
+        times = sum(call.group == "dp" for call in calls)
+        if times > STEPS:
+            what = f"{trial.who(place)} communicates {times} times along dp in {STEPS} steps"
+            why = (
+                "the mean over the copies is needed once a step: of what is a mean already, it is "
+                "the same again"
+            )
+            raise Wrong(f"cost, {trial.case}", f"the numbers are right, but {what}", why)
+
+
 EXERCISE = RankExercise(
     "9.7",
     "ThreeDimensions",
@@ -211,6 +225,7 @@ EXERCISE = RankExercise(
             "losses", lambda trial, place: trial[place].right_losses, loss_mistakes, "the losses",
             same=close_in_float32,
         ),
+        averages_once,
     ],
     told=f"after {STEPS} steps, weights and losses are those of one process",
     lost="all ranks do the same, in the same order: the pipeline's step, the sum over the ends, "

@@ -66,29 +66,41 @@ def chunk(trial, place, ranks, divide_by, backwards=None) -> torch.Tensor:
     return total.chunk(n)[number] / divide_by
 
 
+def of_all_groups(trial, place) -> list[int]:
+    """The ranks that have the same unit: all but those that differ on another axis."""
+    lists = lists_along(("replicate", "shard"), trial.case.args[0])
+    return next(ranks for ranks in lists if place in ranks)
+
+
 def mean(trial, place):
-    return chunk(trial, place, range(trial.n), trial.n)
+    ranks = of_all_groups(trial, place)
+    return chunk(trial, place, ranks, len(ranks))
 
 
 def mistakes(trial, place):
     sizes, backwards = trial.case.args
     inside = next(r for r in lists_along("shard", sizes) if place in r)
     across = next(r for r in lists_along("replicate", sizes) if place in r)
+    ranks = of_all_groups(trial, place)
+    n = len(ranks)
     found = {
         "this is the mean over the unit's own group: the other groups have seen other samples, and "
         "belong to the mean": chunk(trial, place, inside, len(inside)),
         "the means of the groups are added up: divide by the number of groups":
-            chunk(trial, place, range(trial.n), len(inside)),
+            chunk(trial, place, ranks, len(inside)),
         "this is divided once too often: reduce_gradients gives a mean already, and only the "
         "number of replicas is left to divide by":
-            chunk(trial, place, range(trial.n), trial.n * len(inside)),
+            chunk(trial, place, ranks, n * len(inside)),
         "this is the mean over the replicas alone: the ranks of the unit's own group are missing":
             chunk(trial, place, across, len(across)),
+        "this is divided by the number of all ranks of the world: there may be others, with other "
+        "parameters. The group tells how many replicas there are":
+            chunk(trial, place, ranks, trial.n),
         "this is the last backward alone: where there is a gradient already, they add up":
-            chunk(trial, place, range(trial.n), trial.n, [backwards - 1]),
+            chunk(trial, place, ranks, n, [backwards - 1]),
     }  # fmt: skip
     if backwards == 2:
-        first = chunk(trial, place, range(trial.n), trial.n, [0])
+        first = chunk(trial, place, ranks, n, [0])
         found["what was there from the backward before is added up over the replicas again"] = (
             mean(trial, place) + (len(across) - 1) * first
         )
@@ -125,6 +137,7 @@ EXERCISE = RankExercise(
             (4, {"replicate": 2, "shard": 2}, 1),
             (6, {"replicate": 3, "shard": 2}, 1),
             (4, {"replicate": 2, "shard": 2}, 2),
+            (6, {"replicate": 3, "shard": 1, "tp": 2}, 1),
         ]
     ],
     work=reduce,

@@ -85,3 +85,8 @@ class ThreeDimensions(ThreeDimensions):
         self.clip()
         self.optimizer.step()
         return self.mean_of(loss)
+
+# %% wrong · it is the same again
+# -         self.average()
+# +         self.average()
+# +         self.average()
