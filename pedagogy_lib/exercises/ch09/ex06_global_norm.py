@@ -173,8 +173,8 @@ EXERCISE = RankExercise(
         ),
         "EnforceNotMet": "what this rank brings differs in length from what the others bring: a "
         "tensor of its own, such as torch.zeros(()), is of float32 unless told otherwise",
-        "got <class 'int'>": "this rank has nothing to count, and sum() of nothing is the number 0: "
-        "an all-reduce takes a tensor",
+        "got <class 'int'>": "this rank has nothing to count, and sum() of nothing is the number "
+        "0: an all-reduce takes a tensor",
         "'int' object has no attribute": "sum() of nothing is the number 0, not a tensor",
         "'float' object has no attribute": "an all-reduce takes a tensor, not a number",
     },

@@ -71,18 +71,23 @@ class Formula:
         return next((why for words, why in self.errors.items() if words in got.text), "")
 
     def why(self, found, case) -> str:
-        """The mistake that gives the same in all calls; else in this case, or in its wrong call."""
+        """The mistake that gives the same in all calls; else in this case, or in its wrong call.
+
+        What a mistake would get wrong, and the answer gets right, speaks against the mistake.
+        """
         here = list(zip(self.cases[case], found[case]))
         everywhere = [pair for each in self.cases for pair in zip(self.cases[each], found[each])]
         wrong = next(pair for pair in here if not self.same(pair[1], plain(self.truth(*pair[0]))))
         told = said_by(self.explain, found, case) if self.explain else ""
-        for pairs in (everywhere, here):
+        right = [pair for pair in everywhere if self.same(pair[1], plain(self.truth(*pair[0])))]
+        for pairs in (everywhere, [*here, *right]):
             for sentence, function in self.mistakes:
                 if self.agrees(function, pairs):
                     return sentence
         if told:
             return told
-        alone = (sentence for sentence, function in self.mistakes if self.agrees(function, [wrong]))
+        pairs = [wrong, *right]
+        alone = (sentence for sentence, function in self.mistakes if self.agrees(function, pairs))
         told = next(alone, "") or first_that_fits(GENERAL, self, found, case)
         return told or where_right(each for each in self.cases if self.is_right(each, found))
 
