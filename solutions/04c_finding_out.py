@@ -328,7 +328,8 @@ Table(["rank", "largest difference of a weight from rank 0's, after 60 steps"],
 # right: then it returns all ranks. Ranks are numbered within the group.
 #
 # `checksum(tensors)`, in the lab, gives an `int` that fits into an int64; it changes if any bit
-# changes. Parameters and buffers count. No rank may send more than 4,000 bytes.
+# changes. All parameters and buffers count, also those that are not trained or not saved. The model
+# stays as it is. No rank may send more than 4,000 bytes.
 #
 # For example, with checksums 5, 5, 8 and 5 on four ranks the answer is `[2]`; with 5 and 8 on two
 # it is `[0, 1]`.
@@ -387,8 +388,8 @@ plot_curves({"from step 13 on, a rank gives wrong gradients":
 # Write `wrong_by_recomputing(gradients_of, group=None)` in
 # [labs/finding_out.py](../labs/finding_out.py). `gradients_of(k)` computes, on this rank, the
 # gradients of rank `k`'s batch, and returns a list of tensors; where they are computed rightly,
-# they are the same to the last bit. Call it for this rank, and for the next one; the next of the
-# last rank is rank 0.
+# they are the same to the last bit. Call it once for this rank, and once for the next one; the next
+# of the last rank is rank 0.
 #
 # There are three ranks or more, and at most one of them computes wrongly. Return this rank, or
 # `None` if there is none, on all ranks the same. Ranks are numbered within the group. No rank may

@@ -3,8 +3,11 @@
 import torch
 import torch.distributed as dist
 
+from ...basics.errors import HangError
 from ..kit import At, RankExercise, Refused, World, answering, complains
 from ..kit.costs import need_cost
+from .ex09_differing_replicas import DTYPE
+from .hashes import HASHES, hashes_as_elsewhere
 
 MOST_BYTES = 4_000
 GROUP_OF_3 = World(5, (0, 2, 3))
@@ -24,6 +27,19 @@ NEIGHBOUR = (
 MISSED = (
     "two batches are disputed here, and nobody is accused. Are all bits compared? Sums and "
     "tolerances do not see everything; checksum(…), from the lab, does"
+)
+ZERO = (
+    "it is rank 0, and 0 counts as nothing in a condition: `or None`, `if rank`, and any([0]) take "
+    "it for no rank at all"
+)
+ONE_KNOWS = (
+    "all ranks return the same. Here, some know it and others do not: each rank has to learn what "
+    "all others have computed, not its neighbours alone"
+)
+TWICE = "a batch costs a forward and a backward each time: keep what gradients_of(k) has given"
+IN_A_RING = (
+    "a message and its other side do not match. Every rank waits for one that waits, too. One "
+    "all-gather, in which all take part, tells all ranks everything"
 )
 LAST = "the last rank is wrong here: it computes its own batch, and that of rank 0, its next one"
 NANS = "there is a NaN in the gradients, the same everywhere. Compare bits: NaN is not NaN"
@@ -64,25 +80,35 @@ def recompute(answer, group, case):
             return wrong_gradients(batch, how)
         return right_gradients(batch, how == "NaN")
 
-    with answering():
+    with hashes_as_elsewhere(dist.get_rank()) as hashed, answering():
         value = answer(gradients_of, group)
     if value is not None and (isinstance(value, bool | list | tuple | str)):
         raise Refused(f"it returned {value!r:.40}", "asked is one rank, such as 2, or None")
-    return {"rank": value if value is None else int(value), "asked_for": asked_for}
+    rank = value if value is None else int(value)
+    return {"rank": rank, "asked_for": asked_for, "hashed": bool(hashed)}
 
 
 def faults(trial):
     how, wrong = trial.case.args
-    for place, of in enumerate(trial):
-        wanted = [place, (place + 1) % trial.n]
-        if set(of.asked_for) == {place}:
-            yield f"{trial.who(place)}: computed batches {of.asked_for}", OWN_TWICE
-        if of.rank != wrong:
-            what = f"{trial.who(place)}: expected {wrong}, got {of.rank}"
-            yield what, why(trial, how, wrong, of.rank)
-        if sorted(of.asked_for) != sorted(wanted):
-            what = f"{trial.who(place)}: computed batches {of.asked_for}, and not {wanted}"
-            yield what, WHICH
+    found, asked_for = trial.of("rank"), trial.of("asked_for")
+    is_alone = all(set(asked) == {place} for place, asked in enumerate(asked_for))
+    if any(trial.of("hashed")) and found != [wrong] * trial.n:
+        yield f"{trial.who(0)}: expected {wrong}, got {found[0]}", HASHES
+    for place, asked in enumerate(asked_for):
+        if is_alone:
+            yield f"{trial.who(place)}: computed batches {asked}", OWN_TWICE
+        if set(asked) != {place, (place + 1) % trial.n}:
+            wanted = [place, (place + 1) % trial.n]
+            yield f"{trial.who(place)}: computed batches {asked}, and not {wanted}", WHICH
+    other = next((k for k in range(trial.n) if found[k] != found[0]), None)
+    if other is not None:
+        what = f"{trial.who(0)} returned {found[0]}, {trial.who(other)} {found[other]}"
+        yield what, ONE_KNOWS
+    if found[0] != wrong:
+        yield f"expected {wrong}, got {found[0]}", why(trial, how, wrong, found[0])
+    for place, asked in enumerate(asked_for):
+        if len(asked) != 2:
+            yield f"{trial.who(place)}: computed batches {asked}", TWICE
 
 
 def why(trial, how, wrong, got) -> str:
@@ -91,8 +117,16 @@ def why(trial, how, wrong, got) -> str:
     if wrong is None:
         return NANS if how == "NaN" else AGREE
     if got is None:
-        return LAST if wrong == trial.n - 1 else MISSED
+        return ZERO if wrong == 0 else LAST if wrong == trial.n - 1 else MISSED
     return NEIGHBOUR
+
+
+def explain(case, error) -> str:
+    if not isinstance(error, HangError):
+        return ""
+    called = [place.call for place in error.waits.values() if place and place.call]
+    messages = [call for call in called if "send" in call or "recv" in call]
+    return IN_A_RING if messages else ""
 
 
 def need_few_bytes(trial) -> str:
@@ -110,9 +144,10 @@ EXERCISE = RankExercise(
     cases=[
         At(World(4), ("order", None), ", all are right"),
         At(World(4), ("order", 1), ", rank 1 is wrong"),
-        At(World(3), ("sign", 0), ", rank 0 is wrong"),
+        At(World(4), ("order", 0), ", rank 0 is wrong"),
         At(World(4), ("order", 3), ", rank 3 is wrong"),
         At(World(3), ("sign", 2), ", rank 2 is wrong"),
+        At(World(3), ("sign", 0), ", rank 0 is wrong"),
         At(World(4), ("bit", 2), ", one bit is wrong on rank 2"),
         At(World(3), ("NaN", None), ", the same NaN in all"),
         At(GROUP_OF_3, ("order", 1), ", its second is wrong"),
@@ -120,6 +155,14 @@ EXERCISE = RankExercise(
     work=recompute,
     facts=[complains(faults), need_few_bytes],
     told=lambda trial: f"{trial.case.args[1]}",
+    explain=explain,
+    errors={
+        "list index out of range": "there are ranks 0 to n - 1: the next of the last one is rank "
+        "0, (rank + 1) % n",
+        "same dtype": DTYPE,
+        "different dtypes": DTYPE,
+        "without overflow": "a checksum has 63 bits: only an int64 has room for it",
+    },
     hints=(
         "Which two ranks compute batch k? If one of them is wrong, which batches do two ranks "
         "disagree about?",

@@ -87,3 +87,35 @@ def wrong_by_recomputing(gradients_of, group=None):
 # %% wrong · asked is one rank
 # -     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
 # +     return [k for k in range(n) if disputed[k] and disputed[(k + 1) % n]]
+
+# %% wrong · take it
+# -     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
+# +     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None) or None
+
+# %% wrong · all ranks return the same
+# -     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
+# +     found = next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
+# +     return found if found == rank else None
+
+# %% wrong · a batch costs a forward
+# -     mine = torch.tensor([checksum(gradients_of(batch)) for batch in batches])
+# +     gradients_of(rank)
+# +     mine = torch.tensor([checksum(gradients_of(batch)) for batch in batches])
+
+# %% wrong · is another one in each process
+# -     mine = torch.tensor([checksum(gradients_of(batch)) for batch in batches])
+# +     mine = torch.tensor([hash(b"".join(g.numpy().tobytes() for g in gradients_of(batch)))
+# +                          for batch in batches])
+
+# %% wrong · (rank + 1) % n
+# -     return next((k for k in range(n) if disputed[k] and disputed[(k + 1) % n]), None)
+# +     return next((k for k in range(n) if disputed[k] and disputed[k + 1]), None)
+
+# %% wrong · One all-gather, in which all take part
+def wrong_by_recomputing(gradients_of, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    own, other = (torch.tensor([checksum(gradients_of(k))]) for k in (rank, (rank + 1) % n))
+    before = torch.zeros_like(own)
+    dist.recv(before, group_src=(rank - 1) % n, group=group)
+    dist.send(other, group_dst=(rank + 1) % n, group=group)
+    return rank if before != own else None
