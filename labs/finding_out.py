@@ -284,7 +284,7 @@ def differing_replicas(model, group=None) -> list[int]:
     """Exercise 4.9. Ranks whose model is not the one that most ranks have, in order.
 
     Most: more than half of the group. If no model is on that many ranks, nobody knows which is
-    right: then it is all ranks. Parameters and buffers count, to the last bit.
+    right: then it is all ranks. All parameters and buffers count, to the last bit.
 
     Cost  an all-gather of 8 bytes from each rank
     """

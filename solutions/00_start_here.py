@@ -515,7 +515,8 @@ problems = examine()
 # | [09 · Three dimensions][09] | How do a thousand ranks know with whom to talk? |
 # | [09b · One step, three axes][09b] | What does a step look like if all is combined? |
 # | [09c · Which axis where][09c] | Which axis belongs on which link? |
-# | 09d to 09f | Experts, long contexts, 64 ranks. |
+# | [09d · Many experts, few at a time][09d] | How to have more parameters, and compute as little? |
+# | 09e to 09g | Experts on ranks, long contexts, 64 ranks. |
 # | 10 · Choosing a strategy | Which one, for which model and machine? |
 # | 11 · Capstone | All of it, on a model that learns. |
 #
@@ -544,6 +545,7 @@ problems = examine()
 # [09]: 09_three_dimensions.ipynb
 # [09b]: 09b_one_step_three_axes.ipynb
 # [09c]: 09c_which_axis_where.ipynb
+# [09d]: 09d_experts.ipynb
 #
 # ## 12 · Words
 #

@@ -330,7 +330,8 @@ Table(["rank", "largest difference of a weight from rank 0's, after 60 steps"],
 # `checksum(tensors)`, in the lab, gives an `int` that fits into an int64; it changes if any bit
 # changes. All parameters and buffers count, also those that are not trained or not saved. The model
 # stays as it is. No rank may send more than 4,000 bytes.
-#
+
+# %% [markdown]
 # For example, with checksums 5, 5, 8 and 5 on four ranks the answer is `[2]`; with 5 and 8 on two
 # it is `[0, 1]`.
 

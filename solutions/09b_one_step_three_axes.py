@@ -370,8 +370,8 @@ ratio = predict("How many times as many bytes as ours do they send along dp?", u
 # %%
 runs = {whose: launch(three_engines.program, whose, text, sizes, world_size=world_size,
                       device="cpu") for whose in ("by hand", "PyTorch's", "PyTorch's, kept")}
-sent = {whose: {axis: sum(map(sum, of["step"].traffic(axis))) for axis in sizes}
-        for whose, of in runs.items()}
+sent = {whose: {axis: sum(map(sum, of["step"].traffic(axis))) if axis in of["step"].groups else 0
+                for axis in sizes} for whose, of in runs.items()}
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and what was measured.

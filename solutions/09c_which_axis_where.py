@@ -240,7 +240,8 @@ Table(["axis", "one GPU sends in a step", "at 50 GB/s", "at 0.125 GB/s"],
 # the links inside of a machine will do. Along dp fewest bytes travel. So **"DP works over a network
 # of any bandwidth"**, as one source says, holds for each step only by comparison: over 1 Gb/s the
 # gradients alone take half a minute.
-#
+
+# %% [markdown]
 # Bytes are not all, though. What pp sends is spread over the whole step, and can travel while other
 # micro-batches are computed. What dp sends comes at the end, unless it is hidden behind the
 # backward (03b). And an engine may send less than these formulas: with Megatron-LM's
@@ -400,8 +401,7 @@ put_to_the_test(f"""
 #
 # **Your exercises** stand in the cells above.
 #
-# **Next**: part 09d, experts, is still being written; the [map](00_start_here.ipynb#11-·-The-map)
-# in chapter 00 has all of them.
+# **Next**: [09d · Many experts, few at a time](09d_experts.ipynb).
 
 # %%
 progress("09c")

@@ -30,6 +30,7 @@ PARAMETERS = {
     "09_three_dimensions": {"sizes": {"dp": 4, "pp": 1, "tp": 2}, "rank_shown": 3},
     "09b_one_step_three_axes": {"sizes": {"dp": 4, "pp": 1, "tp": 2}},
     "09c_which_axis_where": {"context": 32, "card_megabytes_per_second": 20.0},
+    "09d_experts": {"n_experts": 4, "steps": 60},
 }
 SHOWN = {
     "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
@@ -92,6 +93,11 @@ SHOWN = {
         "theory 3.5 times; measured 3.",
     ],
     "09c_which_axis_where": ["theory 9 times; measured 9.", "right for tp; else it depends"],
+    "09d_experts": [
+        "theory 46.7 billion; measured 46.7",
+        "theory 25 %",
+        "k = 1, softmax over the chosen ones: largest gradient of a score above 1e-6: False",
+    ],
 }
 
 

@@ -21,10 +21,11 @@ HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
 @in_course_style
-def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="") -> Picture:
+def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="", highest=None) -> Picture:
     """Groups of bars: one group for each name, and in it one bar for each of `bars`.
 
     bars, predicted  {what: values}, each as long as `names`; predicted ones are outlines
+    highest          the upper end of the y axis, such as one for all pictures of a film
     Raises           LaunchError if something is predicted that has no bars, or cannot be drawn
     """
     predicted = predicted or {}
@@ -39,6 +40,8 @@ def plot_bars(names, bars, ylabel, xlabel="", predicted=None, title="") -> Pictu
     axes.set_xticks(range(len(names)), [in_lines(name, room) for name in names])
     axes.set(ylabel=ylabel, xlabel=xlabel)
     axes.grid(False, axis="x")
+    if highest is not None:
+        axes.set_ylim(0, highest)
     if len(handles) > 1:
         legend_above(axes, handles)
     axes.set_title(title, pad=28 if len(handles) > 1 else 10)

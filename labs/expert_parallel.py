@@ -1,0 +1,239 @@
+"""Expert parallelism: each rank has some of the experts, and the tokens travel to them.
+
+torchrun --nproc-per-node 4 labs/expert_parallel.py
+"""
+
+import contextlib
+from functools import partial
+from statistics import median
+
+import torch
+import torch.distributed as dist
+from experts import Experts, balancing_loss, expert_layers, load_of, moved_bias, with_experts
+from language_model import draw_batch, mean_loss, standard_library
+from meshes import Mesh
+from simple_ddp import now
+from torch import Tensor, nn
+
+JOINT = (("edp", "ep"),)  # all ranks: each has samples of its own
+SIZES = {"width": 32, "layers": 2, "context": 32}
+adam = partial(torch.optim.AdamW, lr=1e-2, eps=1e-3)  # eps: no full steps of what is rounding noise
+
+
+def no_context(name):
+    return contextlib.nullcontext()
+
+
+# ---- There and back -------------------------------------------------------------------------
+
+
+def exchanged(x: Tensor, send, receive, group=None) -> Tensor:
+    """One all-to-all of rows, as in Exchange; autograd does not see it."""
+    y = x.new_empty(sum(receive), *x.shape[1:])
+    dist.all_to_all_single(y, x.contiguous(), receive, send, group)
+    return y
+
+
+class Exchange(torch.autograd.Function):
+    """Exercise 9.19. Rows go to the ranks that need them; their gradients go back.
+
+    Rank r of the group gets the next send[r] rows of x, and gives receive[r] rows. What comes is in
+    the order of the ranks. `send` and `receive` are lists of numbers, which may be 0.
+
+    Shapes  x: (sum(send), …) -> (sum(receive), …)
+    Cost    forward an all-to-all, backward another one: a rank sends all rows but its own
+    """
+
+    @staticmethod
+    def forward(ctx, x, send, receive, group=None):
+        ...  # your code here
+
+    @staticmethod
+    def backward(ctx, gradient):
+        ...  # your code here
+
+
+def by_expert(counts: Tensor) -> Tensor:
+    """Exercise 9.20. The order in which the rows that came have to be taken, expert after expert.
+
+    The rows came rank after rank, and those of a rank expert after expert. Rows of one expert stay
+    in the order in which they came.
+
+    Shapes  counts: (ranks, experts), how many rows came from each rank for each expert here
+            -> (rows,), the number of the row that is first, and so on
+    """
+    ...  # your code here
+
+
+# ---- Experts elsewhere ----------------------------------------------------------------------
+
+
+class RemoteExperts(nn.Module):
+    """In the place of Experts: of these each rank of a group keeps some, and rows travel to them.
+
+    The group's first rank has the first experts, and so on.
+
+    watch   returns what is a context, as `measure` does, from a name
+    Raises  ValueError if the ranks do not divide the experts
+    """
+
+    def __init__(self, experts: Experts, group, watch=no_context):
+        super().__init__()
+        n, self.group, self.ranks = len(experts.up), group, dist.get_world_size(group)
+        if n % self.ranks:
+            raise ValueError(f"{n} experts for {self.ranks} ranks")
+        self.experts, self.watch = experts, watch
+        for name in ("up", "down"):
+            mine = getattr(experts, name).detach().chunk(self.ranks)[dist.get_rank(group)]
+            parameter = nn.Parameter(mine.clone())
+            parameter.is_of_expert = True
+            setattr(experts, name, parameter)
+
+    def forward(self, rows, counts):
+        came = torch.empty_like(counts)
+        dist.all_to_all_single(came, counts, group=self.group)  # how many rows, for which expert
+        counts, came = counts.view(self.ranks, -1), came.view(self.ranks, -1)
+        send, receive = counts.sum(1).tolist(), came.sum(1).tolist()
+        with self.watch("there"):
+            mine = Exchange.apply(rows, send, receive, self.group)
+        with self.watch("experts"):
+            order = by_expert(came)
+            y = self.experts(mine[order], came.sum(0))
+            y = torch.zeros_like(y).index_copy(0, order, y)  # in the order in which they came
+        with self.watch("back"):
+            return Exchange.apply(y, receive, send, self.group)
+
+
+def share_out(model, group, watch=no_context):
+    """Let each rank of the group keep some experts of each layer. Returns the model."""
+    for layer in expert_layers(model):
+        layer.mlps = RemoteExperts(layer.mlps, group, watch)
+    return model
+
+
+# ---- Experts and data parallel --------------------------------------------------------------
+
+
+@torch.no_grad()
+def average_gradients(parameters, mesh) -> None:
+    """The mean over all ranks' samples: see exercise 9.22.
+
+    An expert's gradient has what its group's ranks have sent to it. Other groups have copies of it.
+    """
+    world_size = mesh.sizes["edp"] * mesh.sizes["ep"]
+    for p in parameters:
+        is_of_expert = getattr(p, "is_of_expert", False)
+        dist.all_reduce(p.grad, group=mesh["edp"] if is_of_expert else mesh["edp", "ep"])
+        p.grad /= world_size
+
+
+class ExpertTraining:
+    """Trains a model with experts on a mesh: "edp" copies of each, spread over "ep" ranks.
+
+    All ranks have samples of their own. All but the experts is copied to every rank.
+
+    model   the whole one, the same on all ranks; of its experts, this rank keeps its share
+    weight  of the balancing loss
+    rate    of the router's bias
+    watch   returns what is a context, as `measure` does, from a name
+    """
+
+    def __init__(self, model, mesh, make_optimizer, weight=0.0, rate=0.0, watch=no_context):
+        self.model, self.mesh, self.watch = share_out(model, mesh["ep"], watch), mesh, watch
+        self.layers, self.weight, self.rate = expert_layers(model), weight, rate
+        self.parameters = list(model.parameters())
+        self.optimizer = make_optimizer(self.parameters)
+
+    def step(self, inputs, targets) -> float:
+        """Take a step with a batch, the same on all ranks; returns its loss, on every rank."""
+        n, everybody = dist.get_world_size(), self.mesh["edp", "ep"]
+        mine = [x.tensor_split(n)[dist.get_rank()] for x in (inputs, targets)]
+        loss = mean_loss(self.model(mine[0]), mine[1])
+        balance = sum(balancing_loss(of.scores, of.experts, everybody) for of in self.layers)
+        self.optimizer.zero_grad()
+        (loss + self.weight * balance).backward()
+        with self.watch("average"):
+            average_gradients(self.parameters, self.mesh)
+        self.optimizer.step()
+        self.move_biases()
+        total = loss.detach().clone()
+        dist.all_reduce(total)
+        return total.item() / n
+
+    def move_biases(self):
+        for layer in self.layers:
+            loads = load_of(layer.experts, layer.n)
+            dist.all_reduce(loads)
+            layer.bias = moved_bias(layer.bias, loads, self.rate)
+
+
+# ---- Beside one process ---------------------------------------------------------------------
+
+
+def beside_one_process(sizes, of_model, text, steps=3, samples=8, weight=0.1, rate=0.01):
+    """Train on a mesh, and in this process alone, in float64.
+
+    of_model  arguments of with_experts, as a dict
+    Returns  the losses of both; and how far weights and gradients of this rank's part are from
+             those of one process, as a share of the largest
+    """
+    torch.set_default_dtype(torch.float64)
+    mesh = Mesh(sizes, JOINT)
+    alone = with_experts(**SIZES | of_model | {"parts": dist.get_world_size()})
+    training = ExpertTraining(with_experts(**SIZES | of_model), mesh, adam, weight, rate)
+    layers, optimizer, losses = expert_layers(alone), adam(list(alone.parameters())), ([], [])
+    for number in range(steps):
+        inputs, targets = draw_batch(text, samples, number, SIZES["context"])
+        losses[0].append(training.step(inputs, targets))
+        loss = mean_loss(alone(inputs), targets)
+        losses[1].append(loss.item())
+        balance = sum(balancing_loss(layer.scores, layer.experts) for layer in layers)
+        optimizer.zero_grad()
+        (loss + weight * balance).backward()
+        optimizer.step()
+        for layer in layers:
+            layer.bias = moved_bias(layer.bias, load_of(layer.experts, layer.n), rate)
+    return *losses, worst_gap(training, alone)
+
+
+def worst_gap(training, alone) -> float:
+    worst, place, n = 0.0, training.mesh.at["ep"], training.mesh.sizes["ep"]
+    for p, whole in zip(training.model.parameters(), alone.parameters(), strict=True):
+        for mine, of_all in ((p.detach(), whole.detach()), (p.grad, whole.grad)):
+            part = of_all.chunk(n)[place] if hasattr(p, "is_of_expert") else of_all
+            worst = max(worst, (mine - part).abs().max().item() / of_all.abs().max().item())
+    return worst
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def program(text, steps=20) -> tuple[float, float, float]:
+    """Train a transformer with two experts for each rank: two copies of each, if ranks are even."""
+    ranks = dist.get_world_size()
+    copies = 2 if ranks % 2 == 0 else 1
+    mesh = Mesh({"edp": copies, "ep": ranks // copies}, JOINT)
+    model = with_experts(2 * mesh.sizes["ep"], **SIZES)
+    training, losses, times = ExpertTraining(model, mesh, adam, weight=0.1), [], []
+    for number in range(steps):
+        batch = draw_batch(text, 4 * ranks, number, SIZES["context"])
+        began = now()
+        losses.append(training.step(*batch))
+        times.append(now() - began)
+    return losses[0], losses[-1], median(times)
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    run = launch(program, standard_library(), world_size=4)
+    if run.rank == 0:
+        first, last, seconds = run.values[0]
+        print(f"loss {first:.2f} to {last:.2f}, {1e3 * seconds:.0f} ms a step")
+
+
+if __name__ == "__main__":
+    main()

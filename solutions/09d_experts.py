@@ -1,0 +1,421 @@
+# %% [markdown]
+# # 09d · Many experts, few at a time
+#
+# **How does a model get eight times as large, and take as long for a token as before?** Its MLPs
+# are replaced by many, of which each token goes through few. Here you build such a layer on one
+# process, train it, and see what goes wrong if nobody keeps it in balance. Part 09e spreads it over
+# ranks.
+
+# %% [markdown]
+# ![Heat maps of the load of eight experts over 150 steps: without balancing two experts get nearly
+# everything, with a balancing loss or a bias all get about the
+# same](../assets/covers/09d_experts.png)
+#
+# *Measured in section 3: which share of the letters each expert gets, in three trainings of one
+# small model. Without balancing, half of the experts are hardly used.*
+#
+# **After this part you can** write a router, say how large a mixture of experts is and how much of
+# it a token meets, balance it in two ways, and say what a capacity costs.
+#
+# **It takes** about 30 minutes, and 50 more for 5 exercises. **It needs** part
+# [07](07_tensor_parallel.ipynb).
+
+# %% jupyter={"source_hidden": true}
+import torch
+
+from pedagogy_lib import (
+    Table, check, explore, hint, lab, plot_bars, plot_loads, predict, progress, put_to_the_test,
+)
+
+# %% tags=["parameters"]
+n_experts, steps = 8, 150
+
+# %% [markdown]
+# ## 1 · More parameters, as much to compute
+#
+# A larger model learns more, and costs more: each token goes through all of its parameters. A
+# **mixture of experts** cuts this link. In the place of one MLP there are $n$ of them, the
+# **experts**. A small linear layer, the **router**, gives each token a score for each expert. The
+# token goes through the $k$ experts with the best scores; usually $k$ is 1 or 2, and some models
+# choose 8 of 256.
+#
+# One of our sources calls the parallelism of experts "MoE: expert parallel + DP". Before it is
+# parallel, it is a layer. So what does such a layer cost?
+
+# %% [markdown]
+# ### Exercise 9.14 · How large is it?
+#
+# Write `expert_parameters(rest, layers, width, hidden, n, k)`. It returns two whole numbers: how
+# many parameters the model has, and how many of them one token meets.
+#
+# * `rest` is the number of all parameters that are neither of an expert nor of a router:
+#   embeddings, attention, norms. Every token meets them.
+# * Each of `layers` layers has `n` experts and a router. A token goes through `k` of the experts.
+# * An expert is an MLP as in the Llama family: three matrices, two of them width × hidden, one
+#   hidden × width. The router is a matrix width × n. Nothing has a bias.
+
+# %% [markdown]
+# For example, with `rest` 100, one layer, width 4, hidden 8, 3 experts and 1 for each token: an
+# expert has 96 parameters and the router 12. So the model has 400, and a token meets 208.
+
+# %%
+def expert_parameters(rest, layers, width, hidden, n, k):
+    ### BEGIN SOLUTION
+    expert, router = 3 * width * hidden, width * n
+    return rest + layers * (router + n * expert), rest + layers * (router + k * expert)
+    ### END SOLUTION
+
+check("9.14", expert_parameters)
+
+# %% [markdown]
+# The model Mixtral 8x7B has 32 layers of 8 experts, width 4,096, hidden 14,336; a token goes
+# through 2 experts. Its attention, embeddings and norms have 1,605,636,096 parameters. (These sizes
+# are those of [its
+# configuration](https://huggingface.co/mistralai/Mixtral-8x7B-v0.1/blob/main/config.json); the
+# number follows as in exercise 9.13.)
+
+# %%
+mixtral = predict("Parameters of Mixtral 8x7B, in all", unit="billion")
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and all its matrices counted: made on a device without memory.
+rest, layers, width, hidden, n, k = 1_605_636_096, 32, 4096, 14336, 8, 2
+whole, used = (rest + layers * (width * n + of * 3 * width * hidden) for of in (n, k))
+with torch.device("meta"):
+    shapes = [(width, n)] + n * [(width, hidden), (width, hidden), (hidden, width)]
+    counted = rest + sum(torch.empty(shape).numel() for shape in layers * shapes)
+mixtral.compare(whole / 1e9, counted / 1e9, kind="parameters")
+
+# %% [markdown]
+# It is not 56 billion: only the MLPs are there eight times. All of it has to lie in some memory,
+# though a token meets little of it:
+
+# %%
+print(f"{whole / 1e9:.1f} billion in all; a token meets {used / 1e9:.1f} billion")
+
+# %% [markdown]
+# So experts save time, not memory. That is why they are spread over ranks.
+
+# %% [markdown]
+# ## 2 · The router
+#
+# Each token has a score for each expert. The softmax of its scores says how much an expert would
+# count. What goes into the sum is *probability × expert's output*, for the chosen experts only.
+#
+# The choice itself has no gradient: an index does not change a little. So the router learns through
+# these probabilities alone.
+
+# %% [markdown]
+# ### Exercise 9.15 · Choose
+#
+# Write `route(scores, k, bias=None)` in [labs/experts.py](../labs/experts.py).
+#
+# * `scores` has the shape (tokens, experts). It returns two tensors of shape (tokens, k): the
+#   weights, and the numbers of the experts, for each token the best one first.
+# * A weight is the softmax of the token's scores over **all** experts, at the chosen one.
+# * `bias` is a tensor with one number for each expert, or None. It is added to the scores where
+#   experts are *chosen*, and changes no weight. (Section 3 needs it.)
+
+# %% [markdown]
+# For example, a token has the scores [0, ln 3, ln 6], so its probabilities are 0.1, 0.3, 0.6. With
+# `k=2` it gets the weights [0.6, 0.3] and the experts [2, 1]. With a bias of [5, 0, 0] it gets
+# [0.1, 0.6] and [0, 2].
+
+# %%
+check("9.15")
+
+# %% [markdown]
+# The softmax is over all experts here, as in the
+# [Switch Transformer](https://arxiv.org/abs/2101.03961). Mixtral takes it over the chosen ones
+# alone, so that their weights add up to 1. What if there is one chosen expert?
+
+# %%
+experts = lab("experts")
+scores = torch.randn(64, n_experts, generator=torch.Generator().manual_seed(0)).requires_grad_()
+outputs = torch.randn(64, generator=torch.Generator().manual_seed(1))  # of the chosen experts
+
+for k in (1, 2):
+    for name in ("over all experts", "over the chosen ones"):
+        weights, _ = experts.route(scores, k)
+        if name == "over the chosen ones":
+            weights = weights / weights.sum(-1, keepdim=True)
+        (gradient,) = torch.autograd.grad((weights[:, 0] * outputs).sum(), scores)
+        print(f"k = {k}, softmax {name}: largest gradient of a score above 1e-6:",
+              gradient.abs().max().item() > 1e-6)
+
+# %% [markdown]
+# With $k=1$, a weight among the chosen ones is always 1. It changes with nothing, and the router
+# never learns.
+
+# %% [markdown]
+# ## 3 · Some get everything
+#
+# The model below is the small transformer of chapter 03, with 8 experts for each MLP and $k=1$. It
+# reads the standard library's source. We count how many letters each expert of the first layer gets
+# in each step.
+
+# %%
+text = experts.standard_library()
+
+def trained(model=None, **how):
+    """A model, its losses in training, and the loads of its first layer: (steps, experts)."""
+    model = model or experts.with_experts(n_experts)
+    losses, loads = experts.train(model, text, steps, **how)
+    return model, losses, loads[:, 0]
+
+alone = trained()
+
+# %% [markdown]
+# All experts begin alike, so each would get an eighth, 12.5 %, if luck were fair.
+
+# %%
+busiest = predict("Share of the letters that the busiest expert gets in the end", unit="%")
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, an equal share as theory, and what was measured.
+def shares_in_the_end(loads):
+    return 100 * loads[-20:].sum(0) / loads[-20:].sum()
+
+busiest.compare(100 / n_experts, shares_in_the_end(alone[2]).max().item(), kind="forward")
+
+# %% [markdown]
+# An expert that gets more letters learns from more letters. It becomes better, so that the router
+# likes it even more. Experts that get none never learn. In this training two or three experts do
+# nearly all the work: the rest of the model's memory is wasted. With other seeds it is other
+# experts, and in the second layer it is less extreme.
+
+# %% [markdown]
+# ### A loss that punishes
+#
+# The first remedy is one more term in the loss. For each expert take two factors: the share $f_e$
+# of all choices that fell on expert $e$, and the mean $p_e$ of its probability over the tokens. The
+# term is
+#
+# $$n \sum_e f_e \, p_e.$$
+#
+# It is 1 if all experts get the same, and up to $n$ if one gets everything. $f_e$ is counted, so it
+# has no gradient. $p_e$ has one, and it pushes hardest on the experts that have most.
+
+# %% [markdown]
+# ### Exercise 9.16 · The balancing loss
+#
+# Write `balancing_loss(scores, experts, group=None)` in [labs/experts.py](../labs/experts.py).
+#
+# * `scores`: (tokens, n); `experts`: (tokens, k), the chosen experts. It returns a tensor with one
+#   number.
+# * With a `group`, $f_e$ is the share among the choices of all its ranks, which have equally many
+#   tokens. $p_e$ stays the mean over this rank's tokens. An all-reduce of n numbers is enough.
+# * Without a group, nobody communicates.
+#
+# For example, with two experts, four tokens, and $k=1$: three tokens chose expert 0, so $f$ is
+# [0.75, 0.25]. If $p$ is [0.6, 0.4], the loss is $2 (0.75 \times 0.6 + 0.25 \times 0.4) = 1.1$.
+# `load_of(experts, n)` of the lab counts.
+
+# %%
+check("9.16")
+
+# %% [markdown]
+# ### A bias that moves
+#
+# The second remedy leaves the loss alone. Each expert has a **bias**, which is added to its score
+# where experts are chosen. After each step the bias of a busy expert goes down a little, and that
+# of an idle one goes up. This is the way of DeepSeek-V3, [described
+# here](https://arxiv.org/abs/2408.15664).
+
+# %% [markdown]
+# ### Exercise 9.17 · The bias after a step
+#
+# Write `moved_bias(bias, loads, rate)` in [labs/experts.py](../labs/experts.py). `bias` has one
+# number for each expert, `loads` how many tokens each of them got, as whole numbers. It returns a
+# new tensor: `rate` less for each expert that had more than the mean, `rate` more for each that had
+# less, and the same for one that had exactly the mean.
+#
+# For example, with a bias of [0, 0, 0], loads [6, 3, 0] and a rate of 0.1 it is [-0.1, 0, 0.1].
+
+# %%
+check("9.17")
+
+# %% [markdown]
+# Now all three trainings, with the same weights at the start and the same batches:
+
+# %% tags=["cover", "nbval-ignore-output"]
+trainings = {"no balancing": alone, "balancing loss": trained(weight=0.1),
+             "router's bias": trained(rate=0.01)}
+plot_loads({name: loads for name, (*_, loads) in trainings.items()},
+           title=f"Load of the {n_experts} experts of the first layer")
+
+# %% [markdown]
+# The same as a film: what each expert gets in a step. Play it, or use the arrow keys.
+
+# %% tags=["nbval-ignore-output"]
+shares = {name: 100 * loads / loads.sum(1, keepdim=True) for name, (*_, loads) in trainings.items()}
+
+def shares_in(step):
+    return plot_bars(range(n_experts), {name: of[step] for name, of in shares.items()},
+                     "share of all choices (%)", "expert", title=f"Step {step}",
+                     highest=max(of.max().item() for of in shares.values()))
+
+explore(shares_in, step=[20, *range(20), *range(21, steps)])
+
+# %% tags=["nbval-ignore-output"]
+Table(["training", "busiest expert gets", "idlest expert gets", "loss, mean of the last 20 steps"],
+      [[name, f"{shares_in_the_end(loads).max():.0f} %", f"{shares_in_the_end(loads).min():.0f} %",
+        f"{sum(losses[-20:]) / 20:.2f}"] for name, (_, losses, loads) in trainings.items()])
+
+# %% [markdown]
+# Both remedies spread the letters. The loss of these trainings is about the same: in 150 steps, two
+# good experts are enough for a model this small. So balance is not yet worth much here to the
+# *model*. To the *machines* it is: on ranks, the busiest expert's rank decides how long a step
+# takes. Part 09e measures that.
+
+# %% [markdown]
+# ### What do they know?
+#
+# Which letters go to which expert? Each expert of the balanced model, with the letters of which it
+# gets most, from text that the model was trained on:
+
+# %% tags=["nbval-ignore-output"]
+def favourites(model, samples=32, most=6):
+    letters, _ = experts.draw_batch(text, samples, 0)
+    model(letters)
+    chosen, rows = experts.expert_layers(model)[0].experts[:, 0], []
+    for expert in range(n_experts):
+        counts = letters.flatten()[chosen == expert].bincount(minlength=128)
+        best = counts.argsort(descending=True)[:most]
+        told = " ".join(repr(chr(c)) for c in best.tolist() if counts[c])
+        rows.append([expert, f"{counts.sum() / letters.numel():.0%}", told])
+    return Table(["expert", "gets", "most often"], rows)
+
+favourites(trainings["balancing loss"][0])
+
+# %% [markdown]
+# In the first layer a token is hardly more than its letter, and the experts divide the alphabet
+# among them. The word *expert* promises more than that. In large models, too, experts have been
+# found to divide by syntax more than by topic: see section 5 of the [Mixtral
+# paper](https://arxiv.org/abs/2401.04088).
+
+# %% [markdown]
+# ## 4 · Capacity
+#
+# A batch of fixed shapes is easier for a machine than one whose shapes change in each step. So many
+# systems give each expert room for a fixed number of tokens, its **capacity**. The **capacity
+# factor** says how much that is: 1.0 is what an expert gets if all get the same. A choice that
+# finds no room is **dropped**: this expert adds nothing for the token, and the residual connection
+# carries the token on.
+
+# %% [markdown]
+# ### Exercise 9.18 · Who gets in?
+#
+# Write `kept(experts, n, capacity)` in [labs/experts.py](../labs/experts.py). `experts` has the
+# shape (tokens, k): each row holds the token's choices, the best first. Each of `n` experts takes
+# `capacity` choices at most. All first choices come before all second ones, and so on. Among these,
+# earlier tokens come first. Return a tensor of bool of the same shape: which choices fit.
+#
+# For example, two experts have room for two each. Tokens 0 and 1 choose [0, 1], token 2 chooses
+# [1, 0]. The first choices all fit: expert 0 has two then, and expert 1 has one. Of the second
+# choices, token 0 gets the last place at expert 1. The result is [[True, True], [True, False],
+# [True, False]].
+
+# %%
+check("9.18")
+
+# %% [markdown]
+# What does it cost? Four trainings with a capacity, and the first one, without. How much is dropped
+# if nobody keeps balance?
+
+# %%
+dropped = predict("Share of the choices that are dropped, with capacity factor 1", unit="%")
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# What is dropped with a capacity; your prediction, theory, and what was measured.
+def with_capacity(capacity, **how):
+    """[share of the choices that are dropped in the last 20 steps (%), loss there]."""
+    model = experts.with_experts(n_experts, capacity=capacity)
+    layer, lost = experts.expert_layers(model)[0], []
+    layer.register_forward_hook(lambda layer, *_: lost.append(1 - layer.fits.float().mean()))
+    _, losses, _ = trained(model, **how)
+    return 100 * sum(lost[-20:]).item() / 20, sum(losses[-20:]) / 20
+
+rows = {(name, factor): with_capacity(factor, weight=weight) for factor in (1.0, 2.0)
+        for name, weight in (("no balancing", 0.0), ("balancing loss", 0.1))}
+# An expert that gets more than its share keeps just that share.
+too_much = (shares["no balancing"][-20:] - 100 / n_experts).clamp(min=0)
+computed = too_much.sum(1).mean().item()
+dropped.compare(computed, rows["no balancing", 1.0][0], kind="forward")
+
+# %% tags=["nbval-ignore-output"]
+Table(["balance", "capacity factor", "dropped, first layer", "loss, mean of the last 20 steps"],
+      [["no balancing", "none", "0 %", f"{sum(alone[1][-20:]) / 20:.2f}"],
+       *([balance, factor, f"{lost:.0f} %", f"{loss:.2f}"]
+         for (balance, factor), (lost, loss) in rows.items())])
+
+# %% [markdown]
+# Dropped letters cost loss: they went through no MLP at all. With balancing, a capacity factor of 2
+# drops next to nothing. But it also reserves twice the room, and the work of empty places is wasted
+# where shapes are fixed. Systems *without* capacity compute what comes, with uneven shapes. Part
+# 09e does that.
+
+# %% [markdown]
+# ## 5 · A shared expert
+#
+# Some models have one more MLP in each layer, which **all** tokens go through beside the chosen
+# experts. What every token needs is learnt once then, and need not be learnt by each expert. The
+# lab has it as `shared=True`; DeepSeek's models use it. A token meets one more expert for that.
+
+# %% tags=["nbval-ignore-output"]
+def small(**options):
+    """Parameters of a model, those that a token meets, and the loss in the last 20 steps."""
+    model = experts.with_experts(n_experts, **options)
+    whole = sum(p.numel() for p in model.parameters())
+    idle = sum(p.numel() for layer in experts.expert_layers(model) for p in layer.mlps.parameters())
+    _, losses, _ = trained(model, weight=0.01)
+    used = whole - idle * (n_experts - options.get("k", 1)) // n_experts
+    return whole, used, sum(losses[-20:]) / 20
+
+kinds = {"one": {}, "two": {"k": 2},
+         "one, and a shared one, all half as wide": {"hidden": 128, "shared": True}}
+sizes = {name: small(**options) for name, options in kinds.items()}
+Table(["a token's experts", "parameters", "a token meets", "loss, mean of the last 20 steps"],
+      [[name, f"{whole:,}", f"{used:,}", f"{loss:.2f}"]
+       for name, (whole, used, loss) in sizes.items()])
+
+# %% [markdown]
+# One training each of a small model is no proof that one kind is better. What it shows is what each
+# costs, in parameters and in what a token meets.
+
+# %% [markdown]
+# ## Put to the test
+#
+# What a source says about this, beside what this notebook has found.
+
+# %% jupyter={"source_hidden": true}
+whole, used, _ = sizes["one"]
+put_to_the_test(f"""
+- Mixture of experts: training sparse models | web page | right for time, not for memory | a token
+  meets {used / whole:.0%} of the parameters of the first model of section 5; all of them have to be
+  stored, and in a training all of them get a gradient and an optimizer's state
+""")
+
+# %% [markdown]
+# **Sources.** Fedus et al. 2021, *Switch Transformers* ([arXiv](https://arxiv.org/abs/2101.03961)).
+# Lepikhin et al. 2020, *GShard* ([arXiv](https://arxiv.org/abs/2006.16668)). Jiang et al. 2024,
+# *Mixtral of Experts* ([arXiv](https://arxiv.org/abs/2401.04088)). Wang et al. 2024,
+# *Auxiliary-Loss-Free Load Balancing* ([arXiv](https://arxiv.org/abs/2408.15664)).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * A **mixture of experts** has $n$ MLPs in a layer, and a token goes through $k$ of them. Time
+#   goes with $k$, memory with $n$.
+# * The **router** learns through the weights alone. If nobody keeps balance, few experts get nearly
+#   everything.
+# * A **balancing loss** pulls on the router's probabilities. A **bias** changes who is chosen, and
+#   no weight.
+# * A **capacity** makes shapes fixed, and drops what finds no room.
+#
+# **Your exercises** stand in [labs/experts.py](../labs/experts.py), and one in a cell above.
+#
+# **Next**: [09e · Experts on ranks](09e_experts_on_ranks.ipynb).
+
+# %%
+progress("09d")
