@@ -9,7 +9,15 @@ from statistics import median
 
 import torch
 import torch.distributed as dist
-from experts import Experts, balancing_loss, expert_layers, load_of, moved_bias, with_experts
+from experts import (
+    ExpertLayer,
+    Experts,
+    balancing_loss,
+    expert_layers,
+    load_of,
+    moved_bias,
+    with_experts,
+)
 from language_model import draw_batch, mean_loss, standard_library
 from meshes import Mesh
 from simple_ddp import now
@@ -73,16 +81,17 @@ class RemoteExperts(nn.Module):
 
     The group's first rank has the first experts, and so on.
 
-    watch   returns what is a context, as `measure` does, from a name
-    Raises  ValueError if the ranks do not divide the experts
+    watch    returns what is a context, as `measure` does, from a name
+    compute  takes this rank's experts, rows, and how many of them each expert gets
+    Raises   ValueError if the ranks do not divide the experts
     """
 
-    def __init__(self, experts: Experts, group, watch=no_context):
+    def __init__(self, experts: Experts, group, watch=no_context, compute=Experts.__call__):
         super().__init__()
         n, self.group, self.ranks = len(experts.up), group, dist.get_world_size(group)
         if n % self.ranks:
             raise ValueError(f"{n} experts for {self.ranks} ranks")
-        self.experts, self.watch = experts, watch
+        self.experts, self.watch, self.compute = experts, watch, compute
         for name in ("up", "down"):
             mine = getattr(experts, name).detach().chunk(self.ranks)[dist.get_rank(group)]
             parameter = nn.Parameter(mine.clone())
@@ -98,7 +107,7 @@ class RemoteExperts(nn.Module):
             mine = Exchange.apply(rows, send, receive, self.group)
         with self.watch("experts"):
             order = by_expert(came)
-            y = self.experts(mine[order], came.sum(0))
+            y = self.compute(self.experts, mine[order], came.sum(0))
             y = torch.zeros_like(y).index_copy(0, order, y)  # in the order in which they came
         with self.watch("back"):
             return Exchange.apply(y, receive, send, self.group)
@@ -135,11 +144,13 @@ class ExpertTraining:
     model   the whole one, the same on all ranks; of its experts, this rank keeps its share
     weight  of the balancing loss
     rate    of the router's bias
-    watch   returns what is a context, as `measure` does, from a name
+    average takes the parameters and the mesh, after the backward
     """
 
-    def __init__(self, model, mesh, make_optimizer, weight=0.0, rate=0.0, watch=no_context):
-        self.model, self.mesh, self.watch = share_out(model, mesh["ep"], watch), mesh, watch
+    def __init__(
+        self, model, mesh, make_optimizer, weight=0.0, rate=0.0, average=average_gradients
+    ):
+        self.model, self.mesh, self.average = share_out(model, mesh["ep"]), mesh, average
         self.layers, self.weight, self.rate = expert_layers(model), weight, rate
         self.parameters = list(model.parameters())
         self.optimizer = make_optimizer(self.parameters)
@@ -152,8 +163,7 @@ class ExpertTraining:
         balance = sum(balancing_loss(of.scores, of.experts, everybody) for of in self.layers)
         self.optimizer.zero_grad()
         (loss + self.weight * balance).backward()
-        with self.watch("average"):
-            average_gradients(self.parameters, self.mesh)
+        self.average(self.parameters, self.mesh)
         self.optimizer.step()
         self.move_biases()
         total = loss.detach().clone()
@@ -168,6 +178,26 @@ class ExpertTraining:
 
 
 # ---- Beside one process ---------------------------------------------------------------------
+
+
+def gradient_ratios(average, sizes, text) -> dict[str, float]:
+    """Gradients after one step, as multiples of those of one process, in float64."""
+    torch.set_default_dtype(torch.float64)
+    n, found = 2 * sizes["ep"], {}
+    model, alone = with_experts(n, **SIZES), with_experts(n, **SIZES)
+    training = ExpertTraining(model, Mesh(sizes, JOINT), adam, average=average)
+    inputs, targets = draw_batch(text, 2 * dist.get_world_size(), 0, SIZES["context"])
+    training.step(inputs, targets)
+    mean_loss(alone(inputs), targets).backward()
+    layer, whole, place = training.layers[0], expert_layers(alone)[0], training.mesh.at["ep"]
+    pairs = {
+        "attention": (model.blocks[0].attention.output, alone.blocks[0].attention.output),
+        "router": (layer.router, whole.router),
+    }
+    for name, (mine, of_all) in pairs.items():
+        found[name] = (mine.weight.grad.norm() / of_all.weight.grad.norm()).item()
+    of_rank = whole.mlps.up.grad.chunk(sizes["ep"])[place]
+    return found | {"experts": (layer.mlps.experts.up.grad.norm() / of_rank.norm()).item()}
 
 
 def beside_one_process(sizes, of_model, text, steps=3, samples=8, weight=0.1, rate=0.01):
@@ -203,6 +233,57 @@ def worst_gap(training, alone) -> float:
             part = of_all.chunk(n)[place] if hasattr(p, "is_of_expert") else of_all
             worst = max(worst, (mine - part).abs().max().item() / of_all.abs().max().item())
     return worst
+
+
+# ---- What imbalance costs -------------------------------------------------------------------
+
+
+class GivenScores(nn.Module):
+    """In the place of a router: so many of the tokens like expert 0, all others share the rest."""
+
+    def __init__(self, n, share):
+        super().__init__()
+        self.n, self.share = n, share
+
+    def forward(self, tokens):
+        favoured = round(self.share * len(tokens))
+        others = 1 + torch.arange(len(tokens) - favoured) % (self.n - 1)
+        chosen = torch.cat([torch.zeros(favoured, dtype=torch.long), others])
+        return 5.0 * nn.functional.one_hot(chosen, self.n).to(tokens)
+
+
+def layer_with_favourite(through_my_experts, width=8) -> ExpertLayer:
+    """Two experts, one on each of two ranks; all tokens choose that of rank 0."""
+    layer = ExpertLayer(width, 2)
+    layer.router = GivenScores(2, 1.0)
+    layer.mlps = RemoteExperts(layer.mlps, dist.group.WORLD, compute=through_my_experts)
+    return layer
+
+
+def unequal_load(share, flops, tokens=480, width=64) -> int:
+    """Tokens through a layer with an expert on each rank, of which one gets a share of all tokens.
+
+    Measured: "layer", and in it "there", "experts" and "back", forward only.
+
+    flops    how fast products are, emulated; see SlowProducts
+    Returns  how many tokens this rank's expert gets
+    """
+    from pedagogy_lib import SlowProducts, measure
+
+    n = dist.get_world_size()
+    layer = ExpertLayer(width, n)
+    layer.router = GivenScores(n, share)
+    layer.mlps = RemoteExperts(layer.mlps, dist.group.WORLD)
+    x = torch.randn(tokens, width)
+    with torch.no_grad():
+        layer(x)  # opens connections
+        layer.mlps.watch = partial(measure, memory=False)
+        dist.barrier()
+        with SlowProducts(flops), measure("layer"):
+            layer(x)
+    counts = load_of(layer.experts, n)
+    dist.all_reduce(counts)
+    return counts[dist.get_rank()].item()
 
 
 # ---- The program ----------------------------------------------------------------------------

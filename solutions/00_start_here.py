@@ -516,7 +516,8 @@ problems = examine()
 # | [09b · One step, three axes][09b] | What does a step look like if all is combined? |
 # | [09c · Which axis where][09c] | Which axis belongs on which link? |
 # | [09d · Many experts, few at a time][09d] | How to have more parameters, and compute as little? |
-# | 09e to 09g | Experts on ranks, long contexts, 64 ranks. |
+# | [09e · Experts on ranks][09e] | How do tokens get to experts elsewhere, and back? |
+# | 09f, 09g | Long contexts, 64 ranks. |
 # | 10 · Choosing a strategy | Which one, for which model and machine? |
 # | 11 · Capstone | All of it, on a model that learns. |
 #
@@ -546,6 +547,7 @@ problems = examine()
 # [09b]: 09b_one_step_three_axes.ipynb
 # [09c]: 09c_which_axis_where.ipynb
 # [09d]: 09d_experts.ipynb
+# [09e]: 09e_experts_on_ranks.ipynb
 #
 # ## 12 · Words
 #

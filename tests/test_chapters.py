@@ -31,6 +31,7 @@ PARAMETERS = {
     "09b_one_step_three_axes": {"sizes": {"dp": 4, "pp": 1, "tp": 2}},
     "09c_which_axis_where": {"context": 32, "card_megabytes_per_second": 20.0},
     "09d_experts": {"n_experts": 4, "steps": 60},
+    "09e_experts_on_ranks": {"busiest_share": 0.5},
 }
 SHOWN = {
     "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
@@ -97,6 +98,11 @@ SHOWN = {
         "theory 46.7 billion; measured 46.7",
         "theory 25 %",
         "k = 1, softmax over the chosen ones: largest gradient of a score above 1e-6: False",
+    ],
+    "09e_experts_on_ranks": [
+        "theory 2 times",
+        "edp 2 × ep 4, two experts of 8: equal to one process to 1e-12: True",
+        "measured bytes are 1.00",
     ],
 }
 

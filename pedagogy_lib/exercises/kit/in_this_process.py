@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from ...course.checking import Wrong
 from .outcomes import outcome_of
 from .rank_exercise import RankExercise
+from .refused import Refused
 from .trial import Trial
 
 
@@ -20,7 +21,10 @@ class InThisProcess(RankExercise):
     def found_at(self, answer, place, case) -> SimpleNamespace:
         with warnings.catch_warnings():  # of a gradient that is not there a check tells more
             warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not")
-            outcome = outcome_of(self.work, answer, place, case)
+            try:
+                outcome = outcome_of(self.work, answer, place, case)
+            except Refused as refused:
+                raise Wrong(str(case), refused.what, refused.why) from None
         if outcome.error:
             raise Wrong(str(case), str(outcome), self.why_it_failed(case, outcome))
         return SimpleNamespace(**outcome.value)

@@ -9,6 +9,7 @@ from ...basics.places import Place
 from ...course.checking import Wrong
 from ...ranks.call_stack import is_library, place_of, steps_of_traceback
 from .answers import attempt
+from .refused import Refused
 
 
 class Outcome(NamedTuple):
@@ -32,6 +33,8 @@ def outcome_of(answer, *args, **kwargs) -> Outcome:
     """Call an answer, here or in a rank; whatever it raises is an outcome, too."""
     try:
         return Outcome(answer(*args, **kwargs))
+    except Refused:  # a check says that it cannot go on
+        raise
     except Exception as error:
         place = place_of(steps_of_traceback(error.__traceback__))
         kinds = tuple(kind.__name__ for kind in type(error).__mro__)

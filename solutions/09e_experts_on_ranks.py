@@ -1,0 +1,395 @@
+# %% [markdown]
+# # 09e · Experts on ranks
+#
+# **How do tokens get to experts that are on other ranks, and back?** You write the exchange and its
+# backward, put it into the layer of part 09d, and train it beside one process. Then you measure
+# what imbalance costs, and put your layer beside DeepSpeed's.
+
+# %% [markdown]
+# ![Squares of the bytes that each of four ranks sends to each other one: rank 0 gets most, and
+# sends most back](../assets/covers/09e_experts_on_ranks.png)
+#
+# *Measured in section 4: what four ranks send each other if one of the four experts gets 70 % of
+# the tokens.*
+#
+# **After this part you can** exchange rows between ranks in uneven numbers, forward and backward,
+# say over which ranks an expert's gradient is averaged, and find out which rank a step waits for.
+#
+# **It takes** about 30 minutes, and 60 more for 4 exercises. **It needs** parts
+# [09](09_three_dimensions.ipynb) and [09d](09d_experts.ipynb).
+
+# %% jupyter={"source_hidden": true}
+import torch
+import torch.distributed as dist
+
+from pedagogy_lib import (
+    HangError, Table, check, hint, lab, launch, plot_against, plot_bars, plot_traffic, predict,
+    progress, put_to_the_test,
+)
+
+# %% tags=["parameters"]
+busiest_share = 0.7  # of the tokens, for one expert, in section 4
+
+# %% [markdown]
+# ## 1 · There and back
+#
+# A mixture of experts computes with few of its parameters, and has to store all of them (09d). So
+# each rank keeps some of the experts. This is **expert parallelism**. Attention, norms and the
+# router are copied to every rank, and each rank has samples of its own, as in data parallel.
+#
+# A token may choose any expert. Its rank sends the token's row of numbers to the rank that has the
+# expert, and gets a row back. All ranks do that at the same time: it is an **all-to-all**. How many
+# rows go where is another thing in each step, so it is an uneven one. There are two of them in the
+# forward, and two in the backward.
+
+# %% [markdown]
+# ### Exercise 9.19 · Exchange
+#
+# Write `forward` and `backward` of the class `Exchange` in
+# [labs/expert_parallel.py](../labs/expert_parallel.py). It is called as
+# `Exchange.apply(x, send, receive, group)`.
+#
+# * `x` has a row for each token that travels: (sum(send), …). `send` and `receive` are lists with a
+#   number for each rank of the group. Rank r gets the next `send[r]` rows of `x`, and gives
+#   `receive[r]` rows. Any of them may be 0.
+# * `forward` returns what comes, in the order of the ranks.
+# * `backward` gets the gradient of that, and returns one value for each of the four arguments: the
+#   gradient of `x`, and None for the rest.
+
+# %% [markdown]
+# For example, on two ranks: rank 0 has the rows a, b, c and sends [1, 2]; rank 1 has d and sends
+# [1, 0]. Rank 0 then has a, d, and rank 1 has b, c. In the backward the gradients of b and c return
+# to rank 0, and that of d to rank 1.
+#
+# `exchanged(x, send, receive, group)` of the lab makes one such all-to-all; autograd does not see
+# it. Each direction may make one call.
+
+# %%
+check("9.19")
+
+# %% [markdown]
+# ### Exercise 9.20 · In the order of the experts
+#
+# A rank has several experts. The rows that it gets came rank after rank, and within a rank expert
+# after expert. An expert needs all its rows side by side, from whichever rank.
+#
+# Write `by_expert(counts)` in [labs/expert_parallel.py](../labs/expert_parallel.py). `counts` has
+# the shape (ranks, experts): `counts[r, e]` rows came from rank r for expert e of this rank. It
+# returns a tensor with the numbers of the rows, so that `x[by_expert(counts)]` is in the order of
+# the experts. Rows of one expert stay in the order in which they came.
+
+# %% [markdown]
+# For example, counts of [[2, 1], [1, 2]]: rows 0 and 1 came from rank 0 for expert 0, row 2 for
+# expert 1, row 3 from rank 1 for expert 0, rows 4 and 5 for expert 1. The result is
+# [0, 1, 3, 2, 4, 5].
+
+# %%
+check("9.20")
+
+# %% [markdown]
+# The lab's `RemoteExperts` puts the two together. It has the form of the `Experts` of 09d, so the
+# layer around it does not know that its experts are elsewhere:
+#
+# ```
+# all-to-all of counts:   how many rows will come, from whom, for which expert
+# Exchange                the rows themselves
+# by_expert, the MLPs     on the rank that has them
+# Exchange                the results, back to the ranks of the tokens
+# ```
+#
+# The first line is needed because nobody can receive rows without knowing how many.
+
+# %% [markdown]
+# ## 2 · A rank with nothing to do
+#
+# ### Exercise 9.21: find the bug
+#
+# Sometimes nobody needs the experts of some rank. Somebody saves the work then. The forward is
+# right. But in the backward, this happens:
+
+# %%
+def skipping(experts, rows, counts):
+    if len(rows) == 0:
+        return rows.new_zeros(rows.shape)  # there is nothing to compute
+    return experts(rows, counts)
+
+def train_with(expert_parallel, through_my_experts):
+    """One forward and backward, in which all tokens choose the experts of rank 0."""
+    layer = expert_parallel.layer_with_favourite(through_my_experts)
+    x = torch.ones(3, 8, requires_grad=True)
+    (x + layer(x)).sum().backward()  # added to what came in, as in a block
+
+expert_parallel = lab("expert_parallel")
+try:
+    launch(train_with, expert_parallel, skipping, world_size=2, device="cpu", timeout=3)
+except HangError as error:
+    print(error)
+
+# %% [markdown]
+# Mend the function. `experts` are the MLPs of this rank, called as `experts(rows, counts)`; `rows`
+# has the shape (rows, width), with 0 rows or more; `counts` says how many of them each of these
+# experts gets. It returns a tensor of the same shape as `rows`. After a backward, everything that
+# went in has a gradient, on every rank: the rows, and all of the experts' weights.
+
+# %%
+def through_my_experts(experts, rows, counts):
+    ### BEGIN SOLUTION
+    return experts(rows, counts)
+    ### IT WAS
+    # if len(rows) == 0:
+    #     return rows.new_zeros(rows.shape)  # there is nothing to compute
+    # return experts(rows, counts)
+    ### END SOLUTION
+
+check("9.21", through_my_experts)
+
+# %% [markdown]
+# A collective is a promise of all ranks. A rank with nothing to send makes the call as well, with
+# empty tensors, forward and backward. A product of an empty tensor and a matrix costs nothing, and
+# keeps the path of the gradients.
+#
+# **On GPUs.** NCCL's uneven all-to-all is a group of sends and receives: the ranks that wait for a
+# rank that never comes wait until the watchdog ends them
+# ([NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/p2p.html)). It was not
+# measured here.
+
+# %% [markdown]
+# ## 3 · Experts and data parallel
+#
+# With many ranks there are several copies of each expert. The mesh has two axes: along **ep** ranks
+# have different experts, and exchange rows. Along **edp** they have copies of the same experts. All
+# ranks, along both, have samples of their own.
+#
+# What does the gradient lack after the backward?
+#
+# | parameter | on which ranks | what its gradient has | what it lacks |
+# |---|---|---|---|
+# | attention, norms, router | all | this rank's samples | the samples of all other ranks |
+# | experts | along edp | all samples of its ep group | the samples of the other ep groups |
+
+# %% [markdown]
+# ### Exercise 9.22: find the bug
+#
+# Somebody averages each parameter over the ranks that have it. On a mesh of edp 2 × ep 2, these are
+# the gradients after one step, as multiples of those of one process with the same batch:
+
+# %%
+def average_over_those_who_have_it(parameters, mesh):
+    for p in parameters:
+        is_of_expert = getattr(p, "is_of_expert", False)
+        group = mesh["edp"] if is_of_expert else mesh["edp", "ep"]
+        dist.all_reduce(p.grad, group=group)
+        p.grad /= dist.get_world_size(group)
+
+experts = lab("experts")
+text = experts.standard_library(100_000)
+found = launch(expert_parallel.gradient_ratios, average_over_those_who_have_it,
+               {"edp": 2, "ep": 2}, text, world_size=4, device="cpu").values[0]
+Table(["gradient of", "multiple of one process's"],
+      [[name, f"{ratio:.3f}"] for name, ratio in found.items()])
+
+# %% [markdown]
+# Mend it. `parameters` are this rank's, each with a gradient. Those of experts have an attribute
+# `is_of_expert`. `mesh.sizes` has the sizes of the axes `"edp"` and `"ep"`, in any order of the
+# axes. `mesh["edp"]`, `mesh["ep"]` and `mesh["edp", "ep"]` are this rank's groups; the last one is
+# all ranks. Afterwards each gradient is that of the mean loss over all samples of all ranks. Every
+# rank has equally many samples.
+#
+# For example, edp 1 × ep 2, and an expert on rank 0. Its gradient is 6: 2 by tokens of rank 0 and 4
+# by tokens of rank 1. Each rank's loss is the mean over its own samples. So the gradient of the
+# mean over all is 3.
+
+# %%
+def average_gradients(parameters, mesh):
+    ### BEGIN SOLUTION
+    for p in parameters:
+        is_of_expert = getattr(p, "is_of_expert", False)
+        dist.all_reduce(p.grad, group=mesh["edp"] if is_of_expert else mesh["edp", "ep"])
+        p.grad /= mesh.sizes["edp"] * mesh.sizes["ep"]
+    ### IT WAS
+    # for p in parameters:
+    #     is_of_expert = getattr(p, "is_of_expert", False)
+    #     group = mesh["edp"] if is_of_expert else mesh["edp", "ep"]
+    #     dist.all_reduce(p.grad, group=group)
+    #     p.grad /= dist.get_world_size(group)
+    ### END SOLUTION
+
+check("9.22", average_gradients)
+
+# %% [markdown]
+# So experts' gradients are added up over fewer ranks, and divided by as many as all others. Adam
+# hides such a mistake: it divides by the gradient's size, so a constant factor is gone. Clipping,
+# SGD and weight decay do not forgive it.
+
+# %% [markdown]
+# ### The proof
+#
+# Each mesh below trains for three steps in float64, with the balancing loss and the bias of 09d.
+# Beside it each rank trains the whole model alone, with the whole batch. With a capacity, one
+# process drops what each rank would drop.
+
+# %%
+trainings = {
+    "edp 2 × ep 2, one expert of 4": ({"edp": 2, "ep": 2}, {"n": 4}),
+    "edp 1 × ep 4, two experts of 8": ({"edp": 1, "ep": 4}, {"n": 8, "k": 2}),
+    "edp 4 × ep 1, two experts of 4": ({"edp": 4, "ep": 1}, {"n": 4, "k": 2}),
+    "edp 2 × ep 2, capacity 1, and a shared one": (
+        {"edp": 2, "ep": 2}, {"n": 4, "k": 2, "capacity": 1.0, "shared": True}),
+    "edp 2 × ep 4, two experts of 8": ({"edp": 2, "ep": 4}, {"n": 8, "k": 2}),
+}
+for name, (sizes, model) in trainings.items():
+    gaps = launch(expert_parallel.beside_one_process, sizes, model, text, device="cpu",
+                  world_size=sizes["edp"] * sizes["ep"]).values
+    print(f"{name}: equal to one process to 1e-12: {max(gap for *_, gap in gaps) < 1e-12}")
+
+# %% [markdown]
+# Equal means: no weight and no gradient differs by more than $10^{-12}$ of the largest one, the
+# router's included. A choice is a jump, though: if two scores were equal to the last digits,
+# rounding could send a token elsewhere. In these steps that did not happen.
+
+# %% [markdown]
+# ## 4 · What imbalance costs
+#
+# A rank whose expert is popular computes more, and gets more bytes. All others wait for its
+# results. Here four ranks have one expert each, and one expert gets a share of all tokens that we
+# choose. Computing is emulated: each product takes as long as at 0.4 GFLOPS, whatever the cores do.
+
+# %%
+slower = predict(f"A layer's time: one of four experts gets {busiest_share:.0%}, beside 25%",
+                 unit="times")
+
+# %%
+shares, flops = [0.25, 0.4, 0.55, 0.7, 0.85, 1.0], 4e8
+runs = {share: launch(expert_parallel.unequal_load, share, flops, world_size=4, device="cpu")
+        for share in sorted({*shares, busiest_share})}
+times = {share: max(run["experts"].seconds) for share, run in runs.items()}
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what was measured.
+slower.compare(busiest_share / 0.25, times[busiest_share] / times[0.25], kind="forward")
+
+# %% tags=["nbval-ignore-output"]
+def milliseconds(label, of):
+    return [1e3 * of(runs[share][label].seconds) for share in shares]
+
+computed = [1e3 * 4 * 480 * share * 2 * 2 * 64 * 256 / flops for share in shares]
+plot_against(shares, {"busiest expert": milliseconds("experts", max),
+                      "idlest expert": milliseconds("experts", min),
+                      "whole layer": milliseconds("layer", max)},
+             "share of the tokens that one expert gets", "time of a forward (ms)",
+             predicted={"busiest expert": computed}, title="Four ranks, an expert on each")
+
+# %% [markdown]
+# The layer takes as long as its busiest expert. Theory is the number of its tokens, times the FLOPs
+# for each, by the speed. Where do the other ranks wait? In the all-to-all back, for the rows of the
+# busy rank:
+
+# %% tags=["nbval-ignore-output"]
+run, parts = runs[busiest_share], {"there": "there", "experts": "experts",
+                                   "back, or waiting for it": "back"}
+plot_bars([f"rank {rank}" for rank in range(4)],
+          {name: [1e3 * s for s in run[label].seconds] for name, label in parts.items()},
+          "time (ms)", title=f"One expert gets {busiest_share:.0%} of the tokens")
+
+# %% [markdown]
+# The same run in bytes. Rows go from all ranks to rank 0, and as many come back:
+
+# %% tags=["cover", "nbval-ignore-output"]
+plot_traffic(run, "layer", title=f"One expert gets {busiest_share:.0%} of the tokens")
+
+# %% [markdown]
+# A rank $i$ sends the rows of its tokens to their experts, and the results of its own expert to
+# their tokens. With $T$ tokens on each of $n$ ranks, $b$ bytes a row, and a share $s$ for expert 0,
+# rank 0 sends $(1-s)\,T b$ there and $(n-1)\,s\,T b$ back. With equal shares, each rank sends
+# $2\,\frac{n-1}{n} T b$.
+
+# %% tags=["nbval-ignore-output"]
+def bytes_of_rank_0(share, tokens=480, n=4, row=64 * 4):
+    favoured = round(share * tokens)
+    counts = 8 * (n - 1)  # a count for each expert, an int64
+    return (tokens - favoured) * row + (n - 1) * favoured * row + counts
+
+Table(["share of expert 0", "rank 0 sends, theory", "measured"],
+      [[f"{share:.0%}", f"{bytes_of_rank_0(share):,}", f"{runs[share]['layer'].sent_bytes[0]:,}"]
+       for share in shares])
+
+# %% [markdown]
+# ## 5 · Engines
+#
+# [labs/expert_engines.py](../labs/expert_engines.py) has the same layer twice more. One is made of
+# what PyTorch has: `all_to_all_single_autograd` for the exchange, and
+# `torch.nn.functional.grouped_mm` for the MLPs. The other one is DeepSpeed's `MoE`, if it is
+# installed. Each gets the same weights and tokens. Outputs and gradients are compared with one
+# process, in float32.
+
+# %% tags=["nbval-ignore-output"]
+expert_engines = lab("expert_engines")
+beside = {name: launch(expert_engines.compare, name, world_size=2, device="cpu")
+          for name in expert_engines.all_engines()}
+if not expert_engines.HAS_DEEPSPEED:
+    print(expert_engines.NO_DEEPSPEED)
+Table(["layer", "as one process, to", "sent by rank 0"],
+      [[name, f"{max(run.values[0][:2]):.0e}", f"{run['layer'].sent_bytes[0]:,} B"]
+       for name, run in beside.items()])
+
+# %% [markdown]
+# DeepSpeed sends more, where it is installed: each expert's rows are padded to the number of the
+# fullest expert, so that all parts of its all-to-all are equally long. In one run here it was 1.8
+# times as much as ours. With `drop_tokens=True`, its default, the capacity decides how much.
+
+# %% [markdown]
+# ### Grouped products
+#
+# With many small experts, a loop makes many small products, and each call costs time whatever its
+# size. `grouped_mm` is one call for all experts, with the ends of their rows as a tensor. Both
+# compute the same below: 2,048 rows in all.
+
+# %% tags=["nbval-ignore-output"]
+numbers = [1, 4, 16, 64, 256]
+seconds = [expert_engines.product_seconds(n) for n in numbers]
+plot_against(numbers, {name: [1e3 * of[name] for of in seconds] for name in seconds[0]},
+             "experts", "time of a forward (ms)", logarithmic=True, title="2,048 rows")
+
+# %% [markdown]
+# **On GPUs.** There, a loop also costs a kernel for each expert, and small products leave most of
+# the GPU idle. torchtitan computes its experts with grouped products. It was not measured here.
+
+# %% [markdown]
+# ## Put to the test
+#
+# What a source says about this, beside what this notebook has found.
+
+# %% jupyter={"source_hidden": true}
+sent = runs[0.25]["layer"].sent_bytes[0] / bytes_of_rank_0(0.25)
+put_to_the_test(f"""
+- MoE layers: expert parallelism and DP | web page | right, and more than that | beside the
+  averages there are two all-to-alls in each layer and direction; measured bytes are {sent:.2f}
+  times those of the formula (section 4). An expert's gradient is added up over its copies alone
+  (section 3)
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed Parallelism in Deep Learning* (web page). Lepikhin et al. 2020, *GShard*
+# ([arXiv](https://arxiv.org/abs/2006.16668)). Rajbhandari et al. 2022, *DeepSpeed-MoE*
+# ([arXiv](https://arxiv.org/abs/2201.05596)). Documentation of
+# [grouped_mm](https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.grouped_mm.html)
+# and [torchtitan](https://github.com/pytorch/torchtitan).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * Tokens travel to experts and back in **uneven all-to-alls**: two in a layer's forward, two in
+#   its backward. First come the counts.
+# * A rank with nothing to do takes part all the same, also in the **backward**.
+# * An expert's gradient has all samples of its ep group already. It is added up over its
+#   **copies**, and divided by **all** ranks.
+# * A layer takes as long as its **busiest** expert. That is what balancing is for.
+#
+# **Your exercises** stand in [labs/expert_parallel.py](../labs/expert_parallel.py), and two in
+# cells above.
+#
+# **Next**: part 09f, long contexts, is still being written; the
+# [map](00_start_here.ipynb#11-·-The-map) in chapter 00 has all of them.
+
+# %%
+progress("09e")
