@@ -239,6 +239,7 @@ plot_bars(restart.PARTS, {what: list(parts.values()) for what, parts in costs.it
 # * No rank has two more than another. If `n` is larger than `m`, some ranks have an empty list.
 # * Which ones a rank has is up to you. For example, of 5 micro-batches on 2 ranks, rank 0 may have
 #   `[0, 2, 4]` and rank 1 `[1, 3]`; or `[0, 1, 2]` and `[3, 4]`.
+# * Each rank calls it for itself, in every step. So the arguments alone decide, and not chance.
 
 # %%
 check("4.11")
