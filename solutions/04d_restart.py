@@ -252,10 +252,10 @@ check("4.11")
 #
 # * `gradients_of(k)` computes micro-batch `k` on this rank, and returns a list of tensors: the
 #   gradients of the *mean* loss of that micro-batch. All micro-batches are equally large.
-# * `parameters` is a list of tensors with the same shapes and dtypes as these gradients. Do not
-#   change them.
-# * It returns, on every rank, a list of tensors: the gradients of the mean loss over all `m`
-#   micro-batches. Each is computed by one rank alone: use `microbatches_of`.
+# * `parameters` is a list of tensors with the same shapes and dtypes as these gradients: dtypes may
+#   differ. Do not change them, or their `.grad`.
+# * It returns, on every rank, a list of such tensors: the gradients of the mean loss over all `m`
+#   micro-batches. Each is computed once, by one rank alone: use `microbatches_of`.
 # * It may send as much as one all-reduce of each gradient. A rank that has no micro-batch takes
 #   part all the same.
 

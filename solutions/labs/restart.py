@@ -47,7 +47,8 @@ def mean_gradients(gradients_of, parameters, m: int, group=None) -> list[Tensor]
 
     gradients_of  takes the number of a micro-batch, and gives the gradients of its mean loss,
                   computed here: a list of tensors. All micro-batches are equally large
-    parameters    a list of tensors; gradients have their shapes, dtypes and devices, in this order
+    parameters    a list of tensors; gradients have their shapes, dtypes and devices, in this order,
+                  and so has what this returns. They stay as they are
     Cost          an all-reduce of each gradient, once
     """
     ### BEGIN SOLUTION
