@@ -133,10 +133,13 @@ class WaitsNoticed:
 
     def noticing(self, original):
         def look(request, *args, **kwargs):
-            found = original(request, *args, **kwargs)
-            if found is not False:  # what is not complete yet, one goes on waiting for
-                self.notice(request)
-            return found
+            found = None
+            try:
+                found = original(request, *args, **kwargs)
+                return found
+            finally:
+                if found is not False:  # what is not complete yet, one goes on waiting for
+                    self.notice(request)
 
         return look
 
