@@ -239,6 +239,7 @@ plot_bars(restart.PARTS, {what: list(parts.values()) for what, parts in costs.it
 # * No rank has two more than another. If `n` is larger than `m`, some ranks have an empty list.
 # * Which ones a rank has is up to you. For example, of 5 micro-batches on 2 ranks, rank 0 may have
 #   `[0, 2, 4]` and rank 1 `[1, 3]`; or `[0, 1, 2]` and `[3, 4]`.
+# * Each rank calls it for itself, in every step. So the arguments alone decide, and not chance.
 
 # %%
 check("4.11")
@@ -251,10 +252,10 @@ check("4.11")
 #
 # * `gradients_of(k)` computes micro-batch `k` on this rank, and returns a list of tensors: the
 #   gradients of the *mean* loss of that micro-batch. All micro-batches are equally large.
-# * `parameters` is a list of tensors with the same shapes and dtypes as these gradients. Do not
-#   change them.
-# * It returns, on every rank, a list of tensors: the gradients of the mean loss over all `m`
-#   micro-batches. Each is computed by one rank alone: use `microbatches_of`.
+# * `parameters` is a list of tensors with the same shapes and dtypes as these gradients: dtypes may
+#   differ. Do not change them, or their `.grad`.
+# * It returns, on every rank, a list of such tensors: the gradients of the mean loss over all `m`
+#   micro-batches. Each is computed once, by one rank alone: use `microbatches_of`.
 # * It may send as much as one all-reduce of each gradient. A rank that has no micro-batch takes
 #   part all the same.
 

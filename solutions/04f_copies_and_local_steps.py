@@ -239,9 +239,9 @@ rare_guess = predict("Bytes of a DiLoCo round, in percent of DDP's in the same s
 
 # %% [markdown]
 # It may send as much as one all-reduce of each tensor. Not every backend has an average: sum, then
-# divide by the number of ranks in the group. Until the last all-reduce has succeeded, change
-# neither `whole`, nor `mine`, nor the optimizer's momentum (`.grad` may change). If one fails,
-# because somebody died, its error goes on to the caller, who does the outer step once more.
+# divide by the number of ranks in the group. Until all communication has succeeded, change neither
+# `whole`, nor `mine`, nor the optimizer's momentum (`.grad` may change). If a call fails, because
+# somebody died, its error goes on to the caller, who does the outer step once more: hide no error.
 
 # %% [markdown]
 # For example, two workers begin at a weight of 10, and get to 8 and to 9. The outer gradient is the

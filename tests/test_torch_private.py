@@ -5,11 +5,13 @@ import itertools
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from pedagogy_lib import launch, mark, measure
 from pedagogy_lib.basics.torch_private import (
     NewParametersNoticed,
     ResizesWatched,
+    WaitsNoticed,
     hook_first,
     is_in_storage,
     typed_storage,
@@ -63,6 +65,22 @@ def test_a_watcher_may_refuse_a_resize():
         storage.resize_(8)
     assert storage.nbytes() == 4
     assert not [when for _, when, *_ in seen if when == "after"]
+
+
+def test_waits_are_noticed_whoever_waits():
+    def work():
+        x, seen, wait = torch.ones(3), [], dist.Work.wait
+        with WaitsNoticed(seen.append):
+            dist.all_reduce(x)
+            counts = [len(seen)]
+            request = dist.all_reduce(x, async_op=True)
+            counts.append(len(seen))
+            request.wait()
+            counts += [len(seen), seen[-1] is request]
+        request.wait()
+        return counts, len(seen), dist.Work.wait is wait
+
+    assert launch(work, world_size=2, device="cpu").values == [([1, 1, 2, True], 2, True)] * 2
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(["measure", "watch"])))

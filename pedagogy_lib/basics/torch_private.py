@@ -107,9 +107,45 @@ def tensors_saved_by(node):
 group_named = dist.distributed_c10d._resolve_process_group
 
 
-def request_in(box):
-    """The request that an operator such as c10d::send returns. Private: dist._Work."""
-    return dist._Work.unbox(box)
+def request_in(result):
+    """The request in what an operator such as c10d::send returns, or None. Private: dist._Work."""
+    box = result[-1] if isinstance(result, tuple) else result  # others give their tensors, too
+    return dist._Work.unbox(box) if isinstance(box, torch.ScriptObject) else None
+
+
+_LOOKS = ("wait", "synchronize", "is_completed", "get_future")  # by which one waits for a request
+
+
+class WaitsNoticed:
+    """`with WaitsNoticed(notice):` calls `notice(request)` after each wait for a request.
+
+    Private: that a call of torch.distributed which returns only when it is done calls Work.wait,
+    by its name, and that `request_in` gives the very object that its caller has.
+    """
+
+    def __init__(self, notice):
+        self.notice = notice
+
+    def __enter__(self):
+        self.originals = {name: getattr(dist.Work, name) for name in _LOOKS}
+        for name, original in self.originals.items():
+            setattr(dist.Work, name, self.noticing(original))
+
+    def noticing(self, original):
+        def look(request, *args, **kwargs):
+            found = None
+            try:
+                found = original(request, *args, **kwargs)
+                return found
+            finally:
+                if found is not False:  # what is not complete yet, one goes on waiting for
+                    self.notice(request)
+
+        return look
+
+    def __exit__(self, *error):
+        for name, original in self.originals.items():
+            setattr(dist.Work, name, original)
 
 
 def sender_of(request) -> int:

@@ -1,15 +1,18 @@
 """Those that are behind get the state of one that is furthest."""
 
+import re
+
 import torch
 import torch.distributed as dist
 
 from ...basics.errors import HangError
-from ..kit import At, RankExercise, Refused, World, answering, complains
+from ..kit import At, RankExercise, Refused, World, answering, complains, first_true
 from ..kit.costs import need_cost
 
 NUMBERS = 20_000  # of a state
 FEW_BYTES = 6_000  # that a rank may send if all are equally far: numbers, also pickled
 GROUP_OF_3 = World(5, (1, 2, 4))
+SOURCE = re.compile(r"\bsrc=(\d+)")  # in a call, as a rank that waits is told
 OLD = 2**24  # steps: from here on, float32 does not know each whole number
 
 AS_RANK_0 = (
@@ -30,8 +33,8 @@ STEPS_LEFT = (
 )
 IN_PART = "the state has come in part: hand on all that state_dict() gives"
 KEEPS = (
-    "this rank is as far as the others: it keeps its own state, as it may have things of its own "
-    "there. Only who is behind loads"
+    "this rank has taken the most steps: it keeps its own state, as it may have things of its own "
+    "there. Only who is behind loads, and so not the rank whose state is sent"
 )
 NOT_FURTHEST = "this is the state of a rank that is behind, too: the most steps count"
 WORLD_RANK = (
@@ -47,10 +50,58 @@ ALL_STATES = (
     "every rank has sent its state to all. Only the numbers of steps are needed from all; then one "
     "rank's state, by a broadcast"
 )
+ONE_SENDS = (
+    "more than one state has come. Of several ranks that are furthest, one gives its state: the "
+    "same for all"
+)
+TWO_SOURCES = (
+    "ranks name different sources, and so they wait for each other. Several may be furthest: all "
+    "choose the same one of them. Who is furthest as well takes part, and loads nothing"
+)
+UNTAKEN = (
+    "a state is sent, and nobody takes it: one rank alone gives its state, and to those alone that "
+    "are behind"
+)
+NOT_SENT = (
+    "a rank waits for a state that nobody sends to it: all have to choose the same source, and it "
+    "has to send to each rank that is behind"
+)
+TAKES_PART = (
+    "all ranks make the same calls: also who is as far already takes part in the broadcast, and "
+    "loads nothing"
+)
+BOXES = (
+    "in a broadcast of objects, the lists of all ranks have the same length: one entry for one "
+    "state. Where it comes, that entry is there before, as None"
+)
+NO_LIST = "a list of objects is broadcast: on the source its state is in it, and None on the others"
+GIVES_NOTHING = (
+    "a collective of torch.distributed gives nothing back: what comes is in the list or the tensor "
+    "that it was given"
+)
+NOTHING_CAME = (
+    "None has come: to all comes what the source has in its list. Is the source the rank that has "
+    "its state there?"
+)
+DTYPES = (
+    "steps are gathered as int64, and so are the tensors into which they come: "
+    "torch.zeros_like(mine)"
+)
+PLACES = "an all-gather needs a place for what comes from each rank of the group: a list of so many"
+SHAPES = "what comes from a rank has the shape of what it gives: so have the tensors for it"
+NO_TENSOR = (
+    "this call is for tensors: one of a number is torch.tensor([7]). Other objects have calls of "
+    "their own, with `object` in the name"
+)
 CHANGED = "the rank that gives its state goes on with it: nothing of it may change"
+OTHER_STATE = "it takes what state_dict() of another rank gave"
 UNKNOWN = (
     "of `training` is known what the text says: steps, state_dict() and load_state_dict(state)"
 )
+
+OF_BOXES = (  # words of errors where lists of objects differ in length
+    "preamble.length", "allocate memory", "Ran out of input", "negative dim", "UnpicklingError",
+)  # fmt: skip
 
 
 class Training:
@@ -58,7 +109,7 @@ class Training:
 
     def __init__(self, place, steps):
         chance = torch.Generator().manual_seed(place)
-        self.steps = steps
+        self.steps, self.loads = steps, 0
         self._model = {"weight": torch.randn(NUMBERS, generator=chance), "owner": place}
         self._optimizer = {
             "state": {0: {"step": torch.tensor(float(steps)), "owner": place}},
@@ -72,7 +123,8 @@ class Training:
         for name in ("model", "optimizer", "steps"):
             if not isinstance(state, dict) or name not in state:
                 what = f"load_state_dict got {state!r:.60}"
-                raise Refused(what, "it takes what state_dict() of another rank gave")
+                raise Refused(what, OTHER_STATE if state is not None else NOTHING_CAME)
+        self.loads += 1
         self._model, self._optimizer = state["model"], state["optimizer"]
         self.steps = state["steps"]
 
@@ -95,7 +147,12 @@ def catch(answer, group, case):
         answer(training, group)
     if not isinstance(training.steps, int):
         raise Refused(f"steps is now {training.steps!r:.40}", "it is a number, such as 7")
-    return {"steps": training.steps, "owners": training.owners(), "sound": training.is_sound()}
+    return {
+        "steps": training.steps,
+        "owners": training.owners(),
+        "sound": training.is_sound(),
+        "loads": training.loads,
+    }
 
 
 def faults(trial):
@@ -106,6 +163,8 @@ def faults(trial):
         if place in furthest:
             if of.owners != [place] * 3 or of.steps != steps[place]:
                 yield f"{who}: has {told_state(trial, of)}", why_changed(steps, of)
+            if of.loads:
+                yield f"{who}: has called load_state_dict", KEEPS
         elif of.steps != max(steps) or len({*of.owners}) > 1 or of.owners[0] not in furthest:
             yield f"{who}: has {told_state(trial, of)}", why(trial, place, of, furthest)
         if not of.sound:
@@ -159,19 +218,31 @@ def need_few_bytes(trial) -> str:
         need_cost(trial, most <= FEW_BYTES, what, SENT_ALTHOUGH)
         return f"cost, {trial.case}: no state is sent"
     what = f"{most:,} bytes came to one rank; one state has {size:,}"
-    need_cost(trial, most <= 1.5 * size, what, ALL_STATES)
+    calls = [call for of_rank in trial.calls for call in of_rank]
+    gathers = any("gather" in call.name and call.tensor_bytes > size / 2 for call in calls)
+    need_cost(trial, most <= 1.5 * size, what, ALL_STATES if gathers else ONE_SENDS)
     return ""
 
 
 def explain(case, error) -> str:
-    if "not part of group" in str(error):
+    text = str(error)
+    if "not part of group" in text:
         return WORLD_RANK
-    if isinstance(error, HangError):
-        return (
-            "all ranks make the same calls: also who is as far already takes part in the "
-            "broadcast, and loads nothing"
-        )
-    return ""
+    if "broadcast_object_list" in text and any(words in text for words in OF_BOXES):
+        return BOXES
+    return why_it_hangs(error.waits.values()) if isinstance(error, HangError) else ""
+
+
+def why_it_hangs(places) -> str:
+    """places  where each rank waits; None where it has returned"""
+    calls = [place.call if place else "" for place in places]
+    sources = {source for call in calls if "broadcast" in call for source in SOURCE.findall(call)}
+    reason = first_true({
+        TWO_SOURCES: len(sources) > 1,
+        NOT_SENT: any(call.startswith(("recv", "irecv")) for call in calls),
+        UNTAKEN: any(call.startswith(("send", "isend")) for call in calls),
+    })  # fmt: skip
+    return reason or TAKES_PART
 
 
 def told(trial) -> str:
@@ -200,8 +271,12 @@ EXERCISE = RankExercise(
     told=told,
     errors={
         "has no attribute": UNKNOWN,
-        "Tensors must have same dtype": "steps are gathered as int64, and so are the tensors into "
-        "which they come: torch.zeros_like(mine)",
+        **dict.fromkeys(("Tensors must have same dtype", "with different dtypes"), DTYPES),
+        **dict.fromkeys(("invalid output tensor list", "list assignment index out of"), PLACES),
+        "invalid tensor size": SHAPES,
+        "type torch.Tensor": NO_TENSOR,
+        "'NoneType' has no len()": NO_LIST,
+        "'NoneType' object is not": GIVES_NOTHING,
     },
     explain=explain,
     hints=(

@@ -4,8 +4,9 @@ import torch
 import torch.distributed as dist
 
 from ..kit import GROUP, At, Equals, RankExercise, Refused, Sends, World, answering
-from ..kit.requests import Requests
+from ..kit.requests import AllRequests
 from ..kit.trials import LARGE
+from .failing_calls import Fault, goes_on, need_heard
 
 SHAPES = ((3, 4), (5,), ())  # of the weights
 LARGE_SHAPES = ((LARGE,),)
@@ -47,13 +48,9 @@ ONE_TENSOR = (
     "`mine` and `whole` share their memory now: what a worker does in its next inner steps would "
     "change the common weights, too. Copy the numbers"
 )
-HALF = (
-    "an all-reduce has failed, as somebody died, and the weights have changed already, some or "
-    "all of them. First all sums, then the step: so who is left can take it again"
-)
-SWALLOWED = (
-    "an all-reduce has failed, and nobody is told of it: do not catch the error, as those who call "
-    "have to meet again"
+MOVED = (
+    "this tensor has other memory now. A model, an optimizer or a view that had its numbers before "
+    "still has the old ones: write into the memory that is there"
 )
 ALL_WEIGHTS = (
     "everybody gets everybody's weights here. Their sum is enough, and an all-reduce moves less"
@@ -75,62 +72,46 @@ def way_of(place, turn, shapes) -> list[torch.Tensor]:
 
 
 def train(answer, group, case):
-    """case.args: shapes, learning rate, momentum, Nesterov, and which call fails in round 1."""
-    shapes, rate, momentum, nesterov, fails_at = case.args
+    """case.args: shapes, learning rate, momentum, Nesterov, and what fails in round 1, if any."""
+    shapes, rate, momentum, nesterov, fault = case.args
     whole = weights_of(shapes)
     mine = [weights.clone() for weights in whole]
     optimizer = torch.optim.SGD(whole, lr=rate, momentum=momentum, nesterov=nesterov)
     args, rounds = (whole, mine, optimizer, group), []
+    call = lambda: answer(list(whole), list(mine), optimizer, group)  # noqa: E731
+    state = lambda: [*whole, *mine, *momenta_of(optimizer)]  # noqa: E731
     for turn in range(1 if shapes == LARGE_SHAPES else ROUNDS):
         for own, way in zip(mine, way_of(dist.get_rank(group), turn, shapes)):
             own += way
-        if not (turn == 1 and fails_at and goes_on(answer, args, fails_at)):
+        fails = turn == 1 and fault and fault.what != "step"
+        if not (fails and goes_on(call, fault, state)):
             step(answer, *args)
         rounds.append({name: [x.clone() for x in weights]
                        for name, weights in (("whole", whole), ("mine", mine))})  # fmt: skip
+    if fault and fault.what == "step":  # at the end: what it leaves behind, nobody goes on with
+        need_heard(call, optimizer)
     return {"rounds": rounds} if shapes == SHAPES else {}
+
+
+def momenta_of(optimizer) -> list[torch.Tensor]:
+    kept = (x for of_weight in optimizer.state.values() for x in of_weight.values())
+    return [x for x in kept if x is not None]
 
 
 def step(answer, whole, mine, optimizer, group):
     """Call the answer, with lists of its own: what counts is what is in the tensors then."""
-    given = list(whole), list(mine)
-    with answering():
+    given, memory = (list(whole), list(mine)), [x.detach() for x in [*whole, *mine]]
+    with answering(), AllRequests() as requests:
         answer(*given, optimizer, group)
+    requests.need_waited()
     if any(a is not b for a, b in zip([*whole, *mine], [*given[0], *given[1]])):
         raise Refused("a list has another tensor now", REBOUND)
     if any(own.data_ptr() == common.data_ptr() for own, common in zip(mine, whole)):
         raise Refused("a tensor of `mine` lies where that of `whole` lies", ONE_TENSOR)
-
-
-def goes_on(answer, args, fails_at) -> bool:
-    """Have a call fail; whether the answer has been right without that many."""
-    before = [weights.clone() for weights in [*args[0], *args[1]]]
-    with Failing(fails_at) as calls:
-        try:
-            step(answer, *args)
-        except RuntimeError:
-            if calls.so_far < fails_at:
-                raise
-        else:
-            if calls.so_far < fails_at:
-                return True
-            raise Refused(f"call number {fails_at} has failed, and the function returns", SWALLOWED)
-    if not all(map(torch.equal, before, [*args[0], *args[1]])):
-        raise Refused(f"call number {fails_at} has failed, and weights have changed", HALF)
-    return False
-
-
-class Failing(Requests):
-    """One of the calls of communication fails, on all ranks: somebody has died."""
-
-    def __init__(self, fails_at):
-        super().__init__()
-        self.fails_at, self.so_far = fails_at, 0
-
-    def judge(self, call, args):
-        self.so_far += 1
-        if self.so_far == self.fails_at:
-            raise RuntimeError("[gloo] Connection closed by peer")
+    for k, (x, before) in enumerate(zip([*whole, *mine], memory)):
+        if x.data_ptr() != before.data_ptr():
+            name = f"whole[{k}]" if k < len(whole) else f"mine[{k - len(whole)}]"
+            raise Refused(f"{name} lies elsewhere in memory now", MOVED)
 
 
 # ---- In one process -------------------------------------------------------------------------
@@ -227,19 +208,28 @@ def told(trial) -> str:
 
 PAPER = 0.7, 0.9, True
 
+
+def failing(n, what, number, told) -> At:
+    return At(World(n), (SHAPES, *PAPER, Fault(what, number)), f", {told}")
+
+
 EXERCISE = RankExercise(
     "4.16",
     "outer_step",
     lab="diloco",
     cases=[
-        At(World(3), (SHAPES, *PAPER, 0)),
-        At(World(2), (SHAPES, 0.5, 0.8, False, 0), ", another outer optimizer"),
-        At(World(1), (SHAPES, *PAPER, 0)),
-        At(World(3), (SHAPES, *PAPER, 1), ", the first all-reduce of round 1 fails"),
-        At(World(3), (SHAPES, *PAPER, 2), ", the second all-reduce of round 1 fails"),
-        At(World(2), (SHAPES, *PAPER, 3), ", the third all-reduce of round 1 fails"),
-        At(GROUP, (SHAPES, *PAPER, 0)),
-        At(World(3), (LARGE_SHAPES, *PAPER, 0), ", many weights"),
+        At(World(3), (SHAPES, *PAPER, None)),
+        At(World(2), (SHAPES, 0.5, 0.8, False, None), ", another outer optimizer"),
+        At(World(1), (SHAPES, *PAPER, None)),
+        failing(3, "call", 1, "the first all-reduce of round 1 fails"),
+        failing(3, "call", 2, "the second all-reduce of round 1 fails"),
+        failing(2, "call", 3, "the third all-reduce of round 1 fails"),
+        failing(2, "call", 4, "a fourth call in round 1 would fail"),
+        failing(3, "wait", 1, "the first all-reduce of round 1 fails when it is waited for"),
+        failing(2, "wait", 2, "the second all-reduce of round 1 fails when it is waited for"),
+        failing(2, "step", 1, "a step of the optimizer fails"),
+        At(GROUP, (SHAPES, *PAPER, None)),
+        At(World(3), (LARGE_SHAPES, *PAPER, None), ", many weights"),
     ],
     work=train,
     facts=[

@@ -1,6 +1,6 @@
 """Messages that an answer has begun, and whether it has waited for them."""
 
-from ...basics.torch_private import makes_view, request_in
+from ...basics.torch_private import WaitsNoticed, makes_view, request_in
 from ...measuring.bytes_of_calls import RULES, calls_of, tensors_in
 from .groups import Calls
 from .refused import Refused
@@ -8,6 +8,11 @@ from .refused import Refused
 DROPPED = (
     "isend and irecv return at once, with a request: a message has gone, or its numbers have come, "
     "only after request.wait()"
+)
+NOT_WAITED = (
+    "with async_op=True a collective returns at once, with a request. What it computes is in its "
+    "tensor only after request.wait(): until then nobody may read or change that tensor, and each "
+    "request has to be waited for"
 )
 
 
@@ -60,6 +65,51 @@ class Requests(Calls):
         calls = [f"i{call.name}" for call, request in self.requests if not request.is_completed()]
         if calls:
             raise Refused(f"nobody has waited for the request of {calls[0]}", DROPPED)
+
+
+class AllRequests(Requests):
+    """Those of collectives, too: each has to be waited for before its tensors are used.
+
+    Small ones are often done before anybody waits. So what counts is whether somebody waits.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.begun = []  # (call, request, where its numbers go) of collectives, not waited for yet
+        self.waits = WaitsNoticed(self.done)
+
+    def __enter__(self):
+        self.waits.__enter__()
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        self.waits.__exit__(*error)
+
+    def done(self, request):
+        self.begun = [each for each in self.begun if each[1] is not request]
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if self.begun and not looks_only(func):
+            used = [bytes_of(x) for x in tensors_in([*args, *(kwargs or {}).values()])]
+            for call, _, where in self.begun:
+                if any(a < y and x < b for a, b in where for x, y in used):
+                    self.refuse(call, f" when {func.overloadpacket.__name__} uses its tensor")
+        before = len(self.made)
+        result = super().__torch_dispatch__(func, types, args, kwargs)
+        for call in self.made[before:]:
+            request = request_in(result)
+            if request is not None and call.name not in ("send", "recv"):
+                self.begun.append((call, request, [bytes_of(x) for x in tensors_in(args[0])]))
+        return result
+
+    def need_waited(self):
+        super().need_waited()
+        for call, _, _ in self.begun:
+            self.refuse(call, "")
+
+    def refuse(self, call, when):
+        raise Refused(f"nobody has waited for the request of {call.name}{when}", NOT_WAITED)
 
 
 def bytes_of(x) -> tuple[int, int]:

@@ -26,10 +26,6 @@ def catch_up(training, group=None):
     if training.steps != most:
         training.load_state_dict(state[0])
 
-# %% right · the source loads its own
-# -     if training.steps < furthest:
-# +     if training.steps < furthest or rank == source:
-
 # %% wrong · Rank 0 may be a newcomer itself
 # -     source = steps.index(furthest)
 # +     source = 0
@@ -113,3 +109,88 @@ def catch_up(training, group=None):
 # -     dist.all_gather(steps, mine, group)
 # +     steps = [torch.zeros_like(mine) for _ in range(dist.get_world_size())]
 # +     dist.all_gather(steps, mine)
+
+# %% wrong · and so not the rank whose state is sent
+# -     if training.steps < furthest:
+# +     if training.steps < furthest or rank == source:
+
+# %% wrong · ranks name different sources
+# -     source = steps.index(furthest)
+# +     source = rank if steps[rank] == furthest else steps.index(furthest)
+
+# %% wrong · more than one state has come
+# -     source = steps.index(furthest)
+# -     state = [training.state_dict() if rank == source else None]
+# -     dist.broadcast_object_list(state, group_src=source, group=group)
+# +     for source in [k for k in range(n) if steps[k] == furthest]:
+# +         state = [training.state_dict() if rank == source else None]
+# +         dist.broadcast_object_list(state, group_src=source, group=group)
+
+# %% wrong · a state is sent, and nobody takes it [deep]
+def catch_up(training, group=None):
+    steps = [None] * dist.get_world_size(group)
+    dist.all_gather_object(steps, training.steps, group)
+    most, box = max(steps), [training.state_dict()]
+    if training.steps == most:
+        for k in range(len(steps)):
+            if steps[k] < most:
+                dist.send_object_list(box, group_dst=k, group=group)
+    else:
+        dist.recv_object_list(box, group_src=steps.index(most), group=group)
+        training.load_state_dict(box[0])
+
+# %% wrong · a rank waits for a state that nobody sends to it [deep]
+def catch_up(training, group=None):
+    steps = [None] * dist.get_world_size(group)
+    dist.all_gather_object(steps, training.steps, group)
+    most, box = max(steps), [training.state_dict()]
+    first, last = steps.index(most), len(steps) - 1 - steps[::-1].index(most)
+    if dist.get_rank(group) == last:
+        for k in range(len(steps)):
+            if steps[k] < most:
+                dist.send_object_list(box, group_dst=k, group=group)
+    elif training.steps < most:
+        dist.recv_object_list(box, group_src=first, group=group)
+        training.load_state_dict(box[0])
+
+# %% wrong · the lists of all ranks have the same length
+# -     state = [training.state_dict() if rank == source else None]
+# +     state = [training.state_dict()] if rank == source else []
+
+# %% wrong · the lists of all ranks have the same length
+# -     state = [training.state_dict() if rank == source else None]
+# +     state = [training.state_dict(), furthest] if rank == source else [None]
+
+# %% wrong · a list of objects is broadcast
+# -     state = [training.state_dict() if rank == source else None]
+# +     state = training.state_dict() if rank == source else None
+
+# %% wrong · gives nothing back
+# -     dist.broadcast_object_list(state, group_src=source, group=group)
+# +     state = dist.broadcast_object_list(state, group_src=source, group=group)
+
+# %% wrong · None has come
+# -     state = [training.state_dict() if rank == source else None]
+# +     state = [training.state_dict() if rank == n - 1 else None]
+
+# %% wrong · steps are gathered as int64
+# -     steps = [torch.zeros_like(mine) for _ in range(n)]
+# +     steps = [torch.zeros(1) for _ in range(n)]
+
+# %% wrong · has the shape of what it gives
+# -     steps = [torch.zeros_like(mine) for _ in range(n)]
+# +     steps = [torch.tensor(0) for _ in range(n)]
+
+# %% wrong · a place for what comes from each rank
+# -     steps = [torch.zeros_like(mine) for _ in range(n)]
+# +     steps = [torch.zeros_like(mine)]
+
+# %% wrong · a place for what comes from each rank
+# -     dist.all_gather(steps, mine, group)
+# -     steps = [step.item() for step in steps]
+# +     steps = []
+# +     dist.all_gather_object(steps, training.steps, group)
+
+# %% wrong · this call is for tensors
+# -     dist.all_gather(steps, mine, group)
+# +     dist.all_gather(steps, training.steps, group)

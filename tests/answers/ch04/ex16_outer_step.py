@@ -23,6 +23,23 @@ def outer_step(whole, mine, optimizer, group=None):
     for k in range(len(mine)):
         mine[k][...] = whole[k]
 
+# %% right · an error with a few words more, and waits in another order
+def outer_step(whole, mine, optimizer, group=None):
+    works = []
+    try:
+        for common, own in zip(whole, mine):
+            common.grad = common - own
+            works.append(dist.all_reduce(common.grad, group=group, async_op=True))
+        for work in reversed(works):
+            work.wait()
+    except RuntimeError as error:
+        raise RuntimeError(f"somebody is lost: {error}") from error
+    for common in whole:
+        common.grad /= dist.get_world_size(group)
+    optimizer.step()
+    for common, own in zip(whole, mine):
+        own.copy_(common)
+
 # %% wrong · the sign is the other way round
 # -             common.grad = common - own
 # +             common.grad = own - common
@@ -126,6 +143,130 @@ def outer_step(whole, mine, optimizer, group=None):
         of_all = [torch.zeros_like(own) for _ in range(dist.get_world_size(group))]
         dist.all_gather(of_all, own, group)
         common.grad = common - sum(of_all) / len(of_all)
+    optimizer.step()
+    for common, own in zip(whole, mine):
+        own.copy_(common)
+
+# %% wrong · mine[0] lies elsewhere in memory now
+# -             own.copy_(common)
+# +             own.data = common.clone()
+
+# %% wrong · mine[0] lies elsewhere in memory now
+# -             own.copy_(common)
+# +             own.set_(common.clone())
+
+# %% wrong · whole[0] lies elsewhere in memory now
+# -     optimizer.step()
+# +     optimizer.step()
+# +     for common in whole:
+# +         common.data = common.data.clone()
+
+# %% wrong · nobody has waited for the request of all_reduce
+# -             dist.all_reduce(common.grad, group=group)
+# +             dist.all_reduce(common.grad, group=group, async_op=True)
+
+# %% wrong · and no call after that
+# -             own.copy_(common)
+# +             own.copy_(common)
+# +     dist.barrier(group)
+
+# %% wrong · the wait for call number 1 has failed, and the function returns
+def outer_step(whole, mine, optimizer, group=None):
+    works = []
+    for common, own in zip(whole, mine):
+        common.grad = common - own
+        works.append(dist.all_reduce(common.grad, group=group, async_op=True))
+    try:
+        for work in works:
+            work.wait()
+    except RuntimeError:
+        return
+    for common in whole:
+        common.grad /= dist.get_world_size(group)
+    optimizer.step()
+    for common, own in zip(whole, mine):
+        own.copy_(common)
+
+# %% wrong · the wait for call number 2 has failed, and weights or momentum have changed
+def outer_step(whole, mine, optimizer, group=None):
+    works = []
+    for common, own in zip(whole, mine):
+        common.grad = common - own
+        works.append(dist.all_reduce(common.grad, group=group, async_op=True))
+    for work, common, own in zip(works, whole, mine):
+        work.wait()
+        common.grad /= dist.get_world_size(group)
+        own.copy_(common)
+    optimizer.step()
+    for common, own in zip(whole, mine):
+        own.copy_(common)
+
+# %% wrong · and another error comes out of it
+def outer_step(whole, mine, optimizer, group=None):
+    for common, own in zip(whole, mine):
+        common.grad = common - own
+        try:
+            dist.all_reduce(common.grad, group=group)
+        except RuntimeError:
+            raise RuntimeError("a worker is gone") from None
+        common.grad /= dist.get_world_size(group)
+    optimizer.step()
+    for common, own in zip(whole, mine):
+        own.copy_(common)
+
+# %% wrong · and another error comes out of it
+def outer_step(whole, mine, optimizer, group=None):
+    for common, own in zip(whole, mine):
+        common.grad = common - own
+        try:
+            dist.all_reduce(common.grad, group=group)
+        except RuntimeError:
+            raise ValueError("a worker is gone") from None
+        common.grad /= dist.get_world_size(group)
+    optimizer.step()
+    for common, own in zip(whole, mine):
+        own.copy_(common)
+
+# %% wrong · hides mistakes, too
+def outer_step(whole, mine, optimizer, group=None):
+    try:
+        for common, own in zip(whole, mine):
+            common.grad = common - own
+            dist.all_reduce(common.grad, group=group)
+            common.grad /= dist.get_world_size(group)
+        optimizer.step()
+        for common, own in zip(whole, mine):
+            own.copy_(common)
+    except RuntimeError:
+        raise
+    except Exception:
+        pass
+
+# %% wrong · do not catch the error
+def outer_step(whole, mine, optimizer, group=None):
+    for common, own in zip(whole, mine):
+        while True:
+            try:
+                common.grad = common - own
+                dist.all_reduce(common.grad, group=group)
+                break
+            except RuntimeError:
+                pass
+        common.grad /= dist.get_world_size(group)
+    optimizer.step()
+    for common, own in zip(whole, mine):
+        own.copy_(common)
+
+# %% wrong · weights or momentum have changed
+def outer_step(whole, mine, optimizer, group=None):
+    for kept in optimizer.state.values():  # a step of SGD without what is new
+        kept["momentum_buffer"].mul_(optimizer.param_groups[0]["momentum"])
+    for common, own in zip(whole, mine):
+        common.grad = common - own
+        dist.all_reduce(common.grad, group=group)
+        common.grad /= dist.get_world_size(group)
+    for kept in optimizer.state.values():
+        kept["momentum_buffer"].div_(optimizer.param_groups[0]["momentum"])
     optimizer.step()
     for common, own in zip(whole, mine):
         own.copy_(common)
