@@ -24,8 +24,8 @@ def outer_step(whole: list[Tensor], mine: list[Tensor], optimizer, group=None) -
     the workers that are there: whole - mine. The outer optimizer takes a step with it, and all
     begin the next round at the result: `whole` and `mine` are changed in place.
 
-    If an all-reduce fails, its error goes on to the caller, and `whole`, `mine` and the optimizer's
-    momentum are as before: nothing changes until the last sum is there.
+    If a call fails, its error goes on to the caller, and `whole`, `mine` and the optimizer's
+    momentum are as before: nothing changes until the last sum is there, and no call comes after it.
 
     whole      the common weights, the same on all ranks; the optimizer's parameters
     mine       what this worker has made of them, of the same shapes

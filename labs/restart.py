@@ -31,7 +31,8 @@ def microbatches_of(rank: int, n: int, m: int) -> list[int]:
     """Exercise 4.11. Which of m micro-batches this one of n ranks computes.
 
     Each micro-batch is computed by exactly one rank. No rank has two more than another; if there
-    are more ranks than micro-batches, some have none. Which ones a rank has is up to you.
+    are more ranks than micro-batches, some have none. Which ones a rank has is up to you, but the
+    arguments alone decide: each rank calls this for itself, in every step.
     """
     ...  # your code here
 
@@ -44,7 +45,8 @@ def mean_gradients(gradients_of, parameters, m: int, group=None) -> list[Tensor]
 
     gradients_of  takes the number of a micro-batch, and gives the gradients of its mean loss,
                   computed here: a list of tensors. All micro-batches are equally large
-    parameters    a list of tensors; gradients have their shapes, dtypes and devices, in this order
+    parameters    a list of tensors; gradients have their shapes, dtypes and devices, in this order,
+                  and so has what this returns. They stay as they are
     Cost          an all-reduce of each gradient, once
     """
     ...  # your code here

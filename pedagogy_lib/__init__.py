@@ -56,6 +56,7 @@ _HOME = {
     "draw_clusters": "pictures.diagrams",
     "draw_scaling": "pictures.diagrams",
     "draw_groups": "pictures.group_pictures",
+    "draw_context_splits": "pictures.context_splits",
     "plot_loads": "pictures.expert_loads",
     "draw_graph": "pictures.computation_graph",
     "draw_paths": "pictures.loss_paths",

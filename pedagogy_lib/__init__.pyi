@@ -36,6 +36,7 @@ from .pictures.charts import plot_curves as plot_curves
 from .pictures.chunk_holders import plot_holdings as plot_holdings
 from .pictures.chunk_holders import plot_ring as plot_ring
 from .pictures.computation_graph import draw_graph as draw_graph
+from .pictures.context_splits import draw_context_splits as draw_context_splits
 from .pictures.diagrams import draw_clusters as draw_clusters
 from .pictures.diagrams import draw_scaling as draw_scaling
 from .pictures.diagrams import draw_three_splits as draw_three_splits

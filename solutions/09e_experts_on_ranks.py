@@ -388,8 +388,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in [labs/expert_parallel.py](../labs/expert_parallel.py), and two in
 # cells above.
 #
-# **Next**: part 09f, long contexts, is still being written; the
-# [map](00_start_here.ipynb#11-·-The-map) in chapter 00 has all of them.
+# **Next**: [09f · Long contexts](09f_long_contexts.ipynb).
 
 # %%
 progress("09e")

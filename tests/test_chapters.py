@@ -32,6 +32,7 @@ PARAMETERS = {
     "09c_which_axis_where": {"context": 32, "card_megabytes_per_second": 20.0},
     "09d_experts": {"n_experts": 4, "steps": 60},
     "09e_experts_on_ranks": {"busiest_share": 0.5},
+    "09f_long_contexts": {"ranks": 2, "budget_megabytes": 40.0},
 }
 SHOWN = {
     "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
@@ -103,6 +104,12 @@ SHOWN = {
         "theory 2 times",
         "edp 2 × ep 4, two experts of 8: equal to one process to 1e-12: True",
         "measured bytes are 1.00",
+    ],
+    "09f_long_contexts": [
+        "theory 32.8 GB; measured 32.8",
+        "theory 1.75 times; measured 1.7",
+        "ring, zigzag: equal to one process to 1e-12: True",
+        "ring: measured bytes equal the formula's, for each length: True",
     ],
 }
 

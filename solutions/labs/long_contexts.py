@@ -6,8 +6,8 @@ torchrun --nproc-per-node 4 labs/long_contexts.py
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from language_model import Transformer, draw_batch, mean_loss
-from simple_ddp import average_gradients
+from language_model import Transformer, draw_batch, mean_loss, standard_library
+from simple_ddp import average_gradients, now
 from torch import Tensor, nn
 
 # Queries, keys and values are (samples, heads, places, size) everywhere here.
@@ -21,7 +21,7 @@ def in_a_row(context: int, n: int) -> list[Tensor]:
 
 
 def zigzag(context: int, n: int) -> list[Tensor]:
-    """Exercise 9.27. Two pieces for each rank, so that all have as much to compute.
+    """Exercise 9.26. Two pieces for each rank, so that all have as much to compute.
 
     The text is cut into 2n equal pieces. Rank r has piece r, and then piece 2n - 1 - r.
 
@@ -101,7 +101,7 @@ def blocks(mine: Tensor, theirs: Tensor):
 
 
 def ring_attention(q, k, v, places, group=None) -> tuple[Tensor, Tensor]:
-    """Exercise 9.26. Causal attention; each rank has its queries, and keys go round.
+    """Exercise 9.25. Causal attention; each rank has its queries, and keys go round.
 
     places   of each rank in the group: see in_a_row, zigzag
     Returns  what `attend` would give for this rank's queries and all keys
@@ -113,12 +113,26 @@ def ring_attention(q, k, v, places, group=None) -> tuple[Tensor, Tensor]:
     for step in range(n):
         theirs = places[(rank - step) % n]
         for a, b in blocks(places[rank], theirs):
-            of_block = attend(q[:, :, a], k[:, :, b], v[:, :, b], places[rank][a], theirs[b])
-            out[:, :, a], lse[:, :, a] = merge(out[:, :, a], lse[:, :, a], *of_block)
+            out[:, :, a], lse[:, :, a] = merge(
+                out[:, :, a], lse[:, :, a],
+                *attend(q[:, :, a], k[:, :, b], v[:, :, b], places[rank][a], theirs[b]),
+            )  # fmt: skip
         if step < n - 1:
             k, v = passed_on([k, v], group)
     return out, lse
     ### END SOLUTION
+
+
+def add_gradients(q, gradient, lse, rest, dq, k, v, dk, dv, q_places, k_places):
+    """What one block adds to the gradients of its queries, keys and values, in place.
+
+    gradient  of what came out; rest: its sum with what came out, over the features
+    """
+    p = scores_of(q, k, q_places, k_places).sub_(lse.unsqueeze(-1)).exp_()
+    dv += p.transpose(-1, -2) @ gradient
+    ds = (gradient @ v.transpose(-1, -2)).sub_(rest).mul_(p).mul_(q.shape[-1] ** -0.5)
+    dq += ds @ k
+    dk += ds.transpose(-1, -2) @ q
 
 
 class RingAttention(torch.autograd.Function):
@@ -143,18 +157,13 @@ class RingAttention(torch.autograd.Function):
         for step in range(n):
             theirs = ctx.places[(rank - step) % n]
             for a, b in blocks(mine, theirs):
-                scores = scores_of(q[:, :, a], k[:, :, b], mine[a], theirs[b])
-                p = scores.sub_(lse[:, :, a].unsqueeze(-1)).exp_()
-                dv[:, :, b] += p.transpose(-1, -2) @ gradient[:, :, a]
-                ds = gradient[:, :, a] @ v[:, :, b].transpose(-1, -2)
-                ds.sub_(rest[:, :, a]).mul_(p).mul_(q.shape[-1] ** -0.5)
-                dq[:, :, a] += ds @ k[:, :, b]
-                dk[:, :, b] += ds.transpose(-1, -2) @ q[:, :, a]
-            # Gradients make one step more than keys: the last one brings them home.
-            travels = [k, v, dk, dv] if step < n - 1 else [dk, dv]
-            if n > 1:
-                *kv, dk, dv = passed_on(travels, ctx.group)
-                k, v = kv or (k, v)
+                of_queries = (x[:, :, a] for x in (q, gradient, lse, rest, dq))
+                of_keys = (x[:, :, b] for x in (k, v, dk, dv))
+                add_gradients(*of_queries, *of_keys, mine[a], theirs[b])
+            if step < n - 1:
+                k, v, dk, dv = passed_on([k, v, dk, dv], ctx.group)
+        if n > 1:  # gradients make one step more than keys: the last one brings them home
+            dk, dv = passed_on([dk, dv], ctx.group)
         return dq, dk, dv, None, None
 
 
@@ -162,7 +171,7 @@ class RingAttention(torch.autograd.Function):
 
 
 def swap(x: Tensor, split: int, join: int, group=None) -> Tensor:
-    """Exercise 9.24. Each rank gives parts of one dimension, and gets parts of another one.
+    """Exercise 9.27. Each rank gives parts of one dimension, and gets parts of another one.
 
     x is cut along dimension `split` into n equal parts, and part r goes to rank r. What comes is
     joined along dimension `join`, in the order of the ranks.
@@ -276,6 +285,67 @@ def split_context(model: Transformer, way, places, group=None) -> Transformer:
     return model
 
 
+def bytes_of_ring(context, n, rank, heads, size, itemsize=4, samples=1) -> tuple[int, int]:
+    """The most bytes that attention in a ring holds, with places in a row: forward, and in all.
+
+    A tensor is the rank's piece of queries, keys or values; few is a number for each of its rows.
+    Forward: three tensors, the result, lse, and the places of all ranks. In a block come its
+    scores, and beside them first a mask, a bool for each pair of places, and then the block's
+    result, maxima and sums. Beside all blocks but the first lie the keys and values that came; rank
+    0 has one block alone. Backward: the slope, three gradients, and scores twice.
+    """
+    piece, rows = context // n, samples * heads * context // n
+    scores, tensor, few = (itemsize * rows * numbers for numbers in (piece, size, 1))
+    came, places, of_block = 2 * tensor * (rank > 0), 8 * context, tensor + 2 * few
+    forward = scores + 4 * tensor + few + places + max(piece * piece, came + of_block)
+    backward = 2 * scores + 9 * tensor + 2 * few + places + came
+    return forward, backward
+
+
+def attention_alone(way, layout, context, heads=4, size=16, backward=True) -> float:
+    """Attention to drawn numbers, forward and backward or forward alone; measured: "attention".
+
+    Returns  seconds of a second time, without measuring
+    """
+    from pedagogy_lib import measure
+
+    places = layout(context, dist.get_world_size())
+    chance = torch.Generator().manual_seed(dist.get_rank())
+    shape = 1, heads, len(places[0]), size
+    tensors = [torch.randn(shape, generator=chance).requires_grad_() for _ in range(3)]
+    slope = torch.randn(shape, generator=chance) if backward else None
+
+    def work():
+        out = WAYS[way](*tensors, places, None)
+        if backward:
+            torch.autograd.grad(out, tensors, slope)
+
+    dist.barrier()
+    with measure("attention"):
+        work()
+    dist.barrier()
+    began = now()
+    work()
+    dist.barrier()
+    return now() - began
+
+
+def try_context_parallel() -> str:
+    """What PyTorch's own context parallelism does with attention here."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.experimental import context_parallel
+
+    device = torch.get_default_device().type
+    mesh = init_device_mesh(device, (dist.get_world_size(),))
+    q, k, v = (torch.randn(1, 4, 64, 16) for _ in range(3))
+    try:
+        with context_parallel(mesh, buffers=(q, k, v), buffer_seq_dims=(PLACES,) * 3):
+            F.scaled_dot_product_attention(q, k, v, is_causal=True)
+    except (NotImplementedError, RuntimeError) as error:
+        return f"on {device}: {type(error).__name__}"
+    return f"on {device}: it runs"
+
+
 def beside_one_process(way, layout, text, steps=3, samples=4, context=48) -> tuple:
     """Train with pieces of the context, and in this process alone with all of it, in float64.
 
@@ -306,3 +376,24 @@ def beside_one_process(way, layout, text, steps=3, samples=4, context=48) -> tup
     pairs = zip(*(model.parameters() for model in models))
     both = ((f(p), f(q)) for p, q in pairs for f in (torch.detach, lambda p: p.grad))
     return *losses, max(relative_gap(a, b) for a, b in both)
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    text = standard_library(100_000)
+    for way in WAYS:
+        run = launch(beside_one_process, way, zigzag, text, world_size=4)
+        if run.rank == 0:
+            losses, _, gap = run.values[0]
+            print(f"{way}: loss {losses[0]:.2f} to {losses[-1]:.2f}, as one process to {gap:.0e}")
+
+
+if __name__ == "__main__":
+    main()

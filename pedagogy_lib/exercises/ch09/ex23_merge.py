@@ -1,0 +1,155 @@
+"""Attention to two sets of keys, from that to each of them."""
+
+import math
+
+import torch
+
+from ..kit import Formula
+from ..kit.values import text_of
+
+INF = float("inf")
+
+
+def drawn(seed, *shape, times=1.0) -> torch.Tensor:
+    chance = torch.Generator().manual_seed(seed)
+    return times * torch.randn(shape, generator=chance, dtype=torch.float64)
+
+
+def case(seed, *shape, times=1.0, add=0.0):
+    """out, lse, more, more_lse"""
+    a, b = (drawn(seed + k, *shape[:-1], times=times) + add for k in (2, 3))
+    return drawn(seed, *shape), a, drawn(seed + 1, *shape), b
+
+
+def without_first(seed, *shape):
+    """The first set has no keys for the first query, the second none for the last one."""
+    out, lse, more, more_lse = case(seed, *shape)
+    out[0], lse[0], more[-1], more_lse[-1] = 0, -INF, 0, -INF
+    return out, lse, more, more_lse
+
+
+def truth(out, lse, more, more_lse):
+    """Number by number, in plain Python."""
+    rows = zip(*(x.reshape(-1).tolist() for x in (lse, more_lse)))
+    merged, sums = torch.empty_like(out).view(-1, out.shape[-1]), []
+    pairs = zip(out.reshape(-1, out.shape[-1]), more.reshape(-1, out.shape[-1]))
+    for number, ((a, b), (x, y)) in enumerate(zip(rows, pairs)):
+        highest = max(a, b)
+        p, q = math.exp(a - highest), math.exp(b - highest)
+        merged[number] = (p * x + q * y) / (p + q)
+        sums.append(highest + math.log(p + q))
+    return merged.view(out.shape), torch.tensor(sums, dtype=out.dtype).view(lse.shape)
+
+
+# ---- Mistakes: wrong functions ---
+
+
+def wrong_out(combine):
+    def guess(out, lse, more, more_lse):
+        return combine(out, lse, more, more_lse), truth(out, lse, more, more_lse)[1]
+
+    return guess
+
+
+def wrong_lse(combine):
+    return lambda out, lse, more, more_lse: (
+        truth(out, lse, more, more_lse)[0], combine(lse, more_lse)
+    )  # fmt: skip
+
+
+def by_logarithms(out, lse, more, more_lse):
+    a, b = lse.unsqueeze(-1), more_lse.unsqueeze(-1)
+    return (a * out + b * more) / (a + b)
+
+
+def not_divided(out, lse, more, more_lse):
+    return lse.exp().unsqueeze(-1) * out + more_lse.exp().unsqueeze(-1) * more
+
+
+def exchanged_weights(out, lse, more, more_lse):
+    return truth(more, lse, out, more_lse)[0]
+
+
+def differs(call, wanted, got) -> str:
+    if len(got) != 2:
+        return f"expected two tensors, got {text_of(got)}"
+    flat = [[torch.tensor(x).flatten() for x in of] for of in (wanted, got)]
+    for name, w, g in zip(("out", "lse"), *flat):
+        if w.shape != g.shape:
+            return f"{name} has {len(w)} numbers, and got are {len(g)}"
+        off = (~torch.isclose(w.double(), g.double(), rtol=1e-6)).nonzero().flatten()
+        if len(off):
+            at = off[0].item()
+            return f"{name}, number {at}: expected {w[at].item():.6g}, got {g[at].item():.6g}"
+    return ""
+
+
+def has_nan(found, case):
+    numbers = [x for value in found[case] for x in flat_list(value)]
+    if any(x != x for x in numbers):
+        if "hundreds" in case:
+            return (
+                "exp of a large number is infinite, and infinite divided by infinite is no number. "
+                "Subtract something first: only the difference of the two logarithms counts"
+            )
+        return (
+            "minus infinity minus minus infinity is no number. Where a set has no keys, its weight "
+            "is exp(-inf) = 0"
+        )
+    return ""
+
+
+def flat_list(value):
+    if isinstance(value, list):
+        return [x for one in value for x in flat_list(one)]
+    return [value] if isinstance(value, float) else []
+
+
+EXERCISE = Formula(
+    "9.23",
+    "merge",
+    lab="long_contexts",
+    cases={
+        "3 queries, 2 features": [case(0, 3, 2)],
+        "2 samples, 2 heads, 4 queries": [case(10, 2, 2, 4, 3)],
+        "one set outweighs the other": [case(20, 3, 2, times=30.0)],
+        "scores in the hundreds": [case(30, 3, 2, add=900.0)],
+        "scores in the negative hundreds": [case(35, 3, 2, add=-900.0)],
+        "a query without keys in a set": [without_first(40, 3, 2)],
+        "one query, one feature": [case(50, 1, 1)],
+    },
+    truth=truth,
+    mistakes=[
+        ("both sets count the same here. One has larger scores, or more keys, and counts more: its "
+         "weight is exp(lse), divided by the sum of both",
+         wrong_out(lambda o, a, m, b: (o + m) / 2)),
+        ("each part is a mean already. Their sum is twice as large as it should be: weigh them",
+         wrong_out(lambda o, a, m, b: o + m)),
+        ("lse is a logarithm: the weight is exp(lse), divided by the sum of both",
+         wrong_out(by_logarithms)),
+        ("the weights do not add up to 1: divide by the sum of both", wrong_out(not_divided)),
+        ("out has the weight of more, and more that of out", wrong_out(exchanged_weights)),
+        ("this is the first set alone", wrong_out(lambda o, a, m, b: o)),
+        ("this is the second set alone", wrong_out(lambda o, a, m, b: m)),
+        ("sums are added up, and not their logarithms: log(exp(a) + exp(b))",
+         wrong_lse(lambda a, b: a + b)),
+        ("the larger one alone is too small: log(exp(a) + exp(b))", wrong_lse(torch.maximum)),
+        ("this is the first set's lse", wrong_lse(lambda a, b: a)),
+        ("this is the sum itself; asked is its logarithm",
+         wrong_lse(lambda a, b: a.exp() + b.exp())),
+    ],
+    differs=differs,
+    explain=has_nan,
+    told=lambda calls, values: "as one attention to both",
+    asked="two tensors, out and lse",
+    errors={
+        "must match the size": "lse has one dimension less than out: lse.unsqueeze(-1) has as many",
+        "too many values": "return two tensors: out and lse",
+    },
+    hints=(
+        "What comes out of a set is a sum, divided by the sum of exp(score), which is exp(lse). So "
+        "exp(lse) × out is the sum that was not divided yet.",
+        "torch.logaddexp(a, b) is log(exp(a) + exp(b)), and stays finite. Then the weight of the "
+        "first set is exp(lse - both).",
+    ),
+)  # fmt: skip

@@ -1,0 +1,100 @@
+"""Heads for places: parts of one dimension given, parts of another one got."""
+
+import torch
+import torch.distributed as dist
+
+from ..kit import GROUP, At, Equals, RankExercise, Sends, World, answering, never
+from ..kit.trials import numbers, turned
+
+
+def x_of(place, shape) -> torch.Tensor:
+    return turned(numbers(place, shape, torch.float64))
+
+
+def change(answer, group, case):
+    shape, split, join = case.args
+    x = x_of(dist.get_rank(group), shape)
+    before = x.clone()
+    with answering():
+        y = answer(x, split, join, group)
+    return {"y": y, "changed": not x.equal(before)}
+
+
+def joined(trial, place, along, reverse=False):
+    shape, split, _ = trial.case.args
+    parts = [x_of(k, shape).chunk(trial.n, split)[place] for k in range(trial.n)]
+    return torch.cat(parts[::-1] if reverse else parts, along)
+
+
+def truth(trial, place):
+    return joined(trial, place, trial.case.args[2])
+
+
+def mistakes(trial, place):
+    shape, split, join = trial.case.args
+    x, n = x_of(place, shape), trial.n
+    return {
+        "what comes is joined along the dimension that was split, and not along `join`":
+            joined(trial, place, split),
+        "what comes is in the order of the ranks: that of the group's first rank first":
+            joined(trial, place, join, reverse=True),
+        "this is what the rank had: nothing has travelled": x,
+        "these are the rank's own parts, joined in another way: part r goes to rank r":
+            torch.cat(x.chunk(n, split), join),
+        "this is one part of all, on every rank: each rank gets another one":
+            torch.cat([x_of(k, shape).chunk(n, split)[0] for k in range(n)], join),
+        "x is split along `join` here, and joined along `split`":
+            torch.cat([x_of(k, shape).chunk(n, join)[place] for k in range(n)], split)
+            if shape[join] % n == 0 else x,
+        "these are all parts of all ranks: part r is for rank r alone":
+            torch.cat([x_of(k, shape) for k in range(n)], join),
+    }  # fmt: skip
+
+
+def most(trial, place):
+    shape = trial.case.args[0]
+    return 8 * torch.Size(shape).numel() * (trial.n - 1) / trial.n + 400 * trial.n
+
+
+EXERCISE = RankExercise(
+    "9.27",
+    "swap",
+    lab="long_contexts",
+    cases=[
+        At(world, (shape, split, join), f", {list(shape)}, split {split}, join {join}")
+        for world, shape, split, join in [
+            (World(2), (1, 4, 3, 2), 1, 2),
+            (World(2), (1, 2, 6, 2), 2, 1),
+            (World(3), (2, 6, 2, 5), 1, 2),
+            (World(4), (2, 1, 8, 3), 2, 1),
+            (World(3), (3, 4), 0, 1),
+            (World(1), (2, 3, 2), 1, 2),
+            (GROUP, (2, 3, 4, 2), 1, 2),
+            (World(4), (2, 8, 500, 10), 1, 2),
+        ]
+    ],
+    work=change,
+    facts=[
+        Equals("y", truth, mistakes, "y"),
+        never("changed", "x has changed", "the caller still needs x as it was"),
+        Sends(most, "an all-to-all sends", {
+            "all_gather": "an all-gather gives all parts to all ranks: a rank needs one of each",
+            "": "each rank sends one part to each other rank, and no more",
+        }),
+    ],
+    told="parts of one dimension given, parts of the other one got",
+    errors={
+        "must be contiguous": "a part of a tensor need not lie in one piece: part.contiguous()",
+        "has to be contiguous": "a part of a tensor need not lie in one piece: part.contiguous()",
+        "split_sizes": "all parts are equally long here: no sizes are needed",
+        "does not support alltoall": "Gloo has no all_to_all of lists: dist.all_to_all_single "
+        "takes one tensor with all parts stacked",
+    },
+    lost="all ranks of the group call the all-to-all",
+    hints=(
+        "x.chunk(n, split) gives the parts. torch.stack makes one tensor of them, with the part "
+        "for rank r at place r: that is what all_to_all_single takes.",
+        "What comes has the same shape as the stack: place r holds the part of rank r. "
+        "torch.cat(came.unbind(0), join).",
+    ),
+)  # fmt: skip

@@ -1,0 +1,436 @@
+# %% [markdown]
+# # 09f · Long contexts
+#
+# **How does a model read a text that fits into no rank's memory?** Each rank gets a piece of the
+# text. All layers compute place by place, but for one: in attention every place looks at all that
+# came before it. Here you write two ways to do that, and measure how long a text each of them has
+# room for.
+
+# %% [markdown]
+# ![Memory of attention over the length of the context, for three ways: with all keys it is largest,
+# in a ring much smaller, by heads with a fused kernel
+# smallest](../assets/covers/09f_long_contexts.png)
+#
+# *Measured in section 5: the most that a rank holds during attention, forward and backward, on four
+# ranks. Theory is exact to the byte.*
+#
+# **After this part you can** put attention together from pieces, send keys round in a ring, swap
+# places for heads, say what each way costs in bytes and memory, and why pieces lie in a zigzag.
+#
+# **It takes** about 30 minutes, and 80 more for 6 exercises. **It needs** parts
+# [07b](07b_tensor_parallel_at_work.ipynb) and [09](09_three_dimensions.ipynb).
+
+# %% jupyter={"source_hidden": true}
+import torch
+import torch.nn.functional as F
+
+from pedagogy_lib import (
+    Table, check, draw_context_splits, hint, lab, launch, plot_against, plot_bars, predict,
+    progress, put_to_the_test,
+)
+
+# %% tags=["parameters"]
+ranks = 4
+budget_megabytes = 16.0  # of a rank, in section 5
+
+# %% [markdown]
+# ## 1 · One layer that needs all of it
+#
+# A layer norm, an MLP, an embedding, the loss: each of them computes one place of the text without
+# the others. If rank $r$ has a piece of the places, it computes these layers for its piece, and
+# needs nobody. This is **context parallelism**. All ranks have all the weights, so after the
+# backward gradients are averaged over the ranks, as in data parallel.
+#
+# Attention is different. A query looks at the keys of all places before it, and most of them are on
+# other ranks. Either the keys come to the query, or all places of some heads come together on one
+# rank. First: why not simply give every rank the whole text?
+
+# %%
+scores = predict("Memory of the scores of one head, for 128,000 places, in bfloat16", unit="GB")
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and a matrix of that size: made on a device without memory.
+matrix = torch.empty(128_000, 128_000, dtype=torch.bfloat16, device="meta")
+scores.compare(2 * 128_000**2 / 1e9, matrix.nbytes / 1e9, kind="activations")
+
+# %% [markdown]
+# One head, of one layer, of one sample. **Fused** attention never stores this matrix (chapter 05),
+# but it still computes it, and even without it the activations of each layer grow with the text.
+# They have to be shared out.
+
+# %% [markdown]
+# ## 2 · Attention in pieces
+#
+# The softmax of a query needs all its scores: it divides by their sum. So how can a rank begin with
+# the keys that it has? What comes out of attention is
+#
+# $$o = \frac{\sum_j e^{s_j} v_j}{\sum_j e^{s_j}}.$$
+#
+# Take the keys in two sets, $A$ and $B$. If we know $o_A$ and $\ell_A = \ln \sum_{j \in A}
+# e^{s_j}$, and the same of $B$, then the sums above are $e^{\ell_A} o_A + e^{\ell_B} o_B$ and
+# $e^{\ell_A} + e^{\ell_B}$. So two numbers a query, out of each set, are enough.
+
+# %% [markdown]
+# ### Exercise 9.23 · Two sets of keys
+#
+# Write `merge(out, lse, more, more_lse)` in [labs/long_contexts.py](../labs/long_contexts.py).
+#
+# * `out` and `more` have the shape (…, size): what came out of each set. `lse` and `more_lse` have
+#   the shape (…): the logarithm of the sum of $e^s$ over the set's keys.
+# * It returns the same two of both sets together.
+# * Scores may be in the hundreds: $e^{900}$ is infinite, even in float64. Where a set has no keys,
+#   its lse is -inf, and its out is 0; the other set has keys then.
+#
+# For example, a query has one key in each set, with the scores ln 1 and ln 3 and the values 0 and
+# 8. Then out is (1 × 0 + 3 × 8) / 4 = 6, and lse is ln 4.
+
+# %%
+check("9.23")
+
+# %% [markdown]
+# ### Exercise 9.24: find the bug
+#
+# Which keys may a query see? In one process, a triangle says it. Somebody takes the same triangle
+# for each piece. With pieces of three places, rank 1 sees this of rank 0's keys (rows are queries):
+
+# %%
+def triangle(rank, source, length):
+    return torch.ones(length, length, dtype=torch.bool).tril()
+
+print("rank 1, its own keys:\n", triangle(1, 1, 3).int(), "\nrank 1, keys of rank 0:\n",
+      triangle(1, 0, 3).int())
+
+whole = torch.ones(6, 6).tril()
+print("in one process, rows and columns of the same places:\n", whole[3:, :3].int())
+
+# %% [markdown]
+# Mend the function. `rank` has the queries, `source` the keys; each has one piece of `length`
+# places, and pieces lie in a row: rank 0 has the first one. It returns a tensor of bool, (length,
+# length): True where the query of the row sees the key of the column. A query sees all keys whose
+# place in the whole text is not later than its own.
+
+# %%
+def visible(rank, source, length):
+    ### BEGIN SOLUTION
+    places = torch.arange(length)
+    return source * length + places <= (rank * length + places).unsqueeze(-1)
+    ### IT WAS
+    # return torch.ones(length, length, dtype=torch.bool).tril()
+    ### END SOLUTION
+
+check("9.24", visible)
+
+# %% [markdown]
+# So three kinds of blocks exist: a rank's own one is a triangle, earlier ones are full, later ones
+# are empty, and need not be computed at all. An engine with this bug trains and its loss goes down.
+# It only forgets half of what came before.
+
+# %% [markdown]
+# ## 3 · Keys in a ring
+#
+# In **ring attention** each rank keeps its queries. Keys and values go from rank to rank. In each
+# step a rank computes with the keys that it has at the moment, merges the result into its own, and
+# passes the keys on. After $n - 1$ steps it has seen all of them, and never held more than two
+# pieces.
+
+# %% [markdown]
+# ### Exercise 9.25 · Ring attention
+#
+# Write `ring_attention(q, k, v, places, group=None)` in
+# [labs/long_contexts.py](../labs/long_contexts.py).
+#
+# * `q`, `k`, `v`: (samples, heads, places of this rank, size). They do not change.
+# * `places` is a list with the places of each rank in the group, ascending tensors of whole
+#   numbers; rank r's queries and keys are at `places[r]`.
+# * It returns two tensors: what comes out for this rank's queries, and their lse, over all keys at
+#   places that are not later.
+# * Each rank sends its keys and values $n - 1$ times, to the next rank. It never holds more scores
+#   than those of one block.
+
+# %% [markdown]
+# The lab has what you need:
+#
+# | | |
+# |---|---|
+# | `blocks(mine, theirs)` | gives pairs of slices of queries and keys: what has to be computed |
+# | `attend(q, k, v, q_places, k_places)` | out and lse of one block |
+# | `merge(…)` | exercise 9.23; the beginning is out 0 and lse -inf |
+# | `passed_on([k, v], group)` | sends to the next rank, and gives what came from the one before |
+#
+# For example, three ranks in a row, two places each. At first rank 2 computes with keys 4 and 5, in
+# the next step with 2 and 3, in the last one with 0 and 1. Rank 0 computes in the first step alone,
+# and passes on in the others.
+
+# %%
+check("9.25")
+
+# %% [markdown]
+# The backward is another ring. Scores are computed again, block by block, from the queries, the
+# keys and lse. The gradients of keys and values travel with them, and make one step more: it brings
+# them home. The lab's `RingAttention` has it.
+
+# %% [markdown]
+# ### Who waits?
+#
+# Rank 0 has one block to compute, the last rank has $n$. In a ring all wait for the slowest one.
+# How much of their time do ranks compute? Count the pairs of query and key that each has to
+# compute:
+
+# %%
+idle = predict("Four ranks in a row: busiest rank's pairs, as a multiple of the mean", unit="times")
+
+# %%
+long_contexts = lab("long_contexts")
+
+def pairs(layout, context=256, n=4):
+    """For each rank, how many pairs of query and key it computes."""
+    places = layout(context, n)
+    return [int((mine + 1).sum()) for mine in places]
+
+in_a_row = pairs(long_contexts.in_a_row)
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory for a long text, and the pairs of 256 places counted.
+idle.compare((2 * 4 - 1) / 4, max(in_a_row) * 4 / sum(in_a_row), kind="forward")
+
+# %% [markdown]
+# ### Exercise 9.26 · Zigzag
+#
+# Cut the text into $2n$ pieces. Rank $r$ gets piece $r$ and piece $2n - 1 - r$: an early one, with
+# little to see, and a late one.
+#
+# Write `zigzag(context, n)` in [labs/long_contexts.py](../labs/long_contexts.py). It returns a list
+# with a tensor for each rank: its places, ascending. $2n$ divides `context`.
+#
+# For example, 8 places for 2 ranks: [0, 1, 6, 7] and [2, 3, 4, 5].
+
+# %%
+check("9.26")
+
+# %%
+zigzag = pairs(long_contexts.zigzag)
+Table(["rank", "pairs, in a row", "pairs, zigzag"],
+      [[rank, f"{a:,}", f"{b:,}"] for rank, (a, b) in enumerate(zip(in_a_row, zigzag))])
+
+# %% [markdown]
+# ## 4 · Heads for places
+#
+# The other way is called **Ulysses**. Heads do not need each other. So before attention, the ranks
+# swap: each gives away all heads but its own share, and gets all places of its heads. Attention
+# then is that of one process, with any kernel. Afterwards they swap back. Each swap is an
+# all-to-all of equal parts.
+
+# %% [markdown]
+# ### Exercise 9.27 · Swap
+#
+# Write `swap(x, split, join, group=None)` in [labs/long_contexts.py](../labs/long_contexts.py). It
+# cuts `x` along dimension `split` into n equal parts, sends part r to rank r, and joins what comes
+# along dimension `join`, in the order of the ranks. `x` has any shape, and need not be contiguous;
+# n divides its size along `split`. `x` does not change. Each rank sends $\frac{n-1}{n}$ of `x`.
+#
+# For example, two ranks with (heads, places): rank 0 has [[a, b], [c, d]] for places 0 and 1, rank
+# 1 has [[e, f], [g, h]] for places 2 and 3. With `split=0, join=1`, rank 0 gets [[a, b, e, f]]: all
+# four places of the first head.
+
+# %%
+check("9.27")
+
+# %% [markdown]
+# ### Equal to one process
+#
+# A transformer with tied embeddings, in float64, for three steps: each rank has a piece of every
+# text, in a row or in a zigzag. Beside it, each rank trains the whole model with whole texts.
+
+# %%
+text = long_contexts.standard_library(100_000)
+for way in long_contexts.WAYS:
+    for layout in (long_contexts.in_a_row, long_contexts.zigzag):
+        found = launch(long_contexts.beside_one_process, way, layout, text, world_size=ranks,
+                       device="cpu").values
+        is_equal = max(gap for *_, gap in found) < 1e-12
+        print(f"{way}, {layout.__name__}: equal to one process to 1e-12: {is_equal}")
+
+# %% [markdown]
+# *All keys* is the simplest way: every rank gathers all keys and values, and computes the scores of
+# its queries with all of them. It is the one to be beaten.
+
+# %% [markdown]
+# ## 5 · How long a text fits?
+#
+# ### Exercise 9.28 · The longest one
+#
+# Write `largest_context(budget, n, heads, size, way)`: the longest context, a multiple of `n`, for
+# which one rank's attention has room in `budget` bytes. Everything is in float32, 4 bytes a number,
+# of one sample. Count the scores, and queries, keys and values, with `size` numbers for each place
+# and head:
+#
+# | `way` | scores of a rank | queries | keys, values |
+# |---|---|---|---|
+# | `"one process"` | heads × C × C | C places, all heads | the same |
+# | `"all keys"` | heads × C/n × C | C/n places, all heads | C places, all heads |
+# | `"by heads"` | heads/n × C × C | C places, heads/n heads | the same |
+# | `"ring"` | heads × C/n × C/n | C/n places, all heads | the same |
+
+# %% [markdown]
+# For `"by heads"`, `n` divides `heads`. If not even `n` places fit, it is 0. For example, 2 ranks,
+# 2 heads, size 4, 10,000 bytes, in a ring: with C = 60 a rank has 30 places, so 2 × 30 × 30 scores
+# and 3 × 2 × 30 × 4 other numbers, together 2,520, or 10,080 bytes. That is too much; C = 58 fits.
+
+# %%
+def largest_context(budget, n, heads, size, way):
+    ### BEGIN SOLUTION
+    def needed(context):
+        piece = context // n
+        if way == "one process":
+            return 4 * heads * (context**2 + 3 * context * size)
+        if way == "all keys":
+            return 4 * heads * (piece * context + (piece + 2 * context) * size)
+        if way == "by heads":
+            return 4 * heads // n * (context**2 + 3 * context * size)
+        return 4 * heads * (piece**2 + 3 * piece * size)
+
+    context = 0
+    while needed(context + n) <= budget:
+        context += n
+    return context
+    ### END SOLUTION
+
+check("9.28", largest_context)
+
+# %% [markdown]
+# Twice as many ranks read a text that is $\sqrt 2$ times as long with all keys, and twice as long
+# in a ring. Now measured: attention forward and backward, with 4 heads of 16 features, in longer
+# and longer texts. Ours by heads uses PyTorch's fused attention, which stores no scores.
+
+# %% tags=["nbval-ignore-output"]
+contexts = [256, 512, 1024, 2048]
+peaks, times, sent = {}, {}, {}
+for way in long_contexts.WAYS:
+    runs = [launch(long_contexts.attention_alone, way, long_contexts.in_a_row, context,
+                   world_size=ranks, device="cpu") for context in contexts]
+    peaks[way] = [max(p["total"] for p in run["attention"].peak_bytes) for run in runs]
+    times[way] = [max(run.values) for run in runs]
+    sent[way] = runs[-1]["attention"].sent_bytes[0]
+
+# %% tags=["cover", "nbval-ignore-output"]
+computed = [max(long_contexts.bytes_of_ring(context, ranks, rank, 4, 16)[1]
+                for rank in range(ranks)) for context in contexts]
+plot_against(contexts, {way: [peak / 1e6 for peak in of] for way, of in peaks.items()},
+             "places in the text", "most memory of a rank (MB)", logarithmic=True,
+             predicted={"ring": [nbytes / 1e6 for nbytes in computed]},
+             title=f"Attention on {ranks} ranks, forward and backward")
+
+# %%
+print("ring: measured bytes equal the formula's, for each length:", peaks["ring"] == computed)
+
+# %% [markdown]
+# The formula of the ring counts each tensor that is alive at the worst moment: twice the scores of
+# one block, nine pieces of the size of the queries, two more that have come, and little things. See
+# `bytes_of_ring` in the lab.
+#
+# Which length fits into a budget? Measured lengths are powers of two times 256:
+
+# %% tags=["nbval-ignore-output"]
+def longest(way):
+    fits = [c for c, peak in zip(contexts, peaks[way]) if peak <= budget_megabytes * 1e6]
+    return max(fits, default=0)
+
+Table(["way", f"longest within {budget_megabytes:g} MB", "sent by rank 0, 2,048 places",
+       "time, 2,048 places"],
+      [[way, f"{longest(way):,} places", f"{sent[way] / 1e6:.2f} MB",
+        f"{1e3 * times[way][-1]:.0f} ms"] for way in peaks])
+
+# %% [markdown]
+# With $T$ the bytes of one rank's queries, a rank sends, forward and backward:
+#
+# * in a ring $2(n-1)T$, and back $4(n-1)T + 2T$;
+# * by heads $8\,\frac{n-1}{n}\,T$: less, and less the more ranks there are;
+# * with all keys $2(n-1)T$, and back as much in a reduce-scatter; ours makes an all-reduce, which
+#   sends twice that.
+#
+# By heads, there can be as many ranks as heads at most, and with shared keys as many as heads of
+# keys. A ring knows no such limit, and its messages can travel while a block is computed; ours
+# waits. Real engines combine both, and use fused kernels for the blocks of a ring, too.
+
+# %% tags=["nbval-ignore-output"]
+plot_bars([f"{context:,}" for context in contexts],
+          {way: [1e3 * seconds for seconds in of] for way, of in times.items()},
+          "time, forward and backward (ms)", "places in the text",
+          title=f"{ranks} ranks on the cores of this machine")
+
+# %% [markdown]
+# The ring computes blocks that queries see, and no others. With all keys, every score is computed,
+# and half of them are thrown away; the longer the text, the more that counts.
+#
+# **PyTorch's own.** `torch.distributed.tensor.experimental.context_parallel` is a ring with a
+# zigzag, for fused CUDA kernels. Does it run here?
+
+# %% tags=["nbval-ignore-output"]
+print(launch(long_contexts.try_context_parallel, world_size=2, device="cpu").values[0])
+
+# %% [markdown]
+# ## 6 · Which of them is which?
+#
+# Three kinds of parallelism split something along the text. The picture has the activations of one
+# layer, a row for each place, a column for a head or a group of hidden features. Who has what?
+
+# %%
+draw_context_splits(ranks)
+
+# %% [markdown]
+# Weights: with tensor parallel each rank has a part of them, with context parallel all of them.
+
+# %% [markdown]
+# Sequence parallelism helps tensor parallelism: it shares out what lies between the blocks, within
+# the same group. Context parallelism is an axis of its own. It splits the text everywhere, and
+# costs weights on every rank; ZeRO shards those, over dp and cp together.
+#
+# **On GPUs.** Megatron-LM has `--context-parallel-size` and `--sequence-parallel` as two options,
+# and an all-to-all version as `--cp-comm-type a2a`
+# ([documentation](https://docs.nvidia.com/megatron-core/developer-guide/latest/)). Llama 3's last
+# stage of training read 131,072 places with a context parallelism of 16, with all keys gathered
+# ([paper](https://arxiv.org/abs/2407.21783), section 3.3.2): with keys shared by 16 heads these are
+# small. None of this was measured here.
+
+# %% [markdown]
+# ## Put to the test
+#
+# What is said about this, beside what this notebook has found.
+
+# %% jupyter={"source_hidden": true}
+gain = peaks["all keys"][-1] / peaks["ring"][-1]
+of_queries = 4 * 4 * 16 * contexts[-1] / ranks
+times_formula = sent["by heads"] / (8 * (ranks - 1) / ranks * of_queries)
+put_to_the_test(f"""
+- A ring needs memory for one block of keys at a time | Liu et al. 2023 | right | at 2,048 places
+  {gain:.1f} times less than with all keys, and exactly what the formula says (section 5)
+- By heads, bytes do not grow with the number of ranks | Jacobs et al. 2023 | right, for a rank's
+  piece of a given length | 8 (n - 1) / n of its queries' bytes; measured {times_formula:.2f} times
+  that (section 5)
+""")
+
+# %% [markdown]
+# **Sources.** Liu et al. 2023, *Ring Attention with Blockwise Transformers*
+# ([arXiv](https://arxiv.org/abs/2310.01889)). Jacobs et al. 2023, *DeepSpeed Ulysses*
+# ([arXiv](https://arxiv.org/abs/2309.14509)). Brandon et al. 2023, *Striped Attention*
+# ([arXiv](https://arxiv.org/abs/2311.09431)), on who waits in a causal ring.
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * Attention to sets of keys can be **merged**: each set gives what comes out, and the logarithm of
+#   its sum.
+# * In a **ring**, keys come to the queries. No rank ever holds more than a block of scores, and two
+#   pieces of keys.
+# * **By heads**, two all-to-alls surround an ordinary attention. There are at most as many ranks as
+#   heads.
+# * A **zigzag** gives each rank as much to compute, as causal attention sees half of all pairs.
+#
+# **Your exercises** stand in [labs/long_contexts.py](../labs/long_contexts.py), and two in cells
+# above.
+#
+# **Next**: part 09g, 64 ranks, is still being written; the
+# [map](00_start_here.ipynb#11-·-The-map) in chapter 00 has all of them.
+
+# %%
+progress("09f")
