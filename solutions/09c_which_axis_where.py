@@ -209,7 +209,8 @@ Table(["order", "leaves a machine", "its card alone needs", "the step took"],
       title="Slowest axis first")
 
 # %% [markdown]
-# Only the first axis decides, because its groups are the ones that cross. With tp in front, most
+# Only the first axis decides here, because its groups are the ones that cross: its length is the
+# number of machines. With tp in front, most
 # bytes leave a machine, and the next layer waits for each of these calls. Two pictures of the same
 # training, the best order and the worst:
 
@@ -239,7 +240,7 @@ Table(["axis", "one GPU sends in a step", "at 50 GB/s", "at 0.125 GB/s"],
 # 50 GB/s is a network card of 400 Gb/s for each GPU, 0.125 GB/s one of 1 Gb/s. Along tp nothing but
 # the links inside of a machine will do. Along dp fewest bytes travel. So **"DP works over a network
 # of any bandwidth"**, as one source says, holds for each step only by comparison: over 1 Gb/s the
-# gradients alone take half a minute.
+# gradients alone take half a minute, and twice that if they are in float32.
 
 # %% [markdown]
 # Bytes are not all, though. What pp sends is spread over the whole step, and can travel while other
@@ -259,7 +260,7 @@ Table(["axis", "one GPU sends in a step", "at 50 GB/s", "at 0.125 GB/s"],
 # ## 4 · Command lines
 #
 # One of our sources shows how to train "Llama 70B on 64 H100" with Megatron-LM. This is what it
-# sets:
+# sets. (Megatron-LM's program is called `pretrain_gpt.py`.)
 #
 # ```
 # python train.py --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4
@@ -343,18 +344,21 @@ Table(["", "parameters"],
 
 # %% [markdown]
 # For Llama 2 70B the line also needs `--group-query-attention --num-query-groups 8`,
-# `--ffn-hidden-size 28672`, `--swiglu` and `--seq-length 4096`, among others.
+# `--ffn-hidden-size 28672`, `--swiglu`, `--seq-length 4096`, `--normalization RMSNorm`,
+# `--untie-embeddings-and-output-weights`, `--disable-bias-linear`, and rotary positions.
 #
-# Here is the same mesh, 8 × 4 × 2, in three engines. The names are those of their documentation in
-# 2025; none was run here:
+# Here is a mesh of the same lengths, 8 × 4 × 2, in three engines. The names are those of their
+# documentation in 2025; none was run here:
 #
 # | | Megatron-LM | torchtitan, `[parallelism]` | DeepSpeed |
 # |---|---|---|---|
 # | tp 8 | `--tensor-model-parallel-size 8` | `tensor_parallel_degree = 8` | `num_mp=8` |
 # | pp 4 | `--pipeline-model-parallel-size 4` | `pipeline_parallel_degree = 4` | `num_pp=4` |
-# | dp 2 | derived | `data_parallel_shard_degree = 2` | `num_dp=2` |
+# | dp 2 | derived | `data_parallel_replicate_degree = 2` | `num_dp=2` |
 #
-# The last column is that of `PipeModelDataParallelTopology(…)`.
+# The last column is that of `PipeModelDataParallelTopology(…)`, which numbers the ranks; layers
+# that are cut along tp come from elsewhere. In torchtitan, `data_parallel_shard_degree` shards as
+# FSDP does.
 
 # %% [markdown]
 # Which order do these have? DeepSpeed's topology is named in the order of its axes: pipe, data,
@@ -395,7 +399,8 @@ put_to_the_test(f"""
 #
 # * Along **tp** and **pp** the batch decides what is sent, along **dp** the parameters.
 # * Along tp a rank talks in every layer, along pp for every micro-batch, along dp **once a step**.
-# * The **first axis** of the order crosses machines. Do not put tp there. Between dp and pp compare
+# * The **first axis** of the order crosses machines; if it is shorter than their number, the second
+#   one does, too. Do not put tp there. Between dp and pp compare
 #   what a batch's activations and a rank's parameters weigh.
 # * **Check a command line** by arithmetic: dp is what is left, and everything has to divide.
 #

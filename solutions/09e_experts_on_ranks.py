@@ -38,9 +38,9 @@ busiest_share = 0.7  # of the tokens, for one expert, in section 4
 # router are copied to every rank, and each rank has samples of its own, as in data parallel.
 #
 # A token may choose any expert. Its rank sends the token's row of numbers to the rank that has the
-# expert, and gets a row back. All ranks do that at the same time: it is an **all-to-all**. How many
-# rows go where is another thing in each step, so it is an uneven one. There are two of them in the
-# forward, and two in the backward.
+# expert, and gets a row back. All ranks do that at the same time: it is an **all-to-all**. The
+# numbers of rows differ in each step, so it is an uneven one. There are two of them in the forward,
+# and two in the backward.
 
 # %% [markdown]
 # ### Exercise 9.19 · Exchange
@@ -49,10 +49,11 @@ busiest_share = 0.7  # of the tokens, for one expert, in section 4
 # [labs/expert_parallel.py](../labs/expert_parallel.py). It is called as
 # `Exchange.apply(x, send, receive, group)`.
 #
-# * `x` has a row for each token that travels: (sum(send), …). `send` and `receive` are lists with a
+# * `x` has a row for each choice of a token: (sum(send), …). `send` and `receive` are lists with a
 #   number for each rank of the group. Rank r gets the next `send[r]` rows of `x`, and gives
 #   `receive[r]` rows. Any of them may be 0.
-# * `forward` returns what comes, in the order of the ranks.
+# * `forward` returns what comes, in the order of the ranks. What the backward needs, it keeps in
+#   `ctx`, as in chapter 07.
 # * `backward` gets the gradient of that, and returns one value for each of the four arguments: the
 #   gradient of `x`, and None for the rest.
 
@@ -113,15 +114,15 @@ def skipping(experts, rows, counts):
         return rows.new_zeros(rows.shape)  # there is nothing to compute
     return experts(rows, counts)
 
-def train_with(expert_parallel, through_my_experts):
+def train_with(expert_training, through_my_experts):
     """One forward and backward, in which all tokens choose the experts of rank 0."""
-    layer = expert_parallel.layer_with_favourite(through_my_experts)
+    layer = expert_training.layer_with_favourite(through_my_experts)
     x = torch.ones(3, 8, requires_grad=True)
     (x + layer(x)).sum().backward()  # added to what came in, as in a block
 
-expert_parallel = lab("expert_parallel")
+expert_training = lab("expert_training")
 try:
-    launch(train_with, expert_parallel, skipping, world_size=2, device="cpu", timeout=3)
+    launch(train_with, expert_training, skipping, world_size=2, device="cpu", timeout=3)
 except HangError as error:
     print(error)
 
@@ -144,14 +145,18 @@ def through_my_experts(experts, rows, counts):
 check("9.21", through_my_experts)
 
 # %% [markdown]
+# `new_zeros` makes a tensor without a history. So on rank 1 autograd never came to
+# `Exchange.backward`: through `x` alone, it went round the experts. Rank 0 waited for it.
+#
 # A collective is a promise of all ranks. A rank with nothing to send makes the call as well, with
 # empty tensors, forward and backward. A product of an empty tensor and a matrix costs nothing, and
 # keeps the path of the gradients.
-#
-# **On GPUs.** NCCL's uneven all-to-all is a group of sends and receives: the ranks that wait for a
-# rank that never comes wait until the watchdog ends them
-# ([NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/p2p.html)). It was not
-# measured here.
+
+# %% [markdown]
+# **On GPUs.** Over NCCL, PyTorch makes an uneven all-to-all of sends and receives
+# ([NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/p2p.html)). Ranks that
+# wait for one that never comes wait until PyTorch's watchdog ends them. Also, `send` and `receive`
+# are numbers on the CPU: each layer waits until the GPU has counted. It was not measured here.
 
 # %% [markdown]
 # ## 3 · Experts and data parallel
@@ -183,7 +188,7 @@ def average_over_those_who_have_it(parameters, mesh):
 
 experts = lab("experts")
 text = experts.standard_library(100_000)
-found = launch(expert_parallel.gradient_ratios, average_over_those_who_have_it,
+found = launch(expert_training.gradient_ratios, average_over_those_who_have_it,
                {"edp": 2, "ep": 2}, text, world_size=4, device="cpu").values[0]
 Table(["gradient of", "multiple of one process's"],
       [[name, f"{ratio:.3f}"] for name, ratio in found.items()])
@@ -192,9 +197,10 @@ Table(["gradient of", "multiple of one process's"],
 # Mend it. `parameters` are this rank's, each with a gradient. Those of experts have an attribute
 # `is_of_expert`. `mesh.sizes` has the sizes of the axes `"edp"` and `"ep"`, in any order of the
 # axes. `mesh["edp"]`, `mesh["ep"]` and `mesh["edp", "ep"]` are this rank's groups; the last one is
-# all ranks. Afterwards each gradient is that of the mean loss over all samples of all ranks. Every
-# rank has equally many samples.
-#
+# all ranks. Afterwards each `p.grad` is that of the mean loss over all samples of all ranks. Every
+# rank has equally many samples. The function returns nothing.
+
+# %% [markdown]
 # For example, edp 1 × ep 2, and an expert on rank 0. Its gradient is 6: 2 by tokens of rank 0 and 4
 # by tokens of rank 1. Each rank's loss is the mean over its own samples. So the gradient of the
 # mean over all is 3.
@@ -218,8 +224,11 @@ check("9.22", average_gradients)
 
 # %% [markdown]
 # So experts' gradients are added up over fewer ranks, and divided by as many as all others. Adam
-# hides such a mistake: it divides by the gradient's size, so a constant factor is gone. Clipping,
-# SGD and weight decay do not forgive it.
+# hides such a mistake, if its `eps` is small: it divides by the gradient's size, so a constant
+# factor is gone. SGD does not forgive it, and clipping by the global norm does not either.
+#
+# **In engines.** `fully_shard` on the edp axis averages over edp alone: it *has* this bug, unless
+# told otherwise. torchtitan tells it, with `set_gradient_divide_factor`.
 
 # %% [markdown]
 # ### The proof
@@ -230,15 +239,15 @@ check("9.22", average_gradients)
 
 # %%
 trainings = {
-    "edp 2 × ep 2, one expert of 4": ({"edp": 2, "ep": 2}, {"n": 4}),
-    "edp 1 × ep 4, two experts of 8": ({"edp": 1, "ep": 4}, {"n": 8, "k": 2}),
-    "edp 4 × ep 1, two experts of 4": ({"edp": 4, "ep": 1}, {"n": 4, "k": 2}),
+    "edp 2 × ep 2, 4 experts, 1 for each token": ({"edp": 2, "ep": 2}, {"n": 4}),
+    "edp 1 × ep 4, 8 experts, 2 for each token": ({"edp": 1, "ep": 4}, {"n": 8, "k": 2}),
+    "edp 4 × ep 1, 4 experts, 2 for each token": ({"edp": 4, "ep": 1}, {"n": 4, "k": 2}),
     "edp 2 × ep 2, capacity 1, and a shared one": (
         {"edp": 2, "ep": 2}, {"n": 4, "k": 2, "capacity": 1.0, "shared": True}),
-    "edp 2 × ep 4, two experts of 8": ({"edp": 2, "ep": 4}, {"n": 8, "k": 2}),
+    "edp 2 × ep 4, 8 experts, 2 for each token": ({"edp": 2, "ep": 4}, {"n": 8, "k": 2}),
 }
 for name, (sizes, model) in trainings.items():
-    gaps = launch(expert_parallel.beside_one_process, sizes, model, text, device="cpu",
+    gaps = launch(expert_training.beside_one_process, sizes, model, text, device="cpu",
                   world_size=sizes["edp"] * sizes["ep"]).values
     print(f"{name}: equal to one process to 1e-12: {max(gap for *_, gap in gaps) < 1e-12}")
 
@@ -255,12 +264,12 @@ for name, (sizes, model) in trainings.items():
 # choose. Computing is emulated: each product takes as long as at 0.4 GFLOPS, whatever the cores do.
 
 # %%
-slower = predict(f"A layer's time: one of four experts gets {busiest_share:.0%}, beside 25%",
+slower = predict(f"Time in the busiest expert: {busiest_share:.0%} of the tokens, beside 25%",
                  unit="times")
 
 # %%
 shares, flops = [0.25, 0.4, 0.55, 0.7, 0.85, 1.0], 4e8
-runs = {share: launch(expert_parallel.unequal_load, share, flops, world_size=4, device="cpu")
+runs = {share: launch(expert_training.unequal_load, share, flops, world_size=4, device="cpu")
         for share in sorted({*shares, busiest_share})}
 times = {share: max(run["experts"].seconds) for share, run in runs.items()}
 
@@ -280,8 +289,9 @@ plot_against(shares, {"busiest expert": milliseconds("experts", max),
              predicted={"busiest expert": computed}, title="Four ranks, an expert on each")
 
 # %% [markdown]
-# The layer takes as long as its busiest expert. Theory is the number of its tokens, times the FLOPs
-# for each, by the speed. Where do the other ranks wait? In the all-to-all back, for the rows of the
+# The layer takes as long as its busiest rank, and a little more for the exchange and for sorting;
+# on a laptop, ranks also wait for cores. Theory is the number of its tokens, times the FLOPs for
+# each, by the speed. Where do the other ranks wait? In the all-to-all back, for the rows of the
 # busy rank:
 
 # %% tags=["nbval-ignore-output"]
@@ -298,10 +308,11 @@ plot_bars([f"rank {rank}" for rank in range(4)],
 plot_traffic(run, "layer", title=f"One expert gets {busiest_share:.0%} of the tokens")
 
 # %% [markdown]
-# A rank $i$ sends the rows of its tokens to their experts, and the results of its own expert to
-# their tokens. With $T$ tokens on each of $n$ ranks, $b$ bytes a row, and a share $s$ for expert 0,
-# rank 0 sends $(1-s)\,T b$ there and $(n-1)\,s\,T b$ back. With equal shares, each rank sends
-# $2\,\frac{n-1}{n} T b$.
+# A rank sends the rows of its tokens to their experts, and the results of its own expert to their
+# tokens. With $T$ tokens on each of $n$ ranks, $b$ bytes a row, and a share $s$ for expert 0, rank
+# 0 sends $(1-s)\,T b$ there and $(n-1)\,s\,T b$ back. With equal shares, each rank sends
+# $2\,\frac{n-1}{n} T b$. That is for one expert a token: with $k$ of them it is $k$ times as much.
+# Before the rows come the counts, 8 bytes an expert, and every message has a header.
 
 # %% tags=["nbval-ignore-output"]
 def bytes_of_rank_0(share, tokens=480, n=4, row=64 * 4):
@@ -314,13 +325,22 @@ Table(["share of expert 0", "rank 0 sends, theory", "measured"],
        for share in shares])
 
 # %% [markdown]
+# Imbalance costs memory as well: the busiest rank keeps the activations of all rows that it got,
+# and is the first to run out of memory. Balancing is one remedy. Another one is to give a popular
+# expert to several ranks.
+#
+# **On GPUs.** With few rows, a product takes as long as reading the expert's weights, so time does
+# not follow the number of tokens there. Bytes do.
+
+# %% [markdown]
 # ## 5 · Engines
 #
 # [labs/expert_engines.py](../labs/expert_engines.py) has the same layer twice more. One is made of
 # what PyTorch has: `all_to_all_single_autograd` for the exchange, and
 # `torch.nn.functional.grouped_mm` for the MLPs. The other one is DeepSpeed's `MoE`, if it is
-# installed. Each gets the same weights and tokens. Outputs and gradients are compared with one
-# process, in float32.
+# installed. Each gets the same weights and tokens, one expert for each. Outputs, the tokens'
+# gradients and the experts' are compared with one process, in float32.
+# (`all_to_all_single_autograd` lies in a private module of PyTorch, and may move.)
 
 # %% tags=["nbval-ignore-output"]
 expert_engines = lab("expert_engines")
@@ -328,8 +348,8 @@ beside = {name: launch(expert_engines.compare, name, world_size=2, device="cpu")
           for name in expert_engines.all_engines()}
 if not expert_engines.HAS_DEEPSPEED:
     print(expert_engines.NO_DEEPSPEED)
-Table(["layer", "as one process, to", "sent by rank 0"],
-      [[name, f"{max(run.values[0][:2]):.0e}", f"{run['layer'].sent_bytes[0]:,} B"]
+Table(["layer", "largest difference from one process", "sent by rank 0"],
+      [[name, f"{max(run.values[0]):.0e}", f"{run['layer'].sent_bytes[0]:,} B"]
        for name, run in beside.items()])
 
 # %% [markdown]
@@ -383,7 +403,7 @@ put_to_the_test(f"""
 # * A rank with nothing to do takes part all the same, also in the **backward**.
 # * An expert's gradient has all samples of its ep group already. It is added up over its
 #   **copies**, and divided by **all** ranks.
-# * A layer takes as long as its **busiest** expert. That is what balancing is for.
+# * A layer waits for its **busiest rank**. That is what balancing is for.
 #
 # **Your exercises** stand in [labs/expert_parallel.py](../labs/expert_parallel.py), and two in
 # cells above.

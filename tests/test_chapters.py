@@ -98,11 +98,11 @@ SHOWN = {
     "09d_experts": [
         "theory 46.7 billion; measured 46.7",
         "theory 25 %",
-        "k = 1, softmax over the chosen ones: largest gradient of a score above 1e-6: False",
+        "k = 1, softmax over the chosen ones: largest gradient of a score 0.000",
     ],
     "09e_experts_on_ranks": [
         "theory 2 times",
-        "edp 2 × ep 4, two experts of 8: equal to one process to 1e-12: True",
+        "edp 2 × ep 4, 8 experts, 2 for each token: equal to one process to 1e-12: True",
         "measured bytes are 1.00",
     ],
     "09f_long_contexts": [

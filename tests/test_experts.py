@@ -32,7 +32,7 @@ def text():
 def test_experts_on_ranks_equal_one_process(sizes, model):
     n = torch.Size(sizes.values()).numel()
     samples = 12 if n == 3 else 8
-    work = lab("expert_parallel").beside_one_process
+    work = lab("expert_training").beside_one_process
     run = launch(work, sizes, model, text(), 3, samples, world_size=n, device="cpu")
     for ours, alone, gap in run.values:
         assert gap < EXACT
@@ -41,7 +41,7 @@ def test_experts_on_ranks_equal_one_process(sizes, model):
 
 def test_another_average_would_not_be_equal():
     """So that the test above can fail."""
-    experts = lab("expert_parallel")
+    experts = lab("expert_training")
     right = launch(experts.gradient_ratios, experts.average_gradients, {"edp": 1, "ep": 2}, text(),
                    world_size=2, device="cpu").values  # fmt: skip
     wrong = launch(experts.gradient_ratios, over_copies, {"edp": 1, "ep": 2}, text(),
@@ -63,7 +63,7 @@ def over_copies(parameters, mesh):
 @pytest.mark.parametrize("share", [0.25, 0.5, 1.0])
 def test_bytes_and_tokens_of_an_unequal_load(share):
     tokens, row, n = 480, 64 * 4, 4
-    run = launch(lab("expert_parallel").unequal_load, share, 1e12, world_size=n, device="cpu")
+    run = launch(lab("expert_training").unequal_load, share, 1e12, world_size=n, device="cpu")
     favoured = round(share * tokens)
     assert run.values[0] == n * favoured
     assert sum(run.values) == n * tokens
@@ -71,8 +71,10 @@ def test_bytes_and_tokens_of_an_unequal_load(share):
     assert run["layer"].sent_bytes[0] == pytest.approx(wanted, rel=0.01)
 
 
-def test_experts_have_to_be_shared_out_evenly():
-    work = lab("expert_parallel").beside_one_process
+def test_experts_and_samples_have_to_be_shared_out_evenly():
+    work = lab("expert_training").beside_one_process
+    with pytest.raises(RankError, match="7 samples for 2 ranks"):
+        launch(work, {"edp": 1, "ep": 2}, {"n": 2}, text(), 1, 7, world_size=2, device="cpu")
     with pytest.raises(RankError, match="3 experts for 2 ranks"):
         launch(work, {"edp": 1, "ep": 2}, {"n": 3}, text(), world_size=2, device="cpu")
 
@@ -82,9 +84,8 @@ def test_engines_give_what_one_process_gives(name):
     if name == "DeepSpeed's":
         pytest.importorskip("deepspeed")
     run = launch(lab("expert_engines").compare, name, world_size=2, device="cpu")
-    for y, gradient, loads in run.values:
-        assert max(y, gradient) < 1e-5
-        assert sum(loads) == 64
+    for gaps in run.values:
+        assert max(gaps) < 1e-5
 
 
 def test_a_grouped_product_is_as_many_products():

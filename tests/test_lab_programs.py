@@ -18,7 +18,8 @@ SAID = {
     "diloco": ["loss on test images, after each round: 2"],
     "experts": ["alone: loss 2", "with the bias: loss 2"],
     "expert_engines": ["of PyTorch's parts: as one process to"],
-    "expert_parallel": ["loss 5.", "ms a step"],
+    "expert_parallel": [""],
+    "expert_training": ["loss 5.", "ms a step"],
     "finding_out": ["wrong weights on rank 1: has other weights, ranks [0, 1], after 1 steps"],
     "folder_store": ["came: [0, 1]; in the group that they formed, ones add up to 2"],
     "gradient_accumulation": ["of the test images right"],
@@ -59,7 +60,7 @@ HOLED = [
     "tensor_parallel", "sequence_parallel", "decoding", "schedules", "pipeline_parallel",
     "pipedream", "sequence_slices", "checkpoints", "finding_out", "keep_training",
     "memory_copies", "diloco", "chaos", "restart", "meshes", "three_dimensions",
-    "sharded_dimensions", "experts", "expert_parallel", "expert_engines",
+    "sharded_dimensions", "experts", "expert_training", "expert_engines",
 ]  # fmt: skip
 
 

@@ -674,6 +674,19 @@ def test_a_name_that_a_sibling_has_not_is_told(learner, tmp_path, monkeypatch, c
     assert said in capsys.readouterr().out
 
 
+def test_two_labs_that_import_a_third_get_the_same(learner, tmp_path, monkeypatch):
+    """Else `isinstance` says no to an object that the other one has made."""
+    makes = "from third import A\ndef make():\n    return A()\n"
+    asks = "from third import A\ndef is_a(x):\n    return isinstance(x, A)\n"
+    both = "from left import make\nfrom right import is_a\ndef both():\n    return is_a(make())\n"
+    learner(both, None)
+    for name, text in {"third": "class A:\n    pass\n", "left": makes, "right": asks}.items():
+        put_lab(tmp_path, monkeypatch, name, text, None)
+    shapes = lab("shapes")
+    assert shapes.both()
+    assert launch(shapes.both, world_size=2, device="cpu").values == [True, True]
+
+
 def test_everything_may_be_imported_from_a_sibling(learner, tmp_path, monkeypatch, capsys):
     learner(edited())
     put_lab(tmp_path, monkeypatch, "more", "from shapes import *\n\nsix = double(3)\n")

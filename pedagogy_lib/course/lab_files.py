@@ -33,6 +33,7 @@ class Snapshot:
         self.states: dict[Path, tuple | None] = {}
         self.trees: dict[Path, ast.Module] = {}
         self.running: list[Path] = []  # learners' files, each imported by the one before it
+        self.imported: dict[Path, object] = {}  # the labs of those that others import
 
     def fixed(self, contents) -> "Snapshot":
         """The same to send to ranks; `contents` are equal to those here."""

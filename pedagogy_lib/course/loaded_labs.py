@@ -80,10 +80,12 @@ class Loaded:
         path = self.path.with_name(f"{name}.py")
         if not self.snapshot.exists(path):
             return builtins.__import__(name, namespace, scope, names, level)
-        if name not in self.siblings:
+        imported = self.snapshot.imported
+        if path not in imported:  # two labs that import a third get the same one, as in Python
             solution = solution_beside(self.path, self.solution, name)
-            self.siblings[name] = self.make_lab(name, path, solution, snapshot=self.snapshot)
-        return self.siblings[name]._giving(names)
+            imported[path] = self.make_lab(name, path, solution, snapshot=self.snapshot)
+        self.siblings[name] = imported[path]
+        return imported[path]._giving(names)
 
     def parse_solution(self) -> ast.Module | None:
         """The solution, if there is one; one that is no Python counts as none, and is told."""
@@ -195,8 +197,14 @@ class Loaded:
 
     def functions(self) -> list[str]:
         """Those with an exercise, here and in the labs that this one imports."""
-        others = [lab._newest().functions() for lab in self.siblings.values()]
-        return sorted({*self.numbers, *(name for names in others for name in names)})
+        found, todo, seen = set(self.numbers), list(self.siblings.values()), set()
+        while todo:
+            lab = todo.pop()
+            if id(lab) not in seen:
+                seen.add(id(lab))
+                found |= set(lab._newest().numbers)
+                todo += lab._newest().siblings.values()
+        return sorted(found)
 
     def status(self) -> str:
         parts = [f"{name}: {whose}" for name, whose in self.whose.items()]

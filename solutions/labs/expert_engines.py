@@ -8,14 +8,13 @@ import os
 import sys
 import time
 import warnings
-from types import SimpleNamespace
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from expert_parallel import RemoteExperts
+from expert_parallel import RemoteExperts, by_expert
 from experts import ExpertLayer, Experts
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed._functional_collectives import all_to_all_single_autograd
 
 WIDTH, EXPERTS = 32, 8
@@ -26,14 +25,14 @@ NO_DEEPSPEED = (
 )
 
 
-def layer_of(k=1) -> ExpertLayer:
-    """The whole layer, the same one in every process."""
+def whole_layer() -> ExpertLayer:
+    """The same one in every process; each token has one expert."""
     torch.manual_seed(0)
-    return ExpertLayer(WIDTH, EXPERTS, k)
+    return ExpertLayer(WIDTH, EXPERTS)
 
 
-def by_hand(k) -> ExpertLayer:
-    layer = layer_of(k)
+def by_hand() -> ExpertLayer:
+    layer = whole_layer()
     layer.mlps = RemoteExperts(layer.mlps, dist.group.WORLD)
     return layer
 
@@ -66,14 +65,13 @@ class OfTorch(nn.Module):
         counts, came = counts.view(self.ranks, -1), came.view(self.ranks, -1)
         send, receive = counts.sum(1).tolist(), came.sum(1).tolist()
         x = all_to_all_single_autograd(rows, receive, send, self.group)
-        of_expert = torch.arange(came.shape[1]).repeat(self.ranks).repeat_interleave(came.flatten())
-        order = of_expert.argsort(stable=True)
+        order = by_expert(came)
         y = torch.zeros_like(x).index_copy(0, order, self.experts(x[order], came.sum(0)))
         return all_to_all_single_autograd(y, send, receive, self.group)
 
 
-def of_torch(k) -> ExpertLayer:
-    layer = layer_of(k)
+def of_torch() -> ExpertLayer:
+    layer = whole_layer()
     layer.mlps = OfTorch(layer.mlps, dist.group.WORLD)
     return layer
 
@@ -81,13 +79,13 @@ def of_torch(k) -> ExpertLayer:
 # ---- DeepSpeed's, if it is there ------------------------------------------------------------
 
 
-def of_deepspeed(k) -> nn.Module:
+def of_deepspeed() -> nn.Module:
     """deepspeed.moe.layer.MoE with the same weights; nothing is dropped."""
     begin_deepspeed(torch.get_default_device().type)
     from deepspeed.moe.layer import MoE
 
-    ranks, whole = dist.get_world_size(), layer_of(k)
-    layer = MoE(WIDTH, OneExpert(whole), EXPERTS, ranks, k, drop_tokens=False, min_capacity=0,
+    ranks, whole = dist.get_world_size(), whole_layer()
+    layer = MoE(WIDTH, OneExpert(whole), EXPERTS, ranks, 1, drop_tokens=False, min_capacity=0,
                 use_rts=False, top2_2nd_expert_sampling=False)  # fmt: skip
     layer.set_deepspeed_parallelism()
     experts = layer.deepspeed_moe.experts.deepspeed_experts
@@ -129,30 +127,47 @@ def all_engines() -> dict:
 # ---- Beside one process ---------------------------------------------------------------------
 
 
-def compare(name, k=1, tokens=64) -> tuple[float, float, list[int]]:
+def compare(name, tokens=64) -> tuple[float, float, float]:
     """Tokens through a layer, forward and backward; measured: "layer".
 
-    Returns  how far outputs and the tokens' gradients are from those of one process, as a share of
-             the largest; and how many tokens each expert of the whole layer got from this rank
+    Returns  how far outputs, the tokens' gradients, and those of this rank's experts are from one
+             process's, as shares of the largest
     """
     from pedagogy_lib import measure, relative_gap
 
-    engine, alone = all_engines()[name](k), layer_of(k)
+    engine, alone = all_engines()[name](), whole_layer()
     chance = torch.Generator().manual_seed(dist.get_rank())
-    x = torch.randn(tokens, WIDTH, generator=chance)
-    slope, found = torch.randn(tokens, WIDTH, generator=chance), []
-    for layer in (alone, engine, engine):  # the first time, connections are opened
-        mine = x.clone().requires_grad_()
-        dist.barrier()
-        with measure("layer" if len(found) == 2 else "before"):
-            y = layer(mine)
-            y = y[0] if isinstance(y, tuple) else y  # DeepSpeed gives a loss and counts, too
-            (y * slope).sum().backward()
-        found.append(SimpleNamespace(y=y.detach(), gradient=mine.grad))
-    gaps = (
-        relative_gap(getattr(found[2], what), getattr(found[0], what)) for what in ("y", "gradient")
+    x, slope = (torch.randn(tokens, WIDTH, generator=chance) for _ in range(2))
+    through(engine, x, slope)  # opens connections
+    dist.barrier()
+    with measure("layer"):
+        y, gradient = through(engine, x, slope)
+    wanted_y, wanted_gradient = through(alone, x, slope)
+    of_experts = alone.mlps.up.grad
+    dist.all_reduce(of_experts)  # every rank has computed its own tokens alone
+    mine = of_experts.chunk(dist.get_world_size())[dist.get_rank()]
+    return (
+        relative_gap(y, wanted_y),
+        relative_gap(gradient, wanted_gradient),
+        relative_gap(gradient_of_experts(engine), mine),
     )
-    return *gaps, alone.experts.flatten().bincount(minlength=EXPERTS).tolist()
+
+
+def through(layer, x, slope) -> tuple[Tensor, Tensor]:
+    """What comes out, and the gradient of x; gradients of weights are those of this time."""
+    layer.zero_grad()
+    x = x.clone().requires_grad_()
+    y = layer(x)
+    y = y[0] if isinstance(y, tuple) else y  # DeepSpeed gives a loss and counts, too
+    (y * slope).sum().backward()
+    return y.detach(), x.grad
+
+
+def gradient_of_experts(engine) -> Tensor:
+    """Of the first matrix of all of this rank's experts."""
+    if isinstance(engine, ExpertLayer):
+        return engine.mlps.experts.up.grad
+    return torch.stack([one.up.grad for one in engine.deepspeed_moe.experts.deepspeed_experts])
 
 
 def product_seconds(n, rows=2048, width=64, hidden=128, times=10) -> dict[str, float]:
@@ -187,8 +202,7 @@ def main():
     for name in all_engines():
         run = launch(compare, name, world_size=2)
         if run.rank == 0:
-            y, gradient, _ = run.values[0]
-            print(f"{name}: as one process to {max(y, gradient):.0e}, "
+            print(f"{name}: as one process to {max(run.values[0]):.0e}, "
                   f"{run['layer'].sent_bytes[0]:,} bytes sent")  # fmt: skip
 
 

@@ -3,6 +3,8 @@
 python labs/experts.py
 """
 
+from math import ceil
+
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -36,7 +38,7 @@ def load_of(experts: Tensor, n: int) -> Tensor:
 
 
 def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
-    """Exercise 9.16. It is 1 if all experts get as much as the others, and more if they do not.
+    """Exercise 9.16. It is 1 if all experts get as much as the others, and near n if one gets all.
 
     n times the sum, over all n experts, of two factors: the share of all choices that fell on the
     expert, and the mean of its probability. With a group, the shares are those of all its ranks'
@@ -129,10 +131,12 @@ class ExpertLayer(nn.Module):
     def forward(self, x):
         tokens = x.flatten(0, -2)
         self.scores = self.router(tokens)
+        if self.scores.dtype.itemsize < 4:  # small differences decide
+            self.scores = self.scores.float()
         weights, self.experts = route(self.scores, self.k, self.bias)
         self.fits = self.which_fit()
-        y = self.through_experts(tokens).view(*self.experts.shape, -1)
-        y = (y * weights.unsqueeze(-1)).sum(1)
+        y = self.through_experts(tokens).view(*self.experts.shape, tokens.shape[-1])
+        y = (y * weights.unsqueeze(-1).to(y)).sum(1)
         if self.shared is not None:
             y = y + self.shared(tokens, torch.tensor([len(tokens)]))
         return y.view_as(x)
@@ -141,7 +145,7 @@ class ExpertLayer(nn.Module):
         if self.capacity is None:
             return torch.ones_like(self.experts, dtype=torch.bool)
         parts = self.experts.chunk(self.parts)
-        room = int(self.capacity * parts[0].numel() / self.n)
+        room = ceil(self.capacity * parts[0].numel() / self.n)
         return torch.cat([kept(part, self.n, room) for part in parts])
 
     def through_experts(self, tokens) -> Tensor:

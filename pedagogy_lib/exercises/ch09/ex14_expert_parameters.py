@@ -56,7 +56,7 @@ EXERCISE = Formula(
         "1 layer, width 4, hidden 8, 3 experts, 1 for each token": [(100, 1, 4, 8, 3, 1)],
         "2 layers, width 6, hidden 4, 4 experts, 2 for each token": [(1000, 2, 6, 4, 4, 2)],
         "1 expert, which all tokens get": [(50, 3, 4, 8, 1, 1)],
-        "Mixtral 8x7B": [(1_605_636_096, 32, 4096, 14336, 8, 2)],
+        "128 experts, 8 for each token": [(1_500_000_000, 48, 2048, 768, 128, 8)],
         "64 experts, 6 for each token": [(500_000_000, 27, 2048, 1408, 64, 6)],
     },
     truth=truth,

@@ -141,25 +141,27 @@ EXERCISE = RankExercise(
     lab="long_contexts",
     needs=("9.23",),
     cases=[
-        case(World(1), "in a row", 6),
-        case(World(2), "in a row", 8),
         case(World(3), "in a row", 12),
+        case(World(2), "in a row", 8),
         case(World(2), "zigzag", 8),
+        case(World(1), "in a row", 6),
         case(World(4), "zigzag", 16),
         case(GROUP, "in a row", 9),
         case(World(4), "in a row", LONG),
     ],
     work=go_round,
     facts=[
-        Equals("out", truth(0), mistakes(0), "what comes out"),
-        Equals("lse", truth(1), mistakes(1), "lse"),
         never("changed", "{0[0]} has changed",
               "the caller still needs its tensors: the backward computes with them again"),
+        Equals("out", truth(0), mistakes(0), "what comes out"),
+        Equals("lse", truth(1), mistakes(1), "lse"),
         need_ring,
         need_little_memory,
     ],
     told="as attention to all keys in one process",
     errors={
+        "Pair is not connected": "one rank alone has nobody to pass its keys to: n - 1 times are "
+        "none then",
         "min(): Expected reduction": "a block without keys has no scores: only blocks that "
         "`blocks` gives are computed",
         "list index out of range": "the ranks before this one are (rank - step) % n",

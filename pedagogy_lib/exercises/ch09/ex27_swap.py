@@ -63,6 +63,7 @@ EXERCISE = RankExercise(
     cases=[
         At(world, (shape, split, join), f", {list(shape)}, split {split}, join {join}")
         for world, shape, split, join in [
+            (World(2), (1, 4, 6, 2), 1, 2),
             (World(2), (1, 4, 3, 2), 1, 2),
             (World(2), (1, 2, 6, 2), 2, 1),
             (World(3), (2, 6, 2, 5), 1, 2),
