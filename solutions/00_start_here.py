@@ -518,7 +518,7 @@ problems = examine()
 # | [09d · Many experts, few at a time][09d] | How to have more parameters, and compute as little? |
 # | [09e · Experts on ranks][09e] | How do tokens get to experts elsewhere, and back? |
 # | [09f · Long contexts][09f] | What if one text is too long for a rank? |
-# | 09g | 64 ranks. |
+# | [09g · Sixty-four ranks][09g] | What changes when it grows? |
 # | 10 · Choosing a strategy | Which one, for which model and machine? |
 # | 11 · Capstone | All of it, on a model that learns. |
 #
@@ -550,6 +550,7 @@ problems = examine()
 # [09d]: 09d_experts.ipynb
 # [09e]: 09e_experts_on_ranks.ipynb
 # [09f]: 09f_long_contexts.ipynb
+# [09g]: 09g_sixty_four_ranks.ipynb
 #
 # ## 12 · Words
 #

@@ -429,8 +429,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in [labs/long_contexts.py](../labs/long_contexts.py), and two in cells
 # above.
 #
-# **Next**: part 09g, 64 ranks, is still being written; the
-# [map](00_start_here.ipynb#11-·-The-map) in chapter 00 has all of them.
+# **Next**: [09g · Sixty-four ranks](09g_sixty_four_ranks.ipynb).
 
 # %%
 progress("09f")

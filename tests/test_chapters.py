@@ -33,6 +33,7 @@ PARAMETERS = {
     "09d_experts": {"n_experts": 4, "steps": 60},
     "09e_experts_on_ranks": {"busiest_share": 0.5},
     "09f_long_contexts": {"ranks": 2, "budget_megabytes": 40.0},
+    "09g_sixty_four_ranks": {"length": 2, "machine_count": 2},
 }
 SHOWN = {
     "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
@@ -110,6 +111,11 @@ SHOWN = {
         "theory 1.75 times; measured 1.7",
         "ring, zigzag: equal to one process to 1e-12: True",
         "ring: measured bytes equal the formula's, for each length: True",
+    ],
+    "09g_sixty_four_ranks": [
+        "8 ranks equal one process to 1e-12: True",
+        "theory 48.39 %; measured 48.39",
+        "dp 4, pp 4, tp 4 and dp 2 × tp 2 agree to 1e-12 in float64: True",
     ],
 }
 

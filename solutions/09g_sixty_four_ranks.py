@@ -1,0 +1,371 @@
+# %% [markdown]
+# # 09g · Sixty-four ranks
+#
+# **What does the step of a cluster look like, and what changes when it grows?** Here 64 processes
+# on 8 machines take a training step, on this computer. Then the same mesh grows to 16,384 ranks, on
+# paper and in the simulator. At the end stands what is left of the advice that texts give on
+# combining strategies.
+
+# %% [markdown]
+# ![Squares of the bytes that each of 64 ranks sends to each other one, along three
+# axes; machines are shaded](../assets/covers/09g_sixty_four_ranks.png)
+#
+# *Measured in section 1: who sends how much to whom, in one step on 4 × 4 × 4 ranks of 8 machines.*
+#
+# **After this part you can** read the traffic of a large mesh, say what of a model lies on a rank,
+# and why a cluster cannot grow for ever with the same batch.
+#
+# **It takes** about 25 minutes, and 15 more for 1 exercise. **It needs** parts
+# [09b](09b_one_step_three_axes.ipynb) and [09c](09c_which_axis_where.ipynb).
+
+# %% jupyter={"source_hidden": true}
+import time
+
+import torch
+
+from pedagogy_lib import (
+    Machines, RankError, Table, check, draw_groups, explore, hint, lab, launch, plot_against,
+    plot_bars, plot_traffic, predict, progress, put_to_the_test, simulate,
+)
+
+# %% tags=["parameters"]
+length = 4  # of each of the three axes
+machine_count = 8
+
+# %% [markdown]
+# ## 1 · One step
+#
+# A transformer of 4 blocks is trained on a mesh of dp 4 × pp 4 × tp 4: four copies, each in four
+# stages, each cut into four parts. All of it runs on this computer, as 64 processes on 8 machines
+# of chapter 02b, with eight ranks each. How many bytes does a machine send to others in a step?
+#
+# Count along the axes, for the order dp pp tp. A machine has two whole tp groups of four ranks. So
+# nothing of tp leaves it. Of pp, half of the neighbours are on another machine. Of dp, all are.
+
+# %%
+meshes, three_dimensions = lab("meshes"), lab("three_dimensions")
+text = lab("language_model").standard_library(20_000)
+sizes = dict.fromkeys(("dp", "pp", "tp"), length)
+world_size = length**3
+machines = Machines.here(machine_count)
+
+# %%
+factor = predict("Bytes that leave machines: tp as the slowest axis, beside dp", unit="times")
+
+# %%
+runs, seconds = {}, {}
+for order in ("dp pp tp", "tp pp dp"):
+    began = time.perf_counter()
+    runs[order] = launch(three_dimensions.one_step, dict.fromkeys(order.split(), length), text, 4,
+                         4 * length, False, world_size=world_size, machines=machines, device="cpu",
+                         timeout=180)
+    seconds[order] = time.perf_counter() - began
+
+# %% jupyter={"source_hidden": true}
+# What leaves each machine, measured and by the formulas of 09c.
+per_machine = world_size // machine_count
+
+def leaving(run):
+    traffic = run["step"].traffic()
+    return [sum(traffic[a][b] for a in range(world_size) if a // per_machine == machine
+                for b in range(world_size) if b // per_machine != machine)
+            for machine in range(machine_count)]
+
+def by_formula(order):
+    """From the groups: pieces of a ring or a line that cross, times what each of them carries."""
+    on = dict.fromkeys(order.split(), length)
+    A = 4 * 32 * 32 * 4  # bytes: 4 samples of a copy, 32 places, width 32, float32
+    P, total = sum(runs[order].values) / world_size, 0
+    round_trip = 2 * (length - 1) / length
+    of_rank = {"tp": 4 * 4 / length * round_trip * A, "dp": round_trip * P}  # 4 blocks
+    for axis in on:
+        for ranks in meshes.groups_along(axis, on):
+            pairs = zip(ranks, ranks[1:] + ranks[:1]) if axis != "pp" else zip(ranks, ranks[1:])
+            crossing = sum(a // per_machine != b // per_machine for a, b in pairs)
+            total += crossing * (of_rank[axis] if axis != "pp" else 2 * A)
+    return total
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, the formulas, and what was measured.
+measured = {order: leaving(run) for order, run in runs.items()}
+factor.compare(by_formula("tp pp dp") / by_formula("dp pp tp"),
+               sum(measured["tp pp dp"]) / sum(measured["dp pp tp"]), kind="communication")
+
+# %% tags=["nbval-ignore-output"]
+plot_bars([f"machine {m}" for m in range(machine_count)],
+          {order: [sent / 1e6 for sent in of] for order, of in measured.items()},
+          "sent to other machines (MB)", title="One step, slowest axis first")
+
+# %% [markdown]
+# The model is small, so that P is small beside the batch. It shows all the same: with tp across
+# machines several times as many bytes leave them. And all ranks together look like this. Shaded
+# squares are machines; each small square is what one rank sends to another one.
+
+# %% tags=["cover", "nbval-ignore-output"]
+plot_traffic(runs["dp pp tp"], "step", ["dp", "pp", "tp"],
+             title=f"{world_size} ranks on {machine_count} machines, order dp pp tp")
+
+# %% tags=["nbval-ignore-output"]
+plot_traffic(runs["tp pp dp"], "step", ["dp", "pp", "tp"],
+             title=f"{world_size} ranks on {machine_count} machines, order tp pp dp")
+
+# %% [markdown]
+# Point at a rank: who belongs to its groups?
+
+# %%
+def show_groups(rank, order):
+    on = dict.fromkeys(order.split(), length)
+    return draw_groups({axis: meshes.groups_along(axis, on) for axis in ("dp", "pp", "tp")},
+                       machines=machine_count, rank=rank, title=f"Rank {rank}, order {order}")
+
+first = world_size // 3
+explore(show_groups, rank=[first, *(rank for rank in range(world_size) if rank != first)],
+        order=["dp pp tp", "tp pp dp", "pp dp tp"], labels={"order": "order of the axes"})
+
+# %% tags=["nbval-ignore-output"]
+Table(["order", "start, two steps, end", "the second step"],
+      [[order, f"{seconds[order]:.1f} s", f"{max(run['step'].seconds):.1f} s"]
+       for order, run in runs.items()], title=f"{world_size} processes on this computer")
+
+# %% [markdown]
+# ### Is it right?
+#
+# Two steps in float64, with tied embeddings, clipping, dropout and accumulation. Beside its part of
+# the model, each of the ranks trains the whole one alone.
+
+# %%
+found = launch(three_dimensions.beside_one_process, sizes, text, 2, 2, 4 * length,
+               world_size=world_size, machines=machines, device="cpu", timeout=180).values
+print(f"{world_size} ranks equal one process to 1e-12: {max(gap for *_, gap in found) < 1e-12}")
+
+# %% [markdown]
+# ### A mesh that does not fit
+#
+# A source warns that "mismatched sizes cause deadlocks". Here is such a mesh:
+
+# %%
+wrong = sizes | {"tp": length - 1}
+try:
+    launch(three_dimensions.one_step, wrong, text, world_size=world_size, machines=machines,
+           device="cpu")
+except RankError as error:
+    print(error.exception)
+
+# %% [markdown]
+# It is an error on every rank, before anybody waits: the mesh multiplies its axes and compares.
+# `DeviceMesh` checks as well, if less: see part 09. A deadlock needs ranks that each believe in
+# another mesh.
+
+# %% [markdown]
+# ## 2 · What lies on a rank?
+#
+# ### Exercise 9.29 · Bytes of states
+#
+# Write `state_bytes(parameters, sizes, stage)`: how many bytes of the model's states one rank
+# keeps. `parameters` is the number of the whole model's, `sizes` a dict with `"dp"`, `"pp"` and
+# `"tp"`, and `stage` that of ZeRO along dp, from 0 (nothing is sharded) to 3. Each parameter has 2
+# bytes, its gradient 2, and the optimizer keeps 12 bytes for it (chapter 05). Stage 1 shards the
+# optimizer's bytes, stage 2 the gradients' as well, stage 3 all of it (chapter 06). Everything
+# divides evenly: tp and pp share out all parameters.
+
+# %% [markdown]
+# For example, 9,600 parameters on dp 2 × pp 2 × tp 2: a rank has 2,400 of them. In stage 0 it keeps
+# 38,400 bytes; in stage 1 it is 2,400 × (4 + 6), 24,000.
+
+# %%
+def state_bytes(parameters, sizes, stage):
+    ### BEGIN SOLUTION
+    part = parameters / (sizes["tp"] * sizes["pp"])
+    sharded = (0, 12, 14, 16)[stage]
+    return part * (16 - sharded + sharded / sizes["dp"])
+    ### END SOLUTION
+
+check("9.29", state_bytes)
+
+# %% [markdown]
+# A source compares strategies in a table, from "low" to "highest". Here it is in numbers: a model
+# of 7 billion parameters on 64 GPUs, a step of 1,024 samples of 4,096 tokens; 32 layers of width
+# 4,096, bfloat16. *Sent* is what one GPU sends in a step, by the formulas of chapters 03 to 09c.
+
+# %%
+def on_paper(sizes, stage, parameters=7e9, layers=32, width=4096, samples=1024, tokens=4096):
+    """GB of states, GB sent, and the bubble's share with 1F1B and micro-batches of one sample."""
+    dp, pp, tp = sizes["dp"], sizes["pp"], sizes["tp"]
+    part, sharded = parameters / (tp * pp), (0, 12, 14, 16)[stage]
+    A = samples / dp * tokens * width * 2  # bytes of one layer's activations, of a copy
+    along_dp = (3 if stage == 3 else 2) * (dp - 1) / dp * 2 * part
+    along_tp = 4 * layers / pp * 2 * (tp - 1) / tp * A
+    along_pp = 2 * A * (pp > 1)
+    bubble = (pp - 1) / (samples / dp + pp - 1)
+    sent = along_dp + along_tp + along_pp
+    return [f"{part * (16 - sharded + sharded / dp) / 1e9:,.1f} GB", f"{sent / 1e9:,.0f} GB",
+            f"{bubble:.1%}"]
+
+strategies = {
+    "DDP": ({"dp": 64, "pp": 1, "tp": 1}, 0), "ZeRO 1": ({"dp": 64, "pp": 1, "tp": 1}, 1),
+    "ZeRO 3": ({"dp": 64, "pp": 1, "tp": 1}, 3), "tp 8 × dp 8": ({"dp": 8, "pp": 1, "tp": 8}, 0),
+    "pp 8 × dp 8": ({"dp": 8, "pp": 8, "tp": 1}, 0),
+    "3D: 4 × 4 × 4": ({"dp": 4, "pp": 4, "tp": 4}, 0),
+    "3D and ZeRO 1": ({"dp": 4, "pp": 4, "tp": 4}, 1),
+}
+Table(["strategy", "states on a GPU", "one GPU sends", "bubble"],
+      [[name, *on_paper(*how)] for name, how in strategies.items()])
+
+# %% [markdown]
+# So "3D has the highest memory efficiency" is not what the states say: ZeRO 3 keeps a quarter of
+# it, and sends much less. What tp and pp share out beside states are **activations**, which no ZeRO
+# shards. And a batch of 1,024 samples can be dealt to 64 copies; to 16,384 it cannot. That is the
+# reason for three dimensions.
+
+# %% [markdown]
+# ## 3 · Up to 16,384 ranks
+#
+# Llama 3's largest model has 405 billion parameters. Its training used tp 8 and pp 16, and dp 64 to
+# 128, with 16 million tokens in a step ([paper](https://arxiv.org/abs/2407.21783), table 4). Keep
+# the batch, 2,048 samples of 8,192 tokens, and let dp grow. What happens to the bubble? A pipeline
+# of 16 stages is simulated; all others do the same at the same time.
+
+# %%
+idle = predict("Bubble's share of the step on 16,384 ranks, with 1F1B", unit="%")
+
+# %%
+schedules = lab("schedules")
+dps = [1, 4, 16, 64, 128]
+worlds = [8 * 16 * dp for dp in dps]
+simulated = {
+    "1F1B": [simulate(schedules.rows_of(schedules.one_f_one_b, 16, 2048 // dp)).idle_share
+             for dp in dps],
+    "interleaved, 8 chunks": [
+        simulate(schedules.rows_of(schedules.interleaved, 16, 2048 // dp, chunks=8)).idle_share
+        for dp in dps],
+}
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, the formula of chapter 08, and the simulator.
+microbatches = 2048 // dps[-1]
+idle.compare(100 * 15 / (microbatches + 15), 100 * simulated["1F1B"][-1], kind="idle")
+
+# %%
+plot_against(worlds, {name: [100 * share for share in of] for name, of in simulated.items()},
+             "ranks", "bubble's share of the step (%)", logarithmic=True,
+             predicted={"1F1B": [100 * 15 / (2048 / dp + 15) for dp in dps]},
+             title="The same batch on more ranks: tp 8 × pp 16 × dp")
+
+# %% [markdown]
+# With the same batch, each copy has fewer micro-batches, and the pipeline hardly fills. On 16,384
+# ranks 1F1B would idle for half of the step. Interleaving helps; so does a larger batch, until it
+# costs learning. And the gradients have to travel, however short the step gets:
+
+# %%
+def row_of(dp):
+    computing = 6 * 405e9 * 2048 * 8192 / (128 * dp) / 400e12  # seconds at 400 TFLOPS
+    averaging = 2 * (dp - 1) / dp * 2 * 405e9 / 128 / 50e9  # bfloat16, at 50 GB/s, in a ring
+    return [f"{128 * dp:,}", 2048 // dp, f"{computing:,.1f} s", f"{averaging:.2f} s",
+            f"{averaging / computing:.1%}"]
+
+Table(["ranks", "micro-batches of a copy", "computing", "gradients", "of computing"],
+      [row_of(dp) for dp in dps], title="On paper: 400 TFLOPS and 50 GB/s for each GPU")
+
+# %% [markdown]
+# Nothing of this table was measured: 400 TFLOPS is what the paper reports for each GPU, 50 GB/s a
+# network card of 400 Gb/s. It says what grows and what does not. Chapter 10 makes such a model
+# exact, and holds it against published runs.
+
+# %% [markdown]
+# ## 4 · Other sums
+#
+# "Different strategies have different numerical behaviors", says a source. How different? The same
+# training, on the same batches, in float32 and in float64:
+
+# %%
+def losses_on(three_dimensions, sizes, text, dtype, steps=6):
+    torch.set_default_dtype(dtype)
+    mesh = three_dimensions.Mesh(sizes, three_dimensions.JOINT)
+    engine = three_dimensions.ThreeDimensions(three_dimensions.whole_model(), mesh, 2,
+                                              three_dimensions.adam, 0.5)
+    return [engine.step(*three_dimensions.draw_batch(text, 16, k, 32)) for k in range(steps)]
+
+gaps = {}
+for dtype in (torch.float32, torch.float64):
+    meshes_of_4 = [dict(zip(("dp", "pp", "tp"), lengths))
+                   for lengths in ((4, 1, 1), (1, 4, 1), (1, 1, 4), (2, 1, 2))]
+    losses = [launch(losses_on, three_dimensions, sizes_of_4, text, dtype, world_size=4,
+                     device="cpu").values[0] for sizes_of_4 in meshes_of_4]
+    gaps[dtype] = max(abs(a - b) / a for of in losses[1:] for a, b in zip(losses[0], of))
+print("dp 4, pp 4, tp 4 and dp 2 × tp 2 agree to 1e-12 in float64:", gaps[torch.float64] < 1e-12)
+
+# %% tags=["nbval-ignore-output"]
+print(f"largest difference of a loss: {gaps[torch.float32]:.0e} in float32, "
+      f"{gaps[torch.float64]:.0e} in float64")
+
+# %% [markdown]
+# Sums are taken in another order, so they round differently. In float32 it shows in the seventh
+# digit; in bfloat16 it would in the third. It is no mistake, and no reason to expect two strategies
+# to give the same weights bit for bit.
+
+# %% [markdown]
+# ## Put to the test
+#
+# Strategies, practices, pitfalls and limits that a source lists, beside what this course has found.
+
+# %% jupyter={"source_hidden": true}
+more = sum(measured["tp pp dp"]) / sum(measured["dp pp tp"])
+put_to_the_test(f"""
+- Start with DDP, and add complexity when needed | web page | right | it needs the fewest lines;
+  in the table of section 2 it sends least; it ends where the states do not fit (chapter 05)
+- Never use TP across nodes; it makes layers 10 to 30 times slower | web page | depends | on links
+  and sizes; here it sent {more:.1f} times as much over the cards (section 1); times on slow cards
+  are in 02b and 07b
+- Profile before optimising | web page | right | Nsight is for GPUs; here `measure`, `plot_timeline`
+  and torch.profiler say what a step waits for (03b, 08b)
+- At least 4 micro-batches for each stage | web page | a rule of thumb | 16 stages and 64
+  micro-batches idle for {15 / (64 + 15):.0%} of the time in 1F1B; interleaving needs fewer (08b)
+- Recomputation trades compute for memory; mixed precision halves memory | web page | half right |
+  recomputation: chapter 05. Mixed precision with masters keeps 16 bytes a parameter, as before (05)
+- Mismatched sizes cause deadlocks | web page | wrong here | an error on every rank (section 1, 09)
+""")
+
+# %% jupyter={"source_hidden": true}
+put_to_the_test("""
+- ZeRO-3 fragments memory | web page | documented | of GPU allocators; 06b shows which buffers come
+  and go, in which order
+- Unbalanced stages cause bubbles | web page | right | 08b, with a balance that you compute
+- Models 100 times larger than one GPU's memory | web page | right for states | they are divided
+  by all ranks (section 2); a layer's activations are not, unless tp or cp cuts them (07b, 09f)
+- Near-linear scaling with proper configuration | web page | not with the same batch | section 3
+- Production-proven by GPT-4, Llama, PaLM | web page | imprecise | GPT-4's training is not
+  published; PaLM used no pipeline (its paper, section 4); Llama 3 used tp, cp, pp and FSDP (its section 3.3)
+- DeepSpeed and NeMo support 3D out of the box | lecture | right, says their documentation |
+  Megatron-LM and torchtitan do, too (09c)
+- PTD parallelism scales to thousands of GPUs | lecture | right, says its paper | 3,072 A100, at
+  52 % of their peak (arXiv 2104.04473)
+- Debugging is hard, engineering complex | web page | right | chapter 04; six bugs of chapter 09
+- Strategies have different numerical behaviours | web page | right | the order of sums (section 4)
+- 3D has the highest memory efficiency | web page | depends | ZeRO 3 keeps less of the states; tp, pp
+  and cp share out activations (section 2)
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed Parallelism in Deep Learning* (web page). Llama Team 2024, *The Llama 3
+# Herd of Models* ([arXiv](https://arxiv.org/abs/2407.21783)). Narayanan et al. 2021
+# ([arXiv](https://arxiv.org/abs/2104.04473)). Chowdhery et al. 2022, *PaLM*
+# ([arXiv](https://arxiv.org/abs/2204.02311)).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * A mesh of 64 ranks is the mesh of 8, larger: **the order of the axes** decides what leaves a
+#   machine.
+# * A rank's **states** are divided by tp × pp, and by dp as far as ZeRO goes. **Activations** are
+#   not sharded by ZeRO.
+# * With the **same batch**, a larger cluster has fewer micro-batches for each copy: the bubble
+#   grows, and the gradients' time stays.
+# * Different strategies add up in another order. In float64 they agree to rounding.
+#
+# **Your exercise** stands in a cell above.
+#
+# **Next**: chapter 10, choosing a strategy, is still being written; the
+# [map](00_start_here.ipynb#11-·-The-map) in chapter 00 has all of them.
+
+# %%
+progress("09g")
