@@ -3,6 +3,7 @@
 python labs/experts.py
 """
 
+import contextlib
 from math import ceil
 
 import torch
@@ -155,6 +156,18 @@ def with_experts(n, k=1, width=64, layers=2, context=64, **options) -> Transform
     return model
 
 
+@contextlib.contextmanager
+def one_thread():
+    """Meanwhile PyTorch computes with one thread: products this small are no faster with more."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@one_thread()
 def train(model, text, steps=150, weight=0.0, rate=0.0, samples=16) -> tuple[list, Tensor]:
     """Train in one process. Returns its losses, and each step's loads: (steps, layers, experts).
 

@@ -57,7 +57,7 @@ runs, seconds = {}, {}
 for order in ("dp pp tp", "tp pp dp"):
     began = time.perf_counter()
     runs[order] = launch(three_dimensions.one_step, dict.fromkeys(order.split(), length), text, 4,
-                         4 * length, False, world_size=world_size, machines=machines, device="cpu",
+                         16 * length, False, world_size=world_size, machines=machines, device="cpu",
                          timeout=180)
     seconds[order] = time.perf_counter() - began
 
@@ -74,10 +74,11 @@ def leaving(run):
 def by_formula(order):
     """From the groups: pieces of a ring or a line that cross, times what each of them carries."""
     on = dict.fromkeys(order.split(), length)
-    A = 4 * 32 * 32 * 4  # bytes: 4 samples of a copy, 32 places, width 32, float32
+    A = 16 * 32 * 32 * 4  # bytes: 16 samples of a copy, 32 places, width 32, float32
     P, total = sum(runs[order].values) / world_size, 0
     round_trip = 2 * (length - 1) / length
-    of_rank = {"tp": 4 * 4 / length * round_trip * A, "dp": round_trip * P}  # 4 blocks
+    all_reduces = (4 * 4 + 2) / length  # of 4 blocks and two ends, shared out over stages
+    of_rank = {"tp": all_reduces * round_trip * A, "dp": round_trip * P}
     for axis in on:
         for ranks in meshes.groups_along(axis, on):
             pairs = zip(ranks, ranks[1:] + ranks[:1]) if axis != "pp" else zip(ranks, ranks[1:])
@@ -312,7 +313,7 @@ print(f"largest difference of a loss: {gaps[torch.float32]:.0e} in float32, "
 more = sum(measured["tp pp dp"]) / sum(measured["dp pp tp"])
 put_to_the_test(f"""
 - Start with DDP, and add complexity when needed | web page | right | it needs the fewest lines;
-  in the table of section 2 it sends least; it ends where the states do not fit (chapter 05)
+  it sends little, and ends where the states do not fit (section 2, chapter 05)
 - Never use TP across nodes; it makes layers 10 to 30 times slower | web page | depends | on links
   and sizes; here it sent {more:.1f} times as much over the cards (section 1); times on slow cards
   are in 02b and 07b
@@ -334,15 +335,16 @@ put_to_the_test("""
   by all ranks (section 2); a layer's activations are not, unless tp or cp cuts them (07b, 09f)
 - Near-linear scaling with proper configuration | web page | not with the same batch | section 3
 - Production-proven by GPT-4, Llama, PaLM | web page | imprecise | GPT-4's training is not
-  published; PaLM used no pipeline (its paper, section 4); Llama 3 used tp, cp, pp and FSDP (its section 3.3)
+  published; PaLM used no pipeline (its paper, section 4); Llama 3 used tp, cp, pp and FSDP (its
+  section 3.3)
 - DeepSpeed and NeMo support 3D out of the box | lecture | right, says their documentation |
   Megatron-LM and torchtitan do, too (09c)
 - PTD parallelism scales to thousands of GPUs | lecture | right, says its paper | 3,072 A100, at
   52 % of their peak (arXiv 2104.04473)
 - Debugging is hard, engineering complex | web page | right | chapter 04; six bugs of chapter 09
 - Strategies have different numerical behaviours | web page | right | the order of sums (section 4)
-- 3D has the highest memory efficiency | web page | depends | ZeRO 3 keeps less of the states; tp, pp
-  and cp share out activations (section 2)
+- 3D has the highest memory efficiency | web page | depends | ZeRO 3 keeps less of the states; tp,
+  pp and cp share out activations (section 2)
 """)
 
 # %% [markdown]

@@ -27,6 +27,7 @@ SAID = {
     "how_often": ["cost, measured", "   6 steps"],
     "keep_training": ["meetings: 2 ranks go on from step 0, 2 ranks go on from step 20"],
     "language_model": ["step 200", "def "],
+    "long_contexts": ["ring: loss 4.", "by heads: loss 4.", "all keys: loss 4."],
     "memory": ["float32, blocks recomputed: loss", "bfloat16, masters in float32: loss"],
     "memory_copies": ["a rank came back with nothing; all went on from step 20"],
     "meshes": ["rank 1: dp 0, sum of the group's ranks 1; pp 0, sum of the group's ranks 1; tp 1"],
@@ -60,7 +61,7 @@ HOLED = [
     "tensor_parallel", "sequence_parallel", "decoding", "schedules", "pipeline_parallel",
     "pipedream", "sequence_slices", "checkpoints", "finding_out", "keep_training",
     "memory_copies", "diloco", "chaos", "restart", "meshes", "three_dimensions",
-    "sharded_dimensions", "experts", "expert_training", "expert_engines",
+    "sharded_dimensions", "experts", "expert_training", "expert_engines", "long_contexts",
 ]  # fmt: skip
 
 

@@ -104,7 +104,6 @@ def run_packed(job: "Launch", data: bytes) -> Run:
 
 
 IMPORTING = "importing PyTorch, once for each notebook"
-MANY = 8  # ranks: if each imported a part of PyTorch by itself, it would take a minute
 
 
 class Launch(RankListener):
@@ -130,7 +129,7 @@ class Launch(RankListener):
                 self.network = network_for(self.machines)
                 self.network_is_there.set()
             self.folder = self.server.new_folder()
-        if needs_them(data) or self.world_size > MANY:
+        if needs_them(data, self.world_size):
             self.server.preload()
         if self.network:
             self.course = NetworkRun(self.network, self.machines.plan, self.folder)

@@ -19,12 +19,14 @@ PRELOAD_WHEN_IDLE = (
     "torch.nn.parallel",
     "torch.distributed.tensor",
 )
+MANY = 8
 NEED_THEM = (b"torch.optim", b"DistributedDataParallel", b"fully_shard", b"DTensor")
 
 
-def needs_them(work: bytes) -> bool:
+def needs_them(work: bytes, ranks: int) -> bool:
     """Whether a packed function, or a lab that it brings along, names what imports them.
 
-    One that is missed imports them itself: that costs time alone.
+    One that is missed imports them itself: that costs time alone. On many ranks it would cost a
+    minute, so there it is done in any case.
     """
-    return any(name in work for name in NEED_THEM)
+    return ranks > MANY or any(name in work for name in NEED_THEM)
