@@ -15,18 +15,14 @@ from ...machines.network import try_machines
 from ...machines.spec import Machines
 from ...pictures.happenings import plot_happenings
 from ...pictures.style import Picture
-from .chaos_reasons import ENDS_BY, HANGS, LOSES, SEED, WRONG_WEIGHTS, reason_for
+from .chaos_plans import ALL, AT, DISK_FULL, LAST, OTHERS, RANKS, plans_of, steps_of
+from .chaos_reasons import FEW_STEP, HANGS, LOSES, SAVES, WRONG_WEIGHTS, why_it_ended
+from .chaos_watched import FEW, SAVED, noted, sit
 
-RANKS, STEPS, AT, GUILTY = 4, 30, 12, 2
 SECONDS = 40.0  # of a case; on a quiet machine, all that happens takes fifteen
+PACE = 10  # seconds more, where all happens, for each second of the undisturbed run
 REPLACEMENTS = 40
 CABLE = 0.9, 1.7  # seconds after the start: machine 1 of two is without network between them
-ALL, DISK_FULL = "all of it", "disk full"
-OTHERS = ("kill", "slow", DISK_FULL, "hang", "power cut", "wrong gradients", "wrong weights")
-
-
-def sit(answer, plan, place, disk, steps):
-    return answer.lab.sit_exam(answer, plan, place, disk, None, steps)
 
 
 class Case:
@@ -36,22 +32,26 @@ class Case:
     events  what has happened
     taken   {(rank, pid): [(step, when), …]}, of each process; `steps` has the steps alone
     cables  [(when, what happened to a cable), …]
+    saved   [(rank, pid, after which step), …]
+    few     [(rank, pid, ranks), …] of steps that too few have taken
     wrong   the `Wrong` that was found, or None
     """
 
-    def __init__(self, name, answer, plan, disk, machines=None):
+    def __init__(self, name, answer, plan, disk, machines=None, seconds=SECONDS):
         self.name, self.plan, self.chaos = name, plan, answer.lab
+        self.steps_asked = steps_of(name)
         self.wrong, self.cables, self.began = None, [], time.perf_counter()
         with tempfile.TemporaryDirectory(prefix="exam-") as place:
             try:
                 self.keep(try_on_ranks(
-                    name, sit, answer, plan, place, disk or place, self.steps_asked,
-                    world_size=RANKS, timeout=SECONDS, replacements=REPLACEMENTS,
+                    name, sit, answer, plan, place, disk or place, self.steps_asked, name,
+                    world_size=RANKS, timeout=seconds, replacements=REPLACEMENTS,
                     machines=machines, explain=self.explain,
                 ))  # fmt: skip
             except Wrong as wrong:
                 self.wrong = wrong
             self.events, self.taken = self.chaos.events_of(place), self.chaos.steps_of(place)
+            self.saved, self.few = (noted(self.chaos, place, what) for what in (SAVED, FEW))
         self.steps = {process: [step for step, _ in taken] for process, taken in self.taken.items()}
 
     def keep(self, run):
@@ -62,7 +62,10 @@ class Case:
     def look(self):
         """Find out whether it has come through, and has lost no more than it has to."""
         self.need_all_steps()
+        self.need_enough_ranks()
         self.need_right_weights()
+        if self.name == "undisturbed":
+            self.need_few_saves()
         if self.name != ALL:
             self.need_little_lost()
 
@@ -75,13 +78,10 @@ class Case:
         if any(taken.values()):
             yield plot_happenings(taken, crosses, title=f"Your training: {self.name}")
 
-    @property
-    def steps_asked(self) -> int:
-        return STEPS if len(self.plan) <= 1 else self.chaos.STEPS
-
     def explain(self, error) -> str:
-        table = HANGS if isinstance(error, HangError) else ENDS_BY
-        return reason_for(table, self.name, str(error))
+        if isinstance(error, HangError):
+            return HANGS[self.name]
+        return why_it_ended(str(error))
 
     def need_all_steps(self):
         for rank, value in enumerate(self.values):
@@ -92,6 +92,20 @@ class Case:
                     "who comes anew gets the state of the others"
                 )
                 raise Wrong(self.name, f"rank {rank} has {got} at the end", why)
+
+    def need_enough_ranks(self):
+        for rank, _, n in self.few:
+            what = f"rank {rank} takes a step in a group of {counted(int(n), 'rank')}"
+            raise Wrong(self.name, what, FEW_STEP)
+
+    def need_few_saves(self):
+        every = self.chaos.EVERY
+        for rank, _, step in self.saved:
+            if int(step) % every:
+                what = f"rank {rank} saves after step {step}, and EVERY is {every}"
+                raise Wrong(self.name, what, SAVES["often"])
+        if len(ranks := sorted({rank for rank, *_ in self.saved})) > 1:
+            raise Wrong(self.name, f"ranks {ranks} save", SAVES["all"])
 
     def need_right_weights(self):
         right = self.chaos.one_process(steps=self.steps_asked)
@@ -106,9 +120,9 @@ class Case:
         return max((len(steps) - len(set(steps)) for steps in self.steps.values()), default=0)
 
     def need_little_lost(self):
-        if self.name != "power cut" and len(self.steps) > RANKS + 2:  # one dies, one may be late
-            what = f"{len(self.steps)} processes have taken steps, where one had to be replaced"
-            raise Wrong(self.name, what, LOSES["others"])
+        if self.name != "power cut" and self.lost > len(self.plan) + 1:  # one may be late
+            what = f"{self.lost} processes have ended, and {len(self.plan)} had to be replaced"
+            raise Wrong(self.name, what, LOSES["processes"])
         if twice := self.taken_twice():
             what = f"{counted(twice, 'step')} taken twice by a process that did not die"
             raise Wrong(self.name, what, LOSES["others"])
@@ -122,6 +136,7 @@ class Case:
 
     def told(self) -> str:
         words = [event.what for event in self.events] + ["a cable"] * bool(self.cables)
+        words = [self.name] if self.name in LAST else words
         happened = ", ".join(dict.fromkeys(words)) or "nothing"
         lost = counted(self.lost, "process")
         return f"{happened}: right weights after {self.seconds:.1f} s, {lost} lost"
@@ -130,13 +145,14 @@ class Case:
 def examine(answer):
     """All of it at once, and what is lost; if that goes wrong, one after another tells why."""
     plans = plans_of(answer.lab)
-    yield from outcome(tried(answer, "undisturbed", plans))
-    everything = tried(answer, ALL, plans)
+    undisturbed = tried(answer, "undisturbed", plans)
+    yield from outcome(undisturbed)
+    everything = tried(answer, ALL, plans, SECONDS + PACE * undisturbed.seconds)
     if everything.wrong:
         for what in OTHERS:
             yield from outcome(tried(answer, what, plans))
     yield from outcome(everything)
-    for what in ("kill", "power cut"):
+    for what in LAST:
         yield from outcome(tried(answer, what, plans))
     yield from everything.film()
 
@@ -149,26 +165,23 @@ def outcome(case):
     yield case.told()
 
 
-def tried(answer, name, plans) -> Case:
+def tried(answer, name, plans, seconds=SECONDS) -> Case:
+    """seconds: until it counts as hung. A rank that stands still has all others wait: they do not
+    compute, and patience with a busy machine is none with those that wait.
+    """
     disk = Disk.here(megabytes=1) if DISK_FULL in map(itemgetter(0), plans[name]) else None
     machines = None
     if name == ALL and not try_machines():
         machines = Machines(2).unplug(1, after_seconds=CABLE[0]).plug(1, after_seconds=CABLE[1])
     with disk or contextlib.nullcontext():
         plan = [event for event in plans[name] if disk or event.what != DISK_FULL]
-        case = Case(name, answer, plan, disk and disk.path, machines)
+        case = Case(name, answer, plan, disk and disk.path, machines, seconds)
     try:
         if not case.wrong:
             case.look()
     except Wrong as wrong:
         case.wrong = wrong
     return case
-
-
-def plans_of(chaos) -> dict[str, list]:
-    plans = {"undisturbed": []}
-    plans |= {what: [chaos.Event(what, AT, GUILTY)] for what in OTHERS}
-    return plans | {ALL: chaos.draw_plan(SEED)}
 
 
 EXERCISE = Exercise(

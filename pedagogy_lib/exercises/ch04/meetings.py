@@ -12,9 +12,11 @@ from pathlib import Path
 import torch.distributed as dist
 
 LONG = 30.0  # seconds of patience, which a right answer does not need
+READS = "get", "check"  # calls to a store that write nothing
 AFTER, SAME_MOMENT = "after", "same moment"
 SETTLES = 0.3  # seconds for one to write its name, before the next one comes
 HELD = 1.0  # seconds that a call is held at most
+SLACK = 1.0  # seconds that a right answer may come later on a busy machine
 
 
 class Dead(Exception):
@@ -32,7 +34,7 @@ class Noted(dist.FileStore):
     def note(self, call, key, text=""):
         self.before(call, key)
         self.calls.append((call, key, str(text)))
-        if call not in ("get", "check"):
+        if call not in READS:
             self.wrote.set()
 
     def append(self, key, text):
@@ -91,6 +93,7 @@ class Asks:
     waits, why  what it means if somebody waits for ever, or gets another list
     not_before  (name, seconds, what it means if somebody returns earlier than that, from when this
                 one has come)
+    not_after   (name, seconds, what it means if this one returns later than that, and SLACK)
     plot        takes all that ask, and puts something in the way of their stores
     second      the place of the first that asks in the second meeting
     """
@@ -102,6 +105,7 @@ class Asks:
     waits: str
     why: str = ""
     not_before: tuple = ()
+    not_after: tuple = ()
     plot: Callable = lambda ones: None
     second: int = 10**6
 
@@ -135,6 +139,7 @@ class Meeting:
         self.join(self.ones)
         for one in self.ones:
             if one.error and not isinstance(one.error, Dead):
+                self.folder.cleanup()  # the error keeps this object until its process ends
                 raise one.error
 
     def await_turn(self, when, earlier):
@@ -169,10 +174,11 @@ class Meeting:
         return [(one.name, wanted, one.value) for one in there]
 
     def any_right(self, there) -> list[str]:
-        """A list that all could have got: the first one, if it can be."""
+        """A sorted list that all could have got: of the first one's names, if these can be."""
         value, names = there[0].value, {one.name for one in self.ones}
-        is_right = isinstance(value, list | tuple) and there[0].name in value and {*value} <= names
-        return sorted(value) if is_right else [one.name for one in there]
+        is_right = isinstance(value, list) and there[0].name in value
+        is_right = is_right and all(one in names for one in value if isinstance(one, str))
+        return sorted({*map(str, value)} if is_right else {one.name for one in there})
 
     def early(self) -> tuple | None:
         """(name, seconds) of one that has returned too early."""
@@ -183,6 +189,15 @@ class Meeting:
         early = [one for one in self.ones if one.ended < first]
         return (early[0].name, early[0].ended - early[0].began) if early else None
 
+    def late(self) -> tuple | None:
+        """(name, seconds) of one that has returned too late."""
+        if not self.asks.not_after:
+            return None
+        name, most, _ = self.asks.not_after
+        one = next(one for one in self.ones if one.name == name)
+        is_late = one.ended is not None and one.ended - one.began > most + SLACK
+        return (name, one.ended - one.began) if is_late else None
+
     def announced(self) -> bool:
         """Whether some call, as far as that can be seen, has written a name."""
         calls = [call for one in self.ones for call in one.store.calls]
@@ -190,10 +205,22 @@ class Meeting:
             one.name in key + text for one in self.ones for _, key, text in one.store.calls
         )
 
-    def has_a_list(self) -> bool:
-        """Whether somebody has returned from the meeting in which another one waits."""
+    def returned(self) -> list[One]:
+        """Those that have returned from the meeting in which another one waits."""
         of_this = self.ones[self.asks.second :] or self.ones
-        return any(one.ended is not None and one.error is None for one in of_this)
+        return [one for one in of_this if one.ended is not None and one.error is None]
+
+    def has_a_list(self) -> bool:
+        """Whether somebody has written what it has returned, as far as that can be seen.
+
+        Its first text announces it, and does not count.
+        """
+        for one in self.returned():
+            _, *later = [text for call, _, text in one.store.calls if call not in READS] or [""]
+            names = one.value if isinstance(one.value, list | tuple) else [one.name]
+            if any(all(str(name) in text for name in names) for text in later):
+                return True
+        return False
 
     def overwritten(self) -> bool:
         """Whether several have set the same key."""
@@ -221,13 +248,18 @@ def hold(ones):
     """The first proposes; before that is written, the second comes and proposes another list."""
     first, second = ones
 
+    def proposes(one, call):
+        """For the first time. With the first append, it has announced itself."""
+        is_list = call in ("set", "compare_set") or (call == "append" and one.store.wrote.is_set())
+        return is_list and not one.has_proposed.is_set()
+
     def before_first(call, key):
-        if call in ("set", "compare_set") and not first.has_proposed.is_set():
+        if proposes(first, call):
             first.has_proposed.set()
             second.has_proposed.wait(HELD)
 
     def before_second(call, key):
-        if call in ("set", "compare_set") and not second.has_proposed.is_set():
+        if proposes(second, call):
             second.has_proposed.set()
             first.thread.join(HELD)
 

@@ -189,3 +189,72 @@ def who_is_there(store, meeting, me, former, n, patience):
 
 # %% wrong · without `return`
 # -     return json.loads(store.get(f"{meeting}: agreed"))
+
+# %% wrong · such as that of the smallest name, may be dead
+# -         if len(came) >= n or (former and all_of_them):
+# +         if len(came) >= n or (former and me == former[0] and all_of_them):
+
+# %% wrong · such as that of the smallest name, may be dead
+# -         if len(came) >= n or (former and all_of_them):
+# +         if len(came) >= n or (former and me == min(came) and all_of_them):
+
+# %% wrong · One chosen for all, such as that of the smallest name, may be a newcomer
+# -         if len(came) >= n or (former and all_of_them):
+# +         is_mine = me == min(came) or set(former) - came  # all are there: one is enough
+# +         if len(came) >= n or (former and is_mine and all_of_them):
+
+# %% wrong · its `former` is not empty, so it is no newcomer
+# -         if len(came) >= n or (former and all_of_them):
+# +         if len(came) >= n or (set(former) - {me} and all_of_them):
+
+# %% wrong · which each one counts from its own call
+# -     until = time.monotonic() + patience
+# +     began = store.compare_set(f"{meeting}: began", "", str(time.monotonic()))
+# +     until = float(began.decode()) + patience
+
+# %% wrong · a newcomer proposes no list before n have come
+# -         if len(came) >= n or (former and all_of_them):
+# +         patience_is_over = time.monotonic() > until + 4 * patience
+# +         if len(came) >= n or (former and all_of_them) or patience_is_over:
+
+# %% wrong · they do not begin anew when another one comes
+# -     while not store.check([f"{meeting}: agreed"]):
+# -         came = set(store.get(f"{meeting}: came").decode().split(",")) - {""}
+# +     came = set()
+# +     while not store.check([f"{meeting}: agreed"]):
+# +         before, came = came, set(store.get(f"{meeting}: came").decode().split(",")) - {""}
+# +         if came != before:
+# +             until = time.monotonic() + patience
+
+# %% wrong · `patience` seconds have passed since the call. They are counted once
+# -     until = time.monotonic() + patience
+# +     until = time.monotonic() + 2 * patience
+
+# %% wrong · what two have written is two texts in JSON
+# -             store.compare_set(f"{meeting}: agreed", "", json.dumps(sorted(came)))
+# +             store.append(f"{meeting}: agreed", json.dumps(sorted(came)))
+
+# %% wrong · append adds another one
+# -             store.compare_set(f"{meeting}: agreed", "", json.dumps(sorted(came)))
+# +             store.append(f"{meeting}: agreed", ",".join(sorted(came)) + ",")
+# -     return json.loads(store.get(f"{meeting}: agreed"))
+# +     return store.get(f"{meeting}: agreed").decode().split(",")[:-1]
+
+# %% wrong · So nobody may leave it to a newcomer to propose
+# -         if len(came) >= n or (former and all_of_them):
+# +         if (not former and len(came) >= n) or (former and len(came) < n and all_of_them):
+
+# %% wrong · has written no list into the store
+def who_is_there(store, meeting, me, former, n, patience):
+    until = time.monotonic() + patience
+    store.append(f"{meeting}: came", f"{me},")
+    while True:
+        came = set(store.get(f"{meeting}: came").decode().split(",")) - {""}
+        late = former and time.monotonic() > until
+        if len(came) >= n or late or (former and set(former) <= came):
+            return sorted(came)
+        time.sleep(0.01)
+
+# %% wrong · asked is a list
+# -     return json.loads(store.get(f"{meeting}: agreed"))
+# +     return tuple(json.loads(store.get(f"{meeting}: agreed")))
