@@ -81,8 +81,8 @@ def by_formula(order):
     of_rank = {"tp": all_reduces * round_trip * A, "dp": round_trip * P}
     for axis in on:
         for ranks in meshes.groups_along(axis, on):
-            pairs = zip(ranks, ranks[1:] + ranks[:1]) if axis != "pp" else zip(ranks, ranks[1:])
-            crossing = sum(a // per_machine != b // per_machine for a, b in pairs)
+            following = ranks[1:] + (ranks[:1] if axis != "pp" else [])
+            crossing = sum(a // per_machine != b // per_machine for a, b in zip(ranks, following))
             total += crossing * (of_rank[axis] if axis != "pp" else 2 * A)
     return total
 
