@@ -10,6 +10,8 @@ from machines_here import needs_machines
 
 from pedagogy_lib import Disk, LaunchError, Machines, close, plot_happenings
 from pedagogy_lib.course.labs import Lab
+from pedagogy_lib.exercises.ch04.chaos_plans import ALL, plans_of
+from pedagogy_lib.exercises.ch04.chaos_reasons import HANGS, WRONG_WEIGHTS
 
 PATH = ROOT / "solutions" / "labs" / "chaos.py"
 CHAOS = Lab("chaos", PATH, PATH)
@@ -74,6 +76,19 @@ def test_a_plan_is_the_same_for_the_same_seed_and_has_each_kind_once():
         assert steps == sorted(set(steps)) and steps[0] > 0 and steps[-1] < CHAOS.STEPS
         assert all(0 <= event.rank < CHAOS.RANKS for event in plan)
     assert len({tuple(CHAOS.draw_plan(seed)) for seed in range(50)}) == 50
+
+
+def test_each_case_of_the_check_tells_its_own_story():
+    assert plans_of(CHAOS).keys() == HANGS.keys() == WRONG_WEIGHTS.keys()
+
+
+def test_in_the_check_nothing_heals_the_wrong_weights_but_the_answer():
+    plan = plans_of(CHAOS)[ALL]
+    assert sorted(event.what for event in plan) == sorted(CHAOS.KINDS)
+    (wrong,) = (event for event in plan if event.what == "wrong weights")
+    later = {event.rank for event in plan if event.step > wrong.step}
+    assert wrong.rank not in later
+    assert wrong.step > max(event.step for event in plan if event.what == "power cut")
 
 
 class Filling:
