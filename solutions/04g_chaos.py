@@ -167,7 +167,7 @@ worst.compare(12 % chaos.EVERY, 13 - first)
 # Begin with `take_step` of `keep_training`, and add one thing after another. The check tries all
 # failures in one run, with a cable pulled as well where this system has machines. If that goes
 # wrong, it tries each alone, to tell you why. Below its verdict is a film of your training; section
-# 3 tells how to read it. The check takes about half a minute, and longer on a busy machine.
+# 3 tells how to read it. The check takes most of a minute, and longer on a busy machine.
 
 # %% tags=["nbval-ignore-output"]
 check("4.17")
