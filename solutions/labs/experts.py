@@ -50,7 +50,7 @@ def balancing_loss(scores: Tensor, experts: Tensor, group=None) -> Tensor:
     Source  Fedus et al. 2021, "Switch Transformers", section 2.2
     """
     ### BEGIN SOLUTION
-    n = scores.shape[-1]
+    _, n = scores.shape
     loads = load_of(experts, n)
     if group is not None:
         dist.all_reduce(loads, group=group)

@@ -17,7 +17,7 @@ ASCENDS = (
     "gradient is whole - mine, and a step of SGD with rate 1 leads to where the workers are"
 )
 SUM = "this is with the sum over the workers: the outer gradient is their mean"
-BY_WORLD = "the mean is over the workers of the group: divide by dist.get_world_size(group)"
+BY_WORLD = "the mean is over the workers of the group: divide by their number, not by the world's"
 ALONE = "each worker has taken its own outer gradient: it is averaged over all of them first"
 NO_OPTIMIZER = (
     "this is the mean of the workers' weights. The outer optimizer takes a step with the outer "

@@ -109,8 +109,8 @@ EXERCISE = RankExercise(
     told="experts and all else have the mean over all samples",
     errors={
         "KeyError": "the groups are mesh[\"edp\"], mesh[\"ep\"] and mesh[\"edp\", \"ep\"]",
-        "has no attribute 'is_of_expert'": "only the experts' parameters have this attribute: "
-        "getattr(p, \"is_of_expert\", False)",
+        "has no attribute 'is_of_expert'": "only the experts' parameters have this attribute: ask "
+        "for it with a default, or with hasattr",
     },
     lost="all ranks of a group call the all-reduce, in the same order of the parameters",
     hints=(

@@ -57,7 +57,7 @@ def outer_step(whole, mine, optimizer, group=None):
     for common, own in zip(whole, mine):
         own.copy_(common)
 
-# %% wrong · divide by dist.get_world_size(group)
+# %% wrong · divide by their number
 # -             common.grad /= dist.get_world_size(group)
 # +             common.grad /= dist.get_world_size()
 
