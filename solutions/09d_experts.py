@@ -28,7 +28,8 @@ from pedagogy_lib import (
 )
 
 # %% tags=["parameters"]
-n_experts, steps = 8, 150
+n_experts = 8
+steps = 150
 
 # %% [markdown]
 # ## 1 · More parameters, as much to compute

@@ -104,7 +104,7 @@ SHOWN = {
     "09e_experts_on_ranks": [
         "theory 2 times",
         "edp 2 × ep 4, 8 experts, 2 for each token: equal to one process to 1e-12: True",
-        "measured bytes are 1.00",
+        "measured bytes are 1.0",
     ],
     "09f_long_contexts": [
         "theory 32.77 GB; measured 32.77",
