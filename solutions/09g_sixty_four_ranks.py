@@ -40,7 +40,8 @@ machine_count = 8
 # of chapter 02b, with eight ranks each. How many bytes does a machine send to others in a step?
 #
 # Count along the axes, for the order dp pp tp. A machine has two whole tp groups of four ranks. So
-# nothing of tp leaves it. Of pp, half of the neighbours are on another machine. Of dp, all are.
+# nothing of tp leaves it. Four stages make three pairs of neighbours, and one of the three pairs is
+# on two machines. All members of a dp group are on different machines.
 
 # %%
 meshes, three_dimensions = lab("meshes"), lab("three_dimensions")
@@ -98,9 +99,8 @@ plot_bars([f"machine {m}" for m in range(machine_count)],
           "sent to other machines (MB)", title="One step, slowest axis first")
 
 # %% [markdown]
-# The model is small, so that P is small beside the batch. It shows all the same: with tp across
-# machines several times as many bytes leave them. And all ranks together look like this. Shaded
-# squares are machines; each small square is what one rank sends to another one.
+# With tp across machines, several times as many bytes leave them. All ranks together look like
+# this. Shaded squares are machines; each small square is what one rank sends to another one.
 
 # %% tags=["cover", "nbval-ignore-output"]
 plot_traffic(runs["dp pp tp"], "step", ["dp", "pp", "tp"],
@@ -189,12 +189,16 @@ check("9.29", state_bytes)
 # 4,096, bfloat16. *Sent* is what one GPU sends in a step, by the formulas of chapters 03 to 09c.
 
 # %%
-def on_paper(sizes, stage, parameters=7e9, layers=32, width=4096, samples=1024, tokens=4096):
-    """GB of states, GB sent, and the bubble's share with 1F1B and micro-batches of one sample."""
+def on_paper(sizes, stage, parts=1, parameters=7e9, layers=32, width=4096, samples=1024,
+             tokens=4096):
+    """GB of states, GB sent, and the bubble's share with 1F1B and micro-batches of one sample.
+
+    parts  into which a copy's samples are divided, if ZeRO 3 gathers everything twice for each
+    """
     dp, pp, tp = sizes["dp"], sizes["pp"], sizes["tp"]
     part, sharded = parameters / (tp * pp), (0, 12, 14, 16)[stage]
     A = samples / dp * tokens * width * 2  # bytes of one layer's activations, of a copy
-    along_dp = (3 if stage == 3 else 2) * (dp - 1) / dp * 2 * part
+    along_dp = (2 * parts + 1 if stage == 3 else 2) * (dp - 1) / dp * 2 * part
     along_tp = 4 * layers / pp * 2 * (tp - 1) / tp * A
     along_pp = 2 * A * (pp > 1)
     bubble = (pp - 1) / (samples / dp + pp - 1)
@@ -204,7 +208,9 @@ def on_paper(sizes, stage, parameters=7e9, layers=32, width=4096, samples=1024, 
 
 strategies = {
     "DDP": ({"dp": 64, "pp": 1, "tp": 1}, 0), "ZeRO 1": ({"dp": 64, "pp": 1, "tp": 1}, 1),
-    "ZeRO 3": ({"dp": 64, "pp": 1, "tp": 1}, 3), "tp 8 × dp 8": ({"dp": 8, "pp": 1, "tp": 8}, 0),
+    "ZeRO 3": ({"dp": 64, "pp": 1, "tp": 1}, 3),
+    "ZeRO 3, 16 micro-batches": ({"dp": 64, "pp": 1, "tp": 1}, 3, 16),
+    "tp 8 × dp 8": ({"dp": 8, "pp": 1, "tp": 8}, 0),
     "pp 8 × dp 8": ({"dp": 8, "pp": 8, "tp": 1}, 0),
     "3D: 4 × 4 × 4": ({"dp": 4, "pp": 4, "tp": 4}, 0),
     "3D and ZeRO 1": ({"dp": 4, "pp": 4, "tp": 4}, 1),
@@ -214,9 +220,11 @@ Table(["strategy", "states on a GPU", "one GPU sends", "bubble"],
 
 # %% [markdown]
 # So "3D has the highest memory efficiency" is not what the states say: ZeRO 3 keeps a quarter of
-# it, and sends much less. What tp and pp share out beside states are **activations**, which no ZeRO
-# shards. And a batch of 1,024 samples can be dealt to 64 copies; to 16,384 it cannot. That is the
-# reason for three dimensions.
+# it. It also sends much less, if a GPU's 16 samples fit into memory at once. If they are computed
+# one after the other, it gathers all parameters 16 times as often, and sends as much. What tp and
+# pp share out beside states are **activations**, which stages 1 to 3 of ZeRO do not shard. And a
+# batch of 1,024 samples can be dealt to 64 copies; to 16,384 it cannot. That is the reason for
+# three dimensions.
 
 # %% [markdown]
 # ## 3 · Up to 16,384 ranks
@@ -300,8 +308,8 @@ print(f"largest difference of a loss: {gaps[torch.float32]:.0e} in float32, "
       f"{gaps[torch.float64]:.0e} in float64")
 
 # %% [markdown]
-# Sums are taken in another order, so they round differently. In float32 it shows in the seventh
-# digit; in bfloat16 it would in the third. It is no mistake, and no reason to expect two strategies
+# Sums are taken in another order, so they round differently. In float32 it shows in the seventh or
+# eighth digit; bfloat16 has three at most. It is no mistake, and no reason to expect two strategies
 # to give the same weights bit for bit.
 
 # %% [markdown]

@@ -165,9 +165,9 @@ def expert_layers(model) -> list[ExpertLayer]:
     return [module for module in model.modules() if isinstance(module, ExpertLayer)]
 
 
-def with_experts(n, k=1, width=64, layers=2, context=64, **options) -> Transformer:
+def with_experts(n, k=1, width=64, layers=2, context=64, seed=0, **options) -> Transformer:
     """A transformer whose MLPs are layers of experts, the same one in every process."""
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     model = Transformer(width=width, layers=layers, context=context)
     for block in model.blocks:
         block.mlp = ExpertLayer(width, n, k, **options)
