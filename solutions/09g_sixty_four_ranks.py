@@ -206,6 +206,7 @@ def on_paper(sizes, stage, parts=1, parameters=7e9, layers=32, width=4096, sampl
     return [f"{part * (16 - sharded + sharded / dp) / 1e9:,.1f} GB", f"{sent / 1e9:,.0f} GB",
             f"{bubble:.1%}"]
 
+# %%
 strategies = {
     "DDP": ({"dp": 64, "pp": 1, "tp": 1}, 0), "ZeRO 1": ({"dp": 64, "pp": 1, "tp": 1}, 1),
     "ZeRO 3": ({"dp": 64, "pp": 1, "tp": 1}, 3),
