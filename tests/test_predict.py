@@ -232,7 +232,7 @@ def test_bytes_that_were_counted_are_called_so():
         ((1e101, 2), {}, "compare() takes two numbers, but theory is 1e+101"),
         ((10**400, 2), {}, "compare() takes two numbers, but theory is 1000"),
         ((1j, 2), {}, "compare() takes two numbers, but theory is 1j"),
-        ((1, 2), {"wire": "guessed"}, 'wire is "measured" or "counted", not \'guessed\''),
+        ((1, 2), {"wire": "guessed"}, "wire is one of measured, counted, simulated, not 'guessed'"),
     ],
 )
 def test_what_cannot_be_compared_gets_one_sentence(arguments, options, sentence):

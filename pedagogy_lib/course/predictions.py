@@ -7,9 +7,10 @@ from typing import NamedTuple
 from ..basics.errors import need
 from ..basics.screen import someone_watches
 from ..basics.units import brief
-from ..pictures.style import COLORS, INK, Picture, in_course_style, new_figure
+from ..pictures.style import COLORS, EDGE, INK, Picture, in_course_style, new_figure
 from .kept import Kept
 
+HOW = ("measured", "counted", "simulated")
 MOST = 1e100  # more than anybody counts; near the largest float, nothing can be drawn
 FAR = 10  # times too high: the prediction's bar is cut off there
 GUESSES = Kept("predictions")  # {question and unit: the number}
@@ -92,12 +93,12 @@ class Prediction:
         On the screen it is drawn again when another number is typed into the question.
 
         kind    what the number is of, for its colour: "communication", "parameters", …
-        wire    how bytes on the wire were found, a block's `wire`: "measured" or "counted"
+        wire    how the last one was found: "measured", "counted" (a block's `wire`), or "simulated"
         Raises  LaunchError if these are no numbers, or there is no such kind or wire
         """
         need_numbers(theory=theory, measured=measured)
         need(kind in list(COLORS), f"kind is one of {', '.join(COLORS)}, not {brief(kind)}")
-        need(wire in ("measured", "counted"), f'wire is "measured" or "counted", not {brief(wire)}')
+        need(wire in HOW, f"wire is one of {', '.join(HOW)}, not {brief(wire)}")
 
         def picture():
             numbers = self.value, float(theory), float(measured)
@@ -188,7 +189,8 @@ def draw(question, unit, guess, theory, measured, color, wire="measured") -> Pic
     highest = 1.2 * (min(max(numbers), most) if most > 0 else max(numbers)) or 1
     for row, (name, number) in enumerate(shown):
         if name == wire:
-            axes.barh(row, number, 0.62, color=color)
+            edge = EDGE if color == COLORS["idle"] else None  # too light to be seen by itself
+            axes.barh(row, number, 0.62, color=color, edgecolor=edge)
         else:
             style = "-" if name == "theory" else "--"
             axes.barh(row, number, 0.62, fill=False, edgecolor=INK, linewidth=1.3, linestyle=style)

@@ -9,6 +9,7 @@ from .style import (
     CENTERED,
     GROUND,
     LINE_COLORS,
+    MUTED,
     WHITE,
     Picture,
     bare,
@@ -18,7 +19,9 @@ from .style import (
 )
 
 PLACES = 8  # of the text, or a multiple of the ranks near that
-WHERE = ("between the blocks", "in attention", "in the MLP")
+WHERE = ("between the two", "in attention", "in the MLP")
+ALONG = ("features", "heads", "features")
+SMALL = {"fontsize": 6, "color": MUTED}
 ALL = -1  # a number that every rank has
 
 
@@ -38,7 +41,7 @@ def places_of(n) -> int:
     return n * max(1, PLACES // n)
 
 
-SPLITS = {  # name: owners between the blocks, in attention, in the MLP
+SPLITS = {  # name: owners between attention and MLP, in attention, in the MLP
     "tensor parallel": (on_all, by_features, by_features),
     "… with sequence parallel": (by_places, by_features, by_features),
     "context parallel, in a ring": (by_places, by_places, by_places),
@@ -63,6 +66,8 @@ def draw_context_splits(ranks=4) -> Picture:
             draw_grid(axes, of(ranks), column * (width + 2), top, 1.6)
             if not row:
                 axes.text(column * (width + 2) + width / 2, -1.0, WHERE[column], **CENTERED)
+                axes.text(column * (width + 2), -0.25, f"{ALONG[column]} →", va="center", **SMALL)
+        axes.text(-0.25, top, "places →", rotation=-90, ha="center", va="top", **SMALL)
     bottom = len(SPLITS) * (places + 2.2) - 2.2
     bare(axes, (-9.5, 3 * (width + 2)), (bottom + 0.4, -2.2))
     legend_above(axes, [

@@ -293,6 +293,8 @@ def bytes_of_ring(context, n, rank, heads, size, itemsize=4, samples=1) -> tuple
     scores, and beside them first a mask, a bool for each pair of places, and then the block's
     result, maxima and sums. Beside all blocks but the first lie the keys and values that came; rank
     0 has one block alone. Backward: the slope, three gradients, and scores twice.
+    Holds if a piece has at least three times `size` places: with shorter ones, another moment is
+    the worst.
     """
     piece, rows = context // n, samples * heads * context // n
     scores, tensor, few = (itemsize * rows * numbers for numbers in (piece, size, 1))
@@ -342,7 +344,7 @@ def try_context_parallel() -> str:
         with context_parallel(mesh, buffers=(q, k, v), buffer_seq_dims=(PLACES,) * 3):
             F.scaled_dot_product_attention(q, k, v, is_causal=True)
     except (NotImplementedError, RuntimeError) as error:
-        return f"on {device}: {type(error).__name__}"
+        return f"on {device}: {type(error).__name__}: {str(error).splitlines()[0]}"
     return f"on {device}: it runs"
 
 

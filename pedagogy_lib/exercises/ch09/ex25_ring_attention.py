@@ -82,6 +82,9 @@ def mistakes(number):
             "queries see what comes later here, too: each block needs the places of its queries, "
             "and those of its keys":
                 seen(trial, place, lambda mine, keys, places: torch.ones(len(mine), len(keys)) > 0),
+            "the keys of a rank with a larger number are left out. In a zigzag such a rank has "
+            "early places, too: ask `blocks`, not the rank":
+                seen(trial, place, of=lambda places: torch.cat(places[: place + 1])),
         }  # fmt: skip
         others = [(place - step) % trial.n for step in range(trial.n - 1)]
         if others:

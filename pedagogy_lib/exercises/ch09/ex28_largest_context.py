@@ -63,6 +63,17 @@ def own_keys_alone(context, n, heads, size, way):
     return needed(context, n, heads, size, way) - less
 
 
+def keys_and_values_once(context, n, heads, size, way):
+    return needed(context, n, heads, size, way) - 4 * size * {
+        "one process": heads * context, "all keys": heads * context,
+        "by heads": heads // n * context, "ring": heads * (context // n),
+    }[way]  # fmt: skip
+
+
+def not_all_of_it(budget, n, heads, size, way):
+    return truth(budget - 1, n, heads, size, way)
+
+
 def all_heads(context, n, heads, size, way):
     return needed(context, n, heads, size, "one process" if way == "by heads" else way)
 
@@ -94,7 +105,7 @@ def cases():
     small = {f"{way}, 2 ranks, 2 heads, 10 kB": [(10_000, 2, 2, 4, way)] for way in WAYS}
     large = {f"{way}, 4 ranks, 4 heads, 16 MB": [(16_000_000, 4, 4, 16, way)] for way in WAYS}
     odd = {f"{way}, 3 ranks, 6 heads, 1 MB": [(1_000_000, 3, 6, 8, way)] for way in WAYS}
-    return small | large | odd
+    return small | large | odd | {"ring, exactly as many bytes": [(10_080, 2, 2, 4, "ring")]}
 
 
 EXERCISE = Formula(
@@ -108,6 +119,9 @@ EXERCISE = Formula(
         ("queries, keys and values take room as well", with_needed(scores_alone)),
         ("in a ring a rank holds the scores of one block at a time: its queries, and one piece of "
          "keys", with_needed(ring_with_all_scores)),
+        ("keys and values are two tensors, and each of them takes that room",
+         with_needed(keys_and_values_once)),
+        ("what needs all of the budget still fits: <=", not_all_of_it),
         ("with all keys, a rank holds the keys and values of the whole context",
          with_needed(own_keys_alone)),
         ("by heads, a rank has a share of the heads: heads / n of them", with_needed(all_heads)),

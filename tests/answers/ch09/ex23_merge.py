@@ -44,3 +44,11 @@ def merge(out, lse, more, more_lse):
 # %% wrong · two tensors
 # -     return a * out + b * more, both
 # +     return a * out + b * more
+
+# %% wrong · Subtract the larger of the two
+def merge(out, lse, more, more_lse):
+    highest = torch.maximum(lse, more_lse).clamp(min=0)
+    a, b = (lse - highest).exp(), (more_lse - highest).exp()
+    total = a + b
+    y = (a.unsqueeze(-1) * out + b.unsqueeze(-1) * more) / total.unsqueeze(-1)
+    return y, highest + total.log()

@@ -90,3 +90,9 @@ def ring_attention(q, k, v, places, group=None):
     sees = torch.cat([places[s] for s in sources]) <= places[rank].unsqueeze(-1)
     scores = (q @ torch.cat(keys, 2).mT / q.shape[-1] ** 0.5).masked_fill(~sees, -torch.inf)
     return scores.softmax(-1) @ torch.cat(values, 2), scores.logsumexp(-1)
+
+# %% wrong · ask `blocks`, not the rank
+# -         theirs = places[(rank - step) % n]
+# -         for a, b in blocks(places[rank], theirs):
+# +         theirs = places[(rank - step) % n]
+# +         for a, b in blocks(places[rank], theirs) if (rank - step) % n <= rank else ():

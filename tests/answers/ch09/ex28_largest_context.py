@@ -62,3 +62,19 @@ def largest_context(budget, n, heads, size, way):
     while needed(context + n) <= budget:
         context += n
     return context
+
+# %% wrong · keys and values are two tensors
+def largest_context(budget, n, heads, size, way):
+    def needed(c):
+        own_heads = heads // n if way == "by heads" else heads
+        queries = c // n if way in ("ring", "all keys") else c
+        keys = c // n if way == "ring" else c
+        return 4 * own_heads * (queries * keys + (queries + keys) * size)
+    context = 0
+    while needed(context + n) <= budget:
+        context += n
+    return context
+
+# %% wrong · still fits
+# -     while needed(context + n) <= budget:
+# +     while needed(context + n) < budget:
