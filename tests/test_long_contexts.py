@@ -87,9 +87,7 @@ def test_heads_have_to_be_shared_out_evenly():
 def test_a_picture_of_who_has_what():
     alt = draw_context_splits(2).alt
     assert "tensor parallel: between the two every rank has everything" in alt
-    assert (
-        "by heads: between the blocks each rank has some places, in attention each rank has" in alt
-    )
+    assert "by heads: between the two each rank has some places, in attention each rank has" in alt
     for nonsense in (1, 100, "two"):
         with pytest.raises(LaunchError, match="draw_context_splits"):
             draw_context_splits(nonsense)
