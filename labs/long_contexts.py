@@ -3,6 +3,8 @@
 torchrun --nproc-per-node 4 labs/long_contexts.py
 """
 
+import textwrap
+
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -318,7 +320,8 @@ def try_context_parallel() -> str:
         with context_parallel(mesh, buffers=(q, k, v), buffer_seq_dims=(PLACES,) * 3):
             F.scaled_dot_product_attention(q, k, v, is_causal=True)
     except (NotImplementedError, RuntimeError) as error:
-        return f"on {device}: {type(error).__name__}: {str(error).splitlines()[0]}"
+        what = f"on {device}: {type(error).__name__}: {str(error).splitlines()[0]}"
+        return textwrap.fill(what, 88)
     return f"on {device}: it runs"
 
 

@@ -201,7 +201,8 @@ check("9.6")
 # `inputs` and `targets` are the whole batch, the same on all ranks. The method takes one step, as
 # one process would with that batch, and returns its loss, on every rank. The pipeline's step takes
 # two lists of micro-batches. It adds to the gradients that are there, and returns the loss of this
-# copy on the last stage, and 0 on others.
+# copy on the last stage, and 0 on others. One call of it takes all micro-batches; along dp, one
+# communication is enough.
 
 # %%
 check("9.7")

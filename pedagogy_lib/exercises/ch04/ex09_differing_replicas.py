@@ -8,8 +8,8 @@ import torch.distributed as dist
 from ...basics.errors import HangError
 from ..kit import At, Equals, RankExercise, Refused, World, answering, complains
 from ..kit.costs import need_cost
+from ..kit.hashes import HASHES, hashes_as_elsewhere
 from ..kit.values import NO_RETURN
-from .hashes import HASHES, hashes_as_elsewhere
 
 MOST_BYTES = 4_000  # that a rank may send: checksums, also as pickled objects, but no weights
 GROUP_OF_3 = World(5, (1, 2, 4))

@@ -6,8 +6,8 @@ import torch.distributed as dist
 from ...basics.errors import HangError
 from ..kit import At, RankExercise, Refused, World, answering, complains
 from ..kit.costs import need_cost
+from ..kit.hashes import HASHES, hashes_as_elsewhere
 from .ex09_differing_replicas import DTYPE
-from .hashes import HASHES, hashes_as_elsewhere
 
 MOST_BYTES = 4_000
 GROUP_OF_3 = World(5, (0, 2, 3))

@@ -7,11 +7,11 @@ import torch.distributed as dist
 
 from ...basics.torch_private import is_in_storage
 from ..kit import At, RankExercise, World, never
+from ..kit.both_ways import need_tensor, right
 from ..kit.counted import Counted
 from ..kit.groups import Calls
 from ..kit.on_ranks import IN_A_GROUP
 from ..kit.trials import numbers
-from .both_ways import need_tensor, right
 
 UNEVEN = (
     "parts of another length: chunk makes all but the last one equal, and perhaps fewer than n. "

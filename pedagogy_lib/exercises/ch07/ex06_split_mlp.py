@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from ...basics.closeness import close
 from ...basics.torch_private import OperatorMode
 from ..kit import At, Holds, RankExercise, World, never
+from ..kit.both_ways import right, ring_bytes
 from ..kit.counted import Counted
 from ..kit.groups import Calls
 from ..kit.outcomes import plain
 from ..kit.values import NO_RETURN
-from .both_ways import right, ring_bytes
 
 FINDS_A_BUG = True
 

@@ -5,10 +5,10 @@ import torch.distributed as dist
 
 from ...basics.closeness import close
 from ..kit import At, World
+from ..kit.both_ways import as_one_process, right
 from ..kit.counted import Counted
 from ..kit.differences import kind_of, told
 from ..kit.trials import numbers
-from .both_ways import as_one_process, right
 
 FINDS_A_BUG = True
 

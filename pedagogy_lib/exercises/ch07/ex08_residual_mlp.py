@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from ..kit import At, World
-from .both_ways import as_one_process, right
+from ..kit.both_ways import as_one_process, right
 
 FINDS_A_BUG = True
 

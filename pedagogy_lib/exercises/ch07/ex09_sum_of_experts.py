@@ -6,8 +6,8 @@ import torch.distributed as dist
 from ...basics.closeness import told_gap
 from ...basics.units import brief
 from ..kit import At, RankExercise, World, never
+from ..kit.both_ways import HANG, NOT_CONSTANT, both_ways, right
 from ..kit.refused import Refused
-from .both_ways import HANG, NOT_CONSTANT, both_ways, right
 
 FINDS_A_BUG = True
 

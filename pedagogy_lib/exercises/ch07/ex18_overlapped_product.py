@@ -12,11 +12,12 @@ import torch.nn.functional as F
 
 from ...basics.torch_private import OperatorMode
 from ..kit import GROUP, At, Equals, Holds, RankExercise, World, never
+from ..kit.both_ways import autograd_function
 from ..kit.differences import kind_of
 from ..kit.refused import Refused
 from ..kit.trials import numbers, turned
 from ..kit.values import VIEW
-from .pieces import SAME_CALLS, autograd_function
+from .pieces import SAME_CALLS
 
 INPUTS, OUTPUTS = 5, 3  # of a rank; no other dims are of these sizes
 PRODUCTS = {"mm", "bmm", "addmm", "baddbmm", "mul"}  # that may give A's gradient

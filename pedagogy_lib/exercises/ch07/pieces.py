@@ -11,10 +11,10 @@ import torch.distributed as dist
 
 from ...basics.closeness import close
 from ..kit import GROUP, At, Equals, RankExercise, World, answering, never
+from ..kit.both_ways import autograd_function
 from ..kit.counted import Counted
 from ..kit.groups import Calls
 from ..kit.on_ranks import IN_A_GROUP
-from ..kit.refused import Refused
 from ..kit.trials import numbers, turned
 
 CONTEXT = 1  # the dim of (samples, context, …) that is cut
@@ -27,17 +27,6 @@ TOLD = {True: "all ranks' pieces, joined", False: "this rank's piece of the sum"
 
 
 # ---- On a rank ---
-
-
-def autograd_function(answer):
-    """The learner's autograd function; raises `Refused` if it is something else now."""
-    found = getattr(answer.lab, answer.__name__)
-    if not isinstance(found, type) or not issubclass(found, torch.autograd.Function):
-        why = f"it is to remain a class {answer.__name__}(torch.autograd.Function)"
-        raise Refused(
-            f"{answer.__name__} is {type(found).__name__} now", f"{why}: the others call its apply"
-        )
-    return found
 
 
 def through(gathers, answer, group, case):

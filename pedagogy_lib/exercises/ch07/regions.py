@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from ...basics.torch_private import is_in_storage
 from ...measuring.bytes_of_calls import tensors_in
 from ..kit import At, Holds, RankExercise, World, never
+from ..kit.both_ways import both_ways, need_tensor, right, ring_bytes
 from ..kit.counted import Counted
 from ..kit.trials import numbers
-from .both_ways import both_ways, need_tensor, right, ring_bytes
 
 SHAPE, BYTES = (2, 3), 48
 STILL_A_FUNCTION = "it is to stay a torch.autograd.Function: that has `apply`"

@@ -9,9 +9,9 @@ import torch.distributed as dist
 from torch import nn
 
 from ..kit import At, Holds, RankExercise, World, never
+from ..kit.both_ways import ALL_KNOWN, both_ways, right, ring_bytes
 from ..kit.counted import Counted
 from ..kit.trials import numbers
-from .both_ways import ALL_KNOWN, both_ways, right, ring_bytes
 from .ex01_cut import span, strip
 
 # Along which dim each tensor is cut; None if all ranks have all of it.

@@ -100,6 +100,7 @@ EXERCISE = Formula(
         "one",
     },
     shape=KEYS,
+    whole="places are whole numbers",
     hints=(
         "Take sizes dp 2, pp 3, tp 4. How many ranks further is one step along tp? Along pp? Along "
         "dp?",

@@ -30,6 +30,11 @@ def letters(axes, sizes):
     return lists_along([axis for axis in sizes if axis in axes], sizes)
 
 
+def beginnings(axes, sizes):
+    axes = (axes,) if isinstance(axes, str) else axes
+    return lists_along([a for a in sizes if any(a.startswith(name) for name in axes)], sizes)
+
+
 def first_name_alone(axes, sizes):
     return lists_along(axes if isinstance(axes, str) else axes[0], sizes)
 
@@ -77,6 +82,10 @@ EXERCISE = Formula(
         "dp and tp together, of dp 2, pp 2, tp 2": [(("dp", "tp"), {"dp": 2, "pp": 2, "tp": 2})],
         "tp and dp together, of dp 2, pp 2, tp 2": [(("tp", "dp"), {"dp": 2, "pp": 2, "tp": 2})],
         "dp of dp 2, p 2": [("dp", {"dp": 2, "p": 2})],
+        "d of d 2, dp 2": [("d", {"d": 2, "dp": 2})],
+        "three axes together, of dp 2, pp 2, cp 2, tp 2": [
+            (("dp", "cp", "tp"), {"dp": 2, "pp": 2, "cp": 2, "tp": 2})
+        ],
     },
     truth=lists_along,
     told=lambda calls, values: "; ".join(" ".join(map(str, value)) for value in values),
@@ -107,6 +116,14 @@ EXERCISE = Formula(
             first_name_alone,
         ),
         (
+            "`axes` may be a tuple of any number of names. Here only two of them count.",
+            lambda axes, sizes: lists_along(axes if isinstance(axes, str) else axes[:2], sizes),
+        ),
+        (
+            "a name is looked for in the beginnings of other names: compare whole names.",
+            beginnings,
+        ),
+        (
             "these ranks have the same place on `axes`, and differ on the others. It is the other "
             "way round: they differ on `axes` alone.",
             same_place,
@@ -129,6 +146,7 @@ EXERCISE = Formula(
         "unhashable type: 'list'": "a list cannot be a key of a dict; a tuple can",
     },
     shape=SHAPE,
+    whole="ranks are whole numbers",
     hints=(
         "Which two ranks are in one group? Write down the coordinates of all ranks of a small "
         "mesh, and cross out the axis in question. Who looks the same now?",

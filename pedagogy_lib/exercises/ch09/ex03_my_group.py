@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 from ...measuring.replaced_calls import replaced
 from ..kit import At, RankExercise, Refused, World, complains
-from ..kit.values import NO_RETURN
+from ..kit.values import NO_RETURN, NOT_ITS_OWN
 
 FINDS_A_BUG = True
 
@@ -31,12 +31,13 @@ def make_and_sum(answer, group, case):
         made.append(list(ranks) if ranks is not None else None)
         return new_group(ranks, *args, **kwargs)
 
+    given = [list(ranks) for ranks in groups]
     with replaced(new_group=noted):
-        mine = answer([list(ranks) for ranks in groups])
+        mine = answer(given)
     if not isinstance(mine, dist.ProcessGroup):
         why = NO_RETURN if mine is None else NO_GROUP
         raise Refused(f"it returned {mine!r:.60}", why)
-    return {"made": made, "members": who_is_in(mine)}
+    return {"made": made, "members": who_is_in(mine), "changed": given != groups}
 
 
 def who_is_in(group) -> list[int]:
@@ -62,10 +63,15 @@ def faults(trial):
         if len(of.made) > len(lists):
             what = f"rank {place} makes {len(of.made)} groups, of {len(lists)} lists"
             yield what, "each list is needed once. A group takes a while, and stays"
+        if of.changed:
+            yield f"rank {place}: the lists have changed", NOT_ITS_OWN
 
 
 def reason(trial, lists) -> str:
     made = [of.made for of in trial]
+    as_sets = [[sorted(ranks or []) for ranks in one] for one in made]
+    if all(one == as_sets[0] for one in as_sets) and any(one != made[0] for one in made):
+        return "within a list, too, all ranks name the members in the same order"
     if any(sorted(map(str, one)) != sorted(map(str, made[0])) for one in made):
         return ALL_OF_THEM
     return IN_ORDER if any(one != made[0] for one in made) else NO_GROUP

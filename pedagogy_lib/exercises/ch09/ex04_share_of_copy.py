@@ -2,36 +2,34 @@
 
 import torch
 
-from ..kit import At, Equals, RankExercise, World
+from ..kit import At, Equals, RankExercise, World, never
 from ..kit.trials import numbers
 from .meshes import SmallMesh, all_places, in_words
 
 FINDS_A_BUG = True
 
-SAMPLES = 8
 
-
-def batch_of(length=SAMPLES):
-    return numbers(0, (length, 3), torch.float64)
+def batch_of(length, *of_sample):
+    return numbers(0, (length, *of_sample), torch.float64)
 
 
 def take_share(answer, group, case):
-    sizes, length = case.args
-    batch = batch_of(length)
+    sizes, shape = case.args
+    batch = batch_of(*shape)
     share = answer(batch, SmallMesh(sizes))
-    return {"share": share, "changed": not batch.equal(batch_of(length))}
+    return {"share": share, "changed": not batch.equal(batch_of(*shape))}
 
 
 def share(trial, place):
-    sizes, length = trial.case.args
+    sizes, shape = trial.case.args
     at = all_places(sizes)[place]["dp"]
-    size = length // sizes["dp"]
-    return batch_of(length)[at * size : (at + 1) * size]
+    size = shape[0] // sizes["dp"]
+    return batch_of(*shape)[at * size : (at + 1) * size]
 
 
 def mistakes(trial, place):
-    sizes, length = trial.case.args
-    batch, at, n = batch_of(length), all_places(sizes)[place], trial.n
+    sizes, shape = trial.case.args
+    batch, at, n = batch_of(*shape), all_places(sizes)[place], trial.n
     dp = sizes["dp"]
     found = {
         "each rank has samples of its own here. But the ranks of a tp group compute one sample "
@@ -56,17 +54,22 @@ EXERCISE = RankExercise(
     "9.4",
     "share_of_copy",
     cases=[
-        At(World(n), (sizes, length), f", {in_words(sizes)}, {length} samples")
-        for n, sizes, length in [
-            (6, {"dp": 2, "pp": 1, "tp": 3}, 12),
-            (6, {"dp": 2, "pp": 3, "tp": 1}, 12),
-            (4, {"tp": 2, "pp": 1, "dp": 2}, 8),
-            (2, {"dp": 1, "pp": 1, "tp": 2}, 4),
-            (3, {"dp": 3, "pp": 1, "tp": 1}, 6),
+        At(World(n), (sizes, shape), f", {in_words(sizes)}, {shape[0]} samples{what}")
+        for n, sizes, shape, what in [
+            (6, {"dp": 2, "pp": 1, "tp": 3}, (12, 3), ""),
+            (6, {"dp": 2, "pp": 3, "tp": 1}, (12, 3), ""),
+            (4, {"tp": 2, "pp": 1, "dp": 2}, (8, 3), ""),
+            (4, {"pp": 2, "dp": 2, "tp": 1}, (8, 2, 3), " of 2 × 3 numbers"),
+            (2, {"dp": 1, "pp": 1, "tp": 2}, (4,), " of one number"),
+            (3, {"dp": 3, "pp": 1, "tp": 1}, (6, 3), ""),
         ]
     ],
     work=take_share,
-    facts=[Equals("share", share, mistakes, "the share")],
+    facts=[
+        Equals("share", share, mistakes, "the share"),
+        never("changed", lambda _: "the batch has changed",
+              "it belongs to the caller: look at it, and leave it as it is"),
+    ],
     told="ranks of one copy have the same samples, other copies have others",
     errors={
         "KeyError": "mesh.sizes and mesh.at are dicts with the keys dp, pp and tp",

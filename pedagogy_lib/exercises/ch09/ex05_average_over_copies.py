@@ -6,42 +6,48 @@ from torch import nn
 
 from ...course.checking import Wrong
 from ..kit import At, Equals, RankExercise, World, answering, never
+from ..kit.requests import AllRequests
 from ..kit.trials import numbers, turned
 from .meshes import SmallMesh, in_words, lists_along
 
-SHAPES = {"matrix": (4, 3), "row": (5,), "number": (), "frozen": (2, 2)}  # the last: no gradient
+SHAPES = {"matrix": (4, 3), "row": (5,), "number": (), "frozen": (2, 2), "cube": (2, 1, 3)}
+FROZEN, ALL = ("frozen",), tuple(SHAPES)  # without gradients
 JOINT = (("pp", "tp"),)
 
 
-def gradient_of(name, place) -> torch.Tensor | None:
-    if name == "frozen":
-        return None
+def gradient_of(name, place, dtype=torch.float64) -> torch.Tensor:
     shape = SHAPES[name]
-    drawn = numbers(place, shape, torch.float64, [*SHAPES].index(name))
+    drawn = numbers(place, shape, dtype, [*SHAPES].index(name))
     return turned(drawn) if len(shape) > 1 else drawn
 
 
 def average(answer, group, case):
-    mesh, place = SmallMesh(case.args[0], JOINT), dist.get_rank()
-    parameters = []
-    for name, shape in SHAPES.items():
-        p = nn.Parameter(torch.ones(shape, dtype=torch.float64))
-        p.grad = gradient_of(name, place)
-        parameters.append(p)
-    with answering():
-        answer(parameters, mesh)
+    sizes, names, frozen, dtype = case.args
+    mesh, place = SmallMesh(sizes, JOINT), dist.get_rank()
+    parameters = {name: nn.Parameter(torch.ones(SHAPES[name], dtype=dtype)) for name in names}
+    for name in learning(case):
+        parameters[name].grad = gradient_of(name, place, dtype)
+    with answering(), AllRequests() as requests:
+        answer(list(parameters.values()), mesh)
+        requests.need_waited()
     return {
-        "frozen": parameters[-1].grad is not None,
-        "weights": not all(p.detach().eq(1).all() for p in parameters),
-        "gradients": {name: p.grad for name, p in zip(SHAPES, parameters) if name != "frozen"},
+        "frozen": any(parameters[name].grad is not None for name in frozen),
+        "weights": not all(p.detach().eq(1).all() for p in parameters.values()),
+        "gradients": {name: parameters[name].grad for name in learning(case)},
     }
 
 
-def over(ranks, divide_by) -> dict:
+def learning(case) -> list[str]:
+    """The parameters that have gradients."""
+    _, names, frozen, _ = case.args
+    return [name for name in names if name not in frozen]
+
+
+def over(case, ranks, divide_by) -> dict:
+    dtype = case.args[-1]
     return {
-        name: sum(gradient_of(name, rank) for rank in ranks) / divide_by
-        for name in SHAPES
-        if name != "frozen"
+        name: sum(gradient_of(name, rank, dtype) for rank in ranks) / divide_by
+        for name in learning(case)
     }
 
 
@@ -51,35 +57,35 @@ def mine(trial, place, axes):
 
 def mean(trial, place):
     ranks = mine(trial, place, "dp")
-    return over(ranks, len(ranks))
+    return over(trial.case, ranks, len(ranks))
 
 
 def mistakes(trial, place):
-    sizes, ranks = trial.case.args[0], mine(trial, place, "dp")
+    sizes, ranks, case = trial.case.args[0], mine(trial, place, "dp"), trial.case
     others = {
         f"these are added up along {axis}: ranks there have other parameters, and their gradients "
-        "do not belong together": over(mine(trial, place, axis), sizes[axis])
+        "do not belong together": over(case, mine(trial, place, axis), sizes[axis])
         for axis in ("tp", "pp")
     }
     return {
         "this is the sum over the copies. Each has the mean over its own samples, so the mean over "
-        "all samples is the mean of these: divide by the number of copies": over(ranks, 1),
+        "all samples is the mean of these: divide by the number of copies": over(case, ranks, 1),
         "this is divided by the number of all ranks. Only the copies of this rank's part are in "
-        "the sum: there are mesh.sizes[\"dp\"] of them": over(ranks, trial.n),
-        "this rank's gradients are as they were: nobody has averaged them": over([place], 1),
-        "these are divided, but not added up over the copies": over([place], len(ranks)),
+        "the sum: there are mesh.sizes[\"dp\"] of them": over(case, ranks, trial.n),
+        "this rank's gradients are as they were: nobody has averaged them": over(case, [place], 1),
+        "these are divided, but not added up over the copies": over(case, [place], len(ranks)),
         "all ranks of the world are in this mean. Other ranks have other parameters: only those of "
-        "mesh[\"dp\"] have the same ones": over(range(trial.n), trial.n),
+        "mesh[\"dp\"] have the same ones": over(case, range(trial.n), trial.n),
         "all ranks of the world are in this sum. Other ranks have other parameters: only those of "
-        "mesh[\"dp\"] have the same ones": over(range(trial.n), len(ranks)),
+        "mesh[\"dp\"] have the same ones": over(case, range(trial.n), len(ranks)),
         **others,
     }  # fmt: skip
 
 
 def in_one_message(trial):
-    most = 2 * (1 - 1 / trial.case.args[0]["dp"]) * 8 * sum(
-        torch.Size(shape).numel() for name, shape in SHAPES.items() if name != "frozen"
-    )  # fmt: skip
+    sizes, *_, dtype = trial.case.args
+    count = sum(torch.Size(SHAPES[name]).numel() for name in learning(trial.case))
+    most = 2 * (1 - 1 / sizes["dp"]) * dtype.itemsize * count
     for place, calls in enumerate(trial.calls):
         sent, who = sum(call.sent_bytes for call in calls), trial.who(place)
         if len(calls) > 1:
@@ -97,17 +103,20 @@ def in_one_message(trial):
     return ""
 
 
+NOTHING = "it may be that no parameter has a gradient: then there is nothing to average"
+
 EXERCISE = RankExercise(
     "9.5",
     "average_over_copies",
     lab="three_dimensions",
     cases=[
-        At(World(n), (sizes,), f", {in_words(sizes)}")
-        for n, sizes in [
-            (4, {"dp": 2, "pp": 1, "tp": 2}),
-            (4, {"dp": 2, "pp": 2, "tp": 1}),
-            (3, {"dp": 3, "pp": 1, "tp": 1}),
-            (2, {"dp": 1, "pp": 1, "tp": 2}),
+        At(World(n), (sizes, names, frozen, dtype), f", {in_words(sizes)}{what}")
+        for n, sizes, names, frozen, dtype, what in [
+            (4, {"dp": 2, "pp": 1, "tp": 2}, ALL, FROZEN, torch.float64, ""),
+            (4, {"dp": 2, "pp": 2, "tp": 1}, ALL[::-1], FROZEN, torch.float64, ""),
+            (3, {"dp": 3, "pp": 1, "tp": 1}, ALL[3:], FROZEN, torch.float32, ", in float32"),
+            (2, {"dp": 1, "pp": 1, "tp": 2}, ALL[:3], (), torch.float64, ""),
+            (2, {"dp": 2, "pp": 1, "tp": 1}, ALL, ALL, torch.float64, ", no gradient at all"),
         ]
     ],
     work=average,
@@ -124,6 +133,8 @@ EXERCISE = RankExercise(
         "'NoneType'": "a frozen parameter has no gradient: its `.grad` is None. Leave it out",
         "view size is not compatible": "a gradient's numbers need not lie one after another in "
         "memory: reshape copies where view fails",
+        "list index out of range": NOTHING,
+        "expected a non-empty": NOTHING,
         "zero-dimensional tensor": "a gradient may be a single number, without a dimension: "
         "reshape(-1) makes a row of it",
     },

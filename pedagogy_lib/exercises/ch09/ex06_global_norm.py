@@ -12,9 +12,13 @@ from ..kit.trials import numbers
 from ..kit.values import NO_RETURN
 from .meshes import SmallMesh, all_places, in_words
 
-SHAPES = {"up": ((4, 3), True), "down": ((3, 4), True), "norm": ((3,), False), "seldom": ((2,), 0)}
+SHAPES = {
+    "up": (4, 3), "bias": (4,), "down": (3, 4), "norm": (3,), "places": (2, 3), "seldom": (2,)
+}  # fmt: skip
+WHOLE = ("norm", "places")  # cut nowhere
 JOINT = (("pp", "tp"), ("dp", "pp", "tp"))
 TIED = "letters"  # the first and the last stage have it, cut
+CUT_DIM = {"up": 0, "bias": 0, "down": 1, "seldom": 1, TIED: 0}
 
 
 def gradient_of(name, at) -> torch.Tensor | None:
@@ -23,9 +27,8 @@ def gradient_of(name, at) -> torch.Tensor | None:
         return None
     if name == TIED:
         return numbers(10 * at["tp"], (3, 2), torch.float64, 7) / 3
-    shape, is_cut = SHAPES[name]
-    who = 10 * at["pp"] + (at["tp"] if is_cut else 0)
-    return numbers(who, shape, torch.float64, [*SHAPES].index(name)) / 3
+    who = 10 * at["pp"] + (0 if name in WHOLE else at["tp"])
+    return numbers(who, SHAPES[name], torch.float64, [*SHAPES].index(name)) / 3
 
 
 def has_tied(at, sizes) -> bool:
@@ -33,30 +36,33 @@ def has_tied(at, sizes) -> bool:
 
 
 def names_at(at, sizes, few=False) -> list[str]:
-    """few: the norm alone, which is cut nowhere; so most ranks have nothing to count."""
-    return ["norm"] if few else [*SHAPES, *([TIED] if has_tied(at, sizes) else [])]
+    """few: what is cut nowhere; so most ranks have nothing to count."""
+    names = list(WHOLE) if few else [*SHAPES, *([TIED] if has_tied(at, sizes) else [])]
+    return names[::-1] if at["pp"] == 0 else names
 
 
 def measure_norm(answer, group, case):
-    sizes, few = case.args
+    sizes, few, scale = case.args
     mesh = SmallMesh(sizes, JOINT)
     parameters = {}
     for name in names_at(mesh.at, sizes, few):
         gradient = gradient_of(name, mesh.at)
-        shape = SHAPES[name][0] if gradient is None else gradient.shape
+        shape = SHAPES[name] if gradient is None else gradient.shape
         p = parameters[name] = nn.Parameter(torch.ones(shape, dtype=torch.float64))
-        p.grad = gradient
-        if name == TIED or SHAPES[name][1]:
-            p.cut_dim = 0
+        p.grad = None if gradient is None else scale * gradient
+        if name in CUT_DIM:
+            p.cut_dim = CUT_DIM[name]
     is_second = mesh.at["pp"] == sizes["pp"] - 1 > 0
     elsewhere = [parameters[TIED]] if is_second and not few else []
     before = {name: None if p.grad is None else p.grad.clone() for name, p in parameters.items()}
     with answering():
-        norm = answer(list(parameters.values()), mesh, elsewhere)
+        norm = answer(list(parameters.values()), mesh, *([elsewhere] if elsewhere else []))
     if norm is None:
         raise Refused("it returned None", NO_RETURN)
+    if not isinstance(norm, torch.Tensor) or norm.numel() != 1:
+        raise Refused(f"it returned {norm!r:.60}", "asked is a tensor with one number")
     return {
-        "length": float(norm),
+        "length": norm.item() / scale,
         "changed": [name for name, p in parameters.items() if not alike(p.grad, before[name])],
     }
 
@@ -73,8 +79,11 @@ def squares(at, names) -> float:
     return sum(g.pow(2).sum().item() for g in gradients if g is not None)
 
 
-def counted(sizes, few, tied_twice=False, whole_once=True, pp=None, tp=None) -> float:
-    """The sum of squares over one copy of the model; pp, tp: of this place alone."""
+def counted(sizes, few, tied_twice=False, whole_once=True, pp=None, tp=None, of_whole=1.0) -> float:
+    """The sum of squares over one copy of the model; pp, tp: of this place alone.
+
+    of_whole  by what those of parameters that are cut nowhere are multiplied
+    """
     total = 0.0
     for at in all_places(sizes):
         if at["dp"] or pp not in (None, at["pp"]) or tp not in (None, at["tp"]):
@@ -83,17 +92,18 @@ def counted(sizes, few, tied_twice=False, whole_once=True, pp=None, tp=None) -> 
         if not tied_twice and at["pp"] == sizes["pp"] - 1 > 0 and not few:
             names.remove(TIED)
         if whole_once and at["tp"] != (tp or 0):
-            names.remove("norm")
-        total += squares(at, names)
+            names = [name for name in names if name not in WHOLE]
+        whole = [name for name in names if name in WHOLE]
+        total += squares(at, names) - (1 - of_whole) * squares(at, whole)
     return total
 
 
 def length(trial, place):
-    return math.sqrt(counted(*trial.case.args))
+    return math.sqrt(counted(*trial.case.args[:2]))
 
 
 def mistakes(trial, place):
-    sizes, few = trial.case.args
+    sizes, few, scale = trial.case.args
     places = all_places(sizes)
     at, dp, right = places[place], sizes["dp"], counted(sizes, few)
     own = [counted(sizes, few, pp=pp) for pp in range(sizes["pp"])]
@@ -103,6 +113,10 @@ def mistakes(trial, place):
         "a parameter that is not cut is the same on all ranks along tp, and counts once for each "
         "of them here: let one of these ranks count it":
             math.sqrt(counted(sizes, few, whole_once=False)),
+        "what is not cut is the same on all ranks along tp. Half of it is right for two of them: "
+        "let "
+        "one of these ranks count it, however many there are":
+            math.sqrt(counted(sizes, few, whole_once=False, of_whole=0.5)),
         "the weight that two stages have counts twice: those in counted_elsewhere are left out":
             math.sqrt(counted(sizes, few, tied_twice=True)),
         "the weight that two stages have counts twice, and what is not cut counts on each rank "
@@ -119,7 +133,7 @@ def mistakes(trial, place):
         "to the same gradient": math.sqrt(counted(sizes, few, pp=at["pp"], tp=at["tp"])),
         "these are the parts of all stages, but of one place along tp only: cut parameters have "
         "others there": math.sqrt(counted(sizes, few, tp=at["tp"])),
-        "this is the square of the length: the root comes last": right,
+        "this is the square of the length: the root comes last": right * scale,
         "lengths do not add up: their squares do": lengths,
         "in this mean each rank counts as one of several. Squares are added, there is no mean":
             math.sqrt(right / (sizes["pp"] * sizes["tp"])),
@@ -145,15 +159,19 @@ EXERCISE = RankExercise(
     "global_norm",
     lab="three_dimensions",
     cases=[
-        At(World(n), (sizes, False), f", {in_words(sizes)}")
+        At(World(n), (sizes, False, 1.0), f", {in_words(sizes)}")
         for n, sizes in [
             (2, {"dp": 1, "pp": 1, "tp": 2}),
             (2, {"dp": 1, "pp": 2, "tp": 1}),
             (4, {"dp": 1, "pp": 2, "tp": 2}),
             (4, {"dp": 2, "pp": 1, "tp": 2}),
             (3, {"dp": 1, "pp": 3, "tp": 1}),
+            (3, {"dp": 1, "pp": 1, "tp": 3}),
         ]
-    ] + [At(World(2), ({"dp": 1, "pp": 1, "tp": 2}, True), ", tp 2, and nothing is cut")],
+    ] + [
+        At(World(2), ({"dp": 1, "pp": 1, "tp": 2}, True, 1.0), ", tp 2, and nothing is cut"),
+        At(World(1), ({"dp": 1, "pp": 1, "tp": 1}, False, 1e-9), ", tiny gradients"),
+    ],
     work=measure_norm,
     facts=[
         never("changed", lambda names: f"the gradient of {names[0]} has changed",

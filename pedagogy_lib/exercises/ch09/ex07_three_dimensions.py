@@ -3,6 +3,7 @@
 A mistake is that one process which leaves out the same thing, or does it in the same wrong order.
 """
 
+import math
 from functools import partial
 
 import torch
@@ -10,12 +11,13 @@ import torch.nn.functional as F
 
 from ...basics.closeness import close_in_float32
 from ...course.checking import Wrong
-from ..kit import At, Equals, RankExercise, Refused, World, answering
+from ..kit import At, Equals, RankExercise, Refused, World, answering, never
 from ..kit.values import NO_RETURN
 from .meshes import in_words
 
 SIZES = {"width": 8, "heads": 2, "layers": 2, "context": 6}
-STEPS, SAMPLES, LONGEST = 2, 4, 0.3  # samples of each copy
+STEPS, SAMPLES = 2, 4  # samples of each copy
+SHORT, LONG = 0.3, 1e3  # longest gradients: all are longer, none is
 sgd = partial(torch.optim.SGD, lr=0.5)
 LETTERS, OUTPUT = "letters.weight", "output.weight"
 
@@ -42,14 +44,17 @@ BEFORE_TIED = (
     "complete it, then shorten"
 )
 SHARES = (
-    "each copy computes with its share of the batch, in micro-batches. If all copies compute with "
-    "everything, the numbers are right, and nothing is gained"
+    "each copy computes with its own share of the batch, in one call of the pipeline's step with "
+    "all "
+    "its micro-batches"
 )
-NO_STEP = "the weights are as they were: the optimizer has taken no step"
+NO_STEP = "the weights are as they were: the optimizer has taken no step, or had no gradients"
+SUM = "these are sums over the copies: the gradient that one process has is their mean"
+ALWAYS = "a gradient that is shorter than `longest` stays as it is: it is not made longer"
 VARIANTS = {
     NO_ZERO: {"zero": False}, NO_TIED: {"tied": ""}, NO_AVERAGE: {"average": False},
     NO_CLIP: {"clip": ""}, TOO_EARLY: {"clip": "each copy"}, BEFORE_TIED: {"tied": "late"},
-    NO_STEP: {"steps": False},
+    NO_STEP: {"steps": False}, SUM: {"average": "sum"}, ALWAYS: {"clip": "always"},
 }  # fmt: skip
 
 
@@ -63,13 +68,16 @@ def batch_of(number, dp):
 
 
 def train(answer, group, case):
-    (sizes,), lab = case.args, answer.lab
+    (sizes, longest), lab = case.args, answer.lab
     torch.set_default_dtype(torch.float64)
     try:
         mesh, model = lab.Mesh(sizes, lab.JOINT), lab.whole_model(**SIZES)
-        engine = answer(model, mesh, 2, sgd, LONGEST)
-        with answering():
-            losses = [engine.step(*batch_of(number, sizes["dp"])) for number in range(STEPS)]
+        engine, losses, changed = answer(model, mesh, 2, sgd, longest), [], False
+        for number in range(STEPS):
+            batch = batch_of(number, sizes["dp"])
+            with answering():
+                losses.append(engine.step(*batch))
+            changed |= not all(map(torch.equal, batch, batch_of(number, sizes["dp"])))
         if None in losses:
             raise Refused("step() returned None", NO_RETURN)
         seen = sum(map(len, engine.pipeline.inputs))
@@ -81,12 +89,13 @@ def train(answer, group, case):
             name: lab.whole(p, mesh["tp"]).clone()
             for name, p in model.named_parameters() if id(p) in mine
         }  # fmt: skip
-        right = one_process(lab, mesh)
-        variants = {why: one_process(lab, mesh, **how)[0] for why, how in VARIANTS.items()}
+        right = one_process(lab, mesh, longest)
+        variants = {why: one_process(lab, mesh, longest, **how)[0] for why, how in VARIANTS.items()}
     finally:
         torch.set_default_dtype(torch.float32)
     return {
         "weights": weights,
+        "changed": changed,
         "losses": [float(loss) for loss in losses],
         "right": {name: right[0][name] for name in weights},
         "right_losses": right[1],
@@ -95,7 +104,7 @@ def train(answer, group, case):
     }
 
 
-def one_process(lab, mesh, zero=True, tied="early", average=True, clip="all", steps=True):
+def one_process(lab, mesh, longest, zero=True, tied="early", average=True, clip="all", steps=True):
     """The same training without ranks.
 
     Returns  weights as this rank should have them; the losses, and those of its copy alone
@@ -112,14 +121,14 @@ def one_process(lab, mesh, zero=True, tied="early", average=True, clip="all", st
         if tied == "early" or (stages == 1 and tied):
             add_tied(grads, before)
         if clip == "each copy":
-            shorten(grads, stages)
+            shorten(grads, longest)
         if average:
             for name in grads[0]:
-                mean = sum(of[name] for of in grads) / dp
+                mean = sum(of[name] for of in grads) / (dp if average != "sum" else 1)
                 for of in grads:
                     of[name].copy_(mean)
-        if clip == "all":
-            shorten(grads, stages)
+        if clip in ("all", "always"):
+            shorten(grads, longest, always=clip == "always")
         if tied == "late" and stages > 1:
             add_tied(grads, before)
         if steps:
@@ -163,12 +172,12 @@ def add_tied(grads, before):
         of[OUTPUT].copy_(both)
 
 
-def shorten(grads, stages):
+def shorten(grads, longest, always=False):
     """The output's weight counts with the embedding's, whose gradient is the same by now."""
     for of in grads:
         squares = sum(g.pow(2).sum() for name, g in of.items() if name != OUTPUT)
         for gradient in of.values():
-            gradient *= (LONGEST / (squares.sqrt() + 1e-6)).clamp(max=1)
+            gradient *= (longest / (squares.sqrt() + 1e-6)).clamp(max=math.inf if always else 1)
 
 
 # ---- What is right, and what is not ---
@@ -196,10 +205,9 @@ def averages_once(trial):
         if times > STEPS:
             what = f"{trial.who(place)} communicates {times} times along dp in {STEPS} steps"
             why = (
-                "the mean over the copies is needed once a step: of what is a mean already, it is "
-                "the same again"
+                "one communication a step is enough: self.average() takes the mean of all gradients"
             )
-            raise Wrong(f"cost, {trial.case}", f"the numbers are right, but {what}", why)
+            raise Wrong(f"cost, {trial.case}", f"weights and losses are right, but {what}", why)
 
 
 EXERCISE = RankExercise(
@@ -207,12 +215,13 @@ EXERCISE = RankExercise(
     "ThreeDimensions",
     lab="three_dimensions",
     cases=[
-        At(World(n), (sizes,), f", {in_words(sizes)}")
-        for n, sizes in [
-            (2, {"dp": 2, "pp": 1, "tp": 1}),
-            (2, {"dp": 1, "pp": 2, "tp": 1}),
-            (4, {"dp": 2, "pp": 1, "tp": 2}),
-            (8, {"dp": 2, "pp": 2, "tp": 2}),
+        At(World(n), (sizes, longest), f", {in_words(sizes)}{what}")
+        for n, sizes, longest, what in [
+            (2, {"dp": 2, "pp": 1, "tp": 1}, SHORT, ""),
+            (2, {"dp": 1, "pp": 2, "tp": 1}, SHORT, ""),
+            (4, {"dp": 2, "pp": 1, "tp": 2}, LONG, ", short gradients"),
+            (3, {"dp": 1, "pp": 3, "tp": 1}, SHORT, ""),
+            (8, {"dp": 2, "pp": 2, "tp": 2}, SHORT, ""),
         ]
     ],
     work=train,
@@ -225,6 +234,8 @@ EXERCISE = RankExercise(
             "losses", lambda trial, place: trial[place].right_losses, loss_mistakes, "the losses",
             same=close_in_float32,
         ),
+        never("changed", lambda _: "the batch has changed",
+              "it belongs to the caller: look at it, and leave it as it is"),
         averages_once,
     ],
     told=f"after {STEPS} steps, weights and losses are those of one process",

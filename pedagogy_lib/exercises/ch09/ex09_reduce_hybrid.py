@@ -8,6 +8,7 @@ from torch import nn
 
 from ...course.checking import Wrong
 from ..kit import At, Equals, RankExercise, World, answering, never
+from ..kit.requests import AllRequests
 from ..kit.trials import numbers
 from .meshes import SmallMesh, in_words, lists_along
 
@@ -45,13 +46,17 @@ def reduce(answer, group, case):
     sgd = partial(torch.optim.SGD, lr=0.1)
     zero = answer.lab.HybridZero1(module, sgd, (), mesh["shard"], mesh["replicate"])
     (unit,) = zero.units.values()
+    shard = unit.shard
     for backward in range(backwards):
         for name, p in zip(SHAPES, unit.parameters):
             p.grad = gradient_of(name, rank, backward)
-        with answering():
+        with answering(), AllRequests() as requests:
             answer(unit, mesh["replicate"])
+            requests.need_waited()
     return {
         "grad": unit.shard.grad,
+        "unset": unit.shard.grad is None,
+        "replaced": unit.shard is not shard,
         "left": any(p.grad is not None for p in unit.parameters),
         "weights": not all(p.detach().eq(1).all() for p in unit.parameters),
     }
@@ -107,6 +112,12 @@ def mistakes(trial, place):
     return found
 
 
+INSIDE = "inside a reduce-scatter is enough: reduce_gradients makes one"
+ACROSS = (
+    "across, only this rank's shard is to travel, and not the whole gradient: reduce inside first"
+)
+
+
 def sends_little(trial):
     sizes, backwards = trial.case.args
     n, m = sizes["shard"], sizes["replicate"]
@@ -117,11 +128,8 @@ def sends_little(trial):
         if sent > most + 1:
             what = f"{trial.who(place)} sends {sent:,} bytes; a reduce-scatter inside and an "
             what += f"all-reduce of the shard across {most:,.0f}"
-            why = (
-                "across, only this rank's shard is to travel, and not the whole gradient: reduce "
-                "inside first"
-            )
-            raise Wrong(f"cost, {trial.case}", f"the numbers are right, but {what}", why)
+            raise Wrong(f"cost, {trial.case}", f"the numbers are right, but {what}",
+                        INSIDE if m == 1 else ACROSS)  # fmt: skip
     return f"cost, {trial.case}: a rank sends {sent:,} bytes" if most else ""
 
 
@@ -142,9 +150,13 @@ EXERCISE = RankExercise(
     ],
     work=reduce,
     facts=[
+        never("unset", lambda _: "unit.shard.grad is None",
+              "nobody has set it: it becomes this rank's chunk of the mean"),
         Equals("grad", mean, mistakes, "unit.shard.grad"),
         never("left", lambda _: "a parameter of the unit still has a gradient",
               "what is not this rank's part is in the way: it is to be freed"),
+        never("replaced", lambda _: "unit.shard is another parameter than before",
+              "the optimizer steps with the parameter that it was given: only its gradient is new"),
         never("weights", lambda _: "the parameters themselves have changed",
               "only gradients are to change"),
         sends_little,

@@ -38,6 +38,7 @@ EXERCISE = Formula(
         "a stage in the middle": [({"dp": 4, "pp": 4, "tp": 4}, 1, 800, 2, 4000)],
         "one stage": [({"dp": 4, "pp": 1, "tp": 2}, 0, 100, 5, 1000)],
         "one copy": [({"dp": 1, "pp": 2, "tp": 4}, 1, 400, 5, 1000)],
+        "bytes that do not divide": [({"dp": 3, "pp": 2, "tp": 4}, 0, 101, 1, 1000)],
         "nothing is cut": [({"dp": 8, "pp": 2, "tp": 1}, 0, 100, 5, 800)],
         "70 billion parameters, tp 8, pp 4": [
             ({"dp": 2, "pp": 4, "tp": 8}, 2, 6.9e10, 20, 4.375e9)

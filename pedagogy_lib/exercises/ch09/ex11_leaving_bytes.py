@@ -53,6 +53,10 @@ def turned(axis, sizes):
     return links(axis, sizes, first_axis_fastest)
 
 
+def equally(totals):
+    return [sum(totals) / len(totals)] * len(totals)
+
+
 TWO = {"dp": 2, "tp": 2}
 SENT = {"dp": 10, "pp": 7, "tp": 300}
 
@@ -68,6 +72,8 @@ EXERCISE = Formula(
         "dp 2, tp 4, 2 ranks on each machine": [({"dp": 2, "tp": 4}, 2, {"dp": 10, "tp": 300})],
         "dp 4, tp 2, 4 ranks on each machine": [({"dp": 4, "tp": 2}, 4, {"dp": 10, "tp": 300})],
         "dp 3, tp 2, 2 ranks on each machine": [({"dp": 3, "tp": 2}, 2, {"dp": 10, "tp": 300})],
+        "groups that lie unevenly on machines": [({"dp": 2, "tp": 3}, 2, {"dp": 10, "tp": 300})],
+        "three axes, unevenly": [({"dp": 2, "pp": 3, "tp": 2}, 4, SENT)],
         "one machine": [(TWO, 4, {"dp": 10, "tp": 300})],
     },
     truth=truth,
@@ -96,6 +102,16 @@ EXERCISE = Formula(
         (
             "the last axis of sizes changes fastest: here the first one does.",
             but(pairs=turned),
+        ),
+        (
+            "machines need not send as much as each other: count for each of them.",
+            lambda sizes, per_machine, sent: equally(truth(sizes, per_machine, sent)),
+        ),
+        (
+            "machines need not send as much as each other: count for each of them.",
+            lambda sizes, per_machine, sent: (
+                [each := truth(sizes, per_machine, sent)] and each[:1] * len(each)
+            ),
         ),
         (
             "this counts links, not bytes: along each axis a link has so many as `sent` says.",

@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from ...course.checking import Exercise, Wrong
 from ..kit.outcomes import outcome_of
-from ..kit.values import NO_RETURN, plain
+from ..kit.values import NO_RETURN, NOT_ITS_OWN, plain
 
 LINE = {"tp": 8, "pp": 4, "micro_batch": 1, "global_batch": 1024, "layers": 80, "heads": 64}
 KEYS = ("dp", "layers", "heads", "microbatches")
@@ -23,6 +23,12 @@ IMPOSSIBLE = {  # what is changed: what does not divide
     "60 heads on tp 8": (LINE | {"heads": 60}, 64, "a head cannot be cut: tp divides their number"),
     "global batch 1023": (
         LINE | {"global_batch": 1023}, 64, "each copy gets as many samples of a step"),
+    "36 GPUs, tp 4 and pp 6": (
+        LINE | {"tp": 4, "pp": 6, "layers": 78}, 36, "the number of ranks has to be a multiple of "
+        "tp × pp: of their product, not of each"),
+    "24 samples for 4 copies, micro-batch 4": (
+        LINE | {"global_batch": 24, "micro_batch": 4}, 128, "each copy's samples have to be a "
+        "multiple of the micro-batch: its share, not the whole batch"),
     "micro-batch 3": (
         LINE | {"micro_batch": 3}, 64, "each copy's samples have to be a multiple of the "
         "micro-batch"),
@@ -69,7 +75,10 @@ MISTAKES = {
 
 def examine(answer):
     for case, (arguments, world_size) in POSSIBLE.items():
-        judge(case, outcome_of(answer, dict(arguments), world_size), arguments, world_size)
+        given = dict(arguments)
+        judge(case, outcome_of(answer, given, world_size), arguments, world_size)
+        if given != arguments:
+            raise Wrong(case, f"the arguments are now {given!r:.90}", NOT_ITS_OWN)
         yield f"{case}: " + ", ".join(
             f"{key} {value}" for key, value in truth(arguments, world_size).items()
         )

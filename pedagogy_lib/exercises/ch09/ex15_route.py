@@ -2,6 +2,7 @@
 
 import torch
 
+from ...basics.closeness import close
 from ...course.checking import Wrong
 from ..kit import Formula
 from ..kit.values import text_of
@@ -18,7 +19,7 @@ def truth(scores, k, bias=None):
     for of_token in scores.tolist():
         added = [0.0] * len(of_token) if bias is None else bias.tolist()
         ranked = sorted(range(len(of_token)), key=lambda e: -(of_token[e] + added[e]))[:k]
-        powers = torch.tensor(of_token, dtype=torch.float64).exp()
+        powers = torch.tensor([s - max(of_token) for s in of_token], dtype=torch.float64).exp()
         weights.append([(powers[e] / powers.sum()).item() for e in ranked])
         experts.append(ranked)
     return weights, experts
@@ -97,16 +98,33 @@ def differs(call, wanted, got) -> str:
     return ""
 
 
+def overflow(found, case):
+    weights = found[case][0][0] if isinstance(found[case][0], list) else []
+    if any(w != w for of_token in weights for w in of_token):
+        return "exp of a large number is infinite: softmax subtracts the largest score first"
+    return ""
+
+
+LEARNS = "the router learns through the weights: they have to stay in autograd's graph"
+
+
 def need_gradient(answer):
     """The router learns through the weights alone: a choice has no gradient."""
-    scores = scores_of(5, 4, 3).requires_grad_()
-    weights, _ = answer(scores, 2, torch.zeros(3, dtype=torch.float64))
-    if not weights.requires_grad:
-        raise Wrong(
-            "its gradient", "the weights have no gradient",
-            "the router learns through the weights: they have to stay in autograd's graph",
-        )  # fmt: skip
-    yield "the weights have a gradient, so the router learns"
+    for k in (1, 2):
+        scores, slope = scores_of(5, 4, 3).requires_grad_(), scores_of(8, 4, k)
+        weights, experts = answer(scores, k, torch.tensor([0.1, 0.0, -0.1], dtype=torch.float64))
+        if not weights.requires_grad:
+            raise Wrong(f"its gradient, {k} for each", "the weights have no gradient", LEARNS)
+        (got,) = torch.autograd.grad((weights * slope).sum(), [scores])
+        (wanted,) = torch.autograd.grad(
+            (scores.softmax(-1).gather(-1, experts.long()) * slope).sum(), [scores]
+        )
+        if not close(got, wanted):
+            raise Wrong(
+                f"its gradient, {k} for each", "the weights are right, their gradient is not",
+                f"{LEARNS}. Each weight is a quotient, and both of its parts depend on the scores",
+            )  # fmt: skip
+    yield "the weights have the gradient of a softmax, so the router learns"
 
 
 BIAS = torch.tensor([0.0, 3.0, -3.0, 0.5], dtype=torch.float64)
@@ -123,6 +141,7 @@ EXERCISE = Formula(
         "a bias of zeros": [(scores_of(0, 3, 4), 1, torch.zeros(4, dtype=torch.float64))],
         "a bias decides": [(scores_of(4, 6, 4), 1, BIAS)],
         "a bias, 2 for each": [(scores_of(6, 6, 4), 2, BIAS)],
+        "scores in the thousands": [(1000 + scores_of(9, 4, 3), 2)],
         "a small bias": [(scores_of(7, 8, 4), 2, BIAS / 10)],
     },
     truth=truth,
@@ -144,6 +163,8 @@ EXERCISE = Formula(
         ("first the weights, then the experts: these are the other way round", other_way_round),
     ],
     differs=differs,
+    explain=overflow,
+    whole="the numbers of experts are indices: whole numbers",
     told=lambda calls, values: f"experts {text_of(values[0][1][0])} for the first token",
     also=need_gradient,
     asked="two tensors, weights and experts",

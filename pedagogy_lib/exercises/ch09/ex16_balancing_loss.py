@@ -12,12 +12,13 @@ TOLERANCE = 1e-6  # of the value: a quotient of whole numbers is a float32
 
 def inputs_of(place, case) -> tuple[torch.Tensor, torch.Tensor]:
     """The scores and the choices of the rank at a place."""
-    n, k, tokens, lonely = case.args
+    n, k, tokens, lonely, _ = case.args
     chance = torch.Generator().manual_seed(10 * n + place)
     scores = torch.randn(tokens, n, generator=chance, dtype=torch.float64)
     if lonely:  # one expert gets all, and another one nearly
         scores[:, place % n] += 4
-    return scores, scores.topk(k, dim=-1).indices
+    bias = torch.randn(n, generator=chance, dtype=torch.float64)  # as that which moves
+    return scores, (scores + bias).topk(k, dim=-1).indices
 
 
 def value_and_slope(shares, scores, n):
@@ -38,7 +39,7 @@ def balance(answer, group, case):
     before = scores.clone(), experts.clone()
     scores.requires_grad_()
     with answering():
-        # Where nobody is to communicate, there is no group: None, also in a world of one.
+        # Where nobody is to communicate, there is no group: None, also in a world of several.
         value = answer(scores, experts, group)
     if value is None:
         raise Refused("it returned None", NO_RETURN)
@@ -46,7 +47,9 @@ def balance(answer, group, case):
         raise Refused(f"it returned {value!r:.60}", "asked is a tensor with one number")
     if not value.requires_grad:
         raise Refused("the loss has no gradient", NO_SLOPE)
-    (slopes,) = torch.autograd.grad(value.sum(), [scores])
+    (slopes,) = torch.autograd.grad(value.sum(), [scores], allow_unused=True)
+    if slopes is None:
+        raise Refused("the loss has no gradient for the scores", NO_SLOPE)
     changed = not (scores.detach().equal(before[0]) and experts.equal(before[1]))
     return {"value": value.item(), "slopes": slopes, "changed": changed}
 
@@ -60,13 +63,19 @@ LEFT = "scores and experts are the caller's: leave them as they are"
 
 def guesses(trial, place) -> dict:
     """{what it has misunderstood: the loss that this gives}."""
-    n, k, tokens, _ = trial.case.args
+    n, k, tokens, _, alone = trial.case.args
     scores, experts = inputs_of(place, trial.case)
-    together, own = shares_of(trial.case, range(trial.n)), shares_of(trial.case, [place])
+    own, all_of_it = shares_of(trial.case, [place]), shares_of(trial.case, range(trial.n))
+    together = own if alone else all_of_it
     p = scores.softmax(-1).mean(0)
     loads = together * experts.numel() * trial.n
     dot = (together * p).sum()
+    own_choices = scores.topk(k, dim=-1).indices.flatten().bincount(minlength=n).double()
     return {
+        "without a group each rank counts its own choices, and nobody communicates":
+            n * (all_of_it * p).sum(),
+        "the choices are those in `experts`; the scores alone need not say which ones they are: "
+        "there may be a bias": n * (own_choices / own_choices.sum() * p).sum(),
         "with a group, the shares are those of all its ranks' choices: add up the loads, by an "
         "all-reduce": n * (own * p).sum(),
         "the factor n is missing: without it, the loss of equal loads is 1/n": dot,
@@ -100,7 +109,8 @@ def faults(trial):
     n = trial.case.args[0]
     for place, of in enumerate(trial):
         scores, _ = inputs_of(place, trial.case)
-        wanted, slopes = value_and_slope(shares_of(trial.case, range(trial.n)), scores, n)
+        places = [place] if trial.case.args[-1] else range(trial.n)
+        wanted, slopes = value_and_slope(shares_of(trial.case, places), scores, n)
         who = trial.who(place)
         if abs(of.value - wanted) > TOLERANCE * abs(wanted):
             yield f"{who}: expected {wanted:.6g}, got {of.value:.6g}", why(trial, place, of.value)
@@ -111,15 +121,22 @@ def faults(trial):
 
 
 def need_few_bytes(trial):
+    if trial.case.args[-1] and any(trial.calls):
+        yield "somebody communicates", "without a group, nobody communicates"
     for place, calls in enumerate(trial.calls):
         sent, most = sum(call.sent_bytes for call in calls), 2 * 8 * trial.case.args[0]
+        if len(calls) > 1:
+            yield (
+                f"{trial.who(place)} makes {len(calls)} calls",
+                "one all-reduce of n numbers is enough",
+            )
         if sent > most:
             what = f"{trial.who(place)} sends {sent:,.0f} bytes"
             yield what, "the loads are n numbers: no choices and no scores have to travel"
 
 
-def case(world, n, k, tokens, what, lonely=False):
-    return At(world, (n, k, tokens, lonely), what)
+def case(world, n, k, tokens, what, lonely=False, alone=False):
+    return At(world, (n, k, tokens, lonely, alone), what)
 
 
 EXERCISE = RankExercise(
@@ -130,6 +147,7 @@ EXERCISE = RankExercise(
         case(World(1), 3, 2, 5, ", 3 experts, 2 for each token"),
         case(World(1), 4, 1, 8, ", 4 experts"),
         case(World(1), 5, 1, 6, ", nearly all choose one expert", lonely=True),
+        case(World(2), 4, 2, 6, ", each by itself, without a group", alone=True),
         case(GROUP, 4, 1, 6, ", 4 experts"),
         case(GROUP, 4, 2, 6, ", each rank has another favourite", lonely=True),
     ],

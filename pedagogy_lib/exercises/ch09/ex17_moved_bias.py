@@ -2,6 +2,7 @@
 
 import torch
 
+from ...course.checking import Wrong
 from ..kit import Formula
 from ..kit.values import text_of
 
@@ -55,6 +56,10 @@ def whole_mean(bias, loads, rate):
     return bias - rate * (loads - loads.sum() // len(loads)).sign()
 
 
+def rounded_mean(bias, loads, rate):
+    return bias - rate * (loads - loads.double().mean().round()).sign()
+
+
 def mean_counts_as_less(bias, loads, rate):
     return torch.where(over(bias, loads) > 0, bias - rate, bias + rate)
 
@@ -86,6 +91,18 @@ def scaled(bias, loads, rate):
     return bias * (1 - rate * over(bias, loads).sign())
 
 
+def keeps_dtype(answer):
+    bias = torch.zeros(3)
+    moved = answer(bias, loads(6, 3, 0), 0.1)
+    if not isinstance(moved, torch.Tensor) or moved.dtype != bias.dtype:
+        got = moved.dtype if isinstance(moved, torch.Tensor) else type(moved).__name__
+        raise Wrong(
+            "a bias in float32", f"expected a tensor of {bias.dtype}, got {got}",
+            "a bias keeps its dtype: x.to(bias) has that of bias",
+        )  # fmt: skip
+    yield "a bias in float32 stays one"
+
+
 EXERCISE = Formula(
     "9.17",
     "moved_bias",
@@ -95,6 +112,9 @@ EXERCISE = Formula(
         "one had nearly everything": [(numbers(0.2, -0.1, 0, 0.3), loads(97, 1, 1, 1), 0.01)],
         "all had the same": [(numbers(0.5, -0.5, 0), loads(4, 4, 4), 0.1)],
         "the mean is no whole number": [(numbers(0.1, 0.2, 0.3), loads(2, 2, 4), 0.05)],
+        "a mean of 2.4": [(numbers(0.1, 0.2, 0.3, 0.4, 0.5), loads(2, 2, 2, 2, 4), 0.05)],
+        "a mean of 2.67": [(numbers(0.1, 0.2, 0.3), loads(3, 2, 3), 0.05)],
+        "loads that are close": [(numbers(0.1, 0.2, 0.3), loads(257, 256, 255), 0.05)],
         "one above, three below": [(numbers(-1, 0, 1, 2), loads(9, 4, 5, 2), 0.5)],
         "two above, two below": [(numbers(0.1, -0.2, 0.3, 0), loads(7, 1, 8, 0), 0.2)],
         "one expert": [(numbers(0.7), loads(12), 0.1)],
@@ -111,6 +131,7 @@ EXERCISE = Formula(
          by_relative),
         ("loads are compared with their mean, not with their median", of_median),
         ("the mean need not be a whole number", whole_mean),
+        ("the mean need not be a whole number", rounded_mean),
         ("an expert that had exactly the mean keeps its bias", mean_counts_as_less),
         ("an expert that had exactly the mean keeps its bias", mean_counts_as_more),
         ("the bias moves from where it was: it adds up over the steps", anew),
@@ -120,6 +141,7 @@ EXERCISE = Formula(
          extremes),
         ("`rate` is subtracted from the bias; it is no share of it", scaled),
     ],
+    also=keeps_dtype,
     told=lambda calls, values: text_of(values[0]),
     errors={
         "could not infer output dtype": "loads are whole numbers, and have no mean: "

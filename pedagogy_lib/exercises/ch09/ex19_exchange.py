@@ -5,12 +5,17 @@ from itertools import accumulate
 import torch
 import torch.distributed as dist
 
-from ..ch07.both_ways import ALL_KNOWN, NOT_CONSTANT, both_ways, right, which_gradients
-from ..ch07.pieces import autograd_function
 from ..kit import GROUP, At, RankExercise, World, complains, never
-from ..kit.trials import numbers
+from ..kit.both_ways import (
+    ALL_KNOWN,
+    NOT_CONSTANT,
+    autograd_function,
+    both_ways,
+    right,
+    which_gradients,
+)
+from ..kit.trials import numbers, turned
 
-WIDTH = 3
 HANG = (
     "all ranks of the group make the all-to-all, also one that sends no rows, and receives none; "
     "and all make it in the backward as well"
@@ -21,42 +26,54 @@ OTHER_LENGTHS = (
 )
 
 
-def x_of(place, sends, what=0) -> torch.Tensor:
-    return numbers(place, (sum(sends[place]), WIDTH), torch.float64, what)
+def x_of(place, case) -> torch.Tensor:
+    """Its numbers do not lie one after another."""
+    sends, of_row, _ = case.args
+    return turned(numbers(place, (sum(sends[place]), *of_row), torch.float64))
 
 
-def slope_of(place, sends) -> torch.Tensor:
-    return numbers(place, (sum(row[place] for row in sends), WIDTH), torch.float64, 7)
+def slope_of(place, case) -> torch.Tensor:
+    """The gradient of what came; likewise."""
+    sends, of_row, _ = case.args
+    return turned(numbers(place, (sum(row[place] for row in sends), *of_row), torch.float64, 7))
 
 
-def rows_for(place, sends, tensor_of, of_sends) -> torch.Tensor:
+def rows_for(place, case, tensor_of, sends) -> torch.Tensor:
     """What comes to a rank, in the order of the ranks, if they send so many rows."""
     pieces = []
-    for source, row in enumerate(of_sends):
+    for source, row in enumerate(sends):
         first = list(accumulate(row, initial=0))[place]
-        pieces.append(tensor_of(source, sends)[first : first + row[place]])
+        pieces.append(tensor_of(source, case)[first : first + row[place]])
     return torch.cat(pieces)
 
 
-def turned(sends):
+def back_of(sends):
     """Who sends how much in the backward."""
     return [list(column) for column in zip(*sends)]
 
 
 def exchange(answer, group, case):
-    (sends,) = case.args
+    sends, _, twice = case.args
     function, place = autograd_function(answer), dist.get_rank(group)
-    x = x_of(place, sends).requires_grad_()
+    x = x_of(place, case).requires_grad_()
     receive = [row[place] for row in sends]
     lists = list(sends[place]), list(receive)
-    found = both_ways(lambda: function.apply(x, *lists, group), {"x": x}, slope_of(place, sends))
+
+    def go():
+        y = function.apply(x, *lists, group)
+        if twice:  # another exchange, before the backward of the first one
+            even = [1] * len(sends)
+            function.apply(x.new_ones(len(sends), 2).requires_grad_(), even, even, group)
+        return y
+
+    found = both_ways(go, {"x": x}, slope_of(place, case))
     return found | {"lists": lists != (sends[place], receive)}
 
 
 def forward(trial, place):
-    (sends,) = trial.case.args
-    mine, back = x_of(place, sends), turned(sends)
-    received = rows_for(place, sends, x_of, sends)
+    sends, *_ = trial.case.args
+    mine, back = x_of(place, trial.case), back_of(sends)
+    received = rows_for(place, trial.case, x_of, sends)
     wrong = {"these are the rank's own rows: nothing has travelled": mine}
     if sorted(map(sum, sends)) == sorted(map(sum, back)):
         wrong["the rows come in the order of the ranks, the group's first rank first"] = torch.cat(
@@ -66,9 +83,9 @@ def forward(trial, place):
 
 
 def backward(trial, place):
-    (sends,) = trial.case.args
-    back, slope = turned(sends), slope_of(place, sends)
-    gradient = rows_for(place, sends, slope_of, back)
+    sends, *_ = trial.case.args
+    slope = slope_of(place, trial.case)
+    gradient = rows_for(place, trial.case, slope_of, back_of(sends))
     wrong = {
         "gradients have to travel, too: those of a rank's rows are on the ranks that got them":
             slope if slope.shape == gradient.shape else torch.zeros(0),
@@ -84,7 +101,9 @@ def calls_are_few(trial):
     for place, of in enumerate(trial):
         for which in ("forward", "backward"):
             made = getattr(of, which, [])
-            if len(made) > 1:
+            if not made and trial.n > 1:
+                yield f"{trial.who(place)} makes no call in the {which}", HANG
+            if len(made) > 1 + (trial.case.args[-1] and which == "forward"):
                 names = ", ".join(call.name for call in made)
                 yield (
                     f"{trial.who(place)}: calls in the {which}: {names}",
@@ -92,6 +111,9 @@ def calls_are_few(trial):
                 )
         if of.lists:
             yield f"{trial.who(place)}: send or receive has changed", "the lists are the caller's"
+
+
+TWICE = "two exchanges, and then the backward of the first one"
 
 
 def told(trial) -> str:
@@ -103,19 +125,25 @@ EXERCISE = RankExercise(
     "Exchange",
     lab="expert_parallel",
     cases=[
-        At(World(n), (sends,), f", {what}")
-        for n, sends, what in [
-            (2, [[2, 2], [2, 2]], "all the same"),
-            (2, [[1, 2], [3, 1]], "rows of uneven number"),
-            (3, [[0, 2, 1], [1, 1, 3], [2, 0, 1]], "rows of uneven number, some none"),
-            (3, [[2, 1, 1], [0, 0, 0], [1, 0, 2]], "one sends nothing"),
-            (3, [[1, 0, 2], [2, 0, 1], [1, 0, 1]], "one gets nothing"),
-            (1, [[3]], "its own rows"),
+        At(World(n), (sends, of_row, what == TWICE), f", {what}")
+        for n, sends, of_row, what in [
+            (2, [[2, 2], [2, 2]], (3,), "all the same"),
+            (2, [[1, 2], [3, 1]], (3,), "rows of uneven number"),
+            (3, [[0, 2, 1], [1, 1, 3], [2, 0, 1]], (3,), "rows of uneven number, some none"),
+            (3, [[2, 1, 1], [0, 0, 0], [1, 0, 2]], (5,), "one sends nothing"),
+            (3, [[1, 0, 2], [2, 0, 1], [1, 0, 1]], (3,), "one gets nothing"),
+            (2, [[1, 2], [3, 1]], (2, 3), "rows of 2 × 3 numbers"),
+            (2, [[1, 2], [3, 1]], (), "rows of one number"),
+            (3, [[1, 0, 2], [0, 0, 0], [1, 0, 1]], (3,), "one sends nothing and gets nothing"),
+            (2, [[1, 2], [3, 1]], (3,), TWICE),
+            (1, [[3]], (3,), "its own rows"),
         ]
-    ] + [At(GROUP, ([[1, 2, 0], [0, 1, 2], [3, 0, 1]],), ", rows of uneven number")],
+    ] + [At(GROUP, ([[1, 2, 0], [0, 1, 2], [3, 0, 1]], (3,), False), ", rows of uneven number")],
     work=exchange,
     facts=[
         never("changed", "{0[0]} has changed", "the caller still needs x as it was"),
+        never("slope_changed", "the gradient that came has changed",
+              "others may still need it: change a tensor of your own"),
         NOT_CONSTANT,
         right("y", forward, called="y"),
         right("gradients", backward,
@@ -130,6 +158,8 @@ EXERCISE = RankExercise(
         "returned an invalid gradient": OTHER_LENGTHS,
         "Split sizes": OTHER_LENGTHS,
         "split sizes": OTHER_LENGTHS,
+        "invalid tensor size": "rows of uneven number go by exchanged(…), of the lab: "
+        "dist.all_to_all_single with both lists",
         "must be contiguous": "what goes into an all-to-all lies in one piece: x.contiguous()",
         "has no attribute 'send'": "keep in ctx, in the forward, what the backward needs",
     },

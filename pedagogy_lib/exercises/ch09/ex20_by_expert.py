@@ -2,6 +2,7 @@
 
 import torch
 
+from ...course.checking import Wrong
 from ..kit import Formula
 
 
@@ -55,6 +56,27 @@ def differs(call, wanted, got) -> str:
     return f"expected {wanted}, got {got}"
 
 
+def not_stable(found, case) -> str:
+    """Of a sort by experts that lets rows of one expert change places."""
+    for (counts,), got in zip(EXERCISE.cases[case], found[case]):
+        experts = expert_of_each(counts).tolist()
+        if sorted(got) == list(range(len(experts))):
+            in_order = [experts[row] for row in got]
+            if in_order == sorted(in_order):
+                return "rows of one expert stay in the order in which they came: stable=True"
+    return ""
+
+
+def takes_rows(answer):
+    """An order that is empty takes rows, too."""
+    order = answer(counts_of([0, 0], [0, 0]))
+    if isinstance(order, torch.Tensor) and order.dtype != torch.long:
+        what = f"the order of no rows is a tensor of {order.dtype}"
+        why = "x[order] takes whole numbers: torch.tensor([]) has none, and is of float32"
+        raise Wrong("nothing came", what, why)
+    yield "nothing came: an order of whole numbers"
+
+
 EXERCISE = Formula(
     "9.20",
     "by_expert",
@@ -79,10 +101,13 @@ EXERCISE = Formula(
          "their experts: argsort gives them", expert_of_each),
         ("these are the experts of the rows. Asked are the numbers of the rows, in the order of "
          "their experts: argsort gives them", sorted_experts),
-        ("rows of one expert stay in the order in which they came", last_rank_first),
+        ("rows of one expert stay in the order in which they came: stable=True", last_rank_first),
     ],
     differs=differs,
     told=lambda calls, values: f"{values[0]}" if len(values[0]) < 10 else f"{len(values[0])} rows",
+    also=takes_rows,
+    explain=not_stable,
+    whole="numbers of rows are indices: whole numbers",
     asked="a tensor with one whole number for each row",
     hints=(
         "Write down the expert of each row, in the order in which the rows came. For the example "

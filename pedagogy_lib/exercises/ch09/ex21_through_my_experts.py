@@ -7,18 +7,24 @@ from torch import nn
 from ...basics.closeness import close
 from ..kit import At, Refused, World, complains
 from ..kit.in_this_process import InThisProcess
-from ..kit.values import NO_RETURN
+from ..kit.values import NO_RETURN, NOT_ITS_OWN
 
 FINDS_A_BUG = True
 
 WIDTH, HIDDEN = 3, 5
 CUT_OFF = (
-    "what came back has no history, so that autograd does not know of the exchange behind it. On "
+    "what came back has no history that leads to the rows, and to the exchange behind them. On "
     "this rank the backward never makes its all-to-all, and the others wait for it"
 )
 NO_GRADIENTS = (
     "the result does not come from the experts' weights: their .grad stays None on this rank. In "
     "the average over the copies, it has nothing to add up, and the others wait for it"
+)
+
+
+WRONG_GRADIENTS = (
+    "only the way through the experts counts: what is added for its history alone has to add "
+    "nothing, forward and backward"
 )
 
 
@@ -47,21 +53,48 @@ def rows_of(counts) -> torch.Tensor:
 def go_through(answer, place, case):
     (counts,) = case.args
     experts, leaf = Mlps(len(counts)), rows_of(counts).requires_grad_()
-    y = answer(experts, leaf * 1.0, torch.tensor(counts))
+    given = torch.tensor(counts)
+    y = answer(experts, leaf * 1.0, given)
     if not isinstance(y, torch.Tensor):
         raise Refused(f"it returned {y!r:.60}", NO_RETURN if y is None else "asked is a tensor")
-    found = {"y": y.detach(), "cut_off": not y.requires_grad, "missing": [], "reached": False}
+    found = {
+        "y": y.detach(),
+        "changed": given.tolist() != list(counts),
+        "cut_off": not y.requires_grad,
+        "missing": [],
+        "reached": False,
+    }
     if y.requires_grad:
-        y.sum().backward()
+        weighted(y).backward()
         found["missing"] = [name for name, p in experts.named_parameters() if p.grad is None]
         found["reached"] = leaf.grad is not None
+        found["gradients"] = gradients_of(experts, leaf)
     return found
+
+
+def weighted(y) -> torch.Tensor:
+    """A loss whose gradient is another one for each number."""
+    return (y * torch.arange(1.0, y.numel() + 1, dtype=y.dtype).view(y.shape)).sum()
+
+
+def gradients_of(experts, leaf) -> dict:
+    return {"the rows": leaf.grad} | {name: p.grad for name, p in experts.named_parameters()}
+
+
+def right_ones(counts):
+    """What the experts make of the rows, and all gradients."""
+    experts, leaf = Mlps(len(counts)), rows_of(counts).requires_grad_()
+    y = experts(leaf, torch.tensor(counts))
+    weighted(y).backward()
+    return y.detach(), gradients_of(experts, leaf)
 
 
 def faults(trial):
     (counts,) = trial.case.args
     of = trial[0]
-    wanted = Mlps(len(counts))(rows_of(counts), torch.tensor(counts)).detach()
+    wanted, gradients = right_ones(counts)
+    if of.changed:
+        yield "counts has changed", NOT_ITS_OWN
     if of.y.shape != wanted.shape:
         yield f"expected the shape {list(wanted.shape)}, got {list(of.y.shape)}", ""
     elif not close(of.y, wanted):
@@ -70,6 +103,10 @@ def faults(trial):
         yield "no gradient comes back to the rows", CUT_OFF
     if of.missing:
         yield f"no gradient for the experts' {' and '.join(of.missing)}", NO_GRADIENTS
+    for name, right in gradients.items():
+        got = getattr(of, "gradients", {}).get(name)
+        if got is not None and not close(got, right):
+            yield f"the gradient of {name} is not that of the experts", WRONG_GRADIENTS
 
 
 EXERCISE = InThisProcess(

@@ -5,14 +5,17 @@ import torch.distributed as dist
 from torch import nn
 
 from ..kit import At, Equals, RankExercise, World, answering, complains
+from ..kit.requests import AllRequests
 from ..kit.trials import numbers
 from .meshes import SmallMesh, in_words, lists_along
 
 FINDS_A_BUG = True
 
 JOINT = (("edp", "ep"),)
-SHAPES = {"attention": (3, 4), "up": (2, 4), "router": (5,), "down": (4, 2)}
-OF_EXPERTS = ("up", "down")
+SHAPES = {"attention": (3, 4), "up": (2, 4), "router": (5,), "down": (4, 2), "proj": (4, 2)}
+OF_EXPERTS = ("up", "down", "bias")
+SHAPES["bias"] = (3,)
+ORDER, TURNED = tuple(SHAPES), tuple(SHAPES)[::-1]
 
 
 def gradient_of(name, place) -> torch.Tensor:
@@ -21,22 +24,24 @@ def gradient_of(name, place) -> torch.Tensor:
 
 def average(answer, group, case):
     mesh, place, parameters = SmallMesh(case.args[0], JOINT), dist.get_rank(), []
-    for name, shape in SHAPES.items():
-        p = nn.Parameter(torch.ones(shape, dtype=torch.float64))
+    for name in case.args[1]:
+        p = nn.Parameter(torch.ones(SHAPES[name], dtype=torch.float64))
         p.grad = gradient_of(name, place)
         if name in OF_EXPERTS:
             p.is_of_expert = True
         parameters.append(p)
-    with answering():
+    with answering(), AllRequests() as requests:
         answer(parameters, mesh)
+        requests.need_waited()
     changed = not all(p.detach().eq(1).all() for p in parameters)
-    return {"changed": changed, "gradients": {name: p.grad for name, p in zip(SHAPES, parameters)}}
+    grads = zip(case.args[1], (p.grad for p in parameters))
+    return {"changed": changed, "gradients": dict(grads)}
 
 
 def over(trial, place, of_experts, of_others) -> dict:
     """Sums over these axes, each divided by a number."""
     sizes, found = trial.case.args[0], {}
-    for name in SHAPES:
+    for name in trial.case.args[1]:
         axes, divisor = of_experts if name in OF_EXPERTS else of_others
         ranks = next(r for r in lists_along(axes, sizes) if place in r) if axes else [place]
         found[name] = sum(gradient_of(name, rank) for rank in ranks) / divisor
@@ -76,13 +81,23 @@ def mistakes(trial, place):
 
 def faults(trial):
     for place, of in enumerate(trial):
+        gone = [name for name, gradient in of.gradients.items() if gradient is None]
+        if gone:
+            yield (
+                f"{trial.who(place)}: .grad of {gone[0]} is None",
+                "each gradient stays, as a mean",
+            )
         if of.changed:
             yield f"{trial.who(place)}: the parameters have changed", "only p.grad is to change"
 
 
 def described(trial, place) -> str:
     got, wanted = trial[place].gradients, truth(trial, place)
-    wrong = [name for name in SHAPES if got[name] is None or not got[name].equal(wanted[name])]
+    wrong = [
+        name
+        for name in trial.case.args[1]
+        if got[name] is None or not got[name].equal(wanted[name])
+    ]
     kinds = ["an expert" if name in OF_EXPERTS else "what all ranks have" for name in wrong]
     told = " and of ".join(dict.fromkeys(kinds))
     return f"{trial.who(place)}: wrong is the gradient of {told}"
@@ -92,19 +107,19 @@ EXERCISE = RankExercise(
     "9.22",
     "average_gradients",
     cases=[
-        At(World(n), (sizes,), f", {in_words(sizes)}")
-        for n, sizes in [
-            (6, {"edp": 3, "ep": 2}),
-            (4, {"edp": 2, "ep": 2}),
-            (2, {"edp": 1, "ep": 2}),
-            (2, {"edp": 2, "ep": 1}),
-            (6, {"ep": 3, "edp": 2}),
+        At(World(n), (sizes, names), f", {in_words(sizes)}")
+        for n, sizes, names in [
+            (6, {"edp": 3, "ep": 2}, ORDER),
+            (4, {"edp": 2, "ep": 2}, TURNED),
+            (2, {"edp": 1, "ep": 2}, ORDER),
+            (2, {"edp": 2, "ep": 1}, TURNED[1:]),
+            (6, {"ep": 3, "edp": 2}, ORDER[:4]),
         ]
     ],
     work=average,
     facts=[
-        Equals("gradients", truth, mistakes, "the gradients", tells=described),
         complains(faults),
+        Equals("gradients", truth, mistakes, "the gradients", tells=described),
     ],
     told="experts and all else have the mean over all samples",
     errors={

@@ -28,6 +28,19 @@ def without_first(seed, *shape):
     return out, lse, more, more_lse
 
 
+def apart(seed, by):
+    """The second set's scores are larger by so much than the first one's."""
+    out, lse, more, more_lse = case(seed, 3, 2)
+    return out, lse, more, more_lse + by
+
+
+def spread(seed, queries, size):
+    """One query's scores in the hundreds, another one's in the negative hundreds."""
+    out, lse, more, more_lse = case(seed, queries, size)
+    far = torch.linspace(-900, 900, queries, dtype=torch.float64)
+    return out, lse + far, more, more_lse + far
+
+
 def truth(out, lse, more, more_lse):
     """Number by number, in plain Python."""
     rows = zip(*(x.reshape(-1).tolist() for x in (lse, more_lse)))
@@ -73,10 +86,12 @@ def exchanged_weights(out, lse, more, more_lse):
 def differs(call, wanted, got) -> str:
     if len(got) != 2:
         return f"expected two tensors, got {text_of(got)}"
+    for name, w, g in zip(("out", "lse"), wanted, got):
+        shapes = [list(torch.tensor(x).shape) for x in (w, g)]
+        if shapes[0] != shapes[1]:
+            return f"{name} has the shape {shapes[1]}, expected {shapes[0]}"
     flat = [[torch.tensor(x).flatten() for x in of] for of in (wanted, got)]
     for name, w, g in zip(("out", "lse"), *flat):
-        if w.shape != g.shape:
-            return f"{name} has {len(w)} numbers, and got are {len(g)}"
         off = (~torch.isclose(w.double(), g.double(), rtol=1e-6)).nonzero().flatten()
         if len(off):
             at = off[0].item()
@@ -87,6 +102,16 @@ def differs(call, wanted, got) -> str:
 def has_nan(found, case):
     numbers = [x for value in found[case] for x in flat_list(value)]
     if any(x != x for x in numbers):
+        if "one set" in case:
+            return (
+                "one set may outweigh the other one by far, either of them. Subtract the larger of "
+                "the two logarithms: both differences are then 0 or less"
+            )
+        if "different" in case:
+            return (
+                "exp of one query's scores is infinite or 0. Subtract something of each query's "
+                "own, not one number for all"
+            )
         if "negative hundreds" in case:
             return (
                 "exp(-900) is 0, and 0 divided by 0 is no number. Subtract the larger of the two "
@@ -120,6 +145,8 @@ EXERCISE = Formula(
         "one set outweighs the other": [case(20, 3, 2, times=30.0)],
         "scores in the hundreds": [case(30, 3, 2, add=900.0)],
         "scores in the negative hundreds": [case(35, 3, 2, add=-900.0)],
+        "one set's scores in the hundreds": [apart(70, 900.0), apart(80, -900.0)],
+        "queries with very different scores": [spread(60, 4, 3)],
         "a query without keys in a set": [without_first(40, 3, 2)],
         "one query, one feature": [case(50, 1, 1)],
     },

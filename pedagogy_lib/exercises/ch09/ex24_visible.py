@@ -80,6 +80,7 @@ EXERCISE = Formula(
         "its own piece, later in the text": [(2, 2, 4)],
         "a piece long before": [(3, 0, 2)],
         "a piece long behind": [(0, 3, 2)],
+        "the piece before, 6 places": [(1, 0, 6), (2, 1, 6), (1, 1, 6)],
         "pieces of one place": [(0, 0, 1), (1, 0, 1), (0, 1, 1)],
     },
     truth=truth,

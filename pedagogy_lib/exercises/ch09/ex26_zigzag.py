@@ -91,6 +91,7 @@ EXERCISE = Formula(
         ("pieces have the numbers 0 to 2n - 1: piece r goes together with 2n - 1 - r", one_off),
     ],
     told=told,
+    whole="places are indices: whole numbers",
     asked="a list with a tensor of places for each rank",
     errors={"expected Tensor": "torch.cat takes a list of tensors"},
     hints=(

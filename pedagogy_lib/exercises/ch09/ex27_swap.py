@@ -4,25 +4,27 @@ import torch
 import torch.distributed as dist
 
 from ..kit import GROUP, At, Equals, RankExercise, Sends, World, answering, never
+from ..kit.requests import AllRequests
 from ..kit.trials import numbers, turned
 
 
-def x_of(place, shape) -> torch.Tensor:
-    return turned(numbers(place, shape, torch.float64))
+def x_of(place, shape, dtype=torch.float64) -> torch.Tensor:
+    return turned(numbers(place, shape, dtype))
 
 
 def change(answer, group, case):
-    shape, split, join = case.args
-    x = x_of(dist.get_rank(group), shape)
+    shape, split, join, dtype = case.args
+    x = x_of(dist.get_rank(group), shape, dtype)
     before = x.clone()
-    with answering():
+    with answering(), AllRequests() as requests:
         y = answer(x, split, join, group)
+        requests.need_waited()
     return {"y": y, "changed": not x.equal(before)}
 
 
 def joined(trial, place, along, reverse=False):
-    shape, split, _ = trial.case.args
-    parts = [x_of(k, shape).chunk(trial.n, split)[place] for k in range(trial.n)]
+    shape, split, _, dtype = trial.case.args
+    parts = [x_of(k, shape, dtype).chunk(trial.n, split)[place] for k in range(trial.n)]
     return torch.cat(parts[::-1] if reverse else parts, along)
 
 
@@ -31,8 +33,8 @@ def truth(trial, place):
 
 
 def mistakes(trial, place):
-    shape, split, join = trial.case.args
-    x, n = x_of(place, shape), trial.n
+    shape, split, join, dtype = trial.case.args
+    x, n = x_of(place, shape, dtype), trial.n
     return {
         "what comes is joined along the dimension that was split, and not along `join`":
             joined(trial, place, split),
@@ -51,6 +53,10 @@ def mistakes(trial, place):
     }  # fmt: skip
 
 
+def in_words(shape, split, join) -> str:
+    return f", {list(shape)}, split {split}, join {join}"
+
+
 def most(trial, place):
     shape = trial.case.args[0]
     return 8 * torch.Size(shape).numel() * (trial.n - 1) / trial.n + 400 * trial.n
@@ -61,7 +67,7 @@ EXERCISE = RankExercise(
     "swap",
     lab="long_contexts",
     cases=[
-        At(world, (shape, split, join), f", {list(shape)}, split {split}, join {join}")
+        At(world, (shape, split, join, torch.float64), in_words(shape, split, join))
         for world, shape, split, join in [
             (World(2), (1, 4, 6, 2), 1, 2),
             (World(2), (1, 4, 3, 2), 1, 2),
@@ -70,10 +76,10 @@ EXERCISE = RankExercise(
             (World(4), (2, 1, 8, 3), 2, 1),
             (World(3), (3, 4), 0, 1),
             (World(1), (2, 3, 2), 1, 2),
-            (GROUP, (2, 3, 4, 2), 1, 2),
+            (GROUP, (2, 12, 4, 2), 1, 2),
             (World(4), (2, 8, 500, 10), 1, 2),
         ]
-    ],
+    ] + [At(World(2), ((2, 4), 1, 0, torch.float32), in_words((2, 4), 1, 0) + ", float32")],
     work=change,
     facts=[
         Equals("y", truth, mistakes, "y"),
@@ -88,8 +94,8 @@ EXERCISE = RankExercise(
         "must be contiguous": "a part of a tensor need not lie in one piece: part.contiguous()",
         "has to be contiguous": "a part of a tensor need not lie in one piece: part.contiguous()",
         "split_sizes": "all parts are equally long here: no sizes are needed",
-        "does not support alltoall": "Gloo has no all_to_all of lists: dist.all_to_all_single "
-        "takes one tensor with all parts stacked",
+        "does not support alltoall": "this version's Gloo has no all_to_all of lists: "
+        "dist.all_to_all_single takes one tensor with all parts stacked",
     },
     lost="all ranks of the group call the all-to-all",
     hints=(

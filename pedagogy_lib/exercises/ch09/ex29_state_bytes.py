@@ -29,18 +29,21 @@ def guess(each=16, stages=(0, 12, 14, 16), over="dp", cut=("tp", "pp")):
     return value
 
 
+EXAMPLE = "8 ranks, dp 2 × pp 2 × tp 2"
 MESHES = {
-    "8 ranks, dp 2 × pp 2 × tp 2": {"dp": 2, "pp": 2, "tp": 2},
+    EXAMPLE: {"dp": 2, "pp": 2, "tp": 2},
     "64 ranks, dp 4 × pp 4 × tp 4": {"dp": 4, "pp": 4, "tp": 4},
     "12 ranks, dp 6 × pp 2 × tp 1": {"dp": 6, "pp": 2, "tp": 1},
     "8 ranks, dp 8": {"dp": 8, "pp": 1, "tp": 1},
     "15 ranks, dp 1 × pp 5 × tp 3": {"dp": 1, "pp": 5, "tp": 3},
+    "24 ranks, tp 3 × dp 4 × pp 2": {"tp": 3, "dp": 4, "pp": 2},
 }
 
 EXERCISE = Formula(
     "9.29",
     "state_bytes",
-    cases={name: [(9600, sizes, stage) for stage in range(4)] for name, sizes in MESHES.items()},
+    cases={name: [(9600 + 480 * (name != EXAMPLE), sizes, stage) for stage in range(4)]
+           for name, sizes in MESHES.items()},
     truth=truth,
     mistakes=[
         ("a parameter has 2 bytes, its gradient 2, and the optimizer keeps 12 for it: 16 together",

@@ -30,8 +30,14 @@ def difference_by_name(called, got, wanted) -> str:
     that = f"that {led.split()[-1]}"
     told = difference(f"{led} {first}", got[first], wanted[first])
     if others:
-        told += f"; wrong is {that} {', '.join(others)}, too"
-    return told + (f"; right is {that} {', '.join(fine)}" if fine else "")
+        told += f"; wrong is {that} {some_of(others)}, too"
+    return told + (f"; right is {that} {some_of(fine)}" if fine else "")
+
+
+def some_of(names) -> str:
+    """Up to six names, and how many more there are."""
+    more = len(names) - 6
+    return ", ".join(names[:6]) + (f" and {more} more" if more > 0 else "")
 
 
 LEADS = (" after", " for")  # as in "the gradient after the first call"

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 
+import torch
+
 from ...basics.closeness import close, close_in_float32
 from ...basics.units import counted
 from ...course.checking import Wrong
@@ -181,6 +183,8 @@ def general_mistake(pairs, n) -> str:
         return NO_RETURN
     kinds = next((pair for pair in pairs if kind_of(pair[0]) != kind_of(pair[1])), None)
     if kinds:
+        if isinstance(kinds[1], torch.Tensor) and not isinstance(kinds[0], torch.Tensor):
+            return "asked is a tensor of torch"
         return OTHER_DTYPE if is_in_other_dtype(*kinds) else ""
     if all(close_in_float32(*pair) for pair in pairs):
         return ROUNDED

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import islice
 
+from ...basics.closeness import close_in_float32
 from ...course.checking import Wrong
 from .diagnoses import said_by
 from .values import NOT_ITS_OWN, Raised, equal, is_number, need_kind, plain, text_of
@@ -21,6 +22,7 @@ class Formula:
     truth    gives the right value for such arguments, in another way than the solution does
     mistakes [(what it has misunderstood, a wrong function that takes what the answer takes), …]
     same     whether a value is the right one; equal but for rounding, unless said otherwise
+    whole    what has to be a whole number wherever the truth has one: "ranks are whole numbers"
     told     takes a case's calls and values, and says what is right about them
     differs  takes arguments, what was expected and what came, and says what is wrong
     errors   {words of an exception: what they mean here}
@@ -41,6 +43,7 @@ class Formula:
     explain: Callable | None = None
     also: Callable | None = None
     unit: str = ""  # of a number, as in " s"
+    whole: str = ""
     asked: str = ""  # what kind of value is expected, in words
     shape: str = ""  # what to say of a value of another kind
     lab: str | None = None
@@ -54,6 +57,8 @@ class Formula:
                 need_kind(case, got, wanted, self.why_not_a_value(got), self.asked)
                 if not self.same(got, wanted):
                     raise Wrong(case, self.difference(call, wanted, got), self.why(found, case))
+                if self.whole and not as_whole_as(got, wanted):
+                    raise Wrong(case, f"got {got!r:.90}", f"{self.whole}: 1, and not 1.0")
             yield f"{case}: {(self.told or self.shown)(calls, found[case])}"
         if self.also:
             yield from self.also(answer)
@@ -116,11 +121,20 @@ def value_of(function, call):
     given = copy.deepcopy(call)
     try:
         value = plain(function(*given))
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # exit() would end the kernel
         return Raised(error)
     if plain(list(given)) != plain(list(call)):
         raise Wrong("its arguments", f"they are now {text_of(list(given))}", NOT_ITS_OWN)
     return value
+
+
+def as_whole_as(got, wanted) -> bool:
+    """Whether every number that is an int in `wanted` is one in `got`, too."""
+    if isinstance(wanted, dict):
+        return all(as_whole_as(got[key], wanted[key]) for key in wanted)
+    if isinstance(wanted, list):
+        return all(map(as_whole_as, got, wanted))
+    return not isinstance(wanted, int) or isinstance(got, int)
 
 
 def first_that_fits(questions, *args) -> str:
@@ -143,12 +157,29 @@ def off_by_a_factor(exercise, found, case) -> str:
     for factor, why in FACTORS.items():
         if all(equal(got, float(factor * wanted)) for got, wanted in pairs):
             return why
+    if all(
+        isinstance(wanted, int) and close_in_float32(got, float(wanted)) for got, wanted in pairs
+    ):
+        return IN_FLOAT32
     is_rounded = (all(got == round(wanted, digits) for got, wanted in pairs) for digits in range(5))
     return ROUNDED if any(is_rounded) else ""
 
 
+def not_of_bool(exercise, found, case) -> str:
+    """Of 1 and 0 where True and False are asked; or the other way round."""
+    for call, got in zip(exercise.cases[case], found[case]):
+        wanted = plain(exercise.truth(*call))
+        if got == wanted and not exercise.same(got, wanted):
+            return (
+                f"asked is {exercise.asked}" if exercise.asked else "True is not 1, and False not 0"
+            )
+    return ""
+
+
 def pairs_of(got, wanted) -> list[tuple]:
-    """Of two numbers; of lists of as many, one for each of their numbers."""
+    """Of two numbers; of lists of as many, or of dicts, one for each of their numbers."""
+    if isinstance(got, dict) and isinstance(wanted, dict) and got.keys() == wanted.keys():
+        return [(got[key], wanted[key]) for key in wanted]
     are_lists = isinstance(got, list) and isinstance(wanted, list) and len(got) == len(wanted)
     return list(zip(got, wanted)) if are_lists else [(got, wanted)]
 
@@ -162,4 +193,5 @@ FACTORS = {
     -1: "the sign is the other way round",
 }
 ROUNDED = "it seems to be rounded: return the number itself"
-GENERAL = (off_by_a_factor,)
+IN_FLOAT32 = "right to seven digits: it was rounded to float32 on its way; float64 keeps more"
+GENERAL = (off_by_a_factor, not_of_bool)

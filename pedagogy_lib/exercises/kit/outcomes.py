@@ -35,7 +35,7 @@ def outcome_of(answer, *args, **kwargs) -> Outcome:
         return Outcome(answer(*args, **kwargs))
     except Refused:  # a check says that it cannot go on
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # exit() would end the kernel
         place = place_of(steps_of_traceback(error.__traceback__))
         kinds = tuple(kind.__name__ for kind in type(error).__mro__)
         return Outcome(None, kinds[0], str(error), place, kinds)

@@ -1,5 +1,6 @@
 """What an answer gave, as plain values that can be compared and shown."""
 
+from itertools import islice
 from numbers import Number, Real
 
 import torch
@@ -9,6 +10,7 @@ from ...basics.units import brief
 from ...course.checking import Wrong
 from ...ranks.call_stack import is_library, place_of, steps_of_traceback
 
+MOST_VALUES = 1_000_000  # of a sequence
 NO_RETURN = "a function without `return` gives None: it gives back what stands behind `return`"
 VIEW = (
     "view needs numbers that lie one after another in memory, and those of a gradient, or "
@@ -36,7 +38,10 @@ def plain(value):
     if isinstance(value, Real) and not isinstance(value, int):
         return float(value)  # of a Fraction, too
     if isinstance(value, (list, tuple, range, map, filter)) or hasattr(value, "__next__"):
-        return [plain(one) for one in value]
+        found = [plain(one) for one in islice(value, MOST_VALUES + 1)]
+        if len(found) > MOST_VALUES:
+            raise ValueError(f"it gives more than {MOST_VALUES:,} values: one that never ends?")
+        return found
     return value
 
 
@@ -45,7 +50,12 @@ def is_number(value) -> bool:
 
 
 def equal(got, wanted) -> bool:
-    """Equal, but for rounding; nobody asked in which dtype to compute. Counts are exact."""
+    """Equal, but for rounding; nobody asked in which dtype to compute. Counts are exact.
+
+    True is not 1: where one of them is asked, the other one would select, or count, something else.
+    """
+    if isinstance(got, bool) != isinstance(wanted, bool):
+        return False
     if isinstance(got, int) and isinstance(wanted, int):
         return got == wanted
     if is_number(got) and is_number(wanted):

@@ -30,3 +30,15 @@ def share_of_copy(batch, mesh):
 # %% wrong · without `return`
 def share_of_copy(batch, mesh):
     batch.chunk(mesh.sizes["dp"])[mesh.at["dp"]]
+
+# %% wrong · belongs to the caller
+def share_of_copy(batch, mesh):
+    share = batch.chunk(mesh.sizes["dp"])[mesh.at["dp"]].clone()
+    batch.zero_()
+    return share
+
+# %% wrong · IndexError
+def share_of_copy(batch, mesh):
+    samples = batch.shape[0] // mesh.sizes["dp"]
+    first = mesh.at["dp"] * samples
+    return batch[first : first + samples, :]

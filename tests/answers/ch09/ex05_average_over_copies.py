@@ -1,6 +1,8 @@
 # %% right · into one tensor, piece by piece
 def average_over_copies(parameters, mesh):
     gradients = [p.grad for p in parameters if p.grad is not None]
+    if not gradients:
+        return
     flat = gradients[0].new_empty(sum(g.numel() for g in gradients))
     begin = 0
     for g in gradients:
@@ -16,6 +18,8 @@ def average_over_copies(parameters, mesh):
 # %% right · new gradients
 def average_over_copies(parameters, mesh):
     mine = [p for p in parameters if p.grad is not None]
+    if not mine:
+        return
     flat = torch.nn.utils.parameters_to_vector([p.grad.contiguous() for p in mine])
     dist.all_reduce(flat, group=mesh["dp"])
     pieces = flat.split([p.numel() for p in mine])
@@ -81,3 +85,33 @@ def average_over_copies(parameters, mesh):
     flat /= mesh.sizes["dp"]
     for p, part in zip(parameters, flat.split([p.numel() for p in parameters])):
         p.grad.copy_(part.view_as(p))
+
+# %% wrong · there is nothing to average
+def average_over_copies(parameters, mesh):
+    flat = torch.cat([p.grad.reshape(-1) for p in parameters if p.grad is not None])
+    dist.all_reduce(flat, group=mesh["dp"])
+    flat /= mesh.sizes["dp"]
+    for p in parameters:
+        if p.grad is not None:
+            p.grad.copy_(flat[: p.numel()].view_as(p.grad))
+            flat = flat[p.numel() :]
+
+# %% wrong · float64
+def average_over_copies(parameters, mesh):
+    learning = [p for p in parameters if p.grad is not None]
+    flat = torch.cat([torch.zeros(0, dtype=torch.float64)] + [p.grad.flatten() for p in learning])
+    if len(flat):
+        dist.all_reduce(flat, group=mesh["dp"])
+    for p, part in zip(learning, (flat / mesh.sizes["dp"]).split([p.numel() for p in learning])):
+        p.data = p.data.double()
+        p.grad = part.view_as(p)
+
+# %% wrong · nobody has waited
+def average_over_copies(parameters, mesh):
+    gradients = [p.grad for p in parameters if p.grad is not None]
+    if gradients:
+        flat = torch.cat([g.reshape(-1) for g in gradients])
+        dist.all_reduce(flat, group=mesh["dp"], async_op=True)
+        flat /= mesh.sizes["dp"]
+        for g, part in zip(gradients, flat.split([g.numel() for g in gradients])):
+            g.copy_(part.view_as(g))

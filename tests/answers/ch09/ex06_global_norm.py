@@ -78,3 +78,35 @@ def global_norm(parameters, mesh, counted_elsewhere=()):
     )
     dist.all_reduce(squares, group=mesh["pp", "tp"])
     return squares.sqrt()
+
+# %% wrong · asked is a tensor with one number
+# -     return squares.sqrt()
+# +     return squares.sqrt().item()
+
+# %% wrong · however many there are
+def global_norm(parameters, mesh, counted_elsewhere=()):
+    skipped, squares = {id(p) for p in counted_elsewhere}, torch.zeros((), dtype=torch.float64)
+    for p in parameters:
+        if p.grad is not None and id(p) not in skipped:
+            square = p.grad.double().pow(2).sum()
+            squares += square if hasattr(p, "cut_dim") or mesh.sizes["tp"] == 1 else square / 2
+    dist.all_reduce(squares, group=mesh["pp", "tp"])
+    return squares.sqrt()
+
+# %% wrong · the length
+def global_norm(parameters, mesh, counted_elsewhere=()):
+    skipped, squares = {id(p) for p in counted_elsewhere}, torch.zeros((), dtype=torch.float64)
+    for p in parameters:
+        counts = p.dim() > 1 or mesh.at["tp"] == 0
+        if counts and p.grad is not None and id(p) not in skipped:
+            squares += p.grad.double().pow(2).sum()
+    dist.all_reduce(squares, group=mesh["pp", "tp"])
+    return squares.sqrt()
+
+# %% wrong · the length
+# -     return squares.sqrt()
+# +     return squares.sqrt() + 1e-6
+
+# %% wrong · the length
+# -         counts = hasattr(p, "cut_dim") or mesh.at["tp"] == 0
+# +         counts = getattr(p, "cut_dim", 1) == 0 or mesh.at["tp"] == 0

@@ -74,7 +74,7 @@ class ThreeDimensions(ThreeDimensions):
 # +         dist.all_reduce(loss := torch.tensor(loss), group=self.mesh["pp"])
 # +         return loss.item()
 
-# %% wrong · nothing is gained
+# %% wrong · its own share of the batch
 class ThreeDimensions(ThreeDimensions):
     def step(self, inputs, targets):
         self.optimizer.zero_grad()
@@ -86,7 +86,29 @@ class ThreeDimensions(ThreeDimensions):
         self.optimizer.step()
         return self.mean_of(loss)
 
-# %% wrong · it is the same again
+# %% wrong · one communication a step
 # -         self.average()
 # +         self.average()
 # +         self.average()
+
+# %% wrong · these are sums over the copies
+# -         self.average()
+# +         self.average()
+# +         for p in self.parameters:
+# +             if p.grad is not None:
+# +                 p.grad *= self.mesh.sizes["dp"]
+
+# %% wrong · it is not made longer
+# -         self.clip()
+# +         self.clip()
+# +         if self.longest is not None:
+# +             last = self.mesh.at["pp"] == self.mesh.sizes["pp"] - 1
+# +             norm = global_norm(self.parameters, self.mesh, self.tied if last else ())
+# +             for p in self.parameters:
+# +                 if p.grad is not None:
+# +                     p.grad *= self.longest / norm
+
+# %% wrong · belongs to the caller
+# -         return self.mean_of(loss)
+# +         inputs.zero_()
+# +         return self.mean_of(loss)

@@ -41,3 +41,33 @@ def seed_of_mask(step, sample, module):
 # %% wrong · a range of its own
 def seed_of_mask(step, sample, module):
     return (step * 100 + sample) * 10 + module
+
+# %% right · numpy's whole numbers
+def seed_of_mask(step, sample, module):
+    import numpy as np
+
+    return np.ravel_multi_index((step, sample, module), (1000, 1_000_000, 1000))
+
+# %% wrong · in a sum, different numbers may give the same
+def seed_of_mask(step, sample, module):
+    return step << 20 ^ sample << 5 ^ module
+
+# %% wrong · different numbers may give the same
+def seed_of_mask(step, sample, module):
+    return (step * 1_000_000 + sample) * 500 + module
+
+# %% wrong · different numbers may give the same
+def seed_of_mask(step, sample, module):
+    return (step * 500_000 + sample) * 1000 + module
+
+# %% wrong · each has a seed of its own
+def seed_of_mask(step, sample, module):
+    return ((step * 1_000_000 + sample) * 1000 + module) % 2**32
+
+# %% wrong · different numbers may give the same
+def seed_of_mask(step, sample, module):
+    return ((step << 19) + sample) * 1024 + module
+
+# %% wrong · another one in each process
+def seed_of_mask(step, sample, module):
+    return hash(f"{step} {sample} {module}") % 2**63

@@ -74,3 +74,20 @@ def reduce_hybrid(unit, replicas):
     unit.shard.grad *= unit.n
     dist.all_reduce(unit.shard.grad, group=replicas)
     unit.shard.grad /= dist.get_world_size()
+
+# %% wrong · only its gradient is new
+# -     if before is not None:
+# -         unit.shard.grad += before
+# +     if before is not None:
+# +         unit.shard.grad += before
+# +     shard = torch.nn.Parameter(unit.shard.detach().clone())
+# +     shard.grad, unit.shard = unit.shard.grad, shard
+
+# %% wrong · nobody has waited
+# -     dist.all_reduce(unit.shard.grad, group=replicas)
+# +     dist.all_reduce(unit.shard.grad, group=replicas, async_op=True)
+
+# %% wrong · nobody has set it
+def reduce_hybrid(unit, replicas):
+    reduce_gradients(unit)
+    unit.shard.grad = None

@@ -22,3 +22,12 @@ def sent_bytes(sizes, stage, activation_bytes, blocks, parameter_bytes):
 # %% wrong · under the keys dp, pp and tp
 def sent_bytes(sizes, stage, activation_bytes, blocks, parameter_bytes):
     return 2 * parameter_bytes + activation_bytes
+
+# %% wrong · expected
+def sent_bytes(sizes, stage, activation_bytes, blocks, parameter_bytes):
+    dp, pp, tp = sizes["dp"], sizes["pp"], sizes["tp"]
+    return {
+        "dp": 2 * (dp - 1) * (parameter_bytes // dp),
+        "pp": ((stage > 0) + (stage < pp - 1)) * activation_bytes,
+        "tp": 4 * blocks * 2 * (tp - 1) * (activation_bytes // tp),
+    }

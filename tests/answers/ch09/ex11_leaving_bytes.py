@@ -40,3 +40,11 @@ def leaving_bytes(sizes, per_machine, sent):
                 if rank < per_machine <= following:
                     total += sent[axis]
     return total
+
+# %% wrong · machines need not send as much as each other
+# -     return totals
+# +     return [totals[0]] * len(totals)
+
+# %% wrong · machines need not send as much as each other
+# -     return totals
+# +     return [sum(totals) / len(totals)] * len(totals)

@@ -80,3 +80,37 @@ def derive(arguments, world_size):
     dp = world_size // (a["tp"] * a["pp"])
     return dict(dp=dp, layers=a["layers"] // a["tp"], heads=a["heads"] // a["tp"],
                 microbatches=a["global_batch"] // (a["micro_batch"] * dp))
+
+# %% wrong · its share, not the whole batch
+def derive(arguments, world_size):
+    a = arguments
+    ranks = a["tp"] * a["pp"]
+    checks = [world_size % ranks, a["layers"] % a["pp"], a["heads"] % a["tp"]]
+    if world_size < ranks or any(checks) or a["global_batch"] % (world_size // ranks):
+        raise ValueError
+    if a["global_batch"] % a["micro_batch"]:
+        raise ValueError
+    dp = world_size // ranks
+    return {"dp": dp, "layers": a["layers"] // a["pp"], "heads": a["heads"] // a["tp"],
+            "microbatches": a["global_batch"] // dp // a["micro_batch"]}
+
+# %% wrong · of their product, not of each
+def derive(arguments, world_size):
+    a = arguments
+    dp = world_size // (a["tp"] * a["pp"])
+    checks = [world_size % a["tp"], world_size % a["pp"], a["layers"] % a["pp"]]
+    if dp == 0 or any(checks) or a["heads"] % a["tp"] or a["global_batch"] % dp:
+        raise ValueError
+    if a["global_batch"] // dp % a["micro_batch"]:
+        raise ValueError
+    return {"dp": dp, "layers": a["layers"] // a["pp"], "heads": a["heads"] // a["tp"],
+            "microbatches": a["global_batch"] // dp // a["micro_batch"]}
+
+# %% wrong · the arguments are now
+# -     dp = share(world_size, arguments["tp"] * arguments["pp"], "ranks")
+# +     dp = share(world_size, arguments["tp"] * arguments["pp"], "ranks")
+# +     arguments["dp"] = dp
+
+# %% wrong · SystemExit
+def derive(arguments, world_size):
+    exit()

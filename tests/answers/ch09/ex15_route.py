@@ -63,3 +63,26 @@ def route(scores, k, bias=None):
 def route(scores, k, bias=None):
     best = (scores if bias is None else scores + bias).argmax(-1, keepdim=True)
     return scores.softmax(-1).gather(-1, best), best
+
+# %% wrong · the largest score first
+def route(scores, k, bias=None):
+    experts = (scores if bias is None else scores + bias).topk(k, dim=-1).indices
+    powers = scores.exp()
+    return (powers / powers.sum(-1, keepdim=True)).gather(-1, experts), experts
+
+# %% wrong · both of its parts depend on the scores
+def route(scores, k, bias=None):
+    experts = (scores if bias is None else scores + bias).topk(k, dim=-1).indices
+    powers = (scores - scores.detach().amax(-1, keepdim=True)).exp()
+    return (powers / powers.detach().sum(-1, keepdim=True)).gather(-1, experts), experts
+
+# %% wrong · indices: whole numbers
+def route(scores, k, bias=None):
+    experts = (scores if bias is None else scores + bias).topk(k, dim=-1).indices
+    return scores.softmax(-1).gather(-1, experts), experts.double()
+
+# %% wrong · have no gradient
+def route(scores, k, bias=None):
+    experts = (scores if bias is None else scores + bias).topk(k, dim=-1).indices
+    weights = scores.softmax(-1).gather(-1, experts)
+    return (weights.detach() if k == 1 else weights), experts

@@ -69,3 +69,19 @@ def balancing_loss(scores, experts, group=None):
 # %% wrong · gives None
 # -     return n * (shares * scores.softmax(-1).mean(0)).sum()
 # +     n * (shares * scores.softmax(-1).mean(0)).sum()
+
+# %% wrong · without a group each rank counts its own choices
+def balancing_loss(scores, experts, group=None):
+    n = scores.shape[-1]
+    loads = torch.bincount(experts.flatten(), minlength=n).double()
+    dist.all_reduce(loads, group=group)
+    return n * (loads / loads.sum() * scores.softmax(-1).mean(0)).sum()
+
+# %% wrong · there may be a bias
+def balancing_loss(scores, experts, group=None):
+    n = scores.shape[-1]
+    best = scores.topk(experts.shape[-1], dim=-1).indices
+    loads = torch.bincount(best.flatten(), minlength=n).double()
+    if group is not None:
+        dist.all_reduce(loads, group=group)
+    return n * (loads / loads.sum() * scores.softmax(-1).mean(0)).sum()

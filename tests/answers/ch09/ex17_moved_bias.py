@@ -43,3 +43,17 @@ def moved_bias(bias, loads, rate):
 # %% wrong · the mean need not be a whole number
 def moved_bias(bias, loads, rate):
     return bias - rate * (loads - loads.sum() // len(loads)).sign()
+
+# %% wrong · the mean need not be a whole number
+def moved_bias(bias, loads, rate):
+    return bias - rate * (loads - loads.double().mean().round()).sign()
+
+# %% wrong · keeps its dtype
+def moved_bias(bias, loads, rate):
+    loads = loads.double()
+    return bias.double() - rate * (loads - loads.mean()).sign()
+
+# %% wrong · expected
+def moved_bias(bias, loads, rate):
+    loads = loads.bfloat16()
+    return bias - rate * (loads - loads.mean()).sign().to(bias)

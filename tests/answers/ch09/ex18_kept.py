@@ -44,3 +44,9 @@ def kept(experts, n, capacity):
 # -     return (place <= capacity).view(experts.T.shape).T
 # +     fits = (place <= capacity).view(experts.T.shape).T
 # +     return fits.all(-1, keepdim=True).expand_as(fits)
+
+# %% wrong · a tensor of bool
+def kept(experts, n, capacity):
+    order = experts.T.flatten()
+    room = torch.nn.functional.one_hot(order, n).cumsum(0).gather(1, order[:, None]).flatten()
+    return (room <= capacity).view(experts.T.shape).T.long()

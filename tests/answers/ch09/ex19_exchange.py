@@ -70,3 +70,43 @@ class Exchange(torch.autograd.Function):
 # -         return exchanged(x, send, receive, group)
 # +         ctx.send, ctx.receive, ctx.group = send, receive, group
 # +         return x.clone()
+
+# %% wrong · receives none
+class Exchange(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, send, receive, group):
+        ctx.lists = send, receive, group
+        if sum(send) == 0 and sum(receive) == 0:
+            return x.new_zeros(0, *x.shape[1:])
+        return exchanged(x, send, receive, group)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        send, receive, group = ctx.lists
+        if sum(send) == 0 and sum(receive) == 0:
+            return gradient.clone(), None, None, None
+        return exchanged(gradient.contiguous(), receive, send, group), None, None, None
+
+# %% wrong · 2 times too large
+class Exchange(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, send, receive, group):
+        ctx.lists = send, receive, group
+        return exchanged(x, send, receive, group)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        send, receive, group = ctx.lists
+        return exchanged(gradient.contiguous(), receive, send, group) * 2, None, None, None
+
+# %% wrong · two exchanges, and then the backward of the first one
+class Exchange(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, send, receive, group):
+        Exchange.kept = send, receive, group
+        return exchanged(x, send, receive, group)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        send, receive, group = Exchange.kept
+        return exchanged(gradient.contiguous(), receive, send, group), None, None, None

@@ -40,3 +40,15 @@ def by_expert(counts):
 def by_expert(counts):
     rows = torch.arange(counts.shape[0]).repeat(counts.shape[1])
     return rows.repeat_interleave(counts.T.flatten()).argsort(stable=True)
+
+# %% wrong · of float32
+def by_expert(counts):
+    rows = [k for k in range(int(counts.sum()))]
+    experts = [e for of in counts.tolist() for e, c in enumerate(of) for _ in range(c)]
+    return torch.tensor(sorted(rows, key=lambda k: experts[k]))
+
+# %% wrong · stable=True
+def by_expert(counts):
+    experts = torch.arange(counts.shape[1]).repeat(len(counts))
+    experts = experts.repeat_interleave(counts.flatten())
+    return (experts * 1000 - torch.arange(len(experts))).argsort()

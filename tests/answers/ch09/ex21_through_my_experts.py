@@ -36,3 +36,13 @@ def through_my_experts(experts, rows, counts):
 def through_my_experts(experts, rows, counts):
     if len(rows) > 0:
         return experts(rows, counts)
+
+# %% wrong · add nothing
+def through_my_experts(experts, rows, counts):
+    y = experts(rows, counts)
+    return y + rows - rows.detach()
+
+# %% wrong · add nothing
+def through_my_experts(experts, rows, counts):
+    history = rows.sum() * 0 + sum(p.sum() * 0 for p in experts.parameters())
+    return experts(rows, counts).detach() + history

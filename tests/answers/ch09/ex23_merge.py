@@ -52,3 +52,19 @@ def merge(out, lse, more, more_lse):
     total = a + b
     y = (a.unsqueeze(-1) * out + b.unsqueeze(-1) * more) / total.unsqueeze(-1)
     return y, highest + total.log()
+
+# %% wrong · not one number for all
+def merge(out, lse, more, more_lse):
+    highest = max(lse.max().item(), more_lse.max().item())
+    a, b = (lse - highest).exp(), (more_lse - highest).exp()
+    total = a + b
+    y = (a.unsqueeze(-1) * out + b.unsqueeze(-1) * more) / total.unsqueeze(-1)
+    return y, highest + total.log()
+
+# %% wrong · either of them
+def merge(out, lse, more, more_lse):
+    base = torch.where(lse == -torch.inf, more_lse, lse)
+    a, b = (lse - base).exp(), (more_lse - base).exp()
+    total = a + b
+    y = (a.unsqueeze(-1) * out + b.unsqueeze(-1) * more) / total.unsqueeze(-1)
+    return y, base + total.log()

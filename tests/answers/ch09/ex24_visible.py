@@ -41,3 +41,8 @@ def visible(rank, source, length):
 # %% wrong · earlier part of its own piece
 def visible(rank, source, length):
     return torch.full((length, length), source < rank)
+
+# %% wrong · bool
+def visible(rank, source, length):
+    places = torch.arange(length)
+    return (source * length + places <= (rank * length + places).unsqueeze(-1)).int()

@@ -96,3 +96,46 @@ def ring_attention(q, k, v, places, group=None):
 # -         for a, b in blocks(places[rank], theirs):
 # +         theirs = places[(rank - step) % n]
 # +         for a, b in blocks(places[rank], theirs) if (rank - step) % n <= rank else ():
+
+# %% right · a name for each step
+def ring_attention(q, k, v, places, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    out, lse = torch.zeros_like(q), q.new_full(q.shape[:-1], -torch.inf)
+    for step in range(n):
+        theirs = places[(rank - step) % n]
+        for a, b in blocks(places[rank], theirs):
+            products = q[:, :, a] @ k[:, :, b].mT
+            scores = products / q.shape[-1] ** 0.5
+            later = theirs[b] > places[rank][a].unsqueeze(-1)
+            masked = scores.masked_fill(later, -torch.inf)
+            block_lse = masked.logsumexp(-1)
+            weights = (masked - block_lse.unsqueeze(-1)).exp()
+            block = weights @ v[:, :, b]
+            out[:, :, a], lse[:, :, a] = merge(out[:, :, a], lse[:, :, a], block, block_lse)
+        if step < n - 1:
+            k, v = passed_on([k, v], group)
+    return out, lse
+
+# %% wrong · places has changed
+# -     return out, lse
+# +     places.reverse()
+# +     return out, lse
+
+# %% wrong · the next one alone
+def ring_attention(q, k, v, places, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    out, lse = torch.zeros_like(q), q.new_full(q.shape[:-1], -torch.inf)
+    for step in range(n):
+        to, source = (rank + step) % n, (rank - step) % n
+        keys, values = k, v
+        if step:
+            keys, values = torch.empty_like(k), torch.empty_like(v)
+            ops = [dist.P2POp(dist.isend, x.contiguous(), group=group, group_peer=to) for x in (k, v)]
+            ops += [dist.P2POp(dist.irecv, x, group=group, group_peer=source) for x in (keys, values)]
+            for request in dist.batch_isend_irecv(ops):
+                request.wait()
+        for a, b in blocks(places[rank], places[source]):
+            some = attend(q[:, :, a], keys[:, :, b], values[:, :, b], places[rank][a],
+                          places[source][b])
+            out[:, :, a], lse[:, :, a] = merge(out[:, :, a], lse[:, :, a], *some)
+    return out, lse

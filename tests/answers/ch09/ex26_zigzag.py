@@ -32,3 +32,8 @@ def zigzag(context, n):
 # %% wrong · places stay in order
 # -     return [torch.cat([pieces[rank], pieces[2 * n - 1 - rank]]) for rank in range(n)]
 # +     return [torch.cat([pieces[rank], pieces[2 * n - 1 - rank].flip(0)]) for rank in range(n)]
+
+# %% wrong · indices: whole numbers
+def zigzag(context, n):
+    pieces = torch.arange(context, dtype=torch.float64).chunk(2 * n)
+    return [torch.cat([pieces[r], pieces[2 * n - 1 - r]]) for r in range(n)]

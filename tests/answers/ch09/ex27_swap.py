@@ -53,3 +53,25 @@ def swap(x, split, join, group=None):
 # %% wrong · hand `group` to every call
 # -     dist.all_to_all_single(came, torch.stack(parts), group=group)
 # +     dist.all_to_all_single(came, torch.stack(parts))
+
+# %% wrong · nobody has waited
+def swap(x, split, join, group=None):
+    n = dist.get_world_size(group)
+    parts = torch.stack([part.contiguous() for part in x.chunk(n, split)])
+    came = torch.empty_like(parts)
+    dist.all_to_all_single(came, parts, group=group, async_op=True)
+    return torch.cat(came.unbind(0), join)
+
+# %% wrong · expected
+def swap(x, split, join, group=None):
+    n = dist.get_world_size()
+    parts = [part.contiguous() for part in x.chunk(n, split)]
+    came = torch.empty(len(parts), *parts[0].shape, dtype=x.dtype)
+    dist.all_to_all_single(came, torch.stack(parts), group=group)
+    return torch.cat(came.unbind(0), join)
+
+# %% wrong · float32
+# -     came = torch.empty(n, *parts[0].shape, dtype=x.dtype, device=x.device)
+# -     dist.all_to_all_single(came, torch.stack(parts), group=group)
+# +     came = torch.empty(n, *parts[0].shape, dtype=torch.float64)
+# +     dist.all_to_all_single(came, torch.stack(parts).double(), group=group)

@@ -34,3 +34,14 @@ def state_bytes(parameters, sizes, stage):
 def state_bytes(parameters, sizes, stage):
     sharded = [0, 12, 14, 14][stage]
     return parameters / sizes["tp"] / sizes["pp"] * (16 - sharded + sharded / sizes["dp"])
+
+# %% wrong · expected
+def state_bytes(parameters, sizes, stage):
+    dp, pp, tp = sizes.values()
+    part, sharded = parameters / (tp * pp), (0, 12, 14, 16)[stage]
+    return part * (16 - sharded + sharded / dp)
+
+# %% wrong · expected
+def state_bytes(parameters, sizes, stage):
+    part, sharded = 9600 / (sizes["tp"] * sizes["pp"]), (0, 12, 14, 16)[stage]
+    return part * (16 - sharded + sharded / sizes["dp"])

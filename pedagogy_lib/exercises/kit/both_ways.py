@@ -1,4 +1,5 @@
-"""Tensor parallelism tried forward and backward: what comes of it, and what is to be true of it."""
+"""Operations of several ranks, forward and backward: what comes of them, and what has to be "
+"true."""
 
 from collections.abc import Callable
 from functools import partial
@@ -7,11 +8,11 @@ import torch
 
 from ...basics.closeness import close, told_gap
 from ...basics.units import brief
-from ..kit import Equals, RankExercise, never
-from ..kit.contributions import ranks_text
-from ..kit.groups import PASSED_BY, Calls, noting_passed
-from ..kit.refused import Refused
-from ..kit.values import NO_RETURN
+from . import Equals, RankExercise, never
+from .contributions import ranks_text
+from .groups import PASSED_BY, Calls, noting_passed
+from .refused import Refused
+from .values import NO_RETURN
 
 HANG = "every rank has to make the same calls in the same order, in the backward as well"
 
@@ -42,6 +43,17 @@ def both_ways(call: Callable, leaves: dict, slope) -> dict:
         leaf.grad = None
     changed = [name for name, leaf in leaves.items() if not torch.equal(leaf, before[name])]
     return found | {"changed": changed}
+
+
+def autograd_function(answer):
+    """The learner's autograd function; raises `Refused` if it is something else now."""
+    found = getattr(answer.lab, answer.__name__)
+    if not isinstance(found, type) or not issubclass(found, torch.autograd.Function):
+        why = f"it is to remain a class {answer.__name__}(torch.autograd.Function)"
+        raise Refused(
+            f"{answer.__name__} is {type(found).__name__} now", f"{why}: the others call its apply"
+        )
+    return found
 
 
 def need_tensor(y, who="the function"):
