@@ -139,13 +139,14 @@ explore(show_groups, rank=[first, *(rank for rank in range(world_size) if rank !
         order=["dp pp tp", "tp pp dp", "pp dp tp"], labels={"order": "order of the axes"})
 
 # %% tags=["nbval-ignore-output"]
-Table(["order", "start, two steps, end", "the second step"],
+Table(["order", "start, two steps, end", "the second step, measured"],
       [[order, f"{seconds[order]:.1f} s", f"{max(run['step'].seconds):.1f} s"]
        for order, run in runs.items()], title=f"{world_size} processes on this computer's cores")
 
 # %% [markdown]
-# 64 processes share the cores of this computer. What these times say is that one can try a mesh of
-# 64 ranks here; of a cluster they say nothing.
+# 64 processes share the cores of this computer, and most of the second step's time goes into
+# counting its messages. What these times say is that one can try a mesh of 64 ranks here; of a
+# cluster they say nothing.
 
 # %% [markdown]
 # ### Is it right?
