@@ -7,6 +7,7 @@ import os
 import runpy
 import sys
 
+import torch
 import torch.distributed as dist
 
 _, *paths = sys.argv
@@ -15,5 +16,6 @@ for path in paths:
         dist.barrier()
     if os.environ.get("RANK", "0") == "0":
         print(f"\n=== {path}", flush=True)
+    torch.set_default_dtype(torch.float32)  # some compare in float64
     sys.argv, sys.path[0] = [path], os.path.dirname(path)
     runpy.run_path(path, run_name="__main__")
