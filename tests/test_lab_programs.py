@@ -32,7 +32,7 @@ SAID = {
     "long_contexts": ["ring: loss 4.", "by heads: loss 4.", "all keys: loss 4."],
     "memory": ["float32, blocks recomputed: loss", "bfloat16, masters in float32: loss"],
     "memory_copies": ["a rank came back with nothing; all went on from step 20"],
-    "model_shapes": ["llama-3-405b     405.85 billion parameters"],
+    "model_shapes": ["llama-3-405b    405.85 billion parameters"],
     "planner": ["dp | tp | pp", "GPU-hours", "too large for the memory"],
     "published_runs": ["nanotron: seconds median", "out of memory or not: right for 9"],
     "meshes": ["rank 1: dp 0, sum of the group's ranks 1; pp 0, sum of the group's ranks 1; tp 1"],
