@@ -13,6 +13,7 @@ SAID = {
     "chaos": ["40 steps; largest difference from an undisturbed run"],
     "checkpoints": ["weights differ by 0.0", "kept: step-000030, step-000040"],
     "collectives": ["dist.all_reduce right"],
+    "any_plan": ["ZeRO 3 × cp × tp on 2 ranks: loss 4."],
     "cost_model": ["activations 2", "total 4"],
     "cost_seconds": ["compute 13.", "bubble 0.8"],
     "data_parallel": ["in buckets, meanwhile", "DistributedDataParallel"],
