@@ -1,4 +1,4 @@
-"""The command line: `python -m pedagogy_lib lab | doctor | build | report | machines`."""
+"""The command line: `python -m pedagogy_lib lab | doctor | build | report | machines | plan`."""
 
 import argparse
 import sys
@@ -25,6 +25,13 @@ def main(argv=None) -> int:
     )
     machines.add_argument("--run", metavar="COMMAND", help="run this on each, instead of a shell")
     machines.add_argument("--on", type=int, help="a shell on this machine of another terminal's")
+    plan = commands.add_parser("plan", help="which parallelism for which model on which GPUs")
+    plan.add_argument("--model", required=True, help="such as llama-70b")
+    plan.add_argument("--gpus", required=True, metavar="64xH100", help="how many of which kind")
+    plan.add_argument("--batch", type=int, help="samples in a step")
+    plan.add_argument("--context", type=int, help="tokens in a sample")
+    plan.add_argument("--tokens", type=float, help="to train on, in all: what it costs is told")
+    plan.add_argument("--top", type=int, default=8, help="how many plans to show")
     arguments, others = parser.parse_known_args(argv)
     arguments.others = others
     if others and arguments.command != "lab":
@@ -55,6 +62,12 @@ def run_build(arguments) -> int:
     return 0
 
 
+def run_plan(arguments) -> int:
+    from .course.planning import show_plans
+
+    return show_plans(arguments)
+
+
 def run_report(arguments) -> int:
     from .course.report import write_report
 
@@ -74,6 +87,7 @@ COMMANDS = {
     "build": run_build,
     "report": run_report,
     "machines": run_machines,
+    "plan": run_plan,
 }
 
 if __name__ == "__main__":

@@ -13,6 +13,9 @@ SAID = {
     "chaos": ["40 steps; largest difference from an undisturbed run"],
     "checkpoints": ["weights differ by 0.0", "kept: step-000030, step-000040"],
     "collectives": ["dist.all_reduce right"],
+    "any_plan": ["ZeRO 3 × cp × tp on 2 ranks: loss 4."],
+    "cost_model": ["activations 2", "total 4"],
+    "cost_seconds": ["compute 13.", "bubble 0.8"],
     "data_parallel": ["in buckets, meanwhile", "DistributedDataParallel"],
     "decoding": ["\n2 ranks: ", "letters per second"],
     "diloco": ["loss on test images, after each round: 2"],
@@ -30,6 +33,9 @@ SAID = {
     "long_contexts": ["ring: loss 4.", "by heads: loss 4.", "all keys: loss 4."],
     "memory": ["float32, blocks recomputed: loss", "bfloat16, masters in float32: loss"],
     "memory_copies": ["a rank came back with nothing; all went on from step 20"],
+    "model_shapes": ["llama-3-405b    405.85 billion parameters"],
+    "planner": ["dp | tp | pp", "GPU-hours", "too large for the memory"],
+    "published_runs": ["nanotron: seconds median", "out of memory or not: right for 9"],
     "meshes": ["rank 1: dp 0, sum of the group's ranks 1; pp 0, sum of the group's ranks 1; tp 1"],
     "pipedream": ["stashing: loss", "1 updates late, 2 versions"],
     "pipeline_engines": ["ours, zero bubble: loss", "PyTorch's, zero bubble, V-shaped: loss"],
@@ -69,6 +75,10 @@ DEEP = pytest.mark.deep  # left to `make test-all`
 OFTEN = ["schedules"]  # chapter 00 starts torchrun, too
 HERE = Path(__file__)
 PROGRAMS = sorted((ROOT / "solutions" / "labs").glob("*.py"))
+ALONE = (  # they need no ranks
+    "language_model", "schedules", "model_shapes", "cost_model", "cost_seconds", "planner",
+    "published_runs",
+)  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
 
@@ -113,7 +123,7 @@ def share_a_start(path) -> bool:
     ],
 )
 def test_a_solved_lab_under_torchrun(path, request):
-    if path.stem in ("language_model", "schedules"):  # they need no ranks
+    if path.stem in ALONE:
         said = run(path)
     elif not share_a_start(path):
         said = run(*TORCHRUN, path)

@@ -1,0 +1,242 @@
+"""What one training step costs under a plan: FLOPs, and memory by kind. Seconds: cost_seconds.py.
+
+Every number of a plan may be a numpy array: then one call computes thousands of plans.
+
+python labs/cost_model.py
+"""
+
+from dataclasses import dataclass, field, fields, replace
+
+import numpy as np
+from model_shapes import Gpu, Shape, gpu_named, model_named
+
+NONE, SELECTIVE, FULL = "none", "selective", "full"  # what is recomputed in the backward
+
+# ---- A plan, and what runs it ---------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a model is trained: ranks along each axis, and what is sharded and recomputed.
+
+    zero         stage of ZeRO along dp and cp together: 0 to 3
+    micro_batch  samples that go through the model at a time
+    recompute    "none"; "selective": the inside of attention; "full": all but a layer's input
+    chunks       of the model on each stage: more than 1 for an interleaved pipeline
+    sequence     whether sequence parallelism cuts what tp alone would leave whole
+    """
+
+    dp: int = 1
+    tp: int = 1
+    pp: int = 1
+    cp: int = 1
+    zero: int = 0
+    micro_batch: int = 1
+    recompute: str = NONE
+    chunks: int = 1
+    sequence: bool = True
+
+    @property
+    def ranks(self):
+        return self.dp * self.tp * self.pp * self.cp
+
+    def each(self):
+        """Of a plan of arrays, one plan after the other."""
+        columns = np.broadcast_arrays(*(getattr(self, f.name) for f in fields(self)))
+        for values in zip(*(np.atleast_1d(c).tolist() for c in columns)):
+            yield Plan(*values)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """How well some software uses the hardware: numbers that are measured, not derived.
+
+    products, attention  shares of what the GPU reaches at best (gpu.flops × gpu.reach)
+    ragged       how many times as long products take whose width is no multiple of 64
+    traffic      bytes that a layer's other kernels move, for each token and unit of width
+    is_fused     whether attention stores no scores
+    is_balanced  whether stages take equally long, with the ends of the model among them
+    launch       seconds that a layer's forward and backward take at least, however small they are;
+                 hop: more of them for each further rank along tp; crossing: for each machine more
+    launch_pp, hop_pp, crossing_pp   the same where there is a pipeline
+    inside, across  shares of the links' bytes per second that collectives reach
+    exposed      share of the time along dp that no computing hides
+    message      seconds that a message between two stages takes at least
+    fixed        seconds of a step for all else
+    updating     bytes that the optimizer moves for each parameter of a rank
+    parameter_bytes, gradient_bytes, optimizer_bytes   of each parameter
+    kept, kept_mlp  bytes that a layer keeps of each token, for each unit of its width, and of that
+                 inside the MLP; tp cuts them. kept_whole: of what only sequence parallelism cuts
+    scores       bytes that it keeps of each score, if it stores any
+    logits       bytes for each token and letter of the vocabulary, where the loss is computed
+    base         bytes on every rank, whatever it trains
+    """
+
+    products: float = 1.0
+    attention: float = 0.8
+    ragged: float = 1.3
+    traffic: float = 60.0
+    is_fused: bool = True
+    is_balanced: bool = False
+    launch: float = 2e-3
+    hop: float = 0.0
+    crossing: float = 0.0
+    launch_pp: float = 2e-3
+    hop_pp: float = 0.0
+    crossing_pp: float = 0.0
+    inside: float = 0.5
+    across: float = 0.5
+    exposed: float = 0.3
+    message: float = 5e-4
+    fixed: float = 5e-2
+    updating: float = 30.0
+    parameter_bytes: float = 2.0
+    gradient_bytes: float = 4.0
+    optimizer_bytes: float = 12.0
+    kept: float = 8.0
+    kept_mlp: float = 4.0
+    kept_whole: float = 10.0
+    scores: float = 5.0
+    logits: float = 10.0
+    base: float = 1e9
+    found: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is to be trained, on what: a step has `batch` samples."""
+
+    shape: Shape
+    gpu: Gpu
+    batch: int
+    engine: Engine = Engine()
+
+    def microbatches(self, plan):
+        return self.batch / (plan.dp * plan.micro_batch)
+
+    def tokens(self, plan):
+        """Of one micro-batch, on one rank."""
+        return plan.micro_batch * self.shape.context / plan.cp
+
+    def layers(self, plan):
+        """Of the fullest stage; of a mean one, if the ends of the model count as layers."""
+        each = self.shape.layers / plan.pp
+        return each if self.engine.is_balanced else np.ceil(each)
+
+
+# ---- FLOPs ----------------------------------------------------------------------------------
+
+
+def model_flops(shape: Shape, tokens, causal=1.0):
+    """That a step needs for so many tokens, however it is computed: forward 1, backward 2 parts.
+
+    causal  share of all pairs of a query and a key that count: 1/2 leaves out those that are masked
+    Source  arXiv 2104.04473, section 5.1
+    """
+    matrices = shape.layers * shape.layer_parameters + shape.embedding_parameters
+    scores = shape.layers * 2 * shape.width * shape.context * causal
+    return 6 * tokens * (matrices + scores)
+
+
+def hardware_flops(shape: Shape, tokens, recompute=FULL, causal=1.0):
+    """That the hardware computes: what is recomputed counts again."""
+    needed = model_flops(shape, tokens, causal)
+    scores = 6 * tokens * shape.layers * 2 * shape.width * shape.context * causal
+    ends = 6 * tokens * shape.embedding_parameters
+    again = np.select(
+        [np.equal(recompute, FULL), np.equal(recompute, SELECTIVE)], [needed - ends, scores], 0
+    )
+    return needed + again / 3
+
+
+# ---- Memory ---------------------------------------------------------------------------------
+
+
+def rank_parameters(job: Job, plan: Plan):
+    """Of the rank that has most: the layers of its stage, and one end of the model, cut by tp.
+
+    With one stage both ends are there.
+    """
+    shape = job.shape
+    ends = np.where(plan.pp == 1, 2 - shape.is_tied, 1) * shape.embedding_parameters
+    return (job.layers(plan) * shape.layer_parameters + ends) / plan.tp
+
+
+def states(job: Job, plan: Plan) -> dict:
+    """Bytes of parameters, gradients and optimizer states on the fullest rank."""
+    n, ranks = rank_parameters(job, plan), plan.dp * plan.cp
+    each = {
+        "parameters": (job.engine.parameter_bytes, 3),
+        "gradients": (job.engine.gradient_bytes, 2),
+        "optimizer_state": (job.engine.optimizer_bytes, 1),
+    }
+    return {
+        kind: nbytes * n / np.where(plan.zero >= stage, ranks, 1)
+        for kind, (nbytes, stage) in each.items()
+    }
+
+
+def kept_in_a_layer(job: Job, plan: Plan):
+    """Bytes that a layer keeps of one micro-batch, until its backward.
+
+    Source  arXiv 2205.05198: s b h (34 + 5 a s / h). Of the 34, 8 are attention's, 16 the MLP's,
+            whose width is 4 h, and 10 are not cut by tp alone
+    """
+    shape, engine, tokens = job.shape, job.engine, job.tokens(plan)
+    whole = np.where(plan.sequence, plan.tp, 1)
+    cut = engine.kept * shape.width + engine.kept_mlp * shape.mlp
+    linear = tokens * (cut / plan.tp + engine.kept_whole * shape.width / whole)
+    stored = 0 if engine.is_fused else engine.scores
+    scores = stored * shape.heads * tokens * shape.context / plan.tp
+    inputs = 2 * tokens * shape.width / whole
+    return np.select(
+        [np.equal(plan.recompute, FULL), np.equal(plan.recompute, SELECTIVE)],
+        [inputs, linear],
+        linear + scores,
+    )
+
+
+def activations(job: Job, plan: Plan):
+    """Bytes on the first stage: of 1F1B it keeps most, pp micro-batches of its layers."""
+    in_flight = np.minimum(plan.pp, job.microbatches(plan))
+    more = np.where(plan.chunks > 1, 1 + (plan.pp - 1) / (plan.pp * plan.chunks), 1)
+    one_layer_again = np.where(
+        np.equal(plan.recompute, FULL), kept_in_a_layer(job, replace(plan, recompute=NONE)), 0
+    )
+    return job.layers(plan) * kept_in_a_layer(job, plan) * in_flight * more + one_layer_again
+
+
+def logits(job: Job, plan: Plan):
+    """Bytes of the last layer's output: in bfloat16, in float32, and its gradient in float32."""
+    return job.engine.logits * job.tokens(plan) * job.shape.vocabulary / plan.tp
+
+
+def gathered(job: Job, plan: Plan):
+    """Bytes of the two largest units that ZeRO 3 has gathered at a time."""
+    one = np.maximum(job.shape.layer_parameters, job.shape.embedding_parameters) / plan.tp
+    return np.where(plan.zero >= 3, 2 * job.engine.parameter_bytes * one, 0)
+
+
+def memory(job: Job, plan: Plan) -> dict:
+    """Bytes on the fullest rank at the worst moment, by kind; "total" is their sum.
+
+    The first stage keeps most micro-batches, the last one has the logits: the larger one counts.
+    """
+    of_first, of_logits = activations(job, plan), logits(job, plan)
+    on_last = of_first / np.minimum(plan.pp, job.microbatches(plan)) + of_logits
+    kinds = states(job, plan) | {
+        "activations": np.where(plan.pp == 1, of_first + of_logits, np.maximum(of_first, on_last)),
+        "communication": gathered(job, plan),
+        "other": job.engine.base + 0 * plan.tp,
+    }
+    return kinds | {"total": sum(kinds.values())}
+
+
+def main():
+    job = Job(model_named("llama-3-70b"), gpu_named("H100"), batch=256)
+    plan = Plan(dp=4, tp=8, pp=4, zero=1)
+    print(", ".join(f"{kind} {float(x) / 1e9:.2f} GB" for kind, x in memory(job, plan).items()))
+
+
+if __name__ == "__main__":
+    main()
