@@ -42,7 +42,8 @@ class Connections:
         """Remember those that are new as the group's."""
         for cookie, fd in connections_here().items():
             if cookie not in self.known:
-                self.known[cookie] = *ends_of(fd), group
+                with contextlib.suppress(OSError):  # closed meanwhile, by another thread
+                    self.known[cookie] = *ends_of(fd), group
 
     def flows(self, before, after) -> list[Flow]:
         """Of those that have carried something from one count of `wire_bytes` to a later one."""

@@ -3,6 +3,7 @@
 Source  struct tcp_info in Linux' include/uapi/linux/tcp.h
 """
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -49,11 +50,12 @@ def wire_bytes(ignore_ports=()) -> dict[int, tuple[int, int]]:
     """
     counts = {}
     for fd, (arrived, queued, transmitted, repeated) in tcp_connections():
-        if ignore_ports and peer_port(fd) in ignore_ports:
-            continue
-        unread = int.from_bytes(fcntl.ioctl(fd, FIONREAD, b"\0" * 4), sys.byteorder)
-        sent = transmitted - repeated + queued
-        counts[cookie_of(fd)] = sent, arrived - unread
+        with contextlib.suppress(OSError):  # another thread, such as Gloo's, may close it meanwhile
+            if ignore_ports and peer_port(fd) in ignore_ports:
+                continue
+            unread = int.from_bytes(fcntl.ioctl(fd, FIONREAD, b"\0" * 4), sys.byteorder)
+            sent = transmitted - repeated + queued
+            counts[cookie_of(fd)] = sent, arrived - unread
     return counts
 
 
