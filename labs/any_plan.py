@@ -5,7 +5,6 @@ torchrun --nproc-per-node 8 labs/any_plan.py
 
 import contextlib
 from functools import partial
-from statistics import median
 
 import torch
 import torch.distributed as dist
@@ -16,9 +15,16 @@ from memory import recompute_modules
 from meshes import Mesh
 from pipeline_parallel import Pipeline, my_stages, parameters_of, sum_tied
 from schedules import one_f_one_b
-from simple_ddp import now
 from tensor_parallel import parallelize, split_cross_entropy, whole
-from three_dimensions import SIZES, OneProcess, adam, average_over_copies, ends_of, whole_model
+from three_dimensions import (
+    SIZES,
+    OneProcess,
+    adam,
+    average_over_copies,
+    ends_of,
+    train,
+    whole_model,
+)
 from torch import Tensor
 from zero import Zero1, Zero2, Zero3
 from zero import whole as gathered
@@ -135,13 +141,7 @@ def program(text, steps=20) -> tuple[float, float, float]:
     tp = 2 if n % 2 == 0 else 1
     cp = 2 if n % 4 == 0 else 1
     plan = Plan(dp=n // (tp * cp), tp=tp, cp=cp, zero=3, micro_batch=2)
-    engine, losses, times = AnyPlan(whole_model(), plan, adam), [], []
-    for number in range(steps):
-        batch = draw_batch(text, 4 * plan.dp, number, SIZES["context"])
-        began = now()
-        losses.append(engine.step(*batch))
-        times.append(now() - began)
-    return losses[0], losses[-1], median(times)
+    return train(AnyPlan(whole_model(), plan, adam), text, steps)
 
 
 def main():

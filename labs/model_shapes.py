@@ -107,7 +107,8 @@ class Gpu:
     memory     bytes; bandwidth: bytes per second from and to it
     inside     bytes per second and direction to other GPUs of the machine
     across     bytes per second and direction of its share of the network cards
-    reach      share of `flops` that large products reach in practice (10b finds it)
+    reach      assumed: share of `flops` that large products reach in practice. Published runs say
+               0.75 and 0.9 for two engines on the A100, 0.5 for one on the H100
     machine    GPUs in one machine
     watts      of the GPU at full load
     price      assumed: dollars for an hour. What clouds ask for differs by a factor of several

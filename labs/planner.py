@@ -13,6 +13,7 @@ from cost_seconds import seconds
 from model_shapes import gpu_named, model_named
 
 FITS = 0.93  # of a GPU's memory: the rest is for the driver, and lost between blocks
+MOST_GPUS = 2**15
 
 # ---- All plans ------------------------------------------------------------------------------
 
@@ -22,7 +23,9 @@ def divisors(n) -> list[int]:
 
 
 def all_plans(job: Job, gpus: int) -> Plan:
-    """Every way to lay out so many ranks, with every micro-batch, stage of ZeRO, and recomputation.
+    """Every way to lay out so many ranks, with every stage of ZeRO and recomputation.
+
+    Micro-batches and chunks are powers of 2.
 
     Returns  one plan of arrays
     """
@@ -168,6 +171,9 @@ def plan(model, gpus, batch=None, context=None, engine=None) -> Planned:
     batch    samples in a step; without it, about four million tokens
     Raises   ValueError, in one sentence, for what nobody knows, and where nothing fits
     """
+    for name, number in {"batch": batch, "context": context}.items():
+        if number is not None and number < 1:
+            raise ValueError(f"{name} is a number of 1 or more, not {number}")
     shape = model_named(model) if isinstance(model, str) else model
     shape = replace(shape, context=context) if context else shape
     count, gpu = gpus_in(gpus)
@@ -191,17 +197,17 @@ def gpus_in(text) -> tuple[int, object]:
 
 def too_large(planned: Planned) -> str:
     """What would be needed."""
-    least, job, count = planned.smallest(), planned.job, planned.gpus
-    while count < 2**17:
-        count *= 2
-        more = Planned(job, count)
-        if more.fits.any():
-            break
-    needed = least.memory["total"] / 1e9
-    return (
-        f"no plan fits: the smallest one needs {needed:,.0f} GB on each of {planned.gpus} GPUs of "
-        f"{job.gpu.memory / 1e9:.0f} GB. {count:,} such GPUs would do"
+    least, job = planned.smallest(), planned.job
+    told = (
+        f"no plan fits: the smallest one needs {least.memory['total'] / 1e9:,.0f} GB on each of "
+        f"{planned.gpus} GPUs of {job.gpu.memory / 1e9:.0f} GB"
     )
+    count = 2 * planned.gpus
+    while count <= MOST_GPUS:
+        if Planned(job, count).fits.any():
+            return f"{told}. {count:,} such GPUs would do"
+        count *= 2
+    return f"{told}, and no number of them up to {MOST_GPUS:,} would do: take GPUs with more memory"
 
 
 # ---- In words -------------------------------------------------------------------------------
@@ -227,7 +233,8 @@ def of_all(choice: Choice, tokens) -> str:
     days = tokens / choice.tokens_per_second / 86400
     return (
         f"{tokens:.3g} tokens with the first plan: {days:,.1f} days, {choice.hours(tokens):,.0f} "
-        f"GPU-hours, {choice.dollars(tokens):,.0f} dollars at {choice.job.gpu.price} an hour, "
+        f"GPU-hours, {choice.dollars(tokens):,.0f} dollars at an assumed {choice.job.gpu.price} "
+        "an hour, "
         f"{choice.megawatt_hours(tokens):,.0f} MWh"
     )
 

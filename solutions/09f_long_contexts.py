@@ -365,7 +365,8 @@ print("ring: measured bytes equal the formula's, for each length:", peaks["ring"
 # **Two different things** are in this picture. *All keys* and *ring* differ by the way: a block of
 # scores in place of a whole row of blocks. *Ring* and *by heads* differ by the kernel: one stores
 # scores, the other one does not. Without scores a ring holds 14 pieces at its worst moment, 1.8 MB
-# for 2,048 places: about as much as *by heads*. Real rings use fused kernels for their blocks. Then
+# for 2,048 places: about as much as *by heads*. (So much it holds for short texts, whose scores
+# hardly count: `attention_alone` measures it.) Real rings use fused kernels for their blocks. Then
 # both ways grow with the text, and not with its square.
 
 # %% [markdown]

@@ -46,7 +46,7 @@ machine_count = 8
 # And how much does each axis carry? Call $A$ the activations between two layers, of all samples of
 # a copy: 16 samples × 32 places × width 32 × 4 bytes are 65.5 kB. Each pair of neighbours sends $A$
 # forward, and as much back, in shares of tp. A tp group makes 18 all-reduces of $A$ in a step, over
-# all stages together. A rank averages 16.4 kB of gradients along dp, on average.
+# all stages together. On average, a rank has 16.4 kB of gradients for dp.
 
 # %%
 meshes, three_dimensions = lab("meshes"), lab("three_dimensions")
@@ -210,17 +210,17 @@ check("9.29", state_bytes)
 # tp stay inside a machine; compare the other two columns.
 
 # %%
-def on_paper(sizes, stage, parts=1, parameters=7e9, layers=32, width=4096, samples=1024,
-             tokens=4096):
+def on_paper(sizes, stage, parts=1, once=False, parameters=7e9, layers=32, width=4096,
+             samples=1024, tokens=4096):
     """GB of states, GB sent along tp, pp, dp, and the bubble's share with 1F1B, sample by sample.
 
     parts  into how many a copy's samples are divided; ZeRO 3 gathers twice and reduces once for
-           each of them (06b)
+           each of them (06b); once: it reduces once a step, and keeps whole gradients till then
     """
     dp, pp, tp = sizes["dp"], sizes["pp"], sizes["tp"]
-    part, sharded = parameters / (tp * pp), (0, 12, 14, 16)[stage]
+    part, sharded = parameters / (tp * pp), (0, 12, 14, 16)[stage] - 2 * once
     A = samples / dp * tokens * width * 2  # bytes of one layer's activations, of a copy
-    along_dp = (3 * parts if stage == 3 else 2) * (dp - 1) / dp * 2 * part
+    along_dp = (2 * parts + (1 if once else parts) if stage == 3 else 2) * (dp - 1) / dp * 2 * part
     along_tp = 4 * layers / pp * 2 * (tp - 1) / tp * A
     along_pp = 2 * A * (pp > 1)
     bubble = (pp - 1) / (samples / dp + pp - 1)
@@ -232,6 +232,7 @@ strategies = {
     "DDP": ({"dp": 64, "pp": 1, "tp": 1}, 0), "ZeRO 1": ({"dp": 64, "pp": 1, "tp": 1}, 1),
     "ZeRO 3": ({"dp": 64, "pp": 1, "tp": 1}, 3),
     "ZeRO 3, 16 micro-batches": ({"dp": 64, "pp": 1, "tp": 1}, 3, 16),
+    "the same, reduced once": ({"dp": 64, "pp": 1, "tp": 1}, 3, 16, True),
     "tp 8 × dp 8": ({"dp": 8, "pp": 1, "tp": 8}, 0),
     "pp 8 × dp 8": ({"dp": 8, "pp": 8, "tp": 1}, 0),
     "3D: 4 × 4 × 4": ({"dp": 4, "pp": 4, "tp": 4}, 0),
@@ -244,8 +245,8 @@ Table(["strategy", "states on a GPU", "along tp", "along pp", "along dp", "bubbl
 # So "3D has the highest memory efficiency" is not what the states say: ZeRO 3 keeps a quarter of
 # it. It also sends little, if a GPU's 16 samples fit into memory at once. If they are computed one
 # after the other, ZeRO 3 gathers the parameters and reduces the gradients for each of them, and
-# sends 16 times as much. (FSDP2 can reduce once a step. Then it sends 455 GB, but keeps whole
-# gradients: 15.5 GB of states in place of 1.8.)
+# sends 16 times as much. (FSDP2 can reduce once a step: it sends less, and keeps whole
+# gradients.)
 
 # %% [markdown]
 # Why then more than one dimension? There are two reasons. ZeRO shards no sample's **activations**.

@@ -23,6 +23,7 @@ def show_plans(arguments) -> int:
         f"{planned.gpus} GPUs; a step has {planned.job.batch} samples of {shape.context:,} tokens"
     )
     print(Table(planner.HEADS, [planner.row_of(choice) for choice in best]))
+    print("These are estimates, for software that uses its GPUs well; nothing was run.")
     if arguments.tokens:
         print(planner.of_all(best[0], arguments.tokens))
     print(f"{int(planned.fits.sum()):,} of {len(planned.impossible):,} plans fit. The others:")

@@ -23,7 +23,7 @@ ACROSS = {"BLOOM": 6.25e9}  # Jean Zay: four links of 100 Gb/s for eight GPUs
 SOURCES = {"VT-single": "Megatron-DeepSpeed", "BLOOM": "Megatron-DeepSpeed", "PB": "nanotron",
            "MPT": "FSDP"}  # fmt: skip
 
-# What arithmetic says of rows that contradict themselves: see the exercise of 10b.
+# What arithmetic says of rows that contradict themselves.
 CORRECTED = {
     "BLOOM-0051": {"dp": "4"},  # 8 × 8 × 10 ranks would be twice the GPUs that it lists
     **{f"BLOOM-005{k}": {"gbs": "512"} for k in (2, 3, 4)},  # its FLOP/s say so, and its heading

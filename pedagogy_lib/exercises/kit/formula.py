@@ -157,7 +157,7 @@ def off_by_a_factor(exercise, found, case) -> str:
     for factor, why in FACTORS.items():
         if all(equal(got, float(factor * wanted)) for got, wanted in pairs):
             return why
-    if all(
+    if any(isinstance(got, float) for got, _ in pairs) and all(
         isinstance(wanted, int) and close_in_float32(got, float(wanted)) for got, wanted in pairs
     ):
         return IN_FLOAT32
