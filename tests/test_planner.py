@@ -180,6 +180,7 @@ def test_no_plan_breaks_a_rule(planner):
         (("llama-3-8b", "0xH100"), "a number of 1 or more, not '0xH100'"),
         (("llama-3-8b", "many"), "GPUs are given as in 64xH100"),
         (("gpt2-xl", "7xA100", 12), "no plan is possible on 7 GPUs"),
+        (("llama-3-8b", "8xH100", -3), "batch is a number of 1 or more, not -3"),
         (("llama-3-405b", "2xH100"), "no plan fits: the smallest one needs"),
     ],
 )
