@@ -35,6 +35,17 @@ def test_it_travels_to_the_ranks():
     assert len(launch(step, SlowProducts(1e9), world_size=2)["product"].spans) == 2
 
 
+def test_unmeasured_products_take_as_long():
+    def step(mode):
+        with mode, measure("all"):
+            torch.ones(40, 30) @ torch.ones(30, 20)
+
+    run = launch(step, SlowProducts(FLOPS, measured=False), world_size=1)
+    assert run["all"].seconds[0] >= 0.05
+    with pytest.raises(KeyError):
+        run["product"]
+
+
 def test_no_flops():
     with pytest.raises(ValueError, match="positive number of FLOPS"):
         SlowProducts(0)

@@ -22,21 +22,22 @@ class SlowProducts(OperatorMode):
     The product is computed, and the rest of its time is slept; in backwards, too. Each one is
     measured as "product", without its memory. Everything else keeps its speed.
 
-    flops   floating-point operations per second; a product of (m, k) and (k, n) takes 2 m k n
-    Raises  WrongInput if it is not positive
+    flops     floating-point operations per second; a product of (m, k) and (k, n) takes 2 m k n
+    measured  False: products are not measured, which takes time of its own
+    Raises    WrongInput if `flops` is not positive
     """
 
-    def __init__(self, flops):
+    def __init__(self, flops, measured=True):
         super().__init__()
         if not flops > 0:
             raise WrongInput(f"SlowProducts takes a positive number of FLOPS, not {flops!r}")
-        self.flops = flops
+        self.flops, self.measured = flops, measured
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         if str(function) not in PRODUCTS:
             return function(*args, **(kwargs or {}))
         a, b = args[-2:]
-        with measure("product", memory=False):
+        with measure("product", memory=False) if self.measured else contextlib.nullcontext():
             end = time.perf_counter() + 2 * a.numel() * b.shape[1] / self.flops
             result = function(*args, **(kwargs or {}))
             time.sleep(max(0.0, end - time.perf_counter()))
