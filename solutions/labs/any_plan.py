@@ -78,15 +78,14 @@ class AnyPlan:
         self.places = zigzag(context, plan.cp) if plan.cp > 1 else [torch.arange(context)]
         if plan.cp > 1:
             split_context(model, way, self.places, self.mesh["cp"])
-        if plan.recompute == FULL:
-            recompute_modules(model.blocks)
         loss_of = partial(split_cross_entropy, group=self.mesh["tp"])
-        stages = my_stages(model, blocks_of_stages(len(blocks), plan.pp), self.mesh["pp"])
-        self.pipeline = Pipeline(stages, loss_of, width, self.mesh["pp"])
+        (stage,) = my_stages(model, blocks_of_stages(len(blocks), plan.pp), self.mesh["pp"])
+        units = [layer for layer in stage.piece if layer in blocks]
+        if plan.recompute == FULL:
+            recompute_modules(units)
+        self.pipeline = Pipeline([stage], loss_of, width, self.mesh["pp"])
         self.parameters, self.zero = parameters_of(self.pipeline), None
         if plan.zero:
-            (stage,) = self.pipeline.stages
-            units = [layer for layer in stage.piece if layer in blocks]
             self.zero = STAGES[plan.zero](stage.piece, make_optimizer, units, self.mesh["dp", "cp"])
         else:
             self.optimizer = make_optimizer(self.parameters)

@@ -249,10 +249,16 @@ def gathered(job: Job, plan: Plan):
 
 
 def averaging(job: Job, plan: Plan):
-    """Bytes that averaging needs beside the gradients: of all; of a unit, if ZeRO goes by units."""
+    """Bytes that averaging needs beside the gradients: of all; of a unit, if ZeRO goes by units.
+
+    ZeRO 2 and 3 do so in the backward: the activations of all other layers are still there.
+    """
     unit = job.shape.layer_parameters / plan.tp
     of = np.where(plan.zero >= 1, unit, rank_parameters(job, plan))
-    return np.where(plan.dp * plan.cp > 1, job.engine.averaging * of, 0)
+    others = (job.layers(plan) - 1) * kept_in_a_layer(job, plan) + gathered(job, plan)
+    return np.where(plan.dp * plan.cp > 1, job.engine.averaging * of, 0) + np.where(
+        (plan.zero >= 2) & (job.engine.averaging > 0), others, 0
+    )
 
 
 def memory(job: Job, plan: Plan) -> dict:

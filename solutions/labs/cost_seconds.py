@@ -26,8 +26,9 @@ def link(job: Job, apart, n, is_sum=True):
 
 
 def at_a_time(job: Job, plan: Plan):
-    """How many ranks' programs share a core."""
-    return np.maximum(1, plan.ranks / job.engine.cores)
+    """How many ranks' programs share a core. In a pipeline's bubble, ranks do nothing."""
+    m = job.microbatches(plan)
+    return np.maximum(1, plan.ranks * m / (m + plan.pp - 1) / job.engine.cores)
 
 
 def layer_seconds(job: Job, plan: Plan):

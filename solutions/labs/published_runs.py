@@ -189,12 +189,14 @@ def calibrated(runs: Runs, start: Engine, held=(OF_SECONDS, OF_BYTES), exact=())
     known = ~runs.is_oom & ~np.isnan(runs.memory)
     if known.any():
         some = runs.where(known)
-        start = nearest(start, set(OF_MEMORY) - set(exact), predicted_memory, some, some.memory, held[1])
+        start = nearest(
+            start, set(OF_MEMORY) - set(exact), predicted_memory, some, some.memory, held[1]
+        )
     timed = runs.where(~runs.is_oom & ~np.isnan(runs.seconds))
     engine, counts = start, np.ones(len(timed), bool)
     for _ in range(ROUNDS):
         some = timed.where(counts)
-        engine = nearest(start, OF_TIME, predicted, some, some.seconds, held[0])
+        engine = nearest(start, set(OF_TIME) - set(exact), predicted, some, some.seconds, held[0])
         before, counts = counts, timed.seconds < FAR * predicted(timed, engine)
         if (counts == before).all():
             break
