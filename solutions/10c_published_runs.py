@@ -16,7 +16,8 @@
 # **After this part you can** compute FLOP/s and MFU from a step's time, find misprints, test a
 # model of cost honestly, and say what its two kinds of mistakes cost.
 #
-# **It takes** about 30 minutes, and 50 more for 4 exercises. **It needs** chapters 05, 08 and 09.
+# **It takes** about 30 minutes, and 50 more for 4 exercises. **It needs** chapters
+# 05, 08 and 09, and the parts of this chapter before it.
 
 # %% jupyter={"source_hidden": true}
 import numpy as np
@@ -228,10 +229,10 @@ Table(["GPUs", "PFLOP/s, printed", "MFU × peak × GPUs", "GFLOPs a token, by MF
 # %% [markdown]
 # ## 3 · Calibrated, and tested
 #
-# Part 10 derives what a step needs: FLOPs, bytes, messages. How *well* software uses the hardware
-# cannot be derived. An `Engine` keeps such numbers, each with a meaning: which share of its peak a
-# GPU reaches, how long a layer's kernels take to start, which share of a link's speed a collective
-# gets. **Calibrating** looks for the numbers that bring predictions nearest to measurements. Errors
+# The model of cost derives what a step needs: FLOPs, bytes, messages. How *well* software uses the
+# hardware cannot be derived. An `Engine` keeps such numbers, at most 23, each with a meaning: which
+# share of its peak a GPU reaches, how long a layer's kernels take to start, which share of a link's
+# speed a collective gets. **Calibrating** looks for the numbers that bring predictions nearest to measurements. Errors
 # are ratios (logarithms): 10 % too long counts the same for 0.1 s and for 100 s. Large errors count
 # less than their square (*soft L1*), so one strange run does not bend all numbers.
 
@@ -249,8 +250,9 @@ Table(["number", "what it means", "before", "calibrated"],
       title=f"Some numbers of nanotron's engine, for {len(runs['nanotron'])} runs")
 
 # %% [markdown]
-# An engine that has seen a run says little about a run that nobody has tried. So some runs are
-# **left out**: the engine is calibrated on all others, and predicts these. Which runs should be
+# An engine predicts well the runs that it was calibrated on. You want to know how well it predicts
+# others. So some runs are **left out**: the engine is calibrated on all others, and predicts these.
+# Which runs should be
 # left out together? If one row of a sweep is left out, its neighbours stay: the same model on the
 # same GPUs with another micro-batch. That is not the question you will have. You will have a *new*
 # model. So leave out whole groups: all runs of one model on one kind of GPU.
@@ -315,10 +317,10 @@ median = predict("Median error of a step's seconds, whole groups left out", unit
 
 # %%
 left = {engine: published.left_out(of, published.STARTS[engine]) for engine, of in runs.items()}
-fit = {engine: figures.fitted(of, published.STARTS[engine]) for engine, of in runs.items()}
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; as "theory" the error of engines that have seen every run; and left out.
+fit = {engine: figures.fitted(of, published.STARTS[engine]) for engine, of in runs.items()}
 median.compare(100 * np.median(figures.together(runs, fit, 0)),
                100 * np.median(figures.together(runs, left, 0)), kind="forward")
 
@@ -422,11 +424,11 @@ Table(["runs of nanotron with a pipeline", "how many", "of them slow"],
       [[name, these.sum(), is_slow[these].sum()] for name, these in sweeps.items()])
 
 # %% [markdown]
-# On 64 GPUs ZeRO tells them, on 256 GPUs the micro-batch. Neither of them can slow down a message
-# between stages, and here on one cluster and not on the other. But runs that are started together
-# share such settings. So it is likely that some sweeps ran in another environment: another version
-# of the software, or another state of the network. The source does not say. If you write down the
-# date and the version of each run, nobody has to guess.
+# On 64 GPUs ZeRO tells them, on 256 GPUs the micro-batch. It is hard to see how either setting
+# could add the same quarter of a second to every message, and only there. But runs that are started
+# together share such settings. So perhaps some sweeps ran in another environment: another version
+# of the software, or another state of the network. The source does not say. Write down the date and
+# the version of each of your runs, and nobody has to guess.
 #
 # The calibration leaves these runs out, and cannot predict them. To leave them out of the *errors*
 # as well would be cheating. So here are both numbers, and the largest ratios without a pipeline:
@@ -489,8 +491,8 @@ Table(["", "it failed", "it fitted"],
 # missed failure costs `missed`, each false alarm costs `alarm`. Return the limit of the list
 # `limits` with the least total cost; of several such limits, the smallest one.
 #
-# For shares `[0.5, 0.9, 1.1]`, failed `[False, True, True]`, limits `[0.4, 0.8, 1.0]`, missed 10
-# and alarm 1: 0.4 costs 1 (one false alarm), 0.8 costs nothing, 1.0 costs 10. It returns 0.8.
+# For shares `[0.5, 0.9, 1.1]`, failed `[False, True, True]`, limits `[0.4, 0.8, 1.05]`, missed 10
+# and alarm 1: 0.4 costs 1 (one false alarm), 0.8 costs nothing, 1.05 costs 10. It returns 0.8.
 
 # %%
 def cheapest_limit(shares, failed, limits, missed, alarm):
@@ -588,7 +590,7 @@ largest = of.plan.micro_batch >= 16
 put_to_the_test(f"""
 - The space of strategies grows fast, and trials are expensive | lecture | right | of
   {len(of):,} trials with nanotron {tried:.0%} failed (section 5)
-- A larger batch runs out of memory | lecture | right | with micro-batches of 16 samples and more
+- A larger batch runs out of memory | slides | right | with micro-batches of 16 samples and more
   {of.is_oom[largest].mean():.0%} of the runs failed, with smaller ones
   {of.is_oom[~largest].mean():.0%} (section 5)
 - PTD parallelism scales to thousands of GPUs | lecture | right | table 1 of its paper, consistent
@@ -599,8 +601,8 @@ put_to_the_test(f"""
 """)
 
 # %% [markdown]
-# **Sources.** *Distributed Parallelism in Deep Learning* (web page); a lecture on distributed
-# training. Runs: *The Ultra-Scale Playbook*, vTrain (Bang et al. 2023), llm-foundry, bigscience;
+# **Sources.** *Distributed Parallelism in Deep Learning* (web page); *CS 229S, lecture 8*
+# (Stanford); *Distributed training with PyTorch* (slides). Runs: *The Ultra-Scale Playbook*, vTrain (Bang et al. 2023), llm-foundry, bigscience;
 # see the [README](../labs/published/README.md). Jiang et al. 2024, *MegaScale*
 # ([arXiv](https://arxiv.org/abs/2402.15627)). Llama Team 2024, *The Llama 3 Herd of Models*
 # ([arXiv](https://arxiv.org/abs/2407.21783)). Narayanan et al. 2021

@@ -89,12 +89,20 @@ EXERCISE = Formula(
             ),
         ),
         (
-            "of the attention two products are needed: queries with keys, and scores with values. "
-            "This has one of them.",
+            "attention needs two products, queries with keys and scores with values, and all pairs "
+            "count. This has half of that.",
             but(
                 lambda n, w, v, s: 6 * (n * (12 * w * w + w * s) + w * v),
                 lambda n, w, v, s: 6 * (n * (12 * w * w + w * s) + w * v)
                 + 2 * n * (12 * w * w + w * s),
+            ),
+        ),
+        (
+            "the embedding at the input looks up a row, and multiplies nothing: width × vocabulary "
+            "counts once.",
+            but(
+                lambda n, w, v, s: 6 * (n * (12 * w * w + 2 * w * s) + 2 * w * v),
+                lambda n, w, v, s: 8 * n * (12 * w * w + 2 * w * s) + 12 * w * v,
             ),
         ),
         (

@@ -1,5 +1,6 @@
 """Errors of runs whose group has calibrated nothing. The truth looks at one run after another."""
 
+import math
 from statistics import mean, median
 
 from ..kit import Formula
@@ -123,6 +124,9 @@ EXERCISE = Formula(
         "a group without a published run": [
             (fit_mean, X, [3.0, None, 5.0, None, 9.0, 8.0], ["a", "b", "a", "b", "c", "d"])
         ],
+        "equal names, written separately": [
+            (fit_slope, X, Y, [f"{size}B" for size in (1, 3, 8, 3, 8, 1)])
+        ],
         "groups with numbers for names": [(fit_slope, X, Y[::-1], [2, 0, 1, 1, 0, 2])],
     },
     truth=truth,
@@ -147,6 +151,12 @@ EXERCISE = Formula(
          measured_by(lambda found, stated: found / stated - 1)),
         ("an error is relative to what was published, not to what was predicted.",
          measured_by(lambda found, stated: abs(stated / found - 1))),
+        ("asked is |prediction / y - 1|, which is not the logarithm of the ratio.",
+         measured_by(lambda found, stated: abs(math.log(found / stated)))),
+        ("asked is |prediction / y - 1|, whichever of the two is larger.",
+         measured_by(lambda found, stated: max(found / stated, stated / found) - 1)),
+        ("the errors stand in the order of the runs, and are not sorted.",
+         lambda *args: sorted(truth(*args))),
         ("these are differences; asked are relative errors.",
          measured_by(lambda found, stated: abs(found - stated))),
         ("these are ratios; asked is how far each ratio is from 1.",

@@ -84,10 +84,14 @@ EXERCISE = Formula(
     "10.13",
     "cheapest_limit",
     cases={
-        "three runs": [([0.5, 0.9, 1.1], [False, True, True], [0.4, 0.8, 1.0], 10, 1)],
+        "three runs": [([0.5, 0.9, 1.1], [False, True, True], [0.4, 0.8, 1.05], 10, 1)],
         "both mistakes cost the same": [(SHARES, FAILED, LIMITS, 1, 1)],
         "a missed failure costs ten times as much": [(SHARES, FAILED, LIMITS, 10, 1)],
         "a false alarm costs ten times as much": [(SHARES, FAILED, LIMITS, 1, 10)],
+        "some of both, or five of one": [
+            ([0.75, 0.76, 0.77, 0.78, 0.8, 1.0, 1.2],
+             [False, False, False, False, True, False, True], [0.7, 0.9], 3, 1)
+        ],
         "limits in any order": [(SHARES, FAILED, [1.0, 0.82, 1.1, 0.75, 0.5], 2, 3)],
         "a share equal to a limit": [([0.6, 0.8, 0.8, 1.0], [False, False, False, True],
                                       [0.7, 0.8, 0.9], 5, 2)],
