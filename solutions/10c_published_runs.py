@@ -10,14 +10,14 @@
 # the left, gigabytes on the right. Most points lie in a narrow band around the diagonal; one group
 # of times lies far below it](../assets/covers/10c_published_runs.png)
 #
-# *Computed in section 3: each point is a published run, predicted by an engine that has not seen
-# any run of that model on that kind of GPU.*
+# *Computed in section 3: each point is a published run, predicted by an engine that has seen no run
+# of that model on that kind of GPU.*
 #
 # **After this part you can** compute FLOP/s and MFU from a step's time, find misprints, test a
 # model of cost honestly, and say what its two kinds of mistakes cost.
 #
-# **It takes** about 30 minutes, and 50 more for 4 exercises. **It needs** chapters
-# 05, 08 and 09, and the parts of this chapter before it.
+# **It takes** about 30 minutes, and 50 more for 4 exercises. **It needs** part 10, and chapters 05,
+# 08 and 09.
 
 # %% jupyter={"source_hidden": true}
 import numpy as np
@@ -230,11 +230,12 @@ Table(["GPUs", "PFLOP/s, printed", "MFU × peak × GPUs", "GFLOPs a token, by MF
 # ## 3 · Calibrated, and tested
 #
 # The model of cost derives what a step needs: FLOPs, bytes, messages. How *well* software uses the
-# hardware cannot be derived. An `Engine` keeps such numbers, at most 23, each with a meaning: which
-# share of its peak a GPU reaches, how long a layer's kernels take to start, which share of a link's
-# speed a collective gets. **Calibrating** looks for the numbers that bring predictions nearest to measurements. Errors
-# are ratios (logarithms): 10 % too long counts the same for 0.1 s and for 100 s. Large errors count
-# less than their square (*soft L1*), so one strange run does not bend all numbers.
+# hardware cannot be derived. An `Engine` keeps such numbers, each with a meaning: which share of
+# its peak a GPU reaches, how long a layer's kernels take to start, which share of a link's speed a
+# collective gets. **Calibrating** looks for the numbers that bring predictions nearest to
+# measurements. Errors are ratios (logarithms): 10 % too long counts the same for 0.1 s and for
+# 100 s. Large errors count less than their square (*soft L1*), so one strange run does not bend all
+# numbers.
 
 # %% tags=["nbval-ignore-output"]
 start = published.STARTS["nanotron"]
@@ -306,7 +307,7 @@ Table(["left out together", "the nearest run", "the model of cost"],
 # Among neighbours, remembering is better than the model of cost. (If you have a dense sweep of your
 # own cluster, look it up.) But these two tests say nothing about the third one. vTrain's runs and
 # BLOOM's have nothing in common but the software: up to 8 GPUs there, hundreds here. There the
-# memory is off by a half, and the model of cost by a tenth. So the split decides what an error
+# memory is useless, and the model of cost still tells something. So the split decides what an error
 # means. Always say what was left out.
 #
 # Now all three engines: each group is predicted by an engine that was calibrated on the other
@@ -337,7 +338,7 @@ plot_agreement({"seconds of a step": figures.clouds(runs, left, 0),
                title="Published runs, predicted by engines that have not seen their model")
 
 # %% [markdown]
-# The grey band is a factor of 1.25 to either side. Half of all times are predicted to about 7 % or
+# The grey band is a factor of 1.25 to either side. Half of all times are predicted to 10 % or
 # better, over four orders of magnitude. But one tenth is far off, and these points do not scatter
 # around the diagonal: they form a cloud of their own, slower than predicted. If errors have a
 # shape, something is missing in the model.
@@ -553,7 +554,7 @@ Table(["GPUs", "published", "predicted", "with 4 chunks", "with 1"],
        for gpus, dp, stated in figures.LLAMA_3], title="Llama 3 405B, TFLOP/s of a GPU")
 
 # %% [markdown]
-# With 8 chunks both rates are predicted to 2 %, with no number fitted to them. Some of that is
+# With 8 chunks both rates are predicted to 3 %, with no number fitted to them. Some of that is
 # luck: with 4 chunks the second one would be off by a tenth. Assumptions decide as much as the
 # engine.
 #
@@ -574,9 +575,10 @@ Table(["billion parameters", "GPUs", "published", *(f"{n}, {off[n]:.0%} off" for
       title="Megatron-LM 2021, TFLOP/s of a GPU, recomputation included; largest error")
 
 # %% [markdown]
-# The default engine promises up to 53 % too much. The reason is known: it assumes fused attention
-# as in FlashAttention, which was published in 2022. With the scores stored, as in 2021, all ten
-# rows are within 12 %. One fact about the software was worth more than a calibration.
+# For the smallest model the default engine promises more than half too much. The reason is known:
+# it assumes fused attention as in FlashAttention, which was published in 2022. With the scores
+# stored, as in 2021, all ten rows are predicted to 15 % or better. One fact about the software was
+# worth more than a calibration.
 #
 # **On GPUs.** This computer has computed everything in this part, and measured nothing. The people
 # who published the runs have measured them.
@@ -602,8 +604,9 @@ put_to_the_test(f"""
 
 # %% [markdown]
 # **Sources.** *Distributed Parallelism in Deep Learning* (web page); *CS 229S, lecture 8*
-# (Stanford); *Distributed training with PyTorch* (slides). Runs: *The Ultra-Scale Playbook*, vTrain (Bang et al. 2023), llm-foundry, bigscience;
-# see the [README](../labs/published/README.md). Jiang et al. 2024, *MegaScale*
+# (Stanford); *Distributed training with PyTorch* (slides of a video course). Runs: *The Ultra-Scale
+# Playbook*, vTrain (Bang et al. 2023), llm-foundry, bigscience; see the
+# [README](../labs/published/README.md). Jiang et al. 2024, *MegaScale*
 # ([arXiv](https://arxiv.org/abs/2402.15627)). Llama Team 2024, *The Llama 3 Herd of Models*
 # ([arXiv](https://arxiv.org/abs/2407.21783)). Narayanan et al. 2021
 # ([arXiv](https://arxiv.org/abs/2104.04473)).

@@ -28,7 +28,7 @@ def plot_agreement(panels, within=1.25, title="") -> Picture:
     """
     need_panels("plot_agreement", panels)
     names = names_in(panels)
-    figure, grid = new_figure(7.5, 4.1, ncols=len(panels), squeeze=False)
+    figure, grid = new_figure(7.5, 4.25, ncols=len(panels), squeeze=False)
     for axes, (what, clouds) in zip(grid[0], panels.items(), strict=True):
         numbers = np.concatenate([np.concatenate(pair) for pair in clouds.values()])
         need((numbers > 0).all(), f"plot_agreement() takes numbers above 0: {what}")
