@@ -240,7 +240,7 @@ def logits(job: Job, plan: Plan):
 
 
 def gathered(job: Job, plan: Plan):
-    """Bytes of the largest units that ZeRO 3 has gathered at a time, and of what a stage has sent."""
+    """Bytes of the largest units that ZeRO 3 has gathered at a time; and of what a stage sent."""
     one = np.maximum(job.shape.layer_parameters, job.shape.embedding_parameters) / plan.tp
     units = np.where(plan.zero >= 3, job.engine.units * job.engine.parameter_bytes * one, 0)
     message = job.engine.number_bytes * job.tokens(plan) * job.shape.width
