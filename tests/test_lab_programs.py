@@ -35,6 +35,7 @@ SAID = {
     "memory_copies": ["a rank came back with nothing; all went on from step 20"],
     "model_shapes": ["llama-3-405b    405.85 billion parameters"],
     "planner": ["dp | tp | pp", "GPU-hours", "too large for the memory"],
+    "published_figures": ["Llama 3 405B on 8,192 GPUs: predicted 4", "1008.0 billion parameters"],
     "published_runs": ["nanotron: seconds median", "out of memory or not: right for 9"],
     "meshes": ["rank 1: dp 0, sum of the group's ranks 1; pp 0, sum of the group's ranks 1; tp 1"],
     "pipedream": ["stashing: loss", "1 updates late, 2 versions"],
@@ -77,7 +78,7 @@ HERE = Path(__file__)
 PROGRAMS = sorted((ROOT / "solutions" / "labs").glob("*.py"))
 ALONE = (  # they need no ranks
     "language_model", "schedules", "model_shapes", "cost_model", "cost_seconds", "planner",
-    "published_runs",
+    "published_runs", "published_figures",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
