@@ -34,6 +34,7 @@ PARAMETERS = {
     "09e_experts_on_ranks": {"busiest_share": 0.5},
     "09f_long_contexts": {"ranks": 2, "budget_megabytes": 40.0},
     "09g_sixty_four_ranks": {"length": 2, "machine_count": 2},
+    "10_choosing_a_strategy": {"model_name": "llama-3-8b", "gpus": "16xA100", "batch": 64},
     "10c_published_runs": {"slow": 1.6, "folds": 5},
 }
 SHOWN = {
@@ -117,6 +118,11 @@ SHOWN = {
         "8 ranks equal one process to 1e-12: True",
         "theory 48.39 %; simulated 48.39",
         "dp 4, pp 4, tp 4 and dp 2 × tp 2 agree to 1e-12 in float64: True",
+    ],
+    "10_choosing_a_strategy": [
+        "theory 1.33 times; counted 1.33",
+        "keys and values of one text: 131,072 bytes; by formula 131,072",
+        "2 users",
     ],
     "10c_published_runs": [
         "theory 142.8 PFLOP/s; counted 131.9 PFLOP/s",

@@ -34,6 +34,9 @@ SAID = {
     "memory": ["float32, blocks recomputed: loss", "bfloat16, masters in float32: loss"],
     "memory_copies": ["a rank came back with nothing; all went on from step 20"],
     "model_shapes": ["llama-3-405b    405.85 billion parameters"],
+    "live_plans": ["predicted", "measured"],
+    "roofline": ["GB/s", "FLOPs a byte"],
+    "serving": ["tp | users", "8 | 518"],
     "planner": ["dp | tp | pp", "GPU-hours", "too large for the memory"],
     "published_figures": ["Llama 3 405B on 8,192 GPUs: predicted 4", "1008.0 billion parameters"],
     "published_runs": ["nanotron: seconds median", "out of memory or not: right for 9"],
@@ -78,7 +81,7 @@ HERE = Path(__file__)
 PROGRAMS = sorted((ROOT / "solutions" / "labs").glob("*.py"))
 ALONE = (  # they need no ranks
     "language_model", "schedules", "model_shapes", "cost_model", "cost_seconds", "planner",
-    "published_runs", "published_figures",
+    "published_runs", "published_figures", "live_plans", "roofline", "serving",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 

@@ -215,6 +215,8 @@ def test_every_number_of_an_engine_counts(cost, shapes):
         cost.Plan(dp=16, tp=2, zero=3, micro_batch=2),
         cost.Plan(dp=8, tp=16, pp=5, zero=1, sequence=False),
         cost.Plan(dp=2, tp=16, sequence=False),
+        cost.Plan(dp=2, pp=4, cp=2, micro_batch=256, sequence=False),
+        cost.Plan(dp=16, micro_batch=1),
     ]
     shape = shapes.gpt(24, 2000, 16, 50257, 1024)
 
@@ -223,9 +225,10 @@ def test_every_number_of_an_engine_counts(cost, shapes):
         return [float(of(job, plan)["total"]) for plan in plans for of in (seconds, cost.memory)]
 
     start = cost.Engine(is_fused=False, launch=0.1, launch_pp=0.1, hop=1e-2, hop_pp=1e-2,
-                        crossing=1e-2, crossing_pp=1e-3)  # fmt: skip
+                        crossing=1e-2, crossing_pp=1e-3, cores=8, traffic_whole=10, around=1e-2,
+                        unit=1e-3, averaging=8, working=8)  # fmt: skip
     for of in fields(cost.Engine):
-        if of.name == "found":
+        if of.name in ("found", "sequence"):  # the planner asks for this one
             continue
         value = getattr(start, of.name)
         changed = replace(start, **{of.name: not value if isinstance(value, bool) else 2 * value})
