@@ -122,6 +122,37 @@ def beside_one_process(program, text, steps=3, samples=8, dtype=torch.float64) -
 EXACTLY = {"param_dtype": "torch.float64", "reduce_dtype": "torch.float64"}
 
 
+# ---- Shards and the optimizer, in two orders ------------------------------------------------
+
+
+def optimizer_first(model, make_optimizer, mesh):
+    """The program of exercise 10.20, with its bug."""
+    from torch.distributed.fsdp import fully_shard
+
+    optimizer = make_optimizer(model.parameters())
+    for unit in (*model.blocks, model):
+        fully_shard(unit, mesh=mesh)
+    return optimizer
+
+
+def losses_with(shard, text, steps=4) -> list[float]:
+    """Of steps with the same batch, after shard(model, make_optimizer, mesh)."""
+    from torch.distributed.device_mesh import init_device_mesh
+
+    device = torch.get_default_device().type
+    mesh = init_device_mesh(device, (dist.get_world_size(),), mesh_dim_names=("dp",))
+    model, losses = whole_model(tied=False), []
+    optimizer = shard(model, adam, mesh)
+    inputs, targets = draw_batch(text, 4, 0, SIZES["context"])
+    for _ in range(steps):
+        loss = mean_loss(model(inputs), targets)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
 # ---- How it is shared out in units ----------------------------------------------------------
 
 

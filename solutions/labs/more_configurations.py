@@ -7,6 +7,7 @@ python labs/more_configurations.py
 """
 
 import json
+from dataclasses import astuple
 
 import yaml
 from configurations import (
@@ -29,7 +30,7 @@ FLAVORS = {"8B": "llama-3-8b", "70B": "llama-3-70b", "405B": "llama-3-405b"}
 def flavor_of(shape) -> str | None:
     """The name of a Llama 3 in torchtitan, whatever its context."""
     known = {name: model_named(model, context=shape.context) for name, model in FLAVORS.items()}
-    return next((name for name, one in known.items() if one == shape), None)
+    return next((name for name, one in known.items() if astuple(one) == astuple(shape)), None)
 
 
 def torchtitan(plan: Plan, job: Job, steps=1000) -> Configuration:
