@@ -127,7 +127,7 @@ def deepspeed(plan: Plan, job: Job) -> Configuration:
     need_possible("DeepSpeed", plan, job)
     need("DeepSpeed", {
         "it splits a context by heads (Ulysses), and not in a ring": plan.cp > 1,
-        "its JSON cuts along tp only without a pipeline": plan.tp > 1 and plan.pp > 1,
+        "its AutoTP knows dp and tp, and no stages": plan.tp > 1 and plan.pp > 1,
         "its tp leaves norms whole: plan with sequence=False": plan.tp > 1 and plan.sequence,
         "its pipeline is not interleaved": plan.chunks > 1,
         "whether attention is recomputed, the model says itself": plan.recompute == SELECTIVE,

@@ -157,7 +157,7 @@ def losses_with(shard, text, steps=4) -> list[float]:
 
 
 def one_step_in(units, text) -> None:
-    """One measured step, "step", sharded with "each block and the rest", or "the model alone"."""
+    """Train in units "each block and the rest", or "the model alone"; a step is measured: "step"."""
     from torch.distributed.fsdp import fully_shard
 
     from pedagogy_lib import measure
@@ -170,6 +170,12 @@ def one_step_in(units, text) -> None:
     mean_loss(model(inputs), targets).backward()
     with measure("step"):
         mean_loss(model(inputs), targets).backward()
+
+
+def largest_gather(run) -> int:
+    """Bytes of the largest tensor that rank 0 has gathered in the measured step."""
+    calls = run["step"].calls[0]
+    return max(call.tensor_bytes for call in calls if "gather" in call.name) * run.world_size
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -520,6 +520,7 @@ problems = examine()
 # | [09f · Long contexts][09f] | What if one text is too long for a rank? |
 # | [09g · Sixty-four ranks][09g] | What changes when it grows? |
 # | 10 · Choosing a strategy | Which one, for which model and machine? |
+# | [10e · From plan to configuration][10e] | What does an engine want to be told? |
 # | 11 · Capstone | All of it, on a model that learns. |
 #
 # Chapters without a link are still being written. A solved and executed copy of each part, to look
@@ -551,6 +552,7 @@ problems = examine()
 # [09e]: 09e_experts_on_ranks.ipynb
 # [09f]: 09f_long_contexts.ipynb
 # [09g]: 09g_sixty_four_ranks.ipynb
+# [10e]: 10e_from_plan_to_configuration.ipynb
 #
 # ## 12 · Words
 #

@@ -111,9 +111,10 @@ for engine, told in writers.answers(example, large).items():
     print(told if isinstance(told, str) else f"{engine}: possible")
 
 # %% [markdown]
-# DeepSpeed's JSON has no place for a pipeline: a program makes it, with `PipelineModule`. Its JSON
-# can cut a model along tp, but not together with that. It has no ring for long contexts, and no
-# interleaved pipeline. How many of the planner's fastest plans can DeepSpeed run?
+# DeepSpeed's JSON has no place for a pipeline: a program makes it, with `PipelineModule`. The JSON
+# can cut a model along tp (AutoTP), but without a pipeline and without sequence parallelism. There
+# is no ring for long contexts, and no interleaved pipeline. How many of the planner's fastest plans
+# can DeepSpeed express?
 
 # %%
 possible = predict("Of the fastest plans, DeepSpeed can express", unit="plans")
@@ -130,7 +131,7 @@ possible.compare(by_rules, counts["DeepSpeed"], kind="parameters", wire="counted
 
 # %% tags=["cover", "nbval-ignore-output"]
 plot_bars(list(counts), {"can be expressed": list(counts.values())},
-          f"of the {len(told)} fastest plans", title=f"{model_name} on {gpus}, {batch} samples")
+          f"plans, of the {len(told)} fastest", title=f"{model_name} on {gpus}, {batch} samples")
 
 # %% tags=["nbval-ignore-output"]
 reasons = Counter(answer for of_plan in told.values() for answer in of_plan.values()
@@ -140,7 +141,8 @@ Table(["refused", "plans"], reasons.most_common(8))
 # %% [markdown]
 # So choose the engine before the plan, or tell the planner what your engine can do. The table also
 # shows that a refusal need not be the last word: DeepSpeed and accelerate cut along tp without
-# sequence parallelism. That is another plan, which needs more memory.
+# sequence parallelism. That is another plan, which needs more memory. And the planner leaves out
+# ZeRO 2 and 3 in a pipeline, which torchtitan can run.
 #
 # **Where the options come from.** Megatron-LM core_v0.19.0, August 2026; DeepSpeed 0.19.8;
 # torchtitan 0.2.2, February 2026, the last one with TOML (its later configurations are Python);
@@ -403,15 +405,16 @@ for name, found in documents.DEEPSPEED.items():
 # %% [markdown]
 # All their options exist, but neither of them says how large a batch is: DeepSpeed refuses both.
 # (What `"auto"` does, part 06b has measured.) And a slide shows FSDP with one call for the whole
-# model, `FSDP(module)`. With one unit, the first forward gathers everything at once:
+# model, `FSDP(module)`. Then the model is one unit, and one all-gather brings all of it:
 
 # %%
 gathered = {}
 for units in ("each block and the rest", "the model alone"):
     run = launch(fsdp2.one_step_in, units, text, world_size=2, device="cpu")
-    gathered[units] = run["step"].peak_bytes[0]["communication"]
+    gathered[units] = fsdp2.largest_gather(run)
 more = gathered["the model alone"] / gathered["each block and the rest"]
-print(f"one unit for 8 blocks: {more:.0f} times the bytes gathered at a time")
+for units, nbytes in gathered.items():
+    print(f"{units}: the largest all-gather has {nbytes / 1e3:.0f} kB")
 
 # %% [markdown]
 # ## Put to the test
@@ -439,12 +442,11 @@ put_to_the_test(f"""
   {"right" if exist else "outdated"}, of FSDP 1 | the names exist; FSDP2 says
   reshard_after_forward=True for ZeRO-3, and False (section 4)
 - FSDP(module), with one call for a whole model | lecture |
-  {"costs memory" if more > 2 else "right"} | one unit gathers
-  {more:.0f} times as many bytes at a time as units of one block (section 6)
+  {"costs memory" if more > 2 else "right"} | the largest all-gather of one unit has
+  {more:.0f} times the bytes of that with a unit for each of 8 blocks (section 6)
 - 100 billion parameters and more: ZeRO-3 with tensor parallelism | book chapter |
-  depends on the engine | with sequence parallelism, {takers(Plan(dp=8, tp=8, zero=3), larger)} can express it (section 1)
-- 3D is well supported by PyTorch, DeepSpeed, Megatron-LM | web page | imprecise | of dp 2 × tp 4 ×
-  pp 8 with ZeRO 1, {takers(example, large)} can express all in their configuration (section 1)
+  depends on the engine | with sequence parallelism, {takers(Plan(dp=8, tp=8, zero=3), larger)} can
+  express it (section 1)
 """)
 
 # %% [markdown]

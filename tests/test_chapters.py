@@ -34,6 +34,7 @@ PARAMETERS = {
     "09e_experts_on_ranks": {"busiest_share": 0.5},
     "09f_long_contexts": {"ranks": 2, "budget_megabytes": 40.0},
     "09g_sixty_four_ranks": {"length": 2, "machine_count": 2},
+    "10e_from_plan_to_configuration": {"gpus": "32xH100", "batch": 256, "looked_at": 12},
 }
 SHOWN = {
     "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
@@ -116,6 +117,11 @@ SHOWN = {
         "8 ranks equal one process to 1e-12: True",
         "theory 48.39 %; simulated 48.39",
         "dp 4, pp 4, tp 4 and dp 2 × tp 2 agree to 1e-12 in float64: True",
+    ],
+    "10e_from_plan_to_configuration": [
+        "Megatron-LM: as one process to 1e-12: True",
+        "dp 2 × tp 2, ZeRO 3: as one process to 1e-12: True",
+        "1 of 8 options reach python",
     ],
 }
 

@@ -82,9 +82,10 @@ MISTAKES = {
 def examine(answer):
     for case, (given, copies) in POSSIBLE.items():
         told = dict(given)
-        judge(case, outcome_of(answer, told, copies), given, copies)
+        outcome = outcome_of(answer, told, copies)
         if told != given:
             raise Wrong(case, f"the dict is now {told!r:.90}", NOT_ITS_OWN)
+        judge(case, outcome, given, copies)
         right = truth(given, copies)
         yield f"{case}: {right[TRAIN]} = {right[MICRO]} × {right[STEPS]} × {copies}"
     for case, (given, copies, why) in IMPOSSIBLE.items():

@@ -13,8 +13,9 @@ CASES = {  # what differs from PLAIN, samples of a step, layers
     "dp 2 × tp 2 × pp 2, ZeRO 1": ({"dp": 2, "tp": 2, "pp": 2, "zero": 1}, 16, 4),
     "tp 4, no sequence parallelism": ({"tp": 4, "sequence": False}, 8, 6),
     "dp 4 × cp 2, micro-batch 4": ({"dp": 4, "cp": 2, "micro_batch": 4}, 64, 12),
-    "pp 4, 80 layers in 4 chunks a stage": (
-        {"dp": 2, "tp": 8, "pp": 4, "chunks": 4, "zero": 1}, 512, 80),
+    "one copy on cp 2, ZeRO 1": ({"cp": 2, "zero": 1}, 8, 4),
+    "pp 4, 120 layers in 5 chunks a stage": (
+        {"dp": 2, "tp": 8, "pp": 4, "chunks": 5, "zero": 1}, 512, 120),
     "pp 8, 32 layers in 2 chunks a stage": ({"pp": 8, "chunks": 2, "micro_batch": 2}, 96, 32),
     "everything recomputed": ({"dp": 8, "tp": 2, "recompute": "full", "zero": 1}, 32, 40),
     "attention recomputed": ({"tp": 2, "pp": 2, "recompute": "selective"}, 12, 24),

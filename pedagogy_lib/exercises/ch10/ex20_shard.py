@@ -190,6 +190,8 @@ EXERCISE = RankExercise(
     errors={
         "Invariant encountered": "the whole model was sharded first, and took the parameters of "
         "the blocks into its own unit: the blocks come first, the whole model last",
+        "overlapping meshes": "a parameter that is sharded already is sharded a second time: the "
+        "blocks come first, the whole model last, and each module once",
         "value was None when it should not be": "the whole model was sharded first, and took the "
         "parameters of the blocks into its own unit: the blocks come first, the whole model last",
         "empty parameter list": "an optimizer needs parameters: model.parameters() is a generator, "
