@@ -157,7 +157,7 @@ def losses_with(shard, text, steps=4) -> list[float]:
 
 
 def one_step_in(units, text) -> None:
-    """Train in units "each block and the rest", or "the model alone"; a step is measured: "step"."""
+    """Train in units "each block and the rest", or "the model alone"; measured: "step"."""
     from torch.distributed.fsdp import fully_shard
 
     from pedagogy_lib import measure

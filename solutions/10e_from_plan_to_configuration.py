@@ -68,7 +68,7 @@ print(writers.megatron(best[0].plan, job).text)
 # the base of the rotary angles (`--rotary-base 500000` for Llama 3). You add them.
 
 # %% [markdown]
-# ### Exercise 10.19 · The parallel part
+# ### Exercise 10.18 · The parallel part
 #
 # Write `megatron_arguments(plan, batch, layers)` in
 # [labs/configurations.py](../labs/configurations.py). It returns a dict of options and values. Five
@@ -96,7 +96,7 @@ print(writers.megatron(best[0].plan, job).text)
 # For 8 layers on pp 2 with 2 chunks, a chunk has 8 / (2 · 2) = 2 layers.
 
 # %%
-check("10.19")
+check("10.18")
 
 # %% [markdown]
 # The lab writes the other files in the same way. What an engine cannot express, it refuses. Here is
@@ -160,7 +160,7 @@ Table(["refused", "plans"], reasons.most_common(8))
 # steps*. Copies are dp. Ranks along tp and pp are no copies.
 
 # %% [markdown]
-# ### Exercise 10.18 · Complete it
+# ### Exercise 10.19 · Complete it
 #
 # Write `complete_batch(config, copies)`. `config` is a dict with some of the three `NAMES`, and
 # nothing else; all its numbers are 1 or more. Return a dict with all three, as whole numbers.
@@ -195,7 +195,7 @@ def complete_batch(config, copies):
     return dict(zip(NAMES, (train, micro, steps)))
     ### END SOLUTION
 
-check("10.18", complete_batch)
+check("10.19", complete_batch)
 
 # %% [markdown]
 # Now DeepSpeed's own parser. It gets what the lab writes for ZeRO 3 on 64 ranks, and some changes.
@@ -388,7 +388,8 @@ documents = lab("documents_configurations")
 words = documents.given_to_python(documents.MEGATRON)
 meant = documents.MEGATRON.count("--")
 reached = sum(word.startswith("--") for word in words)
-print(f"{reached} of {meant} options reach python: {words}")
+print(f"{reached} of {meant} options reach python, which is given:")
+print(words)
 
 # %% [markdown]
 # A backslash continues a line only if the line ends right behind it. Here a space follows: the

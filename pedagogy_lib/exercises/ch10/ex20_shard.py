@@ -100,6 +100,26 @@ def alone(copies, place, trained=("first", "blocks", "last"), follows=None):
     return losses, flat(model.parameters())
 
 
+def without_the_whole(copies) -> list:
+    """Losses of each copy, if the gradients of the blocks alone are averaged."""
+    models = [Small().double() for _ in range(copies)]
+    optimizers, losses = [make_optimizer(m.parameters()) for m in models], [[] for _ in models]
+    for step in range(STEPS):
+        for k, model in enumerate(models):
+            model.zero_grad()
+            x, y = batch_of(k, step)
+            loss = F.mse_loss(model(x), y)
+            loss.backward()
+            losses[k].append(loss.item())
+        for parameters in zip(*(model.blocks.parameters() for model in models)):
+            mean = sum(p.grad for p in parameters) / copies
+            for p in parameters:
+                p.grad = mean.clone()
+        for optimizer in optimizers:
+            optimizer.step()
+    return losses
+
+
 def copies_of(trial):
     return trial.case.args[0]["dp"]
 
@@ -118,13 +138,15 @@ def mistakes_in_losses(trial, place):
         "the losses are those of weights that never change: the optimizer steps, and holds other "
         "tensors than the model computes with. Which parameters does the model have after "
         "fully_shard?": alone(n, k, trained=())[0],
-        "the blocks learn, and the rest of the model does not: the optimizer was made before the "
-        "whole model was sharded": alone(n, k, trained=("blocks",))[0],
+        "the blocks learn, and the rest of the model does not: the optimizer does not hold what "
+        "the rest has after the whole model was sharded": alone(n, k, trained=("blocks",))[0],
         "the first and the last layer learn, and the blocks do not: the optimizer was made before "
         "the blocks were sharded, or does not hold their parameters":
             alone(n, k, trained=("first", "last"))[0],
         "each rank trains on its own batch alone: nothing averages the gradients":
             alone(n, k, follows=[k])[0],
+        "the first and the last layer follow each rank's own batch: they are in no block, so the "
+        "whole model has to be a unit, too": without_the_whole(n)[k],
     }  # fmt: skip
 
 
@@ -161,8 +183,8 @@ def need_share(trial):
     n, total = copies_of(trial), sum(p.numel() for p in Small().parameters())
     for place, kept in enumerate(trial.of("kept") or ()):
         wanted = share_of(at(trial, place), n)
-        if abs(kept - wanted) > wanted / 4:
-            what = f"{trial.who(place)} keeps {kept} of {total} numbers, for {n} ranks along dp"
+        if kept != wanted:
+            what = f"{trial.who(place)} keeps {kept} of {total} numbers, expected {wanted}"
             why = "the ranks of `mesh` share out the parameters, not those of the whole world"
             raise Wrong(str(trial.case), what, why)
 

@@ -20,6 +20,19 @@ def shard(model, make_optimizer, mesh):
     fully_shard(model, mesh=mesh)
     return make_optimizer(parameters)
 
+# %% wrong · they are in no block
+def shard(model, make_optimizer, mesh):
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    return make_optimizer(model.parameters())
+
+# %% wrong · not those of the whole world
+def shard(model, make_optimizer, mesh):
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model)
+    return make_optimizer(model.parameters())
+
 # %% wrong · the rest of the model does not
 def shard(model, make_optimizer, mesh):
     for block in model.blocks:

@@ -180,7 +180,7 @@ def why_raised(outcome) -> str:
 
 
 EXERCISE = Exercise(
-    "10.19",
+    "10.18",
     "megatron_arguments",
     examine,
     hints=(

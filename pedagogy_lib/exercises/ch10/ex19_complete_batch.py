@@ -126,7 +126,7 @@ def why_raised(outcome) -> str:
 
 
 EXERCISE = Exercise(
-    "10.18",
+    "10.19",
     "complete_batch",
     examine,
     hints=(
