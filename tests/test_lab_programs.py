@@ -39,6 +39,7 @@ SAID = {
     "memory_copies": ["a rank came back with nothing; all went on from step 20"],
     "model_shapes": ["llama-3-405b    405.85 billion parameters"],
     "planner": ["dp | tp | pp", "GPU-hours", "too large for the memory"],
+    "published_figures": ["Llama 3 405B on 8,192 GPUs: predicted 4", "1008.0 billion parameters"],
     "published_runs": ["nanotron: seconds median", "out of memory or not: right for 9"],
     "more_configurations": ["nanotron: possible", "torchtitan: it shards gradients"],
     "read_configurations": ["Megatron-LM: the same plan: True"],
@@ -84,8 +85,8 @@ HERE = Path(__file__)
 PROGRAMS = sorted((ROOT / "solutions" / "labs").glob("*.py"))
 ALONE = (  # they need no ranks
     "language_model", "schedules", "model_shapes", "cost_model", "cost_seconds", "planner",
-    "published_runs", "configurations", "more_configurations", "read_configurations",
-    "engine_options", "documents_configurations",
+    "published_runs", "published_figures", "configurations", "more_configurations",
+    "read_configurations", "engine_options", "documents_configurations",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
