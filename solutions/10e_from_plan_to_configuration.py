@@ -12,7 +12,7 @@
 # *Computed in section 1: of the planner's fastest plans, how many each engine can express.*
 #
 # **After this part you can** write a plan as an engine wants it, see which plans an engine cannot
-# express, and find a mistake in a configuration before it costs GPU-hours.
+# express, and find mistakes in a configuration before they cost GPU-hours.
 #
 # **It takes** about 25 minutes, and 45 more for 3 exercises. **It needs** parts
 # [06b](06b_sharding_engines.ipynb), [09c](09c_which_axis_where.ipynb) and 10.
@@ -60,9 +60,8 @@ print(writers.megatron(best[0].plan, job).text)
 
 # %% [markdown]
 # Three things are easy to miss. There is no option for dp: Megatron-LM divides the number of ranks
-# by tp × pp × cp. ZeRO 1 has the name `--use-distributed-optimizer`. And the first word of the line
-# sets an environment variable. Megatron-LM asks for it where tp or cp is more than 1, up to the
-# H100.
+# by tp × pp × cp. ZeRO 1 has the name `--use-distributed-optimizer`. And where tp or cp is more than
+# 1, an environment variable stands in front: Megatron-LM asks for it on GPUs up to the H100.
 #
 # The plan says nothing about data, the tokenizer and the learning rate. And the shape does not know
 # the base of the rotary angles (`--rotary-base 500000` for Llama 3). You add them.
