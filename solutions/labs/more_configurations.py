@@ -44,7 +44,8 @@ def torchtitan(plan: Plan, job: Job, steps=1000) -> Configuration:
         "copies that are not sharded stand alone, without tp and pp":
             plan.zero == 0 and plan.dp > 1 and plan.ranks > plan.dp,
         "with tp it always cuts the sequence": plan.tp > 1 and not plan.sequence,
-        'its "selective" is another one: every second layer, or by operators': plan.recompute == SELECTIVE,
+        'its "selective" is another one: every second layer, or by operators':
+            plan.recompute == SELECTIVE,
     })  # fmt: skip
     told = {
         "model": {"name": "llama3", "flavor": flavor},
