@@ -60,8 +60,8 @@ print(writers.megatron(best[0].plan, job).text)
 
 # %% [markdown]
 # Three things are easy to miss. There is no option for dp: Megatron-LM divides the number of ranks
-# by tp × pp × cp. ZeRO 1 has the name `--use-distributed-optimizer`. And where tp or cp is more than
-# 1, an environment variable stands in front: Megatron-LM asks for it on GPUs up to the H100.
+# by tp × pp × cp. ZeRO 1 has the name `--use-distributed-optimizer`. And where tp or cp is more
+# than 1, an environment variable stands in front: Megatron-LM asks for it on GPUs up to the H100.
 #
 # The plan says nothing about data, the tokenizer and the learning rate. And the shape does not know
 # the base of the rotary angles (`--rotary-base 500000` for Llama 3). You add them.
