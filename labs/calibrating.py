@@ -24,6 +24,9 @@ CALIBRATING = [  # small models, in which each number of an engine shows
 ] + [
     (Setting(4, 64, 4, 128, 8, 8e8, 20e6), plan)
     for plan in (cut(dp=4, zero=1), cut(tp=2, cp=2, micro_batch=8), cut(pp=4))
+] + [  # longer messages, in fewer layers
+    (Setting(8, 64, 2, 256, 8, 8e8, 20e6), plan)
+    for plan in (cut(dp=8), cut(dp=2, tp=4, micro_batch=4), cut(dp=2, cp=4, micro_batch=4))
 ]  # fmt: skip
 
 

@@ -63,7 +63,7 @@ START = Engine(  # of labs/any_plan.py, in float32, over Gloo
     exposed=1.0, exposed_pp=0.1, message=3e-4, fixed=2e-3, updating=50.0,
     parameter_bytes=4.0, gradient_bytes=4.0, optimizer_bytes=8.0, number_bytes=4.0,
     averaging=8.0, units=1.0, sheds=True, keeps_sent=True,
-    kept=20.0, kept_mlp=8.0, kept_whole=16.0, working=8.0, logits=12.0, base=1e5,
+    kept=20.0, kept_mlp=8.0, kept_whole=16.0, working=8.0, block_scores=16.0, logits=12.0, base=1e5,
 )  # fmt: skip
 
 

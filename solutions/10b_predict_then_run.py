@@ -120,9 +120,9 @@ plot_against([size / 1e6 for size in sizes], {"messages": [1e3 * t for t in run.
 
 # %% [markdown]
 # The other constants cannot be measured one by one: a rank's Python competes with that of seven
-# others for your cores. So thirteen small plans run, other ones than those of section 1, with
+# others for your cores. So sixteen small plans run, other ones than those of section 1, with
 # another model. Then one fit finds the constants that explain all of their times together. This
-# takes about 40 seconds.
+# takes about 50 seconds.
 
 # %% tags=["nbval-ignore-output"]
 half = len(calibrating.CALIBRATING) // 2

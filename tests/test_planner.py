@@ -226,7 +226,7 @@ def test_every_number_of_an_engine_counts(cost, shapes):
 
     start = cost.Engine(is_fused=False, launch=0.1, launch_pp=0.1, hop=1e-2, hop_pp=1e-2,
                         crossing=1e-2, crossing_pp=1e-3, cores=8, traffic_whole=10, around=1e-2,
-                        unit=1e-3, averaging=8, working=8)  # fmt: skip
+                        unit=1e-3, averaging=8, working=8, block_scores=8)  # fmt: skip
     for of in fields(cost.Engine):
         if of.name in ("found", "sequence"):  # the planner asks for this one
             continue
