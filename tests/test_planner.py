@@ -208,6 +208,56 @@ def test_on_the_command_line(capsys):
     assert capsys.readouterr().err.startswith("no GPU is called 'H999'")
 
 
+@pytest.mark.parametrize("engine", ["megatron-lm", "DeepSpeed", "torchtitan", "nanotron"])
+def test_a_configuration_on_the_command_line(engine, capsys):
+    line = ["plan", "--model", "llama-70b", "--gpus", "64xH100", "--batch", "512", "--top", "1"]
+    assert main([*line, "--write", engine]) == 0
+    told = capsys.readouterr().out
+    assert f", for {engine.lower()}:" in told.lower()
+    assert "of the plans" in told
+    assert main([*line, "--write", "horovod"]) == 2
+    assert "no engine is called 'horovod'; known are Megatron-LM" in capsys.readouterr().err
+
+
+def test_answering_on_the_command_line(capsys):
+    line = ["plan", "--model", "llama-70b", "--gpus", "64xH100", "--batch", "512", "--top", "1"]
+    assert main([*line, "--answering"]) == 0
+    assert "users  keys and values" in capsys.readouterr().out
+
+
+# ---- Answering ------------------------------------------------------------------------------
+
+
+def test_what_a_server_needs(shapes):
+    serving = find_lab("serving")
+    shape = shapes.model_named("llama-3-70b")
+    # 80 layers × 8 heads × 128 numbers, keys and values, of 2 bytes each
+    assert float(serving.kept_for_a_token(shape)) == 80 * 8 * 128 * 2 * 2
+    server = serving.served("llama-3-70b", "H100", 8)
+    used = float(serving.parameter_bytes(shape)) / 8
+    used += server.users * 2560 * 80 * 1 * 128 * 2 * 2
+    assert used <= 0.9 * 80e9 < used + 2560 * 80 * 128 * 2 * 2
+    one = serving.served("llama-3-70b", "H100", 8, 1)
+    assert serving.decode_seconds(one) < serving.decode_seconds(server)
+    assert serving.per_second(one) < serving.per_second(server)
+    assert serving.decode_seconds(one) > float(serving.parameter_bytes(shape)) / 8 / 3.35e12
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("llama-3-70b", "H100", 1), "Take a larger tp"),
+        (("llama-3-70b", "H100", 3), "tp divides them"),
+        (("llama-3-70b", "H100", 16), "at most 8"),
+        (("llama-3-70b", "H100", 8, 10**6), "there is room for 1 to 518 users"),
+        (("llama-9", "H100"), "no model is called"),
+    ],
+)
+def test_what_cannot_be_served(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        find_lab("serving").served(*arguments)
+
+
 def test_every_number_of_an_engine_counts(cost, shapes):
     """None of them is forgotten in the formulas: each changes seconds or bytes of some plan."""
     seconds = find_lab("cost_seconds").seconds
