@@ -58,9 +58,9 @@ class Cluster:
 
     @property
     def sizes(self) -> list[int]:
-        """Of the submeshes that a stage may have: 1, 2, 4, … in a machine, and whole machines."""
-        inside = [2**k for k in range(self.per_machine.bit_length())]
-        return inside + [self.per_machine * m for m in range(2, self.machines + 1)]
+        """Of the submeshes that a stage may have: 1, 2, 4, … devices of a machine, or all devices of
+        1, 2, 4, … machines."""
+        return [2**k for k in range(self.devices.bit_length())]
 
     def link(self, n) -> Link:
         """The slowest one in a ring of n devices."""

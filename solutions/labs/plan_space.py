@@ -173,3 +173,26 @@ def random_layers(count, chance):
     widths = 2 ** chance.integers(4, 9, count + 1)
     hidden = 2 ** chance.integers(4, 11, count)
     return tuple(mlp(int(a), int(h), int(b)) for a, h, b in zip(widths, hidden, widths[1:]))
+
+
+def best_of_tilings(ranked):
+    """Of plans, the best first, the first one of each sequence of submeshes."""
+    first = {}
+    for seconds, plan in ranked:
+        first.setdefault(tuple(stage.devices for stage in plan), (seconds, plan))
+    return list(first.values())
+
+
+def main():
+    cluster = Cluster(2, 2, 1e9, Link(2e-4, 2e8), Link(1e-3, 2e7))
+    layers, job = (mlp(64, 512), mlp(64, 64), mlp(64, 1024)), Job(cluster, 64, 4)
+    shortest, count = tried_all(layers, job)
+    found = planned_seconds(search(layers, job), job)
+    print(f"{count} cuts and tilings; the shortest step {1e3 * shortest:.1f} ms, "
+          f"the search's {1e3 * found:.1f} ms")  # fmt: skip
+    for words, plan in uniform_plans(layers, job):
+        print(f"  equal stages, {words}: {1e3 * planned_seconds(plan, job):.1f} ms")
+
+
+if __name__ == "__main__":
+    main()

@@ -4,7 +4,7 @@ with its own shardings: the plans of labs/small_alpa.py, run.
 torchrun --nproc-per-node 4 labs/uneven_stages.py
 """
 
-from itertools import pairwise
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -280,3 +280,86 @@ def loss_gap(loss, alone, engine) -> float:
         dist.all_reduce(total, group=engine.group)
     is_last = engine.pipeline.rank == engine.pipeline.ranks - 1
     return abs(total.item() / alone - 1) if is_last else 0.0
+
+
+# ---- Measured -------------------------------------------------------------------------------
+
+
+def timed_steps(plan, hiddens, cluster, rows, microbatches, steps=2) -> float:
+    """The shortest of some steps, in seconds, each on its slowest rank; products take as long as on
+    devices of `cluster.flops`. One step more, before, opens connections."""
+    from pedagogy_lib import SlowProducts
+
+    torch.set_num_threads(1)
+    sgd = partial(torch.optim.SGD, lr=0.01)
+    engine = UnevenStages(whole_model(hiddens), plan, cluster, rows, microbatches, sgd)
+    batch, times = draw_digits(rows * microbatches), []
+    engine.step(*batch)
+    for _ in range(steps):
+        dist.barrier()
+        began = now()
+        with SlowProducts(cluster.flops, measured=False):
+            engine.step(*batch)
+        taken = torch.tensor(now() - began)
+        dist.all_reduce(taken, dist.ReduceOp.MAX)
+        times.append(taken.item())
+    return min(times)
+
+
+def measured_links(cluster, nbytes=1_000_000, times=5) -> dict[str, Link]:
+    """The links between ranks inside of a machine, and across: from all-reduces, as a ring's formula
+    would have them."""
+    found = {}
+    for name, n in (("inside", cluster.per_machine), ("across", cluster.devices)):
+        groups = [list(range(k, k + n)) for k in range(0, cluster.devices, n)]
+        group, seconds = my_group(groups, name), {}
+        for numbers in (n, nbytes // 4):
+            x, all_times = torch.zeros(numbers), []
+            for _ in range(times):
+                dist.barrier()
+                began = now()
+                dist.all_reduce(x, group=group)
+                taken = torch.tensor(now() - began)
+                dist.all_reduce(taken, dist.ReduceOp.MAX)
+                all_times.append(taken.item())
+            seconds[numbers] = min(all_times)
+        latency = seconds[n] / (2 * (n - 1))
+        rate = 2 * (n - 1) / n * nbytes / max(seconds[nbytes // 4] - seconds[n], 1e-9)
+        found[name] = Link(latency, rate)
+    return found
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+
+def program(steps=60) -> tuple[float, float]:
+    """Train under the plan of the search; returns the loss at first and at last."""
+    ranks = dist.get_world_size()
+    cluster = Cluster(1, ranks, 1e9, Link(1e-4, 1e9), Link(1e-4, 1e9))
+    hiddens, job = [64, 64, 128, 512], Job(cluster, 32, 4)
+    plan = search([mlp(WIDTH, hidden) for hidden in hiddens], job)
+    sgd = partial(torch.optim.SGD, lr=0.05)
+    engine = UnevenStages(whole_model(hiddens), plan, cluster, job.rows, job.microbatches, sgd)
+    batch = draw_digits(job.rows * job.microbatches)
+    losses = []
+    for _ in range(steps):
+        loss = torch.tensor(engine.step(*batch))
+        dist.all_reduce(loss)
+        losses.append(loss.item())
+    return losses[0], losses[-1]
+
+
+def main():
+    from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
+
+    if misses_something(__file__):
+        return
+    run = launch(program, world_size=4)
+    if run.rank == 0:
+        first, last = run.values[0]
+        print(f"uneven stages on {run.world_size} ranks: loss {first:.3f} to {last:.3f}")
+
+
+if __name__ == "__main__":
+    main()
