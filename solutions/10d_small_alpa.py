@@ -2,13 +2,14 @@
 # # 10d · A small Alpa
 #
 # **Can a program choose how a model is split, if each stage of its pipeline may be another one?**
-# Alpa is a compiler that does. Here you build a small one. It searches on two levels, says what each
-# plan takes, and the best plans are run on real ranks. A search is as good as its model of cost, and
-# as its levels allow.
+# Alpa is a compiler that does. Here you build a small one. It searches on two levels, says what
+# each plan takes, and the best plans are run on real ranks. A search is as good as its model of
+# cost, and as its levels allow.
 
 # %% [markdown]
 # ![Bars of five plans for the same model on eight ranks: what a step takes, predicted as an outline
-# and measured as a filled bar. The plan of the search is the lowest](../assets/covers/10d_small_alpa.png)
+# and measured as a filled bar. The plan of the search is the
+# lowest](../assets/covers/10d_small_alpa.png)
 #
 # *Measured in section 6: a step under five plans, beside what the search predicts.*
 #
@@ -42,8 +43,8 @@ card_megabytes_per_second = 5.0
 # as many layers and as many devices as each other one. A few numbers describe such a plan, and it
 # tries them all. But the layers of a model may differ. Then the stages should, too.
 #
-# A **submesh** is the devices of one stage: 1, 2, 4, … devices of a machine, or all devices of 1, 2,
-# 4, … machines. A plan now says three things: where the list of layers is cut into stages, which
+# A **submesh** is the devices of one stage: 1, 2, 4, … devices of a machine, or all devices of 1,
+# 2, 4, … machines. A plan now says three things: where the list of layers is cut into stages, which
 # submesh each stage gets, and how each product of a stage is cut on its submesh. How many plans are
 # there, before a single product is cut?
 
@@ -81,7 +82,7 @@ check("10.14", ways)
 # million.
 
 # %%
-digits_of_count = predict("Ways for 48 layers on 64 devices: a number of how many digits", unit="digits")
+digits_of_count = predict("The number of ways for 48 layers on 64 devices has", unit="digits")
 
 # %%
 operator_shardings, small_alpa = lab("operator_shardings"), lab("small_alpa")
@@ -107,8 +108,9 @@ plot_bars(list(map(str, clusters)), in_digits, "plans, as a power of ten", "devi
           title="48 layers of two products each")
 
 # %% [markdown]
-# Each layer has two products, and in section 2 each product has four shardings. With them, the count
-# has 58 digits more. Nobody can try that. Even a million plans, five minutes each, take almost ten years.
+# Each layer has two products, and in section 2 each product has four shardings. With them, the
+# count has 58 digits more. Nobody can try that. Even a million plans, five minutes each, take
+# almost ten years.
 
 # %% jupyter={"source_hidden": true}
 # What trials cost: the meshes of the planner alone, with what an hour of a GPU is assumed to cost.
@@ -146,31 +148,31 @@ print(f"{trials:,} plans of labs/planner.py for 64 GPUs, five minutes each: {dol
 # ### Exercise 10.15 · Resharding
 #
 # Write `resharding_bytes(nbytes, n, before, after)` in
-# [labs/operator_shardings.py](../labs/operator_shardings.py). An activation of `nbytes` bytes in all
-# goes from one layout to another one, and its gradient comes back the other way. Return the bytes
-# that each of `n` devices sends, forward and backward together. Everything divides evenly.
+# [labs/operator_shardings.py](../labs/operator_shardings.py). An activation of `nbytes` bytes in
+# all goes from one layout to another one, and its gradient comes back the other way. Return the
+# bytes that each of `n` devices sends, forward and backward together. Everything divides evenly.
 #
 # * From `"whole"`, a device takes its part of what it has, and sends nothing.
 # * To `"whole"`, it sends its part to each other device, as in a ring's all-gather.
-# * Between `"samples"` and `"features"`, a device has `1/n` of the activation, and each other device
-#   needs `1/n` of that.
+# * Between `"samples"` and `"features"`, a device has `1/n` of the activation, and each other
+#   device needs `1/n` of that.
 #
-# 800 bytes on 4 devices, from `"samples"` to `"whole"`: forward 3 × 200 bytes; the gradient is whole,
-# and each device takes its part. So it is 600.
+# 800 bytes on 4 devices, from `"samples"` to `"whole"`: forward 3 × 200 bytes; the gradient is
+# whole, and each device takes its part. So it is 600.
 
 # %%
 check("10.15")
 
 # %% [markdown]
 # Now every choice has a cost. Computing takes $6 \cdot \text{rows} \cdot \text{inputs} \cdot
-# \text{outputs}$ FLOPs forward and backward, shared by $n$ devices (except for `replicated`). A ring
-# of $n$ devices takes $2(n-1)(\alpha + \frac{X}{n\beta})$ for an all-reduce of $X$ bytes, where
-# $\alpha$ is a link's latency and $\beta$ are its bytes per second.
+# \text{outputs}$ FLOPs forward and backward, shared by $n$ devices (except for `replicated`). A
+# ring of $n$ devices takes $2(n-1)(\alpha + \frac{X}{n\beta})$ for an all-reduce of $X$ bytes,
+# where $\alpha$ is a link's latency and $\beta$ are its bytes per second.
 #
-# `samples` pays once a step, so each of $B$ micro-batches bears $\frac1B$ of it. `columns` and `rows`
-# pay for every micro-batch, and more for more samples. Take a block of two products, 64 → 2,048 →
-# 64, on 4 devices, with 6 micro-batches. Without latency, from how many samples in a micro-batch on
-# is it better to split samples?
+# `samples` pays once a step, so each of $B$ micro-batches bears $\frac1B$ of it. `columns` and
+# `rows` pay for every micro-batch, and more for more samples. Take a block of two products, 64 →
+# 2,048 → 64, on 4 devices, with 6 micro-batches. Without latency, from how many samples in a
+# micro-batch on is it better to split samples?
 
 # %%
 switch = predict("Samples in a micro-batch from which on samples are split", unit="samples")
@@ -190,8 +192,8 @@ Table(["samples in a micro-batch", "first product", "second product", "layout be
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, the formulas, and what the integer program chooses.
-by_matrices = 6 * 3 / 4 * 64 * 4  # bytes for each sample: 2 all-reduces, and 2 all-gathers at the ends
-by_samples = 2 * 3 / 4 * 2 * 64 * 2048 * 4 / 6  # bytes: an all-reduce of both matrices, over 6
+by_matrices = (2 * 2 + 2) * 3 / 4 * 64 * 4  # for each sample: 2 all-reduces, 2 all-gathers
+by_samples = 2 * 3 / 4 * 2 * 64 * 2048 * 4 / 6  # one all-reduce of both matrices
 first = next(rows for rows in range(1, 2000) if chosen(rows)[0] == "samples")
 switch.compare(by_samples / by_matrices, first, kind="communication", wire="counted")
 
@@ -204,8 +206,8 @@ switch.compare(by_samples / by_matrices, first, kind="communication", wire="coun
 # Alpa writes this as an **integer program**: whole numbers are sought for which linear equations
 # hold, so that a linear sum is smallest. A variable $s_{u,i}$ is 1 if operator $u$ has its sharding
 # $i$, else 0. What operators take is linear: $\sum_{u,i} s_{u,i}\, c_{u,i}$. What resharding takes
-# between $u$ and $v$ is not: it is paid if $u$ has sharding $i$ *and* $v$ has sharding $j$, so it is
-# a product $s_{u,i}\, s_{v,j}$.
+# between $u$ and $v$ is not: it is paid if $u$ has sharding $i$ *and* $v$ has sharding $j$, so it
+# is a product $s_{u,i}\, s_{v,j}$.
 #
 # The way out is a variable for each pair: $e_{u,i,v,j}$ is 1 if both are chosen. What ties these
 # variables to each other? You write the equations; a solver (HiGHS, in `scipy.optimize.milp`) does
@@ -216,8 +218,8 @@ switch.compare(by_samples / by_matrices, first, kind="communication", wire="coun
 #
 # Write `rules(counts, edges)` in [labs/operator_shardings.py](../labs/operator_shardings.py).
 # `counts[u]` is how many ways operator `u` can choose from; `edges` is a list of pairs `(u, v)`.
-# Variables are tuples, and each is 0 or 1: `(u, i)` is 1 if `u` takes its way `i`; `(u, i, v, j)` is
-# 1 if `u` takes `i` and `v` takes `j`, for each edge `(u, v)`.
+# Variables are tuples, and each is 0 or 1: `(u, i)` is 1 if `u` takes its way `i`; `(u, i, v, j)`
+# is 1 if `u` takes `i` and `v` takes `j`, for each edge `(u, v)`.
 #
 # Return a list of equations. Each is a pair of a dict `{variable: factor}` and a number: the sum of
 # factor × variable has to be that number. They have to hold for each choice of exactly one way for
@@ -254,22 +256,22 @@ print(f"the integer program is as cheap as the cheapest of all choices: {equal} 
 #
 # With stages of 3, 5 and 4 ms and 6 micro-batches, it is 12 + 5 · 5 = 37 ms.
 #
-# The sum alone would be easy: the best way to cut the rest does not depend on how we came there. The
-# maximum spoils that. Alpa's answer is to try every value that the maximum can have: allow no stage
-# that takes longer than this **limit**, and find the smallest sum. One of the limits is the right
-# one.
+# The sum alone would be easy: the best way to cut the rest does not depend on how we came there.
+# The maximum spoils that. Alpa's answer is to try every value that the maximum can have: allow no
+# stage that takes longer than this **limit**, and find the smallest sum. One of the limits is the
+# right one.
 
 # %% [markdown]
 # ### Exercise 10.17 · Cut into stages
 #
-# Write `best_stages(seconds, layers, devices, microbatches)`. `seconds` is a dict:
-# `seconds[first, end, size]` is what the layers `first`, …, `end - 1` take as one stage on `size`
-# devices, for one micro-batch. A key that is not there is a stage that is not possible. Return a list
-# of such keys, in the order of the layers: stages that together have all layers, use exactly
-# `devices` devices, and have the smallest $T$.
+# Write `best_stages(seconds, layers, devices, microbatches)`. `seconds` is a dict: `seconds[first,
+# end, size]` is what the layers `first`, …, `end - 1` take as one stage on `size` devices, for one
+# micro-batch. A key that is not there is a stage that is not possible. Return a list of such keys,
+# in the order of the layers: stages that together have all layers, use exactly `devices` devices,
+# and have the smallest $T$.
 #
-# 2 layers, 2 devices, 3 micro-batches, `{(0, 1, 1): 4, (1, 2, 1): 2, (0, 2, 2): 5}`: two stages take
-# 6 + 2 · 4 = 14, one stage takes 5 + 2 · 5 = 15. So it is `[(0, 1, 1), (1, 2, 1)]`.
+# 2 layers, 2 devices, 3 micro-batches, `{(0, 1, 1): 4, (1, 2, 1): 2, (0, 2, 2): 5}`: two stages
+# take 6 + 2 · 4 = 14, one stage takes 5 + 2 · 5 = 15. So it is `[(0, 1, 1), (1, 2, 1)]`.
 #
 # If there is no plan, raise a `ValueError`. 12 layers on 16 devices may take five seconds.
 
@@ -304,9 +306,9 @@ def best_stages(seconds, layers, devices, microbatches):
 check("10.17", best_stages)
 
 # %% [markdown]
-# [labs/small_alpa.py](../labs/small_alpa.py) does the same with arrays, and joins both levels. Equal
-# layers are solved once for each submesh. That is what makes a large model cheap: 48 equal layers on
-# 8 machines of 8 devices.
+# [labs/small_alpa.py](../labs/small_alpa.py) does the same with arrays, and joins both levels.
+# Equal layers are solved once for each submesh. That is what makes a large model cheap: 48 equal
+# layers on 8 machines of 8 devices.
 
 # %% tags=["nbval-ignore-output"]
 gpus = Cluster(8, 8, gpu.flops * gpu.reach, Link(5e-6, gpu.inside / 2),
@@ -339,30 +341,28 @@ as_good = predict("Of 30 random models: as fast as the fastest of all plans", un
 # %%
 small = Cluster(2, 2, 1e9, Link(2e-4, 2e8),
                                    Link(1e-3, 2e7))
-chance, optimal, longer = np.random.default_rng(0), 0, []
+chance, found = np.random.default_rng(0), []
 for _ in range(30):
     layers = plan_space.random_layers(3, chance)
-    rows, parts = int(2 ** chance.integers(4, 9)), int(chance.choice([1, 2, 4, 8]))
-    job = Job(small, rows, parts)
-    plan = small_alpa.search(layers, job)
-    optimal += small_alpa.planned_seconds(plan, job) < plan_space.tried_all(layers, job)[0] * (1 + 1e-9)
-    every = [plan_space.with_sends(layers, other, job)
-             for _, other in plan_space.best_plans(layers, job)]
-    longer.append(plan_space.with_sends(layers, plan, job) / min(every) - 1)
+    job = Job(small, int(2 ** chance.integers(4, 9)), int(chance.choice([1, 2, 4, 8])))
+    found.append(plan_space.beside_all(layers, job))
+optimal = sum(is_best for is_best, _ in found)
+longer = [share for _, share in found]
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, what follows from the method, and what was counted.
 as_good.compare(30, optimal, wire="counted")
 
 # %% [markdown]
-# All of them, and that is no luck. The program of the lower level is solved exactly. The upper level
-# tries every limit, and every stage is only a number to it. Such a search is optimal **for what its
-# model of cost counts**.
+# All of them, and that is no luck. The program of the lower level is solved exactly. The upper
+# level tries every limit, and every stage is only a number to it. Such a search is optimal **for
+# what its model of cost counts**.
 #
-# What does it not count? Stages send activations to each other. Alpa leaves these sends out, "because
-# the cross-stage communication cost is by nature small", and says so (section 7 of the paper). With
-# them, a cut at a wide place costs more than one at a narrow place, and neighbours on one machine
-# cost less than neighbours on two. Count the sends as well, for all plans, and rank again:
+# What does it not count? Stages send activations to each other. Alpa leaves these sends out,
+# "because the cross-stage communication cost is by nature small", and says so (section 7 of the
+# paper). With them, a cut at a wide place costs more than one at a narrow place, and neighbours on
+# one machine cost less than neighbours on two. Count the sends as well, for all plans, and rank
+# again:
 
 # %%
 lost = [share for share in longer if share > 1e-9]
@@ -377,16 +377,16 @@ print(f"not the fastest plan if sends count: {len(lost)} of 30; "
 #   other stages may still be computing.
 # * A submesh is a number of devices. Where they lie is decided afterwards.
 #
-# To count all of it would be possible, and would need far more cases in both levels, the paper says.
-# It calls its plans "locally near-optimal at their respective level" (section 3).
+# To count all of it would be possible, and would need far more cases in both levels, the paper
+# says. It calls its plans "locally near-optimal at their respective level" (section 3).
 
 # %% [markdown]
 # ## 5 · What does freedom win?
 #
-# Is it worth it? Here are models on 8 machines of 8 GPUs, with the H100's published numbers, half of
-# the links' rates, and 16 bytes of states for each parameter. Beside the free plan stands the best
-# plan of **equal stages**: as many devices for each stage, as many layers as even cuts allow, one
-# sharding. Nothing of this table was measured.
+# Is it worth it? Here are models on 8 machines of 8 GPUs, with the H100's published numbers, half
+# of the links' rates, and 16 bytes of states for each parameter. Beside the free plan stands the
+# best plan of **equal stages**: as many devices for each stage, as many layers as even cuts allow,
+# one sharding. Nothing of this table was measured.
 
 # %% jupyter={"source_hidden": true}
 # Models whose layers are equal, and models whose layers are not.
@@ -414,24 +414,26 @@ for name, layers in models.items():
 
 Table(["model", "best of equal stages", "step", "free: devices of its stages", "step", "gain"],
       [[name, words, f"{equal:.2f} s", " ".join(str(stage.devices) for stage in free),
-        f"{best:.2f} s", f"{equal / best:.2f}"] for name, (words, equal, best, free) in won.items()])
+        f"{best:.2f} s", f"{equal / best:.2f}"]
+       for name, (words, equal, best, free) in won.items()])
 
 # %% [markdown]
-# For equal blocks whose number divides, freedom wins nothing. For transformers it wins a little: the
-# scores over the vocabulary are one layer more, and even cuts do not allow for it. Where layers
+# For equal blocks whose number divides, freedom wins nothing. For transformers it wins a little:
+# the scores over the vocabulary are one layer more, and even cuts do not allow for it. Where layers
 # differ much, as in the last two models, it wins more than any tuning of equal stages could.
 #
 # The small search has less than the planner in another respect: it has one axis of devices in a
-# stage, where Alpa has two, and so dp × tp. It shards no optimizer, and counts no activations. So do
-# not compare its seconds with the planner's.
+# stage, where Alpa has two, and so dp × tp. It shards no optimizer, and counts no activations. So
+# do not compare its seconds with the planner's.
 
 # %% [markdown]
 # ## 6 · Run it
 #
-# Predicted seconds are worth what a run says of them. The model is a chain of five blocks, 64 numbers
-# wide, which learns handwritten digits. Inside, the blocks have very different widths. It runs on 8
-# ranks, on four machines with slow network cards. Computing is emulated: each product takes as long
-# as on a device of 0.15 GFLOPS, asleep for most of it, so that two cores do for eight ranks.
+# Predicted seconds are worth what a run says of them. The model is a chain of five blocks, 64
+# numbers wide, which learns handwritten digits. Inside, the blocks have very different widths. It
+# runs on 8 ranks, on four machines with slow network cards. Computing is emulated: each product
+# takes as long as on a device of 0.15 GFLOPS, asleep for most of it, so that two cores do for eight
+# ranks.
 
 # %%
 hiddens, rows = [1024, 2048, 256, 512, 128], 32
@@ -444,9 +446,10 @@ for stage in plan:
 
 # %% [markdown]
 # The latencies, and the 300 MB/s inside of a machine, are about what small and large all-reduces
-# take here; the next cell measures them. [labs/uneven_stages.py](../labs/uneven_stages.py) runs such
-# a plan: it reuses the pipeline of chapter 08 and the layers of chapter 07. What is new are stages of
-# several ranks. A stage sends rows, and each rank gets those that it needs, from whoever has them.
+# take here; the next cell measures them. [labs/uneven_stages.py](../labs/uneven_stages.py) runs
+# such a plan: it reuses the pipeline of chapter 08 and the layers of chapter 07. What is new are
+# stages of several ranks. A stage sends rows, and each rank gets those that it needs, from whoever
+# has them.
 
 # %% tags=["nbval-ignore-output"]
 machines = Machines.here(4, bytes_per_second=card_megabytes_per_second * 1e6)
@@ -457,8 +460,8 @@ Table(["link", "latency", "rate"],
        for name, link in links.items()])
 
 # %% [markdown]
-# First, is it right? Two plans train for two steps, in float64, and beside them each rank trains the
-# whole model alone.
+# First, is it right? Two plans train for two steps, in float64, and beside them each rank trains
+# the whole model alone.
 
 # %%
 of_tilings = plan_space.best_of_tilings(plan_space.best_plans(layers, job))
@@ -511,11 +514,11 @@ Table(["plan", "layers of its stages", "predicted", "measured", "off by"],
 # widest block half of the devices, and cuts its matrices, since these four devices are on two
 # machines and the matrices are large. All other blocks split samples.
 #
-# Predictions are off by some percent, and which way is no accident. A stage that splits samples sums
-# its gradients after its last backward. If it is not the first stage, others still compute then, and
-# it costs less than predicted. Plans with more messages are slower than predicted: eight processes
-# share the cores of this computer. So plans that are predicted within a tenth of each other may
-# change places, and plans that are far apart do not.
+# Predictions are off by some percent, and which way is no accident. A stage that splits samples
+# sums its gradients after its last backward. If it is not the first stage, others still compute
+# then, and it costs less than predicted. Plans with more messages are slower than predicted: eight
+# processes share the cores of this computer. So plans that are predicted within a tenth of each
+# other may change places, and plans that are far apart do not.
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # In which pairs of plans is the one that is predicted to be faster also faster?
@@ -528,11 +531,11 @@ Table(["pairs of plans", "how many", "in the predicted order"],
       [["all", len(agree), sum(agree)], ["predicted more than a tenth apart", len(far), sum(far)]])
 
 # %% [markdown]
-# The model of cost knows three things about this cluster: FLOPS, latency, bytes per second. That was
-# enough to rank plans here, where computing is emulated and links are shaped. **On GPUs** a
-# product's time depends on its shape, and kernels overlap with communication. Alpa therefore compiles
-# and *measures* the candidates of the upper level: its $t_i$ are profiled (section 5.2 of the paper).
-# Part [10b](10b_predict_then_run.ipynb) calibrates the planner's model.
+# The model of cost knows three things about this cluster: FLOPS, latency, bytes per second. That
+# was enough to rank plans here, where computing is emulated and links are shaped. **On GPUs** a
+# product's time depends on its shape, and kernels overlap with communication. Alpa therefore
+# compiles and *measures* the candidates of the upper level: its $t_i$ are profiled (section 5.2 of
+# the paper). Part [10b](10b_predict_then_run.ipynb) calibrates the planner's model.
 #
 # *Break it.* Give `Cluster` a wrong network, `Link(7e-4, 1e9)` between machines, search again, and
 # run that plan. The search is as sure as before.
@@ -576,8 +579,8 @@ put_to_the_test(f"""
 # * A pipeline with free stages has far too many plans to try: they are **computed**.
 # * **Within a stage** an integer program chooses how each product is cut, and pays for resharding.
 # * **Over the stages** dynamic programming minimises the sum, for each limit on the slowest stage.
-# * Such a search is optimal for its own model of cost. It **loses what no level sees**: sends between
-#   stages, and where their devices lie.
+# * Such a search is optimal for its own model of cost. It **loses what no level sees**: sends
+#   between stages, and where their devices lie.
 # * Freedom for each stage wins where **layers differ**, and nothing where they are equal.
 #
 # **Your exercises** stand in the cells above, and in

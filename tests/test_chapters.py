@@ -34,6 +34,7 @@ PARAMETERS = {
     "09e_experts_on_ranks": {"busiest_share": 0.5},
     "09f_long_contexts": {"ranks": 2, "budget_megabytes": 40.0},
     "09g_sixty_four_ranks": {"length": 2, "machine_count": 2},
+    "10d_small_alpa": {"microbatches": 4, "card_megabytes_per_second": 10.0},
 }
 SHOWN = {
     "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
@@ -116,6 +117,12 @@ SHOWN = {
         "8 ranks equal one process to 1e-12: True",
         "theory 48.39 %; simulated 48.39",
         "dp 4, pp 4, tp 4 and dp 2 × tp 2 agree to 1e-12 in float64: True",
+    ],
+    "10d_small_alpa": [
+        "theory 28 digits; counted 28",
+        "as cheap as the cheapest of all choices: 40 of 40",
+        "theory 30 models; counted 30",
+        "losses, weights and gradients equal one process to 1e-12: True",
     ],
 }
 

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from gradient_accumulation import digits
 from meshes import my_group
 from operator_shardings import FEATURES, SAMPLES, SHARDINGS, WHOLE, Cluster, Job, Link, mlp
-from pipeline_parallel import Pipeline, Stage, no_change, parameters_of, tag_of
+from pipeline_parallel import Pipeline, Stage, parameters_of, tag_of
 from plan_space import pieces, places_of
 from schedules import one_f_one_b
 from simple_ddp import now
@@ -238,7 +238,7 @@ def need_whole_shares(model, plan, rows):
         sizes = {rows, *(size for b in blocks for size in b.up.weight.shape)}
         for size in sorted(sizes):
             if size % stage.devices:
-                raise ValueError(f"{size} rows or columns cannot be shared by {stage.devices} ranks")
+                raise ValueError(f"{size} rows or columns do not go up in {stage.devices} ranks")
 
 
 # ---- Beside one process ---------------------------------------------------------------------
@@ -307,8 +307,7 @@ def timed_steps(plan, hiddens, cluster, rows, microbatches, steps=2) -> float:
 
 
 def measured_links(cluster, nbytes=1_000_000, times=5) -> dict[str, Link]:
-    """The links between ranks inside of a machine, and across: from all-reduces, as a ring's formula
-    would have them."""
+    """The links inside of a machine and across, as a ring's formula has them for all-reduces."""
     found = {}
     for name, n in (("inside", cluster.per_machine), ("across", cluster.devices)):
         groups = [list(range(k, k + n)) for k in range(0, cluster.devices, n)]

@@ -1,6 +1,6 @@
-"""How many plans a pipeline has: cuts of its layers, and submeshes. The truth goes device by device.
+"""How many plans a pipeline has: cuts of its layers, and submeshes for its stages.
 
-It counts from the first layer on, with the place in both lists as the state.
+The truth takes away one first stage after another, whatever their number.
 """
 
 from functools import cache
@@ -16,20 +16,18 @@ def truth(layers, devices) -> int:
         return int(layers == devices == 0)
     sizes = (2**k for k in range(devices.bit_length()))
     return sum(
-        truth(layers - taken, devices - size)
-        for size in sizes
-        for taken in range(1, layers + 1)
+        truth(layers - taken, devices - size) for size in sizes for taken in range(1, layers + 1)
     )
 
 
 def sequences(stages, devices, sizes_of, ordered=True, least=1) -> int:
-    """How many sequences of so many submeshes use all devices; in ascending order, if not ordered."""
+    """How many sequences of submeshes use all devices; in ascending order, if not ordered."""
 
     @cache
     def count(stages, devices, least):
         if stages == 0:
             return int(devices == 0)
-        sizes = [size for size in sizes_of(devices) if size >= least]
+        sizes = [size for size in sizes_of(devices) if ordered or size >= least]
         return sum(count(stages - 1, devices - s, 1 if ordered else s) for s in sizes)
 
     return count(stages, devices, least)

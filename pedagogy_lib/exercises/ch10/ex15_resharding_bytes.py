@@ -51,6 +51,13 @@ def swapped(before, after):
     return {before, after} == {"samples", "features"}
 
 
+STAYED = (  # what a layout that stays would cost, if it were taken for another pair
+    lambda x, n, *_: 2 * (n - 1) / n * x,
+    lambda x, n, *_: (n - 1) / n * x,
+    lambda x, n, *_: 2 * (n - 1) / n**2 * x,
+    lambda x, n, *_: (n - 1) / n**2 * x,
+)
+
 EXERCISE = Formula(
     "10.15",
     "resharding_bytes",
@@ -81,12 +88,9 @@ EXERCISE = Formula(
          when(swapped, lambda x, n, *_: (n - 1) / n * x)),
         ("between samples and features the gradient comes back in the same way: both directions "
          "count.", when(swapped, lambda x, n, *_: (n - 1) / n**2 * x)),
-        ("if the layout stays, nothing is sent.",
-         when(lambda a, b: a == b, lambda x, n, *_: 2 * (n - 1) / n * x)),
-        ("if the layout stays, nothing is sent.",
-         when(lambda a, b: a == b, lambda x, n, *_: (n - 1) / n * x)),
-        ("if the layout stays, nothing is sent.",
-         when(lambda a, b: a == b, lambda x, n, *_: 2 * (n - 1) / n**2 * x)),
+        *(("if the layout stays, nothing is sent.", when(stays, cost))
+          for stays in (lambda a, b: a == b, lambda a, b: a == b != "whole")
+          for cost in STAYED),
         ("a device keeps its own part: it sends n - 1 parts of n in an all-gather.",
          when(with_whole, lambda x, n, *_: float(x))),
         ("an all-gather sends each device's part to the n - 1 others: (n - 1) / n of all.",

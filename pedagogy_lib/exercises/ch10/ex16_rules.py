@@ -1,6 +1,6 @@
-"""The equations of an integer program. The truth: which zeros and ones fulfil them, tried one by one.
+"""The equations of an integer program. The truth: which zeros and ones fulfil them, one by one.
 
-Of larger programs a solver finds the cheapest solution, and trying all choices has to find the same.
+Of larger programs a solver finds the cheapest solution; trying all choices has to find the same.
 """
 
 from itertools import product
@@ -153,34 +153,49 @@ def need_nothing_else(case, matrix, sums, variables, counts, edges):
     values = (np.arange(2**count)[:, None] >> np.arange(count)) & 1
     fulfil = values[(abs(values @ matrix.T - sums) < 1e-9).all(1)]
     right = {frozenset(ones) for ones in choices_of(counts, edges)}
-    for row in fulfil:
-        ones = frozenset(variable for variable, value in zip(variables, row) if value)
-        if ones not in right:
-            told = sorted(ones, key=lambda v: (len(v), v))
-            raise Wrong(case, f"{told} fulfils all equations", why_allowed(ones, counts, edges))
+    found = [frozenset(v for v, value in zip(variables, row) if value) for row in fulfil]
+    wrong = [ones for ones in found if ones not in right]
+    if wrong:
+        told, why = why_allowed(wrong, len(counts), edges)
+        what = f"{sorted(told, key=lambda v: (len(v), v))} fulfils all equations"
+        raise Wrong(case, what, why)
 
 
-def why_allowed(ones, counts, edges) -> str:
-    for u in range(len(counts)):
-        ways = sum(variable[0] == u for variable in ones if len(variable) == 2)
-        if ways == 0:
-            return f"operator {u} has no way at all: it has to have exactly one"
-        if ways > 1:
-            return f"operator {u} has {ways} ways at a time: it has to have exactly one"
-    pairs = [variable for variable in ones if len(variable) == 4]
+def why_allowed(wrong, operators, edges) -> tuple[frozenset, str]:
+    """One of these solutions that should be none, and what it is allowed by."""
+    reasons = {}
+    for ones in wrong:
+        reasons.setdefault(reason(ones, operators, edges), ones)
+    for why in (NO_WAY, WAYS, NO_PAIR, PAIRS):
+        if why in reasons:
+            return reasons[why], why
+    tied = [why for why in (SECOND_FREE, FIRST_FREE) if why in reasons]
+    why = tied[0] if len(tied) == 1 and BOTH_FREE not in reasons else BOTH_FREE
+    return next(iter(reasons.values())) if why not in reasons else reasons[why], why
+
+
+NO_WAY = "an operator has no way at all: it has to have exactly one"
+WAYS = "an operator has several ways at a time: it has to have exactly one"
+NO_PAIR = "no pair of an edge is 1: so resharding would never be paid"
+PAIRS = "several pairs of an edge are 1 at a time"
+SECOND_FREE = "a pair is tied to its first operator alone: the second one has to agree, too"
+FIRST_FREE = "a pair is tied to its second operator alone: the first one has to agree, too"
+BOTH_FREE = "a pair is 1 whose ways are not chosen: nothing ties it to its operators"
+
+
+def reason(ones, operators, edges) -> str:
+    """What is wrong about a solution."""
+    ways = [sum(v[0] == u for v in ones if len(v) == 2) for u in range(operators)]
+    if set(ways) != {1}:
+        return NO_WAY if 0 in ways else WAYS
     for edge in edges:
-        own = [pair for pair in pairs if (pair[0], pair[2]) == edge]
-        if not own:
-            return (f"no pair of the edge {edge} is 1: so resharding would never be paid")
-        if len(own) > 1:
-            return f"{len(own)} pairs of the edge {edge} are 1 at a time"
-        (u, i, v, j), = own
-        if (u, i) in ones and (v, j) not in ones:
-            return "a pair is tied to its first operator alone: the second one has to agree, too"
-        if (v, j) in ones and (u, i) not in ones:
-            return "a pair is tied to its second operator alone: the first one has to agree, too"
-        if (u, i) not in ones:
-            return "a pair is 1 whose ways are not chosen: nothing ties it to its operators"
+        own = [v for v in ones if len(v) == 4 and (v[0], v[2]) == edge]
+        if len(own) != 1:
+            return PAIRS if own else NO_PAIR
+        ((u, i, v, j),) = own
+        ends = (u, i) in ones, (v, j) in ones
+        if not all(ends):
+            return {(True, False): SECOND_FREE, (False, True): FIRST_FREE}.get(ends, BOTH_FREE)
     return ""
 
 
@@ -193,8 +208,8 @@ def need_the_cheapest(case, matrix, sums, variables, counts, edges, costs):
         raise Wrong(case, "the program has no solution", "each choice has to be allowed")
     if abs(found.fun - cheapest) > 1e-6:
         ones = {v for v, x in zip(variables, found.x) if x > 0.5}
-        raise Wrong(case, f"the solver finds {found.fun:g}, and the cheapest choice is "
-                    f"{cheapest}", why_allowed(ones, counts, edges))  # fmt: skip
+        what = f"the solver finds {found.fun:g}, and the cheapest choice is {cheapest}"
+        raise Wrong(case, what, reason(ones, len(counts), edges))
 
 
 EXERCISE = Exercise(
@@ -206,7 +221,7 @@ EXERCISE = Exercise(
         "First, for each operator: of its variables exactly one is 1. That is one equation.",
         "For an edge (u, v) and a way i of u: among the pairs with i, how many are 1 if (u, i) is "
         "1? And how many if it is 0?",
-        "So their sum equals (u, i); as an equation: their sum minus (u, i) is 0. The same for each "
-        "way j of v.",
+        "So their sum equals (u, i); as an equation: their sum minus (u, i) is 0. The same for "
+        "each way j of v.",
     ),
 )

@@ -38,13 +38,15 @@ def step(seconds, plan, microbatches):
 def random_case(chance, layers, sizes):
     """Whole numbers of seconds, so that sums are exact; some stages are not possible."""
     work = [chance.choice((1, 2, 3, 5, 8, 13)) for _ in range(layers)]
-    found = {}
+    found, is_even = {}, chance.random() < 0.5
     for first in range(layers):
         for end in range(first + 1, layers + 1):
             for size in sizes:
                 if chance.random() < 0.9:
                     found[first, end, size] = (
                         8 * sum(work[first:end]) // size + chance.randint(0, 9)
+                        if is_even
+                        else chance.randint(1, 30)
                     )
     return found
 
@@ -60,15 +62,14 @@ def random_cases():
 
 
 def examine(answer):
-    seconds = dict(EXAMPLE)
-    judge("the example", answer, seconds, 2, 2, 3)
-    yield "the example: two stages"
-    judge("one micro-batch: the sum alone counts", answer, *POINTED["one"])
-    judge("many micro-batches", answer, *POINTED["many"])
-    yield "one micro-batch, and many"
-    cases = random_cases()
-    for number in range(RANDOM):
-        judge(f"random case {number + 1}", answer, *next(cases))
+    chosen = random_cases()
+    cases = POINTED | {f"random case {k + 1}": next(chosen) for k in range(RANDOM)}
+    tried = [Tried(case, of, asked(case, answer, *of)) for case, of in cases.items()]
+    for one in tried:
+        if one.seconds_of(one.plan) != one.best:
+            what = f"{one.plan} takes {one.seconds_of(one.plan)}; {one.best} is possible"
+            raise Wrong(one.told, what, why_slow(tried))
+    yield "; ".join(POINTED)
     yield f"{RANDOM} random cases: no plan is faster"
     for case, arguments in IMPOSSIBLE.items():
         need_refusal(case, answer, arguments)
@@ -77,10 +78,38 @@ def examine(answer):
     yield f"{LAYERS} layers on {DEVICES} devices: no plan is faster"
 
 
+class Tried:
+    """A case, the plan that came, and every other one."""
+
+    def __init__(self, case, arguments, plan):
+        self.seconds, self.layers, self.devices, self.microbatches = arguments
+        self.plan, self.every = plan, plans(self.seconds, self.layers, self.devices)
+        self.best = min(map(self.seconds_of, self.every))
+        self.told = in_words(case, *arguments[1:])
+
+    def seconds_of(self, plan):
+        return step(self.seconds, plan, self.microbatches)
+
+    def is_best_by(self, cost) -> bool:
+        """Whether no plan has a lower cost, which depends on times and micro-batches."""
+        costs = [cost([self.seconds[s] for s in plan], self.microbatches)
+                 for plan in (self.plan, *self.every)]  # fmt: skip
+        return costs[0] == min(costs)
+
+
+def in_words(case, layers, devices, microbatches) -> str:
+    return f"{case}, {layers} layers, {devices} devices, {microbatches} micro-batches"
+
+
 POINTED = {
-    "one": ({(0, 1, 1): 9, (1, 2, 1): 1, (0, 2, 2): 11, (0, 1, 2): 3, (1, 2, 2): 3}, 2, 2, 1),
-    "many": ({(0, 1, 1): 6, (1, 3, 1): 6, (0, 2, 1): 9, (2, 3, 1): 1, (0, 3, 2): 7}, 3, 2, 20),
-}
+    "the example": (EXAMPLE, 2, 2, 3),
+    "a slow stage in front": (
+        {(0, 1, 1): 10, (1, 2, 1): 5, (2, 3, 1): 5, (1, 3, 2): 8}, 3, 3, 5),
+    "one micro-batch": (
+        {(0, 1, 1): 9, (1, 2, 1): 1, (0, 2, 2): 11, (0, 1, 2): 3, (1, 2, 2): 3}, 2, 2, 1),
+    "many micro-batches": (
+        {(0, 1, 1): 6, (1, 3, 1): 6, (0, 2, 1): 9, (2, 3, 1): 1, (0, 3, 2): 7}, 3, 2, 20),
+}  # fmt: skip
 IMPOSSIBLE = {
     "no stage for layer 1": ({(0, 1, 1): 1, (2, 3, 1): 1}, 3, 2, 4),
     "devices that no plan uses up": ({(0, 1, 1): 1, (1, 2, 1): 1, (0, 2, 1): 3}, 2, 4, 4),
@@ -91,10 +120,11 @@ IMPOSSIBLE = {
 # ---- What is wrong ---
 
 
-def judge(case, answer, seconds, layers, devices, microbatches, best=None):
+def asked(case, answer, seconds, layers, devices, microbatches):
+    """The plan of an answer; raises `Wrong` if it is none."""
     given = dict(seconds)
     outcome = outcome_of(answer, given, layers, devices, microbatches)
-    told = f"{case}, {layers} layers, {devices} devices, {microbatches} micro-batches"
+    told = in_words(case, layers, devices, microbatches)
     if outcome.error:
         why = "a plan is possible here" if "ValueError" in outcome.kinds else ""
         raise Wrong(told, str(outcome), why)
@@ -102,15 +132,7 @@ def judge(case, answer, seconds, layers, devices, microbatches, best=None):
         raise Wrong(told, "`seconds` has changed", NOT_ITS_OWN)
     plan = stages_of(told, outcome.value, seconds)
     need_plan(told, plan, layers, devices)
-    if best is None:
-        every = plans(seconds, layers, devices)
-        best = min(step(seconds, other, microbatches) for other in every)
-    else:
-        every = []
-    mine = step(seconds, plan, microbatches)
-    if mine != best:
-        why = why_slow(seconds, plan, every, layers, devices, microbatches)
-        raise Wrong(told, f"{plan} takes {mine}; {best} is possible", why)
+    return plan
 
 
 def stages_of(case, value, seconds):
@@ -131,11 +153,11 @@ def need_plan(case, plan, layers, devices):
     if [first for first, *_ in plan] == ends[:-1] and ends[-1] == layers:
         used = sum(size for *_, size in plan)
         if used < devices:
-            raise Wrong(case, f"{plan} uses {used} of {devices} devices",
-                        "all devices are to be used: a plan that leaves some idle does not count")  # fmt: skip
+            why = "all devices are to be used: a plan that leaves some idle does not count"
+            raise Wrong(case, f"{plan} uses {used} of {devices} devices", why)
         if used > devices:
-            raise Wrong(case, f"{plan} uses {used} devices, and there are {devices}",
-                        "stages work at the same time: each needs devices of its own")  # fmt: skip
+            why = "stages work at the same time: each needs devices of its own"
+            raise Wrong(case, f"{plan} uses {used} devices, and there are {devices}", why)
         return
     backwards = [first for first, *_ in reversed(plan)] == [0, *(e for _, e, _ in plan[:0:-1])]
     why = "stages are given in the order of the layers, the first one first" if backwards else (
@@ -144,61 +166,62 @@ def need_plan(case, plan, layers, devices):
     raise Wrong(case, f"{plan} is no cut of {layers} layers", why)
 
 
-def why_slow(seconds, plan, every, layers, devices, B) -> str:
-    """The first misunderstanding under which this plan would be the best of all."""
-    def times(of):
-        return [seconds[stage] for stage in of]
+OTHER_COSTS = {  # what a plan may have been chosen by, of its times and B micro-batches
+    "first the slowest stage, then the sum, is another order: a slower slowest stage may be worth "
+    "it if the sum gets smaller": lambda t, B: (max(t), sum(t)),
+    "first the sum, then the slowest stage, is another order: a larger sum may be worth it if the "
+    "slowest stage gets faster": lambda t, B: (sum(t), max(t)),
+    "the first micro-batch goes through all stages one after another: their sum counts, not only "
+    "the slowest stage": lambda t, B: max(t),
+    "the other B - 1 micro-batches follow at the pace of the slowest stage; the sum alone is what "
+    "a single micro-batch takes": lambda t, B: sum(t),
+    "the first micro-batch is in the sum already: B - 1 others follow, not B":
+        lambda t, B: sum(t) + B * max(t),
+    "B - 1 micro-batches follow the first one, and not one alone": lambda t, B: sum(t) + max(t),
+    "(B + stages - 1) × the slowest is right for equal stages. Here stages differ: the first "
+    "micro-batch takes the sum": lambda t, B: (B + len(t) - 1) * max(t),
+    "(B - 1) times the slowest stage is what follows the first micro-batch, which takes the mean "
+    "of no stage, but the sum of all": lambda t, B: sum(t) / len(t) + (B - 1) * max(t),
+}  # fmt: skip
+NOT_OF_THE_BEST = (
+    "the best plan of the rest need not be part of the best plan: a slower stage in front makes "
+    "another rest better. For a given limit on the slowest stage it is"
+)
+LENGTHS = {
+    "this has the fewest stages; more of them may be faster": min,
+    "this has the most stages; fewer of them may be faster": max,
+}
 
-    other_sums = {
-        "the first micro-batch goes through all stages one after another: their sum counts, not "
-        "only the slowest stage": lambda t: (max(t), 0),
-        "first the slowest stage, then the sum, is another order: a slower slowest stage may be "
-        "worth it if the sum gets smaller": lambda t: (max(t), sum(t)),
-        "with B micro-batches the other B - 1 follow the first one at the pace of the slowest "
-        "stage; the sum alone is what a single micro-batch takes": lambda t: (sum(t), 0),
-        "the first micro-batch is in the sum already: B - 1 others follow, not B":
-            lambda t: (sum(t) + B * max(t), 0),
-        "B - 1 micro-batches follow the first one, and not one alone":
-            lambda t: (sum(t) + max(t), 0),
-        "(B + stages - 1) × the slowest is right for equal stages. Here stages differ: the first "
-        "micro-batch takes the sum": lambda t: ((B + len(t) - 1) * max(t), 0),
-        "the stages work at the same time on different micro-batches: not every one of them takes "
-        "the whole sum": lambda t: (B * sum(t), 0),
-    }  # fmt: skip
-    chosen = times(plan)
-    for sentence, cost in other_sums.items():
-        if every and cost(chosen) == min(cost(times(other)) for other in every):
+
+def why_slow(tried) -> str:
+    """The misunderstanding under which all these plans would be the best ones."""
+    fits = (s for s, cost in OTHER_COSTS.items() if all(one.is_best_by(cost) for one in tried))
+    told = next(fits, "")
+    if told:
+        return told
+    if all(one.seconds_of(one.plan) == without_limits(one) for one in tried):
+        return NOT_OF_THE_BEST
+    for sentence, pick in LENGTHS.items():
+        if all(len(one.plan) == pick(map(len, one.every)) for one in tried):
             return sentence
-    if times(plan) and sum_of(plan, seconds, B) == without_limits(seconds, layers, devices, B):
-        return ("the best plan of the rest need not be part of the best plan: a slower stage in "
-                "front makes another rest better. For a given limit on the slowest stage it is")  # fmt: skip
-    if every and len(plan) == min(map(len, every)):
-        return "this has the fewest stages; more of them may be faster"
-    if every and len(plan) == max(map(len, every)):
-        return "this has the most stages; fewer of them may be faster"
     return ""
 
 
-def sum_of(plan, seconds, B):
-    return step(seconds, plan, B)
-
-
-def without_limits(seconds, layers, devices, B):
-    """What the best rest, taken for each state alone, would lead to."""
+def without_limits(one) -> float:
+    """What comes of it if for each state the rest is the one that would be best alone."""
 
     @cache
     def rest(first, left):
-        if first == layers:
+        if first == one.layers:
             return [] if left == 0 else None
         found = []
-        for begin, end, size in seconds:
+        for begin, end, size in one.seconds:
             more = rest(end, left - size) if begin == first and size <= left else None
             if more is not None:
                 found.append([(begin, end, size), *more])
-        return min(found, key=lambda plan: step(seconds, plan, B), default=None)
+        return min(found, key=one.seconds_of, default=None)
 
-    plan = rest(0, devices)
-    return step(seconds, plan, B) if plan else inf
+    return one.seconds_of(rest(0, one.devices))
 
 
 def need_refusal(case, answer, arguments):
@@ -215,15 +238,15 @@ def need_refusal(case, answer, arguments):
 
 
 def need_large(answer):
-    chance = random.Random(5)
-    seconds = {key: taken for key, taken in
-               random_case(chance, LAYERS, (1, 2, 4, 8, 16)).items()}  # fmt: skip
-    best = by_stages(seconds, LAYERS, DEVICES, 8)
-    began = time.process_time()
-    judge("the large one", answer, seconds, LAYERS, DEVICES, 8, best)
-    if time.process_time() - began > SECONDS:
-        raise Wrong("the large one", f"it took {time.process_time() - began:.0f} s",
-                    "the same rest is computed again and again: functools.cache remembers it")  # fmt: skip
+    seconds = random_case(random.Random(5), LAYERS, (1, 2, 4, 8, 16))
+    best, began = by_stages(seconds, LAYERS, DEVICES, 8), time.process_time()
+    plan = asked("the large one", answer, seconds, LAYERS, DEVICES, 8)
+    taken, mine = time.process_time() - began, step(seconds, plan, 8)
+    if mine != best:
+        raise Wrong("the large one", f"{plan} takes {mine}; {best} is possible")
+    if taken > SECONDS:
+        why = "the same rest is computed again and again: functools.cache remembers it"
+        raise Wrong("the large one", f"it took {taken:.0f} s", why)
 
 
 def by_stages(seconds, layers, devices, B):
@@ -254,8 +277,8 @@ EXERCISE = Exercise(
         "Which values can the slowest stage's seconds have? One of the values of `seconds`.",
         "For one such limit: rest(first, left), the least sum for the layers from `first` on, on "
         "exactly `left` devices, without stages slower than the limit.",
-        "Take as the first stage each key that begins at `first`; what is left is the same question "
-        "again. functools.cache remembers its answers.",
+        "Take as the first stage each key that begins at `first`; what is left is the same "
+        "question again. functools.cache remembers its answers.",
         "Then compare sum + (microbatches - 1) × limit over all limits.",
     ),
 )

@@ -45,7 +45,7 @@ def rules(counts, edges):
 # -             both = {(u, i, v, j): 1 for j in range(counts[v])}
 # -             equations.append((both | {(u, i): -1}, 0))
 
-# %% wrong · no pair of the edge
+# %% wrong · no pair of an edge is 1
 # -     for u, v in edges:
 # -         for i in range(counts[u]):
 # -             both = {(u, i, v, j): 1 for j in range(counts[v])}
