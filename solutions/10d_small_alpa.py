@@ -77,16 +77,13 @@ def ways(layers, devices):
 
 check("10.14", ways)
 
-# %% [markdown]
-# How large is that number for a model of 48 layers on 64 devices? Think of a power of ten: 6 for a
-# million.
-
 # %%
 digits_of_count = predict("The number of ways for 48 layers on 64 devices has", unit="digits")
 
 # %%
 operator_shardings, small_alpa = lab("operator_shardings"), lab("small_alpa")
 plan_space, uneven_stages = lab("plan_space"), lab("uneven_stages")
+shapes, planner, cost_model = lab("model_shapes"), lab("planner"), lab("cost_model")
 
 def counted(devices, layers=48):
     sizes = [2**k for k in range(devices.bit_length())]
@@ -110,23 +107,12 @@ plot_bars(list(map(str, clusters)), in_digits, "plans, as a power of ten", "devi
 # %% [markdown]
 # Each layer has two products, and in section 2 each product has four shardings. With them, the
 # count has 58 digits more. Nobody can try that. Even a million plans, five minutes each, take
-# almost ten years.
-
-# %% jupyter={"source_hidden": true}
-# What trials cost: the meshes of the planner alone, with what an hour of a GPU is assumed to cost.
-shapes, planner = lab("model_shapes"), lab("planner")
-cost_model = lab("cost_model")
-gpu = shapes.gpu_named("H100")
-on_64 = planner.all_plans(cost_model.Job(shapes.model_named("llama-2-13b"), gpu, 1024), 64)
-trials = len(on_64.dp)
-dollars = trials * 5 / 60 * 64 * gpu.price
-print(f"{trials:,} plans of labs/planner.py for 64 GPUs, five minutes each: {dollars:,.0f} dollars")
-
-# %% [markdown]
-# So plans are computed, not tried. Alpa divides the question into two. The **intra-operator** level
-# answers: how is each operator of a stage cut, on the devices of this stage? The **inter-operator**
-# level answers: which layers form a stage, and how many devices does it get? The upper level asks
-# the lower one what each stage takes, and never looks inside.
+# almost ten years. So plans are computed, not tried. Alpa divides the question into two levels:
+#
+# * **Intra-operator**: how is each operator of a stage cut, on the devices of this stage?
+# * **Inter-operator**: which layers form a stage, and how many devices does it get?
+#
+# The upper level asks the lower one what each stage takes, and never looks inside.
 
 # %% [markdown]
 # ## 2 · The lower level: how is each product cut?
@@ -311,14 +297,13 @@ check("10.17", best_stages)
 # layers on 8 machines of 8 devices.
 
 # %% tags=["nbval-ignore-output"]
+gpu = shapes.gpu_named("H100")
 gpus = Cluster(8, 8, gpu.flops * gpu.reach, Link(5e-6, gpu.inside / 2),
                Link(2e-5, gpu.across / 2), 0.93 * gpu.memory)
 large = Job(gpus, 8192, 64, number_bytes=2)
 began = time.perf_counter()
 plan = small_alpa.search([mlp(4096, 16384)] * 48, large)
 print(f"{time.perf_counter() - began:.1f} s for both levels")
-
-# %%
 print("layers", "; ".join(map(str, plan)))
 print("shardings:", {name for stage in plan for names in stage.shardings for name in names})
 
@@ -420,7 +405,7 @@ Table(["model", "best of equal stages", "step", "free: devices of its stages", "
 # %% [markdown]
 # For equal blocks whose number divides, freedom wins nothing. For transformers it wins a little:
 # the scores over the vocabulary are one layer more, and even cuts do not allow for it. Where layers
-# differ much, as in the last two models, it wins more than any tuning of equal stages could.
+# differ much, as in the last two models, it wins a lot.
 #
 # The small search has less than the planner in another respect: it has one axis of devices in a
 # stage, where Alpa has two, and so dp × tp. It shards no optimizer, and counts no activations. So
@@ -482,9 +467,6 @@ equals = sorted(plan_space.uniform_plans(layers, job),
                 key=lambda of: small_alpa.planned_seconds(of[1], job))
 racers = {"1st": of_tilings[0][1], "2nd": of_tilings[1][1], "3rd": of_tilings[2][1],
           "best equal stages": equals[0][1], "worst equal stages": equals[-1][1]}
-predicted = {name: plan_space.with_sends(layers, plan, job) for name, plan in racers.items()}
-
-# %%
 measured = {
     name: launch(uneven_stages.timed_steps, plan, hiddens, cluster, rows, microbatches,
                  world_size=8, machines=machines, device="cpu").values[0]
@@ -492,7 +474,8 @@ measured = {
 }
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction, the model of cost, and what was measured.
+# Your prediction, the model of cost with sends between stages, and what was measured.
+predicted = {name: plan_space.with_sends(layers, plan, job) for name, plan in racers.items()}
 ratio.compare(predicted["best equal stages"] / predicted["1st"],
               measured["best equal stages"] / measured["1st"])
 
@@ -544,6 +527,9 @@ Table(["pairs of plans", "how many", "in the predicted order"],
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}
+job_of_planner = cost_model.Job(shapes.model_named("llama-2-13b"), gpu, 1024)
+trials = len(planner.all_plans(job_of_planner, 64).dp)
+dollars = trials * 5 / 60 * 64 * gpu.price  # five minutes each
 kinds = sorted({name for stage in plan for names in stage.shardings for name in names[:2]})
 in_own_cost = "right for its own model of cost" if optimal == 30 else "not here"
 verdict = "imprecise" if lost and optimal == 30 else "not here"
@@ -561,8 +547,8 @@ put_to_the_test(f"""
   {in_digits["cuts and submeshes"][-1]:.0f} on 1,024; times 10 to the power of
   {96 * log10(4):.0f} shardings (section 1)
 - Trying strategies is slow and expensive at scale | CS 229S | right, computed | five minutes for
-  each of the {trials:,} plans of our planner on 64 GPUs: {dollars / 1e6:,.1f} million dollars, at
-  {gpu.price} an hour (section 1)
+  each of the {trials:,} plans of labs/planner.py on 64 GPUs: {dollars / 1e6:,.1f} million dollars,
+  at an assumed {gpu.price} for a GPU's hour
 """)
 
 # %% [markdown]
