@@ -53,20 +53,32 @@ class Engine:
 
     products, attention  shares of what the GPU reaches at best (gpu.flops × gpu.reach)
     ragged       how many times as long products take whose width is no multiple of 64
-    traffic      bytes that a layer's other kernels move, for each token and unit of width
+    traffic      bytes that a layer's other kernels move, for each token and unit of width, cut by
+                 tp; traffic_whole: that only sequence parallelism cuts
     is_fused     whether attention stores no scores
     is_balanced  whether stages take equally long, with the ends of the model among them
     launch       seconds that a layer's forward and backward take at least, however small they are;
                  hop: more of them for each further rank along tp; crossing: for each machine more
     launch_pp, hop_pp, crossing_pp   the same where there is a pipeline
+    is_queued    whether kernels wait in a queue, so that computing hides their launching
+    cores        on which the launching programs of all ranks run, if they have to share some
     inside, across  shares of the links' bytes per second that collectives reach
-    exposed      share of the time along dp that no computing hides
-    message      seconds that a message between two stages takes at least
+    exposed      share of the time along dp that no computing hides; exposed_pp: along pp
+    message      seconds that a message between two stages takes at least; around: a round of keys
+                 along cp; unit: a call for each further rank, for a unit of ZeRO
     fixed        seconds of a step for all else
     updating     bytes that the optimizer moves for each parameter of a rank
     parameter_bytes, gradient_bytes, optimizer_bytes   of each parameter
+    number_bytes of each number that travels, or is kept as a layer's input
+    averaging    bytes of each parameter while gradients are averaged, beside the gradients
+    sheds        whether there are no gradients between two steps
+    keeps_sent   whether a stage keeps what it has sent until the end of the step
+    units        layers that ZeRO 3 has gathered at a time
+    sequence     whether tp comes with sequence parallelism
     kept, kept_mlp  bytes that a layer keeps of each token, for each unit of its width, and of that
                  inside the MLP; tp cuts them. kept_whole: of what only sequence parallelism cuts
+    working      bytes of each token that one layer's backward has beside them, for each unit of the
+                 MLP's width
     scores       bytes that it keeps of each score, if it stores any
     logits       bytes for each token and letter of the vocabulary, where the loss is computed
     base         bytes on every rank, whatever it trains
@@ -81,21 +93,34 @@ class Engine:
     launch: float = 2e-3
     hop: float = 0.0
     crossing: float = 0.0
+    is_queued: bool = True
+    cores: float = np.inf
+    traffic_whole: float = 0.0
     launch_pp: float = 2e-3
     hop_pp: float = 0.0
     crossing_pp: float = 0.0
     inside: float = 0.5
     across: float = 0.5
     exposed: float = 0.3
+    exposed_pp: float = 1.0
     message: float = 5e-4
+    around: float = 0.0
+    unit: float = 0.0
     fixed: float = 5e-2
     updating: float = 30.0
     parameter_bytes: float = 2.0
     gradient_bytes: float = 4.0
     optimizer_bytes: float = 12.0
+    number_bytes: float = 2.0
+    averaging: float = 0.0
+    sheds: bool = False
+    keeps_sent: bool = False
+    sequence: bool = True
     kept: float = 8.0
     kept_mlp: float = 4.0
     kept_whole: float = 10.0
+    working: float = 0.0
+    units: float = 2.0
     scores: float = 5.0
     logits: float = 10.0
     base: float = 1e9
@@ -155,11 +180,12 @@ def hardware_flops(shape: Shape, tokens, recompute=FULL, causal=1.0):
 def rank_parameters(job: Job, plan: Plan):
     """Of the rank that has most: the layers of its stage, and one end of the model, cut by tp.
 
-    With one stage both ends are there.
+    With one stage both ends are there. Norms, biases and the table of positions are not cut.
     """
     shape = job.shape
     ends = np.where(plan.pp == 1, 2 - shape.is_tied, 1) * shape.embedding_parameters
-    return (job.layers(plan) * shape.layer_parameters + ends) / plan.tp
+    cut = (job.layers(plan) * shape.layer_parameters + ends) / plan.tp
+    return cut + (job.layers(plan) * shape.vectors + shape.positions) * shape.width
 
 
 def states(job: Job, plan: Plan) -> dict:
@@ -188,7 +214,7 @@ def kept_in_a_layer(job: Job, plan: Plan):
     linear = tokens * (cut / plan.tp + engine.kept_whole * shape.width / whole)
     stored = 0 if engine.is_fused else engine.scores
     scores = stored * shape.heads * tokens * shape.context / plan.tp
-    inputs = 2 * tokens * shape.width / whole
+    inputs = engine.number_bytes * tokens * shape.width / whole
     return np.select(
         [np.equal(plan.recompute, FULL), np.equal(plan.recompute, SELECTIVE)],
         [inputs, linear],
@@ -203,7 +229,9 @@ def activations(job: Job, plan: Plan):
     one_layer_again = np.where(
         np.equal(plan.recompute, FULL), kept_in_a_layer(job, replace(plan, recompute=NONE)), 0
     )
-    return job.layers(plan) * kept_in_a_layer(job, plan) * in_flight * more + one_layer_again
+    working = job.engine.working * job.tokens(plan) * job.shape.mlp / plan.tp
+    kept = job.layers(plan) * kept_in_a_layer(job, plan) * in_flight * more
+    return kept + one_layer_again + working
 
 
 def logits(job: Job, plan: Plan):
@@ -212,21 +240,45 @@ def logits(job: Job, plan: Plan):
 
 
 def gathered(job: Job, plan: Plan):
-    """Bytes of the two largest units that ZeRO 3 has gathered at a time."""
+    """Bytes of the largest units that ZeRO 3 has gathered at a time; and of what a stage sent."""
     one = np.maximum(job.shape.layer_parameters, job.shape.embedding_parameters) / plan.tp
-    return np.where(plan.zero >= 3, 2 * job.engine.parameter_bytes * one, 0)
+    units = np.where(plan.zero >= 3, job.engine.units * job.engine.parameter_bytes * one, 0)
+    message = job.engine.number_bytes * job.tokens(plan) * job.shape.width
+    sent = (job.microbatches(plan) + 1) * message if job.engine.keeps_sent else 0
+    return units + np.where(plan.pp > 1, sent, 0)
+
+
+def averaging(job: Job, plan: Plan):
+    """Bytes that averaging needs beside the gradients: of all; of a unit, if ZeRO goes by units.
+
+    ZeRO 2 and 3 do so in the backward: the activations of all other layers are still there.
+    """
+    unit = job.shape.layer_parameters / plan.tp
+    of = np.where(plan.zero >= 1, unit, rank_parameters(job, plan))
+    others = (job.layers(plan) - 1) * kept_in_a_layer(job, plan) + gathered(job, plan)
+    return np.where(plan.dp * plan.cp > 1, job.engine.averaging * of, 0) + np.where(
+        (plan.zero >= 2) & (job.engine.averaging > 0), others, 0
+    )
 
 
 def memory(job: Job, plan: Plan) -> dict:
     """Bytes on the fullest rank at the worst moment, by kind; "total" is their sum.
 
-    The first stage keeps most micro-batches, the last one has the logits: the larger one counts.
+    That moment is when a backward begins, or when gradients are averaged: then no activations are
+    there. The first stage keeps most micro-batches, the last one has the logits: the larger one
+    counts.
     """
     of_first, of_logits = activations(job, plan), logits(job, plan)
     on_last = of_first / np.minimum(plan.pp, job.microbatches(plan)) + of_logits
-    kinds = states(job, plan) | {
-        "activations": np.where(plan.pp == 1, of_first + of_logits, np.maximum(of_first, on_last)),
-        "communication": gathered(job, plan),
+    kept = np.where(plan.pp == 1, of_first + of_logits, np.maximum(of_first, on_last))
+    of, units, sums = states(job, plan), gathered(job, plan), averaging(job, plan)
+    is_first = job.microbatches(plan) <= plan.pp  # no backward has been before the worst moment
+    before = np.where(job.engine.sheds & is_first, 0, of["gradients"])
+    is_backward = before + kept + units >= of["gradients"] + sums
+    kinds = of | {
+        "gradients": np.where(is_backward, before, of["gradients"]),
+        "activations": np.where(is_backward, kept, 0),
+        "communication": np.where(is_backward, units, sums),
         "other": job.engine.base + 0 * plan.tp,
     }
     return kinds | {"total": sum(kinds.values())}

@@ -12,14 +12,23 @@ def ring_all_reduce(nbytes, n, bytes_per_second):
     return 2 * (n - 1) / n * nbytes / bytes_per_second
 
 
-def link(job: Job, ranks_inside, n, cards=1):
-    """Bytes per second between the ranks of a group, if `ranks_inside` lie between neighbours.
+def link(job: Job, apart, n, is_sum=True):
+    """Bytes per second from one rank of a group to the next, whose number is `apart` higher.
 
-    cards  through how many GPUs' cards a machine's part of the group sends
+    A sum goes through the cards of all of the group's GPUs in a machine, a message through one; a
+    card that the machine's GPUs share is divided among the groups.
     """
-    crosses = ranks_inside * n > job.gpu.machine
     engine, gpu = job.engine, job.gpu
+    members = np.clip(gpu.machine / apart, 1, n)  # of the group, in a machine
+    cards = np.where(np.logical_or(is_sum, gpu.is_shared), members, 1)
+    crosses = apart * n > gpu.machine
     return np.where(crosses, gpu.across * engine.across * cards, gpu.inside * engine.inside)
+
+
+def at_a_time(job: Job, plan: Plan):
+    """How many ranks' programs share a core. In a pipeline's bubble, ranks do nothing."""
+    m = job.microbatches(plan)
+    return np.maximum(1, plan.ranks * m / (m + plan.pp - 1) / job.engine.cores)
 
 
 def layer_seconds(job: Job, plan: Plan):
@@ -30,22 +39,49 @@ def layer_seconds(job: Job, plan: Plan):
     products = products * np.where(shape.mlp / plan.tp % 64, engine.ragged, 1)
     pairs = tokens * shape.context * np.where(engine.is_fused, 0.5, 1)
     scores = 4 * pairs * shape.width / plan.tp / (best * engine.attention)
-    moved = engine.traffic * tokens * shape.width / plan.tp
+    whole = np.where(plan.sequence, plan.tp, 1)
+    moved = (engine.traffic / plan.tp + engine.traffic_whole / whole) * tokens * shape.width
     if not engine.is_fused:
         moved = moved + 20 * shape.heads * tokens * shape.context / plan.tp
-    forward = products + scores + moved / gpu.bandwidth
-    backward = 2 * products + 2.5 * scores + 2 * moved / gpu.bandwidth
+    scores, moving = (x * at_a_time(job, plan) for x in (scores, moved / gpu.bandwidth))
+    forward = products + scores + moving
+    backward = 2 * products + 2.5 * scores + 2 * moving
     again = np.select(
         [np.equal(plan.recompute, FULL), np.equal(plan.recompute, SELECTIVE)], [forward, scores], 0
     )
     all_reduces = np.where(np.equal(plan.recompute, FULL), 6, 4)
-    along_tp = all_reduces * ring_all_reduce(
-        2 * tokens * shape.width, plan.tp, link(job, 1, plan.tp, cards=np.minimum(plan.tp, 8))
-    )
-    # Keys and values of all ranks come by, forward and backward; then also their gradients.
-    keys = 2 * 2 * tokens * shape.of_keys / plan.tp
-    along_cp = 4 * (plan.cp - 1) * keys / link(job, plan.tp, plan.cp)
-    return {"compute": forward + backward, "recompute": again, "tp": along_tp, "cp": along_cp}
+    along_tp = all_reduces * sum_along_tp(job, plan)
+    return {
+        "compute": forward + backward, "recompute": again, "tp": along_tp, "cp": along_cp(job, plan)
+    }  # fmt: skip
+
+
+def sum_along_tp(job: Job, plan: Plan):
+    """Of one layer's output, over the ranks that have parts of it."""
+    nbytes = job.engine.number_bytes * job.tokens(plan) * job.shape.width
+    return ring_all_reduce(nbytes, plan.tp, link(job, 1, plan.tp))
+
+
+def along_cp(job: Job, plan: Plan):
+    """Of a layer: keys and values go round, and once more in the backward with their gradients.
+
+    These make one step more, to the rank that they belong to.
+    """
+    keys = 2 * job.engine.number_bytes * job.tokens(plan) * job.shape.of_keys / plan.tp
+    again = np.where(np.equal(plan.recompute, FULL), plan.cp - 1, 0)
+    passed = (3 * plan.cp - 2 + again) * keys / link(job, plan.tp, plan.cp, is_sum=False)
+    rounds = (2 * plan.cp - 1 + again) * job.engine.around * at_a_time(job, plan)
+    return np.where(plan.cp > 1, passed + rounds, 0)
+
+
+def along_dp(job: Job, plan: Plan):
+    """Of a step: gradients are reduced and parameters gathered, for each micro-batch or once."""
+    engine, m, n = job.engine, job.microbatches(plan), plan.dp * plan.cp
+    reduces, gathers = np.where(plan.zero >= 2, m, 1), np.where(plan.zero >= 3, 2 * m, 1)
+    nbytes = engine.number_bytes * rank_parameters(job, plan)
+    of_bytes = ring_all_reduce(nbytes, n, link(job, plan.tp, n)) / 2 * engine.exposed
+    calls = np.where(plan.zero >= 1, job.layers(plan) + 1, 0) * (n - 1)
+    return (reduces + gathers) * (of_bytes + calls * engine.unit * at_a_time(job, plan))
 
 
 def launch_seconds(job: Job, plan: Plan):
@@ -54,7 +90,7 @@ def launch_seconds(job: Job, plan: Plan):
     alone = engine.launch + engine.hop * (plan.tp - 1) + engine.crossing * (machines - 1)
     piped = engine.launch_pp + engine.hop_pp * (plan.tp - 1)
     piped = piped + engine.crossing_pp * plan.tp * (machines - 1)
-    return np.where(plan.pp > 1, piped, alone)
+    return np.where(plan.pp > 1, piped, alone) * at_a_time(job, plan)
 
 
 def seconds(job: Job, plan: Plan) -> dict:
@@ -63,27 +99,30 @@ def seconds(job: Job, plan: Plan) -> dict:
     m, tokens, layers = job.microbatches(plan), job.tokens(plan), job.layers(plan)
     of_layer, floor = layer_seconds(job, plan), launch_seconds(job, plan)
     busy = sum(of_layer.values())
-    waiting = (busy**6 + floor**6) ** (1 / 6) - busy  # the slower of both, and a little more
+    again = np.where(np.equal(plan.recompute, FULL), 4 / 3, 1)
+    # The slower of both, and a little more; or one after the other.
+    waiting = (busy**6 + floor**6) ** (1 / 6) - busy if engine.is_queued else again * floor
     end = 6 * tokens * shape.embedding_parameters / plan.tp
     end = end / (gpu.flops * gpu.reach * engine.products)
     end = end / plan.pp if engine.is_balanced else end * np.where(plan.pp == 1, 1, 0.5)
-    hidden = 2 * 2 * tokens * shape.width / plan.tp / link(job, plan.tp * plan.dp * plan.cp, 2)
-    between = np.where(plan.pp > 1, hidden + engine.message, 0)
-    stage = layers * (busy + waiting) + end + between
-    mine, ranks = rank_parameters(job, plan), plan.dp * plan.cp
-    along_dp = ring_all_reduce(2 * mine, ranks, link(job, plan.tp, ranks)) * engine.exposed
-    zero_3 = np.where(plan.zero >= 3, 1.5 * m, 1)
-    updated = mine / np.where(plan.zero >= 1, ranks, 1)
+    of_ends = np.where(plan.pp == 1, 2, 1) * sum_along_tp(job, plan)
+    sent = 2 * engine.number_bytes * tokens * shape.width / np.where(plan.sequence, plan.tp, 1)
+    sent = sent / link(job, plan.tp * plan.dp * plan.cp, plan.pp, is_sum=False)
+    between = engine.exposed_pp * sent + engine.message * at_a_time(job, plan)
+    between = np.where(plan.pp > 1, between, 0)
+    stage = layers * (busy + waiting) + end + of_ends + between
+    copies = np.where(plan.zero >= 1, plan.dp * plan.cp, 1)
+    updated = engine.updating * rank_parameters(job, plan) / copies / gpu.bandwidth
     causes = {
         "compute": m * (layers * of_layer["compute"] + end),
         "recompute": m * layers * of_layer["recompute"],
         "launch": m * layers * waiting,
-        "tp": m * layers * of_layer["tp"],
+        "tp": m * (layers * of_layer["tp"] + of_ends),
         "cp": m * layers * of_layer["cp"],
         "pp": m * between,
         "bubble": (plan.pp - 1) / plan.chunks * stage,
-        "dp": along_dp * zero_3,
-        "optimizer": engine.updating * updated / gpu.bandwidth + engine.fixed,
+        "dp": along_dp(job, plan),
+        "optimizer": (updated + engine.fixed) * at_a_time(job, plan),
     }
     return causes | {"total": sum(causes.values())}
 

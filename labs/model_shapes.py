@@ -21,6 +21,8 @@ class Shape:
     vocabulary  rows of the embedding; is_tied: the output uses the embedding's matrix
     context     places in a training sample
     positions   rows of a table of positions; 0 for rotary angles or ALiBi
+    vectors     of a block, beside its matrices: how many times `width` numbers its norms and biases
+                have; 0 leaves them out: less than 0.1 % of a large model
     """
 
     layers: int
@@ -33,6 +35,7 @@ class Shape:
     is_gated: bool = False
     is_tied: bool = False
     positions: int = 0
+    vectors: int = 0
     source: str = ""
 
     @property
@@ -52,9 +55,10 @@ class Shape:
 
     @property
     def parameters(self):
-        """Of the whole model, without norms and biases: less than 0.1 % of a large one."""
+        """Of the whole model."""
         ends = self.embedding_parameters * (2 - self.is_tied)
-        return self.layers * self.layer_parameters + ends + self.positions * self.width
+        block = self.layer_parameters + self.vectors * self.width
+        return self.layers * block + ends + self.positions * self.width
 
 
 def llama(layers, width, heads, mlp, vocabulary, context, kv_heads=0, source="") -> Shape:
@@ -110,6 +114,7 @@ class Gpu:
     reach      assumed: share of `flops` that large products reach in practice. Published runs say
                0.75 and 0.9 for two engines on the A100, 0.5 for one on the H100
     machine    GPUs in one machine
+    is_shared  whether these have one network card together, and not one each
     watts      of the GPU at full load
     price      assumed: dollars for an hour. What clouds ask for differs by a factor of several
     """
@@ -121,6 +126,7 @@ class Gpu:
     across: float
     reach: float = 0.6
     machine: int = 8
+    is_shared: bool = False
     watts: float = 700
     price: float = 2.5
     source: str = ""

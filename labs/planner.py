@@ -47,7 +47,8 @@ def all_plans(job: Job, gpus: int) -> Plan:
     rows = np.repeat(np.array(meshes), len(rest), 0)
     dp, tp, pp, cp = rows.T
     zero, size, recompute, chunks = (np.tile(np.array(of), len(meshes)) for of in zip(*rest))
-    return Plan(dp, tp, pp, cp, zero, size, recompute, chunks, np.full(len(dp), True))
+    return Plan(dp, tp, pp, cp, zero, size, recompute, chunks,
+                np.full(len(dp), job.engine.sequence))  # fmt: skip
 
 
 def why_impossible(job: Job, plan: Plan) -> np.ndarray:
@@ -60,6 +61,8 @@ def why_impossible(job: Job, plan: Plan) -> np.ndarray:
         "dp times the micro-batch does not divide the batch":
             job.batch % (plan.dp * plan.micro_batch) != 0,
         "cp does not divide the context into zigzags": shape.context % (2 * plan.cp) != 0,
+        "attention that stores no scores has nothing selective to recompute":
+            job.engine.is_fused & np.equal(plan.recompute, SELECTIVE),
         "chunks without a pipeline": (plan.chunks > 1) & (plan.pp == 1),
         "interleaving needs a multiple of pp micro-batches":
             (plan.chunks > 1) & (job.microbatches(plan) % plan.pp != 0),

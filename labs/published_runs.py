@@ -138,9 +138,13 @@ STARTS = {
 }  # fmt: skip
 OF_TIME = (
     "products", "attention", "ragged", "traffic", "launch", "launch_pp", "hop", "hop_pp",
-    "crossing", "crossing_pp", "inside", "across", "exposed", "message", "fixed", "updating",
+    "crossing", "crossing_pp", "inside", "across", "exposed", "exposed_pp", "message", "around",
+    "unit", "fixed", "updating", "traffic_whole",
 )  # fmt: skip
-OF_MEMORY = ("kept", "kept_mlp", "kept_whole", "scores", "logits", "base", "gradient_bytes")
+OF_MEMORY = (
+    "kept", "kept_mlp", "kept_whole", "scores", "logits", "base", "gradient_bytes", "working",
+    "averaging", "units",
+)  # fmt: skip
 FAR, ROUNDS, FULL_AT = 1.5, 6, 0.93
 OF_SECONDS, OF_BYTES = 0.3, 3.0  # how strongly a number is held where it starts
 
@@ -160,7 +164,7 @@ def nearest(start: Engine, free, predict, runs: Runs, measured, prior) -> Engine
 
     Numbers stay near those of `start` where the runs do not say otherwise; what is 0 remains so.
     """
-    free = [name for name in free if getattr(start, name) > 0]
+    free = [name for name in sorted(free) if getattr(start, name) > 0]
     first = np.log([getattr(start, name) for name in free])
 
     def with_logs(x) -> Engine:
@@ -173,21 +177,26 @@ def nearest(start: Engine, free, predict, runs: Runs, measured, prior) -> Engine
     return with_logs(least_squares(off, first, loss="soft_l1", f_scale=0.08, max_nfev=200).x)
 
 
-def calibrated(runs: Runs, start: Engine) -> Engine:
+def calibrated(runs: Runs, start: Engine, held=(OF_SECONDS, OF_BYTES), exact=()) -> Engine:
     """The engine that predicts these runs best, in seconds and in bytes.
 
     Runs that are slower than FAR times the prediction have another cause, and do not count in the
     next round.
+
+    held   how strongly a number is held where it starts: one of seconds, one of bytes
+    exact  numbers that stay as they start
     """
     known = ~runs.is_oom & ~np.isnan(runs.memory)
     if known.any():
         some = runs.where(known)
-        start = nearest(start, OF_MEMORY, predicted_memory, some, some.memory, OF_BYTES)
+        start = nearest(
+            start, set(OF_MEMORY) - set(exact), predicted_memory, some, some.memory, held[1]
+        )
     timed = runs.where(~runs.is_oom & ~np.isnan(runs.seconds))
     engine, counts = start, np.ones(len(timed), bool)
     for _ in range(ROUNDS):
         some = timed.where(counts)
-        engine = nearest(start, OF_TIME, predicted, some, some.seconds, OF_SECONDS)
+        engine = nearest(start, set(OF_TIME) - set(exact), predicted, some, some.seconds, held[0])
         before, counts = counts, timed.seconds < FAR * predicted(timed, engine)
         if (counts == before).all():
             break

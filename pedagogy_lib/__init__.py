@@ -58,6 +58,8 @@ _HOME = {
     "draw_groups": "pictures.group_pictures",
     "draw_context_splits": "pictures.context_splits",
     "plot_loads": "pictures.expert_loads",
+    "plot_agreement": "pictures.scatters",
+    "plot_points": "pictures.scatters",
     "draw_graph": "pictures.computation_graph",
     "draw_paths": "pictures.loss_paths",
     "draw_three_splits": "pictures.diagrams",

@@ -51,6 +51,8 @@ from .pictures.run_bytes import plot_bytes as plot_bytes
 from .pictures.run_memory import plot_memory as plot_memory
 from .pictures.run_memory import plot_peak as plot_peak
 from .pictures.run_timelines import plot_timeline as plot_timeline
+from .pictures.scatters import plot_agreement as plot_agreement
+from .pictures.scatters import plot_points as plot_points
 from .pictures.schedule_pictures import plot_schedule as plot_schedule
 from .pictures.split_products import draw_product as draw_product
 from .pictures.traffic import plot_traffic as plot_traffic

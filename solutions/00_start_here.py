@@ -519,6 +519,7 @@ problems = examine()
 # | [09e · Experts on ranks][09e] | How do tokens get to experts elsewhere, and back? |
 # | [09f · Long contexts][09f] | What if one text is too long for a rank? |
 # | [09g · Sixty-four ranks][09g] | What changes when it grows? |
+# | [10c · Against published runs][10c] | How far off is a model of cost? |
 # | [10d · A small Alpa][10d] | Can a program choose, for each stage another way? |
 # | 10 · Choosing a strategy | Which one, for which model and machine? |
 # | 11 · Capstone | All of it, on a model that learns. |
@@ -552,6 +553,7 @@ problems = examine()
 # [09e]: 09e_experts_on_ranks.ipynb
 # [09f]: 09f_long_contexts.ipynb
 # [09g]: 09g_sixty_four_ranks.ipynb
+# [10c]: 10c_published_runs.ipynb
 # [10d]: 10d_small_alpa.ipynb
 #
 # ## 12 · Words

@@ -34,6 +34,7 @@ PARAMETERS = {
     "09e_experts_on_ranks": {"busiest_share": 0.5},
     "09f_long_contexts": {"ranks": 2, "budget_megabytes": 40.0},
     "09g_sixty_four_ranks": {"length": 2, "machine_count": 2},
+    "10c_published_runs": {"slow": 1.6, "folds": 5},
     "10d_small_alpa": {"microbatches": 4, "card_megabytes_per_second": 10.0},
 }
 SHOWN = {
@@ -117,6 +118,12 @@ SHOWN = {
         "8 ranks equal one process to 1e-12: True",
         "theory 48.39 %; simulated 48.39",
         "dp 4, pp 4, tp 4 and dp 2 × tp 2 agree to 1e-12 in float64: True",
+    ],
+    "10c_published_runs": [
+        "theory 142.8 PFLOP/s; counted 131.9 PFLOP/s",
+        "GPUs: 64.0 % by the counts, 58.7 % by the printed shares",
+        "whatever the number of stages: True",
+        "more stages than layers: 28 runs, failed: 28",
     ],
     "10d_small_alpa": [
         "theory 28 digits; counted 28",

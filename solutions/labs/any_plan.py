@@ -13,7 +13,7 @@ from language_model import draw_batch, standard_library
 from long_contexts import split_context, zigzag
 from memory import recompute_modules
 from meshes import Mesh
-from pipeline_parallel import Pipeline, my_stages, parameters_of, sum_tied
+from pipeline_parallel import Pipeline, even_sizes, my_stages, parameters_of, sum_tied
 from schedules import one_f_one_b
 from tensor_parallel import parallelize, split_cross_entropy, whole
 from three_dimensions import (
@@ -48,10 +48,21 @@ class Joined:
         return self.group
 
 
+def blocks_of_stages(blocks, stages) -> list[int]:
+    """How many layers each stage gets: equally many blocks, and the ends of the model on top.
+
+    Raises  ValueError if there are fewer blocks than stages
+    """
+    sizes = even_sizes(blocks, stages)
+    sizes[0] += 1
+    sizes[-1] += 1
+    return sizes
+
+
 class AnyPlan:
     """A training under a plan. ZeRO 2 and 3 need pp 1: with stages they would reduce too early.
 
-    model           the whole one, the same on all ranks; of each, this rank keeps its part
+    model           the whole one, the same on all ranks: this rank keeps its part of it
     make_optimizer  takes a list of parameters
     way             of attention, where the context is split: see labs/long_contexts.py
     """
@@ -59,7 +70,7 @@ class AnyPlan:
     def __init__(self, model, plan: Plan, make_optimizer, way="ring"):
         if plan.zero > 1 and plan.pp > 1:
             raise ValueError("ZeRO 2 and 3 reduce in each backward: with a pipeline take ZeRO 1")
-        self.plan, self.mesh, self.model = plan, mesh_of(plan), model
+        self.plan, self.mesh = plan, mesh_of(plan)
         context, width = model.places.weight.shape
         is_tied = model.output.weight is model.letters.weight
         blocks = list(model.blocks)
@@ -67,15 +78,14 @@ class AnyPlan:
         self.places = zigzag(context, plan.cp) if plan.cp > 1 else [torch.arange(context)]
         if plan.cp > 1:
             split_context(model, way, self.places, self.mesh["cp"])
-        if plan.recompute == FULL:
-            recompute_modules(model.blocks)
         loss_of = partial(split_cross_entropy, group=self.mesh["tp"])
-        self.pipeline = Pipeline(my_stages(model, group=self.mesh["pp"]), loss_of, width,
-                                 self.mesh["pp"])  # fmt: skip
+        (stage,) = my_stages(model, blocks_of_stages(len(blocks), plan.pp), self.mesh["pp"])
+        units = [layer for layer in stage.piece if layer in blocks]
+        if plan.recompute == FULL:
+            recompute_modules(units)
+        self.pipeline = Pipeline([stage], loss_of, width, self.mesh["pp"])
         self.parameters, self.zero = parameters_of(self.pipeline), None
         if plan.zero:
-            (stage,) = self.pipeline.stages
-            units = [layer for layer in stage.piece if layer in blocks]
             self.zero = STAGES[plan.zero](stage.piece, make_optimizer, units, self.mesh["dp", "cp"])
         else:
             self.optimizer = make_optimizer(self.parameters)

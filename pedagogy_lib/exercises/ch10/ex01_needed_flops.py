@@ -1,0 +1,89 @@
+"""FLOPs that a step needs. The truth adds up one product after another."""
+
+from ..kit import Formula
+
+
+def truth(tokens, layers, matrices, width, context, output):
+    total = 0
+    for passes in (1, 2):  # forward; backward: by the inputs, and by the weights
+        for _ in range(layers):
+            total += passes * 2 * tokens * matrices
+            total += passes * 2 * (2 * tokens * context * width)  # q kᵀ, and scores times values
+        total += passes * 2 * tokens * output
+    return total
+
+
+def factor(of_matrices=6, of_scores=12, of_output=6):
+    def mistaken(tokens, layers, matrices, width, context, output):
+        blocks = layers * (of_matrices * matrices + of_scores * context * width)
+        return tokens * (blocks + of_output * output)
+
+    return mistaken
+
+
+EXERCISE = Formula(
+    "10.1",
+    "needed_flops",
+    cases={
+        "3 tokens, 1 layer of 10": [(3, 1, 10, 2, 3, 5)],
+        "two layers": [(3, 2, 10, 2, 3, 5)],
+        "no output matrix": [(7, 3, 11, 2, 5, 0)],
+        "matrices alone": [(5, 2, 13, 3, 0, 0)],
+        "llama-3-8b, one sample": [(8192, 32, 218103808, 4096, 8192, 525336576)],
+    },
+    truth=truth,
+    mistakes=[
+        (
+            "this is the forward alone. The backward has two products for each one of the "
+            "forward: by the inputs, and by the weights.",
+            factor(2, 4, 2),
+        ),
+        (
+            "a product multiplies and adds: these are two operations for each number of a matrix "
+            "and each token.",
+            factor(3, 6, 3),
+        ),
+        (
+            "the backward takes twice as long as the forward, as it has two products for each "
+            "one: together three times the forward, not twice.",
+            factor(4, 8, 4),
+        ),
+        (
+            "this computes the forward twice, as recomputation does. Model FLOPs count each "
+            "product once.",
+            factor(8, 16, 8),
+        ),
+        (
+            "the scores are missing: each token's query meets every key of its sample, in each "
+            "layer.",
+            factor(of_scores=0),
+        ),
+        (
+            "the scores count half. Attention has two products: queries with keys, and scores with "
+            "values; and here all pairs count, masked ones too.",
+            factor(of_scores=6),
+        ),
+        (
+            "the output matrix is missing: it makes a score for each letter of the vocabulary.",
+            factor(of_output=0),
+        ),
+        (
+            "the output matrix stands once behind the last layer, not in each of them.",
+            lambda t, layers, m, w, c, output: factor()(t, layers, m, w, c, layers * output),
+        ),
+        (
+            "this is one layer: there are several.",
+            lambda t, layers, *rest: truth(t, 1, *rest),
+        ),
+        (
+            "this is for one token. A step has several.",
+            lambda t, layers, m, w, c, o: truth(1, layers, m, w, c, o),
+        ),
+    ],
+    hints=(
+        "Forward first. A matrix of 10 numbers and one token: 10 multiplications and 10 additions.",
+        "The scores of one token in one layer: context times width for q·k, and as much again for "
+        "scores times values; each with a multiplication and an addition.",
+        "Then the backward: two products for each one of the forward.",
+    ),
+)

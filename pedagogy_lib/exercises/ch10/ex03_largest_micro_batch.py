@@ -1,0 +1,101 @@
+"""The largest micro-batch that fits. The truth tries all of them."""
+
+from ..kit import Formula
+
+
+def kept(size, stages, samples) -> int:
+    """Samples on the first stage at a time, under 1F1B."""
+    return size * min(stages, samples // size)
+
+
+def largest(fits):
+    """The largest divisor of `samples` that fits, or 0."""
+
+    def found(room, states, activations, stages, samples):
+        sizes = [size for size in range(1, samples + 1) if samples % size == 0]
+        left = room - states
+        return max((s for s in sizes if fits(s, left, activations, stages, samples)), default=0)
+
+    return found
+
+
+truth = largest(lambda size, left, a, stages, samples: a * kept(size, stages, samples) <= left)
+
+
+def any_size(room, states, activations, stages, samples):
+    sizes = range(1, samples + 1)
+    left = room - states
+    return max((s for s in sizes if activations * min(stages * s, samples) <= left), default=0)
+
+
+def powers(room, states, activations, stages, samples):
+    size = 1
+    if truth(room, states, activations, stages, samples) == 0:
+        return 0
+    while samples % (2 * size) == 0 and activations * kept(2 * size, stages, samples) <= (
+        room - states
+    ):
+        size *= 2
+    return size
+
+
+EXERCISE = Formula(
+    "10.3",
+    "largest_micro_batch",
+    cases={
+        "room 100, states 40, 10 a sample, 2 stages, 8 samples": [(100, 40, 10, 2, 8)],
+        "one stage": [(100, 40, 10, 1, 8), (160, 40, 10, 1, 12)],
+        "all samples fit at a time": [(130, 40, 10, 2, 8), (1000, 40, 10, 4, 6)],
+        "more stages than micro-batches": [(100, 20, 10, 4, 8), (101, 20, 10, 4, 8)],
+        "the states alone do not fit": [(100, 101, 10, 2, 8)],
+        "not one sample fits": [(100, 95, 10, 1, 8), (100, 85, 10, 2, 8)],
+        "it just fits": [(60, 40, 10, 2, 2), (100, 40, 15, 4, 4)],
+        "12 samples": [(100, 40, 10, 2, 12), (101, 40, 10, 1, 12), (91, 40, 10, 1, 15)],
+    },
+    truth=truth,
+    whole="samples are whole numbers",
+    mistakes=[
+        (
+            "under 1F1B the first stage keeps as many micro-batches as there are stages, not one.",
+            largest(lambda size, left, a, stages, samples: a * size <= left),
+        ),
+        (
+            "this keeps all micro-batches at a time, as GPipe does. 1F1B keeps at most as many as "
+            "there are stages.",
+            largest(lambda size, left, a, stages, samples: a * samples <= left),
+        ),
+        (
+            "there may be fewer micro-batches than stages: then no more of them are kept.",
+            largest(lambda size, left, a, stages, samples: a * size * stages <= left),
+        ),
+        (
+            "what just fits, fits.",
+            largest(lambda size, left, a, stages, samples: a * kept(size, stages, samples) < left),
+        ),
+        (
+            "the states need room, too.",
+            lambda room, states, a, stages, samples: truth(room, 0, a, stages, samples),
+        ),
+        (
+            "micro-batches of this size do not divide the samples: one of them would be smaller.",
+            any_size,
+        ),
+        (
+            "this looks at powers of 2 alone. Any size that divides the samples is one.",
+            powers,
+        ),
+        (
+            "this is the smallest size, not the largest one.",
+            lambda *args: min(truth(*args), 1),
+        ),
+        (
+            "where nothing fits, the answer is 0.",
+            lambda *args: max(truth(*args), 1),
+        ),
+    ],
+    hints=(
+        "Try every size that divides the samples.",
+        "How many micro-batches are there of a size? And how many of them are on the first stage "
+        "at a time?",
+    ),
+)  # fmt: skip

@@ -1,0 +1,71 @@
+"""What a training costs. The truth counts it second by second, in another order."""
+
+from ..kit import Formula
+
+
+def truth(parameters, tokens, gpus, peak, mfu, price):
+    useful = gpus * peak * mfu  # FLOPs that count, in a second
+    seconds = 3 * 2 * parameters * tokens / useful
+    hours = gpus * seconds / 60 / 60
+    return {"days": seconds / 60 / 60 / 24, "gpu_hours": hours, "dollars": hours * price}
+
+
+def scaled(by, *names):
+    def mistaken(*args):
+        return {key: value * (by(*args) if key in names else 1)
+                for key, value in truth(*args).items()}  # fmt: skip
+
+    return mistaken
+
+
+ALL = "days", "gpu_hours", "dollars"
+EXERCISE = Formula(
+    "10.5",
+    "bill",
+    cases={
+        "10 parameters, 1,440 tokens": [(10, 1440, 2, 5, 0.1, 3.0)],
+        "all of the peak": [(1e9, 1e9, 1, 1e14, 1.0, 2.0)],
+        "llama-3-8b, 15 trillion tokens, 1,024 H100": [(8e9, 15e12, 1024, 989.5e12, 0.4, 2.5)],
+        "for nothing": [(1e9, 1e9, 8, 1e14, 0.5, 0.0)],
+    },
+    truth=truth,
+    mistakes=[
+        (
+            "this computes forwards alone: 2 FLOPs for each parameter and token. Training needs 6.",
+            scaled(lambda *args: 1 / 3, *ALL),
+        ),
+        (
+            "this counts recomputation: 8 FLOPs for each parameter and token. MFU asks for the "
+            "model's own, 6.",
+            scaled(lambda *args: 8 / 6, *ALL),
+        ),
+        (
+            "GPUs reach a share of their peak: divide by the MFU.",
+            scaled(lambda p, t, gpus, peak, mfu, price: mfu, *ALL),
+        ),
+        (
+            "this multiplies with the MFU twice over: a low MFU makes a training longer.",
+            scaled(lambda p, t, gpus, peak, mfu, price: mfu * mfu, *ALL),
+        ),
+        (
+            "days pass on all GPUs at a time: more GPUs, fewer days.",
+            scaled(lambda p, t, gpus, *rest: gpus, "days"),
+        ),
+        (
+            "these are the hours on the clock. Each GPU has its own hour to be paid.",
+            scaled(lambda p, t, gpus, *rest: 1 / gpus, "gpu_hours", "dollars"),
+        ),
+        (
+            "the price is for an hour of each GPU.",
+            scaled(lambda p, t, gpus, *rest: 1 / gpus, "dollars"),
+        ),
+        ("these are hours, not days.", scaled(lambda *args: 24, "days")),
+        ("these are seconds of GPUs, not hours.", scaled(lambda *args: 3600, "gpu_hours")),
+    ],
+    asked="a dict with the keys days, gpu_hours and dollars",
+    shape="return a dict with three numbers, under the keys days, gpu_hours and dollars",
+    hints=(
+        "How many FLOPs does the whole training need? 6 for each parameter and each token.",
+        "How many of them are done in one second, on all GPUs together?",
+    ),
+)

@@ -1,0 +1,88 @@
+"""How many users a server has room for. The truth adds one after the other."""
+
+from ..kit import Formula
+
+
+def of_user(tp, layers, kv_heads, size, tokens) -> int:
+    """Bytes on one GPU, head after head: a GPU has one at least, whole."""
+    here = sum(1 for head in range(kv_heads) if head % tp == 0)
+    return sum(2 * 2 * size * tokens for _ in range(layers) for _ in range(here))
+
+
+def with_user(each, states=lambda parameters, tp: parameters / tp):
+    def found(memory, parameter_bytes, tp, layers, kv_heads, size, tokens):
+        users, used = 0, states(parameter_bytes, tp)
+        one = each(tp, layers, kv_heads, size, tokens)
+        while used + (users + 1) * one <= memory:
+            users += 1
+        return users
+
+    return found
+
+
+truth = with_user(of_user)
+
+EXERCISE = Formula(
+    "10.6",
+    "most_users",
+    cases={
+        "memory 100, tp 2": [(100, 120, 2, 1, 2, 1, 5)],
+        "tp 1": [(100, 60, 1, 1, 2, 1, 2), (100, 50, 1, 2, 1, 2, 3)],
+        "more ranks than heads of keys": [(100, 80, 4, 1, 2, 1, 5), (100, 80, 8, 2, 2, 1, 2)],
+        "the last one just fits": [(120, 120, 2, 1, 2, 1, 5), (119, 120, 2, 1, 2, 1, 5)],
+        "no room": [(100, 240, 2, 1, 2, 1, 5), (100, 190, 2, 1, 2, 1, 5)],
+        "llama-3-70b on 8 H100, 8,192 tokens": [(72e9, 141.1e9, 8, 80, 8, 128, 8192)],
+    },
+    truth=truth,
+    whole="users are whole numbers",
+    mistakes=[
+        (
+            "keys and values: there are two of them for each token, head and layer.",
+            with_user(lambda *args: of_user(*args) / 2),
+        ),
+        (
+            "a number has 2 bytes, and there are keys and values: 4 bytes for each of both.",
+            with_user(lambda *args: of_user(*args) / 4),
+        ),
+        (
+            "each layer keeps keys and values of its own.",
+            with_user(lambda tp, layers, *rest: of_user(tp, 1, *rest)),
+        ),
+        (
+            "each GPU keeps its share of the heads, not all of them.",
+            with_user(lambda tp, *rest: of_user(1, *rest)),
+        ),
+        (
+            "with more GPUs than heads of keys, each GPU still keeps one whole head.",
+            with_user(lambda tp, layers, heads, size, n: 4 * layers * heads / tp * size * n),
+        ),
+        (
+            "the parameters are cut: each GPU has one part of tp.",
+            with_user(of_user, lambda parameters, tp: parameters),
+        ),
+        (
+            "the parameters need room, too.",
+            with_user(of_user, lambda parameters, tp: 0),
+        ),
+        (
+            "if the parameters alone do not fit, nobody can be served: 0.",
+            lambda memory, p, tp, *rest: int((memory - p / tp) // of_user(tp, *rest)),
+        ),
+        (
+            "whoever just fits, fits.",
+            lambda memory, *rest: truth(memory - 0.001, *rest),
+        ),
+        (
+            "the rest is too little for one more: round down.",
+            lambda memory, *rest: (
+                truth(memory, *rest)
+                + (truth(memory + of_user(*rest[1:]) - 0.001, *rest) > truth(memory, *rest))
+            ),
+        ),
+    ],
+    hints=(
+        "What does one GPU keep of one user? Two (key and value) × layers × its heads × size × "
+        "tokens numbers of 2 bytes.",
+        "How many heads of keys does a GPU have? With more GPUs than heads it still has one.",
+    ),
+)

@@ -1,0 +1,226 @@
+"""What in a published row cannot be right. The truth compares whole numbers and bounds."""
+
+from fractions import Fraction
+
+from ..kit import Formula
+from ..kit.values import is_number
+
+ORDER = ("ranks", "batch", "rate")
+
+
+def row(**changed) -> dict:
+    """A row without contradictions, with some numbers changed."""
+    plain = {"gpus": 32, "dp": 4, "tp": 2, "pp": 4, "micro_batch": 2, "batch": 64, "flops": 1e12,
+             "seconds": 2.0, "tflops": 1.0}  # fmt: skip
+    return plain | changed
+
+
+def copies_of(row):
+    """How many copies of the model there are; None where that is no whole number."""
+    if row["dp"] is not None:
+        return row["dp"]
+    copies = Fraction(row["gpus"], row["tp"] * row["pp"])
+    return int(copies) if copies.denominator == 1 else None
+
+
+def ranks_are_wrong(row) -> bool:
+    copies = copies_of(row)
+    return copies is None or copies * row["tp"] * row["pp"] != row["gpus"]
+
+
+def batch_is_wrong(row) -> bool:
+    copies = copies_of(row)
+    if copies is None:
+        return False
+    return Fraction(row["batch"], copies * row["micro_batch"]).denominator != 1
+
+
+def rate_is_wrong(row, share=0.05) -> bool:
+    seen = 1e12 * row["tflops"] * row["seconds"] * row["gpus"]
+    return not (1 - share) * seen <= row["batch"] * row["flops"] <= (1 + share) * seen
+
+
+TESTS = {"ranks": ranks_are_wrong, "batch": batch_is_wrong, "rate": rate_is_wrong}
+
+
+def truth(row):
+    return [name for name in ORDER if TESTS[name](row)]
+
+
+def but(**tests):
+    """The truth with other tests."""
+
+    def mistaken(row):
+        return [name for name in ORDER if (TESTS | tests)[name](row)]
+
+    return mistaken
+
+
+def computed(row) -> float:
+    """TFLOP/s of a GPU."""
+    return row["batch"] * row["flops"] / row["seconds"] / row["gpus"] / 1e12
+
+
+def of_its_ranks(row) -> bool:
+    ranks = (row["dp"] or row["gpus"] // (row["tp"] * row["pp"])) * row["tp"] * row["pp"]
+    return rate_is_wrong(row | {"gpus": ranks})
+
+
+def of_computed(row) -> bool:
+    return abs(computed(row) - row["tflops"]) > 0.05 * computed(row)
+
+
+def of_part_of_a_copy(row) -> bool:
+    copies = row["dp"] or row["gpus"] / (row["tp"] * row["pp"])
+    return row["batch"] % (copies * row["micro_batch"]) != 0
+
+
+def derived_always(row) -> bool:
+    copies = row["gpus"] // (row["tp"] * row["pp"])
+    return bool(copies) and row["batch"] % (copies * row["micro_batch"]) != 0
+
+
+def same(got, wanted) -> bool:
+    return isinstance(got, list) and got == wanted
+
+
+def differs(call, wanted, got) -> str:
+    return f"of {row_as_text(*call)} it says {got!r:.60}, expected {wanted}"
+
+
+def row_as_text(row) -> str:
+    shown = {name: f"{value:g}" if is_number(value) else value for name, value in row.items()}
+    return ", ".join(f"{name} {value}" for name, value in shown.items())
+
+
+BLOOM = {"tp": 8, "pp": 10, "dp": 4, "gpus": 320, "micro_batch": 4, "batch": 2048,
+         "flops": 3.1272e15, "seconds": 147.43, "tflops": 135.7}  # fmt: skip
+
+EXERCISE = Formula(
+    "10.11",
+    "contradictions",
+    cases={
+        "nothing is wrong": [(row(),)],
+        "twice the ranks": [(row(gpus=16, tflops=2.0),)],
+        "64 samples in micro-batches of 3": [(row(micro_batch=3),)],
+        "four times the FLOP/s": [(row(tflops=0.25),)],
+        "a quarter of the FLOP/s": [(row(tflops=4.0),)],
+        "all three": [(row(gpus=16, micro_batch=3, tflops=7.0),)],
+        "dp is not printed": [(row(dp=None),), (row(dp=None, micro_batch=3),)],
+        "dp is not printed, and 30 GPUs": [(row(dp=None, gpus=30, tflops=1.0667),)],
+        "4 % too much, 4 % too little": [(row(tflops=1 / 1.04),), (row(tflops=1 / 0.96),)],
+        "5.05 % above the printed figure": [(row(tflops=1 / 1.0505),)],
+        "5.05 % below the printed figure": [(row(tflops=1 / 0.9495),)],
+        "4.95 % below the printed figure": [(row(tflops=1 / 0.9505),)],
+        "batch 24, micro-batch 8": [(row(micro_batch=8, batch=24, tflops=24 / 64),)],
+        "batch 30, 4 copies": [(row(micro_batch=1, batch=30, tflops=30 / 64),)],
+        "fewer GPUs than one copy needs": [(row(dp=None, gpus=4, tflops=8.0),)],
+        "fewer ranks than GPUs": [(row(gpus=64, tflops=0.5),)],
+        "dp does not fit, its batch does": [(row(gpus=24, dp=4, tflops=4 / 3),)],
+        "a row of BLOOM's log": [(BLOOM,)],
+        "the same with dp 8": [(BLOOM | {"dp": 8},)],
+    },
+    truth=truth,
+    same=same,
+    differs=differs,
+    mistakes=[
+        (
+            "where dp is not printed, the GPUs have to be a multiple of tp × pp.",
+            but(ranks=lambda row: row["dp"] is not None and ranks_are_wrong(row)),
+        ),
+        (
+            "too few ranks are wrong as well: ranks that nobody uses are no GPUs of the run.",
+            but(
+                ranks=lambda row: copies_of(row) is None
+                or copies_of(row) * row["tp"] * row["pp"] > row["gpus"]
+            ),
+        ),
+        (
+            "each copy has its share of the batch, and that share is a whole number of "
+            "micro-batches. This compares the whole batch with one micro-batch.",
+            but(batch=lambda row: row["batch"] % row["micro_batch"] != 0),
+        ),
+        (
+            "each copy's share has to be a whole number of micro-batches, not of samples alone.",
+            but(batch=lambda row: bool(copies_of(row)) and row["batch"] % copies_of(row) != 0),
+        ),
+        (
+            "where dp is printed, it says how many copies there are, even if it contradicts the "
+            "GPUs.",
+            but(batch=derived_always),
+        ),
+        (
+            "where nobody can say how many copies there are, the batch contradicts nothing.",
+            but(
+                batch=lambda row: batch_is_wrong(row) or copies_of(row) is None
+            ),
+        ),
+        (
+            "where nobody can say how many copies there are, the batch contradicts nothing.",
+            but(batch=of_part_of_a_copy),
+        ),
+        (
+            "each test stands for itself: a row with wrong ranks may have a wrong batch, too.",
+            but(batch=lambda row: batch_is_wrong(row) and not ranks_are_wrong(row)),
+        ),
+        (
+            "this allows more than 5 % of the printed rate.",
+            but(rate=lambda row: rate_is_wrong(row, 0.1)),
+        ),
+        (
+            "a printed rate may be too high or too low: both are contradictions.",
+            but(rate=lambda row: computed(row) > 1.05 * row["tflops"]),
+        ),
+        (
+            "a printed rate may be too high or too low: both are contradictions.",
+            but(rate=lambda row: computed(row) < 0.95 * row["tflops"]),
+        ),
+        (
+            "5 % of the printed figure are allowed, because figures are rounded and formulas "
+            "differ a little.",
+            but(rate=lambda row: abs(computed(row) / row["tflops"] - 1) > 1e-9),
+        ),
+        (
+            "5 % of the printed figure are allowed, because figures are rounded and formulas "
+            "differ a little.",
+            but(rate=lambda row: rate_is_wrong(row, 0.01)),
+        ),
+        (
+            "the 5 % are a share of the printed rate, not of the computed one.",
+            but(rate=of_computed),
+        ),
+        (
+            "the rate is that of the printed GPUs, even if dp × tp × pp is another number.",
+            but(rate=of_its_ranks),
+        ),
+        (
+            "by this no row is right: the printed rate is that of one GPU, and a step has all "
+            "samples of the batch.",
+            but(rate=lambda row: True),
+        ),
+        (
+            "the words have a fixed order: ranks, batch, rate.",
+            lambda row: truth(row)[::-1],
+        ),
+        (
+            "the words have a fixed order: ranks, batch, rate.",
+            lambda row: sorted(truth(row)),
+        ),
+        (
+            "return all contradictions of a row, not the first alone.",
+            lambda row: truth(row)[:1],
+        ),
+    ],
+    asked="a list of words",
+    shape="return a list of words; of a row without contradictions it is empty",
+    errors={
+        "NoneType": "dp is None where the row does not print it",
+        "ZeroDivisionError": "with fewer GPUs than tp × pp there is not one copy",
+    },
+    hints=(
+        "Three questions, one after another: does dp × tp × pp give the GPUs? Does each copy get "
+        "whole micro-batches? Do FLOPs, seconds and GPUs give the printed rate?",
+        "Where dp is None, it is gpus / (tp × pp), if that is a whole number.",
+        "The rate: batch × flops / (seconds × gpus), beside tflops × 1e12.",
+    ),
+)  # fmt: skip

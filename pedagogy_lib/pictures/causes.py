@@ -1,0 +1,67 @@
+"""What a step's seconds go to: one bar for each plan, divided by cause."""
+
+from collections.abc import Mapping
+
+from ..basics.errors import need
+from ..basics.units import brief
+from .legends import legend_above, sample
+from .style import (
+    BLUE, EDGE, GREEN, GROUND, GREY, INDIGO, INK, ORANGE, ROSE, SKY, VERMILION, Picture,
+    in_course_style, new_figure,
+)  # fmt: skip
+
+CAUSES = {
+    "compute": BLUE, "recompute": SKY, "launch": GREY, "tp": VERMILION, "cp": ORANGE, "pp": ROSE,
+    "bubble": GROUND, "dp": INDIGO, "optimizer": GREEN,
+}  # fmt: skip
+MOST_BARS = 16
+
+
+@in_course_style
+def plot_causes(bars, measured=None, unit="s", title="") -> Picture:
+    """Bars of the seconds of a step, one under the other, each divided by cause.
+
+    bars      {plan: {cause: seconds}}, the causes as in labs/cost_seconds.py; a "total" is ignored
+    measured  {plan: seconds} of some of them: a mark at each bar
+    unit      "s" or "ms", of the axis
+    Raises    LaunchError for an unknown cause, or no bar
+    """
+    measured, scale = measured or {}, {"s": 1, "ms": 1e3}.get(unit)
+    need(isinstance(bars, Mapping), f"plot_causes() takes {{plan: seconds}}, not {brief(bars)}")
+    need(0 < len(bars) <= MOST_BARS, f"plot_causes() takes 1 to {MOST_BARS} bars, not {len(bars)}")
+    need(scale, f'plot_causes() takes "s" or "ms" as its unit, not {unit!r}')
+    unknown = {cause for bar in bars.values() for cause in bar} - {*CAUSES, "total"}
+    need(not unknown, f"there are no such causes as {sorted(unknown)}: use {', '.join(CAUSES)}")
+    strange = [plan for plan in measured if plan not in bars]
+    need(not strange, f"plot_causes() has no bars for what is measured of {strange}")
+    figure, axes = new_figure(7.5, 1.1 + 0.34 * len(bars))
+    for row, bar in enumerate(bars.values()):
+        draw_bar(axes, row, bar, scale)
+    for row, plan in enumerate(bars):
+        if plan in measured:
+            axes.plot([scale * measured[plan]] * 2, [row - 0.45, row + 0.45], color=INK, lw=2)
+    axes.set_yticks(range(len(bars)), list(bars))
+    axes.set(xlabel=f"seconds of a step ({unit})" if unit == "s" else "a step (ms)")
+    axes.invert_yaxis()
+    axes.grid(False, axis="y")
+    seen = [cause for cause in CAUSES if any(bar.get(cause, 0) > 0 for bar in bars.values())]
+    handles = [sample(facecolor=CAUSES[c], edgecolor=EDGE, label=c) for c in seen]
+    if measured:
+        handles.append(axes.plot([], [], color=INK, lw=2, label="measured")[0])
+    legend_above(axes, handles)
+    axes.set_title(title, pad=26)
+    told = "; ".join(f"{plan} {sum_of(bar):.3g} s" for plan, bar in bars.items())
+    return Picture(figure, f"{title}. Seconds of a step by cause: {told}".strip(". "))
+
+
+def sum_of(bar) -> float:
+    return sum(float(seconds) for cause, seconds in bar.items() if cause != "total")
+
+
+def draw_bar(axes, row, bar, scale):
+    left = 0.0
+    for cause, color in CAUSES.items():
+        width = scale * float(bar.get(cause, 0))
+        if width > 0:
+            axes.barh(row, width, left=left, height=0.7, color=color, edgecolor=EDGE, lw=0.5)
+            left += width
