@@ -52,15 +52,14 @@ card_megabytes_per_second = 5.0
 # ### Exercise 10.14 · Count the ways
 #
 # Write `ways(layers, devices)`. A list of so many layers is cut into stages of consecutive layers,
-# of at least one layer each. Each stage gets 1, 2, 4, 8, … devices. All devices are used, no device
-# twice. Which devices these are does not count; their number for each stage does. Return the number
-# of ways, a whole number.
+# at least one layer each. Each stage gets 1, 2, 4, 8, … devices. All devices are used, none twice.
+# For each stage only the number of its devices counts. Return the number of ways, a whole number.
 #
 # For 2 layers on 2 devices it is 2: one stage on 2 devices, or two stages on 1 device each. For 3
 # layers on 4 devices it is 6: one stage on 4; two stages on 2 + 2, with 2 places for the cut; three
 # stages on 1 + 1 + 2, 1 + 2 + 1 or 2 + 1 + 1.
 #
-# 48 layers on 64 devices have to take less than a second: so do not try the ways one by one.
+# 48 layers on 64 devices may take a second.
 
 # %%
 def ways(layers, devices):
@@ -304,8 +303,10 @@ large = Job(gpus, 8192, 64, number_bytes=2)
 began = time.perf_counter()
 plan = small_alpa.search([mlp(4096, 16384)] * 48, large)
 print(f"{time.perf_counter() - began:.1f} s for both levels")
-print("layers", "; ".join(map(str, plan)))
-print("shardings:", {name for stage in plan for names in stage.shardings for name in names})
+print("devices of each stage:", [stage.devices for stage in plan])
+print("layers of each stage: ", [stage.end - stage.first for stage in plan])
+print("shardings of products:", {name for stage in plan for names in stage.shardings
+                                 for name in names if name in operator_shardings.SHARDINGS})
 
 # %% [markdown]
 # Eight equal stages of six layers, each on one machine, with samples split inside: a person would
@@ -493,15 +494,14 @@ Table(["plan", "layers of its stages", "predicted", "measured", "off by"],
        for name, plan in racers.items()])
 
 # %% [markdown]
-# The blocks are of very different width, so equal stages wait for the widest. The search gives the
-# widest block half of the devices, and cuts its matrices, since these four devices are on two
-# machines and the matrices are large. All other blocks split samples.
+# The blocks have very different widths, so equal stages wait for the widest. The search gives the
+# widest block half of the devices. These four are on two machines and the matrices are large, so it
+# cuts the matrices there. All other blocks split samples.
 #
-# Predictions are off by some percent, and which way is no accident. A stage that splits samples
-# sums its gradients after its last backward. If it is not the first stage, others still compute
-# then, and it costs less than predicted. Plans with more messages are slower than predicted: eight
-# processes share the cores of this computer. So plans that are predicted within a tenth of each
-# other may change places, and plans that are far apart do not.
+# Which way predictions are off is no accident. A stage that splits samples sums its gradients after
+# its last backward. If others still compute then, that costs less than predicted. Messages cost
+# more than predicted, as eight processes share this computer's cores. So plans that are predicted
+# within a tenth of each other may change places.
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # In which pairs of plans is the one that is predicted to be faster also faster?
