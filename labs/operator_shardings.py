@@ -190,7 +190,7 @@ class Way:
 
 
 def rules(counts, edges) -> list[tuple[dict, float]]:
-    """Exercise 10.17. The equations of the integer program: {variable: factor, …}, and their sum.
+    """Exercise 10.16. The equations of the integer program: {variable: factor, …}, and their sum.
 
     Each variable is 0 or 1. (u, i) is 1 if operator u takes its way i. (u, i, v, j) is 1 if u takes
     its way i and v takes its way j, for an edge (u, v).
