@@ -70,6 +70,7 @@ EXERCISE = Formula(
     "10.14",
     "ways",
     cases={
+        "5 layers, 8 devices": [(5, 8)],
         "2 layers, 2 devices": [(2, 2)],
         "3 layers, 4 devices": [(3, 4)],
         "1 layer": [(1, 8), (1, 6)],

@@ -6,7 +6,7 @@ An activation of n × n blocks is laid out on n devices; a device is sent what i
 from ..kit import Formula
 
 LAYOUTS = ("whole", "samples", "features")
-SIZES = ((800, 4), (1800, 3), (1000, 2), (6400, 8))
+SIZES = ((800, 4), (1001, 3), (1000, 2), (6400, 8))
 
 
 def blocks(layout, device, n) -> set[tuple[int, int]]:
