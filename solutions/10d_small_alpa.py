@@ -134,9 +134,8 @@ plot_bars(list(map(str, clusters)), in_digits, "plans, as a power of ten", "devi
 #
 # Write `resharding_bytes(nbytes, n, before, after)` in
 # [labs/operator_shardings.py](../labs/operator_shardings.py). An activation of `nbytes` bytes in
-# all goes from one layout to another one, and its gradient comes back the other way. Return the
-# bytes that each of `n` devices sends, forward and backward together. Parts need not be whole
-# numbers of bytes.
+# all goes from one layout to another, and its gradient comes back the other way. Return the bytes
+# that each of `n` devices sends, forward and backward together. It may be a fraction.
 #
 # * From `"whole"`, a device takes its part of what it has, and sends nothing.
 # * To `"whole"`, it sends its part to each other device, as in a ring's all-gather.
