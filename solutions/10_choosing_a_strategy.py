@@ -21,6 +21,7 @@
 
 # %% jupyter={"source_hidden": true}
 from dataclasses import replace
+from math import comb
 
 import numpy as np
 import torch
@@ -42,10 +43,11 @@ batch = 512  # samples in a step
 #
 # A **plan** says how many ranks each axis has (dp, tp, pp, cp), which stage of ZeRO shards the
 # states, how many samples a micro-batch has, what is recomputed, and into how many chunks each
-# stage is cut. In how many ways can these be combined for 64 GPUs?
+# stage is cut. In how many ways can these be combined for 64 GPUs? (Micro-batches are powers of 2
+# here; there are three kinds of recomputation, and six numbers of chunks.)
 
 # %%
-how_many = predict("Plans for 64 GPUs that break no rule", unit="plans")
+how_many = predict("Combinations for 64 GPUs", unit="plans")
 
 # %%
 planner, cost = lab("planner"), lab("cost_model")
@@ -60,8 +62,9 @@ def counted(count):
 ways = {count: counted(count) for count in (8, 64, 512, 1024)}
 
 # %% jupyter={"source_hidden": true}
-# Your prediction, and what counting gives.
-how_many.compare(ways[64][1], ways[64][1], kind="other", wire="counted")
+# Your prediction, a formula, and what was counted. The six factors 2 of 64 go to four axes.
+choices = 4 * len(planner.CHUNKS) * 3 * (int(np.log2(batch)) + 1)  # ZeRO, chunks, again, samples
+how_many.compare(comb(6 + 3, 3) * choices, ways[64][0], kind="other", wire="counted")
 
 # %%
 Table(["GPUs", "combinations", "that break no rule"],
@@ -70,11 +73,10 @@ Table(["GPUs", "combinations", "that break no rule"],
 
 # %% [markdown]
 # A combination breaks a rule if, for example, tp does not divide the heads, or the stages do not
-# divide the layers. Micro-batches are powers of 2 here, and there are a few numbers of chunks. One
-# rule is a choice: ZeRO 2 and 3 in a pipeline are left out, as they gather or reduce for each
+# divide the layers. One rule is a choice: ZeRO 2 and 3 in a pipeline are left out, as they gather or reduce for each
 # micro-batch.
 #
-# The count grows more slowly than the GPUs. What multiplies is another kind of choice: stages of
+# The count of plans grows more slowly than the GPUs. What multiplies is another kind of choice: stages of
 # different length, or another sharding in each layer. Part [10d](10d_small_alpa.ipynb) counts
 # those. Nobody can run even the plans of this table; a model of cost computes them in a second.
 
@@ -102,7 +104,10 @@ Table(["GPUs", "combinations", "that break no rule"],
 #   key of a sample, those that the causal mask hides too.
 # * `output`: numbers in the output matrix, which stands once behind the last block.
 #
-# The embedding costs nothing: it looks rows up. With 3 tokens, 1 layer, matrices of 10 numbers,
+# The embedding costs nothing: it looks rows up.
+
+# %% [markdown]
+# An example with 3 tokens, 1 layer, matrices of 10 numbers,
 # width 2, context 3, output 5: the matrices need $6 · 3 · (10 + 5) = 270$. Of the scores, a token's
 # q·k has $3 · 2$ multiplications and as many additions, scores times values again: 24, and three
 # times that with the backward; for 3 tokens 216. Together 486.
@@ -252,14 +257,14 @@ plot_stacks(kinds, limits={"H100": gpu.memory}, title="Llama 3 70B on 64 GPUs, b
 # %% [markdown]
 # ### Exercise 10.3
 #
-# Write `largest_micro_batch(room, states, activations, stages, samples)`. A GPU has `room` bytes;
-# the model's states take `states` bytes of them. One sample keeps `activations` bytes on a stage.
-# A pipeline of `stages` stages works under 1F1B. Its copy of the model gets `samples` samples in a
-# step, cut into micro-batches of equal size. The first stage keeps as many micro-batches at a time
-# as there are stages, or all of them if there are fewer.
-#
-# It returns the largest size of a micro-batch that divides `samples` and fits, or 0 if none does.
-# What just fits, fits. With room 100, states 40, activations 10, 2 stages, 8 samples: size 2 keeps
+# A GPU has `room` bytes; the model's states take `states` bytes of them. One sample keeps
+# `activations` bytes on a stage. A pipeline of `stages` stages works under 1F1B. Its copy of the
+# model gets `samples` samples in a step, cut into micro-batches of equal size. The first stage
+# keeps as many micro-batches at a time as there are stages, or all of them if there are fewer.
+
+# %% [markdown]
+# Write `largest_micro_batch(room, states, activations, stages, samples)`. It returns the largest
+# size of a micro-batch that divides `samples` and fits, or 0 if none does. What just fits, fits. With room 100, states 40, activations 10, 2 stages, 8 samples: size 2 keeps
 # 2 micro-batches of 2 samples, and 80 fits; size 4 would keep all 8 samples. So it is 2.
 
 # %%
@@ -301,8 +306,9 @@ check("10.3", largest_micro_batch)
 # `stages - 1` turns, where a turn is one stage's time for one micro-batch. At the end, gradients
 # are summed: that takes `all_reduce` seconds, of which the share `hidden` (0 to 1) goes on while
 # something is computed, and costs nothing.
-#
-# 4 layers of 1 s in 2 stages, 3 micro-batches, an all-reduce of 2 s, half of it hidden: a turn is
+
+# %% [markdown]
+# An example: 4 layers of 1 s in 2 stages, 3 micro-batches, an all-reduce of 2 s, half of it hidden: a turn is
 # 2 s, $(3 + 1)$ turns are 8 s, and 1 s of the all-reduce is left: 9 s.
 
 # %%
@@ -315,7 +321,7 @@ def step_seconds(layer, layers, stages, microbatches, all_reduce, hidden):
 check("10.4", step_seconds)
 
 # %% [markdown]
-# The whole model is in [labs/cost_seconds.py](labs/cost_seconds.py). Its constants say how well
+# The whole model is in [labs/cost_seconds.py](../labs/cost_seconds.py). Its constants say how well
 # software uses the hardware. Here they are assumed: large products reach 60 % of an H100's peak,
 # messages half of a link's rate, and 30 % of dp's time is not hidden. Part
 # [10c](10c_published_runs.ipynb) tests the formulas, with calibrated constants, on published runs.
@@ -443,7 +449,7 @@ def bill(parameters, tokens, gpus, peak, mfu, price):
 check("10.5", bill)
 
 # %% tags=["nbval-ignore-output"]
-print(planner.of_all(best, 15e12))
+print(*planner.of_all(best, 15e12).split(": "), sep=":\n")
 month = 30 * 86400 * best.tokens_per_second
 print(f"in a month: {month / 1e9:,.0f} billion tokens")
 thumb = bill(float(shape.parameters), 15e12, planned.gpus, gpu.flops, best.mfu, gpu.price)
@@ -540,7 +546,7 @@ put_to_the_test(f"""
 # ([arXiv](https://arxiv.org/abs/2205.05198)) for activations. Chowdhery et al. 2022, *PaLM*
 # ([arXiv](https://arxiv.org/abs/2204.02311)) for MFU. Pope et al. 2022
 # ([arXiv](https://arxiv.org/abs/2211.05102)) for inference. Shapes and GPUs with their sources:
-# [labs/model_shapes.py](labs/model_shapes.py).
+# [labs/model_shapes.py](../labs/model_shapes.py).
 
 # %% [markdown]
 # ## What you have learnt

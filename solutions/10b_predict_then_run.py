@@ -14,8 +14,8 @@
 # **After this part you can** measure the constants of a model of cost, predict what a plan takes,
 # and judge a model of cost by the choices that it makes.
 #
-# **It takes** about 25 minutes, and 25 more for 3 exercises; the runs take two minutes. **It
-# needs** parts [02b](02b_across_machines.ipynb) and [10](10_choosing_a_strategy.ipynb).
+# **It takes** about 25 minutes, and 25 more for 3 exercises. **It needs** parts
+# [02b](02b_across_machines.ipynb) and [10](10_choosing_a_strategy.ipynb).
 
 # %% jupyter={"source_hidden": true}
 import time
@@ -51,8 +51,8 @@ plans = live.runnable(setting)
 print(f"{len(plans)} plans can be run")
 
 # %% [markdown]
-# Each of them is one call of [labs/any_plan.py](labs/any_plan.py): dp, tp, pp and cp, ZeRO 0 to 3,
-# any micro-batch, with or without recomputation. All of them train the same model; the tests
+# Each of them is one call of [labs/any_plan.py](../labs/any_plan.py): dp, tp, pp and cp, ZeRO 0 to
+# 3, any micro-batch, with or without recomputation. All of them train the same model; the tests
 # compare sixteen kinds of plans with one process, in float64. Only time and memory differ. By how
 # much, among twelve plans that are predicted to take less than 3 s a step?
 
@@ -119,12 +119,14 @@ plot_against([size / 1e6 for size in sizes], {"messages": [1e3 * t for t in run.
              title="A message to the other machine, and the line through all")
 
 # %% [markdown]
-# So a card carries what it is limited to; the model of cost takes the limit. Its other constants
-# cannot be measured one by one: a rank's Python competes with that of seven others for your cores.
-# So sixteen small plans run, in other settings than that of section 1. Then one fit finds the
-# constants that explain all of their times together. It has more constants than a careful person
-# would fit to so few runs. So each is also held near a first guess, and one that shows in no run
-# stays there. The runs take about 50 seconds.
+# So a card carries what it is limited to; the model of cost takes the limit. (A latency below zero
+# is no mistake: such a card lets the first bytes of a message through at once.)
+#
+# The other constants cannot be measured one by one: a rank's Python competes with that of seven
+# others for your cores. So sixteen small plans run, in other settings than that of section 1. This
+# takes about 40 seconds. Then one fit finds the constants that explain all of their times together.
+# There are many of them for so few runs. So each is also held near a first guess, and one that
+# shows in no run stays there.
 
 # %% tags=["nbval-ignore-output"]
 half = len(calibrating.CALIBRATING) // 2
