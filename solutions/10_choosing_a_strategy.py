@@ -73,12 +73,13 @@ Table(["GPUs", "combinations", "that break no rule"],
 
 # %% [markdown]
 # A combination breaks a rule if, for example, tp does not divide the heads, or the stages do not
-# divide the layers. One rule is a choice: ZeRO 2 and 3 in a pipeline are left out, as they gather or reduce for each
-# micro-batch.
+# divide the layers. One rule is a choice: ZeRO 2 and 3 in a pipeline are left out, as they gather
+# or reduce for each micro-batch.
 #
-# The count of plans grows more slowly than the GPUs. What multiplies is another kind of choice: stages of
-# different length, or another sharding in each layer. Part [10d](10d_small_alpa.ipynb) counts
-# those. Nobody can run even the plans of this table; a model of cost computes them in a second.
+# The count of plans grows more slowly than the GPUs. What multiplies is another kind of choice:
+# stages of different length, or another sharding in each layer. Part [10d](10d_small_alpa.ipynb)
+# counts those. Nobody can run even the plans of this table; a model of cost computes them in a
+# second.
 
 # %% [markdown]
 # ## 2 · FLOPs
@@ -144,11 +145,11 @@ def counted_flops(recompute):
     return counter.get_total_flops()
 
 counts = {recompute: counted_flops(recompute) for recompute in (False, True)}
-needed = float(cost.model_flops(small, 8 * small.context))
-computed = float(cost.hardware_flops(small, 8 * small.context))
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was counted.
+needed = float(cost.model_flops(small, 8 * small.context))
+computed = float(cost.hardware_flops(small, 8 * small.context))
 more_flops.compare(computed / needed, counts[True] / counts[False], kind="forward", wire="counted")
 
 # %%
