@@ -99,19 +99,16 @@ Table(["GPUs", "combinations", "that break no rule"],
 # Write `needed_flops(tokens, layers, matrices, width, context, output)`: the FLOPs of forward and
 # backward.
 #
-# * `tokens`: how many go through the model in a step.
+# * `tokens`: of a step, in whole samples.
 # * `layers`: the model's blocks. `matrices`: numbers in all matrices of one block.
 # * `width`: of the hidden states. `context`: tokens of a sample. Count all pairs of a query and a
-#   key of a sample, those that the causal mask hides too.
+#   key of it, masked ones too.
 # * `output`: numbers in the output matrix, which stands once behind the last block.
 #
-# The embedding costs nothing: it looks rows up.
-
-# %% [markdown]
-# An example with 3 tokens, 1 layer, matrices of 10 numbers,
-# width 2, context 3, output 5: the matrices need $6 · 3 · (10 + 5) = 270$. Of the scores, a token's
-# q·k has $3 · 2$ multiplications and as many additions, scores times values again: 24, and three
-# times that with the backward; for 3 tokens 216. Together 486.
+# The embedding costs nothing: it looks rows up. With 3 tokens, 1 layer, matrices of 10 numbers,
+# width 2, context 3, output 5: the matrices need $6 · 3 · (10 + 5) = 270$. A token's q·k has
+# $3 · 2$ multiplications and as many additions, scores times values again: 24. Three times that
+# with the backward, for 3 tokens: 216. Together 486.
 
 # %%
 def needed_flops(tokens, layers, matrices, width, context, output):
@@ -258,14 +255,14 @@ plot_stacks(kinds, limits={"H100": gpu.memory}, title="Llama 3 70B on 64 GPUs, b
 # %% [markdown]
 # ### Exercise 10.3
 #
-# A GPU has `room` bytes; the model's states take `states` bytes of them. One sample keeps
-# `activations` bytes on a stage. A pipeline of `stages` stages works under 1F1B. Its copy of the
-# model gets `samples` samples in a step, cut into micro-batches of equal size. The first stage
-# keeps as many micro-batches at a time as there are stages, or all of them if there are fewer.
-
-# %% [markdown]
-# Write `largest_micro_batch(room, states, activations, stages, samples)`. It returns the largest
-# size of a micro-batch that divides `samples` and fits, or 0 if none does. What just fits, fits. With room 100, states 40, activations 10, 2 stages, 8 samples: size 2 keeps
+# Write `largest_micro_batch(room, states, activations, stages, samples)`. A GPU has `room` bytes;
+# the model's states take `states` of them. One sample keeps `activations` bytes on a stage.
+# A pipeline of `stages` stages works under 1F1B. It gets `samples` samples in a step, cut into
+# micro-batches of equal size. The first stage keeps as many micro-batches at a time as there are
+# stages, or all of them if there are fewer.
+#
+# It returns the largest size of a micro-batch that divides `samples` and fits, or 0 if none does.
+# What just fits, fits. With room 100, states 40, activations 10, 2 stages, 8 samples: size 2 keeps
 # 2 micro-batches of 2 samples, and 80 fits; size 4 would keep all 8 samples. So it is 2.
 
 # %%
@@ -300,8 +297,8 @@ check("10.3", largest_micro_batch)
 # %% [markdown]
 # ### Exercise 10.4
 #
-# Write `step_seconds(layer, layers, stages, microbatches, all_reduce, hidden)`, a model of cost of
-# four terms. One layer takes `layer` seconds for one micro-batch, forward and backward together.
+# Write `step_seconds(layer, layers, stages, microbatches, all_reduce, hidden)`, a model of cost.
+# One layer takes `layer` seconds for one micro-batch, forward and backward together.
 # The `layers` layers are shared out equally over `stages` stages; `microbatches` go through. The
 # pipeline fills with `stages - 1` forwards, and empties with as many backwards: together they take
 # `stages - 1` turns, where a turn is one stage's time for one micro-batch. At the end, gradients
@@ -488,8 +485,7 @@ print(f"keys and values of one text: {kept:,} bytes; by formula {by_formula:,.0f
 # has `memory` bytes. The parameters, `parameter_bytes` in all, are cut into equal parts. For each
 # user, each of `layers` layers keeps a key and a value for each of `tokens` tokens: for each of
 # `kv_heads` heads, `size` numbers of 2 bytes. Heads are shared out over the GPUs; tp divides
-# `kv_heads`, or is a multiple of it. With more GPUs than heads, each GPU keeps one whole head, and
-# some keep the same one.
+# `kv_heads`, or is a multiple of it. Then each GPU keeps one whole head.
 #
 # It returns how many users fit at a time, a whole number, 0 if none. With memory 100,
 # parameter_bytes 120, tp 2, 1 layer, 2 heads, size 1, 5 tokens: 40 bytes are left on each GPU, a

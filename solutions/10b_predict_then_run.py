@@ -76,7 +76,9 @@ spread = predict("Seconds of a step: the slowest plan of the twelve, beside the 
 # Write `fit_line(sizes, seconds)`. It gets two lists of the same length: bytes of some messages,
 # and how many seconds each took. It finds the straight line for which the sum of the squared
 # distances in seconds is smallest, and returns two numbers: the latency in seconds (where the line
-# meets 0 bytes), and the bandwidth in bytes a second. You may use numpy.
+# meets 0 bytes, be it below 0 s), and the bandwidth in bytes a second. You may use numpy.
+#
+# The lists are in any order. A size may stand in them several times, and each of its times counts.
 #
 # Messages of 0, 10 and 20 bytes that took 1, 2 and 3 s lie on a line: `(1.0, 10.0)`.
 
@@ -226,10 +228,10 @@ plot_causes({live.in_words(plan): timing.seconds(job, plan) for plan in sorted(t
 # %% [markdown]
 # ### Exercise 10.8
 #
-# Write `regret(predicted, measured)`. It gets two dicts with the same keys, the names of plans:
-# predicted and measured seconds of a step. Somebody who knows the predictions alone runs the plan
-# that is predicted to be fastest. How much longer does it take than the plan that is really the
-# fastest, as a share of that one's time?
+# Write `regret(predicted, measured)`. It gets two dicts with the same keys, the names of plans, in
+# any order: predicted and measured seconds of a step. Somebody who knows the predictions alone runs
+# the plan that is predicted to be fastest. How much longer does it take than the plan that is
+# really the fastest, as a share of that one's time?
 #
 # Predicted `{"a": 1.0, "b": 2.0}`, measured `{"a": 3.0, "b": 2.0}`: plan a is chosen. It takes 3 s
 # where 2 s would have done: 0.5. If the best plan is chosen, the regret is 0, however far off the
