@@ -306,8 +306,8 @@ check("10.3", largest_micro_batch)
 # something is computed, and costs nothing.
 
 # %% [markdown]
-# An example: 4 layers of 1 s in 2 stages, 3 micro-batches, an all-reduce of 2 s, half of it hidden: a turn is
-# 2 s, $(3 + 1)$ turns are 8 s, and 1 s of the all-reduce is left: 9 s.
+# An example: 4 layers of 1 s in 2 stages, 3 micro-batches, an all-reduce of 2 s, half of it hidden:
+# a turn is 2 s, $(3 + 1)$ turns are 8 s, and 1 s of the all-reduce is left: 9 s.
 
 # %%
 def step_seconds(layer, layers, stages, microbatches, all_reduce, hidden):
@@ -331,11 +331,11 @@ fastest_of = predict("Llama 3 70B on 64 H100: MFU of the fastest plan, by the mo
 
 # %%
 planned = planner.plan(model_name, gpus, batch)
-best = planned.best(1)[0]
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction, and what the model of cost says.
-fastest_of.compare(100 * best.mfu, 100 * best.mfu, kind="forward", wire="simulated")
+# Your prediction; as "theory" what large products are assumed to reach; and the model of cost.
+best = planned.best(1)[0]
+fastest_of.compare(100 * planned.job.gpu.reach, 100 * best.mfu, kind="forward", wire="simulated")
 
 # %%
 kinds_of_plans = {
@@ -487,7 +487,7 @@ print(f"keys and values of one text: {kept:,} bytes; by formula {by_formula:,.0f
 # `kv_heads` heads, `size` numbers of 2 bytes. Heads are shared out over the GPUs; tp divides
 # `kv_heads`, or is a multiple of it. Then each GPU keeps one whole head.
 #
-# It returns how many users fit at a time, a whole number, 0 if none. With memory 100,
+# Return how many users fit at a time, a whole number. With memory 100,
 # parameter_bytes 120, tp 2, 1 layer, 2 heads, size 1, 5 tokens: 40 bytes are left on each GPU, a
 # user takes 2 · 1 · 1 · 1 · 5 · 2 = 20 of them: 2 users.
 
