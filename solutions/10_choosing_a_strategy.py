@@ -233,7 +233,7 @@ plot_against([intensity for intensity, _ in points],
 # their formulas together. Four plans for the same model:
 
 # %%
-gpu = shapes.gpu_named("H100")
+_, gpu = planner.gpus_in(gpus)
 job = cost.Job(shape, gpu, batch)
 some_plans = {
     "ZeRO 3 alone": cost.Plan(dp=64, zero=3),
@@ -245,7 +245,8 @@ some_plans = {
 # %% tags=["nbval-ignore-output"]
 kinds = {name: {kind: float(x) for kind, x in cost.memory(job, plan).items()}
          for name, plan in some_plans.items()}
-plot_stacks(kinds, limits={"H100": gpu.memory}, title="Llama 3 70B on 64 GPUs, by formula")
+plot_stacks(kinds, limits={gpus.partition("x")[2]: gpu.memory},
+            title=f"{model_name}, by formula")
 
 # %% [markdown]
 # "Other" is what any program needs on a GPU, assumed to be 1 GB. The activations are those of one
@@ -335,7 +336,7 @@ planned = planner.plan(model_name, gpus, batch)
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; as "theory" what large products are assumed to reach; and the model of cost.
 best = planned.best(1)[0]
-fastest_of.compare(100 * planned.job.gpu.reach, 100 * best.mfu, kind="forward", wire="simulated")
+fastest_of.compare(100 * gpu.reach, 100 * best.mfu, kind="forward", wire="simulated")
 
 # %%
 kinds_of_plans = {
