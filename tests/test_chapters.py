@@ -124,7 +124,7 @@ SHOWN = {
     ],
     "10_choosing_a_strategy": [
         "theory 1.32 times; counted 1.32",
-        "964,689,920  964,689,920",
+        "964,689,920",
         "keys and values of one text: 131,072 bytes; by formula 131,072",
     ],
     "10b_predict_then_run": ["430 plans can be run", "the plan that was predicted to be best"],
