@@ -1,8 +1,9 @@
 """A plan as the engines want to be told it: Megatron-LM's command line, DeepSpeed's JSON.
 
 A plan knows nothing of data, tokenizers and learning rates: you add them. What an engine cannot
-express is refused, in one sentence. The options come from Megatron-LM core_v0.19.0 (19 August 2026)
-and DeepSpeed 0.19.8: see engine_options.py. For others, see more_configurations.py.
+express is refused, with the first reason that holds. The options come from Megatron-LM core_v0.19.0
+(19 August 2026) and DeepSpeed 0.19.8: see engine_options.py. For others, see
+more_configurations.py.
 
 python labs/configurations.py
 """
@@ -64,6 +65,9 @@ def megatron_arguments(plan, batch, layers) -> dict:
     batch    samples in a step; layers: of the whole model
     Returns  {option: value}; a switch has the value True, and is left out where it is not wanted.
              The three sizes and the two batches are always there
+
+    With dp 1, tp 2, pp 1, cp 1, ZeRO 0, micro-batch 1, one chunk, sequence, nothing recomputed and
+    batch 8, the five options are 2, 1, 1, 1 and 8, and "--sequence-parallel" is True.
     """
     ...  # your code here
 
@@ -87,20 +91,26 @@ def megatron_shape(shape) -> dict:
         options |= {"--group-query-attention": True, "--num-query-groups": shape.kv_heads}
     if shape.is_gated:
         options |= {"--swiglu": True, "--normalization": "RMSNorm", "--disable-bias-linear": True}
+        options |= {"--attention-dropout": 0, "--hidden-dropout": 0}  # the defaults are 0.1
     if not shape.is_tied:
         options["--untie-embeddings-and-output-weights"] = True
     return options
 
 
+MEETING = "--rdzv-backend c10d --rdzv-endpoint $HEAD:29500"
+
+
 def megatron(plan: Plan, job: Job, steps=1000) -> Configuration:
-    """The command line, as torchrun starts it. dp is not among its options."""
+    """The command line, as torchrun starts it on every machine. dp is not among its options.
+
+    Where there are several machines, $HEAD is the name of one: there all of them meet.
+    """
     groups = job.shape.kv_heads or job.shape.heads
     need_possible("Megatron-LM", plan, job)
     need("Megatron-LM", {
         "it has no ALiBi, and the shape has neither a table of positions nor rotary angles":
             not (job.shape.is_gated or job.shape.positions),
-        f"tp {plan.tp} and {groups} heads of keys do not divide each other":
-            groups % plan.tp and plan.tp % groups,
+        f"tp {plan.tp} does not divide {groups} heads of keys": groups % plan.tp,
     })  # fmt: skip
     options = megatron_arguments(plan, job.batch, job.shape.layers)
     if plan.zero > 1:
@@ -113,22 +123,29 @@ def megatron(plan: Plan, job: Job, steps=1000) -> Configuration:
     nodes, each = machines_of(plan, job)
     needs_one = (plan.tp > 1 or plan.cp > 1) and plan.zero < 2  # asked for up to the H100
     start = "CUDA_DEVICE_MAX_CONNECTIONS=1 " * needs_one
-    start += f"torchrun --nnodes {nodes} --nproc-per-node {each} pretrain_gpt.py"
+    start += f"torchrun --nnodes {nodes} --nproc-per-node {each}"
+    meet = [MEETING] if nodes > 1 else []
     told = (name if value is True else f"{name} {value}" for name, value in options.items())
-    return Configuration("Megatron-LM", " \\\n    ".join([start, *told]))
+    lines = [start, *meet, "pretrain_gpt.py", *told]
+    return Configuration("Megatron-LM", " \\\n    ".join(lines))
 
 
 # ---- DeepSpeed ------------------------------------------------------------------------------
 
 
 def deepspeed(plan: Plan, job: Job) -> Configuration:
-    """The JSON, and what PipelineModule has to be told in the program."""
+    """The JSON, and what PipelineModule has to be told in the program.
+
+    Only what DeepSpeed cuts by itself: with a model that the program cuts along tp, as
+    Megatron-DeepSpeed does, there are dp × tp × pp.
+    """
     need("DeepSpeed", {"its pipeline takes ZeRO 1 at most": plan.pp > 1 and plan.zero > 1})
     need_possible("DeepSpeed", plan, job)
     need("DeepSpeed", {
         "it splits a context by heads (Ulysses), and not in a ring": plan.cp > 1,
-        "its AutoTP knows dp and tp, and no stages": plan.tp > 1 and plan.pp > 1,
-        "its tp leaves norms whole: plan with sequence=False": plan.tp > 1 and plan.sequence,
+        "with tp and stages, the program has to cut the model": plan.tp > 1 and plan.pp > 1,
+        "its tp has no sequence parallelism: plan with sequence=False":
+            plan.tp > 1 and plan.sequence,
         "its pipeline is not interleaved": plan.chunks > 1,
         "whether attention is recomputed, the model says itself": plan.recompute == SELECTIVE,
     })  # fmt: skip

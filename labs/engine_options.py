@@ -32,6 +32,7 @@ MEGATRON = """
     position-embedding-type rotary-base bf16 recompute-granularity recompute-method
     recompute-num-layers use-flash-attn train-iters train-samples use-megatron-fsdp
     data-parallel-sharding-strategy ckpt-format vocab-size tokenizer-type mock-data lr min-lr
+    attention-dropout hidden-dropout
 """
 DEEPSPEED = """
     train_batch_size train_micro_batch_size_per_gpu gradient_accumulation_steps gradient_clipping
@@ -113,7 +114,7 @@ def flat(sections, before="") -> dict:
     return found
 
 
-OF_TORCHRUN = {"--nnodes", "--nproc-per-node"}
+OF_TORCHRUN = {"--nnodes", "--nproc-per-node", "--rdzv-backend", "--rdzv-endpoint"}
 
 
 def unknown_options(engine, text) -> list[str]:

@@ -86,14 +86,20 @@ def as_toml(sections) -> str:
 
 # ---- accelerate -----------------------------------------------------------------------------
 
+ACCELERATE = "accelerate (FSDP2)"  # it starts other engines, too
+
 
 def accelerate(plan: Plan, job: Job) -> Configuration:
-    """The YAML for FSDP2, and what Accelerator and DataLoader have to be told in the program."""
-    need_possible("accelerate", plan, job)
-    need("accelerate", {
+    """The YAML for FSDP2, and what Accelerator and DataLoader have to be told in the program.
+
+    For several machines, each adds its machine_rank, and main_process_ip and main_process_port.
+    """
+    need_possible(ACCELERATE, plan, job)
+    need(ACCELERATE, {
         "its ParallelismConfig has no pipeline": plan.pp > 1,
         "FSDP2 shards parameters, gradients and states: take ZeRO 2 or 3": plan.zero < 2,
-        "its tp leaves norms whole: plan with sequence=False": plan.tp > 1 and plan.sequence,
+        "its tp has no sequence parallelism: plan with sequence=False":
+            plan.tp > 1 and plan.sequence,
         "it recomputes whole layers, or nothing": plan.recompute == SELECTIVE,
     })  # fmt: skip
     nodes, _ = machines_of(plan, job)
@@ -122,11 +128,14 @@ def accelerate(plan: Plan, job: Job) -> Configuration:
 
 
 def nanotron(plan: Plan, job: Job, steps=1000) -> Configuration:
-    """The sections of nanotron's YAML that a plan decides."""
+    """The sections of nanotron's YAML that a plan decides.
+
+    nanotron shares out the layers by their cost, with the output's: its stages may be unequal.
+    """
     shape = job.shape
     need_possible("nanotron", plan, job)
     need("nanotron", {
-        "it trains models of the Llama family": not shape.is_gated,
+        "it trains Llama, Qwen2 and Starcoder2, and this lab writes its Llama": not shape.is_gated,
         "it has ZeRO 0 and 1": plan.zero > 1,
         "its Llama has no context parallelism": plan.cp > 1,
         "its pipelines are not interleaved": plan.chunks > 1,
@@ -160,8 +169,13 @@ WRITERS = {"Megatron-LM": megatron, "nanotron": nanotron, "DeepSpeed": deepspeed
            "torchtitan": torchtitan, "accelerate": accelerate}  # fmt: skip
 
 
+def shown(engine) -> str:
+    """An engine's name where a reader sees it."""
+    return ACCELERATE if engine == "accelerate" else engine
+
+
 def answers(plan: Plan, job: Job) -> dict:
-    """Of each engine its configuration, or the sentence with which it is refused."""
+    """Of each engine its configuration, or the first reason for which it is refused."""
     found = {}
     for engine, write in WRITERS.items():
         try:

@@ -1,4 +1,4 @@
-"""Configurations read back: the plan that an engine would run, and what its own parser says.
+"""Configurations read back: the plan that the lab finds in one, and what an engine's parser says.
 
 python labs/read_configurations.py
 """
@@ -26,7 +26,10 @@ def whole_share(total, parts, what) -> int:
 
 
 def plan_of(configuration: Configuration) -> Plan:
-    """The plan that an engine would run. Raises ValueError if its numbers contradict each other."""
+    """The plan that a configuration writes down, by what its options mean in the documentation.
+
+    Raises  ValueError if its numbers contradict each other
+    """
     found = options_of(configuration.engine, configuration.text)
     plan = BACK[configuration.engine](found, configuration.program)
     return replace(plan, sequence=True) if plan.tp == 1 else plan

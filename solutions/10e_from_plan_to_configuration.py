@@ -3,7 +3,8 @@
 #
 # **A plan is a row of numbers. What do you type to start it?** Here a plan becomes the command line
 # of Megatron-LM and the files of DeepSpeed, torchtitan, accelerate and nanotron, and a program for
-# FSDP2. Each is read back into a plan, and run or compared with the engine's own options.
+# FSDP2. The lab reads its own files back. DeepSpeed's parser and accelerate's launcher read theirs,
+# if they are installed. The program for FSDP2 trains.
 
 # %% [markdown]
 # ![Bars: how many of the planner's fastest plans each of five engines can
@@ -53,7 +54,9 @@ Table(planner.HEADS, [planner.row_of(choice) for choice in best[:3]])
 
 # %% [markdown]
 # Nobody can start such a row. Megatron-LM wants a command line. The lab writes it: first the
-# options of the plan, then the model's shape.
+# options of the plan, then the model's shape. In a terminal,
+# `python -m pedagogy_lib plan --model llama-3-70b --gpus 64xH100 --batch 512 --write megatron-lm`
+# prints it, too.
 
 # %% tags=["nbval-ignore-output"]
 print(writers.megatron(best[0].plan, job).text)
@@ -63,8 +66,10 @@ print(writers.megatron(best[0].plan, job).text)
 # by tp × pp × cp. ZeRO 1 has the name `--use-distributed-optimizer`. And where tp or cp is more
 # than 1, an environment variable stands in front: Megatron-LM asks for it on GPUs up to the H100.
 #
-# The plan says nothing about data, the tokenizer and the learning rate. And the shape does not know
-# the base of the rotary angles (`--rotary-base 500000` for Llama 3). You add them.
+# You add what the plan and the shape do not know: data, the tokenizer, the learning rate, and the
+# base of the rotary angles (`--rotary-base 500000` for Llama 3). The line runs on each machine.
+# `$HEAD` is the name of one of them, where all of them meet. Dropout would be 0.1, Megatron-LM's
+# default: Llama has none, so the lab writes 0.
 
 # %% [markdown]
 # ### Exercise 10.18 · The parallel part
@@ -80,26 +85,35 @@ print(writers.megatron(best[0].plan, job).text)
 # | `--context-parallel-size` | `plan.cp` |
 # | `--micro-batch-size` | samples of one micro-batch |
 # | `--global-batch-size` | samples of a whole step: `batch` |
+#
+# With dp 1, tp 2, pp 1, cp 1, micro-batch 1 and a batch of 8, they are 2, 1, 1, 1 and 8.
 
 # %% [markdown]
-# The others are left out where they are not wanted. A switch has the value `True`:
+# Others are left out where not wanted. A switch has the value `True`:
 #
 # * `--sequence-parallel`: a switch, if `plan.sequence` is true and there is tp.
 # * `--use-distributed-optimizer`: a switch, for ZeRO 1. `plan.zero` is 0 or 1 here.
-# * `--num-layers-per-virtual-pipeline-stage`: how many layers a chunk has. Each of the pp stages
-#   has `plan.chunks` chunks, and everything divides. Only for more than one chunk.
+# * `--num-layers-per-virtual-pipeline-stage`: layers of a chunk. Each of the pp stages has
+#   `plan.chunks` chunks, and everything divides. Only for more than one chunk.
 # * `--recompute-granularity`: `plan.recompute` if it is `"selective"` or `"full"`, and not
 #   `"none"`. With `"full"` come `--recompute-method`, which is `"uniform"`, and
 #   `--recompute-num-layers`, which is 1.
 #
-# For 8 layers on pp 2 with 2 chunks, a chunk has 8 / (2 · 2) = 2 layers.
+# For 8 layers on pp 2 with 2 chunks, a chunk has 8 / (2 · 2) = 2 layers. Let the example above have
+# ZeRO 0, one chunk, `sequence` true, nothing recomputed: its dict has the five options and
+# `"--sequence-parallel": True`.
 
 # %%
 check("10.18")
 
 # %% [markdown]
-# The lab writes the other files in the same way. What an engine cannot express, it refuses. Here is
-# one plan of 64 ranks, as all five answer it:
+# The lab writes the other files in the same way. You complete them, too. accelerate's YAML needs
+# `machine_rank` on each machine, and `main_process_ip` and `main_process_port`. nanotron's has its
+# default `rope_theta`, 10,000, where Llama 3 has 500,000.
+#
+# What an engine cannot express, the lab refuses, with the first reason that holds. Here is one plan
+# of 64 ranks, as it is answered for all five. *accelerate* means accelerate with FSDP2: it starts
+# other engines, too.
 
 # %%
 shape_of = lab("model_shapes").model_named
@@ -110,13 +124,21 @@ for engine, told in writers.answers(example, large).items():
     print(told if isinstance(told, str) else f"{engine}: possible")
 
 # %% [markdown]
-# DeepSpeed's JSON has no place for a pipeline: a program makes it, with `PipelineModule`. The JSON
-# can cut a model along tp (AutoTP), but without a pipeline and without sequence parallelism. There
-# is no ring for long contexts, and no interleaved pipeline. How many of the planner's fastest plans
-# can DeepSpeed express?
+# The JSON alone makes no stages: a program does, with `PipelineModule`. With tp as well, the model
+# has to be cut in the program, as Megatron-DeepSpeed does (part [10c](10c_published_runs.ipynb)).
+# Counted here is what DeepSpeed cuts by itself. Then four rules hold:
+#
+# * no tp together with a pipeline,
+# * no sequence parallelism, which each plan of the planner with tp has,
+# * no ring for long contexts: cp is 1,
+# * no interleaved pipeline: one chunk a stage.
+#
+# How many of the planner's fastest plans can DeepSpeed express? Of each mesh and stage of ZeRO, the
+# fastest plan is among them.
 
 # %%
-possible = predict("Of the fastest plans, DeepSpeed can express", unit="plans")
+possible = predict(f"Of the planner's {len(best)} fastest plans, DeepSpeed can express",
+                   unit="plans")
 
 # %%
 told = {choice.plan: writers.answers(choice.plan, job) for choice in best}
@@ -125,11 +147,11 @@ counts = {engine: sum(not isinstance(answer[engine], str) for answer in told.val
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, a count by the four rules of the text, and the plans that the lab has written.
-by_rules = sum(p.tp == p.cp == p.chunks == 1 and (p.pp == 1 or p.zero < 2) for p in told)
+by_rules = sum(not (p.tp > 1 and (p.pp > 1 or p.sequence)) and p.cp == p.chunks == 1 for p in told)
 possible.compare(by_rules, counts["DeepSpeed"], kind="parameters", wire="counted")
 
 # %% tags=["cover", "nbval-ignore-output"]
-plot_bars(list(counts), {"can be expressed": list(counts.values())},
+plot_bars(list(map(writers.shown, counts)), {"can be expressed": list(counts.values())},
           f"plans, of the {len(told)} fastest", title=f"{model_name} on {gpus}, {batch} samples")
 
 # %% tags=["nbval-ignore-output"]
@@ -138,10 +160,11 @@ reasons = Counter(answer for of_plan in told.values() for answer in of_plan.valu
 Table(["refused", "plans"], reasons.most_common(8))
 
 # %% [markdown]
-# So choose the engine before the plan, or tell the planner what your engine can do. The table also
-# shows that a refusal need not be the last word: DeepSpeed and accelerate cut along tp without
-# sequence parallelism. That is another plan, which needs more memory. And the planner leaves out
-# ZeRO 2 and 3 in a pipeline, which torchtitan can run.
+# So choose the engine before the plan, or tell the planner what your engine can do. The table
+# counts first reasons: others may hold as well. And a refusal need not be the last word. DeepSpeed
+# and accelerate cut along tp without sequence parallelism: that is another plan, which needs more
+# memory. The planner itself leaves out ZeRO 2 and 3 in a pipeline, "which gather or reduce for each
+# micro-batch". torchtitan can run such plans.
 #
 # **Where the options come from.** Megatron-LM core_v0.19.0, August 2026; DeepSpeed 0.19.8;
 # torchtitan 0.2.2, February 2026, the last one with TOML (its later configurations are Python);
@@ -150,7 +173,7 @@ Table(["refused", "plans"], reasons.most_common(8))
 # %% [markdown]
 # ## 2 · DeepSpeed's three numbers
 #
-# Without this rule, DeepSpeed does not start:
+# DeepSpeed does not start if its three numbers break this rule:
 #
 # $$\text{train batch} = \text{micro-batch} \cdot \text{accumulation steps} \cdot \text{copies}$$
 #
@@ -207,7 +230,8 @@ written = options.READERS["DeepSpeed"](writers.deepspeed(sharded, large).text)
 changes = {
     "as written": written,
     "accumulation steps 7": written | {"gradient_accumulation_steps": 7},
-    "a letter wrong: train_batch_sise": written | {"train_batch_sise": 128},
+    "British: zero_optimisation": {
+        name.replace("zation", "sation"): value for name, value in written.items()},
     "a letter wrong inside: stgae": written | {"zero_optimization": {"stgae": 3}},
 }
 
@@ -224,13 +248,14 @@ else:
 # %% [markdown]
 # DeepSpeed 0.19.8 derives the same numbers as the plan. It refuses numbers that contradict each
 # other. It notices a misspelt name inside of `zero_optimization`, but not at the top of the file:
-# there it ignores what it does not know, and takes its default. Section 5 comes back to this.
+# there it ignores what it does not know, and takes its default. One British letter turns ZeRO 3
+# into ZeRO 0: each rank would keep the whole model. Section 5 comes back to this.
 
 # %% [markdown]
 # ## 3 · And back
 #
-# A configuration that was changed by hand is a new plan. Which one? `plan_of` reads it as the
-# engine would. It finds the same plan again for everything that the lab writes:
+# A configuration that was changed by hand is a new plan. Which one? The lab's `plan_of` reads it.
+# It finds the same plan again for everything that the lab writes:
 
 # %%
 PLANS = [
@@ -262,8 +287,11 @@ for engine, plan in trained.items():
     print(f"{engine}: as one process to 1e-12: {max(run.values) < 1e-12}")
 
 # %% [markdown]
-# So the numbers in the file mean what the plan means. What this does not show is that the engine
-# itself computes correctly: only FSDP2 runs here, in the next section.
+# So the lab's reader undoes the lab's writer, and what it finds trains. That the engine reads the
+# same, only the engine's own parser can tell: section 2 has asked DeepSpeed's. One difference is
+# known: nanotron shares out the layers by their cost, with the output's, says its source. Its pp 8
+# need not mean 10 of 80 layers on each stage. And no engine has trained so far: FSDP2 does, in the
+# next section.
 
 # %% [markdown]
 # ## 4 · A program for FSDP2
@@ -331,6 +359,11 @@ print("the colleague's:", *(f"{loss:.3f}" for loss in run.values[0]))
 check("10.20", shard)
 
 # %% [markdown]
+# `fully_shard` puts new parameters into the model: the shards. The colleague's optimizer still
+# holds the old ones. These get no gradients, and an optimizer passes over parameters without
+# gradients. So it changes nothing, and raises nothing.
+
+# %% [markdown]
 # ## 5 · One letter wrong
 #
 # A misspelt option is a cheap mistake if somebody notices it, and an expensive one otherwise. The
@@ -355,24 +388,33 @@ for engine, (right, wrong) in LETTERS.items():
 # %% tags=["nbval-ignore-output"]
 def told_by_accelerate(back, texts):
     found = [back.accelerate_says(text) for text in texts]
-    return [(one["FSDP_VERSION"], one["PARALLELISM_CONFIG_DP_SHARD_SIZE"]) for one in found]
+    return [(one["FSDP_VERSION"], one["FSDP_ACTIVATION_CHECKPOINTING"]) for one in found]
 
 if back.is_installed("accelerate"):
     told = writers.accelerate(sharded, large).text
     texts = [told, told.replace("fsdp_version", "fsdp_versoin"),
-             told.replace("config_dp_shard", "config_dp_shrad")]
+             told.replace("checkpointing", "checkpoiting")]
     run = launch(told_by_accelerate, back, texts, world_size=1, device="cpu")
-    names = ("as written", "fsdp_versoin", "dp_shrad_size")
-    for name, (version, shards) in zip(names, run.values[0]):
-        print(f"{name}: FSDP version {version}, sharded among {shards} ranks")
+    names = ("as written", "fsdp_versoin", "fsdp_activation_checkpoiting")
+    for name, (version, is_recomputed) in zip(names, run.values[0]):
+        print(f"{name}: FSDP version {version}, layers recomputed: {is_recomputed}")
 else:
     print("accelerate is not installed here.")
 
+# %%
+for recompute in ("full", "none"):
+    needed = cost.memory(large, replace(sharded, recompute=recompute))["total"] / 1e9
+    print(f"recompute {recompute}: {needed:.0f} GB of {gpu.memory / 1e9:.0f} GB on each GPU")
+
 # %% [markdown]
-# accelerate 1.15.0 refuses an unknown name at the top of its file. Inside of `fsdp_config` and
-# `parallelism_config` it ignores one: the run uses FSDP 1, or shards among one rank, and says
-# nothing. Megatron-LM's `argparse` refuses every unknown option, and so does Python for an
-# argument of `fully_shard`. So print what an engine has understood, and read that, not your file.
+# accelerate 1.15.0 refuses an unknown name at the top of its file. Inside of `fsdp_config` its
+# launcher ignores one. With `checkpoiting`, the ranks would recompute nothing, and by the model of
+# cost the plan no longer fits. With `fsdp_versoin`, they are told FSDP 1. `Accelerator` then raises
+# a `ValueError`, says its source: `parallelism_config` needs FSDP 2.
+#
+# What do others do with an unknown option? Megatron-LM's `argparse` refuses it, and so does Python
+# for an argument of `fully_shard`. torchtitan 0.2.2 and nanotron refuse, says their source. So
+# print what an engine has understood, and read that, not your file.
 
 # %% [markdown]
 # ## 6 · Configurations in our sources
@@ -396,16 +438,22 @@ print(words)
 # first line. The next line would be a program called `--pipeline-model-parallel-size`. Keep
 # comments out of such lines. The same source has two files for DeepSpeed:
 
-# %%
+# %% tags=["nbval-ignore-output"]
 for name, found in documents.DEEPSPEED.items():
     given = {key: found[key] for key in NAMES if key in found}
     unknown = [key for key in options.flat(found) if key not in options.KNOWN["DeepSpeed"]]
     print(f"{name}: batch sizes given: {len(given)}; unknown options: {len(unknown)}")
 
+if back.is_installed("deepspeed"):
+    of_page = list(documents.DEEPSPEED.values())
+    run = launch(all_verdicts, back, of_page, 8, world_size=1, device="cpu")
+    print(*(verdict[:88] for verdict in run.values[0]), sep="\n")
+
 # %% [markdown]
-# All their options exist, but neither of them says how large a batch is: DeepSpeed refuses both.
-# (What `"auto"` does, part 06b has measured.) And a slide shows FSDP with one call for the whole
-# model, `FSDP(module)`. Then the model is one unit, and one all-gather brings all of it:
+# All their options exist, but neither of them says how large a batch is. DeepSpeed 0.19.8 refuses
+# both, and its parser says so where it is installed. (What `"auto"` does, part 06b has measured.)
+# And a slide shows FSDP with one call for the whole model, `FSDP(module)`. With FSDP2's
+# `fully_shard`, the model is then one unit, and one all-gather brings all of it:
 
 # %%
 gathered = {}
@@ -439,11 +487,12 @@ put_to_the_test(f"""
   {"wrong" if reached < meant else "right"} | bash passes on {reached} of {meant} options
   (section 6)
 - FULL_SHARD is ZeRO-3, SHARD_GRAD_OP is ZeRO-2, NO_SHARD is like DDP | book chapter |
-  {"right" if exist else "outdated"}, of FSDP 1 | the names exist; FSDP2 says
-  reshard_after_forward=True for ZeRO-3, and False (section 4)
+  {"right" if exist else "outdated"}, of FSDP 1 | the names exist; what they do is told by
+  PyTorch's documentation; FSDP2 says reshard_after_forward=True for ZeRO-3, and False for ZeRO-2
+  (section 4)
 - FSDP(module), with one call for a whole model | lecture |
-  {"costs memory" if more > 2 else "right"} | the largest all-gather of one unit has
-  {more:.0f} times the bytes of that with a unit for each of 8 blocks (section 6)
+  {"costs memory" if more > 2 else "right"} | measured with FSDP2: the largest all-gather of one
+  unit has {more:.0f} times the bytes of that with a unit for each of 8 blocks (section 6)
 - 100 billion parameters and more: ZeRO-3 with tensor parallelism | book chapter |
   depends on the engine | with sequence parallelism, {takers(Plan(dp=8, tp=8, zero=3), larger)} can
   express it (section 1)
@@ -477,7 +526,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in the cells above, and one in
 # [labs/configurations.py](../labs/configurations.py).
 #
-# **Next**: 10f · Advice, judged.
+# **Next**: [10f · Advice, judged](10f_advice_judged.ipynb).
 
 # %%
 progress("10e")
