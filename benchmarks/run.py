@@ -31,6 +31,7 @@ PARTS = {  # files in this folder: `measurements()` lists what there is to measu
     "pipeline": "pipelines by hand, beside PyTorch's",
     "three_dimensions": "a step on three axes by hand, beside PyTorch's engines",
     "long_contexts": "attention in a ring, beside attention with all keys",
+    "planning": "plans that are predicted, and then run",
 }
 
 

@@ -20,6 +20,7 @@ _HOME = {
     "plot_traffic": "pictures.traffic",
     "plot_bars": "pictures.charts",
     "plot_curves": "pictures.charts",
+    "plot_causes": "pictures.causes",
     "plot_stacks": "pictures.memory_bars",
     "plot_happenings": "pictures.happenings",
     "plot_lives": "pictures.lives",

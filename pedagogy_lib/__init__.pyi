@@ -30,6 +30,7 @@ from .measuring.slow_computing import SlowLayer as SlowLayer
 from .measuring.slow_computing import SlowProducts as SlowProducts
 from .measuring.slow_computing import paced as paced
 from .measuring.slow_links import throttle as throttle
+from .pictures.causes import plot_causes as plot_causes
 from .pictures.charts import plot_against as plot_against
 from .pictures.charts import plot_bars as plot_bars
 from .pictures.charts import plot_curves as plot_curves

@@ -31,6 +31,13 @@ def main(argv=None) -> int:
     plan.add_argument("--batch", type=int, help="samples in a step")
     plan.add_argument("--context", type=int, help="tokens in a sample")
     plan.add_argument("--tokens", type=float, help="to train on, in all: what it costs is told")
+    plan.add_argument(
+        "--write",
+        metavar="ENGINE",
+        help="configure the fastest plan that this "
+        "engine can express: Megatron-LM, DeepSpeed, torchtitan, accelerate, nanotron",
+    )
+    plan.add_argument("--answering", action="store_true", help="what answering users costs, too")
     plan.add_argument("--top", type=int, default=8, help="how many plans to show")
     arguments, others = parser.parse_known_args(argv)
     arguments.others = others

@@ -519,8 +519,10 @@ problems = examine()
 # | [09e · Experts on ranks][09e] | How do tokens get to experts elsewhere, and back? |
 # | [09f · Long contexts][09f] | What if one text is too long for a rank? |
 # | [09g · Sixty-four ranks][09g] | What changes when it grows? |
+# | [10 · Choosing a strategy][10] | What does a plan cost, before anybody runs it? |
+# | [10b · Predict, then run][10b] | Can such a prediction be trusted? |
 # | [10c · Against published runs][10c] | How far off is a model of cost? |
-# | 10 · Choosing a strategy | Which one, for which model and machine? |
+# | [10e · From plan to configuration][10e] | What does an engine want to be told? |
 # | 11 · Capstone | All of it, on a model that learns. |
 #
 # Chapters without a link are still being written. A solved and executed copy of each part, to look
@@ -552,7 +554,10 @@ problems = examine()
 # [09e]: 09e_experts_on_ranks.ipynb
 # [09f]: 09f_long_contexts.ipynb
 # [09g]: 09g_sixty_four_ranks.ipynb
+# [10]: 10_choosing_a_strategy.ipynb
+# [10b]: 10b_predict_then_run.ipynb
 # [10c]: 10c_published_runs.ipynb
+# [10e]: 10e_from_plan_to_configuration.ipynb
 #
 # ## 12 · Words
 #

@@ -417,8 +417,7 @@ put_to_the_test("""
 #
 # **Your exercise** stands in a cell above.
 #
-# **Next**: chapter 10, choosing a strategy, is still being written; the
-# [map](00_start_here.ipynb#11-·-The-map) in chapter 00 has all of them.
+# **Next**: [10](10_choosing_a_strategy.ipynb) asks which plan to take.
 
 # %%
 progress("09g")

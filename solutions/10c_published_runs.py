@@ -16,8 +16,8 @@
 # **After this part you can** compute FLOP/s and MFU from a step's time, find misprints, test a
 # model of cost honestly, and say what its two kinds of mistakes cost.
 #
-# **It takes** about 30 minutes, and 50 more for 4 exercises. **It needs** part 10, and chapters 05,
-# 08 and 09.
+# **It takes** about 30 minutes, and 50 more for 4 exercises. **It needs** part
+# [10](10_choosing_a_strategy.ipynb), and chapters 05, 08 and 09.
 
 # %% jupyter={"source_hidden": true}
 import numpy as np
@@ -219,12 +219,7 @@ Table(["GPUs", "PFLOP/s, printed", "MFU × peak × GPUs", "GFLOPs a token, by MF
 #
 # In Llama 3's table one share of 18 is wrong, and it has travelled: the paper's text says that GPUs
 # cause 58.7 % of the interruptions. That is the sum of the printed shares. By the counts it is
-# 64 %. News sites have copied both numbers.
-
-# %% [markdown]
-# One share of 18 is wrong, and it has travelled: the paper's text says that GPUs cause 58.7 % of
-# the interruptions. That is the sum of the printed shares. By the counts it is 64 %. News sites
-# have copied both numbers.
+# 64 %.
 
 # %% [markdown]
 # ## 3 · Calibrated, and tested
@@ -253,10 +248,9 @@ Table(["number", "what it means", "before", "calibrated"],
 # %% [markdown]
 # An engine predicts well the runs that it was calibrated on. You want to know how well it predicts
 # others. So some runs are **left out**: the engine is calibrated on all others, and predicts these.
-# Which runs should be
-# left out together? If one row of a sweep is left out, its neighbours stay: the same model on the
-# same GPUs with another micro-batch. That is not the question you will have. You will have a *new*
-# model. So leave out whole groups: all runs of one model on one kind of GPU.
+# Which runs should be left out together? If one row of a sweep is left out, its neighbours stay:
+# the same model on the same GPUs with another micro-batch. That is not the question you will have.
+# You will have a *new* model. So leave out whole groups: all runs of one model on one kind of GPU.
 
 # %% [markdown]
 # ### Exercise 10.12 · Leave out whole groups

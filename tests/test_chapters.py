@@ -34,7 +34,10 @@ PARAMETERS = {
     "09e_experts_on_ranks": {"busiest_share": 0.5},
     "09f_long_contexts": {"ranks": 2, "budget_megabytes": 40.0},
     "09g_sixty_four_ranks": {"length": 2, "machine_count": 2},
+    "10_choosing_a_strategy": {"model_name": "llama-3-8b", "gpus": "16xA100", "batch": 64},
+    "10b_predict_then_run": {"drawn": 2, "width": 64, "card_megabytes_per_second": 40.0},
     "10c_published_runs": {"slow": 1.6, "folds": 5},
+    "10e_from_plan_to_configuration": {"gpus": "32xH100", "batch": 256, "looked_at": 12},
 }
 SHOWN = {
     "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
@@ -118,11 +121,22 @@ SHOWN = {
         "theory 48.39 %; simulated 48.39",
         "dp 4, pp 4, tp 4 and dp 2 × tp 2 agree to 1e-12 in float64: True",
     ],
+    "10_choosing_a_strategy": [
+        "theory 1.33 times; counted 1.33",
+        "keys and values of one text: 131,072 bytes; by formula 131,072",
+        "2 users",
+    ],
+    "10b_predict_then_run": ["430 plans can be run", "the plan that was predicted to be best"],
     "10c_published_runs": [
         "theory 142.8 PFLOP/s; counted 131.9 PFLOP/s",
         "GPUs: 64.0 % by the counts, 58.7 % by the printed shares",
         "whatever the number of stages: True",
         "more stages than layers: 28 runs, failed: 28",
+    ],
+    "10e_from_plan_to_configuration": [
+        "Megatron-LM: as one process to 1e-12: True",
+        "dp 2 × tp 2, ZeRO 3: as one process to 1e-12: True",
+        "1 of 8 options reach python, which is given",
     ],
 }
 

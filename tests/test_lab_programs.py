@@ -11,20 +11,25 @@ from helpers import ROOT, environment, left_in
 SAID = {
     "across_machines": ["two levels", "dist.all_reduce         right"],
     "chaos": ["40 steps; largest difference from an undisturbed run"],
+    "calibrating": ["predicted", "measured"],
     "checkpoints": ["weights differ by 0.0", "kept: step-000030, step-000040"],
     "collectives": ["dist.all_reduce right"],
     "any_plan": ["ZeRO 3 × cp × tp on 2 ranks: loss 4."],
     "cost_model": ["activations 2", "total 4"],
     "cost_seconds": ["compute 13.", "bubble 0.8"],
+    "configurations": ["--sequence-parallel", '"stage": 3'],
     "data_parallel": ["in buckets, meanwhile", "DistributedDataParallel"],
     "decoding": ["\n2 ranks: ", "letters per second"],
     "diloco": ["loss on test images, after each round: 2"],
+    "documents_configurations": ["bash gives 7 words to python"],
+    "engine_options": ["Megatron-LM: ", "nanotron: "],
     "experts": ["alone: loss 2", "with the bias: loss 2"],
     "expert_engines": ["of PyTorch's parts: as one process to"],
     "expert_parallel": [""],
     "expert_training": ["loss 5.", "ms a step"],
     "finding_out": ["wrong weights on rank 1: has other weights, ranks [0, 1], after 1 steps"],
     "folder_store": ["came: [0, 1]; in the group that they formed, ones add up to 2"],
+    "fsdp2_program": ["FSDP2 on 2 ranks equals one process: True"],
     "gradient_accumulation": ["of the test images right"],
     "gradient_sync_visualizer": ["0.weight   after   rank 1", "bucket 1:", "all in one"],
     "how_often": ["cost, measured", "   6 steps"],
@@ -34,9 +39,14 @@ SAID = {
     "memory": ["float32, blocks recomputed: loss", "bfloat16, masters in float32: loss"],
     "memory_copies": ["a rank came back with nothing; all went on from step 20"],
     "model_shapes": ["llama-3-405b    405.85 billion parameters"],
+    "live_plans": ["predicted", "measured"],
+    "roofline": ["GB/s", "FLOPs a byte"],
+    "serving": ["tp | users", "8 | 518"],
     "planner": ["dp | tp | pp", "GPU-hours", "too large for the memory"],
     "published_figures": ["Llama 3 405B on 8,192 GPUs: predicted 4", "1008.0 billion parameters"],
     "published_runs": ["nanotron: seconds median", "out of memory or not: right for 9"],
+    "more_configurations": ["nanotron: possible", "torchtitan: it shards gradients"],
+    "read_configurations": ["Megatron-LM: the same plan: True"],
     "meshes": ["rank 1: dp 0, sum of the group's ranks 1; pp 0, sum of the group's ranks 1; tp 1"],
     "pipedream": ["stashing: loss", "1 updates late, 2 versions"],
     "pipeline_engines": ["ours, zero bubble: loss", "PyTorch's, zero bubble, V-shaped: loss"],
@@ -69,6 +79,7 @@ HOLED = [
     "pipedream", "sequence_slices", "checkpoints", "finding_out", "keep_training",
     "memory_copies", "diloco", "chaos", "restart", "meshes", "three_dimensions",
     "sharded_dimensions", "experts", "expert_training", "expert_engines", "long_contexts",
+    "configurations",
 ]  # fmt: skip
 
 
@@ -78,7 +89,9 @@ HERE = Path(__file__)
 PROGRAMS = sorted((ROOT / "solutions" / "labs").glob("*.py"))
 ALONE = (  # they need no ranks
     "language_model", "schedules", "model_shapes", "cost_model", "cost_seconds", "planner",
-    "published_runs", "published_figures",
+    "published_runs", "published_figures", "configurations", "more_configurations",
+    "read_configurations", "engine_options", "documents_configurations", "live_plans",
+    "calibrating", "roofline", "serving",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 

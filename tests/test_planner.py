@@ -208,6 +208,56 @@ def test_on_the_command_line(capsys):
     assert capsys.readouterr().err.startswith("no GPU is called 'H999'")
 
 
+@pytest.mark.parametrize("engine", ["megatron-lm", "DeepSpeed", "torchtitan", "nanotron"])
+def test_a_configuration_on_the_command_line(engine, capsys):
+    line = ["plan", "--model", "llama-70b", "--gpus", "64xH100", "--batch", "512", "--top", "1"]
+    assert main([*line, "--write", engine]) == 0
+    told = capsys.readouterr().out
+    assert f", for {engine.lower()}:" in told.lower()
+    assert "of the plans" in told
+    assert main([*line, "--write", "horovod"]) == 2
+    assert "no engine is called 'horovod'; known are Megatron-LM" in capsys.readouterr().err
+
+
+def test_answering_on_the_command_line(capsys):
+    line = ["plan", "--model", "llama-70b", "--gpus", "64xH100", "--batch", "512", "--top", "1"]
+    assert main([*line, "--answering"]) == 0
+    assert "users  keys and values" in capsys.readouterr().out
+
+
+# ---- Answering ------------------------------------------------------------------------------
+
+
+def test_what_a_server_needs(shapes):
+    serving = find_lab("serving")
+    shape = shapes.model_named("llama-3-70b")
+    # 80 layers × 8 heads × 128 numbers, keys and values, of 2 bytes each
+    assert float(serving.kept_for_a_token(shape)) == 80 * 8 * 128 * 2 * 2
+    server = serving.served("llama-3-70b", "H100", 8)
+    used = float(serving.parameter_bytes(shape)) / 8
+    used += server.users * 2560 * 80 * 1 * 128 * 2 * 2
+    assert used <= 0.9 * 80e9 < used + 2560 * 80 * 128 * 2 * 2
+    one = serving.served("llama-3-70b", "H100", 8, 1)
+    assert serving.decode_seconds(one) < serving.decode_seconds(server)
+    assert serving.per_second(one) < serving.per_second(server)
+    assert serving.decode_seconds(one) > float(serving.parameter_bytes(shape)) / 8 / 3.35e12
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("llama-3-70b", "H100", 1), "Take a larger tp"),
+        (("llama-3-70b", "H100", 3), "tp divides them"),
+        (("llama-3-70b", "H100", 16), "at most 8"),
+        (("llama-3-70b", "H100", 8, 10**6), "there is room for 1 to 518 users"),
+        (("llama-9", "H100"), "no model is called"),
+    ],
+)
+def test_what_cannot_be_served(arguments, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        find_lab("serving").served(*arguments)
+
+
 def test_every_number_of_an_engine_counts(cost, shapes):
     """None of them is forgotten in the formulas: each changes seconds or bytes of some plan."""
     seconds = find_lab("cost_seconds").seconds
@@ -215,6 +265,8 @@ def test_every_number_of_an_engine_counts(cost, shapes):
         cost.Plan(dp=16, tp=2, zero=3, micro_batch=2),
         cost.Plan(dp=8, tp=16, pp=5, zero=1, sequence=False),
         cost.Plan(dp=2, tp=16, sequence=False),
+        cost.Plan(dp=2, pp=4, cp=2, micro_batch=256, sequence=False),
+        cost.Plan(dp=16, micro_batch=1),
     ]
     shape = shapes.gpt(24, 2000, 16, 50257, 1024)
 
@@ -223,9 +275,10 @@ def test_every_number_of_an_engine_counts(cost, shapes):
         return [float(of(job, plan)["total"]) for plan in plans for of in (seconds, cost.memory)]
 
     start = cost.Engine(is_fused=False, launch=0.1, launch_pp=0.1, hop=1e-2, hop_pp=1e-2,
-                        crossing=1e-2, crossing_pp=1e-3)  # fmt: skip
+                        crossing=1e-2, crossing_pp=1e-3, cores=8, traffic_whole=10, around=1e-2,
+                        unit=1e-3, averaging=8, working=8, block_scores=8)  # fmt: skip
     for of in fields(cost.Engine):
-        if of.name == "found":
+        if of.name in ("found", "sequence"):  # the planner asks for this one
             continue
         value = getattr(start, of.name)
         changed = replace(start, **{of.name: not value if isinstance(value, bool) else 2 * value})

@@ -4,17 +4,17 @@ from collections.abc import Mapping
 
 from ..basics.errors import need
 from ..basics.units import brief
-from .legends import legend_above, sample
-from .style import (
-    BLUE, EDGE, GREEN, GROUND, GREY, INDIGO, INK, ORANGE, ROSE, SKY, VERMILION, Picture,
-    in_course_style, new_figure,
-)  # fmt: skip
+from . import style
+from .legends import legend_below, sample
+from .style import EDGE, GREY, GROUND, INK, Picture, in_course_style, new_figure
 
 CAUSES = {
-    "compute": BLUE, "recompute": SKY, "launch": GREY, "tp": VERMILION, "cp": ORANGE, "pp": ROSE,
-    "bubble": GROUND, "dp": INDIGO, "optimizer": GREEN,
+    "compute": style.BLUE, "recompute": style.SKY, "launch": GREY, "tp": style.VERMILION,
+    "cp": style.ORANGE, "pp": style.ROSE, "bubble": GROUND, "dp": style.INDIGO,
+    "optimizer": style.GREEN,
 }  # fmt: skip
 MOST_BARS = 16
+LEAST = 0.003  # of a bar
 
 
 @in_course_style
@@ -34,7 +34,7 @@ def plot_causes(bars, measured=None, unit="s", title="") -> Picture:
     need(not unknown, f"there are no such causes as {sorted(unknown)}: use {', '.join(CAUSES)}")
     strange = [plan for plan in measured if plan not in bars]
     need(not strange, f"plot_causes() has no bars for what is measured of {strange}")
-    figure, axes = new_figure(7.5, 1.1 + 0.34 * len(bars))
+    figure, axes = new_figure(7.5, 1.4 + 0.34 * len(bars))
     for row, bar in enumerate(bars.values()):
         draw_bar(axes, row, bar, scale)
     for row, plan in enumerate(bars):
@@ -44,18 +44,23 @@ def plot_causes(bars, measured=None, unit="s", title="") -> Picture:
     axes.set(xlabel=f"seconds of a step ({unit})" if unit == "s" else "a step (ms)")
     axes.invert_yaxis()
     axes.grid(False, axis="y")
-    seen = [cause for cause in CAUSES if any(bar.get(cause, 0) > 0 for bar in bars.values())]
-    handles = [sample(facecolor=CAUSES[c], edgecolor=EDGE, label=c) for c in seen]
+    seen = [cause for cause in CAUSES if any(is_seen(cause, bar) for bar in bars.values())]
+    patches = {cause: sample(facecolor=CAUSES[cause], edgecolor=EDGE) for cause in seen}
     if measured:
-        handles.append(axes.plot([], [], color=INK, lw=2, label="measured")[0])
-    legend_above(axes, handles)
-    axes.set_title(title, pad=26)
+        patches["measured"] = axes.plot([], [], color=INK, lw=2)[0]
+    legend_below(figure, patches)
+    axes.set_title(title, x=0, ha="left")
     told = "; ".join(f"{plan} {sum_of(bar):.3g} s" for plan, bar in bars.items())
     return Picture(figure, f"{title}. Seconds of a step by cause: {told}".strip(". "))
 
 
 def sum_of(bar) -> float:
     return sum(float(seconds) for cause, seconds in bar.items() if cause != "total")
+
+
+def is_seen(cause, bar) -> bool:
+    """Whether it is wide enough to be found in the picture."""
+    return float(bar.get(cause, 0)) > LEAST * sum_of(bar)
 
 
 def draw_bar(axes, row, bar, scale):

@@ -19,11 +19,12 @@ SPREAD = 0.6  # of a column's width
 
 
 @in_course_style
-def plot_agreement(panels, within=1.25, title="") -> Picture:
-    """Predicted over published numbers, both logarithmic, with the diagonal where both are equal.
+def plot_agreement(panels, within=1.25, title="", known="published") -> Picture:
+    """Predicted over published or measured numbers, logarithmic; a diagonal where both are equal.
 
     panels  {what is compared, with its unit: {name: (published, predicted)}}; at most three
     within  the grey band: this factor to either side
+    known   what the numbers are beside which the predicted ones stand
     Raises  LaunchError if these are no such numbers, all above 0
     """
     need_panels("plot_agreement", panels)
@@ -38,7 +39,7 @@ def plot_agreement(panels, within=1.25, title="") -> Picture:
         for name, (published, predicted) in clouds.items():
             axes.scatter(published, predicted, **looks(names, name))
         axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, box_aspect=1)
-        axes.set(xlabel=f"published: {what}", ylabel=f"predicted: {what}")
+        axes.set(xlabel=f"{known}: {what}", ylabel=f"predicted: {what}")
         axes.grid(True, axis="both")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(LogLocator(subs=(1,) if ends[1] > 30 * ends[0] else (1, 2, 5)))

@@ -73,6 +73,7 @@ class Engine:
     averaging    bytes of each parameter while gradients are averaged, beside the gradients
     sheds        whether there are no gradients between two steps
     keeps_sent   whether a stage keeps what it has sent until the end of the step
+    block_scores bytes of each score of a block, where attention goes in a ring
     units        layers that ZeRO 3 has gathered at a time
     sequence     whether tp comes with sequence parallelism
     kept, kept_mlp  bytes that a layer keeps of each token, for each unit of its width, and of that
@@ -120,6 +121,7 @@ class Engine:
     kept_mlp: float = 4.0
     kept_whole: float = 10.0
     working: float = 0.0
+    block_scores: float = 0.0
     units: float = 2.0
     scores: float = 5.0
     logits: float = 10.0
@@ -230,6 +232,9 @@ def activations(job: Job, plan: Plan):
         np.equal(plan.recompute, FULL), kept_in_a_layer(job, replace(plan, recompute=NONE)), 0
     )
     working = job.engine.working * job.tokens(plan) * job.shape.mlp / plan.tp
+    half = job.shape.context / plan.cp / 2  # of the places of a rank, which has two runs of them
+    scores = job.engine.block_scores * job.tokens(plan) * job.shape.heads / plan.tp * half / 2
+    working = working + np.where(plan.cp > 1, scores, 0)
     kept = job.layers(plan) * kept_in_a_layer(job, plan) * in_flight * more
     return kept + one_layer_again + working
 

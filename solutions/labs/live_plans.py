@@ -6,20 +6,17 @@ python labs/live_plans.py
 import os
 import random
 import time
-from dataclasses import dataclass, fields
-from functools import partial
+from dataclasses import dataclass
 from statistics import median
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from any_plan import AnyPlan
-from cost_model import Engine, Job, Plan, memory
+from cost_model import FULL, Engine, Job, Plan, memory
 from cost_seconds import seconds
 from language_model import CHARACTERS, Transformer, draw_batch, standard_library
 from model_shapes import Gpu, Shape
 from planner import all_plans, chosen, why_impossible
-from published_runs import Runs, calibrated
 from three_dimensions import adam
 
 # ---- What is trained, and on what -----------------------------------------------------------
@@ -66,7 +63,7 @@ START = Engine(  # of labs/any_plan.py, in float32, over Gloo
     exposed=1.0, exposed_pp=0.1, message=3e-4, fixed=2e-3, updating=50.0,
     parameter_bytes=4.0, gradient_bytes=4.0, optimizer_bytes=8.0, number_bytes=4.0,
     averaging=8.0, units=1.0, sheds=True, keeps_sent=True,
-    kept=20.0, kept_mlp=8.0, kept_whole=16.0, working=8.0, logits=12.0, base=1e5,
+    kept=20.0, kept_mlp=8.0, kept_whole=16.0, working=8.0, block_scores=16.0, logits=12.0, base=1e5,
 )  # fmt: skip
 
 
@@ -110,10 +107,18 @@ def mesh(plan: Plan) -> tuple:
     return plan.dp, plan.tp, plan.pp, plan.cp, plan.zero
 
 
+def in_words(plan: Plan) -> str:
+    """Such as "dp 4 tp 2, ZeRO 3, micro-batch 2, recomputed"."""
+    sizes = [f"{axis} {n}" for axis in ("dp", "tp", "pp", "cp") if (n := getattr(plan, axis)) > 1]
+    more = [f"ZeRO {plan.zero}"] * (plan.zero > 0) + [f"micro-batch {plan.micro_batch}"]
+    again = ["recomputed"] * (plan.recompute == FULL)
+    return ", ".join([" ".join(sizes), *more, *again])
+
+
 # ---- Run ------------------------------------------------------------------------------------
 
 
-def program(plan: Plan, setting: Setting, batches, enough=1.0) -> list[float]:
+def program(plan: Plan, setting: Setting, batches, enough=0.5) -> list[float]:
     """Train under a plan; returns the seconds of some steps. One more is measured: "step".
 
     The first step is not among them: the optimizer's state is made there.
@@ -138,11 +143,10 @@ def program(plan: Plan, setting: Setting, batches, enough=1.0) -> list[float]:
     return times
 
 
-def run_plan(setting: Setting, plan: Plan, text=None) -> tuple[float, float]:
+def run_plan(setting: Setting, plan: Plan, text) -> tuple[float, float]:
     """Really run a plan, on processes; returns seconds of a step, and bytes on the fullest rank."""
     from pedagogy_lib import Machines, launch
 
-    text = standard_library(100_000) if text is None else text
     batches = [draw_batch(text, setting.samples, step, setting.context) for step in range(4)]
     machines = Machines.here(setting.machines, bytes_per_second=setting.card)
     run = launch(program, plan, setting, batches, world_size=setting.ranks, machines=machines,
@@ -151,59 +155,21 @@ def run_plan(setting: Setting, plan: Plan, text=None) -> tuple[float, float]:
     return median(of_steps), max(peak["total"] for peak in run["step"].peak_bytes)
 
 
-# ---- Calibrating ----------------------------------------------------------------------------
-
-cut, FULL = partial(Plan, sequence=False), {"recompute": "full"}
-CALIBRATING = [  # small models, in which each number of an engine shows
-    (Setting(8, 64, 4, 64, 16, 4e8, 10e6), plan)
-    for plan in (
-        cut(dp=8), cut(dp=4, tp=2, zero=2, **FULL), cut(dp=2, tp=4),
-        cut(pp=4, dp=2, micro_batch=2), cut(pp=2, tp=2, dp=2, zero=1, micro_batch=2),
-        cut(dp=2, cp=4, micro_batch=4), cut(dp=4, cp=2, **FULL), cut(cp=8, micro_batch=8),
-        cut(dp=8, zero=3, micro_batch=1), cut(tp=8, micro_batch=8),
-    )
-] + [
-    (Setting(4, 64, 4, 128, 8, 8e8, 20e6), plan)
-    for plan in (cut(dp=4, zero=1), cut(tp=2, cp=2, micro_batch=8), cut(pp=4, micro_batch=1))
-]  # fmt: skip
+def run_all(settings_and_plans) -> list[tuple]:
+    """Run one after the other; returns (setting, plan, seconds, bytes) of each."""
+    text = standard_library(100_000)
+    return [(*of, *run_plan(*of, text)) for of in settings_and_plans]
 
 
-def together(of) -> object:
-    """Equal dataclasses of numbers as one of arrays; what is no number is taken from the first."""
-    first = of[0]
-    if isinstance(first, (Setting, Job, Plan, Shape, Gpu)):
-        names = [f.name for f in fields(first)]
-        return type(first)(*(together([getattr(x, name) for x in of]) for name in names))
-    return first if isinstance(first, Engine) else np.array(of)
-
-
-def as_runs(rows) -> Runs:
-    """Of (setting, plan, seconds, bytes), as labs/published_runs.py has them."""
-    settings, plans, of_steps, nbytes = zip(*rows)
-    none = np.zeros(len(rows), bool)
-    jobs = together([setting.job(START) for setting in settings])
-    return Runs(jobs, together(plans), np.array(of_steps), np.array(nbytes), none,
-                np.array([str(s) for s in settings]), np.arange(len(rows)))  # fmt: skip
-
-
-def calibrate(rows=None) -> Engine:
-    """The engine of this computer, from runs; without any, from CALIBRATING, in a minute."""
-    if rows is None:
-        rows = [(setting, plan, *run_plan(setting, plan)) for setting, plan in CALIBRATING]
-    return calibrated(
-        as_runs(rows), START, held=(0.03, 0.1), exact=("gradient_bytes", "across", "exposed")
-    )
+# ---- The program ----------------------------------------------------------------------------
 
 
 def main():
-    engine = calibrate()
-    setting = Setting(8, 96, 4, 64, 16, 1e9, 20e6)
-    for plan in best_worst_and_drawn(setting, engine, count=2):
-        (told, told_bytes), (took, nbytes) = (
-            predicted(setting, plan, engine),
-            run_plan(setting, plan),
-        )
-        print(f"{plan}: predicted {told:.2f} s and {told_bytes / 1e6:.1f} MB, "
+    setting = Setting(8, 64, 4, 64, 8, 8e8, 10e6)
+    for plan in best_worst_and_drawn(setting, START, count=2):
+        told, told_bytes = predicted(setting, plan, START)
+        ((_, _, took, nbytes),) = run_all([(setting, plan)])
+        print(f"{in_words(plan)}: predicted {told:.2f} s and {told_bytes / 1e6:.1f} MB, "
               f"measured {took:.2f} s and {nbytes / 1e6:.1f} MB")  # fmt: skip
 
 

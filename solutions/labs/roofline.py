@@ -34,13 +34,14 @@ def seconds_of(function, rounds=5) -> float:
     return median(times[2:])
 
 
-def measured_products(n=2048, ks=(1, 2, 4, 8, 16, 32, 64, 128, 256)) -> list[tuple[float, float]]:
+def measured_products(n=4096, most=512) -> list[tuple[float, float]]:
     """(intensity, FLOPS) of products of one matrix with 1, 2, … columns, on this processor."""
-    matrix, found = torch.randn(n, n), []
-    for k in ks:
+    matrix, found, k = torch.randn(n, n), [], 1
+    while k <= most:
         columns = torch.randn(n, k)
         flops, nbytes = of_product(n, k)
         found.append((flops / nbytes, flops / seconds_of(lambda c=columns: matrix @ c)))
+        k *= 2
     return found
 
 

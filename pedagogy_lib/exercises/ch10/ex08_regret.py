@@ -1,0 +1,78 @@
+"""What choosing by prediction costs. The truth sorts the plans by what is predicted."""
+
+from ..kit import Formula
+
+
+def truth(predicted, measured):
+    chosen = sorted(predicted, key=lambda plan: predicted[plan])[0]
+    return measured[chosen] / sorted(measured.values())[0] - 1
+
+
+def of(function):
+    """With the chosen plan and the best one."""
+
+    def mistaken(predicted, measured):
+        chosen, best = (min(times, key=times.get) for times in (predicted, measured))
+        return function(predicted, measured, chosen, best)
+
+    return mistaken
+
+
+FOUR = {"a": 2.0, "b": 1.5, "c": 4.0, "d": 3.0}, {"a": 2.0, "b": 2.5, "c": 5.0, "d": 1.6}
+EXERCISE = Formula(
+    "10.8",
+    "regret",
+    cases={
+        "a and b": [({"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 2.0})],
+        "the best one is chosen": [({"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 4.0})],
+        "four plans": [FOUR],
+        "in another order": [(FOUR[0], dict(sorted(FOUR[1].items(), reverse=True)))],
+        "one plan": [({"a": 9.0}, {"a": 2.0})],
+        "far off, and right": [({"a": 10.0, "b": 20.0, "c": 30.0}, {"c": 3.0, "b": 2.0, "a": 1.0})],
+    },
+    truth=truth,
+    mistakes=[
+        (
+            "this is the error of the prediction. Regret asks what the chosen plan takes, beside "
+            "the best one; both are measured.",
+            of(lambda p, m, chosen, best: abs(p[chosen] / m[chosen] - 1)),
+        ),
+        (
+            "this compares a prediction with a measurement. Both times of regret are measured.",
+            of(lambda p, m, chosen, best: p[chosen] / m[best] - 1),
+        ),
+        (
+            "this is the ratio. Regret is what comes on top: 0 if the best one is chosen.",
+            of(lambda p, m, chosen, best: m[chosen] / m[best]),
+        ),
+        (
+            "this is the difference in seconds; asked is a share of the best one's time.",
+            of(lambda p, m, chosen, best: m[chosen] - m[best]),
+        ),
+        (
+            "this is a share of the chosen one's time; asked is one of the best one's.",
+            of(lambda p, m, chosen, best: 1 - m[best] / m[chosen]),
+        ),
+        (
+            "this chooses the plan that is predicted to be slowest.",
+            lambda p, m: m[max(p, key=p.get)] / min(m.values()) - 1,
+        ),
+        (
+            "this takes the slowest of all plans beside the best one, whatever was predicted.",
+            lambda p, m: max(m.values()) / min(m.values()) - 1,
+        ),
+        (
+            "this chooses by what was measured. Before the run, only the predictions are known.",
+            lambda p, m: 0.0,
+        ),
+        (
+            "this takes the measured plan that stands in the same place. The plans have names: "
+            "the two dicts may be in different order.",
+            lambda p, m: list(m.values())[list(p).index(min(p, key=p.get))] / min(m.values()) - 1,
+        ),
+    ],
+    hints=(
+        "Which plan would you run, if you knew the predictions alone? And how long does it take?",
+        "Beside it: the shortest of the measured times.",
+    ),
+)

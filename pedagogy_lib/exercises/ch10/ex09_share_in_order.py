@@ -1,0 +1,81 @@
+"""How many pairs of plans are in the right order. The truth looks at each pair once."""
+
+from itertools import combinations, pairwise
+
+from ..kit import Formula
+
+
+def truth(predicted, measured):
+    right, pairs = 0, 0
+    for i, j in combinations(range(len(predicted)), 2):
+        pairs += 1
+        right += (predicted[i] < predicted[j]) == (measured[i] < measured[j])
+    return right / pairs
+
+
+def places(times):
+    return [sorted(times).index(t) for t in times]
+
+
+def neighbours(predicted, measured):
+    told = list(pairwise(sorted(range(len(predicted)), key=predicted.__getitem__)))
+    return sum(measured[i] < measured[j] for i, j in told) / len(told)
+
+
+EXERCISE = Formula(
+    "10.9",
+    "share_in_order",
+    cases={
+        "three plans": [([1.0, 2.0, 3.0], [10.0, 30.0, 20.0])],
+        "all in order": [([3.0, 1.0, 2.0], [6.0, 0.5, 1.0])],
+        "none in order": [([1.0, 2.0, 3.0], [3.0, 2.0, 1.0])],
+        "five plans": [([5.0, 1.0, 4.0, 2.0, 3.0], [9.0, 2.0, 3.0, 1.0, 8.0])],
+        "two": [([1.0, 2.0], [5.0, 4.0])],
+        "one that is far off": [([1.0, 2.0, 3.0, 4.0], [4.0, 1.0, 2.0, 3.0])],
+    },
+    truth=truth,
+    mistakes=[
+        (
+            "this counts the plans that are in their place. One plan that is far off moves all "
+            "others, though their order is right: compare pairs.",
+            lambda p, m: sum(a == b for a, b in zip(places(p), places(m))) / len(p),
+        ),
+        (
+            "this compares neighbours alone. Every pair counts.",
+            neighbours,
+        ),
+        (
+            "this compares neighbours of the lists. Every pair counts.",
+            lambda p, m: sum(
+                (p[i] < p[i + 1]) == (m[i] < m[i + 1]) for i in range(len(p) - 1)
+            ) / (len(p) - 1),
+        ),
+        (
+            "this is how many pairs are right; asked is their share of all pairs.",
+            lambda p, m: truth(p, m) * len(p) * (len(p) - 1) / 2,
+        ),
+        (
+            "this is the share of pairs in the wrong order.",
+            lambda p, m: 1 - truth(p, m),
+        ),
+        (
+            "this is Kendall's coefficient: right pairs less wrong ones. Asked is the share of "
+            "right ones.",
+            lambda p, m: 2 * truth(p, m) - 1,
+        ),
+        (
+            "this divides by the square of the number of plans. A plan makes no pair with itself, "
+            "and two plans make one.",
+            lambda p, m: truth(p, m) * (len(p) - 1) / 2 / len(p),
+        ),
+        (
+            "each pair counts once: this has every plan beside itself among the pairs.",
+            lambda p, m: (truth(p, m) * len(p) * (len(p) - 1) + len(p)) / len(p) ** 2,
+        ),
+    ],
+    hints=(
+        "Two loops, or itertools.combinations, go through all pairs.",
+        "A pair is in order if the same one of both is smaller, in the predictions and in the "
+        "measurements.",
+    ),
+)  # fmt: skip

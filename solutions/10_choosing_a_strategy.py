@@ -1,0 +1,526 @@
+# %% [markdown]
+# # 10 · Choosing a strategy
+#
+# **You have a model, 64 GPUs and a month. Which parallelism do you take?** There are thousands of
+# plans, and each trial costs 64 GPUs. So the trials happen on paper. This part builds a *model of
+# cost*: the FLOPs, the bytes and the seconds of a step, for any plan. Every term of it is one that
+# an earlier chapter has measured.
+
+# %% [markdown]
+# ![Bars of the seconds of one step, one under the other, for the best plan of each kind, divided by
+# cause: compute, recompute, tp, pp, bubble, dp](../assets/covers/10_choosing_a_strategy.png)
+#
+# *Computed in section 5: one step of Llama 3 70B on 64 H100, under the best plan of each kind.*
+#
+# **After this part you can** say what a step needs, where its seconds go, what limits it, and what
+# the whole training and the answers afterwards cost.
+#
+# **It takes** about 35 minutes, and 45 more for 6 exercises. **It needs** parts
+# [05](05_memory.ipynb), [08](08_pipeline_parallel.ipynb) and
+# [09c](09c_which_axis_where.ipynb).
+
+# %% jupyter={"source_hidden": true}
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from pedagogy_lib import (
+    Table, check, explore, hint, lab, plot_against, plot_causes, plot_stacks, predict, progress,
+    put_to_the_test,
+)
+
+# %% tags=["parameters"]
+model_name = "llama-3-70b"
+gpus = "64xH100"
+batch = 512  # samples in a step
+
+# %% [markdown]
+# ## 1 · How many plans are there?
+#
+# A **plan** says how many ranks each axis has (dp, tp, pp, cp), which stage of ZeRO shards the
+# states, how many samples a micro-batch has, what is recomputed, and into how many chunks each
+# stage is cut. In how many ways can these be combined for 64 GPUs?
+
+# %%
+how_many = predict("Plans for 64 GPUs that break no rule", unit="plans")
+
+# %%
+planner, cost = lab("planner"), lab("cost_model")
+shapes, timing = lab("model_shapes"), lab("cost_seconds")
+shape = shapes.model_named(model_name)
+
+def counted(count):
+    job = cost.Job(shape, shapes.gpu_named("H100"), batch)
+    plans = planner.all_plans(job, count)
+    return len(plans.dp), int((planner.why_impossible(job, plans) == "").sum())
+
+ways = {count: counted(count) for count in (8, 64, 512, 1024)}
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, and what counting gives.
+how_many.compare(ways[64][1], ways[64][1], kind="other", wire="counted")
+
+# %%
+Table(["GPUs", "combinations", "that break no rule"],
+      [[count, f"{of_all:,}", f"{possible:,}"] for count, (of_all, possible) in ways.items()],
+      title=f"{model_name}, {batch} samples in a step")
+
+# %% [markdown]
+# A combination breaks a rule if, for example, tp does not divide the heads, or the stages do not
+# divide the layers. Even these counts leave choices out: stages of different length, or another
+# sharding in each layer. Part [10d](10d_small_alpa.ipynb) counts those.
+#
+# Nobody can run all of them. A model of cost computes all of them in a fraction of a second.
+
+# %% [markdown]
+# ## 2 · FLOPs
+#
+# Begin with what a step needs, whatever the plan. Take one token and one matrix of a layer. Each
+# number of the matrix is multiplied once and added once: 2 FLOPs, floating-point operations. The
+# backward has two such products, one for the gradient of the input, one for that of the matrix. So
+# each number costs **6 FLOPs for each token**.
+#
+# Attention has two products without a matrix of weights: queries with keys, and scores with values.
+# In one layer, a token's query meets every key of its sample, and each pair costs `width`
+# multiplications and additions, in both products.
+
+# %% [markdown]
+# ### Exercise 10.1
+#
+# Write `needed_flops(tokens, layers, matrices, width, context, output)`: the FLOPs of forward and
+# backward.
+#
+# * `tokens`: how many go through the model in a step.
+# * `layers`: the model's blocks. `matrices`: numbers in all matrices of one block.
+# * `width`: of the hidden states. `context`: tokens of a sample. Count all pairs of a query and a
+#   key of a sample, those that the causal mask hides too.
+# * `output`: numbers in the output matrix, which stands once behind the last block.
+#
+# The embedding costs nothing: it looks rows up. With 3 tokens, 1 layer, matrices of 10 numbers,
+# width 2, context 3, output 5: the matrices need $6 · 3 · (10 + 5) = 270$. Of the scores, a token's
+# q·k has $3 · 2$ multiplications and as many additions, scores times values again: 24, and three
+# times that with the backward; for 3 tokens 216. Together 486.
+
+# %%
+def needed_flops(tokens, layers, matrices, width, context, output):
+    ### BEGIN SOLUTION
+    of_matrices = 6 * tokens * (layers * matrices + output)
+    of_scores = 3 * tokens * layers * 2 * (2 * context * width)
+    return of_matrices + of_scores
+    ### END SOLUTION
+
+check("10.1", needed_flops)
+
+# %% [markdown]
+# Is that what a training step really computes? PyTorch can count the FLOPs of all products while
+# they run. The model is the small transformer of chapter 05, once as it is, and once with all
+# blocks recomputed. By what factor does recomputation raise the FLOPs?
+
+# %%
+more_flops = predict("FLOPs of a step with full recomputation, beside one without", unit="times")
+
+# %%
+language_model, memory = lab("language_model"), lab("memory")
+small = shapes.Shape(layers=4, width=64, heads=4, mlp=256, vocabulary=128, context=64)
+
+def counted_flops(recompute):
+    model = language_model.Transformer(small.width, small.layers, small.heads, small.context)
+    if recompute:
+        memory.recompute_modules(model.blocks)
+    letters = torch.zeros(8, small.context, dtype=torch.long)
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        language_model.mean_loss(model(letters), letters).backward()
+    return counter.get_total_flops()
+
+counts = {recompute: counted_flops(recompute) for recompute in (False, True)}
+needed = float(cost.model_flops(small, 8 * small.context))
+computed = float(cost.hardware_flops(small, 8 * small.context))
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was counted.
+more_flops.compare(computed / needed, counts[True] / counts[False], kind="forward", wire="counted")
+
+# %%
+Table(["", "by formula", "counted while running"],
+      [["model FLOPs", f"{needed:,.0f}", f"{counts[False]:,}"],
+       ["hardware FLOPs, all recomputed", f"{computed:,.0f}", f"{counts[True]:,}"]])
+
+# %% [markdown]
+# The two are not the same, and mixing them up makes a slow plan look fast:
+#
+# * **Model FLOPs** are what the model needs. **MFU**, model FLOPs utilization, is their share of
+#   the peak of all GPUs.
+# * **Hardware FLOPs** are what the hardware computes. What is recomputed counts again. **HFU** is
+#   their share of the peak.
+#
+# Recomputing everything raises the hardware FLOPs by a third or a little less, and the model FLOPs
+# not at all. So two plans are compared by MFU.
+
+# %% [markdown]
+# ## 3 · The roof
+#
+# A GPU's datasheet says how many FLOPs it can do in a second. A kernel reaches that only if its
+# numbers arrive fast enough. Take a product of an n × n matrix with k columns: it needs $2 n^2 k$
+# FLOPs, and reads and writes at least $n^2 + 2 n k$ numbers. With few columns, the processor waits
+# for the matrix.
+#
+# The **intensity** of a kernel is its FLOPs for each byte. Up to some intensity, memory limits it;
+# above it, computing does. Drawn over the intensity, this limit is called the **roofline**.
+
+# %% [markdown]
+# ### Exercise 10.2
+#
+# Write `roofline_seconds(flops, nbytes, peak, bandwidth)`. A kernel does `flops` operations, and
+# reads and writes `nbytes` bytes; the processor does `peak` operations a second, and its memory
+# moves `bandwidth` bytes a second. Computing and moving go on at the same time. It returns two
+# values: how many seconds the kernel takes at least, and what limits it, `"computing"` or
+# `"memory"`. If both take as long, return `"computing"`.
+#
+# With a peak of 100 and a bandwidth of 2: 600 FLOPs and 10 bytes take 6 s for computing and 5 s for
+# the memory, so `(6.0, "computing")`; with 20 bytes `(10.0, "memory")`.
+
+# %%
+def roofline_seconds(flops, nbytes, peak, bandwidth):
+    ### BEGIN SOLUTION
+    computing, memory = flops / peak, nbytes / bandwidth
+    return max(computing, memory), "computing" if computing >= memory else "memory"
+    ### END SOLUTION
+
+check("10.2", roofline_seconds)
+
+# %% [markdown]
+# Here is the roofline of the processor that runs this notebook. The dots are measured products of
+# one matrix with 1, 2, 4, … columns; the dashed line is the lower of two limits: the fastest
+# product that was measured, and the measured bandwidth times the intensity.
+
+# %% tags=["nbval-ignore-output"]
+roofline = lab("roofline")
+points = roofline.measured_products()
+fastest, bandwidth = max(flops for _, flops in points), roofline.measured_bandwidth()
+plot_against([intensity for intensity, _ in points],
+             {"products": [flops / 1e9 for _, flops in points]},
+             "FLOPs for each byte", "billion FLOPs a second", logarithmic=True,
+             predicted={"products": lambda x: roofline.roof(x, fastest, bandwidth) / 1e9},
+             title="The roof of this processor")
+
+# %% [markdown]
+# Small products stay below the roof for another reason: each call costs a fixed time. A matrix that
+# fits into a cache may lie above the sloping part, as its bytes come from there.
+#
+# **On GPUs.** An H100 does 989.5 · 10¹² FLOPs a second in bfloat16, and moves 3.35 · 10¹² bytes a
+# second, by its [datasheet](https://www.nvidia.com/en-us/data-center/h100/). So it needs about 295
+# FLOPs for each byte to be busy. Training has thousands of tokens for each matrix, and is limited
+# by computing. Answering one user has one token: that is limited by memory (section 7).
+
+# %% [markdown]
+# ## 4 · Memory
+#
+# A plan that does not fit is none. Chapters 05, 06, 07 and 08 have measured what lies on a rank:
+# states, activations, gathered parameters, and what is needed for sending. The model of cost puts
+# their formulas together. Four plans for the same model:
+
+# %%
+gpu = shapes.gpu_named("H100")
+job = cost.Job(shape, gpu, batch)
+some_plans = {
+    "ZeRO 3 alone": cost.Plan(dp=64, zero=3),
+    "ZeRO 3, recomputed": cost.Plan(dp=64, zero=3, recompute="full"),
+    "tp 8, ZeRO 1": cost.Plan(dp=8, tp=8, zero=1),
+    "tp 8, pp 4, ZeRO 1": cost.Plan(dp=2, tp=8, pp=4, zero=1),
+}
+
+# %% tags=["nbval-ignore-output"]
+kinds = {name: {kind: float(x) for kind, x in cost.memory(job, plan).items()}
+         for name, plan in some_plans.items()}
+plot_stacks(kinds, limits={"H100": gpu.memory}, title="Llama 3 70B on 64 GPUs, by formula")
+
+# %% [markdown]
+# "Other" is what any program needs on a GPU, assumed to be 1 GB. The activations are those of one
+# sample of 8,192 tokens. In the pipeline, the first stage keeps 4 of them at a time.
+
+# %% [markdown]
+# ### Exercise 10.3
+#
+# Write `largest_micro_batch(room, states, activations, stages, samples)`. A GPU has `room` bytes;
+# the model's states take `states` bytes of them. One sample keeps `activations` bytes on a stage.
+# A pipeline of `stages` stages works under 1F1B. Its copy of the model gets `samples` samples in a
+# step, cut into micro-batches of equal size. The first stage keeps as many micro-batches at a time
+# as there are stages, or all of them if there are fewer.
+#
+# It returns the largest size of a micro-batch that divides `samples` and fits, or 0 if none does.
+# What just fits, fits. With room 100, states 40, activations 10, 2 stages, 8 samples: size 2 keeps
+# 2 micro-batches of 2 samples, and 80 fits; size 4 would keep all 8 samples. So it is 2.
+
+# %%
+def largest_micro_batch(room, states, activations, stages, samples):
+    ### BEGIN SOLUTION
+    def kept(size):
+        return size * min(stages, samples // size)
+
+    sizes = [size for size in range(1, samples + 1) if samples % size == 0]
+    return max((s for s in sizes if states + activations * kept(s) <= room), default=0)
+    ### END SOLUTION
+
+check("10.3", largest_micro_batch)
+
+# %% [markdown]
+# ## 5 · Seconds
+#
+# Chapters 03, 07 and 08 have shown where the time of a step goes. One term for each cause:
+#
+# | cause | of what | measured in |
+# |---|---|---|
+# | compute, recompute | FLOPs of a layer / (peak × share that kernels reach) | sections 2, 3 |
+# | launch | what a layer takes at least, however small | 07b |
+# | tp | 4 all-reduces of activations in a layer, 6 if recomputed | 07 |
+# | cp | keys and values go round, and their gradients | 09f |
+# | pp, bubble | messages between stages, and (stages - 1) / chunks turns of waiting | 08, 08b |
+# | dp | reducing gradients, gathering parameters; only what no computing hides | 03b, 06 |
+# | optimizer | bytes of the states / memory bandwidth | 05 |
+#
+# Each message travels inside a machine, or through its network cards (02b).
+
+# %% [markdown]
+# ### Exercise 10.4
+#
+# Write `step_seconds(layer, layers, stages, microbatches, all_reduce, hidden)`, a model of cost of
+# four terms. One layer takes `layer` seconds for one micro-batch, forward and backward together.
+# The `layers` layers are shared out equally over `stages` stages; `microbatches` go through. The
+# pipeline has to fill: its last stage begins `stages - 1` turns late, where a turn is one stage's
+# time for one micro-batch. At the end, gradients are summed: that takes `all_reduce` seconds, of
+# which the share `hidden` (0 to 1) goes on while something is computed, and costs nothing.
+#
+# 4 layers of 1 s in 2 stages, 3 micro-batches, an all-reduce of 2 s, half of it hidden: a turn is
+# 2 s, $(3 + 1)$ turns are 8 s, and 1 s of the all-reduce is left: 9 s.
+
+# %%
+def step_seconds(layer, layers, stages, microbatches, all_reduce, hidden):
+    ### BEGIN SOLUTION
+    turn = layer * layers / stages
+    return turn * (microbatches + stages - 1) + all_reduce * (1 - hidden)
+    ### END SOLUTION
+
+check("10.4", step_seconds)
+
+# %% [markdown]
+# The whole model is in [labs/cost_seconds.py](labs/cost_seconds.py). Its constants, such as the
+# share of the peak that products reach, are those of one engine. Here they are the default ones;
+# part [10c](10c_published_runs.ipynb) holds them against published runs, and names their errors.
+
+# %%
+fastest_of = predict("Llama 3 70B on 64 H100: MFU of the fastest plan, by the model of cost",
+                     unit="%")
+
+# %%
+planned = planner.plan(model_name, gpus, batch)
+best = planned.best(1)[0]
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, and what the model of cost says.
+fastest_of.compare(100 * best.mfu, 100 * best.mfu, kind="forward", wire="simulated")
+
+# %%
+kinds_of_plans = {
+    "dp and ZeRO": lambda p: (p.tp == 1) & (p.pp == 1) & (p.cp == 1),
+    "with tp": lambda p: (p.tp > 1) & (p.pp == 1) & (p.cp == 1),
+    "with pp": lambda p: (p.tp == 1) & (p.pp > 1) & (p.cp == 1),
+    "with tp and pp": lambda p: (p.tp > 1) & (p.pp > 1) & (p.cp == 1),
+    "with cp": lambda p: p.cp > 1,
+}
+
+def in_words(plan):
+    sizes = " ".join(f"{axis} {getattr(plan, axis)}" for axis in ("dp", "tp", "pp", "cp")
+                     if getattr(plan, axis) > 1)
+    return f"{sizes}, ZeRO {plan.zero}" + (", recomputed" if plan.recompute == "full" else "")
+
+def best_of(planned, is_one):
+    """The fastest plan of a kind, or None."""
+    of = np.broadcast_to(is_one(planned.possible), planned.fits.shape)[planned.ranked]
+    return planned.choice(planned.ranked[of][0]) if of.any() else None
+
+# %% tags=["cover", "nbval-ignore-output"]
+choices = [choice for is_one in kinds_of_plans.values() if (choice := best_of(planned, is_one))]
+plot_causes({in_words(choice.plan): choice.seconds for choice in choices},
+            title=f"{model_name} on {gpus}: the fastest plan of each kind")
+
+# %% [markdown]
+# Read the picture by what is *not* blue. Each axis pays in another currency: ZeRO 3 in gathering
+# along dp, tp in all-reduces, pp in its bubble. A plan without tp and pp needs recomputation here,
+# or a small micro-batch, as its activations would not fit.
+#
+# By the model, the best plans of different kinds are often close together. A difference that is
+# smaller than the model's error is no reason to prefer one.
+
+# %% [markdown]
+# ## 6 · The planner
+#
+# `plan(...)` computes all plans, keeps those that fit, and sorts them. In a terminal, the same is
+# `python -m pedagogy_lib plan --model llama-3-70b --gpus 64xH100 --batch 512`.
+
+# %% tags=["nbval-ignore-output"]
+shown = [0, 1, 2, 3, 4, 5, 7, 9, 10]
+Table([planner.HEADS[k] for k in shown],
+      [[planner.row_of(choice)[k] for k in shown] for choice in planned.best(8)],
+      title=f"{model_name} on {gpus}, {batch} samples of {shape.context:,} tokens in a step")
+
+# %% [markdown]
+# And why none of the others? Each of them has a reason:
+
+# %% tags=["nbval-ignore-output"]
+Table(["plans", "reason"],
+      [[f"{count:,}", reason] for reason, count in planned.rejected().most_common()],
+      title="What cannot be done, or does not fit")
+
+# %% [markdown]
+# Try it with other GPUs. How does the best plan change with the model, with the number of GPUs, and
+# with a smaller GPU?
+
+# %% tags=["nbval-ignore-output"]
+def show_best(model, kind, count):
+    try:
+        planned = planner.plan(model, f"{count}x{kind}", 512)
+    except ValueError as error:
+        return plot_causes({str(error).split(":")[0]: {"bubble": 1}}, title="No plan")
+    bars = {in_words(choice.plan): choice.seconds for choice in planned.best(6)}
+    return plot_causes(bars, title=f"{model} on {count} {kind}, 512 samples in a step")
+
+explore(show_best, model=["llama-3-8b", "llama-2-13b", "llama-3-70b", "qwen-2.5-72b"],
+        kind=["H100", "A100", "A100-40GB", "H200"], count=[64, 8, 16, 32, 128, 256])
+
+# %% [markdown]
+# ### Exercise 10.5
+#
+# What does the whole training cost? A rule of thumb needs no planner: 6 FLOPs for each parameter
+# and each token.
+#
+# Write `bill(parameters, tokens, gpus, peak, mfu, price)`: a model with so many parameters is
+# trained on so many tokens, on `gpus` GPUs of `peak` FLOPs a second each, of which the share `mfu`
+# becomes model FLOPs. An hour of one GPU costs `price` dollars. It returns a dict with `"days"` on
+# the clock, `"gpu_hours"` of all GPUs together, and `"dollars"`.
+#
+# 10 parameters and 1,440 tokens need 86,400 FLOPs. Two GPUs of peak 5 with an MFU of 0.1 do 1 FLOP
+# a second: 86,400 s are 1 day, 48 GPU-hours, and at 3 dollars an hour 144 dollars.
+
+# %%
+def bill(parameters, tokens, gpus, peak, mfu, price):
+    ### BEGIN SOLUTION
+    seconds = 6 * parameters * tokens / (gpus * peak * mfu)
+    gpu_hours = gpus * seconds / 3600
+    return {"days": seconds / 86400, "gpu_hours": gpu_hours, "dollars": gpu_hours * price}
+    ### END SOLUTION
+
+check("10.5", bill)
+
+# %% tags=["nbval-ignore-output"]
+print(planner.of_all(best, 15e12))
+thumb = bill(float(shape.parameters), 15e12, planned.gpus, gpu.flops, best.mfu, gpu.price)
+if thumb:  # once you have written it
+    print(f"by the rule of thumb: {thumb['days']:,.1f} days, {thumb['gpu_hours']:,.0f} GPU-hours")
+
+# %% [markdown]
+# The planner counts more than the rule of thumb, because it counts the scores, too: with long
+# contexts they matter. Prices of GPUs differ by a factor of several from one offer to another, so
+# the dollars are only as good as the price that is put in.
+
+# %% [markdown]
+# ## 7 · Afterwards: answering
+#
+# A trained model answers. That has two phases, with different limits:
+#
+# * **Prefill** reads the prompt. All of its tokens go through each matrix together: computing
+#   limits it.
+# * **Decoding** writes one token after another. For each of them, *all* parameters are read, and
+#   all keys and values of the text so far. Memory limits it. Several users who are answered
+#   together share one reading of the parameters; each has keys and values of its own.
+
+# %%
+decoding, serving = lab("decoding"), lab("serving")
+model = language_model.Transformer(small.width, small.layers, small.heads, small.context)
+kept = sum(room.nbytes for room in decoding.empty_cache(model))
+by_formula = float(serving.kept_for_a_token(small)) * small.context * 4 / serving.NUMBER  # float32
+print(f"keys and values of one text: {kept:,} bytes; by formula {by_formula:,.0f}")
+
+# %% [markdown]
+# ### Exercise 10.6
+#
+# Write `most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens)`. Each of `tp` GPUs
+# has `memory` bytes. The parameters, `parameter_bytes` in all, are cut into equal parts. For each
+# user, each of `layers` layers keeps a key and a value for each of `tokens` tokens: for each of
+# `kv_heads` heads, `size` numbers of 2 bytes. Heads are shared out over the GPUs; tp divides
+# `kv_heads`, or is a multiple of it. Then several GPUs have the same head, one each.
+#
+# It returns how many users fit at a time, a whole number, 0 if none. With memory 100,
+# parameter_bytes 120, tp 2, 1 layer, 2 heads, size 1, 5 tokens: 40 bytes are left on each GPU, a
+# user takes 2 · 1 · 1 · 1 · 5 · 2 = 20 of them: 2 users.
+
+# %%
+def most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens):
+    ### BEGIN SOLUTION
+    heads = max(1, kv_heads // tp)
+    each = 2 * layers * heads * size * tokens * 2
+    return max(0, int((memory - parameter_bytes / tp) // each))
+    ### END SOLUTION
+
+check("10.6", most_users)
+
+# %% tags=["nbval-ignore-output"]
+servers = [(tp, serving.served(model_name, "H100", tp, users))
+           for tp in (2, 4, 8) for users in (1, None)]
+Table(["tp", *serving.HEADS], [[tp, *serving.row_of(server)] for tp, server in servers],
+      title=f"{model_name}, prompts of 2,048 tokens and answers of 512, by the model of cost")
+
+# %% [markdown]
+# With one user, a token takes as long as reading the parameters takes: more GPUs read faster. With
+# as many users as fit, a token takes longer, and a million of tokens costs a hundredth. So tp buys
+# two things for answering: a faster reading, and room for more users.
+#
+# These are computed numbers. Computing, reading and the all-reduces are limits; software adds its
+# own time, which is not in here.
+
+# %% [markdown]
+# ## Put to the test
+
+# %% jupyter={"source_hidden": true}
+# Verdicts come from the cells above.
+grows = ways[1024][1] > ways[64][1] > ways[8][1]
+full, tp_8 = computed / needed, serving.served(model_name, "H100", 8).users
+of_gpu = float(serving.parameter_bytes(shape)) / 8 / 1e9
+put_to_the_test(f"""
+- The space of strategies grows combinatorially, and trials are expensive | lecture slides |
+  {"right" if grows else "not here"} | {ways[8][1]:,} plans for 8 GPUs, {ways[1024][1]:,} for 1,024,
+  without uneven stages (section 1)
+- Gradient checkpointing trades compute for memory | web page |
+  {"right" if 1.2 < full <= 4 / 3 else "not here"} | {full:.2f} times the hardware FLOPs if all
+  blocks are recomputed, counted while running (section 2); the model FLOPs stay
+- 70B inference with TP over 8 GPUs | web page | {"right" if tp_8 else "not here"} | {of_gpu:.1f} GB
+  of parameters on each GPU, and room for {tp_8} users of 2,560 tokens, computed (section 7)
+""")
+
+# %% [markdown]
+# **Sources.** Williams, Waterman and Patterson 2009, *Roofline*
+# ([doi](https://doi.org/10.1145/1498765.1498785)). Narayanan et al. 2021
+# ([arXiv](https://arxiv.org/abs/2104.04473)) for the FLOPs of a step. Korthikanti et al. 2022
+# ([arXiv](https://arxiv.org/abs/2205.05198)) for activations. Chowdhery et al. 2022, *PaLM*
+# ([arXiv](https://arxiv.org/abs/2204.02311)) for MFU. Pope et al. 2022
+# ([arXiv](https://arxiv.org/abs/2211.05102)) for inference. Shapes and GPUs with their sources:
+# [labs/model_shapes.py](labs/model_shapes.py).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * A step needs **6 FLOPs for each parameter and token**, and scores on top. Recomputation raises
+#   the hardware FLOPs, not the model FLOPs.
+# * A kernel is limited by **computing or by memory**; its intensity says by which.
+# * A plan's cost is a **sum of few terms**, each measured in an earlier chapter. The planner
+#   computes it for all plans, and gives a reason for each that is impossible.
+# * **Answering** has other limits than training: decoding reads all parameters for each token.
+#
+# **Your exercises** stand in the cells above.
+#
+# **Next**: [10b](10b_predict_then_run.ipynb) predicts plans, and then runs them.
+
+# %%
+progress("10")

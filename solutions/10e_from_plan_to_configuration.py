@@ -1,0 +1,483 @@
+# %% [markdown]
+# # 10e · From plan to configuration
+#
+# **A plan is a row of numbers. What do you type to start it?** Here a plan becomes the command line
+# of Megatron-LM and the files of DeepSpeed, torchtitan, accelerate and nanotron, and a program for
+# FSDP2. Each is read back into a plan, and run or compared with the engine's own options.
+
+# %% [markdown]
+# ![Bars: how many of the planner's fastest plans each of five engines can
+# express](../assets/covers/10e_from_plan_to_configuration.png)
+#
+# *Computed in section 1: of the planner's fastest plans, how many each engine can express.*
+#
+# **After this part you can** write a plan as an engine wants it, see which plans an engine cannot
+# express, and find mistakes in a configuration before they cost GPU-hours.
+#
+# **It takes** about 25 minutes, and 45 more for 3 exercises. **It needs** parts
+# [06b](06b_sharding_engines.ipynb), [09c](09c_which_axis_where.ipynb) and 10.
+
+# %% jupyter={"source_hidden": true}
+from collections import Counter
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+from pedagogy_lib import (
+    Table, check, hint, lab, launch, plot_bars, predict, progress, put_to_the_test,
+)
+
+# %% tags=["parameters"]
+model_name = "llama-3-70b"
+gpus = "64xH100"
+batch = 512
+looked_at = 40  # of the fastest plans
+
+# %% [markdown]
+# ## 1 · One plan, five engines
+#
+# The planner of this chapter finds the fastest plan that fits, by its model of cost. Here it is for
+# a model of 70 billion parameters on 64 GPUs. A plan is a `Plan` of `labs/cost_model.py`: ranks
+# along dp, tp, pp and cp, the stage of ZeRO, the micro-batch, what is recomputed, chunks of a
+# stage, and whether sequence parallelism is used.
+
+# %% tags=["nbval-ignore-output"]
+cost, planner = lab("cost_model"), lab("planner")
+writers, back = lab("more_configurations"), lab("read_configurations")
+planned = planner.plan(model_name, gpus, batch=batch)
+job, best = planned.job, planned.best(looked_at)
+Table(planner.HEADS, [planner.row_of(choice) for choice in best[:3]])
+
+# %% [markdown]
+# Nobody can start such a row. Megatron-LM wants a command line. The lab writes it: first the
+# options of the plan, then the model's shape.
+
+# %% tags=["nbval-ignore-output"]
+print(writers.megatron(best[0].plan, job).text)
+
+# %% [markdown]
+# Three things are easy to miss. There is no option for dp: Megatron-LM divides the number of ranks
+# by tp × pp × cp. ZeRO 1 has the name `--use-distributed-optimizer`. And where tp or cp is more
+# than 1, an environment variable stands in front: Megatron-LM asks for it on GPUs up to the H100.
+#
+# The plan says nothing about data, the tokenizer and the learning rate. And the shape does not know
+# the base of the rotary angles (`--rotary-base 500000` for Llama 3). You add them.
+
+# %% [markdown]
+# ### Exercise 10.18 · The parallel part
+#
+# Write `megatron_arguments(plan, batch, layers)` in
+# [labs/configurations.py](../labs/configurations.py). It returns a dict of options and values. Five
+# options are always there:
+#
+# | option | value |
+# |---|---|
+# | `--tensor-model-parallel-size` | `plan.tp` |
+# | `--pipeline-model-parallel-size` | `plan.pp` |
+# | `--context-parallel-size` | `plan.cp` |
+# | `--micro-batch-size` | samples of one micro-batch |
+# | `--global-batch-size` | samples of a whole step: `batch` |
+
+# %% [markdown]
+# The others are left out where they are not wanted. A switch has the value `True`:
+#
+# * `--sequence-parallel`: a switch, if `plan.sequence` is true and there is tp.
+# * `--use-distributed-optimizer`: a switch, for ZeRO 1. `plan.zero` is 0 or 1 here.
+# * `--num-layers-per-virtual-pipeline-stage`: how many layers a chunk has. Each of the pp stages
+#   has `plan.chunks` chunks, and everything divides. Only for more than one chunk.
+# * `--recompute-granularity`: `plan.recompute` if it is `"selective"` or `"full"`, and not
+#   `"none"`. With `"full"` come `--recompute-method`, which is `"uniform"`, and
+#   `--recompute-num-layers`, which is 1.
+#
+# For 8 layers on pp 2 with 2 chunks, a chunk has 8 / (2 · 2) = 2 layers.
+
+# %%
+check("10.18")
+
+# %% [markdown]
+# The lab writes the other files in the same way. What an engine cannot express, it refuses. Here is
+# one plan of 64 ranks, as all five answer it:
+
+# %%
+shape_of = lab("model_shapes").model_named
+gpu = lab("model_shapes").gpu_named("H100")
+Plan, large = back.Plan, cost.Job(shape_of("llama-3-70b"), gpu, 512)
+example = Plan(dp=2, tp=4, pp=8, zero=1)
+for engine, told in writers.answers(example, large).items():
+    print(told if isinstance(told, str) else f"{engine}: possible")
+
+# %% [markdown]
+# DeepSpeed's JSON has no place for a pipeline: a program makes it, with `PipelineModule`. The JSON
+# can cut a model along tp (AutoTP), but without a pipeline and without sequence parallelism. There
+# is no ring for long contexts, and no interleaved pipeline. How many of the planner's fastest plans
+# can DeepSpeed express?
+
+# %%
+possible = predict("Of the fastest plans, DeepSpeed can express", unit="plans")
+
+# %%
+told = {choice.plan: writers.answers(choice.plan, job) for choice in best}
+counts = {engine: sum(not isinstance(answer[engine], str) for answer in told.values())
+          for engine in writers.WRITERS}
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, a count by the four rules of the text, and the plans that the lab has written.
+by_rules = sum(p.tp == p.cp == p.chunks == 1 and (p.pp == 1 or p.zero < 2) for p in told)
+possible.compare(by_rules, counts["DeepSpeed"], kind="parameters", wire="counted")
+
+# %% tags=["cover", "nbval-ignore-output"]
+plot_bars(list(counts), {"can be expressed": list(counts.values())},
+          f"plans, of the {len(told)} fastest", title=f"{model_name} on {gpus}, {batch} samples")
+
+# %% tags=["nbval-ignore-output"]
+reasons = Counter(answer for of_plan in told.values() for answer in of_plan.values()
+                  if isinstance(answer, str))
+Table(["refused", "plans"], reasons.most_common(8))
+
+# %% [markdown]
+# So choose the engine before the plan, or tell the planner what your engine can do. The table also
+# shows that a refusal need not be the last word: DeepSpeed and accelerate cut along tp without
+# sequence parallelism. That is another plan, which needs more memory. And the planner leaves out
+# ZeRO 2 and 3 in a pipeline, which torchtitan can run.
+#
+# **Where the options come from.** Megatron-LM core_v0.19.0, August 2026; DeepSpeed 0.19.8;
+# torchtitan 0.2.2, February 2026, the last one with TOML (its later configurations are Python);
+# accelerate 1.15.0; nanotron, a commit of April 2026. The lab `engine_options` has the files.
+
+# %% [markdown]
+# ## 2 · DeepSpeed's three numbers
+#
+# Without this rule, DeepSpeed does not start:
+#
+# $$\text{train batch} = \text{micro-batch} \cdot \text{accumulation steps} \cdot \text{copies}$$
+#
+# The *train batch* has the samples of a step, the *micro-batch* those that go through the model at
+# a time on one rank, and each copy goes through as many micro-batches as there are *accumulation
+# steps*. Copies are dp. Ranks along tp and pp are no copies.
+
+# %% [markdown]
+# ### Exercise 10.19 · Complete it
+#
+# Write `complete_batch(config, copies)`. `config` is a dict with some of the three `NAMES`, and
+# nothing else; all its numbers are 1 or more. Return a dict with all three, as whole numbers.
+#
+# * What is missing follows from the rule.
+# * If only one number is there, the accumulation steps are 1.
+# * At least one of the two batch sizes has to be there.
+# * If no whole numbers of 1 or more agree with all that is given, raise a `ValueError`.
+#
+# For a train batch of 16, a micro-batch of 4, and 2 copies, the accumulation steps are
+# 16 / (4 · 2) = 2. For a train batch of 18, there are none.
+
+# %%
+NAMES = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+
+def complete_batch(config, copies):
+    ### BEGIN SOLUTION
+    found = {key: config.get(key) for key in NAMES}
+    train, micro, steps = found.values()
+    if train is None and micro is None:
+        raise ValueError("one of the batch sizes has to be there")
+    if len(config) == 1:
+        steps = 1
+    if train is None:
+        train = micro * steps * copies
+    elif micro is None:
+        micro = train // (steps * copies)
+    elif steps is None:
+        steps = train // (micro * copies)
+    if train == 0 or micro * steps * copies != train:
+        raise ValueError(f"{train} is not {micro} × {steps} × {copies}")
+    return dict(zip(NAMES, (train, micro, steps)))
+    ### END SOLUTION
+
+check("10.19", complete_batch)
+
+# %% [markdown]
+# Now DeepSpeed's own parser. It gets what the lab writes for ZeRO 3 on 64 ranks, and some changes.
+# (It is optional: `python3 tools/setup.py deepspeed` installs it.)
+
+# %% tags=["nbval-ignore-output"]
+sharded = Plan(dp=64, zero=3, recompute="full")
+options = lab("engine_options")
+written = options.READERS["DeepSpeed"](writers.deepspeed(sharded, large).text)
+changes = {
+    "as written": written,
+    "accumulation steps 7": written | {"gradient_accumulation_steps": 7},
+    "a letter wrong: train_batch_sise": written | {"train_batch_sise": 128},
+    "a letter wrong inside: stgae": written | {"zero_optimization": {"stgae": 3}},
+}
+
+def all_verdicts(back, configurations, copies):
+    return [back.verdict_of_deepspeed(one, copies) for one in configurations]
+
+if back.is_installed("deepspeed"):
+    run = launch(all_verdicts, back, list(changes.values()), 64, world_size=1, device="cpu")
+    for name, verdict in zip(changes, run.values[0]):
+        print(f"{name}:\n    {verdict[:84]}")
+else:
+    print("DeepSpeed is not installed here.")
+
+# %% [markdown]
+# DeepSpeed 0.19.8 derives the same numbers as the plan. It refuses numbers that contradict each
+# other. It notices a misspelt name inside of `zero_optimization`, but not at the top of the file:
+# there it ignores what it does not know, and takes its default. Section 5 comes back to this.
+
+# %% [markdown]
+# ## 3 · And back
+#
+# A configuration that was changed by hand is a new plan. Which one? `plan_of` reads it as the
+# engine would. It finds the same plan again for everything that the lab writes:
+
+# %%
+PLANS = [
+    Plan(dp=2, tp=4, pp=8, zero=1), Plan(dp=4, tp=2, pp=4, cp=2, zero=1, chunks=4),
+    Plan(dp=64, zero=3, recompute="full"), Plan(dp=8, tp=8, zero=3, sequence=False),
+    Plan(dp=16, cp=4, zero=2, micro_batch=2), Plan(dp=8, pp=8, zero=1, micro_batch=4),
+    Plan(dp=64, zero=2, micro_batch=4), Plan(tp=8, pp=8, chunks=2, recompute="full"),
+]
+rows = []
+for engine, write in writers.WRITERS.items():
+    taken = [plan for plan in PLANS if not isinstance(writers.answers(plan, large)[engine], str)]
+    same = [back.plan_of(write(plan, large)) == plan for plan in taken]
+    rows.append([engine, f"{len(taken)} of {len(PLANS)}", all(same)])
+Table(["engine", "plans it can express", "read back as the same plan"], rows)
+
+# %% [markdown]
+# Does a plan that was read back still train the model? The planner's fastest plan and two others
+# are written, read back, and made smaller. The axes stay; each of them gets two ranks at most. Then
+# the small plan trains the small transformer of chapter 09 on real ranks, beside one process, in
+# float64.
+
+# %%
+any_plan, text = lab("any_plan"), lab("language_model").standard_library(20_000)
+trained = {"Megatron-LM": best[0].plan, "nanotron": example, "torchtitan": PLANS[4]}
+for engine, plan in trained.items():
+    again = back.plan_of(writers.WRITERS[engine](plan, job if plan == best[0].plan else large))
+    small = back.smaller(again)
+    run = launch(any_plan.beside_one_process, small, text, world_size=small.ranks, device="cpu")
+    print(f"{engine}: as one process to 1e-12: {max(run.values) < 1e-12}")
+
+# %% [markdown]
+# So the numbers in the file mean what the plan means. What this does not show is that the engine
+# itself computes correctly: only FSDP2 runs here, in the next section.
+
+# %% [markdown]
+# ## 4 · A program for FSDP2
+#
+# PyTorch's FSDP2 has no file: the plan becomes a program. This is dp 2 × tp 2 with ZeRO 3, and
+# everything recomputed, for a step of 8 samples:
+
+# %%
+fsdp2 = lab("fsdp2_program")
+on_four = Plan(dp=2, tp=2, zero=3, micro_batch=2, recompute="full", sequence=False)
+print(fsdp2.fsdp2(on_four, 8))
+
+# %% [markdown]
+# The order matters: cut along tp, wrap for recomputation, shard each block, shard what is left,
+# and only then make the optimizer. Does the program equal one process? It runs as a text, on four
+# ranks. To compare to the last digit, float64 stands in the place of bfloat16:
+
+# %%
+for plan in (on_four, Plan(dp=4, zero=2), Plan(dp=2, zero=3, micro_batch=4)):
+    program = fsdp2.fsdp2(plan, 8, **fsdp2.EXACTLY)
+    run = launch(fsdp2.beside_one_process, program, text, world_size=plan.ranks, device="cpu")
+    print(f"dp {plan.dp} × tp {plan.tp}, ZeRO {plan.zero}: as one process to 1e-12: "
+          f"{max(run.values) < 1e-12}")
+
+# %% tags=["nbval-ignore-output"]
+run = launch(fsdp2.beside_one_process, fsdp2.fsdp2(on_four, 8), text, 3, 8, torch.float32,
+             world_size=4, device="cpu")
+print(f"in bfloat16, as it is written: off by {max(run.values):.3f} of the largest weight")
+
+# %% [markdown]
+# ### Exercise 10.20 · Nothing is learnt
+#
+# A colleague has followed a blog and written `shard`. Nothing fails. Here are the losses of four
+# steps with the same batch, on 2 ranks:
+
+# %%
+def shard(model, make_optimizer, mesh):
+    ### BEGIN SOLUTION
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return make_optimizer(model.parameters())
+    ### IT WAS
+    # optimizer = make_optimizer(model.parameters())
+    # for block in model.blocks:
+    #     fully_shard(block, mesh=mesh)
+    # fully_shard(model, mesh=mesh)
+    # return optimizer
+    ### END SOLUTION
+
+# %%
+run = launch(fsdp2.losses_with, shard, text, world_size=2, device="cpu")
+print("your function:", *(f"{loss:.3f}" for loss in run.values[0]))
+run = launch(fsdp2.losses_with, fsdp2.optimizer_first, text, world_size=2, device="cpu")
+print("the colleague's:", *(f"{loss:.3f}" for loss in run.values[0]))
+
+# %% [markdown]
+# Mend `shard`. It gets `model`, whose `model.blocks` are the units; `make_optimizer`, a function
+# that takes parameters and returns an optimizer; and `mesh`, a device mesh of one axis, whose ranks
+# share out the parameters. It makes each block a unit of FSDP2, and the whole model one more for
+# what is left. It returns the optimizer. Then the losses and weights equal those of one process
+# that averages over the batches of all ranks of `mesh`.
+
+# %%
+check("10.20", shard)
+
+# %% [markdown]
+# ## 5 · One letter wrong
+#
+# A misspelt option is a cheap mistake if somebody notices it, and an expensive one otherwise. The
+# lab knows the options that it writes. It finds a wrong letter in each of the five:
+
+# %%
+LETTERS = {"Megatron-LM": ("use-distributed", "use-distribute"),
+           "DeepSpeed": ("train_micro", "train_mirco"),
+           "torchtitan": ("shard_degree", "shard_dgree"),
+           "accelerate": ("fsdp_version", "fsdp_versoin"), "nanotron": ("zero_stage", "zero_stgae")}
+for engine, (right, wrong) in LETTERS.items():
+    plan = example if engine in ("Megatron-LM", "nanotron") else sharded
+    told = writers.WRITERS[engine](plan, large).text
+    print(engine, options.unknown_options(engine, told),
+          options.unknown_options(engine, told.replace(right, wrong)))
+
+# %% [markdown]
+# And the engine itself? DeepSpeed did not notice one at the top of its file (section 2). Here is
+# `accelerate launch`: what it would tell its ranks. (accelerate is optional, too:
+# `python3 tools/setup.py bench`.)
+
+# %% tags=["nbval-ignore-output"]
+def told_by_accelerate(back, texts):
+    found = [back.accelerate_says(text) for text in texts]
+    return [(one["FSDP_VERSION"], one["PARALLELISM_CONFIG_DP_SHARD_SIZE"]) for one in found]
+
+if back.is_installed("accelerate"):
+    told = writers.accelerate(sharded, large).text
+    texts = [told, told.replace("fsdp_version", "fsdp_versoin"),
+             told.replace("config_dp_shard", "config_dp_shrad")]
+    run = launch(told_by_accelerate, back, texts, world_size=1, device="cpu")
+    names = ("as written", "fsdp_versoin", "dp_shrad_size")
+    for name, (version, shards) in zip(names, run.values[0]):
+        print(f"{name}: FSDP version {version}, sharded among {shards} ranks")
+else:
+    print("accelerate is not installed here.")
+
+# %% [markdown]
+# accelerate 1.15.0 refuses an unknown name at the top of its file. Inside of `fsdp_config` and
+# `parallelism_config` it ignores one: the run uses FSDP 1, or shards among one rank, and says
+# nothing. Megatron-LM's `argparse` refuses every unknown option, and so does Python for an
+# argument of `fully_shard`. So print what an engine has understood, and read that, not your file.
+
+# %% [markdown]
+# ## 6 · Configurations in our sources
+#
+# Part 09c has judged the sizes of one command line for Megatron-LM: there is no
+# `--data-parallel-size`, and the model is not Llama. Its source also has comments behind
+# backslashes. What does a shell make of that? Bash runs the line here; in the place of
+# `python` stands a function that prints what it gets.
+
+# %%
+documents = lab("documents_configurations")
+words = documents.given_to_python(documents.MEGATRON)
+meant = documents.MEGATRON.count("--")
+reached = sum(word.startswith("--") for word in words)
+print(f"{reached} of {meant} options reach python, which is given:")
+print(words)
+
+# %% [markdown]
+# A backslash continues a line only if the line ends right behind it. Here a space follows: the
+# backslash quotes it, and bash passes on the words of the comment, too. The command ends with its
+# first line. The next line would be a program called `--pipeline-model-parallel-size`. Keep
+# comments out of such lines. The same source has two files for DeepSpeed:
+
+# %%
+for name, found in documents.DEEPSPEED.items():
+    given = {key: found[key] for key in NAMES if key in found}
+    unknown = [key for key in options.flat(found) if key not in options.KNOWN["DeepSpeed"]]
+    print(f"{name}: batch sizes given: {len(given)}; unknown options: {len(unknown)}")
+
+# %% [markdown]
+# All their options exist, but neither of them says how large a batch is: DeepSpeed refuses both.
+# (What `"auto"` does, part 06b has measured.) And a slide shows FSDP with one call for the whole
+# model, `FSDP(module)`. Then the model is one unit, and one all-gather brings all of it:
+
+# %%
+gathered = {}
+for units in ("each block and the rest", "the model alone"):
+    run = launch(fsdp2.one_step_in, units, text, world_size=2, device="cpu")
+    gathered[units] = fsdp2.largest_gather(run)
+more = gathered["the model alone"] / gathered["each block and the rest"]
+for units, nbytes in gathered.items():
+    print(f"{units}: the largest all-gather has {nbytes / 1e3:.0f} kB")
+
+# %% [markdown]
+# ## Put to the test
+
+# %% jupyter={"source_hidden": true}
+from torch.distributed.fsdp import ShardingStrategy
+
+without = [name for name, found in documents.DEEPSPEED.items() if not set(NAMES) & set(found)]
+named = ("FULL_SHARD", "SHARD_GRAD_OP", "NO_SHARD")
+exist = all(hasattr(ShardingStrategy, name) for name in named)
+larger = cost.Job(shape_of("llama-3-405b"), gpu, 512)
+
+def takers(plan, job):
+    return " and ".join(engine for engine, answer in writers.answers(plan, job).items()
+                        if not isinstance(answer, str))
+
+put_to_the_test(f"""
+- A JSON for ZeRO-3 in DeepSpeed, two versions | web page | {"incomplete" if without else "right"} |
+  {len(without)} of {len(documents.DEEPSPEED)} have no batch size, and DeepSpeed needs one
+  (sections 2 and 6)
+- A command for Megatron-LM with comments behind backslashes | web page |
+  {"wrong" if reached < meant else "right"} | bash passes on {reached} of {meant} options
+  (section 6)
+- FULL_SHARD is ZeRO-3, SHARD_GRAD_OP is ZeRO-2, NO_SHARD is like DDP | book chapter |
+  {"right" if exist else "outdated"}, of FSDP 1 | the names exist; FSDP2 says
+  reshard_after_forward=True for ZeRO-3, and False (section 4)
+- FSDP(module), with one call for a whole model | lecture |
+  {"costs memory" if more > 2 else "right"} | the largest all-gather of one unit has
+  {more:.0f} times the bytes of that with a unit for each of 8 blocks (section 6)
+- 100 billion parameters and more: ZeRO-3 with tensor parallelism | book chapter |
+  depends on the engine | with sequence parallelism, {takers(Plan(dp=8, tp=8, zero=3), larger)} can
+  express it (section 1)
+""")
+
+# %% [markdown]
+# **What was run, and what was compared.** The program for FSDP2 ran here. DeepSpeed's parser and
+# accelerate's launcher read the files here, if they are installed. Megatron-LM's parser and its
+# checks, of core_v0.19.0, accepted six lines of the lab when this part was written; it does not
+# come with the course. The options of torchtitan and nanotron were compared with their source.
+# No engine but FSDP2 has trained anything here.
+
+# %% [markdown]
+# **Sources.** *Distributed Parallelism in Deep Learning* (web page); *Data Parallelism Deep Dive*
+# (book chapter); *CS 229S, lecture 8* (Stanford). Source code of
+# [Megatron-LM](https://github.com/NVIDIA/Megatron-LM/tree/core_v0.19.0/megatron/training),
+# [DeepSpeed](https://www.deepspeed.ai/docs/config-json/),
+# [torchtitan](https://github.com/pytorch/torchtitan/blob/v0.2.2/torchtitan/config/job_config.py),
+# [accelerate](https://github.com/huggingface/accelerate/tree/v1.15.0/src/accelerate) and
+# [nanotron](https://github.com/huggingface/nanotron/tree/main/src/nanotron/config).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * **An engine limits the plans**: of the fastest ones, each can express some.
+# * **Train batch = micro-batch × accumulation steps × copies.** Ranks along tp are no copies.
+# * In Megatron-LM, **dp is what is left**, and ZeRO 1 is an option of its own.
+# * With FSDP2, **blocks first, then the model, then the optimizer**.
+# * **An engine may ignore a misspelt option.** Print what it has understood.
+#
+# **Your exercises** stand in the cells above, and one in
+# [labs/configurations.py](../labs/configurations.py).
+#
+# **Next**: 10f · Advice, judged.
+
+# %%
+progress("10e")
