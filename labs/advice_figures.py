@@ -145,16 +145,18 @@ def by_network(name, count, gpu, batch, speeds) -> dict:
             for line, tp in sizes.items()}  # fmt: skip
 
 
-def slower_layer(name, gpu, batch=1) -> dict:
-    """How many times as long a layer takes with tp over two machines as inside one, and its sums"""
-    job = Contest(name, 64, gpu, 64 * batch).job
-    inside, across = (
-        layer_seconds(job, Plan(tp=k * job.gpu.machine, micro_batch=batch)) for k in (1, 2)
-    )
-    return {
-        "sums along tp": float(across["tp"] / inside["tp"]),
-        "whole layer": float(sum(across.values()) / sum(inside.values())),
-    }
+def slower_layer(name, gpu, speeds) -> list[float]:
+    """Twice as many GPUs for a layer, over two machines: GPU-seconds beside those inside one.
+
+    speeds  bytes per second between machines, of each GPU
+    """
+    found = []
+    for speed in speeds:
+        job = Contest(name, 64, with_network(gpu, across=speed), 64).job
+        times = (layer_seconds(job, Plan(tp=k * job.gpu.machine)) for k in (1, 2))
+        inside, across = (float(sum(of.values())) for of in times)
+        found.append(2 * across / inside)
+    return found
 
 
 # ---- The table of strategies ----------------------------------------------------------------

@@ -477,7 +477,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in the cells above, and one in
 # [labs/configurations.py](../labs/configurations.py).
 #
-# **Next**: 10f · Advice, judged.
+# **Next**: [10f · Advice, judged](10f_advice_judged.ipynb).
 
 # %%
 progress("10e")

@@ -16,8 +16,9 @@
 # **After this part you can** turn advice into a decision with numbers, say when a prediction
 # decides nothing, and test on which assumptions a verdict hangs.
 #
-# **It takes** about 30 minutes, and 35 more for 2 exercises. **It needs** parts 10 and 10c, and
-# [09g](09g_sixty_four_ranks.ipynb).
+# **It takes** about 30 minutes, and 35 more for 2 exercises. **It needs** parts
+# [09g](09g_sixty_four_ranks.ipynb), [10](10_choosing_a_strategy.ipynb) and
+# [10c](10c_published_runs.ipynb).
 
 # %% jupyter={"source_hidden": true}
 import numpy as np
@@ -72,7 +73,7 @@ for name, of in pairs.items():
 # Where two predictions nearly agree, the planner is hardly better than a coin. Where they differ by
 # a factor of 1.25 or more, it is nearly always right for Megatron-DeepSpeed. For nanotron it needs
 # a factor of 2 without pipelines, and with pipelines no factor is enough: a third of these runs
-# waited for slow messages, which no plan shows (10c).
+# waited for slow messages, which no plan shows ([10c](10c_published_runs.ipynb)).
 #
 # So this part gives three verdicts. **Agrees**: the advised plan is faster than all others, by more
 # than `error`. **Disagrees**: another plan is faster by more than that. **Cannot be told**: all
@@ -175,12 +176,19 @@ choices = [mesh.contest.choice(mesh.follows), mesh.contest.choice(mesh.against),
            mesh.contest.choice(mesh.contest.like(tp=1, pp=1, zero=3)),
            mesh.contest.choice(mesh.contest.like(tp=16))]
 plot_causes({figures.in_words(one.plan): one.seconds for one in choices},
-            title="70B on 64 H100: as advised, the fastest, ZeRO 3, tp across machines")
+            title="70B on 64 H100 in four ways")
 
 # %% [markdown]
-# The advised plan pays for tp 8, the fastest one for less tp and a larger bubble or a gathering.
-# But the advised plan is *safe*: its communication stays inside machines, and it needs least
-# memory of them. A planner that only counts seconds does not see that.
+# From above: the plan as advised, the fastest one, ZeRO 3, and tp over two machines. The advised
+# plan pays with sums along tp; the fastest one has fewer of them, and a deeper pipeline.
+# ZeRO 3 pays with recomputation, as its activations would not fit. The last one shows what a card
+# costs that carries sums along tp. Seconds are not all: a plan with more room left survives a longer
+# sample.
+
+# %%
+for one in choices:
+    print(f"{figures.in_words(one.plan)}: {one.memory['total'] / 1e9:.0f} GB, most beside "
+          f"computing: {one.binds}")
 
 # %% [markdown]
 # ### Exercise 10.22 · On what does a verdict hang?
@@ -204,7 +212,7 @@ check("10.22")
 
 # %% [markdown]
 # Here are all verdicts, with the numbers on which they hang. The last column changes all numbers at
-# once: how many engines, each number wrong by a random factor of up to 1.5, give the same verdict?
+# once: how many engines, each number wrong by a random factor of at most `factor`, give the same verdict?
 
 # %% tags=["nbval-ignore-output"]
 rows = figures.verdict_rows(advised.values(), error, factor, engines)
@@ -265,21 +273,23 @@ for panel, models in phases.items():
 # ## 5 · tp across machines
 #
 # "Never use TP across nodes" is the verdict that stands firmest. "10 to 30 times slower layers",
-# says a source. What does the model say of one layer of 70B with tp 16 on H100, beside tp 8?
+# says a source. Take 16 GPUs and a layer of 70B. Two groups with tp 8 work on two samples at once,
+# or one group with tp 16 on one after the other. How many times as long does that take?
 
 # %%
-layer = predict("A layer of 70B: seconds with tp 16 over two machines, beside tp 8", unit="times")
+layer = predict("Two samples through a layer of 70B: tp 16 over two machines, beside tp 8",
+                unit="times")
 
 # %%
-beside = figures.slower_layer("Llama 3 70B", "H100")
+speeds = [1.25e9, 3.125e9, 6.25e9, 12.5e9, 25e9, 50e9, 100e9, 200e9, 450e9]
+layers = dict(zip(speeds, figures.slower_layer("Llama 3 70B", "H100", speeds)))
 
 # %% jupyter={"source_hidden": true}
-# Your prediction; as "theory" the time of the sums alone; and the whole layer.
-layer.compare(beside["sums along tp"], beside["whole layer"], kind="communication",
-              wire="simulated")
+# Your prediction; as "theory" the source's smallest number; and the model of cost at 50 GB/s.
+layer.compare(10, layers[50e9], kind="communication", wire="simulated")
 
 # %%
-speeds = [3.125e9, 6.25e9, 12.5e9, 25e9, 50e9, 100e9, 200e9, 450e9]
+print("; ".join(f"{speed / 1e9:g} GB/s: {times:.3g} times" for speed, times in layers.items()))
 lines = figures.by_network("Llama 3 70B", 64, "H100", 1024, speeds)
 enough = [x for x, a, b in zip(speeds, *lines.values()) if b <= (1 + error) * a]
 print(f"tp over two machines is within {error:.0%} from {enough[0] / 1e9:g} GB/s on"
@@ -290,9 +300,9 @@ plot_against([x / 1e9 for x in speeds], lines, "GB/s between machines, for each 
              "seconds of a step", logarithmic=True, title="70B on 64 H100, batch 1,024")
 
 # %% [markdown]
-# With cards of 400 Gb/s (50 GB/s) the layer takes a few times as long, not 10 to 30 times: all
-# eight cards of a machine carry the sum. A single, slow card does give such a factor. The rule
-# is about bandwidth, not about machines. Where 72 GPUs share one NVLink network, "inside" means 72
+# With a card of 400 Gb/s (50 GB/s) for each GPU, the layer takes less than twice as long: all eight
+# cards of a machine carry a part of each sum. A factor of 10 to 30 needs cards of about 25 Gb/s or
+# less. So the rule is about bandwidth, not about machines. Where 72 GPUs share one NVLink network, "inside" means 72
 # ([NVIDIA](https://www.nvidia.com/en-us/data-center/gb200-nvl72/)).
 
 # %% [markdown]
@@ -315,10 +325,11 @@ print("ZeRO 3 sends", ", ".join(
     for m, times in zip(microbatches, figures.zero_3_sends(microbatches))), "micro-batches")
 
 # %% [markdown]
-# The words mix two things. tp and pp divide the *states* by 8, ZeRO 3 by 64. tp also divides the
-# *activations*; a pipeline under 1F1B and ZeRO do not. And ZeRO 3's communication is not one
-# number: one source says 50 % more than DDP, another three times. Both are right, for one and for
-# two micro-batches.
+# The words mix two things. tp divides the *states* by 8, pp by a little less (its first stage has
+# the embedding), ZeRO 3 by 64. tp also divides the *activations*; a pipeline under 1F1B and ZeRO
+# hardly do. Here 3D needs the least of both together. And ZeRO 3's communication is not one number:
+# one source says 50 % more than DDP, another three times. Both are right, for one and for two
+# micro-batches. Engines that reduce once a step send less (06b).
 
 # %% [markdown]
 # ## 7 · Your own job
