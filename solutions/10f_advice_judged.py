@@ -21,11 +21,23 @@
 # [10c](10c_published_runs.ipynb).
 
 # %% jupyter={"source_hidden": true}
+from itertools import pairwise
+
 import numpy as np
 
 from pedagogy_lib import (
-    Table, check, explore, hint, lab, plot_against, plot_bars, plot_causes, plot_map, predict,
-    progress, put_to_the_test,
+    Table,
+    check,
+    explore,
+    hint,
+    lab,
+    plot_against,
+    plot_bars,
+    plot_causes,
+    plot_map,
+    predict,
+    progress,
+    put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -51,23 +63,31 @@ close_pairs = predict("Pairs predicted within 10 %: the faster plan is told righ
 advice, figures = lab("advice"), lab("advice_figures")
 pairs = {name: figures.pairs(runs) for name, runs in figures.timed_runs().items()}
 steps = figures.STEPS
-shares = {name: [100 * figures.told_right(*of, low, high)[0]
-                 for low, high in zip(steps, steps[1:])] for name, of in pairs.items()}
+shares = {
+    name: [100 * figures.told_right(*of, low, high)[0] for low, high in pairwise(steps)]
+    for name, of in pairs.items()
+}
 
 # %% jupyter={"source_hidden": true}
 # Your prediction; as "theory" tossing a coin; and counted, for Megatron-DeepSpeed.
 close_pairs.compare(50, shares["Megatron-DeepSpeed"][0], kind="forward", wire="counted")
 
 # %% tags=["nbval-ignore-output"]
-plot_bars([f"{low:g} to {high:g}" for low, high in zip(steps, steps[1:])], shares,
-          "faster plan told right (%)", "predicted ratio of the two plans' seconds",
-          title="Pairs of published runs, by how far apart they are predicted")
+plot_bars(
+    [f"{low:g} to {high:g}" for low, high in pairwise(steps)],
+    shares,
+    "faster plan told right (%)",
+    "predicted ratio of the two plans' seconds",
+    title="Pairs of published runs, by how far apart they are predicted",
+)
 
 # %%
 for name, of in pairs.items():
     share, count = figures.told_right(*of, 1 + error)
-    print(f"{name}: {len(of[0]):,} pairs; of {count:,} that differ by {error:.0%} or more, "
-          f"{share:.0%} right")
+    print(
+        f"{name}: {len(of[0]):,} pairs; of {count:,} that differ by {error:.0%} or more, "
+        f"{share:.0%} right"
+    )
 
 # %% [markdown]
 # Where two predictions nearly agree, the planner is hardly better than a coin. Where they differ by
@@ -102,7 +122,7 @@ advice.verdict(100, 140, error), advice.verdict(100, 110, error), advice.verdict
 # Each GPU needs:
 #
 # 1. dp is all GPUs, zero 0: 18 bytes for each parameter (2 for itself, 4 for its gradient, 12 for
-#    the optimizer, as `Engine()` has it).
+#    the optimizer).
 # 2. dp is all GPUs, zero 2: 2 bytes for each parameter, and 16 bytes for a share of `1 / gpus` of
 #    them.
 # 3. dp is all GPUs, zero 3, only below 100 billion parameters: 18 bytes for that share, and 2 bytes
@@ -110,10 +130,10 @@ advice.verdict(100, 140, error), advice.verdict(100, 110, error), advice.verdict
 # 4. tp is `machine`, or `gpus` if that is smaller. pp is the smallest number that divides `layers`
 #    and `gpus // tp`, for which `1 / (tp × pp)` of all parameters fits, with 18 bytes each. dp is
 #    what remains, zero 0.
-#
-# If nothing fits, raise a `ValueError`.
 
 # %% [markdown]
+# If nothing fits, raise a `ValueError`.
+#
 # For example, 100 parameters in 2 layers, on 4 GPUs in machines of 2. The four needs are 1,800
 # bytes; 200 + 400 = 600; 450 + 100 = 550; and with tp 2, 900 for one stage, 450 for two. So with a
 # memory of 1,000 it is `{"dp": 4, "tp": 1, "pp": 1, "zero": 2}`, with 560 the same with zero 3, and
@@ -130,16 +150,22 @@ check("10.21")
 
 # %% tags=["nbval-ignore-output"]
 tree = figures.tree_map(["A100-40GB", "H100", "H200"], [8, 64, 512, 1024], error)
-plot_map(tree, figures.TREE_KINDS, "GPUs",
-         title="Seconds of the tree's plan, over those of the fastest plan")
+plot_map(
+    tree,
+    figures.TREE_KINDS,
+    "GPUs",
+    title="Seconds of the tree's plan, over those of the fastest plan",
+)
 
 # %%
 cells = [cell for rows in tree.values() for row in rows.values() for cell in row.values()]
 ratios = [float(text) for kind, text, _ in cells if text not in ("", "?", "∞")]
 for kind in figures.TREE_KINDS:
     print(f"{kind}: {sum(cell[0] == kind for cell in cells)} of {len(cells)}")
-print(f"at most 10 % slower than the fastest plan: {sum(r <= 1.1 for r in ratios)} of "
-      f"{len(ratios)}; median {np.median(ratios):.2f}, largest {max(ratios):.2f}")
+print(
+    f"at most 10 % slower than the fastest plan: {sum(r <= 1.1 for r in ratios)} of "
+    f"{len(ratios)}; median {np.median(ratios):.2f}, largest {max(ratios):.2f}"
+)
 
 # %% [markdown]
 # The tree is better than it looks: its plan is rarely far from the best. It never *wins*, as its
@@ -155,12 +181,14 @@ print(f"at most 10 % slower than the fastest plan: {sum(r <= 1.1 for r in ratios
 # ## 3 · Sentence by sentence
 #
 # The sources' other advice, for the jobs that they name; where they name none, for one that shows
-# it. The ratio is the fastest plan that follows the advice over the fastest one that does not. First
-# a number for the head: the sources train 70B on 64 H100 with tp 8, pp 4, dp 2 and a batch of 1,024.
+# it. The ratio is the fastest plan that follows the advice over the fastest one that does not.
+# First a number for the head: the sources train 70B on 64 H100 with tp 8, pp 4, dp 2 and a batch of
+# 1,024.
 
 # %%
-slower = predict("tp 8, pp 4, dp 2 for Llama 3 70B on 64 H100: seconds over the best plan's",
-                 unit="times")
+slower = predict(
+    "tp 8, pp 4, dp 2 for Llama 3 70B on 64 H100: seconds over the best plan's", unit="times"
+)
 
 # %%
 advised = {one.text: one for one in advice.all_advice()}
@@ -172,23 +200,30 @@ follows, against = mesh.two()
 slower.compare(1, follows / against, kind="forward", wire="simulated")
 
 # %% tags=["nbval-ignore-output"]
-choices = [mesh.contest.choice(mesh.follows), mesh.contest.choice(mesh.against),
-           mesh.contest.choice(mesh.contest.like(tp=1, pp=1, zero=3)),
-           mesh.contest.choice(mesh.contest.like(tp=16))]
-plot_causes({figures.in_words(one.plan): one.seconds for one in choices},
-            title="70B on 64 H100 in four ways")
+choices = [
+    mesh.contest.choice(mesh.follows),
+    mesh.contest.choice(mesh.against),
+    mesh.contest.choice(mesh.contest.like(tp=1, pp=1, zero=3)),
+    mesh.contest.choice(mesh.contest.like(tp=16)),
+]
+plot_causes(
+    {figures.in_words(one.plan): one.seconds for one in choices},
+    title="70B on 64 H100 in four ways",
+)
 
 # %% [markdown]
 # From above: the plan as advised, the fastest one, ZeRO 3, and tp over two machines. The advised
-# plan pays with sums along tp; the fastest one has fewer of them, and a deeper pipeline.
-# ZeRO 3 pays with recomputation, as its activations would not fit. The last one shows what a card
-# costs that carries sums along tp. Seconds are not all: a plan with more room left survives a longer
+# plan pays with sums along tp; the fastest one has fewer of them, and a deeper pipeline. ZeRO 3
+# pays with recomputation, as its activations would not fit. The last one shows what a card costs
+# that carries sums along tp. Seconds are not all: a plan with more room left survives a longer
 # sample.
 
 # %%
 for one in choices:
-    print(f"{figures.in_words(one.plan)}: {one.memory['total'] / 1e9:.0f} GB, most beside "
-          f"computing: {one.binds}")
+    print(
+        f"{figures.in_words(one.plan)}: {one.memory['total'] / 1e9:.0f} GB, most beside "
+        f"computing: {one.binds}"
+    )
 
 # %% [markdown]
 # ### Exercise 10.22 · On what does a verdict hang?
@@ -212,20 +247,25 @@ check("10.22")
 
 # %% [markdown]
 # Here are all verdicts, with the numbers on which they hang. The last column changes all numbers at
-# once: how many engines, each number wrong by a random factor of at most `factor`, give the same verdict?
+# once: how many engines, each number wrong by a random factor of at most `factor`, give the same
+# verdict?
 
 # %% tags=["nbval-ignore-output"]
 rows = figures.verdict_rows(advised.values(), error, factor, engines)
-Table(["advice", "ratio", "verdict", f"hangs on (÷ or × {factor:g})", f"of {engines} engines"],
-      rows, title=f"Predicted seconds; differences below {error:.0%} decide nothing")
+Table(
+    ["advice", "ratio", "verdict", f"hangs on (÷ or × {factor:g})", f"of {engines} engines"],
+    rows,
+    title=f"Predicted seconds; differences below {error:.0%} decide nothing",
+)
 
 # %%
 words = [row[2] for row in rows]
 print(", ".join(f"{word}: {words.count(word)}" for word in dict.fromkeys(words)))
 print(f"hang on no single number: {sum(row[3] == 'none' for row in rows)} of {len(rows)}")
 slow_messages = advice.replace(advice.Engine(), message=0.25)  # as in nanotron's slow runs, 10c
-changed = sum(one.judge(error)(slow_messages) != one.judge(error)(advice.Engine())
-              for one in advised.values())
+changed = sum(
+    one.judge(error)(slow_messages) != one.judge(error)(advice.Engine()) for one in advised.values()
+)
 print(f"with messages of 0.25 s between stages: {changed} verdicts change")
 
 # %% [markdown]
@@ -245,14 +285,21 @@ print(f"with messages of 0.25 s between stages: {changed} verdicts change")
 # colour only if all other kinds are slower by more than `error`.
 
 # %%
-machines = {"H100, 50 GB/s for each GPU": figures.with_network("H100"),
-            "with 6.25 GB/s": figures.with_network("H100", across=6.25e9),
-            "with 50 GB/s, 141 GB of memory": figures.with_network("H200")}
+machines = {
+    "H100, 50 GB/s for each GPU": figures.with_network("H100"),
+    "with 6.25 GB/s": figures.with_network("H100", across=6.25e9),
+    "with 50 GB/s, 141 GB of memory": figures.with_network("H200"),
+}
 phases = figures.phases(machines, [8, 32, 128, 512, 2048, 4096], error)
 
 # %% tags=["cover", "nbval-ignore-output"]
-plot_map(phases, list(figures.KINDS), "GPUs", note="another kind may be as fast",
-         title="The kind of the fastest plan; the numbers are tp·pp·dp")
+plot_map(
+    phases,
+    list(figures.KINDS),
+    "GPUs",
+    note="another kind may be as fast",
+    title="The kind of the fastest plan; the numbers are tp·pp·dp",
+)
 
 # %%
 for panel, models in phases.items():
@@ -277,8 +324,9 @@ for panel, models in phases.items():
 # or one group with tp 16 on one after the other. How many times as long does that take?
 
 # %%
-layer = predict("Two samples through a layer of 70B: tp 16 over two machines, beside tp 8",
-                unit="times")
+layer = predict(
+    "Two samples through a layer of 70B: tp 16 over two machines, beside tp 8", unit="times"
+)
 
 # %%
 speeds = [1.25e9, 3.125e9, 6.25e9, 12.5e9, 25e9, 50e9, 100e9, 200e9, 450e9]
@@ -289,20 +337,36 @@ layers = dict(zip(speeds, figures.slower_layer("Llama 3 70B", "H100", speeds)))
 layer.compare(10, layers[50e9], kind="communication", wire="simulated")
 
 # %%
-print("; ".join(f"{speed / 1e9:g} GB/s: {times:.3g} times" for speed, times in layers.items()))
+print(
+    ", ".join(
+        f"{times:.1f} times with {speed / 1e9:g} GB/s"
+        for speed, times in layers.items()
+        if speed < 50e9
+    )
+)
 lines = figures.by_network("Llama 3 70B", 64, "H100", 1024, speeds)
 enough = [x for x, a, b in zip(speeds, *lines.values()) if b <= (1 + error) * a]
-print(f"tp over two machines is within {error:.0%} from {enough[0] / 1e9:g} GB/s on"
-      if enough else "no such network is fast enough")
+print(
+    f"tp over two machines is within {error:.0%} from {enough[0] / 1e9:g} GB/s on"
+    if enough
+    else "no such network is fast enough"
+)
 
 # %% tags=["nbval-ignore-output"]
-plot_against([x / 1e9 for x in speeds], lines, "GB/s between machines, for each GPU",
-             "seconds of a step", logarithmic=True, title="70B on 64 H100, batch 1,024")
+plot_against(
+    [x / 1e9 for x in speeds],
+    lines,
+    "GB/s between machines, for each GPU",
+    "seconds of a step",
+    logarithmic=True,
+    title="70B on 64 H100, batch 1,024",
+)
 
 # %% [markdown]
 # With a card of 400 Gb/s (50 GB/s) for each GPU, the layer takes less than twice as long: all eight
-# cards of a machine carry a part of each sum. A factor of 10 to 30 needs cards of about 25 Gb/s or
-# less. So the rule is about bandwidth, not about machines. Where 72 GPUs share one NVLink network, "inside" means 72
+# cards of a machine carry a part of each sum. A factor of 10 to 30 needs cards of 10 to 25 Gb/s
+# (1.25 to 3.1 GB/s). So the rule is about bandwidth, not about machines. Where 72 GPUs share one
+# NVLink network, "inside" means 72
 # ([NVIDIA](https://www.nvidia.com/en-us/data-center/gb200-nvl72/)).
 
 # %% [markdown]
@@ -314,15 +378,25 @@ plot_against([x / 1e9 for x in speeds], lines, "GB/s between machines, for each 
 
 # %%
 job = advice.Contest("Llama 3 8B", 64, "H100", 512).job
-Table(["strategy", "memory efficiency", "states", "activations", "communication", "exposed",
-       "bubble", "a step"],
-      figures.strategy_rows(job), title=f"Of {job.gpu.memory / 1e9:.0f} GB on each GPU")
+Table(
+    [
+        "strategy",
+        "memory efficiency",
+        "states",
+        "activations",
+        "communication",
+        "exposed",
+        "bubble",
+        "a step",
+    ],
+    figures.strategy_rows(job),
+    title=f"Of {job.gpu.memory / 1e9:.0f} GB on each GPU",
+)
 
 # %%
 microbatches = [1, 2, 4, 8]
-print("ZeRO 3 sends", ", ".join(
-    f"{times:.3g} times as much as DDP with {m}"
-    for m, times in zip(microbatches, figures.zero_3_sends(microbatches))), "micro-batches")
+for m, times in zip(microbatches, figures.zero_3_sends(microbatches)):
+    print(f"micro-batches of a rank: {m}; ZeRO 3 sends {times:.3g} times as much as DDP")
 
 # %% [markdown]
 # The words mix two things. tp divides the *states* by 8, pp by a little less (its first stage has
@@ -338,15 +412,21 @@ print("ZeRO 3 sends", ", ".join(
 # one for each mesh and stage of ZeRO, here with context parallelism (cp), too. Where nothing fits,
 # the planner says how much would.
 
+
 # %% tags=["nbval-ignore-output"]
 def show(model, gpu, gpus, samples):
     bars = figures.best_bars(model, gpus, gpu, samples)
     return plot_causes(bars, title=f"{model} on {gpus} {gpu}, {samples:,} samples in a step")
 
-explore(show, model=["Llama 3 70B", *(name for name in advice.NAMES if name != "Llama 3 70B")],
-        gpu=["H100", "A100-40GB", "A100", "H200", "B200", "V100"],
-        gpus=[64, 8, 16, 32, 128, 256, 512, 1024], samples=[1024, 64, 128, 256, 512, 2048, 4096],
-        labels={"gpu": "kind of GPU", "gpus": "number of GPUs", "samples": "samples in a step"})
+
+explore(
+    show,
+    model=["Llama 3 70B", *(name for name in advice.NAMES if name != "Llama 3 70B")],
+    gpu=["H100", "A100-40GB", "A100", "H200", "B200", "V100"],
+    gpus=[64, 8, 16, 32, 128, 256, 512, 1024],
+    samples=[1024, 64, 128, 256, 512, 2048, 4096],
+    labels={"gpu": "kind of GPU", "gpus": "number of GPUs", "samples": "samples in a step"},
+)
 
 # %%
 print(figures.why_not(advice.Contest("Llama 3 70B", 64, "H100", 1024).planned))
@@ -358,7 +438,12 @@ print(figures.why_not(advice.Contest("Llama 3 70B", 64, "H100", 1024).planned))
 
 # %% jupyter={"source_hidden": true}
 found = {row[0]: row for row in rows}
-said = lambda text: f"{found[text][2]} | ratio {found[text][1]}"
+
+
+def said(text):
+    return f"{found[text][2]} | ratio {found[text][1]}"
+
+
 put_to_the_test(f"""
 - Start with DDP if the model fits | web page |
   {said("1.6B, 64 H100: DDP, as it fits")} to the best other plan (section 3)
@@ -367,8 +452,9 @@ put_to_the_test(f"""
 - 70B on 64 H100: tp 8, pp 4, dp 2 | web page |
   {said("70B, 64 H100: tp 8, pp 4, dp 2")} with a batch of 1,024 (section 3)
 - tp 8, pp 8, dp 16 on 1,024 H100 | web page |
-  {said("175B, 1,024 H100: tp 8, pp 8, dp 16")} for GPT-3, {found[
-  "405B, 1,024 H100: tp 8, pp 8, dp 16"][1]} for Llama 3 405B (section 3)
+  {said("175B, 1,024 H100: tp 8, pp 8, dp 16")} for GPT-3, {
+    found["405B, 1,024 H100: tp 8, pp 8, dp 16"][1]
+} for Llama 3 405B (section 3)
 - Never use tp across nodes | web page |
   {said("70B, 64 H100: tp inside machines only")} with 50 GB/s (sections 3 and 5)
 - At least 4 micro-batches for each stage | web page |

@@ -142,7 +142,7 @@ SHOWN = {
     "10f_advice_judged": [
         "cannot be told: 51 of 72",
         "of 5 engines",
-        "1.5 times as much as DDP with 1, 3 times as much as DDP with 2",
+        "2; ZeRO 3 sends 3 times as much as DDP",
     ],
 }
 

@@ -91,7 +91,8 @@ HERE = Path(__file__)
 PROGRAMS = sorted((ROOT / "solutions" / "labs").glob("*.py"))
 ALONE = (  # they need no ranks
     "language_model", "schedules", "model_shapes", "cost_model", "cost_seconds", "planner",
-    "published_runs", "advice", "advice_figures", "published_figures", "configurations", "more_configurations",
+    "published_runs", "advice", "advice_figures", "published_figures", "configurations",
+    "more_configurations",
     "read_configurations", "engine_options", "documents_configurations", "live_plans",
     "calibrating", "roofline", "serving",
 )  # fmt: skip

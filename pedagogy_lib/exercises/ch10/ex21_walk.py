@@ -118,9 +118,16 @@ MISTAKES = [
 ]  # fmt: skip
 
 
-def strictly(parameters, layers, memory, gpus, machine=8):
-    answers = needed(parameters, layers, gpus) + staged(parameters, layers, gpus, machine)
-    return first_that_fits(answers, memory - 1e-6)
+def strictly(*zeros):
+    """What fits exactly does not, in the answers with these stages of ZeRO."""
+
+    def mistaken(parameters, layers, memory, gpus, machine=8):
+        answers = needed(parameters, layers, gpus) + staged(parameters, layers, gpus, machine)
+        return first_that_fits(
+            [(plan, nbytes + 1e-6 * (plan["zero"] in zeros)) for plan, nbytes in answers], memory
+        )
+
+    return mistaken
 
 
 FITTING = {
@@ -178,7 +185,13 @@ EXERCISE = Formula(
     lab="advice",
     cases=FITTING,
     truth=truth,
-    mistakes=[("what fits exactly, fits.", strictly), *MISTAKES],
+    mistakes=[
+        *(
+            ("what fits exactly, fits.", strictly(*zeros))
+            for zeros in ((0,), (2,), (3,), (0, 2, 3))
+        ),
+        *MISTAKES,
+    ],
     also=refuses,
     asked="a dict with the keys dp, tp, pp and zero",
     shape="return a dict with four whole numbers, under the keys dp, tp, pp and zero",

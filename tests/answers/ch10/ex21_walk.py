@@ -73,8 +73,8 @@ def walk(parameters, layers, memory, gpus, machine=8):
 # +     if 18 * parameters / gpus + 2 * parameters / layers <= memory:
 
 # %% wrong · are not fewer than 100 billion
-# -     if parameters < 100e9 and 18
-# +     if parameters <= 100e9 and 18
+# -     if parameters < 100e9 and 18 * parameters / gpus + 2 * parameters / layers <= memory:
+# +     if parameters <= 100e9 and 18 * parameters / gpus + 2 * parameters / layers <= memory:
 
 # %% wrong · stages have to divide the layers
 # -         is_possible = layers % pp == 0 and gpus % (tp * pp) == 0
@@ -104,7 +104,7 @@ def walk(parameters, layers, memory, gpus, machine=8):
 # -     raise ValueError("the states fit in no way of the tree: take more GPUs")
 # +     raise MemoryError("too large")
 
-# %% wrong · gives None
+# %% wrong · then raise a ValueError
 # -     raise ValueError("the states fit in no way of the tree: take more GPUs")
 # +     print("too large")
 

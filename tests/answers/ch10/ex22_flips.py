@@ -83,7 +83,7 @@ def flips(judge, engine, names, factor):
 # -     return found
 # +     return sorted(found)
 
-# %% wrong · not their number
+# %% wrong · return a list of names
 # -     return found
 # +     return len(found)
 
