@@ -26,18 +26,8 @@ from itertools import pairwise
 import numpy as np
 
 from pedagogy_lib import (
-    Table,
-    check,
-    explore,
-    hint,
-    lab,
-    plot_against,
-    plot_bars,
-    plot_causes,
-    plot_map,
-    predict,
-    progress,
-    put_to_the_test,
+    Table, check, explore, hint, lab, plot_against, plot_bars, plot_causes, plot_map, predict,
+    progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -63,31 +53,23 @@ close_pairs = predict("Pairs predicted within 10 %: the faster plan is told righ
 advice, figures = lab("advice"), lab("advice_figures")
 pairs = {name: figures.pairs(runs) for name, runs in figures.timed_runs().items()}
 steps = figures.STEPS
-shares = {
-    name: [100 * figures.told_right(*of, low, high)[0] for low, high in pairwise(steps)]
-    for name, of in pairs.items()
-}
+shares = {name: [100 * figures.told_right(*of, low, high)[0]
+                 for low, high in pairwise(steps)] for name, of in pairs.items()}
 
 # %% jupyter={"source_hidden": true}
 # Your prediction; as "theory" tossing a coin; and counted, for Megatron-DeepSpeed.
 close_pairs.compare(50, shares["Megatron-DeepSpeed"][0], kind="forward", wire="counted")
 
 # %% tags=["nbval-ignore-output"]
-plot_bars(
-    [f"{low:g} to {high:g}" for low, high in pairwise(steps)],
-    shares,
-    "faster plan told right (%)",
-    "predicted ratio of the two plans' seconds",
-    title="Pairs of published runs, by how far apart they are predicted",
-)
+plot_bars([f"{low:g} to {high:g}" for low, high in pairwise(steps)], shares,
+          "faster plan told right (%)", "predicted ratio of the two plans' seconds",
+          title="Pairs of published runs, by how far apart they are predicted")
 
 # %%
 for name, of in pairs.items():
     share, count = figures.told_right(*of, 1 + error)
-    print(
-        f"{name}: {len(of[0]):,} pairs; of {count:,} that differ by {error:.0%} or more, "
-        f"{share:.0%} right"
-    )
+    print(f"{name}: {len(of[0]):,} pairs; of {count:,} that differ by {error:.0%} or more, "
+          f"{share:.0%} right")
 
 # %% [markdown]
 # Where two predictions nearly agree, the planner is hardly better than a coin. Where they differ by
@@ -150,22 +132,16 @@ check("10.21")
 
 # %% tags=["nbval-ignore-output"]
 tree = figures.tree_map(["A100-40GB", "H100", "H200"], [8, 64, 512, 1024], error)
-plot_map(
-    tree,
-    figures.TREE_KINDS,
-    "GPUs",
-    title="Seconds of the tree's plan, over those of the fastest plan",
-)
+plot_map(tree, figures.TREE_KINDS, "GPUs",
+         title="Seconds of the tree's plan, over those of the fastest plan")
 
 # %%
 cells = [cell for rows in tree.values() for row in rows.values() for cell in row.values()]
 ratios = [float(text) for kind, text, _ in cells if text not in ("", "?", "∞")]
 for kind in figures.TREE_KINDS:
     print(f"{kind}: {sum(cell[0] == kind for cell in cells)} of {len(cells)}")
-print(
-    f"at most 10 % slower than the fastest plan: {sum(r <= 1.1 for r in ratios)} of "
-    f"{len(ratios)}; median {np.median(ratios):.2f}, largest {max(ratios):.2f}"
-)
+print(f"at most 10 % slower than the fastest plan: {sum(r <= 1.1 for r in ratios)} of "
+      f"{len(ratios)}; median {np.median(ratios):.2f}, largest {max(ratios):.2f}")
 
 # %% [markdown]
 # The tree is better than it looks: its plan is rarely far from the best. It never *wins*, as its
@@ -186,9 +162,8 @@ print(
 # 1,024.
 
 # %%
-slower = predict(
-    "tp 8, pp 4, dp 2 for Llama 3 70B on 64 H100: seconds over the best plan's", unit="times"
-)
+slower = predict("tp 8, pp 4, dp 2 for Llama 3 70B on 64 H100: seconds over the best plan's",
+                 unit="times")
 
 # %%
 advised = {one.text: one for one in advice.all_advice()}
@@ -200,16 +175,11 @@ follows, against = mesh.two()
 slower.compare(1, follows / against, kind="forward", wire="simulated")
 
 # %% tags=["nbval-ignore-output"]
-choices = [
-    mesh.contest.choice(mesh.follows),
-    mesh.contest.choice(mesh.against),
-    mesh.contest.choice(mesh.contest.like(tp=1, pp=1, zero=3)),
-    mesh.contest.choice(mesh.contest.like(tp=16)),
-]
-plot_causes(
-    {figures.in_words(one.plan): one.seconds for one in choices},
-    title="70B on 64 H100 in four ways",
-)
+choices = [mesh.contest.choice(mesh.follows), mesh.contest.choice(mesh.against),
+           mesh.contest.choice(mesh.contest.like(tp=1, pp=1, zero=3)),
+           mesh.contest.choice(mesh.contest.like(tp=16))]
+plot_causes({figures.in_words(one.plan): one.seconds for one in choices},
+            title="70B on 64 H100 in four ways")
 
 # %% [markdown]
 # From above: the plan as advised, the fastest one, ZeRO 3, and tp over two machines. The advised
@@ -220,10 +190,8 @@ plot_causes(
 
 # %%
 for one in choices:
-    print(
-        f"{figures.in_words(one.plan)}: {one.memory['total'] / 1e9:.0f} GB, most beside "
-        f"computing: {one.binds}"
-    )
+    print(f"{figures.in_words(one.plan)}: {one.memory['total'] / 1e9:.0f} GB, most beside "
+          f"computing: {one.binds}")
 
 # %% [markdown]
 # ### Exercise 10.22 · On what does a verdict hang?
@@ -252,20 +220,16 @@ check("10.22")
 
 # %% tags=["nbval-ignore-output"]
 rows = figures.verdict_rows(advised.values(), error, factor, engines)
-Table(
-    ["advice", "ratio", "verdict", f"hangs on (÷ or × {factor:g})", f"of {engines} engines"],
-    rows,
-    title=f"Predicted seconds; differences below {error:.0%} decide nothing",
-)
+Table(["advice", "ratio", "verdict", f"hangs on (÷ or × {factor:g})", f"of {engines} engines"],
+      rows, title=f"Predicted seconds; differences below {error:.0%} decide nothing")
 
 # %%
 words = [row[2] for row in rows]
 print(", ".join(f"{word}: {words.count(word)}" for word in dict.fromkeys(words)))
 print(f"hang on no single number: {sum(row[3] == 'none' for row in rows)} of {len(rows)}")
 slow_messages = advice.replace(advice.Engine(), message=0.25)  # as in nanotron's slow runs, 10c
-changed = sum(
-    one.judge(error)(slow_messages) != one.judge(error)(advice.Engine()) for one in advised.values()
-)
+changed = sum(one.judge(error)(slow_messages) != one.judge(error)(advice.Engine())
+              for one in advised.values())
 print(f"with messages of 0.25 s between stages: {changed} verdicts change")
 
 # %% [markdown]
@@ -285,21 +249,14 @@ print(f"with messages of 0.25 s between stages: {changed} verdicts change")
 # colour only if all other kinds are slower by more than `error`.
 
 # %%
-machines = {
-    "H100, 50 GB/s for each GPU": figures.with_network("H100"),
-    "with 6.25 GB/s": figures.with_network("H100", across=6.25e9),
-    "with 50 GB/s, 141 GB of memory": figures.with_network("H200"),
-}
+machines = {"H100, 50 GB/s for each GPU": figures.with_network("H100"),
+            "with 6.25 GB/s": figures.with_network("H100", across=6.25e9),
+            "with 50 GB/s, 141 GB of memory": figures.with_network("H200")}
 phases = figures.phases(machines, [8, 32, 128, 512, 2048, 4096], error)
 
 # %% tags=["cover", "nbval-ignore-output"]
-plot_map(
-    phases,
-    list(figures.KINDS),
-    "GPUs",
-    note="another kind may be as fast",
-    title="The kind of the fastest plan; the numbers are tp·pp·dp",
-)
+plot_map(phases, list(figures.KINDS), "GPUs", note="another kind may be as fast",
+         title="The kind of the fastest plan; the numbers are tp·pp·dp")
 
 # %%
 for panel, models in phases.items():
@@ -324,9 +281,8 @@ for panel, models in phases.items():
 # or one group with tp 16 on one after the other. How many times as long does that take?
 
 # %%
-layer = predict(
-    "Two samples through a layer of 70B: tp 16 over two machines, beside tp 8", unit="times"
-)
+layer = predict("Two samples through a layer of 70B: tp 16 over two machines, beside tp 8",
+                unit="times")
 
 # %%
 speeds = [1.25e9, 3.125e9, 6.25e9, 12.5e9, 25e9, 50e9, 100e9, 200e9, 450e9]
@@ -337,30 +293,16 @@ layers = dict(zip(speeds, figures.slower_layer("Llama 3 70B", "H100", speeds)))
 layer.compare(10, layers[50e9], kind="communication", wire="simulated")
 
 # %%
-print(
-    ", ".join(
-        f"{times:.1f} times with {speed / 1e9:g} GB/s"
-        for speed, times in layers.items()
-        if speed < 50e9
-    )
-)
+print(", ".join(f"{times:.1f} with {speed / 1e9:.3g} GB/s"
+                for speed, times in layers.items() if speed < 50e9))
 lines = figures.by_network("Llama 3 70B", 64, "H100", 1024, speeds)
 enough = [x for x, a, b in zip(speeds, *lines.values()) if b <= (1 + error) * a]
-print(
-    f"tp over two machines is within {error:.0%} from {enough[0] / 1e9:g} GB/s on"
-    if enough
-    else "no such network is fast enough"
-)
+print(f"tp over two machines is within {error:.0%} from {enough[0] / 1e9:g} GB/s on"
+      if enough else "no such network is fast enough")
 
 # %% tags=["nbval-ignore-output"]
-plot_against(
-    [x / 1e9 for x in speeds],
-    lines,
-    "GB/s between machines, for each GPU",
-    "seconds of a step",
-    logarithmic=True,
-    title="70B on 64 H100, batch 1,024",
-)
+plot_against([x / 1e9 for x in speeds], lines, "GB/s between machines, for each GPU",
+             "seconds of a step", logarithmic=True, title="70B on 64 H100, batch 1,024")
 
 # %% [markdown]
 # With a card of 400 Gb/s (50 GB/s) for each GPU, the layer takes less than twice as long: all eight
@@ -378,20 +320,9 @@ plot_against(
 
 # %%
 job = advice.Contest("Llama 3 8B", 64, "H100", 512).job
-Table(
-    [
-        "strategy",
-        "memory efficiency",
-        "states",
-        "activations",
-        "communication",
-        "exposed",
-        "bubble",
-        "a step",
-    ],
-    figures.strategy_rows(job),
-    title=f"Of {job.gpu.memory / 1e9:.0f} GB on each GPU",
-)
+Table(["strategy", "memory efficiency", "states", "activations", "communication", "exposed",
+       "bubble", "a step"],
+      figures.strategy_rows(job), title=f"Of {job.gpu.memory / 1e9:.0f} GB on each GPU")
 
 # %%
 microbatches = [1, 2, 4, 8]
@@ -412,21 +343,15 @@ for m, times in zip(microbatches, figures.zero_3_sends(microbatches)):
 # one for each mesh and stage of ZeRO, here with context parallelism (cp), too. Where nothing fits,
 # the planner says how much would.
 
-
 # %% tags=["nbval-ignore-output"]
 def show(model, gpu, gpus, samples):
     bars = figures.best_bars(model, gpus, gpu, samples)
     return plot_causes(bars, title=f"{model} on {gpus} {gpu}, {samples:,} samples in a step")
 
-
-explore(
-    show,
-    model=["Llama 3 70B", *(name for name in advice.NAMES if name != "Llama 3 70B")],
-    gpu=["H100", "A100-40GB", "A100", "H200", "B200", "V100"],
-    gpus=[64, 8, 16, 32, 128, 256, 512, 1024],
-    samples=[1024, 64, 128, 256, 512, 2048, 4096],
-    labels={"gpu": "kind of GPU", "gpus": "number of GPUs", "samples": "samples in a step"},
-)
+explore(show, model=["Llama 3 70B", *(name for name in advice.NAMES if name != "Llama 3 70B")],
+        gpu=["H100", "A100-40GB", "A100", "H200", "B200", "V100"],
+        gpus=[64, 8, 16, 32, 128, 256, 512, 1024], samples=[1024, 64, 128, 256, 512, 2048, 4096],
+        labels={"gpu": "kind of GPU", "gpus": "number of GPUs", "samples": "samples in a step"})
 
 # %%
 print(figures.why_not(advice.Contest("Llama 3 70B", 64, "H100", 1024).planned))
@@ -439,10 +364,8 @@ print(figures.why_not(advice.Contest("Llama 3 70B", 64, "H100", 1024).planned))
 # %% jupyter={"source_hidden": true}
 found = {row[0]: row for row in rows}
 
-
 def said(text):
     return f"{found[text][2]} | ratio {found[text][1]}"
-
 
 put_to_the_test(f"""
 - Start with DDP if the model fits | web page |
@@ -452,9 +375,8 @@ put_to_the_test(f"""
 - 70B on 64 H100: tp 8, pp 4, dp 2 | web page |
   {said("70B, 64 H100: tp 8, pp 4, dp 2")} with a batch of 1,024 (section 3)
 - tp 8, pp 8, dp 16 on 1,024 H100 | web page |
-  {said("175B, 1,024 H100: tp 8, pp 8, dp 16")} for GPT-3, {
-    found["405B, 1,024 H100: tp 8, pp 8, dp 16"][1]
-} for Llama 3 405B (section 3)
+  {said("175B, 1,024 H100: tp 8, pp 8, dp 16")} for GPT-3, {found[
+  "405B, 1,024 H100: tp 8, pp 8, dp 16"][1]} for Llama 3 405B (section 3)
 - Never use tp across nodes | web page |
   {said("70B, 64 H100: tp inside machines only")} with 50 GB/s (sections 3 and 5)
 - At least 4 micro-batches for each stage | web page |
