@@ -294,7 +294,7 @@ layer.compare(10, layers[50e9], kind="communication", wire="simulated")
 
 # %%
 print(", ".join(f"{times:.1f} with {speed / 1e9:.3g} GB/s"
-                for speed, times in layers.items() if speed < 50e9))
+                for speed, times in layers.items() if speed < 25e9))
 lines = figures.by_network("Llama 3 70B", 64, "H100", 1024, speeds)
 enough = [x for x, a, b in zip(speeds, *lines.values()) if b <= (1 + error) * a]
 print(f"tp over two machines is within {error:.0%} from {enough[0] / 1e9:g} GB/s on"

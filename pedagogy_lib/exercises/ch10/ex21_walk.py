@@ -103,6 +103,9 @@ MISTAKES = [
          *a, *any_stages(p, n, m, lambda pp: n // min(m, n) % pp == 0)])),
     ("in question 4 the stages have to divide what tp leaves of the GPUs.",
      but(lambda a, s, p, layers, n, m: [*a, *any_stages(p, n, m, lambda pp: layers % pp == 0)])),
+    ("in question 4 the stages have to divide what tp leaves of the GPUs: not the GPUs alone.",
+     but(lambda a, s, p, layers, n, m: [
+         *a, *any_stages(p, n, m, lambda pp: layers % pp == 0 and n % pp == 0)])),
     ("in question 4 stages need not be a power of 2.",
      but(lambda a, s, p, layers, n, m: [
          *a, *[one for one in s if one[0]["pp"] & (one[0]["pp"] - 1) == 0]])),
@@ -135,9 +138,11 @@ FITTING = {
         (100, 2, 1000, 4, 2), (100, 2, 560, 4, 2)],
     "three stages": [(120 * BILLION, 96, 100e9, 768, 8)],
     "one stage is enough": [(100 * BILLION, 80, 230e9, 32, 8)],
+    "three machines": [(120 * BILLION, 96, 140e9, 24, 8)],
     "the example with a memory of 500": [(100, 2, 500, 4, 2)],
     "the whole model fits exactly": [(1000, 10, 18_000, 16, 8)],
     "it misses by one byte": [(1000, 10, 17_999, 16, 8)],
+    "ZeRO 2 fits, with a little room": [(1000, 10, 3_050, 16, 8)],
     "ZeRO 2 fits exactly": [(1000, 10, 3_000, 16, 8)],
     "ZeRO 3 fits exactly": [(1600, 16, 2_000, 16, 8)],
     "ZeRO 3 misses by one byte": [(1600, 16, 1_999, 32, 8), (1600, 16, 1_999, 16, 8)],
