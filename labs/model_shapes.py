@@ -73,7 +73,9 @@ def gpt(layers, width, heads, vocabulary, context, **more) -> Shape:
     return Shape(layers, width, heads, 4 * width, vocabulary, context, is_tied=True, **table)
 
 
-LLAMA_1, LLAMA_2, LLAMA_3 = "arXiv 2302.13971", "arXiv 2307.09288", "arXiv 2407.21783, table 3"
+LLAMA_1, LLAMA_3 = "arXiv 2302.13971", "arXiv 2407.21783, table 3"
+QWEN_2_5 = "arXiv 2412.15115, and the config.json published with it"
+LLAMA_2 = "arXiv 2307.09288, and the config.json published with it"
 MODELS = {
     "gpt2-xl": gpt(48, 1600, 25, 50257, 1024, source="Radford et al. 2019"),
     "gpt3-175b": gpt(96, 12288, 96, 50257, 2048, source="arXiv 2005.14165, table 2.1"),
@@ -87,7 +89,7 @@ MODELS = {
     "llama-3-70b": llama(80, 8192, 64, 28672, 128256, 8192, 8, source=LLAMA_3),
     "llama-3-405b": llama(126, 16384, 128, 53248, 128256, 8192, 8, source=LLAMA_3),
     "mistral-7b": llama(32, 4096, 32, 14336, 32000, 8192, 8, source="arXiv 2310.06825"),
-    "qwen-2.5-72b": llama(80, 8192, 64, 29568, 152064, 4096, 8, source="arXiv 2412.15115"),
+    "qwen-2.5-72b": llama(80, 8192, 64, 29568, 152064, 4096, 8, source=QWEN_2_5),
 }
 ALSO = {"llama-70b": "llama-3-70b", "llama-8b": "llama-3-8b", "llama-405b": "llama-3-405b"}
 

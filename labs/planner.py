@@ -14,6 +14,7 @@ from model_shapes import gpu_named, model_named
 
 FITS = 0.93  # of a GPU's memory: the rest is for the driver, and lost between blocks
 MOST_GPUS = 2**15
+CHUNKS = 1, 2, 4, 5, 8, 10
 
 # ---- All plans ------------------------------------------------------------------------------
 
@@ -25,7 +26,7 @@ def divisors(n) -> list[int]:
 def all_plans(job: Job, gpus: int) -> Plan:
     """Every way to lay out so many ranks, with every stage of ZeRO and recomputation.
 
-    Micro-batches and chunks are powers of 2.
+    Micro-batches are powers of 2; chunks are those of CHUNKS.
 
     Returns  one plan of arrays
     """
@@ -42,7 +43,7 @@ def all_plans(job: Job, gpus: int) -> Plan:
         for zero in range(4)
         for size in sizes
         for recompute in (NONE, SELECTIVE, FULL)
-        for chunks in (1, 2, 4, 8)
+        for chunks in CHUNKS
     ]
     rows = np.repeat(np.array(meshes), len(rest), 0)
     dp, tp, pp, cp = rows.T
@@ -56,6 +57,8 @@ def why_impossible(job: Job, plan: Plan) -> np.ndarray:
     shape = job.shape
     reasons = {
         "tp does not divide the heads": shape.heads % plan.tp != 0,
+        "tp is larger than the number of heads of keys":
+            plan.tp > np.where(shape.kv_heads, shape.kv_heads, shape.heads),
         "there are more stages than layers": plan.pp * plan.chunks > shape.layers,
         "stages do not divide the layers": shape.layers % (plan.pp * plan.chunks) != 0,
         "dp times the micro-batch does not divide the batch":
@@ -67,7 +70,7 @@ def why_impossible(job: Job, plan: Plan) -> np.ndarray:
         "interleaving needs a multiple of pp micro-batches":
             (plan.chunks > 1) & (job.microbatches(plan) % plan.pp != 0),
         "ZeRO without copies": (plan.zero > 0) & (plan.dp * plan.cp == 1),
-        "ZeRO 2 and 3 in a pipeline would gather and reduce for each micro-batch":
+        "left out: ZeRO 2 and 3 in a pipeline, which gather or reduce for each micro-batch":
             (plan.zero > 1) & (plan.pp > 1),
     }  # fmt: skip
     return np.select(list(reasons.values()), list(reasons), "")

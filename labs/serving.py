@@ -104,20 +104,26 @@ def served(model, gpu, tp=1, users=None, prompt=2048, answer=512) -> Server:
 
 
 def per_second(server: Server) -> float:
-    """Tokens that all users together get in a second, while answers are written."""
-    return server.users / decode_seconds(server)
+    """Tokens that all users together get in a second: one after another their prompts are read,
+    then all answers are written together.
+    """
+    seconds = server.users * prefill_seconds(server) + server.answer * decode_seconds(server)
+    return server.users * server.answer / seconds
 
 
-HEADS = ["users", "keys and values", "one prompt", "a token takes", "tokens/s", "dollars a million"]
+HEADS = ["users", "keys, values", "one prompt", "a token", "all-reduces in it", "tokens/s",
+         "$ a million"]  # fmt: skip
 
 
 def row_of(server: Server) -> list[str]:
-    """What one server does, under HEADS. The price is that of writing, at the assumed one."""
+    """What one server does, under HEADS; dollars at the assumed price, for what it writes."""
     kept = kept_for_a_token(server.shape) * (server.prompt + server.answer) * server.users
     dollars = server.tp * server.gpu.price / 3600 / per_second(server) * 1e6
+    sums = all_reduces(server, server.users)
     return [
         str(server.users), f"{float(kept) / 1e9:.1f} GB", f"{prefill_seconds(server):.3g} s",
-        f"{1e3 * decode_seconds(server):.3g} ms", f"{per_second(server):,.0f}", f"{dollars:.2f}",
+        f"{1e3 * decode_seconds(server):.3g} ms", f"{1e3 * sums:.3g} ms",
+        f"{per_second(server):,.0f}", f"{dollars:.2f}",
     ]  # fmt: skip
 
 

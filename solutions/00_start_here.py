@@ -522,6 +522,7 @@ problems = examine()
 # | [10 · Choosing a strategy][10] | What does a plan cost, before anybody runs it? |
 # | [10b · Predict, then run][10b] | Can such a prediction be trusted? |
 # | [10c · Against published runs][10c] | How far off is a model of cost? |
+# | [10d · A small Alpa][10d] | Can a program choose, for each stage another way? |
 # | [10e · From plan to configuration][10e] | What does an engine want to be told? |
 # | [10f · Advice, judged][10f] | Which advice stands, and which cannot be told? |
 # | 11 · Capstone | All of it, on a model that learns. |
@@ -558,6 +559,7 @@ problems = examine()
 # [10]: 10_choosing_a_strategy.ipynb
 # [10b]: 10b_predict_then_run.ipynb
 # [10c]: 10c_published_runs.ipynb
+# [10d]: 10d_small_alpa.ipynb
 # [10e]: 10e_from_plan_to_configuration.ipynb
 # [10f]: 10f_advice_judged.ipynb
 #

@@ -44,6 +44,8 @@ SAID = {
     "live_plans": ["predicted", "measured"],
     "roofline": ["GB/s", "FLOPs a byte"],
     "serving": ["tp | users", "8 | 518"],
+    "operator_shardings": ["ms, columns, rows, samples", "ms, samples, samples, samples"],
+    "plan_space": ["6 cuts and tilings; the shortest step"],
     "planner": ["dp | tp | pp", "GPU-hours", "too large for the memory"],
     "published_figures": ["Llama 3 405B on 8,192 GPUs: predicted 4", "1008.0 billion parameters"],
     "published_runs": ["nanotron: seconds median", "out of memory or not: right for 9"],
@@ -61,12 +63,14 @@ SAID = {
     "sharding_engines": ["ours, stage 3", "FSDP2, 2 halves"],
     "sharded_checkpoints": ["pipeline         weights differ by 0.0", "ZeRO-3           weights"],
     "simple_ddp": ["to DistributedDataParallel's weights", "; communication adds"],
+    "small_alpa": ["12 layers on 64 devices", "  layers 0-"],
     "start_here": [""],
     "tensor_engines": ["\nDTensor: loss", "DTensor, sequence parallel: loss"],
     "tensor_parallel": ["one process: loss", "251 kB of parameters on a rank"],
     "three_dimensions": ["dp 1 × pp 1 × tp 2: loss 4."],
     "three_engines": ["by hand: loss 3.6", "PyTorch's: loss 3.6"],
     "torchft_engine": ["torchrun"],
+    "uneven_stages": ["uneven stages on 2 ranks: loss "],
     "zero": [
         "1.00 models sent; at most parameters 1.00",
         "1.50 models sent; at most parameters 0.",
@@ -81,6 +85,7 @@ HOLED = [
     "pipedream", "sequence_slices", "checkpoints", "finding_out", "keep_training",
     "memory_copies", "diloco", "chaos", "restart", "meshes", "three_dimensions",
     "sharded_dimensions", "experts", "expert_training", "expert_engines", "long_contexts",
+    "operator_shardings", "small_alpa", "plan_space", "uneven_stages",
     "configurations",
 ]  # fmt: skip
 
@@ -91,10 +96,10 @@ HERE = Path(__file__)
 PROGRAMS = sorted((ROOT / "solutions" / "labs").glob("*.py"))
 ALONE = (  # they need no ranks
     "language_model", "schedules", "model_shapes", "cost_model", "cost_seconds", "planner",
-    "published_runs", "advice", "advice_figures", "published_figures", "configurations",
-    "more_configurations",
-    "read_configurations", "engine_options", "documents_configurations", "live_plans",
-    "calibrating", "roofline", "serving",
+    "published_runs", "published_figures", "operator_shardings", "small_alpa", "plan_space",
+    "configurations", "more_configurations", "read_configurations", "engine_options",
+    "documents_configurations", "live_plans", "calibrating", "roofline", "serving", "advice",
+    "advice_figures",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 

@@ -222,7 +222,7 @@ def test_a_configuration_on_the_command_line(engine, capsys):
 def test_answering_on_the_command_line(capsys):
     line = ["plan", "--model", "llama-70b", "--gpus", "64xH100", "--batch", "512", "--top", "1"]
     assert main([*line, "--answering"]) == 0
-    assert "users  keys and values" in capsys.readouterr().out
+    assert "users  keys, values" in capsys.readouterr().out
 
 
 # ---- Answering ------------------------------------------------------------------------------

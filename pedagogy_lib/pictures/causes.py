@@ -48,7 +48,8 @@ def plot_causes(bars, measured=None, unit="s", title="") -> Picture:
     patches = {cause: sample(facecolor=CAUSES[cause], edgecolor=EDGE) for cause in seen}
     if measured:
         patches["measured"] = axes.plot([], [], color=INK, lw=2)[0]
-    legend_below(figure, patches)
+    if patches:
+        legend_below(figure, patches)
     axes.set_title(title, x=0, ha="left")
     told = "; ".join(f"{plan} {sum_of(bar):.3g} s" for plan, bar in bars.items())
     return Picture(figure, f"{title}. Seconds of a step by cause: {told}".strip(". "))

@@ -104,12 +104,12 @@ def seconds(job: Job, plan: Plan) -> dict:
     waiting = (busy**6 + floor**6) ** (1 / 6) - busy if engine.is_queued else again * floor
     end = 6 * tokens * shape.embedding_parameters / plan.tp
     end = end / (gpu.flops * gpu.reach * engine.products)
-    end = end / plan.pp if engine.is_balanced else end * np.where(plan.pp == 1, 1, 0.5)
+    end = end / plan.pp if engine.is_balanced else end  # the last stage has it on top
     of_ends = np.where(plan.pp == 1, 2, 1) * sum_along_tp(job, plan)
     sent = 2 * engine.number_bytes * tokens * shape.width / np.where(plan.sequence, plan.tp, 1)
     sent = sent / link(job, plan.tp * plan.dp * plan.cp, plan.pp, is_sum=False)
     between = engine.exposed_pp * sent + engine.message * at_a_time(job, plan)
-    between = np.where(plan.pp > 1, between, 0)
+    between = np.where(plan.pp > 1, plan.chunks * between, 0)  # each chunk begins with a message
     stage = layers * (busy + waiting) + end + of_ends + between
     copies = np.where(plan.zero >= 1, plan.dp * plan.cp, 1)
     updated = engine.updating * rank_parameters(job, plan) / copies / gpu.bandwidth
