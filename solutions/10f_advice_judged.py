@@ -177,16 +177,16 @@ slower.compare(1, follows / against, kind="forward", wire="simulated")
 # %% tags=["nbval-ignore-output"]
 choices = [mesh.contest.choice(mesh.follows), mesh.contest.choice(mesh.against),
            mesh.contest.choice(mesh.contest.like(tp=1, pp=1, zero=3)),
-           mesh.contest.choice(mesh.contest.like(tp=16))]
+           mesh.contest.choice(mesh.contest.like(tp=8, pp=1))]
+choices = [one for one in choices if one]  # without those that do not fit
 plot_causes({figures.in_words(one.plan): one.seconds for one in choices},
             title="70B on 64 H100 in four ways")
 
 # %% [markdown]
-# From above: the plan as advised, the fastest one, ZeRO 3, and tp over two machines. The advised
-# plan pays with sums along tp; the fastest one has fewer of them, and a deeper pipeline. ZeRO 3
-# pays with recomputation, as its activations would not fit. The last one shows what a card costs
-# that carries sums along tp. Seconds are not all: a plan with more room left survives a longer
-# sample.
+# From above: the plan as advised, the fastest one, ZeRO 3, and tp 8 without a pipeline. Plans with
+# tp 8 pay with sums along tp; the fastest one has fewer of them, and a deeper pipeline. ZeRO 3 pays
+# with recomputation, as its activations would not fit. Seconds are not all: a plan with more room
+# left survives a longer sample.
 
 # %%
 for one in choices:
@@ -234,9 +234,9 @@ print(f"with messages of 0.25 s between stages: {changed} verdicts change")
 
 # %% [markdown]
 # Most verdicts are "cannot be told". That is a result: by the model, very different plans are
-# nearly as fast as each other, and whoever claims that one is clearly best knows something that the
-# model does not, or has measured it. The verdicts that stand are about large effects: tp across
-# machines, memory that is not there, ZeRO 3 with tp beside a pipeline.
+# nearly as fast as each other. Whoever claims that one is clearly best knows something that the
+# model does not, or has measured it. The verdicts that hang on no single number are about large
+# effects: tp across machines, too few micro-batches, memory that is not there.
 #
 # And one more warning. With the slow messages of a real cluster, verdicts about pipelines
 # change. Measure your messages first (10b).
@@ -276,17 +276,18 @@ for panel, models in phases.items():
 # %% [markdown]
 # ## 5 · tp across machines
 #
-# "Never use TP across nodes" is the verdict that stands firmest. "10 to 30 times slower layers",
-# says a source. Take 16 GPUs and a layer of 70B. Two groups with tp 8 work on two samples at once,
-# or one group with tp 16 on one after the other. How many times as long does that take?
+# "Never use TP across nodes." For Llama 3 the question does not arise: it has 8 heads of keys, and
+# the planner cuts none of them. GPT-3 has 96. "10 to 30 times slower layers", says a source. Take
+# 16 GPUs and a layer of GPT-3. Two groups with tp 8 work on two samples at once, or one group with
+# tp 16 on one after the other. How many times as long does that take?
 
 # %%
-layer = predict("Two samples through a layer of 70B: tp 16 over two machines, beside tp 8",
+layer = predict("Two samples through a layer of GPT-3: tp 16 over two machines, beside tp 8",
                 unit="times")
 
 # %%
 speeds = [1.25e9, 3.125e9, 6.25e9, 12.5e9, 25e9, 50e9, 100e9, 200e9, 450e9]
-layers = dict(zip(speeds, figures.slower_layer("Llama 3 70B", "H100", speeds)))
+layers = dict(zip(speeds, figures.slower_layer("GPT-3 175B", "H100", speeds)))
 
 # %% jupyter={"source_hidden": true}
 # Your prediction; as "theory" the source's smallest number; and the model of cost at 50 GB/s.
@@ -295,14 +296,14 @@ layer.compare(10, layers[50e9], kind="communication", wire="simulated")
 # %%
 print(", ".join(f"{times:.1f} with {speed / 1e9:.3g} GB/s"
                 for speed, times in layers.items() if speed < 25e9))
-lines = figures.by_network("Llama 3 70B", 64, "H100", 1024, speeds)
+lines = figures.by_network("GPT-3 175B", 1024, "H100", 2048, speeds)
 enough = [x for x, a, b in zip(speeds, *lines.values()) if b <= (1 + error) * a]
 print(f"tp over two machines is within {error:.0%} from {enough[0] / 1e9:g} GB/s on"
       if enough else "no such network is fast enough")
 
 # %% tags=["nbval-ignore-output"]
 plot_against([x / 1e9 for x in speeds], lines, "GB/s between machines, for each GPU",
-             "seconds of a step", logarithmic=True, title="70B on 64 H100, batch 1,024")
+             "seconds of a step", logarithmic=True, title="GPT-3 175B on 1,024 H100")
 
 # %% [markdown]
 # With a card of 400 Gb/s (50 GB/s) for each GPU, the layer takes less than twice as long: all eight
@@ -378,7 +379,7 @@ put_to_the_test(f"""
   {said("175B, 1,024 H100: tp 8, pp 8, dp 16")} for GPT-3, {found[
   "405B, 1,024 H100: tp 8, pp 8, dp 16"][1]} for Llama 3 405B (section 3)
 - Never use tp across nodes | web page |
-  {said("70B, 64 H100: tp inside machines only")} with 50 GB/s (sections 3 and 5)
+  {said("175B, 1,024 H100: tp inside machines only")} with 50 GB/s (sections 3 and 5)
 - At least 4 micro-batches for each stage | web page |
   {said("175B, pipelines: 4 micro-batches a stage")} among pipelines of 175B (section 3)
 - Fine-tune 7B on 4 A100 40 GB: ZeRO 3, recomputation | web page |
