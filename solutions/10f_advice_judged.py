@@ -282,7 +282,7 @@ for panel, models in phases.items():
 # tp 16 on one after the other. How many times as long does that take?
 
 # %%
-layer = predict("Two samples through a layer of GPT-3: tp 16 over two machines, beside tp 8",
+layer = predict("Two samples through a layer: tp 16 over two machines, beside tp 8",
                 unit="times")
 
 # %%
