@@ -14,6 +14,8 @@ SAID = {
     "calibrating": ["predicted", "measured"],
     "checkpoints": ["weights differ by 0.0", "kept: step-000030, step-000040"],
     "collectives": ["dist.all_reduce right"],
+    "advice": ["tp inside machines only: ", "cannot be told"],
+    "advice_figures": ["that differ by 25 % or more: told right 9", "tp and pp"],
     "any_plan": ["ZeRO 3 × cp × tp on 2 ranks: loss 4."],
     "cost_model": ["activations 2", "total 4"],
     "cost_seconds": ["compute 13.", "bubble 0.8"],
@@ -96,7 +98,8 @@ ALONE = (  # they need no ranks
     "language_model", "schedules", "model_shapes", "cost_model", "cost_seconds", "planner",
     "published_runs", "published_figures", "operator_shardings", "small_alpa", "plan_space",
     "configurations", "more_configurations", "read_configurations", "engine_options",
-    "documents_configurations", "live_plans", "calibrating", "roofline", "serving",
+    "documents_configurations", "live_plans", "calibrating", "roofline", "serving", "advice",
+    "advice_figures",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
