@@ -431,8 +431,9 @@ Table(["model", "equal stages", "step", "free cuts", "all free", "its devices", 
 # Nothing of this table was measured. For equal blocks whose number divides, freedom wins nothing;
 # for 50 blocks it wins next to nothing. For transformers it wins a little: the scores over the
 # vocabulary are one layer more, and even cuts do not allow for it. Where layers differ much, as in
-# the last two models, it wins a lot. The column *free cuts* says where the gain comes from: most of
-# it from cuts at other places. Stages on different numbers of devices add most in the last model.
+# the last two models, it wins a lot. The column *free cuts* says where the gain comes from:
+# where layers differ, most of it comes from cuts at other places. Stages on different numbers of
+# devices add most in the last model.
 #
 # The small search has less than the planner in another respect: it has one axis of devices in a
 # stage, where Alpa has two, and so dp × tp. It shards no optimizer, and counts no activations. So
@@ -560,7 +561,8 @@ Table(["pairs of plans", "how many", "in the predicted order"],
 job_of_planner = cost_model.Job(shapes.model_named("llama-2-13b"), gpu, 1024)
 planned = planner.Planned(job_of_planner, 64)
 trials = len(planned.ranked)  # those that fit
-dollars = trials * 5 / 60 * 64 * gpu.price  # five minutes each
+hours = trials * 5 / 60  # five minutes each
+dollars = hours * 64 * gpu.price
 kinds = sorted({name for stage in plan for names in stage.shardings for name in names[:2]})
 in_own_cost = "right for its own model of cost" if optimal == 30 else "not here"
 verdict = "imprecise" if lost and optimal == 30 else "not here"
@@ -580,7 +582,8 @@ put_to_the_test(f"""
   {96 * log10(4):.0f} shardings (section 1)
 - Trying strategies is slow and expensive at scale | CS 229S | right, computed | five minutes for
   each of the {trials:,} plans of labs/planner.py on 64 GPUs that are possible and fit:
-  {dollars / 1e6:,.2f} million dollars, at an assumed {gpu.price:.2f} dollars for a GPU's hour
+  {hours:,.0f} hours and {dollars:,.0f} dollars, at an assumed {gpu.price:.2f} dollars for a GPU's
+  hour
 """)
 
 # %% [markdown]
