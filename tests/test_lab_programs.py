@@ -71,6 +71,7 @@ SAID = {
     "three_engines": ["by hand: loss 3.6", "PyTorch's: loss 3.6"],
     "torchft_engine": ["torchrun"],
     "uneven_stages": ["uneven stages on 2 ranks: loss "],
+    "uneven_runs": ["uneven stages on 2 ranks: as one process to 1e-12: True"],
     "zero": [
         "1.00 models sent; at most parameters 1.00",
         "1.50 models sent; at most parameters 0.",
@@ -85,7 +86,7 @@ HOLED = [
     "pipedream", "sequence_slices", "checkpoints", "finding_out", "keep_training",
     "memory_copies", "diloco", "chaos", "restart", "meshes", "three_dimensions",
     "sharded_dimensions", "experts", "expert_training", "expert_engines", "long_contexts",
-    "operator_shardings", "small_alpa", "plan_space", "uneven_stages",
+    "operator_shardings", "small_alpa", "plan_space", "uneven_stages", "uneven_runs",
     "configurations",
 ]  # fmt: skip
 
