@@ -40,8 +40,8 @@ card_megabytes_per_second = 5.0
 # ## 1 · How many plans are there?
 #
 # The planner of this chapter, [labs/planner.py](../labs/planner.py), tries meshes: every stage has
-# as many layers and as many devices as each other one. A few numbers describe such a plan, and it
-# tries them all. But the layers of a model may differ. Then the stages should, too.
+# as many layers and as many devices as each other one. But the layers of a model may differ. Then
+# the stages should, too.
 #
 # A **submesh** is the devices of one stage: 1, 2, 4, … devices of a machine, or all devices of 1,
 # 2, 4, … machines. (The paper also allows 3, 5, 6, … machines; powers of two are enough here.) A
@@ -388,7 +388,8 @@ print(f"not the fastest plan if sends count: {len(lost)} of 30; "
 # ## 5 · What does freedom win?
 #
 # Is it worth it? Here are models on 8 machines of 8 GPUs, the cluster of section 3, with 16 bytes
-# of states for each parameter. Three plans stand beside each other:
+# of states for each parameter. The next cell prints which share of the published figures it assumes.
+# Three plans stand beside each other:
 #
 # * **Equal stages**: the best plan with as many devices for each stage, as many layers as even cuts
 #   allow, and one sharding.
@@ -412,7 +413,7 @@ models = {
 }
 shares = {"FLOPS": gpus.flops / gpu.flops, "memory": gpus.memory / gpu.memory,
           "links' rates": gpus.across.bytes_per_second / gpu.across}
-print("of the H100's published figures:",
+print("of the H100's figures:",
       ", ".join(f"{share:.0%} of its {what}" for what, share in shares.items()))
 
 # %%
