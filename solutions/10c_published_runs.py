@@ -130,12 +130,12 @@ Table(["computed / printed", "rows", "ids"],
 # Write `contradictions(row)`. `row` is a dict: `"gpus"`, `"dp"`, `"tp"`, `"pp"`, `"micro_batch"`,
 # `"batch"` (samples of a step), `"flops"` of one sample, `"seconds"` of a step, and `"tflops"`, the
 # printed TFLOP/s of a GPU. `"dp"` is None where it is not printed: then it is gpus / (tp × pp).
-# Return a list of these words, in this order:
+# Return a list of these words, in order:
 #
-# * `"ranks"`: dp × tp × pp is not the number of GPUs; or dp is not printed and would be no whole
-#   number of 1 or more;
+# * `"ranks"`: dp × tp × pp is not the number of GPUs, or dp is not printed and would be no whole
+#   number;
 # * `"batch"`: the batch is no multiple of dp × micro_batch. Where dp is not printed and would be no
-#   whole number of 1 or more, leave this test out;
+#   whole number, leave this test out;
 # * `"rate"`: batch, flops, seconds and gpus give a rate that is off by more than 5 % of the printed
 #   one.
 
@@ -189,19 +189,16 @@ Table(["row", "micro-batch", "s", "TFLOP/s"],
       title="384 GPUs, tp 8, pp 12, dp 4")
 
 # %% [markdown]
-# In one of the twins somebody has swapped two columns. The test of the rate cannot see it, as the
-# rate depends on their product alone. The twin tells that one row is wrong. The neighbours tell
-# which: with row 0041 the times of micro-batches 1, 2 and 4 fall evenly. With row 0055 they fall,
-# and rise again. So 0055 is most likely the wrong one.
+# In one of the twins somebody has swapped two columns. The rate depends on their product alone. So
+# the twin tells that one row is wrong, and the neighbours tell which: with row 0041 the times fall
+# evenly, with row 0055 they fall and rise again. So 0055 is most likely wrong. The lab corrects
+# these five rows: `published_runs.CORRECTED`.
 #
-# The lab corrects these five rows, and no other one: `published_runs.CORRECTED`.
-
-# %% [markdown]
 # Papers have misprints, too. [MegaScale](https://arxiv.org/abs/2402.15627) prints in its table 2
-# for each of 16 runs the tokens per second, the MFU, and the PFLOP/s of all GPUs together. Four of
-# the 16 are shown here. PFLOP/s are MFU × 312 TFLOP/s × GPUs. In table 5 of [Llama
-# 3](https://arxiv.org/abs/2407.21783), counts of interruptions and their shares must agree. What
-# should MegaScale print beside 1,024 GPUs and an MFU of 44.7 %?
+# for 16 runs tokens per second, MFU, and PFLOP/s of all GPUs together. Four follow.
+# PFLOP/s are MFU × 312 TFLOP/s × GPUs. In table 5 of [Llama 3](https://arxiv.org/abs/2407.21783),
+# counts of interruptions and their shares must agree. What should MegaScale print beside 1,024 GPUs
+# and an MFU of 44.7 %?
 
 # %%
 petaflops = predict("1,024 A100 at an MFU of 44.7 %, together", unit="PFLOP/s")
@@ -324,11 +321,9 @@ Table(["left out together", "the nearest run", "the model of cost"],
 # %%
 median = predict("Median error of a step's seconds, whole groups left out", unit="%")
 
-# %%
-left = {engine: published.left_out(of, published.STARTS[engine]) for engine, of in runs.items()}
-
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; as "theory" the error of engines that have seen every run; and left out.
+left = {engine: published.left_out(of, published.STARTS[engine]) for engine, of in runs.items()}
 fit = {engine: figures.fitted(of, published.STARTS[engine]) for engine, of in runs.items()}
 median.compare(100 * np.median(figures.together(runs, fit, 0)),
                100 * np.median(figures.together(runs, left, 0)), kind="forward")
@@ -348,21 +343,15 @@ plot_agreement({"seconds of a step": figures.clouds(runs, left, 0),
                title="Published runs, predicted by engines calibrated without their model")
 
 # %% [markdown]
-# The grey band is a factor of 1.25 to either side. Nearly all times of Megatron-DeepSpeed and FSDP
-# lie in it, over four orders of magnitude. Of nanotron's times nearly four in ten lie outside of
-# it; the median of all engines together hides them. These points do not scatter around the
-# diagonal. Many form a cloud of their own, slower than predicted. If errors have a shape, something
-# is missing in the model.
+# The grey band is a factor of 1.25. Nearly all times of Megatron-DeepSpeed and FSDP lie in it, over
+# four orders of magnitude. Of nanotron's, nearly four in ten lie outside.
 #
 # How honest is this test? In each fold, the numbers are calibrated without the group. But people
 # who knew these runs have chosen the form of the model, and the starting numbers, near which
-# calibrating holds all numbers. This test does not undo that.
-
-# %% [markdown]
-# You can undo a part of it: start elsewhere, and leave out the groups again. *Same form* has the
-# terms and the facts of the engine, such as whether attention is fused, with the round numbers of
-# the default `Engine()`; a term that the default leaves out starts at 1 ms. *Default* leaves these
-# terms out.
+# calibrating holds all numbers. This test does not undo that. You can undo a part: start elsewhere,
+# and leave out the groups again. *Same form* keeps terms and facts, such as fused attention, with
+# round numbers; a term that the default `Engine()` leaves out starts at 1 ms. *Default* leaves it
+# out.
 
 # %% tags=["nbval-ignore-output"]
 Table(["median error of seconds", "start as chosen", "same form, round numbers",
@@ -378,8 +367,10 @@ Table(["median error of seconds", "start as chosen", "same form, round numbers",
 #
 # ## 4 · What is missing?
 #
-# Look at what is left over of nanotron's times, published over predicted. Sort it by what might be
-# the cause: stages of the pipeline, ranks along tp, and the place in the list.
+# In the picture, many of nanotron's times form a cloud of their own, slower than predicted. If
+# errors have a shape, something is missing in the model. Look at what is left over, published over
+# predicted. Sort it by what might be the cause: stages of the pipeline, ranks along tp, and the
+# place in the list.
 
 # %% tags=["nbval-ignore-output"]
 of = runs["nanotron"]
@@ -387,6 +378,10 @@ timed, found = figures.is_timed(of), left["nanotron"][0]
 ratio = of.seconds / found
 has_pipeline = {"no pipeline": timed & (of.plan.pp == 1), "2 stages": timed & (of.plan.pp == 2),
                 "more stages": timed & (of.plan.pp > 2)}
+
+piped = of.where(timed & (of.plan.pp > 1))
+extra = figures.extra_by_message(piped, found[timed & (of.plan.pp > 1)])
+is_slow = ratio[timed & (of.plan.pp > 1)] > slow
 
 def against(x):
     return {name: (x[these], ratio[these]) for name, these in has_pipeline.items()}
@@ -396,25 +391,18 @@ plot_points({"stages of the pipeline": against(of.plan.pp), "ranks along tp": ag
             levels=(1, slow), ratios=True, title="What is left over of nanotron's times")
 
 # %% [markdown]
-# Along tp there is no clear step. In the list, slow runs stand together. That is a trap: for each
-# model and number of GPUs, the list is nearly sorted by speed. But all runs with ratios above 6
+# Along tp there is no clear step. In the list, slow runs stand together. That is a trap:
+# for each model, the list is nearly sorted by speed. But all runs with ratios above 6
 # have a pipeline, and the more stages, the larger they get.
 #
-# So count what only a pipeline has: messages between stages. Divide the missing seconds by the
-# messages that must follow one another in a step. On two stages there are 2 for each micro-batch:
-# one in the forward, one in the backward. On more stages there are 4, as a stage in the middle
-# receives and sends both ways. Filling and draining the pipeline takes 2 × (stages − 1) more. For
-# example, 2 stages and 8 micro-batches: 16 + 2 = 18.
-#
-# How long does a message take in the slow runs?
+# So count what only a pipeline has: messages between stages that must follow one another in a step.
+# Two stages have 2 for each micro-batch: one forward, one backward. More stages have 4, as a stage
+# in the middle receives and sends both ways. Filling and draining takes 2 × (stages − 1) more. With 2
+# stages and 8 micro-batches: 16 + 2 = 18. Divide the missing seconds by that. How long
+# does a message take in the slow runs?
 
 # %%
 each = predict("A message between two stages of the slow runs", unit="s")
-
-# %%
-piped = of.where(timed & (of.plan.pp > 1))
-extra = figures.extra_by_message(piped, found[timed & (of.plan.pp > 1)])
-is_slow = ratio[timed & (of.plan.pp > 1)] > slow
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; as "theory" a message of the calibrated engine; and the median of the slow runs.
@@ -671,7 +659,7 @@ put_to_the_test(f"""
 # * **Three figures for one run** test each other: ranks, batch and rate. The one that disagrees
 #   with two others is the misprint.
 # * **Leave out what you will not have**: a whole model, a whole source. What was left out decides
-#   what an error means. The form of the model stays, and people who knew the runs have chosen it.
+#   what an error means. People who knew the runs chose the form: that stays.
 # * **Errors with a shape** point at something missing. Here it was a quarter of a second for each
 #   message, in some runs.
 # * Failures have **two kinds of mistakes**; their prices set the limit.
