@@ -47,7 +47,7 @@ SAID = {
     "operator_shardings": ["ms, columns, rows, samples", "ms, samples, samples, samples"],
     "plan_space": ["6 cuts and tilings; the shortest step"],
     "planner": ["dp | tp | pp", "GPU-hours", "too large for the memory"],
-    "published_figures": ["Llama 3 405B on 8,192 GPUs: predicted 4", "1008.0 billion parameters"],
+    "published_figures": ["Llama 3 405B on 8,192 GPUs: predicted 38", "1008.0 billion parameters"],
     "published_runs": ["nanotron: seconds median", "out of memory or not: right for 9"],
     "more_configurations": ["nanotron: possible", "torchtitan: it shards gradients"],
     "read_configurations": ["Megatron-LM: the same plan: True"],

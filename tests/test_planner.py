@@ -143,6 +143,8 @@ def test_rows_that_contradict_themselves(published):
     rows = {row["id"]: row for row in published.csv.DictReader(published.RUNS.open())}
     for number, changed in published.CORRECTED.items():
         assert all(rows[number][column] != value for column, value in changed.items())
+    twin, swapped = rows["BLOOM-0041"], published.CORRECTED["BLOOM-0055"]
+    assert all(twin[column] == value for column, value in swapped.items())
 
 
 # ---- The planner ----------------------------------------------------------------------------
