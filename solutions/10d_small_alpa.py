@@ -213,6 +213,8 @@ switch.compare(by_samples / by_matrices, first, kind="communication", wire="coun
 #
 # Write `rules(counts, edges)` in [labs/operator_shardings.py](../labs/operator_shardings.py).
 # `counts[u]` is how many ways operator `u` can choose from; `edges` is a list of pairs `(u, v)`.
+
+# %% [markdown]
 # Variables are tuples, and each is 0 or 1: `(u, i)` is 1 if `u` takes its way `i`; `(u, i, v, j)`
 # is 1 if `u` takes `i` and `v` takes `j`, for each edge `(u, v)`.
 #
@@ -352,7 +354,8 @@ as_good.compare(30, optimal, wire="counted")
 # All of them, and that is no luck. The program of the lower level is solved exactly. The upper
 # level tries every limit, and every stage is only a number to it. Such a search is optimal **for
 # what its model of cost counts**, where memory is no limit.
-#
+
+# %% [markdown]
 # What does it not count? Stages send activations to each other. Alpa leaves these sends out,
 # "because the cross-stage communication cost is by nature small", and says so (section 7 of the
 # paper). With them, a cut at a wide place costs more than one at a narrow place, and neighbours on
@@ -388,8 +391,8 @@ print(f"not the fastest plan if sends count: {len(lost)} of 30; "
 # ## 5 · What does freedom win?
 #
 # Is it worth it? Here are models on 8 machines of 8 GPUs, the cluster of section 3, with 16 bytes
-# of states for each parameter. The next cell prints which share of the published figures it assumes.
-# Three plans stand beside each other:
+# of states for each parameter. The next cell prints which share of the published figures is
+# assumed. Three plans stand beside each other:
 #
 # * **Equal stages**: the best plan with as many devices for each stage, as many layers as even cuts
 #   allow, and one sharding.
