@@ -391,15 +391,15 @@ plot_points({"stages of the pipeline": against(of.plan.pp), "ranks along tp": ag
             levels=(1, slow), ratios=True, title="What is left over of nanotron's times")
 
 # %% [markdown]
-# Along tp there is no clear step. In the list, slow runs stand together. That is a trap:
-# for each model, the list is nearly sorted by speed. But all runs with ratios above 6
-# have a pipeline, and the more stages, the larger they get.
+# Along tp there is no clear step. In the list, slow runs stand together. That is a trap: for each
+# model, the list is nearly sorted by speed. But all runs with ratios above 6 have a pipeline, and
+# with more stages the ratios grow.
 #
-# So count what only a pipeline has: messages between stages that must follow one another in a step.
-# Two stages have 2 for each micro-batch: one forward, one backward. More stages have 4, as a stage
-# in the middle receives and sends both ways. Filling and draining takes 2 × (stages − 1) more. With 2
-# stages and 8 micro-batches: 16 + 2 = 18. Divide the missing seconds by that. How long
-# does a message take in the slow runs?
+# So count what a pipeline has: messages between stages that must follow one another in a step. Two
+# stages have 2 for each micro-batch: one forward, one backward. More stages have 4: a stage in the
+# middle receives and sends both ways. Filling and draining takes 2 × (stages − 1) more. With 2
+# stages and 8 micro-batches: 16 + 2 = 18. Divide the missing seconds by that. How long does a
+# message take in slow runs?
 
 # %%
 each = predict("A message between two stages of the slow runs", unit="s")
