@@ -438,7 +438,8 @@ Table(["model", "equal stages", "step", "free cuts", "all free", "its devices", 
 # the last two models, it wins a lot. The column *free cuts* says where the gain comes from:
 # where layers differ, most of it comes from cuts at other places. Stages on different numbers of
 # devices add most in the last model.
-#
+
+# %% [markdown]
 # The small search has less than the planner in another respect: it has one axis of devices in a
 # stage, where Alpa has two, and so dp × tp. It shards no optimizer, and counts no activations. So
 # do not compare its seconds with the planner's.
