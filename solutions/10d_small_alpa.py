@@ -220,8 +220,8 @@ switch.compare(by_samples / by_matrices, first, kind="communication", wire="coun
 # factor × variable has to be that number. They have to hold for each choice of exactly one way for
 # each operator, with the pairs that follow from it, and for nothing else.
 #
-# For `counts = [2]` and no edges: `[({(0, 0): 1, (0, 1): 1}, 1)]`. For `counts = [2, 2]` and
-# `edges = [(0, 1)]` there are 8 variables, and the equations have 4 solutions: one for each choice.
+# For `counts = [2]` and no edges: `[({(0, 0): 1, (0, 1): 1}, 1)]`. For `[2, 2]` and `[(0, 1)]` the
+# equations have 4 solutions.
 
 # %%
 check("10.16")
@@ -352,7 +352,8 @@ as_good.compare(30, optimal, wire="counted")
 # All of them, and that is no luck. The program of the lower level is solved exactly. The upper
 # level tries every limit, and every stage is only a number to it. Such a search is optimal **for
 # what its model of cost counts**, where memory is no limit.
-#
+
+# %% [markdown]
 # What does it not count? Stages send activations to each other. Alpa leaves these sends out,
 # "because the cross-stage communication cost is by nature small", and says so (section 7 of the
 # paper). With them, a cut at a wide place costs more than one at a narrow place, and neighbours on
@@ -388,8 +389,8 @@ print(f"not the fastest plan if sends count: {len(lost)} of 30; "
 # ## 5 · What does freedom win?
 #
 # Is it worth it? Here are models on 8 machines of 8 GPUs, the cluster of section 3, with 16 bytes
-# of states for each parameter. The next cell prints which share of the published figures it assumes.
-# Three plans stand beside each other:
+# of states for each parameter. The next cell prints which shares of the published figures
+# it assumes. Three plans stand beside each other:
 #
 # * **Equal stages**: the best plan with as many devices for each stage, as many layers as even cuts
 #   allow, and one sharding.
@@ -435,7 +436,8 @@ Table(["model", "equal stages", "step", "free cuts", "all free", "its devices", 
 # the last two models, it wins a lot. The column *free cuts* says where the gain comes from:
 # where layers differ, most of it comes from cuts at other places. Stages on different numbers of
 # devices add most in the last model.
-#
+
+# %% [markdown]
 # The small search has less than the planner in another respect: it has one axis of devices in a
 # stage, where Alpa has two, and so dp × tp. It shards no optimizer, and counts no activations. So
 # do not compare its seconds with the planner's.
