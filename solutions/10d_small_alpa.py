@@ -222,8 +222,8 @@ switch.compare(by_samples / by_matrices, first, kind="communication", wire="coun
 # factor × variable has to be that number. They have to hold for each choice of exactly one way for
 # each operator, with the pairs that follow from it, and for nothing else.
 #
-# For `counts = [2]` and no edges: `[({(0, 0): 1, (0, 1): 1}, 1)]`. For `counts = [2, 2]` and
-# `edges = [(0, 1)]` there are 8 variables, and the equations have 4 solutions: one for each choice.
+# For `counts = [2]` and no edges: `[({(0, 0): 1, (0, 1): 1}, 1)]`. For `[2, 2]` and `[(0, 1)]` the
+# equations have 4 solutions.
 
 # %%
 check("10.16")
@@ -391,8 +391,8 @@ print(f"not the fastest plan if sends count: {len(lost)} of 30; "
 # ## 5 · What does freedom win?
 #
 # Is it worth it? Here are models on 8 machines of 8 GPUs, the cluster of section 3, with 16 bytes
-# of states for each parameter. The next cell prints which share of the published figures is
-# assumed. Three plans stand beside each other:
+# of states for each parameter. The next cell prints which shares of the published figures
+# it assumes. Three plans stand beside each other:
 #
 # * **Equal stages**: the best plan with as many devices for each stage, as many layers as even cuts
 #   allow, and one sharding.
