@@ -213,8 +213,6 @@ switch.compare(by_samples / by_matrices, first, kind="communication", wire="coun
 #
 # Write `rules(counts, edges)` in [labs/operator_shardings.py](../labs/operator_shardings.py).
 # `counts[u]` is how many ways operator `u` can choose from; `edges` is a list of pairs `(u, v)`.
-
-# %% [markdown]
 # Variables are tuples, and each is 0 or 1: `(u, i)` is 1 if `u` takes its way `i`; `(u, i, v, j)`
 # is 1 if `u` takes `i` and `v` takes `j`, for each edge `(u, v)`.
 #
