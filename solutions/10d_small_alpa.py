@@ -213,6 +213,8 @@ switch.compare(by_samples / by_matrices, first, kind="communication", wire="coun
 #
 # Write `rules(counts, edges)` in [labs/operator_shardings.py](../labs/operator_shardings.py).
 # `counts[u]` is how many ways operator `u` can choose from; `edges` is a list of pairs `(u, v)`.
+
+# %% [markdown]
 # Variables are tuples, and each is 0 or 1: `(u, i)` is 1 if `u` takes its way `i`; `(u, i, v, j)`
 # is 1 if `u` takes `i` and `v` takes `j`, for each edge `(u, v)`.
 #
@@ -562,10 +564,8 @@ Table(["pairs of plans", "how many", "in the predicted order"],
 
 # %% jupyter={"source_hidden": true}
 job_of_planner = cost_model.Job(shapes.model_named("llama-2-13b"), gpu, 1024)
-planned = planner.Planned(job_of_planner, 64)
-trials = len(planned.ranked)  # those that fit
+trials = len(planner.Planned(job_of_planner, 64).ranked)  # those that fit
 hours = trials * 5 / 60  # five minutes each
-dollars = hours * 64 * gpu.price
 kinds = sorted({name for stage in plan for names in stage.shardings for name in names[:2]})
 in_own_cost = "right for its own model of cost" if optimal == 30 else "not here"
 verdict = "imprecise" if lost and optimal == 30 else "not here"
@@ -585,8 +585,8 @@ put_to_the_test(f"""
   {96 * log10(4):.0f} shardings (section 1)
 - Trying strategies is slow and expensive at scale | CS 229S | right, computed | five minutes for
   each of the {trials:,} plans of labs/planner.py on 64 GPUs that are possible and fit:
-  {hours:,.0f} hours and {dollars:,.0f} dollars, at an assumed {gpu.price:.2f} dollars for a GPU's
-  hour
+  {hours:,.0f} hours and {hours * 64 * gpu.price:,.0f} dollars, at an assumed {gpu.price:.2f}
+  dollars for a GPU's hour
 """)
 
 # %% [markdown]
