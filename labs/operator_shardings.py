@@ -6,6 +6,7 @@ python labs/operator_shardings.py
 """
 
 from dataclasses import dataclass
+from functools import cache
 from math import inf
 
 import numpy as np
@@ -199,8 +200,27 @@ def rules(counts, edges) -> list[tuple[dict, float]]:
     edges    pairs (u, v) of operators
     Returns  equations that hold for every choice of one way for each operator, and for nothing else
     Example  ({(0, 0): 1, (0, 1): 1}, 1) is the equation (0, 0) + (0, 1) = 1
+    Example  of rules([2, 2], [(0, 1)]) there are 4 solutions, one for each choice
     """
     ...  # your code here
+
+
+@cache
+def program_of(counts, edges):
+    """The rules as a matrix, for equal graphs once; and its column for each variable.
+
+    Returns  {variable: column}, and what scipy's milp takes
+    """
+    variables = [(u, i) for u, count in enumerate(counts) for i in range(count)]
+    for u, v in edges:
+        variables += [(u, i, v, j) for i in range(counts[u]) for j in range(counts[v])]
+    number = {variable: k for k, variable in enumerate(variables)}
+    equations = rules(list(counts), list(edges))
+    entries = [(f, row, number[x]) for row, (of, _) in enumerate(equations) for x, f in of.items()]
+    factors, rows, columns = zip(*entries)
+    matrix = csr_array((factors, (rows, columns)), shape=(len(equations), len(number)))
+    sums = [right for _, right in equations]
+    return number, LinearConstraint(matrix, sums, sums)
 
 
 def choose(seconds, edges) -> list[int]:
@@ -209,19 +229,12 @@ def choose(seconds, edges) -> list[int]:
     seconds  of each operator: a list with what each of its ways takes
     edges    {(u, v): matrix}: what lies between way i of u and way j of v takes matrix[i][j]
     """
-    counts = [len(of) for of in seconds]
-    costs = {(u, i): cost for u, of in enumerate(seconds) for i, cost in enumerate(of)}
-    for (u, v), matrix in edges.items():
-        costs |= {(u, i, v, j): c for i, row in enumerate(matrix) for j, c in enumerate(row)}
-    number = {variable: k for k, variable in enumerate(costs)}
-    equations = rules(counts, list(edges))
-    entries = [(f, row, number[x]) for row, (of, _) in enumerate(equations) for x, f in of.items()]
-    factors, rows, columns = zip(*entries)
-    matrix = csr_array((factors, (rows, columns)), shape=(len(equations), len(number)))
-    sums = [right for _, right in equations]
-    unit = max(costs.values()) or 1.0  # the solver's tolerances are made for numbers about 1
-    found = milp(np.array(list(costs.values())) / unit, integrality=np.ones(len(number)),
-                 bounds=Bounds(0, 1), constraints=LinearConstraint(matrix, sums, sums))  # fmt: skip
+    counts = tuple(len(of) for of in seconds)
+    number, constraints = program_of(counts, tuple(edges))
+    costs = np.concatenate([np.ravel(of) for of in (*seconds, *edges.values())])
+    unit = costs.max() or 1.0  # the solver's tolerances are made for numbers about 1
+    found = milp(costs / unit, integrality=np.ones(len(number)), bounds=Bounds(0, 1),
+                 constraints=constraints)  # fmt: skip
     if not found.success:
         raise ValueError(f"the integer program has no solution: {found.message}")
     return [max(range(k), key=lambda i: found.x[number[u, i]]) for u, k in enumerate(counts)]

@@ -59,6 +59,7 @@ _HOME = {
     "draw_groups": "pictures.group_pictures",
     "draw_context_splits": "pictures.context_splits",
     "plot_loads": "pictures.expert_loads",
+    "plot_map": "pictures.choice_maps",
     "plot_agreement": "pictures.scatters",
     "plot_points": "pictures.scatters",
     "draw_graph": "pictures.computation_graph",

@@ -34,6 +34,7 @@ from .pictures.causes import plot_causes as plot_causes
 from .pictures.charts import plot_against as plot_against
 from .pictures.charts import plot_bars as plot_bars
 from .pictures.charts import plot_curves as plot_curves
+from .pictures.choice_maps import plot_map as plot_map
 from .pictures.chunk_holders import plot_holdings as plot_holdings
 from .pictures.chunk_holders import plot_ring as plot_ring
 from .pictures.computation_graph import draw_graph as draw_graph

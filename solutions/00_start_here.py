@@ -524,6 +524,7 @@ problems = examine()
 # | [10c · Against published runs][10c] | How far off is a model of cost? |
 # | [10d · A small Alpa][10d] | Can a program choose, for each stage another way? |
 # | [10e · From plan to configuration][10e] | What does an engine want to be told? |
+# | [10f · Advice, judged][10f] | Which advice stands, and which cannot be told? |
 # | 11 · Capstone | All of it, on a model that learns. |
 #
 # Chapters without a link are still being written. A solved and executed copy of each part, to look
@@ -560,6 +561,7 @@ problems = examine()
 # [10c]: 10c_published_runs.ipynb
 # [10d]: 10d_small_alpa.ipynb
 # [10e]: 10e_from_plan_to_configuration.ipynb
+# [10f]: 10f_advice_judged.ipynb
 #
 # ## 12 · Words
 #

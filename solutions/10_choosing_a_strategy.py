@@ -3,8 +3,8 @@
 #
 # **You have a model, 64 GPUs and a month. Which parallelism do you take?** There are thousands of
 # plans, and each trial costs 64 GPUs. So the trials happen on paper. This part builds a *model of
-# cost*: the FLOPs, the bytes and the seconds of a step, for any plan. Every term of it is one that
-# an earlier chapter has measured.
+# cost*: the FLOPs, the bytes and the seconds of a step, for any plan. Each term of it has the form
+# that an earlier chapter has measured. Its constants for GPUs come from datasheets, or are assumed.
 
 # %% [markdown]
 # ![Bars of the seconds of one step, one under the other, for the best plan of each kind, divided by
@@ -21,6 +21,7 @@
 
 # %% jupyter={"source_hidden": true}
 from dataclasses import replace
+from math import comb
 
 import numpy as np
 import torch
@@ -42,10 +43,11 @@ batch = 512  # samples in a step
 #
 # A **plan** says how many ranks each axis has (dp, tp, pp, cp), which stage of ZeRO shards the
 # states, how many samples a micro-batch has, what is recomputed, and into how many chunks each
-# stage is cut. In how many ways can these be combined for 64 GPUs?
+# stage is cut. In how many ways can these be combined for 64 GPUs? (Micro-batches are powers of 2
+# here; there are three kinds of recomputation, and six numbers of chunks.)
 
 # %%
-how_many = predict("Plans for 64 GPUs that break no rule", unit="plans")
+how_many = predict("Combinations for 64 GPUs", unit="plans")
 
 # %%
 planner, cost = lab("planner"), lab("cost_model")
@@ -60,8 +62,9 @@ def counted(count):
 ways = {count: counted(count) for count in (8, 64, 512, 1024)}
 
 # %% jupyter={"source_hidden": true}
-# Your prediction, and what counting gives.
-how_many.compare(ways[64][1], ways[64][1], kind="other", wire="counted")
+# Your prediction, a formula, and what was counted. The six factors 2 of 64 go to four axes.
+choices = 4 * len(planner.CHUNKS) * 3 * (int(np.log2(batch)) + 1)  # ZeRO, chunks, again, samples
+how_many.compare(comb(6 + 3, 3) * choices, ways[64][0], kind="other", wire="counted")
 
 # %%
 Table(["GPUs", "combinations", "that break no rule"],
@@ -70,10 +73,13 @@ Table(["GPUs", "combinations", "that break no rule"],
 
 # %% [markdown]
 # A combination breaks a rule if, for example, tp does not divide the heads, or the stages do not
-# divide the layers. Even these counts leave choices out: stages of different length, or another
-# sharding in each layer. Part [10d](10d_small_alpa.ipynb) counts those.
+# divide the layers. One rule is a choice: ZeRO 2 and 3 in a pipeline are left out, as they gather
+# or reduce for each micro-batch.
 #
-# Nobody can run all of them. A model of cost computes all of them in a fraction of a second.
+# The count of plans grows more slowly than the GPUs. What multiplies is another kind of choice:
+# stages of different length, or another sharding in each layer. Part [10d](10d_small_alpa.ipynb)
+# counts those. Nobody can run even the plans of this table; a model of cost computes them in a
+# second.
 
 # %% [markdown]
 # ## 2 · FLOPs
@@ -85,7 +91,7 @@ Table(["GPUs", "combinations", "that break no rule"],
 #
 # Attention has two products without a matrix of weights: queries with keys, and scores with values.
 # In one layer, a token's query meets every key of its sample, and each pair costs `width`
-# multiplications and additions, in both products.
+# multiplications and as many additions, in each of the two products.
 
 # %% [markdown]
 # ### Exercise 10.1
@@ -93,16 +99,16 @@ Table(["GPUs", "combinations", "that break no rule"],
 # Write `needed_flops(tokens, layers, matrices, width, context, output)`: the FLOPs of forward and
 # backward.
 #
-# * `tokens`: how many go through the model in a step.
+# * `tokens`: of a step, in whole samples.
 # * `layers`: the model's blocks. `matrices`: numbers in all matrices of one block.
 # * `width`: of the hidden states. `context`: tokens of a sample. Count all pairs of a query and a
-#   key of a sample, those that the causal mask hides too.
+#   key of it, masked ones too.
 # * `output`: numbers in the output matrix, which stands once behind the last block.
 #
 # The embedding costs nothing: it looks rows up. With 3 tokens, 1 layer, matrices of 10 numbers,
-# width 2, context 3, output 5: the matrices need $6 · 3 · (10 + 5) = 270$. Of the scores, a token's
-# q·k has $3 · 2$ multiplications and as many additions, scores times values again: 24, and three
-# times that with the backward; for 3 tokens 216. Together 486.
+# width 2, context 3, output 5: the matrices need $6 · 3 · (10 + 5) = 270$. A token's q·k has
+# $3 · 2$ multiplications and as many additions, scores times values again: 24. Three times that
+# with the backward, for 3 tokens: 216. Together 486.
 
 # %%
 def needed_flops(tokens, layers, matrices, width, context, output):
@@ -136,11 +142,11 @@ def counted_flops(recompute):
     return counter.get_total_flops()
 
 counts = {recompute: counted_flops(recompute) for recompute in (False, True)}
-needed = float(cost.model_flops(small, 8 * small.context))
-computed = float(cost.hardware_flops(small, 8 * small.context))
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was counted.
+needed = float(cost.model_flops(small, 8 * small.context))
+computed = float(cost.hardware_flops(small, 8 * small.context))
 more_flops.compare(computed / needed, counts[True] / counts[False], kind="forward", wire="counted")
 
 # %%
@@ -158,6 +164,9 @@ Table(["", "by formula", "counted while running"],
 #
 # Recomputing everything raises the hardware FLOPs by a third or a little less, and the model FLOPs
 # not at all. So two plans are compared by MFU.
+#
+# By convention, model FLOPs count all pairs of a query and a key, those that are masked too. Fused
+# attention skips most of these. Its MFU then comes out higher than what the hardware does.
 
 # %% [markdown]
 # ## 3 · The roof
@@ -212,8 +221,9 @@ plot_against([intensity for intensity, _ in points],
 #
 # **On GPUs.** An H100 does 989.5 · 10¹² FLOPs a second in bfloat16, and moves 3.35 · 10¹² bytes a
 # second, by its [datasheet](https://www.nvidia.com/en-us/data-center/h100/). So it needs about 295
-# FLOPs for each byte to be busy. Training has thousands of tokens for each matrix, and is limited
-# by computing. Answering one user has one token: that is limited by memory (section 7).
+# FLOPs for each byte to be busy. In training, thousands of tokens meet each matrix: its products
+# are limited by computing, while norms and element-wise kernels are limited by memory. Answering
+# one user has one token at a time: that is limited by memory (section 7).
 
 # %% [markdown]
 # ## 4 · Memory
@@ -223,7 +233,7 @@ plot_against([intensity for intensity, _ in points],
 # their formulas together. Four plans for the same model:
 
 # %%
-gpu = shapes.gpu_named("H100")
+_, gpu = planner.gpus_in(gpus)
 job = cost.Job(shape, gpu, batch)
 some_plans = {
     "ZeRO 3 alone": cost.Plan(dp=64, zero=3),
@@ -235,20 +245,22 @@ some_plans = {
 # %% tags=["nbval-ignore-output"]
 kinds = {name: {kind: float(x) for kind, x in cost.memory(job, plan).items()}
          for name, plan in some_plans.items()}
-plot_stacks(kinds, limits={"H100": gpu.memory}, title="Llama 3 70B on 64 GPUs, by formula")
+plot_stacks(kinds, limits={gpus.partition("x")[2]: gpu.memory},
+            title=f"{model_name}, by formula")
 
 # %% [markdown]
 # "Other" is what any program needs on a GPU, assumed to be 1 GB. The activations are those of one
-# sample of 8,192 tokens. In the pipeline, the first stage keeps 4 of them at a time.
+# sample of 8,192 tokens. In the pipeline, the first stage keeps 4 of them at a time. The planner
+# lets a plan use 93 % of a GPU's memory: the rest is for the driver, and lost between blocks.
 
 # %% [markdown]
 # ### Exercise 10.3
 #
 # Write `largest_micro_batch(room, states, activations, stages, samples)`. A GPU has `room` bytes;
-# the model's states take `states` bytes of them. One sample keeps `activations` bytes on a stage.
-# A pipeline of `stages` stages works under 1F1B. Its copy of the model gets `samples` samples in a
-# step, cut into micro-batches of equal size. The first stage keeps as many micro-batches at a time
-# as there are stages, or all of them if there are fewer.
+# the model's states take `states` of them. One sample keeps `activations` bytes on a stage.
+# A pipeline of `stages` stages works under 1F1B. It gets `samples` samples in a step, cut into
+# micro-batches of equal size. The first stage keeps as many micro-batches at a time as there are
+# stages, or all of them if there are fewer.
 #
 # It returns the largest size of a micro-batch that divides `samples` and fits, or 0 if none does.
 # What just fits, fits. With room 100, states 40, activations 10, 2 stages, 8 samples: size 2 keeps
@@ -275,9 +287,9 @@ check("10.3", largest_micro_batch)
 # |---|---|---|
 # | compute, recompute | FLOPs of a layer / (peak × share that kernels reach) | sections 2, 3 |
 # | launch | what a layer takes at least, however small | 07b |
-# | tp | 4 all-reduces of activations in a layer, 6 if recomputed | 07 |
+# | tp | 4 sums of activations in a layer, 6 if recomputed; nothing of it is hidden | 07 |
 # | cp | keys and values go round, and their gradients | 09f |
-# | pp, bubble | messages between stages, and (stages - 1) / chunks turns of waiting | 08, 08b |
+# | pp, bubble | messages for each chunk, and (stages - 1) / chunks turns of waiting | 08, 08b |
 # | dp | reducing gradients, gathering parameters; only what no computing hides | 03b, 06 |
 # | optimizer | bytes of the states / memory bandwidth | 05 |
 #
@@ -286,15 +298,17 @@ check("10.3", largest_micro_batch)
 # %% [markdown]
 # ### Exercise 10.4
 #
-# Write `step_seconds(layer, layers, stages, microbatches, all_reduce, hidden)`, a model of cost of
-# four terms. One layer takes `layer` seconds for one micro-batch, forward and backward together.
+# Write `step_seconds(layer, layers, stages, microbatches, all_reduce, hidden)`, a model of cost.
+# One layer takes `layer` seconds for one micro-batch, forward and backward together.
 # The `layers` layers are shared out equally over `stages` stages; `microbatches` go through. The
-# pipeline has to fill: its last stage begins `stages - 1` turns late, where a turn is one stage's
-# time for one micro-batch. At the end, gradients are summed: that takes `all_reduce` seconds, of
-# which the share `hidden` (0 to 1) goes on while something is computed, and costs nothing.
-#
-# 4 layers of 1 s in 2 stages, 3 micro-batches, an all-reduce of 2 s, half of it hidden: a turn is
-# 2 s, $(3 + 1)$ turns are 8 s, and 1 s of the all-reduce is left: 9 s.
+# pipeline fills with `stages - 1` forwards, and empties with as many backwards: together they take
+# `stages - 1` turns, where a turn is one stage's time for one micro-batch. At the end, gradients
+# are summed: that takes `all_reduce` seconds, of which the share `hidden` (0 to 1) goes on while
+# something is computed, and costs nothing.
+
+# %% [markdown]
+# An example: 4 layers of 1 s in 2 stages, 3 micro-batches, an all-reduce of 2 s, half of it hidden:
+# a turn is 2 s, $(3 + 1)$ turns are 8 s, and 1 s of the all-reduce is left: 9 s.
 
 # %%
 def step_seconds(layer, layers, stages, microbatches, all_reduce, hidden):
@@ -306,9 +320,11 @@ def step_seconds(layer, layers, stages, microbatches, all_reduce, hidden):
 check("10.4", step_seconds)
 
 # %% [markdown]
-# The whole model is in [labs/cost_seconds.py](labs/cost_seconds.py). Its constants, such as the
-# share of the peak that products reach, are those of one engine. Here they are the default ones;
-# part [10c](10c_published_runs.ipynb) holds them against published runs, and names their errors.
+# The whole model is in [labs/cost_seconds.py](../labs/cost_seconds.py). Its constants say how well
+# software uses the hardware. Here they are assumed: large products reach 60 % of an H100's peak,
+# messages half of a link's rate, and 30 % of dp's time is not hidden. Part
+# [10c](10c_published_runs.ipynb) tests the formulas, with calibrated constants, on published runs.
+# None of these runs has cp or chunks. So these two terms are tested on no GPU.
 
 # %%
 fastest_of = predict("Llama 3 70B on 64 H100: MFU of the fastest plan, by the model of cost",
@@ -316,11 +332,11 @@ fastest_of = predict("Llama 3 70B on 64 H100: MFU of the fastest plan, by the mo
 
 # %%
 planned = planner.plan(model_name, gpus, batch)
-best = planned.best(1)[0]
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction, and what the model of cost says.
-fastest_of.compare(100 * best.mfu, 100 * best.mfu, kind="forward", wire="simulated")
+# Your prediction; as "theory" what large products are assumed to reach; and the model of cost.
+best = planned.best(1)[0]
+fastest_of.compare(100 * gpu.reach, 100 * best.mfu, kind="forward", wire="simulated")
 
 # %%
 kinds_of_plans = {
@@ -347,12 +363,29 @@ plot_causes({in_words(choice.plan): choice.seconds for choice in choices},
             title=f"{model_name} on {gpus}: the fastest plan of each kind")
 
 # %% [markdown]
-# Read the picture by what is *not* blue. Each axis pays in another currency: ZeRO 3 in gathering
-# along dp, tp in all-reduces, pp in its bubble. A plan without tp and pp needs recomputation here,
-# or a small micro-batch, as its activations would not fit.
+# Everything but *compute*, the dark blue, is a price, and each axis pays in another currency. ZeRO
+# 3 alone pays mostly by recomputing, as one whole sample without it would not fit (section 4). tp
+# pays in sums, pp in messages and its bubble.
+
+# %% tags=["nbval-ignore-output"]
+def mfu_if(reach):
+    """The MFU of the fastest plan, and its mesh, if large products reach another share."""
+    job = replace(planned.job, gpu=replace(planned.job.gpu, reach=reach))
+    fastest = planner.Planned(job, planned.gpus).best(1)[0]
+    return [f"{reach:.0%}", f"{fastest.mfu:.0%}", in_words(fastest.plan)]
+
+Table(["large products reach", "MFU", "fastest plan"], [mfu_if(r) for r in (0.5, 0.6, 0.7)])
+
+# %% [markdown]
+# So the MFU is as good as that one assumption; the choice of a plan hardly depends on it.
 #
-# By the model, the best plans of different kinds are often close together. A difference that is
-# smaller than the model's error is no reason to prefer one.
+# **On GPUs.** NVIDIA documents a recipe for this model on 64 H100,
+# `llama3_70b_pretrain_64gpu_h100_bf16_config` of [Megatron
+# Bridge](https://docs.nvidia.com/nemo/megatron-bridge/latest/): tp 4, pp 4, cp 2. The planner has
+# that mesh among its first ones, a few percent behind the fastest. The model of cost does not know
+# that smaller pieces of a product run less efficiently, and its median error on published runs is
+# larger than such a gap. So do not choose on paper between plans that are a few percent apart: run
+# the first three.
 
 # %% [markdown]
 # ## 6 · The planner
@@ -367,12 +400,12 @@ Table([planner.HEADS[k] for k in shown],
       title=f"{model_name} on {gpus}, {batch} samples of {shape.context:,} tokens in a step")
 
 # %% [markdown]
-# And why none of the others? Each of them has a reason:
+# And why none of the others? Each of them has a reason. The first one that holds is counted:
 
 # %% tags=["nbval-ignore-output"]
 Table(["plans", "reason"],
       [[f"{count:,}", reason] for reason, count in planned.rejected().most_common()],
-      title="What cannot be done, or does not fit")
+      title="What is impossible, left out, or too large")
 
 # %% [markdown]
 # Try it with other GPUs. How does the best plan change with the model, with the number of GPUs, and
@@ -383,7 +416,7 @@ def show_best(model, kind, count):
     try:
         planned = planner.plan(model, f"{count}x{kind}", 512)
     except ValueError as error:
-        return plot_causes({str(error).split(":")[0]: {"bubble": 1}}, title="No plan")
+        return plot_causes({"no plan fits": {}}, title=str(error).split(":")[0])
     bars = {in_words(choice.plan): choice.seconds for choice in planned.best(6)}
     return plot_causes(bars, title=f"{model} on {count} {kind}, 512 samples in a step")
 
@@ -415,15 +448,18 @@ def bill(parameters, tokens, gpus, peak, mfu, price):
 check("10.5", bill)
 
 # %% tags=["nbval-ignore-output"]
-print(planner.of_all(best, 15e12))
+print(*planner.of_all(best, 15e12).split(": "), sep=":\n")
+month = 30 * 86400 * best.tokens_per_second
+print(f"in a month: {month / 1e9:,.0f} billion tokens")
 thumb = bill(float(shape.parameters), 15e12, planned.gpus, gpu.flops, best.mfu, gpu.price)
 if thumb:  # once you have written it
     print(f"by the rule of thumb: {thumb['days']:,.1f} days, {thumb['gpu_hours']:,.0f} GPU-hours")
 
 # %% [markdown]
-# The planner counts more than the rule of thumb, because it counts the scores, too: with long
-# contexts they matter. Prices of GPUs differ by a factor of several from one offer to another, so
-# the dollars are only as good as the price that is put in.
+# Llama 3 was trained on about 15 trillion tokens: far too many for 64 GPUs and a month. The planner
+# counts more than the rule of thumb, because it counts the scores, too: with long contexts they
+# matter. Prices of GPUs differ by a factor of several from one offer to another, so the dollars are
+# only as good as the price that is put in.
 
 # %% [markdown]
 # ## 7 · Afterwards: answering
@@ -431,7 +467,7 @@ if thumb:  # once you have written it
 # A trained model answers. That has two phases, with different limits:
 #
 # * **Prefill** reads the prompt. All of its tokens go through each matrix together: computing
-#   limits it.
+#   limits it, and with much tp the sums between GPUs.
 # * **Decoding** writes one token after another. For each of them, *all* parameters are read, and
 #   all keys and values of the text so far. Memory limits it. Several users who are answered
 #   together share one reading of the parameters; each has keys and values of its own.
@@ -450,9 +486,9 @@ print(f"keys and values of one text: {kept:,} bytes; by formula {by_formula:,.0f
 # has `memory` bytes. The parameters, `parameter_bytes` in all, are cut into equal parts. For each
 # user, each of `layers` layers keeps a key and a value for each of `tokens` tokens: for each of
 # `kv_heads` heads, `size` numbers of 2 bytes. Heads are shared out over the GPUs; tp divides
-# `kv_heads`, or is a multiple of it. Then several GPUs have the same head, one each.
+# `kv_heads`, or is a multiple of it. Then each GPU keeps one whole head.
 #
-# It returns how many users fit at a time, a whole number, 0 if none. With memory 100,
+# Return how many users fit at a time, a whole number. With memory 100,
 # parameter_bytes 120, tp 2, 1 layer, 2 heads, size 1, 5 tokens: 40 bytes are left on each GPU, a
 # user takes 2 · 1 · 1 · 1 · 5 · 2 = 20 of them: 2 users.
 
@@ -473,30 +509,32 @@ Table(["tp", *serving.HEADS], [[tp, *serving.row_of(server)] for tp, server in s
       title=f"{model_name}, prompts of 2,048 tokens and answers of 512, by the model of cost")
 
 # %% [markdown]
-# With one user, a token takes as long as reading the parameters takes: more GPUs read faster. With
-# as many users as fit, a token takes longer, and a million of tokens costs a hundredth. So tp buys
-# two things for answering: a faster reading, and room for more users.
+# With one user, most of a token's time is reading parameters. More GPUs read faster, but each token
+# waits for two sums in each layer, each assumed to take at least 20 µs. With as many users as fit,
+# a token takes longer, and what is written costs far less, as all users share one reading of the
+# parameters. Then the prompts, which are read one after another, are most of the price. For one
+# user alone, more GPUs are faster and dearer.
 #
-# These are computed numbers. Computing, reading and the all-reduces are limits; software adds its
-# own time, which is not in here.
+# These are computed limits, with prompts and answers of the same length for all. The table lets
+# parameters, keys and values take 90 % of the memory. Software adds its own time.
 
 # %% [markdown]
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true}
 # Verdicts come from the cells above.
-grows = ways[1024][1] > ways[64][1] > ways[8][1]
+slower = ways[1024][1] / ways[8][1] < 1024 / 8  # than the number of GPUs
 full, tp_8 = computed / needed, serving.served(model_name, "H100", 8).users
 of_gpu = float(serving.parameter_bytes(shape)) / 8 / 1e9
 put_to_the_test(f"""
-- The space of strategies grows combinatorially, and trials are expensive | lecture slides |
-  {"right" if grows else "not here"} | {ways[8][1]:,} plans for 8 GPUs, {ways[1024][1]:,} for 1,024,
-  without uneven stages (section 1)
+- The space of strategies grows combinatorially | lecture slides |
+  {"depends" if slower else "right"} | with equal stages, {ways[8][1]:,} plans for 8 GPUs and
+  {ways[1024][1]:,} for 1,024; only choices for each layer multiply (section 1, and 10d)
 - Gradient checkpointing trades compute for memory | web page |
   {"right" if 1.2 < full <= 4 / 3 else "not here"} | {full:.2f} times the hardware FLOPs if all
   blocks are recomputed, counted while running (section 2); the model FLOPs stay
-- 70B inference with TP over 8 GPUs | web page | {"right" if tp_8 else "not here"} | {of_gpu:.1f} GB
-  of parameters on each GPU, and room for {tp_8} users of 2,560 tokens, computed (section 7)
+- 70B inference with TP over 8 GPUs | web page | fits, by arithmetic | {of_gpu:.1f} GB of
+  parameters on each GPU, and room for {tp_8} users of 2,560 tokens (section 7); nothing was run
 """)
 
 # %% [markdown]
@@ -506,7 +544,7 @@ put_to_the_test(f"""
 # ([arXiv](https://arxiv.org/abs/2205.05198)) for activations. Chowdhery et al. 2022, *PaLM*
 # ([arXiv](https://arxiv.org/abs/2204.02311)) for MFU. Pope et al. 2022
 # ([arXiv](https://arxiv.org/abs/2211.05102)) for inference. Shapes and GPUs with their sources:
-# [labs/model_shapes.py](labs/model_shapes.py).
+# [labs/model_shapes.py](../labs/model_shapes.py).
 
 # %% [markdown]
 # ## What you have learnt
@@ -514,8 +552,8 @@ put_to_the_test(f"""
 # * A step needs **6 FLOPs for each parameter and token**, and scores on top. Recomputation raises
 #   the hardware FLOPs, not the model FLOPs.
 # * A kernel is limited by **computing or by memory**; its intensity says by which.
-# * A plan's cost is a **sum of few terms**, each measured in an earlier chapter. The planner
-#   computes it for all plans, and gives a reason for each that is impossible.
+# * A plan's cost is a **sum of few terms**. The planner computes it for all plans, and gives a
+#   reason for each that is none. Between plans that are a few percent apart, only a run decides.
 # * **Answering** has other limits than training: decoding reads all parameters for each token.
 #
 # **Your exercises** stand in the cells above.

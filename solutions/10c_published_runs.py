@@ -1,17 +1,17 @@
 # %% [markdown]
 # # 10c · Against published runs
 #
-# **How far off is a model of cost on runs that it has never seen?** People have published the times
-# of thousands of training runs. Here the model of part 10 predicts 2,328 of them. You find rows
-# that cannot be right, you measure the errors, and you find what the model does not know.
+# **How far off is a model of cost on runs that did not calibrate it?** People have published the
+# times of thousands of training runs. Here the model of part 10 predicts 2,328 of them. You find
+# rows that cannot be right, you measure the errors, and you find what the model does not know.
 
 # %% [markdown]
 # ![Two scatter plots of predicted over published numbers, with the diagonal: seconds of a step on
 # the left, gigabytes on the right. Most points lie in a narrow band around the diagonal; one group
 # of times lies far below it](../assets/covers/10c_published_runs.png)
 #
-# *Computed in section 3: each point is a published run, predicted by an engine that has seen no run
-# of that model on that kind of GPU.*
+# *Computed in section 3: each point is a published run, predicted by an engine whose numbers were
+# calibrated without that model on that kind of GPU.*
 #
 # **After this part you can** compute FLOP/s and MFU from a step's time, find misprints, test a
 # model of cost honestly, and say what its two kinds of mistakes cost.
@@ -34,7 +34,7 @@ folds = 10  # when single runs are left out, in so many turns
 # ## 1 · What has been published
 #
 # A model of cost is a hypothesis: it says how long a step takes before anybody has run it. So test
-# it on measurements that had no part in making it. `labs/published/runs.csv` has 2,369 rows of four
+# it on measurements that did not set its numbers. `labs/published/runs.csv` has 2,369 rows of four
 # sources; its [README](../labs/published/README.md) names them and their licences.
 # *Megatron-DeepSpeed* stands for vTrain's runs on one machine and for the log of BLOOM, *nanotron*
 # for the Ultra-Scale Playbook, *FSDP* for MosaicML's table. Here are the rows that say enough to be
@@ -63,8 +63,8 @@ Table(["engine", "runs", "models × GPUs", "timed", "with memory", "failed", "la
 # ### Exercise 10.10 · Utilization
 #
 # Write `utilization(layers, width, vocabulary, context, batch, seconds, gpus, peak)`. One token, in
-# the forward, needs these multiplications: in each block 12 width² with its matrices, and
-# 2 width × context with queries, keys and values (every pair counts, also the masked ones); and
+# the forward, needs these multiplications: in each block 12 width² with its matrices, and 2 width ×
+# context with queries, keys and values (by convention every pair counts, also the masked ones); and
 # width × vocabulary in the output layer. Each is 2 FLOPs, as an addition belongs to it. The
 # backward needs twice the forward. With full recomputation the blocks' forward, and nothing else,
 # is done once more. A step has `batch` samples of `context` tokens.
@@ -73,10 +73,10 @@ Table(["engine", "runs", "models × GPUs", "timed", "with memory", "failed", "la
 # (FLOP/s of one GPU) that `"model"` is.
 
 # %% [markdown]
-# For 1 layer, width 2, 3 letters, context 5, batch 1, 2 seconds, 1 GPU and a peak of 11,100: a
-# token needs 48 + 20 multiplications in the block and 6 in the output layer. Five tokens need
-# 6 × 5 × 74 = 2,220 FLOPs. Recomputation adds 2 × 5 × 68 = 680. So `"model"` is 1110, `"hardware"`
-# 1450, and `"mfu"` 0.1.
+# For 1 layer, width 2, a vocabulary of 3 tokens, context 5, batch 1, 2 seconds, 1 GPU and a peak of
+# 11,100: a token needs 48 + 20 multiplications in the block and 6 in the output layer. Five tokens
+# need 6 × 5 × 74 = 2,220 FLOPs. Recomputation adds 2 × 5 × 68 = 680. So `"model"` is 1110,
+# `"hardware"` 1450, and `"mfu"` 0.1.
 
 # %%
 def utilization(layers, width, vocabulary, context, batch, seconds, gpus, peak):
@@ -116,13 +116,13 @@ Table(["computed / printed", "rows", "ids"],
 # %% [markdown]
 # The formula is right to half a percent in most rows. For 1.04 there is a note in [the
 # log](https://github.com/bigscience-workshop/bigscience/blob/master/train/tr11-176B-ml/chronicles-prequel.md):
-# until then its formula reported about 3 % less. One such row stands later, number 0056. It ran on
-# another branch of the software. That branch still had the old formula, says its ratio. And three
-# rows are off by a factor of 4.
+# until then the log's own formula reported less. The log says about 3 %; the rows say 4 %. One such
+# row stands later, number 0056. It ran on another branch of the software. Its ratio suggests that
+# this branch still had the old formula. And three rows are off by a factor of 4.
 #
 # ## 2 · Which row cannot be right?
 #
-# A model that is calibrated on a misprint learns something false. Three tests find many of them.
+# A model that is calibrated on a misprint learns something false. Three tests find some of them.
 
 # %% [markdown]
 # ### Exercise 10.11 · Contradictions
@@ -130,11 +130,12 @@ Table(["computed / printed", "rows", "ids"],
 # Write `contradictions(row)`. `row` is a dict: `"gpus"`, `"dp"`, `"tp"`, `"pp"`, `"micro_batch"`,
 # `"batch"` (samples of a step), `"flops"` of one sample, `"seconds"` of a step, and `"tflops"`, the
 # printed TFLOP/s of a GPU. `"dp"` is None where it is not printed: then it is gpus / (tp × pp).
-# Return a list of these words, in this order:
+# Return a list of these words, in order:
 #
-# * `"ranks"`: dp × tp × pp is not the number of GPUs; or dp is not printed and would be no whole
-#   number of 1 or more;
-# * `"batch"`: the batch is no multiple of dp × micro_batch. Without such a dp, leave this test out;
+# * `"ranks"`: dp × tp × pp is not the number of GPUs, or dp is not printed and would be no whole
+#   number;
+# * `"batch"`: the batch is no multiple of dp × micro_batch. Where dp is not printed and would be no
+#   whole number, leave this test out;
 # * `"rate"`: batch, flops, seconds and gpus give a rate that is off by more than 5 % of the printed
 #   one.
 
@@ -176,19 +177,28 @@ Table(["row", "cannot be right", "as printed", "batch", "s", "TFLOP/s"], suspect
 # %% [markdown]
 # What is the right number? The others of the row tell. The rate of 0051 is right for 320 GPUs: so
 # dp is 4, and 8 is the misprint. The rates of 0052, 0053 and 0054 are right with a batch of 512,
-# and the heading of their table says 512. The lab corrects these four rows, and no other one:
-# `published_runs.CORRECTED`.
+# and the heading of their table says 512.
 #
-# Not every mistake contradicts something. Rows 0041 and 0055 are the same plan. One says 134.02 s
-# and 120.29 TFLOP/s, the other 120.29 s and 134.02. Somebody has swapped two columns. The rate
-# depends on their product alone, so only the twin tells.
+# Not every mistake contradicts its own row. Rows 0041 and 0055 are the same plan, twice. Here they
+# are, with two neighbours that differ in the micro-batch alone:
+
+# %%
+Table(["row", "micro-batch", "s", "TFLOP/s"],
+      [[row["id"], row["micro_batch"], row["seconds"], row["tflops"]]
+       for number in ("0040", "0041", "0055", "0042") for row in log if row["id"][-4:] == number],
+      title="384 GPUs, tp 8, pp 12, dp 4")
 
 # %% [markdown]
+# In one of the twins somebody has swapped two columns. The rate depends on their product alone. So
+# the twin tells that one row is wrong, and the neighbours tell which: with row 0041 the times fall
+# evenly, with row 0055 they fall and rise again. So 0055 is most likely wrong. The lab corrects
+# these five rows: `published_runs.CORRECTED`.
+#
 # Papers have misprints, too. [MegaScale](https://arxiv.org/abs/2402.15627) prints in its table 2
-# for each run the tokens per second, the MFU, and the PFLOP/s of all GPUs together. PFLOP/s are
-# MFU × 312 TFLOP/s × GPUs. In table 5 of [Llama 3](https://arxiv.org/abs/2407.21783), counts of
-# interruptions and their shares must agree. What should MegaScale print beside 1,024 GPUs and an
-# MFU of 44.7 %?
+# for 16 runs tokens per second, MFU, and PFLOP/s of all GPUs together. Four follow.
+# PFLOP/s are MFU × 312 TFLOP/s × GPUs. In table 5 of [Llama 3](https://arxiv.org/abs/2407.21783),
+# counts of interruptions and their shares must agree. What should MegaScale print beside 1,024 GPUs
+# and an MFU of 44.7 %?
 
 # %%
 petaflops = predict("1,024 A100 at an MFU of 44.7 %, together", unit="PFLOP/s")
@@ -210,12 +220,13 @@ Table(["GPUs", "PFLOP/s, printed", "MFU × peak × GPUs", "GFLOPs a token, by MF
         f"{mfu / 100 * peak * gpus / (1e3 * tokens) / 1e9:,.0f}",
         f"{1e15 * together / (1e3 * tokens) / 1e9:,.0f}"]
        for gpus, tokens, mfu, together in figures.MEGASCALE],
-      title="MegaScale, table 2: Megatron-LM, 768 samples in a step")
+      title="MegaScale, table 2, 4 of 16 rows: Megatron-LM, 768 samples in a step")
 
 # %% [markdown]
-# The last two columns tell which of MegaScale's figures is wrong. The model is the same in all four
+# The last two columns tell which of MegaScale's figures are odd. The model is the same in all four
 # rows, so a token needs the same FLOPs. By MFU it does, to half a percent. By the printed PFLOP/s
-# it does not. So tokens and MFU are right, and three of four PFLOP/s are misprinted.
+# it does not. So tokens and MFU agree with each other, and three of these four PFLOP/s agree with
+# neither.
 #
 # In Llama 3's table one share of 18 is wrong, and it has travelled: the paper's text says that GPUs
 # cause 58.7 % of the interruptions. That is the sum of the printed shares. By the counts it is
@@ -239,7 +250,7 @@ shown = {"products": "share of the best reach that products get",
          "launch": "seconds that a layer takes at least",
          "across": "share of the network's speed that collectives get",
          "message": "seconds of a message between stages",
-         "logits": "bytes for each token and letter where the loss is computed"}
+         "logits": "bytes for each token and entry of the vocabulary, at the loss"}
 Table(["number", "what it means", "before", "calibrated"],
       [[name, told, f"{getattr(start, name):.3g}", f"{getattr(moved, name):.3g}"]
        for name, told in shown.items()],
@@ -300,9 +311,9 @@ Table(["left out together", "the nearest run", "the model of cost"],
 # %% [markdown]
 # Among neighbours, remembering is better than the model of cost. (If you have a dense sweep of your
 # own cluster, look it up.) But these two tests say nothing about the third one. vTrain's runs and
-# BLOOM's have nothing in common but the software: up to 8 GPUs there, hundreds here. There the
-# memory is useless, and the model of cost still tells something. So the split decides what an error
-# means. Always say what was left out.
+# BLOOM's have nothing in common but the software: up to 8 GPUs there, mostly hundreds here. There
+# remembering is useless, and the model of cost still tells something. So the split decides what an
+# error means. Always say what was left out.
 #
 # Now all three engines: each group is predicted by an engine that was calibrated on the other
 # groups of its software. What do you expect?
@@ -310,37 +321,56 @@ Table(["left out together", "the nearest run", "the model of cost"],
 # %%
 median = predict("Median error of a step's seconds, whole groups left out", unit="%")
 
-# %%
-left = {engine: published.left_out(of, published.STARTS[engine]) for engine, of in runs.items()}
-
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; as "theory" the error of engines that have seen every run; and left out.
+left = {engine: published.left_out(of, published.STARTS[engine]) for engine, of in runs.items()}
 fit = {engine: figures.fitted(of, published.STARTS[engine]) for engine, of in runs.items()}
 median.compare(100 * np.median(figures.together(runs, fit, 0)),
                100 * np.median(figures.together(runs, left, 0)), kind="forward")
 
 # %% tags=["nbval-ignore-output"]
-Table(["engine", "seconds", "bytes"],
-      [[engine, *map(published.within, figures.errors(of, left[engine]))]
-       for engine, of in runs.items()]
-      + [["all", *(published.within(figures.together(runs, left, kind)) for kind in (0, 1))]],
+rows = []
+for kind, name in enumerate(["seconds", "bytes"]):
+    of_engines = figures.clouds(runs, left, kind)
+    of_engines["all"] = tuple(map(np.concatenate, zip(*of_engines.values())))
+    rows += [[name, engine, *figures.summary(*each)] for engine, each in of_engines.items()]
+Table(["", "engine", "runs", "median error", "90 of 100 within", "by a factor < 1.25"], rows,
       title="Errors, whole groups left out")
 
 # %% tags=["cover", "nbval-ignore-output"]
 plot_agreement({"seconds of a step": figures.clouds(runs, left, 0),
                 "GB on a GPU": figures.clouds(runs, left, 1, 1e9)},
-               title="Published runs, predicted by engines that have not seen their model")
+               title="Published runs, predicted by engines calibrated without their model")
 
 # %% [markdown]
-# The grey band is a factor of 1.25 to either side. Half of all times are predicted to 10 % or
-# better, over four orders of magnitude. But one tenth is far off, and these points do not scatter
-# around the diagonal: they form a cloud of their own, slower than predicted. If errors have a
-# shape, something is missing in the model.
+# The grey band is a factor of 1.25. Nearly all times of Megatron-DeepSpeed and FSDP lie in it, over
+# four orders of magnitude. Of nanotron's, nearly four in ten lie outside.
+#
+# How honest is this test? In each fold, the numbers are calibrated without the group. But people
+# who knew these runs have chosen the form of the model, and the starting numbers, near which
+# calibrating holds all numbers. This test does not undo that. You can undo a part: start elsewhere,
+# and leave out the groups again. *Same form* keeps terms and facts, such as fused attention, with
+# round numbers; a term that the default `Engine()` leaves out starts at 1 ms. *Default* leaves it
+# out.
+
+# %% tags=["nbval-ignore-output"]
+Table(["median error of seconds", "start as chosen", "same form, round numbers",
+       "default Engine()"],
+      [[engine, *(f"{x:.1%}" for x in (np.nanmedian(figures.errors(of, left[engine])[0]),
+                                       *figures.by_start(of, published.STARTS[engine])))]
+       for engine, of in runs.items()])
+
+# %% [markdown]
+# The starting numbers hardly matter. The form matters a lot: without terms for further ranks along
+# tp, half of nanotron's times are off by more than a half. Somebody has added these terms after a
+# look at such runs. So expect larger errors for software that nobody has looked at yet.
 #
 # ## 4 · What is missing?
 #
-# Look at what is left over of nanotron's times, published over predicted. Sort it by what might be
-# the cause: stages of the pipeline, ranks along tp, and the place in the list.
+# In the picture, many of nanotron's times form a cloud of their own, slower than predicted. If
+# errors have a shape, something is missing in the model. Look at what is left over, published over
+# predicted. Sort it by what might be the cause: stages of the pipeline, ranks along tp, and the
+# place in the list.
 
 # %% tags=["nbval-ignore-output"]
 of = runs["nanotron"]
@@ -348,6 +378,10 @@ timed, found = figures.is_timed(of), left["nanotron"][0]
 ratio = of.seconds / found
 has_pipeline = {"no pipeline": timed & (of.plan.pp == 1), "2 stages": timed & (of.plan.pp == 2),
                 "more stages": timed & (of.plan.pp > 2)}
+
+piped = of.where(timed & (of.plan.pp > 1))
+extra = figures.extra_by_message(piped, found[timed & (of.plan.pp > 1)])
+is_slow = ratio[timed & (of.plan.pp > 1)] > slow
 
 def against(x):
     return {name: (x[these], ratio[these]) for name, these in has_pipeline.items()}
@@ -358,23 +392,17 @@ plot_points({"stages of the pipeline": against(of.plan.pp), "ranks along tp": ag
 
 # %% [markdown]
 # Along tp there is no clear step. In the list, slow runs stand together. That is a trap: for each
-# model and number of GPUs, the list is nearly sorted by speed. But all runs with ratios above 6
-# have a pipeline, and the more stages, the larger they get.
+# model, the list is nearly sorted by speed. But all runs with ratios above 6 have a pipeline, and
+# with more stages the ratios grow.
 #
-# So count what only a pipeline has: messages between stages. Divide the missing seconds by the
-# messages that must follow one another in a step. With two stages each micro-batch waits for 2
-# messages. With more, a stage in the middle receives and sends both ways, 4. Filling and draining
-# the pipeline takes 2 more for each further stage.
-#
-# How long does a message take in the slow runs?
+# So count what a pipeline has: messages between stages that must follow one another in a step. Two
+# stages have 2 for each micro-batch: one forward, one backward. More stages have 4: a stage in the
+# middle receives and sends both ways. Filling and draining takes 2 × (stages − 1) more. With 2
+# stages and 8 micro-batches: 16 + 2 = 18. Divide the missing seconds by that. How long does a
+# message take in slow runs?
 
 # %%
 each = predict("A message between two stages of the slow runs", unit="s")
-
-# %%
-piped = of.where(timed & (of.plan.pp > 1))
-extra = figures.extra_by_message(piped, found[timed & (of.plan.pp > 1)])
-is_slow = ratio[timed & (of.plan.pp > 1)] > slow
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; as "theory" a message of the calibrated engine; and the median of the slow runs.
@@ -392,16 +420,20 @@ print(f"runs with a pipeline: {len(piped)}; about a third is slow:",
 print("a message of the slow ones takes 0.2 to 0.3 s, whatever the number of stages:",
       all(0.2 < np.median(extra[is_slow & (piped.plan.pp == pp)]) < 0.3
           for pp in (2, 4, 8, 16, 32)))
+largest = figures.message_bytes(piped)[is_slow].max()
+network = piped.job.gpu.across[0] * moved.across  # bytes per second of one GPU, calibrated
+print(f"the largest message of a slow run, not cut by tp: {largest / 1e6:.0f} MB,",
+      f"{1e3 * largest / network:.0f} ms on the network")
 plot_points({"stages of the pipeline": clouds(piped.plan.pp),
              "GPUs": clouds(piped.plan.ranks)},
             "missing seconds per message", levels=(0, 0.25),
             title="Two kinds of runs: a message takes nothing, or a quarter of a second")
 
 # %% [markdown]
-# One cause, with one number: **a quarter of a second for each message**, for models from 1 to 80
-# billion parameters, on 2 stages and on 32. Sending these bytes takes milliseconds, so a stage
-# mostly waits. (The points far below are runs on 2 stages, nearly all of 80B, that were faster than
-# predicted.)
+# One number describes them: about **a quarter of a second for each message**, for models from 1 to
+# 80 billion parameters, on 2 stages and on 32. Even the largest of these messages is sent in a
+# small part of that, as printed above. So a stage mostly waits. (The points far below are runs on
+# 2 stages, nearly all of 80B, that were faster than predicted.)
 #
 # Which runs wait? Compare sweeps:
 
@@ -437,14 +469,19 @@ print(f"with them: {published.within(figures.together(runs, left, 0))}")
 print(f"without:   {published.within(regular)}")
 alone = np.flatnonzero(has_pipeline["no pipeline"])
 odd = [*alone[np.argsort(-ratio[alone])][:6], np.flatnonzero(timed)[np.argmin(ratio[timed])]]
+wide = has_pipeline["no pipeline"] & (of.plan.tp > of.job.gpu.machine)
+print(f"tp over several machines, no pipeline: {(abs(np.log(ratio[wide])) < np.log(1.25)).sum()}",
+      f"of {wide.sum()} are predicted within a factor of 1.25")
+print(f"pipelines inside one machine: {(piped.plan.ranks <= piped.job.gpu.machine).sum()}",
+      f"of {len(piped)}")
 Table(["row", "published / predicted", "what it was"],
       [[of.id[k], f"{ratio[k]:.2f}", figures.described(of, k)] for k in odd])
 
 # %% [markdown]
-# Most of these six cut a model along tp over two or four machines (a machine has 8 GPUs). Others do
-# the same and are predicted well, so tp alone does not explain it. The last row is the smallest
-# ratio of all: a pipeline inside one machine, with tp 4. Here the engine is wrong. The time that a
-# layer's kernels take to start in a pipeline was calibrated on runs over many machines.
+# Most of these six cut a model along tp over two or four machines (a machine has 8 GPUs). But most
+# runs that do so are predicted within a factor of 1.25, so tp alone does not explain it. The last
+# row is the smallest ratio of all: a pipeline inside one machine, with tp 4. Here the engine is
+# wrong, perhaps because nearly all pipelines that calibrated it span several machines.
 
 # %% [markdown]
 # ## 5 · Out of memory
@@ -455,22 +492,23 @@ Table(["row", "published / predicted", "what it was"],
 # to fail.
 
 # %% tags=["nbval-ignore-output"]
-tell = [engine for engine, of in runs.items() if of.is_oom.any()]  # FSDP's list has no failures
-share = np.concatenate([left[engine][1] / runs[engine].job.gpu.memory for engine in tell])
-failed = np.concatenate([runs[engine].is_oom for engine in tell])
+shares = {engine: (left[engine][1] / of.job.gpu.memory, of.is_oom)
+          for engine, of in runs.items() if of.is_oom.any()}  # FSDP's list has no failures
 
-def mistakes(limit):
+def mistakes(limit, share, failed):
     """Missed failures and false alarms."""
     return int((failed & (share <= limit)).sum()), int((~failed & (share > limit)).sum())
 
-missed, alarms = mistakes(published.FULL_AT)
-Table(["", "it failed", "it fitted"],
-      [["expected to fail", failed.sum() - missed, f"{alarms} false alarms"],
-       ["expected to fit", f"{missed} missed failures", (~failed).sum() - alarms]],
-      title=f"Expected to fail above {published.FULL_AT:.0%} of a GPU's memory: "
-      f"{1 - (missed + alarms) / len(failed):.1%} right")
+rows = [[engine, len(failed), failed.sum(), *mistakes(published.FULL_AT, share, failed)]
+        for engine, (share, failed) in shares.items()]
+Table(["engine", "runs", "failed", "missed failures", "false alarms"], rows,
+      title=f"Expected to fail above {published.FULL_AT:.0%} of a GPU's memory")
 
 # %% [markdown]
+# Only nanotron's runs test failures: of Megatron-DeepSpeed's, hardly any failed, and half of these
+# were missed. And this limit was chosen on the runs that it is judged by. On new runs expect more
+# mistakes.
+#
 # Which mistake costs more? A missed failure costs the time until the job has started and failed:
 # minutes of all GPUs, and perhaps a night in the queue. A false alarm costs for the whole training:
 # you take a slower plan, although the faster one would have fitted. So before a short test, prefer
@@ -503,12 +541,14 @@ def cheapest_limit(shares, failed, limits, missed, alarm):
 check("10.13", cheapest_limit)
 
 # %% tags=["nbval-ignore-output"]
+share, failed = map(np.concatenate, zip(*shares.values()))
 limits = [round(0.6 + 0.02 * k, 2) for k in range(31)]
-prices = {"none": (1, 1), "missed failures, ten times": (10, 1), "false alarms, ten times": (1, 10)}
+prices = {"both the same": (1, 1), "missed failures, ten times": (10, 1),
+          "false alarms, ten times": (1, 10)}
 best = {name: cheapest_limit(share.tolist(), failed.tolist(), limits, *price)
         for name, price in prices.items()}
 Table(["what costs more", "cheapest limit", "missed failures", "false alarms"],
-      [[name, limit or "not written", *(mistakes(limit) if limit else "--")]
+      [[name, limit or "not written", *(mistakes(limit, share, failed) if limit else "--")]
        for name, limit in best.items()])
 
 # %% [markdown]
@@ -538,41 +578,48 @@ for count in (8, 16):
 # For your cluster there may be no run to calibrate on. Then the planner takes the default
 # `Engine()`: round numbers, chosen by hand, and fitted to no run of this section. First, Llama 3
 # 405B on tp 8 × pp 16 × dp, with 2,048 samples of 8,192 tokens in a step
-# ([paper](https://arxiv.org/abs/2407.21783), table 4). Assumed are 8 chunks on each stage, about
-# one layer each: the paper says *interleaved*, and not how finely.
+# ([paper](https://arxiv.org/abs/2407.21783), table 4). Assumed are micro-batches of one sample,
+# ZeRO 1, and FLOPs that count masked pairs. Also assumed are 8 chunks on each stage, about one
+# layer each: the paper says *interleaved*, and not how finely.
 
 # %%
 Table(["GPUs", "published", "predicted", "with 4 chunks", "with 1"],
       [[f"{gpus:,}", f"{stated} TFLOP/s",
-        *(f"{figures.llama_tflops(gpus, dp, chunks=chunks):.0f}" for chunks in (8, 4, 1))]
+        *(f"{rate:.0f}, off by {rate / stated - 1:+.0%}" for chunks in (8, 4, 1)
+          for rate in [figures.llama_tflops(gpus, dp, chunks=chunks)])]
        for gpus, dp, stated in figures.LLAMA_3], title="Llama 3 405B, TFLOP/s of a GPU")
 
 # %% [markdown]
-# With 8 chunks both rates are predicted to 3 %, with no number fitted to them. Some of that is
-# luck: with 4 chunks the second one would be off by a tenth. Assumptions decide as much as the
-# engine.
+# With 8 chunks both rates are predicted about a tenth too low, with no number fitted to them. With
+# fewer chunks the errors grow, and with 1 the second rate is little more than half of the published
+# one. Assumptions decide as much as the engine.
 #
 # Next, ten models from 1.7 to 1,008 billion parameters, on 32 to 3,072 A100
-# ([Narayanan et al. 2021](https://arxiv.org/abs/2104.04473), table 1). The table does not say the
-# micro-batch; assumed is 1. The second engine stores the scores of the attention.
+# ([Narayanan et al. 2021](https://arxiv.org/abs/2104.04473), table 1). Assumed are micro-batch 1,
+# no ZeRO, and one chunk a stage, although the paper interleaves (its section 5.1). The second
+# engine stores the scores of the attention. The last column interleaves, too: 2 chunks a stage, or
+# 3 where 2 do not divide the layers.
 
 # %%
-stored = cost.Engine(is_fused=False)
-rates = {"default engine": [figures.megatron_tflops(row) for row in figures.MEGATRON_2021],
-         "scores stored": [figures.megatron_tflops(row, stored) for row in figures.MEGATRON_2021]}
-stated = np.array([row[-1] for row in figures.MEGATRON_2021], float)
+table, stored = figures.MEGATRON_2021, cost.Engine(is_fused=False)
+rates = {"default": [figures.megatron_tflops(row) for row in table],
+         "scores stored": [figures.megatron_tflops(row, stored) for row in table],
+         "interleaved": [figures.megatron_tflops(row, stored, is_interleaved=True)
+                         for row in table]}
+stated = np.array([row[-1] for row in table], float)
 off = {name: max(abs(np.array(of_rows) / stated - 1)) for name, of_rows in rates.items()}
-sizes = [figures.megatron_job(row)[0].shape.parameters / 1e9 for row in figures.MEGATRON_2021]
-Table(["billion parameters", "GPUs", "published", *(f"{n}, {off[n]:.0%} off" for n in rates)],
+sizes = [figures.megatron_job(row)[0].shape.parameters / 1e9 for row in table]
+Table(["parameters, 1e9", "GPUs", "published", *(f"{n}, {off[n]:.0%} off" for n in rates)],
       [[f"{size:,.1f}", row[5], row[-1], *(f"{of_rows[k]:.0f}" for of_rows in rates.values())]
-       for k, (size, row) in enumerate(zip(sizes, figures.MEGATRON_2021))],
+       for k, (size, row) in enumerate(zip(sizes, table))],
       title="Megatron-LM 2021, TFLOP/s of a GPU, recomputation included; largest error")
 
 # %% [markdown]
 # For the smallest model the default engine promises more than half too much. The reason is known:
 # it assumes fused attention as in FlashAttention, which was published in 2022. With the scores
-# stored, as in 2021, all ten rows are predicted to 15 % or better. One fact about the software was
-# worth more than a calibration.
+# stored, as in 2021, all ten rows are predicted to a tenth or better, with one chunk and
+# interleaved. One fact about the software has changed the largest error that much. Interleaving
+# brings some rows nearer, and others farther away.
 #
 # **On GPUs.** This computer has computed everything in this part, and measured nothing. The people
 # who published the runs have measured them.
@@ -586,14 +633,15 @@ largest = of.plan.micro_batch >= 16
 put_to_the_test(f"""
 - The space of strategies grows fast, and trials are expensive | lecture | right | of
   {len(of):,} trials with nanotron {tried:.0%} failed (section 5)
-- A larger batch runs out of memory | slides | right | with micro-batches of 16 samples and more
-  {of.is_oom[largest].mean():.0%} of the runs failed, with smaller ones
-  {of.is_oom[~largest].mean():.0%} (section 5)
-- PTD parallelism scales to thousands of GPUs | lecture | right | table 1 of its paper, consistent
-  in itself, and predicted to {off["scores stored"]:.0%}
-  (section 6)
-- Near-linear scaling with proper configuration | web page | depends | the same batch on four times
-  the GPUs: an MFU of {figures.MEGASCALE[-1][2]} in place of {figures.MEGASCALE[0][2]} % (section 2)
+- A larger batch runs out of memory | slides | depends | said of micro-batches, it is right: with
+  16 samples and more {of.is_oom[largest].mean():.0%} of the runs failed, with fewer
+  {of.is_oom[~largest].mean():.0%}. A batch of more micro-batches was not tested (section 5)
+- PTD parallelism scales to thousands of GPUs | lecture | right | table 1 of its paper has up to
+  {table[-1][5]:,} GPUs; predicted to {off["interleaved"]:.0%} (section 6)
+- Near-linear scaling with proper configuration | web page | depends | Megatron-LM with the same
+  batch on four times the GPUs: an MFU of {figures.MEGASCALE[-1][2]} in place of
+  {figures.MEGASCALE[0][2]} % (section 2). Model and batch that grow with the GPUs:
+  {table[-1][-1]} in place of {table[0][-1]} TFLOP/s of a GPU (section 6)
 """)
 
 # %% [markdown]
@@ -611,11 +659,11 @@ put_to_the_test(f"""
 # * **Three figures for one run** test each other: ranks, batch and rate. The one that disagrees
 #   with two others is the misprint.
 # * **Leave out what you will not have**: a whole model, a whole source. What was left out decides
-#   what an error means.
+#   what an error means. People who knew the runs chose the form: that stays.
 # * **Errors with a shape** point at something missing. Here it was a quarter of a second for each
 #   message, in some runs.
 # * Failures have **two kinds of mistakes**; their prices set the limit.
-# * A fact about the software, such as fused attention, can matter more than calibration.
+# * A fact about the software, such as fused attention, can decide how far off a prediction is.
 #
 # **Your exercises** stand in the cells above.
 #

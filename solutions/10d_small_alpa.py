@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 10d · A small Alpa
 #
-# **Can a program choose how a model is split, if each stage of its pipeline may be another one?**
-# Alpa is a compiler that does. Here you build a small one. It searches on two levels, says what
-# each plan takes, and the best plans are run on real ranks. A search is as good as its model of
-# cost, and as its levels allow.
+# **Can a program choose how a model is split, if each stage of the pipeline may be split in its own
+# way?** Alpa is a compiler that does. Here you build a small one. It searches on two levels, says
+# what each plan takes, and the best plans are run on real ranks. A search is as good as its model
+# of cost, and as its levels allow.
 
 # %% [markdown]
 # ![Bars of five plans for the same model on eight ranks: what a step takes, predicted as an outline
@@ -40,13 +40,14 @@ card_megabytes_per_second = 5.0
 # ## 1 · How many plans are there?
 #
 # The planner of this chapter, [labs/planner.py](../labs/planner.py), tries meshes: every stage has
-# as many layers and as many devices as each other one. A few numbers describe such a plan, and it
-# tries them all. But the layers of a model may differ. Then the stages should, too.
+# as many layers and as many devices as each other one. But the layers of a model may differ. Then
+# the stages should, too.
 #
 # A **submesh** is the devices of one stage: 1, 2, 4, … devices of a machine, or all devices of 1,
-# 2, 4, … machines. A plan now says three things: where the list of layers is cut into stages, which
-# submesh each stage gets, and how each product of a stage is cut on its submesh. How many plans are
-# there, before a single product is cut?
+# 2, 4, … machines. (The paper also allows 3, 5, 6, … machines; powers of two are enough here.) A
+# plan now says three things: where the list of layers is cut into stages, which submesh each stage
+# gets, and how each product of a stage is cut on its submesh. How many plans are there, before a
+# single product is cut?
 
 # %% [markdown]
 # ### Exercise 10.14 · Count the ways
@@ -81,7 +82,7 @@ digits_of_count = predict("The number of ways for 48 layers on 64 devices has", 
 
 # %%
 operator_shardings, small_alpa = lab("operator_shardings"), lab("small_alpa")
-plan_space, uneven_stages = lab("plan_space"), lab("uneven_stages")
+plan_space, uneven_runs = lab("plan_space"), lab("uneven_runs")
 shapes, planner, cost_model = lab("model_shapes"), lab("planner"), lab("cost_model")
 
 def counted(devices, layers=48):
@@ -138,7 +139,7 @@ plot_bars(list(map(str, clusters)), in_digits, "plans, as a power of ten", "devi
 # that each of `n` devices sends, forward and backward together. It may be a fraction.
 #
 # * From `"whole"`, a device takes its part of what it has, and sends nothing.
-# * To `"whole"`, it sends its part to each other device, as in a ring's all-gather.
+# * To `"whole"`, it sends n − 1 parts, as in an all-gather.
 # * Between `"samples"` and `"features"`, a device has `1/n` of the activation, and each other
 #   device needs `1/n` of that.
 #
@@ -155,9 +156,18 @@ check("10.15")
 # where $\alpha$ is a link's latency and $\beta$ are its bytes per second.
 #
 # `samples` pays once a step, so each of $B$ micro-batches bears $\frac1B$ of it. `columns` and
-# `rows` pay for every micro-batch, and more for more samples. Take a block of two products, 64 →
-# 2,048 → 64, on 4 devices, with 6 micro-batches. Without latency, from how many samples in a
-# micro-batch on is it better to split samples?
+# `rows` pay for every micro-batch, and more for more samples.
+
+# %% [markdown]
+# Take a block of two products, 64 → 2,048 → 64, on 4 devices, with 6 micro-batches. What goes into
+# the block, and what comes out, is split by samples. A number has 4 bytes. For each micro-batch:
+#
+# * *Cutting the matrices* costs 2 all-reduces and 2 all-gathers of rows × 64 numbers. (The
+#   all-gathers are the resharding from and to `samples`.)
+# * *Splitting the samples* costs one all-reduce of 2 × 64 × 2,048 numbers, of which a sixth counts.
+#
+# An all-reduce sends twice as much as an all-gather of the same tensor. Without latency, from how
+# many samples in a micro-batch on is it better to split the samples?
 
 # %%
 switch = predict("Samples in a micro-batch from which on samples are split", unit="samples")
@@ -203,6 +213,8 @@ switch.compare(by_samples / by_matrices, first, kind="communication", wire="coun
 #
 # Write `rules(counts, edges)` in [labs/operator_shardings.py](../labs/operator_shardings.py).
 # `counts[u]` is how many ways operator `u` can choose from; `edges` is a list of pairs `(u, v)`.
+
+# %% [markdown]
 # Variables are tuples, and each is 0 or 1: `(u, i)` is 1 if `u` takes its way `i`; `(u, i, v, j)`
 # is 1 if `u` takes `i` and `v` takes `j`, for each edge `(u, v)`.
 #
@@ -210,7 +222,8 @@ switch.compare(by_samples / by_matrices, first, kind="communication", wire="coun
 # factor × variable has to be that number. They have to hold for each choice of exactly one way for
 # each operator, with the pairs that follow from it, and for nothing else.
 #
-# For `counts = [2]` and no edges: `[({(0, 0): 1, (0, 1): 1}, 1)]`.
+# For `counts = [2]` and no edges: `[({(0, 0): 1, (0, 1): 1}, 1)]`. For `counts = [2, 2]` and
+# `edges = [(0, 1)]` there are 8 variables, and the equations have 4 solutions: one for each choice.
 
 # %%
 check("10.16")
@@ -258,7 +271,8 @@ print(f"the integer program is as cheap as the cheapest of all choices: {equal} 
 # 2 layers, 2 devices, 3 micro-batches, `{(0, 1, 1): 4, (1, 2, 1): 2, (0, 2, 2): 5}`: two stages
 # take 6 + 2 · 4 = 14, one stage takes 5 + 2 · 5 = 15. So it is `[(0, 1, 1), (1, 2, 1)]`.
 #
-# If there is no plan, raise a `ValueError`. 12 layers on 16 devices may take five seconds.
+# Of several best plans, return any one. If there is no plan, raise a `ValueError`. 12 layers on 16
+# devices may take five seconds.
 
 # %%
 def best_stages(seconds, layers, devices, microbatches):
@@ -296,9 +310,9 @@ check("10.17", best_stages)
 # layers on 8 machines of 8 devices.
 
 # %% tags=["nbval-ignore-output"]
-gpu = shapes.gpu_named("H100")
-gpus = Cluster(8, 8, gpu.flops * gpu.reach, Link(5e-6, gpu.inside / 2),
-               Link(2e-5, gpu.across / 2), 0.93 * gpu.memory)
+gpu, links_reach = shapes.gpu_named("H100"), 0.5  # assumed: the share of links' rates
+gpus = Cluster(8, 8, gpu.flops * gpu.reach, Link(5e-6, gpu.inside * links_reach),
+               Link(2e-5, gpu.across * links_reach), planner.FITS * gpu.memory)
 large = Job(gpus, 8192, 64, number_bytes=2)
 began = time.perf_counter()
 plan = small_alpa.search([mlp(4096, 16384)] * 48, large)
@@ -309,9 +323,7 @@ print("shardings of products:", {name for stage in plan for names in stage.shard
                                  for name in names if name in operator_shardings.SHARDINGS})
 
 # %% [markdown]
-# Eight equal stages of six layers, each on one machine, with samples split inside: a person would
-# have taken the same. The paper reports that, too: for GPT models Alpa's plans resembled the best
-# manual ones (section 8.1).
+# Eight equal stages: for equal layers, freedom finds nothing better.
 
 # %% [markdown]
 # ## 4 · Is it optimal?
@@ -325,8 +337,7 @@ print("shardings of products:", {name for stage in plan for names in stage.shard
 as_good = predict("Of 30 random models: as fast as the fastest of all plans", unit="models")
 
 # %%
-small = Cluster(2, 2, 1e9, Link(2e-4, 2e8),
-                                   Link(1e-3, 2e7))
+small = Cluster(2, 2, 1e9, Link(2e-4, 2e8), Link(1e-3, 2e7))
 chance, found = np.random.default_rng(0), []
 for _ in range(30):
     layers = plan_space.random_layers(3, chance)
@@ -342,13 +353,14 @@ as_good.compare(30, optimal, wire="counted")
 # %% [markdown]
 # All of them, and that is no luck. The program of the lower level is solved exactly. The upper
 # level tries every limit, and every stage is only a number to it. Such a search is optimal **for
-# what its model of cost counts**.
-#
+# what its model of cost counts**, where memory is no limit.
+
+# %% [markdown]
 # What does it not count? Stages send activations to each other. Alpa leaves these sends out,
 # "because the cross-stage communication cost is by nature small", and says so (section 7 of the
 # paper). With them, a cut at a wide place costs more than one at a narrow place, and neighbours on
-# one machine cost less than neighbours on two. Count the sends as well, for all plans, and rank
-# again:
+# one machine cost less than neighbours on two. Count the sends of one micro-batch's way as well;
+# the others are assumed to hide behind computing. Do so for all plans, and rank again:
 
 # %%
 lost = [share for share in longer if share > 1e-9]
@@ -363,19 +375,32 @@ print(f"not the fastest plan if sends count: {len(lost)} of 30; "
 #   other stages may still be computing.
 # * A submesh is a number of devices. Where they lie is decided afterwards.
 #
-# To count all of it would be possible, and would need far more cases in both levels, the paper
-# says. It calls its plans "locally near-optimal at their respective level" (section 3).
+# To count the sends would be possible, says the paper, and would need many more cases in both
+# levels. It calls its plans "locally near-optimal at their respective level" (section 3).
+
+# %% [markdown]
+# The small search has two more losses:
+#
+# * Memory is tested after choosing. A stage takes its fastest shardings if they fit, else it cuts
+#   all matrices. Between the two, nothing is tried.
+# * It knows no reduce-scatter. So it overcharges cutting matrices between two layouts by samples.
+#   There, a reduce-scatter would do for each all-reduce, at half the bytes: that is sequence
+#   parallelism ([07b](07b_tensor_parallel_at_work.ipynb)).
 
 # %% [markdown]
 # ## 5 · What does freedom win?
 #
-# Is it worth it? Here are models on 8 machines of 8 GPUs, with the H100's published numbers, half
-# of the links' rates, and 16 bytes of states for each parameter. Beside the free plan stands the
-# best plan of **equal stages**: as many devices for each stage, as many layers as even cuts allow,
-# one sharding. Nothing of this table was measured.
+# Is it worth it? Here are models on 8 machines of 8 GPUs, the cluster of section 3, with 16 bytes
+# of states for each parameter. The next cell prints which share of the published figures is
+# assumed. Three plans stand beside each other:
+#
+# * **Equal stages**: the best plan with as many devices for each stage, as many layers as even cuts
+#   allow, and one sharding.
+# * **Free cuts**: as many devices for each stage, but any number of layers, and any shardings.
+# * **All free**: devices, layers and shardings are chosen for each stage.
 
 # %% jupyter={"source_hidden": true}
-# Models whose layers are equal, and models whose layers are not.
+# Models whose layers are equal, and models whose layers are not; and what the cluster assumes.
 def named(name):
     return operator_shardings.transformer_layers(shapes.model_named(name))
 
@@ -384,30 +409,37 @@ models = {
     "50 equal blocks": [mlp(4096, 16384)] * 50,
     "Llama 3 8B": named("llama-3-8b"),
     "Llama 2 13B": named("llama-2-13b"),
-    "12 blocks, each wider inside": [mlp(4096, 2048 * (1 + k)) for k in range(12)],
-    "16 blocks, 4 of each width": [
+    "12 blocks, ever wider": [mlp(4096, 2048 * (1 + k)) for k in range(12)],
+    "16 blocks, 4 widths": [
         mlp(512 * 2 ** (k // 4), 2048 * 4 ** (k // 4), 512 * 2 ** ((k + 1) // 4)) for k in range(16)
     ],
 }
+shares = {"FLOPS": gpus.flops / gpu.flops, "memory": gpus.memory / gpu.memory,
+          "links' rates": gpus.across.bytes_per_second / gpu.across}
+print("of the H100's figures:",
+      ", ".join(f"{share:.0%} of its {what}" for what, share in shares.items()))
 
 # %%
-won = {}
+rows_won = []
 for name, layers in models.items():
     words, equal_stages = plan_space.best_uniform(layers, large)
+    free_cuts = plan_space.best_free_cuts(layers, large, gap=1e-3)
     free = small_alpa.search(layers, large, gap=1e-3)
-    times = [small_alpa.planned_seconds(of, large) for of in (equal_stages, free)]
-    won[name] = words, *times, free
+    times = [small_alpa.planned_seconds(of, large) for of in (equal_stages, free_cuts, free)]
+    rows_won.append([name, words, *(f"{seconds:.2f} s" for seconds in times),
+                     " ".join(str(stage.devices) for stage in free), f"{times[0] / times[2]:.2f}"])
 
-Table(["model", "best of equal stages", "step", "free: devices of its stages", "step", "gain"],
-      [[name, words, f"{equal:.2f} s", " ".join(str(stage.devices) for stage in free),
-        f"{best:.2f} s", f"{equal / best:.2f}"]
-       for name, (words, equal, best, free) in won.items()])
+Table(["model", "equal stages", "step", "free cuts", "all free", "its devices", "gain"], rows_won)
 
 # %% [markdown]
-# For equal blocks whose number divides, freedom wins nothing. For transformers it wins a little:
-# the scores over the vocabulary are one layer more, and even cuts do not allow for it. Where layers
-# differ much, as in the last two models, it wins a lot.
-#
+# Nothing of this table was measured. For equal blocks whose number divides, freedom wins nothing;
+# for 50 blocks it wins next to nothing. For transformers it wins a little: the scores over the
+# vocabulary are one layer more, and even cuts do not allow for it. Where layers differ much, as in
+# the last two models, it wins a lot. The column *free cuts* says where the gain comes from:
+# where layers differ, most of it comes from cuts at other places. Stages on different numbers of
+# devices add most in the last model.
+
+# %% [markdown]
 # The small search has less than the planner in another respect: it has one axis of devices in a
 # stage, where Alpa has two, and so dp × tp. It shards no optimizer, and counts no activations. So
 # do not compare its seconds with the planner's.
@@ -431,18 +463,20 @@ for stage in plan:
     print(f"layers {stage}: " + "; ".join(", ".join(names[:2]) for names in stage.shardings))
 
 # %% [markdown]
-# The latencies, and the 300 MB/s inside of a machine, are about what small and large all-reduces
-# take here; the next cell measures them. [labs/uneven_stages.py](../labs/uneven_stages.py) runs
-# such a plan: it reuses the pipeline of chapter 08 and the layers of chapter 07. What is new are
-# stages of several ranks. A stage sends rows, and each rank gets those that it needs, from whoever
-# has them.
+# The search assumes a latency and a rate for each link. Compare with what your computer measures.
+#
+# [labs/uneven_stages.py](../labs/uneven_stages.py) runs such a plan: it reuses the pipeline of
+# chapter 08 and the layers of chapter 07. What is new are stages of several ranks. A stage sends
+# rows, and each rank gets those that it needs, from whoever has them.
 
 # %% tags=["nbval-ignore-output"]
 machines = Machines.here(4, bytes_per_second=card_megabytes_per_second * 1e6)
-links = launch(uneven_stages.measured_links, cluster, world_size=8, machines=machines,
+links = launch(uneven_runs.measured_links, cluster, world_size=8, machines=machines,
                device="cpu").values[0]
-Table(["link", "latency", "rate"],
-      [[name, f"{1e3 * link.latency:.2f} ms", f"{link.bytes_per_second / 1e6:.1f} MB/s"]
+assumed = {"inside": cluster.inside, "across": cluster.across}
+Table(["link", "latency: assumed", "measured", "rate: assumed", "measured"],
+      [[name, *(f"{1e3 * of.latency:.2f} ms" for of in (assumed[name], link)),
+        *(f"{of.bytes_per_second / 1e6:.1f} MB/s" for of in (assumed[name], link))]
        for name, link in links.items()])
 
 # %% [markdown]
@@ -451,14 +485,15 @@ Table(["link", "latency", "rate"],
 
 # %%
 of_tilings = plan_space.best_of_tilings(plan_space.best_plans(layers, job))
-gaps = [launch(uneven_stages.beside_one_process, plan, hiddens, cluster, rows, microbatches,
+gaps = [launch(uneven_runs.beside_one_process, plan, hiddens, cluster, rows, microbatches,
                world_size=8, device="cpu").values for _, plan in of_tilings[:2]]
 print("losses, weights and gradients equal one process to 1e-12:", max(map(max, gaps)) < 1e-12)
 
 # %% [markdown]
 # Now the race. Three plans come from the top of the ranking: of each sequence of submeshes its
 # fastest plan, and of these the three fastest. Two have equal stages: the fastest one of them, and
-# the slowest. How much longer than the best plan does the best plan of equal stages take?
+# the slowest. Of each plan two steps are timed, and the shorter one counts. How much longer than
+# the best plan does the best plan of equal stages take?
 
 # %%
 ratio = predict("A step of the best equal stages, beside a step of the best plan", unit="times")
@@ -469,7 +504,7 @@ equals = sorted(plan_space.uniform_plans(layers, job),
 racers = {"1st": of_tilings[0][1], "2nd": of_tilings[1][1], "3rd": of_tilings[2][1],
           "best equal stages": equals[0][1], "worst equal stages": equals[-1][1]}
 measured = {
-    name: launch(uneven_stages.timed_steps, plan, hiddens, cluster, rows, microbatches,
+    name: launch(uneven_runs.timed_steps, plan, hiddens, cluster, rows, microbatches,
                  world_size=8, machines=machines, device="cpu").values[0]
     for name, plan in racers.items()
 }
@@ -498,10 +533,10 @@ Table(["plan", "layers of its stages", "predicted", "measured", "off by"],
 # widest block half of the devices. These four are on two machines and the matrices are large, so it
 # cuts the matrices there. All other blocks split samples.
 #
-# Which way predictions are off is no accident. A stage that splits samples sums its gradients after
-# its last backward. If others still compute then, that costs less than predicted. Messages cost
-# more than predicted, as eight processes share this computer's cores. So plans that are predicted
-# within a tenth of each other may change places.
+# The model leaves out two effects that pull in opposite directions. A stage that splits samples
+# sums its gradients after its last backward; if others still compute then, that costs less than
+# predicted. And messages cost more than predicted, as eight processes share this computer's cores.
+# So plans that are predicted within a tenth of each other may change places.
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # In which pairs of plans is the one that is predicted to be faster also faster?
@@ -514,11 +549,12 @@ Table(["pairs of plans", "how many", "in the predicted order"],
       [["all", len(agree), sum(agree)], ["predicted more than a tenth apart", len(far), sum(far)]])
 
 # %% [markdown]
-# The model of cost knows three things about this cluster: FLOPS, latency, bytes per second. That
-# was enough to rank plans here, where computing is emulated and links are shaped. **On GPUs** a
-# product's time depends on its shape, and kernels overlap with communication. Alpa therefore
-# compiles and *measures* the candidates of the upper level: its $t_i$ are profiled (section 5.2 of
-# the paper). Part [10b](10b_predict_then_run.ipynb) calibrates the planner's model.
+# The model of cost knows three things about this cluster: FLOPS, latency, bytes per second. The
+# last table says whether that was enough to rank plans here. Computing is emulated and links are
+# shaped here. **On GPUs** a product's time depends on its shape, and kernels overlap with
+# communication. Alpa therefore compiles and *measures* the candidates of the upper level: its $t_i$
+# are profiled (section 5.2 of the paper). Part [10b](10b_predict_then_run.ipynb) calibrates the
+# planner's model.
 #
 # *Break it.* Give `Cluster` a wrong network, `Link(7e-4, 1e9)` between machines, search again, and
 # run that plan. The search is as sure as before.
@@ -528,8 +564,10 @@ Table(["pairs of plans", "how many", "in the predicted order"],
 
 # %% jupyter={"source_hidden": true}
 job_of_planner = cost_model.Job(shapes.model_named("llama-2-13b"), gpu, 1024)
-trials = len(planner.all_plans(job_of_planner, 64).dp)
-dollars = trials * 5 / 60 * 64 * gpu.price  # five minutes each
+planned = planner.Planned(job_of_planner, 64)
+trials = len(planned.ranked)  # those that fit
+hours = trials * 5 / 60  # five minutes each
+dollars = hours * 64 * gpu.price
 kinds = sorted({name for stage in plan for names in stage.shardings for name in names[:2]})
 in_own_cost = "right for its own model of cost" if optimal == 30 else "not here"
 verdict = "imprecise" if lost and optimal == 30 else "not here"
@@ -540,15 +578,17 @@ put_to_the_test(f"""
   tensor) separately | CS 229S | right | two levels: stages are cut in section 3; within a stage
   the small search used {", ".join(kinds)} (section 6)
 - It chooses the optimal combination of inter-op and intra-op parallelism | CS 229S | {verdict} |
-  {in_own_cost}: {optimal} of 30 models; with the sends between stages, which it does not count,
-  {len(lost)} of 30 plans are not the fastest (section 4). The paper: "locally near-optimal"
+  {in_own_cost} where memory is no limit: {optimal} of 30 models; with the sends between stages,
+  which it does not count, {len(lost)} of 30 plans are not the fastest (section 4). The paper:
+  "locally near-optimal"
 - The space of strategies grows combinatorially | CS 229S | {"right" if grows else "not here"} |
   48 layers: 10 to the power of {in_digits["cuts and submeshes"][0]:.0f} ways on 8 devices, of
   {in_digits["cuts and submeshes"][-1]:.0f} on 1,024; times 10 to the power of
   {96 * log10(4):.0f} shardings (section 1)
 - Trying strategies is slow and expensive at scale | CS 229S | right, computed | five minutes for
-  each of the {trials:,} plans of labs/planner.py on 64 GPUs: {dollars / 1e6:,.1f} million dollars,
-  at an assumed {gpu.price} for a GPU's hour
+  each of the {trials:,} plans of labs/planner.py on 64 GPUs that are possible and fit:
+  {hours:,.0f} hours and {dollars:,.0f} dollars, at an assumed {gpu.price:.2f} dollars for a GPU's
+  hour
 """)
 
 # %% [markdown]
@@ -565,9 +605,9 @@ put_to_the_test(f"""
 # * A pipeline with free stages has far too many plans to try: they are **computed**.
 # * **Within a stage** an integer program chooses how each product is cut, and pays for resharding.
 # * **Over the stages** dynamic programming minimises the sum, for each limit on the slowest stage.
-# * Such a search is optimal for its own model of cost. It **loses what no level sees**: sends
-#   between stages, and where their devices lie.
-# * Freedom for each stage wins where **layers differ**, and nothing where they are equal.
+# * Such a search is optimal for its own model of cost, where memory is no limit. It **loses what no
+#   level sees**: sends between stages, and where their devices lie.
+# * Freedom for each stage wins where **layers differ**, and next to nothing where they are equal.
 #
 # **Your exercises** stand in the cells above, and in
 # [labs/operator_shardings.py](../labs/operator_shardings.py).

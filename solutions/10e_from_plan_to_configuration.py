@@ -481,8 +481,7 @@ def takers(plan, job):
 
 put_to_the_test(f"""
 - A JSON for ZeRO-3 in DeepSpeed, two versions | web page | {"incomplete" if without else "right"} |
-  {len(without)} of {len(documents.DEEPSPEED)} have no batch size, and DeepSpeed needs one
-  (sections 2 and 6)
+  {len(without)} of {len(documents.DEEPSPEED)} have no batch size; DeepSpeed needs one (2 and 6)
 - A command for Megatron-LM with comments behind backslashes | web page |
   {"wrong" if reached < meant else "right"} | bash passes on {reached} of {meant} options
   (section 6)

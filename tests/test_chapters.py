@@ -39,6 +39,7 @@ PARAMETERS = {
     "10c_published_runs": {"slow": 1.6, "folds": 5},
     "10d_small_alpa": {"microbatches": 4, "card_megabytes_per_second": 10.0},
     "10e_from_plan_to_configuration": {"gpus": "32xH100", "batch": 256, "looked_at": 12},
+    "10f_advice_judged": {"error": 0.5, "factor": 1.3, "engines": 5},
 }
 SHOWN = {
     "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
@@ -123,9 +124,9 @@ SHOWN = {
         "dp 4, pp 4, tp 4 and dp 2 × tp 2 agree to 1e-12 in float64: True",
     ],
     "10_choosing_a_strategy": [
-        "theory 1.33 times; counted 1.33",
+        "theory 1.322 times; counted 1.322",
+        "964,689,920",
         "keys and values of one text: 131,072 bytes; by formula 131,072",
-        "2 users",
     ],
     "10b_predict_then_run": ["430 plans can be run", "the plan that was predicted to be best"],
     "10c_published_runs": [
@@ -144,6 +145,11 @@ SHOWN = {
         "Megatron-LM: as one process to 1e-12: True",
         "dp 2 × tp 2, ZeRO 3: as one process to 1e-12: True",
         "1 of 8 options reach python, which is given",
+    ],
+    "10f_advice_judged": [
+        "cannot be told: 51 of 72",
+        "of 5 engines",
+        "2; ZeRO 3 sends 3 times as much as DDP",
     ],
 }
 

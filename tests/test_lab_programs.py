@@ -14,6 +14,8 @@ SAID = {
     "calibrating": ["predicted", "measured"],
     "checkpoints": ["weights differ by 0.0", "kept: step-000030, step-000040"],
     "collectives": ["dist.all_reduce right"],
+    "advice": ["tp inside machines only: ", "cannot be told"],
+    "advice_figures": ["that differ by 25 % or more: told right 9", "tp and pp"],
     "any_plan": ["ZeRO 3 × cp × tp on 2 ranks: loss 4."],
     "cost_model": ["activations 2", "total 4"],
     "cost_seconds": ["compute 13.", "bubble 0.8"],
@@ -45,7 +47,7 @@ SAID = {
     "operator_shardings": ["ms, columns, rows, samples", "ms, samples, samples, samples"],
     "plan_space": ["6 cuts and tilings; the shortest step"],
     "planner": ["dp | tp | pp", "GPU-hours", "too large for the memory"],
-    "published_figures": ["Llama 3 405B on 8,192 GPUs: predicted 4", "1008.0 billion parameters"],
+    "published_figures": ["Llama 3 405B on 8,192 GPUs: predicted 38", "1008.0 billion parameters"],
     "published_runs": ["nanotron: seconds median", "out of memory or not: right for 9"],
     "more_configurations": ["nanotron: possible", "torchtitan: it shards gradients"],
     "read_configurations": ["Megatron-LM: the same plan: True"],
@@ -69,6 +71,7 @@ SAID = {
     "three_engines": ["by hand: loss 3.6", "PyTorch's: loss 3.6"],
     "torchft_engine": ["torchrun"],
     "uneven_stages": ["uneven stages on 2 ranks: loss "],
+    "uneven_runs": ["uneven stages on 2 ranks: as one process to 1e-12: True"],
     "zero": [
         "1.00 models sent; at most parameters 1.00",
         "1.50 models sent; at most parameters 0.",
@@ -83,7 +86,7 @@ HOLED = [
     "pipedream", "sequence_slices", "checkpoints", "finding_out", "keep_training",
     "memory_copies", "diloco", "chaos", "restart", "meshes", "three_dimensions",
     "sharded_dimensions", "experts", "expert_training", "expert_engines", "long_contexts",
-    "operator_shardings", "small_alpa", "plan_space", "uneven_stages",
+    "operator_shardings", "small_alpa", "plan_space", "uneven_stages", "uneven_runs",
     "configurations",
 ]  # fmt: skip
 
@@ -96,7 +99,8 @@ ALONE = (  # they need no ranks
     "language_model", "schedules", "model_shapes", "cost_model", "cost_seconds", "planner",
     "published_runs", "published_figures", "operator_shardings", "small_alpa", "plan_space",
     "configurations", "more_configurations", "read_configurations", "engine_options",
-    "documents_configurations", "live_plans", "calibrating", "roofline", "serving",
+    "documents_configurations", "live_plans", "calibrating", "roofline", "serving", "advice",
+    "advice_figures",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 

@@ -72,8 +72,8 @@ def test_plans_in_words(live):
 def test_memory_is_predicted(live, calibrating):
     """Really run: bytes are exact, whatever the machine is busy with. Times are not looked at."""
     pairs = [(replace(setting, flops=1e12), plan) for setting, plan in calibrating.CALIBRATING]
-    rows = live.run_all(pairs[::2])
-    engine = calibrating.calibrate(live.run_all(pairs))
+    engine = calibrating.calibrate(live.run_all(pairs[::2]))
+    rows = live.run_all(pairs[1::2])
     off = [abs(live.predicted(s, p, engine)[1] / nbytes - 1) for s, p, _, nbytes in rows]
-    assert median(off) < 0.03
-    assert max(off) < 0.1
+    assert median(off) < 0.05
+    assert max(off) < 0.2

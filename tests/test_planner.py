@@ -143,6 +143,8 @@ def test_rows_that_contradict_themselves(published):
     rows = {row["id"]: row for row in published.csv.DictReader(published.RUNS.open())}
     for number, changed in published.CORRECTED.items():
         assert all(rows[number][column] != value for column, value in changed.items())
+    twin, swapped = rows["BLOOM-0041"], published.CORRECTED["BLOOM-0055"]
+    assert all(twin[column] == value for column, value in swapped.items())
 
 
 # ---- The planner ----------------------------------------------------------------------------
@@ -222,7 +224,7 @@ def test_a_configuration_on_the_command_line(engine, capsys):
 def test_answering_on_the_command_line(capsys):
     line = ["plan", "--model", "llama-70b", "--gpus", "64xH100", "--batch", "512", "--top", "1"]
     assert main([*line, "--answering"]) == 0
-    assert "users  keys and values" in capsys.readouterr().out
+    assert "users  keys, values" in capsys.readouterr().out
 
 
 # ---- Answering ------------------------------------------------------------------------------

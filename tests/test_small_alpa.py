@@ -216,6 +216,22 @@ def test_freedom_wins_nothing_where_all_is_equal(below, alpa, space):
     assert alpa.planned_seconds(free, job) < 0.95 * alpa.planned_seconds(uniform, job)
 
 
+def test_free_cuts_are_the_best_of_equal_submeshes(below, alpa, space):
+    """Beside all plans whose stages have as many devices; and between both other searches."""
+    chance, cluster = np.random.default_rng(11), cluster_of(below, 2, 4)
+    for _ in range(4):
+        layers = space.random_layers(5, chance)
+        job = random_job(below, chance, cluster)
+        found = alpa.planned_seconds(space.best_free_cuts(layers, job), job)
+        ranked = space.best_plans(layers, job)
+        alike = [seconds for seconds, plan in ranked if len({s.devices for s in plan}) == 1]
+        assert found == pytest.approx(min(alike), rel=1e-9)
+        uniform = alpa.planned_seconds(space.best_uniform(layers, job)[1], job)
+        assert ranked[0][0] <= found * (1 + 1e-9) <= uniform * (1 + 2e-9)
+    none = below.Job(cluster_of(below, memory=1.0), 64, 4)
+    assert space.best_free_cuts(layers, none) is None
+
+
 # ---- On ranks -------------------------------------------------------------------------------
 
 
@@ -223,7 +239,7 @@ def test_freedom_wins_nothing_where_all_is_equal(below, alpa, space):
 def test_a_plan_trains_as_one_process(name, below, alpa):
     plan = [alpa.Stage(*of) for of in PLANS[name]]
     assert [0, *(stage.end for stage in plan)][:-1] == [stage.first for stage in plan]
-    gaps = launch(lab("uneven_stages").beside_one_process, plan, HIDDENS, cluster_of(below),
+    gaps = launch(lab("uneven_runs").beside_one_process, plan, HIDDENS, cluster_of(below),
                   world_size=4, device="cpu").values  # fmt: skip
     assert max(gaps) < EXACT
 
@@ -233,7 +249,7 @@ def test_plans_of_the_search_train_as_one_process(below, alpa, space):
     job = below.Job(cluster, 16, 3)
     ranked = space.best_plans([below.mlp(64, hidden) for hidden in HIDDENS], job)
     for _, plan in space.best_of_tilings(ranked)[:3]:
-        gaps = launch(lab("uneven_stages").beside_one_process, plan, HIDDENS, cluster, 16, 3,
+        gaps = launch(lab("uneven_runs").beside_one_process, plan, HIDDENS, cluster, 16, 3,
                       world_size=4, device="cpu").values  # fmt: skip
         assert max(gaps) < EXACT
 
@@ -247,5 +263,5 @@ def test_what_cannot_run_gets_one_sentence(devices, rows, sentence, below, alpa)
     ends = (0, 2, 4)
     plan = [alpa.Stage(a, b, n, (SAMPLES,) * 2) for (a, b), n in zip(pairwise(ends), devices)]
     with pytest.raises(RankError, match=sentence):
-        launch(lab("uneven_stages").beside_one_process, plan, HIDDENS, cluster_of(below), rows,
+        launch(lab("uneven_runs").beside_one_process, plan, HIDDENS, cluster_of(below), rows,
                world_size=4, device="cpu")  # fmt: skip

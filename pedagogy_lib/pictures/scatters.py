@@ -12,7 +12,8 @@ from .legends import legend_below
 from .style import EDGE, GROUND, INK, LINE_COLORS, MUTED, Picture, in_course_style, new_figure
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
-SIZE, OPACITY = 9, 0.55  # of a point
+SIZE, OPACITY = 9, 0.55  # of a point; a few are drawn larger
+FEW, LARGE = 60, 36
 MOST_COLUMNS = 10  # different values of x that get a column each
 GOLDEN = 0.618034  # shifts by it spread evenly, and are the same every time
 SPREAD = 0.6  # of a column's width
@@ -37,7 +38,8 @@ def plot_agreement(panels, within=1.25, title="", known="published") -> Picture:
         axes.fill_between(ends, ends / within, ends * within, color=GROUND, zorder=0, lw=0)
         axes.plot(ends, ends, color=INK, lw=1, zorder=1)
         for name, (published, predicted) in clouds.items():
-            axes.scatter(published, predicted, **looks(names, name))
+            size = {"s": LARGE} if len(published) < FEW else {}
+            axes.scatter(published, predicted, **looks(names, name) | size)
         axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, box_aspect=1)
         axes.set(xlabel=f"{known}: {what}", ylabel=f"predicted: {what}")
         axes.grid(True, axis="both")

@@ -4,6 +4,7 @@ stages send to each other.
 python labs/plan_space.py
 """
 
+from contextlib import suppress
 from itertools import combinations, pairwise, product
 
 import numpy as np
@@ -20,6 +21,7 @@ from small_alpa import (
     plan_of,
     planned_seconds,
     search,
+    slice_layers,
     stage_of,
     stage_seconds,
     step_seconds,
@@ -113,6 +115,17 @@ def best_uniform(layers, job):
     return min(found, key=lambda of: planned_seconds(of[1], job), default=(None, None))
 
 
+def best_free_cuts(layers, job, gap=0.0):
+    """The plan with the shortest step if all stages have as many devices, but any layers."""
+    layers, cluster, plans = tuple(layers), job.cluster, []
+    seconds, which = stage_seconds(layers, job)
+    for n, of_size in zip(cluster.sizes, seconds):
+        with suppress(ValueError):  # no plan fits
+            stages = slice_layers(of_size[None], [n], cluster.devices, job.microbatches, gap)
+            plans.append(plan_of(layers, job, stages, which))
+    return min(plans, key=lambda plan: planned_seconds(plan, job), default=None)
+
+
 # ---- What stages send to each other ---------------------------------------------------------
 
 
@@ -139,7 +152,8 @@ def pieces(rows, senders, receivers):
 
 
 def send_seconds(layers, plan, job) -> float:
-    """What the sends between stages add to the way of one micro-batch, forward and back."""
+    """What the sends between stages add to the way of one micro-batch, forward and back; those of
+    the others are assumed to hide behind computing."""
     cluster, total = job.cluster, 0.0
     places = places_of([stage.devices for stage in plan], cluster)
     for (one, here), (_, there) in pairwise(zip(plan, places)):

@@ -3,13 +3,15 @@
 python labs/published_figures.py
 """
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 from cost_model import FULL, NONE, Engine, Job, Plan, hardware_flops, memory, model_flops
 from cost_seconds import seconds
 from model_shapes import gpt, gpu_named, model_named
 from published_runs import (
+    OF_MEMORY,
+    OF_TIME,
     RUNS,
     Runs,
     calibrated,
@@ -25,7 +27,7 @@ from published_runs import (
 NAMES = {"layers": "layers", "width": "hidden", "gpus": "gpus", "dp": "dp", "tp": "tp", "pp": "pp",
          "micro_batch": "mbs", "batch": "gbs", "zero": "zero"}  # fmt: skip
 DEFAULT = Engine()  # calibrated on nothing
-CONTEXT, VOCABULARY = 2048, 250_880  # of the log's models; it says "about 250k" letters
+CONTEXT, VOCABULARY = 2048, 250_880  # of the log's models; it says "about 250k"
 
 
 def bloom_rows(path=RUNS) -> list[dict]:
@@ -45,7 +47,7 @@ def bloom_rows(path=RUNS) -> list[dict]:
 
 
 # MegaScale (arXiv 2402.15627), table 2, Megatron-LM with 768 samples in a step: GPUs, tokens per
-# second in thousands, MFU in %, and PFLOP/s of all GPUs together.
+# second in thousands, MFU in %, and PFLOP/s of all GPUs together. 4 of the table's 16 rows.
 MEGASCALE = [
     (256, 39.3, 53.0, 43.3),
     (512, 74.1, 49.9, 77.6),
@@ -101,7 +103,8 @@ MEGATRON_2021 = [
 def llama_tflops(gpus, dp, engine=DEFAULT, chunks=8) -> float:
     """Predicted TFLOP/s of a GPU for Llama 3 405B.
 
-    chunks  assumed: 16 stages of 8 chunks have about one of the 126 layers each
+    chunks  assumed: 16 stages of 8 chunks have about one of the 126 layers each. Also assumed are
+            ZeRO 1, micro-batches of one sample, and FLOPs that count masked pairs
     """
     shape = model_named("llama-3-405b")
     job = Job(shape, gpu_named("H100"), 2048, engine)
@@ -110,20 +113,29 @@ def llama_tflops(gpus, dp, engine=DEFAULT, chunks=8) -> float:
     return float(needed / seconds(job, plan)["total"] / gpus / 1e12)
 
 
-def megatron_job(row, engine=DEFAULT, micro_batch=1):
-    """The model, its parameters in billions, and the plan of a row of MEGATRON_2021.
+def fewest_chunks(layers, pp) -> int:
+    """Of an interleaved pipeline: more than 1, and equally many layers in each; 1 without one."""
+    each = layers // pp
+    return next((k for k in range(2, each + 1) if each % k == 0), 1) if pp > 1 else 1
 
-    micro_batch  assumed: the table does not say it
+
+def megatron_job(row, engine=DEFAULT, micro_batch=1, is_interleaved=False):
+    """The job and the plan of a row of MEGATRON_2021, without ZeRO.
+
+    micro_batch     assumed: the table does not say it
+    is_interleaved  whether a stage has several chunks, as few as possible: the paper interleaves,
+                    and its table does not say how finely
     """
     layers, width, heads, tp, pp, gpus, batch, _ = row
     shape = gpt(layers, width, heads, 51200, 2048)
-    plan = Plan(gpus // (tp * pp), tp, pp, 1, 0, micro_batch, FULL, sequence=False)
+    chunks = fewest_chunks(layers, pp) if is_interleaved else 1
+    plan = Plan(gpus // (tp * pp), tp, pp, 1, 0, micro_batch, FULL, chunks, sequence=False)
     return Job(shape, gpu_named("A100"), batch, engine), plan
 
 
-def megatron_tflops(row, engine=DEFAULT, micro_batch=1) -> float:
+def megatron_tflops(row, engine=DEFAULT, micro_batch=1, is_interleaved=False) -> float:
     """Predicted TFLOP/s of a GPU for a row of MEGATRON_2021; recomputation counts."""
-    job, plan = megatron_job(row, engine, micro_batch)
+    job, plan = megatron_job(row, engine, micro_batch, is_interleaved)
     done = hardware_flops(job.shape, job.batch * job.shape.context)
     return float(done / seconds(job, plan)["total"] / plan.ranks / 1e12)
 
@@ -160,6 +172,26 @@ def clouds(runs, found, kind, unit=1) -> dict:
         if known.any():
             told[engine] = stated[known] / unit, found[engine][kind][known] / unit
     return told
+
+
+def summary(stated, found) -> list[str]:
+    """How many; median error; 90 of 100 errors are smaller; the share within a factor of 1.25."""
+    off, inside = abs(found / stated - 1), abs(np.log(found / stated)) < np.log(1.25)
+    shares = np.median(off), np.percentile(off, 90), np.mean(inside)
+    return [f"{len(off)}", *(f"{x:.{digits}%}" for x, digits in zip(shares, (1, 0, 0)))]
+
+
+def other_starts(chosen: Engine) -> dict[str, Engine]:
+    """Where else calibrating may start. Terms that the default leaves out, as 0, start at 1 ms."""
+    added = {k: 1e-3 for k in OF_TIME + OF_MEMORY if getattr(DEFAULT, k) == 0 < getattr(chosen, k)}
+    facts = {f.name: getattr(chosen, f.name) for f in fields(Engine) if f.type in (bool, "bool")}
+    return {"same form": replace(DEFAULT, **facts, **added), "default": DEFAULT}
+
+
+def by_start(runs: Runs, chosen: Engine) -> list[float]:
+    """Median error of seconds, whole groups left out, from each of other_starts."""
+    found = (left_out(runs, start, close=1e-3) for start in other_starts(chosen).values())
+    return [float(np.nanmedian(errors(runs, each)[0])) for each in found]
 
 
 def fitted(runs: Runs, start: Engine) -> tuple[np.ndarray, np.ndarray]:
@@ -232,11 +264,17 @@ def messages(runs: Runs) -> np.ndarray:
 
     With two stages each micro-batch makes a stage wait for two: one forward, one backward. A stage
     in the middle of more has four, as it receives and sends both ways. Filling and draining the
-    pipeline pass each of the other pp - 1 stages once more.
+    pipeline take 2 × (pp - 1) more: 2 stages and 8 micro-batches make 16 + 2.
     """
     pp = runs.plan.pp
     of_each = 2 * np.minimum(2, pp - 1)
     return runs.job.microbatches(runs.plan) * of_each + 2 * (pp - 1)
+
+
+def message_bytes(runs: Runs) -> np.ndarray:
+    """Of a message between two stages: what a micro-batch gives a layer, not cut by tp."""
+    width, nbytes = runs.job.shape.width, runs.job.engine.number_bytes
+    return nbytes * runs.job.tokens(runs.plan) * width
 
 
 def extra_by_message(runs: Runs, found) -> np.ndarray:

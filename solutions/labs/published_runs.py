@@ -23,10 +23,12 @@ ACROSS = {"BLOOM": 6.25e9}  # Jean Zay: four links of 100 Gb/s for eight GPUs
 SOURCES = {"VT-single": "Megatron-DeepSpeed", "BLOOM": "Megatron-DeepSpeed", "PB": "nanotron",
            "MPT": "FSDP"}  # fmt: skip
 
-# What arithmetic says of rows that contradict themselves.
+# What arithmetic and other rows say of rows that cannot be right.
 CORRECTED = {
     "BLOOM-0051": {"dp": "4"},  # 8 × 8 × 10 ranks would be twice the GPUs that it lists
     **{f"BLOOM-005{k}": {"gbs": "512"} for k in (2, 3, 4)},  # its FLOP/s say so, and its heading
+    # The two columns swapped: so say 0041, the same plan, and its neighbours 0040 and 0042.
+    "BLOOM-0055": {"iter_s": "134.02", "tflops_gpu": "120.29"},
 }
 
 # ---- The rows -------------------------------------------------------------------------------
@@ -159,10 +161,12 @@ def predicted_memory(runs: Runs, engine: Engine) -> np.ndarray:
     return memory(replace(runs.job, engine=engine), runs.plan)["total"]
 
 
-def nearest(start: Engine, free, predict, runs: Runs, measured, prior) -> Engine:
+def nearest(start: Engine, free, predict, runs: Runs, measured, prior, close=1e-8) -> Engine:
     """The engine whose predictions are nearest to what was measured, in ratios.
 
     Numbers stay near those of `start` where the runs do not say otherwise; what is 0 remains so.
+
+    close  the search ends when a step gains less than that share
     """
     free = [name for name in sorted(free) if getattr(start, name) > 0]
     first = np.log([getattr(start, name) for name in free])
@@ -174,10 +178,13 @@ def nearest(start: Engine, free, predict, runs: Runs, measured, prior) -> Engine
         ratios = np.log(predict(runs, with_logs(x)) / measured)
         return np.concatenate([ratios, prior * (x - first)])
 
-    return with_logs(least_squares(off, first, loss="soft_l1", f_scale=0.08, max_nfev=200).x)
+    found = least_squares(off, first, loss="soft_l1", f_scale=0.08, max_nfev=200, ftol=close)
+    return with_logs(found.x)
 
 
-def calibrated(runs: Runs, start: Engine, held=(OF_SECONDS, OF_BYTES), exact=()) -> Engine:
+def calibrated(
+    runs: Runs, start: Engine, held=(OF_SECONDS, OF_BYTES), exact=(), close=1e-8
+) -> Engine:
     """The engine that predicts these runs best, in seconds and in bytes.
 
     Runs that are slower than FAR times the prediction have another cause, and do not count in the
@@ -185,33 +192,36 @@ def calibrated(runs: Runs, start: Engine, held=(OF_SECONDS, OF_BYTES), exact=())
 
     held   how strongly a number is held where it starts: one of seconds, one of bytes
     exact  numbers that stay as they start
+    close  how exactly to search: see nearest
     """
     known = ~runs.is_oom & ~np.isnan(runs.memory)
     if known.any():
         some = runs.where(known)
         start = nearest(
-            start, set(OF_MEMORY) - set(exact), predicted_memory, some, some.memory, held[1]
+            start, set(OF_MEMORY) - set(exact), predicted_memory, some, some.memory, held[1], close
         )
     timed = runs.where(~runs.is_oom & ~np.isnan(runs.seconds))
-    engine, counts = start, np.ones(len(timed), bool)
+    engine, counts, free = start, np.ones(len(timed), bool), set(OF_TIME) - set(exact)
     for _ in range(ROUNDS):
         some = timed.where(counts)
-        engine = nearest(start, set(OF_TIME) - set(exact), predicted, some, some.seconds, held[0])
+        engine = nearest(start, free, predicted, some, some.seconds, held[0], close)
         before, counts = counts, timed.seconds < FAR * predicted(timed, engine)
         if (counts == before).all():
             break
     return engine
 
 
-def left_out(runs: Runs, start: Engine) -> tuple[np.ndarray, np.ndarray]:
+def left_out(runs: Runs, start: Engine, close=1e-8) -> tuple[np.ndarray, np.ndarray]:
     """For each run what is predicted by an engine that its group has not calibrated.
+
+    The form of the model, and the numbers of `start`, may still have been chosen with these runs.
 
     Returns  seconds, and bytes
     """
     found, bytes_found = np.empty(len(runs)), np.empty(len(runs))
     for group in np.unique(runs.group):
         out = runs.group == group
-        engine, some = calibrated(runs.where(~out), start), runs.where(out)
+        engine, some = calibrated(runs.where(~out), start, close=close), runs.where(out)
         found[out], bytes_found[out] = predicted(some, engine), predicted_memory(some, engine)
     return found, bytes_found
 

@@ -82,17 +82,24 @@ def stage_tables(layers, n, job, allowed=ANY):
 def stage_seconds(layers, job):
     """Of every stage on every submesh: the faster of two ways that fits into the memory.
 
-    The ways are Alpa's idea of options: with any sharding, and with all matrices cut. (Activations
-    are not counted.)
+    The ways are Alpa's idea of options: the fastest shardings, and all matrices cut. Memory is
+    tested after choosing; nothing between the two is tried. (Activations are not counted.)
 
     Returns  seconds: (sizes, layers, layers + 1), inf where nothing fits; and which way it is
     """
     found = []
     for n in job.cluster.sizes:
-        ways = [stage_tables(layers, n, job, allowed) for allowed in (ANY, MATRICES)[: 1 + (n > 1)]]
-        found.append([np.where(nbytes > job.cluster.memory, inf, of) for of, nbytes in ways])
+        ways = [stage_tables(layers, n, job)]
+        if n > 1 and not fits(ways[0][1], job).all():  # else the second way is never the faster one
+            ways.append(stage_tables(layers, n, job, MATRICES))
+        found.append([np.where(fits(nbytes, job), of, inf) for of, nbytes in ways])
     best = np.array([np.min(of, 0) for of in found])
     return best, [np.argmin(of, 0) for of in found]
+
+
+def fits(nbytes, job):
+    """Which stages have enough memory; those without layers (inf) need none."""
+    return (nbytes <= job.cluster.memory) | np.isinf(nbytes)
 
 
 # ---- The upper level: stages ----------------------------------------------------------------

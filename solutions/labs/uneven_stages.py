@@ -15,9 +15,8 @@ from operator_shardings import FEATURES, SAMPLES, SHARDINGS, WHOLE, Cluster, Job
 from pipeline_parallel import Pipeline, Stage, parameters_of, tag_of
 from plan_space import pieces, places_of
 from schedules import one_f_one_b
-from simple_ddp import now
 from small_alpa import search
-from tensor_parallel import ColumnLinear, RowLinear, whole
+from tensor_parallel import ColumnLinear, RowLinear
 from torch import Tensor, nn
 
 WIDTH, CLASSES = 64, 10  # pixels of a digit; the first ten numbers of the last layer are its scores
@@ -239,93 +238,6 @@ def need_whole_shares(model, plan, rows):
         for size in sorted(sizes):
             if size % stage.devices:
                 raise ValueError(f"{size} rows or columns do not go up in {stage.devices} ranks")
-
-
-# ---- Beside one process ---------------------------------------------------------------------
-
-
-def beside_one_process(plan, hiddens, cluster, rows=16, microbatches=4, steps=2) -> float:
-    """Train under a plan, and in this process alone, in float64.
-
-    Returns  how far weights and gradients of this rank are from those of one process, as a share
-             of the largest, and on the last stage the losses
-    """
-    from pedagogy_lib import relative_gap
-
-    torch.set_default_dtype(torch.float64)
-    make = lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9)  # noqa: E731
-    alone, cut = whole_model(hiddens), whole_model(hiddens)
-    engine = UnevenStages(cut, plan, cluster, rows, microbatches, make)
-    optimizer, worst = make(alone.parameters()), 0.0
-    batch = draw_digits(rows * microbatches)
-    for _ in range(steps):
-        loss = engine.step(*batch)
-        optimizer.zero_grad()
-        alone_loss = loss_of(alone(batch[0]), batch[1])
-        alone_loss.backward()
-        optimizer.step()
-        worst = max(worst, loss_gap(loss, alone_loss.item(), engine))
-    stage = plan[engine.pipeline.rank]
-    for block, of in zip(engine.pipeline.stages[0].piece, alone[stage.first : stage.end]):
-        for p, q in zip(block.parameters(), of.parameters(), strict=True):
-            for part, all_of_it in ((p.detach(), q.detach()), (p.grad, q.grad)):
-                worst = max(worst, relative_gap(whole(p, engine.group, part), all_of_it))
-    return worst
-
-
-def loss_gap(loss, alone, engine) -> float:
-    """Of the last stage, whose ranks each have a part of the loss."""
-    total = torch.tensor(loss)
-    if engine.group is not None:
-        dist.all_reduce(total, group=engine.group)
-    is_last = engine.pipeline.rank == engine.pipeline.ranks - 1
-    return abs(total.item() / alone - 1) if is_last else 0.0
-
-
-# ---- Measured -------------------------------------------------------------------------------
-
-
-def timed_steps(plan, hiddens, cluster, rows, microbatches, steps=2) -> float:
-    """The shortest of some steps, in seconds, each on its slowest rank; products take as long as on
-    devices of `cluster.flops`. One step more, before, opens connections."""
-    from pedagogy_lib import SlowProducts
-
-    torch.set_num_threads(1)
-    sgd = partial(torch.optim.SGD, lr=0.01)
-    engine = UnevenStages(whole_model(hiddens), plan, cluster, rows, microbatches, sgd)
-    batch, times = draw_digits(rows * microbatches), []
-    engine.step(*batch)
-    for _ in range(steps):
-        dist.barrier()
-        began = now()
-        with SlowProducts(cluster.flops, measured=False):
-            engine.step(*batch)
-        taken = torch.tensor(now() - began)
-        dist.all_reduce(taken, dist.ReduceOp.MAX)
-        times.append(taken.item())
-    return min(times)
-
-
-def measured_links(cluster, nbytes=1_000_000, times=5) -> dict[str, Link]:
-    """The links inside of a machine and across, as a ring's formula has them for all-reduces."""
-    found = {}
-    for name, n in (("inside", cluster.per_machine), ("across", cluster.devices)):
-        groups = [list(range(k, k + n)) for k in range(0, cluster.devices, n)]
-        group, seconds = my_group(groups, name), {}
-        for numbers in (n, nbytes // 4):
-            x, all_times = torch.zeros(numbers), []
-            for _ in range(times):
-                dist.barrier()
-                began = now()
-                dist.all_reduce(x, group=group)
-                taken = torch.tensor(now() - began)
-                dist.all_reduce(taken, dist.ReduceOp.MAX)
-                all_times.append(taken.item())
-            seconds[numbers] = min(all_times)
-        latency = seconds[n] / (2 * (n - 1))
-        rate = 2 * (n - 1) / n * nbytes / max(seconds[nbytes // 4] - seconds[n], 1e-9)
-        found[name] = Link(latency, rate)
-    return found
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -13,9 +13,12 @@ def truth(tokens, layers, matrices, width, context, output):
     return total
 
 
-def factor(of_matrices=6, of_scores=12, of_output=6):
+def factor(of_matrices=6, of_scores=12, of_output=6, pairs=lambda tokens, width, context: context):
+    """pairs: how many keys a token's query meets."""
+
     def mistaken(tokens, layers, matrices, width, context, output):
-        blocks = layers * (of_matrices * matrices + of_scores * context * width)
+        met = pairs(tokens, width, context)
+        blocks = layers * (of_matrices * matrices + of_scores * met * width)
         return tokens * (blocks + of_output * output)
 
     return mistaken
@@ -26,9 +29,9 @@ EXERCISE = Formula(
     "needed_flops",
     cases={
         "3 tokens, 1 layer of 10": [(3, 1, 10, 2, 3, 5)],
-        "two layers": [(3, 2, 10, 2, 3, 5)],
-        "no output matrix": [(7, 3, 11, 2, 5, 0)],
-        "matrices alone": [(5, 2, 13, 3, 0, 0)],
+        "two layers": [(6, 2, 10, 2, 3, 5)],
+        "no output matrix": [(10, 3, 11, 7, 5, 0)],
+        "samples of one token": [(5, 2, 13, 3, 1, 0)],
         "llama-3-8b, one sample": [(8192, 32, 218103808, 4096, 8192, 525336576)],
     },
     truth=truth,
@@ -44,14 +47,61 @@ EXERCISE = Formula(
             factor(3, 6, 3),
         ),
         (
-            "the backward takes twice as long as the forward, as it has two products for each "
-            "one: together three times the forward, not twice.",
+            "this is twice the forward. The backward has two products for each one of the "
+            "forward: together they are three times the forward.",
             factor(4, 8, 4),
         ),
         (
             "this computes the forward twice, as recomputation does. Model FLOPs count each "
             "product once.",
             factor(8, 16, 8),
+        ),
+        (
+            "this computes the forward of the blocks twice, as recomputation does. Model FLOPs "
+            "count each product once.",
+            factor(8, 16, 6),
+        ),
+        (
+            "these are the scores of the forward alone. Their backward has two products for each "
+            "one, too.",
+            factor(of_scores=4),
+        ),
+        (
+            "the scores' backward has two products for each one of their forward: together they "
+            "are three times the forward.",
+            factor(of_scores=8),
+        ),
+        (
+            "these are the FLOPs of the output matrix in the forward alone. Its backward has two "
+            "products, too.",
+            factor(of_output=2),
+        ),
+        (
+            "a token's query meets the keys of its own sample, not those of all tokens in the "
+            "step.",
+            factor(pairs=lambda tokens, width, context: tokens),
+        ),
+        (
+            "each pair of a query and a key costs `width` multiplications and additions, not one.",
+            factor(pairs=lambda tokens, width, context: context / width),
+        ),
+        (
+            "each token's query meets `context` keys. This has the scores of one sample; a step "
+            "has several.",
+            lambda t, layers, m, w, c, o: truth(t, layers, m, 0, c, o) + 12 * layers * c * c * w,
+        ),
+        (
+            "each token's query meets `context` keys. This has the scores of one token; a step has "
+            "several.",
+            lambda t, layers, m, w, c, o: truth(t, layers, m, 0, c, o) + 12 * layers * c * w,
+        ),
+        (
+            "these are the scores of one layer: each layer has its own.",
+            lambda t, layers, m, w, c, o: truth(t, layers, m, 0, c, o) + 12 * t * c * w,
+        ),
+        (
+            "these are the matrices of one layer: each layer has its own.",
+            lambda t, layers, m, w, c, o: truth(t, 1, m, 0, c, o) + 12 * t * layers * c * w,
         ),
         (
             "the scores are missing: each token's query meets every key of its sample, in each "
@@ -66,6 +116,10 @@ EXERCISE = Formula(
         (
             "the output matrix is missing: it makes a score for each letter of the vocabulary.",
             factor(of_output=0),
+        ),
+        (
+            "the output matrix works on each token. This has one token; a step has several.",
+            lambda t, layers, m, w, c, output: truth(t, layers, m, w, c, 0) + 6 * output,
         ),
         (
             "the output matrix stands once behind the last layer, not in each of them.",

@@ -14,6 +14,26 @@ def other_name(*args):
     return [seconds, "memory" if name == "computing" else "computing"]
 
 
+def faster(flops, nbytes, peak, bandwidth):
+    """The smaller time, and its name."""
+    computing, memory = flops / peak, nbytes / bandwidth
+    return [computing, "computing"] if computing <= memory else [memory, "memory"]
+
+
+def explain(found, case):
+    """What is wrong about the form of the two values."""
+    if len(found[case][0]) != 2:
+        return "two values are asked, the longer time and its name."
+    first, second = found[case][0]
+    if isinstance(first, str) and isinstance(second, (int, float)):
+        return "the seconds come first, then the name."
+    if isinstance(first, str):
+        return "the seconds are a number, without quotes."
+    if second not in ("computing", "memory"):
+        return 'the second value is a name: "computing" or "memory", written like this.'
+    return ""
+
+
 EXERCISE = Formula(
     "10.2",
     "roofline_seconds",
@@ -38,11 +58,19 @@ EXERCISE = Formula(
         ),
         (
             "this is the faster of both, and its name. The kernel is done when both are.",
+            faster,
+        ),
+        (
+            "this is the faster of both, and its name. The kernel is done when both are.",
             lambda f, n, peak, b: [min(f / peak, n / b), other_name(f, n, peak, b)[1]],
         ),
         (
             "the seconds are right, the name is that of the faster one: it does not limit.",
             other_name,
+        ),
+        (
+            "the seconds are right, the name is that of the faster one: it does not limit.",
+            lambda *args: [truth(*args)[0], faster(*args)[1]],
         ),
         ("this is computing alone.", lambda f, n, peak, b: [f / peak, "computing"]),
         ("this is the memory alone.", lambda f, n, peak, b: [n / b, "memory"]),
@@ -53,10 +81,30 @@ EXERCISE = Formula(
             ],
         ),
         (
-            "these are FLOPS, how many operations a second; asked are seconds.",
+            "seconds need not be whole: // rounds them down, / does not.",
+            lambda f, n, peak, b: [
+                max(f // peak, n // b), "computing" if f // peak >= n // b else "memory"
+            ],
+        ),
+        (
+            "`peak` counts operations a second, and `bandwidth` bytes a second: here they are "
+            "swapped.",
+            lambda f, n, peak, b: truth(f, n, b, peak),
+        ),
+        (
+            "bandwidth is in bytes a second here, not in bits.",
+            lambda f, n, peak, b: truth(f, 8 * n, peak, b),
+        ),
+        (
+            "the name is that of the longer time. More operations than bytes need not take longer.",
+            lambda f, n, peak, b: [truth(f, n, peak, b)[0], "computing" if f >= n else "memory"],
+        ),
+        (
+            "these are operations a second; asked are seconds.",
             lambda f, n, peak, b: [min(peak, f / n * b), truth(f, n, peak, b)[1]],
         ),
     ],
+    explain=explain,
     asked="two values: seconds, and a name",
     shape='return two values: seconds, and "computing" or "memory"',
     hints=(

@@ -19,13 +19,23 @@ def largest(fits):
     return found
 
 
+def of_fit(fits):
+    """The same, for a condition on sizes that do not divide, too."""
+
+    def found(room, states, a, stages, samples):
+        sizes = range(1, samples + 1)
+        return max((s for s in sizes if fits(s, room - states, a, stages, samples)), default=0)
+
+    return found
+
+
 truth = largest(lambda size, left, a, stages, samples: a * kept(size, stages, samples) <= left)
 
 
-def any_size(room, states, activations, stages, samples):
-    sizes = range(1, samples + 1)
-    left = room - states
-    return max((s for s in sizes if activations * min(stages * s, samples) <= left), default=0)
+any_size = of_fit(lambda size, left, a, stages, samples: a * min(stages * size, samples) <= left)
+any_size_kept = of_fit(
+    lambda size, left, a, stages, samples: a * kept(size, stages, samples) <= left
+)
 
 
 def powers(room, states, activations, stages, samples):
@@ -38,6 +48,13 @@ def powers(room, states, activations, stages, samples):
         size *= 2
     return size
 
+
+def explain(found, case):
+    """Of sizes that nothing fits with, computed from what is left."""
+    return NOTHING_FITS if min(found[case]) < 0 else ""
+
+
+NOTHING_FITS = "where nothing fits, the answer is 0."
 
 EXERCISE = Formula(
     "10.3",
@@ -81,6 +98,38 @@ EXERCISE = Formula(
             any_size,
         ),
         (
+            "micro-batches of this size do not divide the samples: one of them would be smaller.",
+            any_size_kept,
+        ),
+        (
+            "this counts micro-batches, but `activations` are the bytes of one sample: a "
+            "micro-batch of 4 samples keeps four times as much.",
+            largest(lambda s, left, a, stages, samples: a * min(stages, samples // s) <= left),
+        ),
+        (
+            "the first stage keeps as many micro-batches as there are stages, not one less.",
+            largest(lambda s, left, a, stages, n: a * s * min(stages - 1, n // s) <= left),
+        ),
+        (
+            "`activations` is what a sample keeps on one stage: do not divide it by the "
+            "stages.",
+            largest(lambda s, left, a, stages, n: a / stages * kept(s, stages, n) <= left),
+        ),
+        (
+            "`states` is what lies on one GPU: do not divide it by the stages.",
+            lambda room, states, a, stages, n: truth(room, states / stages, a, stages, n),
+        ),
+        (
+            "this is how many micro-batches there are; asked is how many samples one has.",
+            lambda *args: args[-1] // truth(*args) if truth(*args) else 0,
+        ),
+        (
+            "all samples in one micro-batch is a size, too.",
+            largest(
+                lambda s, left, a, stages, n: s < n and a * kept(s, stages, n) <= left
+            ),
+        ),
+        (
             "this looks at powers of 2 alone. Any size that divides the samples is one.",
             powers,
         ),
@@ -89,10 +138,16 @@ EXERCISE = Formula(
             lambda *args: min(truth(*args), 1),
         ),
         (
-            "where nothing fits, the answer is 0.",
+            NOTHING_FITS,
             lambda *args: max(truth(*args), 1),
         ),
+        (
+            NOTHING_FITS,
+            lambda *args: truth(*args) or -1,
+        ),
     ],
+    explain=explain,
+    errors={"empty": "where nothing fits, no size is left to choose from: the answer is 0"},
     hints=(
         "Try every size that divides the samples.",
         "How many micro-batches are there of a size? And how many of them are on the first stage "

@@ -17,7 +17,8 @@ def truth(layer, layers, stages, microbatches, all_reduce, hidden):
 def changed(fill=1.0, per_stage=True, exposed=lambda hidden: 1 - hidden):
     def mistaken(layer, layers, stages, microbatches, all_reduce, hidden):
         stage = layer * (layers / stages if per_stage else layers)
-        return stage * (microbatches + fill * (stages - 1)) + all_reduce * exposed(hidden)
+        late = (fill(layers, stages) if callable(fill) else fill) * (stages - 1)
+        return stage * (microbatches + late) + all_reduce * exposed(hidden)
 
     return mistaken
 
@@ -26,12 +27,14 @@ EXERCISE = Formula(
     "10.4",
     "step_seconds",
     cases={
+        "8 layers of 1.25 s, 4 stages, 5 micro-batches": [(1.25, 8, 4, 5, 10.0, 0.3)],
         "4 layers of 1 s, 2 stages, 3 micro-batches": [(1.0, 4, 2, 3, 2.0, 0.5)],
         "one stage": [(0.5, 6, 1, 4, 3.0, 0.0)],
         "one micro-batch": [(0.5, 8, 4, 1, 0.0, 0.0)],
         "all of it hidden": [(0.25, 8, 2, 8, 5.0, 1.0)],
         "none of it hidden": [(0.25, 8, 4, 8, 5.0, 0.0), (0.25, 8, 4, 8, 5.0, 0.75)],
-        "80 layers, 16 stages": [(0.02, 80, 16, 128, 0.4, 0.7)],
+        "an all-reduce that takes longer than all else": [(0.25, 8, 2, 2, 9.0, 0.5)],
+        "80 layers, 16 stages": [(0.0213, 80, 16, 128, 0.4, 0.7)],
     },
     truth=truth,
     unit=" s",
@@ -63,6 +66,77 @@ EXERCISE = Formula(
         (
             "this adds the hidden share. What is left of the all-reduce counts.",
             changed(exposed=lambda hidden: hidden),
+        ),
+        (
+            "`hidden` is a share, from 0 to 1, and not a number of seconds.",
+            lambda layer, layers, stages, m, a, h: (
+                changed()(layer, layers, stages, m, 0, 0) + a - h
+            ),
+        ),
+        (
+            "`hidden` is a share, from 0 to 1, and not a number of seconds.",
+            lambda layer, layers, stages, m, a, h: (
+                changed()(layer, layers, stages, m, 0, 0) + max(0, a - h)
+            ),
+        ),
+        (
+            "this takes the hidden share off the rest of the step. It costs nothing, and "
+            "saves nothing.",
+            changed(exposed=lambda hidden: -hidden),
+        ),
+        (
+            "this counts the hidden share once more. It costs nothing.",
+            changed(exposed=lambda hidden: 1 + hidden),
+        ),
+        (
+            "`hidden` is a share of the all-reduce. The turns of the pipeline count whole.",
+            lambda layer, layers, stages, m, a, h: (
+                changed()(layer, layers, stages, m, a, 0) * (1 - h)
+            ),
+        ),
+        (
+            "this waits for an all-reduce in each turn. Gradients are summed once, at the end.",
+            lambda layer, layers, stages, m, a, h: changed()(
+                layer, layers, stages, m, (m + stages - 1) * a, h
+            ),
+        ),
+        (
+            "the last stage begins stages - 1 turns late, and a turn need not be 1 second.",
+            lambda layer, layers, stages, *rest: (
+                changed(fill=0)(layer, layers, stages, *rest) + stages - 1
+            ),
+        ),
+        (
+            "a stage has `layers` / `stages` layers, and this counts one.",
+            lambda layer, layers, stages, *rest: changed()(layer, stages, stages, *rest),
+        ),
+        (
+            "what is not hidden comes after the turns: add the two times. This takes the "
+            "longer one.",
+            lambda layer, layers, stages, m, a, h: max(
+                changed()(layer, layers, stages, m, 0, 0), a * (1 - h)
+            ),
+        ),
+        (
+            "this fills with one turn too few: the first stage has a turn for each micro-batch, "
+            "and the last one begins stages - 1 turns later.",
+            lambda layer, layers, stages, m, a, h: changed()(layer, layers, stages, m - 1, a, h),
+        ),
+        (
+            "a turn is one stage's time, and a stage may have several layers. This fills with the "
+            "time of one layer.",
+            changed(fill=lambda layers, stages: stages / layers),
+        ),
+        (
+            "the all-reduce takes `all_reduce` seconds in all, not for each stage.",
+            lambda layer, layers, stages, m, a, h: changed()(
+                layer, layers, stages, m, stages * a, h
+            ),
+        ),
+        (
+            "the layer's seconds are those of forward and backward together. This counts them "
+            "twice.",
+            lambda layer, *rest: changed()(2 * layer, *rest),
         ),
         ("the all-reduce is missing.", changed(exposed=lambda hidden: 0)),
         (

@@ -44,7 +44,7 @@ EXERCISE = Formula(
             scaled(lambda p, t, gpus, peak, mfu, price: mfu, *ALL),
         ),
         (
-            "this multiplies with the MFU twice over: a low MFU makes a training longer.",
+            "this multiplies by the MFU. A low MFU makes a training longer: divide by it.",
             scaled(lambda p, t, gpus, peak, mfu, price: mfu * mfu, *ALL),
         ),
         (
@@ -60,7 +60,40 @@ EXERCISE = Formula(
             scaled(lambda p, t, gpus, *rest: 1 / gpus, "dollars"),
         ),
         ("these are hours, not days.", scaled(lambda *args: 24, "days")),
+        (
+            "all GPUs work at the same time: together they do `gpus` times as many FLOPs a second.",
+            scaled(lambda p, t, gpus, *rest: gpus, *ALL),
+        ),
+        (
+            "the hours are right on the clock, but `gpu_hours` are those of all GPUs together.",
+            scaled(lambda p, t, gpus, *rest: 1 / gpus, "gpu_hours"),
+        ),
+        (
+            "this counts the GPUs twice: `gpu_hours` are of all GPUs already.",
+            scaled(lambda p, t, gpus, *rest: gpus, "dollars"),
+        ),
+        (
+            "these hours of all GPUs are multiplied by the GPUs once more.",
+            scaled(lambda p, t, gpus, *rest: gpus, "gpu_hours", "dollars"),
+        ),
+        (
+            "each parameter is multiplied and added: 6 FLOPs for each parameter and token, not 3.",
+            scaled(lambda *args: 1 / 2, *ALL),
+        ),
+        (
+            "`mfu` is a share, from 0 to 1, and not a number of percent.",
+            scaled(lambda *args: 100, *ALL),
+        ),
+        ("these are seconds, not days.", scaled(lambda *args: 86400, "days")),
         ("these are seconds of GPUs, not hours.", scaled(lambda *args: 3600, "gpu_hours")),
+        (
+            "these are seconds of GPUs, not hours.",
+            scaled(lambda *args: 3600, "gpu_hours", "dollars"),
+        ),
+        (
+            "these are minutes of GPUs, not hours: an hour has 3,600 seconds.",
+            scaled(lambda *args: 60, "gpu_hours", "dollars"),
+        ),
     ],
     asked="a dict with the keys days, gpu_hours and dollars",
     shape="return a dict with three numbers, under the keys days, gpu_hours and dollars",

@@ -26,12 +26,13 @@ EXERCISE = Formula(
     "10.6",
     "most_users",
     cases={
+        "12 heads on 4 GPUs": [(500_000, 240_000, 4, 5, 12, 11, 7)],
         "memory 100, tp 2": [(100, 120, 2, 1, 2, 1, 5)],
         "tp 1": [(100, 60, 1, 1, 2, 1, 2), (100, 50, 1, 2, 1, 2, 3)],
         "more ranks than heads of keys": [(100, 80, 4, 1, 2, 1, 5), (100, 80, 8, 2, 2, 1, 2)],
         "the last one just fits": [(120, 120, 2, 1, 2, 1, 5), (119, 120, 2, 1, 2, 1, 5)],
         "no room": [(100, 240, 2, 1, 2, 1, 5), (100, 190, 2, 1, 2, 1, 5)],
-        "llama-3-70b on 8 H100, 8,192 tokens": [(72e9, 141.1e9, 8, 80, 8, 128, 8192)],
+        "llama-3-70b on 8 H100, 8,192 tokens": [(72 * 10**9, 1411 * 10**8, 8, 80, 8, 128, 8192)],
     },
     truth=truth,
     whole="users are whole numbers",
@@ -41,8 +42,47 @@ EXERCISE = Formula(
             with_user(lambda *args: of_user(*args) / 2),
         ),
         (
-            "a number has 2 bytes, and there are keys and values: 4 bytes for each of both.",
+            "a key's number has 2 bytes, and a value's number 2 more: together 4.",
             with_user(lambda *args: of_user(*args) / 4),
+        ),
+        (
+            "a number has 2 bytes here, not 4.",
+            with_user(lambda *args: of_user(*args) * 2),
+        ),
+        (
+            "each user's heads are shared out: tp GPUs serve the same users, and not tp times as "
+            "many.",
+            lambda memory, parameters, tp, *rest: tp * truth(memory, parameters, tp, *rest),
+        ),
+        (
+            "`memory` is that of each GPU, and not of all of them.",
+            lambda memory, parameters, tp, *rest: truth(memory / tp, parameters, tp, *rest),
+        ),
+        (
+            "`memory` is that of all GPUs here, but what a user takes is that of one.",
+            lambda memory, parameters, tp, *rest: with_user(of_user, lambda p, tp: p)(
+                memory * tp, parameters, tp, *rest
+            ),
+        ),
+        (
+            "each head has keys and values of its own.",
+            with_user(lambda tp, layers, heads, *rest: of_user(1, layers, 1, *rest)),
+        ),
+        (
+            "the rest is too little for one more: round down.",
+            lambda memory, p, tp, *rest: max(0.0, (memory - p / tp) / of_user(tp, *rest)),
+        ),
+        (
+            "this counts one user more than fit.",
+            lambda memory, p, tp, *rest: truth(memory, p, tp, *rest) + 1 if p / tp <= memory else 0,
+        ),
+        (
+            "this counts one user fewer than fit.",
+            lambda *args: max(0, truth(*args) - 1),
+        ),
+        (
+            "where nobody fits, the answer is 0.",
+            lambda *args: max(1, truth(*args)),
         ),
         (
             "each layer keeps keys and values of its own.",
@@ -74,12 +114,20 @@ EXERCISE = Formula(
         ),
         (
             "the rest is too little for one more: round down.",
+            lambda memory, p, tp, *rest: max(0, round((memory - p / tp) / of_user(tp, *rest))),
+        ),
+        (
+            "the rest is too little for one more: round down.",
             lambda memory, *rest: (
                 truth(memory, *rest)
                 + (truth(memory + of_user(*rest[1:]) - 0.001, *rest) > truth(memory, *rest))
             ),
         ),
     ],
+    errors={
+        "by zero": "with more GPUs than heads of keys, kv_heads // tp is 0: each GPU still keeps "
+        "one whole head"
+    },
     hints=(
         "What does one GPU keep of one user? Two (key and value) × layers × its heads × size × "
         "tokens numbers of 2 bytes.",

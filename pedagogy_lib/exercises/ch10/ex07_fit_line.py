@@ -28,6 +28,24 @@ def through_zero(sizes, seconds):
     return [0.0, float(sxx / sxy)]
 
 
+def once_each(choose):
+    """Of several times of one size, one is taken."""
+
+    def mistaken(sizes, seconds):
+        of = {}
+        for size, time in zip(sizes, seconds):
+            of.setdefault(size, []).append(time)
+        return truth(list(of), [choose(times) for times in of.values()])
+
+    return mistaken
+
+
+def bytes_of_seconds(sizes, seconds):
+    """The line through the bytes over the seconds."""
+    start, slope = truth(seconds, sizes)
+    return [-start * slope, 1 / slope]
+
+
 EXERCISE = Formula(
     "10.7",
     "fit_line",
@@ -36,6 +54,9 @@ EXERCISE = Formula(
         "two messages": [([100, 400], [5.0, 11.0])],
         "not on a line": [([0, 10, 20, 30], [1.0, 3.0, 3.0, 6.0])],
         "in any order": [([30, 0, 20, 10], [6.0, 1.0, 3.0, 3.0])],
+        "a longer message that took less": [([10, 20, 30, 40], [3.0, 2.0, 6.0, 5.0])],
+        "a size that was measured twice": [([10, 10, 30, 40], [1.0, 3.0, 4.0, 6.0])],
+        "a latency below 0": [([10, 20, 30], [1.0, 2.0, 4.0])],
         "no latency": [([10, 20, 40], [1.0, 2.0, 4.0])],
         "bytes by the thousand": [
             ([1000, 10000, 100000, 300000], [0.0011, 0.0018, 0.0109, 0.0313])
@@ -54,6 +75,59 @@ EXERCISE = Formula(
         (
             "this line goes through zero. A message without bytes takes the latency.",
             through_zero,
+        ),
+        (
+            "numpy.polyfit gives the slope first: seconds for each byte.",
+            lambda sizes, seconds: [1 / truth(sizes, seconds)[1], truth(sizes, seconds)[0]],
+        ),
+        (
+            "numpy.polyfit gives the slope first, then where the line meets 0 bytes.",
+            lambda sizes, seconds: [1 / truth(sizes, seconds)[1], 1 / truth(sizes, seconds)[0]],
+        ),
+        (
+            "this is the line with the smallest squared distances in bytes. Asked is the one with "
+            "the smallest in seconds.",
+            bytes_of_seconds,
+        ),
+        (
+            "each list is sorted on its own, and the n-th size no longer belongs to the n-th time.",
+            lambda sizes, seconds: truth(sorted(sizes), sorted(seconds)),
+        ),
+        (
+            "a size may stand several times in the list, and each of its times counts. A dict "
+            "keeps one.",
+            once_each(lambda times: times[-1]),
+        ),
+        (
+            "a size may stand several times in the list, and each of its times counts. This "
+            "counts their mean, once.",
+            once_each(lambda times: sum(times) / len(times)),
+        ),
+        (
+            "a line may meet 0 bytes below 0 s. That is the value asked for, though no message "
+            "takes less than no time.",
+            lambda sizes, seconds: [max(0.0, truth(sizes, seconds)[0]), truth(sizes, seconds)[1]],
+        ),
+        (
+            "a line may meet 0 bytes below 0 s. That is the value asked for, though no message "
+            "takes less than no time.",
+            lambda sizes, seconds: [abs(truth(sizes, seconds)[0]), truth(sizes, seconds)[1]],
+        ),
+        (
+            "this is the mean of all seconds, and not where the line meets 0 bytes.",
+            lambda sizes, seconds: [sum(seconds) / len(seconds), truth(sizes, seconds)[1]],
+        ),
+        (
+            "this is the line through the first two messages. The others count, too.",
+            lambda sizes, seconds: truth(sizes[:2], seconds[:2]),
+        ),
+        (
+            "this is in megabytes a second; asked are bytes a second.",
+            lambda sizes, seconds: [truth(sizes, seconds)[0], 1e-6 * truth(sizes, seconds)[1]],
+        ),
+        (
+            "the latency is in milliseconds here; asked are seconds.",
+            lambda sizes, seconds: [1e3 * truth(sizes, seconds)[0], truth(sizes, seconds)[1]],
         ),
         (
             "the two values are in the other order: first seconds, then bytes a second.",

@@ -18,14 +18,14 @@ def of(function):
     return mistaken
 
 
-FOUR = {"a": 2.0, "b": 1.5, "c": 4.0, "d": 3.0}, {"a": 2.0, "b": 2.5, "c": 5.0, "d": 1.6}
+FOUR = {"a": 2.0, "b": 1.5, "c": 4.0, "d": 3.5}, {"a": 2.2, "b": 4.0, "c": 5.0, "d": 1.7}
 EXERCISE = Formula(
     "10.8",
     "regret",
     cases={
+        "predicted a 2, b 1.5, c 4, d 3.5; measured a 2.2, b 4, c 5, d 1.7": [FOUR],
         "a and b": [({"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 2.0})],
         "the best one is chosen": [({"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 4.0})],
-        "four plans": [FOUR],
         "in another order": [(FOUR[0], dict(sorted(FOUR[1].items(), reverse=True)))],
         "one plan": [({"a": 9.0}, {"a": 2.0})],
         "far off, and right": [({"a": 10.0, "b": 20.0, "c": 30.0}, {"c": 3.0, "b": 2.0, "a": 1.0})],
@@ -37,9 +37,48 @@ EXERCISE = Formula(
             "the best one; both are measured.",
             of(lambda p, m, chosen, best: abs(p[chosen] / m[chosen] - 1)),
         ),
+        *(
+            (
+                "this is the error of the prediction. Regret asks what the chosen plan takes, "
+                "beside the best one; both are measured.",
+                of(error),
+            )
+            for error in (
+                lambda p, m, chosen, best: p[chosen] / m[chosen] - 1,
+                lambda p, m, chosen, best: m[chosen] / p[chosen] - 1,
+                lambda p, m, chosen, best: abs(m[chosen] / p[chosen] - 1),
+                lambda p, m, *_: sum(abs(p[k] / m[k] - 1) for k in p) / len(p),
+            )
+        ),
         (
             "this compares a prediction with a measurement. Both times of regret are measured.",
             of(lambda p, m, chosen, best: p[chosen] / m[best] - 1),
+        ),
+        (
+            "this compares a prediction with a measurement. Both times of regret are measured.",
+            of(lambda p, m, chosen, best: m[best] / p[chosen] - 1),
+        ),
+        (
+            "these are predicted times. The plan is chosen by prediction, but both times of regret "
+            "are measured.",
+            of(lambda p, m, chosen, best: p[best] / p[chosen] - 1),
+        ),
+        (
+            "min(measured) is the first name, not the plan with the shortest time.",
+            of(lambda p, m, chosen, best: m[chosen] / m[min(m)] - 1),
+        ),
+        (
+            "the best one may be the chosen one itself: then the regret is 0, and not less.",
+            of(
+                lambda p, m, chosen, best: (
+                    m[chosen] / min((m[k] for k in m if k != chosen), default=m[chosen]) - 1
+                )
+            ),
+        ),
+        (
+            "this takes the first plan, by its place or by its name, whatever is predicted. "
+            "min(predicted) compares names.",
+            lambda p, m: m[min(p)] / min(m.values()) - 1,
         ),
         (
             "this is the ratio. Regret is what comes on top: 0 if the best one is chosen.",

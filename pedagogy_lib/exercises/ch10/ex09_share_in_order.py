@@ -22,14 +22,37 @@ def neighbours(predicted, measured):
     return sum(measured[i] < measured[j] for i, j in told) / len(told)
 
 
+def beside(which):
+    """The pairs of one plan alone."""
+
+    def mistaken(predicted, measured):
+        i, n = which(predicted), len(predicted)
+        pairs = [(i, j) for j in range(n) if j != i]
+        right = sum((predicted[i] < predicted[j]) == (measured[i] < measured[j]) for i, j in pairs)
+        return right / len(pairs)
+
+    return mistaken
+
+
+def correlation(predicted, measured):
+    n, (x, y) = len(predicted), (predicted, measured)
+    x, y = ([v - sum(values) / n for v in values] for values in (x, y))
+    return sum(a * b for a, b in zip(x, y)) / (sum(a * a for a in x) * sum(b * b for b in y)) ** 0.5
+
+
 EXERCISE = Formula(
     "10.9",
     "share_in_order",
     cases={
+        "predicted 3, 5, 1, 4, 2; measured 4, 9, 2, 1, 8": [
+            ([3.0, 5.0, 1.0, 4.0, 2.0], [4.0, 9.0, 2.0, 1.0, 8.0])
+        ],
         "three plans": [([1.0, 2.0, 3.0], [10.0, 30.0, 20.0])],
         "all in order": [([3.0, 1.0, 2.0], [6.0, 0.5, 1.0])],
         "none in order": [([1.0, 2.0, 3.0], [3.0, 2.0, 1.0])],
-        "five plans": [([5.0, 1.0, 4.0, 2.0, 3.0], [9.0, 2.0, 3.0, 1.0, 8.0])],
+        "five plans": [
+            ([5.0, 1.0, 4.0, 2.0, 3.0], [9.0, 2.0, 3.0, 1.0, 8.0]),
+        ],
         "two": [([1.0, 2.0], [5.0, 4.0])],
         "one that is far off": [([1.0, 2.0, 3.0, 4.0], [4.0, 1.0, 2.0, 3.0])],
     },
@@ -67,6 +90,51 @@ EXERCISE = Formula(
             "this divides by the square of the number of plans. A plan makes no pair with itself, "
             "and two plans make one.",
             lambda p, m: truth(p, m) * (len(p) - 1) / 2 / len(p),
+        ),
+        (
+            "this divides by twice as many pairs as there are: n plans make n (n - 1) / 2.",
+            lambda p, m: truth(p, m) / 2,
+        ),
+        (
+            "this divides by too many pairs: n plans make n (n - 1) / 2.",
+            lambda p, m: truth(p, m) * (len(p) - 1) / (len(p) + 1),
+        ),
+        (
+            "this divides by the number of plans; asked is a share of all pairs.",
+            lambda p, m: truth(p, m) * (len(p) - 1) / 2,
+        ),
+        (
+            "each list is sorted on its own, and the n-th times no longer belong to one plan.",
+            lambda p, m: truth(sorted(p), sorted(m)),
+        ),
+        (
+            "if the second plan of a pair is the faster one, in both lists, the pair is in order, "
+            "too.",
+            lambda p, m: (
+                sum(p[i] < p[j] and m[i] < m[j] for i, j in combinations(range(len(p)), 2))
+                / (len(p) * (len(p) - 1) / 2)
+            ),
+        ),
+        (
+            "this looks at the pairs of the first plan alone. Every pair counts.",
+            beside(lambda predicted: 0),
+        ),
+        (
+            "this looks at the pairs of one plan alone, the one predicted to be the fastest. Every "
+            "pair counts.",
+            beside(lambda predicted: predicted.index(min(predicted))),
+        ),
+        (
+            "this looks at the first pair alone. Every pair counts.",
+            lambda p, m: truth(p[:2], m[:2]),
+        ),
+        (
+            "this is a correlation. Asked is the share of pairs that are in order.",
+            correlation,
+        ),
+        (
+            "this is a correlation. Asked is the share of pairs that are in order.",
+            lambda p, m: correlation(places(p), places(m)),
         ),
         (
             "each pair counts once: this has every plan beside itself among the pairs.",

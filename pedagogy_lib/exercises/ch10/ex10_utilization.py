@@ -66,7 +66,7 @@ EXERCISE = Formula(
     "10.10",
     "utilization",
     cases={
-        "1 layer, width 2, 3 letters, context 5": [(1, 2, 3, 5, 1, 2.0, 1, 11100.0)],
+        "1 layer, width 2, a vocabulary of 3, context 5": [(1, 2, 3, 5, 1, 2.0, 1, 11100.0)],
         "3 layers, 4 GPUs": [(3, 8, 11, 6, 5, 0.7, 4, 1e6)],
         "a row of BLOOM's log": [(80, 13824, 250880, 2048, 2048, 160.29, 320, 312e12)],
         "GPT-3 on 1,024 GPUs": [(96, 12288, 51200, 2048, 1536, 24.0, 1024, 312e12)],

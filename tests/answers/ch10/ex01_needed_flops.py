@@ -20,6 +20,31 @@ def needed_flops(tokens, layers, matrices, width, context, output):
 def needed_flops(tokens, layers, matrices, width, context, output):
     return 6 * tokens * (layers * matrices + output)
 
-# %% wrong · expected
+# %% wrong · the scores of one sample
 def needed_flops(tokens, layers, matrices, width, context, output):
     return 6 * tokens * (layers * matrices + output) + 12 * layers * context * context * width
+
+# %% right · whole samples, one after another
+def needed_flops(tokens, layers, matrices, width, context, output):
+    of_sample = 6 * context * (layers * matrices + output)
+    for _ in range(layers):
+        of_sample += 3 * 2 * 2 * context ** 2 * width
+    return tokens // context * of_sample
+
+# %% wrong · not those of all tokens in the step
+def needed_flops(tokens, layers, matrices, width, context, output):
+    return 6 * tokens * (layers * matrices + output) + 12 * layers * tokens ** 2 * width
+
+# %% wrong · costs `width` multiplications and additions
+def needed_flops(tokens, layers, matrices, width, context, output):
+    return 6 * tokens * (layers * matrices + output) + 12 * layers * tokens * context
+
+# %% wrong · this is twice the forward
+def needed_flops(tokens, layers, matrices, width, context, output):
+    forward = 2 * tokens * (layers * (matrices + 2 * context * width) + output)
+    backward = forward
+    return forward + backward
+
+# %% wrong · the output matrix works on each token
+def needed_flops(tokens, layers, matrices, width, context, output):
+    return 6 * tokens * layers * (matrices + 2 * context * width) + 6 * output

@@ -36,3 +36,30 @@ def largest_micro_batch(room, states, activations, stages, samples):
         if samples % size == 0 and states + kept * activations <= room:
             return float(size)
     return 0.0
+
+# %% wrong · the answer is 0
+def largest_micro_batch(room, states, activations, stages, samples):
+    sizes = [s for s in range(1, samples + 1) if samples % s == 0]
+    return max(s for s in sizes if states + activations * min(stages * s, samples) <= room)
+
+# %% wrong · the answer is 0.
+def largest_micro_batch(room, states, activations, stages, samples):
+    fitting = (room - states) // activations
+    if fitting >= samples:
+        return samples
+    size = fitting // stages
+    while size > 0 and samples % size:
+        size -= 1
+    return size
+
+# %% wrong · this counts micro-batches
+def largest_micro_batch(room, states, activations, stages, samples):
+    sizes = [s for s in range(1, samples + 1) if samples % s == 0]
+    fit = [s for s in sizes if states + activations * min(stages, samples // s) <= room]
+    return max(fit, default=0)
+
+# %% wrong · all samples in one micro-batch is a size
+def largest_micro_batch(room, states, activations, stages, samples):
+    sizes = [s for s in range(1, samples) if samples % s == 0]
+    fit = [s for s in sizes if states + activations * min(stages * s, samples) <= room]
+    return max(fit, default=0)

@@ -21,3 +21,28 @@ def bill(parameters, tokens, gpus, peak, mfu, price):
 def bill(parameters, tokens, gpus, peak, mfu, price):
     hours = 6 * parameters * tokens / (peak * mfu) / 3600
     return hours / gpus / 24, hours, hours * price
+
+# %% right · a table of factors
+from collections import defaultdict
+def bill(parameters, tokens, gpus, peak, mfu, price):
+    flops, found = 6 * parameters * tokens, defaultdict(float)
+    factors = {"dollars": price / 3600, "days": 1 / gpus / 86400, "gpu_hours": 1 / 3600}
+    for key, factor in factors.items():
+        found[key] += flops / peak / mfu * factor
+    return found
+
+# %% wrong · a number of percent
+def bill(parameters, tokens, gpus, peak, mfu, price):
+    hours = 6 * parameters * tokens / (peak * mfu / 100) / 3600
+    return {"days": hours / gpus / 24, "gpu_hours": hours, "dollars": hours * price}
+
+# %% wrong · this multiplies by the MFU
+def bill(parameters, tokens, gpus, peak, mfu, price):
+    hours = 6 * parameters * tokens / peak * mfu / 3600
+    return {"days": hours / gpus / 24, "gpu_hours": hours, "dollars": hours * price}
+
+# %% wrong · all GPUs work at the same time
+def bill(parameters, tokens, gpus, peak, mfu, price):
+    seconds = 6 * parameters * tokens / (peak * mfu)
+    hours = seconds * gpus / 3600
+    return {"days": seconds / 86400, "gpu_hours": hours, "dollars": hours * price}

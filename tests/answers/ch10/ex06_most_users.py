@@ -23,7 +23,32 @@ def most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens):
     each = 4 * layers * max(1, kv_heads // tp) * size * tokens
     return max(0.0, (memory - parameter_bytes / tp) // each)
 
-# %% wrong · expected
+# %% wrong · round down
 def most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens):
     each = 4 * layers * max(1, kv_heads // tp) * size * tokens
     return max(0, round((memory - parameter_bytes / tp) / each))
+
+# %% right · in whole bytes of all GPUs
+def most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens):
+    each = 4 * layers * max(tp, kv_heads) * size * tokens
+    return max(0, memory * tp - parameter_bytes) // each
+
+# %% wrong · kv_heads // tp is 0
+def most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens):
+    each = 4 * layers * (kv_heads // tp) * size * tokens
+    return max(0, int((memory - parameter_bytes / tp) // each))
+
+# %% wrong · a number has 2 bytes here
+def most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens):
+    each = 2 * layers * max(1, kv_heads // tp) * size * tokens * 4
+    return max(0, int((memory - parameter_bytes / tp) // each))
+
+# %% wrong · one user fewer than fit
+def most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens):
+    each = 4 * layers * max(1, kv_heads // tp) * size * tokens
+    return max(0, int((memory - parameter_bytes / tp) // each) - 1)
+
+# %% wrong · and not tp times as many
+def most_users(memory, parameter_bytes, tp, layers, kv_heads, size, tokens):
+    each = 4 * layers * max(1, kv_heads // tp) * size * tokens
+    return tp * max(0, int((memory - parameter_bytes / tp) // each))

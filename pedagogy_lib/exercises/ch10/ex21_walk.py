@@ -1,0 +1,212 @@
+"""The decision tree of the sources, as a function. The truth compares what each answer needs."""
+
+from ...course.checking import Wrong
+from ..kit import Formula
+from ..kit.outcomes import outcome_of
+
+BILLION = 10**9
+
+
+def needed(parameters, layers, gpus) -> list:
+    """(plan without pp, bytes on a GPU) of the answers that are dp alone, in their order."""
+    alone = {"dp": gpus, "tp": 1, "pp": 1}
+    found = [
+        (alone | {"zero": 0}, 18 * parameters),
+        (alone | {"zero": 2}, 2 * parameters + 16 * parameters / gpus),
+    ]
+    if parameters < 100 * BILLION:
+        found.append((alone | {"zero": 3}, 18 * parameters / gpus + 2 * parameters / layers))
+    return found
+
+
+def staged(parameters, layers, gpus, machine) -> list:
+    """The same of the answers with tp, from few stages to many."""
+    tp = machine if machine < gpus else gpus
+    rest = gpus // tp
+    counts = [pp for pp in range(1, rest + 1) if not rest % pp and not layers % pp]
+    return [
+        ({"dp": rest // pp, "tp": tp, "pp": pp, "zero": 0}, 18 * parameters / tp / pp)
+        for pp in counts
+    ]
+
+
+def first_that_fits(answers, memory):
+    for plan, nbytes in answers:
+        if nbytes <= memory:
+            return plan
+    raise ValueError("nothing fits")
+
+
+def truth(parameters, layers, memory, gpus, machine=8):
+    answers = needed(parameters, layers, gpus) + staged(parameters, layers, gpus, machine)
+    return first_that_fits(answers, memory)
+
+
+def but(change):
+    """The truth with other answers: `change` gets them, the arguments, and returns a list."""
+
+    def mistaken(parameters, layers, memory, gpus, machine=8):
+        alone, more = needed(parameters, layers, gpus), staged(parameters, layers, gpus, machine)
+        answers = change(alone, more, parameters, layers, gpus, machine)
+        return first_that_fits(answers, memory)
+
+    return mistaken
+
+
+def third(parameters, layers, gpus, nbytes, below=100 * BILLION) -> list:
+    plan = {"dp": gpus, "tp": 1, "pp": 1, "zero": 3}
+    return [(plan, nbytes)] if parameters < below else []
+
+
+def any_stages(parameters, gpus, machine, divides=lambda pp: True) -> list:
+    tp = min(machine, gpus)
+    return [
+        ({"dp": gpus // (tp * pp), "tp": tp, "pp": pp, "zero": 0}, 18 * parameters / (tp * pp))
+        for pp in range(1, gpus // tp + 1)
+        if divides(pp)
+    ]
+
+
+MISTAKES = [
+    ("in question 1 all 18 bytes of a parameter lie on each GPU: DDP shards nothing.",
+     but(lambda a, s, p, layers, n, m: [(a[0][0], 18 * p / n), *a[1:], *s])),
+    ("in question 1 gradients and the optimizer's states count, too: 18 bytes a parameter, not 2.",
+     but(lambda a, s, p, layers, n, m: [(a[0][0], 2 * p), *a[1:], *s])),
+    ("in question 2 the parameters stay whole on each GPU: 2 bytes each, beside the share of 16.",
+     but(lambda a, s, p, layers, n, m: [a[0], (a[1][0], 18 * p / n), *a[2:], *s])),
+    ("in question 2 the 16 bytes are shared out over the GPUs: gradients and optimizer states.",
+     but(lambda a, s, p, layers, n, m: [a[0], *a[2:], *s])),
+    ("in question 2 gradients are shared out, too, beside the optimizer's states.",
+     but(lambda a, s, p, layers, n, m: [a[0], (a[1][0], (6 + 12 / n) * p), *a[2:], *s])),
+    ("in question 3 one whole layer has to fit as well: ZeRO 3 gathers it to compute with it.",
+     but(lambda a, s, p, layers, n, m: [*a[:2], *third(p, layers, n, 18 * p / n), *s])),
+    ("in question 3 of the gathered layer only the parameters are there, 2 bytes each.",
+     but(lambda a, s, p, layers, n, m: [
+         *a[:2], *third(p, layers, n, 18 * p / n + 18 * p / layers), *s])),
+    ("in question 3 ZeRO 3 gathers one layer at a time, not the whole model.",
+     but(lambda a, s, p, layers, n, m: [*a[:2], *third(p, layers, n, (18 / n + 2) * p), *s])),
+    ("question 3 is for fewer than 100 billion parameters.",
+     but(lambda a, s, p, layers, n, m: [
+         *a[:2], *third(p, layers, n, 18 * p / n + 2 * p / layers, below=10**15), *s])),
+    ("100 billion parameters are not fewer than 100 billion.",
+     but(lambda a, s, p, layers, n, m: [
+         *a[:2], *third(p, layers, n, 18 * p / n + 2 * p / layers, below=100 * BILLION + 1), *s])),
+    ("in question 4, if there are fewer GPUs than a machine has, tp is all of them.",
+     but(lambda a, s, p, layers, n, m: [
+         *a, *[({"dp": n // (m * pp), "tp": m, "pp": pp, "zero": 0}, 18 * p / (m * pp))
+               for pp in range(1, max(2, n // m + 1))
+               if layers % pp == 0 and n // m % pp == 0]])),
+    ("in question 4 tp is the number of GPUs in a machine: it is not always 8.",
+     but(lambda a, s, p, layers, n, m: [*a, *staged(p, layers, n, 8)])),
+    ("in question 4 the stages have to divide the layers.",
+     but(lambda a, s, p, layers, n, m: [
+         *a, *any_stages(p, n, m, lambda pp: n // min(m, n) % pp == 0)])),
+    ("in question 4 the stages have to divide what tp leaves of the GPUs.",
+     but(lambda a, s, p, layers, n, m: [*a, *any_stages(p, n, m, lambda pp: layers % pp == 0)])),
+    ("in question 4 the stages have to divide what tp leaves of the GPUs: not the GPUs alone.",
+     but(lambda a, s, p, layers, n, m: [
+         *a, *any_stages(p, n, m, lambda pp: layers % pp == 0 and n % pp == 0)])),
+    ("in question 4 stages need not be a power of 2.",
+     but(lambda a, s, p, layers, n, m: [
+         *a, *[one for one in s if one[0]["pp"] & (one[0]["pp"] - 1) == 0]])),
+    ("in question 4 the smallest number of stages that fits is asked.",
+     but(lambda a, s, p, layers, n, m: [*a, *s[::-1]])),
+    ("in question 4 one stage may be enough: then it is tp and dp alone.",
+     but(lambda a, s, p, layers, n, m: [*a, *(one for one in s if one[0]["pp"] > 1)])),
+    ("in question 4 nothing is sharded along dp: only tp and pp make a GPU's part smaller.",
+     but(lambda a, s, p, layers, n, m: [
+         *a, *[(plan, 18 * p / n) for plan, _ in s]])),
+    ("in question 4 tp and pp both divide the states.",
+     but(lambda a, s, p, layers, n, m: [*a, *[(plan, 18 * p / plan["pp"]) for plan, _ in s]])),
+]  # fmt: skip
+
+
+def strictly(*zeros):
+    """What fits exactly does not, in the answers with these stages of ZeRO."""
+
+    def mistaken(parameters, layers, memory, gpus, machine=8):
+        answers = needed(parameters, layers, gpus) + staged(parameters, layers, gpus, machine)
+        return first_that_fits(
+            [(plan, nbytes + 1e-6 * (plan["zero"] in zeros)) for plan, nbytes in answers], memory
+        )
+
+    return mistaken
+
+
+FITTING = {
+    "the example: 100 parameters, 2 layers, 2 machines of 2 GPUs": [
+        (100, 2, 1000, 4, 2), (100, 2, 560, 4, 2)],
+    "three stages": [(120 * BILLION, 96, 100e9, 768, 8)],
+    "one stage is enough": [(100 * BILLION, 80, 230e9, 32, 8)],
+    "three machines": [(120 * BILLION, 96, 140e9, 24, 8)],
+    "the example with a memory of 500": [(100, 2, 500, 4, 2)],
+    "the whole model fits exactly": [(1000, 10, 18_000, 16, 8)],
+    "it misses by one byte": [(1000, 10, 17_999, 16, 8)],
+    "ZeRO 2 fits, with a little room": [(1000, 10, 3_050, 16, 8)],
+    "ZeRO 2 fits exactly": [(1000, 10, 3_000, 16, 8)],
+    "ZeRO 3 fits exactly": [(1600, 16, 2_000, 16, 8)],
+    "ZeRO 3 misses by one byte": [(1600, 16, 1_999, 32, 8), (1600, 16, 1_999, 16, 8)],
+    "one layer is large": [(1600, 2, 2_000, 32, 8), (1600, 1, 3_700, 16, 8)],
+    "GPT-2 XL on 64 GPUs, 40 GB for states": [(1_557_611_200, 48, 40e9, 64)],
+    "8 billion on 8, 64, 512 GPUs": [(8_030_000_000, 32, 40e9, n) for n in (8, 64, 512)],
+    "8 billion, 20 GB for states": [(8_030_000_000, 32, 20e9, n) for n in (16, 64)],
+    "13 billion on one machine": [(13_000_000_000, 40, 40e9, 8)],
+    "70 billion on 64 GPUs": [(70_000_000_000, 80, 40e9, 64), (70_000_000_000, 80, 20e9, 64)],
+    "100 billion exactly": [(100 * BILLION, 100, 60e9, 128, 8)],
+    "175 billion, 40 GB": [(175_000_000_000, 96, 40e9, n) for n in (512, 1024)],
+    "175 billion, 71 GB": [(175_000_000_000, 96, 71e9, 64)],
+    "405 billion on 1,024 GPUs": [(405_000_000_000, 128, 40e9, 1024)],
+    "530 billion, 105 layers, 1,680 GPUs": [(530_000_000_000, 105, 40e9, 1680)],
+    "machines of 4 and of 16 GPUs": [
+        (120 * BILLION, 96, 50e9, 96, 4), (120 * BILLION, 96, 50e9, 96, 16)],
+    "12 stages": [(110 * BILLION, 96, 21e9, 96, 8), (110 * BILLION, 90, 21e9, 144, 8)],
+    "fewer GPUs than a machine has": [(100 * BILLION, 80, 450e9, 4, 8)],
+    "one GPU": [(1000, 10, 18_000, 1, 8)],
+}  # fmt: skip
+
+NOT_FITTING = {
+    "70 billion on 8 GPUs": (70_000_000_000, 80, 40e9, 8),
+    "405 billion, 126 layers, 1,024 GPUs": (405_000_000_000, 126, 40e9, 1024),
+    "one GPU, one byte too few": (1000, 10, 17_999, 1),
+}
+
+
+def refuses(answer):
+    for case, arguments in NOT_FITTING.items():
+        outcome = outcome_of(answer, *arguments)
+        if not outcome.error:
+            raise Wrong(
+                case, f"no ValueError; it returned {outcome.value!r:.90}",
+                "nothing fits here in any way of the tree: then raise a ValueError",
+            )  # fmt: skip
+        if "ValueError" not in outcome.kinds:
+            raise Wrong(case, str(outcome), "asked is a ValueError: raise ValueError(…)")
+        yield f"{case}: ValueError"
+
+
+EXERCISE = Formula(
+    "10.21",
+    "walk",
+    lab="advice",
+    cases=FITTING,
+    truth=truth,
+    mistakes=[
+        *(
+            ("what fits exactly, fits.", strictly(*zeros))
+            for zeros in ((0,), (2,), (3,), (0, 2, 3))
+        ),
+        *MISTAKES,
+    ],
+    also=refuses,
+    asked="a dict with the keys dp, tp, pp and zero",
+    shape="return a dict with four whole numbers, under the keys dp, tp, pp and zero",
+    whole="ranks are whole numbers",
+    errors={
+        "ValueError": "something fits here: ask the questions in their order, to the last one",
+        "ZeroDivisionError": "with fewer GPUs than a machine has, tp is all of them",
+    },
+    hints=(
+        "Write the four questions one under the other: each returns, if what it needs fits.",
+        "For the last one, try 1, 2, 3, … stages. Which of them divide the layers, and gpus / tp?",
+    ),
+)

@@ -1,0 +1,110 @@
+"""What is chosen where: a coloured square for each case."""
+
+from collections.abc import Mapping
+
+from matplotlib.patches import Rectangle
+
+from ..basics.errors import need
+from ..basics.units import brief
+from .legends import sample
+from .style import (
+    BLUE,
+    CENTERED,
+    EDGE,
+    GREEN,
+    GREY,
+    INDIGO,
+    ORANGE,
+    ROSE,
+    SKY,
+    VERMILION,
+    WHITE,
+    Picture,
+    in_course_style,
+    label_ink,
+    new_figure,
+    tint,
+)
+
+KIND_COLORS = (BLUE, ORANGE, GREEN, VERMILION, INDIGO, SKY, ROSE)
+SHORT, LARGE, SMALL = 5, 8.0, 6.2  # letters; points of a text, and where one is longer
+PALE = 0.35  # of the colour of what is not sure
+CELL, AROUND = 0.34, 1.25  # inches: height of a row, and of all that is around them
+
+
+@in_course_style
+def plot_map(panels, kinds, xlabel="", note="", title="") -> Picture:
+    """Panels of squares: in each a row for each name, a column for each case.
+
+    panels  {title of a panel: {row: {column: (kind, text, whether it is sure)}}}, all with the same
+            rows and columns; what is not sure is pale
+    kinds   in the order of their colours; of any other kind a square is grey
+    note    what pale means, for the legend; "" if nothing is pale
+    Raises  LaunchError if these are no such panels
+    """
+    need(isinstance(panels, Mapping) and panels, "plot_map() takes {panel: {row: {column: …}}}")
+    need(len(kinds) <= len(KIND_COLORS), f"plot_map() has {len(KIND_COLORS)} colours for kinds")
+    names = [list(rows) for rows in panels.values()]
+    need(
+        names[0] and all(rows == names[0] for rows in names),
+        f"plot_map() takes panels with the same rows, not {brief(names)}",
+    )
+    figure, grid = new_figure(
+        9.0, AROUND + CELL * len(names[0]), ncols=len(panels), sharey=True, squeeze=False
+    )
+    colors = dict(zip(kinds, KIND_COLORS, strict=False))
+    for axes, (panel, rows) in zip(grid[0], panels.items(), strict=True):
+        draw_squares(axes, rows, colors)
+        axes.set_title(panel, fontsize=9, fontweight="normal", pad=5)
+        axes.set_xlabel(xlabel, fontsize=9)
+    handles = samples_of(panels, colors, note)
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8,
+                  handlelength=1.0, columnspacing=1.2)  # fmt: skip
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
+    return Picture(figure, f"{title}. {told_of(panels)}".strip(". "))
+
+
+def samples_of(panels, colors, note) -> list:
+    """What the legend shows: kinds that occur, in their strongest colour, and what pale means."""
+    cells = [cell for rows in panels.values() for row in rows.values() for cell in row.values()]
+    handles = []
+    for kind in [*colors, *dict.fromkeys(kind for kind, *_ in cells if kind not in colors)]:
+        sure = [is_sure for other, _, is_sure in cells if other == kind]
+        if sure:
+            handles.append(sample(facecolor=color_of(kind, colors, any(sure)), label=kind))
+    if note and not all(is_sure for *_, is_sure in cells):
+        handles.append(sample(facecolor="none", edgecolor=EDGE, label=f"pale: {note}"))
+    return handles
+
+
+def color_of(kind, colors, is_sure) -> str:
+    """Grey for what has no colour of its own."""
+    color = colors.get(kind, GREY)
+    return color if is_sure or kind not in colors else tint(color, PALE)
+
+
+def draw_squares(axes, rows, colors):
+    columns = list(next(iter(rows.values())))
+    longest = max(len(text) for row in rows.values() for _, text, _ in row.values())
+    for y, row in enumerate(rows.values()):
+        for x, (kind, text, is_sure) in enumerate(row.values()):
+            color = color_of(kind, colors, is_sure)
+            axes.add_patch(Rectangle((x - 0.5, y - 0.5), 1, 1, facecolor=color, edgecolor=WHITE))
+            size = SMALL if longest > SHORT else LARGE
+            axes.text(x, y, text, fontsize=size, color=label_ink(color), **CENTERED)
+    axes.set(xlim=(-0.5, len(columns) - 0.5), ylim=(len(rows) - 0.5, -0.5))
+    axes.set_xticks(range(len(columns)), columns, fontsize=8)
+    axes.set_yticks(range(len(rows)), list(rows), fontsize=8)
+    axes.tick_params(length=0)
+    axes.grid(False)
+    for side in axes.spines.values():
+        side.set_visible(False)
+
+
+def told_of(panels) -> str:
+    """Each row in words, its kinds in the order of the columns."""
+    return "; ".join(
+        f"{panel}, {name}: " + ", ".join(f"{column} {kind}" for column, (kind, *_) in row.items())
+        for panel, rows in panels.items()
+        for name, row in rows.items()
+    )
