@@ -486,9 +486,8 @@ put_to_the_test(f"""
   {"wrong" if reached < meant else "right"} | bash passes on {reached} of {meant} options
   (section 6)
 - FULL_SHARD is ZeRO-3, SHARD_GRAD_OP is ZeRO-2, NO_SHARD is like DDP | book chapter |
-  {"right" if exist else "outdated"}, of FSDP 1 | the names exist; what they do is told by
-  PyTorch's documentation; FSDP2 says reshard_after_forward=True for ZeRO-3, and False for ZeRO-2
-  (section 4)
+  {"right" if exist else "outdated"}, of FSDP 1 | the names exist; what they do is told by PyTorch's
+  documentation; FSDP2 says reshard_after_forward=True for ZeRO-3, and False for ZeRO-2 (section 4)
 - FSDP(module), with one call for a whole model | lecture |
   {"costs memory" if more > 2 else "right"} | measured with FSDP2: the largest all-gather of one
   unit has {more:.0f} times the bytes of that with a unit for each of 8 blocks (section 6)
