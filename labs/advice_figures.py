@@ -24,10 +24,10 @@ from advice import (
     tree_advice,
     verdict,
 )
-from cost_model import NONE, Engine, Job, Plan, memory
+from cost_model import Engine, Job, Plan, memory
 from cost_seconds import along_dp, layer_seconds, seconds
 from model_shapes import gpu_named
-from planner import Planned, too_large
+from planner import Planned, in_words, too_large
 from published_runs import predicted, runs_with
 
 STEPS = (1, 1.1, 1.25, 1.5, 2, 4)  # of predicted ratios
@@ -215,16 +215,6 @@ def best_bars(name, count, gpu, batch, rows=6) -> dict:
     first = one.contest.choice(one.follows) if one else None
     bars = {f"the tree: {in_words(first.plan)}": first.seconds} if first else {}
     return bars | {in_words(choice.plan): choice.seconds for choice in planned.best(rows)}
-
-
-def in_words(plan: Plan) -> str:
-    sizes = " × ".join(
-        f"{axis} {size}" for axis in ("dp", "tp", "pp", "cp") if (size := getattr(plan, axis)) > 1
-    )
-    more = [f"ZeRO {plan.zero}"] * (plan.zero > 0) + [f"recompute {plan.recompute}"] * (
-        plan.recompute != NONE
-    )
-    return ", ".join([sizes or "one GPU", *more])
 
 
 def why_not(planned: Planned, most=3) -> str:

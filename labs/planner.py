@@ -218,6 +218,16 @@ def too_large(planned: Planned) -> str:
 
 # ---- In words -------------------------------------------------------------------------------
 
+
+def in_words(plan: Plan, micro_batch=False) -> str:
+    """Such as "dp 4 tp 2, ZeRO 3, recomputed"; with the size of a micro-batch, if it is asked."""
+    sizes = [f"{axis} {n}" for axis in ("dp", "tp", "pp", "cp") if (n := getattr(plan, axis)) > 1]
+    more = [f"ZeRO {plan.zero}"] * (plan.zero > 0)
+    more += [f"micro-batch {plan.micro_batch}"] * micro_batch
+    again = {FULL: ["recomputed"], SELECTIVE: ["scores recomputed"]}.get(plan.recompute, [])
+    return ", ".join([" ".join(sizes) or "one rank", *more, *again])
+
+
 HEADS = ["dp", "tp", "pp", "cp", "ZeRO", "micro-batch", "recompute", "a step", "tokens/s/GPU",
          "MFU", "memory", "most beside computing"]  # fmt: skip
 

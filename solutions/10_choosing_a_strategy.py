@@ -216,8 +216,8 @@ plot_against([intensity for intensity, _ in points],
              title="The roof of this processor")
 
 # %% [markdown]
-# Small products stay below the roof for another reason: each call costs a fixed time. A matrix that
-# fits into a cache may lie above the sloping part, as its bytes come from there.
+# The roof is a limit, and no promise. Products with few columns usually stay far below it:
+# libraries are written for large products, and each call takes a little time of its own.
 #
 # **On GPUs.** An H100 does 989.5 · 10¹² FLOPs a second in bfloat16, and moves 3.35 · 10¹² bytes a
 # second, by its [datasheet](https://www.nvidia.com/en-us/data-center/h100/). So it needs about 295
@@ -347,11 +347,6 @@ kinds_of_plans = {
     "with cp": lambda p: p.cp > 1,
 }
 
-def in_words(plan):
-    sizes = " ".join(f"{axis} {getattr(plan, axis)}" for axis in ("dp", "tp", "pp", "cp")
-                     if getattr(plan, axis) > 1)
-    return f"{sizes}, ZeRO {plan.zero}" + (", recomputed" if plan.recompute == "full" else "")
-
 def best_of(planned, is_one):
     """The fastest plan of a kind, or None."""
     of = np.broadcast_to(is_one(planned.possible), planned.fits.shape)[planned.ranked]
@@ -359,7 +354,7 @@ def best_of(planned, is_one):
 
 # %% tags=["cover", "nbval-ignore-output"]
 choices = [choice for is_one in kinds_of_plans.values() if (choice := best_of(planned, is_one))]
-plot_causes({in_words(choice.plan): choice.seconds for choice in choices},
+plot_causes({planner.in_words(choice.plan): choice.seconds for choice in choices},
             title=f"{model_name} on {gpus}: the fastest plan of each kind")
 
 # %% [markdown]
@@ -372,7 +367,7 @@ def mfu_if(reach):
     """The MFU of the fastest plan, and its mesh, if large products reach another share."""
     job = replace(planned.job, gpu=replace(planned.job.gpu, reach=reach))
     fastest = planner.Planned(job, planned.gpus).best(1)[0]
-    return [f"{reach:.0%}", f"{fastest.mfu:.0%}", in_words(fastest.plan)]
+    return [f"{reach:.0%}", f"{fastest.mfu:.0%}", planner.in_words(fastest.plan)]
 
 Table(["large products reach", "MFU", "fastest plan"], [mfu_if(r) for r in (0.5, 0.6, 0.7)])
 
@@ -417,7 +412,7 @@ def show_best(model, kind, count):
         planned = planner.plan(model, f"{count}x{kind}", 512)
     except ValueError as error:
         return plot_causes({"no plan fits": {}}, title=str(error).split(":")[0])
-    bars = {in_words(choice.plan): choice.seconds for choice in planned.best(6)}
+    bars = {planner.in_words(choice.plan): choice.seconds for choice in planned.best(6)}
     return plot_causes(bars, title=f"{model} on {count} {kind}, 512 samples in a step")
 
 explore(show_best, model=["llama-3-8b", "llama-2-13b", "llama-3-70b", "qwen-2.5-72b"],

@@ -235,8 +235,7 @@ print(f"with messages of 0.25 s between stages: {changed} verdicts change")
 # %% [markdown]
 # Most verdicts are "cannot be told". That is a result: by the model, very different plans are
 # nearly as fast as each other. Whoever claims that one is clearly best knows something that the
-# model does not, or has measured it. The verdicts that hang on no single number are about large
-# effects: tp across machines, too few micro-batches, memory that is not there.
+# model does not, or has measured it.
 #
 # And one more warning. With the slow messages of a real cluster, verdicts about pipelines
 # change. Measure your messages first (10b).

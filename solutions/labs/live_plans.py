@@ -9,10 +9,11 @@ import time
 from dataclasses import dataclass
 from statistics import median
 
+import planner
 import torch
 import torch.distributed as dist
 from any_plan import AnyPlan
-from cost_model import FULL, Engine, Job, Plan, memory
+from cost_model import Engine, Job, Plan, memory
 from cost_seconds import seconds
 from language_model import CHARACTERS, Transformer, draw_batch, standard_library
 from model_shapes import Gpu, Shape
@@ -109,10 +110,7 @@ def mesh(plan: Plan) -> tuple:
 
 def in_words(plan: Plan) -> str:
     """Such as "dp 4 tp 2, ZeRO 3, micro-batch 2, recomputed"."""
-    sizes = [f"{axis} {n}" for axis in ("dp", "tp", "pp", "cp") if (n := getattr(plan, axis)) > 1]
-    more = [f"ZeRO {plan.zero}"] * (plan.zero > 0) + [f"micro-batch {plan.micro_batch}"]
-    again = ["recomputed"] * (plan.recompute == FULL)
-    return ", ".join([" ".join(sizes), *more, *again])
+    return planner.in_words(plan, micro_batch=True)
 
 
 # ---- Run ------------------------------------------------------------------------------------
