@@ -18,7 +18,7 @@ BAR = 30  # characters
 
 
 def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
-    """Exercise 3.10. Which gradients travel together: parameters, in the order of the backward.
+    """Exercise 3.8. Which gradients travel together: parameters, in the order of the backward.
 
     A backward begins at the end of the model, so the last parameter comes first. A bucket is
     closed as soon as its bytes reach `bucket_bytes`: it may be larger than that, and the last one
@@ -33,7 +33,7 @@ def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
 
 
 def average_buckets(buckets, group=None) -> None:
-    """Exercise 3.11. Make every `.grad` the mean of all ranks', a bucket at a time; None is zeros.
+    """Exercise 3.9. Make every `.grad` the mean of all ranks', a bucket at a time; None is zeros.
 
     Equals  average_gradients for the parameters of all buckets
     Cost    one all-reduce for each bucket, of one flat tensor
@@ -115,7 +115,7 @@ def show_gradients(model, data) -> str:
                 bar = "█" * round((norm / longest * BAR).item())
                 lines.append(f"{name:10} {when:7} rank {rank} {norm:8.5f} {bar}")
     if torch.equal(before, after):
-        lines.append("Nothing has changed: average_gradients in simple_ddp.py is exercise 3.5.")
+        lines.append("Nothing has changed: average_gradients in simple_ddp.py is exercise 3.3.")
     return "\n".join(lines)
 
 
@@ -124,7 +124,7 @@ def show_buckets(model, bucket_bytes) -> str:
     for number, bucket in enumerate(make_buckets(model.parameters(), bucket_bytes) or []):
         size, inside = sum(p.nbytes for p in bucket), ", ".join(names[p] for p in bucket)
         lines.append(f"bucket {number}: {size / 1e3:6.1f} kB  {inside}")
-    return "\n".join(lines) or "make_buckets is still to be written (exercise 3.10)"
+    return "\n".join(lines) or "make_buckets is still to be written (exercise 3.8)"
 
 
 def compare_ways(bucket_bytes=100_000) -> str:

@@ -19,7 +19,7 @@ SAMPLES = 32  # of one step, over all ranks
 
 
 def start_equal(model, group=None) -> None:
-    """Exercise 3.4. Give everybody rank 0's parameters and buffers.
+    """Exercise 3.2. Give everybody rank 0's parameters and buffers.
 
     Equals  what DistributedDataParallel(model) does when it is made
     Cost    broadcasts of rank 0's model, each tensor once: n-1 copies of it in all
@@ -28,7 +28,7 @@ def start_equal(model, group=None) -> None:
 
 
 def average_gradients(model, group=None) -> None:
-    """Exercise 3.5. After the backward: make every `.grad` the mean of all ranks'.
+    """Exercise 3.3. After the backward: make every `.grad` the mean of all ranks'.
 
     A parameter that took no part in this rank's loss has None in its `.grad`: a gradient of zero,
     and not always so on the other ranks. One that is frozen (`requires_grad` is False) has none.
@@ -51,7 +51,7 @@ def now() -> float:
 
 
 def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
-    """Exercise 3.6. How long one step's forward, backward and communication take, in seconds.
+    """Exercise 3.4. How long one step's forward, backward and communication take, in seconds.
 
     Backward is the computing alone. DDP communicates in the middle of it: the difference to a
     backward without communication is what communication adds. `ddp.no_sync()` switches it off for
@@ -106,7 +106,7 @@ def compare(text) -> str:
     return (
         f"by hand, {STEPS} steps: loss of rank 0 from {losses[0]:.2f} to {losses[-1]:.2f}\n"
         f"largest difference to DistributedDataParallel's weights: {gap:.1e} of the largest one"
-        + ("" if gap < rounding(steps=STEPS) else "\nThat is not the same: see 3.4 and 3.5.")
+        + ("" if gap < rounding(steps=STEPS) else "\nThat is not the same: see 3.2 and 3.3.")
     )
 
 
@@ -117,7 +117,7 @@ def overhead(text, rounds=23) -> str:
     batch = share_of_rank(draw_batch(text, SAMPLES, 0))
     times = [time_step(ddp, mean_loss, *batch) for _ in range(rounds)][3:]  # after a warm-up
     if None in times:
-        return "forward, backward, communication: exercise 3.6 is still to be written"
+        return "forward, backward, communication: exercise 3.4 is still to be written"
     forward, backward, communication = (1e3 * median(part) for part in zip(*times, strict=True))
     share = communication / (forward + backward)
     return f"forward {forward:.1f} ms, backward {backward:.1f} ms; communication " + (

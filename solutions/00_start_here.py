@@ -92,7 +92,7 @@ draw_clusters()
 # %% [markdown]
 # Outside of a notebook, `torchrun` starts the ranks: one agent on every machine, which starts that
 # machine's processes and tells each one its numbers. Here two agents run on this computer, as if on
-# two machines (chapter 02b tells how). The program is
+# two machines (chapter 02d tells how). The program is
 # [labs/start_here.py](../labs/start_here.py): a few lines that `torchrun` would run on a cluster
 # unchanged. (`GROUP_RANK` is torchrun's number for the agent, and so for the node. `SUM` is a first
 # all-reduce: the sum of all ranks' numbers, on every rank. It takes up to ten seconds: each process
@@ -495,7 +495,7 @@ problems = examine()
 # |---|---|
 # | [01 · Gradient accumulation][01] | How can a small memory take a large batch? |
 # | [02 · Collectives][02] | How do ranks add up a tensor with nobody in the middle? |
-# | [02b · Across machines][02b] | What changes when a link is slow, and shared? |
+# | [02d · Across machines][02d] | What changes when a link is slow, and shared? |
 # | [03 · Data parallel][03] | From a parameter server to DDP: what was wrong each time? |
 # | [03b · Inside DDP][03b] | How does DDP hide its communication, and where does it go wrong? |
 # | [04 · Checkpoints][04] | What has to be saved, how, and how often? |
@@ -532,7 +532,7 @@ problems = examine()
 #
 # [01]: 01_gradient_accumulation.ipynb
 # [02]: 02_collectives.ipynb
-# [02b]: 02b_across_machines.ipynb
+# [02d]: 02d_across_machines.ipynb
 # [03]: 03_data_parallel.ipynb
 # [03b]: 03b_inside_ddp.ipynb
 # [04]: 04_failure_and_recovery.ipynb

@@ -772,7 +772,7 @@ put_to_the_test(f"""
 # **Your exercises**: those in cells above, and [labs/collectives.py](../labs/collectives.py); later
 # chapters run on your ring.
 #
-# **Next**: [02b · Across machines](02b_across_machines.ipynb).
+# **Next**: [02d · Across machines](02d_across_machines.ipynb).
 
 # %%
 progress("02")

@@ -8,8 +8,8 @@
 # is `DistributedDataParallel` (DDP) in its plainest form. You write that form here. What makes the
 # real one fast comes in the second part, [03b · Inside DDP](03b_inside_ddp.ipynb).
 #
-# Exercises stand in cells, in [data_parallel](../labs/data_parallel.py) (3.2 and 3.7) and in
-# [simple_ddp](../labs/simple_ddp.py) (3.4 to 3.6).
+# Exercises stand in cells, in [data_parallel](../labs/data_parallel.py) (3.18 and 3.5) and in
+# [simple_ddp](../labs/simple_ddp.py) (3.2 to 3.4).
 
 # %% [markdown]
 # ![Loss over time with a slow worker, with waiting (BSP) and without (ASP): at a small learning
@@ -54,7 +54,7 @@ race_seconds = 1.5
 # In each step a worker *pulls* the weights, computes the gradient of its part of the batch, and
 # *pushes* it; the server adds up what came, and takes a step.
 #
-# Weights of 300 kB, and a machine for each rank, with a network card of 10 MB/s (chapter 02b): a
+# Weights of 300 kB, and a machine for each rank, with a network card of 10 MB/s (chapter 02d): a
 # copy takes 30 ms. We compare a server for one to eight workers with the ring of chapter 02 and
 # with DDP, on as many ranks. With a server all pull, then (where the barrier is) they would
 # compute, then all push. How long does that take with eight workers?
@@ -122,7 +122,7 @@ plot_against(workers, took, "workers, besides the server", "one exchange (ms)",
              "server's becomes the bottleneck")
 
 # %% [markdown]
-# ### Exercise 3.1
+# ### Exercise 3.17
 #
 # Why these (dashed) predictions? How many seconds does one exchange take on `n` ranks, if `how` is
 # `"server"` (rank 0 is the server, the others pull `X` bytes of weights, and when all have them
@@ -137,7 +137,7 @@ def exchange_seconds(how, n, X, B):
     return 2 * (n - 1) / n * X / B
     ### END SOLUTION
 
-check("3.1", exchange_seconds)
+check("3.17", exchange_seconds)
 
 # %% [markdown]
 # All copies go through the server's one link, and there is one more for each worker. In the ring,
@@ -160,13 +160,13 @@ check("3.1", exchange_seconds)
 # Three workers learn real digits. Two need 10 ms for a gradient, the third, a **straggler**, 50 ms
 # (they *sleep* that long; the rest is real). The picture at the top tells who wins. Why?
 #
-# ### Exercise 3.2
+# ### Exercise 3.18
 #
 # In [labs/data_parallel.py](../labs/data_parallel.py), write the asynchronous server,
 # `serve_as_they_come`. Read `serve_together` and `work` first.
 
 # %%
-check("3.2")
+check("3.18")
 
 # %%
 def race(data_parallel, data, way, learning_rate, seconds, milliseconds):
@@ -419,7 +419,7 @@ for name, error in errors.items():
 # %% [markdown]
 # DDP divides by $n$, whatever the shards. Who has unequal shards has to weight the losses.
 #
-# ### Exercise 3.3
+# ### Exercise 3.1
 #
 # A rank has `samples` (one or more) of the step's `all_samples`, on `n` ranks. Its loss is the mean
 # over its own. By which factor must it multiply that, so that DDP's average of the gradients is the
@@ -431,7 +431,7 @@ def loss_factor(samples, all_samples, n):
     return n * samples / all_samples
     ### END SOLUTION
 
-check("3.3", loss_factor)
+check("3.1", loss_factor)
 
 # %% [markdown]
 # A toy from slides: a weight of .1, and four ranks with the gradients .8, −.2, −.7 and .4. On the
@@ -459,23 +459,23 @@ print(f"sum {summed:.3f}, DDP's gradient {averaged:.3f}, the weight afterwards {
 # Data parallel training in its plainest form takes two functions: one that makes all replicas equal
 # at the start, and one that averages gradients after each backward.
 #
-# ### Exercise 3.4
+# ### Exercise 3.2
 #
 # In [labs/simple_ddp.py](../labs/simple_ddp.py), write `start_equal`.
 #
-# ### Exercise 3.5
+# ### Exercise 3.3
 #
 # Write `average_gradients` in [labs/simple_ddp.py](../labs/simple_ddp.py). Its docstring says what
 # to do where there is no gradient.
 
 # %%
-display(check("3.4"), check("3.5"))
+display(check("3.2"), check("3.3"))
 
 # %% [markdown]
 # Now a real model: a small transformer that reads the source text of Python's standard library,
 # letter by letter, and learns to guess the next one. It is in
 # [labs/language_model.py](../labs/language_model.py). The ranks start differently, on purpose, and
-# ten samples on three or four ranks make unequal shards, hence exercise 3.3's factor in the loss.
+# ten samples on three or four ranks make unequal shards, hence exercise 3.1's factor in the loss.
 # (Its last layer has the weights of the first one, `tied`: a gradient in two parts.) After five
 # steps, on one to four ranks: are the weights the same?
 
@@ -540,14 +540,14 @@ plot_curves({"": {name: (range(1, 41), losses) for name, losses in curves.items(
 # And what does it cost? One step of real DDP has a forward, and a backward in which it
 # communicates. To see the communication alone, take the difference to a backward without it.
 #
-# ### Exercise 3.6
+# ### Exercise 3.4
 #
 # Write `time_step` in [labs/simple_ddp.py](../labs/simple_ddp.py). Then the cell below measures
 # this machine. (What it says changes from run to run: two ranks on two cores have nobody to spare
 # for communication.)
 
 # %% tags=["nbval-ignore-output"]
-display(check("3.6"))
+display(check("3.4"))
 print(launch(simple_ddp.overhead, text, world_size=2).values[0])
 
 # %% [markdown]
@@ -556,13 +556,13 @@ print(launch(simple_ddp.overhead, text, world_size=2).values[0])
 # Replicas that all read the same batch do the same work four times. Each needs samples of its own:
 # PyTorch's `DistributedSampler` deals them out, like cards.
 #
-# ### Exercise 3.7
+# ### Exercise 3.5
 #
 # Write `samples_of_rank` in [labs/data_parallel.py](../labs/data_parallel.py): which samples a rank
 # reads in which order.
 
 # %%
-display(check("3.7"))
+display(check("3.5"))
 
 def gradients_with(sampler_of, make_classifier, data):
     dataset = torch.utils.data.TensorDataset(*data[:2])
@@ -586,7 +586,7 @@ for name, sampler_of in samplers.items():
 #
 # *Break it*: a sampler, but rank 1 drops its first batch. What does the message say?
 #
-# ### Exercise 3.8
+# ### Exercise 3.6
 #
 # A web page's training loop; a sample is a pair of inputs and label. In an epoch the ranks share
 # out the samples, equally many each (if uneven, a few twice, or not at all), in an order that is
@@ -617,10 +617,10 @@ def train_epochs(model, dataset, loss_fn, epochs, samples):
             optimizer.step()
             optimizer.zero_grad()
 
-check("3.8", train_epochs)
+check("3.6", train_epochs)
 
 # %% [markdown]
-# ### Exercise 3.9
+# ### Exercise 3.7
 #
 # The loop of a book chapter, "exactly" as on a single GPU. `ddp` is a model in
 # DistributedDataParallel, `optimizer` has its parameters, and `batches` are this rank's: pairs of
@@ -640,7 +640,7 @@ def train_steps(ddp, loss_fn, optimizer, batches):
         loss.backward()  # the gradients are averaged here
         optimizer.step()
 
-check("3.9", train_steps)
+check("3.7", train_steps)
 
 # %% [markdown]
 # ## 7 · DataParallel or DDP
@@ -698,7 +698,7 @@ Table(["", "DataParallel", "DDP", "seen here"], [
     ["scale", "one computer", "many computers", "chapter 00: two machines under torchrun"],
     ["synchronisation", "in the wrapper", "process group, and then in the wrapper",
      "section 5: by hand, two functions"],
-    ["code", "DataParallel(model)", "process group, wrapper, sampler", "exercise 3.8"]])
+    ["code", "DataParallel(model)", "process group, wrapper, sampler", "exercise 3.6"]])
 
 # %% [markdown]
 # ## Put to the test
@@ -805,10 +805,10 @@ put_to_the_test(f"""
 - Its processes keep optimizer states of their own | blog | right | and these stay equal, since
   gradients are: {same_state}
 - A DDP program runs as printed | web page | wrong | it uses labels before there are any; and
-  without a sampler every rank goes through all samples (exercise 3.8)
+  without a sampler every rank goes through all samples (exercise 3.6)
 - DDP's loop is exactly that of a single GPU | book chapter | wrong as printed | nobody clears the
   gradients: their norm grows like {", ".join(f"{norm / norms[0]:.2f}" for norm in norms)}. There
-  is no sampler, and no loss function (exercise 3.9)
+  is no sampler, and no loss function (exercise 3.7)
 """)
 
 # %% [markdown]

@@ -70,19 +70,19 @@ def tiny():
 # own: thirty times the latency. The answer of Horovod (a library of 2017), and of DDP: copy several
 # into one flat tensor, a **bucket**, and all-reduce that.
 #
-# ### Exercise 3.10
+# ### Exercise 3.8
 #
 # In [labs/gradient_sync_visualizer.py](../labs/gradient_sync_visualizer.py), write `make_buckets`.
 # It begins with the *last* parameters, since their gradients are ready first; section 2 shows what
 # that is good for.
 #
-# ### Exercise 3.11
+# ### Exercise 3.9
 #
 # Write `average_buckets` in
 # [labs/gradient_sync_visualizer.py](../labs/gradient_sync_visualizer.py).
 
 # %%
-display(check("3.10"), check("3.11"))
+display(check("3.8"), check("3.9"))
 
 # %%
 def average_in_ways(visualizer, model, sizes):
@@ -121,12 +121,12 @@ Table(["", "all-reduces", "time"],
 # on. PyTorch calls a function when a gradient is complete, if asked by
 # `parameter.register_post_accumulate_grad_hook(function)`: a **hook**.
 #
-# ### Exercise 3.12
+# ### Exercise 3.10
 #
 # Fill the three holes of the class `DDP` in [labs/data_parallel.py](../labs/data_parallel.py).
 
 # %%
-check("3.12")
+check("3.10")
 
 # %% [markdown]
 # Two busy ranks on two cores get in each other's way when one communicates while it computes; GPUs
@@ -248,7 +248,7 @@ def draw_step(frame):
 explore(draw_step, frame=[8, *range(1, 8), *range(9, len(films[0].frames) + 1)])
 
 # %% [markdown]
-# ### Exercise 3.13
+# ### Exercise 3.11
 #
 # Published teaching code: hooks average each gradient as soon as it is there. After every backward
 # `.grad` is to be the mean over all ranks, also where a second backward adds to the first. Each
@@ -274,7 +274,7 @@ def average_in_backward(model):
         # parameter.register_post_accumulate_grad_hook(average)
         ### END SOLUTION
 
-check("3.13", average_in_backward)
+check("3.11", average_in_backward)
 
 # %% [markdown]
 # ## 3 · Not each time
@@ -284,12 +284,12 @@ check("3.13", average_in_backward)
 # manager for that, `with ddp.no_sync():`. Put forward *and* backward under it: the real DDP decides
 # in its forward whether the backward will communicate, your own class in the backward.
 #
-# ### Exercise 3.14
+# ### Exercise 3.12
 #
 # Write `no_sync` in [labs/data_parallel.py](../labs/data_parallel.py), for your own class.
 
 # %%
-check("3.14")
+check("3.12")
 
 # %%
 def accumulate(data_parallel, make_classifier, data, micro_batches=4):
@@ -316,7 +316,7 @@ for label in accumulated.labels:
 # %% [markdown]
 # $2\,(n-1)/n$ models for one exchange; without `no_sync`, as much for each of the micro-batches.
 #
-# ### Exercise 3.15
+# ### Exercise 3.13
 #
 # Published teaching code: a step of one replica, which has the same weights as the others, over
 # its own micro-batches. Each rank has the same number of micro-batches, and all are equally large.
@@ -348,10 +348,10 @@ def accumulate_step(model, loss_fn, micro_batches, optimizer):
         parameter.grad = accumulated
     optimizer.step()
 
-check("3.15", accumulate_step)
+check("3.13", accumulate_step)
 
 # %% [markdown]
-# ### Exercise 3.16
+# ### Exercise 3.14
 #
 # Published teaching code, with DistributedDataParallel. Gradients are cleared before the call, and
 # the step comes after it. Each rank has the same number of micro-batches, and all are equally
@@ -376,7 +376,7 @@ def accumulate_ddp(ddp, loss_fn, micro_batches):
         #         loss.backward()
         ### END SOLUTION
 
-check("3.16", accumulate_ddp)
+check("3.14", accumulate_ddp)
 
 # %% [markdown]
 # ## 4 · The real one
@@ -732,7 +732,7 @@ put_to_the_test(f"""
   error in the next iteration
 - The all-reduce of DDP divides by the world size | web page | imprecise | DDP divides, not the
   all-reduce: a communication hook has to do it itself (`look_on` in section 4)
-- Backward's time includes communication | book chapter | right for DDP | that is why exercise 3.6
+- Backward's time includes communication | book chapter | right for DDP | that is why exercise 3.4
   subtracts a backward under no_sync; on GPUs, synchronise before reading the clock
 """)
 

@@ -516,7 +516,7 @@ Table(["a block on 8 GPUs", "times as long over InfiniBand"],
 #
 # Above, messages were throttled and products slowed down, so that both links are slow in the same
 # ratio as an H100's. Nothing is emulated below: four ranks train the small transformer on one
-# machine, then on two with network cards of 25 MB/s (chapter 02b). With your layers and with
+# machine, then on two with network cards of 25 MB/s (chapter 02d). With your layers and with
 # DTensor, ten sums of an activation of $X$ bytes cross the cards in a step. The ring of four ranks
 # sends $1.5\,X$ out of each machine for each.
 

@@ -17,7 +17,7 @@
 # check a command line for a cluster before it costs anything.
 #
 # **It takes** about 25 minutes, and 40 more for 4 exercises. **It needs** parts
-# [02b](02b_across_machines.ipynb) and [09b](09b_one_step_three_axes.ipynb).
+# [02d](02d_across_machines.ipynb) and [09b](09b_one_step_three_axes.ipynb).
 
 # %% jupyter={"source_hidden": true}
 from collections import Counter
@@ -253,7 +253,7 @@ Table(["axis", "one GPU sends in a step", "at 50 GB/s", "at 0.125 GB/s"],
 # The rule of many texts is *TP inside a machine, PP across machines, DP anywhere*. Our measurement
 # supports its first part. About the other two, it says: compare $A$ and $P$.
 #
-# **On GPUs.** Inside of a machine NVLink carries many times what a network card does (02b, 07b).
+# **On GPUs.** Inside of a machine NVLink carries many times what a network card does (02d, 07b).
 # None of it was measured here.
 
 # %% [markdown]

@@ -293,7 +293,7 @@ check("10.3", largest_micro_batch)
 # | dp | reducing gradients, gathering parameters; only what no computing hides | 03b, 06 |
 # | optimizer | bytes of the states / memory bandwidth | 05 |
 #
-# Each message travels inside a machine, or through its network cards (02b).
+# Each message travels inside a machine, or through its network cards (02d).
 
 # %% [markdown]
 # ### Exercise 10.4

@@ -30,6 +30,6 @@ FORGOTTEN = with_change(
 )
 def test_a_fault_of_a_ring_is_not_put_down_to_what_is_built_on_it(fault, first, course):
     course(collectives=fault)
-    verdict = check("2.14")
+    verdict = check("2.15")
     assert verdict.passed is False
     assert verdict.wrong.why == f'first: check("{first}")', verdict

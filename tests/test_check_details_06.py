@@ -75,7 +75,7 @@ def reduce_gradients(unit):
     unit.shard.grad = flat.chunk(unit.n)[unit.rank]
 """),
     ("6.11", "6.7", "zero", "Zero2.end_backward = lambda self: setattr(self, 'left', None)"),
-    ("6.11", "3.4", "simple_ddp", """
+    ("6.11", "3.2", "simple_ddp", """
 def start_equal(model, group=None):
     for p in model.parameters():
         p.data.zero_()

@@ -113,5 +113,5 @@ def test_a_part_that_is_done():
 
 @pytest.mark.parametrize("part", ["99", "/", "../notebooks/00", "", "*", None, 3, []])
 def test_a_part_that_there_is_not(part):
-    with pytest.raises(LaunchError, match=r"there is no part .*; there are: 00, 01, 02, 02b, 03"):
+    with pytest.raises(LaunchError, match=r"there is no part .*; there are: 00, 01, 02, 02d, 03"):
         progress(part)

@@ -79,3 +79,29 @@ def test_groups_stand_over_their_columns():
 
 def test_what_stands_in_cells_is_text():
     assert "&lt;b&gt;" in Table(["<b>"], [["<i>"]])._repr_html_()
+
+
+def entries(count, first=0) -> str:
+    return "".join(f"- [C{k:03}] s{k} | book | right | seen\n" for k in range(first, first + count))
+
+
+def test_statements_are_data_too():
+    claims = put_to_the_test(
+        "- [C001, C002] a | b | c | d\n- e | f | g\n  h | i", "- j | k | l | m"
+    )
+    data, metadata = claims._repr_mimebundle_()
+    assert data == {"text/plain": repr(claims), "text/html": claims._repr_html_()}
+    assert [one["claims"] for one in metadata["claims"]] == [["C001", "C002"], [], []]
+    assert metadata["claims"][1] == {
+        "claims": [], "statement": "e", "source": "f", "verdict": "g h", "found": "i"
+    }  # fmt: skip
+    assert "C001" not in repr(claims) and "C001" not in data["text/html"]
+
+
+def test_most_statements_are_folded():
+    page = put_to_the_test(entries(8), entries(3, 8))._repr_html_()
+    shown, others = page.split("<details")
+    assert shown.count("<tr>") == 1 + 8 and others.count("<tr>") == 1 + 3
+    assert "3 other statements" in others and "s10" in others
+    with pytest.raises(LaunchError, match=r"shows 9 statements.*at most 8"):
+        put_to_the_test(entries(9), entries(1, 9))

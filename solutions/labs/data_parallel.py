@@ -62,7 +62,7 @@ def serve_together(model, optimizer, is_over) -> list[int]:
 
 @torch.no_grad()
 def serve_as_they_come(model, optimizer, is_over) -> list[int]:
-    """Exercise 3.2. The server, asynchronous (ASP): an update takes the next gradient there is.
+    """Exercise 3.18. The server, asynchronous (ASP): an update takes the next gradient there is.
 
     `dist.recv(x)` without a source takes what comes first, and returns the rank of its sender.
 
@@ -109,7 +109,7 @@ def work(model, compute_gradients):
 
 
 def samples_of_rank(length, epoch, rank, n, seed=0) -> list[int]:
-    """Exercise 3.7. The samples that a rank reads in an epoch, in their order.
+    """Exercise 3.5. The samples that a rank reads in an epoch, in their order.
 
     All ranks shuffle 0 … length-1 alike, with a generator of their own, seeded with seed + epoch,
     so that each epoch has an order of its own. A rank then reads every n-th of them. Everybody
@@ -149,7 +149,7 @@ def in_background(all_reduce):
 
 
 class DDP(nn.Module):
-    """Exercise 3.12. A model whose gradients are averaged while its backward is still running.
+    """Exercise 3.10. A model whose gradients are averaged while its backward is still running.
 
     When the last gradient of a bucket is ready, the bucket's all-reduce begins; the backward goes
     on. Buckets begin in their order on every rank, also where a later one is ready sooner: a
@@ -215,7 +215,7 @@ class DDP(nn.Module):
 
 @contextlib.contextmanager
 def no_sync(ddp: DDP):
-    """Exercise 3.14. `with no_sync(ddp):` backwards that add up gradients, and send nothing.
+    """Exercise 3.12. `with no_sync(ddp):` backwards that add up gradients, and send nothing.
 
     The first backward after it sends the sums: of it, and of all under no_sync before. An error
     under it, or one no_sync within another, changes nothing about what comes after.
@@ -273,7 +273,7 @@ def apart(model) -> float:
 
 def program(text, steps=40) -> list[str]:
     if make_buckets([], 1) is None:
-        return ["make_buckets is still to be written (exercise 3.10)"]
+        return ["make_buckets is still to be written (exercise 3.8)"]
     torch.manual_seed(0)
     lines = []
     for name, model, finish in engines(Transformer()):

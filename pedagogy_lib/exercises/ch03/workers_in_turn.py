@@ -1,4 +1,4 @@
-"""Workers that push in a given order: what the server of exercise 3.2 is tried with."""
+"""Workers that push in a given order: what the server of exercise 3.18 is tried with."""
 
 import tempfile
 import time

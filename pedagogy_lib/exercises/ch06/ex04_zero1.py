@@ -21,7 +21,7 @@ EXERCISE = RankExercise(
     "6.4",
     "Zero1",
     lab="zero",
-    needs=("6.3", "2.7", "3.4"),
+    needs=("6.3", "2.7", "3.2"),
     cases=[*CASES[:2], steps_of(World(2), "SGD", 0, 0), *CASES[2:]],
     work=work,
     facts=[

@@ -102,7 +102,7 @@ EXERCISE = RankExercise(
     "6.11",
     "Zero3",
     lab="zero",
-    needs=("3.4", "6.9", "6.10", "6.3", "6.7"),
+    needs=("3.2", "6.9", "6.10", "6.3", "6.7"),
     warm=True,
     cases=[
         Plan(World(2), what=", training"),

@@ -124,7 +124,7 @@ def train_on_rank(answer, group, case, watching=None):
         p.data += place  # the first one's weights are everybody's
     zero = answer(mine, optimizers, [mine.norm, *mine.branches], group)
     if not close(list(mine.parameters()), before):
-        raise Refused("the weights are not rank 0's before the first step", 'first: check("3.4")')
+        raise Refused("the weights are not rank 0's before the first step", 'first: check("3.2")')
     if watch:
         watch.follow(zero)
     units = names_in(zero, mine)

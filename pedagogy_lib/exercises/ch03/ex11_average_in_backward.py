@@ -214,7 +214,7 @@ def why_so_many_bytes(trial, times) -> str:
 
 
 EXERCISE = RankExercise(
-    "3.13",
+    "3.11",
     "average_in_backward",
     cases=[At(World(3), (False,)), At(World(2), (True,), ", the first weight frozen")],
     work=run_backwards,

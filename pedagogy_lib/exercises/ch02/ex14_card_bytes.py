@@ -134,7 +134,7 @@ def wrong_length(found, case) -> str:
 
 
 EXERCISE = Formula(
-    "2.13",
+    "2.14",
     "card_bytes",
     cases={
         "2 machines, 2 ranks each, in order": [([0, 1, 2, 3], [0, 0, 1, 1], 4e6)],

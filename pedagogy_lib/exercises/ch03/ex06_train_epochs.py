@@ -196,7 +196,7 @@ def told_weights(trial, place) -> str:
 
 
 EXERCISE = RankExercise(
-    "3.8",
+    "3.6",
     "train_epochs",
     cases=[
         At(World(n), (length, samples), f", {length} samples, {samples} at a time, {EPOCHS} epochs")

@@ -24,7 +24,7 @@ def why_other_count(count, gradients) -> str:
 
 
 EXERCISE = averaging(
-    "3.11",
+    "3.9",
     "average_buckets",
     call_with_buckets,
     why_other_count,

@@ -231,7 +231,7 @@ def told_ages(trial) -> str:
 
 
 EXERCISE = Server(
-    "3.2",
+    "3.18",
     "serve_as_they_come",
     lab="data_parallel",
     cases=[

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 02b · Across machines
+# # 02d · Across machines
 #
 # **What changes when a link is slow, and shared?** So far all ranks were on one machine, and talked
 # at the speed of its memory. Here the ranks of a machine share one network card, which is much
@@ -8,7 +8,7 @@
 
 # %% [markdown]
 # ![Timeline of an all-reduce on four ranks of two machines, with two rows for the network cards:
-# both are busy in both directions all the time](../assets/covers/02b_across_machines.png)
+# both are busy in both directions all the time](../assets/covers/02d_across_machines.png)
 #
 # *Measured in section 1: while four ranks add up 4 MB, both cards are busy in both directions.*
 #
@@ -104,7 +104,7 @@ plot_timeline(run, cards=bool(machines), title="An all-reduce across two machine
 # links leave a machine. What if they come in turns: 0, 2, 1, 3?
 
 # %% [markdown]
-# ### Exercise 2.13
+# ### Exercise 2.14
 #
 # Write `card_bytes`. It gets `order`, a list of the ranks as the ring visits them; `machine_of`, a
 # list with the number of each rank's machine (`machine_of[3]` is rank 3's; machines are numbered
@@ -124,7 +124,7 @@ def card_bytes(order, machine_of, nbytes):
     return leaving
     ### END SOLUTION
 
-check("2.13", card_bytes)
+check("2.14", card_bytes)
 
 # %% [markdown]
 # The lab's `all_reduce_in_order` is a ring in the order that you give it. Here are the two orders,
@@ -178,7 +178,7 @@ Table(["order", "leaves a machine, by formula", "its card counted", "time, by fo
 # however many ranks they have. The flat ring sends $2\,\frac{n-1}{n}\,X$.
 
 # %% [markdown]
-# ### Exercise 2.14
+# ### Exercise 2.15
 #
 # Write `hierarchical_all_reduce` in [labs/across_machines.py](../labs/across_machines.py). It gets
 # `x`, contiguous and of any shape, which it adds up in place, and two process groups: `inside` has
@@ -196,7 +196,7 @@ Table(["order", "leaves a machine, by formula", "its card counted", "time, by fo
 # | after step 3 | [10, 100] | [10, 100] | [10, 100] | [10, 100] |
 
 # %%
-check("2.14")
+check("2.15")
 
 # %%
 def add_up(across_machines, collectives, nbytes, local_size):
@@ -338,4 +338,4 @@ put_to_the_test(f"""
 # **Next**: [03 · Data parallel](03_data_parallel.ipynb).
 
 # %%
-progress("02b")
+progress("02d")

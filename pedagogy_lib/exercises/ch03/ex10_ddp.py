@@ -250,10 +250,10 @@ def why_lost(case, error) -> str:
 
 
 EXERCISE = RankExercise(
-    "3.12",
+    "3.10",
     "DDP",
     lab="data_parallel",
-    needs=("3.4", "3.10"),
+    needs=("3.2", "3.8"),
     cases=[
         At(World(2), (ONE_ORDER, True), ", 3 steps"),
         At(World(4), (ANY_ORDER, True), ", branches of the model"),

@@ -28,7 +28,7 @@ def differs(call, wanted, got) -> str:
 
 
 EXERCISE = Formula(
-    "3.3",
+    "3.1",
     "loss_factor",
     cases={
         f"ranks with {' '.join(map(str, sizes))} samples":

@@ -155,7 +155,7 @@ def why_inside(case, run, times) -> str:
 
 
 EXERCISE = Exercise(
-    "2.14",
+    "2.15",
     "hierarchical_all_reduce",
     examine,
     (

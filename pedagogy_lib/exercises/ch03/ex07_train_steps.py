@@ -93,7 +93,7 @@ def norms(gradients) -> str:
 
 
 EXERCISE = RankExercise(
-    "3.9",
+    "3.7",
     "train_steps",
     cases=[
         At(World(2), (torch.optim.SGD, 5), ", 5 batches, SGD"),

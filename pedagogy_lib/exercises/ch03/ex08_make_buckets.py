@@ -148,7 +148,7 @@ class Buckets(Formula):
 
 
 EXERCISE = Buckets(
-    "3.10",
+    "3.8",
     "make_buckets",
     lab="gradient_sync_visualizer",
     cases={  # elements of each parameter, the frozen ones, bucket_bytes

@@ -39,7 +39,7 @@ def ring(count):
 TREE = "that would be a tree, in which workers pass the weights on"
 
 EXERCISE = Formula(
-    "3.1",
+    "3.17",
     "exchange_seconds",
     cases={
         f'"{how}", n = {n}, X = {X:g} bytes, B = {B:g} bytes/s': [(how, n, X, B)]

@@ -222,7 +222,7 @@ def mistakes(trial, place):
 
 
 EXERCISE = RankExercise(
-    "3.6",
+    "3.4",
     "time_step",
     lab="simple_ddp",
     cases=[

@@ -168,7 +168,7 @@ def is_too_long(case, error) -> str:
 
 
 EXERCISE = RankExercise(
-    "3.4",
+    "3.2",
     "start_equal",
     lab="simple_ddp",
     cases=[At(World(2)), At(World(1)), At(World(3)), At(LAST_WORLD), At(GROUP)],

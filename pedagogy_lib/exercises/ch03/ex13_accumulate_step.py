@@ -130,7 +130,7 @@ def why_so_many_bytes(trial, times) -> str:
 
 
 EXERCISE = RankExercise(
-    "3.15",
+    "3.13",
     "accumulate_step",
     cases=[
         At(World(2), (3,), ", 3 micro-batches each"),

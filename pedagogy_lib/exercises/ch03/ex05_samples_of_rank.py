@@ -168,7 +168,7 @@ class Untouching(Formula):
 
 
 EXERCISE = Untouching(
-    "3.7",
+    "3.5",
     "samples_of_rank",
     lab="data_parallel",
     cases=CASES,
