@@ -131,6 +131,21 @@ def is_disagreement(judge, engine, names, factor):
                                for step in (1 / factor, factor)]]  # fmt: skip
 
 
+def in_between(judge, engine, names, factor):
+    steps = [1 / factor + k * (factor - 1 / factor) / 10 for k in range(11)]
+    return [name for name in names for as_it_is in [judge(engine)]
+            if any(judge(changed(engine, **{name: getattr(engine, name) * step})) != as_it_is
+                   for step in steps)]  # fmt: skip
+
+
+def first_alone(judge, engine, names, factor):
+    return truth(judge, engine, names, factor)[:1]
+
+
+def in_order_of_fields(judge, engine, names, factor):
+    return [name for name in NAMES if name in truth(judge, engine, names, factor)]
+
+
 def stable(judge, engine, names, factor):
     return [name for name in names if name not in truth(judge, engine, names, factor)]
 
@@ -167,6 +182,19 @@ EXERCISE = Formula(
     },
     truth=truth,
     mistakes=[
+        ("divide and multiply by the factor itself, not by its square or its root.",
+         both_ways(lambda x, factor: x / factor**2, lambda x, factor: x * factor**2)),
+        ("divide and multiply by the factor itself, not by its square or its root.",
+         both_ways(lambda x, factor: x / factor**0.5, lambda x, factor: x * factor**0.5)),
+        ("numbers may be fractions: divide with /, and round nothing.",
+         both_ways(lambda x, factor: x // factor, lambda x, factor: x * factor)),
+        ("numbers may be fractions: divide with /, and round nothing.",
+         both_ways(lambda x, factor: round(x / factor, 1), lambda x, factor: round(x * factor, 1))),
+        ("`factor` is given: it is not always 1.5.",
+         both_ways(lambda x, factor: x / 1.5, lambda x, factor: x * 1.5)),
+        ("two engines are asked for each name: not one in between.", in_between),
+        ("all names are asked, not those up to the first.", first_alone),
+        ("the list has the order of `names`.", in_order_of_fields),
         ("divide, too: a number may be too large, as well as too small.",
          one_way(lambda x, factor: x * factor)),
         ("multiply, too: a number may be too small, as well as too large.",
