@@ -62,9 +62,9 @@ def rounded(found, case) -> str:
     """Of numbers with few digits, where the right one has many."""
     for call, got in zip(EXERCISE.cases[case], found[case]):
         for name, wanted in truth(*call).items():
-            digits = 3 if name == "mfu" else 0
-            is_near = abs(got[name] - wanted) < 0.5 * 10**-digits + (wanted > 1)
-            if is_near and got[name] == round(got[name], digits) != round(wanted, digits + 2):
+            digits, near = (4, 0.006) if name == "mfu" else (0, 1)
+            is_short = got[name] == round(got[name], digits)
+            if is_short and 1e-5 * wanted < abs(got[name] - wanted) < near:
                 return "return the numbers themselves: neither rounded nor cut to whole ones."
     return ""
 

@@ -57,7 +57,7 @@ class Formula:
             for call, got in zip(calls, found[case]):
                 wanted = plain(self.truth(*call))
                 need_everywhere(case, got, wanted, found)
-                need_kind(case, got, wanted, self.why_not_a_value(got), self.asked)
+                need_kind(case, got, wanted, self.why_not_a_value(got, found), self.asked)
                 if not self.same(got, wanted):
                     raise Wrong(case, self.difference(call, wanted, got), self.why(found, case))
                 if self.whole and not as_whole_as(got, wanted):
@@ -73,10 +73,13 @@ class Formula:
         told = self.differs and said_by(self.differs, call, wanted, got)
         return told or f"expected {text_of(wanted)}{self.unit}, got {text_of(got)}{self.unit}"
 
-    def why_not_a_value(self, got) -> str:
+    def why_not_a_value(self, got, found) -> str:
         if not is_raised(got):
             return self.shape
-        return next((why for words, why in self.errors.items() if words in got.text), "")
+        alike = (why for why, function in self.mistakes if self.fails_like(function, found))
+        return next(alike, "") or next(
+            (why for words, why in self.errors.items() if words in got.text), ""
+        )
 
     def why(self, found, case) -> str:
         """The mistake that gives the same in all calls; else in this case, or in its wrong call.
@@ -107,6 +110,17 @@ class Formula:
         """Whether a function gives what came of these calls: [(call, value), …]."""
         told = [(got, value_of(function, call)) for call, got in pairs if not is_raised(got)]
         return all(self.same(got, guess) for got, guess in told)
+
+    def fails_like(self, function, found) -> bool:
+        """Whether a function raises where the answer does, and gives the same elsewhere."""
+        for case, calls in self.cases.items():
+            for call, got in zip(calls, found[case]):
+                guess = value_of(function, call)
+                if is_raised(got) != is_raised(guess):
+                    return False
+                if not is_raised(got) and not self.same(got, guess):
+                    return False
+        return True
 
 
 def where_right(cases) -> str:
