@@ -124,7 +124,10 @@ EXERCISE = Formula(
     "cheapest_limit",
     cases={
         "three runs": [([0.5, 0.9, 1.1], [False, True, True], [0.4, 0.8, 1.05], 10, 1)],
-        "both mistakes cost the same": [(SHARES, FAILED, LIMITS, 1, 1)],
+        "both mistakes cost the same": [
+            (SHARES, FAILED, LIMITS, 1, 1),
+            ([0.5, 0.6, 0.7, 0.8, 1.1], [False, True, False, False, True],
+             [0.4, 0.55, 0.65, 0.75, 1.0], 1, 1)],
         "a missed failure costs ten times as much": [(SHARES, FAILED, LIMITS, 10, 1)],
         "a false alarm costs ten times as much": [
             (SHARES, FAILED, LIMITS, 1, 10), (SHARES[2:], FAILED[2:], LIMITS, 1, 10),

@@ -202,6 +202,10 @@ FITTING = {
     "530 billion, 105 layers, 1,680 GPUs": [(530_000_000_000, 105, 40e9, 1680)],
     "175 billion, 450 GB: ZeRO 2": [(175_000_000_000, 96, 450e9, 64)],
     "parameters that the layers do not divide": [(1601, 16, 2001.2, 16, 8)],
+    "the whole model fits, with a little room": [(1000, 10, 19_000, 16, 8)],
+    "a share fits, one layer does not": [(6400, 2, 5_000, 64, 16)],
+    "30 billion in 61 layers": [(30 * BILLION, 61, 40e9, 32, 8)],
+    "104 billion": [(104 * BILLION, 96, 60e9, 128, 8)],
     "96 stages": [(400 * BILLION, 96, 10e9, 768, 8)],
     "machines of 4 and of 16 GPUs": [
         (120 * BILLION, 96, 50e9, 96, 4), (120 * BILLION, 96, 50e9, 96, 16)],

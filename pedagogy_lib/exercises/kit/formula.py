@@ -103,13 +103,19 @@ class Formula:
         return all(self.same(got, plain(self.truth(*call))) for call, got in pairs)
 
     def mistake_in(self, pairs) -> str:
-        """The first mistake that gives what came of these calls."""
-        return next((why for why, function in self.mistakes if self.agrees(function, pairs)), "")
+        """The first mistake that gives what came of these calls; if one does, that also raises."""
+        found = [one for one in self.mistakes if self.agrees(one[1], pairs)]
+        raises = [one for one in found if self.raises_alike(one[1], pairs)]
+        return next((why for why, _ in [*raises, *found]), "")
 
     def agrees(self, function, pairs) -> bool:
         """Whether a function gives what came of these calls: [(call, value), …]."""
         told = [(got, value_of(function, call)) for call, got in pairs if not is_raised(got)]
         return all(self.same(got, guess) for got, guess in told)
+
+    def raises_alike(self, function, pairs) -> bool:
+        """Whether a function raises at least where the answer does."""
+        return all(is_raised(value_of(function, call)) for call, got in pairs if is_raised(got))
 
     def fails_like(self, function, found) -> bool:
         """Whether a function raises where the answer does, and gives the same elsewhere."""
