@@ -408,8 +408,7 @@ put_to_the_test(f"""
 #
 # **Your exercises** stand in [labs/advice.py](../labs/advice.py).
 #
-# **Next**: chapter 11, the capstone, is still being written; the
-# [map](00_start_here.ipynb#11-·-The-map) in chapter 00 has all of them.
+# **Next**: [10g · Practices and pitfalls](10g_practices_and_pitfalls.ipynb).
 
 # %%
 progress("10f")
