@@ -227,7 +227,8 @@ def lost(names, periods, each_fails, storage) -> dict:
     """{model and GPUs: percent of the time lost, for each of these periods}."""
     return {
         f"{name}, {count:,} GPUs": [
-            100 * cost(period, saving(name, storage), each_fails / count) for period in periods]
+            100 * min(1, cost(period, saving(name, storage), each_fails / count))
+            for period in periods]
         for name, count in names.items()
     }  # fmt: skip
 

@@ -20,8 +20,7 @@
 
 # %% jupyter={"source_hidden": true}
 from pedagogy_lib import (
-    Table, check, hint, lab, plot_against, plot_causes, plot_curves, predict, progress,
-    put_to_the_test,
+    Table, check, hint, lab, plot_against, plot_causes, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -68,7 +67,8 @@ for name, (of_memory, of_time) in ratios.items():
 # in TF32 ([data sheet](https://www.nvidia.com/en-us/data-center/a100/)), which PyTorch uses for
 # float32 only if it is told to. Without TF32 there are 19.5 · 10¹². All other kernels, and all
 # messages, move twice as many bytes in float32.
-#
+
+# %% [markdown]
 # So throughput doubles as far as products, traffic and messages decide. Memory halves only as far
 # as activations do: the table has both parts. Where ZeRO cuts the optimizer's states, the copy in
 # float32 is cut, too, and what stays whole has half the bytes. Whether the loss falls as well, no
@@ -114,8 +114,10 @@ print(f"elsewhere it takes {costs[0]:.2f} to {costs[-1]:.2f} times as long, medi
 #
 # Write `offload(parameters, ranks, link, host, backward)` in
 # [labs/practices.py](../labs/practices.py). One machine has `ranks` ranks, and each of them has an
-# equal share of the `parameters`. Return a dict with the seconds for which the GPUs wait:
-#
+# equal share of the `parameters`. Return a dict with the seconds for which the GPUs wait, under the
+# keys `"gradients"`, `"update"` and `"parameters"`. They follow one another:
+
+# %% [markdown]
 # * `"gradients"`: a rank sends 2 bytes for each parameter of its share, over its own link of `link`
 #   bytes per second. This starts together with a backward of `backward` seconds. The GPUs wait for
 #   what is not finished when the backward ends.
@@ -145,12 +147,13 @@ check("10.23")
 old = advice.Contest("llama-2-7b", 8, "V100", 64)
 ways = practices.four_ways(old, link, host)
 for name, choice in ways.items():
-    print(f"{name}:", f"{choice.memory['total'] / 1e9:.0f} GB, a step {choice.seconds['total']:.1f}"
-          f" s, micro-batches of {choice.plan.micro_batch}" if choice else "does not fit")
+    print(f"{name}:", f"{practices.in_words(choice.plan, micro_batch=True)}: "
+          f"{choice.memory['total'] / 1e9:.0f} GB, {choice.seconds['total']:.1f} s a step"
+          if choice else "does not fit")
 
 # %% tags=["cover", "nbval-ignore-output"]
 plot_causes({name: choice.seconds for name, choice in ways.items() if choice},
-            title="A step of 7B on 8 V100; with offload, the CPUs' work counts as optimizer")
+            title="7B on 8 V100. The CPUs' work counts as optimizer")
 
 # %%
 waits = practices.offloaded(old, link, host)[1]
@@ -202,10 +205,10 @@ Table(["model", "GPUs", "fails every", "a saving", "best: every", "lost then", "
       title=f"The same with storage of {storage / 1e9 / 100:g} GB/s")
 
 # %% tags=["nbval-ignore-output"]
-periods = [60 * 2**k for k in range(12)]
+periods = [60 * 2**k for k in range(3, 12)]
 shares = practices.lost(clusters, periods, each_fails, storage / 100)
 plot_against([p / 60 for p in periods], shares, "minutes from one saving to the next",
-             "share of the time lost (%)",
+             "share of the time lost (%)", logarithmic=True,
              title=f"Savings and lost work, with storage of {storage / 1e9 / 100:g} GB/s")
 
 # %% [markdown]
@@ -226,7 +229,7 @@ plot_against([p / 60 for p in periods], shares, "minutes from one saving to the 
 Plan, sizes = practices.Plan, [1, 2, 4, 8, 16]
 small = advice.Contest("GPT-2 XL", 64, "H100").job
 of_small = practices.by_micro_batch(small, Plan(16, pp=4), sizes)
-plot_causes(of_small, title="GPT-2 XL on 64 H100, 4 stages: a step")
+plot_causes(of_small, title="One step of GPT-2 XL on 64 H100 with 4 stages")
 
 # %%
 large = advice.Contest("GPT-3 175B", 1024, "H100").job
