@@ -130,7 +130,8 @@ advice.verdict(100, 140, error), advice.verdict(100, 110, error), advice.verdict
 #    `layers` and `gpus // tp`. dp is what remains: `gpus // (tp × pp)`.
 #
 # If nothing fits, raise a `ValueError`.
-#
+
+# %% [markdown]
 # For example, 100 parameters in 2 layers, on 4 GPUs in machines of 2. The four needs are 1,800
 # bytes; 200 + 400 = 600; 450 + 100 = 550; and with tp 2, 900 for one stage, 450 for two. So with a
 # memory of 1,000 it is `{"dp": 4, "tp": 1, "pp": 1, "zero": 2}`, with 560 the same with zero 3, and
@@ -217,12 +218,10 @@ for name, one in choices.items():
           f"{one.seconds[one.binds] / one.seconds['total']:.0%} of the step")
 
 # %% [markdown]
-# The engine's numbers are assumptions. For example `inside` is the share of a link's speed that a
-# collective reaches inside a machine, and `exposed` the share of dp's time that no computing hides.
-# If one of them is wrong, does the verdict change?
-
-# %% [markdown]
 # ### Exercise 10.22 · What does a verdict depend on?
+#
+# The engine's numbers are assumptions, such as `inside`: the share of a link's speed that a
+# collective reaches inside a machine. If one is wrong, does the verdict change?
 #
 # Write `flips(judge, engine, names, factor)` in [labs/advice.py](../labs/advice.py). `engine` is a
 # frozen dataclass of numbers. `judge(engine)` returns a verdict, a word. For each name in `names`,
@@ -363,15 +362,13 @@ plot_against([x / 1e9 for x in speeds], lines, "GB/s between machines, for each 
 
 # %%
 job = advice.Contest("Llama 3 8B", 64, "H100", 512).job
-Table(["strategy", "memory efficiency", "states", "activations", "communication", "exposed",
-       "bubble", "a step"],
-      figures.strategy_rows(job), title=f"Of {job.gpu.memory / 1e9:.0f} GB on each GPU")
-
-# %%
 microbatches = [1, 2, 4, 8]
 sends = figures.zero_3_sends(microbatches)
 for m, times in zip(microbatches, sends):
     print(f"micro-batches of a rank: {m}; ZeRO 3 sends {times:.3g} times as much as DDP")
+Table(["strategy", "memory efficiency", "states", "activations", "communication", "exposed",
+       "bubble", "a step"],
+      figures.strategy_rows(job), title=f"Of {job.gpu.memory / 1e9:.0f} GB on each GPU")
 
 # %% [markdown]
 # "Memory efficiency" mixes two things. Of the *states*, tp keeps an eighth here, and pp a little
@@ -400,9 +397,6 @@ explore(show, model=["Llama 3 70B", *(name for name in advice.NAMES if name != "
         gpu=["H100", "A100-40GB", "A100", "H200", "B200", "V100"],
         gpus=[64, 8, 16, 32, 128, 256, 512, 1024], samples=[1024, 64, 128, 256, 512, 2048, 4096],
         labels={"gpu": "kind of GPU", "gpus": "number of GPUs", "samples": "samples in a step"})
-
-# %%
-print(figures.why_not(advice.Contest("Llama 3 70B", 64, "H100", 1024).planned))
 
 # %% [markdown]
 # ## Put to the test

@@ -234,9 +234,10 @@ plot_causes(of_small, title="One step of GPT-2 XL on 64 H100 with 4 stages")
 # %%
 large = advice.Contest("GPT-3 175B", 1024, "H100").job
 of_large = practices.by_micro_batch(large, Plan(16, tp=8, pp=8), sizes)
+best = {}
 for name, bars in {"GPT-2 XL": of_small, "GPT-3 175B": of_large}.items():
-    best = min(bars, key=lambda size: bars[size]["total"])
-    print(f"{name}: {best} is the fastest;",
+    best[name] = min(bars, key=lambda size: bars[size]["total"])
+    print(f"{name}: {best[name]} is the fastest;",
           ", ".join(f"{size.split()[1]}: {bar['total']:.2f} s" for size, bar in bars.items()))
 
 # %% [markdown]
@@ -292,11 +293,10 @@ for name in ("Llama 3 70B", "Llama 3 8B"):
 # the section that answers it. *Computed* means: by the model of cost, for the job that is named.
 
 # %% jupyter={"source_hidden": true}
-memories, times = ([100 * ratio[i] for ratio in ratios.values()] for i in (0, 1))
+memories, times = zip(*[(100 * memory, 100 * time) for memory, time in ratios.values()])
 put_to_the_test(f"""
-- Mixed precision halves memory | web page |
-  {"right" if max(memories) < 55 else "too much"} | computed: {min(memories):.0f} to
-  {max(memories):.0f} % of float32's memory for three jobs; states alone do not shrink (section 1)
+- Mixed precision halves memory | web page | {"right" if max(memories) < 55 else "in part"} |
+  computed: {min(memories):.0f} to {max(memories):.0f} % of float32's, for three jobs (section 1)
 - and doubles throughput | web page | {"about right" if max(times) < 60 else "depends"} | computed,
   A100 with TF32: a step takes {min(times):.0f} to {max(times):.0f} % of the time (section 1)
 - Gradient checkpointing is essential for very deep models | web page |
@@ -310,8 +310,7 @@ put_to_the_test(f"""
   computed: 405B on 16,384 GPUs every {practices.in_time(period)}; then {lost:.1%} is lost
   (section 4)
 - Large micro-batches for intensity, small ones for the bubble | CS 229S | right, both | computed:
-  the best is {min(of_small, key=lambda size: of_small[size]["total"])} for GPT-2 XL,
-  {min(of_large, key=lambda size: of_large[size]["total"])} for GPT-3 (section 5)
+  best for GPT-2 XL is {best["GPT-2 XL"]}, for GPT-3 {best["GPT-3 175B"]} (section 5)
 - DDP with gradient accumulation, for flexible batches | web page | right, under no_sync | computed:
   {accumulated[-1][0] / accumulated[-1][1]:.0f} times the seconds along dp without it (section 5)
 - Near-linear scaling with proper configuration | web page | depends on the batch | computed: the
