@@ -206,7 +206,8 @@ Table(["model", "GPUs", "fails every", "a saving", "best: every", "lost then", "
 
 # %% tags=["nbval-ignore-output"]
 periods = [60 * 2**k for k in range(3, 12)]
-shares = practices.lost(clusters, periods, each_fails, storage / 100)
+large = {name: count for name, count in clusters.items() if count > 100}
+shares = practices.lost(large, periods, each_fails, storage / 100)
 plot_against([p / 60 for p in periods], shares, "minutes from one saving to the next",
              "share of the time lost (%)", logarithmic=True,
              title=f"Savings and lost work, with storage of {storage / 1e9 / 100:g} GB/s")
@@ -232,8 +233,8 @@ of_small = practices.by_micro_batch(small, Plan(16, pp=4), sizes)
 plot_causes(of_small, title="One step of GPT-2 XL on 64 H100 with 4 stages")
 
 # %%
-large = advice.Contest("GPT-3 175B", 1024, "H100").job
-of_large = practices.by_micro_batch(large, Plan(16, tp=8, pp=8), sizes)
+huge = advice.Contest("GPT-3 175B", 1024, "H100").job
+of_large = practices.by_micro_batch(huge, Plan(16, tp=8, pp=8), sizes)
 best = {}
 for name, bars in {"GPT-2 XL": of_small, "GPT-3 175B": of_large}.items():
     best[name] = min(bars, key=lambda size: bars[size]["total"])
