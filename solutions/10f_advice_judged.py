@@ -328,8 +328,8 @@ layers = dict(zip(speeds, figures.slower_layer("GPT-3 175B", "H100", speeds)))
 layer.compare(10, layers[50e9], kind="communication", wire="simulated")
 
 # %%
-print("times as long, by GB/s of each GPU:",
-      ", ".join(f"{speed / 1e9:.3g}: {times:.1f}" for speed, times in layers.items()))
+print("GB/s of each GPU:", ", ".join(f"{speed / 1e9:.3g}" for speed in layers))
+print("times as long:   ", ", ".join(f"{times:.1f}" for times in layers.values()))
 ten = [speed for speed, times in layers.items() if times >= 10]
 print(f"10 times and more: up to {max(ten) / 1e9:.3g} GB/s" if ten else "never 10 times")
 lines = figures.by_network("GPT-3 175B", 1024, "H100", 2048, speeds)

@@ -19,6 +19,8 @@
 # [04](04_failure_and_recovery.ipynb), [05](05_memory.ipynb) and [10f](10f_advice_judged.ipynb).
 
 # %% jupyter={"source_hidden": true}
+from statistics import median
+
 from pedagogy_lib import (
     Table, check, hint, lab, plot_against, plot_causes, predict, progress, put_to_the_test,
 )
@@ -85,12 +87,12 @@ for name, (of_memory, of_time) in ratios.items():
 found = practices.recomputing(["A100-40GB", "H100", "H200"], [8, 64, 512, 1024])
 only = [job for job in found if job[2] == float("inf")]
 deep = [job for job in found if job[1] >= 80]
-costs = sorted(again / without for _, _, without, again in found if without < float("inf"))
+costs = [again / without for _, _, without, again in found if without < float("inf")]
 print(f"{len(only)} of {len(found)} jobs fit only with everything recomputed:")
 print("\n".join(f"  {name}, {layers} layers" for name, layers, *_ in only))
 print(f"of jobs with 80 layers and more, {sum(job in only for job in deep)} of {len(deep)}")
-print(f"elsewhere it takes {costs[0]:.2f} to {costs[-1]:.2f} times as long, median "
-      f"{costs[len(costs) // 2]:.2f}")
+print(f"elsewhere it takes {min(costs):.2f} to {max(costs):.2f} times as long, median "
+      f"{median(costs):.2f}")
 
 # %% [markdown]
 # These are the fastest plans of both kinds, and their meshes may differ. By arithmetic alone, a
@@ -186,12 +188,12 @@ often = predict("405B on 16,384 GPUs: best time from one saving to the next", un
 
 # %%
 each_fails = 16384 * 54 * 86400 / 419  # seconds of one GPU
-saving, failing = practices.saving("Llama 3 405B", storage), each_fails / 16384
-period, lost = practices.best_period(saving, failing)
+period, lost = practices.best_period(practices.saving("Llama 3 405B", storage), each_fails / 16384)
 
 # %% jupyter={"source_hidden": true}
 # Your prediction; as "theory" Young's formula; and the lowest point of Daly's curve, chapter 04.
-often.compare((2 * saving * failing) ** 0.5 / 60, period / 60, wire="simulated")
+young = (2 * practices.saving("Llama 3 405B", storage) * each_fails / 16384) ** 0.5
+often.compare(young / 60, period / 60, wire="simulated")
 
 # %%
 clusters = {"Llama 3 8B": 64, "Llama 3 70B": 1024, "Llama 3 405B": 16384}
@@ -238,8 +240,8 @@ of_large = practices.by_micro_batch(huge, Plan(16, tp=8, pp=8), sizes)
 best = {}
 for name, bars in {"GPT-2 XL": of_small, "GPT-3 175B": of_large}.items():
     best[name] = min(bars, key=lambda size: bars[size]["total"])
-    print(f"{name}: {best[name]} is the fastest;",
-          ", ".join(f"{size.split()[1]}: {bar['total']:.2f} s" for size, bar in bars.items()))
+    print(f"{name}: {best[name]} is the fastest. Seconds for {', '.join(map(str, sizes))}:")
+    print("  " + ", ".join(f"{bar['total']:.2f}" for bar in bars.values()))
 
 # %% [markdown]
 # In a small model, the kernels of one sample are so short that starting them takes longer (launch).
@@ -253,8 +255,8 @@ for name, bars in {"GPT-2 XL": of_small, "GPT-3 175B": of_large}.items():
 plan, counts = Plan(64), [1, 4, 16]
 accumulated = practices.accumulating(advice.Contest("GPT-2 XL", 64, "V100").job, plan, counts)
 for m, (each, once) in zip(counts, accumulated):
-    print(f"GPT-2 XL, DDP on 64 V100, {m:2} micro-batches: {each:.2f} s along dp if averaged after "
-          f"each, {once:.2f} once")
+    print(f"GPT-2 XL, 64 V100, {m:2} micro-batches: {each:.2f} s along dp if averaged after each, "
+          f"{once:.2f} once")
 
 # %% [markdown]
 # ## 6 · More GPUs
@@ -274,9 +276,9 @@ for line, each in scaled.items():
 others = [64, 256, 1024, 2048]
 for name in ("Llama 3 70B", "Llama 3 8B"):
     told = practices.carried(name, "H100", 64, others)
-    print(f"{name}, the plan for 64 GPUs with a larger dp, over the best one:",
-          ", ".join(f"{n:,}: {ratio:.2f}" if ratio < 1e9 else f"{n:,}: impossible"
-                    for n, ratio in told))
+    print(f"{name}, the plan for 64 GPUs with a larger dp, over the best one:")
+    print("  " + ", ".join(f"{n:,}: {ratio:.2f}" if ratio < 1e9 else f"{n:,}: impossible"
+                           for n, ratio in told))
 
 # %% [markdown]
 # If the batch grows with the GPUs, each GPU has as many samples as before. But sooner or later a

@@ -18,7 +18,7 @@ SAID = {
     "advice_figures": ["that differ by 25 % or more: told right 9", "tp and pp"],
     "any_plan": ["ZeRO 3 × cp × tp on 2 ranks: loss 4."],
     "cost_model": ["activations 2", "total 4"],
-    "cost_seconds": ["compute 13.", "bubble 0.8"],
+    "cost_seconds": ["compute 13.", "bubble 0.9"],
     "configurations": ["--sequence-parallel", '"stage": 3'],
     "data_parallel": ["in buckets, meanwhile", "DistributedDataParallel"],
     "decoding": ["\n2 ranks: ", "letters per second"],

@@ -50,7 +50,7 @@ def walk(parameters, layers, memory, gpus, machine=8) -> dict:
         return alone | {"zero": 3}
     tp = min(machine, gpus)
     for pp in range(1, gpus // tp + 1):
-        is_possible = layers % pp == 0 and gpus // tp % pp == 0
+        is_possible = layers % pp == 0 and gpus % (tp * pp) == 0
         if is_possible and 18 * parameters / (tp * pp) <= memory:
             return {"dp": gpus // (tp * pp), "tp": tp, "pp": pp, "zero": 0}
     raise ValueError("the states fit in no way of the tree: take more GPUs")
