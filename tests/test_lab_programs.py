@@ -135,7 +135,7 @@ def forms_a_group(path) -> bool:
 
 
 def share_a_start(path) -> bool:
-    return "launch(" in path.read_text() and path.stem != "zero"
+    return "launch(" in path.read_text() and path.stem not in ("zero", *ALONE)
 
 
 @pytest.mark.slow
