@@ -525,6 +525,7 @@ problems = examine()
 # | [10d · A small Alpa][10d] | Can a program choose, for each stage another way? |
 # | [10e · From plan to configuration][10e] | What does an engine want to be told? |
 # | [10f · Advice, judged][10f] | Which advice stands, and which cannot be told? |
+# | [10g · Practices and pitfalls][10g] | What does each practice save, and what does it cost? |
 # | 11 · Capstone | All of it, on a model that learns. |
 #
 # Chapters without a link are still being written. A solved and executed copy of each part, to look
@@ -562,6 +563,7 @@ problems = examine()
 # [10d]: 10d_small_alpa.ipynb
 # [10e]: 10e_from_plan_to_configuration.ipynb
 # [10f]: 10f_advice_judged.ipynb
+# [10g]: 10g_practices_and_pitfalls.ipynb
 #
 # ## 12 · Words
 #
