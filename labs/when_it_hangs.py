@@ -67,13 +67,42 @@ def out_of_step(mistake, guilty=2, is_checked=False) -> dict:
     group, error = new_group(is_checked=is_checked), ""
     began = time.perf_counter()
     try:
-        train(group, mistake, guilty)
+        with without_log():
+            train(group, mistake, guilty)
     except RuntimeError as raised:
         error = str(raised)
     seconds = time.perf_counter() - began
     calls = recorded_calls(group)
     dist.barrier()  # of the world, which is not out of step: nobody leaves before all have looked
     return {"seconds": seconds, "error": error, "calls": calls}
+
+
+@contextlib.contextmanager
+def without_log():
+    """PyTorch writes such errors into its log, too, which is stderr: they would come twice."""
+    kept = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
+
+
+def meet(absent, seconds=1.0) -> str:
+    """What a monitored barrier tells this rank if the `absent` ones do not come."""
+    told = "it did not come"
+    if dist.get_rank() not in absent:
+        wait = datetime.timedelta(seconds=seconds)
+        try:
+            with without_log():
+                dist.monitored_barrier(timeout=wait, wait_all_ranks=True)
+            told = "all have come"
+        except RuntimeError as error:
+            told = in_short(str(error), 70)
+    return told
 
 
 # ---- The flight recorder -----------------------------------------------------------------------
@@ -217,10 +246,9 @@ def main():
     dist.init_process_group("gloo")
     for mistake in MISTAKES:
         seen = out_of_step(mistake)
-        last = [f"{c['number']}: {c['name']} {c['shape']}" for c in seen["calls"][-2:]]
+        last = ", ".join(f"{c['number']} {c['name']} {c['shape']}" for c in seen["calls"][-2:])
         dist.barrier()
-        say(f"{mistake} · rank {dist.get_rank()} after {seen['seconds']:.1f} s · its last calls: "
-            f"{', '.join(last)} · {in_short(seen['error'])}")  # fmt: skip
+        say(f"{mistake}, rank {dist.get_rank()}: {last}; {in_short(seen['error'], 16)}")
         dist.barrier()
     dist.destroy_process_group()
 
