@@ -258,7 +258,7 @@ def fingerprint(part) -> str:
 def main():
     dist.init_process_group("gloo")
     for mistake in MISTAKES:
-        seen = out_of_step(mistake)
+        seen = out_of_step(mistake, guilty=min(2, dist.get_world_size() - 1))
         last = ", ".join(f"{c['number']} {c['name']} {c['shape']}" for c in seen["calls"][-2:])
         dist.barrier()
         say(f"{mistake}, rank {dist.get_rank()}: {last}; {in_short(seen['error'], 16)}")
