@@ -13,6 +13,7 @@ PARAMETERS = {
     "02d_across_machines": {"megabytes": 2.0, "card_megabytes_per_second": 40.0},
     "03_data_parallel": {"world_size": 3, "race_seconds": 0.7},
     "03b_inside_ddp": {"world_size": 3, "train_steps": 12},
+    "03h_when_it_hangs": {"world_size": 3, "guilty": 1},
     "04_failure_and_recovery": {"world_size": 3, "die_at": 34, "steps_after": 25},
     "04b_sharded_checkpoints": {"world_size": 3, "fewer": 2, "state_megabytes": 20},
     "04c_finding_out": {"world_size": 3, "guilty": 1, "patience": 0.8, "timeout": 1.0},
@@ -49,6 +50,7 @@ SHOWN = {
     "02d_across_machines": ["theory 3 MB", "measured 3.0"],
     "03_data_parallel": ["Loss after 0.7 s", "3 ranks equal one process, but for rounding: True"],
     "03b_inside_ddp": ["the same gradients, but for rounding: True", "DDP, each time 5.3"],
+    "03h_when_it_hangs": ["(1, 8, 'another shape')", "names the guilty rank: True"],
     "04_failure_and_recovery": [
         "newest checkpoint: step-000030",
         "it took steps 31 to 40: 4 of them a second time",

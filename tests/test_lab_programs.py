@@ -9,6 +9,7 @@ import pytest
 from helpers import ROOT, environment, left_in
 
 SAID = {
+    "when_it_hangs": ["it left, rank 1: ", "barrier []", "another shape, rank 1: "],
     "across_machines": ["two levels", "dist.all_reduce         right"],
     "chaos": ["40 steps; largest difference from an undisturbed run"],
     "calibrating": ["predicted", "measured"],
