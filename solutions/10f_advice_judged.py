@@ -409,7 +409,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in [labs/advice.py](../labs/advice.py).
 #
 # **Next**: chapter 11, the capstone, is still being written; the
-# [map](00_start_here.ipynb#11-·-The-map) in chapter 00 has all of them.
+# [map](00_start_here.ipynb#7-·-The-map) in chapter 00 has all of them.
 
 # %%
 progress("10f")
