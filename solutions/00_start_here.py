@@ -16,7 +16,7 @@
 # ![Two grids with a row for each of four ranks. Before the all-reduce, each row has a colour of its
 # own. After it, every row has all four colours](../assets/covers/00_start_here.png)
 #
-# *Measured in section 3: each rank brings a number, and each leaves with the sum.*
+# *Measured in section 3.*
 #
 # **After this part you can** start ranks from a cell and with `torchrun`, add up numbers over all
 # ranks, tell `RANK` from `LOCAL_RANK`, and find the line on which a hang waits.
@@ -24,8 +24,8 @@
 # **It takes** about 20 minutes, and 20 more for 2 exercises. **It needs** Python, and a training
 # loop in PyTorch.
 #
-# Begin with the next cell: four processes start on your machine, tell their numbers, and end. The
-# cell after it imports what this part uses. It is folded: a click on its three dots opens it.
+# Begin with the next cell: four processes start, tell their numbers, and end. The cell after it
+# only imports. It is folded: a click on its three dots opens it.
 
 # %% tags=["nbval-ignore-output"]
 import os

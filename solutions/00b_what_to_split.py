@@ -418,8 +418,6 @@ plot_against(ranks, {"fastest of three": fastest, "slowest of three": slowest},
 
 # %% jupyter={"source_hidden": true}
 # The statements of the sources, and what was found.
-dealt[256] = launch(sampler_indices, 256, world_size=8).values
-shares = {n: sorted({len(indices) for indices in ranks}) for n, ranks in dealt.items()}
 state_gb, gpu_hours = 16 * 70, 1.72e6
 per_year = (530 / 1.5) ** (1 / (2 + 8 / 12))
 put_to_the_test(f"""
@@ -436,6 +434,13 @@ put_to_the_test(f"""
   depends | 16 bytes for each of 70 billion parameters fill {state_gb / 80:g} GPUs of 80 GB. Llama 2
   70B took 1.72 million GPU hours, say its authors: {gpu_hours / 24 / 365:.0f} years on one GPU,
   {gpu_hours / 24 / 2000:.0f} days on 2000 at best
+""")
+
+# %% jupyter={"source_hidden": true}
+# More statements; those that are right and surprise nobody are folded.
+dealt[256] = launch(sampler_indices, 256, world_size=8).values
+shares = {n: sorted({len(indices) for indices in ranks}) for n, ranks in dealt.items()}
+put_to_the_test(f"""
 - [C013] Model parallel means pipeline; or layers, and parts of layers; or layers only | web note,
   “Types of distributed training”; CS 229S, “Model Parallelism”; blog, “Q2: How does FSDP compare to
   model parallelism?” | they contradict each other | say which split you mean (section 4)
