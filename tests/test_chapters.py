@@ -7,7 +7,8 @@ import pytest
 from pedagogy_lib.course import build
 
 PARAMETERS = {
-    "00_start_here": {"world_size": 3, "megabytes": 1.5},
+    "00_start_here": {"world_size": 3},
+    "00b_what_to_split": {"world_size": 3, "megabytes": 1.5},
     "01_gradient_accumulation": {"batch_size": 48, "micro_batch": 6, "learning_rate": 0.3},
     "02_collectives": {"world_size": 3, "megabytes": 2.0},
     "02d_across_machines": {"megabytes": 2.0, "card_megabytes_per_second": 40.0},
@@ -44,7 +45,8 @@ PARAMETERS = {
     "10g_practices_and_pitfalls": {"link": 4e9, "host": 50e9, "storage": 1e12},
 }
 SHOWN = {
-    "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
+    "00_start_here": ["[60.0, 60.0, 60.0]", "theory 60 right answers; measured 60 right answers"],
+    "00b_what_to_split": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
     "01_gradient_accumulation": ["a step for each 6", "equals one go, but for rounding: True"],
     "02_collectives": ["all 3 together sent 4.00 X", "sent by ranks 0 to 2: 1.33"],
     "02d_across_machines": ["theory 3 MB", "measured 3.0"],

@@ -66,7 +66,7 @@ SAID = {
     "sharded_checkpoints": ["pipeline         weights differ by 0.0", "ZeRO-3           weights"],
     "simple_ddp": ["to DistributedDataParallel's weights", "; communication adds"],
     "small_alpa": ["12 layers on 64 devices", "  layers 0-"],
-    "start_here": [""],
+    "start_here": ["RANK 1 WORLD_SIZE 2 SUM 1"],
     "tensor_engines": ["\nDTensor: loss", "DTensor, sequence parallel: loss"],
     "tensor_parallel": ["one process: loss", "251 kB of parameters on a rank"],
     "three_dimensions": ["dp 1 × pp 1 × tp 2: loss 4."],
