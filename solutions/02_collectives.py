@@ -34,8 +34,8 @@ from pedagogy_lib import (
 
 # %% tags=["parameters"]
 world_size = 4
-pieces = 20
-latency = 0.0
+pieces = 20  # of the file, along the chain
+latency = 0.0  # seconds from a message's leaving to its arrival
 
 # %% [markdown]
 # ## 1 · One message
@@ -72,8 +72,8 @@ launch(pass_it_on, world_size=world_size).values
 # %% [markdown]
 # ## 2 · Ranks that wait for each other
 #
-# Ranks that wait for each other get stuck. On a cluster this is the most expensive mistake: a
-# thousand GPUs wait, and nobody sees an error. Here are two ways to get there with two ranks.
+# Two ranks that wait for each other are stuck. On a cluster this is an expensive mistake: a
+# thousand GPUs stand still, and for minutes nobody sees an error. Here are two ways to get there.
 
 # %%
 def both_send_first(x):
@@ -128,7 +128,7 @@ for mistake in (both_send_first, both_receive_first, another_order):
 #    So Python runs ahead, and a hang shows later than the line that caused it.
 # 2. A single send blocks its stream until the other side receives, [says NCCL's
 #    documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/p2p.html). If both
-#    ranks begin with `isend`, both wait for ever. Over Gloo the same code works.
+#    ranks begin with `isend`, both can wait for ever. Over Gloo the same code works.
 # 3. The messages of a batch [do not block each
 #    other](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/p2p.html). So a batch is
 #    right on both backends. If it is the first call in a group, all its ranks have to take part.
@@ -264,8 +264,8 @@ Table(["pieces", "theory", "measured"],
 # also costs the processor some time, and 200 pieces make 1400 messages. [Part
 # 02c](02c_what_a_message_costs.ipynb) measures that cost.
 #
-# *Break it.* Set `pieces = 1` or `latency = 0.005` (seconds from a message's leaving to its
-# arrival) in the cell of parameters, and run again from there. Which way suffers most?
+# *Break it.* Set `pieces = 1` or `latency = 0.005` in the cell of parameters, and run again from
+# there. Which way suffers most?
 
 # %% [markdown]
 # ### Exercise 2.2
@@ -303,8 +303,8 @@ check("2.2", tree_seconds)
 # of that file. They begin a message and return its request.
 #
 # For example, with 4 ranks and root 0: in round 1 rank 0 sends to rank 1. In round 2 rank 0 sends
-# to rank 2, and rank 1 to rank 3. With 3 ranks, somebody has nothing to do in round 2. Root 0 is
-# not the only root.
+# to rank 2, and rank 1 to rank 3. With 3 ranks, one of them has nothing to do in round 2. The root
+# may be any rank.
 
 # %%
 check("2.3")
@@ -387,10 +387,10 @@ plot_holdings(holdings)
 # | scatter | rank k has the root's chunk k | handing out work | |
 # | gather | the root has everybody's chunk | saving in one place | 04 |
 # | reduce | the root has the sum | a loss to print | |
-# | reduce-scatter | rank k has the sum of all chunks k | gradients of a shard | 06 |
-# | all-gather | everybody has everybody's chunk | weights from shards | 06 |
+# | reduce-scatter | rank k has the sum of all chunks k | gradients, a part for each rank | 06 |
+# | all-gather | everybody has everybody's chunk | weights, of which each rank has a part | 06 |
 # | all-reduce | everybody has the sum | gradients | 03, 07 |
-# | all-to-all | rank k has chunk k of everybody | tokens to their experts | 09 |
+# | all-to-all | rank k has chunk k of everybody | sorting samples by rank | 09 |
 #
 # Look at reduce-scatter and all-gather, one after the other. After the first, every rank has a
 # chunk of the sum. The second gives these chunks to everybody. *Together they are an all-reduce*,
@@ -442,9 +442,10 @@ put_to_the_test(surprises, more=others)
 # **Sources.** *Distributed training with PyTorch*, slides of a video course
 # ([hkproj](https://github.com/hkproj/pytorch-transformer-distributed)); handwritten notes.
 #
-# **To read on.** PyTorch, [torch.distributed](https://docs.pytorch.org/docs/stable/distributed.html);
-# NVIDIA, [NCCL user guide](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html).
-# Thakur, Rabenseifner and Gropp, [Optimization of Collective Communication Operations in
+# **To read on.** PyTorch,
+# [torch.distributed](https://docs.pytorch.org/docs/stable/distributed.html); NVIDIA, [NCCL user
+# guide](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/index.html). Thakur, Rabenseifner
+# and Gropp, [Optimization of Collective Communication Operations in
 # MPICH](https://doi.org/10.1177/1094342005051521), 2005: trees and other algorithms, and which one
 # for which size.
 

@@ -2,9 +2,9 @@
 # # 02b · The ring
 #
 # **How do ranks add up a tensor with nobody in the middle?** Data parallel training sums all
-# gradients in every step. For a model of a billion parameters that is 4 GB from each rank. Here you
-# write the algorithm that shares this work out equally, and count the bytes of all collectives. At
-# the end your own reduce-scatter sends half of what Gloo's sends.
+# gradients in every step. For a model of a billion parameters in float32 that is 4 GB on each rank.
+# Here you write the algorithm that shares this work out equally, and count the bytes of all
+# collectives. At the end your own reduce-scatter sends half of what Gloo's sends.
 
 # %% [markdown]
 # ![Grids of four ranks and four chunks after each of six steps of a ring all-reduce: stripes of
@@ -20,8 +20,6 @@
 # 02](02_collectives.ipynb).
 
 # %% jupyter={"source_hidden": true}
-from statistics import median
-
 import torch
 import torch.distributed as dist
 
@@ -147,14 +145,15 @@ check("2.5", chunk_to_send)
 # %% [markdown]
 # ### Exercise 2.7
 #
-# In [labs/collectives.py](../labs/collectives.py), write `all_gather_ring(chunks, group)`. At the
-# start only `chunks[k]` of rank k counts. Afterwards every rank's `chunks[k]` holds what rank k
-# brought. It may send $n-1$ messages, all to the next rank. For example, rank 0 brings `[7]` as
-# chunk 0 and rank 1 `[8]` as chunk 1: then both hold `[[7], [8]]`.
-#
+# In [labs/collectives.py](../labs/collectives.py), write `all_gather_ring(chunks, group)`. `chunks`
+# is a list as in 2.6. At the start only `chunks[k]` of rank k counts. Afterwards every rank's
+# `chunks[k]` holds what rank k brought. It may send $n-1$ messages, all to the next rank. For
+# example, rank 0 brings `[7]` as chunk 0 and rank 1 `[8]` as chunk 1: then both hold `[[7], [8]]`.
+
+# %% [markdown]
 # ### Exercise 2.8
 #
-# In the same [labs/collectives.py](../labs/collectives.py), write `all_reduce_ring(x, group)` from
+# In [labs/collectives.py](../labs/collectives.py), write `all_reduce_ring(x, group)` from
 # these two. Afterwards every rank's `x` holds the sum. `x` has any shape, and its length need not
 # be a multiple of $n$. `x.view(-1)` is flat and shares the memory of `x`. `torch.tensor_split` cuts
 # it into chunks that differ by one element at most. It returns a tuple; the other two take a list.
@@ -208,8 +207,8 @@ bytes_sent(summed)
 #
 # `dist.all_reduce` has sent the same bytes as your ring. Does it use a ring? Bytes cannot tell:
 # halving-doubling would send as many. But the algorithms differ in *who talks to whom*. In a ring
-# each rank sends to one other rank. In halving-doubling each sends to several. The bench knows both
-# ends of each connection.
+# each rank sends to one other rank. In halving-doubling it sends to two others if there are four
+# ranks, and to three if there are eight. The bench knows both ends of each connection.
 
 # %%
 for name in summed.labels:
@@ -313,33 +312,32 @@ machines = Machines.here(8, bytes_per_second=card_megabytes_per_second * 1e6)
 sums = launch(measured.on_slow_cards, collectives, [4, 1_000_000], world_size=8, machines=machines,
               device="cpu")
 times = measured.until_the_last(sums.values)
-took = {key: median(rounds) for key, rounds in times.items()}
-Table(["1 MB, median of 5", "2 ranks", "4 ranks", "8 ranks"],
-      measured.rows_of_time(times, 1_000_000))
+heads = ["quickest and slowest of 5", "2 ranks", "4 ranks", "8 ranks"]
+Table(heads, measured.rows_of_time(times, 1_000_000), title="1 MB")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction, theory, and what was measured.
+# Your prediction, theory, and what was measured: the quickest rounds, as others wait for a core.
+took = {key: min(rounds) for key, rounds in times.items()}
 two, eight = (took[n, 1_000_000, "reduce"] for n in (2, 8))
 reduce_guess.compare((2 * 7 / 8) / (2 * 1 / 2), eight / two)
 
 # %% [markdown]
 # The tree's time grows with $\log_2 n$: 1, 2, 3 copies. Gloo's reduce is a reduce-scatter and then
-# a gather. Each takes $(n-1)/n$ copies, so together they never take more than two. This is also the
-# time of an all-reduce: over Gloo, a reduce saves nothing.
+# a gather. Each takes the time of $(n-1)/n$ copies, so both together take less than two. This is
+# also the time of an all-reduce: over Gloo, a reduce saves nothing.
 #
 # A reduce and then a broadcast, which is a tree, take longer than an all-reduce here, and the gap
 # grows with $n$. And for small tensors? The same four ways with 4 bytes, where no card is slow:
 
 # %% tags=["nbval-ignore-output"]
-Table(["4 bytes, median of 5", "2 ranks", "4 ranks", "8 ranks"], measured.rows_of_time(times, 4))
+Table(heads, measured.rows_of_time(times, 4), title="4 bytes")
 
 # %% [markdown]
-# These times are messages and processes that wait for a core. They vary several times over from
-# round to round, so they do not tell which way is faster. [Part
-# 02c](02c_what_a_message_costs.ipynb) looks at small messages with links that are slow on purpose.
+# These times are messages, and processes that wait for a core. Compare the quickest and the slowest
+# round of one way, before you compare two ways. [Part 02c](02c_what_a_message_costs.ipynb) looks at
+# small messages again, with a latency that is known.
 #
-# *Break it.* Set `card_megabytes_per_second = 4.0` and run this section again. Which times grow
-# tenfold?
+# *Break it.* Set `card_megabytes_per_second = 20.0` and run this section again. Which times double?
 
 # %% [markdown]
 # ## Put to the test
@@ -354,8 +352,8 @@ ops = {op: launch(measured.all_reduce_of_ranks, op, world_size=4, device="cpu").
        for op in ("SUM", "AVG", "MAX")}
 total = sum(summed["ring"].sent_bytes) / (megabytes * 1e6)
 sent_by_all = " ".join(f"{b / 1e6 / megabytes:.2f}" for b in summed["dist.all_reduce"].sent_bytes)
-calls = summed["ring"].calls[0]
-to, source = ({call.peer for call in calls if call.name == name} for name in ("send", "recv"))
+to = measured.receivers(summed["ring"])
+to_0 = [rank for rank, its in enumerate(to) if 0 in its]
 
 # %% jupyter={"source_hidden": true}
 large, small, both = 1_000_000, 4, "reduce, then broadcast"
@@ -385,8 +383,8 @@ surprises = f"""
 # %% jupyter={"source_hidden": true}
 surprises += f"""
 - [C037] In each iteration a node sends to 2 of its peers | CS 229S, “All-reduce Algorithm” |
-  {"wrong" if len(to) == 1 else "right"} | rank 0 sends to {measured.ranks(to)} alone, and receives
-  from {measured.ranks(source)} alone (section 3)
+  {"wrong" if len(to[0]) == 1 else "right"} | rank 0 sends to rank {to[0][0]} alone, and receives
+  from rank {to_0[0]} alone (section 3)
 - [C040] 2 (N - 1) X / N is the “total volume” | CS 229S, “Ring All-reduce Efficiency Analysis” |
   imprecise | it is one rank's; all {world_size} together sent {total:.2f} X (section 2, table)
 - [C046] Reduce is not for gradients, as only one rank gets the result |

@@ -3,10 +3,11 @@
 torchrun --nproc-per-node 4 labs/collectives_measured.py
 """
 
+import contextlib
+import os
 import queue
 import threading
 import time
-from statistics import median
 
 import torch
 import torch.distributed as dist
@@ -28,16 +29,17 @@ def sum_up(ways, nbytes: int):
             raise ValueError(f"{name}: rank {dist.get_rank()} has not got the sum")
 
 
-def peers(block) -> str:
-    """To whom each rank of a measured block has sent more than a hundredth of all bytes."""
+def receivers(block) -> list[list[int]]:
+    """Of each rank of a measured block: to whom it has sent more than a hundredth of all bytes."""
     matrix = block.traffic()
     least = sum(map(sum, matrix)) / 100
-    to = [[k for k, sent in enumerate(row) if sent > least] for row in matrix]
-    return "; ".join(f"{rank} to {', '.join(map(str, row))}" for rank, row in enumerate(to) if row)
+    return [[k for k, sent in enumerate(row) if sent > least] for row in matrix]
 
 
-def ranks(numbers) -> str:
-    return "rank " + ", ".join(map(str, sorted(numbers)))
+def peers(block) -> str:
+    """The same in words: `0 to 1, 2; 1 to 3`."""
+    return "; ".join(f"{rank} to {', '.join(map(str, to))}"
+                     for rank, to in enumerate(receivers(block)) if to)  # fmt: skip
 
 
 X_BYTES = 1_920_000  # which 2, 3, 4 and 8 divide
@@ -83,9 +85,24 @@ def every_collective(collectives=None):
 def gloos_names() -> list[str]:
     """On each rank: the names that PyTorch's profiler gives to the work of a reduce-scatter."""
     x, mine = torch.ones(8), torch.ones(8 // dist.get_world_size())
-    with torch.profiler.profile() as profile:
+    with nothing_printed(), torch.profiler.profile() as profile:
         dist.reduce_scatter(mine, list(x.chunk(dist.get_world_size())))
     return sorted({event.name for event in profile.events() if "gloo" in event.name})
+
+
+@contextlib.contextmanager
+def nothing_printed():
+    """The profiler says when it begins and ends; that is left out."""
+    kept = [os.dup(fd) for fd in (1, 2)]
+    with open(os.devnull, "w") as nowhere:
+        for fd in (1, 2):
+            os.dup2(nowhere.fileno(), fd)
+        try:
+            yield
+        finally:
+            for fd, copy in zip((1, 2), kept):
+                os.dup2(copy, fd)
+                os.close(copy)
 
 
 def all_reduce_of_ranks(operation: str) -> float:
@@ -185,10 +202,13 @@ def until_the_last(of_ranks) -> dict[tuple, list[float]]:
 
 
 def rows_of_time(took, nbytes) -> list[list[str]]:
-    """Of each way the median time on 2, 4 and 8 ranks."""
+    """Of each way the quickest and the slowest round, on 2, 4 and 8 ranks."""
     names = dict.fromkeys(name for _, size, name in took if size == nbytes)
-    return [[name, *(f"{1e3 * median(took[n, nbytes, name]):.1f} ms" for n in (2, 4, 8))]
-            for name in names]  # fmt: skip
+    return [[name, *(in_ms(took[n, nbytes, name]) for n in (2, 4, 8))] for name in names]
+
+
+def in_ms(rounds) -> str:
+    return f"{1e3 * min(rounds):.1f} to {1e3 * max(rounds):.1f} ms"
 
 
 # ---- Without ranks --------------------------------------------------------------------------
