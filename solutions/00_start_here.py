@@ -495,6 +495,7 @@ problems = examine()
 # |---|---|
 # | [01 · Gradient accumulation][01] | How can a small memory take a large batch? |
 # | [02 · Collectives][02] | How do ranks add up a tensor with nobody in the middle? |
+# | [02c · What a message costs][02c] | How long does a collective take, and can you know it? |
 # | [02d · Across machines][02d] | What changes when a link is slow, and shared? |
 # | [03 · Data parallel][03] | From a parameter server to DDP: what was wrong each time? |
 # | [03b · Inside DDP][03b] | How does DDP hide its communication, and where does it go wrong? |
@@ -532,6 +533,7 @@ problems = examine()
 #
 # [01]: 01_gradient_accumulation.ipynb
 # [02]: 02_collectives.ipynb
+# [02c]: 02c_what_a_message_costs.ipynb
 # [02d]: 02d_across_machines.ipynb
 # [03]: 03_data_parallel.ipynb
 # [03b]: 03b_inside_ddp.ipynb
