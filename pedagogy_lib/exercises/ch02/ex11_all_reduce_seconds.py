@@ -55,8 +55,8 @@ EXERCISE = Formula(
          lambda how, n, x, alpha, B: messages(how, n) * alpha + size(how, n, x) / B),
         ("this is one way only: a sum has to be built, and then brought to everybody.",
          lambda how, n, x, alpha, B: seconds(how, n, x, alpha, B) / 2),
-        *(("in one of the two algorithms the second half is missing: after the first, one rank alone "
-           "has the sum, or each has one chunk of it.",
+        *(("in one of the two algorithms the second half is missing. After the first half, one "
+           "rank alone has the sum, or each has one chunk of it.",
            lambda how, n, x, alpha, B, one=one: (
                seconds(how, n, x, alpha, B) / (2 if how == one else 1)))
           for one in ("ring", "tree")),
