@@ -59,6 +59,11 @@ def fit(sizes, seconds) -> tuple[float, float]:
     return float(alpha), float(1 / per_byte)
 
 
+def in_turn(count, nbytes, alpha, B) -> float:
+    """Seconds of `count` messages of `nbytes` each, if each waits for the one before it."""
+    return count * (alpha + nbytes / B)
+
+
 # ---- All-reduces on slow links --------------------------------------------------------------
 
 
@@ -100,39 +105,35 @@ def crossing(sizes, first, second) -> float:
 # ---- A call ---------------------------------------------------------------------------------
 
 
-def many_calls(calls=128, elements=1000, rounds=9) -> dict:
-    """All-reduces of small tensors, one after another: what each took, and what it used.
+def in_a_row(way, x, rounds=9) -> list[dict]:
+    """`way(row)` for each row of `x`, one after another, in several rounds.
 
-    Returns  the round of the median: `total` seconds, `each` of the calls; `cpu` seconds of all
-             threads of this rank, and `switches`, how often it waited, for each call; and of all
-             rounds the `totals`
+    Returns  for each round `total` seconds, `each` of the calls; and for each call `cpu` seconds of
+             all threads of this rank, and `sleeps`: how often one of them went to sleep
     """
-    x, found = torch.zeros(calls, elements), []
-    for row in x[:16]:
-        dist.all_reduce(row)
+    found = []
     for _ in range(rounds):
         dist.barrier()
         used, began, each = used_so_far(), time.perf_counter(), []
         for row in x:
             at = time.perf_counter()
-            dist.all_reduce(row)
+            way(row)
             each.append(time.perf_counter() - at)
         total = time.perf_counter() - began
-        cpu, switches = np.subtract(used_so_far(), used) / calls
-        found.append({"total": total, "each": each, "cpu": cpu, "switches": switches})
-    found.sort(key=lambda one: one["total"])
-    return found[rounds // 2] | {"totals": [one["total"] for one in found]}
+        cpu, sleeps = np.subtract(used_so_far(), used) / len(x)
+        found.append({"total": total, "each": each, "cpu": float(cpu), "sleeps": float(sleeps)})
+    return found
 
 
 def used_so_far() -> tuple[float, int]:
-    """CPU seconds of all threads of this process, and how often one of them went to wait."""
+    """CPU seconds of all threads of this process, and how often one of them went to sleep."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime, usage.ru_nvcsw
 
 
-def isolated_calls(elements=1000, rounds=60, pause=0.005) -> float:
-    """Median seconds of an all-reduce that begins after a barrier and a pause: nothing is near."""
-    x, times = torch.zeros(elements), []
+def call_after_a_pause(x, rounds=40, pause=0.004) -> float:
+    """Median seconds of one all-reduce, each after a barrier and a pause."""
+    times = []
     for _ in range(rounds):
         dist.barrier()
         time.sleep(pause)
@@ -142,18 +143,36 @@ def isolated_calls(elements=1000, rounds=60, pause=0.005) -> float:
     return median(times)
 
 
-def begun_calls(calls=128, elements=1000, rounds=9) -> tuple[float, float]:
-    """Median seconds to begin so many all-reduces, and until the last of them is done, for each."""
-    x, begun, done = torch.zeros(calls, elements), [], []
+def calls_begun(x, rounds=9) -> tuple[float, float]:
+    """Seconds for each call to begin all-reduces of all rows, and until all are done: medians."""
+    begun, done = [], []
     for _ in range(rounds):
         dist.barrier()
         began = time.perf_counter()
         requests = [dist.all_reduce(row, async_op=True) for row in x]
-        begun.append((time.perf_counter() - began) / calls)
+        begun.append((time.perf_counter() - began) / len(x))
         for request in requests:
             request.wait()
-        done.append((time.perf_counter() - began) / calls)
+        done.append((time.perf_counter() - began) / len(x))
     return median(begun), median(done)
+
+
+def small_calls(way=dist.all_reduce, calls=128, elements=1000) -> dict:
+    """Many calls of `way` with a small tensor, one after another: the round of the middle.
+
+    Returns  what `in_a_row` tells of it, and `totals`, the seconds of all rounds in their order
+    """
+    x = torch.zeros(calls, elements)
+    rounds = in_a_row(way, x)
+    middle = sorted(rounds, key=lambda one: one["total"])[len(rounds) // 2]
+    return middle | {"totals": [one["total"] for one in rounds]}
+
+
+def begun_and_done(calls=128, elements=1000) -> dict[str, float]:
+    """Seconds of a small all-reduce in other ways than one after another."""
+    x = torch.zeros(calls, elements)
+    begun, done = calls_begun(x)
+    return {"begun": begun, "done": done, "after a pause": call_after_a_pause(x[0])}
 
 
 # ---- Bandwidth ------------------------------------------------------------------------------
@@ -190,6 +209,18 @@ def anatomy(nbytes, rounds=15) -> dict[str, float]:
     return found | {"a half, one way": found["a half, one way"] / 2}
 
 
+def in_buckets(all_reduce_buckets, bucket_sizes, calls=128, elements=1000, rounds=5) -> list:
+    """Quickest seconds to add up many small tensors, for each size of a bucket in bytes."""
+    tensors = list(torch.zeros(calls, elements))
+    best = [float("inf")] * len(bucket_sizes)
+    for k, size in [*enumerate(bucket_sizes)] * rounds:
+        dist.barrier()
+        began = time.perf_counter()
+        all_reduce_buckets(tensors, size)
+        best[k] = min(best[k], time.perf_counter() - began)
+    return best
+
+
 # ---- The program ----------------------------------------------------------------------------
 
 
@@ -198,7 +229,7 @@ def costs() -> tuple[float, float, float, float]:
     x = torch.zeros(1000)
     alone = quickest_of_each(lambda y: dist.all_reduce(x), [1])[0]
     alpha, B = fit(sizes, one_message(sizes)) if dist.get_world_size() == 2 else (0.0, 0.0)
-    return alpha, B, alone, many_calls()["total"]
+    return alpha, B, alone, small_calls()["total"]
 
 
 def main():
