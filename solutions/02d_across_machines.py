@@ -67,9 +67,9 @@ Table(["RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "network card"], 
 # `torchrun` sets the same variables on a cluster. `GROUP_RANK` is the number of the machine. Ranks
 # 0 and 1 are on machine 0, and ranks 2 and 3 on machine 1.
 #
-# Now an all-reduce of $X$ bytes. Gloo's is a ring, as part 02c has found out. It goes from rank 0
-# to 1, to 2, to 3, and back to 0. Each rank sends $2\,\frac{n-1}{n}X = 1.5\,X$ to the next one.
-# Which of these four links pass a network card? How many bytes leave a machine?
+# Now an all-reduce of $X$ bytes. Part 02c has found out that Gloo's is a ring. Each rank sends
+# $2\,\frac{n-1}{n}X = 1.5\,X$ to the rank before it: 0 → 3 → 2 → 1 → 0. Which of these four links
+# pass a network card? How many bytes leave a machine?
 
 # %%
 card_guess = predict(f"All-reduce of {megabytes:g} MB on 2 × 2 ranks: bytes that leave a machine",
@@ -94,7 +94,7 @@ card_guess.compare(1.5 * megabytes, leaving / 1e6, kind="communication")
 plot_timeline(run, cards=bool(machines), title="An all-reduce across two machines")
 
 # %% [markdown]
-# Two of the four links leave a machine: 1 → 2 and 3 → 0. So $1.5\,X$ leave each machine, and as
+# Two of the four links leave a machine: 0 → 3 and 2 → 1. So $1.5\,X$ leave each machine, and as
 # many bytes come in. In the picture, the area above a card's line is what the card sends, and the
 # area below is what it receives. The dotted lines are its full speed. The cards are nearly full,
 # and all ranks wait for them: 6 MB at 25 MB/s take 240 ms.
