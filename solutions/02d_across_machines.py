@@ -249,7 +249,7 @@ plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)", predicted=theo
 # Two levels send a third less than the ring on 2 × 2 ranks, and $\frac{3}{7}$ less on 2 × 4. Gloo's
 # own `all_reduce` sends as much as a flat ring in the order of ranks.
 #
-# Halving-doubling is worst here. Its largest messages cross: $\frac{X}{2}$ from each of four ranks,
+# Halving-doubling sends most through the cards. Its largest messages cross: $\frac{X}{2}$ from each of four ranks,
 # twice. With the *nearest* partner first, only $\frac{X}{8}$ from each rank would cross, twice.
 # That is $1\,X$ for the machine, as with two levels. So the best algorithm depends on who shares
 # which link.
@@ -348,8 +348,8 @@ put_to_the_test(f"""
 # * In a ring, the **order of ranks** decides that. Side by side, two links leave; in turns, all do.
 # * A **hierarchical all-reduce** adds up inside first. Then $2\,\frac{M-1}{M}\,X$ pass each card,
 #   however many ranks a machine has.
-# * Which algorithm is best depends on who shares which link: halving-doubling, the best on equal
-#   links, is the worst here.
+# * Which algorithm is best depends on who shares which link. Halving-doubling, the best on equal
+#   links, sends most through a shared card.
 # * A network that fails is silent. What was lost is sent again if the cable comes back in time.
 #
 # **Your exercises** stand in the cells above and in
