@@ -144,17 +144,6 @@ plot_against(slow_sizes, found, "bytes", "time (ms)", model, logarithmic=True,
 # %% [markdown]
 # On 8 ranks, 6 messages follow each other in the two trees, and 14 in the ring. Both take equally
 # long where $6\,(\alpha + X/B) = 14\,(\alpha + X/8B)$.
-#
-# How does the time grow with the number of ranks? In a tree, each doubling of the ranks adds one
-# round. Here is the reduce alone, of 100 kB:
-
-# %% tags=["nbval-ignore-output"]
-reduces = {n: launch(costs.on_slow_links, {"tree": collectives.reduce_tree}, [100_000], slow_alpha,
-                     slow_B, world_size=n, device="cpu").values for n in (2, 4, 8)}
-grown = {n: costs.slowest_rank(values)["tree"][0] for n, values in reduces.items()}
-Table(["ranks", "rounds", "by the model", "measured"],
-      [[n, rounds, f"{1e3 * costs.in_turn(rounds, 100_000, slow_alpha, slow_B):.0f} ms",
-        f"{grown[n]:.0f} ms"] for rounds, n in enumerate(grown, start=1)])
 
 # %% [markdown]
 # ## 3 · Halving and doubling
@@ -244,9 +233,9 @@ plot_against(slow_sizes, found, "bytes", "time (ms)", model, logarithmic=True,
              title=f"All-reduce on 8 ranks, {links}")
 
 # %% [markdown]
-# Here halving-doubling has as few messages as the trees, and as few bytes as the ring. Which
-# algorithm does Gloo use? Bytes alone cannot tell. *To whom* a rank sends can. (Bytes on the wire
-# are the kernel's count; Gloo's own messages are not counted one by one.)
+# Here halving-doubling has as few messages as the trees, and as few bytes as the ring. Count both
+# on eight ranks. (The kernel counts bytes on the wire. It does not see where one of Gloo's own
+# messages ends.)
 
 # %%
 compared = launch(lab("halving_doubling").compare, 1_600_000, world_size=8, device="cpu")
@@ -261,8 +250,8 @@ Table(["way", "most bytes sent, in X", "messages of rank 0", "rank 0 sends to"],
       [row_of(name) for name in compared.labels])
 
 # %% [markdown]
-# `dist.all_reduce` sends to one neighbour alone, the rank before it. So Gloo's is a ring, and it
-# runs the other way round than the lab's.
+# The last column shows what part 02b has found out: Gloo's all-reduce is a ring, and it runs the
+# other way round than the lab's.
 #
 # Why does anybody still use a ring, then? Three reasons:
 #
@@ -427,21 +416,6 @@ Table(["part", "time", "share of the all-reduce"],
 # two messages travel both ways, the same cores have twice as much to copy. The model was fitted to
 # one message at a time, so it promises too much. Adding comes on top. What the parts leave is not
 # explained here.
-#
-# Is one all-reduce better than a reduce and a broadcast? Here on four ranks, with Gloo's own:
-
-# %% tags=["nbval-ignore-output"]
-def in_two_calls(x):
-    dist.reduce(x.view(torch.float32), 0)
-    dist.broadcast(x, 0)
-
-three = [4, 100_000, 8_000_000]
-in_one, in_two = ([max(rank[k] for rank in launch(costs.quickest_of_each, way, three, 20,
-                                                  world_size=4, device="cpu").values)
-                   for k in range(3)] for way in (sum_up, in_two_calls))
-Table(["bytes", "all-reduce", "reduce, then broadcast"],
-      [[f"{size:,}", f"{1e3 * a:.2f} ms", f"{1e3 * b:.2f} ms"]
-       for size, a, b in zip(three, in_one, in_two)])
 
 # %% [markdown]
 # ## 6 · Buckets
@@ -517,31 +491,19 @@ plot_against(bucket_sizes, {"128 tensors": [1e3 * t for t in packed]}, "bytes of
 
 # %% jupyter={"source_hidden": true}
 # Statements of the sources, and what was found.
-ratios = [a / b for a, b in zip(in_one, in_two)]
-faster = "right" if max(ratios) < 0.9 else "wrong" if min(ratios) > 1.1 else "depends"
-words = "one call took " + ", ".join(f"{ratio:.1f}" for ratio in ratios) + " times as long"
 put_to_the_test(f"""
 - [C041] A ring takes 2 (N - 1) X / (N B) | CS 229S, “Ring All-reduce Efficiency Analysis” |
   imprecise | without the latency, 12.5 kB on 8 ranks would take
   {14 / 8 * 12_500 / slow_B * 1e3:.1f} ms on the slow links, with it
   {1e3 * costs.in_turn(14, 12_500 / 8, slow_alpha, slow_B):.1f} (picture in section 2). At
   full speed, copying and adding come on top (table in section 5)
-- [C032] A reduce on 8 ranks takes 3 steps: its time is logarithmic in the number of ranks |
-  PyTorch slides, “Collective Communication: Reduce” | depends |
-  a tree's is: 1, 2, 3 rounds on 2, 4, 8 ranks (table in section 2). A ring's grows with the number
-  of ranks for small tensors, and hardly for large ones
-- [C034] All-reduce is usually faster than a reduce followed by a broadcast |
-  PyTorch slides, “Collective Communication: All-Reduce” | {faster} |
-  for 4 B, 100 kB and 8 MB, {words} as two (Gloo on 4 ranks, table in section 5)
 - [C042] A ring uses equal links fully, but is slow for many messages |
   handwritten notes, “Ring AllReduce” | right | 2 (N - 1) latencies in each call: on 8 ranks, 14
   messages for 12.5 kB as for 1.6 MB (section 2). Halving-doubling has 6 (section 3)
 """)
 
 # %% [markdown]
-# **Sources.** *Distributed training with PyTorch*, slides of a video course
-# ([hkproj](https://github.com/hkproj/pytorch-transformer-distributed)); *CS 229S, lecture 8*
-# (Stanford); handwritten notes.
+# **Sources.** *CS 229S, lecture 8* (Stanford); handwritten notes.
 #
 # **To read on.** Thakur, Rabenseifner and Gropp, [Optimization of collective communication
 # operations in MPICH](https://doi.org/10.1177/1094342005051521), 2005: which algorithm for which

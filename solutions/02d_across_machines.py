@@ -249,10 +249,10 @@ plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)", predicted=theo
 # Two levels send a third less than the ring on 2 × 2 ranks, and $\frac{3}{7}$ less on 2 × 4. Gloo's
 # own `all_reduce` sends as much as a flat ring in the order of ranks.
 #
-# Halving-doubling sends most through the cards. Its largest messages cross: $\frac{X}{2}$ from each of four ranks,
-# twice. With the *nearest* partner first, only $\frac{X}{8}$ from each rank would cross, twice.
-# That is $1\,X$ for the machine, as with two levels. So the best algorithm depends on who shares
-# which link.
+# Halving-doubling sends most through the cards. Its largest messages cross: $\frac{X}{2}$ from each
+# of four ranks, twice. With the *nearest* partner first, only $\frac{X}{8}$ from each rank would
+# cross, twice. That is $1\,X$ for the machine, as with two levels. So the best algorithm depends on
+# who shares which link.
 #
 # The formula for the time counts the cards alone. The steps inside a machine come on top, and here
 # all ranks share this computer's cores. Where all links are equal, two levels save nothing: each

@@ -34,7 +34,7 @@ SAID = {
     "fsdp2_program": ["FSDP2 on 2 ranks equals one process: True"],
     "gradient_accumulation": ["of the test images right"],
     "gradient_sync_visualizer": ["0.weight   after   rank 1", "bucket 1:", "all in one"],
-    "halving_doubling": ["halving_doubling  right", "1.00 MB"],
+    "halving_doubling": ["halving_doubling  right", "8.00 MB         2"],
     "how_often": ["cost, measured", "   6 steps"],
     "keep_training": ["meetings: 2 ranks go on from step 0, 2 ranks go on from step 20"],
     "language_model": ["step 200", "def "],
