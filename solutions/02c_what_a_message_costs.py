@@ -322,11 +322,14 @@ Table(["ranks", "to begin it", "after a pause", "in a row", "all begun at once",
 # have slept for long need more time to wake.
 
 # %% [markdown]
-# What do the ranks do meanwhile? A message passes several threads: the one that runs Python, one of
-# Gloo's that adds, and one that listens to the network. Each *sleeps* until the one before it is
-# done. The kernel then wakes it, which costs a core some microseconds. So count sleeps, and the
-# **CPU time** of all threads. Beside the all-reduce stands section 1's message there and back: for
-# the model it is the same, two messages one after another.
+# What do the ranks do meanwhile? A collective passes several threads of each rank: the one that
+# runs Python, one that works on Gloo's collectives, and one that listens to the network. (A single
+# message does without the second one.) Each thread *sleeps* until the one before it is done. Then
+# the kernel has to wake it, and that costs a core some microseconds.
+#
+# So count the sleeps, and the **CPU time** of all threads. Section 1's message there and back
+# stands beside the all-reduces. For the model it is the same as an all-reduce on two ranks: two
+# messages one after another.
 
 # %% tags=["nbval-ignore-output"]
 ping_pong = launch(costs.small_calls, there_and_back, world_size=2, device="cpu").values[0]
@@ -341,12 +344,9 @@ Table(["", "messages of all", "sleeps of a rank", "model", "CPU time by cores", 
 
 # %% [markdown]
 # The last column is what really happened. The model counts the messages that *follow* each other.
-# CPU time counts *all* messages: in an all-reduce on two ranks four messages travel, two at a time,
-# and there and back only two. A real link carries one message each way at the same time. Here the
-# cores are the links, and they do the work of both. With four ranks, 24 messages share them.
-#
-# There is more: in PyTorch, Gloo's collectives run on a thread of their own, and single messages do
-# not. That makes more sleeps.
+# CPU time counts *all* messages. In an all-reduce on two ranks four messages travel, two at a time;
+# there and back only two do. A network's link carries one message each way at the same time. Here
+# the cores are the links, and they do the work of both. With four ranks, 24 messages share them.
 #
 # So $\alpha$ is no property of a wire here: it is the time that threads need to wake each other.
 # The **LogP** model ([Culler and others, 1993](https://doi.org/10.1145/155332.155333)) gives that
@@ -360,8 +360,8 @@ Table(["", "messages of all", "sleeps of a rank", "model", "CPU time by cores", 
 #   all-reduce all ranks then wait for one;
 # * **skew**: ranks do not begin a call at the same moment, and the early ones wait.
 #
-# What can be said for sure is this. Many small calls are slow because of what each *call* costs,
-# much more than because of the link. The remedy is fewer calls: section 6.
+# One thing is sure: on this machine no link makes many small calls slow. What each *call* costs
+# does. The remedy is fewer calls: section 6.
 
 # %% [markdown]
 # ## 5 · Two bandwidths
