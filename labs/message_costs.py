@@ -131,7 +131,7 @@ def used_so_far() -> tuple[float, int]:
     return usage.ru_utime + usage.ru_stime, usage.ru_nvcsw
 
 
-def call_after_a_pause(x, rounds=40, pause=0.004) -> float:
+def call_after_a_pause(x, rounds=25, pause=0.004) -> float:
     """Median seconds of one all-reduce, each after a barrier and a pause."""
     times = []
     for _ in range(rounds):
@@ -143,7 +143,7 @@ def call_after_a_pause(x, rounds=40, pause=0.004) -> float:
     return median(times)
 
 
-def calls_begun(x, rounds=9) -> tuple[float, float]:
+def calls_begun(x, rounds=5) -> tuple[float, float]:
     """Seconds for each call to begin all-reduces of all rows, and until all are done: medians."""
     begun, done = [], []
     for _ in range(rounds):

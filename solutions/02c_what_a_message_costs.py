@@ -47,7 +47,8 @@ link_megabytes_per_second = 20.0
 #
 # A message of $X$ bytes takes a **latency** of $\alpha$ seconds, however short it is. Its bytes
 # take $X/B$ seconds more, at a **bandwidth** of $B$ bytes per second.
-#
+
+# %% [markdown]
 # Two ranks of this machine send messages to and fro. Half of the time for there and back is the
 # time of one message. Other programs can only add to it, so of 40 rounds the quickest counts.
 #
@@ -189,7 +190,7 @@ def draw(step):
 explore(draw, step=[1, 0, *range(2, 15)])
 
 # %%
-halving = predict(f"All-reduce of 100 kB on 8 ranks with halving-doubling, {links}", unit="ms")
+halving = predict("Halving-doubling of 100 kB on 8 ranks, on these slow links", unit="ms")
 
 # %% [markdown]
 # The first half sends $X/2$, then $X/4$, then $X/8$: together $\frac{n-1}{n}X$, as in a ring. The

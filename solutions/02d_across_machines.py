@@ -43,7 +43,8 @@ card_megabytes_per_second = 25.0
 # and needs no administrator for it. Ranks on one machine talk over its **loopback**, a network
 # inside the machine. All other messages leave through the card of one machine, pass a switch, and
 # enter through the card of the other one.
-#
+
+# %% [markdown]
 # Some systems do not allow namespaces. `Machines.here` gives the same machines where it can.
 # Elsewhere it gives `None`, and says why. Then the cells below run on one machine, and show no
 # cards.

@@ -88,6 +88,51 @@ def doubled_or_replaced(trial) -> str:
     )
 
 
+def halves_mixed_up(trial) -> str:
+    """With two ranks: a half to which the other rank's other half was added."""
+    if trial.case.n != 2 or trial.before[0][0].numel() < 4:
+        return ""
+    for place in (0, 1):
+        got, own = (of[place][0].view(-1).tensor_split(2) for of in (trial.after, trial.before))
+        other = trial.before[1 - place][0].view(-1).tensor_split(2)
+        mixed = (own[0].shape == other[1].shape and (
+            same(got[0], own[0] + other[1]) or same(got[1], own[1] + other[0])))  # fmt: skip
+        if mixed:
+            return (
+                "one half is added to the other half. Of two partners, one keeps the lower half "
+                "and gets the other's lower half; the other one keeps the upper half, and gets an "
+                "upper half."
+            )
+    return ""
+
+
+def replaced_at_once(trial) -> str:
+    """With two ranks: some have each other's numbers, and no sum."""
+    if trial.case.n != 2 or trial.before[0][0].numel() < 4:
+        return ""
+    for place in (0, 1):
+        got = trial.after[place][0].view(-1).tensor_split(2)
+        other = trial.before[1 - place][0].view(-1).tensor_split(2)
+        if any(map(same, got, other)):
+            return (
+                "some numbers are the partner's, not a sum. In the first half, what comes in needs "
+                "a tensor of its own, and is added to what stays. In the second half a rank gives "
+                "away the part that it has finished."
+            )
+    return ""
+
+
+def only_pairs_are_right(trial) -> str:
+    """The last resort: two ranks are tried first."""
+    n = trial.case.n
+    if n < 4 or trial.case.is_group:
+        return ""
+    return ONCE.format(n=n) + (
+        "look at the second round. Who is the partner, which part is still open, and which half of "
+        "it does each of the two keep?"
+    )
+
+
 def need_few_of_both(trial):
     """The bytes of a ring, in 2 log2(n) messages."""
     n, nbytes = trial.case.n, trial.before[0][0].nbytes
@@ -153,11 +198,14 @@ EXERCISE = Collective(
         changes_nothing,
         group_ignored,
         divided,
+        doubled_or_replaced,
+        halves_mixed_up,
+        replaced_at_once,
         only_the_first_half,
         one_round_is_missing,
         only_some_have_the_sum,
-        doubled_or_replaced,
         sum_of_the_wrong_ranks,
+        only_pairs_are_right,
     ],
     large=[Case(n, length=LARGE) for n in (8, 4, 2)],
     need_cost=need_few_of_both,

@@ -120,9 +120,21 @@ def all_reduce_halving_doubling(x, group=None):
     n = dist.get_world_size(group)
     x.copy_(x // n if not x.is_floating_point() else x / n)
 
-# %% wrong · in a group it is not
+# %% wrong · in a group of some ranks it is not
 # -         exchange(given, partner, received, partner, group)
 # +         exchange(given, partner, received, partner)
+
+# %% wrong · one half is added to the other half
+# -         kept, given = (lower, upper) if rank < partner else (upper, lower)
+# +         kept, given = lower, upper
+
+# %% wrong · some numbers are the partner's, not a sum
+# -         kept += received
+# +         kept.copy_(received)
+
+# %% wrong · look at the second round
+# -         kept, given = (lower, upper) if rank < partner else (upper, lower)
+# +         kept, given = (lower, upper) if rank % 2 == 0 else (upper, lower)
 
 # %% wrong · takes the place of what is there
 # -         exchange(kept, partner, given, partner, group)
