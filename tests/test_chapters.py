@@ -8,7 +8,8 @@ from pedagogy_lib.course import build
 
 PARAMETERS = {
     "00_start_here": {"world_size": 3, "megabytes": 1.5},
-    "01_gradient_accumulation": {"batch_size": 48, "micro_batch": 6, "learning_rate": 0.3},
+    "01_gradient_accumulation": {"passes": 3, "learning_rate": 0.03},
+    "01b_batches_in_parts": {"batch_size": 48, "micro_batch": 6, "learning_rate": 0.3},
     "02_collectives": {"world_size": 3, "megabytes": 2.0},
     "02d_across_machines": {"megabytes": 2.0, "card_megabytes_per_second": 40.0},
     "03_data_parallel": {"world_size": 3, "race_seconds": 0.7},
@@ -43,7 +44,8 @@ PARAMETERS = {
 }
 SHOWN = {
     "00_start_here": ["3 ranks · Gloo on the CPU", "theory 2 MB; measured 2.00"],
-    "01_gradient_accumulation": ["a step for each 6", "equals one go, but for rounding: True"],
+    "01_gradient_accumulation": ["one by one: 24 steps", "theory 190.1 thousandths"],
+    "01b_batches_in_parts": ["a step for each 6", "equals one go, but for rounding: True"],
     "02_collectives": ["all 3 together sent 4.00 X", "sent by ranks 0 to 2: 1.33"],
     "02d_across_machines": ["theory 3 MB", "measured 3.0"],
     "03_data_parallel": ["Loss after 0.7 s", "3 ranks equal one process, but for rounding: True"],
