@@ -174,7 +174,8 @@ explore(lambda stage: show_stage(accumulated, stage), stage=[4, 1, 2, 3, 5, 6])
 # So accumulation is no cheaper way to take the same steps. It takes fewer and longer steps, each
 # with the gradients of all the data.
 #
-# The picture shows both paths from above. Darker means a larger loss.
+# The picture shows both paths from above. Darker means a larger loss. (The scales of the two axes
+# differ.)
 
 # %%
 paths = {"one by one": houses.path(one_by_one), "accumulated": houses.path(accumulated)}
@@ -198,8 +199,8 @@ draw_paths(houses.loss_of_eight, walks, "w1", "w2", "loss of all eight",
 # %% [markdown]
 # ## 3 · Sum or mean?
 #
-# If you forget one division, accumulation multiplies your learning rate by the number of
-# micro-batches. This section shows which division.
+# Accumulation needs one division. If you forget it, the steps have another length, and no message
+# appears.
 #
 # So far, each house had a loss of its own, and the gradients were added. In practice a loss
 # function such as `nn.MSELoss()` returns the **mean** over its batch. Take one step in two ways,

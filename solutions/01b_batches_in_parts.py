@@ -131,9 +131,9 @@ Table(HEADS, [compare(accumulation.accumulate, size) for size in (10, 8, 29)])
 # %% [markdown]
 # ## 2 · When is it the large batch?
 #
-# Accumulation needs one condition: the loss of a sample must not depend on the other samples of its
-# part. Four layers show it. Each stands in the middle of the same model, and `accumulate` weighs
-# the three parts of 10 samples correctly.
+# The parts give the large batch if the loss of each sample depends on this sample alone. Four
+# layers show it. Each stands in the middle of the same model, and `accumulate` weighs the three
+# parts of 10 samples correctly.
 
 # %%
 LAYERS = {
@@ -154,12 +154,12 @@ Table(["layer between", "three parts equal the whole batch"], rows)
 # over the samples that go through together: with parts of 10, these are other numbers than with 30.
 # No factor repairs that. It also updates its running averages once for each part.
 #
-# **Dropout** draws its random masks part by part, and here these are other masks than for the whole
-# batch. The gradients differ, but this is no mistake: each sample gets a mask from the same
-# distribution in both cases.
+# **Dropout** draws random masks, and each sample got another mask than before. With several dropout
+# layers not even the same seed helps: the whole batch draws layer by layer, accumulation draws part
+# by part. The gradients differ, but this is no mistake. Each mask is from the same distribution.
 #
-# A loss that compares samples with each other, as in contrastive learning, has the same problem as
-# BatchNorm: a part has fewer samples to compare with.
+# A loss that compares samples, as in contrastive learning, is like BatchNorm: a part has fewer
+# samples to compare.
 
 # %% [markdown]
 # All cases of this part in one table:
@@ -176,9 +176,9 @@ Table(["layer between", "three parts equal the whole batch"], rows)
 # %% [markdown]
 # ## 3 · Tokens
 #
-# Language models meet the uneven case in almost every batch. Sentences have different lengths. To
-# fill a rectangle, short ones are **padded** at the end. Padding does not count:
-# `F.cross_entropy` leaves out all targets that are −100.
+# With text, parts are often uneven, because sentences have different lengths. To fill a rectangle,
+# short ones are **padded** at the end. Padding does not count: `F.cross_entropy` leaves out all
+# targets that are −100.
 #
 # So two micro-batches with equally many *sentences* have different numbers of *tokens*. Here are
 # two of them (□ is a token, · is padding). Suppose that both mean losses are averaged as a mean of
@@ -255,14 +255,14 @@ print("accumulate_tokens: equal to the whole batch, but for rounding:", close(by
 #
 # Between its forward and its backward, a layer keeps what the backward will need: its
 # **activations**. Which tensors are these? PyTorch tells, if asked. Here is what each layer of a
-# small classifier keeps for one image of 64 numbers.
+# small classifier keeps for one image of 64 numbers. Parameters are left out.
 
 # %%
 def make_model():
     return nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
                          nn.Linear(512, 10))
 
-Table(["layer", "keeps", "numbers", "already kept by the layer before"],
+Table(["layer", "keeps", "numbers", "kept by another layer already"],
       accumulation.kept_by_layer(make_model(), F.cross_entropy, torch.randn(1, 64),
                                  torch.tensor([3])))
 
@@ -354,8 +354,8 @@ run = launch(timed, 1024, small, len(rounds), world_size=1)
 times = {size: sorted(1e3 * run[f"{size}, round {r}"].seconds[0] for r in rounds) for size in small}
 
 # %% tags=["nbval-ignore-output"]
-lines = {"median": [statistics.median(times[size]) for size in small],
-         "slowest of 5": [times[size][-1] for size in small],
+lines = {"slowest of 5": [times[size][-1] for size in small],
+         "median": [statistics.median(times[size]) for size in small],
          "fastest of 5": [times[size][0] for size in small]}
 plot_against(small, lines, "samples in a micro-batch", "a step over 1024 samples (ms)",
              logarithmic=True, title="The same arithmetic, in parts of different sizes")
@@ -416,9 +416,9 @@ plot_against([*range(1, 9)], ways, "passes over the training images",
 # smaller than the others, and `accumulate` weighs its parts correctly.
 #
 # A step for each 8 is another training. With the same learning rate it takes eight times as many
-# steps, and here it learns faster from each pass. So a large batch is no aim in itself. It is what
-# many GPUs produce when they work on one step together. Accumulation lets a few GPUs, or one, take
-# exactly this step.
+# steps, and with these settings it learns faster from each pass. So a large batch is no aim in
+# itself. It is what many GPUs produce when they work on one step together. Accumulation lets a few
+# GPUs, or one, take exactly this step.
 
 # %% [markdown]
 # ## 7 · On several ranks

@@ -10,7 +10,7 @@ from .style import INK, LINE_COLORS, PALE_BLUE, WHITE, Picture, in_course_style,
 
 BLUES = LinearSegmentedColormap.from_list("blues", [WHITE, PALE_BLUE])
 MOST_LARGE = 10  # places of a path that are drawn large
-WIDE = 1.9  # the axes, as a multiple of their height
+WIDE = 1.95  # the axes, as a multiple of their height
 
 
 @in_course_style
@@ -61,7 +61,7 @@ def ends(path) -> str:
 def draw_contours(axes, loss, places, equal, points=150):
     """Bands of equal loss around some places; and its minimum, None if it lies outside."""
     low, high = places.min(axis=0), places.max(axis=0)
-    margin = 0.17 * (high - low)
+    margin = (0.25 if equal else 0.17) * (high - low)
     if equal:  # as wide as the axes are
         margin[0] = max(margin[0], (WIDE * (high - low + 2 * margin)[1] - (high - low)[0]) / 2)
     sides = [np.linspace(a, b, points) for a, b in zip(low - margin, high + margin)]
