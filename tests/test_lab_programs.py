@@ -76,6 +76,7 @@ SAID = {
     "three_dimensions": ["dp 1 × pp 1 × tp 2: loss 4."],
     "three_engines": ["by hand: loss 3.6", "PyTorch's: loss 3.6"],
     "torchft_engine": ["torchrun"],
+    "two_houses": ["the slides print y 5.249, exactly 5.24971"],
     "uneven_stages": ["uneven stages on 2 ranks: loss "],
     "uneven_runs": ["uneven stages on 2 ranks: as one process to 1e-12: True"],
     "zero": [
@@ -107,6 +108,7 @@ ALONE = (  # they need no ranks
     "configurations", "more_configurations", "read_configurations", "engine_options",
     "documents_configurations", "live_plans", "calibrating", "roofline", "serving", "advice",
     "advice_figures", "practices",
+    "advice_figures", "two_houses",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
