@@ -237,10 +237,10 @@ print(compared)
 # %% [markdown]
 # ## 3 · What a step waits for
 #
-# Training on two ranks is twice the samples in a step, but only if communication does not eat up
-# the gain. How long does a step of DDP wait for it? DDP communicates *while* the backward runs
-# (part 03b), so a clock around the all-reduce cannot tell. Take a difference: a backward with
-# communication, minus one without.
+# Two ranks process twice as many samples in a step. Communication may eat up that gain. How long
+# does a step of DDP wait for it? DDP communicates *while* the backward runs (part 03b), so a clock
+# around the all-reduce cannot tell. Take a difference: a backward with communication, minus one
+# without.
 #
 # The difference is the **exposed communication**, the part that did not hide behind the backward,
 # and what DDP's hooks cost. It says nothing about the bytes: with perfect overlap it is near zero,
@@ -269,7 +269,7 @@ print(launch(simple_ddp.overhead, text, world_size=2).values[0])
 
 # %% [markdown]
 # These are medians of 20 steps, and they change from run to run. Two ranks on two cores have no
-# core to spare for communication, so this laptop exposes most of it.
+# core to spare for communication, so these numbers say little about a cluster.
 #
 # > **On GPUs**, a call returns before its work is done: kernels are queued, and Python goes on
 # > ([CUDA semantics](https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution)).
@@ -436,7 +436,8 @@ def as_printed(model, dataset, loss_fn, epochs, samples):
         optimizer.zero_grad()
 
 def reads(train_epochs):
-    for rank, line in enumerate(launch(watch.samples_read, train_epochs, world_size=2).values):
+    for rank, line in enumerate(launch(watch.samples_read, train_epochs, world_size=2,
+                                       device="cpu").values):
         print(f"rank {rank}:", line)
 
 reads(as_printed)
@@ -444,8 +445,8 @@ reads(as_printed)
 # %% [markdown]
 # ### Exercise 3.6
 #
-# A list cannot move to a GPU, and that is not the only bug. `train_epochs` is the page's loop on
-# the CPU, with epochs around it. It gets a model; a dataset of pairs of inputs and label;
+# A list cannot move to a GPU, and that is not the only bug. `train_epochs` is that loop on the
+# CPU, with epochs. It gets a model; a dataset of pairs of inputs and label;
 # `loss_fn(outputs, labels)`; the number of `epochs`; and `samples`, the size of one rank's batch.
 # It trains `model`.
 #
@@ -510,7 +511,7 @@ def train_steps(ddp, loss_fn, optimizer, batches):
         loss.backward()  # the gradients are averaged here
         optimizer.step()
 
-print(launch(watch.gradients_followed, train_steps, world_size=2).values[0])
+print(launch(watch.gradients_followed, train_steps, world_size=2, device="cpu").values[0])
 
 # %%
 check("3.7", train_steps)

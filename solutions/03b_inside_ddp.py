@@ -122,8 +122,8 @@ print(fewer, latency, sep="\n")
 # If the measurement is far above the model, a call costs more in a crowd than by itself. The
 # model knows messages only. But each call also runs Python, copies and divides a gradient, and
 # wakes a thread of Gloo, which needs one of this machine's cores. Part
-# [02c](02c_what_a_message_costs.ipynb) takes that apart. On any backend the conclusion is the same:
-# few large calls are cheaper than many small ones, for the same bytes.
+# [02c](02c_what_a_message_costs.ipynb) takes that apart. The advice is the same in both cases: send
+# the same bytes in fewer calls.
 
 # %% [markdown]
 # ## 2 · While the backward is running
@@ -140,16 +140,17 @@ print(fewer, latency, sep="\n")
 # ### Exercise 3.10
 #
 # Fill the three holes of the class `DDP` in [labs/data_parallel.py](../labs/data_parallel.py). Its
-# constructor is written: it has made the buckets and registered the hooks.
+# constructor has made the buckets and registered the hooks.
 #
 # * `is_ready(parameter, number)` is called when the gradient of a parameter in bucket `number` is
 #   complete. While `synchronizing` is True, it strikes the parameter off `self.missing[number]`,
 #   and begins all buckets whose turn it is and from which nothing is missing. Otherwise it does
 #   nothing.
-# * `begin_next()` begins the all-reduce of the next bucket, with `self.all_reduce(flat, group)`. It
-#   appends the flat tensor and the function that waits to `self.begun`.
-# * `finish()` is called after the backward. It begins the buckets that are left, waits for all,
-#   puts the means into `.grad`, and calls `self.start_over()`.
+# * `begin_next()` begins the all-reduce of the next bucket, with `self.all_reduce(flat,
+#   self.group)`. It appends the flat tensor and the function that waits to `self.begun`.
+# * `finish()` is called after the backward. It begins the buckets that are left (a parameter may
+#   have had no part in the loss), waits for all, puts the means into `.grad`, and calls
+#   `self.start_over()`.
 
 # %% [markdown]
 # Buckets begin in the order of their numbers, on every rank. If bucket 1 is complete before bucket
@@ -236,11 +237,12 @@ plot_against(per_bucket, measured, "layers in a bucket", "step (forwards of a la
              title="Smaller buckets hide more (emulated; the quickest of three rounds)")
 
 # %% [markdown]
-# With one bucket of six layers nothing overlaps. With slow links the network is the bottleneck: it
-# is busy from the first bucket to the end, and the step takes as long as it begins late. The
-# function does not know what a call costs. With too many buckets, section 1's cost comes back.
+# With one bucket of six layers nothing overlaps. With slow links the network is the bottleneck. It
+# is busy without a pause from the first bucket to the end, so the sooner the first bucket leaves,
+# the sooner the step is over.
 #
-# That is a reason to make only the *first* bucket small. For slow links:
+# Very small buckets have a price that the function does not know: section 1's, for each call. So
+# make only the *first* bucket small. On slow links:
 
 # %%
 print("buckets of 2, 2, 2 layers:   ", step_seconds([2, 2, 2], travel=4))
@@ -252,11 +254,11 @@ print("buckets of 1, 2, 2, 1 layers:", step_seconds([1, 2, 2, 1], travel=4))
 # [source](https://github.com/pytorch/pytorch/blob/main/torch/nn/parallel/distributed.py).
 #
 # > **On GPUs** overlap has a price, too. NCCL's all-reduce runs as a kernel on the same
-# > multiprocessors that compute the backward, and uses the same memory bandwidth. NCCL has a
+# > multiprocessors that compute the backward. NCCL has a
 # > [setting](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/flags.html)
 # > (`NCCL_CTA_POLICY_EFFICIENCY`) that takes fewer of them, for programs that need a better overlap
-# > of computing and communication, says its documentation. So a GPU gains less than the picture
-# > above. Layers that sleep leave everything to the network.
+# > of computing and communication, says its documentation. So expect less than in the pictures
+# > above, where layers sleep and leave the whole machine to communication.
 
 # %% [markdown]
 # And without emulation, here? Below, the lab trains the transformer for real, in four ways. Two
@@ -305,7 +307,8 @@ def average_in_backward(model):
         # parameter.register_post_accumulate_grad_hook(average)
         ### END SOLUTION
 
-print(*launch(watch.after_backward, average_in_backward, world_size=2).values, sep="\n")
+told = launch(watch.after_backward, average_in_backward, world_size=2, device="cpu").values
+print(*told, sep="\n")
 
 # %%
 check("3.11", average_in_backward)
@@ -403,7 +406,8 @@ def accumulate_step(model, loss_fn, micro_batches, optimizer):
         parameter.grad = accumulated
     optimizer.step()
 
-print(*launch(watch.weight_after_step, accumulate_step, world_size=2).values, sep="\n")
+told = launch(watch.weight_after_step, accumulate_step, world_size=2, device="cpu").values
+print(*told, sep="\n")
 
 # %%
 check("3.13", accumulate_step)

@@ -11,7 +11,7 @@ PARAMETERS = {
     "01_gradient_accumulation": {"batch_size": 48, "micro_batch": 6, "learning_rate": 0.3},
     "02_collectives": {"world_size": 3, "megabytes": 2.0},
     "02d_across_machines": {"megabytes": 2.0, "card_megabytes_per_second": 40.0},
-    "03_data_parallel": {"world_size": 3, "race_seconds": 0.7},
+    "03_data_parallel": {"world_size": 3},
     "03b_inside_ddp": {"world_size": 3, "train_steps": 12},
     "04_failure_and_recovery": {"world_size": 3, "die_at": 34, "steps_after": 25},
     "04b_sharded_checkpoints": {"world_size": 3, "fewer": 2, "state_megabytes": 20},
@@ -46,8 +46,11 @@ SHOWN = {
     "01_gradient_accumulation": ["a step for each 6", "equals one go, but for rounding: True"],
     "02_collectives": ["all 3 together sent 4.00 X", "sent by ranks 0 to 2: 1.33"],
     "02d_across_machines": ["theory 3 MB", "measured 3.0"],
-    "03_data_parallel": ["Loss after 0.7 s", "3 ranks equal one process, but for rounding: True"],
-    "03b_inside_ddp": ["the same gradients, but for rounding: True", "DDP, each time 5.3"],
+    "03_data_parallel": [
+        "3 ranks equal one process, but for rounding: True",
+        "sum, with the learning rate divided by n, equals the mean: True",
+    ],
+    "03b_inside_ddp": ["each time  5.3 times the model", "no_sync    1.3 times the model"],
     "04_failure_and_recovery": [
         "newest checkpoint: step-000030",
         "it took steps 31 to 40: 4 of them a second time",
