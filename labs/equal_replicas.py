@@ -26,7 +26,10 @@ def classifier(seed=0):
 
 def batches_of(data, steps=STEPS) -> list:
     """The batch of each step, the same on every rank: some images, and their labels."""
-    picked = [torch.randint(len(data[1]), (SAMPLES,), generator=seeded(s)) for s in range(steps)]
+    picked = [
+        torch.randint(len(data[1]), (SAMPLES,), generator=seeded(number), device="cpu")
+        for number in range(steps)
+    ]
     return [(data[0][some], data[1][some]) for some in picked]
 
 
@@ -58,6 +61,7 @@ def distances(left_out, data) -> tuple[list[float], list[float], float]:
 
     left_out  one of CONDITIONS, or "" for none
     """
+    data = [x.to(torch.get_default_device()) for x in data]
     mine, alone = classifier(seed=dist.get_rank()), classifier()
     if left_out != "equal start":
         start_equal(mine)

@@ -150,7 +150,7 @@ def main():
 
     if misses_something(__file__):
         return
-    run = launch(two_steps, world_size=2)
+    run = launch(two_steps, world_size=2, device="cpu")
     if run.rank == 0:
         for label in ("afterwards", "meanwhile"):
             print(f"communication {label}: {1e3 * quickest(run, label):.0f} ms a step")

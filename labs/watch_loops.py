@@ -17,7 +17,7 @@ RATE = 0.1
 
 def linear(inputs=1, seed=0):
     """One linear layer without a bias, in float64; its weights depend on the seed alone."""
-    layer = nn.Linear(inputs, 1, bias=False).double()
+    layer = nn.Linear(inputs, 1, bias=False, device="cpu").double()
     nn.init.normal_(layer.weight, generator=torch.Generator().manual_seed(seed))
     return layer.to(torch.get_default_device())
 
@@ -25,9 +25,9 @@ def linear(inputs=1, seed=0):
 def batch_of(number, inputs=1, samples=4):
     """Inputs and targets: other ones for each rank and each number."""
     source = torch.Generator().manual_seed(100 * dist.get_rank() + number)
-    draw = torch.randn(2, samples, max(inputs, 1), generator=source, dtype=torch.float64)
-    device = torch.get_default_device()
-    return draw[0].to(device), draw[1, :, :1].to(device) + 3
+    shape, device = (2, samples, inputs), torch.get_default_device()
+    drawn = torch.randn(shape, generator=source, dtype=torch.float64, device="cpu").to(device)
+    return drawn[0], drawn[1, :, :1] + 3
 
 
 def or_error(watch):
@@ -147,7 +147,7 @@ def program() -> str:
 def main():
     from pedagogy_lib import launch
 
-    run = launch(program, world_size=2)
+    run = launch(program, world_size=2, device="cpu")
     if run.rank == 0:
         print("A loop of one process, run on each rank as it is:")
         for rank, line in enumerate(run.values):

@@ -9,8 +9,8 @@
 # DDP](03b_inside_ddp.ipynb), looks into it.
 
 # %% [markdown]
-# ![Distance of a replica from one process over 40 steps. With all three conditions it stays at
-# zero. With one of them left out it does not](../assets/covers/03_data_parallel.png)
+# ![Distance of rank 1's replica from one process, and from rank 0, over 40 steps: with all three
+# conditions both stay at zero; with one left out, not](../assets/covers/03_data_parallel.png)
 #
 # *Measured in section 5: four ranks train with one of the three conditions left out. No rank raises
 # an error, and the loss falls in all of them. Only the comparison with one process shows it.*
@@ -86,11 +86,11 @@ for rank, (gradient, weight) in enumerate(toys):
 # always computes the plain mean. It divides by $n$, whatever the shards are.
 #
 # Now take unequal shards: 40 samples on rank 0, and 8 on each of the other three. Each rank takes
-# the mean loss over its own samples, and DDP averages the gradients. A sample on a small rank then
-# counts more than a sample on rank 0. How many times as much?
+# the mean loss over its own samples, and DDP averages the gradients. A sample of a small shard
+# then counts more than a sample of rank 0. How many times as much?
 
 # %%
-counts_more = predict("A sample on a small rank, compared with one on rank 0, counts", unit="times")
+counts_more = predict("A sample of a small shard counts more than one of rank 0:", unit="times")
 
 # %% [markdown]
 # A trick measures it. Give each sample a parameter of its own, and let the sample's loss be that
