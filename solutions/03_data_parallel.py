@@ -398,7 +398,7 @@ found = {told: launch(replicas.distances, name, digits, world_size=4, device="cp
          for name, told in left_out.items()}
 panels = {"rank 1 from one process": 0, "rank 1 from rank 0": 1}
 plot_curves({panel: {told: (range(41), of[which]) for told, of in found.items()}
-             for panel, which in panels.items()}, "step", "distance",
+             for panel, which in panels.items()}, "step", "distance", highest=2.2,
             title="Three conditions: leave one out, and it is another model")
 
 # %% tags=["nbval-ignore-output"]
