@@ -98,10 +98,12 @@ def samples_of_rank(length, epoch, rank, n, seed=0) -> list[int]:
     """Exercise 3.5. The samples that a rank reads in an epoch, in their order.
 
     All ranks shuffle 0 … length-1 alike, with a generator of their own, seeded with seed + epoch,
-    so that each epoch has an order of its own. A rank then reads every n-th of them. Everybody
-    reads equally many: where length is no multiple of n, the order is continued with its own
-    beginning (several times, if it is very short).
+    so that each epoch has an order of its own. A rank then reads every n-th of them, from place
+    `rank` on. All ranks read equally many: where length is no multiple of n, the order is continued
+    with its own beginning (several times, if it is very short).
 
+    Example 5 samples in the shuffled order 3 0 4 1 2, on 2 ranks: it is continued as 3 0 4 1 2 3;
+            rank 0 reads 3 4 2, rank 1 reads 0 1 3
     Equals  list(DistributedSampler(range(length), n, rank, seed=seed)), after set_epoch(epoch)
     """
     ...  # your code here
@@ -116,7 +118,7 @@ def begin_all_reduce(x: Tensor, group=None):
 
 
 def in_background(all_reduce):
-    """The same of any all-reduce, such as our own ring: it runs in a thread of its own.
+    """The same with any all-reduce, such as chapter 02's ring: it runs in a thread of its own.
 
     all_reduce  (x, group) -> None, when the sum is there
     """
@@ -131,12 +133,12 @@ def in_background(all_reduce):
 class DDP(nn.Module):
     """Exercise 3.10. A model whose gradients are averaged while its backward is still running.
 
-    When the last gradient of a bucket is ready, the bucket's all-reduce begins; the backward goes
-    on. Buckets begin in their order on every rank, also where a later one is ready sooner: a
-    collective is matched by its turn alone. `finish()`, after the backward, begins those that are
-    left (a parameter may have had no part in the loss), waits for all, puts the averages into
-    `.grad`, and starts over. While `synchronizing` is False nothing is sent, gradients only add up,
-    and nobody calls `finish()`.
+    When the last gradient of a bucket is ready, its all-reduce begins, and the backward goes on.
+    Buckets begin in their order on every rank, also where a later one is ready sooner: ranks match
+    collectives by the order of the calls. `finish()`, after the backward, begins the buckets that
+    are left (a parameter may have had no part in the loss), waits for all, puts the averages into
+    `.grad`, and starts over. While `synchronizing` is False hooks send nothing, gradients only add
+    up, and nobody calls `finish()`.
 
     all_reduce  (x, group) begins to sum up x, and returns a function that waits for the end
     Equals      DistributedDataParallel(..., find_unused_parameters=True), which calls its finish()
@@ -181,8 +183,8 @@ class DDP(nn.Module):
 def no_sync(ddp: DDP):
     """Exercise 3.12. `with no_sync(ddp):` backwards that add up gradients, and send nothing.
 
-    The first backward after it sends the sums: of it, and of all under no_sync before. An error
-    under it, or one no_sync within another, changes nothing about what comes after.
+    `ddp.synchronizing` is False under it. At its end it is what it was before, also if an error was
+    raised under it, and also if one no_sync was in another. Nothing else is changed.
     """
     ...  # your code here
 

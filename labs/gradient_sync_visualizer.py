@@ -11,6 +11,8 @@ from gradient_accumulation import digits
 from simple_ddp import average_gradients, now, share_of_rank, start_equal
 from torch import Tensor, nn
 
+from pedagogy_lib import measure
+
 BAR = 30  # characters
 
 
@@ -22,9 +24,13 @@ def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
 
     A backward begins at the end of the model, so the last parameter comes first. A bucket is
     closed as soon as its bytes reach `bucket_bytes`: it may be larger than that, and the last one
-    smaller. A tensor is never split.
+    smaller. A tensor is never split. No bucket is empty.
 
-    parameters  model.parameters(); those that are frozen have no gradient, and no bucket
+    parameters  model.parameters(), a generator; those that are frozen have no gradient, and no
+                bucket
+    Returns     a list of buckets, each a list of the parameters themselves
+    Example     parameters of 40, 8, 48 and 16 bytes, bucket_bytes 64: the buckets have
+                [16, 48] and [8, 40] bytes
     Equals      the buckets of DistributedDataParallel with bucket_cap_mb, from its second iteration
                 on, if gradients become ready in this order
     Source      Li et al. 2020, "PyTorch Distributed", section 3.2
@@ -33,8 +39,9 @@ def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
 
 
 def average_buckets(buckets, group=None) -> None:
-    """Exercise 3.9. Make every `.grad` the mean of all ranks', a bucket at a time; None is zeros.
+    """Exercise 3.9. Make every `.grad` the mean over the ranks, a bucket at a time; None is zeros.
 
+    buckets  lists of parameters, as make_buckets returns them
     Equals  average_gradients for the parameters of all buckets
     Cost    one all-reduce for each bucket, of one flat tensor
     """
@@ -89,6 +96,29 @@ def seconds_of(way, rounds=15) -> float:
         way()
         times.append(now() - began)
     return median(times[3:])
+
+
+def what_ways_cost(model, sizes) -> dict[str, float]:
+    """Measure each way to average the model's gradients by its name; returns {name: seconds}.
+
+    sizes  bytes of a bucket: one way each, between "each by itself" and "all in one"
+    """
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    found = {}
+    for size in sizes:
+        found |= ways(model, size)
+    found["all in one"] = found.pop("all in one")  # to the end
+    for name, way in found.items():
+        with measure(name):
+            way()
+    return {name: seconds_of(way) for name, way in found.items()}
+
+
+def seconds_alone(nbytes=4_000, rounds=15) -> float:
+    """The median time of a small all-reduce for which all ranks are ready, and wait."""
+    x = torch.ones(nbytes // 4)
+    return seconds_of(lambda: dist.all_reduce(x), rounds)
 
 
 # ---- The program ----------------------------------------------------------------------------

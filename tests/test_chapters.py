@@ -18,7 +18,7 @@ PARAMETERS = {
     "02_collectives": {"world_size": 3, "megabytes": 2.0},
     "02c_what_a_message_costs": {"link_milliseconds": 5.0, "link_megabytes_per_second": 40.0},
     "02d_across_machines": {"megabytes": 2.0, "card_megabytes_per_second": 40.0},
-    "03_data_parallel": {"world_size": 3, "race_seconds": 0.7},
+    "03_data_parallel": {"world_size": 3},
     "03b_inside_ddp": {"world_size": 3, "train_steps": 12},
     "03h_when_it_hangs": {"world_size": 3, "guilty": 1},
     "04_failure_and_recovery": {"world_size": 3, "die_at": 34, "steps_after": 25},
@@ -65,6 +65,11 @@ SHOWN = {
     "03_data_parallel": ["Loss after 0.7 s", "3 ranks equal one process, but for rounding: True"],
     "03b_inside_ddp": ["the same gradients, but for rounding: True", "DDP, each time 5.3"],
     "03h_when_it_hangs": ["(1, 8, 'another shape')", "names the guilty rank: True"],
+    "03_data_parallel": [
+        "3 ranks equal one process, but for rounding: True",
+        "sum, with the learning rate divided by n, equals the mean: True",
+    ],
+    "03b_inside_ddp": ["each time  5.3 times the model", "no_sync    1.3 times the model"],
     "04_failure_and_recovery": [
         "newest checkpoint: step-000030",
         "it took steps 31 to 40: 4 of them a second time",

@@ -28,6 +28,7 @@ SAID = {
     "diloco": ["loss on test images, after each round: 2"],
     "documents_configurations": ["bash gives 7 words to python"],
     "engine_options": ["Megatron-LM: ", "nanotron: "],
+    "equal_replicas": ["all three", "no own samples           distance from one process"],
     "experts": ["alone: loss 2", "with the bias: loss 2"],
     "expert_engines": ["of PyTorch's parts: as one process to"],
     "expert_parallel": [""],
@@ -58,6 +59,7 @@ SAID = {
     "read_configurations": ["Megatron-LM: the same plan: True"],
     "message_costs": ["a message: ", "an all-reduce of 4 kB: "],
     "meshes": ["rank 1: dp 0, sum of the group's ranks 1; pp 0, sum of the group's ranks 1; tp 1"],
+    "overlap": ["communication afterwards: ", "communication meanwhile: "],
     "pipedream": ["stashing: loss", "1 updates late, 2 versions"],
     "pipeline_engines": ["ours, zero bubble: loss", "PyTorch's, zero bubble, V-shaped: loss"],
     "pipeline_parallel": ["2 stages, 1F1B: loss", "at most 2 micro-batches kept, 263 kB sent"],
@@ -79,6 +81,7 @@ SAID = {
     "two_houses": ["the slides print y 5.249, exactly 5.24971"],
     "uneven_stages": ["uneven stages on 2 ranks: loss "],
     "uneven_runs": ["uneven stages on 2 ranks: as one process to 1e-12: True"],
+    "watch_loops": ["rank 1 reads epoch 0: 0 1 2 3 4 5 6 7   epoch 1: 0"],
     "zero": [
         "1.00 models sent; at most parameters 1.00",
         "1.50 models sent; at most parameters 0.",
@@ -94,7 +97,7 @@ HOLED = [
     "memory_copies", "diloco", "chaos", "restart", "meshes", "three_dimensions",
     "sharded_dimensions", "experts", "expert_training", "expert_engines", "long_contexts",
     "operator_shardings", "small_alpa", "plan_space", "uneven_stages", "uneven_runs",
-    "configurations",
+    "configurations", "equal_replicas", "overlap",
 ]  # fmt: skip
 
 
