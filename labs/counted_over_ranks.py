@@ -83,10 +83,10 @@ def weights_of(model) -> Tensor:
     return nn.utils.parameters_to_vector(model.parameters()).detach().clone()
 
 
-def train_alone(divisor) -> Tensor:
+def train_alone(always_by_2) -> Tensor:
     """The weights of one process; a step takes a batch of each rank that still has one.
 
-    divisor  takes how many ranks still have one, and gives what the sum of gradients is divided by
+    always_by_2  whether their gradients are divided by 2 also where only one still has a batch
     """
     model, own = start_model(), [uneven_batches(rank) for rank in (0, 1)]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -94,7 +94,8 @@ def train_alone(divisor) -> Tensor:
         still = [batches[step] for batches in own if step < len(batches)]
         optimizer.zero_grad()
         for inputs, targets in still:
-            (F.mse_loss(model(inputs), targets) / divisor(len(still))).backward()
+            divisor = 2 if always_by_2 else len(still)
+            (F.mse_loss(model(inputs), targets) / divisor).backward()
         optimizer.step()
     return weights_of(model)
 
@@ -144,15 +145,13 @@ WORDS = 5
 
 def sentences_of_rank(lengths, seed=0) -> list:
     """Micro-batches with sentences of these lengths: (tokens, targets), padded to the longest."""
-    chance = torch.Generator().manual_seed(seed)
-    found = []
+    chance, found = torch.Generator().manual_seed(seed), []
     for some in lengths:
-        shape = len(some), max(some)
-        tokens, targets = torch.randint(WORDS, (2, *shape), generator=chance, device="cpu")
+        pair = torch.randint(WORDS, (2, len(some), max(some)), generator=chance, device="cpu")
         for row, length in enumerate(some):
-            targets[row, length:] = PADDING
-        found.append((tokens.to(torch.get_default_device()), targets))
-    return [(tokens, targets.to(tokens.device)) for tokens, targets in found]
+            pair[1, row, length:] = PADDING
+        found.append(tuple(pair.to(torch.get_default_device())))
+    return found
 
 
 LENGTHS = ([[7, 2], [5, 4]], [[1, 1], [1, 2]])  # of the sentences of ranks 0 and 1

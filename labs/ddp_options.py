@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from gradient_accumulation import digits
-from simple_ddp import average_gradients, now
+from simple_ddp import average_gradients, now, share_of_rank
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -107,6 +107,13 @@ def send_with(many_models) -> None:
             loss.backward()
 
 
+def what_was_sent(name, run) -> list:
+    """A row: the name, kB of rank 0 in its forward and backward, all-reduces of its backward."""
+    forward, backward = run[f"{name}: forward"], run[f"{name}: backward"]
+    kilobytes = [f"{block.sent_bytes[0] / 1e3:,.1f} kB" for block in (forward, backward)]
+    return [name, *kilobytes, len(backward.calls[0])]
+
+
 # ---- Replicas that drift --------------------------------------------------------------------
 
 MISTAKES = ("none", "no_sync everywhere", "ddp.module called", "start not made equal",
@@ -121,11 +128,11 @@ def drift(mistake, data, steps, decay=0.02) -> list[float]:
     Returns  the distance between the weights of ranks 0 and 1 after each of the MARKS up to `steps`
     """
     ddp, model, optimizer = start_with(mistake, decay)
-    rank, distances = dist.get_rank(), []
+    mine, distances = share_of_rank(data[:2]), []
     for step in range(1, steps + 1):
-        chance = torch.Generator().manual_seed(2 * step + rank)
-        chosen = torch.randint(len(data[1]), (32,), generator=chance, device="cpu")
-        images, labels = (x[chosen].to(model.weight.device) for x in data[:2])
+        chance = torch.Generator().manual_seed(step)
+        chosen = torch.randint(len(mine[1]), (32,), generator=chance, device="cpu")
+        images, labels = (x[chosen.to(x.device)] for x in mine)
         with ddp.no_sync() if mistake == "no_sync everywhere" else nullcontext():
             optimizer.zero_grad()
             called = model if mistake == "ddp.module called" else ddp
