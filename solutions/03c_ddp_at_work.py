@@ -92,7 +92,7 @@ print("and that is the same neighbour for all ranks:", len(neighbours) == 1)
 # [02c](02c_what_a_message_costs.ipynb) sends equally many, to $\log_2 n$ partners.
 #
 # **On GPUs** NCCL chooses among rings, trees and sums inside the switch for each call, says its
-# documentation ([`NCCL_ALGO`][algo]). So do not say "DDP uses a ring".
+# documentation ([`NCCL_ALGO`][algo]). So "DDP uses a ring" is true here, and not in general.
 #
 # [algo]: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-algo
 
@@ -139,8 +139,8 @@ Table(["options", "first iteration (MiB)", "from the second on", "forward and ba
 # * **In the first iteration all gradients are in one bucket.** DDP does not know yet in which order
 #   they become ready. Then it builds its buckets anew. Where `bucket_cap_mb` is not set, the first
 #   bucket has only 1 MiB, so that communication can begin early.
-# * **With `find_unused_parameters=True` this is different.** The buckets are those of the first
-#   iteration for good, and the small one leaves last.
+# * **With `find_unused_parameters=True` this is different.** DDP makes two buckets at once and keeps
+#   them. The small one holds the first layers, so it leaves last.
 #
 # Which cap is best depends on the model and on the links. Where two ranges overlap, these times do
 # not tell which is faster.
@@ -286,7 +286,8 @@ print(f"BatchNorm on 4 ranks: off by {off_by(nn.BatchNorm1d, 4):.0%} of the larg
 # mostly chance. And the running mean, which is used after the training, is that of rank 0's samples
 # alone: in each forward DDP overwrites the others with it.
 #
-# PyTorch's answer is `SyncBatchNorm`. One call changes all layers of a model. Here it does not run:
+# PyTorch's answer is `SyncBatchNorm`. One call, `convert_sync_batchnorm`, replaces all BatchNorm
+# layers of a model. On the CPU it does not run:
 
 # %%
 def with_sync_batch_norm():
@@ -326,12 +327,13 @@ for n in (2, 3, 4):
           off_by(SyncedNorm, n) < 1e-12)
 
 # %% [markdown]
-# **On GPUs** `SyncBatchNorm` does the same, with one GPU for each process, and with
-# `convert_sync_batchnorm` *before* the model is wrapped ([its
-# documentation](https://docs.pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html)). It
-# costs a small all-reduce or all-gather in each such layer, forward and backward, and nothing hides
-# it. $x^2$ minus the squared mean loses digits in float32; PyTorch combines means and variances
-# instead. Many newer models avoid the question: LayerNorm and GroupNorm look at one sample alone.
+# **On GPUs** `SyncBatchNorm` does the same. It wants one GPU for each process, and
+# `convert_sync_batchnorm` has to come *before* the model is wrapped ([its
+# documentation](https://docs.pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html)). Each
+# such layer communicates in the forward and in the backward, and the next layer waits for it. In
+# float32, the mean of $x^2$ minus the squared mean loses digits. PyTorch's layer combines the means
+# and variances of the ranks instead. LayerNorm and GroupNorm have none of these questions: they
+# look at one sample alone.
 
 # %% [markdown]
 # ## 6 · A rank has fewer batches
@@ -383,7 +385,7 @@ print("all-reduces of rank 0 in its six iterations:", calls.count("all_reduce"))
 # %% [markdown]
 # With `True`, the default, every sample counts the same as all others, and the last steps are
 # shorter. With `False`, the last steps are as long as the others, and the samples of the rank with
-# more batches count more. Both are defensible; know which one you have.
+# more batches count more. Both can be right. Know which one you have.
 #
 # The price: about three all-reduces in each iteration in place of one, as ranks first ask who is
 # still there. At the end, one rank broadcasts its model. `Join` knows only of DDP's own calls. An
@@ -418,8 +420,8 @@ times_as_much.compare(8 / 2, weights[0].item() / weights[2].item(), kind="commun
 
 # %% [markdown]
 # All ten should count 0.1. A mean of means is not the mean: you met this in exercise 1.5, with
-# micro-batches. With several ranks it comes back, and DDP adds a twist of its own: whatever you do,
-# it divides by $n$ afterwards.
+# micro-batches. With several ranks it comes back. And one thing is new: after your backward, DDP
+# divides by $n$.
 #
 # ### Exercise 3.15 · Count all tokens
 #
