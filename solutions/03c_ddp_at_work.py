@@ -91,10 +91,10 @@ print("and that is the same neighbour for all ranks:", len(neighbours) == 1)
 # So Gloo uses a ring here. The number of bytes would not tell: halving-doubling of part
 # [02c](02c_what_a_message_costs.ipynb) sends equally many, to $\log_2 n$ partners.
 #
-# **On GPUs** NCCL chooses among rings, trees and sums inside the switch for each call, says its
-# documentation ([`NCCL_ALGO`][algo]). So "DDP uses a ring" is true here, and not in general.
-#
-# [algo]: https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-algo
+# **On GPUs** NCCL has rings, trees and others. It chooses by the size of the call, the number of
+# machines and their links, says one of its developers ([issue
+# 754](https://github.com/NVIDIA/nccl/issues/754)). So "DDP uses a ring" is true here, and not in
+# general.
 
 # %% [markdown]
 # ## 2 · Its buckets

@@ -8,7 +8,7 @@ from ..kit import At, Equals, Holds, RankExercise, Sends, World, complains
 from . import one_program as one
 from .program_watched import NAME, keep_promises
 
-FREE = 1e9  # a norm that no gradient has
+FREE, CLIP = 1e9, 0.02  # no gradient is as long as the first, all are longer than the second
 SAME = partial(close, steps=9)
 
 
@@ -167,9 +167,9 @@ EXERCISE = RankExercise(
     lab="train_ddp",
     cases=[
         At(World(2), (3, FREE), ", 3 micro-batches, nothing to clip"),
-        At(World(2), (2, 0.5), ", 2 micro-batches, clipped"),
-        At(World(3), (1, 0.5), ", 1 micro-batch, clipped"),
-        At(World(4), (2, 0.5), ", 2 micro-batches, clipped"),
+        At(World(2), (2, CLIP), ", 2 micro-batches, clipped"),
+        At(World(3), (1, CLIP), ", 1 micro-batch, clipped"),
+        At(World(4), (2, CLIP), ", 2 micro-batches, clipped"),
     ],
     work=keep_promises,
     facts=[
