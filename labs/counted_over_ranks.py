@@ -39,8 +39,8 @@ def sum_over_ranks(x: Tensor) -> Tensor:
     return SumOverRanks.apply(x)
 
 
-def one_backward(norm, samples=12) -> dict[str, Tensor]:
-    """Gradients and running statistics after a step with this type of BatchNorm.
+def one_backward(norm, samples=12) -> tuple[dict, dict]:
+    """Gradients, and running mean and variance, after a step with this type of BatchNorm.
 
     Each rank has every n-th of the samples, so one process alone has all of them.
     norm  takes a number of features
@@ -53,7 +53,8 @@ def one_backward(norm, samples=12) -> dict[str, Tensor]:
     ddp = DistributedDataParallel(model)
     F.mse_loss(ddp(inputs), targets).backward()
     gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
-    return gradients | {name: x.clone() for name, x in model.named_buffers()}
+    running = {name: x.clone() for name, x in model.named_buffers() if x.is_floating_point()}
+    return gradients, running
 
 
 def drawn(samples, features, seed=1):

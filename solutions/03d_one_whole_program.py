@@ -21,9 +21,7 @@
 # work](03c_ddp_at_work.ipynb).
 
 # %% jupyter={"source_hidden": true}
-import os
 import re
-import shutil
 import tempfile
 from contextlib import redirect_stdout
 from io import StringIO
@@ -47,7 +45,8 @@ epochs = 6
 
 # %%
 train_ddp, digits = lab("train_ddp"), lab("gradient_accumulation").digits()
-folder = Path(tempfile.mkdtemp(prefix="train-ddp-"))
+kept = tempfile.TemporaryDirectory(prefix="train-ddp-")
+folder = Path(kept.name)
 
 # %% [markdown]
 # ## 1 · Start
@@ -246,7 +245,8 @@ def print_mean_loss():
 try:
     launch(print_mean_loss, world_size=2, timeout=3)
 except HangError as error:
-    print(str(error).splitlines()[-1].split(" (")[0])
+    for rank, place in error.waits.items():
+        print(f"rank {rank}", f"waits in {place.operation}" if place else "is done")
 
 # %% [markdown]
 # **What only rank 0 does must not communicate.** All ranks average, and then rank 0 prints. The
@@ -359,6 +359,13 @@ def one_by_one(loader):  # as the printed loop does: one name for a pair, the ot
         inputs, labels = batch, labels  # noqa: F821
         return inputs, labels
 
+try:
+    one_by_one([(1, 2)])
+    printed_loop = "runs"
+except UnboundLocalError as error:
+    printed_loop = type(error).__name__
+
+# %% jupyter={"source_hidden": true}
 def without_sampler_and_zero_grad(data):
     torch.manual_seed(0)
     ddp = DistributedDataParallel(nn.Linear(64, 10).double())
@@ -368,20 +375,15 @@ def without_sampler_and_zero_grad(data):
         norms.append(ddp.module.weight.grad.norm().item())
     return norms, ddp.module.weight.grad
 
-try:
-    one_by_one([(1, 2)])
-    printed_loop = "runs"
-except UnboundLocalError as error:
-    printed_loop = type(error).__name__
-
-# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 norms, alike = launch(without_sampler_and_zero_grad, digits, world_size=2, device="cpu").values[0]
 one_rank = launch(without_sampler_and_zero_grad, digits, world_size=1, device="cpu").values[0][1]
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+own = re.compile(r"\bdist\.|Distributed|self\.ddp|sampler|no_sync|LOCAL_RANK|set_device|nccl|gloo")
 text = Path(train_ddp.main.__code__.co_filename).read_text()
 code = [line for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
-own = re.compile(r"\bdist\.|Distributed|self\.ddp|sampler|no_sync|LOCAL_RANK|set_device|nccl|gloo")
 touched = sum(bool(own.search(line)) for line in code)
-shutil.rmtree(folder, ignore_errors=True)
+kept.cleanup()
 put_to_the_test(f"""
 - [C083] The printed setup of DDP runs | web page, “PyTorch DistributedDataParallel Setup” |
   {"wrong" if printed_loop != "runs" else "right"} | its loop uses labels before they are there:
