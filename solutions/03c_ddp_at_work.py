@@ -140,8 +140,8 @@ Table(["options", "first iteration (MiB)", "from the second on", "forward and ba
 # * **In the first iteration all gradients are in one bucket.** DDP does not know yet in which order
 #   they become ready. Then it builds its buckets anew. Where `bucket_cap_mb` is not set, the first
 #   bucket has only 1 MiB, so that communication can begin early.
-# * **With `find_unused_parameters=True` this is different.** DDP makes two buckets at once and keeps
-#   them. The small one holds the first layers, so it leaves last.
+# * **With `find_unused_parameters=True` this is different.** DDP makes two buckets at once and
+#   keeps them. The small one holds the first layers, so it leaves last.
 #
 # Which cap is best depends on the model and on the links. Where two ranges overlap, these times do
 # not tell which is faster.
@@ -361,7 +361,7 @@ try:
     launch(train, counted, world_size=2, timeout=3)
 except HangError as error:
     for rank, place in error.waits.items():
-        print(f"rank {rank}", f"waits in {place.operation}" if place else "is done")
+        print(f"rank {rank}", f"waits in {place.call}" if place else "is done")
 
 # %% [markdown]
 # On a cluster you would only see that nothing happens: part [03h](03h_when_it_hangs.ipynb) is about

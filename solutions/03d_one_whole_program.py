@@ -246,7 +246,7 @@ try:
     launch(print_mean_loss, world_size=2, timeout=3)
 except HangError as error:
     for rank, place in error.waits.items():
-        print(f"rank {rank}", f"waits in {place.operation}" if place else "is done")
+        print(f"rank {rank}", f"waits in {place.call}" if place else "is done")
 
 # %% [markdown]
 # **What only rank 0 does must not communicate.** All ranks average, and then rank 0 prints. The
