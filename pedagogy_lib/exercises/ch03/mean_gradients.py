@@ -16,7 +16,7 @@ from ..kit.costs import TOLERANCE
 from ..kit.models import SAMPLES, EveryKind, equal_models, loss_of, share_of, state_of
 from ..kit.trials import numbers
 from ..kit.worlds import TOO_LONG
-from .ex04_start_equal import LARGE, fill, sizes_of
+from .ex02_start_equal import LARGE, fill, sizes_of
 
 STEPS, RATE = 3, 4.0  # a rate so large that weights show what was rounded in their gradients
 EVERYWHERE, SOME_NONE = "a gradient everywhere", "None on some ranks"
