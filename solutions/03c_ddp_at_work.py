@@ -4,8 +4,8 @@
 # **What does `DistributedDataParallel` do for you, and what does it leave to you?** In
 # [03b](03b_inside_ddp.ipynb) you wrote buckets, hooks and `no_sync` yourself. Here you work with
 # the real class. First you compare it with yours. Then you look at what it sends and what it keeps
-# in memory. Then come four cases in which it raises no error, and the training is still not the
-# training of one process.
+# in memory. Then come BatchNorm, ranks with fewer batches, padded sentences, and replicas that
+# drift apart: there DDP alone does not give you the training of one process.
 
 # %% [markdown]
 # ![Lines over training steps: the distance between two replicas grows without synchronisation,
@@ -143,8 +143,7 @@ Table(["options", "first iteration (MiB)", "from the second on", "forward and ba
 # * **With `find_unused_parameters=True` this is different.** DDP makes two buckets at once and
 #   keeps them. The small one holds the first layers, so it leaves last.
 #
-# Which cap is best depends on the model and on the links. Where two ranges overlap, these times do
-# not tell which is faster.
+# Which cap is best depends on model and links. Where two ranges overlap, these times do not tell.
 
 # %% [markdown]
 # ## 3 · What else travels

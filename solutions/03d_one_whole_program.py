@@ -277,8 +277,7 @@ except HangError as error:
 #   old file is still whole.
 #
 # For example, let 2 ranks have 5 test images, and let images 0, 1 and 2 be right. Rank 0 has images
-# 0, 2 and 4, and counts 2. Rank 1 has 1 and 3, and counts 1. `evaluate` returns 3/5 on both. (The
-# mean of 2/3 and 1/2 would be 0.58.)
+# 0, 2 and 4, and counts 2. Rank 1 has 1 and 3, and counts 1. `evaluate` returns 3/5 on both.
 
 # %%
 check("3.16")
