@@ -446,7 +446,8 @@ times_as_much.compare(8 / 2, weights[0].item() / weights[2].item(), kind="commun
 #   ranks**.
 # * It may send one all-reduce of the gradients, and one of a single number. Each micro-batch has a
 #   forward and a backward of its own.
-#
+
+# %% [markdown]
 # For example, let the model have one weight. The tokens of rank 0 have the gradients 1 and 3, the
 # only token of rank 1 has 8. Both ranks get $(1 + 3 + 8)/3 = 4$. (The mean of the two means, 2 and
 # 8, would be 5.)

@@ -377,11 +377,13 @@ def without_sampler_and_zero_grad(data):
 norms, alike = launch(without_sampler_and_zero_grad, digits, world_size=2, device="cpu").values[0]
 one_rank = launch(without_sampler_and_zero_grad, digits, world_size=1, device="cpu").values[0][1]
 
-# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true}
 own = re.compile(r"\bdist\.|Distributed|self\.ddp|sampler|no_sync|LOCAL_RANK|set_device|nccl|gloo")
 text = Path(train_ddp.main.__code__.co_filename).read_text()
 code = [line for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
 touched = sum(bool(own.search(line)) for line in code)
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 kept.cleanup()
 put_to_the_test(f"""
 - [C083] The printed setup of DDP runs | web page, “PyTorch DistributedDataParallel Setup” |
