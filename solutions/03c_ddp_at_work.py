@@ -513,12 +513,22 @@ plot_against(marks, lines, "training steps", "distance of the two weights", loga
 # %% [markdown]
 # ## Put to the test
 
-# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# %% jupyter={"source_hidden": true}
 cap = min(zip(times[:4], choices), key=lambda pair: median(pair[0]))[1]
 is_ring = both["DDP"].wire == "measured" and min(to_one) > 0.95 and len(neighbours) == 1
 kilobytes = {name: sent[f"{name}: forward"].sent_bytes[0] / 1e3 for name in models}
 more = (sent["find_unused_parameters: backward"].sent_bytes[0]
         - sent["plain: backward"].sent_bytes[0])
+others = f"""
+- [C082] Set find_unused_parameters=True for dynamic graphs | web page, “Key DDP Behaviors” |
+  {"right" if found.values[0] else "wrong here"} | without it, the next forward raises an error
+  (section 3)
+- [C095] DDP is what one writes by hand: broadcast, all-reduce, divide | book chapter, “PyTorch
+  DistributedDataParallel (DDP)” | {"right" if abs(ratio - 1) < 0.005 else "wrong here"} | the same
+  gradients, and {ratio:.3f} times the bytes (section 1)
+"""
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 put_to_the_test(f"""
 - [C061] Buckets are of equal size | PyTorch slides, “Computation-Communication overlap:
   bucketing” | {"wrong" if len(set(buckets["default"][-1])) > 1 else "right here"} | MiB:
@@ -540,14 +550,7 @@ put_to_the_test(f"""
 - [C052] The mean over the ranks is exactly the gradient of the batch | book chapter, “The Core
   Insight: Gradient Averaging” | depends | {relative_gap(means, wanted):.0%} off with uneven tokens
   (section 7), {off_by(nn.BatchNorm1d, 2)[0]:.0%} with BatchNorm on 2 ranks (section 5)
-""", more=f"""
-- [C082] Set find_unused_parameters=True for dynamic graphs | web page, “Key DDP Behaviors” |
-  {"right" if found.values[0] else "wrong here"} | without it, the next forward raises an error
-  (section 3)
-- [C095] DDP is what one writes by hand: broadcast, all-reduce, divide | book chapter, “PyTorch
-  DistributedDataParallel (DDP)” | {"right" if abs(ratio - 1) < 0.005 else "wrong here"} | the same
-  gradients, and {ratio:.3f} times the bytes (section 1)
-""")
+""", more=others)
 
 # %% [markdown]
 # **Sources.** *Distributed training with PyTorch*, slides of a video course

@@ -116,7 +116,7 @@ print("untold:", *untold, "told:  ", *told, sep="\n  ")
 # mean is taken afterwards?
 
 # %%
-followed = predict("Each rank clips first, then the mean is taken: the gradient", unit="(no unit)")
+followed = predict("Each rank clips first, then the mean is taken: the step follows", unit="units")
 
 # %%
 def with_gradient(gradients):
@@ -308,8 +308,9 @@ lab("train_ddp").main({[*words, "--epochs", str(epochs_on_machines)]})
 with redirect_stdout(StringIO()):
     run = run_torchrun(program, nnodes=2, nproc_per_node=2, timeout=120)
 for machine, said in enumerate(run.output):
-    lines = [line for line in said.splitlines() if line.startswith(("rank", "epoch"))]
-    print(f"machine {machine}:", *sorted(lines, reverse=True), sep="\n  ")
+    lines = said.splitlines()
+    ranks, log = (sorted(x for x in lines if x.startswith(word)) for word in ("rank", "epoch"))
+    print(f"machine {machine}:", *ranks, *log, sep="\n  ")
 
 # %% [markdown]
 # Does one process get the same? And can two ranks go on from the file that four have written? The

@@ -59,7 +59,7 @@ SHOWN = {
         "tokens counted over all ranks: as one process, but for rounding: True",
     ],
     "03d_one_whole_program": [
-        "theory 0.25 (no unit); measured 0.25",
+        "theory 0.25 units; measured 0.25",
         "theory 12 images; counted 12",
         "rank 3: local rank 1",
         "weights after 4 epochs, as one process to 1e-10: True",
