@@ -56,7 +56,7 @@ def count_and_go_back(answer, group, case):
     del value
     found = {"grad": gradients_in(ddp), "backwards": len(backwards) - len(lengths[rank])}
     found["sentences"] = max(most, default=0) - max(map(len, lengths[rank]))
-    return found | (cost_of_large(answer, rank) if lengths is THREE_EACH else {})
+    return found | (cost_of_large(answer, rank) if len(case.args) > 1 else {})
 
 
 def cost_of_large(answer, rank):
@@ -114,6 +114,8 @@ def mistakes(trial, place):
     each = ones / tokens.clamp(min=1)
     weights = {
         OWN: ones / own.clamp(min=1) / n,
+        "each rank divides by its own count, and these means are added up. Which number is the "
+        "same on all ranks?": ones / own.clamp(min=1),
         "a mean of means: each micro-batch counts the same, and each rank. A token among few then "
         "counts more than a token among many": each / pieces / n,
         TWICE: ones / total / n,
@@ -175,7 +177,7 @@ EXERCISE = RankExercise(
     "backward_tokens",
     lab="counted_over_ranks",
     cases=[
-        At(World(2), (THREE_EACH,), ", 3 micro-batches each"),
+        At(World(2), (THREE_EACH, LARGE), ", 3 micro-batches each"),
         At(World(2), (SINGLE,), ", 1 micro-batch each"),
         At(World(3), (RANK_OF_PADDING,), ", rank 1 has nothing but padding"),
         At(World(2), (ENDS_WITH_PADDING,), ", rank 0 ends with padding"),
