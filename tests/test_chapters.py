@@ -21,6 +21,8 @@ PARAMETERS = {
     "03_data_parallel": {"world_size": 3},
     "03b_inside_ddp": {"world_size": 3, "train_steps": 12},
     "03h_when_it_hangs": {"world_size": 3, "guilty": 1},
+    "03c_ddp_at_work": {"world_size": 3, "drift_steps": 200},
+    "03d_one_whole_program": {"epochs_on_machines": 2, "epochs": 4},
     "04_failure_and_recovery": {"world_size": 3, "die_at": 34, "steps_after": 25},
     "04b_sharded_checkpoints": {"world_size": 3, "fewer": 2, "state_megabytes": 20},
     "04c_finding_out": {"world_size": 3, "guilty": 1, "patience": 0.8, "timeout": 1.0},
@@ -70,6 +72,18 @@ SHOWN = {
         "sum, with the learning rate divided by n, equals the mean: True",
     ],
     "03b_inside_ddp": ["each time  5.3 times the model", "no_sync    1.3 times the model"],
+    "03c_ddp_at_work": [
+        "the same gradients, but for rounding: True",
+        "with this hook, gradients are 3.00 times as large",
+        "theory 3 models; measured 3",
+        "4 ranks: gradients and running statistics of one process to 1e-12: True",
+        "divide_by_initial_world_size=False: as one process: True",
+        "tokens counted over all ranks: as one process, but for rounding: True",
+    "03d_one_whole_program": [
+        "theory 0.25 units; measured 0.25",
+        "theory 12 images; counted 12",
+        "rank 3: local rank 1",
+        "weights after 4 epochs, as one process to 1e-10: True",
     "04_failure_and_recovery": [
         "newest checkpoint: step-000030",
         "it took steps 31 to 40: 4 of them a second time",

@@ -20,10 +20,12 @@ SAID = {
     "advice": ["tp inside machines only: ", "cannot be told"],
     "advice_figures": ["that differ by 25 % or more: told right 9", "tp and pp"],
     "any_plan": ["ZeRO 3 × cp × tp on 2 ranks: loss 4."],
+    "counted_over_ranks": ["tokens counted   gradients differ from one process by"],
     "cost_model": ["activations 2", "total 4"],
     "cost_seconds": ["compute 13.", "bubble 0.9"],
     "configurations": ["--sequence-parallel", '"stage": 3'],
     "data_parallel": ["in buckets, meanwhile", "DistributedDataParallel"],
+    "ddp_options": ["start not made equal, weight decay   apart after 1 and 50 steps"],
     "decoding": ["\n2 ranks: ", "letters per second"],
     "diloco": ["loss on test images, after each round: 2"],
     "documents_configurations": ["bash gives 7 words to python"],
@@ -79,6 +81,7 @@ SAID = {
     "three_engines": ["by hand: loss 3.6", "PyTorch's: loss 3.6"],
     "torchft_engine": ["torchrun"],
     "two_houses": ["the slides print y 5.249, exactly 5.24971"],
+    "train_ddp": ["epoch 6: loss 0."],
     "uneven_stages": ["uneven stages on 2 ranks: loss "],
     "uneven_runs": ["uneven stages on 2 ranks: as one process to 1e-12: True"],
     "watch_loops": ["rank 1 reads epoch 0: 0 1 2 3 4 5 6 7   epoch 1: 0"],
@@ -98,6 +101,7 @@ HOLED = [
     "sharded_dimensions", "experts", "expert_training", "expert_engines", "long_contexts",
     "operator_shardings", "small_alpa", "plan_space", "uneven_stages", "uneven_runs",
     "configurations", "equal_replicas", "overlap",
+    "configurations", "counted_over_ranks", "ddp_options", "train_ddp",
 ]  # fmt: skip
 
 
