@@ -134,7 +134,7 @@ def essence(cell) -> tuple:
 
 
 def with_new_text(source: Path):
-    """The record with its outputs and the source's text, if all its code is the source's; else None.
+    """The record's outputs with the source's text, if they have the same code; otherwise None.
 
     What code has put out does not depend on the text around it.
     """
