@@ -27,8 +27,8 @@ def all_reduce_halving_doubling(x: Tensor, group=None) -> None:
 
     First half: at the beginning, all of `x` is open. In each round, a rank cuts the open part into
     two halves. It sends one half to its partner, which sends the other one; what comes in is added
-    to the half that stays, and that half is the open part of the next round. The partner with the
-    lower number keeps the lower half.
+    to the half that stays, and that half is the open part of the next round. For example, the
+    partner with the lower number keeps the lower half. Other orders of partners and halves pass.
     Second half: partners give each other what is finished, and what is finished doubles.
 
     Equals  dist.all_reduce(x)
