@@ -87,7 +87,8 @@ plot_against(sizes, {"one message": [1e3 * t for t in times]}, "bytes", "time (m
 # %% [markdown]
 # The line bends near $\alpha B$ bytes. To the left of it, size hardly matters: a message of 256
 # bytes costs nearly as much as one of some thousands. To the right of it, only size matters.
-#
+
+# %% [markdown]
 # ## 2 · From a message to an all-reduce
 #
 # A collective is a number of messages that wait for each other. Count these, and you know its time.
@@ -98,7 +99,8 @@ plot_against(sizes, {"one message": [1e3 * t for t in times]}, "bytes", "time (m
 # bytes takes on `n` ranks, where `n` may be any number from 2 on. `how` is `"ring"`, or `"tree"`: a
 # reduce along a tree, then a broadcast along a tree. A message takes `alpha` seconds plus its bytes
 # divided by `B`. Each rank can send and receive at the same time. Adding takes no time.
-#
+
+# %% [markdown]
 # For example, take 4 ranks, 8 MB, `alpha` 0.001 s and `B` 1e9 bytes/s. In a ring, 6 messages of 2
 # MB follow each other. Each takes 0.001 + 0.002 s, so the answer is 0.018 s. In the trees, 4
 # messages of 8 MB follow each other: 4 × (0.001 + 0.008) = 0.036 s.
@@ -251,18 +253,17 @@ Table(["way", "most bytes sent, in X", "messages of rank 0", "rank 0 sends to"],
       [row_of(name) for name in compared.labels])
 
 # %% [markdown]
-# The last column shows what part 02b has found out: Gloo's all-reduce is a ring, and it runs the
-# other way round than the lab's.
+# As part 02b has found out, Gloo's all-reduce is a ring that runs the other way round.
 #
-# Why does anybody still use a ring, then? Three reasons:
+# Why does anybody still use a ring? Three reasons:
 #
-# * Halving-doubling needs a power of two. MPICH lets the ranks beyond it hand their tensor to a
-#   neighbour first, which costs two more messages (Thakur and others, 2005). Gloo's library also
-#   has a version that cuts $n$ into powers of two, say [its
-#   documents](https://github.com/pytorch/gloo/blob/main/docs/algorithms.md).
-# * Its largest messages go to the ranks that are farthest away. All of them cross the slow links
-#   between machines at once (part 02d measures it). Of a ring, one link leaves each machine.
-# * A ring can cut its chunks into smaller pieces. It passes on the first piece while the second
+# * Halving-doubling needs a power of two. Gloo's library has a version that cuts other $n$ into
+#   powers of two, say [its
+#   documents](https://github.com/pytorch/gloo/blob/main/docs/algorithms.md). MPICH lets the ranks
+#   beyond it hand their tensor to a neighbour first.
+# * Its largest messages go to the farthest ranks, across the slow links between machines (part
+#   02d). Of a ring, one link leaves each machine.
+# * A ring can cut its chunks into smaller pieces, and pass on the first piece while the second
 #   comes in. Such pipelining hides latencies. The model above does not have it.
 
 # %% [markdown]
@@ -424,7 +425,8 @@ Table(["part", "time", "share of the all-reduce"],
 # A model has hundreds of gradients, and many of them are small. Section 4 has shown what one call
 # for each of them costs. The remedy is to pack small tensors into one large one: a **bucket**. DDP
 # does that (part 03b).
-#
+
+# %% [markdown]
 # ### Exercise 2.12
 #
 # Write `all_reduce_buckets(tensors, bucket_bytes, group=None)` in
@@ -467,19 +469,21 @@ plot_against(bucket_sizes, {"128 tensors": [1e3 * t for t in packed]}, "bytes of
 # protocol LL, 1.9 with LL128, 3.4 with Simple. But LL is counted with half of the bandwidth at
 # most, LL128 with 92 %. Each call costs 7, 14 or 8 µs on top.
 #
-# Its algorithms are rings, trees and sums inside the switch (NVLS, NVLink SHARP), says [its
+# Its algorithms are rings, trees and sums inside the switch (NVLS), says [its
 # documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html) under
-# `NCCL_ALGO`. The tree joins machines, and is a [double binary
-# tree](https://developer.nvidia.com/blog/massively-scale-deep-learning-training-nccl-2-4/): two
-# trees at once, each with half of the data, so that all links are used. With sums in the switch,
-# $2(n-1)/n$ is no longer the least: nccl-tests has a factor of its own for these.
+# `NCCL_ALGO`.
 
 # %% [markdown]
+# NCCL's tree joins machines. It is a [double binary
+# tree](https://developer.nvidia.com/blog/massively-scale-deep-learning-training-nccl-2-4/): two
+# trees at once, each with half of the data, so that all links are used. Where the switch adds,
+# $2(n-1)/n$ is no longer the least.
+#
 # Three more differences on GPUs:
 #
 # * A call returns when its kernel is queued on a **stream**. Synchronize before you read a clock.
 # * NCCL's kernels run on parts of the GPU that could compute meanwhile. `NCCL_MAX_CTAS` limits how
-#   many. A higher limit takes more of the GPU, and may be faster, says its documentation.
+#   many. More of them may be faster, says its documentation.
 # * A collective is cut into **channels**, and each such part of the GPU works on one. Part 02d
 #   tells how channels share network cards.
 #
@@ -520,7 +524,7 @@ put_to_the_test(f"""
 # * Trees have few messages, rings few bytes. **Halving-doubling** has both, if the number of ranks
 #   is a power of two and all links are equal.
 # * On one machine, $\alpha$ is the time in which threads wake each other. Messages share the cores,
-#   so small calls cost more than the model says. Pack small tensors into **buckets**.
+#   so small calls cost more. Pack small tensors into **buckets**.
 # * **Algorithm bandwidth** is the tensor by the time. **Bus bandwidth** is what each rank has to
 #   send by the time: compare that with your links.
 #

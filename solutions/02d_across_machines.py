@@ -182,7 +182,8 @@ Table(["order", *across_machines.CARD_COLUMNS],
 #    sum;
 # 2. an all-reduce of that chunk *across* machines, among the ranks with the same place;
 # 3. an all-gather *inside* each machine. Then every rank has all chunks.
-#
+
+# %% [markdown]
 # Take $M$ machines with $L$ ranks each. A rank's chunk has $X/L$ bytes, and step 2 is a ring of $M$
 # ranks. So a rank sends $2\,\frac{M-1}{M}\,\frac{X}{L}$ to other machines. The $L$ ranks of a
 # machine together send $2\,\frac{M-1}{M}\,X$ through its card. On two machines that is $1\,X$,
@@ -254,7 +255,8 @@ plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)", predicted=theo
 # of four ranks, twice. With the *nearest* partner first, only $\frac{X}{8}$ from each rank would
 # cross, twice. That is $1\,X$ for the machine, as with two levels. So the best algorithm depends on
 # who shares which link.
-#
+
+# %% [markdown]
 # The formula for the time counts the cards alone. The steps inside a machine come on top, and here
 # all ranks share this computer's cores. Where all links are equal, two levels save nothing: each
 # rank also sends $2\,\frac{L-1}{L}\,X$ inside.
@@ -263,12 +265,13 @@ plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)", predicted=theo
 # **On GPUs.** Inside a machine, GPUs are joined by NVLink or by PCIe, the computer's own bus. An
 # H100's NVLink carries nine times what a network card of 400 Gb/s does (07b). A machine often has
 # several cards. In many clusters, the first cards of all machines share one switch, the second
-# cards another one, and so on: such a switch is a **rail**. NCCL cuts a collective into
-# **channels**, and each has its own ring or tree. It tries to stay on one rail between machines,
-# says [NCCL's documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html)
-# under `NCCL_CROSS_NIC`. With PXN, a GPU hands its data over NVLink to the GPU beside the right
-# card (`NCCL_PXN_DISABLE` turns it off). So in NCCL, rank and card are matched by the library. None
-# of this was measured here.
+# cards another one, and so on: such a switch is a **rail**.
+#
+# NCCL cuts a collective into **channels**, and each has its own ring or tree. Between machines a
+# channel stays on one rail if it can, says [NCCL's
+# documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html) under
+# `NCCL_CROSS_NIC`. A GPU may also hand its data over NVLink to the GPU beside the right card (PXN).
+# None of this was measured here.
 
 # %% [markdown]
 # ## 4 · Pull the cable

@@ -14,6 +14,7 @@ from .style import INK, LINE_COLORS, Picture, in_course_style, new_figure
 
 BARS_WIDTH = 0.8  # of the room that a name has, for all its bars
 LETTERS = 80  # of one line across the picture
+MOST_DOTS = 200  # of lines that leave room for a legend
 MOST_NAMES = 40  # of groups: the room for each
 MOST_TICKS = 9  # of a logarithmic axis: one at each value, if there are no more
 SMOOTH = 200  # points of a curve
@@ -176,7 +177,8 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
         name_ticks(axes.xaxis, x)
     axes.grid(axis="both")
     axes.set(xlabel=xlabel, ylabel=ylabel)
-    axes.legend()
+    crowded = len(x) * len(lines) > MOST_DOTS
+    axes.legend(**{"loc": "center left", "bbox_to_anchor": (1, 0.5)} if crowded else {})
     axes.set_title(title)
     spread = "; ".join(f"{name}: {min(v):.3g} to {max(v):.3g}" for name, v in lines.items())
     return Picture(figure, f"{title}. {ylabel} over {xlabel}. {spread}".strip(". "))
