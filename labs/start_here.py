@@ -8,7 +8,7 @@ import os
 import torch
 import torch.distributed as dist
 
-NAMES = ("GROUP_RANK", "LOCAL_RANK", "RANK", "WORLD_SIZE")  # GROUP_RANK counts the machines
+NAMES = ("GROUP_RANK", "LOCAL_RANK", "RANK", "WORLD_SIZE")  # the first counts machines
 
 
 def join() -> torch.device:
