@@ -16,7 +16,7 @@ SAID = {
     "checkpoints": ["weights differ by 0.0", "kept: step-000030, step-000040"],
     "collectives": ["dist.all_reduce right"],
     "collectives_measured": ["all_reduce                 1.00", "0 to 1; 1 to 0"],
-    "collectives_shown": ["reduce_scatter: after   | 3 0  | 0 3"],
+    "collectives_shown": ["reduce_scatter: after     | 3 0  | 0 3"],
     "advice": ["tp inside machines only: ", "cannot be told"],
     "advice_figures": ["that differ by 25 % or more: told right 9", "tp and pp"],
     "any_plan": ["ZeRO 3 × cp × tp on 2 ranks: loss 4."],
