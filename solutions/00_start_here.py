@@ -160,7 +160,7 @@ plot_holdings({"before the all-reduce": before, "after it": after})
 #   has no centre.
 
 # %% [markdown]
-# ### Exercise 0.3 · A first all-reduce of your own
+# ### Exercise 0.2 · A first all-reduce of your own
 #
 # Each rank has tested the model on its own images, and knows one `number`: its loss, a Python
 # float. All ranks call `mean_over_ranks(number)`, each with its own number. Every rank gets back
@@ -182,7 +182,7 @@ def mean_over_ranks(number):
     ### END SOLUTION
 
 # %%
-check("0.3", mean_over_ranks)
+check("0.2", mean_over_ranks)
 
 # %% [markdown]
 # ## 4 · A whole program, for torchrun

@@ -202,7 +202,7 @@ halving = predict("Halving-doubling of 100 kB on 8 ranks, on these slow links", 
 # $$t = 2\log_2 n\;\alpha + 2\,\frac{n-1}{n}\,\frac{X}{B}$$
 
 # %% [markdown]
-# ### Exercise 2.13
+# ### Exercise 2.12
 #
 # Write `all_reduce_halving_doubling(x, group=None)` in
 # [labs/halving_doubling.py](../labs/halving_doubling.py). It adds up everybody's `x` in place, and
@@ -217,7 +217,7 @@ halving = predict("Halving-doubling of 100 kB on 8 ranks, on these slow links", 
 # also passes.
 
 # %%
-check("2.13")
+check("2.12")
 
 # %%
 third = launch(costs.on_slow_links, {"halving-doubling": halving_doubling}, slow_sizes, slow_alpha,
@@ -427,7 +427,7 @@ Table(["part", "time", "share of the all-reduce"],
 # does that (part 03b).
 
 # %% [markdown]
-# ### Exercise 2.12
+# ### Exercise 2.13
 #
 # Write `all_reduce_buckets(tensors, bucket_bytes, group=None)` in
 # [labs/collectives.py](../labs/collectives.py). It adds up each of the tensors in place, with your
@@ -441,7 +441,7 @@ Table(["part", "time", "share of the all-reduce"],
 # all-reduce for each bucket.
 
 # %%
-check("2.12")
+check("2.13")
 
 # %% [markdown]
 # The same 128 tensors of 4 kB again, with the lab's ring on two ranks. How large should a bucket

@@ -83,7 +83,7 @@ def shoot_check(notebook):
     """Answer an exercise wrongly, and take the answer and the verdict in one picture."""
     page, cells = notebook.page, notebook.page.locator(".jp-CodeCell")
     answer = cells.filter(has_text="def my_samples(").first
-    check = cells.filter(has_text='check("0.2", my_samples)').first
+    check = cells.filter(has_text='check("0.3", my_samples)').first
     write(notebook, answer, WRONG.strip())
     page.keyboard.press("Shift+Enter")
     check.get_by_text("not yet").wait_for()

@@ -82,7 +82,7 @@ def why_no_number(trial, place) -> str:
 
 
 EXERCISE = RankExercise(
-    "0.3",
+    "0.2",
     "mean_over_ranks",
     cases=[At(World(3)), At(World(4)), At(World(2)), At(World(1))],
     work=mean_on_rank,

@@ -190,7 +190,7 @@ def why_more_messages(trial, counts, n) -> str:
 
 
 EXERCISE = Collective(
-    "2.13",
+    "2.12",
     "all_reduce_halving_doubling",
     task=AllReduce(),
     cases=CASES,
