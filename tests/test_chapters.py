@@ -13,6 +13,7 @@ PARAMETERS = {
     "02d_across_machines": {"megabytes": 2.0, "card_megabytes_per_second": 40.0},
     "03_data_parallel": {"world_size": 3, "race_seconds": 0.7},
     "03b_inside_ddp": {"world_size": 3, "train_steps": 12},
+    "03e_a_server_in_the_middle": {"world_size": 3, "race_seconds": 0.7},
     "04_failure_and_recovery": {"world_size": 3, "die_at": 34, "steps_after": 25},
     "04b_sharded_checkpoints": {"world_size": 3, "fewer": 2, "state_megabytes": 20},
     "04c_finding_out": {"world_size": 3, "guilty": 1, "patience": 0.8, "timeout": 1.0},

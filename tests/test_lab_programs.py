@@ -25,6 +25,7 @@ SAID = {
     "diloco": ["loss on test images, after each round: 2"],
     "documents_configurations": ["bash gives 7 words to python"],
     "engine_options": ["Megatron-LM: ", "nanotron: "],
+    "emulated_data_parallel": ["as one process to 1e-12: True"],
     "experts": ["alone: loss 2", "with the bias: loss 2"],
     "expert_engines": ["of PyTorch's parts: as one process to"],
     "expert_parallel": [""],
@@ -52,6 +53,7 @@ SAID = {
     "more_configurations": ["nanotron: possible", "torchtitan: it shards gradients"],
     "read_configurations": ["Megatron-LM: the same plan: True"],
     "meshes": ["rank 1: dp 0, sum of the group's ranks 1; pp 0, sum of the group's ranks 1; tp 1"],
+    "parameter_server": ["BSP: ", "mean staleness 0.0, loss", "ASP: "],
     "pipedream": ["stashing: loss", "1 updates late, 2 versions"],
     "pipeline_engines": ["ours, zero bubble: loss", "PyTorch's, zero bubble, V-shaped: loss"],
     "pipeline_parallel": ["2 stages, 1F1B: loss", "at most 2 micro-batches kept, 263 kB sent"],
@@ -87,7 +89,7 @@ HOLED = [
     "memory_copies", "diloco", "chaos", "restart", "meshes", "three_dimensions",
     "sharded_dimensions", "experts", "expert_training", "expert_engines", "long_contexts",
     "operator_shardings", "small_alpa", "plan_space", "uneven_stages", "uneven_runs",
-    "configurations",
+    "configurations", "parameter_server",
 ]  # fmt: skip
 
 
