@@ -182,7 +182,7 @@ spent = {what: server.typical_ms(apart, what) for what in ("waiting", "sending")
 wait_guess.compare(40, spent["waiting"][0], kind="communication")
 
 # %% tags=["nbval-ignore-output"]
-plot_bars([f"rank {rank}: computes {pace} ms" for rank, pace in enumerate(paces)], spent,
+plot_bars([f"rank {rank} ({pace} ms)" for rank, pace in enumerate(paces)], spent,
           "a step's time (ms)", title="The straggler waits for nobody; all others wait for it")
 
 # %% [markdown]
@@ -253,7 +253,7 @@ counts = Counter(ages)
 oldest = range(max(counts) + 1)
 plot_bars(oldest, {"gradients": [counts[age] for age in oldest]}, "gradients",
           "staleness: updates since the weights were pulled",
-          title="ASP with a straggler: most gradients are fresh, a few are very old")
+          title="ASP with a straggler: most gradients are young, a few are very old")
 
 # %% [markdown]
 # With $w$ workers the mean is $w - 1$, whoever is slow. Count from the other side. At each moment
@@ -451,32 +451,28 @@ if torch.cuda.device_count() > 1:
 # while it computes. ([Free-threaded builds](https://docs.python.org/3/howto/free-threading-python.html),
 # from Python 3.13 on, have no such lock.)
 #
-# Take two equal jobs. If two threads can run at the same time, both together take as long as one
-# job: ratio 1. If they take turns, the ratio is 2.
+# Take two equal jobs, and count how many cores they use at the same time: their CPU seconds divided
+# by the seconds on the clock. Two means side by side, one means in turn. (Of eight rounds the best
+# one counts. Other programs take cores away, and give none.)
 
 # %% tags=["nbval-ignore-output"]
-threads = launch(emulated.time_jobs, world_size=1, device="cpu")
-processes = launch(emulated.time_jobs, world_size=2, device="cpu")
-ratios = {}
-for work in ("python_work", "torch_work"):
-    once = emulated.quickest(threads, f"{work} once")
-    ratios[work] = (emulated.quickest(threads, f"{work} in threads") / once,
-                    emulated.quickest(processes, f"{work} once") / once)
+cores = {}
+for job in (emulated.python_work, emulated.torch_work):
+    threads = launch(emulated.clock, emulated.in_two_threads, job, world_size=1, device="cpu")
+    processes = launch(emulated.clock, emulated.do, job, world_size=2, device="cpu")
+    cores[job.__name__] = emulated.most_cores(threads), emulated.most_cores(processes)
+Table(["two jobs of", "cores in two threads", "cores in two processes"],
+      [[job, *(f"{count:.2f}" for count in pair)] for job, pair in cores.items()])
 
 # %% tags=["nbval-ignore-output"]
-def told(ratio):
-    return "at the same time" if ratio < 1.3 else "in turn" if ratio > 1.7 else "partly in turn"
-
-Table(["two jobs of", "in two threads", "", "in two processes", ""],
-      [[work, *(cell for ratio in pair for cell in (f"{ratio:.2f} times", told(ratio)))]
-       for work, pair in ratios.items()], title="The time of two jobs, in times of one job alone")
+for job, (in_threads, _) in cores.items():
+    print(job, "in threads:", "in turn" if in_threads < 1.2 else "side by side, at least partly")
 
 # %% [markdown]
-# The ratios are noisy if other programs run: two jobs at the same time need two free cores. What
-# holds everywhere: two threads of Python code take turns. A training step is a mixture of both
-# kinds. The smaller the layers, the larger the share of Python. So the lock is one reason to have a
-# process for each GPU. The other reasons stand above: the bytes and the memory of GPU 0, and
-# weights that travel anew in each step.
+# Two threads of Python code never use more than one core. Threads of PyTorch and processes can use
+# two, if two are free. A training step is a mixture of both kinds. The smaller the layers, the
+# larger the share of Python. So the lock is one reason to have a process for each GPU. The other
+# reasons stand above: the bytes and the memory of GPU 0, and weights that travel anew in each step.
 
 # %% [markdown]
 # ## 7 · DataParallel or DDP, in eight rows
@@ -500,7 +496,7 @@ print("a step with the five exchanges takes, in DDP's steps:",
 larger = launch(emulated.both, batch, 1000, world_size=world_size, device="cpu")
 sent = emulated.copies_sent(larger, model_bytes)
 Table(["", "DataParallel", "DDP", "seen here"],
-      emulated.eight_rows(ratios["python_work"], slower, sent, emulation, model_bytes))
+      emulated.eight_rows(cores["python_work"], slower, sent, emulation, model_bytes))
 
 # %% [markdown]
 # ## Put to the test
@@ -535,8 +531,8 @@ text = f"""
   large. The real one was not timed here; PyTorch's DDP tutorial calls it usually slower, even on
   one machine
 - [C073] The biggest problem of DataParallel is the GIL | handwritten notes, “Data Parallelism” |
-  depends | two jobs in threads take {ratios["python_work"][0]:.1f} times one in Python,
-  {ratios["torch_work"][0]:.1f} times in PyTorch. GPU 0's bytes and memory are problems, too
+  depends | two threads use {cores["python_work"][0]:.1f} cores in Python code,
+  {cores["torch_work"][0]:.1f} in PyTorch (section 6). GPU 0's bytes and memory are problems, too
 - [C072] Workers push and pull gradients at the same time | blog, “Data Parallelism” | imprecise |
   weights are pulled, gradients pushed; and with BSP the next pull waits for the last push
 """

@@ -49,6 +49,11 @@ SHOWN = {
     "02d_across_machines": ["theory 3 MB", "measured 3.0"],
     "03_data_parallel": ["Loss after 0.7 s", "3 ranks equal one process, but for rounding: True"],
     "03b_inside_ddp": ["the same gradients, but for rounding: True", "DDP, each time 5.3"],
+    "03e_a_server_in_the_middle": [
+        "ring with 4 workers: ranks 0 to 4 send 1.6 1.6 1.6 1.6 1.6",
+        "2 updates old: tried 0.62, formula 0.62",
+        "3 ranks equal one process, but for rounding: True",
+    ],
     "04_failure_and_recovery": [
         "newest checkpoint: step-000030",
         "it took steps 31 to 40: 4 of them a second time",
