@@ -20,6 +20,7 @@ PARAMETERS = {
     "03c_ddp_at_work": {"world_size": 3, "drift_steps": 200},
     "03d_one_whole_program": {"epochs_on_machines": 2, "epochs": 4},
     "03h_when_it_hangs": {"world_size": 3, "guilty": 1},
+    "03e_a_server_in_the_middle": {"world_size": 3, "race_seconds": 0.7},
     "04_failure_and_recovery": {"world_size": 3, "die_at": 34, "steps_after": 25},
     "04b_sharded_checkpoints": {"world_size": 3, "fewer": 2, "state_megabytes": 20},
     "04c_finding_out": {"world_size": 3, "guilty": 1, "patience": 0.8, "timeout": 1.0},
@@ -78,6 +79,11 @@ SHOWN = {
         "weights after 4 epochs, as one process to 1e-10: True",
     ],
     "03h_when_it_hangs": ["(1, 8, 'another shape')", "names the guilty rank: True"],
+    "03_data_parallel": ["Loss after 0.7 s", "3 ranks equal one process, but for rounding: True"],
+    "03b_inside_ddp": ["the same gradients, but for rounding: True", "DDP, each time 5.3"],
+    "03e_a_server_in_the_middle": [
+        "ring with 4 workers: ranks 0 to 4 send 1.6 1.6 1.6 1.6 1.6",
+        "2 updates old: tried 0.62, formula 0.62",
     "04_failure_and_recovery": [
         "newest checkpoint: step-000030",
         "it took steps 31 to 40: 4 of them a second time",

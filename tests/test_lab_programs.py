@@ -31,6 +31,7 @@ SAID = {
     "documents_configurations": ["bash gives 7 words to python"],
     "engine_options": ["Megatron-LM: ", "nanotron: "],
     "equal_replicas": ["all three", "no own samples           distance from one process"],
+    "emulated_data_parallel": ["as one process to 1e-12: True"],
     "experts": ["alone: loss 2", "with the bias: loss 2"],
     "expert_engines": ["of PyTorch's parts: as one process to"],
     "expert_parallel": [""],
@@ -62,6 +63,7 @@ SAID = {
     "message_costs": ["a message: ", "an all-reduce of 4 kB: "],
     "meshes": ["rank 1: dp 0, sum of the group's ranks 1; pp 0, sum of the group's ranks 1; tp 1"],
     "overlap": ["communication afterwards: ", "communication meanwhile: "],
+    "parameter_server": ["BSP: ", "mean staleness 0.0, loss", "ASP: "],
     "pipedream": ["stashing: loss", "1 updates late, 2 versions"],
     "pipeline_engines": ["ours, zero bubble: loss", "PyTorch's, zero bubble, V-shaped: loss"],
     "pipeline_parallel": ["2 stages, 1F1B: loss", "at most 2 micro-batches kept, 263 kB sent"],
@@ -102,6 +104,7 @@ HOLED = [
     "operator_shardings", "small_alpa", "plan_space", "uneven_stages", "uneven_runs",
     "configurations", "equal_replicas", "overlap",
     "configurations", "counted_over_ranks", "ddp_options", "train_ddp",
+    "configurations", "parameter_server",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Data parallel training: a parameter server, who reads what, and gradients averaged in time.
+"""Data parallel training: who reads what, and gradients averaged while the backward is running.
 
 torchrun --nproc-per-node 2 labs/data_parallel.py
 """
@@ -16,94 +16,7 @@ from language_model import Transformer, draw_batch, mean_loss, standard_library
 from simple_ddp import average_gradients, now, share_of_rank, start_equal
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
-
-# ---- A parameter server ---------------------------------------------------------------------
-#
-# Rank 0 has the weights and the optimizer. A worker pulls weights, computes a gradient at them,
-# and pushes it. What the server sends is one tensor: 1 or 0, whether to go on, and the weights.
-
-
-def order_of(model, going_on) -> Tensor:
-    """What the server sends."""
-    weights = parameters_to_vector(model.parameters())
-    return torch.cat([weights.new_tensor([float(going_on)]), weights])
-
-
-def take_step(model, optimizer, gradient):
-    """One step of the optimizer along a gradient that came as one flat tensor."""
-    for p, part in zip(model.parameters(), gradient.split([p.numel() for p in model.parameters()])):
-        p.grad = part.view_as(p)
-    optimizer.step()
-
-
-@torch.no_grad()
-def serve_together(model, optimizer, is_over) -> list[int]:
-    """The server, bulk-synchronous (BSP): an update takes one gradient of every worker.
-
-    is_over  (updates so far) -> whether to end
-    Returns  the staleness of each gradient, see serve_as_they_come: 0, always
-    """
-    workers, updates = range(1, dist.get_world_size()), 0
-    gradient = torch.empty_like(parameters_to_vector(model.parameters()))
-    while going_on := not is_over(updates):
-        for request in [dist.isend(order_of(model, going_on), worker) for worker in workers]:
-            request.wait()
-        total = torch.zeros_like(gradient)
-        for worker in workers:
-            dist.recv(gradient, worker)
-            total += gradient
-        take_step(model, optimizer, total / len(workers))
-        updates += 1
-    for worker in workers:
-        dist.send(order_of(model, going_on), worker)
-    return [0] * updates * len(workers)
-
-
-@torch.no_grad()
-def serve_as_they_come(model, optimizer, is_over) -> list[int]:
-    """Exercise 3.18. The server, asynchronous (ASP): an update takes the next gradient there is.
-
-    `dist.recv(x)` without a source takes what comes first, and returns the rank of its sender.
-
-    Every worker gets the weights at the start. From then on, whoever pushes gets new weights at
-    once, with 0 in place of the 1 if it is over: that worker will not push again. The others still
-    push once each, and these gradients make updates, too.
-
-    is_over  (updates so far) -> whether to end
-    Returns  the staleness of each gradient: how many updates the weights have had since those
-             that it was computed at were sent
-    """
-    gradient = torch.empty_like(parameters_to_vector(model.parameters()))
-    ### BEGIN SOLUTION
-    staleness, version_of = [], {}
-    for worker in range(1, dist.get_world_size()):
-        dist.send(order_of(model, True), worker)
-        version_of[worker] = 0
-    while version_of:
-        worker = dist.recv(gradient)  # from anybody
-        staleness.append(len(staleness) - version_of.pop(worker))
-        take_step(model, optimizer, gradient)
-        going_on = not is_over(len(staleness))
-        dist.send(order_of(model, going_on), worker)
-        if going_on:
-            version_of[worker] = len(staleness)
-    return staleness
-    ### END SOLUTION
-
-
-def work(model, compute_gradients):
-    """A worker: pull, compute, push, until the server says that it is over.
-
-    compute_gradients  (number of the round) leaves a gradient in every `.grad` of the model
-    """
-    order, rounds = order_of(model, True).detach(), 0
-    while dist.recv(order, 0) == 0 and order[0]:
-        vector_to_parameters(order[1:], model.parameters())
-        compute_gradients(rounds)
-        dist.send(flatten(list(model.parameters())), 0)
-        rounds += 1
-
+from torch.nn.utils import parameters_to_vector
 
 # ---- Who reads what -------------------------------------------------------------------------
 
