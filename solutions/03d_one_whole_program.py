@@ -73,8 +73,8 @@ folder = Path(kept.name)
 # **On GPUs: without `set_device`**, every process of a machine uses GPU 0, and the others stand
 # idle. PyTorch leaves that to you: each rank has to have a GPU of its own, says [its
 # documentation](https://docs.pytorch.org/docs/stable/distributed.html). **With `RANK` in place of
-# `LOCAL_RANK`**, the first process of the second machine asks for a GPU that this machine does not
-# have. In section 8 you see both numbers for four ranks on two machines.
+# `LOCAL_RANK`**, rank 2 asks for GPU 2. If it is on the second of two machines with two GPUs each,
+# there is none. In section 8 you see both numbers for four ranks.
 
 # %% [markdown]
 # ## 2 · Who reads what
@@ -98,7 +98,7 @@ print("untold:", *untold, "told:  ", *told, sep="\n  ")
 #
 # The file sets `drop_last=True` twice: in the sampler, so that nothing is repeated, and in the
 # loader, so that all batches are equally large. Step by step, the ranks together then take the
-# batch of one process, whatever their number is. At most one batch of an epoch is left out.
+# batch of one process, whatever their number is. Less than one batch of an epoch is left out.
 
 # %% [markdown]
 # ## 3 · One step

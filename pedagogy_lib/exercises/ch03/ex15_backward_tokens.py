@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ...basics.closeness import close_in_float32
-from ..kit import At, Equals, Holds, RankExercise, Sends, World, answering
+from ..kit import At, Equals, Holds, RankExercise, Sends, World, answering, complains
 from ..kit.one_process import flat, gradients_in
 
 PADDING = -100
@@ -122,6 +122,9 @@ def mistakes(trial, place):
         "this is the mean over the tokens, times the number of ranks: what is divided by the "
         "number of ranks, and how often?": ones * n / total,
         "this is the gradient of the sum over all tokens: divide by how many count": ones,
+        "the mean of a micro-batch is divided by the tokens of all ranks: that divides twice. Its "
+        "sum has to be divided, once": each / total,
+        "`.grad` is clear, as it was: nothing goes back": 0 * ones,
         "this is a sum of gradients, divided by the number of ranks: divide by how many tokens "
         "count": ones / n,
         "the means of the micro-batches are added up": each / n,
@@ -155,6 +158,18 @@ NAN = (
 
 def otherwise(trial) -> str:
     return NAN if any(of.grad.isnan().any() for of in trial) else ""
+
+
+SMALL = 64  # bytes: what is no gradient
+
+
+@complains
+def counts_once(trial):
+    for place, calls in enumerate(trial.calls):
+        small = sum(call.name == "all_reduce" and call.tensor_bytes <= SMALL for call in calls)
+        if small > 1:
+            what = f"{trial.who(place)}: {small} all-reduces of single numbers"
+            yield what, "how many tokens count is known before the first forward: ask once"
 
 
 def why_so_many_bytes(trial, times) -> str:
@@ -196,6 +211,7 @@ EXERCISE = RankExercise(
               "the gradients are right, but there are fewer backwards than micro-batches",
               "a loss keeps the activations of its micro-batch until its backward. Each has one of "
               "its own, before the next one comes"),
+        counts_once,
         Sends(one_exchange_and_a_number, "one all-reduce of all gradients and a number are",
               why_so_many_bytes),
     ],

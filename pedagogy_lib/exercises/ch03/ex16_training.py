@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from ...basics.closeness import close
+from ...basics.closeness import close, close_in_float32
 from ...course.checking import Wrong
 from ..kit import At, Equals, Holds, RankExercise, Sends, World, complains
 from . import one_program as one
@@ -41,6 +41,8 @@ def mistakes(trial, place):
         "clipped gradients is not the clipped mean": one.clip_ranks_first,
         "gradients are clipped after each micro-batch: what is to be clipped is the gradient of "
         "the whole batch, once": one.clip_in_each_piece,
+        "gradients are clipped after each micro-batch, and once more before the step: what is to "
+        "be clipped is the gradient of the whole batch, once": one.clip_in_each_piece_and_again,
         "each number is clipped by itself; asked is the norm of the whole gradient":
             one.clip_numbers,
         "the losses of the micro-batches are added up: divide by their number, as the batch's loss "
@@ -179,7 +181,7 @@ EXERCISE = RankExercise(
               "backward(): {} samples more than a micro-batch pass through the model at once",
               "the batch of a rank goes through the model in options.parts pieces: this saves the "
               "memory of activations"),
-        Equals("share", share, wrong_shares, "evaluate()"),
+        Equals("share", share, wrong_shares, "evaluate()", same=close_in_float32),
         need_each_test_once,
         Holds("graph", lambda noted: not noted, "evaluate() keeps a graph",
               "nothing goes back from there: with torch.no_grad() activations are not kept"),

@@ -31,8 +31,24 @@ def backward_tokens(ddp, micro_batches):
 # -     factor = dist.get_world_size() / counted.item()  # DDP divides by the number of ranks
 # +     factor = 1 / (counted.item() / dist.get_world_size())
 
-# %% wrong · each rank divides by its own count
+# %% right · means, weighted; that of padding alone has no gradient
+def backward_tokens(ddp, micro_batches):
+    counted = torch.tensor(sum(count_tokens(targets) for _, targets in micro_batches))
+    dist.all_reduce(counted)
+    for number, (tokens, targets) in enumerate(micro_batches, 1):
+        is_last = number == len(micro_batches)
+        with contextlib.nullcontext() if is_last else ddp.no_sync():
+            loss = F.cross_entropy(ddp(tokens).flatten(0, 1), targets.flatten())
+            share = count_tokens(targets) * dist.get_world_size() / counted.item()
+            (loss * share).backward()
+
+# %% wrong · these means are added up
 # -     dist.all_reduce(counted)
+
+# %% wrong · the mean of these means
+# -     dist.all_reduce(counted)
+# -     factor = dist.get_world_size() / counted.item()  # DDP divides by the number of ranks
+# +     factor = 1 / max(counted.item(), 1)
 
 # %% wrong · once too often
 # -     factor = dist.get_world_size() / counted.item()  # DDP divides by the number of ranks
@@ -51,11 +67,12 @@ def backward_tokens(ddp, micro_batches):
     counted = torch.tensor(sum(count_tokens(targets) for _, targets in micro_batches))
     dist.all_reduce(counted)
     for number, (tokens, targets) in enumerate(micro_batches, 1):
-        is_last = number == len(micro_batches)
-        with contextlib.nullcontext() if is_last else ddp.no_sync():
-            loss = F.cross_entropy(ddp(tokens).flatten(0, 1), targets.flatten())
-            share = count_tokens(targets) * dist.get_world_size() / counted.item()
-            (loss * share).backward()
+        with contextlib.nullcontext() if number == len(micro_batches) else ddp.no_sync():
+            real = targets != PADDING
+            scores = ddp(tokens).log_softmax(-1)
+            chosen = scores.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+            mean = -(chosen * real).sum() / real.sum()
+            (mean * real.sum() * dist.get_world_size() / counted.item()).backward()
 
 # %% wrong · padding alone takes part
 # -         is_last = number == len(micro_batches)

@@ -95,6 +95,12 @@
 # +             nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
 # +             loss += part.detach()
 
+# %% wrong · clipped after each micro-batch
+# -             loss += part.detach()
+# +             loss += part.detach()
+# +             if number < parts:
+# +                 nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
+
 # %% wrong · nothing is clipped
 # -         nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip)
 
@@ -137,7 +143,7 @@
 # -         return right.item() / len(self.tests)
 # +         return right.item() / len(self.tests[mine])
 
-# %% wrong · every rank computes all
+# %% wrong · each rank computes all test images
 # -         mine = slice(dist.get_rank(), None, dist.get_world_size())
 # +         mine = slice(None)
 # -         dist.all_reduce(right)
