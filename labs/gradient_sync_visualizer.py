@@ -3,6 +3,7 @@
 torchrun --nproc-per-node 4 labs/gradient_sync_visualizer.py
 """
 
+from functools import partial
 from statistics import median
 
 import torch
@@ -87,38 +88,38 @@ def ways(model, bucket_bytes):
     }
 
 
-def seconds_of(way, rounds=15) -> float:
-    """The median time of a way, after three rounds to warm up."""
-    times = []
+def seconds_of(ways, rounds=15) -> dict[str, float]:
+    """The median time of each way, after three rounds to warm up.
+
+    In a round the ways take turns, so that whatever else this computer does meets all of them.
+    """
+    times = {name: [] for name in ways}
     for _ in range(rounds):
-        dist.barrier()
-        began = now()
-        way()
-        times.append(now() - began)
-    return median(times[3:])
+        for name, way in ways.items():
+            dist.barrier()
+            began = now()
+            way()
+            times[name].append(now() - began)
+    return {name: median(spent[3:]) for name, spent in times.items()}
 
 
-def what_ways_cost(model, sizes) -> dict[str, float]:
-    """Measure each way to average the model's gradients by its name; returns {name: seconds}.
+def what_ways_cost(model, sizes) -> tuple[dict[str, float], float]:
+    """Measure each way to average the model's gradients by its name, and one small all-reduce.
 
-    sizes  bytes of a bucket: one way each, between "each by itself" and "all in one"
+    sizes    bytes of a bucket: one way each, between "each by itself" and "all in one"
+    Returns  {name: seconds}; and the seconds of an all-reduce of 4 kB, for which all ranks wait
     """
     for parameter in model.parameters():
         parameter.grad = torch.ones_like(parameter)
-    found = {}
+    found, small = {}, torch.ones(1_000)
     for size in sizes:
         found |= ways(model, size)
     found["all in one"] = found.pop("all in one")  # to the end
     for name, way in found.items():
         with measure(name):
             way()
-    return {name: seconds_of(way) for name, way in found.items()}
-
-
-def seconds_alone(nbytes=4_000, rounds=15) -> float:
-    """The median time of a small all-reduce for which all ranks are ready, and wait."""
-    x = torch.ones(nbytes // 4)
-    return seconds_of(lambda: dist.all_reduce(x), rounds)
+    times = seconds_of(found | {"small": partial(dist.all_reduce, small)}, rounds=23)
+    return {name: times[name] for name in found}, times["small"]
 
 
 # ---- The program ----------------------------------------------------------------------------
@@ -162,7 +163,7 @@ def compare_ways(bucket_bytes=100_000) -> str:
     model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(40)))
     for p in model.parameters():
         p.grad = torch.randn_like(p)
-    times = {name: seconds_of(way) for name, way in ways(model, bucket_bytes).items()}
+    times = seconds_of(ways(model, bucket_bytes))
     return "\n".join(f"{name:20} {1e3 * seconds:7.2f} ms" for name, seconds in times.items())
 
 

@@ -125,7 +125,7 @@ def when_buckets_leave(text, iterations=4) -> list[float]:
 
 
 def filmed_step(data):
-    """Train one step of a small model with DDP, in three buckets, and film it on each rank."""
+    """Train one step of a small model with DDP, in two buckets, and film it on each rank."""
     from pedagogy_lib import film_step
 
     torch.manual_seed(0)
