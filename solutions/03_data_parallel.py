@@ -407,10 +407,10 @@ for told, (*_, loss) in found.items():
 
 # %% [markdown]
 # With all three, both distances are zero, but for rounding. Without an equal start, the replicas
-# keep their distance from each other: averaged gradients move both alike, so they never meet.
-# Without the mean of the gradients, each rank trains a model of its own. With the same samples
-# everywhere, all replicas are equal to each other, and the right picture shows nothing. They are
-# the model of a process with a quarter of the batch.
+# keep their distance from each other: averaged gradients move both alike. (Weight decay would bring
+# them together, slowly.) Without the mean of the gradients, each rank trains a model of its own.
+# With the same samples everywhere, all replicas are equal to each other, and the right picture
+# shows nothing. They are the model of a process with a quarter of the batch.
 #
 # The loss at the start is about 2.3, and it falls in all four. No rank raises an error. So compare
 # a distributed program with one process, in float64, before you believe it.

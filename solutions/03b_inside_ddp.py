@@ -114,17 +114,16 @@ each, once = times["each by itself"], times["all in one"]
 more = each / model_says["each by itself"]
 fewer = f"{calls['each by itself']} calls take {each / once:.1f} times as long as one."
 latency = ("The model explains it, within a factor of 1.5." if more < 1.5 else
-           f"They take {more:.1f} times as long as the model says. Latency is not the reason.")
+           f"The model explains {1 / more:.0%} of it: in a crowd, each call costs more.")
 tiny = ("Buckets of 3 kB save nothing here: copying into them costs, too."
         if times["buckets of 3 kB"] > 0.9 * each else "Even buckets of 3 kB save something.")
 print(fewer, latency, tiny, sep="\n")
 
 # %% [markdown]
-# If the measurement is far above the model, a call costs more in a crowd than by itself. The
-# model knows messages only. But each call also runs Python, copies and divides a gradient, and
+# The model knows messages only. But each call also runs Python, copies and divides a gradient, and
 # wakes a thread of Gloo, which needs one of this machine's cores. Part
-# [02c](02c_what_a_message_costs.ipynb) takes that apart. The advice is the same in both cases: send
-# the same bytes in fewer calls.
+# [02c](02c_what_a_message_costs.ipynb) takes that apart. The advice is the same whatever the
+# reason: send the same bytes in fewer calls.
 
 # %% [markdown]
 # ## 2 · While the backward is running

@@ -84,6 +84,7 @@ SHOWN = {
     "03e_a_server_in_the_middle": [
         "ring with 4 workers: ranks 0 to 4 send 1.6 1.6 1.6 1.6 1.6",
         "2 updates old: tried 0.62, formula 0.62",
+    "03b_inside_ddp": ["each time 5.3 times the model", "no_sync 1.3 times the model"],
     "04_failure_and_recovery": [
         "newest checkpoint: step-000030",
         "it took steps 31 to 40: 4 of them a second time",

@@ -112,13 +112,14 @@ DEEP = pytest.mark.deep  # left to `make test-all`
 OFTEN = ["schedules"]  # chapter 00 starts torchrun, too
 HERE = Path(__file__)
 PROGRAMS = sorted((ROOT / "solutions" / "labs").glob("*.py"))
-ALONE = (  # they need no ranks
+ALONE = (  # they need no ranks, or start their own: links are throttled in launches alone
     "language_model", "schedules", "model_shapes", "cost_model", "cost_seconds", "planner",
     "published_runs", "published_figures", "operator_shardings", "small_alpa", "plan_space",
     "configurations", "more_configurations", "read_configurations", "engine_options",
     "documents_configurations", "live_plans", "calibrating", "roofline", "serving", "advice",
     "advice_figures", "practices",
     "advice_figures", "two_houses",
+    "advice_figures", "overlap",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
