@@ -166,7 +166,7 @@ def all_to_all(outputs: list[Tensor], inputs: list[Tensor], group=None) -> None:
 
 
 def all_reduce_buckets(tensors: list[Tensor], bucket_bytes: int, group=None) -> None:
-    """Exercise 2.12. Add up each of many tensors, a bucket at a time instead of one by one.
+    """Exercise 2.13. Add up each of many tensors, a bucket at a time instead of one by one.
 
     A bucket takes tensors in their order for as long as they fit into bucket_bytes; one that is
     larger than that has a bucket of its own.
