@@ -117,9 +117,7 @@ ALONE = (  # they need no ranks, or start their own: links are throttled in laun
     "published_runs", "published_figures", "operator_shardings", "small_alpa", "plan_space",
     "configurations", "more_configurations", "read_configurations", "engine_options",
     "documents_configurations", "live_plans", "calibrating", "roofline", "serving", "advice",
-    "advice_figures", "practices",
-    "advice_figures", "two_houses",
-    "advice_figures", "overlap",
+    "advice_figures", "practices", "two_houses", "overlap",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
