@@ -248,7 +248,7 @@ def main():
         seen = out_of_step(mistake, guilty=min(2, dist.get_world_size() - 1))
         last = ", ".join(f"{c['number']} {c['name']} {c['shape']}" for c in seen["calls"][-2:])
         dist.barrier()
-        say(f"{mistake}, rank {dist.get_rank()}: {last}; {in_short(seen['error'], 16)}")
+        say(f"{mistake}, rank {dist.get_rank()}: {last}; {in_short(seen['error'], 12)}")
         dist.barrier()
     dist.destroy_process_group()
 

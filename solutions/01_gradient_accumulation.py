@@ -379,7 +379,7 @@ try:
         scaler.scale(F.mse_loss(model(inputs), targets)).backward()
         scaler.unscale_(optimizer)  # too early
 except RuntimeError as error:
-    print(f"RuntimeError: {error}")
+    print(error)
 
 # %% [markdown]
 # > **On GPUs.** Python only queues the work, and runs ahead of the GPU. `loss.item()` waits until

@@ -488,8 +488,8 @@ contests = {width: launch(emulated.both, batch, width, world_size=2, device="cpu
             for width in (10, 1000, 10_000)}
 slower = {width: emulated.seconds_of(run, "DataParallel") / emulated.seconds_of(run, "DDP")
           for width, run in contests.items()}
-print("a step with the five exchanges takes, in DDP's steps:",
-      *(f"{ratio:.1f} (width {width})" for width, ratio in slower.items()))
+for width, ratio in slower.items():
+    print(f"width {width}: a step with the five exchanges takes {ratio:.1f} times as long as DDP's")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # The eight rows of the note, beside what this course has seen.
