@@ -116,7 +116,7 @@ check("0.1", global_rank)
 
 # %%
 total_guess = predict(
-    f"{world_size} ranks bring 10, 20, 30, …: what rank 1 holds after the all-reduce",
+    f"{world_size} ranks bring 10, 20, 30, …: what rank 1 holds afterwards",
     unit="right answers",
 )
 
