@@ -371,7 +371,7 @@ print("trained; the next step scales the loss by", scaler.get_scale())
 
 # %% [markdown]
 # What if you unscale after each micro-batch? The second backward would add scaled gradients to
-# unscaled ones, and no one could separate them again. The scaler refuses:
+# unscaled ones, and no one could separate them again. The scaler raises a RuntimeError:
 
 # %%
 try:

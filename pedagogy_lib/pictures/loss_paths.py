@@ -10,7 +10,7 @@ from .style import INK, LINE_COLORS, PALE_BLUE, WHITE, Picture, in_course_style,
 
 BLUES = LinearSegmentedColormap.from_list("blues", [WHITE, PALE_BLUE])
 MOST_LARGE = 10  # places of a path that are drawn large
-WIDE = 1.95  # the axes, as a multiple of their height
+WIDE = 2.15  # what is drawn with equal scales, as a multiple of its height: more than is shown
 
 
 @in_course_style
@@ -35,7 +35,11 @@ def draw_paths(loss, paths, xlabel, ylabel, losslabel="loss", title="", equal=Fa
     axes.plot(*start, "o", color=INK, markersize=6, zorder=5)
     axes.annotate("start", start, (-8, 0), textcoords="offset points", ha="right", va="center")
     axes.grid(False)
-    axes.set_aspect("equal" if equal else "auto")
+    if equal:
+        left, right = axes.get_xlim()  # the axes keep their box, and show as much as fits
+        axes.set_xlim(0.85 * left + 0.15 * right, 0.15 * left + 0.85 * right, auto=True)
+        axes.set_ylim(axes.get_ylim(), auto=True)
+        axes.set_aspect("equal", adjustable="datalim")
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.legend(loc="lower right")
     axes.set_title(title)
@@ -62,7 +66,7 @@ def draw_contours(axes, loss, places, equal, points=150):
     """Bands of equal loss around some places; and its minimum, None if it lies outside."""
     low, high = places.min(axis=0), places.max(axis=0)
     margin = (0.25 if equal else 0.17) * (high - low)
-    if equal:  # as wide as the axes are
+    if equal:
         margin[0] = max(margin[0], (WIDE * (high - low + 2 * margin)[1] - (high - low)[0]) / 2)
     sides = [np.linspace(a, b, points) for a, b in zip(low - margin, high + margin)]
     x, y = np.meshgrid(*sides)
