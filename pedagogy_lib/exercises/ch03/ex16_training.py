@@ -10,6 +10,9 @@ from .program_watched import NAME, keep_promises
 
 FREE, CLIP = 1e9, 0.02  # no gradient is as long as the first, all are longer than the second
 SAME = partial(close, steps=9)
+OTHERWISE = (
+    "which samples does each rank read in which epoch, and what is in `.grad` before each step?"
+)
 
 
 # ---- What is right, and what is not ---
@@ -175,7 +178,7 @@ EXERCISE = RankExercise(
     ],
     work=keep_promises,
     facts=[
-        Equals("weights", weights, mistakes, "the weights after epochs", same=SAME),
+        Equals("weights", weights, mistakes, "the weights after epochs", OTHERWISE, same=SAME),
         Equals("losses", losses, wrong_losses, "the loss of an epoch", same=SAME),
         Holds("most", lambda more: more <= 0,
               "backward(): {} samples more than a micro-batch pass through the model at once",
@@ -185,6 +188,11 @@ EXERCISE = RankExercise(
         need_each_test_once,
         Holds("graph", lambda noted: not noted, "evaluate() keeps a graph",
               "nothing goes back from there: with torch.no_grad() activations are not kept"),
+        Holds("kept", lambda kept: not kept, "what backward() returns has a graph",
+              "the loss of a step keeps its activations alive, and the sum over an epoch those of "
+              "all steps: detach it"),
+        Holds("left", lambda left: not left, "after evaluate() the model is in evaluation mode",
+              "dropout and BatchNorm would stay switched off in the next epoch"),
         Holds("moved", lambda moved: not moved, "evaluate() changes weights", "it only looks"),
         files_are_right,
         goes_on,

@@ -39,12 +39,13 @@ def trained_in(folder, answer, parts, most):
                               precision="float64", file=str(own / NAME))  # fmt: skip
     training = answer(one.data_of(), options)
     found = {"start": flat(training.model.parameters()), "weights": [], "losses": []}
-    sizes = sizes_of(training.model)
+    sizes, graphs = sizes_of(training.model), graphs_of(training)
     for epoch in range(one.EPOCHS):
         with answering() if epoch == 1 else contextlib.nullcontext():
             found["losses"].append(number(training.train_epoch()))
         found["weights"].append(flat(training.model.parameters()))
     found["most"] = max(size for size, _ in sizes) - one.BATCH // dist.get_world_size() // parts
+    found["kept"] = any(graphs)
     found["bytes"] = flat(training.model.parameters()).nbytes
     return (
         found
@@ -67,6 +68,19 @@ def sizes_of(model) -> list:
     return found
 
 
+def graphs_of(training) -> list:
+    """Gets whether what backward() returns still has its graph, for each call."""
+    found, backward = [], training.backward
+
+    def noted(images, labels):
+        loss = backward(images, labels)
+        found.append(isinstance(loss, torch.Tensor) and loss.requires_grad)
+        return loss
+
+    training.backward = noted
+    return found
+
+
 def evaluated(training, sizes):
     """Of eleven test images, seven are right: the labels are chosen so."""
     with torch.no_grad():
@@ -80,6 +94,7 @@ def evaluated(training, sizes):
         "share": share,
         "seen": [size for size, _ in sizes],
         "graph": any(noted for _, noted in sizes),
+        "left": not training.model.training,
         "moved": not torch.equal(before, flat(training.model.parameters())),
     }
 

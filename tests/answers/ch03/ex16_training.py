@@ -169,3 +169,12 @@
 # -             os.replace(f"{self.options.file}.new", self.options.file)
 # +             os.replace(f"{self.options.file}.new", self.options.file)
 # +             dist.barrier()
+
+# %% wrong · has a graph
+# -             loss += part.detach()
+# +             loss = loss + part
+
+# %% wrong · is in evaluation mode
+# -         with torch.no_grad(), self.autocast:
+# +         self.model.eval()
+# +         with torch.no_grad(), self.autocast:
