@@ -13,6 +13,8 @@ PARAMETERS = {
     "02d_across_machines": {"megabytes": 2.0, "card_megabytes_per_second": 40.0},
     "03_data_parallel": {"world_size": 3, "race_seconds": 0.7},
     "03b_inside_ddp": {"world_size": 3, "train_steps": 12},
+    "03f_fewer_bytes": {"steps": 60, "card_megabytes_per_second": 10.0},
+    "03g_how_far_it_scales": {"samples": 32, "passes": 6},
     "04_failure_and_recovery": {"world_size": 3, "die_at": 34, "steps_after": 25},
     "04b_sharded_checkpoints": {"world_size": 3, "fewer": 2, "state_megabytes": 20},
     "04c_finding_out": {"world_size": 3, "guilty": 1, "patience": 0.8, "timeout": 1.0},
@@ -48,6 +50,8 @@ SHOWN = {
     "02d_across_machines": ["theory 3 MB", "measured 3.0"],
     "03_data_parallel": ["Loss after 0.7 s", "3 ranks equal one process, but for rounding: True"],
     "03b_inside_ddp": ["the same gradients, but for rounding: True", "DDP, each time 5.3"],
+    "03f_fewer_bytes": ["0.50 times the bytes of DDP", "theory 1.906 %; measured 2."],
+    "03g_how_far_it_scales": ["one rank computes for 50 ms", "never more than 1.2 times as fast"],
     "04_failure_and_recovery": [
         "newest checkpoint: step-000030",
         "it took steps 31 to 40: 4 of them a second time",
