@@ -350,7 +350,7 @@ put_to_the_test(f"""
   more (06)
 """, more=f"""
 - [C085] If the model fits in GPU memory, DDP is the fastest | book chapter, “When to Use What?” |
-  depends | no other way sends fewer bytes, but ZeRO-1 can send as few; 06 races them
+  depends | of the exact ways none sends fewer bytes, and ZeRO-1 can send as few; 06 races them
 - [C087] Weights and activations have to fit; GPT-3 does not fit into 80 GB | CS 229S, “Data
   Parallelism” | right | {gpt3 * 2 / 1e9:.0f} GB of weights in 2 bytes; with gradients and Adam's
   state {gpt3 * 16 / 1e12:.1f} TB (05)
