@@ -35,7 +35,7 @@ from pedagogy_lib import (
 )
 
 # %% tags=["parameters"]
-steps = 150
+steps = 120
 card_megabytes_per_second = 5.0
 
 # %% [markdown]
@@ -147,7 +147,8 @@ low = predict("PowerSGD, rank 1: bytes in percent of DDP's", unit="%")
 # %% [markdown]
 # `gradient` does not change. A rank may send as much as all-reduces of $P$ and $Q$ do, and no more.
 # Give `group` to every call.
-#
+
+# %% [markdown]
 # For example, two ranks, $r = 1$, zeros in `error`, and $q$ = `[[1], [0]]`:
 #
 # | | rank 0 | rank 1 |
@@ -188,9 +189,10 @@ low.compare(100 * numbers / 85_002, 100 * rank_1 / sent["DDP"], kind="communicat
 print(f"PyTorch's hook sends {theirs['backward'].sent_bytes[0]:,} bytes, `power_round` {rank_1:,}")
 
 # %% [markdown]
-# Fifty times fewer numbers. Measured is a little more than the formula says. The messages are so
-# small that their headers count; `power_round` sends each matrix by itself, PyTorch's hook all $P$
-# together.
+# Fifty times fewer numbers. More bytes were counted than the formula says, since these messages are
+# so small that their headers weigh as much as the numbers. `power_round` sends seven of them in a
+# step. PyTorch's hook sends the $P$ of all matrices together, and needs three. With a large model,
+# headers do not matter.
 
 # %% [markdown]
 # ## 3 · Less often
@@ -199,11 +201,8 @@ print(f"PyTorch's hook sends {theirs['backward'].sent_bytes[0]:,} bytes, `power_
 # steps, here 10. Then all of them average their weights. That is one message of the model's size in
 # 10 steps. **DiLoCo** does more with that average: it takes it as the gradient of a second, outer
 # optimizer. Part [04f](04f_copies_and_local_steps.ipynb) teaches it, with an exercise. Here you
-# only use its `outer_step`: with an outer rate of 1 and no momentum it *is* local SGD.
-
-# %%
-print(fewer_bytes.ALONE, "steps alone; DiLoCo's outer rate and momentum:",
-      fewer_bytes.OUTER_RATE, fewer_bytes.OUTER_MOMENTUM)
+# only use its `outer_step`, with the paper's outer rate of 0.7 and momentum of 0.9. With an outer
+# rate of 1 and no momentum, the same function *is* local SGD.
 
 # %% [markdown]
 # ## 4 · What is it worth?
@@ -228,7 +227,7 @@ plot_spreads({"": fewer_bytes.over_megabytes(losses, bytes_of)},
 #
 # Now the seconds. Two machines, each with a card of 5 MB/s. (That is 40 Mbit/s, about an office's
 # link to the Internet.) Each way takes 20 steps there. What would be the loss of each way when DDP
-# has finished its 150 steps? That is computed from the two measurements: how many steps fit into
+# has finished its steps? That is computed from the two measurements: how many steps fit into
 # this time, and which loss belongs to so many steps.
 
 # %%
@@ -247,9 +246,9 @@ Table(["way", "bytes a step", "a step takes", f"loss after {steps} steps",
 print(fewer_bytes.what_was_found(losses, bytes_of, seconds, steps))
 
 # %% [markdown]
-# After the same number of *steps*, exact gradients are hard to beat. After the same number of
-# *bytes* or *seconds* on a slow link, they are last. (Where a way has done more steps in this time
-# than were trained, the table shows its loss at the end: it can only be better.)
+# After the same number of *steps*, PowerSGD is behind at first: what its errors hold back comes
+# later. Then it catches up. After the same number of *bytes*, DDP is last all along. (Where more
+# steps fit into the time than were trained, the table shows the loss at the end of the training.)
 #
 # *Break it.* Set `card_megabytes_per_second` to 500. Which ways are still faster than DDP?
 
@@ -270,10 +269,11 @@ for way, curves in {**forgetful, "PowerSGD, rank 1": losses["PowerSGD, rank 1"]}
 # Of the methods that PowerSGD's authors tried, it was the only one that was always faster than SGD
 # with a good backend, says their [paper](https://arxiv.org/abs/1905.13727). It needs memory for one
 # more copy of the gradients, says PyTorch's
-# [documentation](https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html); with NCCL, its hook for
-# bfloat16 works. DiLoCo's [paper](https://arxiv.org/abs/2311.08105) reports language models on 8
-# workers, as good as synchronous training, with 500 times less communication. None of this was
-# measured here.
+# [documentation](https://docs.pytorch.org/docs/stable/ddp_comm_hooks.html). Its hook for bfloat16
+# needs NCCL 2.10, as its error has told.
+#
+# DiLoCo's [paper](https://arxiv.org/abs/2311.08105) reports language models on 8 workers, as good
+# as synchronous training, with 500 times less communication. None of this was measured here.
 
 # %% [markdown]
 # What this toy cannot tell: digits are easy, and almost any direction downhill will do. With a

@@ -50,7 +50,7 @@ SHOWN = {
     "02d_across_machines": ["theory 3 MB", "measured 3.0"],
     "03_data_parallel": ["Loss after 0.7 s", "3 ranks equal one process, but for rounding: True"],
     "03b_inside_ddp": ["the same gradients, but for rounding: True", "DDP, each time 5.3"],
-    "03f_fewer_bytes": ["0.50 times the bytes of DDP", "theory 1.906 %; measured 2."],
+    "03f_fewer_bytes": ["0.50 times the bytes of DDP", "theory 1.906 %; measured 3."],
     "03g_how_far_it_scales": ["one rank computes for 50 ms", "never more than 1.2 times as fast"],
     "04_failure_and_recovery": [
         "newest checkpoint: step-000030",

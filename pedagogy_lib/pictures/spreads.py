@@ -8,9 +8,9 @@ from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
 from ..basics.errors import need
 from ..basics.units import brief, full_number
-from .legends import legend_below
 from .style import INK, LINE_COLORS, Picture, in_course_style, new_figure
 
+APART = 1.03  # names over the same x, on a logarithmic axis, so that bars do not hide each other
 MOST_TICKS = 9  # at each x, if there are no more
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
@@ -33,22 +33,26 @@ def plot_spreads(
     names = list(dict.fromkeys(name for of_panel in panels.values() for name in of_panel))
     need(len(names) <= len(MARKERS), f"plot_spreads() has looks for {len(MARKERS)} names")
     figure, grid = new_figure(7.5, 3.6, ncols=len(panels), sharey=True, sharex=True, squeeze=False)
+    xs = {x for of_panel in panels.values() for of_name in of_panel.values() for x in of_name}
     shown, styles = {}, theory_styles(names, predicted)
     for axes, (panel, of_panel) in zip(grid[0], panels.items(), strict=True):
         for name, of_name in predicted.get(panel, {}).items():
             color = LINE_COLORS[names.index(name)] if name in names else INK
             (line,) = axes.plot(*zip(*of_name.items()), ls=styles[name], lw=1.3, color=color)
             shown.setdefault(f"{name}, theory" if name in names else name, line)
+        apart = APART if "x" in logarithmic and len(xs) <= MOST_TICKS else 1.0
         for name, of_name in of_panel.items():
-            shown[name] = draw(axes, of_name, names.index(name))
+            number = names.index(name)
+            shown[name] = draw(axes, of_name, number, apart ** (number - (len(names) - 1) / 2))
         axes.set_xlabel(xlabel)
         axes.set_title(panel, fontsize=10, fontweight="normal")
         axes.grid(axis="both")
-    xs = {x for of_panel in panels.values() for of_name in of_panel.values() for x in of_name}
     set_scales(grid[0, 0], sorted(xs), logarithmic, highest)
     grid[0, 0].set_ylabel(ylabel)
     if len(shown) > 1:
-        legend_below(figure, dict(sorted(shown.items(), key=lambda pair: order(pair[0], names))))
+        in_order = dict(sorted(shown.items(), key=lambda pair: order(pair[0], names)))
+        figure.legend(in_order.values(), in_order.keys(), loc="outside lower center", fontsize=8.5,
+                      ncols=min(len(in_order), 4), handlelength=2.4)  # fmt: skip
     figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
     told = "; ".join(
         f"{' '.join(filter(None, (panel, name)))}: " + ", ".join(
@@ -81,9 +85,9 @@ def need_panels(panels, predicted):
             )  # fmt: skip
 
 
-def draw(axes, of_name, number):
-    """One name's dots and bars; returns what stands in the legend."""
-    x, values = list(of_name), list(of_name.values())
+def draw(axes, of_name, number, factor):
+    """One name's dots and bars, a little aside; returns what stands in the legend."""
+    x, values = [one * factor for one in of_name], list(of_name.values())
     middle = [median(some) for some in values]
     below = [mid - min(some) for mid, some in zip(middle, values)]
     above = [max(some) - mid for mid, some in zip(middle, values)]

@@ -39,6 +39,7 @@ def rounds_of(jobs, rounds=ROUNDS) -> dict:
 def measure_rates() -> dict[str, float]:
     """What this rank reaches while the others do the same: FLOP/s, memory and network bytes/s.
 
+    From the fastest round: other programs can make a round slower, and nothing makes it faster.
     Memory: a copy reads and writes each byte. Network: bytes that a rank sends in a ring.
     """
     n, square = dist.get_world_size(), torch.ones(1024, 1024)
@@ -53,7 +54,7 @@ def measure_rates() -> dict[str, float]:
         "memory": 2 * long.nbytes,
         "network": 2 * (n - 1) / n * part.nbytes,
     }
-    return {name: amounts[name] / median(of_job) for name, of_job in times.items()}
+    return {name: amounts[name] / min(of_job) for name, of_job in times.items()}
 
 
 class Step:
@@ -81,7 +82,7 @@ def measure_parts(samples) -> tuple[dict, list[float], dict]:
                       | {("product", b): lambda b=b: rows[b] @ weights for b in samples}
                       | {"all-reduce": lambda: dist.all_reduce(flat)})  # fmt: skip
     steps = {b: times["step", b] for b in samples}
-    rates = {b: 2 * b * WIDTH**2 / median(times["product", b]) for b in samples}
+    rates = {b: 2 * b * WIDTH**2 / min(times["product", b]) for b in samples}
     return steps, times["all-reduce"], rates
 
 
@@ -90,7 +91,7 @@ def measure_all(samples):
 
 
 def ratio_rows(steps, predictions) -> list[list[str]]:
-    """A table's rows: measured times, and each prediction divided by the median.
+    """A table's rows: measured times, and each prediction divided by the fastest round.
 
     steps        {samples: seconds of every round}
     predictions  a list of {samples: seconds}
@@ -98,9 +99,8 @@ def ratio_rows(steps, predictions) -> list[list[str]]:
 
     def row(b):
         times = sorted(steps[b])
-        spread = f"{1e3 * times[0]:.1f} to {1e3 * times[-1]:.1f} ms"
-        ratios = (f"{told[b] / median(times):.2f}" for told in predictions)
-        return [str(b), f"{1e3 * median(times):.1f} ms", spread, *ratios]
+        shown = (f"{1e3 * t:.1f} ms" for t in (times[0], median(times), times[-1]))
+        return [str(b), *shown, *(f"{told[b] / times[0]:.2f}" for told in predictions)]
 
     return [row(b) for b in steps]
 
@@ -111,18 +111,17 @@ def in_milliseconds(line: dict) -> dict:
 
 
 def farthest(steps, prediction) -> tuple[float, int]:
-    """By how many times a prediction misses the median at most, and for how many samples."""
-    ratios = {b: prediction[b] / median(times) for b, times in steps.items()}
+    """By how many times a prediction misses the fastest round at most, and for which samples."""
+    ratios = {b: prediction[b] / min(times) for b, times in steps.items()}
     return max((max(ratio, 1 / ratio), b) for b, ratio in ratios.items())
 
 
 def what_binds(steps, all_reduce, by_rates, by_shape) -> str:
     """What the measured times say, in words."""
-    longer = [b for b, times in steps.items() if median(times) > median(all_reduce)]
-    first = (
-        f"The all-reduce takes {1e3 * median(all_reduce):.1f} ms. Computing takes longer from "
-        f"{min(longer)} samples on." if longer
-        else "Here the all-reduce always takes longer than computing."
+    longer = [b for b, times in steps.items() if min(times) > min(all_reduce)]
+    first = f"Fastest rounds: the all-reduce takes {1e3 * min(all_reduce):.1f} ms; "
+    first += f"computing takes longer from {min(longer)} samples on." if longer else (
+        "computing never takes longer."
     )  # fmt: skip
     told = "\n".join(
         f"The prediction {name} misses by up to {{:.1f}} times, with {{}} samples.".format(
@@ -222,10 +221,13 @@ def predicted_efficiencies(ranks, samples, flops, link) -> dict:
     return told
 
 
-def hidden_share(times, n, samples, flops, link) -> float:
-    """Of the all-reduce of a weak step on n ranks, how much does not make it longer: 0 to 1."""
-    computing, added = predicted_seconds("weak", n, samples, flops, link)
-    return min(1.0, max(0.0, (added - median(times)) / (added - computing)))
+def hidden_share(alone, times, n, link) -> float:
+    """Of the all-reduce of a weak step on n ranks, how much does not make it longer: 0 to 1.
+
+    alone, times  seconds of the steps on one rank, and on n
+    """
+    network = 2 * (n - 1) / n * model_bytes() / link
+    return min(1.0, max(0.0, 1 - (median(times) - median(alone)) / network))
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import torch.distributed as dist
 from ..kit import GROUP, At, Equals, RankExercise, Sends, World, answering, first_true, never
 
 ROUNDS = 3
-LARGE = (1000, 1000, 16)
+LARGE = (1000, 1000, 64)
 
 NO_FEEDBACK = (
     "`error` has no part in it: what the rounds before have left over is added to the gradient "
@@ -122,10 +122,9 @@ class Play:
         return {"the result": results[place], "error": self.errors[place], "q q^T": q @ q.T}
 
     def bases(self, products) -> list[torch.Tensor]:
-        if self.mistake in (OWN_P, ALONE):
-            return [span(product) for product in products]
-        if self.mistake == TOO_EARLY:
-            return [mean([torch.linalg.qr(product).Q for product in products])] * self.n
+        if self.mistake in (OWN_P, ALONE, TOO_EARLY):  # here signs matter: the lab's columns
+            own = [torch.linalg.qr(product).Q for product in products]
+            return [mean(own)] * self.n if self.mistake == TOO_EARLY else own
         make = {NOT_ORTHONORMAL: lambda p: p, ONLY_LENGTH: unit_columns}.get(self.mistake, span)
         return [make(mean(products))] * self.n
 
@@ -157,7 +156,7 @@ def most_bytes(trial, place):
 
 def why_more(trial, times) -> str:
     return first_true({
-        "the whole matrix travels: only P and Q, which are small, have to": times > 10,
+        "the whole matrix travels: only P and Q, which are small, have to": times > 5,
         "everybody gets everybody's P or Q here. Their sum is enough, and an all-reduce moves "
         "less": any("gather" in call.name for call in trial.calls[0]),
         "two all-reduces are enough, one for P and one for Q": True,
@@ -174,7 +173,7 @@ EXERCISE = RankExercise(
         At(World(2), (4, 3, 3), ", 4 × 3, rank 3"),
         At(World(1), (4, 5, 2), ", 4 × 5, rank 2"),
         At(GROUP, (5, 4, 2), ", 5 × 4, rank 2"),
-        At(World(3), LARGE, ", 1000 × 1000, rank 16"),
+        At(World(3), LARGE, ", 1000 × 1000, rank 64"),
     ],
     work=compress,
     facts=[

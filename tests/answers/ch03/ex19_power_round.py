@@ -73,9 +73,13 @@ def power_round(gradient, error, q, group=None):
 # -     q /= n
 
 # %% wrong · nothing of the other ranks is in it
-# -     dist.all_reduce(p, group=group)
-# -     dist.all_reduce(q, group=group)
-# -     q /= n
+def power_round(gradient, error, q, group=None):
+    whole = gradient + error
+    p = orthonormal(whole @ q)
+    q.copy_(whole.T @ p)
+    result = p @ q.T
+    error.copy_(whole - result)
+    return result
 
 # %% wrong · the columns of P are not orthonormal
 # -     p = orthonormal(p)  # of the sum as of the mean
