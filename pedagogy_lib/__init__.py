@@ -22,6 +22,7 @@ _HOME = {
     "plot_curves": "pictures.charts",
     "plot_causes": "pictures.causes",
     "plot_stacks": "pictures.memory_bars",
+    "plot_spreads": "pictures.spreads",
     "plot_happenings": "pictures.happenings",
     "plot_lives": "pictures.lives",
     "plot_masks": "pictures.dropout_masks",

@@ -36,6 +36,7 @@ SAID = {
     "expert_engines": ["of PyTorch's parts: as one process to"],
     "expert_parallel": [""],
     "expert_training": ["loss 5.", "ms a step"],
+    "fewer_bytes": ["PowerSGD, rank 1  loss", "DiLoCo            loss"],
     "finding_out": ["wrong weights on rank 1: has other weights, ranks [0, 1], after 1 steps"],
     "folder_store": ["came: [0, 1]; in the group that they formed, ones add up to 2"],
     "fsdp2_program": ["FSDP2 on 2 ranks equals one process: True"],
@@ -49,6 +50,7 @@ SAID = {
     "memory": ["float32, blocks recomputed: loss", "bfloat16, masters in float32: loss"],
     "memory_copies": ["a rank came back with nothing; all went on from step 20"],
     "model_shapes": ["llama-3-405b    405.85 billion parameters"],
+    "large_batches": ["batch   32: loss after 12 passes, constant 0.0"],
     "live_plans": ["predicted", "measured"],
     "roofline": ["GB/s", "FLOPs a byte"],
     "serving": ["tp | users", "8 | 518"],
@@ -68,6 +70,7 @@ SAID = {
     "pipeline_engines": ["ours, zero bubble: loss", "PyTorch's, zero bubble, V-shaped: loss"],
     "pipeline_parallel": ["2 stages, 1F1B: loss", "at most 2 micro-batches kept, 263 kB sent"],
     "restart": ["steps read: 0; taken on 2 ranks: 60; test loss 0.3"],
+    "scaling": ["arithmetic", "samples: ", "for its all-reduce"],
     "schedules": ["1F1B, 4 ranks", "rank 2:  F0 F1 B0 F2 B1"],
     "sequence_parallel": ["overlapped: loss", "sequence parallel, gathered again: loss"],
     "sequence_slices": ["8 slices: loss 4.915423, in one process 4.915423"],
@@ -105,6 +108,7 @@ HOLED = [
     "configurations", "equal_replicas", "overlap",
     "configurations", "counted_over_ranks", "ddp_options", "train_ddp",
     "configurations", "parameter_server",
+    "configurations", "fewer_bytes",
 ]  # fmt: skip
 
 
@@ -118,6 +122,7 @@ ALONE = (  # they need no ranks, or start their own: links are throttled in laun
     "configurations", "more_configurations", "read_configurations", "engine_options",
     "documents_configurations", "live_plans", "calibrating", "roofline", "serving", "advice",
     "advice_figures", "practices", "two_houses", "overlap",
+    "advice_figures", "large_batches",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 

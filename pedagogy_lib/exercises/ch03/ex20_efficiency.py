@@ -1,0 +1,111 @@
+"""How much of a rank's speed is left when there are more of them: strong and weak scaling alike."""
+
+from ..kit import Formula
+
+STRONG = ([1, 2, 4, 8], [64, 64, 64, 64], [0.4, 0.25, 0.2, 0.16])
+WEAK = ([1, 2, 4], [64, 128, 256], [0.4, 0.5, 0.64])
+FROM_TWO = ([2, 8], [16, 64], [1.0, 1.25])
+UNSORTED = ([8, 2, 4], [96, 48, 96], [0.5, 0.75, 1.2])
+FASTER = ([1, 3], [30, 90], [3.0, 2.4])
+
+
+def efficiencies(ranks, samples, seconds) -> list[float]:
+    """By time: what a step would take if every rank kept its speed, divided by what it took."""
+    n, s, t = min(zip(ranks, samples, seconds))
+    return [t * (s_k / s) * (n / n_k) / t_k for n_k, s_k, t_k in zip(ranks, samples, seconds)]
+
+
+def of_rank(ranks, samples, seconds):
+    return [s / t / n for n, s, t in zip(ranks, samples, seconds)]
+
+
+def beside(pick, figure=of_rank):
+    """Each figure divided by that of the entry that `pick` takes out of the list of ranks."""
+
+    def wrong(ranks, samples, seconds):
+        figures = figure(ranks, samples, seconds)
+        return [one / figures[pick(ranks, samples, seconds)] for one in figures]
+
+    return wrong
+
+
+def fewest(ranks, samples, seconds):
+    return ranks.index(min(ranks))
+
+
+def per_second(ranks, samples, seconds):
+    return [s / t for s, t in zip(samples, seconds)]
+
+
+def sorted_by_ranks(ranks, samples, seconds):
+    pairs = zip(ranks, efficiencies(ranks, samples, seconds))
+    return [share for _, share in sorted(pairs)]
+
+
+EXERCISE = Formula(
+    "3.20",
+    "efficiency",
+    cases={
+        "strong scaling": [STRONG],
+        "weak scaling": [WEAK],
+        "from 2 ranks to 8": [FROM_TWO],
+        "not in order, and neither strong nor weak": [UNSORTED],
+        "more than 1 is possible": [FASTER],
+        "one measurement": [([4], [64], [0.2])],
+    },
+    truth=efficiencies,
+    asked="a list of numbers",
+    mistakes=[
+        ("this is the speed-up: it is to be divided by how many times as many ranks there are.",
+         beside(fewest, per_second)),
+        ("you divide by the number of ranks, as if the first measurement had 1 rank. Divide by how "
+         "many times as many ranks there are.",
+         lambda ranks, *others: [
+             one / n for one, n in zip(beside(fewest, per_second)(ranks, *others), ranks)]),
+        ("this is right for strong scaling alone. Where a step has more samples, the ranks have "
+         "done more work in it: compare samples per second.",
+         lambda ranks, samples, seconds: [
+             min(zip(ranks, seconds))[1] * min(ranks) / t / n for n, t in zip(ranks, seconds)]),
+        ("this is right for strong scaling from 1 rank alone: the smallest number of ranks may be "
+         "larger, and the number of samples may grow.",
+         lambda ranks, samples, seconds: [
+             min(zip(ranks, seconds))[1] / t / n for n, t in zip(ranks, seconds)]),
+        ("this is right for weak scaling alone. With strong scaling a step has to become shorter "
+         "when ranks are added: compare samples per second and rank.",
+         lambda ranks, samples, seconds: [min(zip(ranks, seconds))[1] / t for t in seconds]),
+        ("upside down: a training that slows down has an efficiency below 1.",
+         lambda *lists: [1 / share for share in efficiencies(*lists)]),
+        ("the reference is the entry with the fewest ranks, wherever it stands in the lists.",
+         beside(lambda *lists: 0)),
+        ("the reference is the entry with the fewest ranks, and you took the one with the most.",
+         beside(lambda ranks, *others: ranks.index(max(ranks)))),
+        ("the reference is the entry with the fewest ranks, and you took the last one.",
+         beside(lambda *lists: -1)),
+        ("the reference is the entry with the fewest ranks, and you took the fastest one. So an "
+         "efficiency above 1 can never be seen.",
+         lambda *lists: [one / max(of_rank(*lists)) for one in of_rank(*lists)]),
+        ("an efficiency above 1 is cut off. It happens, and then it has a reason worth finding.",
+         lambda *lists: [min(1.0, share) for share in efficiencies(*lists)]),
+        ("the values are right, in the order of the ranks: keep the order of the lists.",
+         sorted_by_ranks),
+        ("these are samples per second and rank; divide them by the figure of the entry with the "
+         "fewest ranks.", of_rank),
+        ("these are samples per second of all ranks together; what does one of them do, and how "
+         "does this compare with the entry with the fewest ranks?", per_second),
+        ("multiplied by the number of ranks instead of divided: `samples` are those of all ranks "
+         "together already.",
+         beside(fewest, lambda ranks, samples, seconds: [
+             s * n / t for n, s, t in zip(ranks, samples, seconds)])),
+        ("this is what each rank has to do, without the time that it takes.",
+         beside(fewest, lambda ranks, samples, seconds: [
+             s / n for n, s in zip(ranks, samples)])),
+        ("seconds are multiplied in: a longer step is less efficient, so divide by them.",
+         beside(fewest, lambda ranks, samples, seconds: [
+             s * t / n for n, s, t in zip(ranks, samples, seconds)])),
+    ],
+    hints=(
+        "How many samples does one rank get through in a second? Work that out for each entry.",
+        "Find the entry with the fewest ranks: ranks.index(min(ranks)).",
+        "Divide each figure by the figure of this entry, in the order of the lists.",
+    ),
+)  # fmt: skip
