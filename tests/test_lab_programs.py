@@ -105,10 +105,8 @@ HOLED = [
     "memory_copies", "diloco", "chaos", "restart", "meshes", "three_dimensions",
     "sharded_dimensions", "experts", "expert_training", "expert_engines", "long_contexts",
     "operator_shardings", "small_alpa", "plan_space", "uneven_stages", "uneven_runs",
-    "configurations", "equal_replicas", "overlap",
-    "configurations", "counted_over_ranks", "ddp_options", "train_ddp",
-    "configurations", "parameter_server",
-    "configurations", "fewer_bytes",
+    "configurations", "equal_replicas", "overlap", "counted_over_ranks", "ddp_options",
+    "train_ddp", "parameter_server", "fewer_bytes",
 ]  # fmt: skip
 
 
@@ -122,7 +120,7 @@ ALONE = (  # they need no ranks, or start their own: links are throttled in laun
     "configurations", "more_configurations", "read_configurations", "engine_options",
     "documents_configurations", "live_plans", "calibrating", "roofline", "serving", "advice",
     "advice_figures", "practices", "two_houses", "overlap",
-    "advice_figures", "large_batches",
+    "large_batches",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
