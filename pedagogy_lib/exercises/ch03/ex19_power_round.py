@@ -47,6 +47,15 @@ Q_LEFT = (
     "tensor, as q.copy_(…) does"
 )
 Q_ORTHONORMAL = "`q` becomes Q itself, and is not made orthonormal"
+WRONG_SIGN = "the sign is the other way round: the error is M minus the result"
+OWN_ERROR = (
+    "this is what the projection of this rank's own M would leave over. What all ranks take a step "
+    "with is the result, made of the mean of all M: subtract that"
+)
+P_OF_GRADIENT = "P is M q: the error belongs to what is compressed"
+Q_OF_GRADIENT = "Q is M^T P: the error belongs to what is compressed"
+NO_RESULT = "nothing was returned: `return` the result"
+NO_MATRIX = "one matrix of the shape of `gradient` is to be returned: P Q^T"
 IN_ORDER = "in this order: M, P, its mean, orthonormal columns, Q, its mean, the result, the error"
 
 
@@ -110,12 +119,17 @@ class Play:
         gradients = [gradient_of(rank, turn, self.m, self.k) for rank in range(self.n)]
         with_error = self.mistake not in (NO_FEEDBACK, ERROR_LEFT)
         wholes = [g + e * with_error for g, e in zip(gradients, self.errors)]
-        bases = self.bases([whole @ q for whole, q in zip(wholes, self.qs)])
-        own = [whole.T @ basis for whole, basis in zip(wholes, bases)]
+        for_p = gradients if self.mistake == P_OF_GRADIENT else wholes
+        for_q = gradients if self.mistake == Q_OF_GRADIENT else wholes
+        bases = self.bases([matrix @ q for matrix, q in zip(for_p, self.qs)])
+        own = [matrix.T @ basis for matrix, basis in zip(for_q, bases)]
         qs = own if self.mistake in (OWN_Q, ALONE) else [mean(own)] * self.n
         qs = [self.factor.get(self.mistake, 1) * q for q in qs]
         results = [basis @ q.T for basis, q in zip(bases, qs)]
-        self.errors = [self.error_of(rank, gradients, wholes, results) for rank in range(self.n)]
+        if self.mistake == OWN_ERROR:
+            self.errors = [whole - b @ b.T @ whole for whole, b in zip(wholes, bases)]
+        else:
+            self.errors = [self.error_of(k, gradients, wholes, results) for k in range(self.n)]
         if self.mistake != Q_LEFT:
             self.qs = [span(q) if self.mistake == Q_ORTHONORMAL else q for q in qs]
         q = self.qs[place]
@@ -132,6 +146,8 @@ class Play:
         left = wholes[rank] - results[rank]
         if self.mistake == OF_GRADIENT:
             return gradients[rank] - results[rank]
+        if self.mistake == WRONG_SIGN:
+            return -left
         if self.mistake == ADDS_UP:
             return self.errors[rank] + left
         if self.mistake == OF_MEAN:
@@ -141,12 +157,21 @@ class Play:
 
 MISTAKES = (
     NO_FEEDBACK, ERROR_LEFT, OF_GRADIENT, ADDS_UP, OF_MEAN, SUM, BY_WORLD, OWN_P, OWN_Q, ALONE,
-    NOT_ORTHONORMAL, ONLY_LENGTH, TOO_EARLY, Q_LEFT, Q_ORTHONORMAL,
+    NOT_ORTHONORMAL, ONLY_LENGTH, TOO_EARLY, Q_LEFT, Q_ORTHONORMAL, WRONG_SIGN, OWN_ERROR,
+    P_OF_GRADIENT, Q_OF_GRADIENT,
 )  # fmt: skip
 
 
 def mistakes(trial, place) -> dict:
     return {mistake: Play(trial, mistake).rounds(place) for mistake in MISTAKES}
+
+
+def otherwise(trial) -> str:
+    """What to say of values that no mistake gives."""
+    result = trial.found[0].rounds[0]["the result"]
+    if result is None:
+        return NO_RESULT
+    return IN_ORDER if isinstance(result, torch.Tensor) else NO_MATRIX
 
 
 def most_bytes(trial, place):
@@ -178,7 +203,7 @@ EXERCISE = RankExercise(
     work=compress,
     facts=[
         Equals("rounds", lambda trial, place: Play(trial).rounds(place), mistakes, "round",
-               otherwise=IN_ORDER),
+               otherwise=otherwise),
         never("changed", "the gradient has changed",
               "only `error` and `q` change: take a new tensor for the sum"),
         Sends(most_bytes, "all-reduces of P and Q send", why_more),

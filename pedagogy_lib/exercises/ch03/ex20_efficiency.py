@@ -5,7 +5,7 @@ from ..kit import Formula
 STRONG = ([1, 2, 4, 8], [64, 64, 64, 64], [0.4, 0.25, 0.2, 0.16])
 WEAK = ([1, 2, 4], [64, 128, 256], [0.4, 0.5, 0.64])
 FROM_TWO = ([2, 8], [16, 64], [1.0, 1.25])
-UNSORTED = ([8, 2, 4], [96, 48, 96], [0.5, 0.75, 1.2])
+UNSORTED = ([8, 2, 4], [90, 48, 40], [0.5, 0.75, 0.4])
 FASTER = ([1, 3], [30, 90], [3.0, 2.4])
 
 
@@ -84,6 +84,18 @@ EXERCISE = Formula(
         ("the reference is the entry with the fewest ranks, and you took the fastest one. So an "
          "efficiency above 1 can never be seen.",
          lambda *lists: [one / max(of_rank(*lists)) for one in of_rank(*lists)]),
+        ("the reference is the entry with the fewest ranks, and you took the one with the fewest "
+         "samples.", beside(lambda ranks, samples, seconds: samples.index(min(samples)))),
+        ("the reference is the entry with the fewest ranks, and you took the one with the longest "
+         "step.", beside(lambda ranks, samples, seconds: seconds.index(max(seconds)))),
+        ("each entry is compared with the one before it. The reference is the same for all: the "
+         "entry with the fewest ranks.",
+         lambda *lists: [1.0, *(b / a for a, b in zip(of_rank(*lists), of_rank(*lists)[1:]))]),
+        ("this is what is lost; asked is what is left.",
+         lambda *lists: [1 - share for share in efficiencies(*lists)]),
+        ("samples are divided by ranks with //, which cuts the fraction off: use /.",
+         beside(fewest, lambda ranks, samples, seconds: [
+             s // n / t for n, s, t in zip(ranks, samples, seconds)])),
         ("an efficiency above 1 is cut off. It happens, and then it has a reason worth finding.",
          lambda *lists: [min(1.0, share) for share in efficiencies(*lists)]),
         ("the values are right, in the order of the ranks: keep the order of the lists.",
