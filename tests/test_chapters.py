@@ -50,7 +50,7 @@ SHOWN = {
         "3 ranks equal one process, but for rounding: True",
         "sum, with the learning rate divided by n, equals the mean: True",
     ],
-    "03b_inside_ddp": ["each time 5.3 times the model", "no_sync 1.3 times the model"],
+    "03b_inside_ddp": ["two layers in a bucket: 22", "no_sync 1.3 times the model"],
     "04_failure_and_recovery": [
         "newest checkpoint: step-000030",
         "it took steps 31 to 40: 4 of them a second time",
