@@ -346,7 +346,7 @@ check("3.12")
 
 # %%
 def accumulate(data_parallel, replicas, data, silent, micro_batches=4):
-    ddp = data_parallel.DDP(replicas.classifier())
+    ddp = data_parallel.DDP(replicas.classifier(hidden=400))
     parts = list(zip(*(x[:128].chunk(micro_batches) for x in data)))
     with measure("step"):
         for number, (images, labels) in enumerate(parts, 1):
@@ -357,7 +357,7 @@ def accumulate(data_parallel, replicas, data, silent, micro_batches=4):
                 ddp.finish()
 
 # %%
-model_bytes = sum(p.nbytes for p in replicas.classifier().parameters())
+model_bytes = sum(p.nbytes for p in replicas.classifier(hidden=400).parameters())
 in_models = {}
 for label, silent in {"each time": False, "no_sync": True}.items():
     run = launch(accumulate, data_parallel, replicas, digits, silent, world_size=world_size,
@@ -462,7 +462,7 @@ check("3.14", accumulate_ddp)
 # %% jupyter={"source_hidden": true}
 # Which parts of a step communicate, and which part moves the weights.
 def parts_of_a_step(replicas, data):
-    model, n = replicas.classifier(), dist.get_world_size()
+    model, n = replicas.classifier(hidden=400), dist.get_world_size()
     ddp, before = DistributedDataParallel(model), replicas.weights_of(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     images, labels = (x[dist.get_rank()::n] for x in data)

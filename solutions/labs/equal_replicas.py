@@ -16,11 +16,11 @@ CONDITIONS = ("equal start", "mean of the gradients", "own samples")
 RATE, SAMPLES, STEPS = 0.5, 16, 40  # samples of one step, over all ranks
 
 
-def classifier(seed=0):
+def classifier(seed=0, hidden=32):
     """A small model for the digits, in float64; its weights depend on the seed alone."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        layers = nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)
+        layers = nn.Linear(64, hidden), nn.ReLU(), nn.Linear(hidden, 10)
         return nn.Sequential(*layers).double()
 
 
