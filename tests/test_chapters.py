@@ -65,7 +65,7 @@ SHOWN = {
         "3 ranks equal one process, but for rounding: True",
         "sum, with the learning rate divided by n, equals the mean: True",
     ],
-    "03b_inside_ddp": ["each time 5.3 times the model", "no_sync 1.3 times the model"],
+    "03b_inside_ddp": ["two layers in a bucket: 22", "no_sync 1.3 times the model"],
     "03c_ddp_at_work": [
         "the same gradients, but for rounding: True",
         "with this hook, gradients are 3.00 times as large",
@@ -87,7 +87,6 @@ SHOWN = {
     "03f_fewer_bytes": ["0.50 times the bytes of DDP", "theory 1.906 %; measured 3."],
     "03g_how_far_it_scales": ["one rank computes for 50 ms", "never more than 1.2 times as fast"],
     "03h_when_it_hangs": ["(1, 8, 'another shape')", "names the guilty rank: True"],
-    "03b_inside_ddp": ["two layers in a bucket: 22", "no_sync 1.3 times the model"],
     "04_failure_and_recovery": [
         "newest checkpoint: step-000030",
         "it took steps 31 to 40: 4 of them a second time",
