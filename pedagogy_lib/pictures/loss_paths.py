@@ -38,7 +38,8 @@ def draw_paths(loss, paths, xlabel, ylabel, losslabel="loss", title="", equal=Fa
     if equal:
         left, right = axes.get_xlim()  # the axes keep their box, and show as much as fits
         axes.set_xlim(0.85 * left + 0.15 * right, 0.15 * left + 0.85 * right, auto=True)
-        axes.set_ylim(axes.get_ylim(), auto=True)
+        bottom, top = axes.get_ylim()
+        axes.set_ylim(0.96 * bottom + 0.04 * top, 0.04 * bottom + 0.96 * top, auto=True)
         axes.set_aspect("equal", adjustable="datalim")
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.legend(loc="lower right")
@@ -65,7 +66,7 @@ def ends(path) -> str:
 def draw_contours(axes, loss, places, equal, points=150):
     """Bands of equal loss around some places; and its minimum, None if it lies outside."""
     low, high = places.min(axis=0), places.max(axis=0)
-    margin = (0.25 if equal else 0.17) * (high - low)
+    margin = (0.3 if equal else 0.17) * (high - low)
     if equal:
         margin[0] = max(margin[0], (WIDE * (high - low + 2 * margin)[1] - (high - low)[0]) / 2)
     sides = [np.linspace(a, b, points) for a, b in zip(low - margin, high + margin)]
