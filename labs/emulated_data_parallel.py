@@ -6,6 +6,7 @@ Without GPUs, DataParallel only calls its module. Here rank 0 plays GPU 0. As in
 weights travel together, and so do all gradients.
 """
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 
@@ -150,20 +151,20 @@ def copies_sent(run, model_bytes, rounds=12) -> dict[str, list[float]]:
     return {way: [b / rounds / model_bytes for b in run[way].sent_bytes] for way in ways}
 
 
-def eight_rows(python_jobs, slower, sent, emulation, model_bytes) -> list[list[str]]:
+def eight_rows(cores, slower, sent, emulation, model_bytes) -> list[list[str]]:
     """A web note's eight rows on both ways, beside what was seen.
 
-    python_jobs  two jobs in threads, and in processes, in times of one job
-    slower       {width of the model: the emulated step in times of DDP's}
-    sent         see copies_sent; emulation is the run of five batches
+    cores   that two Python jobs use at the same time, in threads and in processes
+    slower  {width of the model: the emulated step in times of DDP's}
+    sent    see copies_sent; emulation is the run of five batches
     """
     replicated = emulation[EXCHANGES[1]].sent_bytes[0] / 5 / model_bytes
     times = ", ".join(f"{ratio:.1f}" for ratio in slower.values())
     copies = {way: " and ".join(f"{x:.1f}" for x in both[:2]) for way, both in sent.items()}
-    threads, processes = python_jobs
+    threads, processes = cores
     return [
         ["processes", "one, a thread for each GPU", "one for each GPU",
-         f"two Python jobs: {threads:.1f} times one job in threads, {processes:.1f} in processes"],
+         f"two Python jobs use {threads:.1f} cores in threads, {processes:.1f} in processes"],
         ["replicas", "anew in each forward", "once, at the start",
          f"rank 0 sends {replicated:.1f} copies of the model in each step"],
         ["inputs", "GPU 0 cuts the batch", "each rank reads its own", "part 03"],
@@ -195,20 +196,40 @@ def do(job):
     return job()
 
 
-def time_jobs(rounds=5):
-    """On each rank of a launch: each kind of job alone, and two of it in two threads."""
-    from pedagogy_lib import measure
-
-    for work in rounds * [python_work, torch_work]:
-        with measure(f"{work.__name__} once", memory=False):
-            work()
-        with measure(f"{work.__name__} in threads", memory=False), ThreadPoolExecutor(2) as threads:
-            list(threads.map(do, [work, work]))
+def in_two_threads(job):
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(do, [job, job]))
 
 
-def quickest(run, label):
-    """Of several rounds; in each, the slowest rank counts. Other programs can only add."""
-    return min(max(end - begin for begin, end in spans) for spans in zip(*run[label].spans))
+def clock(how, job, rounds=15) -> list[tuple[float, float, float]]:
+    """On each rank of a launch: when how(job) began and ended, and the CPU seconds it took."""
+    torch.set_num_threads(1)  # one job computes on one core
+    spans = []
+    for _ in range(rounds):
+        dist.barrier()
+        began, cpu = time.perf_counter(), time.process_time()
+        how(job)
+        spans.append((began, time.perf_counter(), time.process_time() - cpu))
+    return spans
+
+
+def most_cores(run) -> float:
+    """How many cores its ranks used at the same time, in the best round.
+
+    CPU seconds of all ranks, in times of the seconds from the first begin to the last end. Other
+    programs can only make it smaller.
+    """
+    return max(
+        sum(cpu for *_, cpu in spans) / (max(end for _, end, _ in spans) - min(spans)[0])
+        for spans in zip(*run.values, strict=True)
+    )
+
+
+def how_threads_ran(threads, processes) -> str:
+    """In words, from the cores that two jobs used in threads and in processes."""
+    if processes < 1.5:
+        return "not to be told: no two cores were free"
+    return "in turn" if threads < 1.2 else "side by side"
 
 
 # ---- The program ----------------------------------------------------------------------------

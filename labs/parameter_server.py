@@ -188,8 +188,9 @@ def largest_stable_rate(descend, staleness, steps=4000) -> float:
     for _ in range(14):
         rate = (low + high) / 2
         weights = descend(staleness, rate, steps)
-        grows = max(map(abs, weights[-100:])) > max(map(abs, weights[100:200]))
-        low, high = (low, rate) if grows else (rate, high)
+        # Written so that what has become infinite, or no number, does not count as stable.
+        is_stable = max(map(abs, weights[-100:])) <= max(map(abs, weights[100:200]))
+        low, high = (rate, high) if is_stable else (low, rate)
     return low
 
 
