@@ -201,7 +201,7 @@ def in_two_threads(job):
         list(threads.map(do, [job, job]))
 
 
-def clock(how, job, rounds=8) -> list[tuple[float, float, float]]:
+def clock(how, job, rounds=15) -> list[tuple[float, float, float]]:
     """On each rank of a launch: when how(job) began and ended, and the CPU seconds it took."""
     torch.set_num_threads(1)  # one job computes on one core
     spans = []
@@ -223,6 +223,13 @@ def most_cores(run) -> float:
         sum(cpu for *_, cpu in spans) / (max(end for _, end, _ in spans) - min(spans)[0])
         for spans in zip(*run.values, strict=True)
     )
+
+
+def how_threads_ran(threads, processes) -> str:
+    """In words, from the cores that two jobs used in threads and in processes."""
+    if processes < 1.5:
+        return "not to be told: no two cores were free"
+    return "in turn" if threads < 1.2 else "side by side"
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -365,12 +365,6 @@ plot_against(tried, {names[age]: loss for age, loss in ends.items()}, "learning 
              "loss after 200 updates", logarithmic=True,
              title="The older the gradients, the smaller the rate at which training fails")
 
-# %% tags=["nbval-ignore-output"]
-fails = {age: [rate for rate, loss in zip(tried, ends[age]) if loss > 2] for age in ends}
-for age, at in fails.items():
-    print(f"{names[age]:14} loss at rate 1: {ends[age][3]:6.3f}; no better than guessing at rates:",
-          ", ".join(f"{rate:g}" for rate in at) or "none of these")
-
 # %% [markdown]
 # At the smallest rate all four lines meet: old gradients are as good as fresh ones, since the
 # weights hardly move in between. At rate 1 fresh gradients learn well, and gradients two updates
@@ -423,7 +417,7 @@ Table(["sent in a step, in copies of the model", "rank 0", "any other, at most"]
       [[what, *(f"{nbytes / 5 / model_bytes:.2f}" for nbytes in (first, max(others)))]
        for what in emulated.EXCHANGES for first, *others in [emulation[what].sent_bytes]])
 
-# %%
+# %% tags=["nbval-ignore-output"]
 plot_peak(emulation, "step", title="DataParallel, emulated: rank 0 has more to hold")
 
 # %% [markdown]
@@ -452,8 +446,8 @@ if torch.cuda.device_count() > 1:
 # from Python 3.13 on, have no such lock.)
 #
 # Take two equal jobs, and count how many cores they use at the same time: their CPU seconds divided
-# by the seconds on the clock. Two means side by side, one means in turn. (Of eight rounds the best
-# one counts. Other programs take cores away, and give none.)
+# by the seconds on the clock. Two means side by side, one means in turn. (Of several rounds the
+# best one counts. Other programs take cores away, and give none.)
 
 # %% tags=["nbval-ignore-output"]
 cores = {}
@@ -461,12 +455,9 @@ for job in (emulated.python_work, emulated.torch_work):
     threads = launch(emulated.clock, emulated.in_two_threads, job, world_size=1, device="cpu")
     processes = launch(emulated.clock, emulated.do, job, world_size=2, device="cpu")
     cores[job.__name__] = emulated.most_cores(threads), emulated.most_cores(processes)
-Table(["two jobs of", "cores in two threads", "cores in two processes"],
-      [[job, *(f"{count:.2f}" for count in pair)] for job, pair in cores.items()])
-
-# %% tags=["nbval-ignore-output"]
-for job, (in_threads, _) in cores.items():
-    print(job, "in threads:", "in turn" if in_threads < 1.2 else "side by side, at least partly")
+Table(["two jobs of", "cores in two threads", "cores in two processes", "the threads ran"],
+      [[job, *(f"{count:.2f}" for count in pair), emulated.how_threads_ran(*pair)]
+       for job, pair in cores.items()])
 
 # %% [markdown]
 # Two threads of Python code never use more than one core. Threads of PyTorch and processes can use

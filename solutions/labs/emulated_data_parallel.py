@@ -183,12 +183,12 @@ def eight_rows(cores, slower, sent, emulation, model_bytes) -> list[list[str]]:
 
 
 def python_work():
-    return sum(i * i for i in range(300_000))
+    return sum(i * i for i in range(1_500_000))
 
 
 def torch_work():
     x = torch.ones(500, 500)
-    for _ in range(8):
+    for _ in range(16):
         x @ x
 
 
@@ -223,6 +223,13 @@ def most_cores(run) -> float:
         sum(cpu for *_, cpu in spans) / (max(end for _, end, _ in spans) - min(spans)[0])
         for spans in zip(*run.values, strict=True)
     )
+
+
+def how_threads_ran(threads, processes) -> str:
+    """In words, from the cores that two jobs used in threads and in processes."""
+    if processes < 1.5:
+        return "not to be told: no two cores were free"
+    return "in turn" if threads < 1.2 else "side by side"
 
 
 # ---- The program ----------------------------------------------------------------------------
