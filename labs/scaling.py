@@ -119,10 +119,9 @@ def farthest(steps, prediction) -> tuple[float, int]:
 def what_binds(steps, all_reduce, by_rates, by_shape) -> str:
     """What the measured times say, in words."""
     longer = [b for b, times in steps.items() if min(times) > min(all_reduce)]
-    first = (
-        f"Fastest rounds: the all-reduce takes {1e3 * min(all_reduce):.1f} ms, computing longer from "
-        f"{min(longer)} samples on." if longer
-        else "Here the all-reduce always takes longer than computing."
+    first = f"Fastest rounds: the all-reduce takes {1e3 * min(all_reduce):.1f} ms; "
+    first += f"computing takes longer from {min(longer)} samples on." if longer else (
+        "computing never takes longer."
     )  # fmt: skip
     told = "\n".join(
         f"The prediction {name} misses by up to {{:.1f}} times, with {{}} samples.".format(
@@ -222,10 +221,13 @@ def predicted_efficiencies(ranks, samples, flops, link) -> dict:
     return told
 
 
-def hidden_share(times, n, samples, flops, link) -> float:
-    """Of the all-reduce of a weak step on n ranks, how much does not make it longer: 0 to 1."""
-    computing, added = predicted_seconds("weak", n, samples, flops, link)
-    return min(1.0, max(0.0, (added - median(times)) / (added - computing)))
+def hidden_share(alone, times, n, link) -> float:
+    """Of the all-reduce of a weak step on n ranks, how much does not make it longer: 0 to 1.
+
+    alone, times  seconds of the steps on one rank, and on n
+    """
+    network = 2 * (n - 1) / n * model_bytes() / link
+    return min(1.0, max(0.0, 1 - (median(times) - median(alone)) / network))
 
 
 # ---- The program ----------------------------------------------------------------------------

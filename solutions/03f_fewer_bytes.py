@@ -61,14 +61,13 @@ def in_bfloat16(ddp):
 # %%
 fewer_bytes, digits = lab("fewer_bytes"), lab("gradient_accumulation").digits()
 hooks = {"DDP": without_hook, "float16": in_float16, "bfloat16": in_bfloat16}
-sent, refused = {}, {}
-for name, register in hooks.items():
-    run = launch(fewer_bytes.one_backward, register, digits, world_size=2, device="cpu")
-    sent[name], refused[name] = run["backward"].sent_bytes[0], run.values[0]
+runs = {name: launch(fewer_bytes.one_backward, register, digits, world_size=2, device="cpu")
+        for name, register in hooks.items()}
 
 # %% tags=["nbval-ignore-output"]
-Table(["hook", "sent in a backward", ""],
-      [[name, "–" if refused[name] else f"{sent[name]:,} bytes", refused[name]] for name in hooks])
+for name, run in runs.items():
+    refused = run.values[0]
+    print(f"{name:8}", refused or f"{run['backward'].sent_bytes[0]:,} bytes sent in a backward")
 
 # %% [markdown]
 # `device="cpu"` stands in this part because the kernel counts the bytes.
@@ -86,7 +85,8 @@ def with_own_hook(ddp):
     ddp.register_comm_hook(None, average_in_bfloat16)
 
 run = launch(fewer_bytes.one_backward, with_own_hook, digits, world_size=2, device="cpu")
-share = run["backward"].sent_bytes[0] / sent["DDP"]
+plain_bytes = runs["DDP"]["backward"].sent_bytes[0]
+share = run["backward"].sent_bytes[0] / plain_bytes
 print(f"own hook for bfloat16: {share:.2f} times the bytes of DDP")
 
 # %% [markdown]
@@ -183,7 +183,7 @@ mine = launch(fewer_bytes.one_exchange, "PowerSGD, rank 1", digits, world_size=2
 # Your prediction, theory, and what the kernel counted.
 numbers = (256 + 64) + (256 + 256) + (10 + 256) + 522
 rank_1 = mine["exchange"].sent_bytes[0]
-low.compare(100 * numbers / 85_002, 100 * rank_1 / sent["DDP"], kind="communication")
+low.compare(100 * numbers / 85_002, 100 * rank_1 / plain_bytes, kind="communication")
 
 # %% tags=["nbval-ignore-output"]
 print(f"PyTorch's hook sends {theirs['backward'].sent_bytes[0]:,} bytes, `power_round` {rank_1:,}")

@@ -67,8 +67,7 @@ for name, unit in (("arithmetic", "GFLOP/s"), ("memory", "GB/s"), ("network", "G
 # each of the two ranks need until computing takes as long as the all-reduce?
 
 # %%
-meet = predict("Samples on each rank at which computing takes as long as the all-reduce",
-               unit="samples")
+meet = predict("Computing takes as long as the all-reduce at, on each rank", unit="samples")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and where the measured lines meet.
@@ -176,11 +175,11 @@ def efficiency(ranks, samples, seconds):
 check("3.20", efficiency)
 
 # %% [markdown]
-# Eight ranks on two cores would measure the cores. So computing is emulated here: each product of
-# matrices sleeps as long as it would take at 1 GFLOP/s. Sleeping needs no core. The network is
-# real: each rank is on a machine of its own (02d), with a card of 50 MB/s. `device="cpu"` is there
-# for the emulation. Where a system has no such machines, the network is fast, and the loss is
-# small.
+# Eight ranks that compute on a laptop would measure its few cores. So computing is emulated here:
+# each product of matrices sleeps as long as it would take at 1 GFLOP/s. Sleeping needs no core. The
+# network is not emulated: each rank is on a machine of its own (02d), with a card of 50 MB/s.
+# (`device="cpu"` is there for the emulation. Where a system has no such machines, the network is
+# fast, and little is lost.)
 #
 # The model has 4 layers, and its gradients have 1.05 MB. DDP has a bucket for each layer. On one
 # rank, 64 samples take about 100 ms.
@@ -193,8 +192,7 @@ print(f"one rank computes for {computing_ms:.0f} ms")
 print(f"the all-reduce of 8 ranks takes {network_ms:.0f} ms, by formula")
 
 # %%
-faster = predict("Strong scaling: how many times shorter is a step on 8 ranks than on 1, if no "
-                 "communication is hidden?", unit="times")
+faster = predict("Strong scaling, nothing hidden: a step on 8 ranks is shorter", unit="times")
 
 # %%
 counts, times = [1, 2, 4, 8], {"strong": {}, "weak": {}}
