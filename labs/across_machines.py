@@ -12,6 +12,7 @@ from collectives import (
     need_contiguous,
     reduce_scatter_ring,
 )
+from halving_doubling import all_reduce_halving_doubling
 from torch import Tensor
 
 # ---- Who is where ---------------------------------------------------------------------------
@@ -75,22 +76,30 @@ def hierarchical_all_reduce(x: Tensor, inside, across) -> None:
     ...  # your code here
 
 
-def compare(nbytes: int) -> dict[str, bool]:
-    """All-reduce `nbytes` in each way; says of each whether the sum is right."""
+# ---- Beside each other ----------------------------------------------------------------------
+
+
+def in_each_way(nbytes: int, local_size: int | None = None) -> dict[str, bool]:
+    """All-reduce `nbytes` in each way, measured; says of each whether the sum is right.
+
+    local_size  ranks of a machine; if None, half of all, or all of them if their number is odd
+    """
     from pedagogy_lib import measure
 
     n, right = dist.get_world_size(), {}
-    local_size = n // 2 if n % 2 == 0 else 1
+    local_size = local_size or (n // 2 if n % 2 == 0 else n)
     inside, across = groups_by_machine(local_size)
-    shuffled = [*range(0, n, 2), *range(1, n, 2)]
     ways = {
         "ring": all_reduce_ring,
-        "ring, in another order": lambda x: all_reduce_in_order(x, shuffled),
         "two levels": lambda x: hierarchical_all_reduce(x, inside, across),
+        "halving-doubling": all_reduce_halving_doubling,
         "dist.all_reduce": dist.all_reduce,
     }
+    if n & (n - 1):
+        del ways["halving-doubling"]
     for name, all_reduce in ways.items():
         x = torch.full((nbytes // 8,), dist.get_rank() + 1.0, dtype=torch.float64)
+        all_reduce(torch.ones(2 * n))  # the first messages open the connections
         dist.barrier()
         with measure(name, memory=False):
             all_reduce(x)
@@ -98,10 +107,28 @@ def compare(nbytes: int) -> dict[str, bool]:
     return right
 
 
+def through_a_card(way: str, local_size: int, nbytes: float) -> float:
+    """Bytes that leave one of two machines, by formula, if each has `local_size` ranks."""
+    n = 2 * local_size
+    if way == "two levels":
+        return nbytes
+    return local_size * nbytes if way == "halving-doubling" else 2 * (n - 1) / n * nbytes
+
+
+CARD_COLUMNS = ("leaves a machine, by formula", "its card counted", "time, by formula", "measured")
+
+
+def card_row(run, label: str, leaving: float, speed: float) -> list[str]:
+    """Of a block: `leaving` bytes and their time at `speed`, and what was measured of both."""
+    counted = " and ".join(f"{card.sent_bytes / 1e6:.2f} MB" for card in run[label].cards) or "–"
+    times = f"{1e3 * leaving / speed:.0f} ms", f"{1e3 * max(run[label].seconds):.0f} ms"
+    return [f"{leaving / 1e6:.2f} MB", counted, *times]
+
+
 def main(nbytes: int = 8_000_000):
     from pedagogy_lib import launch
 
-    run = launch(compare, nbytes)
+    run = launch(in_each_way, nbytes)
     if run.rank == 0:
         print(f"all-reduce of {nbytes / 1e6:g} MB on {run.world_size} ranks")
         for name, right in run.values[0].items():

@@ -29,7 +29,7 @@ def walk(parameters, layers, memory, gpus, machine=8) -> dict:
 
     parameters  of the whole model, in `layers` equal layers
     memory      bytes of a GPU that may be filled with states
-    gpus        in machines of `machine` GPUs each
+    gpus        in machines of `machine` GPUs each: some full machines, or a part of one
     Returns     a dict: "dp", "tp", "pp" and "zero". The first answer that fits:
                 1. 18 bytes a parameter: dp alone, zero 0
                 2. 2 bytes a parameter, and a share of 16 on each GPU: dp alone, zero 2

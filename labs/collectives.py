@@ -39,7 +39,10 @@ def exchange(outgoing: Tensor, to: int, incoming: Tensor, source: int, group=Non
 
 
 def need_contiguous(*tensors):
-    """Refuse tensors that are not contiguous: isend and irecv take contiguous ones alone."""
+    """Refuse tensors whose numbers do not lie one after another in memory, in the order of reading.
+
+    Such tensors are called contiguous; isend and irecv take no others. A transposed one is not.
+    """
     if not all(x.is_contiguous() for x in tensors):
         raise ValueError(
             "this collective takes contiguous tensors: pass x.contiguous(), and copy the result "
@@ -51,12 +54,12 @@ def need_contiguous(*tensors):
 
 
 def broadcast_tree(x: Tensor, root: int = 0, group=None) -> None:
-    """Exercise 2.3. Copy the root's `x` into everybody's, along a binomial tree.
+    """Exercise 2.3. Copy the root's `x` into everybody's, along a tree.
 
     Equals  dist.broadcast(x, group_src=root)
-    Shapes  x: any, contiguous, the same on every rank
+    Shapes  x: any, contiguous, the same shape on every rank
     Cost    n-1 messages of x.nbytes, in ceil(log2 n) rounds: in each round, every rank that has x
-            sends it to one that has not
+            sends it to one that has not (such a tree is called binomial)
     """
     need_contiguous(x)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
@@ -64,10 +67,10 @@ def broadcast_tree(x: Tensor, root: int = 0, group=None) -> None:
 
 
 def reduce_tree(x: Tensor, root: int = 0, group=None) -> None:
-    """Exercise 2.4. Add up everybody's `x` in the root's, along a binomial tree.
+    """Exercise 2.4. Add up everybody's `x` in the root's, along a tree.
 
     Equals  dist.reduce(x, group_dst=root); what is in x afterwards on other ranks is open
-    Shapes  x: any, contiguous, the same on every rank
+    Shapes  x: any, contiguous, the same shape on every rank
     Cost    n-1 messages of x.nbytes, in ceil(log2 n) rounds; neighbours may make the first pairs
     """
     need_contiguous(x)
@@ -163,7 +166,7 @@ def all_to_all(outputs: list[Tensor], inputs: list[Tensor], group=None) -> None:
 
 
 def all_reduce_buckets(tensors: list[Tensor], bucket_bytes: int, group=None) -> None:
-    """Exercise 2.12. Add up each of many tensors, a bucket at a time instead of one by one.
+    """Exercise 2.13. Add up each of many tensors, a bucket at a time instead of one by one.
 
     A bucket takes tensors in their order for as long as they fit into bucket_bytes; one that is
     larger than that has a bucket of its own.

@@ -16,13 +16,16 @@ def link(job: Job, apart, n, is_sum=True):
     """Bytes per second from one rank of a group to the next, whose number is `apart` higher.
 
     A sum goes through the cards of all of the group's GPUs in a machine, a message through one; a
-    card that the machine's GPUs share is divided among the groups.
+    card that the machine's GPUs share is divided among the groups. Between two GPUs of a machine a
+    sum passes the links inside, too: it is never faster than these.
     """
     engine, gpu = job.engine, job.gpu
     members = np.clip(gpu.machine / apart, 1, n)  # of the group, in a machine
     cards = np.where(np.logical_or(is_sum, gpu.is_shared), members, 1)
     crosses = apart * n > gpu.machine
-    return np.where(crosses, gpu.across * engine.across * cards, gpu.inside * engine.inside)
+    inside, across = gpu.inside * engine.inside, gpu.across * engine.across * cards
+    slowest = np.where(np.logical_and(is_sum, members > 1), np.minimum(inside, across), across)
+    return np.where(crosses, slowest, inside)
 
 
 def at_a_time(job: Job, plan: Plan):

@@ -11,6 +11,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from diloco import OUTER_MOMENTUM, OUTER_RATE, outer_step
 from gradient_accumulation import digits
+from simple_ddp import now
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -197,8 +198,6 @@ def curves(data, steps, seeds=(0,), ways=tuple(WAYS)) -> dict[str, list[dict[int
 
 def seconds_of_step(data, steps=2 * ALONE) -> dict[str, float]:
     """{way: seconds of a step}, the mean over some; the first step of each way does not count."""
-    from simple_ddp import now
-
     found = {}
     for way in WAYS:
         training = Training(way, data)

@@ -20,12 +20,13 @@ PADDING = -100  # a target that does not count
 def accumulate(model, loss_fn, micro_batches) -> float:
     """Exercise 1.4: put the gradient of the mean loss over all samples into every `.grad`.
 
-    The micro-batches need not be equally large; each sample counts the same. What `.grad` held
-    before is forgotten. Returns the mean loss, as a number.
+    The micro-batches may have different sizes; each sample counts the same. Unlike backward(),
+    this function forgets what `.grad` held before. It takes no optimizer step.
 
-    loss_fn        (outputs, targets) -> the mean loss over these samples
+    loss_fn        (outputs, targets) -> the mean loss over these samples, a tensor
     micro_batches  a list of (inputs, targets)
-    Equals         loss_fn(model(all inputs), all targets).backward()
+    Returns        the mean loss over all samples, as a Python number
+    Equals         zero_grad(), then loss_fn(model(all inputs), all targets).backward()
     Shapes         inputs: (samples, ...); targets: (samples, ...)
     Cost           one forward and one backward each; the activations of one at a time
     """
@@ -33,14 +34,15 @@ def accumulate(model, loss_fn, micro_batches) -> float:
 
 
 def accumulate_tokens(model, micro_batches) -> float:
-    """Exercise 1.5: the same for sentences, where each token counts the same, and padding nothing.
+    """Exercise 1.5: the same for sentences. Each token counts the same, and padding not at all.
 
-    The loss is the cross-entropy. What `.grad` held before is forgotten. Returns the mean loss.
+    The loss is the cross-entropy. What `.grad` held before is forgotten.
 
     micro_batches  a list of (tokens, targets); each is padded to its own longest sentence.
                    Targets that are PADDING do not count; a micro-batch may have no others
-    Equals         F.cross_entropy(logits, targets, ignore_index=PADDING).backward(), with those
-                   of all micro-batches, flattened: logits (n, vocabulary), targets (n)
+    Returns        the mean loss over all tokens that count, as a Python number
+    Equals         zero_grad(), then F.cross_entropy(logits, targets, ignore_index=PADDING)
+                   .backward(), with the logits (n, vocabulary) and targets (n) of all micro-batches
     Shapes         tokens, targets: (sentences, length); what the model returns for tokens:
                    (sentences, length, vocabulary)
     Cost           one forward and one backward each; the activations of one at a time
@@ -50,7 +52,7 @@ def accumulate_tokens(model, micro_batches) -> float:
 
 
 def count_tokens(targets: Tensor) -> int:
-    """How many targets count."""
+    """How many targets count. On a GPU, `.item()` waits: count before you move them there."""
     return (targets != PADDING).sum().item()
 
 
@@ -62,7 +64,7 @@ def average_over_ranks(model, count):
     """
     if not dist.is_initialized():
         return
-    total = torch.tensor(count, dtype=torch.float64)
+    total = torch.tensor(count, dtype=torch.float64)  # on the default device, as the gradients
     dist.all_reduce(total)
     for parameter in model.parameters():
         parameter.grad *= count / total
@@ -77,6 +79,30 @@ def mean_over_ranks(value, count) -> float:
     return (sums[0] / sums[1]).item()
 
 
+def kept_by_layer(model, loss_fn, inputs, targets) -> list[tuple]:
+    """What a forward keeps for its backward, parameters left out.
+
+    model    nn.Sequential
+    Returns  (layer, shape, how many numbers, whether another layer has kept the same tensor before)
+             for each tensor
+    """
+    found, owners = [], dict.fromkeys(map(Tensor.data_ptr, model.parameters()), "model")
+
+    def note(tensor):
+        if owners.setdefault(tensor.data_ptr(), name) != "model":
+            row = (name, list(tensor.shape), tensor.numel(), owners[tensor.data_ptr()] != name)
+            found.extend([row] * (row not in found))
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        for number, layer in enumerate(model):
+            name = f"{number}: {type(layer).__name__}"
+            inputs = layer(inputs)
+        name = loss_fn.__name__
+        loss_fn(inputs, targets)
+    return found
+
+
 def digits() -> tuple[Tensor, ...]:
     """Real handwritten digits of 8 x 8 pixels: images and labels to train with, and to test."""
     from sklearn.datasets import load_digits
@@ -85,6 +111,38 @@ def digits() -> tuple[Tensor, ...]:
     images, labels = torch.tensor(data.data) / 16, torch.tensor(data.target)
     test = torch.arange(len(labels)) % 5 == 0
     return images[~test], labels[~test], images[test], labels[test]
+
+
+def classifier() -> nn.Module:
+    """For digits, with the same first weights in every call and on every rank."""
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)).double()
+
+
+def count_wrong(model, images, labels) -> int:
+    """How many images the model gets wrong."""
+    model.eval()  # dropout and BatchNorm behave as they do in use
+    with torch.no_grad():  # nothing is kept for a backward
+        wrong = (model(images).argmax(1) != labels).sum().item()
+    model.train()
+    return wrong
+
+
+def train_digits(data, batch, micro_batch, learning_rate, passes=8):
+    """Train in one process, with a step after each `batch` images, in parts of `micro_batch`.
+
+    Returns  all weights, flat; and the number of wrong test images after each pass
+    """
+    images, labels, *test = data
+    model, wrong = classifier(), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
+    for _ in range(passes):
+        for some in torch.randperm(len(labels)).split(batch):
+            parts = [(images[i], labels[i]) for i in some.split(micro_batch)]
+            accumulate(model, F.cross_entropy, parts)
+            optimizer.step()
+        wrong.append(count_wrong(model, *test))
+    return nn.utils.parameters_to_vector(model.parameters()).detach(), wrong
 
 
 def sentences(images: Tensor) -> list[Tensor]:
@@ -108,9 +166,8 @@ def shares_of_rank(length):
 
 def train_classifier(data, passes=10):
     """Train on images; returns the model, its accuracy on the test images, and what it took."""
-    images, labels, test_images, test_labels = data
-    torch.manual_seed(0)  # the same first weights and the same order on every rank
-    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)).double()
+    images, labels, *test = (tensor.to(torch.get_default_device()) for tensor in data)
+    model = classifier()  # its seed gives every rank the same order of the images, too
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     steps = micro_batches = 0
     for _ in range(passes):
@@ -120,8 +177,7 @@ def train_classifier(data, passes=10):
             average_over_ranks(model, sum(map(len, share)))
             optimizer.step()
             steps, micro_batches = steps + 1, micro_batches + len(share)
-    with torch.no_grad():
-        accuracy = (model(test_images).argmax(1) == test_labels).double().mean().item()
+    accuracy = 1 - count_wrong(model, *test) / len(test[1])
     return model, accuracy, f"{steps} steps of {micro_batches // steps} micro-batches on each rank"
 
 
@@ -167,7 +223,10 @@ def main():
         report(f"no loss comes back; still to be written in this file: {', '.join(missing)}")
         return
     if "RANK" in os.environ:
-        dist.init_process_group("gloo")
+        if torch.cuda.is_available():  # a rank that sets no device takes the first GPU
+            torch.set_default_device(f"cuda:{os.environ['LOCAL_RANK']}")
+            torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+        dist.init_process_group()  # NCCL for tensors on GPUs, Gloo for tensors on the CPU
     data = digits()
     report(f"training on {len(data[0])} images; this takes about half a minute")
     _, accuracy, work = train_classifier(data)

@@ -19,8 +19,11 @@ SAMPLES = 32  # of one step, over all ranks
 
 
 def start_equal(model, group=None) -> None:
-    """Exercise 3.2. Give everybody rank 0's parameters and buffers.
+    """Exercise 3.2. Give every rank the parameters and buffers of the group's first rank, in place.
 
+    Buffers are a model's tensors that no optimizer changes, such as BatchNorm's running means.
+
+    Example weights [1, 2] on rank 0 and [5, 7] on rank 1: afterwards [1, 2] on both
     Equals  what DistributedDataParallel(model) does when it is made
     Cost    broadcasts of rank 0's model, each tensor once: n-1 copies of it in all
     """
@@ -28,11 +31,13 @@ def start_equal(model, group=None) -> None:
 
 
 def average_gradients(model, group=None) -> None:
-    """Exercise 3.3. After the backward: make every `.grad` the mean of all ranks'.
+    """Exercise 3.3. After the backward: make every `.grad` the mean over the ranks of the group.
 
-    A parameter that took no part in this rank's loss has None in its `.grad`: a gradient of zero,
-    and not always so on the other ranks. One that is frozen (`requires_grad` is False) has none.
+    A parameter that took no part in this rank's loss has None in its `.grad`. It counts as zeros,
+    and gets the mean: other ranks may have a gradient for it. One that is frozen (`requires_grad`
+    is False) has None on every rank, and keeps it.
 
+    Example [2, 4] and [6, 0] become [4, 2] on both ranks; None and [6, 0] become [3, 0]
     Equals  what DistributedDataParallel(..., find_unused_parameters=True) leaves in `.grad`; where
             no rank has a gradient, zeros are as good as None
     Cost    one all-reduce for each parameter; each rank sends 2(n-1)/n of their bytes
@@ -51,12 +56,15 @@ def now() -> float:
 
 
 def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
-    """Exercise 3.4. How long one step's forward, backward and communication take, in seconds.
+    """Exercise 3.4. How long a step's forward and backward take, and what communication adds.
 
-    Backward is the computing alone. DDP communicates in the middle of it: the difference to a
-    backward without communication is what communication adds. `ddp.no_sync()` switches it off for
-    all that is run under it, if the forward is under it, too. Read the clock with `now()`.
+    Returns three numbers of seconds. The second is a backward without communication:
+    `ddp.no_sync()` switches it off, if the forward is under it, too. The third is a backward with
+    communication minus the second number. That is the *exposed* communication, which the backward
+    could not hide, and what DDP's hooks cost. It is returned as it is, even if it is negative.
+    Read the clock with `now()`.
 
+    Example forward 2 s, backward under no_sync 5 s, backward with communication 8 s: 2, 5, 3
     ddp      a model in DistributedDataParallel
     loss_fn  (outputs, targets) -> loss; part of the forward
     Cost     two forwards and two backwards

@@ -1,4 +1,4 @@
-"""Start here: who is in this world, and one all-reduce.
+"""Start here: a whole program for torchrun. Each process tells who it is, and all add up.
 
 torchrun --nproc-per-node 4 labs/start_here.py
 """
@@ -8,25 +8,26 @@ import os
 import torch
 import torch.distributed as dist
 
-NAMES = ("GROUP_RANK", "LOCAL_RANK", "RANK", "WORLD_SIZE")  # GROUP_RANK counts the machines
+NAMES = ("GROUP_RANK", "LOCAL_RANK", "RANK", "WORLD_SIZE")  # the first counts machines
 
 
-def identity() -> dict[str, int]:
-    """Who torchrun says this process is."""
-    return {name: int(os.environ[name]) for name in NAMES}
-
-
-def sum_of_ranks() -> int:
-    """One all-reduce over everybody: every rank gets 0 + 1 + … + (n - 1)."""
-    x = torch.tensor(dist.get_rank())
-    dist.all_reduce(x)
-    return x.item()
+def join() -> torch.device:
+    """Meet all other ranks. Returns the device that this rank computes on."""
+    local_rank = int(os.environ["LOCAL_RANK"])
+    if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
+        torch.cuda.set_device(local_rank)
+        dist.init_process_group("nccl")
+        return torch.device("cuda", local_rank)
+    dist.init_process_group("gloo")
+    return torch.device("cpu")
 
 
 def main():
-    dist.init_process_group("gloo")
-    line = " ".join(f"{name} {value}" for name, value in identity().items())
-    print(f"{line} SUM {sum_of_ranks()}\n", end="")  # in one piece: others print here as well
+    device = join()
+    x = torch.tensor(dist.get_rank(), device=device)
+    dist.all_reduce(x)
+    line = " ".join(f"{name} {os.environ[name]}" for name in NAMES)
+    print(f"{line} SUM {x.item()}\n", end="")  # in one piece: others print here as well
     dist.destroy_process_group()
 
 

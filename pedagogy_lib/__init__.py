@@ -46,6 +46,7 @@ _HOME = {
     "check_schedule": "schedules.rules",
     "plot_schedule": "pictures.schedule_pictures",
     "save_trace": "schedules.traces",
+    "plot_exchanges": "pictures.exchanges",
     "plot_ring": "pictures.chunk_holders",
     "plot_holdings": "pictures.chunk_holders",
     "film": "measuring.message_film",

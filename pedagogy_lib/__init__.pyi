@@ -43,6 +43,7 @@ from .pictures.diagrams import draw_clusters as draw_clusters
 from .pictures.diagrams import draw_scaling as draw_scaling
 from .pictures.diagrams import draw_three_splits as draw_three_splits
 from .pictures.dropout_masks import plot_masks as plot_masks
+from .pictures.exchanges import plot_exchanges as plot_exchanges
 from .pictures.expert_loads import plot_loads as plot_loads
 from .pictures.group_pictures import draw_groups as draw_groups
 from .pictures.happenings import plot_happenings as plot_happenings

@@ -1,29 +1,31 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# Distributed training of neural networks, learnt by running it: real processes, the real
-# `torch.distributed`, and **almost every number is measured while you watch**. A laptop with two
-# cores and no GPU is enough: processes then talk over *Gloo*, which moves bytes between CPUs. Where
-# each has a GPU, many of the same cells use *NCCL*, which does it between NVIDIA GPUs.
+# **How do several processes train one model?** Before they can, they have to find each other, learn
+# their numbers, and exchange their first bytes. That is this part.
 #
-# **How to work.** *Predict* a number, run the cell, look at the picture. Then read why, break it on
-# purpose, and solve the exercise. Run cells in order, with Shift+Enter; one that hangs can always
-# be stopped with the ■ button.
+# You learn distributed training here by running it: real processes, the real `torch.distributed`,
+# and **almost every number is measured while you watch**. A laptop with two cores and no GPU is
+# enough.
+#
+# **How to work.** Predict a number, run the cell, look at the picture, and read why. Then break it
+# on purpose, and solve the exercise. Run the cells in order, with Shift+Enter. A cell that hangs
+# can always be stopped with the ■ button.
 
 # %% [markdown]
-# ![Timeline of three steps on four ranks: ranks 0 to 2 wait in every all-reduce until rank 3 has
-# computed](../assets/covers/00_start_here.png)
+# ![Two grids with a row for each of four ranks. Before the all-reduce, each row has a colour of its
+# own. After it, every row has all four colours](../assets/covers/00_start_here.png)
 #
-# *Measured in section 7: everybody waits for the slowest rank.*
+# *Measured in section 3.*
 #
-# **After this part you can** start real ranks from a cell, say which samples each of them gets,
-# read its bytes and its memory, and find the line on which a hang waits.
+# **After this part you can** start ranks from a cell and with `torchrun`, add up numbers over all
+# ranks, tell `RANK` from `LOCAL_RANK`, and find the line on which a hang waits.
 #
-# **It takes** about 25 minutes, and 15 more for 2 exercises. **It needs** Python, and a
-# training loop in PyTorch.
+# **It takes** about 20 minutes, and 20 more for 2 exercises. **It needs** Python, and a training
+# loop in PyTorch.
 #
-# Begin with the next cell: four processes start on your machine, tell their numbers, and end. Cells
-# that only import are folded, and show nothing; a click on the three dots opens them.
+# Begin with the next cell: four processes start, tell their numbers, and end. The cell after it
+# only imports. It is folded: a click on its three dots opens it.
 
 # %% tags=["nbval-ignore-output"]
 import os
@@ -33,32 +35,22 @@ from pedagogy_lib import launch
 launch(os.getpid, world_size=4)
 
 # %% jupyter={"source_hidden": true}
-import difflib
-import inspect
-import time
-
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data.distributed import DistributedSampler
 
 from pedagogy_lib import (
-    HangError, RankError, Table, check, close, draw_clusters, draw_scaling, draw_three_splits,
-    explore, hint, measure, plot_against, plot_bytes, plot_peak, plot_timeline, predict,
-    progress, put_to_the_test, run_torchrun,
+    HangError, RankError, check, draw_clusters, hint, plot_holdings, predict, progress,
+    put_to_the_test, run_torchrun,
 )
 
 # %% tags=["parameters"]
 world_size = 4
-megabytes = 4.0
 
 # %% [markdown]
 # ## 1 · Who is there?
 #
-# `launch(function, world_size=4)` starts four fresh processes, runs the function in each of them,
-# and brings the results back. The function is an ordinary one, written in a cell. The two numbers
-# above are used here and in section 5: change them, and run these sections again.
+# `launch(function, world_size=4)` starts four fresh processes. Each of them calls the function, and
+# what it returns comes back here. The function is an ordinary one, written in a cell.
 
 # %% tags=["nbval-ignore-output"]
 def who_am_i():
@@ -69,46 +61,38 @@ run = launch(who_am_i, world_size=world_size)
 run
 
 # %% [markdown]
-# Each has a process number of its own: these are processes of the operating system, not threads,
-# and they share no variables. Each one is a **rank**, and has a number. All ranks together are the
-# **world**; how many they are is its **world size**. They were connected before the function began,
-# and gone when it ended: the next cell starts with new ones. What `launch` returns is a `Run`;
-# `run.values[0]` is what rank 0 returned.
+# These are processes of the operating system. They are no threads, and they share no variables.
+# Each one is a **rank**, and has a number from 0 on. All ranks together are the **world**. How many
+# they are is the **world size**. `launch` returns a `Run`: `run.values[0]` is what rank 0 returned.
+# When the function ends, the processes end. The next launch starts new ones.
 #
-# All ranks run *the same program*; only its number makes one behave differently. What they print
-# appears at once, each line with its rank. Run the cell a few times: the order changes. Nothing
-# orders ranks but the messages that they exchange.
+# All ranks run *the same program*. Only its number tells a rank what is different for it. What a
+# rank prints appears at once, with its number in front. Run the cell a few times: the order
+# changes. **Nothing orders ranks but the messages that they exchange.**
 
 # %% [markdown]
 # ## 2 · Nodes, ranks, local ranks
 #
-# A **node** is a machine. With one process for each GPU, four GPUs can stand in three kinds of
-# cluster. `RANK` counts through the whole cluster; `LOCAL_RANK` starts again on every node, and
-# tells a process which of its machine's GPUs to take.
+# A large training runs on several machines. A **node** is one machine. On a cluster of GPUs there
+# is usually one process for each GPU. Such a process has two numbers. `RANK` counts through the
+# whole cluster. `LOCAL_RANK` begins with 0 again on every node: it tells a process which GPU of its
+# own machine to use. Here are three clusters of four GPUs.
 
 # %%
 draw_clusters()
 
 # %% [markdown]
-# Outside of a notebook, `torchrun` starts the ranks: one agent on every machine, which starts that
-# machine's processes and tells each one its numbers. Here two agents run on this computer, as if on
-# two machines (chapter 02d tells how). The program is
-# [labs/start_here.py](../labs/start_here.py): a few lines that `torchrun` would run on a cluster
-# unchanged. (`GROUP_RANK` is torchrun's number for the agent, and so for the node. `SUM` is a first
-# all-reduce: the sum of all ranks' numbers, on every rank. It takes up to ten seconds: each process
-# of a real program has to import torch.)
-
-# %% tags=["nbval-ignore-output"]
-cluster = run_torchrun("../labs/start_here.py", nnodes=2, nproc_per_node=3)
-
-# %% [markdown]
-# ### Exercise 0.1
+# ### Exercise 0.1 · Which rank?
 #
-# Every node runs `per_node` processes. Which `RANK` does a process have, if its node is number
-# `node` and its `LOCAL_RANK` is `local_rank`?
-# Write `return` and the formula in place of the three dots. Then `check` tries your function on
-# several clusters, and tells a wrong one what it has misunderstood. If you are stuck, open
-# the hints below a verdict, one after the other; or write `hint("0.1")` into a cell.
+# Every node runs `per_node` processes. A process is on node number `node`, and its `LOCAL_RANK` is
+# `local_rank`. Return its `RANK`. Nodes are numbered from 0.
+#
+# With 3 processes per node, node 0 has the ranks 0, 1 and 2. So on node 1, the process with local
+# rank 2 has rank 5: `global_rank(1, 2, 3)` is 5.
+#
+# Write `return` and your formula in place of the three dots. Then `check` tries your function on
+# several clusters. If it is wrong, it says what may be misunderstood. Hints are folded below a
+# verdict, and `hint("0.1")` in a cell shows them as well.
 
 # %%
 def global_rank(node, local_rank, per_node):
@@ -120,294 +104,147 @@ def global_rank(node, local_rank, per_node):
 check("0.1", global_rank)
 
 # %% [markdown]
-# ## 3 · Why distribute at all?
+# ## 3 · The first all-reduce
 #
-# Three reasons are usually given: the **model does not fit**; only a **small batch fits**;
-# training **takes too long**. And two ways to get more: *vertical* scaling, a larger GPU, needs
-# no change of the program; *horizontal* scaling, more of them, does. Below, area is GPU memory:
-# both ways end with 32 GB. But are they worth the same?
+# In a training with many ranks, each rank sees only a part of the data. What concerns all data has
+# to be added up over the ranks: how many images were right, the loss, and most of all the
+# gradients. The operation for this is the **all-reduce**: each rank brings a tensor, and every rank
+# leaves with the sum of all of them.
 #
-# After the picture comes a question about `DistributedDataParallel` (DDP), PyTorch's data parallel
-# training: each rank computes a part of the batch. Type your number, and run on. The cell that
-# knows what theory expects is folded: it only shows its picture, until you click on its three dots.
+# Below, rank 0 has counted 10 right answers, rank 1 has counted 20, rank 2 has counted 30, and so
+# on. Type your number, and run on. The cell that knows the theory is folded.
 
 # %%
-draw_scaling()
+total_guess = predict(
+    f"{world_size} ranks bring 10, 20, 30, …: on rank 1 after the all-reduce",
+    unit="right answers",
+)
 
 # %%
-memory_guess = predict("A 16 MB model under DDP on 4 ranks: parameters on each rank", unit="MB")
+def count_right_answers():
+    x = torch.tensor([10.0 * (dist.get_rank() + 1)])
+    dist.all_reduce(x)  # every rank makes this call; the sum is written into x
+    return x.item()
 
-# %%
-def hold_a_copy():
-    with measure("hold"):
-        DistributedDataParallel(nn.Linear(1000, 4000, bias=False))
-
-copies = launch(hold_a_copy, world_size=4)["hold"]
+counted = launch(count_right_answers, world_size=world_size).values
+print(counted)
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
-full_copy = {"parameters": 16e6}
-on_each = copies.peak_bytes[0]["parameters"] / 1e6
-memory_guess.compare(theory=16, measured=on_each, kind="parameters")
+total_guess.compare(theory=sum(10 * (rank + 1) for rank in range(world_size)), measured=counted[1],
+                    kind="communication")
+
+# %% [markdown]
+# Where do the numbers of a rank end up? In the next picture each rank has a colour of its own.
+
+# %% tags=["cover", "nbval-ignore-output"]
+def who_holds_whose_number():
+    x = torch.tensor([2.0 ** dist.get_rank()])  # the picture reads from it whose numbers are in it
+    before = x.tolist()
+    dist.all_reduce(x)
+    return before, x.tolist()
+
+before, after = zip(*launch(who_holds_whose_number, world_size=world_size).values)
+plot_holdings({"before the all-reduce": before, "after it": after})
+
+# %% [markdown]
+# Four facts about an all-reduce:
+#
+# * It is a **collective**: an operation in which all ranks take part. Every rank makes the call.
+#   Section 5 shows what happens if one does not.
+# * Ranks match collectives by the order of the calls, not by name. The first all-reduce of rank 0
+#   goes with the first of rank 1.
+# * It overwrites its tensor, and returns nothing. *Break it*: write `y = dist.all_reduce(x)`, and
+#   return `y`.
+# * No rank has to be the centre through which all numbers pass. In chapter 02 you write one that
+#   has no centre.
+
+# %% [markdown]
+# ### Exercise 0.2 · A first all-reduce of your own
+#
+# Each rank has tested the model on its own images, and knows one `number`: its loss, a Python
+# float. All ranks call `mean_over_ranks(number)`, each with its own number. Every rank gets back
+# the mean of all numbers, as a Python float.
+#
+# With two ranks, one calls `mean_over_ranks(1.0)` and the other one `mean_over_ranks(4.0)`. Both
+# get 2.5. (That is the loss on all images if both have equally many: part 01b.)
+#
+# It has to work for any number of ranks. Compute in float64: `torch.tensor(number)` alone makes a
+# float32, `torch.tensor(number, dtype=torch.float64)` does not. Any call of `torch.distributed` may
+# be used. The check starts real ranks.
 
 # %%
-def hold_a_quarter():  # no copies: each rank makes a fourth of the layer
-    with measure("hold"):
-        nn.Linear(1000, 1000, bias=False)
-
-plot_peak(launch(hold_a_quarter, world_size=4), "hold", predicted=full_copy,
-          title="A quarter of the model on each rank", outline="a full copy")
-
-# %% [markdown]
-# Eight GPUs of 4 GB are **not** one GPU of 32 GB. Copies help with time and with batch size, and
-# not at all with a model that does not fit. (Gradients, optimizer state and DDP's own buffers
-# come on top: chapter 05.) That takes *sharding*: each rank keeps a part, as in the picture just
-# above, and parts travel when they are needed. When, how many bytes, and how to hide it: this is
-# what chapters 06 to 09 are about.
-#
-# How much does the *program* change? Here is a training loop for one process, and the same for
-# many. (`launch` seeds all ranks alike, so each draws the same 32 samples, and takes its share.)
-
-# %%
-def train_alone():
-    x, y = torch.randn(32, 8).double(), torch.randn(32, 1).double()
-    model = nn.Linear(8, 1).double()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for _ in range(5):
-        optimizer.zero_grad()
-        (model(x) - y).square().mean().backward()
-        optimizer.step()
-    return list(model.state_dict().values())
-
-def train_together():
-    x, y = torch.randn(32, 8).double(), torch.randn(32, 1).double()
-    mine = slice(dist.get_rank(), None, dist.get_world_size())
-    x, y = x[mine], y[mine]
-    model = nn.Linear(8, 1).double()
-    model = DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    for _ in range(5):
-        optimizer.zero_grad()
-        (model(x) - y).square().mean().backward()
-        optimizer.step()
-    return list(model.module.state_dict().values())
-
-# %%
-alone = launch(train_alone, world_size=1, device="cpu").values[0]
-together = launch(train_together, world_size=4, device="cpu").values
-equal = all(close(weights, alone, steps=5) for weights in together)
-print("equal to one process, but for rounding:", equal, "\nlines that changed:")
-
-programs = [inspect.getsource(f).splitlines()[1:] for f in (train_alone, train_together)]
-changed = [line for line in difflib.ndiff(*programs) if line.startswith("+ ")]
-print(*changed, sep="\n")
-
-# %% [markdown]
-# Four lines. A program of your own needs a few more: it has to connect its ranks, which `launch`
-# does here, and one rank alone has to write its files. And the weights are those of one process:
-# that is the test which every technique of this course has to pass, **values and gradients, in
-# float64**. Tensor and pipeline parallel will change the model itself.
-
-# %% [markdown]
-# Why *but for rounding*? Four ranks add the same numbers in another order, and each order is
-# rounded in its own way. In float64, `close` allows a difference of two trillionths of a tensor's
-# largest number, for each step of the training.
-#
-# *Break it.* With `seed=[0, 1, 2, 3]` in the launch of `train_together` each rank draws a batch of
-# its own, and the weights are no longer those of one process. (Yet all begin alike: DDP sends
-# everybody rank 0's weights.) Then, without `seed`, try `world_size=3`: parts of 11, 11 and 10
-# samples count as if they were equal (chapter 01).
-
-# %% [markdown]
-# ## 4 · What can be split
-#
-# The batch, every layer, or the stack of layers. Each row below is a rank, and what it holds is
-# filled. Move the slider: which of the three gives each rank a smaller part of the *model*? Which
-# a smaller part of the *batch*?
-
-# %%
-explore(draw_three_splits, ranks=[4, 2, 8])
-
-# %% [markdown]
-# Data parallel ranks must agree on gradients, once a step. Tensor parallel ranks each have a part
-# of every result, so they must talk inside every layer. Pipeline ranks hand activations to the
-# next one, and wait for each other. The three combine, and they are not all: sharded data
-# parallel (ZeRO, FSDP) splits what data parallel merely copies, and sequence and expert parallel
-# split in yet other ways.
-#
-# A word of warning: *model parallel* means tensor parallel to some authors, layer by layer to
-# others, and both to a third group. Here it is only the umbrella.
-
-# %% [markdown]
-# ### Exercise 0.2
-#
-# A batch of `n` samples is shared by `world_size` ranks. Which samples does `rank` take? Return a
-# list of indices. They are dealt out like cards, sample 0 to rank 0, sample 1 to rank 1 and so on,
-# round and round, until none is left: as PyTorch's `DistributedSampler` does where `n` divides
-# evenly.
-
-# %%
-def my_samples(n, rank, world_size):
+def mean_over_ranks(number):
     ### BEGIN SOLUTION
-    return list(range(rank, n, world_size))
+    x = torch.tensor(number, dtype=torch.float64)
+    dist.all_reduce(x)
+    return (x / dist.get_world_size()).item()
     ### END SOLUTION
 
 # %%
-check("0.2", my_samples)
-
-# %%
-def sampler_indices(n):
-    return list(DistributedSampler(range(n), shuffle=False))
-
-dealt = {n: launch(sampler_indices, n, world_size=4).values for n in (32, 33, 64)}
-Table(["rank", "32 samples", "33 samples"], [[r, dealt[32][r], dealt[33][r]] for r in range(4)],
-      title="PyTorch's sampler: all ranks take equally many steps",
-      note=f"so of 33 samples it deals out {sum(map(len, dealt[33]))}: the first ones twice")
+check("0.2", mean_over_ranks)
 
 # %% [markdown]
-# ## 5 · The first all-reduce
+# ## 4 · A whole program, for torchrun
 #
-# How did the ranks of `train_together` come to the same weights? By an **all-reduce** of their
-# gradients: each rank brings a tensor, and each leaves with the sum of all. (DDP has each rank
-# divide by the number of ranks first, so that the sum is an average.) It is the most used operation
-# of distributed training. Every rank has to send something. How much? Type your number, then run
-# on.
+# On a cluster no notebook starts the ranks. **torchrun** does: on each machine runs one *agent* of
+# it. The agent starts the processes of its machine, and tells each one its numbers in environment
+# variables. Here is a whole program for it, [labs/start_here.py](../labs/start_here.py). Nothing in
+# it comes from this course.
 
 # %%
-bytes_guess = predict(
-    f"All-reduce of {megabytes:g} MB on {world_size} ranks: sent by each rank", unit="MB"
-)
+with open("../labs/start_here.py") as program:
+    print(program.read())
+
+# %% [markdown]
+# Line by line:
+#
+# * `os.environ["LOCAL_RANK"]`: the agent has written the number of the process there.
+# * `torch.cuda.set_device(local_rank)`: from now on this process uses the GPU with its local rank.
+#   Without this line, every process of a machine uses GPU 0, unless it names another one each time.
+# * `dist.init_process_group("nccl")`: waits until `WORLD_SIZE` processes have come, and connects
+#   them. Where they meet is in the environment, too. **NCCL** moves bytes between NVIDIA GPUs.
+# * `dist.init_process_group("gloo")`: the same without GPUs. **Gloo** moves bytes between CPUs.
+# * `dist.all_reduce(x)`: as above. `x` has to be on the device of its rank.
+# * `dist.destroy_process_group()`: closes the connections before the process ends.
+#
+# `launch` does all of this for the functions of our cells, except the all-reduce.
+
+# %% [markdown]
+# On a cluster of two machines with three processes each, one types this on both machines. All
+# agents meet at machine0:
+#
+# ```
+# torchrun --nnodes 2 --nproc-per-node 3 --rdzv-backend c10d \
+#     --rdzv-endpoint machine0:29500 labs/start_here.py
+# ```
+#
+# The next cell does the same with two agents on this computer, as if it were two machines (part 02d
+# tells how). Before you run it: which sum will all six ranks print? It takes up to ten seconds,
+# since each process imports PyTorch anew.
 
 # %% tags=["nbval-ignore-output"]
-def all_reduce():
-    x = torch.full((int(megabytes * 1e6 / 4),), dist.get_rank() + 1.0)
-    with measure("all_reduce"):
-        dist.all_reduce(x)
-    return x[0].item()
-
-run = launch(all_reduce, world_size=world_size)
-run
-
-# %% jupyter={"source_hidden": true}
-# Your prediction, theory, and what was measured.
-theory = 2 * (world_size - 1) / world_size * megabytes
-sent = run["all_reduce"]
-bytes_guess.compare(theory, sent.sent_bytes[0] / 1e6, kind="communication", wire=sent.wire)
-
-# %%
-plot_bytes(run, "all_reduce", predicted=theory * 1e6, title="What each rank sends")
+cluster = run_torchrun("../labs/start_here.py", nnodes=2, nproc_per_node=3)
 
 # %% [markdown]
-# Each rank sends and receives
-#
-# $$\frac{2\,(n-1)}{n}\,X$$
-#
-# for a tensor of $X$ bytes on $n$ ranks, as the ring does it that Gloo uses: $1.5\,X$ for four, and
-# less than $2\,X$ however many ranks there are. No rank is a centre through which everything must
-# pass. How that is possible is chapter 02, where you write it yourself.
-#
-# *Break it.* `dist.all_reduce` overwrites its tensor: what does `y = dist.all_reduce(x)` give?
-# And at the top, try `megabytes = 0.001`: what is all the rest? (Section 6 knows.)
+# `GROUP_RANK` is torchrun's number of the agent, and so of the node. The sum of 0, 1, 2, 3, 4 and 5
+# is 15, on all ranks. Do not rely on which machine gets which number: after a restart it may be
+# another one.
 
 # %% [markdown]
-# ## 6 · Three instruments, and how far to trust them
+# ## 5 · The first hang
 #
-# `with measure("name")` reads three instruments before and after a block:
-#
-# * **Wire**: the operating system counts the bytes of each connection.
-# * **Memory**: every tensor's storage is followed from its birth to its end, and sorted by what it
-#   is for.
-# * **Time**: one clock for all ranks of a machine.
-#
-# An instrument is trusted once it has told something known. Each rank takes a tensor of exactly
-# 64 MiB, and sleeps for 0.1 s, which may last longer, but never shorter. Then one sends the other
-# exactly ten million bytes:
-
-# %%
-def something_known():
-    with measure("take and sleep"):
-        torch.empty(64 * 2**20, dtype=torch.uint8)
-        time.sleep(0.1)
-    x = torch.zeros(10_000_000, dtype=torch.uint8)
-    with measure("send"):
-        if dist.get_rank() == 0:
-            dist.send(x, dst=1)
-        else:
-            dist.recv(x, src=0)
-
-known = launch(something_known, world_size=2, device="cpu")
-slept, sent = known["take and sleep"], known["send"]
-print("bytes seen beyond 64 MiB:", slept.peak_bytes[0]["total"] - 64 * 2**20)
-print("slept at least 0.1 s:", slept.seconds[0] >= 0.1)
-print(f"{sent.wire}: rank 0 sent 10 MB and {sent.sent_bytes[0] - 10_000_000} bytes")
-
-# %% [markdown]
-# How far to trust them?
-#
-# * **Wire bytes**: your data, and Gloo's headers of 48 bytes: two for a message, dozens for an
-#   all-reduce. They matter for small tensors only. Of received bytes a few headers may not have
-#   been read yet. Where nobody counts for us (NCCL, macOS) bytes are *counted* from the calls by
-#   the textbook's formula: no test of that formula.
-# * **Memory** is exact for tensors. It does not see Python itself, nor what a library allocates
-#   behind PyTorch's back.
-# * **Time** is noisy: other programs use the same cores. Compare times of one run, as ratios, and
-#   believe only large ones.
-#
-# And watching is not free. A thousand of the smallest operations, with memory followed and without:
-
-# %% tags=["nbval-ignore-output"]
-def a_thousand_additions():
-    x = torch.ones(4)
-    for memory in (False, True):
-        with measure(f"memory={memory}", memory=memory):
-            for _ in range(1000):
-                x + x
-
-watched = launch(a_thousand_additions, world_size=1)
-for label in watched.labels:
-    print(f"{label}: {watched[label].seconds[0] * 1e3:.1f} µs for each addition")
-
-# %% [markdown]
-# An operation that lasts milliseconds hardly notices. For blocks of very many short ones, write
-# `measure("name", memory=False)`.
-#
-# ## 7 · Two enemies
-#
-# *Communication*: bytes take time to travel. *Synchronisation*: whoever is early waits for whoever
-# is late. Below, every rank computes and then takes part in an all-reduce of next to nothing, three
-# times. Rank 3 computes three times as long. (Its computing is a sleep, so that the picture is the
-# same on any number of cores.)
-
-# %% tags=["cover", "nbval-ignore-output"]
-def three_steps():
-    x = torch.ones(1)
-    for _ in range(3):
-        with measure("compute (a sleep)"):
-            time.sleep(0.12 if dist.get_rank() == 3 else 0.04)
-        with measure("all_reduce"):
-            dist.all_reduce(x)
-
-steps = launch(three_steps, world_size=4)
-plot_timeline(steps, title="Everybody waits for the slowest rank")
-
-# %% [markdown]
-# Four bytes, and yet the all-reduce fills most of the time on three of four ranks: that is
-# waiting, not sending. The whole world moves at the pace of its slowest rank. Chapters 03 (a
-# straggler), 08 (pipeline bubbles) and 09 (slow links) fight these two enemies; no technique beats
-# both for free. *Break it*: make another rank slow, or a different one in each step.
-
-# %% [markdown]
-# ## 8 · The first hang
-#
-# The mistake that everybody makes first: one rank does not take part. Rank 3 below leaves the
-# all-reduce out. The others wait for it, and would wait for ever. A launch therefore has a
-# `timeout` (60 s unless you say otherwise), and then tells you where each rank was.
+# A mistake that everybody makes once: one rank does not take part in a collective. The others wait
+# for it, and nothing reports an error. On a cluster such a training may stand still for many
+# minutes. Below, rank 3 leaves the all-reduce out. A launch has a `timeout` (60 s, unless you say
+# otherwise). Then it ends, and you are told where each rank was.
 
 # %%
 def one_rank_forgets():
     x = torch.ones(4)
     if dist.get_rank() != 3:
         dist.all_reduce(x)
+    return x.tolist()
 
 try:
     launch(one_rank_forgets, timeout=1)
@@ -415,13 +252,14 @@ except HangError as error:
     print(error)
 
 # %% [markdown]
-# Read it from the top: who had returned, which line each of the others waits on, inside which
-# call with which arguments. The last line says what follows. No process is left over, and the next
-# cell works. The ■ button does the same for you before the timeout. (Keep the tab open while a cell
-# runs. What it prints while no tab shows it is lost, and its progress line stays as it was: then
-# run the cell again.)
+# Read it from the top. First: which ranks have returned already. Then: on which line each of the
+# others waits, inside of which call, and with which arguments. The last line says what follows from
+# that. No process is left over, and the next cell works.
 #
-# An ordinary error on one rank ends the launch at once, with the rank and your own line:
+# You can also press the ■ button before the timeout: it gives the same report. Keep the tab of the
+# notebook open while a cell runs. What it prints while no tab shows it is lost.
+#
+# An error on one rank ends a launch at once. You are told the rank and your line:
 
 # %%
 def wrong_shape():
@@ -434,54 +272,24 @@ except RankError as error:
     print(error)
 
 # %% [markdown]
-# ## 9 · What a laptop can show, and what not
+# **On GPUs.** Under NCCL, `dist.all_reduce` puts the operation into a queue of the GPU, and
+# returns: it [need not be complete then][async], says PyTorch's documentation. Python runs on, and
+# waits at the first line that needs the result. So the line that waits may stand below the
+# collective that hangs. Part 03h shows the tools for this.
 #
-# A fixed amount of matrix products is shared out fairly among more and more ranks. On a machine
-# with a core for each rank, twice the ranks would take half the time. Each rank computes with *one*
-# thread, so that ranks do not fight for cores; alone, PyTorch would use all of them in one process.
-# More ranks on one CPU are for studying, not for speed. (A *barrier* only waits: nobody leaves it
-# before everybody has come.)
-
-# %%
-def share_of_work(products):
-    a = torch.randn(256, 256)
-    a @ a
-    dist.barrier()
-    with measure("work", memory=False):
-        for _ in range(products // dist.get_world_size()):
-            a @ a
-
-def best_time(n, tries=3):
-    blocks = [launch(share_of_work, 400, world_size=n, device="cpu")["work"] for _ in range(tries)]
-    spans = [[span for rank in block.spans for span in rank] for block in blocks]
-    return min(max(end for _, end in s) - min(start for start, _ in s) for s in spans)
-
-# %% tags=["nbval-ignore-output"]
-ranks, cores = [1, 2, 4, 8], os.cpu_count()
-times = [best_time(n) for n in ranks]
-ideal = [times[0] / min(n, cores) for n in ranks]
-plot_against(ranks, {"this machine": times}, xlabel="ranks, one thread each", ylabel="time (s)",
-             predicted={f"perfect sharing of {cores} cores": ideal},
-             title="The same work on more ranks")
+# [async]: https://docs.pytorch.org/docs/stable/distributed.html#synchronous-and-asynchronous-collective-operations
 
 # %% [markdown]
-# Up to the number of cores, more ranks can help; beyond it they only take turns. (Where your line
-# does not follow the dashed one, other programs use the cores as well: run it again.) So this
-# course never *promises* a speed-up on your machine; it measures. What does carry over from a
-# laptop to a cluster is what can be counted of an algorithm: its messages and their bytes, the
-# memory of its tensors, who waits for whom, the steps of a schedule. Where time itself is the
-# lesson, links are slowed down or computing is replaced by a sleep, and the picture says so.
-
-# %% [markdown]
-# ## 10 · Your machine
+# ## 6 · Your machine
 #
-# The same check that `make lab` runs. A line is ok, or a note that may matter to you, or it says
-# what to do.
+# The next cell makes the same checks as `make lab`. Each line is ok, or a note that may matter to
+# you, or says what to do.
 #
-# With GPUs, cells stay as they are. `launch` takes NCCL where there is a GPU for every rank,
-# tensors are then created on that GPU, and the `Run` says so. `launch(f, device="cuda")` lets ranks
-# share the GPUs that there are; `device="cpu"` stays on the CPU, as most cells from chapter 05 on
-# do: there the kernel counts the bytes.
+# **On GPUs.** `launch` uses NCCL where there is a GPU for every rank. New tensors of the function
+# are then created on that GPU, and the `Run` says so. With fewer GPUs than ranks it stays on the
+# CPU; `launch(f, device="cuda")` lets ranks share the GPUs. Many cells of this course say
+# `device="cpu"`. They stay on the CPU on every machine: there the kernel counts the bytes, and
+# links and computing can be slowed down.
 
 # %% tags=["nbval-ignore-output"]
 from pedagogy_lib.course.doctor import examine
@@ -489,15 +297,25 @@ from pedagogy_lib.course.doctor import examine
 problems = examine()
 
 # %% [markdown]
-# ## 11 · The map
+# ## 7 · The map
 #
 # | part | question |
 # |---|---|
+# | [00b · What to split, and what to believe][00b] | Which rank does what, and what is true? |
 # | [01 · Gradient accumulation][01] | How can a small memory take a large batch? |
-# | [02 · Collectives][02] | How do ranks add up a tensor with nobody in the middle? |
+# | [01b · A batch in parts][01b] | And if the parts differ in size? |
+# | [02 · Collectives][02] | What do ranks do together, and who holds what afterwards? |
+# | [02b · The ring][02b] | How do ranks add up a tensor with nobody in the middle? |
+# | [02c · What a message costs][02c] | How long does it take, and what decides that? |
 # | [02d · Across machines][02d] | What changes when a link is slow, and shared? |
-# | [03 · Data parallel][03] | From a parameter server to DDP: what was wrong each time? |
-# | [03b · Inside DDP][03b] | How does DDP hide its communication, and where does it go wrong? |
+# | [03 · Data parallel][03] | What makes many copies of a model train as one? |
+# | [03b · Inside DDP][03b] | How does DDP hide its communication? |
+# | [03c · DDP at work][03c] | What does the real DDP do, and not tell you? |
+# | [03d · One whole program][03d] | What belongs in a program for a cluster? |
+# | [03e · A server in the middle][03e] | What if one rank collects all gradients? |
+# | [03f · Fewer bytes][03f] | How to train over a slow link? |
+# | [03g · How far it scales][03g] | When do more ranks help no more? |
+# | [03h · When it hangs][03h] | A training stands still: how to find out why? |
 # | [04 · Checkpoints][04] | What has to be saved, how, and how often? |
 # | [04b · Checkpoints of shards][04b] | Who saves what, when no rank has all of it? |
 # | [04c · Finding out][04c] | Something is wrong: with which rank, and what? |
@@ -522,19 +340,30 @@ problems = examine()
 # | [10 · Choosing a strategy][10] | What does a plan cost, before anybody runs it? |
 # | [10b · Predict, then run][10b] | Can such a prediction be trusted? |
 # | [10c · Against published runs][10c] | How far off is a model of cost? |
-# | [10d · A small Alpa][10d] | Can a program choose, for each stage another way? |
+# | [10d · A small Alpa][10d] | Can a program choose another way for each stage? |
 # | [10e · From plan to configuration][10e] | What does an engine want to be told? |
 # | [10f · Advice, judged][10f] | Which advice stands, and which cannot be told? |
+# | [10g · Practices and pitfalls][10g] | What does each practice save, and what does it cost? |
 # | 11 · Capstone | All of it, on a model that learns. |
 #
-# Chapters without a link are still being written. A solved and executed copy of each part, to look
+# A part without a link is still being written. A solved and executed copy of each part, to look
 # things up in, is in [solutions/](../solutions).
 #
+# [00b]: 00b_what_to_split.ipynb
 # [01]: 01_gradient_accumulation.ipynb
+# [01b]: 01b_batches_in_parts.ipynb
 # [02]: 02_collectives.ipynb
+# [02b]: 02b_the_ring.ipynb
+# [02c]: 02c_what_a_message_costs.ipynb
 # [02d]: 02d_across_machines.ipynb
 # [03]: 03_data_parallel.ipynb
 # [03b]: 03b_inside_ddp.ipynb
+# [03c]: 03c_ddp_at_work.ipynb
+# [03d]: 03d_one_whole_program.ipynb
+# [03e]: 03e_a_server_in_the_middle.ipynb
+# [03f]: 03f_fewer_bytes.ipynb
+# [03g]: 03g_how_far_it_scales.ipynb
+# [03h]: 03h_when_it_hangs.ipynb
 # [04]: 04_failure_and_recovery.ipynb
 # [04b]: 04b_sharded_checkpoints.ipynb
 # [04c]: 04c_finding_out.ipynb
@@ -562,126 +391,100 @@ problems = examine()
 # [10d]: 10d_small_alpa.ipynb
 # [10e]: 10e_from_plan_to_configuration.ipynb
 # [10f]: 10f_advice_judged.ipynb
+# [10g]: 10g_practices_and_pitfalls.ipynb
+
+# %% [markdown]
+# ## 8 · Words
 #
-# ## 12 · Words
+# Each is explained in the part that is named, where it is needed first.
 #
-# | word | meaning |
-# |---|---|
-# | node | a machine |
-# | rank | one process of a distributed program, and its number |
-# | local rank | its number among the processes of its node |
-# | world, world size | all ranks of a program; how many they are |
-# | process group | some or all ranks, which talk among themselves |
-# | backend | the library that moves the bytes: Gloo (CPU), NCCL (NVIDIA GPUs) |
-# | point-to-point | one rank sends, another receives |
-# | collective | an operation in which every rank of a group takes part |
-# | barrier | a collective that only waits for everybody |
-# | shard | a rank's own part of something that is split |
-# | replica | a rank's own copy of something that is not |
-# | micro-batch | a part of a batch that is computed at one go |
-# | stage | consecutive layers that one pipeline rank holds |
+# | word | meaning | part |
+# |---|---|---|
+# | node | a machine | 00 |
+# | rank | one process of a distributed program, and its number | 00 |
+# | local rank | the number of a process among those of its node | 00 |
+# | world, world size | all ranks of a program; how many they are | 00 |
+# | process group | some or all ranks, which talk among themselves | 02 |
+# | backend | the library that moves the bytes: Gloo (CPUs), NCCL (NVIDIA GPUs) | 00 |
+# | collective | an operation in which every rank of a group takes part | 00 |
+# | all-reduce | every rank brings a tensor, and gets the sum of all | 00 |
+# | barrier | a collective that only waits for everybody | 00b |
+# | point-to-point | one rank sends, another one receives | 02 |
+# | broadcast, reduce | from one rank to all; from all to one, added up | 02 |
+# | all-gather | every rank gets the parts of all ranks | 02 |
+# | reduce-scatter | every rank gets one part of the sum | 02 |
+# | replica | a complete copy of the model, on a rank of its own | 00b |
+# | shard | the part of a split thing that one rank keeps | 00b |
+# | data, tensor, pipeline parallel | the batch; every layer; the list of layers is split | 00b |
+# | activations | what layers compute in the forward, and keep for the backward | 00b |
+# | optimizer state | what an optimizer keeps for each parameter: Adam has two averages | 00b |
+# | straggler | a rank that is slower than the others | 00b |
+# | micro-batch | a part of a batch that is computed at one go | 01 |
+# | gradient accumulation | several backwards, then one step of the optimizer | 01 |
+# | latency, bandwidth | seconds that each message costs; bytes in a second | 02c |
+# | busiest rank | the rank that sends or computes most: others wait for it | 02 |
+# | bucket | several gradients that travel in one message | 02c |
+# | hook | a function of yours that autograd calls when a gradient is ready | 03b |
+# | overlap | communication while something else is computed | 03b |
+# | exposed communication | the part of it that nothing hides | 03b |
+# | staleness | how many updates old the weights of a gradient are | 03e |
+# | weak, strong scaling | with more ranks, more work; with more ranks, the same work | 03g |
+# | stage | consecutive layers that one rank of a pipeline holds | 08 |
 
 # %% [markdown]
 # ## Put to the test
 #
-# An appendix, in every chapter. This course grew out of slides, a book chapter, web pages and notes
-# on distributed training (named below). Whatever they say that can be tested is tested. *Right*,
-# *wrong*; *imprecise*: right with a condition that is missing; *depends*: true under the conditions
-# that are named; *not tested*: only compared with its source. The last column says what was found
-# in the section named, or works it out. First, on words:
+# An appendix, in every part. This course grew out of slides, a book chapter, web pages and notes on
+# distributed training. What they say is tested where it can be. The verdicts: *right*; *wrong*;
+# *imprecise*, if a condition is missing; *depends*, if it is true under conditions that are named;
+# *not tested*, if it was only compared with its source. Statements that are right and surprise
+# nobody are folded.
 
 # %% jupyter={"source_hidden": true}
+# The statements of the sources, and what was found.
+import torch.distributed.run
+
 lines = [line for text in cluster.output for line in sorted(text.splitlines())]
 identities = [line.split() for line in lines if "SUM" in line]  # torchrun may have added warnings
 nodes, local_ranks, all_ranks = ([words[i] for words in identities] for i in (1, 3, 5))
-put_to_the_test(f"""
-- “Node” and “GPU” are the same: 2 computers with 2 GPUs are 4 nodes | PyTorch slides |
-  wrong | to torchrun a node is a machine: {len(set(nodes))} nodes had {len(all_ranks)} ranks
-  (section 2)
-- With two GPUs on each of two nodes LOCAL_RANK is 0 1 0 1 and RANK 0 1 2 3 | PyTorch slides |
-  right | with three: {" ".join(local_ranks)} and {" ".join(all_ranks)} (section 2)
-- NCCL gives a unique rank to each GPU | PyTorch slides | imprecise |
-  the launcher numbers processes: those of section 2 used Gloo, and no GPU
-- “Model parallel” means the pipeline; or layers and tensors; or layers only |
-  web note; CS 229S; blog | imprecise | they disagree: an umbrella word; say which split
-- The techniques are three: data, model, pipeline | CS 229S | imprecise |
-  also sharded data parallel, sequence and expert parallel (section 4)
-""")
-
-# %% jupyter={"source_hidden": true}
-import torch.distributed.run
-
 manual = " ".join(torch.distributed.run.__doc__.split())
 notice = manual[manual.index("Between restarts") :].split(".")[0]
-dealt[256] = launch(sampler_indices, 256, world_size=8).values
-shares = {n: [len(indices) for indices in ranks] for n, ranks in dealt.items()}
 put_to_the_test(f"""
-- Ranks may change over a restart | PyTorch slides | right |
-  torchrun's manual: “{notice}”; part 04d measures it
-- Horizontal scaling needs a small change of the program | PyTorch slides | depends |
-  {len(changed)} lines for DDP (section 3); tensor and pipeline parallel change the model
-- 32 samples over 4 ranks are 8 each, 64 are 16; 256 over 8 are 32 |
-  web page; CS 229S; book chapter | right |
-  {shares[32]}, {shares[64]}, {shares[256]}; but 33 over 4 are {shares[33]} (exercise 0.2)
-""")
-
-# %% jupyter={"source_hidden": true}
-state_gb, gpu_hours = 16 * 70, 1.72e6
-put_to_the_test(f"""
-- Distribute if the model does not fit, if the batch is forced small, or if time is short |
-  PyTorch slides | imprecise | copies do not cure the first: {on_each:g} MB on every rank
-  (section 3). The second has a cure on one device, too (chapter 01)
-- 8 GPUs of 4 GB in 4 servers of 8 GB RAM stand beside one GPU of 32 GB and 64 GB RAM |
-  PyTorch slides | imprecise | {4 * 2 * 4} GB of GPU memory in pieces of 4, and {4 * 8} GB RAM
-- Training GPT-4 or Llama 70B needs hundreds or thousands of GPUs | web page | depends |
-  at least {state_gb / 80:g} GPUs of 80 GB for 16 bytes of training state for each of 70 B
-  parameters (chapter 05). Llama's authors report 1.72 million GPU hours for Llama 2 70B:
-  {gpu_hours / 24 / 365:.0f} years on one, {gpu_hours / 24 / 2000:.0f} days on 2000 at best
-""")
-
-# %% jupyter={"source_hidden": true}
-per_year = (530 / 1.5) ** (1 / (2 + 8 / 12))
-put_to_the_test(f"""
-- The FLOPS of GPUs double every 2.5 years | CS 229S | imprecise, not tested |
-  the study it cites (Hobbhahn and Besiroglu 2022) says FLOP/s for a dollar, every 2.46 years:
-  {2 ** (10 / 2.46):.0f} times in ten years
-- Language models grow ten times every year | CS 229S | depends, not tested |
-  GPT-2 (1.5 B, Feb 2019) to MT-NLG (530 B, Oct 2021): {per_year:.1f} times a year
-- Quality grows with compute, data and size, and abilities emerge | CS 229S | depends, not tested |
-  power laws: Kaplan et al. 2020, revised by Hoffmann et al. 2022; emergence is disputed by
-  Schaeffer et al. 2023
+- [C004] “Node” and “GPU” are the same: 2 computers with 2 GPUs each are 4 nodes |
+  PyTorch slides, “Distributed Data Parallel in detail” |
+  {"wrong" if len(set(nodes)) < len(all_ranks) else "right"} |
+  to torchrun a node is a machine: {len(set(nodes))} nodes had {len(all_ranks)} ranks (section 4)
+- [C007] PyTorch, or NCCL, gives a unique RANK to each GPU | PyTorch slides, “Failover: who should
+  save the checkpoint?” | imprecise | the launcher numbers processes, and a process chooses its GPU:
+  {len(set(all_ranks))} ranks had numbers in section 4, with no GPU at all
+""", more=f"""
+- [C005] On two computers with two GPUs each, LOCAL_RANK is 0 1 0 1 and RANK is 0 1 2 3 |
+  PyTorch slides, “LOCAL_RANK vs RANK” |
+  {"right" if local_ranks == ["0", "1", "2"] * 2 else "not here"} |
+  with three processes on each: {" ".join(local_ranks)} and {" ".join(all_ranks)} (section 4)
+- [C006] After a restart of the cluster, another node may be rank 0 |
+  PyTorch slides, “LOCAL_RANK vs RANK” | right | torchrun's manual: “{notice}”; measured in part 04d
 """)
 
 # %% [markdown]
 # **Sources.** *Distributed training with PyTorch*, slides of a video course
-# ([hkproj](https://github.com/hkproj/pytorch-transformer-distributed)); *CS 229S, lecture 8*
-# (Stanford); *Data Parallelism Deep Dive* (book chapter); *Distributed Parallelism in Deep
-# Learning* (web page); *The Evolution of Data Parallelism* (blog); a web note on types of
-# distributed training; handwritten notes.
-#
-# **To read on.** Scaling laws: [Kaplan et al.](https://arxiv.org/abs/2001.08361), [Hoffmann et
-# al.](https://arxiv.org/abs/2203.15556), and, on emergence, [Schaeffer et
-# al., 2023](https://arxiv.org/abs/2304.15004). Hardware: [Hobbhahn and
-# Besiroglu](https://epochai.org/blog/trends-in-gpu-price-performance). [Llama
-# 2](https://arxiv.org/abs/2307.09288). Courses: [MIT
-# 6.5940](https://hanlab.mit.edu/courses/2023-fall-65940), lectures 17 and 18; Stanford CS 224N,
-# lecture 12; CS 149 for parallel computing in general.
+# ([hkproj](https://github.com/hkproj/pytorch-transformer-distributed)). The documentation of
+# [torchrun](https://docs.pytorch.org/docs/stable/elastic/run.html) and of
+# [torch.distributed](https://docs.pytorch.org/docs/stable/distributed.html).
 
 # %% [markdown]
 # ## What you have learnt
 #
 # * A **rank** is a process of its own. All ranks run the same program, and exchange messages.
-# * Techniques differ in what they split: the batch, the layers' products, the list of layers, or
-#   what others merely copy. That decides what has to be sent.
-# * `measure` tells time, bytes and memory of a block on every rank, and you know how far to trust
-#   each of them.
-# * A collective that one rank leaves out makes the others wait for ever. `HangError` names each
-#   rank's line.
+# * An **all-reduce** gives every rank the sum of what all ranks bring.
+# * `init_process_group` connects processes, and `LOCAL_RANK` tells each of them its GPU.
+# * A collective that one rank leaves out makes the others wait for ever. `HangError` names the line
+#   of each rank.
 #
 # **Your exercises** stand in the cells above. [labs/start_here.py](../labs/start_here.py) is the
 # program that `torchrun` ran; nothing in it is left to write.
 #
-# **Next**: [01 · Gradient accumulation](01_gradient_accumulation.ipynb).
+# **Next**: [00b · What to split, and what to believe](00b_what_to_split.ipynb).
 
 # %%
 progress("00")

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # 02d · Across machines
 #
-# **What changes when a link is slow, and shared?** So far all ranks were on one machine, and talked
-# at the speed of its memory. Here the ranks of a machine share one network card, which is much
-# slower. You get such a cluster on your laptop: real machines as far as
-# the network goes, each with a card whose speed the kernel limits.
+# **What changes when a link is slow, and several ranks share it?** So far all ranks were on one
+# machine, and messages passed through its memory. In a cluster, the ranks of a machine share a
+# network card, which is much slower. You get such a cluster on your laptop. Its machines are real
+# as far as the network goes, and the kernel limits the speed of their cards.
 
 # %% [markdown]
 # ![Timeline of an all-reduce on four ranks of two machines, with two rows for the network cards:
@@ -12,11 +12,11 @@
 #
 # *Measured in section 1: while four ranks add up 4 MB, both cards are busy in both directions.*
 #
-# **After this part you can** run ranks on machines of their own, say which bytes pass a network
-# card, choose an order of ranks, and write an all-reduce for slow links.
+# **After this part you can** run ranks on several machines, say which bytes pass a network card,
+# choose an order of ranks, and write an all-reduce for slow links.
 #
-# **It takes** about 20 minutes, and 15 more for 2 exercises. **It needs** [chapter
-# 02](02_collectives.ipynb).
+# **It takes** about 20 minutes, and 25 more for 2 exercises. **It needs** parts
+# [02b](02b_the_ring.ipynb) and [02c](02c_what_a_message_costs.ipynb).
 
 # %% jupyter={"source_hidden": true}
 import os
@@ -36,14 +36,21 @@ card_megabytes_per_second = 25.0
 # %% [markdown]
 # ## 1 · Two machines
 #
-# `Machines(2, bytes_per_second=25e6)` describes two machines with network cards of 25 MB/s, which
-# is 200 Mbit/s. Linux can give a process a network of its own, without asking an administrator: a
-# **network namespace**. A launch with `machines=` puts ranks into two of them. Inside of a machine,
-# ranks talk over its **loopback**, a network that every computer has for itself alone. All that
-# goes to the other machine passes a card at each end, and a switch between them, as in a rack.
+# `Machines(2, bytes_per_second=25e6)` describes two machines. Each has a network card of 25 MB/s,
+# which is 200 Mbit/s. A launch with `machines=` puts the ranks on these machines.
 #
-# `Machines.here` gives the same, or, where a system does not allow it, nothing, and says why. Then
-# the cells below still run; their pictures do not mention machines.
+# Linux makes this possible: it can give a process a network of its own, a **network namespace**,
+# and needs no administrator for it. Ranks on one machine talk over its **loopback**, a network
+# inside the machine. All other messages leave through the card of one machine, pass a switch, and
+# enter through the card of the other one.
+
+# %% [markdown]
+# Some systems do not allow namespaces. `Machines.here` gives the same machines where it can.
+# Elsewhere it gives `None`, and says why. Then the cells below run on one machine, and show no
+# cards.
+#
+# (The kernel counts what a card carries, and it does that for ranks on the CPU. So these cells ask
+# for `device="cpu"`.)
 
 # %%
 speed = card_megabytes_per_second * 1e6
@@ -58,12 +65,12 @@ found = launch(who_am_i, world_size=4, machines=machines, device="cpu").values
 Table(["RANK", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "network card"], found)
 
 # %% [markdown]
-# These are the variables that `torchrun` sets on a cluster. `GROUP_RANK` is the number of the
-# machine. Ranks 0 and 1 are on machine 0, ranks 2 and 3 on machine 1.
+# `torchrun` sets the same variables on a cluster. `GROUP_RANK` is the number of the machine. Ranks
+# 0 and 1 are on machine 0, and ranks 2 and 3 on machine 1.
 #
-# Now the all-reduce of chapter 02. Gloo's ring goes 0 → 1 → 2 → 3 → 0, and each rank sends
-# $2\,(n-1)\,X/n = 1.5\,X$ to the next one. Which of these four links pass a network card? How many
-# bytes leave each machine?
+# Now an all-reduce of $X$ bytes. Part 02c has found out that Gloo's is a ring. Each rank sends
+# $2\,\frac{n-1}{n}X = 1.5\,X$ to the rank before it: 0 → 3 → 2 → 1 → 0. Which of these four links
+# pass a network card? How many bytes leave a machine?
 
 # %%
 card_guess = predict(f"All-reduce of {megabytes:g} MB on 2 × 2 ranks: bytes that leave a machine",
@@ -88,11 +95,13 @@ card_guess.compare(1.5 * megabytes, leaving / 1e6, kind="communication")
 plot_timeline(run, cards=bool(machines), title="An all-reduce across two machines")
 
 # %% [markdown]
-# Two of the four links leave a machine: 1 → 2 and 3 → 0. So $1.5\,X$ leave each machine, and as
-# much comes in. Above the line of a card you see what it sends, below it what it receives; the
-# dotted lines are its full speed. The cards are nearly full, and the ranks wait for them: 6 MB at
-# 25 MB/s take 240 ms. Some ranks end earlier: one that has the sum, and whose last bytes the kernel
-# has taken, waits for nobody.
+# Two of the four links leave a machine: 0 → 3 and 2 → 1. So $1.5\,X$ leave each machine, and as
+# many bytes come in. In the picture, the area above a card's line is what the card sends, and the
+# area below is what it receives. The dotted lines are its full speed. The cards are nearly full,
+# and all ranks wait for them: 6 MB at 25 MB/s take 240 ms.
+#
+# Some ranks end earlier than others. A rank is done when it has the sum, and when the kernel has
+# taken its last bytes.
 #
 # *Break it.* `Machines([3, 1], bytes_per_second=speed)` puts three ranks on machine 0. Do the cards
 # carry less?
@@ -100,19 +109,24 @@ plot_timeline(run, cards=bool(machines), title="An all-reduce across two machine
 # %% [markdown]
 # ## 2 · The order of ranks
 #
-# A ring may visit the ranks in any order. With the ranks of a machine side by side, two of its
-# links leave a machine. What if they come in turns: 0, 2, 1, 3?
+# A ring may visit the ranks in any order, and the sum is the same. The bytes that pass a card are
+# not. If the ranks of a machine stand side by side, two links leave a machine. What if the ring
+# goes 0, 2, 1, 3?
 
 # %% [markdown]
 # ### Exercise 2.14
 #
-# Write `card_bytes`. It gets `order`, a list of the ranks as the ring visits them; `machine_of`, a
-# list with the number of each rank's machine (`machine_of[3]` is rank 3's; machines are numbered
-# from 0); and `nbytes`, the size of the tensor. Return a list with the bytes that leave each
-# machine in a ring all-reduce, machine 0 first. Machines may have different numbers of ranks, and
-# the order may be any. From a machine that has all ranks, 0 bytes leave.
+# Write `card_bytes(order, machine_of, nbytes)`. Return a list with the bytes that leave each
+# machine in a ring all-reduce, machine 0 first.
 #
-# For example, `card_bytes([0, 1, 2, 3], [0, 0, 1, 1], 4e6)` is `[6e6, 6e6]`.
+# * `order` is a list of the ranks, as the ring visits them. From the last one it goes back to the
+#   first. It may be any order.
+# * `machine_of` is a list of numbers: `machine_of[3]` is the machine of rank 3, and machines are
+#   numbered from 0. A machine may have any number of ranks.
+# * `nbytes` is the size of the tensor.
+#
+# If one machine has all ranks, 0 bytes leave it. For example, `card_bytes([0, 1, 2, 3], [0, 0, 1,
+# 1], 4e6)` is `[6e6, 6e6]`: one link leaves each machine, and carries 1.5 times 4 MB.
 
 # %%
 def card_bytes(order, machine_of, nbytes):
@@ -127,65 +141,64 @@ def card_bytes(order, machine_of, nbytes):
 check("2.14", card_bytes)
 
 # %% [markdown]
-# The lab's `all_reduce_in_order` is a ring in the order that you give it. Here are the two orders,
-# on real cards. Time by formula is the bytes that leave a machine, by the speed of its card.
+# The lab's `all_reduce_in_order(x, order)` is a ring in the order that you give. Here are both
+# orders on real cards. The time by formula is the bytes that leave a machine, divided by the speed
+# of its card.
 
 # %%
-def reduce_in_orders(across_machines, orders, nbytes):
+def in_orders(across_machines, orders, nbytes):
     for order in orders:
         x = torch.ones(nbytes // 4)
-        across_machines.all_reduce_in_order(torch.ones(4), order)  # opens connections
+        across_machines.all_reduce_in_order(torch.ones(4), order)  # opens the connections
         dist.barrier()
         with measure(str(order), memory=False):
             across_machines.all_reduce_in_order(x, order)
         assert (x == dist.get_world_size()).all()
 
 orders, nbytes = ([0, 1, 2, 3], [0, 2, 1, 3]), int(megabytes * 1e6)
-ordered = launch(reduce_in_orders, across_machines, orders, nbytes, world_size=4,
-                 machines=machines, device="cpu")
+ordered = launch(in_orders, across_machines, orders, nbytes, world_size=4, machines=machines,
+                 device="cpu")
 
 # %% tags=["nbval-ignore-output"]
-def cards_of(run, label):
-    """What left each machine, as its card counted it; nothing without machines."""
-    return " and ".join(f"{card.sent_bytes / 1e6:.2f} MB" for card in run[label].cards) or "–"
-
-def leaving_links(order):
-    """How many links of the ring lead from machine 0 (ranks 0 and 1) to machine 1."""
-    return sum(a < 2 <= b for a, b in zip(order, order[1:] + order[:1]))
-
-by_formula = {str(order): leaving_links(order) * 1.5 * megabytes for order in orders}
-Table(["order", "leaves a machine, by formula", "its card counted", "time, by formula", "measured"],
-      [[label, f"{amount:.2f} MB", cards_of(ordered, label), f"{amount * 1e9 / speed:.0f} ms",
-        f"{1e3 * max(ordered[label].seconds):.0f} ms"] for label, amount in by_formula.items()])
+crossing = {"[0, 1, 2, 3]": 1, "[0, 2, 1, 3]": 2}  # links of the ring that leave machine 0
+Table(["order", *across_machines.CARD_COLUMNS],
+      [[order, *across_machines.card_row(ordered, order, links * 1.5 * nbytes, speed)]
+       for order, links in crossing.items()])
 
 # %% [markdown]
 # In turns, every link leaves a machine: twice the bytes, twice the time, with the same algorithm
 # and the same result. `torchrun` numbers the ranks of a machine one after another: `RANK` is
-# `GROUP_RANK × LOCAL_WORLD_SIZE + LOCAL_RANK`. A ring in the order of ranks then crosses least.
+# `GROUP_RANK × LOCAL_WORLD_SIZE + LOCAL_RANK`. A ring in the order of ranks then crosses as rarely
+# as possible.
 
 # %% [markdown]
 # ## 3 · Two levels
 #
-# Even in the best order, each rank's numbers travel round the whole ring. But the ranks of a
-# machine can add up *before* anything leaves it. A **hierarchical all-reduce** has three steps:
+# Even in the best order, each number travels round the whole ring, and passes both cards. But the
+# ranks of a machine can add up *before* anything leaves it. A **hierarchical all-reduce** has three
+# steps:
 #
-# 1. a reduce-scatter *inside* each machine: each of its ranks has one chunk of the machine's sum;
-# 2. an all-reduce *across* machines, of that chunk, among the ranks with the same place;
-# 3. an all-gather *inside*: everybody gets the other chunks.
-#
-# With $L$ ranks on each of $M$ machines, a rank sends $2\,\frac{M-1}{M}\,\frac{X}{L}$ across. All
-# $L$ together send $2\,\frac{M-1}{M}\,X$ through the machine's card: $1\,X$ on two machines,
-# however many ranks they have. The flat ring sends $2\,\frac{n-1}{n}\,X$.
+# 1. a reduce-scatter *inside* each machine. Then each of its ranks has one chunk of the machine's
+#    sum;
+# 2. an all-reduce of that chunk *across* machines, among the ranks with the same place;
+# 3. an all-gather *inside* each machine. Then every rank has all chunks.
+
+# %% [markdown]
+# Take $M$ machines with $L$ ranks each. A rank's chunk has $X/L$ bytes, and step 2 is a ring of $M$
+# ranks. So a rank sends $2\,\frac{M-1}{M}\,\frac{X}{L}$ to other machines. The $L$ ranks of a
+# machine together send $2\,\frac{M-1}{M}\,X$ through its card. On two machines that is $1\,X$,
+# however many ranks they have. The flat ring sends $2\,\frac{n-1}{n}\,X$ through it.
 
 # %% [markdown]
 # ### Exercise 2.15
 #
-# Write `hierarchical_all_reduce` in [labs/across_machines.py](../labs/across_machines.py). It gets
-# `x`, contiguous and of any shape, which it adds up in place, and two process groups: `inside` has
-# the ranks of this machine, `across` those with the same place on every machine. It returns
-# nothing. Use `reduce_scatter_ring`, `all_reduce_ring` and `all_gather_ring` of chapter 02; if
-# yours are not written yet, it runs on ours. A rank may send as much as the *Cost* in the docstring
-# says, across and inside, and no more. A dot is what may be anything:
+# Write `hierarchical_all_reduce(x, inside, across)` in
+# [labs/across_machines.py](../labs/across_machines.py). It adds up `x` in place, and returns
+# nothing. `x` is contiguous and has any shape; its length need not be a multiple of anything.
+# `inside` is the process group of the ranks of this machine. `across` is the group of the ranks
+# with the same place on every machine. Use `reduce_scatter_ring`, `all_reduce_ring` and
+# `all_gather_ring` of part 02b. Those that you have not written yet are there, solved. A rank may
+# send $2\,\frac{M-1}{M}\frac{X}{L}$ bytes across and $2\,\frac{L-1}{L}X$ inside, and no more.
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -194,72 +207,78 @@ Table(["order", "leaves a machine, by formula", "its card counted", "time, by fo
 # | after step 1 | [3, ·] | [·, 30] | [7, ·] | [·, 70] |
 # | after step 2 | [10, ·] | [·, 100] | [10, ·] | [·, 100] |
 # | after step 3 | [10, 100] | [10, 100] | [10, 100] | [10, 100] |
+#
+# A dot may be any number.
 
 # %%
 check("2.15")
 
-# %%
-def add_up(across_machines, collectives, nbytes, local_size):
-    inside, across = across_machines.groups_by_machine(local_size)
-    ways = {
-        "ring": collectives.all_reduce_ring,
-        "two levels": lambda x: across_machines.hierarchical_all_reduce(x, inside, across),
-        "dist.all_reduce": dist.all_reduce,
-    }
-    for name, all_reduce in ways.items():
-        x = torch.ones(nbytes // 4)
-        all_reduce(torch.ones(2 * local_size))
-        dist.barrier()
-        with measure(name, memory=False):
-            all_reduce(x)
-        assert (x == dist.get_world_size()).all()
+# %% [markdown]
+# Halving-doubling sends few bytes in few messages on equal links. How many bytes does it send
+# through the card of a machine with four ranks? Its first partner is `rank ^ 4`, on the other
+# machine.
 
-levels = {local_size: launch(add_up, across_machines, collectives, nbytes, local_size,
+# %%
+far_guess = predict(f"Halving-doubling of {megabytes:g} MB on 2 × 4 ranks: bytes that leave "
+                    "a machine", unit="MB")
+
+# %%
+levels = {local_size: launch(across_machines.in_each_way, nbytes, local_size,
                              world_size=2 * local_size, machines=machines, device="cpu")
           for local_size in (2, 4)}
 
-# %% tags=["nbval-ignore-output"]
-def through_card(way, local_size):
-    """By formula, in MB."""
-    n = 2 * local_size
-    return megabytes * (1 if way == "two levels" else 2 * (n - 1) / n)
-
-Table(["ranks", "way", "leaves a machine, by formula", "its card counted", "time, by formula",
-       "measured"],
-      [[f"2 × {local_size}", way, f"{through_card(way, local_size):.2f} MB", cards_of(of_size, way),
-        f"{through_card(way, local_size) * 1e9 / speed:.0f} ms",
-        f"{1e3 * max(of_size[way].seconds):.0f} ms"]
-       for local_size, of_size in levels.items() for way in of_size.labels])
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and what was measured.
+block = levels[4]["halving-doubling"]
+leaving = block.cards[0].sent_bytes if machines else sum(block.sent_bytes[:4])
+far_guess.compare(4 * megabytes, leaving / 1e6, kind="communication")
 
 # %% tags=["nbval-ignore-output"]
-seconds = {way: [1e3 * max(of_size[way].seconds) for of_size in levels.values()]
+Table(["ranks", "way", *across_machines.CARD_COLUMNS],
+      [[f"2 × {size}", way, *across_machines.card_row(
+          run, way, across_machines.through_a_card(way, size, nbytes), speed)]
+       for size, run in levels.items() for way in run.labels])
+
+# %% tags=["nbval-ignore-output"]
+seconds = {way: [1e3 * max(run[way].seconds) for run in levels.values()]
            for way in levels[2].labels}
-plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)",
-          predicted={way: [through_card(way, size) * 1e9 / speed for size in levels]
-                     for way in seconds},
+theory = {way: [across_machines.through_a_card(way, size, nbytes) / speed * 1e3 for size in levels]
+          for way in seconds}
+plot_bars(["2 × 2 ranks", "2 × 4 ranks"], seconds, "time (ms)", predicted=theory,
           title=f"All-reduce of {megabytes:g} MB, by the bytes that leave a machine")
 
 # %% [markdown]
 # Two levels send a third less than the ring on 2 × 2 ranks, and $\frac{3}{7}$ less on 2 × 4. Gloo's
-# own `all_reduce` is a flat ring: it knows nothing of machines. The formula for the time counts the
-# cards alone; the steps inside come on top, and here all ranks share this computer's cores. Where
-# links are equal, your function would be no better: each rank also sends $2\,\frac{L-1}{L}\,X$
-# inside.
+# own `all_reduce` sends as much as a flat ring in the order of ranks.
+#
+# Halving-doubling sends most through the cards. Its largest messages cross: $\frac{X}{2}$ from each
+# of four ranks, twice. With the *nearest* partner first, only $\frac{X}{8}$ from each rank would
+# cross, twice. That is $1\,X$ for the machine, as with two levels. So the best algorithm depends on
+# who shares which link.
 
 # %% [markdown]
-# **On GPUs.** Inside of a machine, GPUs are joined by NVLink or by PCIe, the computer's own bus; of
-# an H100, NVLink carries nine times what a network card of 400 Gb/s does (07b). NCCL finds out who
-# shares what, and builds rings and trees that leave a machine as rarely as possible. A variable,
-# `NCCL_ALGO`, chooses among them, says NCCL's
-# [documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html). None of this
-# was measured here.
+# The formula for the time counts the cards alone. The steps inside a machine come on top, and here
+# all ranks share this computer's cores. Where all links are equal, two levels save nothing: each
+# rank also sends $2\,\frac{L-1}{L}\,X$ inside.
+
+# %% [markdown]
+# **On GPUs.** Inside a machine, GPUs are joined by NVLink or by PCIe, the computer's own bus. An
+# H100's NVLink carries nine times what a network card of 400 Gb/s does (07b). A machine often has
+# several cards. In many clusters, the first cards of all machines share one switch, the second
+# cards another one, and so on: such a switch is a **rail**.
+#
+# NCCL cuts a collective into **channels**, and each has its own ring or tree. Between machines a
+# channel stays on one rail if it can, says [NCCL's
+# documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html) under
+# `NCCL_CROSS_NIC`. A GPU may also hand its data over NVLink to the GPU beside the right card (PXN).
+# None of this was measured here.
 
 # %% [markdown]
 # ## 4 · Pull the cable
 #
-# A real network fails. `machines.unplug(1, at_block="step", nth=3)` pulls the cable of machine 1 as
-# its third step begins. Nobody is told: a network that is silent looks like one that is slow. So
-# the ranks wait until the launch's `timeout`.
+# Real networks fail. `machines.unplug(1, at_block="step", nth=3)` pulls the cable of machine 1 when
+# its third block `step` begins. Nobody is told: a silent network looks like a slow one. So the
+# ranks wait until the launch's `timeout`.
 
 # %%
 def ten_steps():
@@ -277,10 +296,10 @@ if machines:
     try_it(machines.unplug(1, at_block="step", nth=3))
 
 # %% [markdown]
-# If the cable comes back in time, nothing is lost: the kernel sends again what got no answer. It
-# waits about 0.2 s before it tries, then 0.4 s more, then 0.8, and so on; so ranks may stand still
-# for longer than the cable was out. Seconds of a plan count from the moment at which your function
-# begins.
+# If the cable comes back in time, nothing is lost. The kernel sends again what was not confirmed.
+# It waits about 0.2 s before it tries, then 0.4 s more, then 0.8 s, and so on. So ranks may stand
+# still for longer than the cable was out. The seconds of a plan count from the moment at which your
+# function begins.
 
 # %% tags=["nbval-ignore-output"]
 if machines:
@@ -290,7 +309,7 @@ plot_timeline(repaired, cards=True, title="A cable is out for 0.3 s") if machine
 
 # %% [markdown]
 # A machine that dies takes its ranks along. *Break it*: also try `machines.slow(1, 5e6,
-# at_block="step", nth=3)`, and in place of it `split([1], at_block="step", nth=3)`, which cuts the
+# at_block="step", nth=3)`. Or try `machines.split([1], at_block="step", nth=3)`, which cuts the
 # network in two halves.
 
 # %% tags=["nbval-ignore-output"]
@@ -300,17 +319,19 @@ if machines:
 # %% [markdown]
 # ## Put to the test
 #
-# What our sources say about links between machines. Most of it waits for chapters 04 and 09.
+# What our sources say about links between machines. More of it follows in chapters 04 and 09.
 
 # %% jupyter={"source_hidden": true}
+# Statements of the sources, and what was found.
 links = {"HDR": 200, "NDR": 400}  # generations of InfiniBand
 put_to_the_test(f"""
-- InfiniBand has 100 to 400 GB/s | web page | wrong unit |
+- [C162] InfiniBand has 100 to 400 GB/s | web page, “High Bandwidth Required” | wrong unit |
   gigabits per second of a port: {", ".join(f"{name} {bits} Gb/s is {bits / 8:g} GB/s"
   for name, bits in links.items())}. Eight ports of a machine reach {8 * 400 / 8:g} GB/s (07b)
-- LOCAL_RANK is 0 1 0 1 and RANK 0 1 2 3 on two machines with two ranks each | PyTorch slides |
-  {"right" if machines else "not tested"} | LOCAL_RANK {" ".join(names[1] for names in found)},
-  RANK {" ".join(names[0] for names in found)} (section 1)
+- [C005] LOCAL_RANK is 0 1 0 1 and RANK 0 1 2 3 on two machines with two ranks each |
+  PyTorch slides, “LOCAL_RANK vs RANK” | {"right" if machines else "not tested"} |
+  LOCAL_RANK {" ".join(names[1] for names in found)}, RANK {" ".join(names[0] for names in found)}
+  (table in section 1)
 """)
 
 # %% [markdown]
@@ -326,11 +347,14 @@ put_to_the_test(f"""
 # %% [markdown]
 # ## What you have learnt
 #
-# * The ranks of a machine share its **network card**. What counts is how many bytes leave it.
-# * In a ring, the **order of ranks** decides that: side by side, two links leave; in turns, all do.
+# * The ranks of a machine share its **network card**. What counts is how many bytes leave the
+#   machine.
+# * In a ring, the **order of ranks** decides that. Side by side, two links leave; in turns, all do.
 # * A **hierarchical all-reduce** adds up inside first. Then $2\,\frac{M-1}{M}\,X$ pass each card,
 #   however many ranks a machine has.
-# * A network that fails is silent. What was lost is sent again, if the cable comes back in time.
+# * Which algorithm is best depends on who shares which link. Halving-doubling, the best on equal
+#   links, sends most through a shared card.
+# * A network that fails is silent. What was lost is sent again if the cable comes back in time.
 #
 # **Your exercises** stand in the cells above and in
 # [labs/across_machines.py](../labs/across_machines.py).

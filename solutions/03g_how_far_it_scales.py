@@ -192,7 +192,7 @@ print(f"one rank computes for {computing_ms:.0f} ms")
 print(f"the all-reduce of 8 ranks takes {network_ms:.0f} ms, by formula")
 
 # %%
-faster = predict("Strong scaling, nothing hidden: a step on 8 ranks is shorter", unit="times")
+faster = predict("Strong scaling, nothing hidden: a step on 1 rank, by one on 8", unit="times")
 
 # %%
 counts, times = [1, 2, 4, 8], {"strong": {}, "weak": {}}

@@ -271,7 +271,7 @@ print(f"the integer program is as cheap as the cheapest of all choices: {equal} 
 # 2 layers, 2 devices, 3 micro-batches, `{(0, 1, 1): 4, (1, 2, 1): 2, (0, 2, 2): 5}`: two stages
 # take 6 + 2 · 4 = 14, one stage takes 5 + 2 · 5 = 15. So it is `[(0, 1, 1), (1, 2, 1)]`.
 #
-# Of several best plans, return any one. If there is no plan, raise a `ValueError`. 12 layers on 16
+# Of several best plans, return any one. If there is no plan, raise a `ValueError`. 16 layers on 16
 # devices may take five seconds.
 
 # %%

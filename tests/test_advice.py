@@ -38,6 +38,48 @@ def test_pairs_are_of_one_job():
     assert figures.told_right(predicted, published, 2)[0] > 0.95
 
 
+def test_a_factor_from_which_on_pairs_are_told_right():
+    figures = lab("advice_figures")
+    near, far = np.array([1.05, 1.05, 1.3, 1.8, 3]), np.array([0.9, 1.1, 1.1, 1.1, 1.1])
+    far_first = np.append(near, 1.2), np.append(far, 1.1)
+    assert figures.right_from(*far_first) == 1.1
+    assert figures.right_from(*far_first, level=0.5) == 1
+    assert figures.right_from(*far_first[:1], 1 / far_first[1]) is None
+
+
+def test_a_sum_across_machines_is_never_faster_than_inside():
+    figures = lab("advice_figures")
+    slow, fast, faster = figures.slower_layer("GPT-3 175B", "H100", [6e9, 100e9, 400e9])
+    assert slow > fast == faster > 1
+
+
+def test_offload_takes_from_memory_and_adds_to_the_optimizer():
+    practices, advice = lab("practices"), lab("advice")
+    contest = advice.Contest("llama-2-7b", 8, "V100", 64)
+    ways = practices.four_ways(contest, 8e9, 150e9)
+    assert ways["ZeRO 2"] is None and ways["ZeRO 2, offloaded"] is not None
+    assert ways["ZeRO 2, offloaded"].memory["optimizer_state"] == 0
+    slower = practices.offloaded(contest, 8e9, 15e9)[0]
+    assert slower.seconds["total"] > ways["ZeRO 2, offloaded"].seconds["total"] + 5
+
+
+def test_the_best_period_is_near_the_formula_of_young():
+    practices = lab("practices")
+    period, lost = practices.best_period(3, 11_000)
+    assert period == pytest.approx((2 * 3 * 11_000) ** 0.5, rel=0.05)
+    assert 0.02 < lost < 0.03
+    assert practices.in_time(7200) == "2 h" and practices.in_time(90) == "90 s"
+
+
+def test_in_float32_states_are_16_bytes_and_messages_twice_as_long():
+    practices, advice = lab("practices"), lab("advice")
+    job = advice.Contest("Llama 3 8B", 64, "H100").job
+    other = practices.in_float32(job, 2)
+    held = sum(practices.states(other, practices.Plan(64)).values())
+    assert held == pytest.approx(16 * practices.states(job, practices.Plan(64))["parameters"] / 2)
+    assert other.gpu.flops == job.gpu.flops / 2 and other.engine.number_bytes == 4
+
+
 def test_a_map_of_choices():
     rows = {"small": {"8": ("DDP", "1·1·8", True)}, "large": {"8": ("none", "", True)}}
     picture = plot_map({"H100": rows}, ["DDP"], "GPUs", title="Who wins")

@@ -339,7 +339,7 @@ def test_a_new_learner_begins(lab, notebook):
     page.wait_for_selector(".jp-Notebook .jp-Cell")
     page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()
     assert page.url.endswith("/lab/tree/work/00_start_here.ipynb")
-    cover = page.get_by_role("img", name="Timeline of three steps on four ranks")
+    cover = page.get_by_role("img", name="Two grids with a row for each of four ranks")
     assert cover.evaluate("picture => picture.naturalWidth") > 600
     for _ in range(3):
         page.keyboard.press("Shift+Enter")

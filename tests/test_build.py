@@ -244,6 +244,33 @@ def test_build_writes_and_executes_everything(tmp_path, monkeypatch, capfd):
     assert "encryption" not in capfd.readouterr().err
 
 
+def test_a_record_of_the_same_code_gets_new_text_and_is_not_executed(tmp_path, monkeypatch):
+    monkeypatch.setattr(build, "ROOT", tmp_path)
+    monkeypatch.setattr(build, "execute", lambda source: pytest.fail("it is executed"))
+    (tmp_path / "solutions").mkdir()
+    source = tmp_path / "solutions" / "00_add.py"
+    notebook = build.to_notebook(build.solved(SOURCE), source.stem)
+    notebook.cells[-1].outputs = [nbformat.v4.new_output("stream", name="stdout", text="3\n")]
+    source.with_suffix(".ipynb").write_text(build.dump(notebook))
+    source.write_text(f"# %% [markdown]\n# One more cell of text.\n\n{SOURCE}")
+    build.build()
+    assert build.record_is_current(source)
+    record = nbformat.read(source.with_suffix(".ipynb"), as_version=4)
+    assert record.cells[0].source == "One more cell of text."
+    assert record.cells[-1].outputs[0].text == "3\n"
+
+
+def test_a_record_of_other_code_has_to_be_executed(tmp_path):
+    source = tmp_path / "00_add.py"
+    source.write_text(SOURCE)
+    assert build.with_new_text(source) is None
+    notebook = build.to_notebook(build.solved(SOURCE), source.stem)
+    source.with_suffix(".ipynb").write_text(build.dump(notebook))
+    assert build.with_new_text(source) is not None
+    source.write_text(SOURCE.replace("add(1, 2)", "add(1, 3)"))
+    assert build.with_new_text(source) is None
+
+
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=60", "-p", "no:cacheprovider"]
 
 

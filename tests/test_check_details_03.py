@@ -42,7 +42,7 @@ def test_the_staleness_of_pushes_in_a_given_order_is_shown(check_lab):
 
 def test_a_worker_that_waits_for_its_turn_is_in_no_endless_loop(check_lab, monkeypatch):
     monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 1.5)
-    verdict = check_lab("3.18", data_parallel=answer_to("3.18", "that is BSP").program)
+    verdict = check_lab("3.18", parameter_server=answer_to("3.18", "that is BSP").program)
     assert "it hangs" in verdict.wrong.what
     assert "endless loop" not in repr(verdict)
 

@@ -20,6 +20,7 @@ def solved(name):
 
 SIMPLE, VISUALIZER = solved("simple_ddp"), solved("gradient_sync_visualizer")
 DATA_PARALLEL, MODELS = solved("data_parallel"), solved("language_model")
+SERVER = solved("parameter_server")
 
 
 def make_model():
@@ -174,9 +175,9 @@ def serve_in_bfloat16(serve):
 
     if dist.get_rank() == 0:
         optimizer = torch.optim.SGD(model.parameters(), 0.5)
-        getattr(DATA_PARALLEL, serve)(model, optimizer, lambda updates: updates == 3)
+        getattr(SERVER, serve)(model, optimizer, lambda updates: updates == 3)
         return model.bias.item()
-    DATA_PARALLEL.work(model, compute_gradients)
+    SERVER.work(model, compute_gradients)
 
 
 @pytest.mark.parametrize(("serve", "updates"), [("serve_together", 3), ("serve_as_they_come", 3)])

@@ -44,9 +44,22 @@ SQUARES = Formula(
 )
 
 
+def piling_up():
+    total = []
+
+    def answer(x):
+        total.append(x * x)
+        return sum(total)
+
+    return answer
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
+        (piling_up(), "what an earlier call has left is still in it"),
+        (lambda x: 0.12345**2, "it gives the same for all arguments"),
+        (lambda x: x * x if x > 0.1 else None, "for other arguments it returns a value"),
         (lambda x: x**3, "this is the cube"),
         (lambda x: 100 * x * x, "this is in percent"),
         (lambda x: x * x / 1e6, "this is in millions"),
@@ -62,6 +75,17 @@ def test_mistakes_that_any_formula_may_have(answer, said):
         list(SQUARES.examine(answer))
     assert caught.value.why.startswith(said)
     assert bool(caught.value.why) == bool(said)
+
+
+def test_a_mistake_that_raises_in_the_same_places_is_told():
+    inverse = Formula(
+        "9.2", "inverse", {"2": [(2,)], "0": [(0,)]}, lambda x: 1 / x if x else 0,
+        [("this is half", lambda x: x / 2), ("zero has no inverse", lambda x: 1 / x)], (),
+        errors={"division": "something is divided by zero"},
+    )  # fmt: skip
+    with pytest.raises(Wrong, match="it raised ZeroDivisionError") as caught:
+        list(inverse.examine(lambda x: x**-1))
+    assert caught.value.why == "zero has no inverse"
 
 
 def test_what_the_answer_is_given_is_to_stay_as_it_is():

@@ -101,6 +101,18 @@ def test_a_minimum_is_marked_if_it_is_inside():
         assert picture.figure.axes[0].get_legend_handles_labels()[1] == labels
 
 
+def test_equal_scales_show_right_angles():
+    """A step along the gradient is at a right angle to the contour, in the picture as well."""
+    places = [(-2, -1), (1, 0.5)]  # along the gradient of the loss below
+    picture = draw_paths(lambda x, y: x**2 + y**2, {"way": places}, "x", "y", equal=True)
+    axes = picture.figure.axes[0]
+    picture.figure.draw_without_rendering()
+    one = axes.transData.transform([(0, 0), (1, 0), (0, 1)])
+    assert one[1][0] - one[0][0] == pytest.approx(one[2][1] - one[0][1])
+    low, high = axes.get_xlim()
+    assert low < -2 < 1 < high
+
+
 def test_arrows_of_a_forward_begin_at_values_and_end_outside_of_gradients():
     for name in computation_graph.PARAMETERS:
         start, end = (

@@ -7,7 +7,14 @@ from helpers import ROOT
 from matplotlib.colors import to_hex
 from matplotlib.patches import FancyArrowPatch, Rectangle
 
-from pedagogy_lib import LaunchError, film, launch, plot_holdings, plot_ring
+from pedagogy_lib import (
+    LaunchError,
+    film,
+    launch,
+    plot_exchanges,
+    plot_holdings,
+    plot_ring,
+)  # fmt: skip
 from pedagogy_lib.course.labs import Lab
 from pedagogy_lib.pictures.chunk_holders import RANK_COLORS
 
@@ -60,8 +67,9 @@ def test_grids_that_cannot_be_drawn(grids):
         plot_holdings({str(index): grid for index, grid in enumerate(grids)})
 
 
-def film_of(world_size, name="all_reduce_ring"):
-    collectives = Lab("collectives", SOLVED, SOLVED)
+def film_of(world_size, name="all_reduce_ring", lab="collectives"):
+    path = SOLVED.with_stem(lab)
+    collectives = Lab(lab, path, path)
 
     def step():
         x = torch.full((dist.get_world_size(),), 2.0 ** dist.get_rank())
@@ -90,6 +98,32 @@ def test_the_film_of_a_ring(n):
         assert picture.png()
     title = picture.figure.axes[0].get_title(loc="left")
     assert title.startswith("At the start" if n == 1 else f"Step {2 * (n - 1)} of {2 * (n - 1)}")
+
+
+@pytest.mark.parametrize("n", [2, 4, pytest.param(8, marks=pytest.mark.deep)])
+def test_the_film_of_halving_and_doubling_beside_a_ring(n):
+    halved = film_of(n, "all_reduce_halving_doubling", "halving_doubling")
+    for rank, seen in enumerate(halved):
+        rounds = [rank ^ n >> k for k in range(1, n.bit_length())]
+        assert seen.peers == rounds + rounds[::-1]
+        assert seen.lengths == [n >> k for k in range(1, n.bit_length())] + [
+            1 << k for k in range(len(rounds))
+        ]
+        assert seen.frames[-1] == [2.0**n - 1] * n
+    films = {"ring": film_of(n), "halving-doubling": halved}
+    for step in (0, 1, 2 * (n - 1)):
+        picture = plot_exchanges(films, step)
+        arrows = [sum(isinstance(p, FancyArrowPatch) for p in axes.patches)
+                  for axes in picture.figure.axes]  # fmt: skip
+        last = step <= len(halved[0].moves)
+        ring = n if n > 2 else 1
+        assert arrows == [ring * (step > 0), n // 2 * (step > 0 and last)]
+        assert picture.png()
+
+
+def test_what_exchanges_cannot_draw():
+    with pytest.raises(LaunchError, match=r"takes \{name: films\}, not"):
+        plot_exchanges([])
 
 
 def test_a_message_that_is_no_part_of_the_tensor():

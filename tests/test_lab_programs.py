@@ -9,22 +9,29 @@ import pytest
 from helpers import ROOT, environment, left_in
 
 SAID = {
+    "when_it_hangs": ["it left, rank 1: ", "barrier []", "another shape, rank 1: "],
     "across_machines": ["two levels", "dist.all_reduce         right"],
     "chaos": ["40 steps; largest difference from an undisturbed run"],
     "calibrating": ["predicted", "measured"],
     "checkpoints": ["weights differ by 0.0", "kept: step-000030, step-000040"],
     "collectives": ["dist.all_reduce right"],
+    "collectives_measured": ["all_reduce                 1.00", "0 to 1; 1 to 0"],
+    "collectives_shown": ["reduce_scatter: after     | 3 0  | 0 3"],
     "advice": ["tp inside machines only: ", "cannot be told"],
     "advice_figures": ["that differ by 25 % or more: told right 9", "tp and pp"],
     "any_plan": ["ZeRO 3 × cp × tp on 2 ranks: loss 4."],
+    "counted_over_ranks": ["tokens counted   gradients differ from one process by"],
     "cost_model": ["activations 2", "total 4"],
-    "cost_seconds": ["compute 13.", "bubble 0.8"],
+    "cost_seconds": ["compute 13.", "bubble 0.9"],
     "configurations": ["--sequence-parallel", '"stage": 3'],
     "data_parallel": ["in buckets, meanwhile", "DistributedDataParallel"],
+    "ddp_options": ["start not made equal, weight decay   apart after 1 and 50 steps"],
     "decoding": ["\n2 ranks: ", "letters per second"],
     "diloco": ["loss on test images, after each round: 2"],
     "documents_configurations": ["bash gives 7 words to python"],
     "engine_options": ["Megatron-LM: ", "nanotron: "],
+    "equal_replicas": ["all three", "no own samples           distance from one process"],
+    "emulated_data_parallel": ["as one process to 1e-12: True"],
     "experts": ["alone: loss 2", "with the bias: loss 2"],
     "expert_engines": ["of PyTorch's parts: as one process to"],
     "expert_parallel": [""],
@@ -35,6 +42,7 @@ SAID = {
     "fsdp2_program": ["FSDP2 on 2 ranks equals one process: True"],
     "gradient_accumulation": ["of the test images right"],
     "gradient_sync_visualizer": ["0.weight   after   rank 1", "bucket 1:", "all in one"],
+    "halving_doubling": ["halving_doubling  right", "8.00 MB         2"],
     "how_often": ["cost, measured", "   6 steps"],
     "keep_training": ["meetings: 2 ranks go on from step 0, 2 ranks go on from step 20"],
     "language_model": ["step 200", "def "],
@@ -48,12 +56,16 @@ SAID = {
     "serving": ["tp | users", "8 | 518"],
     "operator_shardings": ["ms, columns, rows, samples", "ms, samples, samples, samples"],
     "plan_space": ["6 cuts and tilings; the shortest step"],
+    "practices": ["7B on 8 V100, offloaded: ", "update 1.", "without offload: "],
     "planner": ["dp | tp | pp", "GPU-hours", "too large for the memory"],
     "published_figures": ["Llama 3 405B on 8,192 GPUs: predicted 38", "1008.0 billion parameters"],
     "published_runs": ["nanotron: seconds median", "out of memory or not: right for 9"],
     "more_configurations": ["nanotron: possible", "torchtitan: it shards gradients"],
     "read_configurations": ["Megatron-LM: the same plan: True"],
+    "message_costs": ["a message: ", "an all-reduce of 4 kB: "],
     "meshes": ["rank 1: dp 0, sum of the group's ranks 1; pp 0, sum of the group's ranks 1; tp 1"],
+    "overlap": ["communication afterwards: ", "communication meanwhile: "],
+    "parameter_server": ["BSP: ", "mean staleness 0.0, loss", "ASP: "],
     "pipedream": ["stashing: loss", "1 updates late, 2 versions"],
     "pipeline_engines": ["ours, zero bubble: loss", "PyTorch's, zero bubble, V-shaped: loss"],
     "pipeline_parallel": ["2 stages, 1F1B: loss", "at most 2 micro-batches kept, 263 kB sent"],
@@ -67,14 +79,17 @@ SAID = {
     "sharded_checkpoints": ["pipeline         weights differ by 0.0", "ZeRO-3           weights"],
     "simple_ddp": ["to DistributedDataParallel's weights", "; communication adds"],
     "small_alpa": ["12 layers on 64 devices", "  layers 0-"],
-    "start_here": [""],
+    "start_here": ["RANK 1 WORLD_SIZE 2 SUM 1"],
     "tensor_engines": ["\nDTensor: loss", "DTensor, sequence parallel: loss"],
     "tensor_parallel": ["one process: loss", "251 kB of parameters on a rank"],
     "three_dimensions": ["dp 1 × pp 1 × tp 2: loss 4."],
     "three_engines": ["by hand: loss 3.6", "PyTorch's: loss 3.6"],
     "torchft_engine": ["torchrun"],
+    "two_houses": ["the slides print y 5.249, exactly 5.24971"],
+    "train_ddp": ["epoch 6: loss 0."],
     "uneven_stages": ["uneven stages on 2 ranks: loss "],
     "uneven_runs": ["uneven stages on 2 ranks: as one process to 1e-12: True"],
+    "watch_loops": ["rank 1 reads epoch 0: 0 1 2 3 4 5 6 7   epoch 1: 0"],
     "zero": [
         "1.00 models sent; at most parameters 1.00",
         "1.50 models sent; at most parameters 0.",
@@ -90,7 +105,8 @@ HOLED = [
     "memory_copies", "diloco", "chaos", "restart", "meshes", "three_dimensions",
     "sharded_dimensions", "experts", "expert_training", "expert_engines", "long_contexts",
     "operator_shardings", "small_alpa", "plan_space", "uneven_stages", "uneven_runs",
-    "configurations", "fewer_bytes",
+    "configurations", "equal_replicas", "overlap", "counted_over_ranks", "ddp_options",
+    "train_ddp", "parameter_server", "fewer_bytes",
 ]  # fmt: skip
 
 
@@ -98,12 +114,13 @@ DEEP = pytest.mark.deep  # left to `make test-all`
 OFTEN = ["schedules"]  # chapter 00 starts torchrun, too
 HERE = Path(__file__)
 PROGRAMS = sorted((ROOT / "solutions" / "labs").glob("*.py"))
-ALONE = (  # they need no ranks
+ALONE = (  # they need no ranks, or start their own: links are throttled in launches alone
     "language_model", "schedules", "model_shapes", "cost_model", "cost_seconds", "planner",
     "published_runs", "published_figures", "operator_shardings", "small_alpa", "plan_space",
     "configurations", "more_configurations", "read_configurations", "engine_options",
     "documents_configurations", "live_plans", "calibrating", "roofline", "serving", "advice",
-    "advice_figures", "large_batches",
+    "advice_figures", "practices", "two_houses", "overlap",
+    "large_batches",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
@@ -137,7 +154,7 @@ def forms_a_group(path) -> bool:
 
 
 def share_a_start(path) -> bool:
-    return "launch(" in path.read_text() and path.stem != "zero"
+    return "launch(" in path.read_text() and path.stem not in ("zero", *ALONE)
 
 
 @pytest.mark.slow

@@ -25,7 +25,8 @@ def solved(name):
     return Lab(name, path, path)
 
 
-NAMES = ("collectives", "data_parallel", "language_model", "pipeline_parallel", "pipeline_engines",
+NAMES = ("collectives", "data_parallel", "parameter_server", "language_model",
+         "pipeline_parallel", "pipeline_engines",
          "pipedream", "schedules", "sequence_slices", "tensor_parallel", "sequence_parallel",
          "zero")  # fmt: skip
 LABS = {name: solved(name) for name in NAMES}
@@ -189,4 +190,4 @@ def serve(lab):
 
 
 def test_a_parameter_server():
-    run(serve, 3, LABS["data_parallel"])
+    run(serve, 3, LABS["parameter_server"])

@@ -68,6 +68,15 @@ def test_statements_without_their_parts_get_one_sentence(text, sentence):
     assert str(told.value).startswith(sentence)
 
 
+def test_statements_are_folded_under_some_words():
+    table = put_to_the_test("\n- a | b | c | d", fold="ZeRO <and> FSDP")
+    page = table._repr_html_()
+    assert page.startswith("<details") and "ZeRO &lt;and&gt; FSDP</summary>" in page
+    assert "<td" in page and repr(table).startswith("ZeRO <and> FSDP\nthey say")
+    with pytest.raises(LaunchError, match="folded under some words"):
+        put_to_the_test("\n- a | b | c | d", fold=3)
+
+
 def test_a_head_without_words_is_no_head():
     assert Table(["", "b"], [["1", "2"]])._repr_html_().count("<th ") == 1
 

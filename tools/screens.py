@@ -1,4 +1,4 @@
-"""Make the steps of README.md: chapter 00 in JupyterLab, as a learner sees it.
+"""Make the steps of README.md: parts 00 and 00b in JupyterLab, as a learner sees them.
 
 .venv/bin/python tools/screens.py    after: python3 tools/setup.py browser
 """
@@ -12,12 +12,12 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from browser import Lab, Notebook, chromium  # noqa: E402
 
-# Another question than the one that waits for the reader in chapter 00.
+# Another question than the one that waits for the reader in part 00b.
 PARAMETERS = "world_size = 2\nmegabytes = 10.0"
 GUESS = "5"
 # The pictures' names, and what stands in their cells.
-CELLS = {"predict": "bytes_guess = predict(", "compare": "bytes_guess.compare(",
-         "hang": "def one_rank_forgets()"}  # fmt: skip
+CELLS = {"predict": "bytes_guess = predict(", "compare": "bytes_guess.compare("}
+HANG = {"hang": "def one_rank_forgets()"}
 # A wrong answer to an exercise, in place of its hole: each rank takes neighbouring samples.
 WRONG = """
 def my_samples(n, rank, world_size):
@@ -33,9 +33,16 @@ def main():
         try:
             lab.await_answer()
             with chromium(device_scale_factor=1.5) as page:
-                shoot(Notebook(page), lab.address("00_start_here"))
+                shoot_hang(Notebook(page), lab.address("00_start_here"))
+                shoot(Notebook(page), lab.address("00b_what_to_split"))
         finally:
             lab.end()
+
+
+def shoot_hang(notebook, address):
+    notebook.open(address)
+    notebook.run_all()
+    shoot_cells(cells_of(notebook, HANG))
 
 
 def shoot(notebook, address):
@@ -44,15 +51,24 @@ def shoot(notebook, address):
     parameters = notebook.page.locator(".jp-CodeCell", has_text="megabytes = 4.0").first
     write(notebook, parameters, PARAMETERS)
     notebook.run_all()
-    cells = {name: notebook.page.locator(".jp-CodeCell", has_text=code).first
-             for name, code in CELLS.items()}  # fmt: skip
+    cells = cells_of(notebook, CELLS)
     field = cells["predict"].get_by_placeholder("your number")
     field.fill(GUESS)
     field.press("Enter")
     cells["compare"].get_by_role("img", name=f"predicted {GUESS} MB").wait_for()
+    shoot_cells(cells)
+    shoot_check(notebook)
+
+
+def cells_of(notebook, names) -> dict:
+    """{name: the first code cell that has these words}."""
+    cells = notebook.page.locator(".jp-CodeCell")
+    return {name: cells.filter(has_text=code).first for name, code in names.items()}
+
+
+def shoot_cells(cells):
     for name, cell in cells.items():
         cell.screenshot(path=ROOT / "assets" / f"step_{name}.png")
-    shoot_check(notebook)
 
 
 def write(notebook, cell, source):
@@ -67,7 +83,7 @@ def shoot_check(notebook):
     """Answer an exercise wrongly, and take the answer and the verdict in one picture."""
     page, cells = notebook.page, notebook.page.locator(".jp-CodeCell")
     answer = cells.filter(has_text="def my_samples(").first
-    check = cells.filter(has_text='check("0.2", my_samples)').first
+    check = cells.filter(has_text='check("0.3", my_samples)').first
     write(notebook, answer, WRONG.strip())
     page.keyboard.press("Shift+Enter")
     check.get_by_text("not yet").wait_for()

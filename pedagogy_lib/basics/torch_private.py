@@ -5,6 +5,7 @@ Each comment or docstring names what is private. All of it has been seen to work
 """
 
 import contextlib
+import json
 from operator import attrgetter
 
 import torch
@@ -262,6 +263,16 @@ def watch_new_groups(around):
 
 NAMES_OF_ITS_OWN = 1000  # groups that are made in a world are numbered from a multiple on
 _next_names = {}  # {size of a world: the number of the next group that is made in it}
+
+
+def recorded_by_flight_recorder(group) -> list[dict]:
+    """This process's last calls in a group: number, name and shape. Private: the dump, as JSON."""
+    entries = json.loads(torch._C._distributed_c10d._dump_fr_trace_json())["entries"]
+    return [
+        {"number": e["collective_seq_id"], "name": e["profiling_name"].partition(":")[2],
+         "shape": next(iter(e["input_sizes"]), [])}
+        for e in entries if e["process_group"][0] == group.group_name
+    ]  # fmt: skip
 
 
 @contextlib.contextmanager

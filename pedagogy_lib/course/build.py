@@ -133,6 +133,27 @@ def essence(cell) -> tuple:
     return cell.id, cell.source, cell.metadata.get("tags", []), cell.metadata.get("jupyter", {})
 
 
+def with_new_text(source: Path):
+    """The record's outputs with the source's text, if they have the same code; otherwise None.
+
+    What code has put out does not depend on the text around it.
+    """
+    record = source.with_suffix(".ipynb")
+    if not record.exists():
+        return None
+    wanted = to_notebook(solved(source.read_text()), source.stem)
+    new, old = code_of(wanted), code_of(nbformat.read(record, as_version=4))
+    if [essence(cell)[1:] for cell in new] != [essence(cell)[1:] for cell in old]:
+        return None
+    for cell, executed in zip(new, old, strict=True):
+        cell.outputs, cell.execution_count = executed.outputs, executed.execution_count
+    return wanted
+
+
+def code_of(notebook) -> list:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
 def cover_of(source: Path) -> bytes | None:
     """The PNG file that the cell with the tag `cover` has drawn in a part's record."""
     for cell in nbformat.read(source.with_suffix(".ipynb"), as_version=4).cells:
@@ -147,7 +168,7 @@ def cover_path(source: Path) -> Path:
 
 
 def build(force=False, execute_changed=True):
-    """Write every built file; execute a chapter again if its source changed, or if forced.
+    """Write every built file; execute a part again if its code has changed, or if forced.
 
     A notebook or lab in which a learner has worked is not lost: it stays beside the new one.
     """
@@ -167,8 +188,13 @@ def build(force=False, execute_changed=True):
 
 
 def renew_records(force):
-    """Execute what has changed, or everything; write the covers."""
+    """Execute the records whose code has changed, or all; write the covers."""
     changed = [source for source in sources() if force or not record_is_current(source)]
+    for source in [] if force else list(changed):
+        if notebook := with_new_text(source):
+            source.with_suffix(".ipynb").write_text(dump(notebook))
+            print(f"new text in {source.with_suffix('.ipynb').relative_to(ROOT)}")
+            changed.remove(source)
     for number, source in enumerate(changed, 1):
         record = source.with_suffix(".ipynb")
         which = f"{record.relative_to(ROOT)}, {number} of {len(changed)}"

@@ -45,6 +45,7 @@ class Exercise:
     lab      the lab that the function is in; None if it is in a cell of the chapter
     needs    numbers of exercises in labs that it is built on: if an answer is wrong, these are
              looked at first
+    slow     which misconception it is if an answer runs on and on, where that is no endless loop
     """
 
     number: str
@@ -53,6 +54,7 @@ class Exercise:
     hints: tuple[str, ...]
     lab: str | None = None
     needs: tuple[str, ...] = ()
+    slow: str = ""
 
 
 class Wrong(Exception):
@@ -153,7 +155,8 @@ def examined(exercise, answer, found, progress) -> Wrong | None:
         return fault_below(exercise, answer) or wrong
     except Endless as endless:
         what = f"it still runs after {endless.seconds:.0f} s\n  at {endless.place}"
-        return Wrong("your function", what, "a loop that never ends?")
+        why = getattr(exercise, "slow", "") or "a loop that never ends?"
+        return Wrong("your function", what, why)
     except Exception as error:
         place = place_of(steps_of_traceback(error.__traceback__))
         if place is None or is_library(place.filename):

@@ -15,10 +15,13 @@ class Film:
 
     frames  the tensor flattened to a list: when each message began to leave, and at the end
     moves   for each message the element of the tensor that it began with; None if it was no part
+    lengths, peers  for each message its number of elements, and the rank that it was for
     """
 
     frames: list[list[float]] = field(default_factory=list)
     moves: list[int | None] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    peers: list[int] = field(default_factory=list)
 
 
 @contextlib.contextmanager
@@ -26,14 +29,20 @@ def film(x: torch.Tensor):
     """Inside of a rank: `with film(x) as seen:` notes in a `Film` what messages do to `x`."""
     seen, real = Film(), dist.isend
 
-    def isend(tensor, *args, **kwargs):
+    def isend(tensor, dst=None, group=None, tag=0, group_dst=None):
         seen.frames.append(x.flatten().tolist())
         seen.moves.append(place_in(x, tensor))
-        return real(tensor, *args, **kwargs)
+        seen.lengths.append(tensor.numel())
+        seen.peers.append(dst if group_dst is None else in_the_world(group, group_dst))
+        return real(tensor, dst, group, tag, group_dst)
 
     with replaced(isend=isend):
         yield seen
     seen.frames.append(x.flatten().tolist())
+
+
+def in_the_world(group, place) -> int:
+    return place if group is None else dist.get_global_rank(group, place)
 
 
 def place_in(whole, part) -> int | None:

@@ -14,6 +14,7 @@ from .style import INK, LINE_COLORS, Picture, in_course_style, new_figure
 
 BARS_WIDTH = 0.8  # of the room that a name has, for all its bars
 LETTERS = 80  # of one line across the picture
+MOST_DOTS = 200  # of lines that leave room for a legend
 MOST_NAMES = 40  # of groups: the room for each
 MOST_TICKS = 9  # of a logarithmic axis: one at each value, if there are no more
 SMOOTH = 200  # points of a curve
@@ -143,6 +144,7 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
 
     lines, predicted  {name: values}, each as long as `x`; a name in both has one colour. What is
                       predicted may also be a function of x: that is a dashed curve
+    logarithmic       True for both axes, "y" for that one alone
     Raises            LaunchError if these are no such lines
     """
     predicted = predicted or {}
@@ -156,7 +158,8 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
     for name, values in predicted.items():
         looks = dashed | {"color": colors.get(name, INK), "label": f"{name}, theory"}
         if name in curves:
-            between = (np.geomspace if logarithmic else np.linspace)(min(x), max(x), SMOOTH)
+            spaced = np.geomspace if logarithmic is True else np.linspace
+            between = spaced(min(x), max(x), SMOOTH)
             axes.plot(between, [values(float(one)) for one in between], **looks)
         else:
             axes.plot(x, values, marker="o", **looks)
@@ -164,26 +167,27 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
         joined = "none" if name in curves else "-"  # beside a curve, dots alone
         axes.plot(x, values, marker="o", ls=joined, color=colors[name], label=name)
     if logarithmic:
-        make_logarithmic(axes, x)
+        axes.set_yscale("log")
+        name_ticks(axes.yaxis)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     else:
         axes.set_ylim(bottom=0)
+    if logarithmic is True:
+        axes.set_xscale("log")
+        name_ticks(axes.xaxis, x)
     axes.grid(axis="both")
     axes.set(xlabel=xlabel, ylabel=ylabel)
-    axes.legend()
+    crowded = len(x) * len(lines) > MOST_DOTS
+    axes.legend(**{"loc": "center left", "bbox_to_anchor": (1, 0.5)} if crowded else {})
     axes.set_title(title)
     spread = "; ".join(f"{name}: {min(v):.3g} to {max(v):.3g}" for name, v in lines.items())
     return Picture(figure, f"{title}. {ylabel} over {xlabel}. {spread}".strip(". "))
 
 
-def make_logarithmic(axes, x):
-    """Both axes; with a tick at each x, if there are few."""
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: full_number(value)))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: full_number(value)))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-    if len(x) <= MOST_TICKS:
-        axes.set_xticks(x, list(map(full_number, x)))
-        axes.xaxis.set_minor_locator(NullLocator())
+def name_ticks(axis, values=()):
+    """Whole numbers at a logarithmic axis; a tick at each of these values, if they are few."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: full_number(value)))
+    axis.set_minor_formatter(NullFormatter())
+    if 0 < len(values) <= MOST_TICKS:
+        axis.set_ticks(values, list(map(full_number, values)))
+        axis.set_minor_locator(NullLocator())

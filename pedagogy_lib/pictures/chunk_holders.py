@@ -23,6 +23,7 @@ from .style import (
 )
 
 GAP = 0.12
+LEGEND = 6.4  # inches that the legend takes
 
 
 @in_course_style
@@ -39,7 +40,7 @@ def plot_holdings(pictures: dict, columns=4) -> Picture:
     n = len(next(iter(pictures.values())))
     columns = min(columns, len(pictures))
     rows = math.ceil(len(pictures) / columns)
-    size = (9.6 / 4 * columns, 0.45 + (0.42 + 0.25 * n) * rows)
+    size = (max(9.6 / 4 * columns, LEGEND), 0.45 + (0.42 + 0.25 * n) * rows)
     figure, grid = new_figure(*size, nrows=rows, ncols=columns, squeeze=False)
     chunks = max(len(row) for values in pictures.values() for row in values)
     for index, (axes, (title, values)) in enumerate(zip(grid.flat, pictures.items())):

@@ -10,18 +10,20 @@ from .style import INK, LINE_COLORS, PALE_BLUE, WHITE, Picture, in_course_style,
 
 BLUES = LinearSegmentedColormap.from_list("blues", [WHITE, PALE_BLUE])
 MOST_LARGE = 10  # places of a path that are drawn large
+WIDE = 2.15  # what is drawn with equal scales, as a multiple of its height: more than is shown
 
 
 @in_course_style
-def draw_paths(loss, paths, xlabel, ylabel, losslabel="loss", title="") -> Picture:
+def draw_paths(loss, paths, xlabel, ylabel, losslabel="loss", title="", equal=False) -> Picture:
     """Paths over a loss, seen from above: darker is higher, and each step is an arrow.
 
     loss   takes two arrays of the same shape, and gives the loss at each place
     paths  {name: places (x, y), in order}; all of them begin where the first one does
+    equal  with the same scale on both axes: right angles look like right angles
     """
     paths = {name: np.asarray(places, dtype=float) for name, places in paths.items()}
     figure, axes = new_figure(7.5, 3.9)
-    heights, lowest = draw_contours(axes, loss, np.concatenate(list(paths.values())))
+    heights, lowest = draw_contours(axes, loss, np.concatenate(list(paths.values())), equal)
     figure.colorbar(heights, ax=axes, label=losslabel, pad=0.02).outline.set_visible(False)
     is_small = max(map(len, paths.values())) > MOST_LARGE
     for color, (name, places) in zip(LINE_COLORS, paths.items()):
@@ -33,6 +35,11 @@ def draw_paths(loss, paths, xlabel, ylabel, losslabel="loss", title="") -> Pictu
     axes.plot(*start, "o", color=INK, markersize=6, zorder=5)
     axes.annotate("start", start, (-8, 0), textcoords="offset points", ha="right", va="center")
     axes.grid(False)
+    if equal:
+        left, right = axes.get_xlim()  # the axes keep their box, and show as much as fits
+        axes.set_xlim(0.85 * left + 0.15 * right, 0.15 * left + 0.85 * right, auto=True)
+        axes.set_ylim(axes.get_ylim(), auto=True)
+        axes.set_aspect("equal", adjustable="datalim")
     axes.set(xlabel=xlabel, ylabel=ylabel)
     axes.legend(loc="lower right")
     axes.set_title(title)
@@ -55,10 +62,12 @@ def ends(path) -> str:
     return f"{name}: {counted(len(places) - 1, 'step')}, to {x:.4f}, {y:.4f}"
 
 
-def draw_contours(axes, loss, places, points=150):
+def draw_contours(axes, loss, places, equal, points=150):
     """Bands of equal loss around some places; and its minimum, None if it lies outside."""
     low, high = places.min(axis=0), places.max(axis=0)
-    margin = 0.17 * (high - low)
+    margin = (0.25 if equal else 0.17) * (high - low)
+    if equal:
+        margin[0] = max(margin[0], (WIDE * (high - low + 2 * margin)[1] - (high - low)[0]) / 2)
     sides = [np.linspace(a, b, points) for a, b in zip(low - margin, high + margin)]
     x, y = np.meshgrid(*sides)
     axes.contour(x, y, loss(x, y), levels=12, colors="white", linewidths=0.8)

@@ -30,6 +30,7 @@ QUICK = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=3"
 # Where agents share a store for all rounds, only the first round's agents know it (torch 2.13): one
 # that comes back would wait for ever. And ranks that are started again find addresses of dead ones.
 STORES = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+NO_GPUS = {"CUDA_VISIBLE_DEVICES": ""}  # two machines of this computer would take the same ones
 LOOK_SECONDS = 0.05  # between two looks at whether a machine is back
 FAILED = "{} failed; its own message is printed above"
 
@@ -127,6 +128,7 @@ def play_machine(script, fewest, options, is_real):
         return
     port, _store = share_port(node)
     forget_this_rank()
+    os.environ.update(NO_GPUS)
     static = [f"--nnodes={count}", f"--node-rank={node}", "--master-addr=127.0.0.1"]
     be_agent([*static, f"--master-port={port}", *own])
 
@@ -179,7 +181,7 @@ def run_agent(settings, way) -> int:
     """Run torchrun on a machine, there by `enter_machine(*way)`; returns its exit status."""
     command = [sys.executable, "-m", "torch.distributed.run", *settings]
     own = {"GLOO_SOCKET_IFNAME": CARD, "MACHINE": str(way[0])}  # its number stays; ranks may not
-    environ = os.environ | own | STORES
+    environ = os.environ | own | STORES | NO_GPUS
     enters = functools.partial(enter_machine, *way)
     with subprocess.Popen(command, env=environ, preexec_fn=enters) as agent:
         return agent.wait()

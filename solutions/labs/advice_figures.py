@@ -5,6 +5,7 @@ python labs/advice_figures.py
 
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 from advice import (
@@ -75,6 +76,16 @@ def told_right(predicted_ratios, published, low, high=np.inf) -> tuple[float, in
     some = (far >= np.log(low)) & (far < np.log(high))
     is_right = (predicted_ratios > 1) == (published > 1)
     return float(np.mean(is_right[some])), int(some.sum())
+
+
+def right_from(predicted_ratios, published, level=0.95) -> float | None:
+    """The smallest of STEPS from which on each group of pairs has this share told right, or None"""
+    found = None
+    for low, high in reversed([*pairwise(STEPS)]):
+        if told_right(predicted_ratios, published, low, high)[0] < level:
+            break
+        found = low
+    return found
 
 
 # ---- The tree -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Data parallel training: a parameter server, who reads what, and gradients averaged in time.
+"""Data parallel training: who reads what, and gradients averaged while the backward is running.
 
 torchrun --nproc-per-node 2 labs/data_parallel.py
 """
@@ -16,94 +16,7 @@ from language_model import Transformer, draw_batch, mean_loss, standard_library
 from simple_ddp import average_gradients, now, share_of_rank, start_equal
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
-
-# ---- A parameter server ---------------------------------------------------------------------
-#
-# Rank 0 has the weights and the optimizer. A worker pulls weights, computes a gradient at them,
-# and pushes it. What the server sends is one tensor: 1 or 0, whether to go on, and the weights.
-
-
-def order_of(model, going_on) -> Tensor:
-    """What the server sends."""
-    weights = parameters_to_vector(model.parameters())
-    return torch.cat([weights.new_tensor([float(going_on)]), weights])
-
-
-def take_step(model, optimizer, gradient):
-    """One step of the optimizer along a gradient that came as one flat tensor."""
-    for p, part in zip(model.parameters(), gradient.split([p.numel() for p in model.parameters()])):
-        p.grad = part.view_as(p)
-    optimizer.step()
-
-
-@torch.no_grad()
-def serve_together(model, optimizer, is_over) -> list[int]:
-    """The server, bulk-synchronous (BSP): an update takes one gradient of every worker.
-
-    is_over  (updates so far) -> whether to end
-    Returns  the staleness of each gradient, see serve_as_they_come: 0, always
-    """
-    workers, updates = range(1, dist.get_world_size()), 0
-    gradient = torch.empty_like(parameters_to_vector(model.parameters()))
-    while going_on := not is_over(updates):
-        for request in [dist.isend(order_of(model, going_on), worker) for worker in workers]:
-            request.wait()
-        total = torch.zeros_like(gradient)
-        for worker in workers:
-            dist.recv(gradient, worker)
-            total += gradient
-        take_step(model, optimizer, total / len(workers))
-        updates += 1
-    for worker in workers:
-        dist.send(order_of(model, going_on), worker)
-    return [0] * updates * len(workers)
-
-
-@torch.no_grad()
-def serve_as_they_come(model, optimizer, is_over) -> list[int]:
-    """Exercise 3.18. The server, asynchronous (ASP): an update takes the next gradient there is.
-
-    `dist.recv(x)` without a source takes what comes first, and returns the rank of its sender.
-
-    Every worker gets the weights at the start. From then on, whoever pushes gets new weights at
-    once, with 0 in place of the 1 if it is over: that worker will not push again. The others still
-    push once each, and these gradients make updates, too.
-
-    is_over  (updates so far) -> whether to end
-    Returns  the staleness of each gradient: how many updates the weights have had since those
-             that it was computed at were sent
-    """
-    gradient = torch.empty_like(parameters_to_vector(model.parameters()))
-    ### BEGIN SOLUTION
-    staleness, version_of = [], {}
-    for worker in range(1, dist.get_world_size()):
-        dist.send(order_of(model, True), worker)
-        version_of[worker] = 0
-    while version_of:
-        worker = dist.recv(gradient)  # from anybody
-        staleness.append(len(staleness) - version_of.pop(worker))
-        take_step(model, optimizer, gradient)
-        going_on = not is_over(len(staleness))
-        dist.send(order_of(model, going_on), worker)
-        if going_on:
-            version_of[worker] = len(staleness)
-    return staleness
-    ### END SOLUTION
-
-
-def work(model, compute_gradients):
-    """A worker: pull, compute, push, until the server says that it is over.
-
-    compute_gradients  (number of the round) leaves a gradient in every `.grad` of the model
-    """
-    order, rounds = order_of(model, True).detach(), 0
-    while dist.recv(order, 0) == 0 and order[0]:
-        vector_to_parameters(order[1:], model.parameters())
-        compute_gradients(rounds)
-        dist.send(flatten(list(model.parameters())), 0)
-        rounds += 1
-
+from torch.nn.utils import parameters_to_vector
 
 # ---- Who reads what -------------------------------------------------------------------------
 
@@ -112,10 +25,12 @@ def samples_of_rank(length, epoch, rank, n, seed=0) -> list[int]:
     """Exercise 3.5. The samples that a rank reads in an epoch, in their order.
 
     All ranks shuffle 0 … length-1 alike, with a generator of their own, seeded with seed + epoch,
-    so that each epoch has an order of its own. A rank then reads every n-th of them. Everybody
-    reads equally many: where length is no multiple of n, the order is continued with its own
-    beginning (several times, if it is very short).
+    so that each epoch has an order of its own. A rank then reads every n-th of them, from place
+    `rank` on. All ranks read equally many: where length is no multiple of n, the order is continued
+    with its own beginning (several times, if it is very short).
 
+    Example 5 samples in the shuffled order 3 0 4 1 2, on 2 ranks: it is continued as 3 0 4 1 2 3;
+            rank 0 reads 3 4 2, rank 1 reads 0 1 3
     Equals  list(DistributedSampler(range(length), n, rank, seed=seed)), after set_epoch(epoch)
     """
     ### BEGIN SOLUTION
@@ -136,7 +51,7 @@ def begin_all_reduce(x: Tensor, group=None):
 
 
 def in_background(all_reduce):
-    """The same of any all-reduce, such as our own ring: it runs in a thread of its own.
+    """The same with any all-reduce, such as chapter 02's ring: it runs in a thread of its own.
 
     all_reduce  (x, group) -> None, when the sum is there
     """
@@ -151,12 +66,12 @@ def in_background(all_reduce):
 class DDP(nn.Module):
     """Exercise 3.10. A model whose gradients are averaged while its backward is still running.
 
-    When the last gradient of a bucket is ready, the bucket's all-reduce begins; the backward goes
-    on. Buckets begin in their order on every rank, also where a later one is ready sooner: a
-    collective is matched by its turn alone. `finish()`, after the backward, begins those that are
-    left (a parameter may have had no part in the loss), waits for all, puts the averages into
-    `.grad`, and starts over. While `synchronizing` is False nothing is sent, gradients only add up,
-    and nobody calls `finish()`.
+    When the last gradient of a bucket is ready, its all-reduce begins, and the backward goes on.
+    Buckets begin in their order on every rank, also where a later one is ready sooner: ranks match
+    collectives by the order of the calls. `finish()`, after the backward, begins the buckets that
+    are left (a parameter may have had no part in the loss), waits for all, puts the averages into
+    `.grad`, and starts over. While `synchronizing` is False hooks send nothing, gradients only add
+    up, and nobody calls `finish()`.
 
     all_reduce  (x, group) begins to sum up x, and returns a function that waits for the end
     Equals      DistributedDataParallel(..., find_unused_parameters=True), which calls its finish()
@@ -217,8 +132,8 @@ class DDP(nn.Module):
 def no_sync(ddp: DDP):
     """Exercise 3.12. `with no_sync(ddp):` backwards that add up gradients, and send nothing.
 
-    The first backward after it sends the sums: of it, and of all under no_sync before. An error
-    under it, or one no_sync within another, changes nothing about what comes after.
+    `ddp.synchronizing` is False under it. At its end it is what it was before, also if an error was
+    raised under it, and also if one no_sync was in another. Nothing else is changed.
     """
     ### BEGIN SOLUTION
     before, ddp.synchronizing = ddp.synchronizing, False

@@ -3,6 +3,7 @@
 torchrun --nproc-per-node 4 labs/gradient_sync_visualizer.py
 """
 
+from functools import partial
 from statistics import median
 
 import torch
@@ -10,6 +11,8 @@ import torch.distributed as dist
 from gradient_accumulation import digits
 from simple_ddp import average_gradients, now, share_of_rank, start_equal
 from torch import Tensor, nn
+
+from pedagogy_lib import measure
 
 BAR = 30  # characters
 
@@ -22,9 +25,13 @@ def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
 
     A backward begins at the end of the model, so the last parameter comes first. A bucket is
     closed as soon as its bytes reach `bucket_bytes`: it may be larger than that, and the last one
-    smaller. A tensor is never split.
+    smaller. A tensor is never split. No bucket is empty.
 
-    parameters  model.parameters(); those that are frozen have no gradient, and no bucket
+    parameters  model.parameters(), a generator; those that are frozen have no gradient, and no
+                bucket
+    Returns     a list of buckets, each a list of the parameters themselves
+    Example     parameters of 40, 8, 48 and 16 bytes, bucket_bytes 64: the buckets have
+                [16, 48] and [8, 40] bytes
     Equals      the buckets of DistributedDataParallel with bucket_cap_mb, from its second iteration
                 on, if gradients become ready in this order
     Source      Li et al. 2020, "PyTorch Distributed", section 3.2
@@ -41,8 +48,9 @@ def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
 
 
 def average_buckets(buckets, group=None) -> None:
-    """Exercise 3.9. Make every `.grad` the mean of all ranks', a bucket at a time; None is zeros.
+    """Exercise 3.9. Make every `.grad` the mean over the ranks, a bucket at a time; None is zeros.
 
+    buckets  lists of parameters, as make_buckets returns them
     Equals  average_gradients for the parameters of all buckets
     Cost    one all-reduce for each bucket, of one flat tensor
     """
@@ -94,15 +102,38 @@ def ways(model, bucket_bytes):
     }
 
 
-def seconds_of(way, rounds=15) -> float:
-    """The median time of a way, after three rounds to warm up."""
-    times = []
+def seconds_of(ways, rounds=15) -> dict[str, float]:
+    """The median time of each way, after three rounds to warm up.
+
+    In a round the ways take turns, so that whatever else this computer does meets all of them.
+    """
+    times = {name: [] for name in ways}
     for _ in range(rounds):
-        dist.barrier()
-        began = now()
-        way()
-        times.append(now() - began)
-    return median(times[3:])
+        for name, way in ways.items():
+            dist.barrier()
+            began = now()
+            way()
+            times[name].append(now() - began)
+    return {name: median(spent[3:]) for name, spent in times.items()}
+
+
+def what_ways_cost(model, sizes) -> tuple[dict[str, float], float]:
+    """Measure each way to average the model's gradients by its name, and one small all-reduce.
+
+    sizes    bytes of a bucket: one way each, between "each by itself" and "all in one"
+    Returns  {name: seconds}; and the seconds of an all-reduce of 4 kB, for which all ranks wait
+    """
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    found, small = {}, torch.ones(1_000)
+    for size in sizes:
+        found |= ways(model, size)
+    found["all in one"] = found.pop("all in one")  # to the end
+    for name, way in found.items():
+        with measure(name):
+            way()
+    times = seconds_of(found | {"small": partial(dist.all_reduce, small)}, rounds=23)
+    return {name: times[name] for name in found}, times["small"]
 
 
 # ---- The program ----------------------------------------------------------------------------
@@ -146,7 +177,7 @@ def compare_ways(bucket_bytes=100_000) -> str:
     model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(40)))
     for p in model.parameters():
         p.grad = torch.randn_like(p)
-    times = {name: seconds_of(way) for name, way in ways(model, bucket_bytes).items()}
+    times = seconds_of(ways(model, bucket_bytes))
     return "\n".join(f"{name:20} {1e3 * seconds:7.2f} ms" for name, seconds in times.items())
 
 

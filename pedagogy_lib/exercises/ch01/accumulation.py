@@ -171,7 +171,7 @@ ACCUMULATED = [
            lambda trial, place: trial[place].wrong_losses, "the gradients are right, but the loss",
            same=close_in_float32),
     never("has_graph", "all is right, but the loss is a tensor that keeps its graph",
-          "return a number: add up loss.item()"),
+          "return a number: a sum of losses holds their graphs, a sum of loss.detach() does not"),
     Holds("samples", lambda counts: counts[0] <= counts[1],
           "all is right, but {0[0]} samples go through the model; there are {0[1]}",
           "asked is one forward for each micro-batch: what it gives is enough for backward and "
@@ -188,7 +188,7 @@ def why_so_many_graphs(goes_back_each_time) -> str:
         return (
             f"{alive}. There is a backward for each micro-batch, but its graph lives on: without "
             "retain_graph=True a backward frees it. A sum of losses, or a list of them, holds "
-            "their graphs as well: add up loss.item()"
+            "their graphs as well: add up loss.detach()"
         )
     return (
         f"{alive}: call backward() on each micro-batch's own loss, in the loop. On their sum, or "

@@ -2,7 +2,9 @@
 
 import torch
 
+from ...basics.closeness import close
 from ..kit import Formula
+from ..kit.values import equal
 
 SIZES = ([2, 1, 4, 1, 6], [8, 8, 8, 8], [8, 8, 8, 5], [5], [1, 7])
 LIKE_THE_FIRST = (
@@ -10,12 +12,24 @@ LIKE_THE_FIRST = (
 )
 LESS = "upside down: a larger micro-batch has to count more, not less"
 FACTORS = "one factor for each micro-batch: a list"
+IN_FLOAT32 = (
+    "right to seven digits: a tensor of Python's numbers is float32, and loses the others. Use "
+    "Python's numbers, or float64"
+)
 
 
 def effects(sizes) -> list[float]:
     """By how much the mean over all samples grows if one micro-batch's mean grows by one."""
     owners = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes))
     return [(owners == i).double().mean().item() for i in range(len(sizes))]
+
+
+def same(got, wanted) -> bool:
+    """Equal but for the rounding of float64: losses in float64 are multiplied by these."""
+    if not equal(got, wanted):
+        return False
+    numbers = got if isinstance(got, list) else [got]
+    return close(list(map(float, numbers)), wanted if isinstance(wanted, list) else [wanted])
 
 
 def each(factor):
@@ -30,9 +44,11 @@ def differs(call, wanted, got) -> str:
     return f"the factor of micro-batch {at}: expected {wanted[at]:.10g}, got {got[at]:.10g}"
 
 
-def why_other_length(found, case) -> str:
+def other_length_or_float32(found, case) -> str:
     (sizes,) = EXERCISE.cases[case][0]
-    return "" if len(found[case][0]) == len(sizes) else FACTORS
+    if len(found[case][0]) != len(sizes):
+        return FACTORS
+    return IN_FLOAT32 if equal(found[case][0], effects(sizes)) else ""
 
 
 EXERCISE = Formula(
@@ -43,7 +59,8 @@ EXERCISE = Formula(
     told=lambda calls, values: f"the mean over all {sum(calls[0][0])}",
     differs=differs,
     shape=FACTORS,
-    explain=why_other_length,
+    same=same,
+    explain=other_length_or_float32,
     mistakes=[
         ("each micro-batch counts the same here: a sample of the small one then counts more than a "
          "sample of the others", each(lambda size, sizes: 1 / len(sizes))),

@@ -86,7 +86,8 @@ EXERCISE = WarmExercise(
         "Exercise 1.3 is inside: how much does each micro-batch's mean count?",
         "Count all samples first, before the loop. Inside it: forward, loss times its share, "
         "backward.",
-        "Call backward() in each round, so that its graph can go; keep only loss.item(). And "
-        "begin with model.zero_grad().",
+        "Call backward() in each round, so that its graph can go. Keep loss.detach() alone, and "
+        "make a number of the sum at the end: on a GPU, each loss.item() waits. Begin with "
+        "model.zero_grad().",
     ),
 )  # fmt: skip

@@ -29,6 +29,7 @@ SENTENCES = {  # the first tells misconceptions apart
     "a micro-batch of padding only": [[5, 3], [0, 0], [4, 2]],
 }
 UNFLATTENED = "flatten: logits (n, vocabulary), targets (n)"
+SPREAD = "a row of the flattened logits has to hold all scores of one token."
 
 
 def make_model(is_tied=False):
@@ -86,6 +87,27 @@ def why(rows) -> dict:
         )
         for tokens, targets in rows.pieces
     )
+    in_other_orders = {
+        f"{SPREAD} Here two axes change places before that": lambda x: x.transpose(1, 2).flatten(),
+        f"{SPREAD} Here the axis of the vocabulary comes first": lambda x: x.permute(2, 0, 1),
+        f"{SPREAD} Here sentences and vocabulary change places": lambda x: x.transpose(0, 2),
+        f"{SPREAD} Here one row for each word is cut, and exchanged for a column": lambda x: (
+            x.reshape(WORDS, -1).T
+        ),
+    }
+    other_orders = {
+        sentence: sum(
+            F.cross_entropy(
+                order(rows.model(tokens)).reshape(-1, WORDS), targets.flatten(), reduction="sum"
+            )
+            for tokens, targets in rows.pieces
+        )
+        for sentence, order in in_other_orders.items()
+    }
+    turned = sum(
+        F.cross_entropy(rows.model(tokens).flatten(0, 1), targets.T.flatten(), reduction="sum")
+        for tokens, targets in rows.pieces
+    )
     cut_anew = sum(
         F.cross_entropy(
             rows.model(tokens).reshape(len(tokens), -1, tokens.shape[1]), targets, reduction="sum"
@@ -107,6 +129,9 @@ def why(rows) -> dict:
         "sentence, and transpose neither": transposed / all_counted,
         "scores get to other tokens than their own: reshape() and view() cut the numbers anew, "
         "and exchange no axes. That is what transpose() does": cut_anew / all_counted,
+        "the targets change their order, and the logits do not: flatten both as they are":
+            turned / all_counted,
+        **{sentence: of / all_counted for sentence, of in other_orders.items()},
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from ..kit.outcomes import number_from
 def examine(answer):
     for n in (4, 2, 3, 5):
         case = f"{n} ranks"
-        sends = [[int(number_from(case, answer, rank, step, n)) for step in range(n - 1)]
+        sends = [[int(number_from(case, answer, rank, step, n)) for step in range(1, n)]
                  for rank in range(n)]  # fmt: skip
         play(sends, n)
         yield f"{case}: rank 0 sends chunks {sends[0]}"
@@ -18,7 +18,7 @@ def play(sends, n):
     has = [[{rank} for _ in range(n)] for rank in range(n)]  # whose numbers are in each chunk
     case = f"{n} ranks"
     for rank, of_rank in enumerate(sends):
-        for step, chunk in enumerate(of_rank):
+        for step, chunk in enumerate(of_rank, start=1):
             if not 0 <= chunk < n:
                 what = f"rank {rank} sends chunk {chunk} in step {step}"
                 raise Wrong(case, what, "chunks have numbers from 0 to n - 1: take % n.")
@@ -57,7 +57,7 @@ def offence(sends, has, rank, n) -> tuple[str, str]:
         return what, (
             f"the steps are right, and chunk {complete[0]} is complete on rank {rank}. It should "
             f"be chunk {rank}: begin with another one. Rank k's chunk has to travel from rank "
-            "k + 1 all the way round."
+            "k + 1 all the way round. (The first step is step 1.)"
         )
     return what, (
         "in each step a rank passes on the chunk that has just come from the rank before it, and "
@@ -73,7 +73,7 @@ EXERCISE = Exercise(
         "In step s a rank passes on what came in step s - 1. So if the rank before you sends "
         "chunk c now, you send chunk c in the next step.",
         "Follow chunk 0: it ends on rank 0 after n - 1 steps. Where did it begin?",
-        "Chunk k begins on rank k + 1. So which one does rank r send in step 0? And each step, "
+        "Chunk k begins on rank k + 1. So which one does rank r send in step 1? And each step, "
         "one less.",
     ),
 )

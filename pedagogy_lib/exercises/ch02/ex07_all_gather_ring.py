@@ -122,8 +122,9 @@ EXERCISE = Collective(
     explain_hang=hang_between_neighbours,
     hints=(
         "The same ring, without adding: in the first step each rank sends its own chunk.",
-        "Then it always passes on the one that came in last: chunk (rank - step) % n.",
-        "Receive straight into chunks[(rank - step - 1) % n].",
+        "Then it always passes on the one that came in last. With steps from 1, this is chunk "
+        "(rank - step + 1) % n.",
+        "What comes in is chunk (rank - step) % n. Receive straight into that.",
     ),
     lab="collectives",
 )

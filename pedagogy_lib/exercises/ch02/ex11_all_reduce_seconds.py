@@ -46,10 +46,22 @@ EXERCISE = Formula(
                (times if how in ways else messages(how, n)) * alpha + seconds(how, n, x, 0, B)))
           for times, count in ((1, "once"), (2, "twice, once for each half"))
           for ways in (("ring",), ("tree",), ("ring", "tree"))),
+        *(("count the messages that follow each other, not the ranks: each costs a latency.",
+           lambda how, n, x, alpha, B, fewer=fewer: (
+               (n - fewer) * alpha + seconds(how, n, x, 0, B) if how == "ring"
+               else seconds(how, n, x, alpha, B)))
+          for fewer in (0, 1)),
         ("every message takes time for its bytes, not only one of them.",
          lambda how, n, x, alpha, B: messages(how, n) * alpha + size(how, n, x) / B),
         ("this is one way only: a sum has to be built, and then brought to everybody.",
          lambda how, n, x, alpha, B: seconds(how, n, x, alpha, B) / 2),
+        *(("in one of the two algorithms the second half is missing. After the first half, one "
+           "rank alone has the sum, or each has one chunk of it.",
+           lambda how, n, x, alpha, B, one=one: (
+               seconds(how, n, x, alpha, B) / (2 if how == one else 1)))
+          for one in ("ring", "tree")),
+        ("ring and tree have changed places.",
+         lambda how, n, x, alpha, B: seconds("tree" if how == "ring" else "ring", n, x, alpha, B)),
         ("in a ring a message is a chunk of X / n, not all of X.",
          lambda how, n, x, alpha, B: messages(how, n) * (alpha + x / B)),
         ("in a tree every message is the whole X.",

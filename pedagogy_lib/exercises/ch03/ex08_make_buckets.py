@@ -99,7 +99,7 @@ MISTAKES = {
         lambda order, *rest: [bucket[::-1] for bucket in closed(order[::-1], *rest)[::-1]],
     "within a bucket they are in the order of the forward: the last parameter comes first there, "
     "too": lambda *all_: [bucket[::-1] for bucket in closed(*all_)],
-    "this bucket is closed before it would be too large, as in exercise 2.12. Here the parameter "
+    "this bucket is closed before it would be too large, as in exercise 2.13. Here the parameter "
     "goes in, and what has reached bucket_bytes is closed after it": closed_before,
     "elements are counted; bucket_bytes are bytes: parameter.nbytes":
         lambda *all_: closed(*all_, 1),

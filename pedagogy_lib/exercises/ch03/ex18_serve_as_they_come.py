@@ -233,7 +233,7 @@ def told_ages(trial) -> str:
 EXERCISE = Server(
     "3.18",
     "serve_as_they_come",
-    lab="data_parallel",
+    lab="parameter_server",
     cases=[
         Plan(2, 5, (1, 1, 2, 1, 1, 2)),
         Plan(1, 3, (1, 1, 1)),

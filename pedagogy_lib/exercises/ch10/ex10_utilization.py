@@ -53,6 +53,22 @@ def scaled(factor):
     return mistaken
 
 
+def in_tera(*args):
+    found = truth(*args)
+    return {name: found[name] * (1 if name == "mfu" else 1e-12) for name in found}
+
+
+def rounded(found, case) -> str:
+    """Of numbers with few digits, where the right one has many."""
+    for call, got in zip(EXERCISE.cases[case], found[case]):
+        for name, wanted in truth(*call).items():
+            digits, near = (4, 0.006) if name == "mfu" else (0, 1)
+            is_short = got[name] == round(got[name], digits)
+            if is_short and 1e-5 * wanted < abs(got[name] - wanted) < near:
+                return "return the numbers themselves: neither rounded nor cut to whole ones."
+    return ""
+
+
 def mfu_of_hardware(*args):
     found = truth(*args)
     return found | {"mfu": found["hardware"] / args[-1]}
@@ -66,7 +82,9 @@ EXERCISE = Formula(
     "10.10",
     "utilization",
     cases={
-        "1 layer, width 2, a vocabulary of 3, context 5": [(1, 2, 3, 5, 1, 2.0, 1, 11100.0)],
+        "1 layer, width 2, a vocabulary of 3, context 5; and 3 layers": [
+            (1, 2, 3, 5, 1, 2.0, 1, 11100.0), (3, 4, 7, 5, 2, 0.5, 4, 90000.0)],
+        "a slow GPU": [(2, 4, 9, 3, 2, 700.0, 2, 37.5)],
         "3 layers, 4 GPUs": [(3, 8, 11, 6, 5, 0.7, 4, 1e6)],
         "a row of BLOOM's log": [(80, 13824, 250880, 2048, 2048, 160.29, 320, 312e12)],
         "GPT-3 on 1,024 GPUs": [(96, 12288, 51200, 2048, 1536, 24.0, 1024, 312e12)],
@@ -104,6 +122,81 @@ EXERCISE = Formula(
                 lambda n, w, v, s: 6 * (n * (12 * w * w + 2 * w * s) + 2 * w * v),
                 lambda n, w, v, s: 8 * n * (12 * w * w + 2 * w * s) + 12 * w * v,
             ),
+        ),
+        (
+            "under model, the scores are missing; under hardware they are there.",
+            but(lambda n, w, v, s: 6 * (n * 12 * w * w + w * v)),
+        ),
+        (
+            "the output layer stands once behind all blocks, not in each of them.",
+            but(
+                lambda n, w, v, s: 6 * n * (12 * w * w + 2 * w * s + w * v),
+                lambda n, w, v, s: 8 * n * (12 * w * w + 2 * w * s + w * v),
+            ),
+        ),
+        (
+            "the output layer stands once behind all blocks, not in each of them.",
+            but(
+                lambda n, w, v, s: 6 * n * (12 * w * w + 2 * w * s + w * v),
+                lambda n, w, v, s: 8 * n * (12 * w * w + 2 * w * s) + 6 * n * w * v,
+            ),
+        ),
+        (
+            "each block has its own scores: this counts those of one block.",
+            but(
+                lambda n, w, v, s: 6 * (n * 12 * w * w + 2 * w * s + w * v),
+                lambda n, w, v, s: 8 * (n * 12 * w * w + 2 * w * s) + 6 * w * v,
+            ),
+        ),
+        (
+            "one token meets `context` others, and not their square: the tokens of a sample are "
+            "counted already.",
+            but(
+                lambda n, w, v, s: 6 * (n * (12 * w * w + 2 * w * s * s) + w * v),
+                lambda n, w, v, s: 8 * n * (12 * w * w + 2 * w * s * s) + 6 * w * v,
+            ),
+        ),
+        (
+            "one multiplication with its addition is two FLOPs, in what is recomputed, too.",
+            but(hardware=lambda n, w, v, s: 7 * n * (12 * w * w + 2 * w * s) + 6 * w * v),
+        ),
+        (
+            "under hardware, the scores are computed a second time, too.",
+            but(
+                hardware=lambda n, w, v, s: 8 * n * 12 * w * w + 6 * (n * 2 * w * s + w * v)
+            ),
+        ),
+        (
+            "under hardware, the products with the matrices are computed a second time, too.",
+            but(
+                hardware=lambda n, w, v, s: 6 * (n * 12 * w * w + w * v) + 8 * n * 2 * w * s
+            ),
+        ),
+        (
+            "model and hardware are exchanged: what is recomputed counts under hardware.",
+            lambda *args: truth(*args) | {
+                "model": truth(*args)["hardware"], "hardware": truth(*args)["model"]},
+        ),
+        (
+            "model and hardware are FLOP/s here, without tera or giga.",
+            in_tera,
+        ),
+        (
+            "model and hardware are FLOP/s here, without tera or giga.",
+            scaled(lambda *args: 1e-12),
+        ),
+        (
+            "mfu is the model's FLOP/s divided by the peak, and not the other way round.",
+            lambda *args: truth(*args) | {"mfu": 1 / truth(*args)["mfu"]},
+        ),
+        (
+            "mfu compares the model's FLOP/s with the peak, and not with those of the hardware.",
+            lambda *args: truth(*args) | {
+                "mfu": truth(*args)["model"] / truth(*args)["hardware"]},
+        ),
+        (
+            "a step has `batch` samples: this counts one.",
+            scaled(lambda n, w, v, s, batch, *rest: 1 / batch),
         ),
         (
             "one multiplication with its addition is two FLOPs.",
@@ -169,6 +262,7 @@ EXERCISE = Formula(
             scaled(lambda n, w, v, s, batch, seconds, gpus, peak: seconds),
         ),
     ],
+    explain=rounded,
     asked="a dict with the keys model, hardware and mfu",
     shape="return a dict with three numbers, under the keys model, hardware and mfu",
     hints=(

@@ -75,6 +75,17 @@ def of_part_of_a_copy(row) -> bool:
     return row["batch"] % (copies * row["micro_batch"]) != 0
 
 
+def of_rounded_copies(row) -> bool:
+    copies = row["dp"] or -(-row["gpus"] // (row["tp"] * row["pp"]))
+    return row["batch"] % (copies * row["micro_batch"]) != 0
+
+
+def of_whole_shares(row) -> bool:
+    """Of what is left when the batch is dealt out with a rest."""
+    copies = copies_of(row)
+    return bool(copies) and row["batch"] // copies % row["micro_batch"] != 0
+
+
 def derived_always(row) -> bool:
     copies = row["gpus"] // (row["tp"] * row["pp"])
     return bool(copies) and row["batch"] % (copies * row["micro_batch"]) != 0
@@ -82,6 +93,14 @@ def derived_always(row) -> bool:
 
 def same(got, wanted) -> bool:
     return isinstance(got, list) and got == wanted
+
+
+def other_words(found, case) -> str:
+    for got in found[case]:
+        unknown = [word for word in got if word not in ORDER] if isinstance(got, list) else []
+        if unknown:
+            return f"the words are ranks, batch and rate: {unknown[0]!r:.30} is none of them"
+    return ""
 
 
 def differs(call, wanted, got) -> str:
@@ -107,8 +126,13 @@ EXERCISE = Formula(
         "a quarter of the FLOP/s": [(row(tflops=4.0),)],
         "all three": [(row(gpus=16, micro_batch=3, tflops=7.0),)],
         "dp is not printed": [(row(dp=None),), (row(dp=None, micro_batch=3),)],
-        "dp is not printed, and 30 GPUs": [(row(dp=None, gpus=30, tflops=1.0667),)],
+        "dp is not printed, and 30 GPUs": [
+            (row(dp=None, gpus=30, tflops=1.0667),),
+            (row(dp=None, gpus=30, batch=60),)],
         "4 % too much, 4 % too little": [(row(tflops=1 / 1.04),), (row(tflops=1 / 0.96),)],
+        "8 % too much, of a fast GPU and of a slow one": [
+            (row(flops=3e14, tflops=300 / 1.08),), (row(flops=2e10, tflops=0.02 / 1.08),)],
+        "4 % too much, of a fast GPU": [(row(flops=3e14, tflops=300 / 1.04),)],
         "5.05 % above the printed figure": [(row(tflops=1 / 1.0505),)],
         "5.05 % below the printed figure": [(row(tflops=1 / 0.9495),)],
         "4.95 % below the printed figure": [(row(tflops=1 / 0.9505),)],
@@ -124,6 +148,26 @@ EXERCISE = Formula(
     same=same,
     differs=differs,
     mistakes=[
+        (
+            "where dp is not printed, it follows from the GPUs: it is not 1.",
+            lambda row: truth(row | {"dp": row["dp"] or 1}),
+        ),
+        (
+            "dp × tp × pp is compared with the GPUs, also where dp is printed.",
+            but(ranks=lambda row: row["gpus"] % (row["tp"] * row["pp"]) != 0),
+        ),
+        (
+            "more ranks than GPUs are a contradiction, too.",
+            but(ranks=lambda row: copies_of(row) is None
+                or copies_of(row) * row["tp"] * row["pp"] < row["gpus"]),
+        ),
+        *(
+            ("a row without dp may have contradictions, too.", mistaken)
+            for mistaken in (
+                lambda row: [] if row["dp"] is None else truth(row),
+                but(batch=lambda row: row["dp"] is not None and batch_is_wrong(row)),
+            )
+        ),
         (
             "where dp is not printed, the GPUs have to be a multiple of tp × pp.",
             but(ranks=lambda row: row["dp"] is not None and ranks_are_wrong(row)),
@@ -144,46 +188,76 @@ EXERCISE = Formula(
             "each copy's share has to be a whole number of micro-batches, not of samples alone.",
             but(batch=lambda row: bool(copies_of(row)) and row["batch"] % copies_of(row) != 0),
         ),
+        *(
+            ("where dp is printed, it says how many copies there are, even if it contradicts the "
+             "GPUs.", mistaken)
+            for mistaken in (but(batch=derived_always), lambda row: truth(row | {"dp": None}))
+        ),
+        *(
+            ("where nobody can say how many copies there are, the batch contradicts nothing.",
+             but(batch=test))
+            for test in (
+                lambda row: batch_is_wrong(row) or copies_of(row) is None,
+                of_part_of_a_copy,
+                of_rounded_copies,
+            )
+        ),
+        ("the copies of the model share out the batch. tp × pp GPUs together are one copy.",
+         but(batch=lambda row: bool(copies_of(row))
+             and row["batch"] % (row["gpus"] * row["micro_batch"]) != 0)),
+        ("it is not enough that each copy gets one micro-batch: its share is a whole number of "
+         "them.",
+         but(batch=lambda row: bool(copies_of(row))
+             and row["batch"] // copies_of(row) < row["micro_batch"])),
         (
-            "where dp is printed, it says how many copies there are, even if it contradicts the "
-            "GPUs.",
-            but(batch=derived_always),
+            "a batch that the copies cannot share out without a rest is a contradiction, too.",
+            but(batch=of_whole_shares),
         ),
         (
-            "where nobody can say how many copies there are, the batch contradicts nothing.",
-            but(
-                batch=lambda row: batch_is_wrong(row) or copies_of(row) is None
-            ),
+            "it is not enough that dp divides the batch and micro_batch divides it: their product "
+            "has to.",
+            but(batch=lambda row: bool(copies_of(row)) and (
+                row["batch"] % copies_of(row) != 0 or row["batch"] % row["micro_batch"] != 0)),
         ),
         (
-            "where nobody can say how many copies there are, the batch contradicts nothing.",
-            but(batch=of_part_of_a_copy),
+            "the batch has to be a multiple of dp × micro_batch, and not the other way round.",
+            but(batch=lambda row: bool(copies_of(row))
+                and copies_of(row) * row["micro_batch"] % row["batch"] != 0),
         ),
         (
             "each test stands for itself: a row with wrong ranks may have a wrong batch, too.",
             but(batch=lambda row: batch_is_wrong(row) and not ranks_are_wrong(row)),
         ),
-        (
-            "this allows more than 5 % of the printed rate.",
-            but(rate=lambda row: rate_is_wrong(row, 0.1)),
+        *(
+            ("this allows more than 5 % of the printed rate.",
+             but(rate=lambda row, share=share: rate_is_wrong(row, share)))
+            for share in (0.06, 0.07, 0.1)
+        ),
+        *(
+            ("a printed rate may be too high or too low: both are contradictions.", but(rate=test))
+            for test in (
+                lambda row: computed(row) > 1.05 * row["tflops"],
+                lambda row: computed(row) < 0.95 * row["tflops"],
+            )
+        ),
+        *(
+            ("5 % of the printed figure are allowed, because figures are rounded and formulas "
+             "differ a little.",
+             but(rate=lambda row, share=share: rate_is_wrong(row, share)))
+            for share in (1e-9, 0.01)
         ),
         (
-            "a printed rate may be too high or too low: both are contradictions.",
-            but(rate=lambda row: computed(row) > 1.05 * row["tflops"]),
+            "5 % are a share: for a printed 300 TFLOP/s that is 15, and not 0.05.",
+            but(rate=lambda row: abs(computed(row) - row["tflops"]) > 0.05),
         ),
         (
-            "a printed rate may be too high or too low: both are contradictions.",
-            but(rate=lambda row: computed(row) < 0.95 * row["tflops"]),
+            "5 % of the printed rate are 0.05 times it, and not 5 times.",
+            but(rate=lambda row: rate_is_wrong(row, 5)),
         ),
         (
-            "5 % of the printed figure are allowed, because figures are rounded and formulas "
-            "differ a little.",
-            but(rate=lambda row: abs(computed(row) / row["tflops"] - 1) > 1e-9),
-        ),
-        (
-            "5 % of the printed figure are allowed, because figures are rounded and formulas "
-            "differ a little.",
-            but(rate=lambda row: rate_is_wrong(row, 0.01)),
+            "5 % below the printed rate is 0.95 times it. Divided by 1.05, it is less far below.",
+            but(rate=lambda row: not
+                row["tflops"] / 1.05 <= computed(row) <= row["tflops"] * 1.05),
         ),
         (
             "the 5 % are a share of the printed rate, not of the computed one.",
@@ -194,17 +268,13 @@ EXERCISE = Formula(
             but(rate=of_its_ranks),
         ),
         (
-            "by this no row is right: the printed rate is that of one GPU, and a step has all "
-            "samples of the batch.",
+            "by this no row is right: the printed rate is in 10¹² FLOP/s and that of one GPU, and "
+            "a step has all samples of the batch.",
             but(rate=lambda row: True),
         ),
-        (
-            "the words have a fixed order: ranks, batch, rate.",
-            lambda row: truth(row)[::-1],
-        ),
-        (
-            "the words have a fixed order: ranks, batch, rate.",
-            lambda row: sorted(truth(row)),
+        *(
+            ("the words have a fixed order: ranks, batch, rate.", mistaken)
+            for mistaken in (lambda row: truth(row)[::-1], lambda row: sorted(truth(row)))
         ),
         (
             "return all contradictions of a row, not the first alone.",
@@ -213,7 +283,9 @@ EXERCISE = Formula(
     ],
     asked="a list of words",
     shape="return a list of words; of a row without contradictions it is empty",
+    explain=other_words,
     errors={
+        "ValueError": "a contradiction is what is asked, and no error: return its word",
         "NoneType": "dp is None where the row does not print it",
         "ZeroDivisionError": "with fewer GPUs than tp × pp there is not one copy",
     },

@@ -4,6 +4,7 @@ import math
 from statistics import mean, median
 
 from ..kit import Formula
+from ..kit.values import equal
 
 # ---- Ways to calibrate, which the function gets ---
 
@@ -21,8 +22,8 @@ def fit_slope(x, y):
 
 
 def fit_nearest(x, y):
-    """Predicts the y of the nearest x."""
-    pairs = list(zip(x, y, strict=True))
+    """Predicts the y of the nearest x, of two equally near ones the smaller."""
+    pairs = sorted(zip(x, y, strict=True))
     return lambda at: min(pairs, key=lambda pair: abs(pair[0] - at))[1]
 
 
@@ -66,6 +67,71 @@ def earlier_alone(fit, x, y, group):
     return errors(fit, x, y, group, counts)
 
 
+def neighbours(fit, x, y, group):
+    """A group ends where another name comes."""
+    number = [0]
+    for name, before in zip(group[1:], group):
+        number.append(number[-1] + (name != before))
+    return errors(fit, x, y, group, lambda k, i: number[k] != number[i])
+
+
+def of_objects(fit, x, y, group):
+    return errors(fit, x, y, group, lambda k, i: group[k] is not group[i])
+
+
+def one_fit(fit, x, y, group):
+    """The fit of the last group predicts all runs."""
+    return errors(fit, x, y, group, lambda k, i: group[k] != group[-1])
+
+
+def mean_of_fits(fit, x, y, group):
+    """A fit for each other group; the mean of what they predict."""
+    told = []
+    for i, stated in enumerate(y):
+        if stated is not None:
+            names = dict.fromkeys(g for g, of in zip(group, y) if of is not None and g != group[i])
+            found = []
+            for name in names:
+                some = [k for k, known in enumerate(y) if known is not None and group[k] == name]
+                found.append(fit([x[k] for k in some], [y[k] for k in some])(x[i]))
+            told.append(abs(mean(found) / stated - 1))
+    return told
+
+
+def exchanged(fit, x, y, group):
+    return truth(lambda some_x, some_y: fit(some_y, some_x), x, y, group)
+
+
+def asked_with_y(fit, x, y, group):
+    known = [stated for stated in y if stated is not None]
+    told = []
+    for i, stated in enumerate(known):
+        place = [k for k, of in enumerate(y) if of is not None][i]
+        some = [k for k, of in enumerate(y) if of is not None and group[k] != group[place]]
+        model = fit([x[k] for k in some], [y[k] for k in some])
+        told.append(abs(model(stated) / stated - 1))
+    return told
+
+
+def shifted(fit, x, y, group):
+    """y without its gaps, and x and group with them."""
+    known = [stated for stated in y if stated is not None]
+    return truth(fit, x[: len(known)], known, group[: len(known)])
+
+
+def by_value(fit, x, y, group):
+    """Errors kept by their y: of equal ones the last."""
+    kept = dict(zip([of for of in y if of is not None], truth(fit, x, y, group)))
+    return [kept.get(of) for of in y if of is not None]
+
+
+def by_first_value(fit, x, y, group):
+    """Errors put where their y stands first: the others are not found any more."""
+    known = [of for of in y if of is not None]
+    told = truth(fit, x, y, group)
+    return [told[known.index(of)] for of in known]
+
+
 def measured_by(off):
     return lambda fit, x, y, group: errors(fit, x, y, group, lambda k, i: group[k] != group[i], off)
 
@@ -98,6 +164,18 @@ def as_zero(fit, x, y, group):
     return [error for error in told if error is not None]
 
 
+def too_many(found, case) -> str:
+    """Of entries for runs without a published y, whatever stands there; and of another order."""
+    for call, got in zip(EXERCISE.cases[case], found[case]):
+        if isinstance(got, list) and len(call[2]) == len(got) > len(truth(*call)):
+            return "runs without a published value have no error: leave them out of the list."
+    pairs = [pair for each, calls in EXERCISE.cases.items() for pair in zip(calls, found[each])]
+    if all(isinstance(got, list) and None not in got and equal(sorted(got), sorted(truth(*call)))
+           for call, got in pairs):  # fmt: skip
+        return "the errors stand in the order of the runs."
+    return ""
+
+
 def differs(call, wanted, got):
     if isinstance(got, list) and len(got) != len(wanted):
         stated = sum(y is not None for y in call[2])
@@ -111,8 +189,10 @@ EXERCISE = Formula(
     "10.12",
     "cross_validate",
     cases={
-        "four runs in two groups": [
-            (fit_mean, [1, 1, 1, 1], [2, 4, None, 6], ["a", "a", "b", "b"])
+        "four runs in two groups, seven in three": [
+            (fit_mean, [1, 1, 1, 1], [2, 4, None, 6], ["a", "a", "b", "b"]),
+            (fit_mean, [1, 2, 1, 3, 2, 4, 5], [3, 8, None, 7, 4, 9, 16],
+             ["a", "a", "b", "b", "c", "c", "c"]),
         ],
         "two groups, one after the other": [(fit_slope, X, Y, ["a", "a", "a", "b", "b", "b"])],
         "groups that alternate": [(fit_slope, X, Y, ["b", "a", "c", "b", "a", "c"])],
@@ -127,6 +207,9 @@ EXERCISE = Formula(
         "equal names, written separately": [
             (fit_slope, X, Y, [f"{size}B" for size in (1, 3, 8, 3, 8, 1)])
         ],
+        "the same y in two groups": [
+            (fit_slope, X, [2.0, 5.0, 5.0, 9.0, 9.0, 12.0], ["a", "b", "a", "a", "c", "c"]),
+        ],
         "groups with numbers for names": [(fit_slope, X, Y[::-1], [2, 0, 1, 1, 0, 2])],
     },
     truth=truth,
@@ -140,6 +223,20 @@ EXERCISE = Formula(
          own_group),
         ("all other groups help to calibrate, those that come later in the list too.",
          earlier_alone),
+        ("a group has all runs with its name, wherever they stand in the list: this takes "
+         "neighbours alone.", neighbours),
+        ("names are equal if == says so: `is` asks whether they are one and the same object.",
+         of_objects),
+        ("each group needs a fit of its own: here one fit predicts all runs.", one_fit),
+        ("all other groups are calibrated together, in one fit: this makes one for each, and takes "
+         "the mean of their predictions.", mean_of_fits),
+        ("`fit` gets the x first, and then the y.", exchanged),
+        ("the prediction is made from the x of a run; its y is what is to be found.", asked_with_y),
+        ("leave out the same runs in x, y and group: here the places have shifted.", shifted),
+        ("several runs may have the same y: an error belongs to a run, and not to a value.",
+         by_value),
+        ("several runs may have the same y: an error belongs to a run, and not to a value.",
+         by_first_value),
         ("the errors stand in the order of the runs, not group after group.", by_group),
         ("the errors stand in the order of the runs, not group after group.", by_sorted_group),
         ("runs without a published value have no error: leave them out of the list.",
@@ -166,6 +263,7 @@ EXERCISE = Formula(
         ("these are predictions; asked are their relative errors.",
          measured_by(lambda found, stated: found)),
     ],
+    explain=too_many,
     asked="a list of numbers",
     shape="return a list with an error for each published run",
     errors={
@@ -175,6 +273,11 @@ EXERCISE = Formula(
         "object is not callable": "fit returns a function: call that with the x of one run",
         "not callable": "fit returns a function: call that with the x of one run",
         "zip() argument 2": "fit gets as many x as y: leave out the same runs in both",
+        "KeyError": "for one of the runs no error was kept: each run has a place of its own, and "
+        "equal names are one group",
+        "can't multiply sequence": "what fit returns takes the x of one run, and no list",
+        "unsupported operand type(s) for -: 'list'": "what fit returns takes the x of one run, and "
+        "no list",
         "mean requires": "fit has got no run at all: it needs those of all other groups",
     },
     hints=(

@@ -1,5 +1,7 @@
 """From which share of a GPU's memory on to expect a failure. The truth adds up run after run."""
 
+from itertools import pairwise
+
 from ..kit import Formula
 
 
@@ -72,6 +74,43 @@ def position(shares, failed, limits, missed, alarm):
     return limits.index(truth(shares, failed, limits, missed, alarm))
 
 
+def from_a_start(start, at=lambda limits: 0):
+    """Only limits below a start value count."""
+
+    def mistaken(shares, failed, limits, missed, alarm):
+        cost_of = lambda limit: cost(limit, shares, failed, missed, alarm)  # noqa: E731
+        found = [limit for limit in limits if cost_of(limit) < start(shares)]
+        return cheapest(found, cost_of) or at(limits)
+
+    return mistaken
+
+
+def first_valley(rises):
+    """Ends before the first limit that costs more."""
+
+    def mistaken(shares, failed, limits, missed, alarm):
+        costs = {limit: cost(limit, shares, failed, missed, alarm) for limit in sorted(limits)}
+        pairs = list(costs.items())
+        ends = (a for (a, here), (_, after) in pairwise(pairs) if rises(here, after))
+        return next(ends, pairs[-1][0])
+
+    return mistaken
+
+
+def once_each(shares, failed, limits, missed, alarm):
+    def of(limit):
+        runs = list(zip(shares, failed))
+        return missed * any(bad and share <= limit for share, bad in runs) + alarm * any(
+            share > limit and not bad for share, bad in runs
+        )
+
+    return cheapest(limits, of)
+
+
+def of_sorted_shares(shares, failed, limits, missed, alarm):
+    return truth(sorted(shares), failed, limits, missed, alarm)
+
+
 def other_way_round(shares, failed, limits, missed, alarm):
     return truth(shares, [not one for one in failed], limits, missed, alarm)
 
@@ -85,9 +124,19 @@ EXERCISE = Formula(
     "cheapest_limit",
     cases={
         "three runs": [([0.5, 0.9, 1.1], [False, True, True], [0.4, 0.8, 1.05], 10, 1)],
-        "both mistakes cost the same": [(SHARES, FAILED, LIMITS, 1, 1)],
+        "both mistakes cost the same": [
+            (SHARES, FAILED, LIMITS, 1, 1),
+            ([0.5, 0.6, 0.7, 0.8, 1.1], [False, True, False, False, True],
+             [0.4, 0.55, 0.65, 0.75, 1.0], 1, 1)],
         "a missed failure costs ten times as much": [(SHARES, FAILED, LIMITS, 10, 1)],
-        "a false alarm costs ten times as much": [(SHARES, FAILED, LIMITS, 1, 10)],
+        "a false alarm costs ten times as much": [
+            (SHARES, FAILED, LIMITS, 1, 10), (SHARES[2:], FAILED[2:], LIMITS, 1, 10),
+            ([0.5, 0.6, 0.7, 0.8], [True, True, True, False], [0.4, 0.55, 0.65, 0.75, 0.9], 1, 7)],
+        "runs in any order": [
+            ([1.2, 0.7, 0.95, 0.35, 0.8], [True, False, False, False, True], LIMITS, 3, 2)],
+        "costs in dollars": [
+            (SHARES, FAILED, LIMITS, 52_000.0, 7_500.0),
+            (SHARES, FAILED, LIMITS, 7_500.0, 52_000.0)],
         "some of both, or five of one": [
             ([0.75, 0.76, 0.77, 0.78, 0.8, 1.0, 1.2],
              [False, False, False, False, True, False, True], [0.7, 0.9], 3, 1)
@@ -115,7 +164,20 @@ EXERCISE = Formula(
          last_of_equal),
         ("this is the least cost; asked is the limit that has it.", the_cost),
         ("this is the place in the list; asked is the limit that stands there.", position),
-        ("this is the limit with the highest cost.", dearest),
+        ("this is the limit with the highest cost: a comparison is the wrong way round, or max "
+         "stands where min should.", dearest),
+        ("the costs may fall again behind a limit that costs more: look at all limits.",
+         first_valley(lambda here, after: after > here)),
+        ("the costs may fall again behind a limit that costs more: look at all limits.",
+         first_valley(lambda here, after: after >= here)),
+        ("each run with a mistake costs something, and not each kind of mistake once.", once_each),
+        ("share and outcome of a run stand at the same place of both lists: sort neither alone.",
+         of_sorted_shares),
+        *(("a total cost may be any number: a start value that is too small hides all limits.",
+           from_a_start(start, at))
+          for at in (lambda limits: 0, min, lambda limits: limits[0])
+          for start in (len, lambda shares: 1, lambda shares: 10, lambda shares: 100,
+                        lambda shares: 1000, lambda shares: 10**4)),
         ("false alarms cost something too: with missed failures alone, the smallest limit would "
          "always win.", missed_alone),
         ("missed failures cost something too: with false alarms alone, the largest limit would "

@@ -20,17 +20,16 @@ def truth(layers, devices) -> int:
     )
 
 
+@cache
 def sequences(stages, devices, sizes_of, ordered=True, least=1) -> int:
     """How many sequences of submeshes use all devices; in ascending order, if not ordered."""
-
-    @cache
-    def count(stages, devices, least):
-        if stages == 0:
-            return int(devices == 0)
-        sizes = [size for size in sizes_of(devices) if ordered or size >= least]
-        return sum(count(stages - 1, devices - s, 1 if ordered else s) for s in sizes)
-
-    return count(stages, devices, least)
+    if stages == 0:
+        return int(devices == 0)
+    sizes = [size for size in sizes_of(devices) if ordered or size >= least]
+    return sum(
+        sequences(stages - 1, devices - size, sizes_of, ordered, 1 if ordered else size)
+        for size in sizes
+    )
 
 
 def powers(devices):
@@ -39,6 +38,63 @@ def powers(devices):
 
 def any_number(devices):
     return list(range(1, devices + 1))
+
+
+def with_none(devices):
+    return [0, *powers(devices)]
+
+
+def not_single(devices):
+    return powers(devices)[1:]
+
+
+def not_all(devices):
+    return [size for size in powers(devices) if size < devices]
+
+
+def even(devices):
+    return [1, *range(2, devices + 1, 2)]
+
+
+def divisors(devices):
+    return [size for size in range(1, devices + 1) if devices % size == 0]
+
+
+def up_to_8(devices):
+    return powers(devices)[:4]
+
+
+def up_to_16(devices):
+    return powers(devices)[:5]
+
+
+def up_to_32(devices):
+    return powers(devices)[:6]
+
+
+@cache
+def with_early_ends(layers, devices):
+    """Counts a plan as soon as layers or devices are used up."""
+    if layers == 0 or devices == 0:
+        return 1
+    return sum(
+        with_early_ends(layers - taken, devices - size)
+        for size in powers(devices) for taken in range(1, layers + 1)
+    )  # fmt: skip
+
+
+def rounded_on_the_way(found, case) -> str:
+    """Of a large count that is nearly right, or wrapped around at the end of int64."""
+    ((layers, devices),), (got,) = EXERCISE.cases[case][-1:], found[case][-1:]
+    wanted = truth(layers, devices)
+    if not isinstance(got, (int, float)) or wanted < 2**63:
+        return ""
+    if abs(got - wanted) < 1e-9 * wanted:
+        return "right to many digits: a float keeps 16 of them, and a whole number of Python all"
+    return WRAPPED if (int(got) - wanted) % 2**32 == 0 else ""
+
+
+WRAPPED = "the count has 28 digits: a whole number of NumPy ends at 19, one of Python nowhere"
 
 
 def summed(cuts, tilings):
@@ -104,7 +160,25 @@ EXERCISE = Formula(
         ("as many stages as layers are allowed, too: then each stage has one layer.",
          lambda layers, devices: truth(layers, devices) - right_tilings(layers, devices)),
         ("each stage gets at least one device; none may have no device.",
-         summed(right_cuts, lambda s, d: sequences(s, d, lambda left: [0, *powers(left)]))),
+         summed(right_cuts, lambda s, d: sequences(s, d, with_none))),
+        ("a stage may also have one device alone.",
+         summed(right_cuts, lambda s, d: sequences(s, d, not_single))),
+        ("a stage may also have all devices that are left.",
+         summed(right_cuts, lambda s, d: sequences(s, d, not_all))),
+        *(("submeshes have 1, 2, 4, 8, … devices: 6 is no power of 2.",
+           summed(right_cuts, lambda s, d, sizes=sizes: sequences(s, d, sizes)))
+          for sizes in (even, divisors)),
+        *(("1, 2, 4, 8, … goes on: a submesh may have as many devices as there are.",
+           summed(right_cuts, lambda s, d, sizes=sizes: sequences(s, d, sizes)))
+          for sizes in (up_to_8, up_to_16, up_to_32)),
+        ("this also counts plans with layers, or devices, left over: both have to be used up.",
+         with_early_ends),
+        ("this gives each stage one layer alone: a stage may have several.", right_tilings),
+        ("stages may have different numbers of layers.",
+         lambda layers, devices: sum(
+             right_tilings(s, devices) for s in range(1, layers + 1) if layers % s == 0)),
+        ("layers and devices are exchanged: a stage has any number of layers, and 1, 2, 4, … "
+         "devices.", lambda layers, devices: truth(devices, layers)),
         ("this is the sum of both counts. Each way to cut goes with each way to tile.",
          lambda layers, devices: sum(
              right_cuts(layers, s) + right_tilings(s, devices) for s in range(1, layers + 1))),
@@ -112,9 +186,13 @@ EXERCISE = Formula(
          lambda layers, devices: 2 ** (layers - 1) * sum(
              right_tilings(s, devices) for s in range(1, layers + 1))),
     ],
+    explain=rounded_on_the_way,
+    slow="the same rest is counted again and again, or the ways are written down one by one",
     asked="a whole number",
+    shape="return one whole number, and neither a text nor a list of the ways",
     whole="ways are whole numbers",
-    errors={"recursion": "the recursion has no end: with no stage left, nothing is to be chosen"},
+    errors={"OverflowError": WRAPPED,
+            "recursion": "the recursion has no end: with no stage left, nothing is to be chosen"},
     hints=(
         "Take the number of stages first. In how many ways can the layers be cut into so many?",
         "Between layers there are layers - 1 places, and s - 1 of them are cuts.",

@@ -25,6 +25,18 @@ def truth(nbytes, n, before, after) -> float:
     return sent(nbytes, n, before, after) + sent(nbytes, n, after, before)
 
 
+def no_whole_bytes(found, case) -> str:
+    """Of answers that are wrong by less than a byte of each part."""
+    for each, calls in EXERCISE.cases.items():
+        for (nbytes, n, *layouts), got in zip(calls, found[each]):
+            wanted = truth(nbytes, n, *layouts)
+            if not isinstance(got, (int, float)):
+                return ""
+            if abs(got - wanted) > (2 * n if got % 1 == 0 else 1e-6):
+                return ""
+    return "bytes may be a fraction here: divide with /, and round nothing."
+
+
 def when(case, other):
     """The truth, but for layouts of which `case` says so."""
 
@@ -68,12 +80,19 @@ EXERCISE = Formula(
     } | {"one device": [(800, 1, a, b) for a in LAYOUTS for b in LAYOUTS]},
     truth=truth,
     mistakes=[
+        *(("asked are bytes, and no other unit.",
+           lambda x, n, a, b, factor=factor: truth(x, n, a, b) * factor)
+          for factor in (1e-9, 1e-6, 1e-3, 8)),
         ("this is the forward alone. The gradient comes back the other way, and has to be "
          "resharded, too: what was cut out of a whole tensor is gathered then.", sent),
         ("this is the backward alone.", lambda x, n, a, b: sent(x, n, b, a)),
         ("from whole to a part, forward is free. Backward is not: each device has the gradient of "
          "its part, and the whole gradient is needed.",
          when(from_whole, lambda *_: 0.0)),
+        ("to whole, forward is an all-gather: only the gradient is free.",
+         when(to_whole, lambda *_: 0.0)),
+        ("features are a layout such as samples: its change to whole costs as much.",
+         when(lambda a, b: {a, b} == {"whole", "features"}, lambda *_: 0.0)),
         ("to whole, the gradient is whole on each device already: backward sends nothing.",
          when(to_whole, lambda x, n, *_: 2 * (n - 1) / n * x)),
         ("with whole on one side, one direction is free: this counts two all-gathers.",
@@ -86,18 +105,27 @@ EXERCISE = Formula(
         ("between samples and features a device needs no whole activation: of each other device it "
          "needs 1/n of what that one has; and that for both directions.",
          when(swapped, lambda x, n, *_: (n - 1) / n * x)),
+        ("between samples and features there are n - 1 other devices: this sends to one.",
+         when(swapped, lambda x, n, *_: 2 * x / n**2)),
         ("between samples and features the gradient comes back in the same way: both directions "
          "count.", when(swapped, lambda x, n, *_: (n - 1) / n**2 * x)),
         *(("if the layout stays, nothing is sent.", when(stays, cost))
-          for stays in (lambda a, b: a == b, lambda a, b: a == b != "whole")
+          for stays in (lambda a, b: a == b, lambda a, b: a == b != "whole",
+                        lambda a, b: a == b == "whole")
           for cost in STAYED),
         ("a device keeps its own part: it sends n - 1 parts of n in an all-gather.",
          when(with_whole, lambda x, n, *_: float(x))),
         ("an all-gather sends each device's part to the n - 1 others: (n - 1) / n of all.",
          when(with_whole, lambda x, n, *_: x / n)),
+        ("n - 1 parts are sent, and a part is 1/n of the activation.",
+         when(with_whole, lambda x, n, *_: (n - 1.0) * x)),
         ("this is what all devices send together; asked is what each one sends.",
          lambda x, n, a, b: n * truth(x, n, a, b)),
     ],
+    explain=no_whole_bytes,
+    errors={"ZeroDivisionError": "n may be 1: a single device sends nothing",
+            "KeyError": "there are nine pairs of layouts: equal ones, and features, too"},
+    shape="return one number: forward and backward together",
     unit=" bytes",
     lab="operator_shardings",
     hints=(

@@ -21,6 +21,8 @@ TRIED = {  # small enough to try all zeros and ones
     "an edge to an operator of 1 way": ([1, 3], [(0, 1)]),
     "two edges in a chain": ([2, 2, 2], [(0, 1), (1, 2)]),
     "an edge that skips an operator": ([2, 1, 2], [(0, 2)]),
+    "a chain, and an edge that skips an operator": ([2, 1, 2], [(0, 1), (1, 2), (0, 2)]),
+    "two edges to one operator": ([2, 2, 2], [(0, 2), (1, 2)]),
 }
 SOLVED = {
     "five operators and a residual": (
@@ -48,12 +50,14 @@ def examine(answer):
     for case, (counts, edges) in TRIED.items():
         matrix, sums, variables = asked(answer, case, counts, edges)
         need_all_choices(case, matrix, sums, variables, counts, edges)
+        need_all_edges(case, matrix, variables, edges)
         need_nothing_else(case, matrix, sums, variables, counts, edges)
         yield f"{case}: {int(np.prod(counts))} choices, and nothing else"
     chance = np.random.default_rng(10)
     for case, (counts, edges) in SOLVED.items():
         matrix, sums, variables = asked(answer, case, counts, edges)
         need_all_choices(case, matrix, sums, variables, counts, edges)
+        need_all_edges(case, matrix, variables, edges)
         for _ in range(4):
             need_the_cheapest(case, matrix, sums, variables, counts, edges,
                               chance.integers(-20, 20, len(variables)))  # fmt: skip
@@ -68,7 +72,8 @@ def asked(answer, case, counts, edges):
     given = list(counts), list(edges)
     outcome = outcome_of(answer, *given)
     if outcome.error:
-        raise Wrong(case, str(outcome), "")
+        is_list = "unhashable" in outcome.message
+        raise Wrong(case, str(outcome), f"{NAMES}; a list is no key of a dict" if is_list else "")
     if given != (counts, edges):
         raise Wrong(case, "counts or edges are others now", NOT_ITS_OWN)
     if outcome.value is None:
@@ -79,12 +84,13 @@ def asked(answer, case, counts, edges):
     for factors, right in equations_in(case, outcome.value):
         row = np.zeros(len(variables))
         for variable, factor in factors.items():
-            need_known(case, variable, number, edges)
+            need_known(case, variable, number, counts, edges)
             row[number[variable]] = factor
         rows.append(row)
         sums.append(float(right))
     if not rows:
-        raise Wrong(case, "there is no equation", "without equations each variable may be 0")
+        why = "each operator has exactly one way, also one without edges: that is an equation"
+        raise Wrong(case, "there is no equation", why)
     return np.array(rows), np.array(sums), variables
 
 
@@ -104,7 +110,7 @@ def equations_in(case, value):
     return found
 
 
-def need_known(case, variable, number, edges):
+def need_known(case, variable, number, counts, edges):
     if variable in number:
         return
     what = f"there is no variable {variable!r:.60}"
@@ -112,9 +118,15 @@ def need_known(case, variable, number, edges):
         u, i, v, j = variable
         if (v, j, u, i) in number:
             raise Wrong(case, what, "an edge (u, v) has its variables in that order: u first")
+        if (u, v) not in edges and (u, i) in edges:
+            raise Wrong(case, what, "a pair is (u, i, v, j): each operator stands before its way")
         if (u, v) not in edges:
             raise Wrong(case, what, "only operators that an edge joins have variables of pairs")
         raise Wrong(case, what, "counts may differ: u has counts[u] ways, and v has counts[v]")
+    if isinstance(variable, tuple) and len(variable) == 2 and variable[0] in range(len(counts)):
+        count = counts[variable[0]]
+        ways = f"counts[{variable[0]}] is {count}: its ways are 0 to {count - 1}"
+        raise Wrong(case, what, ways if count > 1 else f"counts[{variable[0]}] is 1: way 0 alone")
     raise Wrong(case, what, NAMES)
 
 
@@ -137,6 +149,12 @@ def why_forbidden(row, right) -> str:
     kinds = {len(variable) for variable in row}
     if kinds == {2} and len({variable[0] for variable in row}) > 1:
         return "operators choose on their own: each one has its own equation"
+    if kinds == {2} and set(row.values()) == {1}:
+        return ("all ways of an operator belong into its equation" if right == 1 else
+                "of an operator's ways exactly one is chosen: how large is their sum?")  # fmt: skip
+    if kinds == {2, 4} and right:
+        return ("the pairs with a way are 1 together if the way is chosen, and 0 if not: they are "
+                "compared with the way's variable, and not with 1")  # fmt: skip
     if kinds == {4}:
         return ("of the pairs of an edge exactly one is 1. Those of one way alone may all be 0, if "
                 "another way is chosen")  # fmt: skip
@@ -146,6 +164,15 @@ def why_forbidden(row, right) -> str:
     if kinds == {2, 4} and all(factor > 0 for factor in row.values()):
         return "if both sides of an equation grow together, one of them needs the factor -1"
     return "each choice of one way for each operator has to be allowed"
+
+
+def need_all_edges(case, matrix, variables, edges):
+    """Each edge has to be in an equation; otherwise nothing ties its variables."""
+    for edge in edges:
+        own = [k for k, v in enumerate(variables) if len(v) == 4 and (v[0], v[2]) == edge]
+        if not matrix[:, own].any() and len(edges) > 1:
+            what = f"no equation has a variable of the edge {edge}"
+            raise Wrong(case, what, "each edge has its own equations, beside those of the others")
 
 
 def need_nothing_else(case, matrix, sums, variables, counts, edges):

@@ -8,10 +8,14 @@ from math import inf
 from ...course.checking import Exercise, Wrong
 from ..kit.outcomes import NO_RETURN, outcome_of
 from ..kit.values import NOT_ITS_OWN
+from .chosen_stages import LENGTHS, NOT_BEFORE_THE_BEST, NOT_OF_THE_BEST, OTHER_COSTS
 
 EXAMPLE = {(0, 1, 1): 4, (1, 2, 1): 2, (0, 2, 2): 5}
 RANDOM = 80
-LAYERS, DEVICES, SECONDS = 12, 16, 20.0  # of the large case, and what it may take of a processor
+AGAIN = "the same rest is computed again and again: functools.cache remembers it"
+LAYERS, DEVICES, SECONDS = 16, 16, 20.0  # of the large case, and what it may take of a processor
+BACKWARDS = "stages are given in the order of the layers, the first one first"
+NO_CUT = "each layer belongs to exactly one stage, and a stage begins where the one before ends"
 ASKED = "asked is a list of keys (first, end, size), a stage each"
 
 
@@ -90,6 +94,13 @@ class Tried:
     def seconds_of(self, plan):
         return step(self.seconds, plan, self.microbatches)
 
+    def turned(self):
+        """The same with its layers in the opposite order."""
+        n = self.layers
+        turned = {(n - end, n - first, size): t for (first, end, size), t in self.seconds.items()}
+        plan = [(n - end, n - first, size) for first, end, size in reversed(self.plan)]
+        return Tried("", (turned, n, self.devices, self.microbatches), plan)
+
     def is_best_by(self, cost) -> bool:
         """Whether no plan has a lower cost, which depends on times and micro-batches."""
         costs = [cost([self.seconds[s] for s in plan], self.microbatches)
@@ -97,14 +108,16 @@ class Tried:
         return costs[0] == min(costs)
 
 
-def in_words(case, layers, devices, microbatches) -> str:
-    return f"{case}, {layers} layers, {devices} devices, {microbatches} micro-batches"
+def in_words(case, layers, devices, B) -> str:
+    return f"{case}, {layers} layers, {devices} devices, {B} micro-batches"
 
 
 POINTED = {
     "the example": (EXAMPLE, 2, 2, 3),
     "a slow stage in front": (
         {(0, 1, 1): 10, (1, 2, 1): 5, (2, 3, 1): 5, (1, 3, 2): 8}, 3, 3, 5),
+    "a slow stage at the end": (
+        {(0, 1, 1): 5, (1, 2, 1): 5, (0, 2, 2): 8, (2, 3, 1): 10}, 3, 3, 5),
     "one micro-batch": (
         {(0, 1, 1): 9, (1, 2, 1): 1, (0, 2, 2): 11, (0, 1, 2): 3, (1, 2, 2): 3}, 2, 2, 1),
     "many micro-batches": (
@@ -126,7 +139,8 @@ def asked(case, answer, seconds, layers, devices, microbatches):
     outcome = outcome_of(answer, given, layers, devices, microbatches)
     told = in_words(case, layers, devices, microbatches)
     if outcome.error:
-        why = "a plan is possible here" if "ValueError" in outcome.kinds else ""
+        why = ("a plan is possible here. A stage that is chosen too early may leave nothing for "
+               "the rest") if "ValueError" in outcome.kinds else ""  # fmt: skip
         raise Wrong(told, str(outcome), why)
     if given != seconds:
         raise Wrong(told, "`seconds` has changed", NOT_ITS_OWN)
@@ -138,6 +152,8 @@ def asked(case, answer, seconds, layers, devices, microbatches):
 def stages_of(case, value, seconds):
     if value is None:
         raise Wrong(case, "it returned None", NO_RETURN)
+    if isinstance(value, (dict, set, frozenset)):
+        raise Wrong(case, f"it returned {value!r:.80}", f"{ASKED}, in the order of the layers")
     try:
         plan = [tuple(int(number) for number in stage) for stage in value]
     except (TypeError, ValueError):
@@ -160,37 +176,8 @@ def need_plan(case, plan, layers, devices):
             raise Wrong(case, f"{plan} uses {used} devices, and there are {devices}", why)
         return
     backwards = [first for first, *_ in reversed(plan)] == [0, *(e for _, e, _ in plan[:0:-1])]
-    why = "stages are given in the order of the layers, the first one first" if backwards else (
-        "each layer belongs to exactly one stage, and a stage begins where the one before ends"
-    )  # fmt: skip
+    why = BACKWARDS if backwards else NO_CUT
     raise Wrong(case, f"{plan} is no cut of {layers} layers", why)
-
-
-OTHER_COSTS = {  # what a plan may have been chosen by, of its times and B micro-batches
-    "first the slowest stage, then the sum, is another order: a slower slowest stage may be worth "
-    "it if the sum gets smaller": lambda t, B: (max(t), sum(t)),
-    "first the sum, then the slowest stage, is another order: a larger sum may be worth it if the "
-    "slowest stage gets faster": lambda t, B: (sum(t), max(t)),
-    "the first micro-batch goes through all stages one after another: their sum counts, not only "
-    "the slowest stage": lambda t, B: max(t),
-    "the other B - 1 micro-batches follow at the pace of the slowest stage; the sum alone is what "
-    "a single micro-batch takes": lambda t, B: sum(t),
-    "the first micro-batch is in the sum already: B - 1 others follow, not B":
-        lambda t, B: sum(t) + B * max(t),
-    "B - 1 micro-batches follow the first one, and not one alone": lambda t, B: sum(t) + max(t),
-    "(B + stages - 1) × the slowest is right for equal stages. Here stages differ: the first "
-    "micro-batch takes the sum": lambda t, B: (B + len(t) - 1) * max(t),
-    "(B - 1) times the slowest stage is what follows the first micro-batch, which takes the mean "
-    "of no stage, but the sum of all": lambda t, B: sum(t) / len(t) + (B - 1) * max(t),
-}  # fmt: skip
-NOT_OF_THE_BEST = (
-    "the best plan of the rest need not be part of the best plan: a slower stage in front makes "
-    "another rest better. For a given limit on the slowest stage it is"
-)
-LENGTHS = {
-    "this has the fewest stages; more of them may be faster": min,
-    "this has the most stages; fewer of them may be faster": max,
-}
 
 
 def why_slow(tried) -> str:
@@ -201,6 +188,8 @@ def why_slow(tried) -> str:
         return told
     if all(one.seconds_of(one.plan) == without_limits(one) for one in tried):
         return NOT_OF_THE_BEST
+    if all(one.seconds_of(one.plan) == without_limits(one.turned()) for one in tried):
+        return NOT_BEFORE_THE_BEST
     for sentence, pick in LENGTHS.items():
         if all(len(one.plan) == pick(map(len, one.every)) for one in tried):
             return sentence
@@ -245,8 +234,7 @@ def need_large(answer):
     if mine != best:
         raise Wrong("the large one", f"{plan} takes {mine}; {best} is possible")
     if taken > SECONDS:
-        why = "the same rest is computed again and again: functools.cache remembers it"
-        raise Wrong("the large one", f"it took {taken:.0f} s", why)
+        raise Wrong("the large one", f"it took {taken:.0f} s", AGAIN)
 
 
 def by_stages(seconds, layers, devices, B):
@@ -273,6 +261,7 @@ EXERCISE = Exercise(
     "10.17",
     "best_stages",
     examine,
+    slow=AGAIN,
     hints=(
         "Which values can the slowest stage's seconds have? One of the values of `seconds`.",
         "For one such limit: rest(first, left), the least sum for the layers from `first` on, on "

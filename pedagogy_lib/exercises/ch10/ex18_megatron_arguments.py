@@ -1,5 +1,6 @@
 """The parallel part of Megatron-LM's command line. The truth is a table of when each is there."""
 
+from difflib import get_close_matches
 from types import SimpleNamespace
 
 from ...course.checking import Exercise, Wrong
@@ -90,6 +91,11 @@ VALUES = {
         (lambda p, b, n: b // p.micro_batch, "the global batch counts samples, and not "
          "micro-batches"),
         (lambda p, b, n: b // p.dp, "the global batch has the samples of all copies"),
+        (lambda p, b, n: b // p.cp, "the ranks of cp share the tokens of a sample: the number of "
+         "samples stays"),
+        (lambda p, b, n: b * p.dp, "batch are the samples of all copies already"),
+        (lambda p, b, n: p.micro_batch * p.dp, "a copy may go through several micro-batches in a "
+         "step: the samples of a step are given"),
         (lambda p, b, n: b // (p.dp * p.micro_batch), "this is how many micro-batches a copy goes "
          "through; the global batch counts the samples of all copies"),
     ],
@@ -99,6 +105,8 @@ VALUES = {
         (lambda p, b, n: p.micro_batch * p.dp, "a micro-batch belongs to one copy"),
     ],
     VIRTUAL: [
+        (lambda p, b, n: n // p.pp * p.chunks, "a division comes before the product that stands "
+         "behind it: the layers are divided by stages and by chunks"),
         (lambda p, b, n: p.chunks, "this is the number of chunks; the option counts the layers of "
          "a chunk"),
         (lambda p, b, n: n // p.chunks, "the stages share out the layers first, and then each "
@@ -107,17 +115,27 @@ VALUES = {
         (lambda p, b, n: p.pp * p.chunks, "this is how many chunks there are in all; the option "
          "counts the layers of one"),
     ],
+    METHOD: [(lambda p, b, n: "block", "with block only some layers of a stage are recomputed; "
+              "asked is uniform")],
+    **{option: [(lambda p, b, n, axis=axis: getattr(p, axis), f"this is {axis}: tensor belongs to "
+                 "tp, pipeline to pp, context to cp") for axis in SIZES.values()]
+       for option in SIZES},
     LAYERS: [(lambda p, b, n: n, "then one input is kept for all layers together; asked is one for "
               "each")],
 }  # fmt: skip
 
 
 def examine(answer):
+    before = None
     for case, (changed, batch, layers) in CASES.items():
         plan = SimpleNamespace(**PLAIN | changed)
         outcome = outcome_of(answer, plan, batch, layers)
         if vars(plan) != PLAIN | changed:
             raise Wrong(case, "the plan has changed", NOT_ITS_OWN)
+        if isinstance(outcome.value, dict) and outcome.value is before:
+            why = "options of earlier plans are still in it: each call makes a new dict"
+            raise Wrong(case, "it returned the same dict as for the plan before", why)
+        before = outcome.value
         judge(case, outcome, plan, batch, layers)
         yield f"{case}: {len(truth(plan, batch, layers))} options"
 
@@ -132,11 +150,17 @@ def judge(case, outcome, plan, batch, layers):
         raise Wrong(case, f"it returned {got!r:.90}", "asked is a dict of options and values")
     unknown = next((option for option in got if option not in TABLE), None)
     if unknown is not None:
-        why = UNKNOWN.get(unknown, "it is none of the options of the exercise's table")
+        why = UNKNOWN.get(unknown) or why_unknown(unknown)
         why = NO_DASHES if f"--{unknown}" in TABLE else why
         raise Wrong(case, f"it has {unknown!r:.60}", why)
     for option in TABLE:
         judge_option(case, option, got, wanted, (plan, batch, layers))
+
+
+def why_unknown(option) -> str:
+    told = "it is none of the options of the exercise's table"
+    near = get_close_matches(str(option), TABLE, 1)
+    return f"{told}. Is it {near[0]}?" if near else told
 
 
 NO_DASHES = "an option's name begins with two dashes"
@@ -164,7 +188,7 @@ def judge_option(case, option, got, wanted, call):
 def of_another_kind(value, wanted) -> str:
     if wanted is True:
         return "it is a switch: its value is True"
-    if isinstance(wanted, int) and not isinstance(value, int):
+    if isinstance(wanted, int) and (isinstance(value, bool) or not isinstance(value, int)):
         return "the value is a whole number, such as 8"
     return ""
 

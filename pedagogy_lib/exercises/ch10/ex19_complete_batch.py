@@ -65,12 +65,16 @@ MISTAKES = {
          "micro-batches in a step"),
     ],
     MICRO: [
+        (lambda g, n: 1, "what is missing follows from the rule; only the accumulation steps are 1 "
+         "where nothing tells them"),
         (lambda g, n: g.get(TRAIN, 0) // g.get(STEPS, 1), "the copies share out the samples: each "
          "of them has its own part of a step"),
         (lambda g, n: g.get(TRAIN, 0) // n * (STEPS in g), "this is what a copy gets for the whole "
          "step; it goes through it in several micro-batches"),
     ],
     STEPS: [
+        (lambda g, n: len(g) > 1, "the accumulation steps are 1 if only one number is there; here "
+         "they follow from the rule"),
         (lambda g, n: g.get(TRAIN, 0) // g.get(MICRO, 1), "the copies go through their "
          "micro-batches at the same time: each has its own part"),
         (lambda g, n: g.get(TRAIN, 0) // n, "this counts samples of a copy; asked are its "
@@ -90,6 +94,9 @@ def examine(answer):
         yield f"{case}: {right[TRAIN]} = {right[MICRO]} × {right[STEPS]} × {copies}"
     for case, (given, copies, why) in IMPOSSIBLE.items():
         outcome = outcome_of(answer, dict(given), copies)
+        if isinstance(outcome.value, Exception):
+            what = f"it returned {outcome.value!r:.60}"
+            raise Wrong(case, what, "an error is raised, and not returned")
         if not outcome.error:
             raise Wrong(case, f"no ValueError; it returned {outcome.value!r:.90}", why)
         if "ValueError" not in outcome.kinds:
@@ -99,13 +106,15 @@ def examine(answer):
 
 def judge(case, outcome, given, copies):
     if outcome.error:
-        raise Wrong(case, str(outcome), why_raised(outcome))
+        raise Wrong(case, str(outcome), why_raised(outcome, truth(given, copies), copies))
     got, wanted = plain(outcome.value), truth(given, copies)
     if got is None:
         raise Wrong(case, "it returned None", NO_RETURN)
     if not isinstance(got, dict) or set(got) != set(KEYS):
         raise Wrong(case, f"it returned {got!r:.150}", "asked is a dict with all three names")
     for key in KEYS:
+        if isinstance(got[key], str):
+            raise Wrong(case, f"{key} is {got[key]!r:.40}", "asked are whole numbers, and no text")
         if got[key] != wanted[key]:
             why = "this number was given: it stays as it is" if key in given else next(
                 (why for f, why in MISTAKES[key] if f(given, copies) == got[key]), ""
@@ -115,9 +124,10 @@ def judge(case, outcome, given, copies):
             raise Wrong(case, f"{key} is {got[key]!r:.40}", "asked are whole numbers: // gives one")
 
 
-def why_raised(outcome) -> str:
+def why_raised(outcome, right, copies) -> str:
     if "ValueError" in outcome.kinds:
-        return "this is possible: there are numbers that agree with all that is given"
+        numbers = f"{right[TRAIN]} = {right[MICRO]} × {right[STEPS]} × {copies}"
+        return f"this is possible: {numbers}. What has computed another number?"
     if "KeyError" in outcome.kinds:
         return "any of the three names may be missing: `in`, or .get(), tells whether it is there"
     if "TypeError" in outcome.kinds:

@@ -10,6 +10,7 @@ from torch import nn
 from ...course.checking import Wrong
 from ..kit import At, Equals, RankExercise, World
 from ..kit.one_process import flat
+from ..kit.values import EXIT
 
 FINDS_A_BUG = True
 BLOCKS, WIDTH, STEPS = 3, 8, 4
@@ -49,7 +50,7 @@ def batch_of(copy_number, step):
 
 def try_shard(answer, group, case):
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import FSDPModule
+    from torch.distributed.fsdp import FSDPModule, fully_shard
 
     (sizes,) = case.args
     mesh = init_device_mesh("cpu", tuple(sizes.values()), mesh_dim_names=tuple(sizes))["dp"]
@@ -71,6 +72,8 @@ def try_shard(answer, group, case):
         "weights": flat(whole),
         "units": [name or "the model" for name, module in model.named_modules()
                   if isinstance(module, FSDPModule)],
+        "shared": all(isinstance(block, FSDPModule) for block in model.blocks)
+        and len(set(map(fully_shard.state, model.blocks))) < BLOCKS,
         "kept": sum(p.to_local().numel() if hasattr(p, "to_local") else p.numel()
                     for p in model.parameters()),
     }  # fmt: skip
@@ -159,6 +162,10 @@ def need_optimizer(trial):
 
 def need_units(trial):
     """Each block is a unit, and what is left is one more."""
+    if any(trial.of("shared") or ()):
+        what = "units that fully_shard has made: one of all blocks, and the model"
+        why = "of a list, fully_shard makes one unit: each block is to be a unit of its own"
+        raise Wrong(str(trial.case), what, why)
     for units in trial.of("units") or ():
         if len(units) == BLOCKS + 1 and "the model" in units:
             continue
@@ -218,6 +225,12 @@ EXERCISE = RankExercise(
         "parameters of the blocks into its own unit: the blocks come first, the whole model last",
         "empty parameter list": "an optimizer needs parameters: model.parameters() is a generator, "
         "and gives them once",
+        "is not iterable": "make_optimizer takes the parameters of the model, and no model",
+        "only optimize Tensors": "make_optimizer takes parameters, without their names",
+        "non-leaf Tensor": "the optimizer holds the parameters themselves, and nothing that is "
+        "computed from them",
+        "must have the same dtype": "the model keeps its dtype: it is given in float64 here",
+        "SystemExit": EXIT,
         "fully_shard does not support": "fully_shard takes one module: a block, and not the list "
         "of all blocks",
         "mixed torch.Tensor and DTensor": "something computes with parameters that are not "

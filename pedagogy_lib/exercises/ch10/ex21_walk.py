@@ -72,6 +72,28 @@ MISTAKES = [
      but(lambda a, s, p, layers, n, m: [(a[0][0], 18 * p / n), *a[1:], *s])),
     ("in question 1 gradients and the optimizer's states count, too: 18 bytes a parameter, not 2.",
      but(lambda a, s, p, layers, n, m: [(a[0][0], 2 * p), *a[1:], *s])),
+    *((f"{wrong} bytes a parameter are not 2 + 4 + 12.",
+       but(lambda a, s, p, layers, n, m, wrong=wrong: [(a[0][0], wrong * p), *a[1:], *s]))
+      for wrong in (16, 20)),
+    ("the first answer that fits counts: ZeRO 2 is asked before ZeRO 3.",
+     but(lambda a, s, p, layers, n, m: [a[0], *a[2:], a[1], *s])),
+    ("the first answer that fits counts: question 3 comes before question 4.",
+     but(lambda a, s, p, layers, n, m: [*a[:2], *s, *a[2:]])),
+    ("the first answer that fits counts, and not the one that needs least.",
+     but(lambda a, s, p, layers, n, m: sorted([*a, *s], key=lambda one: one[1]))),
+    ("in question 2 the share is that of all GPUs, and not of one machine.",
+     but(lambda a, s, p, layers, n, m: [a[0], (a[1][0], (2 + 16 / m) * p), *a[2:], *s])),
+    ("shares may be fractions: divide with /, and round nothing.",
+     but(lambda a, s, p, layers, n, m: [a[0], (a[1][0], (2 + 16 // n) * p), *a[2:], *s])),
+    ("shares may be fractions: divide with /, and round nothing.",
+     but(lambda a, s, p, layers, n, m: [
+         *a[:2], *third(p, layers, n, 18 * p / n + 2 * (p // layers)), *s])),
+    ("question 2 is for models of any size: the 100 billion are a limit of question 3.",
+     but(lambda a, s, p, layers, n, m: [
+         a[0], *(one for one in a[1:] if p < 100 * BILLION), *s])),
+    ("in question 3 the share and the layer are there at the same time: they add up.",
+     but(lambda a, s, p, layers, n, m: [
+         *a[:2], *third(p, layers, n, max(18 * p / n, 2 * p / layers)), *s])),
     ("in question 2 the parameters stay whole on each GPU: 2 bytes each, beside the share of 16.",
      but(lambda a, s, p, layers, n, m: [a[0], (a[1][0], 18 * p / n), *a[2:], *s])),
     ("in question 2 the 16 bytes are shared out over the GPUs: gradients and optimizer states.",
@@ -91,6 +113,23 @@ MISTAKES = [
     ("100 billion parameters are not fewer than 100 billion.",
      but(lambda a, s, p, layers, n, m: [
          *a[:2], *third(p, layers, n, 18 * p / n + 2 * p / layers, below=100 * BILLION + 1), *s])),
+    *((why, but(lambda a, s, p, layers, n, m, below=below: [
+         *a[:2], *third(p, layers, n, 18 * p / n + 2 * p / layers, below=below), *s]))
+      for why, below in (
+          ("a billion is 10⁹: not 2³⁰, and not 10⁶.", 100 * 2**30),
+          ("a billion is 10⁹: not 2³⁰, and not 10⁶.", 10**8),
+          ("question 3 asks for 100 billion parameters, and not bytes.", 50 * BILLION))),
+    ("in question 4 tp stays inside of a machine.",
+     but(lambda a, s, p, layers, n, m: [*a, *staged(p, layers, n, n)])),
+    ("in question 4 gradients and the optimizer's states count, too: 18 bytes a parameter, not 2.",
+     but(lambda a, s, p, layers, n, m: [*a, *((plan, need / 9) for plan, need in s)])),
+    *(("in question 4 dp is what remains of the GPUs after tp and pp.",
+       but(lambda a, s, p, layers, n, m, dp=dp: [
+           *a, *((plan | {"dp": dp(n, plan)}, need) for plan, need in s)]))
+      for dp in (lambda n, plan: n, lambda n, plan: n // plan["tp"],
+                 lambda n, plan: n // plan["pp"], lambda n, plan: 1)),
+    ("in question 4 nothing is sharded along dp: zero is 0.",
+     but(lambda a, s, p, layers, n, m: [*a, *((plan | {"zero": 1}, need) for plan, need in s)])),
     ("in question 4, if there are fewer GPUs than a machine has, tp is all of them.",
      but(lambda a, s, p, layers, n, m: [
          *a, *[({"dp": n // (m * pp), "tp": m, "pp": pp, "zero": 0}, 18 * p / (m * pp))
@@ -133,6 +172,10 @@ def strictly(*zeros):
     return mistaken
 
 
+def with_machines_of_4(parameters, layers, memory, gpus, machine=4):
+    return truth(parameters, layers, memory, gpus, machine)
+
+
 FITTING = {
     "the example: 100 parameters, 2 layers, 2 machines of 2 GPUs": [
         (100, 2, 1000, 4, 2), (100, 2, 560, 4, 2)],
@@ -157,6 +200,13 @@ FITTING = {
     "175 billion, 71 GB": [(175_000_000_000, 96, 71e9, 64)],
     "405 billion on 1,024 GPUs": [(405_000_000_000, 128, 40e9, 1024)],
     "530 billion, 105 layers, 1,680 GPUs": [(530_000_000_000, 105, 40e9, 1680)],
+    "175 billion, 450 GB: ZeRO 2": [(175_000_000_000, 96, 450e9, 64)],
+    "parameters that the layers do not divide": [(1601, 16, 2001.2, 16, 8)],
+    "the whole model fits, with a little room": [(1000, 10, 19_000, 16, 8)],
+    "a share fits, one layer does not": [(6400, 2, 5_000, 64, 16)],
+    "30 billion in 61 layers": [(30 * BILLION, 61, 40e9, 32, 8)],
+    "104 billion": [(104 * BILLION, 96, 60e9, 128, 8)],
+    "96 stages": [(400 * BILLION, 96, 10e9, 768, 8)],
     "machines of 4 and of 16 GPUs": [
         (120 * BILLION, 96, 50e9, 96, 4), (120 * BILLION, 96, 50e9, 96, 16)],
     "12 stages": [(110 * BILLION, 96, 21e9, 96, 8), (110 * BILLION, 90, 21e9, 144, 8)],
@@ -196,12 +246,14 @@ EXERCISE = Formula(
             for zeros in ((0,), (2,), (3,), (0, 2, 3))
         ),
         *MISTAKES,
+        ("without another word, a machine has 8 GPUs.", with_machines_of_4),
     ],
     also=refuses,
     asked="a dict with the keys dp, tp, pp and zero",
     shape="return a dict with four whole numbers, under the keys dp, tp, pp and zero",
     whole="ranks are whole numbers",
     errors={
+        "missing 1 required positional": "machine may be left out: then it is 8",
         "ValueError": "something fits here: ask the questions in their order, to the last one",
         "ZeroDivisionError": "with fewer GPUs than a machine has, tp is all of them",
     },

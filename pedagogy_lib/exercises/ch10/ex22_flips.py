@@ -58,6 +58,20 @@ def of_sum(engine):
     return "agrees" if 0.2 < engine.exposed < 0.44 and engine.launch < 1 else "disagrees"
 
 
+def of_large_share(engine):
+    return "disagrees" if engine.exposed > 0.6 else "agrees"
+
+
+def of_middle(engine):
+    """Another verdict only between the number and the changed one."""
+    return "disagrees" if 1.1 < engine.products < 1.4 else "agrees"
+
+
+def of_new_words(engine):
+    """An equal word, and another object, at each call."""
+    return " ".join(["cannot", "be", "told" if engine.launch < 1 else "seen"])
+
+
 def of_nothing(engine):
     return "cannot be told"
 
@@ -131,6 +145,40 @@ def is_disagreement(judge, engine, names, factor):
                                for step in (1 / factor, factor)]]  # fmt: skip
 
 
+def in_between(judge, engine, names, factor):
+    steps = [1 / factor + k * (factor - 1 / factor) / 10 for k in range(11)]
+    return [name for name in names for as_it_is in [judge(engine)]
+            if any(judge(changed(engine, **{name: getattr(engine, name) * step})) != as_it_is
+                   for step in steps)]  # fmt: skip
+
+
+def first_alone(judge, engine, names, factor):
+    return truth(judge, engine, names, factor)[:1]
+
+
+def in_order_of_fields(judge, engine, names, factor):
+    return [name for name in NAMES if name in truth(judge, engine, names, factor)]
+
+
+def some_word_stays(judge, engine, names, factor):
+    return [name for name in names
+            if judge(engine) in [judge(changed(engine, **{name: getattr(engine, name) * step}))
+                                 for step in (1 / factor, factor)]]  # fmt: skip
+
+
+def is_no_agreement(judge, engine, names, factor):
+    return [name for name in names
+            if {"agrees"} != {judge(changed(engine, **{name: getattr(engine, name) * step}))
+                              for step in (1 / factor, factor)}]  # fmt: skip
+
+
+def by_identity(judge, engine, names, factor):
+    as_it_is = judge(engine)
+    return [name for name in names
+            if any(judge(changed(engine, **{name: getattr(engine, name) * step})) is not as_it_is
+                   for step in (1 / factor, factor))]  # fmt: skip
+
+
 def stable(judge, engine, names, factor):
     return [name for name in names if name not in truth(judge, engine, names, factor)]
 
@@ -158,15 +206,39 @@ EXERCISE = Formula(
         "one at a time": [(of_opposite, Engine(), ("inside", "launch"), 1.5),
                           (of_opposite, Engine(), ("launch", "inside"), 1.5)],
         "another factor": [(of_sum, Engine(), NAMES, 1.3), (of_sum, Engine(), NAMES, 2.0),
-                           (of_links, Engine(), NAMES, 1.2)],
+                           (of_links, Engine(), NAMES, 1.2),
+                           (of_large_share, Engine(), NAMES, 1.3)],
+        "another verdict in between": [(of_middle, Engine(), NAMES, 1.5)],
         "the verdict is another one from the start": [
             (of_links, HALF, NAMES, 1.5), (of_links, HALF, NAMES, 1.7),
             (of_three, HALF, NAMES, 1.5), (of_three, HALF, NAMES, 1.3)],
-        "a verdict that never changes": [(of_nothing, Engine(), NAMES, 3.0)],
+        "a verdict that never changes": [
+            (of_nothing, Engine(), NAMES, 3.0), (of_new_words, Engine(), NAMES, 3.0)],
         "no names": [(of_links, Engine(), (), 1.5)],
     },
     truth=truth,
     mistakes=[
+        ("divide and multiply by the factor itself, not by its square or its root.",
+         both_ways(lambda x, factor: x / factor**2, lambda x, factor: x * factor**2)),
+        ("divide and multiply by the factor itself, not by its square or its root.",
+         both_ways(lambda x, factor: x / factor**0.5, lambda x, factor: x * factor**0.5)),
+        ("numbers may be fractions: divide with /, and round nothing.",
+         both_ways(lambda x, factor: x // factor, lambda x, factor: x * factor)),
+        ("numbers may be fractions: divide with /, and round nothing.",
+         both_ways(lambda x, factor: round(x / factor, 1), lambda x, factor: round(x * factor, 1))),
+        ("`factor` is given: it is not always 1.5.",
+         both_ways(lambda x, factor: x / 1.5, lambda x, factor: x * 1.5)),
+        ("each name counts as one that flips the verdict: compare what judge says of the engines, "
+         "and not the engines.", lambda judge, engine, names, factor: list(names)),
+        ("a name is asked for whose change gives another verdict; these leave it as it is.",
+         some_word_stays),
+        ("any other verdict counts, and from the start it may be any of the words.",
+         is_no_agreement),
+        ("words are equal if == says so: `is` asks whether they are one and the same object.",
+         by_identity),
+        ("two engines are asked for each name: not one in between.", in_between),
+        ("all names are asked, not those up to the first.", first_alone),
+        ("the list has the order of `names`.", in_order_of_fields),
         ("divide, too: a number may be too large, as well as too small.",
          one_way(lambda x, factor: x * factor)),
         ("multiply, too: a number may be too small, as well as too large.",
@@ -193,7 +265,11 @@ EXERCISE = Formula(
     ],
     asked="a list of names",
     shape="return a list of names; an empty one, if the verdict hangs on none",
-    errors={"FrozenInstanceError": "an engine does not change: dataclasses.replace makes another",
+    errors={"ZeroDivisionError": "numbers may be fractions: divide with /, and round nothing",
+            "keyword argument 'name'": "`name` is a variable: the number is called as it says",
+            "'dict' object": "judge takes an engine, and no dict",
+            "'tuple' object": "names may be a tuple; look at it, and leave it as it is",
+            "FrozenInstanceError": "an engine does not change: dataclasses.replace makes another",
             "cannot assign": "an engine does not change: dataclasses.replace makes another"},
     hints=(
         "replace(engine, **{name: number}) is an engine with one other number.",

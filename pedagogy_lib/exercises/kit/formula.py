@@ -27,6 +27,7 @@ class Formula:
     differs  takes arguments, what was expected and what came, and says what is wrong
     errors   {words of an exception: what they mean here}
     explain  takes {case: values} and the wrong case, for what no function can tell
+    slow     which misconception it is if an answer runs on and on; an endless loop, if none
     also     takes the answer when all values are right, and goes on: yields lines, raises `Wrong`
     """
 
@@ -47,6 +48,7 @@ class Formula:
     asked: str = ""  # what kind of value is expected, in words
     shape: str = ""  # what to say of a value of another kind
     lab: str | None = None
+    slow: str = ""
 
     def examine(self, answer):
         found = {case: [value_of(answer, call) for call in calls]
@@ -54,7 +56,8 @@ class Formula:
         for case, calls in self.cases.items():
             for call, got in zip(calls, found[case]):
                 wanted = plain(self.truth(*call))
-                need_kind(case, got, wanted, self.why_not_a_value(got), self.asked)
+                need_everywhere(case, got, wanted, found)
+                need_kind(case, got, wanted, self.why_not_a_value(got, found), self.asked)
                 if not self.same(got, wanted):
                     raise Wrong(case, self.difference(call, wanted, got), self.why(found, case))
                 if self.whole and not as_whole_as(got, wanted):
@@ -70,10 +73,13 @@ class Formula:
         told = self.differs and said_by(self.differs, call, wanted, got)
         return told or f"expected {text_of(wanted)}{self.unit}, got {text_of(got)}{self.unit}"
 
-    def why_not_a_value(self, got) -> str:
+    def why_not_a_value(self, got, found) -> str:
         if not is_raised(got):
             return self.shape
-        return next((why for words, why in self.errors.items() if words in got.text), "")
+        alike = (why for why, function in self.mistakes if self.fails_like(function, found))
+        return next(alike, "") or next(
+            (why for words, why in self.errors.items() if words in got.text), ""
+        )
 
     def why(self, found, case) -> str:
         """The mistake that gives the same in all calls; else in this case, or in its wrong call.
@@ -85,25 +91,42 @@ class Formula:
         wrong = next(pair for pair in here if not self.same(pair[1], plain(self.truth(*pair[0]))))
         told = said_by(self.explain, found, case) if self.explain else ""
         right = [pair for pair in everywhere if self.same(pair[1], plain(self.truth(*pair[0])))]
-        for pairs in (everywhere, [*here, *right]):
-            for sentence, function in self.mistakes:
-                if self.agrees(function, pairs):
-                    return sentence
-        if told:
-            return told
-        pairs = [wrong, *right]
-        alone = (sentence for sentence, function in self.mistakes if self.agrees(function, pairs))
-        told = next(alone, "") or first_that_fits(GENERAL, self, found, case)
+        if why := self.mistake_in(everywhere) or first_that_fits(KEPT, self, everywhere):
+            return why
+        if why := self.mistake_in([*here, *right]) or told:
+            return why
+        told = self.mistake_in([wrong, *right]) or first_that_fits(GENERAL, self, found, case)
         return told or where_right(each for each in self.cases if self.is_right(each, found))
 
     def is_right(self, case, found) -> bool:
         pairs = zip(self.cases[case], found[case])
         return all(self.same(got, plain(self.truth(*call))) for call, got in pairs)
 
+    def mistake_in(self, pairs) -> str:
+        """The first mistake that gives what came of these calls; if one does, that also raises."""
+        found = [one for one in self.mistakes if self.agrees(one[1], pairs)]
+        raises = [one for one in found if self.raises_alike(one[1], pairs)]
+        return next((why for why, _ in [*raises, *found]), "")
+
     def agrees(self, function, pairs) -> bool:
         """Whether a function gives what came of these calls: [(call, value), …]."""
         told = [(got, value_of(function, call)) for call, got in pairs if not is_raised(got)]
         return all(self.same(got, guess) for got, guess in told)
+
+    def raises_alike(self, function, pairs) -> bool:
+        """Whether a function raises at least where the answer does."""
+        return all(is_raised(value_of(function, call)) for call, got in pairs if is_raised(got))
+
+    def fails_like(self, function, found) -> bool:
+        """Whether a function raises where the answer does, and gives the same elsewhere."""
+        for case, calls in self.cases.items():
+            for call, got in zip(calls, found[case]):
+                guess = value_of(function, call)
+                if is_raised(got) != is_raised(guess):
+                    return False
+                if not is_raised(got) and not self.same(got, guess):
+                    return False
+        return True
 
 
 def where_right(cases) -> str:
@@ -142,7 +165,39 @@ def first_that_fits(questions, *args) -> str:
     return next(filter(None, (question(*args) for question in questions)), "")
 
 
+def need_everywhere(case, got, wanted, found):
+    """Raise `Wrong` for None where other calls give values."""
+    others = (value for values in found.values() for value in values)
+    if got is None and wanted is not None and not all(value is None for value in others):
+        raise Wrong(case, "it returned None", NONE_HERE)
+
+
 # ---- Mistakes that any formula may have ---
+
+
+def piled_up(exercise, pairs) -> str:
+    """Of a list or number that goes on with what the call before gave."""
+    before = None
+    for call, got in pairs:
+        wanted = plain(exercise.truth(*call))
+        if not isinstance(got, list) and not is_number(got):
+            return ""
+        if not exercise.same(got, wanted if before is None else sum_of(before, wanted)):
+            return ""
+        before = got
+    return PILED_UP
+
+
+def sum_of(before, wanted):
+    return before + wanted if type(before) is type(wanted) else wanted
+
+
+def always_the_same(exercise, pairs) -> str:
+    """Of a right first value that all other calls give as well."""
+    (call, first), *others = pairs
+    if len(others) < 2 or not exercise.same(first, plain(exercise.truth(*call))):
+        return ""
+    return ALWAYS_THE_SAME if all(exercise.same(got, first) for _, got in others) else ""
 
 
 def off_by_a_factor(exercise, found, case) -> str:
@@ -194,4 +249,14 @@ FACTORS = {
 }
 ROUNDED = "it seems to be rounded: return the number itself"
 IN_FLOAT32 = "right to seven digits: it was rounded to float32 on its way; float64 keeps more"
+NONE_HERE = (
+    "for other arguments it returns a value, and here None: a branch without `return`, or a "
+    "variable that nothing has set yet"
+)
+PILED_UP = "what an earlier call has left is still in it: each call begins anew"
+ALWAYS_THE_SAME = (
+    "it gives the same for all arguments: it keeps its first result, or has numbers of the example "
+    "written in"
+)
+KEPT = (piled_up, always_the_same)
 GENERAL = (off_by_a_factor, not_of_bool)

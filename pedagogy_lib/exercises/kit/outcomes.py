@@ -10,6 +10,7 @@ from ...course.checking import Wrong
 from ...ranks.call_stack import is_library, place_of, steps_of_traceback
 from .answers import attempt
 from .refused import Refused
+from .values import EXIT
 
 
 class Outcome(NamedTuple):
@@ -26,7 +27,8 @@ class Outcome(NamedTuple):
             return f"it gave {self.value!r:.60}"
         is_known = self.place is not None and not is_library(self.place.filename)
         at = f"\n  at {self.place}" if is_known else ""  # a library's own lines say nothing
-        return f"it raised {self.error}: {self.message}{at}"
+        why = f"; {EXIT}" if self.error == "SystemExit" else ""
+        return f"it raised {self.error}: {self.message}{why}{at}"
 
 
 def outcome_of(answer, *args, **kwargs) -> Outcome:

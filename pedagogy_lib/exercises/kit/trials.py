@@ -167,6 +167,7 @@ RAISED = {  # words of an error: what they mean here
     "expected a non-empty list": "an empty bucket is reduced. There is nothing in it if there are "
     "no tensors, or if the first one alone is larger than bucket_bytes.",
     "0-dim": NO_DIMENSION,
+    "of a 0-d tensor": NO_DIMENSION,
     "zero-dimensional": NO_DIMENSION,
     "expected at least a 1-dimensional tensor": NO_DIMENSION,
     "expects at least a 1-dimensional tensor": NO_DIMENSION,

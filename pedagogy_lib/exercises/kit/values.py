@@ -16,6 +16,7 @@ VIEW = (
     "view needs numbers that lie one after another in memory, and those of a gradient, or "
     "of letters cut out of a text, need not: flatten or reshape copies where it has to"
 )
+EXIT = "exit() would end the notebook's kernel: a function ends with return or raise"
 NOT_ITS_OWN = "it belongs to the caller: look at what the function is given, and leave it as it is"
 
 
@@ -26,7 +27,8 @@ class Raised:
         self.error = error
         place = place_of(steps_of_traceback(error.__traceback__))
         at = "" if place is None or is_library(place.filename) else f"\n  at {place}"
-        self.text = f"{type(error).__name__}: {error}{at}"
+        why = f"; {EXIT}" if isinstance(error, SystemExit) else ""
+        self.text = f"{type(error).__name__}: {error}{why}{at}"
 
 
 def plain(value):

@@ -66,7 +66,7 @@ def accumulate(model, loss_fn, micro_batches):
 # -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
 # +     return float(loss) * samples / len(targets)
 
-# %% wrong · loss.item()
+# %% wrong · holds their graphs
 # -         losses.append(loss.detach())
 # -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
 # +         losses.append(loss)

@@ -68,3 +68,17 @@ def accumulate_tokens(model, micro_batches):
 # %% wrong · logits and targets are in different orders
 # -         logits, wanted = model(tokens).flatten(0, 1), targets.flatten()
 # +         logits, wanted = model(tokens).transpose(0, 1).flatten(0, 1), targets.flatten()
+
+# %% wrong · all scores of one token
+# -         logits, wanted = model(tokens).flatten(0, 1), targets.flatten()
+# +         scores, wanted = model(tokens), targets.flatten()
+# +         logits = scores.transpose(1, 2).reshape(-1, scores.shape[-1])
+
+# %% wrong · all scores of one token
+# -         logits, wanted = model(tokens).flatten(0, 1), targets.flatten()
+# +         scores, wanted = model(tokens), targets.flatten()
+# +         logits = scores.permute(2, 0, 1).reshape(-1, scores.shape[-1])
+
+# %% wrong · the targets change their order
+# -         logits, wanted = model(tokens).flatten(0, 1), targets.flatten()
+# +         logits, wanted = model(tokens).flatten(0, 1), targets.T.flatten()

@@ -1,14 +1,18 @@
 # %% right · down from the one before
 def chunk_to_send(rank, step, n):
-    return (rank - step - 1) % n
+    return (rank - step) % n
 
 # %% right · n * n more, so that it is never negative
 def chunk_to_send(rank, step, n):
-    return (rank + n * n - 1 - step) % n
+    return (rank + n * n - step) % n
 
 # %% wrong · begin with another one
 def chunk_to_send(rank, step, n):
-    return (rank - step) % n
+    return (rank - step + 1) % n
+
+# %% wrong · The first step is step 1
+def chunk_to_send(rank, step, n):
+    return (rank - step - 1) % n
 
 # %% wrong · always sends the same chunk
 def chunk_to_send(rank, step, n):
@@ -16,7 +20,7 @@ def chunk_to_send(rank, step, n):
 
 # %% wrong · take % n
 def chunk_to_send(rank, step, n):
-    return rank - step - 1
+    return rank - step
 
 # %% wrong · all ranks send the same chunk
 def chunk_to_send(rank, step, n):
@@ -24,12 +28,12 @@ def chunk_to_send(rank, step, n):
 
 # %% wrong · go down by one
 def chunk_to_send(rank, step, n):
-    return (rank + step + 1) % n
+    return (rank + step) % n
 
 # %% wrong · without `return`
 def chunk_to_send(rank, step, n):
-    (rank - step - 1) % n
+    (rank - step) % n
 
 # %% wrong · nobody ever sends chunk 3: the numbers turn round too early
 def chunk_to_send(rank, step, n):
-    return (rank - 1 - step) % (n - 1)
+    return (rank - step) % (n - 1)

@@ -144,8 +144,8 @@ def reduce_scatter_ring(chunks, group=None):
             sending.wait()
 
 # %% wrong · One rank alone has nobody to send to
-# -     for step in range(n - 1):
-# +     for step in range(n):
+# -     for step in range(1, n):
+# +     for step in range(1, n + 1):
 
 # %% wrong · is of float32 unless told otherwise
 # -         received = torch.empty_like(partial)

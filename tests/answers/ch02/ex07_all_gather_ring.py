@@ -89,5 +89,5 @@ def all_gather_ring(chunks, group=None):
         send(chunks[(rank - step) % n], (rank + 1) % n, group).wait()
 
 # %% wrong · begins with the chunk that is its own
-# -         outgoing, incoming = chunks[(rank - step) % n], chunks[(rank - step - 1) % n]
+# -         outgoing, incoming = chunks[(rank - step + 1) % n], chunks[(rank - step) % n]
 # +         outgoing, incoming = chunks[(rank - step - 1) % n], chunks[(rank - step - 2) % n]

@@ -15,7 +15,7 @@ def make_buckets(parameters, bucket_bytes):
 # -     return buckets
 # +     return tuple(map(tuple, buckets))
 
-# %% wrong · as in exercise 2.12
+# %% wrong · as in exercise 2.13
 # -     buckets, full = [], True
 # +     buckets = []
 # -         if full:

@@ -38,3 +38,19 @@ def accumulate_ddp(ddp, loss_fn, micro_batches):
 def accumulate_ddp(ddp, loss_fn, micro_batches):
     losses = [loss_fn(ddp(inputs), targets) for inputs, targets in micro_batches]
     (sum(losses) / len(losses)).backward()
+
+# %% wrong · averages in a backward whose forward went through `ddp`
+def accumulate_ddp(ddp, loss_fn, micro_batches):
+    for inputs, targets in micro_batches:
+        (loss_fn(ddp.module(inputs), targets) / len(micro_batches)).backward()
+
+# %% wrong · and was not under no_sync()
+def accumulate_ddp(ddp, loss_fn, micro_batches):
+    for number, (inputs, targets) in enumerate(micro_batches, 1):
+        with ddp.no_sync():
+            loss = loss_fn(ddp(inputs), targets) / len(micro_batches)
+        if number == len(micro_batches):
+            loss.backward()
+        else:
+            with ddp.no_sync():
+                loss.backward()

@@ -54,3 +54,33 @@ def utilization(layers, width, vocabulary, context, batch, seconds, gpus, peak):
     parameters = layers * 12 * width**2 + 2 * width * vocabulary
     model = 6 * batch * context * parameters / seconds / gpus
     return {"model": model, "hardware": model * 4 / 3, "mfu": model / peak}
+
+# %% right · from a list of products, in float32
+import numpy as np
+
+def utilization(layers, width, vocabulary, context, batch, seconds, gpus, peak):
+    blocks = np.float32(layers) * np.sum(np.float32([12 * width**2, 2 * width * context]))
+    passes = np.array([[3, 3], [4, 3]]) @ np.array([blocks, width * vocabulary])
+    model, hardware = 2 * batch * context * passes / seconds / gpus
+    return {"hardware": hardware, "mfu": model / peak, "model": model}
+
+# %% wrong · neither rounded nor cut
+# -     return {"model": model / each, "hardware": hardware / each, "mfu": model / each / peak}
+# +     mfu = model / each / peak
+# +     return {"model": model // each, "hardware": hardware // each, "mfu": mfu}
+
+# %% wrong · not the other way round
+# -     return {"model": model / each, "hardware": hardware / each, "mfu": model / each / peak}
+# +     mfu = peak / (model / each)
+# +     return {"model": model / each, "hardware": hardware / each, "mfu": mfu}
+
+# %% wrong · it keeps its first result
+KEPT = {}
+
+def utilization(layers, width, vocabulary, context, batch, seconds, gpus, peak):
+    if not KEPT:
+        blocks = layers * (12 * width**2 + 2 * width * context)
+        each = batch * context / (seconds * gpus)
+        model = 6 * each * (blocks + width * vocabulary)
+        KEPT.update(model=model, hardware=model + 2 * each * blocks, mfu=model / peak)
+    return KEPT

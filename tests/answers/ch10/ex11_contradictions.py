@@ -81,3 +81,29 @@ def contradictions(row):
         return ["batch"]
     rate = row["batch"] * row["flops"] / row["seconds"] / row["gpus"] / 1e12
     return ["rate"] if abs(rate / row["tflops"] - 1) > 0.05 else []
+
+# %% wrong · what an earlier call has left
+# - def contradictions(row):
+# -     found, copies = [], row["dp"]
+# + def contradictions(row, found=[]):
+# +     copies = row["dp"]
+
+# %% wrong · how many copies there are, the batch contradicts nothing
+def contradictions(row):
+    found, copies = [], row["dp"] or -(-row["gpus"] // (row["tp"] * row["pp"]))
+    if copies * row["tp"] * row["pp"] != row["gpus"]:
+        found.append("ranks")
+    if row["batch"] % (copies * row["micro_batch"]):
+        found.append("batch")
+    rate = row["batch"] * row["flops"] / (row["seconds"] * row["gpus"]) / 1e12
+    if abs(rate - row["tflops"]) > 0.05 * row["tflops"]:
+        found.append("rate")
+    return found
+
+# %% wrong · 300 TFLOP/s that is 15
+# -     if abs(rate - row["tflops"]) > 0.05 * row["tflops"]:
+# +     if abs(rate - row["tflops"]) > 0.05:
+
+# %% wrong · is none of them
+# -         found.append("rate")
+# +         found.append("Rate")

@@ -65,3 +65,28 @@ def cheapest_limit(shares, failed, limits, missed, alarm):
         if total <= least:
             best, least = limit, total
     return best
+
+# %% wrong · and here None
+def cheapest_limit(shares, failed, limits, missed, alarm):
+    best, least = None, 1000
+    for limit in sorted(limits):
+        cost = sum(missed for s, bad in zip(shares, failed) if bad and s <= limit)
+        cost += sum(alarm for s, bad in zip(shares, failed) if not bad and s > limit)
+        if cost < least:
+            best, least = limit, cost
+    return best
+
+# %% wrong · the costs may fall again
+def cheapest_limit(shares, failed, limits, missed, alarm):
+    def cost(limit):
+        return sum((missed if bad else alarm) for s, bad in zip(shares, failed)
+                   if bad != (s > limit))
+    ordered = sorted(limits)
+    for one, after in zip(ordered, ordered[1:]):
+        if cost(after) > cost(one):
+            return one
+    return ordered[-1]
+
+# %% wrong · sort neither alone
+# -         mistakes = [has_failed for share, has_failed in zip(shares, failed)
+# +         mistakes = [has_failed for share, has_failed in zip(sorted(shares), failed)

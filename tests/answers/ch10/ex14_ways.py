@@ -55,3 +55,30 @@ def ways(layers, devices):
 # -     return sum(comb(layers - 1, s - 1) * submeshes(s, devices) for s in range(1, layers + 1))
 # +     total = sum(comb(layers - 1, s - 1) * submeshes(s, devices) for s in range(1, layers + 1))
 # +     return float(total)
+
+# %% wrong · a whole number of NumPy ends at 19
+import numpy as np
+
+def ways(layers, devices):
+    table = np.zeros((layers + 1, devices + 1), np.int64)
+    table[0, 0] = 1
+    for n in range(1, layers + 1):
+        for d in range(1, devices + 1):
+            for size in (2**k for k in range(d.bit_length())):
+                table[n, d] += np.sum(table[:n, d - size])
+    return table[layers, devices]
+
+# %% wrong · 6 is no power of 2
+# -         sizes = [2**k for k in range(devices.bit_length())]
+# +         sizes = [1, *range(2, devices + 1, 2)]
+
+# %% wrong · a submesh may have as many devices as there are
+# -         sizes = [2**k for k in range(devices.bit_length())]
+# +         sizes = [1, 2, 4, 8]
+
+# %% wrong · the same rest is counted again and again [deep]
+def ways(layers, devices):
+    if layers == 0 or devices <= 0:
+        return int(layers == devices == 0)
+    return sum(ways(layers - taken, devices - 2**k)
+               for taken in range(1, layers + 1) for k in range(devices.bit_length()))

@@ -57,3 +57,13 @@ def resharding_bytes(nbytes, n, before, after) -> float:
 # +     if WHOLE in (before, after):
 # +         return (n - 1) * nbytes
 # +     return 2 * (n - 1) / n * nbytes
+
+# %% wrong · bytes may be a fraction here
+# -         return (n - 1) / n * nbytes
+# +         return (n - 1) * (nbytes // n)
+
+# %% wrong · features are a layout such as samples
+def resharding_bytes(nbytes, n, before, after):
+    parts = {("whole", "samples"): n - 1, ("samples", "whole"): n - 1,
+             ("samples", "features"): 2 * (n - 1) / n, ("features", "samples"): 2 * (n - 1) / n}
+    return parts.get((before, after), 0) * nbytes / n

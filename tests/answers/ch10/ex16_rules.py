@@ -92,3 +92,25 @@ def rules(counts, edges):
 # %% wrong · only operators that an edge joins
 # -     for u, v in edges:
 # +     for u, v in zip(range(len(counts)), range(1, len(counts))):
+
+# %% wrong · each edge has its own equations
+# -     for u, v in edges:
+# +     for u, v in dict(edges).items():
+
+# %% wrong · each operator stands before its way
+# -             both = {(u, i, v, j): 1 for j in range(counts[v])}
+# +             both = {(u, v, i, j): 1 for j in range(counts[v])}
+
+# %% wrong · its ways are 0 to 1
+# -     equations = [({(u, i): 1 for i in range(count)}, 1) for u, count in enumerate(counts)]
+# +     equations = [({(u, i): 1 for i in range(max(counts))}, 1) for u in range(len(counts))]
+
+# %% wrong · how large is their sum
+# -     equations = [({(u, i): 1 for i in range(count)}, 1) for u, count in enumerate(counts)]
+# +     equations = [({(u, i): 1 for i in range(count)}, count) for u, count in enumerate(counts)]
+
+# %% wrong · and not with 1
+# -             both = {(u, i, v, j): 1 for j in range(counts[v])}
+# -             equations.append((both | {(u, i): -1}, 0))
+# +             both = {(u, i, v, j): 1 for j in range(counts[v])}
+# +             equations.append((both | {(u, i): -1}, 1))

@@ -125,3 +125,34 @@ def best_stages(seconds, layers, devices, microbatches):
 # %% wrong · asked is a ValueError of yours
 # -     total, stages = min(map(within, set(seconds.values())), default=(inf, []))
 # +     total, stages = min(map(within, set(seconds.values())))
+
+# %% wrong · the best plan of the first layers
+def best_stages(seconds, layers, devices, microbatches):
+    step = lambda one: one[0] + (microbatches - 1) * one[1]
+    kept = {(0, 0): (0, 0, [])}
+    for begin in range(layers):
+        for used in range(devices):
+            if (begin, used) not in kept:
+                continue
+            total, slowest, stages = kept[begin, used]
+            for (first, end, size), taken in seconds.items():
+                if first == begin and used + size <= devices:
+                    one = total + taken, max(slowest, taken), [*stages, (first, end, size)]
+                    at = end, used + size
+                    if at not in kept or step(one) < step(kept[at]):
+                        kept[at] = one
+    if (layers, devices) not in kept:
+        raise ValueError("there is no plan")
+    return kept[layers, devices][2]
+
+# %% wrong · wherever it stands: this takes the last one
+def best_stages(seconds, layers, devices, microbatches):
+    return least(seconds, layers, devices, lambda t: sum(t) + (microbatches - 1) * t[-1])
+
+# %% wrong · in the order of the layers
+# -     return stages
+# +     return set(stages)
+
+# %% wrong · the same rest is computed again and again [deep]
+def best_stages(seconds, layers, devices, microbatches):
+    return least(seconds, layers, devices, lambda t: sum(t) + (microbatches - 1) * max(t))

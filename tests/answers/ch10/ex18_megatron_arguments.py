@@ -108,3 +108,23 @@ def megatron_arguments(plan, batch, layers):
 # %% wrong · a plan has attributes
 def megatron_arguments(plan, batch, layers):
     return {"--tensor-model-parallel-size": plan["tp"]}
+
+# %% wrong · options of earlier plans are still in it
+# - def megatron_arguments(plan, batch, layers) -> dict:
+# + def megatron_arguments(plan, batch, layers, options={}) -> dict:
+# -     options = {
+# +     options |= {
+
+# %% wrong · a division comes before the product
+# -         options["--num-layers-per-virtual-pipeline-stage"] = layers // (plan.pp * plan.chunks)
+# +         options["--num-layers-per-virtual-pipeline-stage"] = layers // plan.pp * plan.chunks
+
+# %% wrong · tensor belongs to tp
+# -         "--tensor-model-parallel-size": plan.tp,
+# -         "--pipeline-model-parallel-size": plan.pp,
+# +         "--tensor-model-parallel-size": plan.pp,
+# +         "--pipeline-model-parallel-size": plan.tp,
+
+# %% wrong · Is it --context-parallel-size?
+# -         "--context-parallel-size": plan.cp,
+# +         "--context_parallel_size": plan.cp,

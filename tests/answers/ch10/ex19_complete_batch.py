@@ -159,3 +159,22 @@ def complete_batch(config, copies):
 # %% wrong · without `return`
 def complete_batch(config, copies):
     dict(config)
+
+# %% wrong · an error is raised, and not returned
+# -         raise ValueError(f"{train} is not {micro} × {steps} × {copies}")
+# +         return ValueError(f"{train} is not {micro} × {steps} × {copies}")
+
+# %% wrong · this is possible: 16 = 4 × 2 × 2
+# -     if len(config) == 1:
+# -         steps = 1
+# +     if steps is None:
+# +         steps = 1
+
+# %% wrong · what is missing follows from the rule
+def complete_batch(config, copies):
+    filled = dict.fromkeys(NAMES, 1) | config
+    if "train_batch_size" not in config:
+        filled[NAMES[0]] = filled[NAMES[1]] * filled[NAMES[2]] * copies
+    elif NAMES[2] not in config:
+        filled[NAMES[2]] = filled[NAMES[0]] // (filled[NAMES[1]] * copies)
+    return filled

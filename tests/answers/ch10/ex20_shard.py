@@ -70,3 +70,16 @@ def shard(model, make_optimizer, mesh):
         fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
     make_optimizer(model.parameters())
+
+# %% wrong · of a list, fully_shard makes one unit
+def shard(model, make_optimizer, mesh):
+    fully_shard(list(model.blocks), mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return make_optimizer(model.parameters())
+
+# %% wrong · takes the parameters of the model, and no model
+def shard(model, make_optimizer, mesh):
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    return make_optimizer(model)

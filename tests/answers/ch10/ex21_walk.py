@@ -117,3 +117,19 @@ def walk(parameters, layers, memory, gpus, machine=8):
 # -         return alone | {"zero": 0}
 # +     if 18 * parameters <= memory:
 # +         return alone
+
+# %% wrong · question 2 is for models of any size
+# -     if (2 + 16 / gpus) * parameters <= memory:
+# +     if parameters < 100e9 and (2 + 16 / gpus) * parameters <= memory:
+
+# %% wrong · shares may be fractions
+# -     if parameters < 100e9 and 18 * parameters / gpus + 2 * parameters / layers <= memory:
+# +     if parameters < 100e9 and 18 * parameters / gpus + 2 * (parameters // layers) <= memory:
+
+# %% wrong · tp stays inside of a machine
+# -     tp = min(machine, gpus)
+# +     tp = gpus
+
+# %% wrong · ask the questions in their order, to the last one
+# -     for pp in range(1, gpus // tp + 1):
+# +     for pp in range(1, 65):

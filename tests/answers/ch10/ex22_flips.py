@@ -109,3 +109,22 @@ def flips(judge, engine, names, factor):
 # %% wrong · not one change with the other
 # -         if any(judge(one) != as_it_is for one in changed):
 # +         if judge(changed[0]) != judge(changed[1]):
+
+# %% wrong · one and the same object
+# -         if any(judge(one) != as_it_is for one in changed):
+# +         if any(judge(one) is not as_it_is for one in changed):
+
+# %% wrong · not one in between
+# -         changed = [replace(engine, **{name: x}) for x in (number / factor, number * factor)]
+# +         steps = [1 / factor + k / 10 * (factor - 1 / factor) for k in range(11)]
+# +         changed = [replace(engine, **{name: number * step}) for step in steps]
+
+# %% wrong · compare what judge says of the engines
+# -         if any(judge(one) != as_it_is for one in changed):
+# +         if any(one != engine for one in changed):
+
+# %% wrong · what an earlier call has left
+# - def flips(judge, engine, names, factor) -> list[str]:
+# + def flips(judge, engine, names, factor, found=[]) -> list[str]:
+# -     as_it_is, found = judge(engine), []
+# +     as_it_is = judge(engine)

@@ -42,7 +42,7 @@ BLOCKS = "neighbours are on the same rank: each takes a block. Take every world_
 LENGTH = "the steps have to be as long as there are ranks: go on by world_size"
 
 EXERCISE = Formula(
-    "0.2",
+    "0.3",
     "my_samples",
     cases={
         f"{n} samples, {counted(ranks, 'rank')}": [(n, rank, ranks) for rank in range(ranks)]

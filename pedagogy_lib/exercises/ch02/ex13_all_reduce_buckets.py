@@ -157,7 +157,7 @@ def told(sizes) -> str:
 
 
 EXERCISE = Collective(
-    "2.12",
+    "2.13",
     "all_reduce_buckets",
     task=Buckets(),
     cases=CASES,

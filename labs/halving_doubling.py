@@ -1,0 +1,84 @@
+"""Recursive halving and doubling: an all-reduce with few bytes and few messages.
+
+torchrun --nproc-per-node 4 labs/halving_doubling.py
+"""
+
+import torch
+import torch.distributed as dist
+from collectives import all_reduce_ring, all_reduce_tree, exchange, need_contiguous
+from torch import Tensor
+
+
+def need_power_of_two(n: int) -> None:
+    """Refuse worlds and groups in which somebody has no partner."""
+    if n & (n - 1):
+        raise ValueError(
+            f"halving-doubling pairs ranks in each round, and with {n} ranks some have no "
+            "partner: launch 2, 4 or 8 ranks, or take all_reduce_ring"
+        )
+
+
+def all_reduce_halving_doubling(x: Tensor, group=None) -> None:
+    """Exercise 2.12. Add up everybody's `x` in place, by halving it and doubling it again.
+
+    n is the number of ranks in the group: 1, 2, 4, 8 and so on. There are 2 log2(n) rounds, and a
+    rank exchanges one message in each of them. Its partners are rank ^ n/2, rank ^ n/4, … rank ^ 1,
+    and after that the same ones in the opposite order.
+
+    First half: at the beginning, all of `x` is open. In each round, a rank cuts the open part into
+    two halves. It sends one half to its partner, which sends the other one; what comes in is added
+    to the half that stays, and that half is the open part of the next round. For example, the
+    partner with the lower number keeps the lower half. Other orders of partners and halves pass.
+    Second half: partners give each other what is finished, and what is finished doubles.
+
+    Equals  dist.all_reduce(x)
+    Shapes  x: any, contiguous, the same on every rank; its length need not be a multiple of n
+    Cost    2 log2(n) messages; each rank sends 2(n-1)/n * x.nbytes
+    Raises  ValueError if n is no power of two
+    Source  Thakur, Rabenseifner and Gropp 2005
+    """
+    need_contiguous(x)
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    need_power_of_two(n)
+    ...  # your code here
+
+
+# ---- The program ----------------------------------------------------------------------------
+
+ALL_REDUCES = {
+    "tree": all_reduce_tree,
+    "ring": all_reduce_ring,
+    "halving_doubling": all_reduce_halving_doubling,
+    "dist.all_reduce": dist.all_reduce,
+}
+
+
+def compare(nbytes: int) -> dict[str, bool]:
+    """All-reduce `nbytes` in each way; says of each whether the sum is right."""
+    from pedagogy_lib import measure
+
+    n, right = dist.get_world_size(), {}
+    for name, all_reduce in ALL_REDUCES.items():
+        x = torch.full((nbytes // 8,), dist.get_rank() + 1.0, dtype=torch.float64)
+        with measure(name):
+            all_reduce(x)
+        right[name] = bool((x == n * (n + 1) / 2).all())
+    return right
+
+
+def main(nbytes: int = 8_000_000):
+    from pedagogy_lib import launch
+
+    run = launch(compare, nbytes)
+    if run.rank == 0:
+        print(f"all-reduce of {nbytes / 1e6:g} MB on {run.world_size} ranks")
+        print(f"{'':18}{'sum':8}{'most sent':>12}{'messages':>10}")
+        for name, right in run.values[0].items():
+            sends = sum(call.name == "send" for call in run[name].calls[0])
+            told = f"{max(run[name].sent_bytes) / 1e6:9.2f} MB{sends or '–':>10}"
+            print(f"{name:18}{'right' if right else 'not yet':8}{told}")
+        print("(messages: of rank 0. Gloo's own are not seen. Not yet: wrong, or not written.)")
+
+
+if __name__ == "__main__":
+    main()

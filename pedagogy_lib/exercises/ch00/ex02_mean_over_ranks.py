@@ -1,0 +1,111 @@
+"""The mean of a number over all ranks: a first all-reduce."""
+
+import math
+
+import torch
+import torch.distributed as dist
+
+from ..kit import At, Equals, Holds, RankExercise, World, answering
+from ..kit.values import NO_RETURN
+
+NUMBERS = (2.3, -0.7, 6.1, 4.9)  # none of them is a float32
+
+
+def mean_on_rank(answer, group, case):
+    """What a rank gets back for its own number; of a tensor with one element, that."""
+    with answering():
+        got = answer(NUMBERS[dist.get_rank()])
+    is_single = isinstance(got, torch.Tensor) and got.numel() == 1
+    return {"got": got.item() if is_single else got}
+
+
+def numbers_of(trial) -> tuple[float, ...]:
+    return NUMBERS[: trial.n]
+
+
+def mean_of_all(trial, place) -> float:
+    return math.fsum(numbers_of(trial)) / trial.n
+
+
+def mistakes(trial, place):
+    numbers = numbers_of(trial)
+    own, total, n = numbers[place], math.fsum(numbers), trial.n
+    return {
+        "this is the rank's own number. `dist.all_reduce` takes a tensor and writes the sum into "
+        "that tensor; the number from which it was made stays as it was": own,
+        "each rank has divided its own number: no numbers of others have come, or nobody has "
+        "waited for them": own / n,
+        "this is the sum. A mean is divided by how many ranks there are": total,
+        "this was divided by n twice": total / n**2,
+        "a world need not have 4 ranks: dist.get_world_size() tells how many there are": total / 4,
+        "this is divided by n + 1: dist.get_world_size() is how many ranks there are, rank 0 "
+        "included": total / (n + 1),
+        "this is divided by n - 1, the highest rank. Ranks count from 0, so there is one more":
+            total / max(n - 1, 1),
+        "this is divided by the rank's own number, dist.get_rank(). How many ranks there are is "
+        "dist.get_world_size()": total / place if place else math.inf,
+        "this is divided by dist.get_rank() + 1, another number on each rank. How many ranks there "
+        "are is dist.get_world_size()": total / (place + 1),
+        "`//` rounds down to a whole number; `/` does not": total // n,
+        "this is the largest number, not the mean": max(numbers),
+        "this is the smallest number, not the mean": min(numbers),
+        "this is the product, not the mean": math.prod(numbers),
+        "the digits after the point are lost: the tensor holds whole numbers":
+            sum(map(int, numbers)) / n,
+        "the numbers were rounded before they were added": sum(map(round, numbers)) / n,
+        "everybody has the number of rank 0, as after a broadcast. That adds nothing": numbers[0],
+        "this is the mean of the ranks' numbers 0, 1, …, n - 1. Add up what each rank was given":
+            (n - 1) / 2,
+    }  # fmt: skip
+
+
+def right_on_some(trial) -> str:
+    right = [k for k in range(trial.n) if trial[k].got == mean_of_all(trial, k)]
+    if right == [0]:
+        return "rank 0 alone has the mean. dist.reduce gives the sum to one rank; all need it"
+    return ""
+
+
+def told_kind(value) -> str:
+    if isinstance(value, torch.Tensor):
+        return f"it returns a tensor of {value.numel()} elements"
+    return f"it returns {value!r:.60}"
+
+
+def why_no_number(trial, place) -> str:
+    value = trial[place].got
+    if value is None:
+        return (
+            f"{NO_RETURN}. dist.all_reduce also returns None: the sum is in the tensor that it got"
+        )
+    return "asked is one number, a Python float: x.item() takes it out of a tensor"
+
+
+EXERCISE = RankExercise(
+    "0.2",
+    "mean_over_ranks",
+    cases=[At(World(3)), At(World(4)), At(World(2)), At(World(1))],
+    work=mean_on_rank,
+    facts=[
+        Holds("got", lambda value: isinstance(value, (int, float)), told_kind, why_no_number),
+        Equals("got", mean_of_all, mistakes, "the mean", right_on_some),
+    ],
+    told=lambda trial: f"the mean of {', '.join(map(str, numbers_of(trial)))}, on every rank",
+    errors={
+        "NoneType": "dist.all_reduce returns None: it writes the sum into the tensor that it got",
+        "'float' object has no attribute": "dist.all_reduce takes a tensor, and `number` is a "
+        "Python float: make a tensor of it first",
+        "of type torch.Tensor": "dist.all_reduce takes a tensor: make one of `number` first",
+        "division by zero": "ranks count from 0, so dist.get_rank() may be 0. How many ranks there "
+        "are is dist.get_world_size()",
+    },
+    lost="an all-reduce is complete when every rank has called it. Here some rank does not, or "
+    "makes another call",
+    hints=(
+        "A mean is a sum, divided by how many there are. Which call gives every rank the sum?",
+        "dist.all_reduce takes a tensor, and writes the sum into it. So make a tensor of the "
+        "number first, in float64.",
+        "After the all-reduce, x.item() is the sum as a Python float. dist.get_world_size() tells "
+        "how many ranks there are.",
+    ),
+)
