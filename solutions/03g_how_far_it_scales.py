@@ -108,9 +108,12 @@ plot_spreads({"": {name: in_ms(line) for name, line in lines.items()}},
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # What the numbers of this run say.
-print(scaling.what_binds(steps, all_reduce, by_rates, by_shape))
+print(scaling.what_binds(steps, all_reduce, by_rates, by_shape, network_seconds))
 
 # %% [markdown]
+# The rate of the network was measured with 8 MB, and the gradients have 17 MB: a rate holds for the
+# size at which it was measured, too.
+#
 # Dots are medians, bars go from the fastest round to the slowest. Other programs on this computer
 # can only make a round slower, so theory has to meet the lower ends.
 #
