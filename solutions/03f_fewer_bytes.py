@@ -265,7 +265,8 @@ for way, curves in {**forgetful, "PowerSGD, rank 1": losses["PowerSGD, rank 1"]}
 
 # %% [markdown]
 # The same bytes, another training. What was left out of a step is lost, and much of it was needed.
-#
+
+# %% [markdown]
 # **On GPUs** a fast network changes the answer. Inside a machine with NVLink, an all-reduce is
 # often hidden behind the backward (03b). Then fewer bytes save nothing, and compressing costs time.
 # Of the methods that PowerSGD's authors tried, it was the only one that was always faster than SGD

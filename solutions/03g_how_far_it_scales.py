@@ -116,7 +116,8 @@ print(scaling.what_binds(steps, all_reduce, by_rates, by_shape, network_seconds)
 #
 # Dots are medians, bars go from the fastest round to the slowest. Other programs on this computer
 # can only make a round slower, so theory has to meet the lower ends.
-#
+
+# %% [markdown]
 # Where the line of the all-reduce is above the other, the network binds. Then more samples on each
 # rank are nearly free, and so is accumulation (01). Fewer bytes would help (03f). Faster arithmetic
 # would not.
