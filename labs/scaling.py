@@ -116,13 +116,14 @@ def farthest(steps, prediction) -> tuple[float, int]:
     return max((max(ratio, 1 / ratio), b) for b, ratio in ratios.items())
 
 
-def what_binds(steps, all_reduce, by_rates, by_shape) -> str:
-    """What the measured times say, in words."""
+def what_binds(steps, all_reduce, by_rates, by_shape, network_seconds) -> str:
+    """What the measured times say, in words; network_seconds: of the all-reduce, predicted."""
     longer = [b for b, times in steps.items() if min(times) > min(all_reduce)]
     first = f"Fastest rounds: the all-reduce takes {1e3 * min(all_reduce):.1f} ms; "
     first += f"computing takes longer from {min(longer)} samples on." if longer else (
         "computing never takes longer."
     )  # fmt: skip
+    first += f"\nBy its rate, the all-reduce would take {1e3 * network_seconds:.1f} ms."
     told = "\n".join(
         f"The prediction {name} misses by up to {{:.1f}} times, with {{}} samples.".format(
             *farthest(steps, prediction))

@@ -9,7 +9,7 @@
 
 # %% [markdown]
 # ![Training loss over megabytes sent through the network card, logarithmic, for six ways to train.
-# DDP needs most bytes for the same loss, PowerSGD of rank 1
+# DDP needs most bytes for the same loss, PowerSGD of rank 1 and 2
 # fewest](../assets/covers/03f_fewer_bytes.png)
 #
 # *Measured in section 4: the same model, the same samples, six ways to exchange what was learnt.
@@ -223,7 +223,7 @@ plot_spreads({"": fewer_bytes.over_megabytes(losses, bytes_of)},
 
 # %% [markdown]
 # Read it from left to right: with so many megabytes, how far does each way get? Then from top to
-# bottom: how many megabytes does a loss of 0.1 cost?
+# bottom: how many megabytes does a loss of 0.3 cost?
 #
 # Now the seconds. Two machines, each with a card of 5 MB/s. (That is 40 Mbit/s, about an office's
 # link to the Internet.) Each way takes 20 steps there. What would be the loss of each way when DDP
@@ -246,9 +246,9 @@ Table(["way", "bytes a step", "a step takes", f"loss after {steps} steps",
 print(fewer_bytes.what_was_found(losses, bytes_of, seconds, steps))
 
 # %% [markdown]
-# After the same number of *steps*, PowerSGD is behind at first: what its errors hold back comes
-# later. Then it catches up. After the same number of *bytes*, DDP is last all along. (Where more
-# steps fit into the time than were trained, the table shows the loss at the end of the training.)
+# After the same number of *steps*, PowerSGD of rank 1 is behind: what its errors hold back comes
+# later. After the same number of *bytes*, DDP is last all along. (Where more steps fit into the
+# time than were trained, the table shows the loss at the end of the training.)
 #
 # *Break it.* Set `card_megabytes_per_second` to 500. Which ways are still faster than DDP?
 
@@ -262,6 +262,9 @@ forgetful = launch(fewer_bytes.curves, digits, steps, (0, 1, 2), ("rank 1, error
 for way, curves in {**forgetful, "PowerSGD, rank 1": losses["PowerSGD, rank 1"]}.items():
     ends = sorted(curve[steps] for curve in curves)
     print(f"{way}: loss {median(ends):.3f} ({ends[0]:.3f} to {ends[-1]:.3f})")
+
+# %% [markdown]
+# The same bytes, another training. What was left out of a step is lost, and much of it was needed.
 
 # %% [markdown]
 # **On GPUs** a fast network changes the answer. Inside a machine with NVLink, an all-reduce is

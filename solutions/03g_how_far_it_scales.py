@@ -67,8 +67,7 @@ for name, unit in (("arithmetic", "GFLOP/s"), ("memory", "GB/s"), ("network", "G
 # each of the two ranks need until computing takes as long as the all-reduce?
 
 # %%
-meet = predict("Samples on each rank at which computing takes as long as the all-reduce",
-               unit="samples")
+meet = predict("Computing takes as long as the all-reduce at, on each rank", unit="samples")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction, theory, and where the measured lines meet.
@@ -109,12 +108,16 @@ plot_spreads({"": {name: in_ms(line) for name, line in lines.items()}},
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # What the numbers of this run say.
-print(scaling.what_binds(steps, all_reduce, by_rates, by_shape))
+print(scaling.what_binds(steps, all_reduce, by_rates, by_shape, network_seconds))
 
 # %% [markdown]
+# The rate of the network was measured with 8 MB, and the gradients have 17 MB: a rate holds for the
+# size at which it was measured, too.
+#
 # Dots are medians, bars go from the fastest round to the slowest. Other programs on this computer
 # can only make a round slower, so theory has to meet the lower ends.
-#
+
+# %% [markdown]
 # Where the line of the all-reduce is above the other, the network binds. Then more samples on each
 # rank are nearly free, and so is accumulation (01). Fewer bytes would help (03f). Faster arithmetic
 # would not.
