@@ -183,12 +183,12 @@ def eight_rows(cores, slower, sent, emulation, model_bytes) -> list[list[str]]:
 
 
 def python_work():
-    return sum(i * i for i in range(300_000))
+    return sum(i * i for i in range(1_500_000))
 
 
 def torch_work():
     x = torch.ones(500, 500)
-    for _ in range(8):
+    for _ in range(16):
         x @ x
 
 
@@ -201,7 +201,7 @@ def in_two_threads(job):
         list(threads.map(do, [job, job]))
 
 
-def clock(how, job, rounds=15) -> list[tuple[float, float, float]]:
+def clock(how, job, rounds=8) -> list[tuple[float, float, float]]:
     """On each rank of a launch: when how(job) began and ended, and the CPU seconds it took."""
     torch.set_num_threads(1)  # one job computes on one core
     spans = []
