@@ -1,4 +1,6 @@
 # %% right · a logarithm
+import math
+
 def tree_seconds(n, megabytes, megabytes_per_second):
     return math.ceil(math.log2(n)) * megabytes / megabytes_per_second
 
@@ -18,5 +20,7 @@ def tree_seconds(n, megabytes, megabytes_per_second):
     return (n - 1) * megabytes / megabytes_per_second
 
 # %% wrong · without `return`
+import math
+
 def tree_seconds(n, megabytes, megabytes_per_second):
     math.ceil(math.log2(n)) * megabytes / megabytes_per_second

@@ -1,4 +1,6 @@
 # %% right · two halves
+import math
+
 def all_reduce_seconds(how, n, X, alpha, B):
     halves = 2
     if how == "ring":
@@ -12,6 +14,8 @@ def all_reduce_seconds(how, n, X, alpha, B):
     return 2 * (n - 1).bit_length() * (alpha + X / B)
 
 # %% wrong · the latency is missing
+import math
+
 def all_reduce_seconds(how, n, X, alpha, B):
     if how == "ring":
         return 2 * (n - 1) * X / n / B
