@@ -5,6 +5,7 @@ torchrun --nproc-per-node 4 labs/gradient_accumulation.py
 """
 
 import os
+import time
 
 import torch
 import torch.distributed as dist
@@ -234,6 +235,7 @@ def main():
     first, last = train_on_sentences(data[0])
     report(f"sentences: loss for each token {first:.2f} in the first step, {last:.2f} in the last")
     if dist.is_initialized():
+        time.sleep(0.2)  # Gloo's threads need Python to free their last tensors: do not end before
         dist.destroy_process_group()
 
 
