@@ -5,6 +5,7 @@ torchrun --nproc-per-node 2 labs/train_ddp.py --epochs 4 --file checkpoint.pt
 
 import argparse
 import os
+import time
 from contextlib import nullcontext
 
 import torch
@@ -143,6 +144,7 @@ def main(words=None):
             training.save()
         if dist.get_rank() == 0:
             print(f"epoch {training.epoch}: loss {loss:.4f}, right {accuracy:.1%}", flush=True)
+    time.sleep(0.2)  # Gloo's threads need Python to free their last tensors: do not end before
     dist.destroy_process_group()
 
 
