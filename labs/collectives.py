@@ -189,15 +189,18 @@ ALL_REDUCES = {
 }
 
 
-def compare(nbytes: int) -> dict[str, bool]:
-    """All-reduce `nbytes` in each way; says of each whether the sum is right."""
+def compare(nbytes: int, ways=ALL_REDUCES, memory=False) -> dict[str, bool]:
+    """All-reduce `nbytes` in each way; says of each whether the sum is right.
+
+    memory   whether memory and calls are noted as well, which takes time
+    """
     from pedagogy_lib import measure
 
     n, right = dist.get_world_size(), {}
-    for name, all_reduce in ALL_REDUCES.items():
+    for name, all_reduce in ways.items():
         x = torch.full((nbytes // 8,), dist.get_rank() + 1.0, dtype=torch.float64)
         dist.barrier()
-        with measure(name, memory=False):
+        with measure(name, memory=memory):
             all_reduce(x)
         right[name] = bool((x == n * (n + 1) / 2).all())
     return right

@@ -3,6 +3,7 @@
 torchrun --nproc-per-node 4 labs/halving_doubling.py
 """
 
+import collectives
 import torch
 import torch.distributed as dist
 from collectives import all_reduce_ring, all_reduce_tree, exchange, need_contiguous
@@ -55,15 +56,7 @@ ALL_REDUCES = {
 
 def compare(nbytes: int) -> dict[str, bool]:
     """All-reduce `nbytes` in each way; says of each whether the sum is right."""
-    from pedagogy_lib import measure
-
-    n, right = dist.get_world_size(), {}
-    for name, all_reduce in ALL_REDUCES.items():
-        x = torch.full((nbytes // 8,), dist.get_rank() + 1.0, dtype=torch.float64)
-        with measure(name):
-            all_reduce(x)
-        right[name] = bool((x == n * (n + 1) / 2).all())
-    return right
+    return collectives.compare(nbytes, ALL_REDUCES, memory=True)
 
 
 def main(nbytes: int = 8_000_000):
