@@ -29,6 +29,16 @@ def sum_up(ways, nbytes: int):
             raise ValueError(f"{name}: rank {dist.get_rank()} has not got the sum")
 
 
+def rows_of_senders(run) -> list[list[str]]:
+    """Of each way of `sum_up`: bytes sent by rank 0, by the busiest of the others, and by all."""
+    rows = []
+    for name in run.labels:
+        first, *others = run[name].sent_bytes
+        counts = first, max(others), first + sum(others)
+        rows.append([name, *(f"{count / 1e6:.2f} MB" for count in counts)])
+    return rows
+
+
 def receivers(block) -> list[list[int]]:
     """Of each rank of a measured block: to whom it has sent more than a hundredth of all bytes."""
     matrix = block.traffic()
@@ -209,6 +219,26 @@ def rows_of_time(took, nbytes) -> list[list[str]]:
 
 def in_ms(rounds) -> str:
     return f"{1e3 * min(rounds):.1f} to {1e3 * max(rounds):.1f} ms"
+
+
+def facts_of_time(took, nbytes) -> dict[str, str]:
+    """For the statements of part 02d: milliseconds of each way, and two words that they decide.
+
+    took  {(n, bytes, name): seconds}
+    """
+    names = {"tree": "reduce along a tree", "reduce": "reduce"}
+    ms = {(n, name): 1e3 * s for (n, size, name), s in took.items() if size == nbytes}
+    by_ranks = {
+        key: ", ".join(f"{ms[n, name]:.0f}" for n in (2, 4, 8)) for key, name in names.items()
+    }
+    one, both = ms[8, "all_reduce"], ms[8, "reduce, then broadcast"]
+    grows = ms[8, "reduce"] / ms[2, "reduce"]  # 3, if it were logarithmic
+    return by_ranks | {
+        "all_reduce": f"{one:.0f}",
+        "both": f"{both:.0f}",
+        "faster": "right for large tensors" if both > 1.2 * one else "not to be seen here",
+        "logarithmic": "depends" if grows < 2.5 else "right",
+    }
 
 
 # ---- Without ranks --------------------------------------------------------------------------

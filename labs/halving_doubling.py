@@ -29,14 +29,15 @@ def all_reduce_halving_doubling(x: Tensor, group=None) -> None:
     First half: at the beginning, all of `x` is open. In each round, a rank cuts the open part into
     two halves. It sends one half to its partner, which sends the other one; what comes in is added
     to the half that stays, and that half is the open part of the next round. For example, the
-    partner with the lower number keeps the lower half. Other orders of partners and halves pass.
+    partner with the lower number keeps the first half. Other orders of partners and halves pass.
     Second half: partners give each other what is finished, and what is finished doubles.
 
     Equals  dist.all_reduce(x)
     Shapes  x: any, contiguous, the same on every rank; its length need not be a multiple of n
     Cost    2 log2(n) messages; each rank sends 2(n-1)/n * x.nbytes
     Raises  ValueError if n is no power of two
-    Source  Thakur, Rabenseifner and Gropp 2005
+    Source  Thakur, Rabenseifner and Gropp 2005 (the order of the partners is this lab's; MPICH
+            begins with the nearest one)
     """
     need_contiguous(x)
     rank, n = dist.get_rank(group), dist.get_world_size(group)
@@ -57,6 +58,18 @@ ALL_REDUCES = {
 def compare(nbytes: int) -> dict[str, bool]:
     """All-reduce `nbytes` in each way; says of each whether the sum is right."""
     return collectives.compare(nbytes, ALL_REDUCES, memory=True)
+
+
+def rows_of_messages(run, nbytes: int) -> list[list[str]]:
+    """Of each way in a run of `compare`: its bytes, and the messages of rank 0."""
+    rows = []
+    for name in run.labels:
+        calls = [call.name for call in run[name].calls[0] if call.peer is not None]
+        sends, receives = calls.count("send"), len(calls) - calls.count("send")
+        to = [peer for peer, sent in enumerate(run[name].traffic()[0]) if sent > nbytes / 100]
+        most = f"{max(run[name].sent_bytes) / nbytes:.2f}"
+        rows.append([name, most, sends or "–", receives or "–", ", ".join(map(str, to))])
+    return rows
 
 
 def main(nbytes: int = 8_000_000):

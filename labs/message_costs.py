@@ -1,4 +1,4 @@
-"""What messages and collectives cost on this machine: latency, bandwidth, and all the rest.
+"""What messages and large collectives cost on this machine: latency and bandwidth.
 
 Times need a quiet machine: other programs can only add to them. So each is taken in several
 rounds, and what is returned says whether it is the quickest or the middle one.
@@ -6,7 +6,6 @@ rounds, and what is returned says whether it is the quickest or the middle one.
 torchrun --nproc-per-node 2 labs/message_costs.py
 """
 
-import resource
 import time
 from statistics import median
 
@@ -94,88 +93,30 @@ def slowest_rank(values) -> dict[str, list[float]]:
             for name in values[0]}  # fmt: skip
 
 
-def crossing(sizes, first, second) -> float:
-    """The size at which two lines cross, read off between their points on logarithmic axes."""
+def crossing(sizes, first, second) -> float | None:
+    """The size at which two lines cross, read off between their points on logarithmic axes.
+
+    Returns  None if they do not cross between these sizes
+    """
     gap = np.log(np.array(first) / np.array(second))
-    k = int(np.nonzero(np.diff(np.sign(gap)))[0][0])
+    changes = np.nonzero(np.diff(np.sign(gap)))[0]
+    if not changes.size:
+        return None
+    k = int(changes[0])
     share = gap[k] / (gap[k] - gap[k + 1])
     return float(np.exp(np.log(sizes[k]) + share * np.log(sizes[k + 1] / sizes[k])))
 
 
-# ---- A call ---------------------------------------------------------------------------------
-
-
-def in_a_row(way, x, rounds=9) -> list[dict]:
-    """`way(row)` for each row of `x`, one after another, in several rounds.
-
-    Returns  for each round `total` seconds, `each` of the calls; and for each call `cpu` seconds of
-             all threads of this rank, and `sleeps`: how often one of them went to sleep
-    """
-    found = []
-    for _ in range(rounds):
-        dist.barrier()
-        used, began, each = used_so_far(), time.perf_counter(), []
-        for row in x:
-            at = time.perf_counter()
-            way(row)
-            each.append(time.perf_counter() - at)
-        total = time.perf_counter() - began
-        cpu, sleeps = np.subtract(used_so_far(), used) / len(x)
-        found.append({"total": total, "each": each, "cpu": float(cpu), "sleeps": float(sleeps)})
-    return found
-
-
-def used_so_far() -> tuple[float, int]:
-    """CPU seconds of all threads of this process, and how often one of them went to sleep."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime, usage.ru_nvcsw
-
-
-def call_after_a_pause(x, rounds=25, pause=0.004) -> float:
-    """Median seconds of one all-reduce, each after a barrier and a pause."""
-    times = []
-    for _ in range(rounds):
-        dist.barrier()
-        time.sleep(pause)
-        began = time.perf_counter()
-        dist.all_reduce(x)
-        times.append(time.perf_counter() - began)
-    return median(times)
-
-
-def calls_begun(x, rounds=5) -> tuple[float, float]:
-    """Seconds for each call to begin all-reduces of all rows, and until all are done: medians."""
-    begun, done = [], []
-    for _ in range(rounds):
-        dist.barrier()
-        began = time.perf_counter()
-        requests = [dist.all_reduce(row, async_op=True) for row in x]
-        begun.append((time.perf_counter() - began) / len(x))
-        for request in requests:
-            request.wait()
-        done.append((time.perf_counter() - began) / len(x))
-    return median(begun), median(done)
-
-
-def small_calls(way=dist.all_reduce, calls=128, elements=1000) -> dict:
-    """Many calls of `way` with a small tensor, one after another: the round of the middle.
-
-    Returns  what `in_a_row` tells of it, and `totals`, the seconds of all rounds in their order
-    """
-    x = torch.zeros(calls, elements)
-    rounds = in_a_row(way, x)
-    middle = sorted(rounds, key=lambda one: one["total"])[len(rounds) // 2]
-    return middle | {"totals": [one["total"] for one in rounds]}
-
-
-def begun_and_done(calls=128, elements=1000) -> dict[str, float]:
-    """Seconds of a small all-reduce in other ways than one after another."""
-    x = torch.zeros(calls, elements)
-    begun, done = calls_begun(x)
-    return {"begun": begun, "done": done, "after a pause": call_after_a_pause(x[0])}
-
-
 # ---- Bandwidth ------------------------------------------------------------------------------
+
+
+def sum_up(x) -> None:
+    """An all-reduce of these bytes, as numbers of float32."""
+    dist.all_reduce(x.view(torch.float32))
+
+
+def gigabytes_per_second(sizes, seconds, factor=1.0) -> list[float]:
+    return [factor * size / t / 1e9 for size, t in zip(sizes, seconds)]
 
 
 def both_ways(x) -> None:
@@ -209,27 +150,15 @@ def anatomy(nbytes, rounds=15) -> dict[str, float]:
     return found | {"a half, one way": found["a half, one way"] / 2}
 
 
-def in_buckets(all_reduce_buckets, bucket_sizes, calls=128, elements=1000, rounds=5) -> list:
-    """Quickest seconds to add up many small tensors, for each size of a bucket in bytes."""
-    tensors = list(torch.zeros(calls, elements))
-    best = [float("inf")] * len(bucket_sizes)
-    for k, size in [*enumerate(bucket_sizes)] * rounds:
-        dist.barrier()
-        began = time.perf_counter()
-        all_reduce_buckets(tensors, size)
-        best[k] = min(best[k], time.perf_counter() - began)
-    return best
-
-
 # ---- The program ----------------------------------------------------------------------------
 
 
-def costs() -> tuple[float, float, float, float]:
+def costs() -> tuple[float, float, float]:
     sizes = [2**k for k in range(8, 22)]
     x = torch.zeros(1000)
     alone = quickest_of_each(lambda y: dist.all_reduce(x), [1])[0]
     alpha, B = fit(sizes, one_message(sizes)) if dist.get_world_size() == 2 else (0.0, 0.0)
-    return alpha, B, alone, small_calls()["total"]
+    return alpha, B, alone
 
 
 def main():
@@ -237,9 +166,9 @@ def main():
 
     run = launch(costs, world_size=2)
     if run.rank == 0:
-        alpha, B, alone, many = run.values[0]
+        alpha, B, alone = run.values[0]
         print(f"a message: {alpha * 1e6:.0f} µs and {B / 1e9:.2f} GB/s")
-        print(f"an all-reduce of 4 kB: {alone * 1e6:.0f} µs at best; 128: {many * 1e3:.1f} ms")
+        print(f"an all-reduce of 4 kB: {alone * 1e6:.0f} µs at best")
 
 
 if __name__ == "__main__":

@@ -4,11 +4,12 @@ python labs/overlap.py
 """
 
 import time
+from contextlib import nullcontext
 
 import torch
 import torch.distributed as dist
 from collectives import all_reduce_ring
-from data_parallel import DDP, in_background
+from data_parallel import DDP, in_background, no_sync
 from language_model import Transformer, draw_batch, mean_loss
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
@@ -56,11 +57,16 @@ def begin_at_the_end(x, group=None):
     return lambda: measured_ring(x, group)
 
 
+def sleeping_model(layers_per_bucket, begin):
+    model = nn.Sequential(*(SleepingLayer() for _ in range(LAYERS)))
+    return DDP(model, 4 * NUMBERS * layers_per_bucket, begin)
+
+
 def step(label, layers_per_bucket, meanwhile):
     """Measure one step as `label`, its forward and its backward; and each all-reduce."""
-    model = nn.Sequential(*(SleepingLayer() for _ in range(LAYERS)))
-    begin = in_background(measured_ring) if meanwhile else begin_at_the_end
-    ddp = DDP(model, 4 * NUMBERS * layers_per_bucket, begin)
+    ddp = sleeping_model(
+        layers_per_bucket, in_background(measured_ring) if meanwhile else begin_at_the_end
+    )
     dist.barrier()
     with measure(label, memory=False):
         with measure("forward", memory=False):
@@ -75,12 +81,13 @@ def travelling(travel):
     return throttle(4 * NUMBERS / (travel * SECONDS))
 
 
-def two_steps(travel=2):
+def two_steps(travel=2, rounds=1):
     """Two layers in a bucket: communication after the backward, and then meanwhile."""
     with travelling(travel):
         all_reduce_ring(torch.ones(4))  # the first messages open the connections
-        step("afterwards", 2, meanwhile=False)
-        step("meanwhile", 2, meanwhile=True)
+        for _ in range(rounds):
+            step("afterwards", 2, meanwhile=False)
+            step("meanwhile", 2, meanwhile=True)
 
 
 def steps_with_buckets(sizes, travel, rounds=3):
@@ -90,6 +97,33 @@ def steps_with_buckets(sizes, travel, rounds=3):
         for _ in range(rounds):
             for size in sizes:
                 step(str(size), size, meanwhile=True)
+
+
+def accumulated_steps(travel=2, micro_batches=3):
+    """A step of some micro-batches with an exchange in each backward, and one with no_sync."""
+    with travelling(travel):
+        all_reduce_ring(torch.ones(4))
+        for label, silent in {"each time": False, "no_sync": True}.items():
+            ddp = sleeping_model(2, in_background(measured_ring))
+            dist.barrier()
+            with measure(label, memory=False):
+                for number in range(1, micro_batches + 1):
+                    is_silent = silent and number < micro_batches
+                    with no_sync(ddp) if is_silent else nullcontext():
+                        with measure("forward", memory=False):
+                            y = ddp(torch.ones(1))
+                        with measure("backward", memory=False):
+                            y.backward()
+                    if not is_silent:
+                        ddp.finish()
+
+
+def forwards_of_steps(sizes, travel) -> list[float]:
+    """How long a step takes with so many layers in a bucket, in forwards of a layer."""
+    from pedagogy_lib import launch
+
+    run = launch(steps_with_buckets, sizes, travel, world_size=2, device="cpu")
+    return [quickest(run, str(size)) / SECONDS for size in sizes]
 
 
 def quickest(run, label) -> float:

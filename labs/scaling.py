@@ -1,4 +1,4 @@
-"""How far data parallel training scales: what binds a step, and what more ranks bring.
+"""How far data parallel training scales: what limits a step, and what more ranks bring.
 
 torchrun --nproc-per-node 2 labs/scaling.py
 """
@@ -15,10 +15,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 WIDTH, LAYERS = 1024, 4  # of the model whose step is predicted
 SMALL_WIDTH = 256  # of the model that is scaled
-ROUNDS, WARM_UP = 9, 2
+ROUNDS, WARM_UP = 15, 2
+BUSY = 2.0  # times as long as predicted: other programs took the cores
 
 
-# ---- What binds a step ----------------------------------------------------------------------
+# ---- What limits a step ---------------------------------------------------------------------
 
 
 def rounds_of(jobs, rounds=ROUNDS) -> dict:
@@ -116,22 +117,23 @@ def farthest(steps, prediction) -> tuple[float, int]:
     return max((max(ratio, 1 / ratio), b) for b, ratio in ratios.items())
 
 
-def what_binds(steps, all_reduce, by_rates, by_shape, network_seconds) -> str:
+def what_limits(steps, all_reduce, by_rates, by_shape, network_seconds) -> str:
     """What the measured times say, in words; network_seconds: of the all-reduce, predicted."""
-    longer = [b for b, times in steps.items() if min(times) > min(all_reduce)]
-    first = f"Fastest rounds: the all-reduce takes {1e3 * min(all_reduce):.1f} ms; "
-    first += f"computing takes longer from {min(longer)} samples on." if longer else (
-        "computing never takes longer."
-    )  # fmt: skip
-    first += f"\nBy its rate, the all-reduce would take {1e3 * network_seconds:.1f} ms."
-    told = "\n".join(
-        f"The prediction {name} misses by up to {{:.1f}} times, with {{}} samples.".format(
-            *farthest(steps, prediction))
-        for name, prediction in (("by the longest rate", by_rates), ("at this shape", by_shape))
-    )  # fmt: skip
-    better = farthest(steps, by_shape)[0] < farthest(steps, by_rates)[0]
-    last = "The second one is better." if better else "Here the second one is no better."
-    return f"{first}\n{told}\n{last}"
+    longer = [b for b, times in steps.items() if median(times) > median(all_reduce)]
+    lines = [
+        f"The fastest all-reduce takes {1e3 * min(all_reduce):.1f} ms; by its rate, it would take "
+        f"{1e3 * network_seconds:.1f} ms.",
+        f"By medians, computing takes longer than the all-reduce from {min(longer)} samples on."
+        if longer else "By medians, computing never takes longer than the all-reduce.",
+    ]  # fmt: skip
+    for name, prediction in (("longest rate", by_rates), ("at this shape", by_shape)):
+        times, b = farthest(steps, prediction)
+        lines.append(f"Prediction “{name}”: at most {times:.1f} times off, with {b} samples.")
+    misses = farthest(steps, by_shape)[0], max(min(all_reduce) / network_seconds, 1.0)
+    if max(misses) > BUSY:
+        lines.append("Other programs took the cores in this run, or the network was busy: do not "
+                     "trust it.\nRun this section again when the computer is quiet.")  # fmt: skip
+    return "\n".join(lines)
 
 
 def crossing(x, falling, rising) -> float:
@@ -206,6 +208,43 @@ def efficiencies(ranks, samples, times) -> dict[int, list[float]]:
     fewest = min(ranks)
     of_sample = median(times[fewest]) * fewest / of[fewest]  # rank-seconds
     return {n: [of_sample * of[n] / n / t for t in times[n]] for n in ranks}
+
+
+def times_as_fast(counts, samples, flops, link) -> dict[int, float]:
+    """Strong scaling with all communication hidden, {ranks: how many times as fast as one}."""
+    seconds = {n: predicted_seconds("strong", n, samples, flops, link)[0] for n in [1, *counts]}
+    return {n: seconds[1] / seconds[n] for n in counts}
+
+
+def rows_of_limit(counts, samples, flops, link) -> list[list]:
+    """A table's rows for strong scaling: ranks, computing, all-reduce, times as fast as 1 rank."""
+    alone, network = predicted_seconds("strong", 1, samples, flops, link)[0], model_bytes() / link
+    faster = times_as_fast(counts, samples, flops, link)
+    return [[n, f"{1e3 * alone / n:.1f} ms", f"{1e3 * 2 * (n - 1) / n * network:.1f} ms",
+             f"{faster[n]:.2f}"] for n in counts]  # fmt: skip
+
+
+def rows_of_steps(times, batches) -> list[list]:
+    """A table's rows: for each number of ranks, the batch and the median step of each kind.
+
+    times    {kind: {ranks: seconds of every round}}
+    batches  {kind: [of a step, for each number of ranks]}
+    """
+    counts = list(times["strong"])
+    return [[n, *(cell for kind in times
+                  for cell in (batches[kind][k], f"{1e3 * median(times[kind][n]):.0f} ms"))]
+            for k, n in enumerate(counts)]  # fmt: skip
+
+
+def how_it_scaled(times, efficiency) -> str:
+    """What the measured steps say, in words; both as {kind: {ranks: [of every round]}}."""
+    last = max(times["strong"])
+    lines = [f"{kind} scaling: {last} ranks keep an efficiency of "
+             f"{median(efficiency[kind][last]):.2f}." for kind in times]  # fmt: skip
+    steps = {n: median(of_rounds) for n, of_rounds in times["strong"].items()}
+    best = min(steps, key=steps.get)
+    again = f", and on {last} it is longer again" if best < last else ""
+    return "\n".join([*lines, f"strong scaling: the shortest step is on {best} ranks{again}."])
 
 
 def predicted_efficiencies(ranks, samples, flops, link) -> dict:

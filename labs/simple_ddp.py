@@ -22,6 +22,7 @@ def start_equal(model, group=None) -> None:
     """Exercise 3.2. Give every rank the parameters and buffers of the group's first rank, in place.
 
     Buffers are a model's tensors that no optimizer changes, such as BatchNorm's running means.
+    Autograd must not record the copy.
 
     Example weights [1, 2] on rank 0 and [5, 7] on rank 1: afterwards [1, 2] on both
     Equals  what DistributedDataParallel(model) does when it is made
@@ -56,12 +57,12 @@ def now() -> float:
 
 
 def time_step(ddp, loss_fn, inputs, targets) -> tuple[float, float, float]:
-    """Exercise 3.4. How long a step's forward and backward take, and what communication adds.
+    """Exercise 3.14. How long a step's forward and backward take, and what communication adds.
 
     Returns three numbers of seconds. The second is a backward without communication:
     `ddp.no_sync()` switches it off, if the forward is under it, too. The third is a backward with
-    communication minus the second number. That is the *exposed* communication, which the backward
-    could not hide, and what DDP's hooks cost. It is returned as it is, even if it is negative.
+    communication minus the second number. That is the *exposed* communication: the time in which
+    the rank only waits, for messages or for a slower rank. It is returned even if it is negative.
     Read the clock with `now()`.
 
     Example forward 2 s, backward under no_sync 5 s, backward with communication 8 s: 2, 5, 3
@@ -98,24 +99,32 @@ def train(model, text, synchronize, steps=STEPS) -> list[float]:
     return losses
 
 
-def compare(text) -> str:
-    """Train by hand and with the wrapper, from the same weights; how far apart do they end?"""
-    from pedagogy_lib import relative_gap, rounding
+def compare(text) -> tuple[str, float]:
+    """Train by hand and with the wrapper, from the same weights; how far apart do they end?
 
-    torch.manual_seed(dist.get_rank())  # ranks that start differently, so that it shows
+    Measures both, with their start, as "by hand" and "DDP".
+
+    Returns  words for it, and the largest difference of any weight
+    """
+    from pedagogy_lib import measure, relative_gap, rounding
+
+    torch.manual_seed(dist.get_rank())  # without start_equal, ranks would stay apart
     by_hand = Transformer().double()
-    start_equal(by_hand)
+    with measure("by hand", memory=False):
+        start_equal(by_hand)
+        losses = train(by_hand, text, lambda: average_gradients(by_hand))
     torch.manual_seed(0)
-    wrapped = DistributedDataParallel(Transformer().double())
-    losses = train(by_hand, text, lambda: average_gradients(by_hand))
-    train(wrapped, text, lambda: None)
+    with measure("DDP", memory=False):
+        wrapped = DistributedDataParallel(Transformer().double())
+        train(wrapped, text, lambda: None)
     pairs = zip(by_hand.parameters(), wrapped.module.parameters(), strict=True)
     gap = max(relative_gap(a, b) for a, b in pairs)
-    return (
+    told = (
         f"by hand, {STEPS} steps: loss of rank 0 from {losses[0]:.2f} to {losses[-1]:.2f}\n"
         f"largest difference to DistributedDataParallel's weights: {gap:.1e} of the largest one"
         + ("" if gap < rounding(steps=STEPS) else "\nThat is not the same: see 3.2 and 3.3.")
     )
+    return told, gap
 
 
 def overhead(text, rounds=23) -> str:
@@ -125,7 +134,7 @@ def overhead(text, rounds=23) -> str:
     batch = share_of_rank(draw_batch(text, SAMPLES, 0))
     times = [time_step(ddp, mean_loss, *batch) for _ in range(rounds)][3:]  # after a warm-up
     if None in times:
-        return "forward, backward, communication: exercise 3.4 is still to be written"
+        return "forward, backward, communication: exercise 3.14 is still to be written"
     forward, backward, communication = (1e3 * median(part) for part in zip(*times, strict=True))
     share = communication / (forward + backward)
     return f"forward {forward:.1f} ms, backward {backward:.1f} ms; communication " + (
@@ -137,7 +146,7 @@ def overhead(text, rounds=23) -> str:
 
 def program():
     text = standard_library()
-    return compare(text), overhead(text)
+    return compare(text)[0], overhead(text)
 
 
 def main():

@@ -1,4 +1,4 @@
-"""Two houses and three parameters: training stage by stage, one by one or accumulated.
+"""Two houses and three parameters: training call by call, one by one or accumulated.
 
 python labs/two_houses.py
 """
@@ -9,7 +9,7 @@ HOUSES = [(6.0, 2.0, 15.0), (5.0, 2.0, 12.0)]  # bedrooms, bathrooms, price
 START = {"w1": 0.773, "w2": 0.321, "b": 0.067}
 LEARNING_RATE = 0.001
 
-# By loop and stage: the name of a statement, and what the slides print, typed from them.
+# By loop and snapshot: the name of a statement, and what the slides print, typed from them.
 PRINTED = {
     "one by one": {
         1: ("C015", "z1 4.638 z2 0.642 y 5.347 loss 93.180"),
@@ -49,8 +49,8 @@ def forward(house, w1, w2, b) -> dict[str, torch.Tensor]:
     return nodes
 
 
-def stages(every, houses=HOUSES):
-    """Yield a snapshot after each stage of the training; a step after every `every` houses."""
+def snapshots(every, houses=HOUSES):
+    """Yield one after each call of the training; a step after every `every` houses."""
     held = parameters()
     optimizer = torch.optim.SGD(held.values(), lr=LEARNING_RATE)
     for number, house in enumerate(houses, 1):
@@ -65,18 +65,25 @@ def stages(every, houses=HOUSES):
             yield snapshot(number, "zero_grad", held)
 
 
-def snapshot(number, stage, held, house=(), nodes=None) -> dict:
+def snapshot(number, call, held, house=(), nodes=None) -> dict:
     """All values and gradients of this moment, as numbers."""
     tensors = held | (nodes or {})
     values = dict(zip(("x1", "x2", "target"), house)) | {n: t.item() for n, t in tensors.items()}
     slopes = {n: t.grad.item() if t.grad is not None else None for n, t in tensors.items()}
-    return {"house": number, "stage": stage, "values": values, "gradients": slopes}
+    return {"house": number, "call": call, "values": values, "gradients": slopes}
 
 
-def path(snapshots) -> list[tuple[float, float]]:
+def shown(seen, number) -> tuple:
+    """What draw_graph takes for one of the snapshots, which count from 1."""
+    now, before = seen[number - 1], seen[max(number - 2, 0)]
+    title = f"Snapshot {number} of {len(seen)}, house {now['house']}: {now['call']}"
+    return now["call"], now["values"], now["gradients"], before["gradients"], title
+
+
+def path(seen) -> list[tuple[float, float]]:
     """Where w1 and w2 have been: the start, and the place after each step."""
-    first, *others = snapshots
-    moments = [first, *(s for s in others if s["stage"] == "step")]
+    first, *others = seen
+    moments = [first, *(s for s in others if s["call"] == "step")]
     return [(s["values"]["w1"], s["values"]["w2"]) for s in moments]
 
 
@@ -112,37 +119,37 @@ def loss_of_eight(w1, w2):
 # ---- What the slides print ---
 
 
-def beside(loop, stage) -> list[tuple]:
+def beside(loop, number) -> list[tuple]:
     """For each number on a slide: its name, as printed, exactly, and whether these agree."""
-    now = list(stages(EVERY[loop]))[stage - 1]
-    words = PRINTED[loop][stage][1].split()
-    exact = now["gradients" if now["stage"] == "backward" else "values"]
+    now = list(snapshots(EVERY[loop]))[number - 1]
+    words = PRINTED[loop][number][1].split()
+    exact = now["gradients" if now["call"] == "backward" else "values"]
     return [(name, slide, exact[name], f"{exact[name]:.{len(slide.split('.')[1])}f}" == slide)
             for name, slide in zip(words[::2], words[1::2])]  # fmt: skip
 
 
-def entry(loop, stage) -> str:
+def entry(loop, number) -> str:
     """A line for put_to_the_test: what a slide prints, and what was found."""
-    claim, printed = PRINTED[loop][stage]
-    now = list(stages(EVERY[loop]))[stage - 1]
-    wrong = [f"{name} is {exact:.10g}" for name, _, exact, same in beside(loop, stage) if not same]
-    found = ", ".join(f"{name} {exact:.10g}" for name, _, exact, _ in beside(loop, stage))
+    claim, printed = PRINTED[loop][number]
+    now = list(snapshots(EVERY[loop]))[number - 1]
+    wrong = [f"{name} is {exact:.10g}" for name, _, exact, same in beside(loop, number) if not same]
+    found = ", ".join(f"{name} {exact:.10g}" for name, _, exact, _ in beside(loop, number))
     of = "without" if loop == "one by one" else "with"
-    slide = f"Computational graph: step {now['house']} ({SLIDES[now['stage']]})"
+    slide = f"Computational graph: step {now['house']} ({SLIDES[now['call']]})"
     return (
-        f"- [{claim}] House {now['house']}, {of} accumulation, {now['stage']}: {printed} | PyTorch "
+        f"- [{claim}] House {now['house']}, {of} accumulation, {now['call']}: {printed} | PyTorch "
         f"slides, “{slide}”, loop {of} accumulation | {'wrong digit' if wrong else 'right'} | "
-        f"{'; '.join(wrong) or found} (section 1)\n"
+        f"{'; '.join(wrong) or found} (section {[*PRINTED].index(loop) + 1})\n"
     )
 
 
 def main():
     for loop, every in EVERY.items():
-        for now in stages(every):
+        for now in snapshots(every):
             shown = " ".join(f"{name} {now['values'][name]:.6f}" for name in START)
-            print(f"{loop}, house {now['house']}, {now['stage']:9} {shown}")
-    wrong = [number for loop in PRINTED for stage in PRINTED[loop]
-             for number in beside(loop, stage) if not number[-1]]  # fmt: skip
+            print(f"{loop}, house {now['house']}, {now['call']:9} {shown}")
+    wrong = [found for loop in PRINTED for number in PRINTED[loop]
+             for found in beside(loop, number) if not found[-1]]  # fmt: skip
     print(*(f"the slides print {n} {slide}, exactly {exact:.5f}" for n, slide, exact, _ in wrong))
 
 

@@ -68,6 +68,17 @@ def samples_read(train_epochs, length=8, epochs=2) -> str:
     return or_error(watch)
 
 
+def print_reads(train_epochs):
+    """Run a loop on two ranks, and print which samples each of them reads; or the error of both."""
+    from pedagogy_lib import launch
+
+    lines = launch(samples_read, train_epochs, world_size=2, device="cpu").values
+    if lines[0] == lines[1]:
+        print("both ranks:", lines[0])
+    else:
+        print(*(f"rank {rank}: {line}" for rank, line in enumerate(lines)), sep="\n")
+
+
 # ---- Which gradients steps follow -----------------------------------------------------------
 
 
@@ -85,8 +96,11 @@ def gradients_followed(train_steps, steps=3) -> str:
 
 
 def after_backward(average_in_backward) -> str:
-    """One weight and its gradient, before and after a backward of this rank's own batch."""
-    model, (inputs, targets) = linear(), batch_of(0)
+    """One weight and its gradient, before and after a backward of this rank's own batch.
+
+    Each rank has another weight: the mean of equal weights would not show.
+    """
+    model, (inputs, targets) = linear(seed=dist.get_rank()), batch_of(0)
     own = torch.autograd.grad(F.mse_loss(model(inputs), targets), model.weight)[0].item()
     before = model.weight.item()
 

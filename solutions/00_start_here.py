@@ -1,8 +1,8 @@
 # %% [markdown]
 # # 00 · Start here
 #
-# **How do several processes train one model?** Before they can, they have to find each other, learn
-# their numbers, and exchange their first bytes. That is this part.
+# **How do several processes become one program?** They find each other. Each one gets a number.
+# Then they exchange their first bytes.
 #
 # You learn distributed training here by running it: real processes, the real `torch.distributed`,
 # and **almost every number is measured while you watch**. A laptop with two cores and no GPU is
@@ -21,11 +21,11 @@
 # **After this part you can** start ranks from a cell and with `torchrun`, add up numbers over all
 # ranks, tell `RANK` from `LOCAL_RANK`, and find the line on which a hang waits.
 #
-# **It takes** about 20 minutes, and 20 more for 2 exercises. **It needs** Python, and a training
-# loop in PyTorch.
+# **It takes** about 20 minutes, and 10 more for 2 exercises. **It needs** Python, and a training
+# loop in PyTorch. (A map and a list of words: section 6.)
 #
-# Begin with the next cell: four processes start, tell their numbers, and end. The cell after it
-# only imports. It is folded: a click on its three dots opens it.
+# Begin with the next cell: four processes start, return the ids that the operating system gave
+# them, and end. (The folded cell after it only imports.)
 
 # %% tags=["nbval-ignore-output"]
 import os
@@ -61,14 +61,15 @@ run = launch(who_am_i, world_size=world_size)
 run
 
 # %% [markdown]
-# These are processes of the operating system. They are no threads, and they share no variables.
+# These are processes of the operating system. They are not threads, and they share no variables.
 # Each one is a **rank**, and has a number from 0 on. All ranks together are the **world**. How many
 # they are is the **world size**. `launch` returns a `Run`: `run.values[0]` is what rank 0 returned.
-# When the function ends, the processes end. The next launch starts new ones.
+# The processes end with the function. The next launch starts new ones.
 #
-# All ranks run *the same program*. Only its number tells a rank what is different for it. What a
-# rank prints appears at once, with its number in front. Run the cell a few times: the order
-# changes. **Nothing orders ranks but the messages that they exchange.**
+# All ranks run *the same program*. A rank knows only one thing that the others do not: its number.
+# Run the cell a few times: the order of the lines changes. **Ranks run independently. One
+# waits for another only where they exchange a message.** (The table names *Gloo*, which carries the
+# messages: section 4.)
 
 # %% [markdown]
 # ## 2 · Nodes, ranks, local ranks
@@ -87,12 +88,12 @@ draw_clusters()
 # Every node runs `per_node` processes. A process is on node number `node`, and its `LOCAL_RANK` is
 # `local_rank`. Return its `RANK`. Nodes are numbered from 0.
 #
-# With 3 processes per node, node 0 has the ranks 0, 1 and 2. So on node 1, the process with local
-# rank 2 has rank 5: `global_rank(1, 2, 3)` is 5.
+# With 3 processes per node, node 0 has the ranks 0, 1 and 2. Node 1 goes on with 3, 4 and 5. So on
+# node 1, the process with local rank 2 has rank 5: `global_rank(1, 2, 3)` is 5.
 #
 # Write `return` and your formula in place of the three dots. Then `check` tries your function on
-# several clusters. If it is wrong, it says what may be misunderstood. Hints are folded below a
-# verdict, and `hint("0.1")` in a cell shows them as well.
+# several clusters. If your function is wrong, `check` says which mistake it may be. Hints are
+# folded below its answer, and `hint("0.1")` in a cell shows them as well.
 
 # %%
 def global_rank(node, local_rank, per_node):
@@ -106,17 +107,18 @@ check("0.1", global_rank)
 # %% [markdown]
 # ## 3 · The first all-reduce
 #
-# In a training with many ranks, each rank sees only a part of the data. What concerns all data has
-# to be added up over the ranks: how many images were right, the loss, and most of all the
-# gradients. The operation for this is the **all-reduce**: each rank brings a tensor, and every rank
-# leaves with the sum of all of them.
+# In a training with many ranks, each rank sees only a part of the data. Some numbers concern all
+# the data: how many images the model got right, the loss, and above all the gradients. They have to
+# be added up. The operation for this is the **all-reduce**: each rank brings a tensor, and every
+# rank leaves with the sum of all of them.
 #
-# Below, rank 0 has counted 10 right answers, rank 1 has counted 20, rank 2 has counted 30, and so
-# on. Type your number, and run on. The cell that knows the theory is folded.
+# Below, rank 0 has counted 10 right answers, rank 1 has 20, rank 2 has 30, and so on. The call
+# `dist.all_reduce(x)` writes the sum into `x`. Now suppose that a program makes this call **twice**
+# by mistake. What does `x` hold on rank 1 in the end? Type your number, and run on.
 
 # %%
 total_guess = predict(
-    f"{world_size} ranks bring 10, 20, 30, …: on rank 1 after the all-reduce",
+    f"{world_size} ranks bring 10, 20, 30, …: on rank 1 after two all-reduces",
     unit="right answers",
 )
 
@@ -124,22 +126,30 @@ total_guess = predict(
 def count_right_answers():
     x = torch.tensor([10.0 * (dist.get_rank() + 1)])
     dist.all_reduce(x)  # every rank makes this call; the sum is written into x
-    return x.item()
+    once = x.item()
+    dist.all_reduce(x)
+    return once, x.item()
 
 counted = launch(count_right_answers, world_size=world_size).values
-print(counted)
+for rank, (once, twice) in enumerate(counted):
+    print(f"rank {rank}: {once} after one all-reduce, {twice} after two")
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
-total_guess.compare(theory=sum(10 * (rank + 1) for rank in range(world_size)), measured=counted[1],
-                    kind="communication")
+in_all = sum(10 * (rank + 1) for rank in range(world_size))
+total_guess.compare(world_size * in_all, counted[1][1], kind="communication")
 
 # %% [markdown]
+# After the first call every rank holds the sum. The second call adds up this sum once for each
+# rank. No error is reported. In a training, such a gradient is too long by a factor of the world
+# size.
+#
 # Where do the numbers of a rank end up? In the next picture each rank has a colour of its own.
 
 # %% tags=["cover", "nbval-ignore-output"]
 def who_holds_whose_number():
-    x = torch.tensor([2.0 ** dist.get_rank()])  # the picture reads from it whose numbers are in it
+    # 1, 2, 4, 8: from a sum of these, the picture can tell which ranks are in it.
+    x = torch.tensor([2.0 ** dist.get_rank()])
     before = x.tolist()
     dist.all_reduce(x)
     return before, x.tolist()
@@ -154,20 +164,23 @@ plot_holdings({"before the all-reduce": before, "after it": after})
 #   Section 5 shows what happens if one does not.
 # * Ranks match collectives by the order of the calls, not by name. The first all-reduce of rank 0
 #   goes with the first of rank 1.
-# * It overwrites its tensor, and returns nothing. *Break it*: write `y = dist.all_reduce(x)`, and
-#   return `y`.
-# * No rank has to be the centre through which all numbers pass. In chapter 02 you write one that
-#   has no centre.
+# * It overwrites its tensor, and returns nothing: after `y = dist.all_reduce(x)`, `y` is `None`.
+# * No rank has to be the centre through which all numbers pass. In chapter 02 you write an
+#   all-reduce without a centre.
+#
+# *Break it.* In the cell above the picture, leave out the line `dist.all_reduce(x)`. What does the
+# picture show? (Each row keeps its own colour: nothing has travelled.)
 
 # %% [markdown]
 # ### Exercise 0.2 · A first all-reduce of your own
 #
 # Each rank has tested the model on its own images, and knows one `number`: its loss, a Python
 # float. All ranks call `mean_over_ranks(number)`, each with its own number. Every rank gets back
-# the mean of all numbers, as a Python float.
+# the mean of all numbers, as a number. (A tensor with one element passes, too.)
 #
 # With two ranks, one calls `mean_over_ranks(1.0)` and the other one `mean_over_ranks(4.0)`. Both
-# get 2.5. (That is the loss on all images if both have equally many: part 01b.)
+# get 2.5. (If both ranks have equally many images, this mean is also the loss on all images.
+# Otherwise it is not: part 01b.)
 #
 # It has to work for any number of ranks. Compute in float64: `torch.tensor(number)` alone makes a
 # float32, `torch.tensor(number, dtype=torch.float64)` does not. Any call of `torch.distributed` may
@@ -187,10 +200,10 @@ check("0.2", mean_over_ranks)
 # %% [markdown]
 # ## 4 · A whole program, for torchrun
 #
-# On a cluster no notebook starts the ranks. **torchrun** does: on each machine runs one *agent* of
-# it. The agent starts the processes of its machine, and tells each one its numbers in environment
-# variables. Here is a whole program for it, [labs/start_here.py](../labs/start_here.py). Nothing in
-# it comes from this course.
+# On a cluster no notebook starts the ranks: **torchrun** does. On each machine, one process of
+# torchrun runs, its *agent*. The agent starts the ranks of its machine, and tells each one its
+# numbers in environment variables. Here is a whole program for it,
+# [labs/start_here.py](../labs/start_here.py). Nothing in it comes from this course.
 
 # %%
 with open("../labs/start_here.py") as program:
@@ -200,36 +213,53 @@ with open("../labs/start_here.py") as program:
 # Line by line:
 #
 # * `os.environ["LOCAL_RANK"]`: the agent has written the number of the process there.
-# * `torch.cuda.set_device(local_rank)`: from now on this process uses the GPU with its local rank.
-#   Without this line, every process of a machine uses GPU 0, unless it names another one each time.
-# * `dist.init_process_group("nccl")`: waits until `WORLD_SIZE` processes have come, and connects
-#   them. Where they meet is in the environment, too. **NCCL** moves bytes between NVIDIA GPUs.
-# * `dist.init_process_group("gloo")`: the same without GPUs. **Gloo** moves bytes between CPUs.
-# * `dist.all_reduce(x)`: as above. `x` has to be on the device of its rank.
+# * `torch.cuda.device_count() >= LOCAL_WORLD_SIZE`: is there a GPU for each process of this
+#   machine?
+# * `torch.cuda.set_device(device)`: this process now uses the GPU with its local rank. Without this
+#   line, every process of a machine uses GPU 0.
+# * `dist.init_process_group("nccl", …)`: waits until `WORLD_SIZE` processes have come. The address
+#   where they meet is in the environment, too. **NCCL** moves bytes between NVIDIA GPUs. With
+#   `device_id` it connects them at once, without it at the first collective.
+# * `dist.init_process_group("gloo")`: the same for CPUs, with **Gloo**.
 # * `dist.destroy_process_group()`: closes the connections before the process ends.
 #
 # `launch` does all of this for the functions of our cells, except the all-reduce.
 
 # %% [markdown]
-# On a cluster of two machines with three processes each, one types this on both machines. All
-# agents meet at machine0:
+# On a cluster of two machines with two processes each, one types this on both machines:
 #
 # ```
-# torchrun --nnodes 2 --nproc-per-node 3 --rdzv-backend c10d \
+# torchrun --nnodes 2 --nproc-per-node 2 --rdzv-backend c10d --rdzv-id my-job \
 #     --rdzv-endpoint machine0:29500 labs/start_here.py
 # ```
 #
-# The next cell does the same with two agents on this computer, as if it were two machines (part 02d
-# tells how). Before you run it: which sum will all six ranks print? It takes up to ten seconds,
-# since each process imports PyTorch anew.
+# `rdzv` is short for *rendezvous*, the meeting of the agents: here at port 29500 of machine0.
+# `c10d` is PyTorch's own service for this. `my-job` is a name that no other job has. Without it,
+# two jobs that meet at the same place would join each other.
+#
+# The next cell does the same with two agents on this computer, as if it were two machines. (GPUs
+# are hidden from them: two such "machines" would take the same ones. Part 02g tells more.) In the
+# program, each process brings its `RANK` to the all-reduce.
 
-# %% tags=["nbval-ignore-output"]
-cluster = run_torchrun("../labs/start_here.py", nnodes=2, nproc_per_node=3)
+# %%
+sum_guess = predict("2 machines with 2 processes each: every process prints",
+                    unit="SUM")
 
 # %% [markdown]
-# `GROUP_RANK` is torchrun's number of the agent, and so of the node. The sum of 0, 1, 2, 3, 4 and 5
-# is 15, on all ranks. Do not rely on which machine gets which number: after a restart it may be
-# another one.
+# The cell takes up to ten seconds, since each process imports PyTorch anew.
+
+# %% tags=["nbval-ignore-output"]
+cluster = run_torchrun("../labs/start_here.py", nnodes=2, nproc_per_node=2)
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
+words = next(line.split() for line in cluster.output[0].splitlines() if "SUM" in line)
+sum_guess.compare(0 + 1 + 2 + 3, int(words[-1]), kind="communication")
+
+# %% [markdown]
+# `RANK` counts through both machines: 0, 1, 2 and 3 make 6, on all ranks. `GROUP_RANK` is
+# torchrun's number of the agent, and so of the node. Do not rely on which machine gets which
+# number: after a restart it may be another one.
 
 # %% [markdown]
 # ## 5 · The first hang
@@ -237,7 +267,7 @@ cluster = run_torchrun("../labs/start_here.py", nnodes=2, nproc_per_node=3)
 # A mistake that everybody makes once: one rank does not take part in a collective. The others wait
 # for it, and nothing reports an error. On a cluster such a training may stand still for many
 # minutes. Below, rank 3 leaves the all-reduce out. A launch has a `timeout` (60 s, unless you say
-# otherwise). Then it ends, and you are told where each rank was.
+# otherwise). After this time it ends, and tells you where each rank was.
 
 # %%
 def one_rank_forgets():
@@ -253,11 +283,11 @@ except HangError as error:
 
 # %% [markdown]
 # Read it from the top. First: which ranks have returned already. Then: on which line each of the
-# others waits, inside of which call, and with which arguments. The last line says what follows from
-# that. No process is left over, and the next cell works.
+# others waits, inside of which call, and with which arguments. The last lines say what to look for.
+# No process is left over, and the next cell works.
 #
 # You can also press the ■ button before the timeout: it gives the same report. Keep the tab of the
-# notebook open while a cell runs. What it prints while no tab shows it is lost.
+# notebook open while a cell runs. Output that is printed while the tab is closed is lost.
 #
 # An error on one rank ends a launch at once. You are told the rank and your line:
 
@@ -275,21 +305,22 @@ except RankError as error:
 # **On GPUs.** Under NCCL, `dist.all_reduce` puts the operation into a queue of the GPU, and
 # returns: it [need not be complete then][async], says PyTorch's documentation. Python runs on, and
 # waits at the first line that needs the result. So the line that waits may stand below the
-# collective that hangs. Part 03h shows the tools for this.
+# collective that hangs. Part 03m shows the tools for this.
 #
-# [async]: https://docs.pytorch.org/docs/stable/distributed.html#synchronous-and-asynchronous-collective-operations
+# [async]:
+# https://docs.pytorch.org/docs/stable/distributed.html#synchronous-and-asynchronous-collective-operations
 
 # %% [markdown]
-# ## 6 · Your machine
+# ## 6 · To look things up
 #
-# The next cell makes the same checks as `make lab`. Each line is ok, or a note that may matter to
-# you, or says what to do.
+# **Your machine.** The next cell makes the same checks as `make lab`. Each line is ok, or a note
+# that may matter to you, or says what to do.
 #
 # **On GPUs.** `launch` uses NCCL where there is a GPU for every rank. New tensors of the function
 # are then created on that GPU, and the `Run` says so. With fewer GPUs than ranks it stays on the
 # CPU; `launch(f, device="cuda")` lets ranks share the GPUs. Many cells of this course say
-# `device="cpu"`. They stay on the CPU on every machine: there the kernel counts the bytes, and
-# links and computing can be slowed down.
+# `device="cpu"`. They stay on the CPU on every machine: there the operating system counts the
+# bytes, and links and computing can be slowed down.
 
 # %% tags=["nbval-ignore-output"]
 from pedagogy_lib.course.doctor import examine
@@ -297,31 +328,92 @@ from pedagogy_lib.course.doctor import examine
 problems = examine()
 
 # %% [markdown]
-# ## 7 · The map
+# **Parts.** A chapter has one or several parts: chapter 01 has the parts 01, 01b and 01c. A solved
+# and executed copy of each part, to look things up in, is in [solutions/](../solutions). The next
+# cell is a map of them; a part without a link is still being written.
+#
+# **Words.** Each is explained in the part that is named, where it is needed first.
+#
+# <details><summary>All words and their meaning (click)</summary>
+#
+# | word | meaning | part |
+# |---|---|---|
+# | node | a machine | 00 |
+# | lab | a program in labs/ that the notebooks use; some have functions for you to write | 01 |
+# | bench | this course's package `pedagogy_lib`: it launches, measures and draws | 00 |
+# | rank | one process of a distributed program, and its number | 00 |
+# | local rank | the number of a process among those of its node | 00 |
+# | world, world size | all ranks of a program; how many they are | 00 |
+# | process group | some or all ranks, which talk among themselves | 02b |
+# | agent | the process of torchrun that starts the ranks of its machine | 00 |
+# | rendezvous | the meeting of the agents, at an address that all know | 00 |
+# | backend | the library that moves the bytes: Gloo (CPUs), NCCL (NVIDIA GPUs) | 00 |
+# | collective | an operation in which every rank of a group takes part | 00 |
+# | all-reduce | every rank brings a tensor, and gets the sum of all | 00 |
+# | barrier | a collective that only waits for everybody | 00c |
+# | point-to-point | one rank sends, another one receives | 02 |
+# | broadcast, reduce | from one rank to all; from all to one, added up | 02 |
+# | all-gather | every rank gets the parts of all ranks | 02 |
+# | reduce-scatter | every rank gets one part of the sum | 02 |
+# | replica | a complete copy of the model, on a rank of its own | 00b |
+# | shard | the part of a split thing that one rank keeps | 00b |
+# | data, tensor, pipeline parallel | the batch; every layer; the list of layers is split | 00b |
+# | activations | what layers compute in the forward, and keep for the backward | 00b |
+# | optimizer state | what an optimizer keeps for each parameter: Adam has two averages | 01c |
+# | straggler | a rank that is slower than the others | 00c |
+# | computation graph | how each value was computed, as autograd notes it for the backward | 01 |
+# | micro-batch | a part of a batch that is computed in one go | 01 |
+# | gradient accumulation | several backwards, then one step of the optimizer | 01 |
+# | padding | what fills short sentences up to the length of the longest | 01b |
+# | kernel | a program that runs on the GPU | 01c |
+# | latency, bandwidth | seconds that each message costs; bytes in a second | 02b |
+# | busiest rank | the rank that sends or computes most: others wait for it | 02c |
+# | bucket | several gradients that travel in one message | 02f |
+# | hook | a function of yours that autograd calls when a gradient is ready | 03c |
+# | overlap | communication while something else is computed | 03c |
+# | exposed communication | the part of it that nothing hides | 03c |
+# | staleness | how many updates have happened since a gradient got its weights | 03h |
+# | weak, strong scaling | with more ranks, more work; with more ranks, the same work | 03k |
+# | stage | consecutive layers that one rank of a pipeline holds | 08 |
+#
+# </details>
+
+# %% [markdown]
+# <details><summary><b>The map</b>: all parts, and what each of them asks (click)</summary>
 #
 # | part | question |
 # |---|---|
-# | [00b · What to split, and what to believe][00b] | Which rank does what, and what is true? |
+# | [00b · What to split][00b] | Which rank does what? |
+# | [00c · What to believe][00c] | Which numbers can you trust? |
 # | [01 · Gradient accumulation][01] | How can a small memory take a large batch? |
 # | [01b · A batch in parts][01b] | And if the parts differ in size? |
+# | [01c · What accumulation saves][01c] | What does it save, and what does it cost? |
 # | [02 · Collectives][02] | What do ranks do together, and who holds what afterwards? |
-# | [02b · The ring][02b] | How do ranks add up a tensor with nobody in the middle? |
-# | [02c · What a message costs][02c] | How long does it take, and what decides that? |
-# | [02d · Across machines][02d] | What changes when a link is slow, and shared? |
+# | [02b · Trees and chains][02b] | How fast can one give a file to all? |
+# | [02c · The ring][02c] | How do ranks add up a tensor with nobody in the middle? |
+# | [02d · Bytes of all collectives][02d] | What does each send, and what does a library do? |
+# | [02e · What a message costs][02e] | How long does it take, and what decides that? |
+# | [02f · What a call costs][02f] | Why do small calls take longer than the model says? |
+# | [02g · Across machines][02g] | What changes when a link is slow, and shared? |
 # | [03 · Data parallel][03] | What makes many copies of a model train as one? |
-# | [03b · Inside DDP][03b] | How does DDP hide its communication? |
-# | [03c · DDP at work][03c] | What does the real DDP do, and not tell you? |
-# | [03d · One whole program][03d] | What belongs in a program for a cluster? |
-# | [03e · A server in the middle][03e] | What if one rank collects all gradients? |
-# | [03f · Fewer bytes][03f] | How to train over a slow link? |
-# | [03g · How far it scales][03g] | When do more ranks help no more? |
-# | [03h · When it hangs][03h] | A training stands still: how to find out why? |
+# | [03b · Samples of its own][03b] | What if one of the conditions is left out? |
+# | [03c · Inside DDP][03c] | How does DDP hide its communication? |
+# | [03d · Not each time][03d] | How often must the ranks talk? |
+# | [03e · DDP at work][03e] | What does the real DDP do, and not tell you? |
+# | [03f · Counted over all ranks][03f] | When is a mean of means wrong? |
+# | [03g · One whole program][03g] | What belongs in a program for a cluster? |
+# | [03h · A server in the middle][03h] | What if one rank collects all gradients? |
+# | [03i · One process for all GPUs][03i] | Why not one process for all GPUs? |
+# | [03j · Fewer bytes][03j] | How to train over a slow link? |
+# | [03k · How far it scales][03k] | From how many ranks on is there nothing to gain? |
+# | [03l · Large batches][03l] | How much sooner is a training done with a larger batch? |
+# | [03m · When it hangs][03m] | A training stands still: how to find out why? |
 # | [04 · Checkpoints][04] | What has to be saved, how, and how often? |
 # | [04b · Checkpoints of shards][04b] | Who saves what, when no rank has all of it? |
 # | [04c · Finding out][04c] | Something is wrong: with which rank, and what? |
 # | [04d · Restart][04d] | How does it go on, with fewer ranks or others? |
 # | [04e · Keep training][04e] | Must all stop when one rank dies? |
-# | [04f · Copies, and rare meetings][04f] | What if it had something that nobody else has? |
+# | [04f · Copies, and rare meetings][04f] | What is lost if a rank dies that holds the only copy? |
 # | [04g · Chaos][04g] | Does your training survive a bad day? |
 # | [05 · Where the memory goes][05] | Where do 16 bytes for each parameter go? |
 # | [06 · ZeRO and FSDP][06] | How to keep only a share of it? |
@@ -342,28 +434,37 @@ problems = examine()
 # | [10c · Against published runs][10c] | How far off is a model of cost? |
 # | [10d · A small Alpa][10d] | Can a program choose another way for each stage? |
 # | [10e · From plan to configuration][10e] | What does an engine want to be told? |
-# | [10f · Advice, judged][10f] | Which advice stands, and which cannot be told? |
+# | [10f · Advice, judged][10f] | Which advice holds, and about which can nobody say? |
 # | [10g · Practices and pitfalls][10g] | What does each practice save, and what does it cost? |
 # | 11 · Capstone | All of it, on a model that learns. |
 #
-# A part without a link is still being written. A solved and executed copy of each part, to look
-# things up in, is in [solutions/](../solutions).
+# </details>
 #
 # [00b]: 00b_what_to_split.ipynb
+# [00c]: 00c_what_to_believe.ipynb
 # [01]: 01_gradient_accumulation.ipynb
 # [01b]: 01b_batches_in_parts.ipynb
+# [01c]: 01c_what_it_saves.ipynb
 # [02]: 02_collectives.ipynb
-# [02b]: 02b_the_ring.ipynb
-# [02c]: 02c_what_a_message_costs.ipynb
-# [02d]: 02d_across_machines.ipynb
+# [02b]: 02b_trees_and_chains.ipynb
+# [02c]: 02c_the_ring.ipynb
+# [02d]: 02d_bytes_of_all.ipynb
+# [02e]: 02e_what_a_message_costs.ipynb
+# [02f]: 02f_what_a_call_costs.ipynb
+# [02g]: 02g_across_machines.ipynb
 # [03]: 03_data_parallel.ipynb
-# [03b]: 03b_inside_ddp.ipynb
-# [03c]: 03c_ddp_at_work.ipynb
-# [03d]: 03d_one_whole_program.ipynb
-# [03e]: 03e_a_server_in_the_middle.ipynb
-# [03f]: 03f_fewer_bytes.ipynb
-# [03g]: 03g_how_far_it_scales.ipynb
-# [03h]: 03h_when_it_hangs.ipynb
+# [03b]: 03b_samples_of_its_own.ipynb
+# [03c]: 03c_inside_ddp.ipynb
+# [03d]: 03d_not_each_time.ipynb
+# [03e]: 03e_ddp_at_work.ipynb
+# [03f]: 03f_counted_over_all_ranks.ipynb
+# [03g]: 03g_one_whole_program.ipynb
+# [03h]: 03h_a_server_in_the_middle.ipynb
+# [03i]: 03i_one_process_for_all.ipynb
+# [03j]: 03j_fewer_bytes.ipynb
+# [03k]: 03k_how_far_it_scales.ipynb
+# [03l]: 03l_large_batches.ipynb
+# [03m]: 03m_when_it_hangs.ipynb
 # [04]: 04_failure_and_recovery.ipynb
 # [04b]: 04b_sharded_checkpoints.ipynb
 # [04c]: 04c_finding_out.ipynb
@@ -394,44 +495,6 @@ problems = examine()
 # [10g]: 10g_practices_and_pitfalls.ipynb
 
 # %% [markdown]
-# ## 8 · Words
-#
-# Each is explained in the part that is named, where it is needed first.
-#
-# | word | meaning | part |
-# |---|---|---|
-# | node | a machine | 00 |
-# | rank | one process of a distributed program, and its number | 00 |
-# | local rank | the number of a process among those of its node | 00 |
-# | world, world size | all ranks of a program; how many they are | 00 |
-# | process group | some or all ranks, which talk among themselves | 02 |
-# | backend | the library that moves the bytes: Gloo (CPUs), NCCL (NVIDIA GPUs) | 00 |
-# | collective | an operation in which every rank of a group takes part | 00 |
-# | all-reduce | every rank brings a tensor, and gets the sum of all | 00 |
-# | barrier | a collective that only waits for everybody | 00b |
-# | point-to-point | one rank sends, another one receives | 02 |
-# | broadcast, reduce | from one rank to all; from all to one, added up | 02 |
-# | all-gather | every rank gets the parts of all ranks | 02 |
-# | reduce-scatter | every rank gets one part of the sum | 02 |
-# | replica | a complete copy of the model, on a rank of its own | 00b |
-# | shard | the part of a split thing that one rank keeps | 00b |
-# | data, tensor, pipeline parallel | the batch; every layer; the list of layers is split | 00b |
-# | activations | what layers compute in the forward, and keep for the backward | 00b |
-# | optimizer state | what an optimizer keeps for each parameter: Adam has two averages | 00b |
-# | straggler | a rank that is slower than the others | 00b |
-# | micro-batch | a part of a batch that is computed at one go | 01 |
-# | gradient accumulation | several backwards, then one step of the optimizer | 01 |
-# | latency, bandwidth | seconds that each message costs; bytes in a second | 02c |
-# | busiest rank | the rank that sends or computes most: others wait for it | 02 |
-# | bucket | several gradients that travel in one message | 02c |
-# | hook | a function of yours that autograd calls when a gradient is ready | 03b |
-# | overlap | communication while something else is computed | 03b |
-# | exposed communication | the part of it that nothing hides | 03b |
-# | staleness | how many updates old the weights of a gradient are | 03e |
-# | weak, strong scaling | with more ranks, more work; with more ranks, the same work | 03g |
-# | stage | consecutive layers that one rank of a pipeline holds | 08 |
-
-# %% [markdown]
 # ## Put to the test
 #
 # An appendix, in every part. This course grew out of slides, a book chapter, web pages and notes on
@@ -448,7 +511,8 @@ lines = [line for text in cluster.output for line in sorted(text.splitlines())]
 identities = [line.split() for line in lines if "SUM" in line]  # torchrun may have added warnings
 nodes, local_ranks, all_ranks = ([words[i] for words in identities] for i in (1, 3, 5))
 manual = " ".join(torch.distributed.run.__doc__.split())
-notice = manual[manual.index("Between restarts") :].split(".")[0]
+at = manual.find("Between restarts")
+notice = f"“{manual[at:].split('.')[0]}”" if at >= 0 else "its notices"
 put_to_the_test(f"""
 - [C004] “Node” and “GPU” are the same: 2 computers with 2 GPUs each are 4 nodes |
   PyTorch slides, “Distributed Data Parallel in detail” |
@@ -460,10 +524,10 @@ put_to_the_test(f"""
 """, more=f"""
 - [C005] On two computers with two GPUs each, LOCAL_RANK is 0 1 0 1 and RANK is 0 1 2 3 |
   PyTorch slides, “LOCAL_RANK vs RANK” |
-  {"right" if local_ranks == ["0", "1", "2"] * 2 else "not here"} |
-  with three processes on each: {" ".join(local_ranks)} and {" ".join(all_ranks)} (section 4)
+  {"right" if (local_ranks, all_ranks) == ([*"0101"], [*"0123"]) else "not here"} |
+  {" ".join(local_ranks)} and {" ".join(all_ranks)}, with two agents on one computer (section 4)
 - [C006] After a restart of the cluster, another node may be rank 0 |
-  PyTorch slides, “LOCAL_RANK vs RANK” | right | torchrun's manual: “{notice}”; measured in part 04d
+  PyTorch slides, “LOCAL_RANK vs RANK” | right | torchrun's manual: {notice}; measured in part 04d
 """)
 
 # %% [markdown]
@@ -484,7 +548,7 @@ put_to_the_test(f"""
 # **Your exercises** stand in the cells above. [labs/start_here.py](../labs/start_here.py) is the
 # program that `torchrun` ran; nothing in it is left to write.
 #
-# **Next**: [00b · What to split, and what to believe](00b_what_to_split.ipynb).
+# **Next**: [00b · What to split](00b_what_to_split.ipynb).
 
 # %%
 progress("00")

@@ -1,28 +1,25 @@
 # %% [markdown]
-# # 00b · What to split, and what to believe
+# # 00b · What to split
 #
 # **Are eight GPUs with 4 GB as good as one GPU with 32 GB?** That depends on what is split among
-# them. Here you see three things that can be split, and what that does to the memory. Then you test
-# the instruments of this course, and learn which of their numbers hold on a cluster, too.
+# them. Here you see three things that can be split, and what each of them does to the memory of a
+# GPU. You also see how little a training program changes if the batch is split.
 
 # %% [markdown]
-# ![Timeline of three steps on four ranks: ranks 0 to 2 wait in every all-reduce until rank 3 has
-# computed](../assets/covers/00b_what_to_split.png)
+# ![Bars of parameters in MB for ranks 0 to 3: each holds 4 MB, and an outline shows the 16 MB of a
+# complete copy](../assets/covers/00b_what_to_split.png)
 #
-# *Measured in section 7: everybody waits for the slowest rank.*
+# *Measured in section 1: a quarter of the model on each rank. The outline is a complete copy.*
 #
-# **After this part you can** say what each rank holds if the batch, the layers or the list of
-# layers is split, deal samples to ranks, measure bytes, memory and time of a block, and say how far
-# to trust each of them.
+# **After this part you can** say what each rank holds if the batch, every layer or the list of
+# layers is split, turn a training loop into one for many ranks, and deal samples to ranks.
 #
-# **It takes** about 25 minutes, and 10 more for 1 exercise. **It needs** Python, a training loop in
+# **It takes** about 15 minutes, and 5 more for 1 exercise. **It needs** Python, a training loop in
 # PyTorch, and part [00](00_start_here.ipynb).
 
 # %% jupyter={"source_hidden": true}
 import difflib
 import inspect
-import os
-import time
 
 import torch
 import torch.distributed as dist
@@ -31,13 +28,12 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data.distributed import DistributedSampler
 
 from pedagogy_lib import (
-    Table, check, close, draw_scaling, draw_three_splits, explore, launch, measure, plot_against,
-    plot_peak, plot_timeline, predict, progress, put_to_the_test, relative_gap,
+    Table, check, close, draw_scaling, draw_three_splits, explore, launch, measure, plot_peak,
+    predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
 world_size = 4
-megabytes = 4.0
 
 # %% [markdown]
 # ## 1 · Why distribute at all?
@@ -54,31 +50,41 @@ draw_scaling()
 
 # %% [markdown]
 # Are both worth the same? That depends on what each GPU keeps. The usual way to train on many GPUs
-# is PyTorch's `DistributedDataParallel` (**DDP**). Each rank has the model, and computes a part of
-# the batch.
+# is PyTorch's `DistributedDataParallel` (**DDP**). It takes the model, and each rank computes a
+# part of the batch. The model below has 4 million float32 parameters of 4 bytes. How much of it
+# lies on each of the ranks?
 
 # %%
-memory_guess = predict("A 16 MB model under DDP on 4 ranks: parameters on each rank", unit="MB")
+memory_guess = predict(
+    f"A 16 MB model under DDP on {world_size} ranks: parameters on each rank", unit="MB"
+)
 
 # %%
 def hold_a_copy():
     with measure("hold"):
         DistributedDataParallel(nn.Linear(1000, 4000, bias=False))  # 4 million float32 numbers
 
-copies = launch(hold_a_copy, world_size=4)["hold"]
+copies = launch(hold_a_copy, world_size=world_size)["hold"]
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
 on_each = copies.peak_bytes[0]["parameters"] / 1e6
 memory_guess.compare(theory=16, measured=on_each, kind="parameters")
 
-# %%
-def hold_a_quarter():  # without DDP: each rank makes a fourth of the layer
-    with measure("hold"):
-        nn.Linear(1000, 1000, bias=False)
+# %% [markdown]
+# The whole model, on every rank. DDP splits the batch, and nothing else.
+#
+# Now each rank makes only a part of the layer, without DDP. `nn.Linear(1000, rows)` has `rows`
+# output features: with four ranks, a quarter of the 4000.
 
-plot_peak(launch(hold_a_quarter, world_size=4), "hold", predicted={"parameters": 16e6},
-          title="A quarter of the model on each rank", outline="a complete copy")
+# %% tags=["cover"]
+def hold_a_part():
+    rows = 4000 // dist.get_world_size()
+    with measure("hold"):
+        nn.Linear(1000, rows, bias=False)
+
+plot_peak(launch(hold_a_part, world_size=world_size), "hold", predicted={"parameters": 16e6},
+          title=f"1/{world_size} of the model on each rank", outline="a complete copy")
 
 # %% [markdown]
 # DDP keeps a complete copy on each rank, a **replica**. So eight GPUs of 4 GB are **not** one GPU
@@ -122,22 +128,26 @@ def train_together():
         optimizer.step()
     return list(model.module.state_dict().values())
 
-# %%
+# %% jupyter={"source_hidden": true}
+# The lines of the second program that are not in the first.
 programs = [inspect.getsource(f).splitlines()[1:] for f in (train_alone, train_together)]
 changed = [line for line in difflib.ndiff(*programs) if line.startswith("+ ")]
 print(*changed, sep="\n")
 
 # %% [markdown]
-# Four lines. A program without `launch` also needs the lines of part 00 that connect its ranks, and
-# one rank alone has to write its files. (Tensor and pipeline parallel change much more: they change
-# the model.)
+# Only these lines are new. A program without `launch` also needs the lines of part 00 that connect
+# its ranks, and `torch.manual_seed(0)` on all of them: otherwise they cut different batches. And
+# only one rank may write the files. (Tensor and pipeline parallel change much more: they change the
+# model.)
 #
 # Does it train the same model? In each step DDP takes the mean of the ranks' gradients with an
-# all-reduce. (Both launches stay on the CPU: GPUs would draw other random numbers.)
+# all-reduce. Many ranks add in another order than one process. So the last digits may differ, and
+# `close` accepts that; part 00c says how much. (Both launches stay on the CPU: GPUs would draw
+# other random numbers.)
 
 # %%
 alone = launch(train_alone, world_size=1, device="cpu").values[0]
-together = launch(train_together, world_size=4, device="cpu").values
+together = launch(train_together, world_size=world_size, device="cpu").values
 print("equal to one process, but for rounding:",
       all(close(weights, alone, steps=5) for weights in together))
 
@@ -145,42 +155,19 @@ print("equal to one process, but for rounding:",
 # That is the test which every technique of this course has to pass: **the same values and gradients
 # as one process, in float64.**
 #
-# ## 3 · Why "but for rounding"?
-#
-# Four ranks add the same numbers as one process, but in another order. A computer rounds after
-# every addition. So another order may give another last digit. Three numbers are enough to see it:
-
-# %%
-print((0.1 + 0.2) + 0.3)
-print(0.1 + (0.2 + 0.3))
+# *Break it.* In the cell above, take `world_size=3`. It prints False: the ranks get 11, 11 and 10
+# samples, and DDP gives each rank the same weight. Part 01b mends this.
 
 # %% [markdown]
-# So equality is the wrong question. The right one: is the difference as small as rounding makes it?
-# Below it stands beside a real mistake. With another seed on each rank, each rank draws *another*
-# batch of 32 samples.
-
-# %% tags=["nbval-ignore-output"]
-mistaken = launch(train_together, world_size=4, device="cpu", seed=[0, 1, 2, 3]).values
-print(f"rounding: {relative_gap(together[0][0], alone[0]):.2g} of the largest weight")
-print(f"a mistake: {relative_gap(mistaken[0][0], alone[0]):.2g} of the largest weight")
-
-# %% [markdown]
-# A float64 has 16 digits, so one rounding is about $10^{-16}$. `close` draws the line at
-# $2\cdot10^{-12}$ of the largest number, for each step of the training. Where the course says
-# *equal to 1e-12*, it means this. It leaves room for some thousand roundings, and the mistake above
-# is far larger. In float32 one rounding is already $10^{-7}$. A small mistake could hide in there:
-# that is why these tests use float64.
+# ## 3 · What can be split
 #
-# *Break it.* Launch `train_together` with `world_size=3`, without `seed`. Ranks get 11, 11 and 10
-# samples, and count as if they had equally many. Part 01b mends this.
-
-# %% [markdown]
-# ## 4 · What can be split
+# Each way to split saves another part of the memory, and makes ranks talk at other times. So know
+# them before you choose.
 #
-# Three things: the batch, every layer, or the list of layers. Each row below is a rank, and what it
-# holds is filled. Move the slider. Which of the three gives each rank a smaller part of the
-# *model*? Which one a smaller part of the *batch*? (The picture shows *how many* samples a rank
-# takes. *Which* ones is asked below.)
+# Three things can be split: the batch, every layer, or the list of layers. Each row below is a
+# rank, and what it holds is filled. Move the slider. Which of the three gives each rank a smaller
+# part of the *model*? Which one a smaller part of the *batch*? (The picture shows *how many*
+# samples a rank takes. *Which* ones is asked below.)
 
 # %%
 explore(draw_three_splits, ranks=[4, 2, 8])
@@ -190,11 +177,11 @@ explore(draw_three_splits, ranks=[4, 2, 8])
 #   the gradients.
 # * **Tensor parallel**: each rank has a part of every layer, so it computes a part of every result.
 #   Ranks must talk inside of every layer.
-# * **Pipeline parallel**: each rank has some of the layers. It hands what they compute, the
+# * **Pipeline parallel**: each rank has some of the layers. It hands their results, the
 #   **activations**, to the next rank. Ranks wait for each other.
 #
-# The three can be combined, and there are more. *Sharded data parallel* (chapter 06) also splits
-# what data parallel copies. Chapter 09 splits experts and long texts.
+# All can be combined, and there are more. *Sharded data parallel* (chapter 06) also splits what
+# data parallel copies. Chapter 09 also splits mixtures of experts, and long texts.
 #
 # *Model parallel* means tensor parallel to some authors, pipeline parallel to others, and both to a
 # third group. Say which split you mean.
@@ -229,189 +216,10 @@ Table(["rank", "32 samples", "33 samples"], [[r, dealt[32][r], dealt[33][r]] for
       note=f"so of 33 samples it deals out {sum(map(len, dealt[33]))}: the first ones twice")
 
 # %% [markdown]
-# PyTorch's sampler deals as you did where `n` divides evenly. Elsewhere it deals some samples
-# twice, so that no rank waits for a batch that never comes. Blocks of neighbours would train as
-# well, if they are equally large: the mean over the whole batch is the same.
-#
-# ## 5 · Three instruments
-#
-# `with measure("name")` reads three instruments before and after a block of code:
-#
-# * **Wire**: the operating system counts the bytes of each connection.
-# * **Memory**: every tensor is followed from its birth to its end, and sorted by what it is for.
-# * **Time**: one clock for all ranks of a machine.
-#
-# How many bytes does a rank send in an all-reduce? Guess first.
-
-# %%
-bytes_guess = predict(
-    f"All-reduce of {megabytes:g} MB on {world_size} ranks: sent by each rank", unit="MB"
-)
-
-# %% tags=["nbval-ignore-output"]
-def all_reduce():
-    x = torch.ones(int(megabytes * 1e6 / 4))  # 4 bytes each
-    with measure("all_reduce"):
-        dist.all_reduce(x)
-
-run = launch(all_reduce, world_size=world_size)
-run
-
-# %% jupyter={"source_hidden": true}
-# Your prediction, theory, and what was measured.
-theory = 2 * (world_size - 1) / world_size * megabytes
-sent = run["all_reduce"]
-bytes_guess.compare(theory, sent.sent_bytes[0] / 1e6, kind="communication", wire=sent.wire)
-
-# %% [markdown]
-# Every rank sends
-#
-# $$\frac{2\,(n-1)}{n}\,X$$
-#
-# bytes for a tensor of $X$ bytes on $n$ ranks, and receives as much. With four ranks that is
-# $1.5\,X$. It stays below $2\,X$, however many ranks there are. How this is possible is the subject
-# of chapter 02, where you write such an all-reduce yourself.
-#
-# Data parallel training uses the all-reduce most. Sharded training mostly uses two other
-# operations, all-gather and reduce-scatter (chapter 06).
-#
-# *Break it.* Set `megabytes = 0.001` at the top. Which bytes are the rest? Section 6 knows.
-
-# %% [markdown]
-# ## 6 · How far to trust them
-#
-# You can trust an instrument once it has told you something that you knew. Here each rank takes a
-# tensor of exactly 64 MiB, and sleeps for 0.1 s. A sleep may last longer, but never shorter. Then
-# rank 0 sends exactly ten million bytes to rank 1. (The launch stays on the CPU, where the
-# operating system counts bytes.)
-
-# %%
-def something_known():
-    with measure("take and sleep"):
-        torch.empty(64 * 2**20, dtype=torch.uint8)
-        time.sleep(0.1)
-    x = torch.zeros(10_000_000, dtype=torch.uint8)
-    with measure("send"):
-        if dist.get_rank() == 0:
-            dist.send(x, dst=1)
-        else:
-            dist.recv(x, src=0)
-
-known = launch(something_known, world_size=2, device="cpu")
-
-# %%
-slept, sent = known["take and sleep"], known["send"]
-print("bytes seen beyond 64 MiB:", slept.peak_bytes[0]["total"] - 64 * 2**20)
-print("slept at least 0.1 s:", slept.seconds[0] >= 0.1)
-print(f"{sent.wire}: rank 0 sent 10 MB and {sent.sent_bytes[0] - 10_000_000} bytes")
-
-# %% [markdown]
-# * **Wire**: your data, and Gloo's headers of 48 bytes. A message has two of them, an all-reduce
-#   has dozens. They matter for small tensors only. Where no kernel counts (under NCCL, and on
-#   macOS) the bytes are *counted* from the calls, by the textbook's formula. Then they are no test
-#   of that formula.
-# * **Memory**: exact for tensors. It does not see Python, nor what a library allocates by itself.
-# * **Time**: noisy, because other programs use the same cores. Compare times of one run, as ratios,
-#   and believe only large ones.
-#
-# Watching costs time, too. The next cell runs a thousand of the smallest operations, with memory
-# followed and without.
-
-# %% tags=["nbval-ignore-output"]
-def a_thousand_additions(memory):
-    x = torch.ones(4)
-    with measure("additions", memory=memory):
-        for _ in range(1000):
-            x + x
-
-for memory in (False, True):
-    seconds = launch(a_thousand_additions, memory, world_size=1)["additions"].seconds[0]
-    print(f"memory={memory}: {seconds * 1e3:.1f} µs for each addition")
-
-# %% [markdown]
-# An operation that lasts milliseconds hardly notices. For very many short ones, write
-# `measure("name", memory=False)`.
-#
-# ## 7 · The slowest rank
-#
-# Distributed training has two enemies. *Communication*: bytes take time to travel.
-# *Synchronisation*: whoever is early waits for whoever is late. Below, each rank computes, and then
-# takes part in an all-reduce of four bytes. Rank 3 computes three times as long as the others.
-# (Computing is a sleep here, so that the picture is the same on any number of cores.)
-
-# %% tags=["cover", "nbval-ignore-output"]
-def three_steps():
-    x = torch.ones(1)
-    for _ in range(3):
-        with measure("compute (a sleep)"):
-            time.sleep(0.12 if dist.get_rank() == 3 else 0.04)
-        with measure("all_reduce"):
-            dist.all_reduce(x)
-
-steps = launch(three_steps, world_size=4)
-plot_timeline(steps, title="Everybody waits for the slowest rank")
-
-# %% [markdown]
-# On ranks 0 to 2 the all-reduce takes longer than the computing. They are not sending: they wait
-# for rank 3, which is a **straggler**. On rank 3 the same all-reduce is short. So a long collective
-# does not yet mean a slow network. **The world is as fast as its slowest rank.**
-#
-# *Break it*: make another rank slow, or a different one in each step. Slow ranks come back in
-# chapter 03, idle stages of pipelines in 08, slow links in 09.
-
-# %% [markdown]
-# ## 8 · What a laptop can show
-#
-# More ranks on one CPU are for studying, not for speed. The next cell shares 400 matrix products
-# among more and more ranks, three times. Each rank computes with one thread of the CPU. A
-# **barrier** makes them begin together: nobody leaves it before everybody has come.
-
-# %%
-def share_of_work(products):
-    a = torch.randn(256, 256)
-    a @ a
-    dist.barrier()
-    with measure("work", memory=False):
-        for _ in range(products // dist.get_world_size()):
-            a @ a
-
-def seconds_on(ranks):
-    run = launch(share_of_work, 400, world_size=ranks, device="cpu")
-    spans = [span for rank in run["work"].spans for span in rank]
-    return max(end for _, end in spans) - min(start for start, _ in spans)
-
-# %% tags=["nbval-ignore-output"]
-ranks, cores = [1, 2, 4, 8], os.cpu_count()
-rounds = [[seconds_on(n) for n in ranks] for _ in range(3)]
-fastest, slowest = [min(times) for times in zip(*rounds)], [max(times) for times in zip(*rounds)]
-ideal = [fastest[0] / min(n, cores) for n in ranks]
-plot_against(ranks, {"fastest of three": fastest, "slowest of three": slowest},
-             xlabel="ranks, one thread each", ylabel="time (s)",
-             predicted={f"perfect sharing of {cores} cores": ideal},
-             title="The same work on more ranks")
-
-# %% [markdown]
-# More ranks than cores take turns. Up to the number of cores, the time may follow the dashed line,
-# or stay above it. Other programs may use the cores, two "cores" may share one real core, and many
-# processors slow down when all cores work. This cell cannot tell these causes apart. So the course
-# never promises a speed-up on your machine.
-
-# %% [markdown]
-# What carries over from your laptop to a cluster?
-#
-# * **Results**: the same algorithm gives the same numbers, but for rounding.
-# * **Your own algorithms**: the messages that *you* write, who waits for whom, the steps of a
-#   schedule.
-# * **Not** what a library does inside. In part 02b Gloo's reduce-scatter sends twice what it needs.
-#   NCCL has [several
-#   algorithms](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html) for an
-#   all-reduce, rings and trees among them.
-# * **Not** seconds. Where time is the lesson, links are slowed down or a sleep stands for
-#   computing, and the text says so.
-#
-# **On GPUs**, memory differs as well: PyTorch [keeps freed
-# memory](https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html) for
-# later tensors, and NCCL has buffers of its own. Bytes of tensors are the same.
+# PyTorch's sampler deals as you did where `n` divides evenly. Otherwise it deals some samples
+# twice, so that no rank waits for a batch that never comes. Blocks would train equally well, if all
+# have the same size: rank 0 the first 8 samples, rank 1 the next 8, and so on. The mean over the
+# whole batch is the same.
 
 # %% [markdown]
 # ## Put to the test
@@ -423,13 +231,14 @@ per_year = (530 / 1.5) ** (1 / (2 + 8 / 12))
 put_to_the_test(f"""
 - [C001] Distribute if the model does not fit, if the batch is forced to be small, or if it takes
   too long | PyTorch slides, “What is distributed training?” | imprecise | copies do not cure the
-  first: {on_each:g} MB on every rank (section 1). One device cures the second, too (chapter 01)
+  first: {on_each:g} MB on every rank (section 1). Gradient accumulation cures the second on one
+  device (chapter 01)
 - [C002] Horizontal scaling needs a small change of the program | PyTorch slides, “Vertical scaling,
   horizontal scaling” | depends | {len(changed)} lines for DDP, and those that connect ranks
   (section 2); tensor and pipeline parallel change the model
-- [C003] 4 servers with 2 GPUs of 4 GB and 8 GB of RAM stand beside one with 32 GB and 64 GB |
-  PyTorch slides, “Vertical scaling, horizontal scaling” | imprecise |
-  {4 * 2 * 4} GB of GPU memory in pieces of 4 GB, and {4 * 8} GB of RAM (section 1)
+- [C003] 4 servers with 2 GPUs of 4 GB and 8 GB of RAM are drawn as equal to one server with 32 GB
+  of GPU memory and 64 GB of RAM | PyTorch slides, “Vertical scaling, horizontal scaling” |
+  imprecise | {4 * 2 * 4} GB of GPU memory in pieces of 4 GB, and {4 * 8} GB of RAM (section 1)
 - [C011] Training GPT-4 or Llama 70B needs hundreds or thousands of GPUs | web page, “Overview” |
   depends | 16 bytes for each of 70 billion parameters fill {state_gb / 80:g} GPUs of 80 GB. Llama 2
   70B took 1.72 million GPU hours, say its authors: {gpu_hours / 24 / 365:.0f} years on one GPU,
@@ -443,7 +252,7 @@ shares = {n: sorted({len(indices) for indices in ranks}) for n, ranks in dealt.i
 put_to_the_test(f"""
 - [C013] Model parallel means pipeline; or layers, and parts of layers; or layers only | web note,
   “Types of distributed training”; CS 229S, “Model Parallelism”; blog, “Q2: How does FSDP compare to
-  model parallelism?” | they contradict each other | say which split you mean (section 4)
+  model parallelism?” | they contradict each other | say which split you mean (section 3)
 - [C014] The main techniques are data, model and pipeline parallelism | CS 229S, “What are the main
   techniques for parallelizing LLMs?” | imprecise | also sharded data, sequence and expert parallel
 - [C008] The FLOPS of GPUs double every 2.5 years | CS 229S, “Hardware improvements lag behind LLM
@@ -457,7 +266,7 @@ put_to_the_test(f"""
   Dimensions of Parallelism”; CS 229S, “Data parallelism”; book chapter, “What is Data
   Parallelism?” |
   {"right" if [shares[n] for n in (32, 64, 256)] == [[8], [16], [32]] else "not here"} |
-  {shares[32]}, {shares[64]}, {shares[256]} (section 4)
+  {shares[32]}, {shares[64]}, {shares[256]} (section 3)
 - [C010] Language models get better with computing, data and size, and new abilities emerge |
   CS 229S, “LLMs exhibit emergent properties at scale” | depends, not tested | power laws: Kaplan
   et al. 2020, revised by Hoffmann et al. 2022; emergence is disputed by Schaeffer et al. 2023
@@ -482,16 +291,15 @@ put_to_the_test(f"""
 # ## What you have learnt
 #
 # * Data parallel splits the **batch**, tensor parallel every **layer**, pipeline parallel the
-#   **list of layers**. Copies do not add up their memory.
-# * Another **order of additions** gives other last digits. So "equal to one process" means: to
-#   rounding, in float64.
-# * `measure` tells **bytes, memory and time**. Bytes and memory of tensors are exact, time is
-#   noisy.
-# * **Everybody waits for the slowest rank**, and that looks like a slow collective.
+#   **list of layers**.
+# * **Replicas** do not add up their memory: eight GPUs of 4 GB hold no model of 32 GB. **Shards**
+#   do.
+# * With DDP, a training loop changes by a few lines, and trains the same model as one process.
+# * Deal samples like cards: sample $i$ goes to rank $i \bmod n$.
 #
 # **Your exercise** stands in a cell above.
 #
-# **Next**: [01 · Gradient accumulation](01_gradient_accumulation.ipynb).
+# **Next**: [00c · What to believe](00c_what_to_believe.ipynb).
 
 # %%
 progress("00b")

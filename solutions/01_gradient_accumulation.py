@@ -2,9 +2,9 @@
 # # 01 · Gradient accumulation
 #
 # **How can a small memory take a large batch?** To train on 1024 samples at once, a GPU keeps the
-# intermediate results of 1024 samples. These may not fit. So take 8 samples, compute their
-# gradients, free their intermediate results, and go on with the next 8. The gradients of all 128
-# small parts add up. Then take one optimizer step.
+# results of all layers for 1024 samples. These results are the **activations**, and they may not
+# fit. So take 8 samples, compute their gradients, free their activations, and go on with the next
+# 8. The gradients of all 128 small parts add up. Then take one optimizer step.
 #
 # This is **gradient accumulation**, and the small parts are called **micro-batches**. It needs no
 # second process. Data parallel training (chapter 03) and pipelines (chapter 08) build on it.
@@ -18,7 +18,7 @@
 # **After this part you can** say what `backward()` adds to, when to step and when to clear, and by
 # which number to divide the loss.
 #
-# **It takes** about 20 minutes, and 15 more for 2 exercises. **It needs** a training loop in
+# **It takes** about 20 minutes, and 10 more for 2 exercises. **It needs** a training loop in
 # PyTorch. Nothing here runs on several ranks.
 
 # %% jupyter={"source_hidden": true}
@@ -31,7 +31,7 @@ from pedagogy_lib import (
 )
 
 # %% tags=["parameters"]
-# Of the eight houses in section 2.
+# For the eight houses of section 2.
 passes = 4
 learning_rate = 0.04
 
@@ -65,34 +65,33 @@ for x1, x2, price in HOUSES:
     optimizer.zero_grad()
 
 # %% [markdown]
-# Each house goes through four stages. **forward** computes the loss, and PyTorch notes how each
-# value was computed: the **computation graph**. **backward** goes through this graph in the
+# Each house needs four calls. **forward** computes the loss, and PyTorch notes how each value was
+# computed: the **computation graph**. **backward** goes through this graph in the
 # opposite direction, and adds the gradients to `.grad`. **step** moves the parameters against their
 # gradients. **zero_grad** clears them: `.grad` is `None` again.
 #
-# The lab [two_houses](../labs/two_houses.py) runs the same loop and takes a snapshot after each
-# stage. Move the slider from stage to stage.
+# A **lab** is a program in labs/ that the notebooks use. The lab
+# [two_houses](../labs/two_houses.py) runs the same loop and takes a snapshot after each call. Move
+# the slider from snapshot to snapshot.
 #
-# How to read a backward: start at the loss, on the right. Follow the arrows to the left. Multiply
-# the gradient by the factor on each arrow. This is the chain rule.
+# How to read a backward: start at the loss, on the right, whose own gradient is 1. Follow the
+# arrows to the left. Multiply the gradient by the factor on each arrow. This is the chain rule.
 
 # %%
 houses = lab("two_houses")
+one_by_one = list(houses.snapshots(every=1))
 
-def show_stage(stages, number):
-    now, before = stages[number - 1], stages[max(number - 2, 0)]
-    title = f"Stage {number} of {len(stages)}, house {now['house']}: {now['stage']}"
-    return draw_graph(now["stage"], now["values"], now["gradients"], before["gradients"], title)
+def show_one_by_one(snapshot):
+    return draw_graph(*houses.shown(one_by_one, snapshot))
 
-one_by_one = list(houses.stages(every=1))
-explore(lambda stage: show_stage(one_by_one, stage), stage=[2, 1, 3, 4, 5, 6, 7, 8])
+explore(show_one_by_one, snapshot=[2, 1, 3, 4, 5, 6, 7, 8])
 
 # %% [markdown]
-# ### Exercise 1.1
+# ### Exercise 1.1 · Gradients by hand
 #
-# Compute the three gradients of one house, without autograd. The function gets the house
-# (`x1`, `x2`, `price`) and the weights (`w1`, `w2`, `b`): six numbers. It returns three numbers:
-# the derivatives of the loss by $w_1$, by $w_2$ and by $b$, in this order.
+# Compute the three gradients of one house by hand. (The check compares them with autograd.) The
+# function gets the house (`x1`, `x2`, `price`) and the weights (`w1`, `w2`, `b`): six numbers. It
+# returns three numbers: the derivatives of the loss by $w_1$, by $w_2$ and by $b$, in this order.
 #
 # Example: `house_gradients(2, 1, 10, 3.0, 1.0, 0.0)`. The prediction is
 # $y = 2 \cdot 3 + 1 \cdot 1 + 0 = 7$, and the price is 10. The answer is `(-12.0, -6.0, -6.0)`.
@@ -111,31 +110,13 @@ def house_gradients(x1, x2, price, w1, w2, b):
 check("1.1", house_gradients)
 
 # %% [markdown]
-# ### A digit that is off
-#
-# The slides print 30 numbers for this example. One is wrong: the second house's prediction $y$
-# after the first step. The slides print 5.249, and beside it a loss of 45.5664. The price is 12.
-# Which of the two numbers can be right?
-
-# %%
-y = one_by_one[4]["values"]["y"]
-print(f"y = {y:.5f}: loss {(y - 12) ** 2:.4f}")
-print(f"y = 5.249:   loss {(5.249 - 12) ** 2:.4f}")
-
-# %% [markdown]
-# The loss is right. The prediction is 5.24971, which rounds to 5.250. The slides cut it off after
-# three digits. Only the printed number was cut: their program used all digits for the loss.
-#
-# A good habit: compute the next number from the printed one, and see whether it fits.
-
-# %% [markdown]
 # ## 2 · Leave out the step in between
 #
 # Now both houses go through forward and backward **before** the optimizer steps. Nobody clears the
 # gradients after the first house. So the second backward finds them in `.grad`, and adds its own.
 #
-# With a step after each house, $w_1$ grew by 183.3 thousandths, from 0.7730 to 0.9563. By how much
-# does it grow with one step for both houses? You can compute it:
+# With a step after each house, $w_1$ went from 0.7730 to 0.9563. Where does it go with one step for
+# both houses? You can compute it:
 #
 # * The learning rate is 0.001.
 # * The first house has a gradient of −115.836 for $w_1$.
@@ -143,8 +124,7 @@ print(f"y = 5.249:   loss {(5.249 - 12) ** 2:.4f}")
 #   price is 12.
 
 # %%
-guess = predict("After one step with the gradients of both houses, w1 is larger by",
-                unit="thousandths")
+guess = predict("One step with the gradients of both houses takes w1 from 0.773 to", unit="w1")
 
 # %%
 w1, w2, b = first_weights()
@@ -159,11 +139,15 @@ print(f"after the step w1 = {w1:.4f}")
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
 theory = 0.001 * (115.836 - 5 * 2 * (4.574 - 12))
-guess.compare(1000 * theory, 1000 * (w1.item() - 0.773), kind="parameters")
+guess.compare(0.773 + theory, w1.item(), kind="parameters")
 
 # %%
-accumulated = list(houses.stages(every=2))
-explore(lambda stage: show_stage(accumulated, stage), stage=[4, 1, 2, 3, 5, 6])
+accumulated = list(houses.snapshots(every=2))
+
+def show_accumulated(snapshot):
+    return draw_graph(*houses.shown(accumulated, snapshot))
+
+explore(show_accumulated, snapshot=[4, 1, 2, 3, 5, 6])
 
 # %% [markdown]
 # Why does `backward()` add? A model may use a parameter twice. It then gets a gradient from each
@@ -171,30 +155,31 @@ explore(lambda stage: show_stage(accumulated, stage), stage=[4, 1, 2, 3, 5, 6])
 #
 # The two loops end at different weights. The first gradient is the same in both. The second one is
 # not: one by one, $w_1$ has already moved when the second house comes, and the error is smaller.
-# So accumulation is no cheaper way to take the same steps. It takes fewer and longer steps, each
-# with the gradients of all the data.
-#
-# The picture shows both paths from above. Darker means a larger loss. (The scales of the two axes
-# differ.)
-
-# %%
-paths = {"one by one": houses.path(one_by_one), "accumulated": houses.path(accumulated)}
-draw_paths(houses.loss_of_both, paths, "w1", "w2", f"loss of both, at b = {houses.START['b']}",
-           "One pass over two houses")
+# So accumulation is not a cheaper way to take the same steps. It takes fewer steps, each with the
+# gradients of all the data.
 
 # %% [markdown]
 # The two houses pull in nearly the same direction. The next picture has eight invented houses that
 # disagree, and only two weights. One by one, each house pulls to its own side, and the path
 # zigzags. Accumulated, each step follows the gradient of the loss of all eight.
 #
-# Both axes have the same scale. So you can see that each accumulated step starts at a right angle
-# to the contour: the gradient points along the steepest slope.
+# Darker means a larger loss. Both axes have the same scale. So you can see that each accumulated
+# step starts at a right angle to the contour: the gradient points along the steepest slope.
 
 # %% tags=["cover"]
 walks = {"one by one": houses.walk(1, passes, learning_rate),
          "accumulated": houses.walk(8, passes, learning_rate)}
 draw_paths(houses.loss_of_eight, walks, "w1", "w2", "loss of all eight",
            f"{passes} passes over eight houses", equal=True)
+
+# %% [markdown]
+# Do not read from this that accumulation learns more from a pass. Both paths have the same learning
+# rate, and here gradients are **added**. So an accumulated step is up to eight times as long as a
+# single one. With the mean of the eight gradients it would be an eighth of that.
+#
+# *Break it.* Set `learning_rate = 0.04 / 8` at the top, and run the cell of the picture again. Now
+# the accumulated steps are as long as with the mean, and four of them do not come far. Then set
+# 0.2. One by one still comes to the minimum. What do the longer steps do?
 
 # %% [markdown]
 # ## 3 · Sum or mean?
@@ -212,7 +197,8 @@ draw_paths(houses.loss_of_eight, walks, "w1", "w2", "loss of all eight",
 # How many times as far does the first way move $w_1$?
 
 # %%
-guess = predict("Two backwards, against one backward with the mean over both", unit="times")
+guess = predict("How far w1 moves with two backwards, divided by how far it moves with one",
+                unit="times")
 
 # %%
 data = torch.tensor(HOUSES, dtype=torch.float64)
@@ -234,15 +220,13 @@ steps = {
     "two backwards, each loss / 2": one_step(mean, [[0], [1]], divide_by=2),
     "one backward, mean": one_step(mean, [[0, 1]]),
 }
+Table(["one step", "w1", "w2", "b"],
+      [[how, *(f"{weight:.6f}" for weight in weights)] for how, weights in steps.items()])
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
 moved = {how: weights[0] - 0.773 for how, weights in steps.items()}
 guess.compare(2, moved["two backwards"] / moved["one backward, mean"], kind="parameters")
-
-# %%
-Table(["one step", "w1", "w2", "b"],
-      [[how, *(f"{weight:.6f}" for weight in weights)] for how, weights in steps.items()])
 
 # %% [markdown]
 # Accumulated gradients are the gradients of the **sum** of the losses. A batch usually asks for the
@@ -251,37 +235,35 @@ Table(["one step", "w1", "w2", "b"],
 #
 # $$\nabla\,\frac1k\sum_{i=1}^{k} L_i = \sum_{i=1}^{k} \nabla\,\frac{L_i}{k}$$
 #
-# What happens if you forget it? Every gradient is $k$ times too large. Here we compare the lengths
-# of the first step with and without the division, for $k = 8$ and three optimizers.
+# ($\nabla L$ is the gradient of $L$.) What happens if you forget the division? Every gradient is
+# $k$ times too large. So the first step of SGD is $k$ times as long as it should be. Adam divides
+# each gradient by an average of its own size. How many times as long is the first step of Adam
+# without the division? Decide before you run the next two cells. Here $k = 8$.
 
 # %%
 def length_of_first_step(make_optimizer, divide_by, k=8):
     torch.manual_seed(0)
     layer = nn.Linear(3, 1).double()
     before = layer.weight.detach().clone()
-    optimizer = make_optimizer(layer.parameters())
-    for number in range(1, k + 1):
-        inputs, targets = torch.full((4, 3), number / k).double(), torch.ones(4, 1).double()
+    optimizer = make_optimizer(layer.parameters(), lr=0.01)
+    for _ in range(k):
+        inputs, targets = torch.randn(4, 3).double(), torch.randn(4, 1).double()
         (F.mse_loss(layer(inputs), targets) / divide_by).backward()
     optimizer.step()
     return (layer.weight - before).norm().item()
 
 # %%
-OPTIMIZERS = {
-    "SGD": lambda parameters: torch.optim.SGD(parameters, lr=0.01),
-    "SGD, momentum 0.9": lambda parameters: torch.optim.SGD(parameters, lr=0.01, momentum=0.9),
-    "Adam": lambda parameters: torch.optim.Adam(parameters, lr=0.01),
-}
-for name, make in OPTIMIZERS.items():
-    ratio = length_of_first_step(make, divide_by=1) / length_of_first_step(make, divide_by=8)
-    print(f"{name:18} without the division, the first step is {ratio:.3f} times as long")
+for optimizer in (torch.optim.SGD, torch.optim.Adam):
+    with_it, without_it = (length_of_first_step(optimizer, divide_by) for divide_by in (8, 1))
+    print(f"{optimizer.__name__:4} without the division: {without_it / with_it:.3f} times as long")
 
 # %% [markdown]
-# SGD takes a step that is $k$ times too long, and may diverge. Adam divides each gradient by an
-# average of its own size, so the factor cancels. The mistake is then hard to see. It comes back as
-# soon as gradients are clipped at a fixed norm, or another optimizer is used.
-#
-# ### Exercise 1.2
+# SGD takes a step that is $k$ times too long, and may diverge. In Adam the factor cancels, and the
+# mistake is hard to see. It comes back as soon as gradients are clipped at a fixed norm, or another
+# optimizer is used.
+
+# %% [markdown]
+# ### Exercise 1.2 · A loop that accumulates
 #
 # Write the training loop for any model. It gets
 #
@@ -290,18 +272,17 @@ for name, make in OPTIMIZERS.items():
 # * `every`, the number of micro-batches for one step (it may be 1). It divides the length of the
 #   list.
 #
-# It returns nothing. At the start, `.grad` is clean.
+# It returns nothing. At the start, `.grad` is clean. Each step takes the gradient of the mean loss
+# over its `every` micro-batches, with the optimizer as it was given. At the end of the function,
+# `.grad` is clean again: `None` or zeros. The list is the caller's: leave it as it is.
 
 # %% [markdown]
-# Each step takes the gradient of the mean loss over its `every` micro-batches. At the end of the
-# function, `.grad` is clean again.
-#
 # Example: 4 micro-batches and `every=2`. Backward, backward, step, clear; backward, backward, step,
 # clear. If the first two have mean losses of 3 and 5, the first step follows the gradient of 4.
 #
-# What it may cost: one forward and one backward for each micro-batch, and never the intermediate
-# results of two micro-batches at a time. The check compares the weights with training on large
-# batches, counts the optimizer steps, and measures the memory.
+# What it may cost: one forward and one backward for each micro-batch, and never the activations of
+# two micro-batches at a time. The check compares the weights with training on large batches, counts
+# steps, forwards and backwards, looks into `.grad` at the end, and measures the memory.
 
 # %%
 def train_accumulated(model, loss_fn, micro_batches, optimizer, every):
@@ -318,37 +299,43 @@ def train_accumulated(model, loss_fn, micro_batches, optimizer, every):
 check("1.2", train_accumulated)
 
 # %% [markdown]
-# ## 4 · Equal, but for rounding
+# The weights equal those of the large batches *but for rounding*: micro-batches add the same
+# samples in another order (part [00c](00c_what_to_believe.ipynb), section 1).
 #
-# The course often says that two results are equal *but for rounding*. Why not simply equal? A
-# float64 keeps about 16 digits, and each addition rounds its result. So the same numbers, added in
-# another order, may give another last digit:
+# ## 4 · Once for each step
+#
+# Two more operations must wait until **all** micro-batches of a step are in `.grad`. **Clipping**
+# shortens a gradient that is too long. **Loss scaling** multiplies the loss by a large number, so
+# that small gradients do not become zero in float16 (chapter 05).
+#
+# First clipping. Suppose that a loop clips after each backward. What does the gradient look like
+# then?
 
 # %%
-forwards, backwards = 0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1
-print(forwards, backwards, "equal:", forwards == backwards)
-print(f"relative difference: {abs(forwards - backwards) / backwards:.1e}")
+torch.manual_seed(0)
+model = nn.Linear(3, 1, bias=False)
+micro_batches = [(torch.randn(4, 3), 3 * torch.randn(4, 1)) for _ in range(3)]
+for after_each in (False, True):
+    model.zero_grad()
+    for inputs, targets in micro_batches:
+        (F.mse_loss(model(inputs), targets) / len(micro_batches)).backward()
+        if after_each:
+            nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.5)
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.5)
+    print("clipped after each part:" if after_each else "clipped once:           ",
+          *(f"{slope:6.3f}" for slope in model.weight.grad.flatten()))
 
 # %% [markdown]
-# One large batch adds the samples in one order. Micro-batches add them within each part first, and
-# then over the parts. Several ranks use yet another order. In exact arithmetic all of them agree.
-# On a computer, the last digits may differ.
+# Both gradients have the same length, and no message appears. But the second one points elsewhere.
+# It was shortened twice on the way, so the last micro-batch counts more than the first.
 #
-# The bench's `close` therefore accepts a small difference: for one step in float64, $2 \cdot
-# 10^{-12}$ of the largest number that it compares. A mistake in the method is larger by many powers
-# of ten: the forgotten division changes a gradient by a factor of $k$. PyTorch's
-# [notes on numerical accuracy](https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html)
-# promise no more: whole batches and slices of them need not agree bit by bit.
-
-# %% [markdown]
-# ## 5 · Clipping and loss scaling: once for each step
+# Now loss scaling. Before anybody clips, the gradients must be divided by the large number again:
+# they are **unscaled**. PyTorch's `GradScaler` does both. It works on the CPU, too. The first cell
+# below is right.
 #
-# Two more things must wait until **all** micro-batches of a step are in `.grad`. **Clipping**
-# shortens a gradient that is too long. **Loss scaling** multiplies the loss by a large number, so
-# that small gradients do not become zero in float16 (chapter 05). The gradients must then be
-# divided by this number (**unscaled**) before anybody clips.
-#
-# PyTorch's `GradScaler` does the scaling. It works on the CPU too:
+# The second one unscales after each micro-batch. So its second backward adds scaled gradients to
+# unscaled ones, and no one can separate them again. The scaler notices when it is asked to unscale
+# a second time. It does **not** notice if you unscale only once, but after the first micro-batch.
 
 # %%
 def train_scaled(model, micro_batches, optimizer, scaler):
@@ -356,24 +343,14 @@ def train_scaled(model, micro_batches, optimizer, scaler):
         loss = F.mse_loss(model(inputs), targets) / len(micro_batches)
         scaler.scale(loss).backward()  # .grad holds scaled gradients
     scaler.unscale_(optimizer)  # once, when all have been added
-    nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)
+    nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.5)
     scaler.step(optimizer)  # leaves the step out if a gradient is inf or nan
     scaler.update()
     optimizer.zero_grad()
 
 # %%
-torch.manual_seed(0)
-model, scaler = nn.Linear(3, 1), torch.amp.GradScaler("cpu")
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-micro_batches = [(torch.randn(4, 3), torch.randn(4, 1)) for _ in range(3)]
-train_scaled(model, micro_batches, optimizer, scaler)
-print("trained; the next step scales the loss by", scaler.get_scale())
-
-# %% [markdown]
-# What if you unscale after each micro-batch? The second backward would add scaled gradients to
-# unscaled ones, and no one could separate them again. The scaler raises a RuntimeError:
-
-# %%
+optimizer, scaler = torch.optim.SGD(model.parameters(), lr=0.1), torch.amp.GradScaler("cpu")
+train_scaled(model, micro_batches, optimizer, scaler)  # no message
 try:
     for inputs, targets in micro_batches:
         scaler.scale(F.mse_loss(model(inputs), targets)).backward()
@@ -382,14 +359,7 @@ except RuntimeError as error:
     print(error)
 
 # %% [markdown]
-# > **On GPUs.** Python only queues the work, and runs ahead of the GPU. `loss.item()` waits until
-# > the GPU has computed the loss, and the queue runs empty. So do not call it in each micro-batch:
-# > add up `loss.detach()`, and read the sum once for each step. PyTorch's
-# > [tuning guide](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html) (“Avoid
-# > unnecessary CPU-GPU synchronization”) lists `.item()`, `print` and copies to the CPU. The loops
-# > of sections 1 and 2 print in each round: on a GPU they would wait each time.
-# >
-# > With float16, unscale and clip once for each step, says PyTorch's
+# > **On GPUs.** With float16, unscale and clip once for each step, says PyTorch's
 # > [page of AMP examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html) (“Gradient
 # > accumulation”). bfloat16 needs no scaler.
 
@@ -401,15 +371,15 @@ except RuntimeError as error:
 
 # %% jupyter={"source_hidden": true}
 # The verdicts are computed from what was measured above.
-def ends(stages):
-    return ", ".join(f"{stages[-1]['values'][name]:.4f}" for name in houses.START)
+def ends(seen):
+    return ", ".join(f"{seen[-1]['values'][name]:.4f}" for name in houses.START)
 
-taken = [sum(s["stage"] == "step" for s in stages) for stages in (one_by_one, accumulated)]
+taken = [sum(s["call"] == "step" for s in seen) for seen in (one_by_one, accumulated)]
 w1_of = {how: f"{weights[0]:.6f}" for how, weights in steps.items()}
 is_sum = w1_of["two backwards"] == w1_of["one backward, sum"] != w1_of["one backward, mean"]
 cleared = one_by_one[3]["gradients"]["w1"]
-printed = {(loop, stage): houses.entry(loop, stage)
-           for loop, stages in houses.PRINTED.items() for stage in stages}
+printed = {(loop, number): houses.entry(loop, number)
+           for loop, numbers in houses.PRINTED.items() for number in numbers}
 put_to_the_test(printed.pop(("one by one", 5)) + f"""
 - [C024] Accumulated gradients are summed | PyTorch slides, “Gradient descent (with accumulation)” |
   {"imprecise" if is_sum else "wrong"} | w1 ends at {w1_of["two backwards"]}, as with the sum over
@@ -417,7 +387,7 @@ put_to_the_test(printed.pop(("one by one", 5)) + f"""
   (table of section 3)
 - [C025] optimizer.zero sets the gradients to zero | PyTorch slides, “Computational graph: step 1
   (optimizer.zero)” | {"imprecise" if cleared is None else "right"} | the method is called
-  zero_grad, and it leaves {cleared}, not a tensor of zeros (slider of section 1, stage 4)
+  zero_grad, and it leaves {cleared}, not a tensor of zeros (slider of section 1, snapshot 4)
 """, more=f"""
 - [C026] Without accumulation, parameters change after every item; with it, after every batch |
   PyTorch slides, “Gradient descent (with accumulation)” | {"right" if taken == [2, 1] else "wrong"}
@@ -432,8 +402,7 @@ put_to_the_test(printed.pop(("one by one", 5)) + f"""
 #
 # **To read on.** *torch.autograd*, on
 # [how gradients accumulate](https://docs.pytorch.org/docs/stable/notes/autograd.html).
-# [Numerical accuracy](https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html) and
-# [AMP examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html), pages of PyTorch's
+# [AMP examples](https://docs.pytorch.org/docs/stable/notes/amp_examples.html), a page of PyTorch's
 # documentation.
 
 # %% [markdown]
@@ -441,11 +410,10 @@ put_to_the_test(printed.pop(("one by one", 5)) + f"""
 #
 # * `backward()` adds to `.grad`, until somebody clears it. So many small backwards make one large
 #   gradient.
-# * Accumulation takes fewer and longer steps, not the same steps at a lower price.
+# * Accumulation takes fewer steps, not the same steps at a lower price.
 # * Added gradients belong to the **sum** of the losses. For the mean over $k$ equal micro-batches,
 #   divide each loss by $k$.
 # * Unscale, clip, step and clear once for each step, after the last micro-batch.
-# * Sums in another order round differently: equal results may differ in their last digits.
 #
 # **Your exercises** stand in cells above.
 #

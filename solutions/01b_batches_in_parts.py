@@ -1,48 +1,43 @@
 # %% [markdown]
 # # 01b · A batch in parts
 #
-# **Into which parts may a batch be cut, and when do the parts give the weights of the whole?** In
-# chapter 01, all micro-batches had the same size. Real data is not so tidy. The last micro-batch of
-# an epoch is smaller, sentences have different lengths, and some layers mix their samples. In each
-# of these cases the simple division is wrong, and nothing reports it.
+# **Into which parts may a batch be cut, and when do the parts give the same gradient as the whole
+# batch?** In part 01, all micro-batches had the same size. Real data is not so tidy. The last
+# micro-batch of an epoch is smaller, sentences have different lengths, and some layers mix their
+# samples. In each of these cases the simple division is wrong, and nothing reports it.
 
 # %% [markdown]
-# ![Memory over time: a tall block of activations for 2048 samples in one go, then four blocks of a
-# quarter of its height](../assets/covers/01b_batches_in_parts.png)
+# ![Bars of the share of one token in the gradient, for sentences of 9, 7, 4 and 2 tokens: low in
+# the first micro-batch and high in the second, where an outline has the same height for
+# all](../assets/covers/01b_batches_in_parts.png)
 #
-# *Measured in section 4: the memory of 2048 samples in one go, then in four micro-batches.*
+# *Measured in section 3: in a mean of means, a token of a short micro-batch counts too much.*
 #
-# **After this part you can** accumulate over parts of any size and over tokens, say when the result
-# equals the large batch, and say what accumulation saves and what it costs.
+# **After this part you can** accumulate over parts of any size and over tokens, and say when the
+# result equals the large batch.
 #
-# **It takes** about 25 minutes, and 30 more for 3 exercises. **It needs** chapter
-# [01](01_gradient_accumulation.ipynb); for the last section also [00](00_start_here.ipynb).
+# **It takes** about 15 minutes, and 20 more for 3 exercises. **It needs** part
+# [01](01_gradient_accumulation.ipynb). ("Equal, but for rounding" is explained in part
+# [00c](00c_what_to_believe.ipynb).)
 
 # %% jupyter={"source_hidden": true}
-import math
-import statistics
-
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from pedagogy_lib import (
-    Table, check, close, hint, lab, launch, measure, plot_against, plot_memory, predict, progress,
-    put_to_the_test, relative_gap,
+    Table, check, close, hint, lab, plot_bars, predict, progress, put_to_the_test, relative_gap,
 )
 
 # %% tags=["parameters"]
-# Of section 6, with real data.
-batch_size = 64
-micro_batch = 8
-learning_rate = 0.2
+part_size = 8  # of section 1
 
 # %% [markdown]
 # ## 1 · Parts of different sizes
 #
 # Take a batch of 30 samples and a small model. Cut the batch into parts of equal size, then into
-# parts of different sizes. Each part's loss is a mean over its samples. As in chapter 01, divide it
-# by the number of parts. This is a **mean of means**.
+# parts of different sizes. Each part's loss is a mean over its samples. As in part 01, divide it by
+# the number of parts. This is a **mean of means**.
 
 # %%
 torch.manual_seed(0)
@@ -59,17 +54,29 @@ def gradients_by(way, model, *arguments):
     way(model, *arguments)
     return torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
 
-def compare(way, size, model=model):
+def row_for(way, size, model=model):
     parts = [*zip(x.split(size), y.split(size))]
     whole = gradients_by(mean_of_means, model, F.mse_loss, [(x, y)])
     added = gradients_by(way, model, F.mse_loss, parts)
     error = 0 if close(added, whole) else relative_gap(added, whole)
     return [[len(inputs) for inputs, _ in parts], close(added, whole), f"{error:.1%}"]
 
-HEADS = ["parts", "equal to the whole batch, but for rounding", "error"]
+# %% [markdown]
+# The last row of the next table will have two parts, of 29 samples and of 1. What should the single
+# sample have of the mean, and what does it get? It should have 1/30, as every other sample.
 
 # %%
-Table(HEADS, [compare(mean_of_means, size) for size in (10, 5, 8, 29)])
+single_guess = predict("In a mean of means of 29 and 1 samples, the single sample has", unit="%")
+
+# %%
+HEADS = ["parts", "equal to the whole batch, but for rounding", "error"]
+Table(HEADS, [row_for(mean_of_means, size) for size in (10, 5, part_size, 29)])
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured: how much a loss counts is its own gradient.
+losses = torch.zeros(30, requires_grad=True)
+sum(part.mean() / 2 for part in losses.split(29)).backward()
+single_guess.compare(100 / 2, 100 * losses.grad[-1].item(), kind="gradients")
 
 # %% [markdown]
 # The error is the largest difference, as a share of the largest gradient. Equal parts lose nothing.
@@ -77,8 +84,9 @@ Table(HEADS, [compare(mean_of_means, size) for size in (10, 5, 8, 29)])
 #
 # A mean of means gives each **part** the same weight. So in the last row, the single sample counts
 # as much as the other 29 together.
-#
-# ### Exercise 1.3
+
+# %% [markdown]
+# ### Exercise 1.3 · Shares
 #
 # By which factor must each part's mean loss be multiplied, so that the products add up to the mean
 # over all samples? `shares` gets `sizes`, a list with the number of samples in each part. It
@@ -96,44 +104,53 @@ def shares(sizes):
 check("1.3", shares)
 
 # %% [markdown]
-# ### Exercise 1.4, in the lab
+# ### Exercise 1.4 · Parts of any size, in the lab
 #
-# Write `accumulate` in [labs/gradient_accumulation.py](../labs/gradient_accumulation.py). It gets
+# This function stands in a lab: a program that also runs as it is, under `torchrun`. Open
+# [labs/gradient_accumulation.py](../labs/gradient_accumulation.py), find `def accumulate`, and
+# write in place of the three dots. The rest of the file you need not read. `accumulate` gets
 #
 # * `model`, and `loss_fn(outputs, targets)`, which returns the mean loss over its samples;
 # * `micro_batches`, a list of `(inputs, targets)`. Their sizes may differ: the first dimension of
 #   `targets` is the number of samples.
 #
 # It leaves in `.grad` the gradient of the mean loss over **all** samples, and returns this mean
-# loss as a Python number. It takes no optimizer step.
-#
-# One thing may surprise you: unlike `backward()`, `accumulate` first clears what `.grad` held. A
-# caller who wants to add must not use it.
+# loss as a number. (A tensor without a graph passes, too.) It takes no optimizer step.
 
 # %% [markdown]
+# The list and its tensors belong to the caller: leave them as they are. Unlike `backward()`,
+# `accumulate` first clears what `.grad` held before.
+#
 # Example: two parts with 1 and 3 samples and mean losses of 8 and 4. It returns
 # $8 \cdot \frac14 + 4 \cdot \frac34 = 5$.
 #
 # What it may cost: one forward and one backward for each part, and the activations of one part at a
-# time.
+# time. (On a GPU, one `.item()` at the end is cheaper than one for each part: part 01c.)
 #
-# A **lab** is a program that also runs as it is, under `torchrun`. A function that you have not
-# written yet is taken from the solution. The line below says which ones are yours. Save the file
-# and run the cells again; you need not restart anything.
+# Save the file, and run the next cells again; you need not restart anything. A function of the lab
+# that you have not written yet is taken from the solution. The first line below says which ones are
+# yours.
 
 # %% tags=["nbval-ignore-output"]
 accumulation = lab("gradient_accumulation")
 check("1.4")
 
 # %%
-Table(HEADS, [compare(accumulation.accumulate, size) for size in (10, 8, 29)])
+Table(HEADS, [row_for(accumulation.accumulate, size) for size in (10, part_size, 29)])
 
 # %% [markdown]
-# ## 2 · When is it the large batch?
+# ## 2 · Which layers allow it?
 #
-# The parts give the large batch if the loss of each sample depends on this sample alone. Four
-# layers show it. Each stands in the middle of the same model, and `accumulate` weighs the three
-# parts of 10 samples correctly.
+# With some layers no weighing helps, and a training in parts is another training. So you have to
+# know which ones.
+#
+# The parts give the gradient of the large batch if the loss of each sample depends on this sample
+# alone. The next cell tries a model with nothing in the middle, and then with LayerNorm, Dropout
+# and BatchNorm there. `accumulate` weighs the three parts of 10 samples correctly.
+
+# %%
+layers_guess = predict("LayerNorm, Dropout, BatchNorm: in how many of them do the parts differ",
+                       unit="of 3")
 
 # %%
 LAYERS = {
@@ -146,8 +163,12 @@ rows = []
 for name, layer in LAYERS.items():
     mixed = nn.Sequential(nn.Linear(5, 16), layer, nn.Tanh(), nn.Linear(16, 1)).double()
     torch.manual_seed(0)
-    rows.append([name, compare(accumulation.accumulate, 10, mixed)[1]])
+    rows.append([name, row_for(accumulation.accumulate, 10, mixed)[1]])
 Table(["layer between", "three parts equal the whole batch"], rows)
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
+layers_guess.compare(2, sum(not equal for _, equal in rows[1:]), kind="gradients")
 
 # %% [markdown]
 # **LayerNorm** uses the numbers of one sample only. **BatchNorm** uses the mean and the variance
@@ -155,23 +176,13 @@ Table(["layer between", "three parts equal the whole batch"], rows)
 # No factor repairs that. It also updates its running averages once for each part.
 #
 # **Dropout** draws random masks, and each sample got another mask than before. With several dropout
-# layers not even the same seed helps: the whole batch draws layer by layer, accumulation draws part
-# by part. The gradients differ, but this is no mistake. Each mask is from the same distribution.
-#
-# A loss that compares samples, as in contrastive learning, is like BatchNorm: a part has fewer
-# samples to compare.
+# layers the same seed does not help: the whole batch draws all masks of the first layer, then all
+# of the second. Accumulation draws the masks of all layers for part 1, then for part 2. The
+# gradients differ, but this is no mistake. Each mask is from the same distribution.
 
 # %% [markdown]
-# All cases of this part in one table:
-#
-# | in the model or in the data | do the parts equal the large batch? |
-# |---|---|
-# | equal parts, each mean loss divided by their number | yes |
-# | parts of different sizes | yes, if each mean is weighed by its share of samples |
-# | sentences with padding | yes, if each token counts the same (section 3) |
-# | dropout | no: other random masks, but from the same distribution |
-# | BatchNorm, losses that compare samples | no, and no factor helps |
-# | gradient clipping, `GradScaler` | yes, if done once for each step (chapter 01, section 5) |
+# *Contrastive learning* has a loss that compares the samples of a batch with each other. It is like
+# BatchNorm: a part has fewer samples to compare.
 
 # %% [markdown]
 # ## 3 · Tokens
@@ -190,18 +201,37 @@ for part in lengths:
     print(*("□" * n + "·" * (max(part) - n) for n in part), sep="\n", end="\n\n")
 
 # %%
-guess = predict("Mean of means: a token of the second, against one of the first", unit="times")
+guess = predict("A token of the second counts more than one of the first, by a factor of",
+                unit="times")
 
 # %%
-scores = [torch.zeros(sum(part), 30, requires_grad=True) for part in lengths]
-for logits in scores:  # one row of 30 scores for each token
-    targets = torch.zeros(len(logits), dtype=torch.long)
-    (F.cross_entropy(logits, targets) / len(scores)).backward()
+def weight_of_a_token(lengths):
+    """In each micro-batch: the gradient of one token's score, which tells how much it counts."""
+    scores = [torch.zeros(sum(part), 30, requires_grad=True) for part in lengths]
+    for logits in scores:  # one row of 30 scores for each token
+        targets = torch.zeros(len(logits), dtype=torch.long)
+        (F.cross_entropy(logits, targets) / len(scores)).backward()
+    return [logits.grad[0, 0].item() for logits in scores]
+
+long, short = weight_of_a_token(lengths)
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
-weights = [logits.grad[0, 0].item() for logits in scores]
-guess.compare(theory=(12 + 11) / (3 + 2), measured=weights[1] / weights[0], kind="gradients")
+guess.compare(theory=(12 + 11) / (3 + 2), measured=short / long, kind="gradients")
+
+# %% [markdown]
+# A token of the short micro-batch counts more by this factor. The next picture shows the same for
+# sentences of other lengths.
+
+# %% tags=["cover"]
+others = [[9, 7], [4, 2]]
+pairs = [(n, weight) for part, weight in zip(others, weight_of_a_token(others)) for n in part]
+total = sum(n * weight for n, weight in pairs)
+plot_bars([f"sentence of {n}" for n, _ in pairs],
+          {"mean of means": [100 * weight / total for _, weight in pairs]},
+          "share of one token in the gradient (%)",
+          predicted={"mean of means": [100 / sum(n for n, _ in pairs)] * 4},
+          title="A token of a short micro-batch counts too much (outline: all count the same)")
 
 # %% [markdown]
 # The remedy: sum the losses of the tokens instead of averaging them, and divide by the number of
@@ -210,12 +240,13 @@ guess.compare(theory=(12 + 11) / (3 + 2), measured=weights[1] / weights[0], kind
 #
 # This is easily overlooked. Hugging Face's `Trainer` took a mean of means until October 2024, says
 # [their report](https://huggingface.co/blog/gradient_accumulation).
-#
-# ### Exercise 1.5, in the lab
+
+# %% [markdown]
+# ### Exercise 1.5 · Tokens, in the lab
 #
 # In [labs/gradient_accumulation.py](../labs/gradient_accumulation.py), write `accumulate_tokens`.
-# It gets `model` and `micro_batches`, a list of `(tokens, targets)`. Both are whole numbers of
-# shape (sentences, length). `model(tokens)` returns scores of shape (sentences, length,
+# It gets `model` and `micro_batches`, a list of `(tokens, targets)`. Both are tensors of integers,
+# of shape (sentences, length). `model(tokens)` returns scores of shape (sentences, length,
 # vocabulary). Targets that are −100 (`PADDING`) do not count.
 
 # %% [markdown]
@@ -251,237 +282,26 @@ print(f"mean of means: off by {relative_gap(by_means, whole):.0%}")
 print("accumulate_tokens: equal to the whole batch, but for rounding:", close(by_tokens, whole))
 
 # %% [markdown]
-# ## 4 · What it saves
+# All cases of this part in one table:
 #
-# Between its forward and its backward, a layer keeps what the backward will need: its
-# **activations**. Which tensors are these? PyTorch tells, if asked. Here is what each layer of a
-# small classifier keeps for one image of 64 numbers. Parameters are left out.
-
-# %%
-def make_model():
-    return nn.Sequential(nn.Linear(64, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(),
-                         nn.Linear(512, 10))
-
-Table(["layer", "keeps", "numbers", "kept by another layer already"],
-      accumulation.kept_by_layer(make_model(), F.cross_entropy, torch.randn(1, 64),
-                                 torch.tensor([3])))
-
-# %% [markdown]
-# * A **Linear** keeps its input. The gradient of a weight is made from the input and the gradient
-#   that comes back.
-# * A **ReLU** keeps its output, to see where it was above zero.
-# * The input of the second Linear *is* the output of the first ReLU. It is one tensor, and it
-#   counts once.
-# * **cross_entropy** keeps the logarithms of 10 probabilities, and the label.
-#
-# Each number takes 4 bytes in float32, and the label takes 8:
-#
-# $$4\,(64 + 512 + 512 + 10) + 8 = 4400 \text{ bytes for each sample}$$
-#
-# 2048 samples keep 9.01 MB. How many MB do they keep at most in micro-batches of 128?
-
-# %%
-guess = predict("Activations of 2048 samples, in micro-batches of 128", unit="MB")
-
-# %%
-def step(batch, micro_batch):
-    model = make_model()
-    with measure("step"):
-        for _ in range(batch // micro_batch):
-            images, labels = torch.randn(micro_batch, 64), torch.randint(10, (micro_batch,))
-            loss = F.cross_entropy(model(images), labels)
-            (loss * micro_batch / batch).backward()
-
-# %%
-sizes = [128, 256, 512, 1024, 2048]
-runs = [launch(step, 2048, size, world_size=1) for size in sizes]
-kept = [run["step"].peak_bytes[0]["activations"] for run in runs]
-
-# %% jupyter={"source_hidden": true}
-# Your prediction, theory, and what was measured.
-guess.compare(4400 * 128 / 1e6, kept[0] / 1e6, kind="activations")
-
-# %%
-print("measured, less 4400 bytes for each sample:", [m - 4400 * n for m, n in zip(kept, sizes)])
-plot_against(sizes, {"activations": [m / 1e6 for m in kept]}, "samples in a micro-batch",
-             "activations at most (MB)", {"activations": [4400 * n / 1e6 for n in sizes]},
-             title="2048 samples, in micro-batches of different sizes")
-
-# %% [markdown]
-# Exactly proportional, but for 4 bytes: `cross_entropy` also keeps one number, over how many
-# targets it has averaged.
-#
-# The next picture shows the memory over time: first 2048 samples in one go, then four micro-batches
-# of 512.
-
-# %% tags=["cover", "nbval-ignore-output"]
-def both_ways():
-    step(2048, 2048)  # to warm up
-    step(2048, 512)
-    with measure("one batch, then 4 micro-batches"):
-        step(2048, 2048)
-        step(2048, 512)
-
-plot_memory(launch(both_ways, world_size=1), "one batch, then 4 micro-batches",
-            title="2048 samples: in one go, then in four micro-batches")
-
-# %% [markdown]
-# Each backward frees the activations of its own forward. The grey area, *other*, lives only for a
-# moment: most of it is gradients of activations, which autograd frees as soon as they are used.
-#
-# Parameters and gradients stay. So would the optimizer's state. Accumulation does nothing for a
-# model that is itself too large; chapter 06 shows what helps then.
-
-# %% [markdown]
-# ## 5 · What it costs
-#
-# The arithmetic is the same, so accumulation should cost no time. Does it? The cell measures one
-# step over 1024 samples in five rounds, for each size of a micro-batch. `memory=False` leaves out
-# the bench's own accounting, which would slow down small operations.
-
-# %% tags=["nbval-ignore-output"]
-def timed(batch, sizes, rounds):
-    model = make_model()
-    for number in range(rounds + 1):  # the first round warms up
-        for size in sizes:
-            with measure(f"{size}, round {number}", memory=False, wire=False):
-                for _ in range(batch // size):
-                    images, labels = torch.randn(size, 64), torch.randint(10, (size,))
-                    (F.cross_entropy(model(images), labels) * size / batch).backward()
-
-small, rounds = [4, 16, 64, 256, 1024], range(1, 6)
-run = launch(timed, 1024, small, len(rounds), world_size=1)
-times = {size: sorted(1e3 * run[f"{size}, round {r}"].seconds[0] for r in rounds) for size in small}
-
-# %% tags=["nbval-ignore-output"]
-lines = {"slowest of 5": [times[size][-1] for size in small],
-         "median": [statistics.median(times[size]) for size in small],
-         "fastest of 5": [times[size][0] for size in small]}
-plot_against(small, lines, "samples in a micro-batch", "a step over 1024 samples (ms)",
-             logarithmic=True, title="The same arithmetic, in parts of different sizes")
-
-# %% tags=["nbval-ignore-output"]
-medians = dict(zip(small, lines["median"]))
-best = min(medians, key=medians.get)
-slower = {size: medians[size] / medians[best] for size in small}
-print(f"fastest here: parts of {best}; in parts of 4, a step takes {slower[4]:.1f} times as long,")
-print(f"in one go {slower[1024]:.1f} times")
-
-# %% [markdown]
-# Very small parts are slow. Each operation has a fixed price: Python, PyTorch and autograd do their
-# bookkeeping once for each part, however few samples it has. A product of small matrices also keeps
-# a processor less busy. On a CPU, one large batch need not be the fastest: its activations may be
-# too large for the cache.
-
-# %% [markdown]
-# > **On GPUs.** The fixed price is starting a **kernel**, a program on the GPU. If the kernels are
-# > short, the CPU cannot start them fast enough, and the GPU waits; NVIDIA's [guide to CUDA
-# > graphs](https://docs.nvidia.com/dl-cuda-graph/latest) treats this overhead. And a GPU has far
-# > more arithmetic units to keep busy. So take the largest micro-batch that fits, and accumulate
-# > only for the rest. Accumulation does not improve throughput over a true large batch, says
-# > [Hugging Face's documentation](https://huggingface.co/docs/transformers/en/grad_accumulation).
-# > Nothing of this was measured here.
-
-# %% [markdown]
-# ## 6 · Does it learn?
-#
-# Real data: 1797 handwritten digits of 8 × 8 pixels, which come with scikit-learn. Every fifth one
-# is kept for the test. Three trainings start with the same weights and see the images in the same
-# order:
-#
-# * **one go**: a step for each batch of 64;
-# * **accumulated**: the same batches, in micro-batches of 8;
-# * **a step for each 8**: no accumulation, so eight times as many steps.
-
-# %%
-data = accumulation.digits()
-train = accumulation.train_digits
-one_go, wrong_one_go = train(data, batch_size, batch_size, learning_rate)
-in_parts, wrong_in_parts = train(data, batch_size, micro_batch, learning_rate)
-small_steps, wrong_small_steps = train(data, micro_batch, micro_batch, learning_rate)
-
-taken = 8 * math.ceil(len(data[1]) / batch_size)  # optimizer steps in 8 passes
-print("accumulated equals one go, but for rounding:", close(in_parts, one_go, steps=taken))
-print(f"test images right: {1 - wrong_in_parts[-1] / len(data[3]):.1%}")
-
-# %%
-ways = {"accumulated": wrong_in_parts, "one go": wrong_one_go,
-        f"a step for each {micro_batch}": wrong_small_steps}
-plot_against([*range(1, 9)], ways, "passes over the training images",
-             f"wrong, of {len(data[3])} test images",
-             title="Handwritten digits: one go lies on top of accumulated")
-
-# %% [markdown]
-# Accumulated and one go end with the same weights, but for rounding. The last batch of a pass is
-# smaller than the others, and `accumulate` weighs its parts correctly.
-#
-# A step for each 8 is another training. With the same learning rate it takes eight times as many
-# steps, and with these settings it learns faster from each pass. So a large batch is no aim in
-# itself. It is what many GPUs produce when they work on one step together. Accumulation lets a few
-# GPUs, or one, take exactly this step.
-
-# %% [markdown]
-# ## 7 · On several ranks
-#
-# Each rank accumulates over micro-batches of its own, and sends nothing meanwhile. Only before the
-# step are the gradients of all ranks added up, by an all-reduce: `average_over_ranks` in the lab.
-# It weighs each rank by its number of samples, as `shares` weighs parts.
-#
-# Suppose that a step has 8 micro-batches on each of 4 ranks. How many times as many bytes does a
-# rank send if it averages the gradients after each micro-batch, instead of once?
-
-# %%
-guess = predict("Bytes sent: averaging after each micro-batch, against once", unit="times")
-
-# %%
-def once_or_each_time(micro_batches=8):
-    model = nn.Linear(64, 1000)
-    for label, every in {"once": micro_batches, "each time": 1}.items():
-        with measure(label):
-            for number in range(1, micro_batches + 1):
-                model(torch.randn(8, 64)).square().mean().backward()  # only bytes matter here
-                if number % every == 0:
-                    accumulation.average_over_ranks(model, 8)
-
-run = launch(once_or_each_time, world_size=4, device="cpu")  # the kernel counts Gloo's bytes
-
-# %% jupyter={"source_hidden": true}
-# Your prediction, theory, and what was measured.
-guess.compare(8, run["each time"].sent_bytes[0] / run["once"].sent_bytes[0], kind="communication")
-
-# %% [markdown]
-# And do four ranks that accumulate equal one process? Each step has 96 samples: 12 micro-batches of
-# 8 on one rank, or 3 on each of four.
-
-# %%
-def train_on_ranks(data):
-    model, accuracy, work = accumulation.train_classifier(data, passes=5)
-    return nn.utils.parameters_to_vector(model.parameters()).detach(), accuracy, work
-
-worlds = {n: launch(train_on_ranks, data, world_size=n).values for n in (1, 4)}
-alone, accuracy, _ = worlds[1][0]
-print(f"test images right: {accuracy:.1%}; with 4 ranks: {worlds[4][0][2]}")
-equal = all(close(weights, alone, steps=15) for weights, *_ in worlds[4])
-print("four ranks equal one process, but for rounding:", equal)
-
-# %% [markdown]
-# They do. `DistributedDataParallel` averages after every backward unless it is told not to; chapter
-# 03b shows `no_sync`. Pipelines need micro-batches to keep all their stages busy; see chapter 08.
-#
-# Once both exercises of the lab are solved, run it as a program in a terminal:
-# `torchrun --nproc-per-node 4 labs/gradient_accumulation.py`. It trains longer than the cells
-# above, so its accuracy is another one.
+# | in the model or in the data | do the parts give its gradient? |
+# |---|---|
+# | equal parts, each mean loss divided by their number | yes |
+# | parts of different sizes | yes, if each mean is weighed by its share of samples |
+# | sentences with padding | yes, if each token counts the same |
+# | dropout | no: other random masks, but from the same distribution |
+# | BatchNorm, losses that compare samples | no, and no factor helps |
+# | gradient clipping, `GradScaler` | yes, if done once for each step (part 01, section 4) |
 
 # %% [markdown]
 # ## Put to the test
 #
-# Three statements on batches in parts, and what was found.
+# A statement on batches in parts, and what was found.
 
 # %% jupyter={"source_hidden": true}
 # The verdicts are computed from what was measured above.
-uneven, weighed = compare(mean_of_means, 29), compare(accumulation.accumulate, 29)
+uneven = row_for(mean_of_means, 29)
 is_same = dict(rows)
-holds = weighed[1] and equal
 put_to_the_test(f"""
 - Gradient accumulation is supposed to be equivalent to training on the full batch | Hugging Face,
   “Fixing Gradient Accumulation” (October 2024) |
@@ -489,37 +309,26 @@ put_to_the_test(f"""
   {uneven[2]} for parts of 29 and 1, and by {relative_gap(by_means, whole):.0%} for tokens (sections
   1 and 3). Equal parts are right, {"also" if is_same["BatchNorm"] else "but not"} with BatchNorm
   (section 2)
-- [C051] The gradient of a batch is the mean of the gradients of its shards, weighted by their
-  sizes | book chapter, “The Core Insight: Gradient Averaging” |
-  {"right" if holds else "wrong"} | equal, but for rounding, for parts of 29 and 1 (section 1), and
-  for four ranks (section 7); not with BatchNorm (section 2)
-- DDP with gradient accumulation, for batch size flexibility | web page, “Real-World Applications” |
-  {"right" if equal else "wrong"} | 96 samples in micro-batches of 8 give the same weights on one
-  rank and on four (section 7); DDP itself is in chapter 03b
 """)
 
 # %% [markdown]
 # **Sources.** [Fixing gradient accumulation](https://huggingface.co/blog/gradient_accumulation), on
 # the mean of means in a library that many use, and how it was found.
-#
-# **To read on.** [GPipe](https://arxiv.org/abs/1811.06965), for micro-batches in pipelines.
-# PyTorch's [tuning guide](https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html).
 
 # %% [markdown]
 # ## What you have learnt
 #
 # * Weigh each part's mean loss by its **share of the samples**; for text, of the tokens that count.
 #   A mean of means is wrong as soon as parts differ.
-# * Done right, the weights equal those of the large batch, but for rounding. BatchNorm and losses
-#   that compare samples are the exceptions, and dropout draws other masks.
-# * **Activations** shrink with the micro-batch. Parameters, gradients and optimizer state stay.
-# * Very small parts cost time. Several ranks accumulate in silence and average once for each step.
+# * Weighed like this, the gradient equals that of the large batch, but for rounding.
+# * BatchNorm and losses that compare samples are the exceptions: no factor helps. Dropout draws
+#   other masks.
 #
 # **Your exercises**: 1.3 stands in a cell above, and
 # [labs/gradient_accumulation.py](../labs/gradient_accumulation.py) has 1.4 and 1.5. Chapters 03 and
 # 08 run on it.
 #
-# **Next**: [02 · Collectives](02_collectives.ipynb).
+# **Next**: [01c · What accumulation saves](01c_what_it_saves.ipynb).
 
 # %%
 progress("01b")

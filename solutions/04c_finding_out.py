@@ -93,7 +93,7 @@ hang_guess.compare(timeout, min(value["after"] for value in found["stopped"] if 
 # A hang is known after the timeout, and no sooner.
 #
 # And if a whole machine loses its power? Then no kernel is left that could close connections. With
-# `Machines` of chapter 02d that can be tried: machine 1, with ranks 2 and 3, is switched off in
+# `Machines` of chapter 02g that can be tried: machine 1, with ranks 2 and 3, is switched off in
 # step 20.
 
 # %% tags=["nbval-ignore-output"]

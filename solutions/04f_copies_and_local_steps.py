@@ -155,7 +155,7 @@ check("4.15")
 # %% [markdown]
 # ## 3 · A machine loses its power
 #
-# Two machines of part [02d](02d_across_machines.ipynb), with two ranks each. Machine 1 is switched
+# Two machines of part [02g](02g_across_machines.ipynb), with two ranks each. Machine 1 is switched
 # off in the middle of a step, and 0.5 s later it starts again. In new processes there, ranks 2 and
 # 3 begin with nothing. Where a system has no such machines, the processes of these two ranks are
 # killed instead.

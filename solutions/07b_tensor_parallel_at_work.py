@@ -180,7 +180,7 @@ Table(["", "kept", "by the formula", "in u", "sent, in u", "sent, in theory"],
 check("7.18")
 
 # %% [markdown]
-# To *see* it, computing is emulated, as in 03b: `with SlowProducts(2e9):` makes each matrix product
+# To *see* it, computing is emulated, as in 03c: `with SlowProducts(2e9):` makes each matrix product
 # take as long as a device of 2 GFLOPS would, in the backward, too. Links are throttled so that the
 # sum takes as long as one product, and your ring carries it in a thread. With a product as the
 # unit, the backward takes $1 + 1 + 1$ without overlap. And with it? By how many percent is it
@@ -516,7 +516,7 @@ Table(["a block on 8 GPUs", "times as long over InfiniBand"],
 #
 # Above, messages were throttled and products slowed down, so that both links are slow in the same
 # ratio as an H100's. Nothing is emulated below: four ranks train the small transformer on one
-# machine, then on two with network cards of 25 MB/s (chapter 02d). With your layers and with
+# machine, then on two with network cards of 25 MB/s (chapter 02g). With your layers and with
 # DTensor, ten sums of an activation of $X$ bytes cross the cards in a step. The ring of four ranks
 # sends $1.5\,X$ out of each machine for each.
 

@@ -17,7 +17,7 @@
 # check a command line for a cluster before it costs anything.
 #
 # **It takes** about 25 minutes, and 40 more for 4 exercises. **It needs** parts
-# [02d](02d_across_machines.ipynb) and [09b](09b_one_step_three_axes.ipynb).
+# [02g](02g_across_machines.ipynb) and [09b](09b_one_step_three_axes.ipynb).
 
 # %% jupyter={"source_hidden": true}
 from collections import Counter
@@ -245,7 +245,7 @@ Table(["axis", "one GPU sends in a step", "at 50 GB/s", "at 0.125 GB/s"],
 # %% [markdown]
 # Bytes are not all, though. What pp sends is spread over the whole step, and can travel while other
 # micro-batches are computed. What dp sends comes at the end, unless it is hidden behind the
-# backward (03b). And an engine may send less than these formulas: with Megatron-LM's
+# backward (03c). And an engine may send less than these formulas: with Megatron-LM's
 # scatter/gather, each rank along tp sends its part of $A$ only, says [its
 # paper](https://arxiv.org/abs/2104.04473).
 
@@ -253,7 +253,7 @@ Table(["axis", "one GPU sends in a step", "at 50 GB/s", "at 0.125 GB/s"],
 # The rule of many texts is *TP inside a machine, PP across machines, DP anywhere*. Our measurement
 # supports its first part. About the other two, it says: compare $A$ and $P$.
 #
-# **On GPUs.** Inside of a machine NVLink carries many times what a network card does (02d, 07b).
+# **On GPUs.** Inside of a machine NVLink carries many times what a network card does (02g, 07b).
 # None of it was measured here.
 
 # %% [markdown]

@@ -36,7 +36,7 @@ machine_count = 8
 #
 # A transformer of 4 blocks is trained on a mesh of dp 4 × pp 4 × tp 4: four copies, each in four
 # stages, each cut into four parts. All of it runs on this computer, as 64 processes on 8 machines
-# of chapter 02d, with eight ranks each. How many bytes does a machine send to others in a step?
+# of chapter 02g, with eight ranks each. How many bytes does a machine send to others in a step?
 #
 # Count along the axes, for the order dp pp tp. A machine has two whole tp groups of four ranks. So
 # nothing of tp leaves it. Four stages make three pairs of neighbours, and one of the three pairs is
@@ -367,9 +367,9 @@ put_to_the_test(f"""
   it sends little, and ends where the states do not fit (section 2, chapter 05)
 - Never use TP across nodes; it makes layers 10 to 30 times slower | web page | depends | on links
   and sizes; here it sent {more:.1f} times as much over the cards (section 1); times on slow cards
-  are in 02d and 07b
+  are in 02g and 07b
 - Profile before optimising | web page | right | Nsight is for GPUs; here `measure`, `plot_timeline`
-  and torch.profiler say what a step waits for (03b, 08b)
+  and torch.profiler say what a step waits for (03c, 08b)
 - At least 4 micro-batches for each stage | web page | a rule of thumb | 16 stages and 64
   micro-batches idle for {15 / (64 + 15):.0%} of the time in 1F1B; interleaving needs fewer (08b)
 - Recomputation trades compute for memory; mixed precision halves memory | web page | half right |

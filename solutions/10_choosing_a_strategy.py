@@ -290,10 +290,10 @@ check("10.3", largest_micro_batch)
 # | tp | 4 sums of activations in a layer, 6 if recomputed; nothing of it is hidden | 07 |
 # | cp | keys and values go round, and their gradients | 09f |
 # | pp, bubble | messages for each chunk, and (stages - 1) / chunks turns of waiting | 08, 08b |
-# | dp | reducing gradients, gathering parameters; only what no computing hides | 03b, 06 |
+# | dp | reducing gradients, gathering parameters; only what no computing hides | 03c, 06 |
 # | optimizer | bytes of the states / memory bandwidth | 05 |
 #
-# Each message travels inside a machine, or through its network cards (02d).
+# Each message travels inside a machine, or through its network cards (02g).
 
 # %% [markdown]
 # ### Exercise 10.4

@@ -15,7 +15,7 @@
 # and judge a model of cost by the choices that it makes.
 #
 # **It takes** about 25 minutes, and 25 more for 3 exercises. **It needs** parts
-# [02d](02d_across_machines.ipynb) and [10](10_choosing_a_strategy.ipynb).
+# [02g](02g_across_machines.ipynb) and [10](10_choosing_a_strategy.ipynb).
 
 # %% jupyter={"source_hidden": true}
 import time

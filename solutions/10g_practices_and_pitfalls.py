@@ -249,7 +249,7 @@ for name, bars in {"GPT-2 XL": of_small, "GPT-3 175B": of_large}.items():
 # longer. (Memory is not asked here.)
 #
 # **Accumulation** makes the batch independent of the GPUs: more micro-batches before each step. It
-# pays if gradients are averaged once, under `no_sync` (03b).
+# pays if gradients are averaged once, under `no_sync` (03d).
 
 # %%
 plan, counts = Plan(64), [1, 4, 16]
@@ -282,7 +282,7 @@ for name in ("Llama 3 70B", "Llama 3 8B"):
 
 # %% [markdown]
 # If the batch grows with the GPUs, each GPU has as many samples as before. But sooner or later a
-# larger batch needs more samples for the same loss (03b). With the *same* batch, each GPU has fewer
+# larger batch needs more samples for the same loss (03l). With the *same* batch, each GPU has fewer
 # samples, and bubbles and sums weigh more. Published runs show it, too (10c).
 #
 # The second lines answer "tune for every configuration". A plan for few GPUs may stay good, become
@@ -353,16 +353,16 @@ put_to_the_test(f"""
 - Start all ranks with equal weights, and average gradients | book chapter; PyTorch slides | right |
   equal to one process: 03. A sum is another learning rate: 01
 - Gradients in buckets, sent during the backward | book chapter; PyTorch slides | right | measured:
-  03b. Its 25 MB are a default, not a law
-- Accumulate under no_sync | PyTorch slides | right | bytes: 03b; seconds: section 5 here
-- find_unused_parameters=True for dynamic graphs | web page | right | it sends more: 03b, section 4
+  03c. Its 25 MB are a default, not a law
+- Accumulate under no_sync | PyTorch slides | right | bytes: 03c; seconds: section 5 here
+- find_unused_parameters=True for dynamic graphs | web page | right | it sends more: 03c, section 4
 - Reduce is not for gradients, all-reduce is | handwritten notes | imprecise | ZeRO needs a reduce
   to each owner: 02
 - Rings are slow for many small messages | handwritten notes | right | latencies counted in 02
 - Compute-bound: more GPUs with DDP | book chapter | depends | computed: 8B with 64 samples, each of
   512 H100 does {grown:.0%} of what it did among 8
 - Memory-bound: ZeRO-3; network-bound: another topology | book chapter | mixes two things | the
-  bound is of bandwidth, ZeRO saves capacity: 03b. Slower networks: 10f, section 4
+  bound is of bandwidth, ZeRO saves capacity: 03c. Slower networks: 10f, section 4
 - Distribute if the model, the batch or the time is too large | PyTorch slides | imprecise | 00
 """, fold="Data parallelism")
 
@@ -395,7 +395,7 @@ put_to_the_test(f"""
 slow = practices.slower_network("GPT-3 175B", 1024, "H100", 6.25e9)
 put_to_the_test(f"""
 - Profile before optimizing, with Nsight Systems | web page | right | it is for GPUs and was not
-  run; `measure` and torch.profiler: 03b, 08b; a roofline: 10
+  run; `measure` and torch.profiler: 03c, 08b; a roofline: 10
 - Wrong sizes of the mesh end in deadlocks | web page | wrong | an error at once; a skipped call
   hangs: 09
 - dp groups span everything | web page | wrong | printed in 09
@@ -410,7 +410,7 @@ put_to_the_test(f"""
 - Engineering is complex | web page | cannot be computed | count lines yourself: 03 and 09b
 - Strategies differ in their numbers | web page | right | in the last digits: 09b
 - Tune hyperparameters for each configuration | web page | half | the plan: section 6. Learning rate
-  and batch: by training, 03b. Clipping needs the norm over all ranks: 09b
+  and batch: by training, 03c. Clipping needs the norm over all ranks: 09b
 """, fold="Running it")
 
 # %% jupyter={"source_hidden": true}

@@ -361,7 +361,7 @@ def test_a_dark_page_has_dark_covers_before_anything_is_run(lab, notebook):
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("part", ["00_start_here", "02_collectives", "02d_across_machines"])
+@pytest.mark.parametrize("part", ["00_start_here", "02_collectives", "02g_across_machines"])
 def test_a_part(lab, notebook, part):
     notebook.open(lab.address(part))
     notebook.run_all()

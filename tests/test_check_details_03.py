@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from answer_files import all_answers
+from answer_files import all_answers, solution_of
 from helpers import put_lab
 
 from pedagogy_lib import check
@@ -40,6 +40,14 @@ def test_the_staleness_of_pushes_in_a_given_order_is_shown(check_lab):
     assert len(lines) == 4
 
 
+def test_a_copy_that_autograd_has_seen_is_remarked_on(check_lab):
+    solution = solution_of(answer_to("3.2", "as objects").exercise)
+    assert "remark" not in repr(check_lab("3.2"))
+    verdict = check_lab("3.2", simple_ddp=solution.replace("tensor.detach()", "tensor"))
+    assert verdict.passed
+    assert "a remark: autograd has seen" in verdict.lines[-2]
+
+
 def test_a_worker_that_waits_for_its_turn_is_in_no_endless_loop(check_lab, monkeypatch):
     monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 1.5)
     verdict = check_lab("3.18", parameter_server=answer_to("3.18", "that is BSP").program)
@@ -55,7 +63,7 @@ def test_a_worker_that_waits_for_its_turn_is_in_no_endless_loop(check_lab, monke
 )
 def test_an_answer_does_not_touch_the_notebooks_generator(words, check_lab):
     before = torch.get_rng_state()
-    check_lab("3.5", data_parallel=answer_to("3.5", words).program)
+    check_lab("3.4", data_parallel=answer_to("3.4", words).program)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -83,9 +91,9 @@ def test_the_truth_is_a_plain_loop():
 @pytest.mark.parametrize(
     ("number", "lab", "fault", "words"),
     [
-        ("3.10", "simple_ddp", "3.2", "everybody draws the same new weights"),
-        ("3.10", "gradient_sync_visualizer", "3.8", "the last bucket is missing"),
-        ("3.12", "data_parallel", "3.10", "this is the sum"),
+        ("3.9", "simple_ddp", "3.2", "everybody draws the same new weights"),
+        ("3.9", "gradient_sync_visualizer", "3.7", "the last bucket is missing"),
+        ("3.11", "data_parallel", "3.9", "this is the sum"),
     ],
 )
 def test_a_fault_of_an_earlier_exercise_is_sent_there(number, lab, fault, words, check_lab):

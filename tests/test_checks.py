@@ -211,7 +211,7 @@ def test_hints_come_in_steps(capsys):
 
 
 def stems_of(chapter):
-    """A chapter may have several notebooks: 03_data_parallel, 03b_inside_ddp."""
+    """A chapter may have several notebooks: 03_data_parallel, 03c_inside_ddp."""
     return [stem for stem in CHAPTERS if stem.startswith(chapter)]
 
 

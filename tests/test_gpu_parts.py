@@ -1,7 +1,7 @@
 """The cells of chapters 00 to 03 one after another, without Jupyter: on GPUs where there are some.
 
-python tests/test_gpu_parts.py 02b            tries parts by hand, also without a GPU
-python tests/test_gpu_parts.py --shared 02b   launches that name no device share the GPUs
+python tests/test_gpu_parts.py 02c            tries parts by hand, also without a GPU
+python tests/test_gpu_parts.py --shared 02c   launches that name no device share the GPUs
 """
 
 import ast

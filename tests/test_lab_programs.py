@@ -13,6 +13,7 @@ SAID = {
     "across_machines": ["two levels", "dist.all_reduce         right"],
     "chaos": ["40 steps; largest difference from an undisturbed run"],
     "calibrating": ["predicted", "measured"],
+    "call_costs": ["an all-reduce of 4 kB: 4.0 messages from each of 2 ranks", "128 of them: "],
     "checkpoints": ["weights differ by 0.0", "kept: step-000030, step-000040"],
     "collectives": ["dist.all_reduce right"],
     "collectives_measured": ["all_reduce                 1.00", "0 to 1; 1 to 0"],
@@ -36,7 +37,7 @@ SAID = {
     "expert_engines": ["of PyTorch's parts: as one process to"],
     "expert_parallel": [""],
     "expert_training": ["loss 5.", "ms a step"],
-    "fewer_bytes": ["PowerSGD, rank 1  loss", "DiLoCo            loss"],
+    "fewer_bytes": ["PowerSGD, r = 1   loss", "DiLoCo            loss"],
     "finding_out": ["wrong weights on rank 1: has other weights, ranks [0, 1], after 1 steps"],
     "folder_store": ["came: [0, 1]; in the group that they formed, ones add up to 2"],
     "fsdp2_program": ["FSDP2 on 2 ranks equals one process: True"],
@@ -64,6 +65,7 @@ SAID = {
     "read_configurations": ["Megatron-LM: the same plan: True"],
     "message_costs": ["a message: ", "an all-reduce of 4 kB: "],
     "meshes": ["rank 1: dp 0, sum of the group's ranks 1; pp 0, sum of the group's ranks 1; tp 1"],
+    "old_gradients": ["2 updates old: largest stable rate 0.62, formula 0.62"],
     "overlap": ["communication afterwards: ", "communication meanwhile: "],
     "parameter_server": ["BSP: ", "mean staleness 0.0, loss", "ASP: "],
     "pipedream": ["stashing: loss", "1 updates late, 2 versions"],
@@ -82,14 +84,17 @@ SAID = {
     "start_here": ["RANK 1 WORLD_SIZE 2 SUM 1"],
     "tensor_engines": ["\nDTensor: loss", "DTensor, sequence parallel: loss"],
     "tensor_parallel": ["one process: loss", "251 kB of parameters on a rank"],
+    "threads_and_processes": ["python_work: ", "torch_work: "],
     "three_dimensions": ["dp 1 × pp 1 × tp 2: loss 4."],
     "three_engines": ["by hand: loss 3.6", "PyTorch's: loss 3.6"],
     "torchft_engine": ["torchrun"],
     "two_houses": ["the slides print y 5.249, exactly 5.24971"],
+    "train_anywhere": ["2 + 2 epochs; from 4 in one go, weights differ by 0.0"],
     "train_ddp": ["epoch 6: loss 0."],
     "uneven_stages": ["uneven stages on 2 ranks: loss "],
     "uneven_runs": ["uneven stages on 2 ranks: as one process to 1e-12: True"],
     "watch_loops": ["rank 1 reads epoch 0: 0 1 2 3 4 5 6 7   epoch 1: 0"],
+    "worth_of_bytes": ["all-reduce: best rate 0.", "local SGD: best rate 0."],
     "zero": [
         "1.00 models sent; at most parameters 1.00",
         "1.50 models sent; at most parameters 0.",
@@ -106,7 +111,7 @@ HOLED = [
     "sharded_dimensions", "experts", "expert_training", "expert_engines", "long_contexts",
     "operator_shardings", "small_alpa", "plan_space", "uneven_stages", "uneven_runs",
     "configurations", "equal_replicas", "overlap", "counted_over_ranks", "ddp_options",
-    "train_ddp", "parameter_server", "fewer_bytes",
+    "train_ddp", "train_anywhere", "parameter_server", "fewer_bytes", "worth_of_bytes",
 ]  # fmt: skip
 
 
@@ -120,7 +125,7 @@ ALONE = (  # they need no ranks, or start their own: links are throttled in laun
     "configurations", "more_configurations", "read_configurations", "engine_options",
     "documents_configurations", "live_plans", "calibrating", "roofline", "serving", "advice",
     "advice_figures", "practices", "two_houses", "overlap",
-    "large_batches",
+    "large_batches", "old_gradients",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 

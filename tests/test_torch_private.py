@@ -80,7 +80,7 @@ def test_waits_are_noticed_whoever_waits():
         request.wait()
         return counts, len(seen), dist.Work.wait is wait
 
-    assert launch(work, world_size=2, device="cpu").values == [([1, 1, 2, True], 2, True)] * 2
+    assert launch(work, world_size=2, device="cpu").values == [([2, 2, 4, True], 4, True)] * 2
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(["measure", "watch"])))

@@ -1,7 +1,9 @@
 """Answers that print, that never end, and that are stopped while a check tries them."""
 
 import _thread
+import io
 import signal
+import sys
 import threading
 import time
 
@@ -32,6 +34,10 @@ def endless(node, local_rank, per_node):
             node = 0
 
 
+def drowsy(node, local_rank, per_node):
+    time.sleep(0.4)  # shorter than what one answer may take, but it is called again and again
+
+
 def asleep(node, local_rank, per_node):
     time.sleep(3600)
 
@@ -39,6 +45,17 @@ def asleep(node, local_rank, per_node):
 def talkative(node, local_rank, per_node):
     print("node", node, "<b>")
     return node
+
+
+def closing(node, local_rank, per_node):
+    sys.stdin.close()  # as the builtin exit() does before it raises
+    raise SystemExit
+
+
+def test_an_answer_that_exits_leaves_later_checks_alone(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    assert "it raised SystemExit: exit() would end" in repr(check("0.1", closing))
+    assert check("0.1", right).passed
 
 
 def test_what_an_answer_prints_is_told_with_the_verdict(capsys):
@@ -60,7 +77,7 @@ def test_an_answer_that_prints_without_end_fills_nothing():
 
 
 @needs_alarm
-@pytest.mark.parametrize("answer", [endless, asleep])
+@pytest.mark.parametrize("answer", [endless, asleep, drowsy])
 def test_an_answer_that_never_ends_gets_a_verdict(answer, impatient):
     verdict = check("0.1", answer)
     assert verdict.passed is False

@@ -28,4 +28,5 @@ def someone_watches() -> bool:
     kernel = kernel_here()
     if kernel is not None:
         return bool(getattr(kernel, "_allow_stdin", False))
-    return sys.stdin is not None and sys.stdin.isatty()
+    stdin = sys.stdin
+    return stdin is not None and not stdin.closed and stdin.isatty()  # exit() closes it

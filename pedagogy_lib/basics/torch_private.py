@@ -118,7 +118,7 @@ _LOOKS = ("wait", "synchronize", "is_completed", "get_future")  # by which one w
 
 
 class WaitsNoticed:
-    """`with WaitsNoticed(notice):` calls `notice(request)` after each wait for a request.
+    """`with WaitsNoticed(notice):` calls `notice(request)` before and after each wait.
 
     Private: that a call of torch.distributed which returns only when it is done calls Work.wait,
     by its name, and that `request_in` gives the very object that its caller has.
@@ -130,11 +130,13 @@ class WaitsNoticed:
     def __enter__(self):
         self.originals = {name: getattr(dist.Work, name) for name in _LOOKS}
         for name, original in self.originals.items():
-            setattr(dist.Work, name, self.noticing(original))
+            setattr(dist.Work, name, self.noticing(original, name == "wait"))
 
-    def noticing(self, original):
+    def noticing(self, original, waits):
         def look(request, *args, **kwargs):
             found = None
+            if waits:  # in a wait, Gloo's reduce-scatter copies to its tensor
+                self.notice(request)
             try:
                 found = original(request, *args, **kwargs)
                 return found

@@ -17,7 +17,7 @@ MOST_TOLD = 8  # predictions
 def progress(part: str) -> "Progress":
     """Which exercises of a part are solved, and how close its predictions were, in one line.
 
-    part    "03b", for example: as the notebook's name begins
+    part    "03c", for example: as the notebook's name begins
     Raises  LaunchError if there is no such part
     """
     parts = {p.name.split("_")[0]: p for p in sorted((COURSE / "notebooks").glob("*.ipynb"))}

@@ -15,8 +15,9 @@ from ..basics.errors import Stopped
 from ..ranks.call_stack import is_library, place_of, steps_of_frame, steps_of_traceback
 
 LOOK_SECONDS = 0.5
-MOST_COMPUTING_SECONDS = 10.0  # for one call: those of a right answer take milliseconds
-MOST_SECONDS = 60.0  # for one call that does not compute: it sleeps, or waits
+# Of an answer, in all its calls of a check together: those of a right one take milliseconds.
+MOST_COMPUTING_SECONDS = 10.0
+MOST_SECONDS = 30.0  # if it hardly computes: it sleeps, or waits
 KEPT_CHARACTERS = 20_000  # of what an answer prints
 
 
@@ -91,25 +92,27 @@ def can_look() -> bool:
 
 
 class Look:
-    """Handles the signal: whether the program is in the same call of an answer for too long.
+    """Handles the signal: whether the calls of an answer have taken too long, all together.
 
     here  a frame that is outside of all answers
     """
 
     def __init__(self, here, progress):
         self.here, self.progress = here, progress
-        self.call = None
-        self.began = self.computed = 0.0
+        self.was_in_answer = False  # when it looked last
+        self.before = (0.0, 0.0)
+        self.seconds = self.computed = 0.0  # spent in answers
 
     def __call__(self, _, frame):
-        call = self.answer_in(frame)
-        now, computed = time.perf_counter(), time.process_time()
-        if call is None or call is not self.call:
-            self.call, self.began, self.computed = call, now, computed
-        elif computed - self.computed > MOST_COMPUTING_SECONDS or now - self.began > MOST_SECONDS:
-            raise Endless(now - self.began, place_of(steps_of_frame(frame)))
-        else:
+        now = time.perf_counter(), time.process_time()
+        is_in_answer = self.answer_in(frame) is not None
+        if is_in_answer and self.was_in_answer:
+            self.seconds += now[0] - self.before[0]
+            self.computed += now[1] - self.before[1]
+            if self.computed > MOST_COMPUTING_SECONDS or self.seconds > MOST_SECONDS:
+                raise Endless(self.seconds, place_of(steps_of_frame(frame)))
             self.progress.tick("your function runs")
+        self.was_in_answer, self.before = is_in_answer, now
 
     def answer_in(self, frame):
         """The outermost frame of the learner's that the check has come to, or None."""

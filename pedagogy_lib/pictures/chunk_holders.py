@@ -55,7 +55,7 @@ def plot_holdings(pictures: dict, columns=4) -> Picture:
 
 
 def draw_grid(axes, values, chunks, with_names):
-    """A row of cells for each rank, and the numbers of the chunks above them."""
+    """A row of cells for each rank; above them the numbers of the chunks, if there are several."""
     n = len(values)
     for rank, row in enumerate(values):
         for chunk, value in enumerate(row):
@@ -63,7 +63,7 @@ def draw_grid(axes, values, chunks, with_names):
             write_number(axes, chunk, rank, value, n)
         if with_names:
             axes.text(-0.25, rank + 0.5, f"rank {rank}", ha="right", va="center", fontsize=8.5)
-    for chunk in range(chunks):
+    for chunk in range(chunks) if chunks > 1 else ():
         axes.text(chunk + 0.5, -0.12, str(chunk), ha="center", fontsize=8.5, color=INK)
     axes.set_xlim(-0.1, chunks + 0.1)
     axes.set_ylim(n + 0.1, -0.4)

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 
 from ..basics.units import counted
-from .style import INK, LINE_COLORS, PALE_BLUE, WHITE, Picture, in_course_style, new_figure
+from .style import EDGE, INK, LINE_COLORS, PALE_BLUE, WHITE, Picture, in_course_style, new_figure
 
 BLUES = LinearSegmentedColormap.from_list("blues", [WHITE, PALE_BLUE])
 MOST_LARGE = 10  # places of a path that are drawn large
@@ -42,7 +42,7 @@ def draw_paths(loss, paths, xlabel, ylabel, losslabel="loss", title="", equal=Fa
         axes.set_ylim(0.96 * bottom + 0.04 * top, 0.04 * bottom + 0.96 * top, auto=True)
         axes.set_aspect("equal", adjustable="datalim")
     axes.set(xlabel=xlabel, ylabel=ylabel)
-    axes.legend(loc="lower right")
+    axes.legend(loc="lower right", frameon=True, framealpha=0.8, edgecolor="none")
     axes.set_title(title)
     described = "; ".join(map(ends, paths.items()))
     return Picture(figure, f"{title}. {ylabel} over {xlabel}; {described}")
@@ -71,8 +71,11 @@ def draw_contours(axes, loss, places, equal, points=150):
         margin[0] = max(margin[0], (WIDE * (high - low + 2 * margin)[1] - (high - low)[0]) / 2)
     sides = [np.linspace(a, b, points) for a, b in zip(low - margin, high + margin)]
     x, y = np.meshgrid(*sides)
-    axes.contour(x, y, loss(x, y), levels=12, colors="white", linewidths=0.8)
-    heights = axes.contourf(x, y, loss(x, y), levels=12, cmap=BLUES, zorder=0)
-    row, column = np.unravel_index(np.argmin(loss(x, y)), x.shape)
+    height = loss(x, y)
+    near = np.linspace(0, 1, 15)[1:] ** 2  # more lines where the loss is flat
+    levels = height.min() + near * (height.max() - height.min())
+    axes.contour(x, y, height, levels=levels, colors=EDGE, linewidths=0.6)
+    heights = axes.contourf(x, y, height, levels=12, cmap=BLUES, zorder=0)
+    row, column = np.unravel_index(np.argmin(height), x.shape)
     inside = 0 < row < points - 1 and 0 < column < points - 1
     return heights, (x[row, column], y[row, column]) if inside else None

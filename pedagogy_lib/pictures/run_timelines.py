@@ -60,9 +60,15 @@ def plot_timeline(run, labels=None, title="", below=(), cards=False) -> Picture:
         alt += f"; {told_cards(run, full)}"
     if run.cards:
         draw_events(axes, run.cards.events, whole, row=run.world_size)
-        alt += "".join(f"; at {at:.2f} s: {words}" for at, words in run.cards.events)
+        alt += told_events(run.cards.events, whole)
     alt += draw_deaths(axes, run.lost, whole)
     return Picture(figure, alt)
+
+
+def told_events(events, whole) -> str:
+    """What happened to the machines, by the clock of the picture's axis."""
+    shown = [(at - whole[0], words) for at, words in events if whole[0] <= at <= whole[1]]
+    return "".join(f"; at {at:.2f} s: {words}" for at, words in shown)
 
 
 def draw_deaths(axes, lost, whole) -> str:

@@ -13,6 +13,7 @@ from collectives import (
     reduce_scatter_ring,
 )
 from halving_doubling import all_reduce_halving_doubling
+from message_costs import on_slow_links
 from torch import Tensor
 
 # ---- Who is where ---------------------------------------------------------------------------
@@ -71,6 +72,8 @@ def hierarchical_all_reduce(x: Tensor, inside, across) -> None:
     Shapes  x: any, contiguous; its length need not be a multiple of anything
     Cost    for L ranks on each of M machines: 2(M-1)/M * x.nbytes / L from each rank to another
             machine, so 2(M-1)/M * x.nbytes through each card; and 2(L-1)/L * x.nbytes inside
+
+    Ranks may be spread over the machines in any order: the groups know the places.
     """
     need_contiguous(x)
     ### BEGIN SOLUTION
@@ -84,10 +87,11 @@ def hierarchical_all_reduce(x: Tensor, inside, across) -> None:
 # ---- Beside each other ----------------------------------------------------------------------
 
 
-def in_each_way(nbytes: int, local_size: int | None = None) -> dict[str, bool]:
+def in_each_way(nbytes: int, local_size: int | None = None, rounds: int = 1) -> dict[str, bool]:
     """All-reduce `nbytes` in each way, measured; says of each whether the sum is right.
 
     local_size  ranks of a machine; if None, half of all, or all of them if their number is odd
+    rounds      each way is measured as often, under the same label
     """
     from pedagogy_lib import measure
 
@@ -103,13 +107,24 @@ def in_each_way(nbytes: int, local_size: int | None = None) -> dict[str, bool]:
     if n & (n - 1):
         del ways["halving-doubling"]
     for name, all_reduce in ways.items():
-        x = torch.full((nbytes // 8,), dist.get_rank() + 1.0, dtype=torch.float64)
         all_reduce(torch.ones(2 * n))  # the first messages open the connections
-        dist.barrier()
-        with measure(name, memory=False):
-            all_reduce(x)
+        for _ in range(rounds):
+            x = torch.full((nbytes // 8,), dist.get_rank() + 1.0, dtype=torch.float64)
+            dist.barrier()
+            with measure(name, memory=False):
+                all_reduce(x)
         right[name] = bool((x == n * (n + 1) / 2).all())
     return right
+
+
+def on_equal_links(nbytes: int, local_size: int, alpha: float, B: float) -> dict[str, list[float]]:
+    """Seconds of the flat ring and of two levels, if all links have latency alpha and B bytes/s."""
+    inside, across = groups_by_machine(local_size)
+    ways = {
+        "ring": all_reduce_ring,
+        "two levels": lambda x: hierarchical_all_reduce(x, inside, across),
+    }
+    return on_slow_links(ways, [nbytes], alpha, B)
 
 
 def through_a_card(way: str, local_size: int, nbytes: float) -> float:
@@ -123,11 +138,17 @@ def through_a_card(way: str, local_size: int, nbytes: float) -> float:
 CARD_COLUMNS = ("leaves a machine, by formula", "its card counted", "time, by formula", "measured")
 
 
+def quickest(block) -> float:
+    """Seconds of the quickest round, until its last rank is done."""
+    return min(max(end - start for start, end in spans) for spans in zip(*block.spans))
+
+
 def card_row(run, label: str, leaving: float, speed: float) -> list[str]:
     """Of a block: `leaving` bytes and their time at `speed`, and what was measured of both."""
-    counted = " and ".join(f"{card.sent_bytes / 1e6:.2f} MB" for card in run[label].cards) or "–"
-    times = f"{1e3 * leaving / speed:.0f} ms", f"{1e3 * max(run[label].seconds):.0f} ms"
-    return [f"{leaving / 1e6:.2f} MB", counted, *times]
+    rounds = len(run[label].spans[0])
+    sent = [f"{card.sent_bytes / rounds / 1e6:.2f} MB" for card in run[label].cards]
+    times = f"{1e3 * leaving / speed:.0f} ms", f"{1e3 * quickest(run[label]):.0f} ms"
+    return [f"{leaving / 1e6:.2f} MB", " and ".join(sent) or "–", *times]
 
 
 def main(nbytes: int = 8_000_000):

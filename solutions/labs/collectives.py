@@ -106,7 +106,7 @@ def reduce_scatter_ring(chunks: list[Tensor], group=None) -> None:
 
     Equals  dist.reduce_scatter(chunks[rank], chunks); what the other chunks hold afterwards is open
     Shapes  chunks: a list of n contiguous tensors, written into; chunk k is as long on every rank,
-            others may be longer or shorter
+            others may be longer or shorter; the list keeps its tensors, in their order
     Cost    n-1 messages to the next rank alone; each rank sends all chunks but one
     """
     need_contiguous(*chunks)
@@ -126,7 +126,7 @@ def all_gather_ring(chunks: list[Tensor], group=None) -> None:
 
     Equals  dist.all_gather(chunks, chunks[rank])
     Shapes  chunks: a list of n contiguous tensors, written into; chunk k is as long on every rank,
-            others may be longer or shorter
+            others may be longer or shorter; the list keeps its tensors, in their order
     Cost    n-1 messages to the next rank alone; each rank sends all chunks but one
     """
     need_contiguous(*chunks)
@@ -144,7 +144,7 @@ def all_reduce_ring(x: Tensor, group=None) -> None:
 
     Equals  dist.all_reduce(x)
     Shapes  x: any, contiguous; its length need not be a multiple of n
-    Cost    2(n-1) messages; each rank sends 2(n-1)/n * x.nbytes
+    Cost    2(n-1) messages, to one neighbour; each rank sends 2(n-1)/n * x.nbytes
     Source  Patarasuk and Yuan 2009
     """
     need_contiguous(x)
@@ -190,7 +190,8 @@ def all_to_all(outputs: list[Tensor], inputs: list[Tensor], group=None) -> None:
     """Exercise 2.10. Rank i's inputs[j] becomes rank j's outputs[i].
 
     Equals  dist.all_to_all(outputs, inputs)
-    Shapes  n contiguous tensors in each list; rank j's outputs[i] is as long as rank i's inputs[j]
+    Shapes  n contiguous tensors in each list; rank j's outputs[i] is as long as rank i's inputs[j];
+            both lists keep their tensors, in their order
     Cost    n-1 messages; each rank sends all its inputs but one
     """
     need_contiguous(*outputs, *inputs)
@@ -210,7 +211,8 @@ def all_reduce_buckets(tensors: list[Tensor], bucket_bytes: int, group=None) -> 
     """Exercise 2.13. Add up each of many tensors, a bucket at a time instead of one by one.
 
     A bucket takes tensors in their order for as long as they fit into bucket_bytes; one that is
-    larger than that has a bucket of its own.
+    larger than that has a bucket of its own. Each bucket is summed by all_reduce_ring. The list of
+    tensors stays as it is.
 
     Equals  dist.all_reduce(x) for each x of the tensors
     Shapes  tensors: any, contiguous, all of one dtype

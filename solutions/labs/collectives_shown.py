@@ -61,6 +61,25 @@ def sums_in_groups(reduce, numbers) -> list[float]:
     return sums
 
 
+def of_the_roots(sums) -> dict[int, list[float]]:
+    """{size of a group: the sum that each group's root holds}, of `sums_in_groups`."""
+    sizes = enumerate((2, 4, 8))
+    return {size: [sums[rank][k] for rank in range(0, 8, size)] for k, size in sizes}
+
+
+def rounds_of_a_tree(start, sums) -> dict[str, list]:
+    """For `plot_holdings`: what each rank holds at the start, and after each round of a reduce.
+
+    start  the number that each rank brings
+    sums   what `sums_in_groups` has returned for them; 0 stands for a rank that has sent its sum
+    """
+    held = {"at the start": [[number] for number in start]}
+    for turn, (size, level) in enumerate(of_the_roots(sums).items(), 1):
+        roots = [level[rank // size] if rank % size == 0 else 0 for rank in range(8)]
+        held[f"after round {turn}"] = [[number] for number in roots]
+    return held
+
+
 # ---- Who holds what -------------------------------------------------------------------------
 
 

@@ -39,15 +39,19 @@ def sum_over_ranks(x: Tensor) -> Tensor:
     return SumOverRanks.apply(x)
 
 
+def model_with(norm) -> nn.Sequential:
+    torch.manual_seed(0)
+    layers = nn.Linear(8, 16, bias=False), norm(16), nn.ReLU(), nn.Linear(16, 1)
+    return nn.Sequential(*layers).double()
+
+
 def one_backward(norm, samples=12) -> tuple[dict, dict]:
     """Gradients, and running mean and variance, after a step with this type of BatchNorm.
 
     Each rank has every n-th of the samples, so one process alone has all of them.
     norm  takes a number of features
     """
-    torch.manual_seed(0)
-    layers = nn.Linear(8, 16, bias=False), norm(16), nn.ReLU(), nn.Linear(16, 1)
-    model = nn.Sequential(*layers).double()
+    model = model_with(norm)
     share = slice(dist.get_rank(), None, dist.get_world_size())
     inputs, targets = (x[share] for x in drawn(samples, 8))
     ddp = DistributedDataParallel(model)
@@ -55,6 +59,28 @@ def one_backward(norm, samples=12) -> tuple[dict, dict]:
     gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
     running = {name: x.clone() for name, x in model.named_buffers() if x.is_floating_point()}
     return gradients, running
+
+
+def largest_gaps(run, alone) -> list[float]:
+    """How far gradients, and statistics, are from those of one process: the most on any rank.
+
+    run    a launch of one_backward; alone is what it gives on one rank
+    """
+    from pedagogy_lib import relative_gap
+
+    return [max(relative_gap(of_rank[what][name], alone[what][name])
+                for of_rank in run.values for name in alone[what]) for what in (0, 1)]  # fmt: skip
+
+
+def gap_of_shares(norm, n, alone, samples=12) -> float:
+    """One process takes the shares of n ranks one after another; how far is their mean gradient?"""
+    from pedagogy_lib import relative_gap
+
+    model = model_with(norm)
+    for rank in range(n):
+        inputs, targets = (x[rank::n] for x in drawn(samples, 8))
+        (F.mse_loss(model(inputs), targets) / n).backward()
+    return max(relative_gap(p.grad, alone[0][name]) for name, p in model.named_parameters())
 
 
 def drawn(samples, features, seed=1):
@@ -78,6 +104,14 @@ def start_model() -> nn.Linear:
 def uneven_batches(rank) -> list:
     """The batches of a rank: (inputs, targets), four samples each."""
     return [drawn(4, 3, seed=100 * rank + number) for number in range(BATCHES_OF[rank])]
+
+
+def train_uneven(ddp, optimizer) -> None:
+    """Train with all batches that this rank has."""
+    for inputs, targets in uneven_batches(dist.get_rank()):
+        optimizer.zero_grad()
+        F.mse_loss(ddp(inputs), targets).backward()
+        optimizer.step()
 
 
 def weights_of(model) -> Tensor:
@@ -129,6 +163,7 @@ def backward_tokens(ddp, micro_batches) -> None:
                    (sentences, length, vocabulary)
     Cost           one all-reduce of the gradients, and one of a single number; a forward and a
                    backward for each micro-batch, the activations of one at a time
+    Unchanged      weights, micro_batches, and whether ddp communicates in later backwards
     """
     ### BEGIN SOLUTION
     counted = torch.tensor(sum(count_tokens(targets) for _, targets in micro_batches))

@@ -4,6 +4,7 @@ torchrun --nproc-per-node 2 labs/ddp_options.py
 """
 
 from contextlib import nullcontext
+from inspect import signature
 from statistics import median, quantiles
 
 import torch
@@ -15,6 +16,10 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 LAYERS, WIDTH = 8, 512
+
+# Since PyTorch 2.13 the option has a name of its own; before, it is one with the start's.
+_is_new = "forward_sync_buffers" in signature(DistributedDataParallel).parameters
+BUFFERS_NOT_SYNCED = {"forward_sync_buffers" if _is_new else "broadcast_buffers": False}
 
 
 # ---- Models ---------------------------------------------------------------------------------
@@ -112,6 +117,16 @@ def what_was_sent(name, run) -> list:
     forward, backward = run[f"{name}: forward"], run[f"{name}: backward"]
     kilobytes = [f"{block.sent_bytes[0] / 1e3:,.1f} kB" for block in (forward, backward)]
     return [name, *kilobytes, len(backward.calls[0])]
+
+
+def looks_like_a_ring(sent_to) -> bool:
+    """Whether each rank sends over 95 % of its bytes to one rank, at the same distance for all.
+
+    sent_to  for each rank, the bytes that it has sent to each of the ranks
+    """
+    mostly = [max(row) / sum(row) for row in sent_to]
+    distances = {(row.index(max(row)) - rank) % len(row) for rank, row in enumerate(sent_to)}
+    return min(mostly) > 0.95 and len(distances) == 1
 
 
 # ---- Replicas that drift --------------------------------------------------------------------

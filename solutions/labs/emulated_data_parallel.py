@@ -6,8 +6,7 @@ Without GPUs, DataParallel only calls its module. Here rank 0 plays GPU 0. As in
 weights travel together, and so do all gradients.
 """
 
-import time
-from concurrent.futures import ThreadPoolExecutor
+import math
 from statistics import median
 
 import torch
@@ -119,10 +118,40 @@ def train_with_the_real_one(batches):
     return train_alone(batches, "cuda", DataParallel)
 
 
+# ---- What it sends --------------------------------------------------------------------------
+
+
+def bytes_of_model(weights) -> int:
+    return weights.numel() * weights.element_size()
+
+
+def copies_of_exchanges(emulation) -> dict[str, list[float]]:
+    """{exchange: what each rank sends in a step, in copies of the model}."""
+    model_bytes, steps = bytes_of_model(emulation.values[0]), len(emulation["step"].spans[0])
+    return {what: [sent / steps / model_bytes for sent in emulation[what].sent_bytes]
+            for what in EXCHANGES}  # fmt: skip
+
+
+def rows_of_exchanges(emulation) -> list[list[str]]:
+    """A table's rows: an exchange, what rank 0 sends, and the most that another rank sends."""
+    return [[what, f"{first:.2f}", f"{max(others):.2f}"]
+            for what, (first, *others) in copies_of_exchanges(emulation).items()]  # fmt: skip
+
+
+def theory_of_rank_0(n, samples=120, pixels=64) -> float:
+    """Copies of the model that rank 0 of n sends in a step over Gloo.
+
+    A tree of ceil(log2 n) rounds for the weights; (n - 1) / n for its part in the reduce; and the
+    inputs of the other ranks.
+    """
+    inputs = samples * pixels / parameters_to_vector(make_model().parameters()).numel()
+    return math.ceil(math.log2(n)) + (n - 1) / n * (1 + inputs)
+
+
 # ---- Beside DDP -----------------------------------------------------------------------------
 
 
-def both(batch, width, rounds=12):
+def both(batch, width, rounds=15):
     """On each rank of a launch: steps of DDP and of the emulation, in turn, measured."""
     from pedagogy_lib import measure
 
@@ -140,96 +169,49 @@ def both(batch, width, rounds=12):
             data_parallel_step(model, optimizer, batch, len(batch[1]))
 
 
-def seconds_of(run, label, first=3):
-    """The median step of rank 0, without the first ones."""
-    return median(end - begin for begin, end in run[label].spans[0][first:])
+def times_ddp(run, first=3) -> tuple[float, float, float]:
+    """A step of the emulation in times of the step of DDP before it: low, median and high.
+
+    Without the first rounds. Between low and high are all rounds but the lowest and the highest.
+    """
+    seconds = [[end - begin for begin, end in run[way].spans[0][first:]]
+               for way in ("DataParallel", "DDP")]  # fmt: skip
+    ratios = sorted(emulated / ddp for emulated, ddp in zip(*seconds, strict=True))
+    return ratios[1], median(ratios), ratios[-2]
 
 
-def copies_sent(run, model_bytes, rounds=12) -> dict[str, list[float]]:
+def told(times) -> str:
+    low, middle, high = times
+    return f"{middle:.1f} ({low:.1f} to {high:.1f})"
+
+
+def copies_sent(run, weights) -> dict[str, list[float]]:
     """What each rank sent in a step of each way, in copies of the model."""
-    ways = ("DataParallel", "DDP")
-    return {way: [b / rounds / model_bytes for b in run[way].sent_bytes] for way in ways}
+    steps, model_bytes = len(run["DDP"].spans[0]), bytes_of_model(weights)
+    return {way: [sent / steps / model_bytes for sent in run[way].sent_bytes]
+            for way in ("DataParallel", "DDP")}  # fmt: skip
 
 
-def eight_rows(cores, slower, sent, emulation, model_bytes) -> list[list[str]]:
-    """A web note's eight rows on both ways, beside what was seen.
+def rows_beside_ddp(python, slower, sent, emulation) -> list[list[str]]:
+    """Four rows of a web note on both ways, beside what was seen.
 
-    cores   that two Python jobs use at the same time, in threads and in processes
-    slower  {width of the model: the emulated step in times of DDP's}
+    python  see cores_used, of python_work
+    slower  {width of the model: see times_ddp}
     sent    see copies_sent; emulation is the run of five batches
     """
-    replicated = emulation[EXCHANGES[1]].sent_bytes[0] / 5 / model_bytes
-    times = ", ".join(f"{ratio:.1f}" for ratio in slower.values())
+    anew = copies_of_exchanges(emulation)[EXCHANGES[1]][0]
     copies = {way: " and ".join(f"{x:.1f}" for x in both[:2]) for way, both in sent.items()}
-    threads, processes = cores
     return [
         ["processes", "one, a thread for each GPU", "one for each GPU",
-         f"two Python jobs use {threads:.1f} cores in threads, {processes:.1f} in processes"],
+         f"two threads of Python code ran: {python['ran']}"],
         ["replicas", "anew in each forward", "once, at the start",
-         f"rank 0 sends {replicated:.1f} copies of the model in each step"],
-        ["inputs", "GPU 0 cuts the batch", "each rank reads its own", "part 03"],
+         f"rank 0 sends {anew:.1f} copies of the model in each step"],
         ["gradients", "added up on GPU 0", "averaged by an all-reduce",
          f"sent in a step by ranks 0 and 1, in copies: {copies['DataParallel']}; "
          f"DDP {copies['DDP']}"],
         ["performance", "“better for smaller models”", "“more efficient”",
-         f"the five exchanges take {times} times DDP's step, from the small to the large model"],
-        ["scale", "one computer", "many computers", "part 03d: two machines"],
-        ["synchronisation", "inside the wrapper", "process group, then the wrapper", "part 03"],
-        ["code", "DataParallel(model)", "process group, wrapper, sampler", "part 03d"],
+         f"small model: the exchanges take {told(slower[min(slower)])} times DDP's step"],
     ]  # fmt: skip
-
-
-# ---- Threads --------------------------------------------------------------------------------
-
-
-def python_work():
-    return sum(i * i for i in range(1_500_000))
-
-
-def torch_work():
-    x = torch.ones(500, 500)
-    for _ in range(16):
-        x @ x
-
-
-def do(job):
-    return job()
-
-
-def in_two_threads(job):
-    with ThreadPoolExecutor(2) as threads:
-        list(threads.map(do, [job, job]))
-
-
-def clock(how, job, rounds=8) -> list[tuple[float, float, float]]:
-    """On each rank of a launch: when how(job) began and ended, and the CPU seconds it took."""
-    torch.set_num_threads(1)  # one job computes on one core
-    spans = []
-    for _ in range(rounds):
-        dist.barrier()
-        began, cpu = time.perf_counter(), time.process_time()
-        how(job)
-        spans.append((began, time.perf_counter(), time.process_time() - cpu))
-    return spans
-
-
-def most_cores(run) -> float:
-    """How many cores its ranks used at the same time, in the best round.
-
-    CPU seconds of all ranks, in times of the seconds from the first begin to the last end. Other
-    programs can only make it smaller.
-    """
-    return max(
-        sum(cpu for *_, cpu in spans) / (max(end for _, end, _ in spans) - min(spans)[0])
-        for spans in zip(*run.values, strict=True)
-    )
-
-
-def how_threads_ran(threads, processes) -> str:
-    """In words, from the cores that two jobs used in threads and in processes."""
-    if processes < 1.5:
-        return "not to be told: no two cores were free"
-    return "in turn" if threads < 1.2 else "side by side"
 
 
 # ---- The program ----------------------------------------------------------------------------

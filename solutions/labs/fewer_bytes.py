@@ -4,7 +4,6 @@ torchrun --nproc-per-node 2 labs/fewer_bytes.py
 """
 
 from functools import partial
-from statistics import median
 
 import torch
 import torch.distributed as dist
@@ -15,7 +14,7 @@ from simple_ddp import now
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-RATE, MOMENTUM, SAMPLES = 0.05, 0.9, 32  # samples: of a step, on each rank
+RATE, MOMENTUM, SAMPLES = 0.05, 0.9, 32  # a rate to begin with; samples of a step, on each rank
 ALONE = 10  # steps between two exchanges of local SGD and of DiLoCo
 
 
@@ -78,12 +77,12 @@ def average(parameters, dtype=None):
 class PowerSGD:
     """Averages matrices by `power_round`; vectors, which are small, as they are."""
 
-    def __init__(self, parameters, rank):
+    def __init__(self, parameters, r):
         chance = torch.Generator().manual_seed(0)  # the same on all ranks
         self.matrices = [p for p in parameters if p.dim() == 2]
         self.vectors = [p for p in parameters if p.dim() != 2]
         self.errors = [torch.zeros_like(p) for p in self.matrices]
-        self.qs = [torch.randn(p.shape[1], rank, generator=chance).to(p) for p in self.matrices]
+        self.qs = [torch.randn(p.shape[1], r, generator=chance).to(p) for p in self.matrices]
 
     def __call__(self):
         for p, error, q in zip(self.matrices, self.errors, self.qs):
@@ -115,14 +114,14 @@ class Rarely:
 
 
 WAYS = {
-    "DDP": lambda ps: partial(average, ps),
+    "all-reduce": lambda ps: partial(average, ps),  # DDP's bytes; nothing overlaps
     "bfloat16": lambda ps: partial(average, ps, torch.bfloat16),
-    "PowerSGD, rank 2": lambda ps: PowerSGD(ps, 2),
-    "PowerSGD, rank 1": lambda ps: PowerSGD(ps, 1),
+    "PowerSGD, r = 2": lambda ps: PowerSGD(ps, 2),
+    "PowerSGD, r = 1": lambda ps: PowerSGD(ps, 1),
     "local SGD": lambda ps: Rarely(ps, lr=1.0),
     "DiLoCo": lambda ps: Rarely(ps, lr=OUTER_RATE, momentum=OUTER_MOMENTUM, nesterov=True),
 }
-ALSO = {"rank 1, errors forgotten": lambda ps: Forgetful(ps, 1)}
+ALSO = {"r = 1, errors forgotten": lambda ps: Forgetful(ps, 1)}
 
 
 def make_model(seed=0):
@@ -134,11 +133,11 @@ def make_model(seed=0):
 class Training:
     """One model, one way to exchange, and samples of this rank's own in each step."""
 
-    def __init__(self, way, data, seed=0):
+    def __init__(self, way, data, seed=0, rate=RATE):
         self.images, self.labels = data[0].float(), data[1]
         self.model, self.seed = make_model(seed), seed
         parameters = list(self.model.parameters())
-        self.optimizer = torch.optim.SGD(parameters, lr=RATE, momentum=MOMENTUM)
+        self.optimizer = torch.optim.SGD(parameters, lr=rate, momentum=MOMENTUM)
         self.exchange, self.steps = (WAYS | ALSO)[way](parameters), 0
 
     def step(self):
@@ -190,93 +189,40 @@ def one_exchange(way, data):
         training.step()
 
 
-def curves(data, steps, seeds=(0,), ways=tuple(WAYS)) -> dict[str, list[dict[int, float]]]:
-    """{way: for each seed {steps: loss}}, on one rank; bytes are measured under the way's name."""
-    from pedagogy_lib import measure
+def seconds_of_step(data, blocks=4) -> dict[str, float]:
+    """{way: seconds of a step}: the mean of ALONE steps, in the quickest of some such blocks.
 
-    found = {way: [] for way in ways}
-    for way in ways:
-        for seed in seeds:
-            training = Training(way, data, seed)
-            losses = {0: training.loss()}
-            while training.steps < steps:
-                with measure(way, memory=False):
-                    for _ in range(ALONE):
-                        training.step()
-                losses[training.steps] = training.loss()
-            found[way].append(losses)
-    return found
-
-
-def seconds_of_step(data, steps=2 * ALONE) -> dict[str, float]:
-    """{way: seconds of a step}, the mean over some; the first step of each way does not count."""
+    The first ALONE steps of each way do not count. Other programs can only make a block slower.
+    """
     found = {}
     for way in WAYS:
-        training = Training(way, data)
-        for _ in range(ALONE):
-            training.step()
-        dist.barrier()
-        began = now()
-        for _ in range(steps):
-            training.step()
-        dist.barrier()
-        found[way] = (now() - began) / steps
+        training, times = Training(way, data), []
+        for _ in range(1 + blocks):
+            dist.barrier()
+            began = now()
+            for _ in range(ALONE):
+                training.step()
+            dist.barrier()
+            times.append((now() - began) / ALONE)
+        found[way] = min(times[1:])
     return found
-
-
-# ---- What it is worth -----------------------------------------------------------------------
-
-
-def over_megabytes(losses, bytes_of) -> dict[str, dict[float, list[float]]]:
-    """{way: {MB sent: [loss of each seed]}}, without the start, where nothing was sent.
-
-    losses    {way: for each seed {steps: loss}}
-    bytes_of  {way: bytes of a step}
-    """
-    return {way: {k * bytes_of[way] / 1e6: [curve[k] for curve in of_way] for k in of_way[0] if k}
-            for way, of_way in losses.items()}  # fmt: skip
-
-
-def loss_at(of_way, steps) -> float:
-    """The median over seeds after so many steps, or at the last number below that was measured."""
-    known = max(k for k in of_way[0] if k <= steps)
-    return median(curve[known] for curve in of_way)
-
-
-def rows(losses, bytes_of, seconds, budget) -> list[list[str]]:
-    """A table's rows: bytes and seconds of a step, the loss at the end, and what fits into a time.
-
-    budget  seconds that all ways have
-    """
-
-    def row(way):
-        last, fits = max(losses[way][0]), int(budget / seconds[way] + 1e-9)
-        return [way, f"{bytes_of[way]:,.0f}", f"{1e3 * seconds[way]:.1f} ms",
-                f"{loss_at(losses[way], last):.3f}", f"{fits:,}",
-                f"{loss_at(losses[way], fits):.3f}"]  # fmt: skip
-
-    return [row(way) for way in losses]
-
-
-def what_was_found(losses, bytes_of, seconds, steps) -> str:
-    """In words: the best after the same steps, and after the bytes or seconds of some of DDP's."""
-    part = steps // 5
-    after = {
-        f"{steps} steps": dict.fromkeys(losses, steps),
-        f"the bytes of {part} steps of DDP": {
-            way: part * bytes_of["DDP"] / bytes_of[way] for way in losses},
-        f"the seconds of {part} steps of DDP": {
-            way: part * seconds["DDP"] / seconds[way] for way in losses},
-    }  # fmt: skip
-    lines = []
-    for what, fits in after.items():
-        found = {way: loss_at(losses[way], fits[way]) for way in losses}
-        best = min(found, key=found.get)
-        lines.append(f"After {what}: lowest loss {found[best]:.3f}, {best}; DDP {found['DDP']:.3f}")
-    return "\n".join(lines)
 
 
 # ---- The program ----------------------------------------------------------------------------
+
+
+def program(data, steps=60) -> list[str]:
+    """Each way, for so many steps; what this rank has to say."""
+    from pedagogy_lib import measure
+
+    lines = []
+    for way in WAYS:
+        training = Training(way, data)
+        with measure(way, memory=False):
+            for _ in range(steps):
+                training.step()
+        lines.append(f"{way:17} loss {training.loss():.3f}")
+    return lines
 
 
 def main():
@@ -285,11 +231,10 @@ def main():
 
     if misses_something(__file__):
         return
-    run = launch(curves, digits(), 60, device="cpu")
+    run = launch(program, digits(), device="cpu")
     if run.rank == 0:
-        for way, (losses,) in run.values[0].items():
-            nbytes = run[way].sent_bytes[0] / 60
-            print(f"{way:17} loss {losses[60]:.3f}, {nbytes:9,.0f} bytes a step")
+        for way, line in zip(WAYS, run.values[0], strict=True):
+            print(f"{line}, {run[way].sent_bytes[0] / 60:9,.0f} bytes a step")
 
 
 if __name__ == "__main__":

@@ -79,6 +79,8 @@ def count_tokens(targets: Tensor) -> int:
 def average_over_ranks(model, count):
     """Average the gradients of all ranks, weighted by how many samples or tokens each one had.
 
+    Every rank needs at least one sample: one without gradients would stop, and all others wait.
+
     Equals  the gradients of the mean over what all ranks had together
     Cost    one all-reduce for each parameter and step, however many micro-batches there were
     """
@@ -121,6 +123,25 @@ def kept_by_layer(model, loss_fn, inputs, targets) -> list[tuple]:
         name = loss_fn.__name__
         loss_fn(inputs, targets)
     return found
+
+
+def time_parts(make_model, batch, sizes, rounds=5):
+    """On a rank: measure a step over `batch` images, in parts of each size, in several rounds."""
+    from pedagogy_lib import measure
+
+    model = make_model()
+    for number in range(rounds + 1):  # round 0 warms up
+        for size in sizes:
+            with measure(f"{size}, round {number}", memory=False, wire=False):
+                for _ in range(batch // size):
+                    images, labels = torch.randn(size, 64), torch.randint(10, (size,))
+                    (F.cross_entropy(model(images), labels) * size / batch).backward()
+
+
+def sorted_times(run, sizes, rounds=5) -> dict[int, list[float]]:
+    """The seconds of each size, the fastest round first."""
+    return {size: sorted(run[f"{size}, round {r}"].seconds[0] for r in range(1, rounds + 1))
+            for size in sizes}  # fmt: skip
 
 
 def digits() -> tuple[Tensor, ...]:
@@ -243,7 +264,8 @@ def main():
         report(f"no loss comes back; still to be written in this file: {', '.join(missing)}")
         return
     if "RANK" in os.environ:
-        if torch.cuda.is_available():  # a rank that sets no device takes the first GPU
+        # A GPU for each rank of this machine? A rank that sets no device would take the first one.
+        if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
             torch.set_default_device(f"cuda:{os.environ['LOCAL_RANK']}")
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         dist.init_process_group()  # NCCL for tensors on GPUs, Gloo for tensors on the CPU

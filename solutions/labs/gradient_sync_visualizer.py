@@ -21,7 +21,7 @@ BAR = 30  # characters
 
 
 def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
-    """Exercise 3.8. Which gradients travel together: parameters, in the order of the backward.
+    """Exercise 3.7. Which gradients travel together: parameters, in the order of the backward.
 
     A backward begins at the end of the model, so the last parameter comes first. A bucket is
     closed as soon as its bytes reach `bucket_bytes`: it may be larger than that, and the last one
@@ -48,7 +48,7 @@ def make_buckets(parameters, bucket_bytes) -> list[list[nn.Parameter]]:
 
 
 def average_buckets(buckets, group=None) -> None:
-    """Exercise 3.9. Make every `.grad` the mean over the ranks, a bucket at a time; None is zeros.
+    """Exercise 3.8. Make every `.grad` the mean over the ranks, a bucket at a time; None is zeros.
 
     buckets  lists of parameters, as make_buckets returns them
     Equals  average_gradients for the parameters of all buckets
@@ -136,6 +136,25 @@ def what_ways_cost(model, sizes) -> tuple[dict[str, float], float]:
     return {name: times[name] for name in found}, times["small"]
 
 
+def costs_beside_model(run) -> dict[str, dict[str, float]]:
+    """Of each way in a run of `what_ways_cost`: calls, bytes, and seconds beside a model's.
+
+    The model is calls × latency + bytes / bandwidth. The latency is that of the small all-reduce.
+    The second term is the same for all ways: what "all in one" takes on top of one latency.
+    """
+    seconds, latency = run.values[0]
+    travel = max(seconds["all in one"] - latency, 0)
+    return {
+        label: {
+            "calls": len(run[label].calls[0]),
+            "bytes": run[label].sent_bytes[0],
+            "measured": seconds[label],
+            "model": len(run[label].calls[0]) * latency + travel,
+        }
+        for label in seconds
+    }
+
+
 # ---- The program ----------------------------------------------------------------------------
 
 
@@ -169,7 +188,7 @@ def show_buckets(model, bucket_bytes) -> str:
     for number, bucket in enumerate(make_buckets(model.parameters(), bucket_bytes) or []):
         size, inside = sum(p.nbytes for p in bucket), ", ".join(names[p] for p in bucket)
         lines.append(f"bucket {number}: {size / 1e3:6.1f} kB  {inside}")
-    return "\n".join(lines) or "make_buckets is still to be written (exercise 3.8)"
+    return "\n".join(lines) or "make_buckets is still to be written (exercise 3.7)"
 
 
 def compare_ways(bucket_bytes=100_000) -> str:

@@ -1,8 +1,11 @@
-"""Large batches: the same number of samples in fewer steps, with three rules for the learning rate.
+"""Large batches: three rules for the learning rate, steps to a loss, and the noise of gradients.
 
 python labs/large_batches.py
 """
 
+from functools import partial
+from itertools import pairwise
+from math import log
 from statistics import median
 
 import torch
@@ -14,6 +17,7 @@ SMALL, RATE, MOMENTUM = 32, 0.05, 0.9  # a batch, and the learning rate that sui
 HIDDEN, SEEDS = 64, 5
 WARM_UP = 0.25  # of the training
 RULES = ("constant", "linear", "linear, with warm-up")
+RATES = (0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)  # tried where the best rate counts
 
 
 def rate_at(rule: str, batch: int, progress: float) -> float:
@@ -69,36 +73,64 @@ class Models:
                 weight -= rates[:, None, None] * speed
 
 
-def train(data, batch: int, passes=12) -> dict[str, list[tuple[float, float]]]:
-    """Train with all rules and SEEDS seeds each: {rule: (loss, accuracy) of each seed}.
+def train(data, batch: int, passes, ways) -> dict:
+    """Train with SEEDS seeds in each way: {way: (loss, accuracy) of each seed}.
 
-    The loss is that of all training images, the accuracy that of the test images. The number of
-    samples is the same for each batch size, up to a part of a batch.
+    ways  {name: a function that gives the learning rate of a step; it takes how much of the
+          training is over, from 0 to 1}
+    The loss is that of all training images, the accuracy that of the test images. Each step draws
+    its batch anew. The number of samples is the same for each batch size, up to a part of a batch.
     """
-    images, labels, test_images, test_labels = data
-    models = Models(list(range(SEEDS)) * len(RULES))
+    images, labels, *_ = data
+    models = Models(list(range(SEEDS)) * len(ways))
     orders = [torch.Generator().manual_seed(seed) for seed in range(SEEDS)]
     steps = steps_of(data, batch, passes)
     for step in range(steps):
         chosen = torch.stack([torch.randperm(len(labels), generator=g)[:batch] for g in orders])
-        chosen = chosen.repeat(len(RULES), 1)
-        rates = [rate_at(rule, batch, step / steps) for rule in RULES for _ in range(SEEDS)]
+        chosen = chosen.repeat(len(ways), 1)
+        rates = [rate_of(step / steps) for rate_of in ways.values() for _ in range(SEEDS)]
         models.step(models.losses(images[chosen], labels[chosen]), torch.tensor(rates).double())
-    return results_of(models, images, labels, test_images, test_labels)
+    return dict(zip(ways, results_of(models, *data), strict=True))
 
 
 @torch.no_grad()
-def results_of(models, images, labels, test_images, test_labels) -> dict:
-    n = SEEDS * len(RULES)
+def results_of(models, images, labels, test_images, test_labels) -> list:
+    """(loss, accuracy) of all models, in groups of SEEDS."""
+    n = len(models.weights[0])
     losses = models.losses(images.expand(n, -1, -1), labels.expand(n, -1))
     right = models(test_images.expand(n, -1, -1)).argmax(2) == test_labels
     pairs = list(zip(losses.tolist(), right.double().mean(1).tolist()))
-    return {rule: pairs[k * SEEDS :][:SEEDS] for k, rule in enumerate(RULES)}
+    return [pairs[k : k + SEEDS] for k in range(0, n, SEEDS)]
 
 
 def try_batches(data, batches, passes=12) -> dict[int, dict]:
     """{batch: {rule: [(loss, accuracy), …]}}, one pair for each seed."""
-    return {batch: train(data, batch, passes) for batch in batches}
+
+    def rules_for(batch):
+        return {rule: partial(rate_at, rule, batch) for rule in RULES}
+
+    return {batch: train(data, batch, passes, rules_for(batch)) for batch in batches}
+
+
+def at_best_rate(data, batches, passes=12, rates=RATES) -> dict[int, tuple[float, list[float]]]:
+    """{batch: (the rate with the best median, losses of its seeds)}; a rate stays constant."""
+    found = {}
+    for batch in batches:
+        tried = train(data, batch, passes, {rate: lambda _, rate=rate: rate for rate in rates})
+        losses = {rate: [loss for loss, _ in pairs] for rate, pairs in tried.items()}
+        rate = min(rates, key=lambda rate: median(losses[rate]))
+        found[batch] = rate, losses[rate]
+    return found
+
+
+def rows_of_losses(losses, tuned) -> list[list]:
+    """A table's rows: median losses by the linear rule and at the best rate, and these rates.
+
+    losses  {rule: {batch: of each seed}}; tuned: as from `at_best_rate`
+    """
+    return [[batch, f"{rate_at('linear', batch, 0):g}", f"{median(losses['linear'][batch]):.3f}",
+             f"{rate:g}", f"{median(values):.3f}"]
+            for batch, (rate, values) in tuned.items()]  # fmt: skip
 
 
 def steps_of(data, batch, passes) -> int:
@@ -133,29 +165,105 @@ def what_was_found(losses, within=2.0) -> str:
     ])  # fmt: skip
 
 
-def steps_to(goal, data, batches, rates=(0.05, 0.1, 0.2), limit=250) -> dict[int, int]:
-    """The fewest steps to a training loss, {batch: steps}: the median of SEEDS seeds, at the best
-    of some learning rates; `limit`, if none gets there. Each 4th image tells the loss."""
+def steps_to(goal, data, batches, rates=RATES, limit=400) -> dict[int, list[int]]:
+    """Steps to a training loss, {batch: those of the seeds}, at the rate with the best median.
+
+    A seed that does not get there has `limit`. Each fourth image tells the loss.
+    """
     images, labels, *_ = data
     some, of_some = images[::4], labels[::4]
-    fewest = {}
+    found = {}
     for batch in batches:
         models = Models(list(range(SEEDS)) * len(rates))
+        n = SEEDS * len(rates)
         each = torch.tensor([rate for rate in rates for _ in range(SEEDS)]).double()
-        reached = torch.full((len(each),), limit)
+        reached = torch.full((n,), limit)
         chance = torch.Generator().manual_seed(0)
         for step in range(1, limit):
-            chosen = torch.randint(len(labels), (len(each), batch), generator=chance)
+            chosen = torch.randint(len(labels), (n, batch), generator=chance)
             models.step(models.losses(images[chosen], labels[chosen]), each)
             with torch.no_grad():
-                n = len(each)
                 now = models.losses(some.expand(n, -1, -1), of_some.expand(n, -1))
             reached[(now < goal) & (reached == limit)] = step
-            best = reached.view(-1, SEEDS).median(1).values.min().item()
-            if best < limit:  # a median that is there cannot become smaller
+            seeds = reached.view(-1, SEEDS)
+            best = seeds[seeds.median(1).values.argmin()]
+            if best.max() < limit:  # no other rate can have a smaller median any more
                 break
-        fewest[batch] = best
-    return fewest
+        found[batch] = best.tolist()
+    return found
+
+
+def rows_of_ranks(needed) -> list[list]:
+    """A table's rows, if each rank takes the smallest batch: what more ranks bring and cost.
+
+    needed  {batch: steps of the seeds}
+    """
+    samples = min(needed)
+    alone = median(needed[samples])
+    return [[batch // samples, batch, f"{median(steps):g}", f"{alone / median(steps):.1f}",
+             f"{median(steps) * batch / (alone * samples):.1f}"]
+            for batch, steps in needed.items()]  # fmt: skip
+
+
+def twice_the_fewest(needed) -> float:
+    """The batch at which a training takes twice the fewest steps, between those that were tried."""
+    steps = {batch: median(of_seeds) for batch, of_seeds in sorted(needed.items())}
+    goal, batches = 2 * min(steps.values()), list(steps)
+    for small, large in pairwise(batches):
+        if steps[small] >= goal > steps[large]:
+            share = log(steps[small] / goal) / log(steps[small] / steps[large])
+            return small * (large / small) ** share
+    return float(batches[0])
+
+
+# ---- The noise of gradients -----------------------------------------------------------------
+
+
+def noise_and_signal(gradients: Tensor, samples: int) -> tuple[float, float]:
+    """What the gradients of all ranks tell: noise of one sample, and squared length without noise.
+
+    gradients  (ranks, weights), of so many samples on each rank, before the all-reduce
+    Source     McCandlish et al. 2018, appendix A.1
+    """
+    n = len(gradients)
+    before = gradients.square().sum(1).mean().item()  # squared length, before the all-reduce
+    after = gradients.mean(0).square().sum().item()
+    noise = (before - after) / (1 / samples - 1 / (n * samples))
+    return noise, (n * after - before) / (n - 1)
+
+
+def noise_along(data, ranks=8, samples=16, steps=range(0, 200, 25), draws=60) -> dict:
+    """During a training with a batch of SMALL: {step: (training loss, noise scale)}.
+
+    draws  one measurement is noisy: sums over so many, at the same weights
+    """
+    images, labels, *_ = data
+    models, chance, found = Models([0]), torch.Generator().manual_seed(0), {}
+
+    def drawn(batch):
+        chosen = torch.randint(len(labels), (1, batch), generator=chance)
+        return models.losses(images[chosen], labels[chosen])
+
+    def gradient():
+        slopes = torch.autograd.grad(drawn(samples).sum(), models.weights)
+        return torch.cat([slope.flatten() for slope in slopes])
+
+    for step in range(max(steps) + 1):
+        if step in steps:
+            of_ranks = (torch.stack([gradient() for _ in range(ranks)]) for _ in range(draws))
+            pairs = [noise_and_signal(gradients, samples) for gradients in of_ranks]
+            noise, signal = map(sum, zip(*pairs))
+            ((loss, _),) = results_of(models, *data)[0]
+            found[step] = loss, noise / signal
+        models.step(drawn(SMALL), torch.tensor([RATE]).double())
+    return found
+
+
+def steps_by_noise(needed, scale) -> dict[int, float]:
+    """{batch: steps}: fewest · (1 + scale / batch); the largest batch tells the fewest."""
+    largest = max(needed)
+    fewest = median(needed[largest]) / (1 + scale / largest)
+    return {batch: fewest * (1 + scale / batch) for batch in needed}
 
 
 def main():

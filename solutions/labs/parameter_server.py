@@ -1,9 +1,8 @@
-"""A parameter server: with waiting, without waiting, and what old gradients do.
+"""A parameter server: with waiting, and without waiting.
 
 torchrun --nproc-per-node 2 labs/parameter_server.py
 """
 
-import math
 import time
 from contextlib import nullcontext
 from statistics import median
@@ -69,7 +68,8 @@ def serve_as_they_come(model, optimizer, is_over) -> list[int]:
     When it is over, that answer has the mark 0, and this worker will not push again. Every other
     worker still pushes once. These gradients make updates, too, and are answered with a 0.
 
-    is_over  (updates so far) -> whether to end; asked once after each update
+    is_over  (updates so far) -> whether to end. Ask it after each update, until it is over; asking
+             more often does no harm
     Returns  a list, in the order of the updates: how many updates the weights have had between
              those that the gradient was computed at and this update
     Example  2 workers; worker 1 pushes twice, then worker 2 pushes: [0, 0, 2]
@@ -108,10 +108,10 @@ def work(model, compute_gradients):
 # ---- What an exchange takes -----------------------------------------------------------------
 
 
-def time_exchanges(ways, nbytes, bytes_per_second=None):
-    """On each rank of a launch: each way to exchange `nbytes` once, measured under its name.
+def time_exchanges(ways, nbytes, bytes_per_second=None, rounds=3):
+    """On each rank of a launch: each way to exchange `nbytes`, some rounds of it, measured.
 
-    ways              {name: a function of a tensor}
+    ways              {name: a function of a tensor}; the name is the label of its rounds
     bytes_per_second  throttles messages, where the ranks have no machines of their own
     """
     from pedagogy_lib import measure, throttle
@@ -119,9 +119,47 @@ def time_exchanges(ways, nbytes, bytes_per_second=None):
     with throttle(bytes_per_second) if bytes_per_second else nullcontext():
         for name, way in ways.items():
             way(torch.zeros(16))  # the first messages open the connections
-            dist.barrier()
-            with measure(name):
-                way(torch.zeros(nbytes // 4))
+            for _ in range(rounds):
+                dist.barrier()
+                with measure(name):
+                    way(torch.zeros(nbytes // 4))
+
+
+def over_slow_links(ways, workers, nbytes=300_000, bytes_per_second=10e6):
+    """A run of time_exchanges on a server and so many workers, each with a network card of its own.
+
+    Where machines cannot be had, messages are throttled in their place.
+    """
+    from pedagogy_lib import Machines, launch
+
+    machines = Machines.here([1] * (workers + 1), bytes_per_second=bytes_per_second)
+    throttled = None if machines else bytes_per_second
+    return launch(time_exchanges, ways, nbytes, throttled, world_size=workers + 1,
+                  machines=machines, device="cpu")  # fmt: skip
+
+
+def round_ms(run, label) -> list[float]:
+    """What each round took in ms, on the rank that took longest."""
+    rounds = zip(*run[label].spans, strict=True)
+    return [1e3 * max(end - begin for begin, end in spans) for spans in rounds]
+
+
+def range_ms(run, label) -> str:
+    """The quickest and the slowest round, the first one left out: "24 to 31"."""
+    times = round_ms(run, label)[1:]
+    return f"{min(times):.0f} to {max(times):.0f}"
+
+
+def copies_sent(run, label, nbytes=300_000) -> list[float]:
+    """Of each rank: what it sent in a round, in copies of the weights."""
+    return [sent / len(run[label].spans[0]) / nbytes for sent in run[label].sent_bytes]
+
+
+def theory_ms(workers, copy=30.0) -> dict[str, list[float]]:
+    """For each number of workers: what exercise 3.17 asks for, in ms; a copy takes `copy` ms."""
+    through_server = [2 * n * copy for n in workers]
+    return {"server": through_server,
+            "ring": [t / (n + 1) for t, n in zip(through_server, workers)]}  # fmt: skip
 
 
 def typical_ms(run, label, first=2) -> list[float]:
@@ -143,9 +181,10 @@ def race(data, way, learning_rate, seconds, milliseconds):
 
     data          images and labels
     milliseconds  how long each worker sleeps for a gradient, in place of computing for so long
-    Returns       on rank 0: the staleness of each gradient, and (second, loss, updates) so far
+    Returns       on rank 0: the "staleness" of each gradient, the "loss" on all data at the end,
+                  the number of "updates" and the "seconds" until then
     """
-    images, labels, rank, history = data[0].float(), data[1], dist.get_rank(), []
+    images, labels, rank, found = data[0].float(), data[1], dist.get_rank(), {}
     model = make_classifier()
     optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate)
     torch.manual_seed(rank)  # from here on, each draws samples of its own
@@ -158,8 +197,8 @@ def race(data, way, learning_rate, seconds, milliseconds):
 
     def is_over(updates=0):
         loss = F.cross_entropy(model(images), labels).item()
-        history.append((time.perf_counter() - began, loss, updates))
-        return history[-1][0] > seconds
+        found.update(seconds=time.perf_counter() - began, loss=loss, updates=updates)
+        return found["seconds"] > seconds
 
     dist.barrier()
     began = time.perf_counter()
@@ -167,54 +206,36 @@ def race(data, way, learning_rate, seconds, milliseconds):
         return work(model, compute_gradients)
     is_over()
     serve = serve_together if way == "BSP" else serve_as_they_come
-    return serve(model, optimizer, is_over), history
+    return {"staleness": serve(model, optimizer, is_over)} | found
 
 
-# ---- Old gradients, without any race --------------------------------------------------------
+def race_rows(races, rates) -> list[list[str]]:
+    """A table's rows: a way, its updates, its loss at each rate, and the lowest of these.
+
+    races  {(way, rate): what race has returned}
+    """
+    rows = []
+    for way in ("BSP", "ASP"):
+        losses = [races[way, rate]["loss"] for rate in rates]
+        updates = races[way, rates[0]]["updates"]
+        rows.append([way, updates, *(f"{loss:.2f}" for loss in [*losses, min(losses)])])
+    return rows
 
 
-def batches_of(data, steps, samples=64):
-    """The same batches in every call: pairs of images and labels."""
-    images, labels = data[0].float(), data[1]
-    generator = torch.Generator().manual_seed(1)
-    for _ in range(steps):
-        some = torch.randint(len(labels), (samples,), generator=generator)
-        yield images[some], labels[some]
+def who_is_ahead(races, rates, clear=1.5) -> str:
+    """In words: at the smallest rate, and each way at its best; what is not clear is said so."""
 
+    def compare(bsp, asp):
+        if max(bsp, asp) < clear * min(bsp, asp):
+            return f"{bsp:.2f} and {asp:.2f}, too close to tell from one race"
+        return f"{bsp:.2f} and {asp:.2f}, {'ASP' if asp < bsp else 'BSP'} is ahead"
 
-def gradient_at(model, weights, batch) -> Tensor:
-    """The gradient of a batch at these weights, both as flat tensors."""
-    vector_to_parameters(weights, model.parameters())
-    loss = F.cross_entropy(model(batch[0]), batch[1])
-    return parameters_to_vector(torch.autograd.grad(loss, list(model.parameters())))
+    def best(way):
+        return min(races[way, rate]["loss"] for rate in rates)
 
-
-@torch.no_grad()
-def loss_at(model, weights, data) -> float:
-    """The loss on all training data at these weights."""
-    vector_to_parameters(weights, model.parameters())
-    return F.cross_entropy(model(data[0].float()), data[1]).item()
-
-
-def largest_stable_rate(descend, staleness, steps=4000) -> float:
-    """The largest learning rate at which descend(staleness, rate, steps) does not grow: tried."""
-    low, high = 0.0, 4.0
-    for _ in range(14):
-        rate = (low + high) / 2
-        weights = descend(staleness, rate, steps)
-        # Written so that what has become infinite, or no number, does not count as stable.
-        is_stable = max(map(abs, weights[-100:])) <= max(map(abs, weights[100:200]))
-        low, high = (rate, high) if is_stable else (low, rate)
-    return low
-
-
-def typical_loss(train, data, staleness, learning_rate, seeds=3) -> float:
-    """The median loss on all data over several starts; a run that ends in no number has 100."""
-    losses = []
-    for seed in range(seeds):
-        model = make_classifier(seed)
-        losses.append(loss_at(model, train(model, staleness, learning_rate), data))
-    return median(min(loss, 100.0) if math.isfinite(loss) else 100.0 for loss in losses)
+    first = [races[way, rates[0]]["loss"] for way in ("BSP", "ASP")]
+    return (f"Loss of BSP and ASP at rate {rates[0]:g}: {compare(*first)}.\n"
+            f"Each at its best rate: {compare(best('BSP'), best('ASP'))}.")  # fmt: skip
 
 
 # ---- The program ----------------------------------------------------------------------------
@@ -226,9 +247,9 @@ def program(data, seconds=0.6) -> list[str]:
     for way in ("BSP", "ASP"):
         found = race(data, way, 0.1, seconds, milliseconds)
         if dist.get_rank() == 0:
-            staleness, (*_, (_, loss, updates)) = found
-            mean = sum(staleness) / len(staleness)
-            lines.append(f"{way}: {updates} updates, mean staleness {mean:.1f}, loss {loss:.2f}")
+            mean = sum(found["staleness"]) / len(found["staleness"])
+            lines.append("{}: {updates} updates, mean staleness {:.1f}, loss {loss:.2f}".format(
+                way, mean, **found))  # fmt: skip
     return lines
 
 

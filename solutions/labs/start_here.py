@@ -14,10 +14,12 @@ NAMES = ("GROUP_RANK", "LOCAL_RANK", "RANK", "WORLD_SIZE")  # the first counts m
 def join() -> torch.device:
     """Meet all other ranks. Returns the device that this rank computes on."""
     local_rank = int(os.environ["LOCAL_RANK"])
+    # All machines must decide alike: a rank on NCCL never meets one on Gloo.
     if torch.cuda.device_count() >= int(os.environ["LOCAL_WORLD_SIZE"]):
-        torch.cuda.set_device(local_rank)
-        dist.init_process_group("nccl")
-        return torch.device("cuda", local_rank)
+        device = torch.device("cuda", local_rank)
+        torch.cuda.set_device(device)
+        dist.init_process_group("nccl", device_id=device)  # connects the ranks at once
+        return device
     dist.init_process_group("gloo")
     return torch.device("cpu")
 

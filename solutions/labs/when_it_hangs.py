@@ -4,16 +4,19 @@ torchrun --nproc-per-node 4 labs/when_it_hangs.py        what each rank sees of 
 """
 
 import contextlib
-import datetime
 import faulthandler
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import timeit
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -23,12 +26,19 @@ from torch import nn
 
 LEFT, OPERATION, SHAPE = MISTAKES = ("it left", "another operation", "another shape")
 STEPS, WRONG_STEP = 6, 3  # steps count from 0
-SECONDS = 1.0  # that a rank waits for the others
+SECONDS = 1.5  # that a rank waits for the others
+RIDDLE = 6  # seed of the draw when this runs as a program
 NO_CALL = "no call"
 COLORS = re.compile(r"\x1b\[\d*m")  # of a terminal
 
 
 # ---- A loop with a mistake ---------------------------------------------------------------------
+
+
+def draw_ranks(world_size, seed=None) -> dict[str, int]:
+    """The rank that makes each mistake: any but rank 0. The same seed draws the same ranks."""
+    chance = random.Random(seed)
+    return {mistake: chance.randrange(1, world_size) for mistake in MISTAKES}
 
 
 def train(group, mistake="", guilty=2):
@@ -57,24 +67,41 @@ def new_group(seconds=SECONDS, is_checked=False):
     """All ranks, with a timeout of their own; checked as by TORCH_DISTRIBUTED_DEBUG=DETAIL."""
     level = dist.get_debug_level()
     dist.set_debug_level(dist.DebugLevel.DETAIL if is_checked else dist.DebugLevel.OFF)
-    group = dist.new_group(timeout=datetime.timedelta(seconds=seconds))
+    group = dist.new_group(timeout=timedelta(seconds=seconds))
     dist.set_debug_level(level)
     return group
 
 
 def out_of_step(mistake, guilty=2, is_checked=False) -> dict:
     """What this rank sees of a mistake: seconds until its error, the error, its recorded calls."""
-    group, error = new_group(is_checked=is_checked), ""
-    began = time.perf_counter()
-    try:
-        with without_log():
-            train(group, mistake, guilty)
-    except RuntimeError as raised:
-        error = str(raised)
+    group, began = new_group(is_checked=is_checked), time.perf_counter()
+    error = error_of(train, group, mistake, guilty)
     seconds = time.perf_counter() - began
     calls = recorded_calls(group)
     dist.barrier()  # of the world, which is not out of step: nobody leaves before all have looked
     return {"seconds": seconds, "error": error, "calls": calls}
+
+
+def add_unequal(odd=1, tries=4) -> list[str]:
+    """What this rank has after all-reduces of [1, 10], if rank `odd` brings [1, 10, 100]."""
+    told = []
+    for _ in range(tries):
+        group = new_group(0.5)
+        x = torch.tensor([1.0, 10.0, 100.0] if dist.get_rank() == odd else [1.0, 10.0])
+        error = error_of(dist.all_reduce, x, group=group)
+        told.append(f"{x[:2].int().tolist()}{', error' if error else ''}")
+        dist.barrier()  # of the world: nobody goes on before all are through
+    return told
+
+
+def error_of(call, *args, **options) -> str:
+    """What PyTorch says when this call fails; nothing, if it does not."""
+    try:
+        with without_log():
+            call(*args, **options)
+    except RuntimeError as error:
+        return str(error)
+    return ""
 
 
 @contextlib.contextmanager
@@ -93,16 +120,11 @@ def without_log():
 
 def meet(absent, seconds=1.0) -> str:
     """What a monitored barrier tells this rank if the `absent` ones do not come."""
-    told = "it did not come"
-    if dist.get_rank() not in absent:
-        wait = datetime.timedelta(seconds=seconds)
-        try:
-            with without_log():
-                dist.monitored_barrier(timeout=wait, wait_all_ranks=True)
-            told = "all have come"
-        except RuntimeError as error:
-            told = in_short(str(error), 70)
-    return told
+    if dist.get_rank() in absent:
+        return "it did not come"
+    wait = {"timeout": timedelta(seconds=seconds), "wait_all_ranks": True}
+    error = error_of(dist.monitored_barrier, **wait)
+    return in_short(error, 78) if error else "all have come"
 
 
 # ---- The flight recorder -----------------------------------------------------------------------
@@ -127,7 +149,6 @@ def recorded_calls(group) -> list[dict]:
 
 
 def all_recorded() -> list[dict]:
-    """All that this process's recorder has, in the order of the calls."""
     return json.loads(torch._C._distributed_c10d._dump_fr_trace_json())["entries"]
 
 
@@ -135,7 +156,8 @@ def find_guilty(dumps):
     """Exercise 3.21. Which rank fell out of step, at which call, and how.
 
     dumps   for each rank, a list of its recorded calls, as from `recorded_calls`
-    Returns (rank, number of the call, one of MISTAKES)
+    Returns (rank, number of the first call at which it differs from most others, what is wrong):
+            LEFT, OPERATION or SHAPE, which are names in this file
     """
     ### BEGIN SOLUTION
     calls = [{call["number"]: (call["name"], call["shape"]) for call in dump} for dump in dumps]
@@ -160,7 +182,7 @@ def squares(dumps, numbers) -> dict:
     for number in numbers:
         kinds = [kind_of(of_rank.get(number)) for of_rank in table]
         for row, (name, shape) in zip(rows.values(), kinds, strict=True):
-            is_odd = 2 * kinds.count((name, shape)) <= len(kinds)
+            is_odd = 2 * kinds.count((name, shape)) < len(kinds)
             row[number] = name, "none" if is_odd and name == NO_CALL else shape, is_odd
     return rows
 
@@ -173,10 +195,7 @@ def kind_of(call) -> tuple[str, str]:
 
 
 def stack_while_waiting(guilty=2, seconds=0.5) -> str:
-    """Where this rank stands in Python `seconds` after it began to train; the guilty one leaves.
-
-    The same two lines at the start of a program tell it of every program that hangs.
-    """
+    """Where this rank stands in Python `seconds` after it began to train; the guilty one leaves."""
     group = new_group(seconds=4 * seconds)
     with tempfile.TemporaryFile("w+") as file:
         faulthandler.dump_traceback_later(seconds, file=file)
@@ -210,11 +229,8 @@ def py_spy(pid) -> str:
 
 
 def price_of_checks(calls=20, rounds=5) -> dict:
-    """Small all-reduces, `"without"` checks and `"with"`: seconds of one, and what it is made of.
-
-    Returns {"without": (seconds, [names of the recorded calls]), "with": (…)}; the seconds are
-            those of the quickest round
-    """
+    """{"without": (seconds, [recorded calls]), "with": …}: one small all-reduce, without checks and
+    with them; the seconds are those of the quickest round."""
     prices = {}
     for name, is_checked in {"without": False, "with": True}.items():
         group, x = new_group(60.0, is_checked), torch.ones(4)
@@ -222,14 +238,9 @@ def price_of_checks(calls=20, rounds=5) -> dict:
         before = len(all_recorded())
         dist.all_reduce(x, group=group)
         parts = [entry["profiling_name"].partition(":")[2] for entry in all_recorded()[before:]]
-        seconds = []
-        for _ in range(rounds):
-            dist.barrier()
-            began = time.perf_counter()
-            for _ in range(calls):
-                dist.all_reduce(x, group=group)
-            seconds.append((time.perf_counter() - began) / calls)
-        prices[name] = (min(seconds), parts)
+        seconds = timeit.repeat(partial(dist.all_reduce, x, group=group), number=calls,
+                                repeat=rounds)  # fmt: skip
+        prices[name] = (min(seconds) / calls, parts)
     return prices
 
 
@@ -240,9 +251,23 @@ def in_short(error, length=110) -> str:
     """An error without the place in PyTorch's source, at most so long."""
     if "mismatch" in error:
         return ", but ".join(fingerprint(part) for part in error.split(", but ")[:2])
-    said = error.partition("] ")[2] if error.startswith("[/") else error
-    said = " ".join((said or "no error").split())
+    said = error.partition("] ")[2] if error.startswith("[/") else error or "no error"
+    said = " ".join(said.split())
     return said if len(said) <= length else f"{said[:length]}…"
+
+
+def rows_of(runs) -> list[list]:
+    """A table's rows: what every rank saw in each run, {mistake: [of each rank]}."""
+    return [[mistake, rank, f"{one['seconds']:.1f} s", in_short(one["error"])]
+            for mistake, ranks in runs.items() for rank, one in enumerate(ranks)]  # fmt: skip
+
+
+def named_by_all(errors) -> list[int]:
+    """The ranks that all errors of DETAIL's checks name; or those that rank 0 misses."""
+    if missing := re.search(r"Ranks ([\d, ]+) failed to pass", errors[0]):
+        return [int(rank) for rank in missing[1].split(",")]
+    named = [set(re.findall(r"Rank (\d+) is running", e)) for e in errors if "mismatch" in e]
+    return sorted(map(int, set.intersection(*named))) if named else []
 
 
 def fingerprint(part) -> str:
@@ -257,18 +282,18 @@ def fingerprint(part) -> str:
 
 def main():
     dist.init_process_group("gloo")
-    for mistake in MISTAKES:
-        seen = out_of_step(mistake, guilty=min(2, dist.get_world_size() - 1))
+    for mistake, guilty in draw_ranks(dist.get_world_size(), RIDDLE).items():
+        seen = out_of_step(mistake, guilty)
         last = ", ".join(f"{c['number']} {c['name']} {c['shape']}" for c in seen["calls"][-2:])
+        ended = "timed out" if "Timed out" in seen["error"] else in_short(seen["error"], 30)
         dist.barrier()
-        say(f"{mistake}, rank {dist.get_rank()}: {last}; {in_short(seen['error'], 12)}")
+        say(f"{mistake}, rank {dist.get_rank()}: {last}   ({ended})")
         dist.barrier()
     dist.destroy_process_group()
 
 
 def say(line):
-    """In one piece: all ranks write into the same pipe."""
-    os.write(1, f"{line}\n".encode())
+    os.write(1, f"{line}\n".encode())  # in one piece: all ranks write into the same pipe
 
 
 if __name__ == "__main__":

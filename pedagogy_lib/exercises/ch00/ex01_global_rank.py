@@ -27,6 +27,7 @@ EXERCISE = Formula(
     differs=lambda call, wanted, got: (
         f"process {call[1]} of node {call[0]}: expected {wanted}, got {got!r}"
     ),
+    whole="ranks are whole numbers",
     mistakes=[
         ("the same number would be given on several nodes: count on from node to node",
             lambda node, local, per_node: local),
@@ -51,6 +52,14 @@ EXERCISE = Formula(
         *((f"a node has `per_node` processes, and not always {number}",
             lambda node, local, _, number=number: node * number + local)
           for number in (2, 3, 4, 8)),
+        ("RANK is none of the three, nor their sum: per_node is how many processes each node "
+         "before this one has", lambda node, local, per_node: node + local + per_node),
+        ("on node 0, RANK is the local rank: it is added, and nothing is multiplied by it",
+            lambda node, local, per_node: node * local * per_node),
+        ("the place on its own node is added once, not once for each node before it",
+            lambda node, local, per_node: node * (per_node + local)),
+        ("each further node brings per_node ranks more, not per_node times as many",
+            lambda node, local, per_node: per_node**node + local),
         ("ranks count from 0: the first process of node 0 has RANK 0",
             lambda node, local, per_node: node * per_node + local + 1),
         ("from node 1 on ranks are left out: before the processes of node k there are k times "

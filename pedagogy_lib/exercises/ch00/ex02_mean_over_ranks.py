@@ -5,16 +5,19 @@ import math
 import torch
 import torch.distributed as dist
 
+from ...basics.closeness import close, close_in_float32
 from ..kit import At, Equals, Holds, RankExercise, World, answering
+from ..kit.requests import AllRequests
 from ..kit.values import NO_RETURN
 
-NUMBERS = (2.3, -0.7, 6.1, 4.9)  # none of them is a float32
+NUMBERS = (2.7, -0.6, 6.8, 5.8)  # none of them is a float32
 
 
 def mean_on_rank(answer, group, case):
     """What a rank gets back for its own number; of a tensor with one element, that."""
-    with answering():
+    with answering(), AllRequests() as requests:
         got = answer(NUMBERS[dist.get_rank()])
+        requests.need_waited()
     is_single = isinstance(got, torch.Tensor) and got.numel() == 1
     return {"got": got.item() if is_single else got}
 
@@ -49,6 +52,8 @@ def mistakes(trial, place):
         "`//` rounds down to a whole number; `/` does not": total // n,
         "this is the largest number, not the mean": max(numbers),
         "this is the smallest number, not the mean": min(numbers),
+        "this is the number in the middle, the median, not the mean": sorted(numbers)[n // 2],
+        "a world need not have 2 ranks: dist.get_world_size() tells how many there are": total / 2,
         "this is the product, not the mean": math.prod(numbers),
         "the digits after the point are lost: the tensor holds whole numbers":
             sum(map(int, numbers)) / n,
@@ -60,10 +65,27 @@ def mistakes(trial, place):
 
 
 def right_on_some(trial) -> str:
-    right = [k for k in range(trial.n) if trial[k].got == mean_of_all(trial, k)]
+    right = [k for k in range(trial.n) if close(trial[k].got, mean_of_all(trial, k))]
     if right == [0]:
         return "rank 0 alone has the mean. dist.reduce gives the sum to one rank; all need it"
+    if all(close_in_float32(trial[k].got, mean_of_all(trial, k)) for k in range(trial.n)):
+        return (
+            "right to seven digits: a tensor that is made of a Python float is of float32, unless "
+            "you say dtype=torch.float64"
+        )
+    if all(is_rounded(trial[k].got, mean_of_all(trial, k)) for k in range(trial.n)):
+        return "it seems to be rounded: return the number itself"
     return ""
+
+
+def is_rounded(got, wanted) -> bool:
+    return any(got == round(wanted, digits) for digits in range(7))
+
+
+def told_mean(trial, place) -> str:
+    return f"{trial.who(place)}: the mean is {trial[place].got:.10g}, expected " + (
+        f"{mean_of_all(trial, place):.10g}"
+    )
 
 
 def told_kind(value) -> str:
@@ -84,11 +106,16 @@ def why_no_number(trial, place) -> str:
 EXERCISE = RankExercise(
     "0.2",
     "mean_over_ranks",
-    cases=[At(World(3)), At(World(4)), At(World(2)), At(World(1))],
+    cases=[
+        At(World(4)),
+        At(World(3)),
+        At(World(2)),
+        At(World(1)),
+    ],  # the first tells mistakes apart
     work=mean_on_rank,
     facts=[
         Holds("got", lambda value: isinstance(value, (int, float)), told_kind, why_no_number),
-        Equals("got", mean_of_all, mistakes, "the mean", right_on_some),
+        Equals("got", mean_of_all, mistakes, "the mean", right_on_some, tells=told_mean),
     ],
     told=lambda trial: f"the mean of {', '.join(map(str, numbers_of(trial)))}, on every rank",
     errors={
@@ -96,6 +123,11 @@ EXERCISE = RankExercise(
         "'float' object has no attribute": "dist.all_reduce takes a tensor, and `number` is a "
         "Python float: make a tensor of it first",
         "of type torch.Tensor": "dist.all_reduce takes a tensor: make one of `number` first",
+        "default process group twice": "the ranks are connected already: launch has done that",
+        "is not initialized in": "a process group is gone: keep the connection of the ranks, they "
+        "are asked for more means",
+        "has not been initialized": "the connection of the ranks is gone: keep it, they are asked "
+        "for more means",
         "division by zero": "ranks count from 0, so dist.get_rank() may be 0. How many ranks there "
         "are is dist.get_world_size()",
     },

@@ -50,10 +50,11 @@ EXERCISE = Formula(
     },
     truth=dealt,
     told=lambda calls, _: (
-        "each of them once" if calls[0][0] % len(calls) else "as DistributedSampler"
+        "each of them once" if calls[0][0] % len(calls) else "each rank has its own, in this order"
     ),
     differs=lambda call, wanted, got: f"rank {call[1]}: expected {wanted}, got {got}",
     asked="a list of indices",
+    whole="indices are whole numbers",
     explain=why,
     mistakes=[
         (BLOCKS, block),

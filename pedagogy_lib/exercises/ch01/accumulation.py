@@ -13,6 +13,7 @@ from ...basics.closeness import close_in_float32
 from ...measuring.recorder import mark
 from ..kit import Equals, Holds, never
 from ..kit.alone import most_bytes
+from ..kit.values import NOT_ITS_OWN
 
 PADDING, HIDDEN = -100, 16
 STALE = 0.25  # what every gradient holds beforehand, in some cases
@@ -55,9 +56,10 @@ def accumulate(answer, make, arguments, pieces, why, stale=None):
     model = make()
     for parameter in model.parameters() if stale else ():
         parameter.grad = torch.full_like(parameter, stale)
-    samples = []
-    with model.register_forward_pre_hook(lambda _, inputs: samples.append(len(inputs[0]))):
-        loss = answer(model, *arguments, list(pieces))
+    samples, backwards, given, before = [], [], copied(pieces), copied([model.parameters()])
+    counting = next(model.parameters()).register_hook(lambda _: backwards.append(1))
+    with counting, model.register_forward_pre_hook(lambda _, inp: samples.append(len(inp[0]))):
+        loss = answer(model, *arguments, given)
     has_graph = isinstance(loss, torch.Tensor) and loss.requires_grad
     gradients = {name: p.grad for name, p in model.named_parameters()}
     rows = rows_of(model, pieces, CALLERS if arguments else 1.0)
@@ -66,7 +68,7 @@ def accumulate(answer, make, arguments, pieces, why, stale=None):
     whole = rows.losses.sum() / rows.counted.sum()
     right = by_name(parameters, whole)
     if stale:
-        wrong["gradients of an earlier step are still in it: set them back before you begin"] = {
+        wrong["gradients of an earlier step are still in it: clear them before you begin"] = {
             name: gradient + stale for name, gradient in right.items()
         }
     by_module = [id(p) for module in model.modules() for p in module.parameters(recurse=False)]
@@ -78,17 +80,31 @@ def accumulate(answer, make, arguments, pieces, why, stale=None):
         }  # fmt: skip
     no_gradient = all(g is None or (stale and (g == stale).all()) for g in gradients.values())
     return {
-        "no_gradient": no_gradient,
+        "changed": not are_same(given, pieces),
+        "moved": not are_same([model.parameters()], before),
+        "no_gradient": len(backwards) + 1 if no_gradient else 0,
         "gradients": gradients,
         "is_nan": any(g is not None and g.isnan().any() for g in gradients.values()),
         "right": right,
         "wrong": wrong,
+        "is_text": isinstance(loss, str),
         "loss": as_number(loss),
         "right_loss": whole.item(),
         "wrong_losses": {s: of.item() for s, of in (why_loss(rows) | why(rows)).items()},
         "has_graph": has_graph,
+        "is_eval": not model.training,
+        "passes": (len(samples), len(backwards), len(pieces)),
         "samples": (sum(samples), sum(len(inputs) for inputs, _ in pieces)),
     }
+
+
+def copied(pieces) -> list[tuple]:
+    return [tuple(tensor.detach().clone() for tensor in piece) for piece in pieces]
+
+
+def are_same(pieces, others) -> bool:
+    pairs = [[*zip(*both, strict=False)] for both in zip(pieces, others, strict=False)]
+    return len(pieces) == len(others) and all(a.equal(b) for both in pairs for a, b in both)
 
 
 def by_name(parameters, loss) -> dict:
@@ -129,6 +145,8 @@ def why_loss(rows) -> dict:
             (rows.last * rows.losses).sum() / rows.counted.sum(),
         "you return the mean loss of the last micro-batch; add up what each one contributes":
             (rows.last * rows.losses / rows.in_piece).sum(),
+        "you return e to the power of the mean loss, the perplexity; asked is the mean loss":
+            (rows.losses.sum() / rows.counted.sum()).exp(),
     }  # fmt: skip
 
 
@@ -142,7 +160,7 @@ def measure_memory(answer, make, arguments, pieces):
         mean_loss(model(inputs).flatten(0, -2), targets.flatten()).backward()
 
     works = {
-        "answer": lambda: answer(model, *arguments, pieces),
+        "answer": lambda: answer(model, *arguments, list(pieces)),
         "one": lambda: go_through(*pieces[0]),
         "whole": lambda: go_through(*whole),
     }
@@ -158,11 +176,36 @@ def measure_memory(answer, make, arguments, pieces):
 
 # ---- What is to be true ---
 
+CHANGED = never("changed", "what the function was given is not what it was: a part is gone, or a "
+                "number in it is another one", NOT_ITS_OWN)  # fmt: skip
+
+
+def one_each(name) -> Holds:
+    """No more forwards, and no more backwards, than micro-batches."""
+    return Holds(
+        name, lambda passes: max(passes[:2]) <= passes[2],
+        "all is right, but there are {0[0]} forwards and {0[1]} backwards for {0[2]} micro-batches",
+        "asked is one forward and one backward for each micro-batch: they are what costs time",
+    )  # fmt: skip
+
+
+def why_no_gradient(trial, place) -> str:
+    if trial[place].no_gradient > 1:
+        return "backward() has run, and then `.grad` was cleared: clear before it, not at the end"
+    return "nothing calls backward()"
+
+
 ACCUMULATED = [
-    never("no_gradient", "no gradient has come to any parameter", "nothing calls backward()"),
+    CHANGED,
+    never("moved", "the parameters have changed", "asked are the gradients and the loss: nobody "
+          "takes a step here"),
+    Holds("no_gradient", lambda backwards: not backwards, "no gradient has come to any parameter",
+          why_no_gradient),
     never("is_nan", "a gradient is nan", NOTHING_COUNTS),
     Equals("gradients", lambda trial, place: trial[place].right,
            lambda trial, place: trial[place].wrong, ".grad", same=close_in_float32),
+    never("is_text", "the gradients are right, but it returned a text",
+          "return the number itself: others compute with it"),
     Holds("loss", lambda loss: loss == loss,
           "the gradients are right, but it returned {}", NOTHING_COUNTS),
     Holds("loss", lambda loss: loss, "the gradients are right, but it returned {}",
@@ -172,10 +215,13 @@ ACCUMULATED = [
            same=close_in_float32),
     never("has_graph", "all is right, but the loss is a tensor that keeps its graph",
           "return a number: a sum of losses holds their graphs, a sum of loss.detach() does not"),
+    never("is_eval", "all is right, but the model is left in eval mode",
+          "dropout and BatchNorm behave otherwise there: leave the model as it was"),
     Holds("samples", lambda counts: counts[0] <= counts[1],
           "all is right, but {0[0]} samples go through the model; there are {0[1]}",
           "asked is one forward for each micro-batch: what it gives is enough for backward and "
           "loss"),
+    one_each("passes"),
     Holds("activations", lambda of: of["answer"] <= 1.5 * of["one"],
           "{0[answer]:,} bytes of activations at once; one micro-batch has {0[one]:,}",
           lambda trial, place: why_so_many_graphs(trial[place].goes_back_each_time)),

@@ -8,6 +8,10 @@ HOUSES = [  # one is predicted above its price, one has more digits than are pri
     (3, 2, 9, 1.0, 2.0, 0.5), (4, 2.5, 7, 0.3125, -0.8125, 1.25), (0, 3, 2, -1.5, 1.25, -0.5),
 ]  # fmt: skip
 NAMES = ("the gradient of w1", "of w2", "of b")
+NEARLY = (
+    "nearly right: the slope between two places is not yet the derivative at one of them. The "
+    "chain rule gives it exactly"
+)
 THREE = "return the three numbers alone, in the order w1, w2, b: `return …, …, …`"
 
 
@@ -31,6 +35,16 @@ def with_weights(gradients_of):
     return lambda *house: gradients_of(by_autograd(*house), house[3:])
 
 
+def explain(found, case) -> str:
+    """What no function can tell: another number of values, or values that are nearly right."""
+    got, wanted = found[case][0], by_autograd(*EXERCISE.cases[case][0])
+    if len(got) != 3:
+        return THREE
+    near = all(abs(a - b) < 0.01 * max(map(abs, wanted)) for a, b in zip(got, wanted))
+    rounded = any(round(number, 4) == number for number in got if number % 1)
+    return NEARLY if near and not rounded else ""
+
+
 def differs(house, wanted, got) -> str:
     if len(got) != 3:
         return f"expected 3 numbers, for {', '.join(NAMES)}; got {len(got)}"
@@ -48,10 +62,28 @@ EXERCISE = Formula(
     differs=differs,
     asked="3 numbers",
     shape=THREE,
-    explain=lambda found, case: THREE if len(found[case][0]) != 3 else "",
+    explain=explain,
     mistakes=[
         ("these are the numbers of house 1; use the arguments",
          lambda *house: [-115.836, -38.612, -19.306]),
+        ("these are the numbers of the example; use the arguments",
+         lambda *house: [-12.0, -6.0, -6.0]),
+        ("the price is missing in your error, y − price", lambda x1, x2, price, *weights:
+            by_autograd(x1, x2, 0.0, *weights)),
+        ("x1 and x2 have changed places: w1 is multiplied with x1, so dy/dw1 is x1",
+         with_weights(lambda slopes, weights: [slopes[1], slopes[0], slopes[2]])),
+        ("the last one has lost its 2: all three go through the derivative of the square, 2 d",
+         with_weights(lambda slopes, weights: [*slopes[:2], slopes[2] / 2])),
+        ("dy/db is 1, and the chain rule goes on: multiply it by the derivative of the square",
+         with_weights(lambda slopes, weights: [*slopes[:2], 1.0])),
+        ("b is a parameter like the others: if it grows by a little, y grows by as much",
+         with_weights(lambda slopes, weights: [*slopes[:2], 0.0])),
+        ("the loss of one house is a square, and no mean: nothing is divided by 3",
+         with_weights(lambda slopes, weights: [slope / 3 for slope in slopes])),
+        *(("this is the step that the optimizer takes; asked are the gradients, without the "
+           "learning rate",
+           with_weights(lambda slopes, weights, by=by: [by * slope for slope in slopes]))
+          for by in (0.001, -0.001)),
         ("each is half of what it should be: the derivative of a square, d², is 2 d",
          with_weights(lambda slopes, weights: [slope / 2 for slope in slopes])),
         ("the sign is turned round: the error is (y − price), with the prediction first; stepping "

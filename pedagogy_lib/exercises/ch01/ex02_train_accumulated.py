@@ -7,7 +7,17 @@ from torch import nn
 from ...basics.closeness import close
 from ..kit import Equals, Holds, never
 from ..kit.alone import Alone, WarmExercise, alone
-from .accumulation import ACCUMULATED, mean_loss, measure_memory, merged, told
+from .accumulation import (
+    ACCUMULATED,
+    CHANGED,
+    are_same,
+    copied,
+    mean_loss,
+    measure_memory,
+    merged,
+    one_each,
+    told,
+)
 from .ex04_accumulate import make_model, samples_of
 
 RATE = 0.1
@@ -52,14 +62,20 @@ def walk(groups, scale=1.0, keep=lambda number: False, share=lambda place: 1.0):
 
 
 def train(answer, number, every):
-    model, steps, backwards = small_model(), [], []
+    model, steps, forwards, backwards = small_model(), [], [], []
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE)
-    optimizer.register_step_post_hook(lambda *_: steps.append(1))
+    optimizer.register_step_post_hook(lambda *_: steps.append(optimizer.param_groups[0]["lr"]))
+    model.register_forward_pre_hook(lambda *_: forwards.append(1))
     model.weight.register_hook(lambda _: backwards.append(1))
-    answer(model, nn.MSELoss(), regression(number), optimizer, every)
+    pieces = regression(number)
+    given = copied(pieces)
+    answer(model, nn.MSELoss(), given, optimizer, every)
     stands_still = bool(steps and backwards) and close(flat(model), walk([]))
     return {"stands_still": len(steps) if stands_still else 0, "weights": flat(model),
-            "steps": (len(steps), number // every)}  # fmt: skip
+            "steps": (len(steps), number // every), "other_rate": any(r != RATE for r in steps),
+            "passes": (len(forwards), len(backwards), number),
+            "left": any(p.grad is not None and bool(p.grad.any()) for p in model.parameters()),
+            "changed": not are_same(given, pieces)}  # fmt: skip
 
 
 def right(trial, place):
@@ -76,7 +92,7 @@ def mistakes(trial, place):
     last_ones = [[group[-1]] for group in groups]
     early = [pieces[:1], *(pieces[i - every + 1 : i + 1] for i in range(every, number, every))]
     always, within = lambda number: True, lambda number: number % every
-    on = "you step after each micro-batch, and set back only after every `every`"
+    on = "you step after each micro-batch, and clear only after every `every`"
     return {
         "the gradients are summed, and the batch asks for their mean: this step is `every` times "
         "as long; divide each loss by `every`": walk(groups),
@@ -87,10 +103,12 @@ def mistakes(trial, place):
         "throws away what was to be accumulated": walk(last_ones),
         "only the last micro-batch of each batch counts, divided by `every`: zero_grad() in each "
         "round throws away what was to be accumulated": walk(last_ones, share),
-        "the gradients are never set back: each step goes along those of all batches "
+        "the gradients are never cleared: each step goes along those of all batches "
         "before, too; zero_grad() belongs after step()": walk(groups, share, always),
-        "the gradients are neither set back after a step nor divided by `every`":
+        "the gradients are neither cleared after a step nor divided by `every`":
             walk(groups, 1.0, always),
+        "the last micro-batches never come to a step: a batch is complete after its last "
+        "micro-batch, not when the next one begins": walk(groups[:-1], share),
         "you step only once, at the end of all micro-batches": walk([pieces], share),
         "you step after the first micro-batch already: a count from 0 is divisible by `every` "
         "at once; count from 1": walk(early, share),
@@ -135,13 +153,23 @@ EXERCISE = WarmExercise(
               lambda steps: f"{steps[0]} optimizer steps, expected {steps[1]}",
               "the weights are right, but optimizer.step() was not what moved them once for each "
               "batch"),
+        never("other_rate", "the steps have another learning rate than the optimizer was given",
+              "a smaller rate makes up for gradients that are too large with SGD alone: Adam would "
+              "not notice. Leave the optimizer as it is, and let `.grad` have the mean"),
+        one_each("passes"),
+        CHANGED,
+        never("left", "the gradients of the last step are still in `.grad`",
+              "asked is that `.grad` is clean when the function ends: clear after the last step, "
+              "too, not only before the first backward"),
         ACCUMULATED[-1],
     ],
+    errors={"must match the size of tensor": "is it loss_fn that you call? Which loss that is, the "
+            "caller chooses, and here it is another one than before"},
     told=lambda trial: told(trial) if trial.of("activations") else
     "the steps and the weights of whole batches",
     hints=(
         "backward() adds to .grad by itself: nothing need be collected. What you write is "
-        "when to step, and when to set back.",
+        "when to step, and when to clear.",
         "Count the micro-batches from 1; a batch is complete if number % every == 0.",
         "The mean over a batch of equal parts is the sum of their means, each divided by "
         "`every`: divide the loss before backward().",

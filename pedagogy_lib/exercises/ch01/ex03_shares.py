@@ -37,6 +37,13 @@ def each(factor):
     return lambda sizes: [factor(size, sizes) for size in sizes]
 
 
+def until_then(factor):
+    """The same, from one of a size, the samples up to there, and all samples."""
+    return lambda sizes: [
+        factor(size, sum(sizes[: i + 1]), sum(sizes)) for i, size in enumerate(sizes)
+    ]
+
+
 def differs(call, wanted, got) -> str:
     if len(got) != len(wanted):
         return f"expected {len(wanted)} numbers, got {len(got)}"
@@ -88,6 +95,10 @@ EXERCISE = Formula(
         (LIKE_THE_FIRST, lambda sizes: [sizes[0] / sum(sizes)] * len(sizes)),
         (LIKE_THE_FIRST, lambda sizes: [sizes[0] / sum(sizes)] * (len(sizes) - 1)
          + [sizes[-1] / sum(sizes)]),
+        ("each is divided by what has been seen until then; all are divided by the same number, "
+         "that of all samples", until_then(lambda size, seen, total: size / seen)),
+        ("each share contains those before it: a share has the samples of one micro-batch alone",
+         until_then(lambda size, seen, total: seen / total)),
         ("// cuts the fraction off; / keeps it", each(lambda size, sizes: size // sum(sizes))),
         ("these count micro-batches, not samples; how many samples are there in all?",
          each(lambda size, sizes: size / len(sizes))),

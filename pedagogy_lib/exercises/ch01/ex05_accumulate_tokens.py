@@ -71,68 +71,64 @@ def why(rows) -> dict:
             ones / sum((targets != 0).sum() for _, targets in rows.pieces),
         "you divide by the number of sentences; divide by the number of tokens that count":
             ones / len(ones),
-        "this is the gradient of the sum over all tokens; divide by how many count": ones,
+        "this is the sum over all tokens; divide by how many count": ones,
         "the means of the micro-batches are summed": ones / rows.in_piece,
         UNTIL_THEN: ones / rows.until_then,
         "what comes after a micro-batch of padding only is lost: pass over that one alone":
             before_empty / all_counted,
-        "only the last micro-batch has counted: the gradients are set back in each round":
+        "only the last micro-batch has counted: the gradients are cleared in each round":
             rows.last / rows.in_piece,
-        "only the last micro-batch has counted, with its right share: the gradients are set back "
+        "only the last micro-batch has counted, with its right share: the gradients are cleared "
         "in each round": rows.last / all_counted,
     }  # fmt: skip
-    transposed = sum(
-        F.cross_entropy(
-            rows.model(tokens).transpose(0, 1).flatten(0, 1), targets.flatten(), reduction="sum"
-        )
-        for tokens, targets in rows.pieces
-    )
-    in_other_orders = {
-        f"{SPREAD} Here two axes change places before that": lambda x: x.transpose(1, 2).flatten(),
-        f"{SPREAD} Here the axis of the vocabulary comes first": lambda x: x.permute(2, 0, 1),
-        f"{SPREAD} Here sentences and vocabulary change places": lambda x: x.transpose(0, 2),
-        f"{SPREAD} Here one row for each word is cut, and exchanged for a column": lambda x: (
-            x.reshape(WORDS, -1).T
-        ),
-    }
-    other_orders = {
-        sentence: sum(
-            F.cross_entropy(
-                order(rows.model(tokens)).reshape(-1, WORDS), targets.flatten(), reduction="sum"
-            )
-            for tokens, targets in rows.pieces
-        )
-        for sentence, order in in_other_orders.items()
-    }
-    turned = sum(
-        F.cross_entropy(rows.model(tokens).flatten(0, 1), targets.T.flatten(), reduction="sum")
-        for tokens, targets in rows.pieces
-    )
-    cut_anew = sum(
-        F.cross_entropy(
-            rows.model(tokens).reshape(len(tokens), -1, tokens.shape[1]), targets, reduction="sum"
-        )
-        for tokens, targets in rows.pieces
-    )
-    shifted = sum(
-        F.cross_entropy(
-            rows.model(tokens)[:, :-1].flatten(0, 1), targets[:, 1:].flatten(), reduction="sum"
-        )
-        for tokens, targets in rows.pieces
-    )
+    of_others = {sentence: loss_of(rows, of_logits, of_targets)
+                 for sentence, (of_logits, of_targets) in OTHER_LOSSES.items()}  # fmt: skip
     left = sum((targets[:, 1:] != PADDING).sum() for _, targets in rows.pieces)
-    shift = "targets are the next tokens already: logits and targets are not to be shifted"
+    leaves_out = f"{SHIFTED}, which leaves out a token of each sentence"
     return {sentence: (factor * rows.losses).sum() for sentence, factor in factors.items()} | {
-        f"{shift}, which leaves out a token of each sentence": shifted / left,
-        f"{shift}": shifted / all_counted,
-        "logits and targets are in different orders: flatten both as they are, sentence after "
-        "sentence, and transpose neither": transposed / all_counted,
-        "scores get to other tokens than their own: reshape() and view() cut the numbers anew, "
-        "and exchange no axes. That is what transpose() does": cut_anew / all_counted,
-        "the targets change their order, and the logits do not: flatten both as they are":
-            turned / all_counted,
-        **{sentence: of / all_counted for sentence, of in other_orders.items()},
-    }  # fmt: skip
+        leaves_out: of_others[SHIFTED] / left,
+        **{sentence: loss / all_counted for sentence, loss in of_others.items()},
+    }
+
+
+def loss_of(rows, of_logits, of_targets):
+    """The summed cross-entropy of what is made of the logits and of the targets."""
+    return sum(
+        F.cross_entropy(of_logits(rows.model(tokens)), of_targets(targets), reduction="sum")
+        for tokens, targets in rows.pieces
+    )
+
+
+def in_rows(x):
+    """A row of WORDS numbers for each token, in the order in which they are."""
+    return x.reshape(-1, WORDS)
+
+
+def as_they_are(x):
+    return x.flatten()
+
+
+SHIFTED = "targets are the next tokens already: logits and targets are not to be shifted"
+OTHER_LOSSES = {  # what was misunderstood: what it makes of logits, and of targets
+    SHIFTED: (lambda x: in_rows(x[:, :-1]), lambda x: x[:, 1:].flatten()),
+    "logits and targets are in different orders: flatten both as they are, sentence after "
+    "sentence, and transpose neither": (lambda x: in_rows(x.transpose(0, 1)), as_they_are),
+    "scores get to other tokens than their own: reshape() and view() cut the numbers anew, and "
+    "exchange no axes. That is what transpose() does":
+        (lambda x: x.reshape(len(x), -1, x.shape[1]), lambda x: x),
+    "cross_entropy takes the scores as they are: it makes probabilities of them by itself":
+        (lambda x: in_rows(x.softmax(-1)), as_they_are),
+    "the targets change their order, and the logits do not: flatten both as they are":
+        (in_rows, lambda x: x.T.flatten()),
+    f"{SPREAD} Here two axes change places before that":
+        (lambda x: in_rows(x.transpose(1, 2)), as_they_are),
+    f"{SPREAD} Here the axis of the vocabulary comes first":
+        (lambda x: in_rows(x.permute(2, 0, 1)), as_they_are),
+    f"{SPREAD} Here sentences and vocabulary change places":
+        (lambda x: in_rows(x.transpose(0, 2)), as_they_are),
+    f"{SPREAD} Here one row for each word is cut, and exchanged for a column":
+        (lambda x: in_rows(x.reshape(WORDS, -1).T), as_they_are),
+}  # fmt: skip
 
 
 def case_of(name, lengths, *stale):

@@ -3,6 +3,7 @@
 from ..kit.contributions import ranks_text
 from ..kit.costs import megabytes, messages, near, need_cost, rounds, tree_rounds
 
+SMALL = 10_000  # bytes: below, headers are most of what travels
 SOME_IDLE = (
     "the result is right, but some who could send have nothing to do in a round: whoever has x "
     "goes on sending until everybody has it, so their number doubles in each round (or, for a sum, "
@@ -24,7 +25,11 @@ def need_tree(trial, towards_root=False):
         centre = hub if busiest == n - 1 else receives.index(n - 1)
         why = (
             f"the result is right, but rank {centre} exchanges {n - 1} messages, one after "
-            "another, while the others idle: this is a star. In a tree, whoever has it helps."
+            "another, while the others idle: this is a star. "
+        ) + (
+            "In a tree several pairs add up in the same round."
+            if towards_root
+            else "In a tree, whoever has it helps."
         )
     elif needed == n - 1:
         why = (
@@ -37,8 +42,26 @@ def need_tree(trial, towards_root=False):
         f"{messages(sum(counts))}, {n - 1} are enough",
         why or why_again(counts if towards_root else receives, towards_root, trial.case.root),
     )
-    need_cost(trial, needed <= best, f"{needed} rounds, {best} are enough", why or SOME_IDLE)
-    return f"cost, {trial.case}: {messages(n - 1)} in {needed} rounds, the least there is"
+    need_cost(trial, needed <= best, f"{rounds_text(needed)}, {best} would do", why or SOME_IDLE)
+    need_bytes(trial, n - 1, trial.before[0][0].nbytes)
+    return f"cost, {trial.case}: {messages(n - 1)} in {rounds_text(needed)}, the least there is"
+
+
+def rounds_text(count) -> str:
+    return f"{count} round" + ("" if count == 1 else "s")
+
+
+def need_bytes(trial, count, size):
+    """That all ranks together send `count` messages of `size` bytes, and not more or less."""
+    sent = sum(call.sent_bytes for place in range(trial.case.n) for call in trial.sends(place))
+    what = f"{sent:,} bytes in all messages; {count * size:,} are enough"
+    need_cost(trial, sent == count * size, what, OTHER_SIZE)
+
+
+OTHER_SIZE = (
+    "the messages are as many as they should be, but not as long: they have another dtype than the "
+    "tensor, or are filled up to a common length. Send the numbers themselves, in their own dtype."
+)
 
 
 def why_again(counts, towards_root, root) -> str:
@@ -62,13 +85,20 @@ def why_again(counts, towards_root, root) -> str:
 
 
 def need_ring(trial, steps, bytes_each):
-    """`steps` messages, all to the next rank, and these bytes, on every rank."""
-    n = trial.case.n
-    each = " and ".join(megabytes(count) for count in sorted(set(rounded(trial.sent_bytes))))
+    """`steps` messages, all to the next rank, and these bytes, on every rank.
+
+    Of chunks that differ in length, an average counts: bytes are compared of large ones alone.
+    """
+    n, (sent_by, _) = trial.case.n, traffic(trial)
+    is_small = trial.before[0][0].nbytes < SMALL
+    why = "no message was seen. Is it sent in a thread of its own, or through something else?"
+    need_cost(trial, any(map(trial.sends, range(n))), "no rank sent a message", why)
+    size_of, most = ("{:.0f} bytes".format, sent_by) if is_small else (megabytes, rounded(sent_by))
+    each = " and ".join(map(size_of, sorted(set(most))))
     need_cost(
         trial,
-        all(near(sent, bytes_each) for sent in trial.sent_bytes),
-        f"ranks sent {each}; a ring sends {megabytes(bytes_each)} everywhere",
+        (is_small and trial.case.uneven) or all(near(sent, bytes_each) for sent in sent_by),
+        f"ranks sent {each}; a ring sends {size_of(bytes_each)} everywhere",
         shape_of_traffic(trial),
     )
     to = ranks_text(sorted({call.peer for call in trial.sends(0)}))
@@ -87,7 +117,18 @@ def need_ring(trial, steps, bytes_each):
         "the bytes are right, but in more pieces than there are chunks: each message costs a "
         "latency.",
     )
-    return f"cost, {trial.case}: every rank sends {megabytes(bytes_each)} in {messages(steps)}"
+    size = "" if is_small else f"{megabytes(bytes_each)} in "
+    return f"cost, {trial.case}: every rank sends {size}{messages(steps)}"
+
+
+def traffic(trial) -> tuple[list, list]:
+    """Bytes that each rank sent, and received; of small tensors by the calls, without headers."""
+    if trial.before[0][0].nbytes >= SMALL:
+        return trial.sent_bytes, trial.received_bytes
+    return (
+        [sum(call.sent_bytes for call in calls) for calls in trial.calls],
+        [sum(call.received_bytes for call in calls) for calls in trial.calls],
+    )
 
 
 def need_next_alone(trial):
@@ -114,11 +155,11 @@ def rounded(counts) -> list[float]:
 
 def shape_of_traffic(trial) -> str:
     """What kind of algorithm sends what these ranks have sent."""
-    n, sent = trial.case.n, trial.sent_bytes
+    n, (sent, received) = trial.case.n, traffic(trial)
     whole = sum(x.nbytes for x in trial.before[0])
     ratio = [count / whole for count in sent]
     said = ", ".join(f"rank {place} {r:.2f}X" for place, r in enumerate(ratio))
-    load = [sent + received for sent, received in zip(trial.sent_bytes, trial.received_bytes)]
+    load = [sum(pair) for pair in zip(sent, received)]
     if max(load) > 1.5 * min(load):
         return (
             f"the result is right, but the load is not even ({said}): rank {load.index(max(load))} "
@@ -138,7 +179,9 @@ def shape_of_traffic(trial) -> str:
 
 
 def need_half_a_ring(trial):
-    n = trial.case.n
+    """Each rank sends all chunks but one, and so all together send each chunk n - 1 times."""
+    n, whole = trial.case.n, sum(chunk.nbytes for chunk in trial.before[0])
     told = need_ring(trial, n - 1, (n - 1) * trial.before[0][0].nbytes)
     need_next_alone(trial)
+    need_bytes(trial, n - 1, whole)
     return told

@@ -2,7 +2,10 @@
 
 import torch
 
-from ..kit.costs import messages, need_cost
+from ...basics.units import brief
+from ...measuring.wire_bytes import kernel_counts
+from ..kit.costs import megabytes, messages, near, need_cost
+from ..kit.refused import Refused
 from ..kit.trials import LARGE, Case, Collective, same
 from .misconceptions import hang_between_neighbours
 from .tasks import OneTensor
@@ -18,7 +21,8 @@ class Swap(OneTensor):
     def call(self, answer, tensors, case, group):
         returned = answer(tensors[0])
         if not isinstance(returned, torch.Tensor):
-            raise TypeError(f"return a tensor, not {returned!r}; without `return` it is None")
+            what = f"swap returned {brief(returned)}, not a tensor"
+            raise Refused(what, "a function without `return` gives None: return what you received.")
         tensors[1] = returned
 
     def truth(self, before, place, case):
@@ -52,6 +56,13 @@ def wrong_partner(trial) -> str:
     return ""
 
 
+def another_kind_returned(trial) -> str:
+    for x, got in trial.after:
+        if got.shape != x.shape or got.dtype != x.dtype:
+            return "the result has the shape and the dtype of x, whatever these are."
+    return ""
+
+
 def sum_returned(trial) -> str:
     for place, (_, got) in enumerate(trial.after):
         if same(got, trial.before[place][0] + trial.before[place ^ 1][0]):
@@ -69,11 +80,24 @@ def overwritten_before_it_was_sent(trial) -> str:
     return ""
 
 
+ONCE = (
+    "each rank sends its x once, to its partner alone: in one message, in its own dtype, and in no "
+    "collective."
+)
+NO_SUCH_PARTNER = (
+    "a message names a rank that there is not. An even rank's partner is rank + 1, and an odd "
+    "one's is rank - 1. The last rank is odd, so its partner is the one before it."
+)
+
+
 def need_one_message(trial):
     for place in range(trial.case.n):
         count = len(trial.sends(place))  # 0 if another thread has sent it: that is not seen
         what = f"rank {place} sent {messages(count)}; one is enough"
-        need_cost(trial, count <= 1, what, "each rank sends its x once, to its partner.")
+        need_cost(trial, count <= 1, what, ONCE)
+        sent, whole = trial.sent_bytes[place], trial.before[place][0].nbytes
+        what = f"rank {place} sent {megabytes(sent)}; its x has {megabytes(whole)}"
+        need_cost(trial, near(sent, whole) or not kernel_counts(), what, ONCE)
     return f"cost, {trial.case}: one message from each rank"
 
 
@@ -81,9 +105,15 @@ EXERCISE = Collective(
     "2.1",
     "swap",
     task=Swap(),
-    cases=[Case(2), Case(4), Case(4, shape=(2, 3), dtype=torch.int64)],
-    diagnoses=[own_returned, wrong_partner, sum_returned, overwritten_before_it_was_sent],
-    large=[Case(2, length=LARGE)],
+    cases=[Case(2), Case(4), Case(6), Case(4, shape=(2, 3), dtype=torch.int64)],
+    diagnoses=[
+        another_kind_returned,
+        own_returned,
+        wrong_partner,
+        sum_returned,
+        overwritten_before_it_was_sent,
+    ],
+    large=[Case(4, length=LARGE), Case(2, length=LARGE, dtype=torch.float32)],
     need_cost=need_one_message,
     explain_hang=hang_in_a_swap,
     hints=(
@@ -95,4 +125,5 @@ EXERCISE = Collective(
         "receive into the empty one; begin this batch; wait for each request; return.",
     ),
     lab=None,
+    errors=dict.fromkeys(("out of range", "Group rank", "Global rank", "SIGSEGV"), NO_SUCH_PARTNER),
 )

@@ -8,13 +8,14 @@ from ..kit.spreading import rounds_of_tree
 
 COMPUTERS = (8, 2, 4, 1, 16, 5, 7, 100)
 MEGABYTES, SPEED = 5.0, 1.6  # which does not divide it
+CALLS = [*((n, MEGABYTES, SPEED) for n in COMPUTERS), (8, 3.0, 1.6), (8, 5.0, 0.7)]
 
 EXERCISE = Formula(
     "2.2",
     "tree_seconds",
     cases={
-        f"{counted(n, 'computer')}, {MEGABYTES:g} MB, {SPEED:g} MB/s": [(n, MEGABYTES, SPEED)]
-        for n in COMPUTERS
+        f"{counted(n, 'computer')}, {mb:g} MB, {speed:g} MB/s": [(n, mb, speed)]
+        for n, mb, speed in CALLS
     },
     truth=lambda n, mb, speed: rounds_of_tree(n) * mb / speed,
     unit=" s",
@@ -32,6 +33,8 @@ EXERCISE = Formula(
          lambda n, mb, speed: ceil(log2(n) * mb / speed)),
         ("one round too many where n is a power of two: 8 computers need 3 rounds.",
          lambda n, mb, speed: n.bit_length() * mb / speed),
+        ("one computer alone has the file already: that takes no round. For more of them it is "
+         "right.", lambda n, mb, speed: max(1, (n - 1).bit_length()) * mb / speed),
         ("the sender counts as well: n computers have the file in the end.",
          lambda n, mb, speed: ceil(log2(max(n - 1, 1))) * mb / speed),
         ("this counts rounds; each of them takes megabytes / megabytes_per_second.",
@@ -47,8 +50,17 @@ EXERCISE = Formula(
           for how, factor in (("long", 8), ("short", 1 / 8))),
         ("// cuts the fraction off; / keeps it.",
          lambda n, mb, speed: ceil(log2(n)) * (mb // speed)),
+        ("a number of an example is written in: the time grows with the megabytes, and shrinks "
+         "with the speed of a link.",
+         lambda n, mb, speed: ceil(log2(n)) * MEGABYTES / SPEED),
+        ("the megabytes are not used: a file of twice the size takes twice the time.",
+         lambda n, mb, speed: ceil(log2(n)) * MEGABYTES / speed),
+        ("the speed is not used: on a link of half the speed it takes twice the time.",
+         lambda n, mb, speed: ceil(log2(n)) * mb / SPEED),
         ("each round takes that long, and there are several.", lambda n, mb, speed: mb / speed),
     ],
+    errors={"math domain error": "one computer alone has the file already: that takes no round, "
+            "and there is no logarithm of 0."},
     hints=(
         "Write down how many have the file after 0, 1, 2, 3 rounds.",
         "Rounds until at least n have it: that is a logarithm, rounded up (math.ceil).",

@@ -1,7 +1,7 @@
 """A broadcast along a tree."""
 
 from ..kit.contributions import ranks_text
-from ..kit.trials import Case, Collective, same
+from ..kit.trials import Collective, same
 from .costs import need_tree
 from .misconceptions import (
     changes_nothing,
@@ -10,7 +10,7 @@ from .misconceptions import (
     not_a_power_of_two,
     worked_with_root_0,
 )
-from .tasks import TREE_CASES, Broadcast
+from .tasks import LARGE_TREES, TREE_CASES, Broadcast
 
 
 def sent_before_it_had(trial) -> str:
@@ -52,7 +52,7 @@ EXERCISE = Collective(
         some_left_out,
         not_a_power_of_two,
     ],
-    large=[Case(8, length=1000), Case(5, length=1000), Case(8, length=1000, root=3)],
+    large=LARGE_TREES,
     need_cost=need_tree,
     explain_hang=hang_in_a_tree,
     hints=(

@@ -3,7 +3,7 @@
 from functools import partial
 
 from ..kit.contributions import contributions, ranks_text
-from ..kit.trials import Case, Collective, same, total
+from ..kit.trials import Collective, same, total
 from .costs import need_tree
 from .misconceptions import (
     changes_nothing,
@@ -14,7 +14,7 @@ from .misconceptions import (
     sum_of_the_wrong_ranks,
     worked_with_root_0,
 )
-from .tasks import TREE_CASES, Broadcast
+from .tasks import LARGE_TREES, TREE_CASES, Broadcast
 
 
 class Reduce(Broadcast):
@@ -83,7 +83,7 @@ EXERCISE = Collective(
         partial_sums_left_behind,
         not_a_power_of_two,
     ],
-    large=[Case(8, length=1000), Case(5, length=1000), Case(8, length=1000, root=3)],
+    large=LARGE_TREES,
     need_cost=partial(need_tree, towards_root=True),
     explain_hang=hang_in_a_tree,
     hints=(

@@ -1,16 +1,33 @@
 """Which chunk a rank sends in a step of the reduce-scatter round a ring."""
 
 from ...course.checking import Exercise, Wrong
-from ..kit.outcomes import number_from
+from ..kit.formula import value_of
+from ..kit.values import need_kind, text_of
 
 
 def examine(answer):
     for n in (4, 2, 3, 5):
         case = f"{n} ranks"
-        sends = [[int(number_from(case, answer, rank, step, n)) for step in range(1, n)]
+        sends = [[chunk_from(case, answer, rank, step, n) for step in range(1, n)]
                  for rank in range(n)]  # fmt: skip
         play(sends, n)
         yield f"{case}: rank 0 sends chunks {sends[0]}"
+
+
+def chunk_from(case, answer, rank, step, n) -> int:
+    """The number of a chunk; raises `Wrong` if it is none that a list can be asked for."""
+    case = f"{case}: chunk_to_send({rank}, {step}, {n})"
+    got = value_of(answer, (rank, step, n))
+    need_kind(case, got, 1)
+    if not isinstance(got, int):
+        raise Wrong(case, f"it gave {text_of(got)}, not a whole number", NOT_AN_INDEX)
+    return got
+
+
+NOT_AN_INDEX = (
+    "the number is looked up in a list of chunks, and a list takes whole numbers alone: 2, and not "
+    "2.0. A division with / gives 2.0, one with // gives 2."
+)
 
 
 def play(sends, n):
@@ -20,7 +37,7 @@ def play(sends, n):
     for rank, of_rank in enumerate(sends):
         for step, chunk in enumerate(of_rank, start=1):
             if not 0 <= chunk < n:
-                what = f"rank {rank} sends chunk {chunk} in step {step}"
+                what = f"rank {rank} sends chunk {text_of(chunk):.40} in step {step}"
                 raise Wrong(case, what, "chunks have numbers from 0 to n - 1: take % n.")
     for step in range(n - 1):
         moving = [(rank, sends[rank][step]) for rank in range(n)]

@@ -123,7 +123,11 @@ EXERCISE = Collective(
         only_some_have_the_sum,
         sum_of_the_wrong_ranks,
     ],
-    large=[Case(n, length=LARGE) for n in (4, 2)],
+    large=[
+        Case(3, length=9),  # where the calls alone are looked at
+        *(Case(n, length=LARGE) for n in (4, 2)),
+        Case(3, length=LARGE, dtype=torch.float32),
+    ],
     need_cost=need_a_ring,
     explain_hang=hang_between_neighbours,
     hints=(

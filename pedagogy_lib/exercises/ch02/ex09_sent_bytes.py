@@ -1,5 +1,6 @@
 """The bytes that a rank sends in each collective."""
 
+from fractions import Fraction
 from functools import cache
 from math import ceil, isclose, log2
 
@@ -10,8 +11,8 @@ from ...course.checking import Wrong
 from ...measuring.recorder import measure
 from ...ranks.launcher import launch
 from ..kit import Formula
-from ..kit.formula import value_of
-from ..kit.values import equal, text_of
+from ..kit.formula import NONE_HERE, value_of
+from ..kit.values import equal, need_kind, text_of
 
 X = 2_400_000  # bytes: 2, 3 and 4 divide it
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
@@ -66,16 +67,33 @@ def taken_for_a_piece(whole):
 def need_proportion(answer):
     """Where n does not divide X; a tolerance for headers would hide it."""
     for name in COLLECTIVES:
-        few, many = (value_of(answer, (name, 3, x)) for x in (10, 10_000_000))
-        if not equal(few * 1e6, many):
-            what = f"it gave {text_of(few)} bytes; for 10 MB it gave {text_of(many)}"
-            raise Wrong(f"{name}, 3 ranks, X = 10 bytes", what, ROUNDED)
-    yield from ()
+        for n, x in ((3, 10), (7, 1_000_000)):
+            case, got = f"{name}, {n} ranks, X = {x:,} bytes", value_of(answer, (name, n, x))
+            if got is None:
+                raise Wrong(case, "it returned None", NONE_HERE)
+            need_kind(case, got, 1.0, ROUNDED if n == 3 else OTHER_N)
+            wanted = float(sum(size for _, size in sends_of(name, n, Fraction(x))))
+            if not equal(got, wanted):
+                what = f"it gave {text_of(got)} bytes; they are {text_of(wanted)}"
+                raise Wrong(case, what, ROUNDED if isclose(got, wanted, rel_tol=0.3) else OTHER_N)
+    yield "without headers, and where n does not divide X: exact"
+
+
+def sends_of(name, n, x) -> list[tuple]:
+    """What rank 0 sends in such a collective: (to whom, how much), one piece after another."""
+    to_each = [(peer, x / n) for peer in range(1, n)]  # of an all-to-all
+    round_the_ring = [(1, x / n) for _ in range(n - 1)]
+    ways = {"all_reduce": round_the_ring * 2, "all_to_all": to_each}
+    return ways.get(name, round_the_ring)
 
 
 ROUNDED = (
-    "bytes are in proportion to X. Is the size of a chunk rounded, as by // or int()? A formula "
-    "holds for every X, also where n does not divide it"
+    "bytes are in proportion to X. Is the size of a chunk rounded, as by // or int()? Is a factor "
+    "rounded, or are headers counted? A formula holds for every X, also where n does not divide it"
+)
+OTHER_N = (
+    "it is right for 2, 3 and 4 ranks. A formula holds for every n: is there a table of factors in "
+    "it, or a number of ranks?"
 )
 EXERCISE = Formula(
     "2.9",
@@ -94,6 +112,11 @@ EXERCISE = Formula(
     mistakes=[
         ("this is in MB, and so is X only if you are told so: X is in bytes.",
          lambda name, n, x: share(name, n, x) / 1e6),
+        ("twice as much as has to be sent: what a rank receives, another one has sent. Count what "
+         "it sends.", lambda name, n, x: 2 * share(name, n, x)),
+        ("this is what Gloo's own reduce_scatter sends. Asked is what has to be sent: a "
+         "reduce-scatter goes round the ring once.",
+         lambda name, n, x: share(name, n, x) * (2 if name == "reduce_scatter" else 1)),
         *((f"X is taken for one piece; it is {what}.", taken_for_a_piece(whole))
           for whole, what in WHOLE.items()),
         *(("too little: n - 1 pieces of X / n have to get to each rank, and log2 n messages of a "

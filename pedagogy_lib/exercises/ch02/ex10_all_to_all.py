@@ -4,6 +4,7 @@ import torch
 
 from ..kit.costs import megabytes, messages, near, need_cost
 from ..kit.trials import LARGE, Case, Collective, Task, fine_numbers, same
+from .costs import SMALL, need_bytes
 from .misconceptions import (
     changes_nothing,
     group_ignored,
@@ -21,7 +22,7 @@ class AllToAll(Task):
             return case.length + (sender + 2 * receiver if case.uneven else 0)
 
         n = case.n
-        outputs = [torch.zeros(length(k, place), dtype=case.dtype) for k in range(n)]
+        outputs = [torch.full((length(k, place),), 9 + k, dtype=case.dtype) for k in range(n)]
         return outputs + [
             fine_numbers(place, (length(place, k),), case.dtype, salt=k) for k in range(n)
         ]
@@ -71,6 +72,19 @@ def inputs_mixed_up(trial) -> str:
     return ""
 
 
+def added_to_the_outputs(trial) -> str:
+    n = trial.case.n
+    for place in range(n):
+        for k in range(n):
+            got, was = trial.after[place][k], trial.before[place][k]
+            if got.shape == was.shape and same(got, was + trial.truth(place)[k]) and got.numel():
+                return (
+                    f"rank {place}'s outputs[{k}] holds what came, added to what was there before. "
+                    "What comes in replaces it; nothing is added."
+                )
+    return ""
+
+
 def inputs_changed(trial) -> str:
     n = trial.case.n
     for place in range(n):
@@ -90,10 +104,14 @@ def need_straight_messages(trial):
     for place in range(n):
         sends, sent = trial.sends(place), trial.sent_bytes[place]
         what = f"rank {place} sent {megabytes(sent)}, {megabytes((n - 1) * chunk)} are enough"
-        need_cost(trial, near(sent, (n - 1) * chunk), what, why)
+        need_cost(trial, near(sent, (n - 1) * chunk) or chunk < SMALL, what, why)
         what = f"rank {place} sent {messages(len(sends))}; {n - 1} would do"
         need_cost(trial, len(sends) == n - 1, what, why)
-    return f"cost, {trial.case}: every rank sends {megabytes((n - 1) * chunk)} in {messages(n - 1)}"
+    inputs = [trial.before[place][n:] for place in range(n)]
+    sizes = [x.nbytes for place in range(n) for k, x in enumerate(inputs[place]) if k != place]
+    need_bytes(trial, 1, sum(sizes))
+    size = "" if chunk < SMALL else f"{megabytes((n - 1) * chunk)} in "
+    return f"cost, {trial.case}: every rank sends {size}{messages(n - 1)}"
 
 
 EXERCISE = Collective(
@@ -106,10 +124,15 @@ EXERCISE = Collective(
         changes_nothing,
         group_ignored,
         inputs_changed,
+        added_to_the_outputs,
         own_output_forgotten,
         inputs_mixed_up,
     ],
-    large=[Case(4, length=LARGE // 4)],
+    large=[
+        Case(4, length=LARGE // 4),
+        Case(3, length=LARGE // 3, dtype=torch.float32),
+        Case(3, length=5, uneven=True, dtype=torch.float32),  # where the calls alone are looked at
+    ],
     need_cost=need_straight_messages,
     explain_hang=hang_between_neighbours,
     hints=(

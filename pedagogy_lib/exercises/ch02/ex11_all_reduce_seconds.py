@@ -5,7 +5,13 @@ from math import ceil, floor, log2
 from ..kit import Formula
 from ..kit.spreading import rounds_of_tree, steps_round_ring
 
-SIZES = [(8, 8e6, 1e-4, 1e9), (4, 7.0, 1e-3, 1e3), (5, 3e7, 2e-4, 5e8)]  # n, bytes, alpha, B
+SIZES = [  # n, bytes, alpha, B
+    (8, 8e6, 1e-4, 1e9),
+    (4, 7.0, 1e-3, 1e3),
+    (5, 3e7, 2e-4, 5e8),
+    (65, 6.5e7, 1e-4, 1e9),
+    (2, 4e3, 1e-4, 1e9),
+]
 
 
 def messages(how, n) -> int:
@@ -51,6 +57,18 @@ EXERCISE = Formula(
                (n - fewer) * alpha + seconds(how, n, x, 0, B) if how == "ring"
                else seconds(how, n, x, alpha, B)))
           for fewer in (0, 1)),
+        ("the latency and the time of the bytes are both spent, one after the other: add them.",
+         lambda how, n, x, alpha, B: messages(how, n) * max(alpha, size(how, n, x) / B)),
+        ("a rank can send and receive at the same time: the message that goes and the one that "
+         "comes are one step.",
+         lambda how, n, x, alpha, B: 2 * seconds(how, n, x, alpha, B)),
+        ("asked are seconds.", lambda how, n, x, alpha, B: 1000 * seconds(how, n, x, alpha, B)),
+        ("X and B both count bytes: bits are nowhere asked for.",
+         lambda how, n, x, alpha, B: seconds(how, n, 8 * x, alpha, B)),
+        ("only the bytes are cut into n chunks; each message still costs a whole latency.",
+         lambda how, n, x, alpha, B: seconds(how, n, x, alpha / n if how == "ring" else alpha, B)),
+        ("`how` is \"ring\" or \"tree\", in small letters: here the ring gets the tree's time.",
+         lambda how, n, x, alpha, B: seconds("tree", n, x, alpha, B)),
         ("every message takes time for its bytes, not only one of them.",
          lambda how, n, x, alpha, B: messages(how, n) * alpha + size(how, n, x) / B),
         ("this is one way only: a sum has to be built, and then brought to everybody.",
@@ -83,6 +101,12 @@ EXERCISE = Formula(
          * (alpha + size(how, n, x) / B)),
         ("a part of a round takes a whole one: round log2(n) up.",
          with_rounds(lambda n: 2 * log2(n))),
+        ("the broadcast begins when the sum is there: no round of it falls together with one of "
+         "the reduce.", with_rounds(lambda n: 2 * rounds_of_tree(n) - 1)),
+        ("in each round of a tree twice as many take part: with 65 ranks it has 7 rounds each way, "
+         "the logarithm to base 2, rounded up.", with_rounds(lambda n: 2 * ceil(n**0.5))),
+        ("what is left over after the last full round needs one more: round log2(n) up, however "
+         "little it is.", with_rounds(lambda n: 2 * round(log2(n) + 0.3))),
         ("what is left over after the last full round needs one more: round log2(n) up.",
          with_rounds(lambda n: 2 * floor(log2(n)))),
         ("the two trees are rounded up together; the second begins when the first is done, so each "

@@ -15,10 +15,9 @@ from .misconceptions import (
 
 
 class Buckets(Task):
-    """Of 720, 24, 400, 8, 160, … bytes; buckets of 400."""
+    """Of 720, 24, 400, 8, 160, … bytes, or of half of that in float32."""
 
-    bucket_bytes = 400
-    LENGTHS = (90, 3, 50, 1, 20, 20, 20, 30, 4, 200, 7)
+    LENGTHS = (90, 3, 50, 1, 20, 20, 20, 30, 4, 200, 7, 150)
 
     def inputs(self, place, case):
         lengths = self.LENGTHS[: case.length]
@@ -28,14 +27,20 @@ class Buckets(Task):
 
     def call(self, answer, tensors, case, group):
         given = list(tensors)
-        answer(given, self.bucket_bytes, group)
-        return given
+        answer(given, bucket_bytes(case), group)
+        is_same = len(given) == len(tensors) and all(a is b for a, b in zip(given, tensors))
+        return [*given, is_same]
 
     def truth(self, before, place, case):
         return [total(before, k) for k in range(len(before[0]))]
 
     def name_of(self, index, case):
         return f"tensors[{index}]"
+
+
+def bucket_bytes(case) -> int:
+    """In each dtype one bucket is exactly full: of one tensor, or of several."""
+    return 572 if case.dtype == torch.float32 else 400
 
 
 CASES = [
@@ -73,7 +78,28 @@ def pieces(size, limit) -> list[int]:
     return [min(limit, size - start) for start in range(0, size, limit)]
 
 
-def ways(sizes, limit) -> dict[str, list[int]]:
+def with_count_going_on(sizes, limit) -> list[list[int]]:
+    """Where the bytes of all tensors so far are counted, not those of the open bucket."""
+    buckets, filled = [[]], 0
+    for number, size in enumerate(sizes):
+        if filled + size > limit:
+            buckets.append([])
+        buckets[-1].append(number)
+        filled += size
+    return [bucket for bucket in buckets if bucket]
+
+
+def large_ones_alone(sizes, limit) -> list[list[int]]:
+    buckets = []
+    for number, size in enumerate(sizes):
+        filled = sum(sizes[k] for k in buckets[-1]) if buckets else limit
+        if filled + size > limit or size > limit // 2:
+            buckets.append([])
+        buckets[-1].append(number)
+    return buckets
+
+
+def ways(sizes, limit, itemsize) -> dict[str, list[int]]:
     """{what an answer has misunderstood: the sizes of its buckets}."""
 
     def of(buckets, sizes=sizes):
@@ -88,11 +114,23 @@ def ways(sizes, limit) -> dict[str, list[int]]:
         f"everything goes {some_more} here: a tensor is to go as a whole, in one bucket.":
             pieces(sum(sizes), limit),
         "the result is right, but every tensor still has an all-reduce of its own.": list(sizes),
+        "only the first bucket fills up. Whatever counts its bytes has to begin at 0 again when a "
+        "new bucket begins.": of(with_count_going_on(sizes, limit)),
+        "the right buckets, but each number takes twice as many bytes on its way: keep the dtype "
+        "of the tensors.": [2 * size for size in of(buckets_of(sizes, limit))],
+        f"these are buckets of 400 bytes; asked are {limit} here: bucket_bytes tells how many.":
+            of(buckets_of(sizes, 400)),
+        "the bytes of an element depend on the dtype, and are not always 8: x.nbytes knows them.":
+            of(buckets_of([size // itemsize * 8 for size in sizes], limit)),
+        "the last tensors come first; a bucket takes tensors in the order in which they are given.":
+            of(buckets_of(sizes[::-1], limit), sizes[::-1]),
+        "a large tensor shares its bucket, too, as long as it fits in.":
+            of(large_ones_alone(sizes, limit)),
         f"everything is in one bucket; after {limit} bytes a new one has to begin.": [sum(sizes)],
         "a bucket that is exactly full is allowed: as long as they fit, tensors go in.":
             of(buckets_of(sizes, limit - 1)),
         f"these are buckets of {limit} elements; asked are bytes: nbytes.":
-            of(buckets_of([size // 8 for size in sizes], limit)),
+            of(buckets_of([size // itemsize for size in sizes], limit)),
         "the tensors are sorted by their size; a bucket takes them in the order in which they are "
         "given.": of(buckets_of(by_size, limit), by_size),
         "the largest come first; a bucket takes tensors in the order in which they are given.":
@@ -100,6 +138,17 @@ def ways(sizes, limit) -> dict[str, list[int]]:
         "a tensor goes into an earlier bucket that has room; only the last one is still open, so "
         "that a bucket can go as soon as it is full.": of(first_fit(sizes, limit)),
     }  # fmt: skip
+
+
+def other_shapes(trial) -> str:
+    pairs = zip(trial.after[0], trial.before[0])
+    changed = [k for k, (got, had) in enumerate(pairs) if got.shape != had.shape]
+    if not changed:
+        return ""
+    return (
+        f"the shape of tensors {changed} has changed. The pieces of a bucket are flat: give each "
+        "the shape of its tensor before you copy it there."
+    )
 
 
 def copied_back_into_new_tensors(trial) -> str:
@@ -132,11 +181,16 @@ def mixed_up_in_the_bucket(trial) -> str:
 
 
 def need_full_buckets(trial):
-    sizes, limit = [x.nbytes for x in trial.before[0]], Buckets.bucket_bytes
+    need_the_list(trial)
+    sizes, limit = [x.nbytes for x in trial.before[0]], bucket_bytes(trial.case)
     wanted = [sum(sizes[k] for k in bucket) for bucket in buckets_of(sizes, limit)]
     sends = trial.sends(0)  # with 2 ranks two for each bucket: together they are as long as it is
     got = [a.sent_bytes + b.sent_bytes for a, b in zip(sends[::2], sends[1::2])]
-    why = next((why for why, way in ways(sizes, limit).items() if sorted(got) == sorted(way)), "")
+    known = ways(sizes, limit, trial.before[0][0].element_size())
+    why = next((why for why, way in known.items() if sorted(got) == sorted(way)), "")
+    singly = sorted(call.sent_bytes for call in sends)
+    if singly in map(sorted, [wanted, *known.values()]):
+        need_cost(trial, False, f"messages of {told(singly)} bytes", WHOLE_BUCKETS)
     if not why and max(got, default=0) > max(limit, *sizes):
         why = (
             f"some bucket holds more than {limit} bytes: look whether the next tensor still fits "
@@ -152,6 +206,19 @@ def need_full_buckets(trial):
     return f"cost, {trial.case}: {len(wanted)} all-reduces for {len(sizes)} tensors"
 
 
+RING = (
+    "Sum each bucket with all_reduce_ring of this file. On two ranks it sends half of the bucket "
+    "twice."
+)
+WHOLE_BUCKETS = f"the result is right, but each bucket travels as a whole, as in a tree. {RING}"
+
+
+def need_the_list(trial):
+    kept = all(is_same for *_, is_same in trial.listed)
+    why = "it is the caller's list: write into its tensors, and leave the list as it is."
+    need_cost(trial, kept, "the list holds other tensors than before, or in another order", why)
+
+
 def told(sizes) -> str:
     return ", ".join(map(str, sizes))
 
@@ -162,6 +229,7 @@ EXERCISE = Collective(
     task=Buckets(),
     cases=CASES,
     diagnoses=[
+        other_shapes,
         put_into_the_list,
         group_ignored,
         divided,
@@ -170,7 +238,7 @@ EXERCISE = Collective(
         mixed_up_in_the_bucket,
         sum_of_the_wrong_ranks,
     ],
-    large=[Case(2, length=11)],
+    large=[Case(2, length=12, dtype=torch.float32), Case(2, length=11)],
     need_cost=need_full_buckets,
     explain_hang=hang_between_neighbours,
     hints=(
@@ -179,4 +247,5 @@ EXERCISE = Collective(
         "long.split([…lengths…]) cuts it again; copy each piece back into its tensor.",
     ),
     lab="collectives",
+    by_hand=f"it calls a collective of the backend's own. {RING}",
 )

@@ -116,6 +116,21 @@ def all_cards_together(order, machine_of, nbytes):
     return [total] * (1 + max(machine_of))
 
 
+def towards_later_machines(order, machine_of, nbytes):
+    links = [link for link in where(order, machine_of) if link[0] < link[1]]
+    return leaving(order, machine_of, links, of_a_link(order, nbytes))
+
+
+def rank_for_place(order, machine_of, nbytes):
+    links = [(machine_of[k], machine_of[order[(k + 1) % len(order)]]) for k in range(len(order))]
+    return leaving(order, machine_of, links, of_a_link(order, nbytes))
+
+
+def half_of_x(order, machine_of, nbytes):
+    return [nbytes / 2] * (1 + max(machine_of))
+
+
+NOT_WHOLE = "chunks need not be whole numbers of bytes here: keep the fraction."
 ALL_TRAVELS_ROUND = (
     "a message of the ring is a chunk, nbytes / n, and each rank sends 2 (n - 1) of them; not the "
     "whole tensor."
@@ -139,12 +154,14 @@ EXERCISE = Formula(
     cases={
         "2 machines, 2 ranks each, in order": [([0, 1, 2, 3], [0, 0, 1, 1], 4e6)],
         "2 machines, 2 ranks each, in turns": [([0, 2, 1, 3], [0, 0, 1, 1], 4e6)],
+        "2 machines, 2 ranks each, from rank 2 on": [([2, 0, 1, 3], [0, 0, 1, 1], 4e6)],
         "2 machines, 3 and 1 ranks": [([0, 1, 2, 3], [0, 0, 0, 1], 4e6)],
         "3 machines, 2 ranks each, half in turns": [([0, 1, 2, 4, 3, 5], [0, 0, 1, 1, 2, 2], 6e6)],
         "3 machines, 3, 2 and 1 ranks, in any order": [
             ([3, 1, 4, 2, 5, 0], [1, 0, 1, 0, 2, 0], 6e5)
         ],
         "one machine": [([1, 0, 2], [0, 0, 0], 3e6)],
+        "7 bytes on 3 ranks": [([0, 1, 2], [0, 0, 1], 7)],
     },
     truth=truth,
     mistakes=[
@@ -153,7 +170,20 @@ EXERCISE = Formula(
             "leave the machine count.",
             every_message,
         ),
+        (NOT_WHOLE, with_bytes(lambda n, machines, nbytes: 2 * (n - 1) * (nbytes // n))),
+        (NOT_WHOLE, with_bytes(lambda n, machines, nbytes: 2 * (n - 1) * nbytes // n)),
         ("only the first link is looked at: is the `return` inside the loop?", first_link_alone),
+        (
+            "a message also leaves a machine on its way to one with a lower number: compare with "
+            "!=, not with <.",
+            towards_later_machines,
+        ),
+        (
+            "one end of a message is taken from `order`, the other one is not: the rank at a place "
+            "of the ring is order[place], and it sends to the one at the following place.",
+            rank_for_place,
+        ),
+        ("half of the tensor is what two ranks send in each half; look at the links.", half_of_x),
         (
             "a ring closes: after the last rank of the order comes the first one again.",
             without_the_last_link,

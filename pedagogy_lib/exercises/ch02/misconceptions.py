@@ -26,12 +26,18 @@ WAITS_AGAIN = (
 )
 
 
+ENDLESS = (
+    "a loop does not end. Does what it counts change in every round? (And over Gloo a request's "
+    "is_completed() stays False until somebody calls wait().)"
+)
+
+
 def hang_between_neighbours(case, error, both="exchange(…) does that") -> str:
+    if somebody_computes(error):
+        return ENDLESS
     lines, crossed = calls_in(error), crossed_messages(error)
     if crossed or NAMES_NOBODY in str(error):  # which is told already
         return crossed
-    if not any(map(communicates, error.waits.values())):
-        return ""
     if len(error.waits) > 1 and len(set(lines)) == 1 and None not in lines:
         place = next(iter(error.waits.values()))
         if re.fullmatch(r"\w+\.wait\(\)", place.source()):
@@ -61,9 +67,10 @@ def crossed_messages(error) -> str:
     return ""
 
 
-def communicates(place) -> bool:
-    """Whether a rank is in a call of torch.distributed, or waits for a request of one."""
-    return bool(place and (place.call or place.operation == "wait"))
+def somebody_computes(error) -> bool:
+    """Whether a rank is neither in a call of torch.distributed, nor waits for one's request."""
+    at_work = filter(None, error.waits.values())  # the others have returned
+    return not all(place.call or place.operation == "wait" for place in at_work)
 
 
 def peers(place, side) -> list[int]:
@@ -77,6 +84,8 @@ def calls_in(error) -> list:
 
 
 def hang_in_a_tree(case, error) -> str:
+    if somebody_computes(error):
+        return ENDLESS
     if case.n == 3 and not case.root:
         return NOT_A_POWER_OF_TWO
     return (

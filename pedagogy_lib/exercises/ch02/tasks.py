@@ -68,4 +68,14 @@ RING_CASES = [  # with 2 ranks, the next one and the one before are the same
 ]
 
 
-LARGE_RINGS = [Case(n, length=LARGE // n) for n in (4, 2)]  # where bytes are compared
+LARGE_RINGS = [  # where bytes are compared, of small ones in the calls alone
+    *(Case(n, length=LARGE // n) for n in (4, 2)),
+    Case(3, length=LARGE // 3, uneven=True, dtype=torch.float32),
+    Case(3, length=4, uneven=True, dtype=torch.float32),
+]
+LARGE_TREES = [
+    Case(8, length=1000),
+    Case(5, length=1000),
+    Case(8, length=1000, root=3),
+    Case(4, length=1000, dtype=torch.bfloat16),
+]

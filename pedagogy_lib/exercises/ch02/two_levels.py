@@ -11,7 +11,7 @@ from ..kit.contributions import contributions, ranks_text, told_contributions
 from ..kit.differences import difference
 from ..kit.trials import fine_numbers, same
 
-BY_HAND = "use the rings of collectives.py: how torch.distributed does it, is told afterwards."
+BY_HAND = "use the rings of collectives.py. How torch.distributed does it is told afterwards."
 
 
 class Case(NamedTuple):
@@ -19,15 +19,29 @@ class Case(NamedTuple):
     ranks: int  # of each machine
     shape: tuple[int, ...]
     dtype: torch.dtype = torch.float64
+    in_turns: bool = False  # rank 0 on machine 0, rank 1 on machine 1, …
 
     @property
     def n(self) -> int:
         return self.machines * self.ranks
 
+    def machine(self, rank) -> int:
+        return rank % self.machines if self.in_turns else rank // self.ranks
+
+    def place(self, rank) -> int:
+        return rank // self.machines if self.in_turns else rank % self.ranks
+
+    def inside(self, machine) -> list[int]:
+        return [rank for rank in range(self.n) if self.machine(rank) == machine]
+
+    def across(self, place) -> list[int]:
+        return [rank for rank in range(self.n) if self.place(rank) == place]
+
     def __str__(self):
         of_each = f" of {counted(self.ranks, 'rank')}" + ("" if self.machines == 1 else " each")
         dtype = str(self.dtype).removeprefix("torch.")
-        return f"{counted(self.machines, 'machine')}{of_each}, {dtype}{list(self.shape)}"
+        turns = ", ranks in turns" if self.in_turns else ""
+        return f"{counted(self.machines, 'machine')}{of_each}{turns}, {dtype}{list(self.shape)}"
 
     def before(self) -> list[torch.Tensor]:
         """What each rank has."""
@@ -64,6 +78,7 @@ def whys(case, run):
     yield sum_of_machines_alone(case, run, before)
     yield sum_of_places_alone(case, found, before)
     yield own_chunks_alone(case, run, total)
+    yield IN_TURNS if case.in_turns else ""
     yield last_elements_left_out(case, found, total)
     yield right_on_some(case, found, total)
     yield whose_numbers(case, found, before, total)
@@ -71,6 +86,12 @@ def whys(case, run):
         "after the reduce-scatter inside, rank k of the machine has the machine's sum of chunk k. "
         "That chunk, and nothing else, is to be summed over `across`."
     )
+
+
+IN_TURNS = (
+    "where ranks are numbered machine by machine it is right. Here machine 0 has ranks 0, 2, …: "
+    "ask the groups. dist.get_rank(inside) is the place of this rank in its machine."
+)
 
 
 def unchanged(case, found, before) -> str:
@@ -100,8 +121,7 @@ def in_float32(found, total) -> str:
 
 def sum_of_machines_alone(case, run, before) -> str:
     for rank, got in enumerate(run.values):
-        first = rank // case.ranks * case.ranks
-        if not same(got, sum(before[first : first + case.ranks])):
+        if not same(got, sum(before[other] for other in case.inside(case.machine(rank)))):
             return ""
     if not any(map(any, crossings(case, run))):
         return "each machine has its own sum: the step across machines is missing."
@@ -112,14 +132,14 @@ def sum_of_machines_alone(case, run, before) -> str:
 
 
 def sum_of_places_alone(case, found, before) -> str:
-    sums = [sum(before[place :: case.ranks]) for place in range(case.ranks)]
-    if not all(same(got, sums[rank % case.ranks]) for rank, got in enumerate(found)):
+    sums = [sum(before[rank] for rank in case.across(place)) for place in range(case.ranks)]
+    if not all(same(got, sums[case.place(rank)]) for rank, got in enumerate(found)):
         return ""
     return "each rank has the sum over `across` alone: what its machine has is missing."
 
 
 def own_chunks_alone(case, run, total) -> str:
-    places = [rank % case.ranks for rank in range(case.n)]
+    places = [case.place(rank) for rank in range(case.n)]
     if not all(map(chunk_is_right, run.values, [total] * case.n, places, [case.ranks] * case.n)):
         return ""
     chunk = "each rank has its own chunk of the whole sum, and the rest is unfinished: "
@@ -184,7 +204,7 @@ def whose_numbers(case, found, before, total) -> str:
 def crossings(case, run) -> list[list[bool]]:
     """Of each rank's messages, in their order: whether it goes to another machine."""
     return [
-        [call.peer // case.ranks != rank // case.ranks for call in calls if call.name == "send"]
+        [case.machine(call.peer) != case.machine(rank) for call in calls if call.name == "send"]
         for rank, calls in enumerate(run["answer"].calls)
     ]
 
@@ -193,6 +213,6 @@ def sent(case, run, across) -> list[int]:
     """Bytes that each rank has sent to other machines, or to ranks of its own."""
     return [
         sum(call.sent_bytes for call in calls if call.name == "send"
-            and across == (call.peer // case.ranks != rank // case.ranks))
+            and across == (case.machine(call.peer) != case.machine(rank)))
         for rank, calls in enumerate(run["answer"].calls)
     ]  # fmt: skip

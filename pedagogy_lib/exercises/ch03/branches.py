@@ -8,7 +8,10 @@ from torch import nn
 from ..kit.models import equal_models
 from .mean_gradients import gradients_of
 
-BRANCH_BYTES = 8 * 8  # the smallest matrix: each branch has one bucket
+
+def bytes_of_branch(model) -> int:
+    """Those of the smallest matrix: with as many in a bucket, each branch has one."""
+    return model.weights["e_matrix"].nbytes
 
 
 class Branches(nn.Module):
@@ -38,7 +41,8 @@ def branches(count=1):
 
 def loss_along(model, order, place, step=0):
     """Another one at each place, and in each step."""
-    x = torch.linspace(-1, 1, 8, dtype=torch.float64) + place + step / 3
+    dtype = next(model.parameters()).dtype
+    x = torch.linspace(-1, 1, 8, dtype=dtype) + place + step / 3
     return (model(x, order) ** 2).mean()
 
 

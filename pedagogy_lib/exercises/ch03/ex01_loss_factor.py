@@ -4,7 +4,8 @@ import torch
 
 from ..kit import Formula
 
-SHARES = [[3, 1, 4, 2], [4, 4, 4], [1, 7], [8, 8, 8, 5], [6]]  # how many samples each rank has
+# How many samples each rank has
+SHARES = [[5, 1, 4, 2], [4, 4, 4], [1, 7], [1, 9, 1, 1], [8, 8, 8, 5], [997, 2, 3002], [6]]
 
 
 def weight_of_a_sample(samples, n=1) -> float:
@@ -69,6 +70,8 @@ EXERCISE = Formula(
          lambda s, total, n: s // total * n),
         ("the mean number of samples need not be whole: // cuts its fraction off; / keeps it.",
          lambda s, total, n: s / (total // n)),
+        ("the two factors of the example are written in: compute them.",
+         lambda s, total, n: 1.5 if s > total / n else 0.5),
         ("the difference to the mean is no factor: how many times as many samples as the mean has "
          "this rank?", lambda s, total, n: s - total / n),
     ],

@@ -1,20 +1,28 @@
 """Replicas that start equal."""
 
+import contextlib
 from types import SimpleNamespace
+from unittest import mock
 
 import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 
 from ...basics.closeness import close, close_in_float32
 from ...basics.errors import HangError
+from ...basics.torch_private import WaitsNoticed
 from ...course.checking import Wrong
-from ..kit import GROUP, At, Equals, RankExercise, World, answering, first_true, never
+from ..kit import GROUP, At, Equals, RankExercise, Refused, World, first_true, never
 from ..kit.costs import TOLERANCE, megabytes, near, tree_rounds
-from ..kit.models import EveryKind, state_of, tensors_of
+from ..kit.groups import noting_passed
+from ..kit.models import EveryKind, loss_of, state_of, tensors_of
+from ..kit.requests import NOT_WAITED
 from ..kit.trials import numbers
 from ..kit.worlds import TOO_LONG
+from .large_models import Travels, cost_of_large, right_if_large
+from .left_alone import LeftAlone, leaves_alone
 
 LAST_WORLD = World(4)
-LARGE = {"words": 2000, "width": 200}  # where bytes are compared with a formula
+LARGE = {"words": 5001, "width": 203}  # where bytes are compared with a formula
 
 
 # ---- On a rank ---
@@ -23,8 +31,9 @@ LARGE = {"words": 2000, "width": 200}  # where bytes are compared with a formula
 def start_on_rank(answer, group, case):
     """What a model had before and after; for the bytes, the same with a large one."""
     model = fill(EveryKind(), dist.get_rank(group))
-    objects, before = parameters_of(model), state_of(model)
-    answer(model, group)
+    objects, before, alone = parameters_of(model), state_of(model), LeftAlone(model)
+    with mock.patch.object(DistributedDataParallel, "__init__", by_hand), asynchronous() as begun:
+        answer(model, group)
     now, after = parameters_of(model), state_of(model)
     found = {
         "before": before,
@@ -32,16 +41,51 @@ def start_on_rank(answer, group, case):
         "kinds": kinds_of(model),
         "replaced": [name for name in objects if objects[name] is not now.get(name)],
         "switched": [n for n in objects if n in now and now[n].requires_grad == ("frozen" in n)],
+        "waiting": len(begun),
+        "touched": alone.changed(),
     }
-    return found | (cost_of_large(answer, group) if case.world == LAST_WORLD else {})
+    with noting_passed() as passed, contextlib.suppress(RuntimeError):
+        loss_of(model, 0, slice(None), 1.0).backward()
+    found["passed"] = passed
+    return found | (cost_of_start(answer, group) if case.world == LAST_WORLD else {})
 
 
-def cost_of_large(answer, group):
-    large = EveryKind(**LARGE)
-    dist.barrier(group)
-    with answering():
-        answer(large, group)
-    return {"sizes": sizes_of(large)}
+@contextlib.contextmanager
+def asynchronous():
+    """Gives a list of the requests of dist.broadcast that nobody has waited for."""
+    begun, broadcast = [], dist.broadcast
+
+    def noting(*args, **kwargs):
+        request = broadcast(*args, **kwargs)
+        begun.extend([request] * (request is not None))
+        return request
+
+    def done(request):
+        begun[:] = [other for other in begun if other is not request]
+
+    with WaitsNoticed(done), mock.patch.object(dist, "broadcast", noting):
+        yield begun
+
+
+def by_hand(*args, **kwargs):
+    raise Refused(
+        "it makes a DistributedDataParallel", "that starts equal by itself. Here it is to be "
+        "written by hand: which tensors have to travel, and from whom?",
+    )  # fmt: skip
+
+
+def cost_of_start(answer, group):
+    large = fill(EveryKind(**LARGE).float(), dist.get_rank(group))
+    cost = cost_of_large(
+        large, state_of(large), lambda: answer(large, group), lambda: state_of(large), group
+    )
+    return cost | {"sizes": sizes_of(large)}
+
+
+def copies_of_model(trial, place):
+    """The least that ranks send: all but rank 0 need a copy."""
+    sizes = trial.of("sizes")
+    return sizes and (trial.n - 1) / trial.n * sizes[place].model
 
 
 def fill(model, place):
@@ -116,6 +160,17 @@ def mistakes(trial, place):
     }  # fmt: skip
 
 
+def remark(trial) -> str:
+    """Torch warns of an answer that is right, in every backward to come."""
+    return REMARK if trial.case.world == LAST_WORLD and any(trial.of("passed")) else ""
+
+
+REMARK = (
+    "a remark: autograd has seen how the values were written into the parameters, and each "
+    "backward will warn of that. Under torch.no_grad(), or into tensor.detach(), it does not see it"
+)
+
+
 def why_all_agree(trial) -> str:
     kinds = trial[0].kinds
     weights = [name for name, kind in kinds.items() if kind in ("parameter", "frozen")]
@@ -144,6 +199,8 @@ def need_one_broadcast(trial) -> str:
             "model.parameters() has it once": near(copies, (n - 1) * (1 + tied)),
             "everybody's weights travel to everybody, though only rank 0's are needed: a broadcast "
             "is enough": near(copies, n * (n - 1)),
+            "each tensor travels in a dtype of twice the bytes: what is float32 is sent as float32":
+                broadcasts == len(trial.calls[0]) and near(copies, 2 * (n - 1)),
             "an all-reduce sends everything twice, there and back; rank 0 has it all, so a "
             "broadcast is enough": near(copies, 2 * (n - 1)),
             f"{broadcasts} broadcasts send {sizes.tensors} tensors: some of them travel several "
@@ -174,6 +231,7 @@ EXERCISE = RankExercise(
     cases=[At(World(2)), At(World(1)), At(World(3)), At(LAST_WORLD), At(GROUP)],
     work=start_on_rank,
     facts=[
+        never("waiting", "nobody waits for {} of the broadcasts", NOT_WAITED),
         Equals("after", of_first, mistakes, "the value", why_all_agree),
         never("replaced", lambda names: f"the values are right, but {names[0]} is a new object",
               "an optimizer made before, or a tied layer, still holds the parameter that was "
@@ -182,7 +240,11 @@ EXERCISE = RankExercise(
               lambda names: f"the values are right, but of {names[0]} requires_grad has changed",
               "a frozen parameter stays frozen, and the others stay trainable: only values are "
               "given"),
+        leaves_alone,
+        right_if_large(lambda trial, place: trial[0].large_own, "the value"),
+        Travels(copies_of_model),
         need_one_broadcast,
+        remark,
     ],
     told="parameters and buffers are rank 0's",
     errors={

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from ...basics.closeness import close_in_float32
-from ..kit import At, Equals, Holds, RankExercise, Sends, World, answering, complains
+from ..kit import At, Equals, Holds, RankExercise, Sends, World, answering, complains, never
 from ..kit.one_process import flat, gradients_in
 
 PADDING = -100
@@ -18,6 +18,8 @@ THREE_EACH = [[[7, 1], [3, 5, 2], [6]], [[1, 2], [1], [2, 2]]]
 RANK_OF_PADDING = [[[4, 2], [5]], [[0], [0, 0]], [[1], [2, 3, 1]]]
 ENDS_WITH_PADDING = [[[3, 1], [0, 0], [0]], [[6, 6], [2], [4, 1]]]
 SINGLE = [[[2]], [[5, 3]]]
+MANY = [[[1500, 1501]], [[8]]]  # more than a number of float16 counts one by one
+OF_LARGE = [[2], [1], [1]]  # of each rank
 
 
 def model_of(words=WORDS, hidden=HIDDEN):
@@ -46,36 +48,59 @@ def rectangle(some, source, words):
 
 
 def count_and_go_back(answer, group, case):
-    """The gradients, the most sentences in one forward, and how many backwards there were."""
+    """The gradients, how the micro-batches went through the model, and what else has changed."""
     rank, lengths = dist.get_rank(), case.args[0]
-    ddp, most, backwards = DistributedDataParallel(model_of()), [], []
-    last = ddp.module[2].weight
-    last.register_post_accumulate_grad_hook(lambda _: backwards.append(1))
-    ddp.module.register_forward_pre_hook(lambda _, inputs: most.append(len(inputs[0])))
-    value = answer(ddp, pieces_of(rank, lengths[rank]))
+    ddp, most, kept, backwards = DistributedDataParallel(model_of()), [], [], []
+
+    def forward(_, inputs):
+        most.append(len(inputs[0]))
+        kept.append(len(most) - len(backwards))
+
+    last, before = ddp.module[2].weight, flat(ddp.parameters())
+    last.register_post_accumulate_grad_hook(backwards.append)
+    ddp.module.register_forward_pre_hook(forward)
+    pieces = pieces_of(rank, lengths[rank])
+    value = answer(ddp, pieces)
     del value
     found = {"grad": gradients_in(ddp), "backwards": len(backwards) - len(lengths[rank])}
     found["sentences"] = max(most, default=0) - max(map(len, lengths[rank]))
+    found["together"] = max(kept, default=1) - 1
+    found["moved"] = not torch.equal(before, flat(ddp.parameters()))
+    found["silent"] = not ddp.require_backward_grad_sync
+    found["changed"] = not are_equal(pieces, pieces_of(rank, lengths[rank]))
     return found | (cost_of_large(answer, rank) if len(case.args) > 1 else {})
+
+
+def are_equal(some, others) -> bool:
+    return len(some) == len(others) and all(
+        torch.equal(*pair) for one, other in zip(some, others) for pair in zip(one, other)
+    )
 
 
 def cost_of_large(answer, rank):
     """The same with a large model, whose backwards before have agreed on buckets."""
-    ddp, pieces = DistributedDataParallel(model_of(LARGE, LARGE)), pieces_of(rank, [[2], [1], [1]])
+    ddp, pieces = DistributedDataParallel(model_of(LARGE, LARGE)), pieces_of(rank, OF_LARGE)
     for _ in range(2):
         ddp(pieces[0][0]).sum().backward()
     ddp.zero_grad()
     with answering():
         answer(ddp, pieces)
-    return {"large_bytes": flat(ddp.parameters()).nbytes}
+    gradient = gradients_in(ddp)
+    return {"large_bytes": gradient.nbytes, "large": in_short(gradient)}
+
+
+def in_short(gradient):
+    """Three numbers that change if something is missing, or stands elsewhere."""
+    place = torch.linspace(0, 1, len(gradient), dtype=gradient.dtype)
+    return torch.stack([gradient.sum(), gradient @ place, gradient.norm()])
 
 
 # ---- What is right, and what is not ---
 
 
-def tables(lengths):
+def tables(lengths, model=None):
     """Of each rank's micro-batches: sums of gradients (ranks, pieces, parameters), and counts."""
-    model, sums, counts = model_of(), [], []
+    model, sums, counts = model or model_of(), [], []
     for rank, of_rank in enumerate(lengths):
         for tokens, targets in pieces_of(rank, of_rank):
             logits, wanted = model(tokens).flatten(0, 1), targets.flatten()
@@ -91,6 +116,11 @@ def tables(lengths):
 def mean(trial, place):
     sums, (tokens, *_) = tables(trial.case.args[0])
     return sums.sum((0, 1)) / tokens.sum()
+
+
+def mean_of_large(trial, place):
+    sums, (tokens, *_) = tables([OF_LARGE] * trial.n, model_of(LARGE, LARGE))
+    return in_short(sums.sum((0, 1)) / tokens.sum())
 
 
 def by_weights(sums, weights):
@@ -196,6 +226,7 @@ EXERCISE = RankExercise(
         At(World(2), (SINGLE,), ", 1 micro-batch each"),
         At(World(3), (RANK_OF_PADDING,), ", rank 1 has nothing but padding"),
         At(World(2), (ENDS_WITH_PADDING,), ", rank 0 ends with padding"),
+        At(World(2), (MANY,), ", 3,009 tokens"),
     ],
     work=count_and_go_back,
     facts=[
@@ -211,7 +242,20 @@ EXERCISE = RankExercise(
               "the gradients are right, but there are fewer backwards than micro-batches",
               "a loss keeps the activations of its micro-batch until its backward. Each has one of "
               "its own, before the next one comes"),
+        never("together", "the gradients are right, but a forward begins while the activations of "
+              "{} micro-batches before are still kept",
+              "a backward frees the activations of its forward: let it come before the next one"),
+        never("moved", "the weights are changed",
+              "a step of the optimizer comes later: asked is what `.grad` is before it"),
+        never("changed", "micro_batches are changed",
+              "whoever called may still need them: leave the list and its tensors as they are"),
+        never("silent", "the gradients are right, but `ddp` stays silent afterwards",
+              "a backward that comes later would not average any more. no_sync() ends with its "
+              "block; what you switch off by yourself, you have to switch on again"),
         counts_once,
+        Equals("large", mean_of_large,
+               called="the sum, a weighted sum and the norm of the gradients of a large model",
+               same=close_in_float32),
         Sends(one_exchange_and_a_number, "one all-reduce of all gradients and a number are",
               why_so_many_bytes),
     ],

@@ -4,9 +4,10 @@ from functools import partial
 
 from ...basics.closeness import close, close_in_float32
 from ...course.checking import Wrong
-from ..kit import At, Equals, Holds, RankExercise, Sends, World, complains
+from ..kit import At, Equals, Holds, RankExercise, Sends, World, complains, never
 from . import one_program as one
-from .program_watched import NAME, keep_promises
+from .program_watched import BFLOAT16, NAME, keep_promises
+from .saving_watched import ELSEWHERE, OPENED, REMOVED, RENAMED
 
 FREE, CLIP = 1e9, 0.02  # no gradient is as long as the first, all are longer than the second
 SAME = partial(close, steps=9)
@@ -105,7 +106,7 @@ def wrong_shares(trial, place):
 
 
 def need_each_test_once(trial):
-    seen = trial.of("seen")
+    seen = trial.of("seen") or ()
     if not any(seen):
         return
     total = sum(map(sum, seen))
@@ -122,15 +123,18 @@ def need_each_test_once(trial):
 
 @complains
 def files_are_right(trial):
+    if trial.of("files") is None:
+        return
     files, epochs = trial.of("files"), trial[0].epochs
-    writers = [place for place in range(trial.n) if files[place]]
+    writers = [place for place in range(trial.n) if trial[place].writes]
     if not writers:
         yield "save() has written nothing", "one rank has to write the state to options.file"
     elif writers != [0]:
         named = ", ".join(map(str, writers))
         yield (f"save(): files are written by ranks {named}",
                "all ranks have the same state. If all write the same file, one overwrites the "
-               "other, at best: rank 0 writes, and the others do not")  # fmt: skip
+               "other, at best. If each writes its own, that is work for nothing: rank 0 writes, "
+               "and the others do not")  # fmt: skip
     elif NAME not in files[0]:
         yield f"save() leaves {', '.join(files[0])}", "the checkpoint has the name options.file"
     elif epochs[0] != one.EPOCHS:
@@ -141,6 +145,30 @@ def files_are_right(trial):
                f"{epochs[1]}",
                "the old checkpoint was overwritten before the new one was whole. Write under "
                "another name first")  # fmt: skip
+    else:
+        yield from (HARMS[harm] for harm in trial[0].harms)
+
+
+KILLED = "if the program is killed after that, there is no whole checkpoint of this name. "
+HARMS = {
+    OPENED: (
+        "save() opens the old checkpoint to write into it",
+        KILLED + "Write under another name, and let the whole file take the place of the old one",
+    ),
+    REMOVED: (
+        "save() removes the old checkpoint before the new one has its name",
+        KILLED + "Which call gives a file a name, and removes the old file of this name, at once?",
+    ),
+    RENAMED: (
+        "save() gives the old checkpoint another name, and then writes the new one",
+        KILLED + "Which call gives a file a name, and removes the old file of this name, at once?",
+    ),
+    ELSEWHERE: (
+        "save() writes the new file into another folder",
+        "there may be another file system, and a file cannot be renamed into another one: write "
+        "beside options.file",
+    ),
+}
 
 
 @complains
@@ -162,8 +190,16 @@ def why_so_many_bytes(trial, times) -> str:
 
 
 def of_an_epoch(trial, place):
+    if not hasattr(trial[place], "bytes"):
+        return None
     steps = len(list(one.batches(trial.n, 0)))
     return steps * 2 * (trial.n - 1) / trial.n * trial[place].bytes + 1000  # and the loss
+
+
+def what_is_right(trial) -> str:
+    if len(trial.case.args) > 2:
+        return "logits in bfloat16, loss in float32, and the backward outside of autocast"
+    return "weights, losses and counts of one process; the checkpoint is whole"
 
 
 EXERCISE = RankExercise(
@@ -175,6 +211,7 @@ EXERCISE = RankExercise(
         At(World(2), (2, CLIP), ", 2 micro-batches, clipped"),
         At(World(3), (1, CLIP), ", 1 micro-batch, clipped"),
         At(World(4), (2, CLIP), ", 2 micro-batches, clipped"),
+        At(World(2), (2, CLIP, BFLOAT16), ", 2 micro-batches, in bfloat16"),
     ],
     work=keep_promises,
     facts=[
@@ -184,21 +221,43 @@ EXERCISE = RankExercise(
               "backward(): {} samples more than a micro-batch pass through the model at once",
               "the batch of a rank goes through the model in options.parts pieces: this saves the "
               "memory of activations"),
-        Equals("share", share, wrong_shares, "evaluate()", same=close_in_float32),
-        need_each_test_once,
-        Holds("graph", lambda noted: not noted, "evaluate() keeps a graph",
-              "nothing goes back from there: with torch.no_grad() activations are not kept"),
-        Holds("kept", lambda kept: not kept, "what backward() returns has a graph",
+        never("together", "backward(): a forward begins while the activations of {} micro-batches "
+              "before are still kept",
+              "a backward frees the activations of its forward: let it come before the next one"),
+        never("kinds", lambda kinds: f"backward() returns a {kinds[0]}",
+              "asked is a tensor. To make a number of it, the CPU has to wait until the GPU has "
+              "done all that stands before"),
+        never("kept", "what backward() returns has a graph",
               "the loss of a step keeps its activations alive, and the sum over an epoch those of "
               "all steps: detach it"),
-        Holds("left", lambda left: not left, "after evaluate() the model is in evaluation mode",
-              "dropout and BatchNorm would stay switched off in the next epoch"),
-        Holds("moved", lambda moved: not moved, "evaluate() changes weights", "it only looks"),
+        Equals("share", share, wrong_shares, "evaluate()", same=close_in_float32),
+        need_each_test_once,
+        never("graph", "evaluate() keeps a graph",
+              "nothing goes back from there: with torch.no_grad() activations are not kept"),
+        never("wrapped", "evaluate() calls ddp",
+              "its forward may communicate, as for the buffers of BatchNorm. Ranks have not "
+              "equally many test images, and one would wait for the others: call the model"),
+        never("trains", "in evaluate() the model is in training mode",
+              "with dropout, a part of each image's activations would be missing; BatchNorm would "
+              "take the mean of these images. Say before that you evaluate, and afterwards that "
+              "you train"),
+        never("left", "after evaluate() the model is in evaluation mode",
+              "dropout would stay switched off, and BatchNorm would no longer learn its means"),
+        never("moved", "evaluate() changes weights", "it only looks"),
         files_are_right,
         goes_on,
+        Holds("logits", lambda dtype: dtype == "torch.bfloat16",
+              "with --precision bfloat16, backward() computes logits of {}",
+              "the option changes self.autocast alone: the forward has to be inside it"),
+        Holds("loss_in", lambda dtype: dtype == "torch.float32",
+              "with --precision bfloat16, backward() computes a loss of {}",
+              "inside self.autocast, the cross-entropy of bfloat16 logits is computed in float32"),
+        never("inside", "backward() goes back inside of autocast",
+              "autocast is for the forward and the loss; each operation goes back in the precision "
+              "in which it went forward"),
         Sends(of_an_epoch, "the gradients of its steps, once each, are", why_so_many_bytes),
     ],
-    told="weights, losses and counts of one process; the checkpoint is whole",
+    told=what_is_right,
     errors={
         "'NoneType'": "a method returns None: what it returns stands behind its `return`",
         "element 0 of tensors does not require grad": "the loss that goes back has to come from a "
@@ -209,10 +268,11 @@ EXERCISE = RankExercise(
     timeout=40.0,
     hints=(
         "One hole after the other; the check looks at them in the order of the file. Which of them "
-        "have you written before? 3.6 (epochs), 3.14 (accumulation).",
-        "train_epoch: one line, before the loop. backward: 3.14, with autocast around forward and "
+        "have you written before? 3.5 (epochs), 3.13 (accumulation).",
+        "train_epoch: one line, before the loop. backward: 3.13, with autocast around forward and "
         "loss. update: three lines, and their order matters.",
-        "evaluate: each rank takes every n-th test image with self.model; then one all-reduce of a "
-        "count. save: rank 0 writes to another name, and os.replace gives it its name.",
+        "evaluate: self.model in evaluation mode, every n-th test image on each rank; then one "
+        "all-reduce of a count. save: rank 0 writes to another name in the same folder, and "
+        "os.replace gives it its name.",
     ),
 )  # fmt: skip

@@ -8,6 +8,7 @@ from ..kit.costs import tree_rounds
 EXCHANGES = [  # how, n, X, B
     ("server", 10, 6e6, 1.5e6), ("server", 2, 1e9, 1e10), ("server", 5, 3e5, 2e6),
     ("ring", 10, 6e6, 1.5e6), ("ring", 2, 1e9, 1e10), ("ring", 3, 1000.0, 2000.0),
+    ("ring", 64, 1000.0, 3e9), ("server", 33, 50.0, 7e8),
 ]  # fmt: skip
 
 
@@ -58,6 +59,8 @@ EXERCISE = Formula(
          lambda how, n, X, B: copies(how, n) * X * B),
         ("upside down: bytes divided by bytes per second are seconds.",
          lambda how, n, X, B: copies(how, n) * B / X),
+        ("this is rounded. Return the seconds as they are, also where they are few.",
+         lambda how, n, X, B: round(seconds(how, n, X, B), 6)),
         ("these are milliseconds; seconds are asked for.",
          lambda how, n, X, B: 1000 * seconds(how, n, X, B)),
         ("this is one way only. A worker pulls X and pushes X, and since nobody pushes before all "

@@ -123,8 +123,8 @@ def why_no_push(trial, order, number) -> str:
 
     return first_true({
         "`.grad` of a parameter is None when the optimizer steps: see take_step.": step is None,
-        "a gradient has been divided by the number of workers or ranks. Nothing is averaged here: "
-        "each gradient makes a step of its own.":
+        "a gradient has been divided by the number of workers, of ranks, or of updates since. "
+        "Nothing is averaged or damped here: each gradient makes a step of its own, as it is.":
             is_one_of(x / n for x in everything for n in (workers, workers + 1)),
         "its sign is turned round, and the optimizer turns it once more.":
             is_one_of(-x for x in everything),
@@ -248,6 +248,8 @@ EXERCISE = Server(
         Holds("staleness", lambda ages: ages is not None, "it returned None", NO_RETURN),
         Holds("staleness", lambda ages: isinstance(ages, list), "it returned {}",
               "what is asked for is a list: the staleness of each gradient, in their order."),
+        Holds("staleness", lambda ages: all(isinstance(age, int) for age in ages),
+              "it returned {}", "staleness is a number of updates: a whole number."),
         Equals("staleness", staleness_of, wrong_staleness, otherwise=why_other_ages,
                tells=lambda trial, place: f"the staleness is {trial[SERVER].staleness}, expected "
                f"{staleness_of(trial, SERVER)}"),

@@ -3,10 +3,21 @@
 import torch
 import torch.distributed as dist
 
-from ..kit import GROUP, At, Equals, RankExercise, Sends, World, answering, first_true, never
+from ..kit import (
+    GROUP,
+    At,
+    Equals,
+    RankExercise,
+    Sends,
+    World,
+    answering,
+    complains,
+    first_true,
+    never,
+)
 
 ROUNDS = 3
-LARGE = (1000, 1000, 64)
+LARGE = (1000, 800, 64, torch.float32)
 
 NO_FEEDBACK = (
     "`error` has no part in it: what the rounds before have left over is added to the gradient "
@@ -31,6 +42,7 @@ OWN_P = (
     "P is this rank's own. All ranks need the same columns, so P is averaged before it is made "
     "orthonormal"
 )
+FIRST_P = "P is rank 0's alone, on all ranks: it is the mean of all ranks' M q"
 OWN_Q = "Q is this rank's own: the mean of all ranks' M^T P is asked"
 ALONE = "nothing of the other ranks is in it: P and Q are means over all of them"
 NOT_ORTHONORMAL = (
@@ -63,27 +75,41 @@ IN_ORDER = "in this order: M, P, its mean, orthonormal columns, Q, its mean, the
 
 
 def gradient_of(place, turn, m, k) -> torch.Tensor:
-    chance = torch.Generator().manual_seed(100 * turn + place + 1)
-    return torch.randn(m, k, generator=chance, dtype=torch.float64)
+    return random_matrix(m, k, 100 * turn + place + 1)
 
 
 def first_q(k, r) -> torch.Tensor:
-    return torch.randn(k, r, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+    return random_matrix(k, r, 7)
+
+
+def random_matrix(rows, columns, seed) -> torch.Tensor:
+    """Numbers that a float32 can hold, too."""
+    chance = torch.Generator().manual_seed(seed)
+    return torch.randn(rows, columns, generator=chance, dtype=torch.float64).float().double()
+
+
+def turns_of(case) -> range:
+    return range(1 if case.args == LARGE else ROUNDS)
 
 
 def compress(answer, group, case):
-    """case.args: the rows and columns of the matrix, and the rank of its approximation."""
-    m, k, r = case.args
-    place, error, q = dist.get_rank(group), torch.zeros(m, k).double(), first_q(k, r)
-    rounds, changed = [], False
-    for turn in range(1 if case.args == LARGE else ROUNDS):
-        gradient = gradient_of(place, turn, m, k)
+    """case.args: the rows and columns of the matrix, the rank of its approximation, and its dtype.
+
+    `error` and `q` are rows of larger tensors: these are looked at afterwards.
+    """
+    m, k, r, *dtype = case.args
+    dtype = dtype[0] if dtype else torch.float64
+    place, errors, qs = dist.get_rank(group), torch.zeros(1, m, k, dtype=dtype), first_q(k, r)[None]
+    qs, rounds, changed = qs.to(dtype), [], False
+    for turn in turns_of(case):
+        given = gradient_of(place, turn, m, k).to(dtype)
+        gradient = given.clone()
         with answering():
-            result = answer(gradient, error, q, group)
-        changed |= not torch.equal(gradient, gradient_of(place, turn, m, k))
+            result = answer(gradient, errors[0], qs[0], group)
+        changed |= not torch.equal(gradient, given)
         copied = result.clone() if isinstance(result, torch.Tensor) else result
-        rounds.append({"the result": copied, "error": error.clone(), "q q^T": q @ q.T})
-    return {"changed": changed} | ({} if case.args == LARGE else {"rounds": rounds})
+        rounds.append({"the result": copied, "error": errors[0].clone(), "q q^T": qs[0] @ qs[0].T})
+    return {"changed": changed, "rounds": rounds}
 
 
 # ---- In one process -------------------------------------------------------------------------
@@ -106,14 +132,18 @@ class Play:
     """All ranks of a trial in one process; with a mistake, if one is named."""
 
     def __init__(self, trial, mistake=""):
-        self.m, self.k, r = trial.case.args
+        self.m, self.k, r, *dtype = trial.case.args
+        self.turns, self.dtype = turns_of(trial.case), dtype[0] if dtype else torch.float64
         self.n, self.mistake = trial.n, mistake
         self.factor = {SUM: self.n, BY_WORLD: self.n / getattr(trial.case.world, "size", self.n)}
         self.errors = [torch.zeros(self.m, self.k).double() for _ in range(self.n)]
         self.qs = [first_q(self.k, r) for _ in range(self.n)]
 
     def rounds(self, place) -> list[dict]:
-        return [self.round(turn, place) for turn in range(ROUNDS)]
+        return [
+            {name: value.to(self.dtype) for name, value in self.round(turn, place).items()}
+            for turn in self.turns
+        ]
 
     def round(self, turn, place) -> dict:
         gradients = [gradient_of(rank, turn, self.m, self.k) for rank in range(self.n)]
@@ -139,6 +169,8 @@ class Play:
         if self.mistake in (OWN_P, ALONE, TOO_EARLY):  # here signs matter: the lab's columns
             own = [torch.linalg.qr(product).Q for product in products]
             return [mean(own)] * self.n if self.mistake == TOO_EARLY else own
+        if self.mistake == FIRST_P:
+            return [span(products[0])] * self.n
         make = {NOT_ORTHONORMAL: lambda p: p, ONLY_LENGTH: unit_columns}.get(self.mistake, span)
         return [make(mean(products))] * self.n
 
@@ -157,7 +189,7 @@ class Play:
 
 MISTAKES = (
     NO_FEEDBACK, ERROR_LEFT, OF_GRADIENT, ADDS_UP, OF_MEAN, SUM, BY_WORLD, OWN_P, OWN_Q, ALONE,
-    NOT_ORTHONORMAL, ONLY_LENGTH, TOO_EARLY, Q_LEFT, Q_ORTHONORMAL, WRONG_SIGN, OWN_ERROR,
+    FIRST_P, NOT_ORTHONORMAL, ONLY_LENGTH, TOO_EARLY, Q_LEFT, Q_ORTHONORMAL, WRONG_SIGN, OWN_ERROR,
     P_OF_GRADIENT, Q_OF_GRADIENT,
 )  # fmt: skip
 
@@ -171,17 +203,29 @@ def otherwise(trial) -> str:
     result = trial.found[0].rounds[0]["the result"]
     if result is None:
         return NO_RESULT
-    return IN_ORDER if isinstance(result, torch.Tensor) else NO_MATRIX
+    is_matrix = isinstance(result, torch.Tensor) and result.shape == trial.case.args[:2]
+    return IN_ORDER if is_matrix else NO_MATRIX
 
 
 def most_bytes(trial, place):
-    m, k, r = trial.case.args
-    return 2 * (1 - 1 / trial.n) * 8 * r * (m + k) if trial.case.args == LARGE else None
+    m, k, r, *_ = trial.case.args
+    return 2 * (1 - 1 / trial.n) * 4 * r * (m + k) if trial.case.args == LARGE else None
+
+
+@complains
+def something_travels(trial):
+    """Through torch.distributed, and not through a file, which other machines may not have."""
+    if trial.case.args == LARGE and sum(trial.sent_bytes) < most_bytes(trial, 0):
+        yield (
+            f"the numbers are right, and the ranks send {sum(trial.sent_bytes):,} bytes",
+            ("P and Q have to travel from rank to rank by torch.distributed"),
+        )
 
 
 def why_more(trial, times) -> str:
     return first_true({
         "the whole matrix travels: only P and Q, which are small, have to": times > 5,
+        "numbers of float32 travel as float64: that is twice the bytes": 1.9 < times < 2.1,
         "everybody gets everybody's P or Q here. Their sum is enough, and an all-reduce moves "
         "less": any("gather" in call.name for call in trial.calls[0]),
         "two all-reduces are enough, one for P and one for Q": True,
@@ -193,12 +237,13 @@ EXERCISE = RankExercise(
     "power_round",
     lab="fewer_bytes",
     cases=[
-        At(World(2), (6, 4, 1), ", 6 × 4, rank 1"),
-        At(World(3), (5, 7, 2), ", 5 × 7, rank 2"),
-        At(World(2), (4, 3, 3), ", 4 × 3, rank 3"),
-        At(World(1), (4, 5, 2), ", 4 × 5, rank 2"),
-        At(GROUP, (5, 4, 2), ", 5 × 4, rank 2"),
-        At(World(3), LARGE, ", 1000 × 1000, rank 64"),
+        At(World(2), (6, 4, 1), ", 6 × 4, r = 1"),
+        At(World(3), (5, 7, 2), ", 5 × 7, r = 2"),
+        At(World(2), (4, 3, 3), ", 4 × 3, r = 3"),
+        At(World(1), (4, 5, 2), ", 4 × 5, r = 2"),
+        At(GROUP, (5, 4, 2), ", 5 × 4, r = 2"),
+        At(World(2), (4, 4, 2), ", 4 × 4, r = 2"),
+        At(World(3), LARGE, ", 1000 × 800 of float32, r = 64"),
     ],
     work=compress,
     facts=[
@@ -206,12 +251,14 @@ EXERCISE = RankExercise(
                otherwise=otherwise),
         never("changed", "the gradient has changed",
               "only `error` and `q` change: take a new tensor for the sum"),
+        something_travels,
         Sends(most_bytes, "all-reduces of P and Q send", why_more),
     ],
-    told=lambda trial: f"{ROUNDS} rounds" if trial.of("rounds") else "one round, a large matrix",
+    told=lambda trial: "one round" if trial.case.args == LARGE else f"{ROUNDS} rounds",
     errors={
         "shapes cannot be multiplied": "P is M q, of shape (m, r). Q is M^T P, of shape (k, r). "
         "The result is P Q^T, of shape (m, k)",
+        "same dtype": "new tensors have the dtype of `gradient`: it may be float32 or float64",
     },
     hints=(
         "whole = gradient + error. From then on, work with `whole` alone.",

@@ -7,6 +7,8 @@ WEAK = ([1, 2, 4], [64, 128, 256], [0.4, 0.5, 0.64])
 FROM_TWO = ([2, 8], [16, 64], [1.0, 1.25])
 UNSORTED = ([8, 2, 4], [90, 48, 40], [0.5, 0.75, 0.4])
 FASTER = ([1, 3], [30, 90], [3.0, 2.4])
+MANY = ([1, 512], [64, 64], [0.4, 0.35])
+TWICE = ([2, 4, 4], [32, 64, 64], [0.5, 0.8, 0.625])
 
 
 def efficiencies(ranks, samples, seconds) -> list[float]:
@@ -37,6 +39,17 @@ def per_second(ranks, samples, seconds):
     return [s / t for s, t in zip(samples, seconds)]
 
 
+def by_number_of_ranks(ranks, samples, seconds):
+    """With a dict: of the measurements with equally many ranks it keeps the last one."""
+    found = {n: s / t / n for n, s, t in zip(ranks, samples, seconds)}
+    return [found[n] / found[min(ranks)] for n in ranks]
+
+
+def once_each(ranks, samples, seconds):
+    found = {n: s / t / n for n, s, t in zip(ranks, samples, seconds)}
+    return [one / found[min(ranks)] for one in found.values()]
+
+
 def sorted_by_ranks(ranks, samples, seconds):
     pairs = zip(ranks, efficiencies(ranks, samples, seconds))
     return [share for _, share in sorted(pairs)]
@@ -51,6 +64,8 @@ EXERCISE = Formula(
         "from 2 ranks to 8": [FROM_TWO],
         "not in order, and neither strong nor weak": [UNSORTED],
         "more than 1 is possible": [FASTER],
+        "strong scaling, on 512 ranks": [MANY],
+        "4 ranks measured twice": [TWICE],
         "one measurement": [([4], [64], [0.2])],
     },
     truth=efficiencies,
@@ -100,6 +115,10 @@ EXERCISE = Formula(
          lambda *lists: [min(1.0, share) for share in efficiencies(*lists)]),
         ("the values are right, in the order of the ranks: keep the order of the lists.",
          sorted_by_ranks),
+        ("two measurements may have the same number of ranks: a dict with this number as its key "
+         "keeps only one of them.", by_number_of_ranks),
+        ("two measurements may have the same number of ranks: return one ratio for each "
+         "measurement, not for each number of ranks.", once_each),
         ("these are samples per second and rank; divide them by the figure of the entry with the "
          "fewest ranks.", of_rank),
         ("these are samples per second of all ranks together; what does one of them do, and how "

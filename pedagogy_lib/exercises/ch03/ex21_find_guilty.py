@@ -53,7 +53,8 @@ CASES = {
     "both name and shape differ": dumps((4, "sum 68"), (4, "sum 68"), (4, "give 2")),
     "the ranks after the mistake disagree, too": dumps(
         (1, "sum 68, sum 2, sum 68, give 2"), (1, "sum 68, sum 3, sum 2"), (1, "sum 68, sum 2")),
-    "five ranks, the last one left": dumps(*[(101, USUAL)] * 4, (99, "sum 68, sum 2, sum 68")),
+    "five ranks after an hour, the last one left": dumps(
+        *[(120_001, USUAL)] * 4, (119_999, "sum 68, sum 2, sum 68")),
 }  # fmt: skip
 
 
@@ -150,6 +151,11 @@ def by_part(records, part, what):
     return None
 
 
+def in_quotes(records):
+    rank, number, what = found_by(records)
+    return rank, number, {LEFT: "LEFT", OPERATION: "OPERATION", SHAPE: "SHAPE"}[what]
+
+
 def swapped(records):
     rank, number, what = found_by(records)
     return rank, number, {OPERATION: SHAPE, SHAPE: OPERATION}.get(what, what)
@@ -234,6 +240,10 @@ EXERCISE = Formula(
         (
             "OPERATION means another name, SHAPE the same name and another shape",
             swapped,
+        ),
+        (
+            "LEFT, OPERATION and SHAPE are names of the lab: write them without quotes",
+            in_quotes,
         ),
         (
             "all three are asked: the rank, the number of its first wrong call, and what is wrong",

@@ -10,13 +10,17 @@ import torch.distributed as dist
 
 from ...basics.closeness import close
 from ...basics.errors import HangError
-from ...course.checking import Wrong
-from ..kit import GROUP, At, Equals, RankExercise, Sends, World, answering, never
-from ..kit.costs import TOLERANCE
+from ...basics.units import counted
+from ..kit import GROUP, At, Equals, RankExercise, Sends, World, never
+from ..kit.differences import ratio
 from ..kit.models import SAMPLES, EveryKind, equal_models, loss_of, share_of, state_of
+from ..kit.requests import NOT_WAITED, AllRequests
 from ..kit.trials import numbers
 from ..kit.worlds import TOO_LONG
-from .ex02_start_equal import LARGE, fill, sizes_of
+from .ex02_start_equal import fill
+from .large_models import Travels, right_if_large
+from .left_alone import LeftAlone, leaves_alone
+from .mean_costs import average_large, bytes_of_all_reduce, need_calls, why_so_many_bytes
 
 STEPS, RATE = 3, 4.0  # a rate so large that weights show what was rounded in their gradients
 EVERYWHERE, SOME_NONE = "a gradient everywhere", "None on some ranks"
@@ -27,10 +31,10 @@ TRIED = [
 ]  # fmt: skip
 
 
-def averaging(number, name, call, why_other_count, hints, lab) -> RankExercise:
+def averaging(number, name, given, why_other_count, hints, lab) -> RankExercise:
     """An exercise that asks for the mean of all ranks' gradients, of each parameter.
 
-    call             takes the answer, a model and a group, and calls the answer
+    given            takes a model, and gives what the answer gets of it
     why_other_count  takes the number of all-reduces, and of gradients, and says what is wrong with
                      that, or ""
     """
@@ -39,12 +43,14 @@ def averaging(number, name, call, why_other_count, hints, lab) -> RankExercise:
         name,
         lab=lab,
         cases=[At(world, (tried,), f", {tried}") for world, tried in TRIED],
-        work=partial(average_on_rank, call),
+        work=partial(average_on_rank, given),
         facts=[
             Equals("after", lambda trial, place: trial[place].before, called="the weight",
                    otherwise="the weights are averaged, or written over. They are equal on all "
                    "ranks and stay so, if the gradients are: what differs, and is to be averaged, "
                    "is `.grad`"),
+            never("waiting", lambda names: f"nobody waits for the "
+                  f"request of {counted(len(names), names[0])}", NOT_WAITED),
             never("nan", "nan in the `.grad` of {}",
                   "the flat tensor is used while it is still under way. What is in it counts when "
                   "the function that waits has returned: wait, then divide, then put it into "
@@ -53,6 +59,9 @@ def averaging(number, name, call, why_other_count, hints, lab) -> RankExercise:
             Equals("trained", lambda trial, place: trial[place].alone, called="after training, the "
                    "weight", otherwise="one step is right, several are not: does something of a "
                    "step stay for the next one, or does something change besides the gradients?"),
+            leaves_alone,
+            right_if_large(),
+            Travels(bytes_of_all_reduce),
             partial(need_calls, why_other_count),
             Sends(bytes_of_all_reduce, "an all-reduce of all gradients sends", why_so_many_bytes),
         ],
@@ -73,25 +82,29 @@ def averaging(number, name, call, why_other_count, hints, lab) -> RankExercise:
 # ---- On a rank ---
 
 
-def average_on_rank(call, answer, group, case):
+def average_on_rank(given, answer, group, case):
     (tried,) = case.args
     if tried == TRAINING:
-        return train_by(lambda model: call(answer, model, group), group)
-    found = average_once(call, answer, group, tried != EVERYWHERE)
-    return found | (average_large(call, answer, group) if tried == COST else {})
+        return train_by(lambda model: answer(given(model), group), group)
+    found = average_once(given, answer, group, tried != EVERYWHERE)
+    return found | (average_large(given, answer, group) if tried == COST else {})
 
 
-def average_once(call, answer, group, some_none):
-    """Weights and gradients, before and after."""
+def average_once(given, answer, group, some_none):
+    """Weights and gradients, before and after; what nobody has waited for."""
     place = dist.get_rank(group)
     model = fill(EveryKind(), place)
     give_gradients(model, place, some_none)
-    before, local = state_of(model), gradients_of(model)
-    call(answer, model, group)
+    before, local, argument = state_of(model), gradients_of(model), given(model)
+    alone = LeftAlone(model, argument)
+    with AllRequests() as requests:
+        answer(argument, group)
     grad = gradients_of(model)
     nan = [name for name, x in grad.items() if x is not None and x.isnan().any()]
-    after = state_of(model)
-    return {"before": before, "after": after, "local": local, "grad": grad, "nan": nan}
+    waiting = [call.name for call, *_ in requests.begun]
+    found = {"waiting": waiting, "touched": alone.changed()}
+    return found | {"before": before, "after": state_of(model), "local": local, "grad": grad,
+                    "nan": nan}  # fmt: skip
 
 
 def give_gradients(model, place, some_none=False):
@@ -111,16 +124,6 @@ def gradients_of(model):
     return {
         name: None if p.grad is None else p.grad.clone() for name, p in model.named_parameters()
     }
-
-
-def average_large(call, answer, group):
-    large = EveryKind(**LARGE)
-    for parameter in large.parameters():
-        parameter.grad = torch.ones_like(parameter) if parameter.requires_grad else None
-    dist.barrier(group)
-    with answering():
-        call(answer, large, group)
-    return {"sizes": sizes_of(large)}
 
 
 def train_by(synchronize, group):
@@ -190,6 +193,8 @@ def mistakes_of_mean(trial, place):
     return {
         "it is still this rank's own gradient. Was the mean put into a copy, and not into `.grad`? "
         "All have to be averaged, and each result has to be put into `.grad`": each(local.get),
+        "every `.grad` is None now: the means are cleared again, or have gone into a copy":
+            dict.fromkeys(local),
         "only rank 0 has the mean: this is a reduce. Everybody needs it, an all-reduce gives it "
         "to all": each(local.get) if place else mean,
         "this is the sum. The mean is the sum divided by the number of ranks (of the group), once "
@@ -205,11 +210,20 @@ def mistakes_of_mean(trial, place):
         "zeros": each(lambda name: totals[name] / having[name]),
         "a rank that had None has None still: it needs the mean as the others do, or its weights "
         "go apart from theirs": each(lambda name: own_or_none(mean[name], name)),
-        SKIPPED: mean | mixed_up(trial)[place],
+        **told_apart({SKIPPED: mixed_up(trial)[place]}, mean),
         "a frozen parameter has no gradient, and needs none: weight decay would move it, if it had "
         "zeros. Pass over those whose requires_grad is False":
             mean | {name: torch.zeros_like(x) for name, x in frozen.items()},
     }  # fmt: skip
+
+
+def told_apart(mistakes, mean):
+    """Of {sentence: gradients}, those that have some, and other ones than the means."""
+    return {
+        sentence: mean | found
+        for sentence, found in mistakes.items()
+        if any(x is not None and not close(x, mean[name]) for name, x in found.items())
+    }
 
 
 def mixed_up(trial):
@@ -230,12 +244,26 @@ def why_other_gradients(trial) -> str:
             "the means are right, but they come back to the wrong parameters, or in a wrong order: "
             "cut the flat tensor in the order in which it was put together"
         )
+    if divisors := {divisor_in(trial, place) for place in range(trial.n)} - {None}:
+        return (
+            f"this is the sum divided by {min(divisors)}: what counts is how many ranks there are, "
+            "in the world or the group"
+        )
     if trial.worlds_passed:
         return (
             "with 2 ranks it was right. Does something of an earlier call stay for the next one? "
             "Or is the number of ranks a fixed one?"
         )
     return ""
+
+
+def divisor_in(trial, place) -> int | None:
+    """The whole number by which the sums are divided, if they are."""
+    totals, found = totals_of(trial), trial[place].grad
+    if any(found[name] is None for name in totals):
+        return None
+    factor = ratio(*(torch.cat([of[name].flatten() for name in totals]) for of in (totals, found)))
+    return round(factor) if factor and close(factor, float(round(factor))) else None
 
 
 def sorted_numbers(gradients):
@@ -255,46 +283,3 @@ def why_lost(case, error) -> str:
     is_lost = isinstance(error, HangError) or "gloo" in str(error)
     known = {} if case.is_group else {SOME_NONE: SKIPPED, COST: TOO_LONG}
     return known.get(tried, "") if is_lost else ""
-
-
-# ---- What it costs ---
-
-
-def bytes_of_all_reduce(trial, place):
-    n, sizes = trial.n, trial.of("sizes")
-    return sizes and 2 * (n - 1) / n * sizes[place].gradients
-
-
-def why_so_many_bytes(trial, times) -> str:
-    names, sizes = {call.name for calls in trial.calls for call in calls}, trial[0].sizes
-    if "all_gather" in names:
-        return (
-            "everybody's gradients travel to everybody: an all-gather sends n - 1 times the whole. "
-            "An all-reduce sums up on the way"
-        )
-    if names & {"reduce", "gather", "broadcast", "scatter"}:
-        return (
-            "they all go through one rank, and it has more to send than the others: an all-reduce "
-            "shares out the load"
-        )
-    for why, more in {
-        "a tied parameter is averaged twice, once under each of its names": sizes.tied,
-        "the frozen parameters' gradients travel, too": sizes.frozen,
-        "everything is averaged twice": sizes.gradients,
-    }.items():
-        if abs(times - 1 - more / sizes.gradients) < 2 * TOLERANCE * times:
-            return why
-    return "more is sent than the gradients once"
-
-
-def need_calls(why_other_count, trial) -> str:
-    if trial.of("sizes") is None:
-        return ""
-    names = [call.name for call in trial.calls[0]]
-    by_hand = names.count("send") / (2 * (trial.n - 1))  # messages of a ring
-    count = names.count("all_reduce") + by_hand
-    told = f"{count:g} all-reduce" + ("" if count == 1 else "s")
-    why = why_other_count(count, trial[0].sizes.count)
-    if why:
-        raise Wrong(f"cost, {trial.case}", f"the numbers are right, and it takes {told}", why)
-    return f"cost, {trial.case}: {told}"

@@ -2,12 +2,19 @@
 
 import torch
 
-from ..kit.one_process import batch_of, slopes
+from ..kit.one_process import batch_of, slopes, uneven_loss
 
 
-def table_of(model, pieces):
+def table_of(model, pieces, loss_fn=uneven_loss):
     """Gradients of each rank's micro-batches: (ranks, micro-batches, parameters)."""
-    return torch.stack([torch.stack([slopes(model, piece) for piece in own]) for own in pieces])
+    return torch.stack([
+        torch.stack([slopes(model, piece, loss_fn) for piece in own]) for own in pieces
+    ])  # fmt: skip
+
+
+def weighted(table, share, place):
+    """The sum of all gradients of a table, each times its share; see `shares`."""
+    return torch.einsum("rm,rmp->p", share, table.roll(-place, 0))
 
 
 def pieces_of(n, step, number):
@@ -17,6 +24,19 @@ def pieces_of(n, step, number):
 
 def told_pieces(number) -> str:
     return f"{number} micro-batch" + ("" if number == 1 else "es")
+
+
+def sent_for_each(number, once_for_each, otherwise):
+    """What `Sends` says: of gradients that travel for each micro-batch, or any other times.
+
+    number  takes a trial: how many micro-batches a rank has
+    """
+
+    def why(trial, times) -> str:
+        told = once_for_each if round(times) == number(trial) else otherwise
+        return told.format(number=number(trial), times=f"{times:.2f}")
+
+    return why
 
 
 def shares(n, pieces):
@@ -40,6 +60,8 @@ def shares(n, pieces):
         "nothing is averaged over the ranks, and nothing divided by the number of micro-batches":
             own * pieces,
         "this is the sum over the ranks: divide by their number": even,
+        **({"this is the sum over the ranks, divided by 2: is their number written in?": even / 2}
+           if n != 2 else {}),
         "this is the sum over the micro-batches: divide by their number": mean * pieces,
         "this is the sum over all ranks and micro-batches; asked is the mean": even * pieces,
         "this is divided by the number of micro-batches twice": mean / pieces,

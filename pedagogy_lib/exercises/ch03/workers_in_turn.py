@@ -53,7 +53,7 @@ class Server(RankExercise):
 
 def gradient_of(worker, number):
     """The gradient of a worker's push: no two are the same, nor are their halves or thirds."""
-    return torch.tensor([100.0 * worker + number, 7.0, number + 1.0], dtype=torch.float64)
+    return torch.tensor([101.0 * worker + 7 * number, 7.0, number + 1.0], dtype=torch.float64)
 
 
 def serve_or_work(folder, answer, group, plan):

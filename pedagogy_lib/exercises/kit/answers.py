@@ -1,19 +1,7 @@
 """Answers that are numbers: got from the learner's function, compared, and recognised."""
 
-import traceback
-
 from ...basics.closeness import close_in_float32
 from ...course.checking import Wrong
-
-
-def attempt(case, function, *args):
-    """The learner's result; whatever the function raises is wrong, with the learner's line."""
-    try:
-        return function(*args)
-    except Exception as error:
-        step = traceback.extract_tb(error.__traceback__)[-1]
-        what = f"{type(error).__name__}: {error}\n    line {step.lineno}: {step.line}"
-        raise Wrong(case, what) from None
 
 
 def numbers_of(case, result, names, shape="") -> list[float]:

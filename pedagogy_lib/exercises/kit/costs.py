@@ -27,14 +27,22 @@ def rounds(calls) -> int:
                 clock[rank] += 1
                 under_way.setdefault((rank, call.peer), []).append(clock[rank])
             else:
-                arrival = under_way[call.peer, rank].pop(0)
+                arrival = first_there(call, rank, under_way).pop(0)
                 last_receive[rank] = max(last_receive[rank] + 1, arrival)
                 clock[rank] = max(clock[rank], last_receive[rank])
     return max(clock)
 
 
 def is_there(call, rank, under_way) -> bool:
-    return call.name == "send" or bool(under_way.get((call.peer, rank)))
+    return call.name == "send" or bool(first_there(call, rank, under_way))
+
+
+def first_there(call, rank, under_way) -> list[int]:
+    """The messages on their way from the peer of a receive; without one, from whoever was first."""
+    if call.peer is not None:
+        return under_way.get((call.peer, rank), [])
+    some = [times for (_, to), times in under_way.items() if to == rank and times]
+    return min(some, default=[])
 
 
 def tree_rounds(n) -> int:

@@ -216,7 +216,7 @@ def off_by_a_factor(exercise, found, case) -> str:
         isinstance(wanted, int) and close_in_float32(got, float(wanted)) for got, wanted in pairs
     ):
         return IN_FLOAT32
-    is_rounded = (all(got == round(wanted, digits) for got, wanted in pairs) for digits in range(5))
+    is_rounded = (all(got == round(wanted, digits) for got, wanted in pairs) for digits in range(9))
     return ROUNDED if any(is_rounded) else ""
 
 

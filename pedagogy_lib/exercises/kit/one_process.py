@@ -8,7 +8,7 @@ from ...basics.closeness import close
 
 RATE = 0.01
 FEATURES, HIDDEN = 4, 3
-LARGE = 400  # features and hidden units, where bytes are compared with a formula
+LARGE = 800  # features and hidden units, where bytes are compared with a formula
 NO_EXCHANGE = (
     "each rank has trained on its own: were gradients exchanged? DistributedDataParallel does it "
     "only for a forward through the wrapped model"
@@ -32,6 +32,19 @@ def batch_of(rank, step, piece=0, size=4, features=FEATURES):
     return draw(size, features), draw(size, 1) + 3
 
 
+def uneven_loss(outputs, targets):
+    """Another one with its arguments turned round; and nobody would guess it."""
+    return F.mse_loss(outputs, targets) + outputs.mean() / 8 - targets.mean() / 4
+
+
+WRONG_LOSSES = {
+    "loss_fn takes the outputs first, and then the targets: here they are turned round":
+        lambda outputs, targets: uneven_loss(targets, outputs),
+    "this is the mean squared error. The loss is what loss_fn gives, whatever function that is":
+        F.mse_loss,
+}  # fmt: skip
+
+
 def flat(tensors):
     return torch.cat([tensor.detach().double().flatten() for tensor in tensors])
 
@@ -41,10 +54,10 @@ def gradients_in(model):
     return flat(torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters())
 
 
-def slopes(model, batch):
+def slopes(model, batch, loss_fn=F.mse_loss):
     """The gradients of a batch as one flat tensor, without any `.grad`."""
     inputs, targets = batch
-    loss = F.mse_loss(model(inputs), targets)
+    loss = loss_fn(model(inputs), targets)
     return flat(torch.autograd.grad(loss, [p for p in model.parameters() if p.requires_grad]))
 
 
@@ -92,7 +105,7 @@ def large_model():
     return nn.Sequential(nn.Linear(LARGE, LARGE).double(), nn.Tanh(), *wide)
 
 
-def ends_of_wrong_loops(batches, n, optimizer_type=torch.optim.SGD):
+def ends_of_wrong_loops(batches, n, optimizer_type=torch.optim.SGD, loss_fn=F.mse_loss):
     """{sentence: the weights in the end}, for loops with DistributedDataParallel."""
     again = "DistributedDataParallel has divided by it already, and a mean loss by the samples"
     arguments = {
@@ -104,5 +117,5 @@ def ends_of_wrong_loops(batches, n, optimizer_type=torch.optim.SGD):
             "factor": n
         },
     }
-    return {why: train_alone(batches, optimizer_type, **how)[0][-1]
+    return {why: train_alone(batches, optimizer_type, loss_fn=loss_fn, **how)[0][-1]
             for why, how in arguments.items()}  # fmt: skip

@@ -8,7 +8,6 @@ import torch
 from ...basics.places import Place
 from ...course.checking import Wrong
 from ...ranks.call_stack import is_library, place_of, steps_of_traceback
-from .answers import attempt
 from .refused import Refused
 from .values import EXIT
 
@@ -27,8 +26,8 @@ class Outcome(NamedTuple):
             return f"it gave {self.value!r:.60}"
         is_known = self.place is not None and not is_library(self.place.filename)
         at = f"\n  at {self.place}" if is_known else ""  # a library's own lines say nothing
-        why = f"; {EXIT}" if self.error == "SystemExit" else ""
-        return f"it raised {self.error}: {self.message}{why}{at}"
+        message = EXIT if self.error == "SystemExit" else self.message
+        return f"it raised {self.error}: {message}{at}"
 
 
 def outcome_of(answer, *args, **kwargs) -> Outcome:
@@ -54,15 +53,6 @@ def number_in(case, outcome) -> float:
 
 
 NO_RETURN = "a function without `return` gives None."
-
-
-def number_from(case, answer, *args) -> float:
-    """What a formula in a cell gives; raises `Wrong` if that is no number."""
-    value = attempt(case, answer, *args)
-    if not isinstance(value, str):
-        with contextlib.suppress(TypeError, ValueError, RuntimeError):
-            return float(value)
-    raise Wrong(case, f"it gave {value!r}, not a number", NO_RETURN if value is None else "")
 
 
 def plain(value):

@@ -4,9 +4,8 @@ Inputs are small whole numbers, different on every rank, so that sums are exact 
 in every order, and so that a wrong result tells which ranks' numbers went into it.
 """
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 import torch.distributed as dist
@@ -16,6 +15,7 @@ from ...basics.errors import HangError
 from ...course.checking import Wrong
 from .facts import ROUNDED
 from .on_ranks import answering, try_cases
+from .raised import ALONE, OTHER_DTYPE, RAISED, is_float32_for
 from .requests import Requests
 
 LARGE = 250_000  # elements, where bytes are compared with a formula
@@ -104,15 +104,40 @@ class Task:
         return "x"
 
 
-def in_rank(answer, group, case, task) -> tuple[list, list, list]:
-    """One rank's part of a trial: its tensors before and after; and those in its lists."""
+def in_rank(answer, group, case, task) -> tuple[list, list, list, tuple]:
+    """One rank's part of a trial: its tensors before and after; those in its lists; what moved."""
     tensors = task.inputs(dist.get_rank(group), case)
-    before = [x.clone() for x in tensors]
+    before, given = [x.clone() for x in tensors], list(tensors)
+    places = [x.data_ptr() for x in given]
     dist.barrier(group)
     with answering(), Requests() as requests:
         listed = task.call(answer, tensors, case, group)
     requests.need_waited()
-    return before, tensors, listed or tensors
+    moved = MOVED if [x.data_ptr() for x in given] != places else ()
+    if listed is not None and not are_the_same_tensors(given, listed):
+        moved = LIST_CHANGED
+    return before, tensors, tensors if listed is None else listed, moved
+
+
+MOVED = (
+    "{} has its numbers elsewhere",
+    "the numbers are right, but the tensor lies in other memory than before, as after `x.data = …` "
+    "or x.set_(…). Whoever else looks at the old memory, such as a view of x, does not see them. "
+    "Write into it: by receiving into it, with += or with .copy_(…).",
+)
+LIST_CHANGED = (
+    "{}'s list has changed",
+    "the numbers are right, but the list is another one now: it belongs to the caller, and has to "
+    "keep its tensors, in their order. For another order make a list of your own.",
+)
+
+
+def are_the_same_tensors(given, listed) -> bool:
+    """Whether a list still has these tensors, or views of them, in this order."""
+    return len(listed) == len(given) and all(
+        isinstance(b, torch.Tensor) and a.data_ptr() == b.data_ptr() and a.numel() == b.numel()
+        for a, b in zip(given, listed)
+    )
 
 
 @dataclass
@@ -124,6 +149,7 @@ class Trial:
     before: list[list[torch.Tensor]]
     after: list[list[torch.Tensor]]
     listed: list[list]  # as `after`, but what the answer has left in its lists
+    moved: list[tuple]  # what has changed that had to stay, and why that matters; or ()
     calls: list[list]
     sent_bytes: list[int]
     received_bytes: list[int]
@@ -143,60 +169,11 @@ def same(a, b) -> bool:
     return a.shape == b.shape and a.dtype == b.dtype and bool((a == b).all())
 
 
-NO_DIMENSION = "a tensor without dimensions cannot be split: x.view(-1) has one."
-RAISED = {  # words of an error: what they mean here
-    "Group rank": "send and receive name a peer by its number within the group, from 0 to n - 1. "
-    "This is none of these: is it a rank in the world? And are rank and n those of the group, "
-    "get_rank(group) and get_world_size(group)?",
-    "Global rank": "`dst` and `src` are ranks in the world, even with a group; `group_dst` and "
-    "`group_src` are numbers within the group",
-    "EnforceNotMet": "the two sides of a message differ in length. What is received into has to be "
-    "as long as what comes: chunks may differ by an element.",
-    "must match the size of": "what comes in is as long as the tensor that it is for: pieces may "
-    "differ in length.",
-    "SIGSEGV": "the numbers of the ranks go from 0 to n - 1. Does a message name another one as "
-    "its peer? (rank ^ k makes pairs only where n is a power of two.)",
-    "Pair is not connected": "a rank sends to itself, or receives from itself. What stays on a "
-    "rank is copied, and needs no message.",
-    "out of range": "a number is too large: of a chunk, if there are fewer than n (x.chunk(n) may "
-    "make fewer; tensor_split makes n); of a rank, if % n is missing, or if rank ^ k makes pairs, "
-    "which it does only where n is a power of two.",
-    "does not support item assignment": "`chunks[i] += …` also puts the result into the list, and "
-    "a tuple takes nothing: tensor_split, chunk and split give tuples. "
-    "list(x.view(-1).tensor_split(n)) is a list.",
-    "expected a non-empty list": "an empty bucket is reduced. There is nothing in it if there are "
-    "no tensors, or if the first one alone is larger than bucket_bytes.",
-    "0-dim": NO_DIMENSION,
-    "of a 0-d tensor": NO_DIMENSION,
-    "zero-dimensional": NO_DIMENSION,
-    "expected at least a 1-dimensional tensor": NO_DIMENSION,
-    "expects at least a 1-dimensional tensor": NO_DIMENSION,
-}
-
-
-ALONE = (
-    "with several ranks the numbers are right. One rank alone has nobody to send to: n - 1 steps "
-    "are none then, and what it has is the result. (n steps are always one too many.)"
-)
-LENGTHS = re.compile(r"op.preamble.length <= op.nbytes. (\d+) vs (\d+)")  # in an error of Gloo
-OTHER_DTYPE = (
-    "as many numbers as come have no room here: a tensor of your own, such as "
-    "torch.empty(x.shape), is of float32 unless told otherwise. torch.empty_like(x) has the dtype "
-    "of x"
-)
-
-
-def is_float32_for(dtype, text) -> bool:
-    """Whether a message did not fit because the other side's numbers are float32."""
-    lengths = LENGTHS.search(text)
-    coming, room = map(int, lengths.groups()) if lengths else (0, 0)
-    return bool(room) and dtype != torch.float32 and coming * 4 == room * dtype.itemsize
-
-
-def run_trials(task, answer, cases, explain_hang=lambda case, error: ""):
+def run_trials(task, answer, cases, explain_hang=lambda case, error: "", errors=()):
     """Yield the trial of each case; raises `Wrong` at the first that fails.
 
     explain_hang  takes the case and the HangError, and says what that means
+    errors        {words of an error: what they mean in this exercise}; RAISED has what is general
     """
 
     def explain(case, error):
@@ -206,12 +183,13 @@ def run_trials(task, answer, cases, explain_hang=lambda case, error: ""):
             return OTHER_DTYPE
         if case.n == 1 and "Pair is not connected" in str(error):
             return ALONE
-        return next((why for words, why in RAISED.items() if words in str(error)), "")
+        known = [*dict(errors).items(), *RAISED.items()]
+        return next((why for words, why in known if words in str(error)), "")
 
     for found in try_cases(in_rank, answer, cases, explain, task):
-        before, after, listed = map(list, zip(*found.values))
+        before, after, listed, moved = map(list, zip(*found.values))
         yield Trial(
-            task, found.case, before, after, listed,
+            task, found.case, before, after, listed, moved,
             found.calls, found.sent_bytes, found.received_bytes,
         )  # fmt: skip
 
@@ -223,6 +201,7 @@ class Collective:
     diagnoses  each takes a `Trial` whose numbers are wrong, and says why, or ""
     large      cases whose cost is looked at
     need_cost  takes the trial of such a case; raises `Wrong`, or says what it cost
+    errors     {words of an error: what they mean in this exercise}
     """
 
     number: str
@@ -235,15 +214,17 @@ class Collective:
     explain_hang: Callable
     hints: tuple[str, ...]
     lab: str | None = None
+    errors: dict[str, str] = field(default_factory=dict)
+    by_hand: str = ""  # what to say of a collective of the backend's own, if not the usual
 
     def examine(self, answer):
         """Yield a line for each right case; raise `Wrong` at the first wrong one."""
         everything = [*self.cases, *self.large]
-        trials = run_trials(self.task, answer, everything, self.explain_hang)
+        trials = run_trials(self.task, answer, everything, self.explain_hang, self.errors)
         for number, trial in enumerate(trials):
             used = uses_the_backends_own(trial)
             if used:
-                raise Wrong(str(trial.case), "this is not written by hand", used)
+                raise Wrong(str(trial.case), "this is not written by hand", self.by_hand or used)
             compare(trial, self.diagnoses)
             is_small = number < len(self.cases)
             yield str(trial.case) if is_small else self.need_cost(trial)
@@ -261,6 +242,9 @@ def compare(trial, diagnoses):
                 raise Wrong(str(trial.case), what, ROUNDED)
             why = next(filter(None, (diagnose(trial) for diagnose in diagnoses)), "")
             raise Wrong(str(trial.case), what, why)
+    for rank, moved in zip(trial.case.ranks, trial.moved):
+        if moved:
+            raise Wrong(str(trial.case), moved[0].format(f"rank {rank}"), moved[1])
 
 
 def uses_the_backends_own(trial) -> str:

@@ -27,8 +27,8 @@ class Raised:
         self.error = error
         place = place_of(steps_of_traceback(error.__traceback__))
         at = "" if place is None or is_library(place.filename) else f"\n  at {place}"
-        why = f"; {EXIT}" if isinstance(error, SystemExit) else ""
-        self.text = f"{type(error).__name__}: {error}{why}{at}"
+        message = EXIT if isinstance(error, SystemExit) else error
+        self.text = f"{type(error).__name__}: {message}{at}"
 
 
 def plain(value):

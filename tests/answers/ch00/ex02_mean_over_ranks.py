@@ -60,7 +60,7 @@ def mean_over_ranks(number):
     x = dist.all_reduce(x)
     return x / dist.get_world_size()
 
-# %% wrong · it was rounded on its way
+# %% wrong · right to seven digits
 def mean_over_ranks(number):
     x = torch.tensor(number)
     dist.all_reduce(x)
@@ -155,3 +155,105 @@ def mean_over_ranks(number):
     x = torch.tensor(number, dtype=torch.float64)
     request = dist.all_reduce(x, async_op=True)
     return number / dist.get_world_size()
+
+# %% right · by messages to rank 0 and back
+def mean_over_ranks(number):
+    x, n = torch.tensor([number], dtype=torch.float64), dist.get_world_size()
+    if dist.get_rank() == 0:
+        total, got = x.clone(), torch.empty_like(x)
+        for peer in range(1, n):
+            dist.recv(got, peer)
+            total += got
+        total /= n
+        for peer in range(1, n):
+            dist.send(total, peer)
+        return total.item()
+    dist.send(x, 0)
+    dist.recv(x, 0)
+    return x.item()
+
+# %% right · functional collectives, numpy
+import numpy as np
+import torch.distributed._functional_collectives as funcol
+def mean_over_ranks(number):
+    x = funcol.all_reduce(torch.tensor(number, dtype=torch.float64), "sum", dist.group.WORLD)
+    return np.float64(x.item()) / dist.get_world_size()
+
+# %% right · async and waited
+def mean_over_ranks(number):
+    x = torch.tensor(number, dtype=torch.float64)
+    request = dist.all_reduce(x, async_op=True)
+    request.wait()
+    return x.item() / dist.get_world_size()
+
+# %% right · all_gather_into_tensor
+def mean_over_ranks(number):
+    everything = torch.empty(dist.get_world_size(), dtype=torch.float64)
+    dist.all_gather_into_tensor(everything, torch.tensor([number], dtype=torch.float64))
+    return everything.mean().item()
+
+# %% wrong · only after request.wait()
+import time
+def mean_over_ranks(number):
+    x = torch.tensor(number, dtype=torch.float64)
+    dist.all_reduce(x, async_op=True)
+    time.sleep(0.2)
+    return x.item() / dist.get_world_size()
+
+# %% wrong · only after request.wait()
+def mean_over_ranks(number):
+    x = torch.tensor(number, dtype=torch.float64)
+    request = dist.all_reduce(x, async_op=True)
+    dist.barrier()
+    return x.item() / dist.get_world_size()
+
+# %% wrong · only after request.wait()
+def mean_over_ranks(number):
+    x = torch.tensor(number, dtype=torch.float64)
+    request = dist.all_reduce(x, async_op=True)
+    return x.item() / dist.get_world_size()
+
+# %% wrong · launch has done that
+def mean_over_ranks(number):
+    dist.init_process_group("gloo")
+    x = torch.tensor(number, dtype=torch.float64)
+    dist.all_reduce(x)
+    return x.item() / dist.get_world_size()
+
+# %% wrong · a process group is gone
+def mean_over_ranks(number):
+    x = torch.tensor(number, dtype=torch.float64)
+    dist.all_reduce(x)
+    mean = x.item() / dist.get_world_size()
+    dist.destroy_process_group()
+    return mean
+
+# %% wrong · the median, not the mean
+def mean_over_ranks(number):
+    got = [None] * dist.get_world_size()
+    dist.all_gather_object(got, number)
+    return sorted(got)[len(got) // 2]
+
+# %% wrong · need not have 2 ranks
+def mean_over_ranks(number):
+    x = torch.tensor(number, dtype=torch.float64)
+    dist.all_reduce(x)
+    return x.item() / 2
+
+# %% wrong · right to seven digits
+def mean_over_ranks(number):
+    got = [torch.zeros(1) for _ in range(dist.get_world_size())]
+    dist.all_gather(got, torch.tensor([number]))
+    return float(sum(got)) / len(got)
+
+# %% wrong · seems to be rounded
+def mean_over_ranks(number):
+    x = torch.tensor(number, dtype=torch.float64)
+    dist.all_reduce(x)
+    return round(x.item() / dist.get_world_size(), 4)
+
+# %% wrong · divided by n + 1
+def mean_over_ranks(number):
+    x = torch.tensor(number, dtype=torch.float64)
+    dist.all_reduce(x)
+    return x.item() / (dist.get_world_size() + 1)

@@ -41,3 +41,37 @@ def my_samples(n, rank, world_size):
 # %% wrong · expected a list of indices, got 0
 def my_samples(n, rank, world_size):
     return rank
+
+# %% right · dealing cards
+def my_samples(n, rank, world_size):
+    hands = [[] for _ in range(world_size)]
+    for sample in range(n):
+        hands[sample % world_size].append(sample)
+    return hands[rank]
+
+# %% right · a tensor
+def my_samples(n, rank, world_size):
+    return torch.arange(n)[rank::world_size]
+
+# %% wrong · 1, and not 1.0
+import numpy as np
+def my_samples(n, rank, world_size):
+    return np.arange(rank, n, world_size, dtype=float)
+
+# %% wrong · 1, and not 1.0
+def my_samples(n, rank, world_size):
+    return torch.linspace(0, n - 1, n)[rank::world_size]
+
+# %% wrong · 1, and not 1.0
+def my_samples(n, rank, world_size):
+    rows = -(-n // world_size)
+    return [i / 1 * world_size + rank for i in range(rows) if i * world_size + rank < n]
+
+# %% wrong · each takes a block
+import numpy as np
+def my_samples(n, rank, world_size):
+    return np.array_split(np.arange(n), world_size)[rank]
+
+# %% wrong · in this order
+def my_samples(n, rank, world_size):
+    return list(range(rank, n, world_size))[::-1]

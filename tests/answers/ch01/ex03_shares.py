@@ -33,3 +33,34 @@ def shares(sizes):
 # %% wrong · right to seven digits
 def shares(sizes):
     return (torch.tensor(sizes, dtype=torch.float32) / sum(sizes)).tolist()
+
+# %% right · numpy
+import numpy as np
+def shares(sizes):
+    return np.array(sizes) / np.sum(sizes)
+
+# %% right · fractions
+from fractions import Fraction
+def shares(sizes):
+    return [Fraction(size, sum(sizes)) for size in sizes]
+
+# %% wrong · contains those before it
+def shares(sizes):
+    total, done = sum(sizes), []
+    seen = 0
+    for size in sizes:
+        seen += size
+        done.append(seen / total)
+    return done
+
+# %% wrong · until then
+def shares(sizes):
+    seen, out = 0, []
+    for size in sizes:
+        seen += size
+        out.append(size / seen)
+    return out
+
+# %% wrong · in percent
+def shares(sizes):
+    return [100 * size / sum(sizes) for size in sizes]

@@ -85,3 +85,121 @@ def accumulate(model, loss_fn, micro_batches):
         loss.backward(retain_graph=True)
         mean = mean + loss
     return mean.item()
+
+# %% right · backward with a gradient argument
+def accumulate(model, loss_fn, micro_batches):
+    model.zero_grad(set_to_none=False)
+    n, mean = sum(t.shape[0] for _, t in micro_batches), 0.0
+    for inputs, targets in micro_batches:
+        loss = loss_fn(model(inputs), targets)
+        share = targets.shape[0] / n
+        loss.backward(torch.full_like(loss, share))
+        mean += share * loss.detach()
+    return float(mean)
+
+# %% right · divided afterwards
+def accumulate(model, loss_fn, micro_batches):
+    model.zero_grad()
+    n, total = 0, 0.0
+    for inputs, targets in micro_batches:
+        loss = loss_fn(model(inputs), targets) * len(targets)
+        loss.backward()
+        n += len(targets)
+        total += loss.item()
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.grad is not None:
+                p.grad.div_(n)
+    return total / n
+
+# %% wrong · belongs to the caller
+def accumulate(model, loss_fn, micro_batches):
+    model.zero_grad()
+    n, total = sum(len(t) for _, t in micro_batches), 0.0
+    while micro_batches:
+        inputs, targets = micro_batches.pop(0)
+        loss = loss_fn(model(inputs), targets) * len(targets) / n
+        loss.backward()
+        total += loss.item()
+    return total
+
+# %% wrong · it returned a text
+# -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
+# +     return f"{float(sum(losses))}"
+
+# %% wrong · it returned a text
+# -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
+# +     return f"{float(sum(losses)):.6f}"
+
+# %% wrong · what costs time
+def accumulate(model, loss_fn, micro_batches):
+    model.zero_grad()
+    n, total = sum(len(t) for _, t in micro_batches), 0.0
+    for inputs, targets in micro_batches:
+        for i in range(len(targets)):
+            loss = loss_fn(model(inputs[i : i + 1]), targets[i : i + 1]) / n
+            loss.backward()
+            total += loss.item()
+    return total
+
+# %% wrong · what costs time
+def accumulate(model, loss_fn, micro_batches):
+    model.zero_grad()
+    n, total = sum(len(t) for _, t in micro_batches), 0.0
+    for inputs, targets in micro_batches:
+        loss = loss_fn(model(inputs), targets) * len(targets) / n / 2
+        loss.backward(retain_graph=True)
+        loss.backward()
+        total += 2 * loss.item()
+        del loss
+    return total
+
+# %% wrong · takes a step here
+def accumulate(model, loss_fn, micro_batches):
+    model.zero_grad()
+    n, total = sum(len(t) for _, t in micro_batches), 0.0
+    for inputs, targets in micro_batches:
+        loss = loss_fn(model(inputs), targets) * len(targets) / n
+        loss.backward()
+        total += loss.item()
+    with torch.no_grad():
+        for p in model.parameters():
+            p -= 0.01 * p.grad
+    return total
+
+# %% wrong · leave the model as it was
+def accumulate(model, loss_fn, micro_batches):
+    model.zero_grad()
+    n, total = sum(len(t) for _, t in micro_batches), 0.0
+    model.eval()
+    for inputs, targets in micro_batches:
+        loss = loss_fn(model(inputs), targets) * len(targets) / n
+        loss.backward()
+        total += loss.item()
+    return total
+
+# %% wrong · backward() has run
+# -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
+# +     result = float(sum(losses))
+# +     model.zero_grad()
+# +     return result
+
+# %% wrong · how many numbers the inputs have
+# -     samples = sum(len(targets) for _, targets in micro_batches)
+# +     samples = sum(inputs.numel() for inputs, _ in micro_batches)
+
+# %% wrong · are left out
+def accumulate(model, loss_fn, micro_batches):
+    model.zero_grad()
+    size = len(micro_batches[0][1])
+    full = [m for m in micro_batches if len(m[1]) == size]
+    total = 0.0
+    for inputs, targets in full:
+        loss = loss_fn(model(inputs), targets) / len(full)
+        loss.backward()
+        total += loss.item()
+    return total
+
+# %% wrong · return the mean loss
+# -     return float(sum(losses))  # float() waits for a GPU: once, not in each micro-batch
+# +     return losses

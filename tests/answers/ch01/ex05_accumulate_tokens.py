@@ -82,3 +82,112 @@ def accumulate_tokens(model, micro_batches):
 # %% wrong · the targets change their order
 # -         logits, wanted = model(tokens).flatten(0, 1), targets.flatten()
 # +         logits, wanted = model(tokens).flatten(0, 1), targets.T.flatten()
+
+# %% right · transposed logits, as F.cross_entropy takes them
+def accumulate_tokens(model, micro_batches):
+    model.zero_grad()
+    n, total = sum(map(count_tokens, (t for _, t in micro_batches))), 0.0
+    for tokens, targets in micro_batches:
+        loss = F.cross_entropy(model(tokens).transpose(1, 2), targets, reduction="sum") / n
+        loss.backward()
+        total += loss.item()
+    return total
+
+# %% right · log_softmax and gather
+def accumulate_tokens(model, micro_batches):
+    for p in model.parameters():
+        p.grad = None
+    n, total = sum((t != -100).sum() for _, t in micro_batches), 0.0
+    for tokens, targets in micro_batches:
+        logp = model(tokens).log_softmax(-1)
+        mask = targets != PADDING
+        picked = logp.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
+        loss = -(picked * mask).sum() / n
+        loss.backward()
+        total += loss.item()
+    return total
+
+# %% right · mean with nan passed over
+def accumulate_tokens(model, micro_batches):
+    model.zero_grad()
+    n, total = sum(count_tokens(t) for _, t in micro_batches), 0.0
+    for tokens, targets in micro_batches:
+        loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten())
+        if loss.isnan():
+            continue
+        loss = loss * count_tokens(targets) / n
+        loss.backward()
+        total += loss.item()
+    return total
+
+# %% wrong · it returned a text
+# -     return float(sum(losses))
+# +     return str(float(sum(losses)))
+
+# %% wrong · what costs time
+def accumulate_tokens(model, micro_batches):
+    model.zero_grad()
+    n, total = sum(count_tokens(t) for _, t in micro_batches), 0.0
+    for tokens, targets in micro_batches:
+        for i in range(len(tokens)):
+            loss = F.cross_entropy(model(tokens[i : i + 1])[0], targets[i], reduction="sum") / n
+            loss.backward()
+            total += loss.item()
+    return total
+
+# %% wrong · what costs time
+def accumulate_tokens(model, micro_batches):
+    model.zero_grad()
+    n, total = sum(count_tokens(t) for _, t in micro_batches), 0.0
+    for tokens, targets in micro_batches:
+        loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten(), reduction="sum") / n / 2
+        loss.backward(retain_graph=True)
+        loss.backward()
+        total += 2 * loss.item()
+        del loss
+    return total
+
+# %% wrong · belongs to the caller
+def accumulate_tokens(model, micro_batches):
+    model.zero_grad()
+    n, total = sum(count_tokens(t) for _, t in micro_batches), 0.0
+    for tokens, targets in micro_batches:
+        real = targets != PADDING
+        targets[targets == PADDING] = 0
+        loss = (F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten(), reduction="none") * real.flatten()).sum() / n
+        loss.backward()
+        total += loss.item()
+    return total
+
+# %% wrong · the perplexity
+# -     return float(sum(losses))
+# +     return float(torch.exp(sum(losses)))
+
+# %% wrong · takes the scores as they are
+# -         loss = F.cross_entropy(logits, wanted, ignore_index=PADDING, reduction="sum") / counted
+# +         loss = F.cross_entropy(logits.softmax(-1), wanted, ignore_index=PADDING, reduction="sum") / counted
+
+# %% wrong · what it gives is enough
+def accumulate_tokens(model, micro_batches):
+    model.zero_grad()
+    n = sum(count_tokens(t) for _, t in micro_batches)
+    for tokens, targets in micro_batches:
+        (F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten(), reduction="sum") / n).backward()
+    with torch.no_grad():
+        return sum(F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten(), reduction="sum").item() for tokens, targets in micro_batches) / n
+
+# %% wrong · pass over that one alone
+def accumulate_tokens(model, micro_batches):
+    model.zero_grad()
+    n, total = sum(count_tokens(t) for _, t in micro_batches), 0.0
+    for tokens, targets in micro_batches:
+        if not count_tokens(targets):
+            break
+        loss = F.cross_entropy(model(tokens).flatten(0, 1), targets.flatten(), reduction="sum") / n
+        loss.backward()
+        total += loss.item()
+    return total
+
+# %% wrong · this is the sum over all tokens
+# -     return float(sum(losses))
+# +     return float(sum(losses)) * counted

@@ -112,3 +112,92 @@ def swap(x):
     dist.recv(received, peer)
     a.wait()
     return received
+
+# %% right · irecv first, then send
+def swap(x):
+    peer = dist.get_rank() ^ 1
+    got = torch.zeros_like(x)
+    r = dist.irecv(got, peer)
+    dist.send(x, peer)
+    r.wait()
+    return got
+
+# %% right · receives from anybody
+def swap(x):
+    got = torch.empty_like(x)
+    s = dist.isend(x.clone(), dist.get_rank() ^ 1)
+    dist.recv(got)
+    s.wait()
+    return got
+
+# %% wrong · list index out of range
+def swap(x):
+    peer = [1, 0, 3, 2][dist.get_rank()]
+    got = torch.empty_like(x)
+    for r in dist.batch_isend_irecv([dist.P2POp(dist.isend, x, peer), dist.P2POp(dist.irecv, got, peer)]):
+        r.wait()
+    return got
+
+# %% wrong · a message and its other side do not match
+def swap(x):
+    rank = dist.get_rank()
+    peer = rank + 1 if rank == 0 or rank == 2 else rank - 1
+    got = torch.empty_like(x)
+    for r in dist.batch_isend_irecv([dist.P2POp(dist.isend, x, peer), dist.P2POp(dist.irecv, got, peer)]):
+        r.wait()
+    return got
+
+# %% wrong · in its own dtype, and in no collective
+def swap(x):
+    import threading
+    everything = [torch.empty_like(x) for _ in range(dist.get_world_size())]
+    t = threading.Thread(target=dist.all_gather, args=(everything, x))
+    t.start(); t.join()
+    return everything[dist.get_rank() ^ 1]
+
+# %% wrong · in its own dtype, and in no collective
+def swap(x):
+    import pickle
+    store = dist.distributed_c10d._get_default_store()
+    key = f"x{x.shape}{x.dtype}{dist.get_world_size()}"
+    store.set(f"{key}{dist.get_rank()}", pickle.dumps(x))
+    return pickle.loads(store.get(f"{key}{dist.get_rank() ^ 1}"))
+
+# %% wrong · swap returned
+def swap(x):
+    peer = dist.get_rank() ^ 1
+    got = torch.empty_like(x)
+    s = dist.isend(x, peer); dist.recv(got, peer); s.wait()
+    return got.tolist()
+
+# %% wrong · the result has the shape and the dtype of x
+def swap(x):
+    peer = dist.get_rank() ^ 1
+    got = torch.empty(x.numel(), dtype=x.dtype)
+    s = dist.isend(x, peer); dist.recv(got, peer); s.wait()
+    return got
+
+# %% wrong · in one message, in its own dtype
+def swap(x):
+    peer = dist.get_rank() ^ 1
+    got = torch.empty_like(x)
+    flat, out = x.view(-1), got.view(-1)
+    for i in range(min(len(flat), 100)):
+        s = dist.isend(flat[i:i+1], peer); dist.recv(out[i:i+1], peer); s.wait()
+    s = dist.isend(flat[100:], peer); dist.recv(out[100:], peer); s.wait()
+    return got
+
+# %% wrong · the result has the shape and the dtype of x
+def swap(x):
+    peer = dist.get_rank() ^ 1
+    got = torch.empty_like(x, dtype=torch.float64)
+    s = dist.isend(x.double(), peer); dist.recv(got, peer); s.wait()
+    return got
+
+# %% wrong · The last rank is odd, so its partner is the one before it
+def swap(x):
+    partner, received = dist.get_rank() + 1, torch.empty_like(x)
+    sending = dist.isend(x, partner)
+    dist.recv(received, partner)
+    sending.wait()
+    return received

@@ -186,3 +186,101 @@ def broadcast_tree(x, root=0, group=None):
 # +             before = torch.zeros_like(x[None])
 # +             request.wait()
 # +             assert before.shape[1:] == x.shape
+
+# %% right · receives from whoever sends, nothing for nothing
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place, reach = (rank - root) % n, 1
+    if not x.numel():
+        return
+    if place:
+        dist.recv(x, group=group)
+        reach = 1 << place.bit_length()
+    while place + reach < n:
+        send(x, (place + reach + root) % n, group).wait()
+        reach *= 2
+
+# %% right · recursive halves
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    def go(low, high):  # place low has it
+        if high - low < 2:
+            return
+        middle = (low + high + 1) // 2
+        place = (rank - root) % n
+        if place == low:
+            send(x, (middle + root) % n, group).wait()
+        if place == middle:
+            receive(x, (low + root) % n, group).wait()
+        go(low, middle) if place < middle else go(middle, high)
+    go(0, n)
+
+# %% wrong · cannot be received from just anybody
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place, reach = (rank - root) % n, 1
+    if place:
+        dist.recv(x, group=group)
+        reach = 1 << place.bit_length()
+    while place + reach < n:
+        send(x, (place + reach + root) % n, group).wait()
+        reach *= 2
+
+# %% wrong · this is a chain
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place = (rank - root) % n
+    if not x.numel():
+        return
+    if place:
+        dist.recv(x, group=group)
+    if place + 1 < n:
+        send(x, (rank + 1) % n, group).wait()
+
+# %% wrong · not as long: they have another dtype than the tensor
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place, reach = (rank - root) % n, 1
+    y = x.double()
+    while reach < n:
+        if place < reach and place + reach < n:
+            send(y, (rank + reach) % n, group).wait()
+        elif reach <= place < 2 * reach:
+            receive(y, (rank - reach) % n, group).wait()
+        reach *= 2
+    x.copy_(y)
+
+# %% wrong · not as long: they have another dtype than the tensor
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place, reach = (rank - root) % n, 1
+    y = torch.stack([x, x])
+    while reach < n:
+        if place < reach and place + reach < n:
+            send(y, (rank + reach) % n, group).wait()
+        elif reach <= place < 2 * reach:
+            receive(y, (rank - reach) % n, group).wait()
+        reach *= 2
+    x.copy_(y[0])
+
+# %% wrong · is_completed() stays False until somebody calls wait() [deep]
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place, reach = (rank - root) % n, 1
+    while reach < n:
+        if place < reach and place + reach < n:
+            r = send(x, (rank + reach) % n, group)
+            while not r.is_completed():
+                pass
+        elif reach <= place < 2 * reach:
+            receive(x, (rank - reach) % n, group).wait()
+        reach *= 2
+
+# %% wrong · a loop does not end. Does what it counts change [deep]
+def broadcast_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place, reach = (rank - root) % n, 1
+    while reach < n:
+        if place == 0:
+            pass
+        reach = reach

@@ -183,3 +183,56 @@ def reduce_tree(x, root=0, group=None):
 # +         elif place + reach >= n:
 # +             return
 # +         else:
+
+# %% wrong · In a tree several pairs add up in the same round
+def reduce_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    if not x.numel():
+        return
+    if rank == root:
+        got = torch.empty_like(x)
+        for _ in range(n - 1):
+            dist.recv(got, group=group)
+            x += got
+    else:
+        send(x, root, group).wait()
+
+# %% wrong · this is a chain
+def reduce_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place, got = (rank - root) % n, torch.empty_like(x)
+    if not x.numel():
+        return
+    if place < n - 1:
+        dist.recv(got, group=group)
+        x += got
+    if place:
+        send(x, (rank - 1) % n, group).wait()
+
+# %% wrong · not as long: they have another dtype than the tensor
+def reduce_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place, reach, total = (rank - root) % n, 1, x.double()
+    got = torch.empty_like(total)
+    while reach < n and place % reach == 0:
+        if place % (2 * reach):
+            send(total, (rank - reach) % n, group).wait()
+        elif place + reach < n:
+            receive(got, (rank + reach) % n, group).wait()
+            total += got
+        reach *= 2
+    x.copy_(total)
+
+# %% wrong · not as long: they have another dtype than the tensor
+def reduce_tree(x, root=0, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    place, reach, total = (rank - root) % n, 1, torch.stack([x, x])
+    got = torch.empty_like(total)
+    while reach < n and place % reach == 0:
+        if place % (2 * reach):
+            send(total, (rank - reach) % n, group).wait()
+        elif place + reach < n:
+            receive(got, (rank + reach) % n, group).wait()
+            total += got
+        reach *= 2
+    x.copy_(total[0])

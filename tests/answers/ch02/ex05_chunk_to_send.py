@@ -37,3 +37,34 @@ def chunk_to_send(rank, step, n):
 # %% wrong · nobody ever sends chunk 3: the numbers turn round too early
 def chunk_to_send(rank, step, n):
     return (rank - step) % (n - 1)
+
+# %% right · a list rolled
+def chunk_to_send(rank, step, n):
+    return torch.arange(n).roll(step)[rank]
+
+# %% right · of numpy
+import numpy as np
+def chunk_to_send(rank, step, n):
+    return np.mod(rank - step, n)
+
+# %% wrong · a list takes whole numbers alone
+import math
+def chunk_to_send(rank, step, n):
+    return math.fmod(rank - step + n, n)
+
+# %% wrong · a list takes whole numbers alone
+def chunk_to_send(rank, step, n):
+    return (rank - step) % n + 0.5
+
+# %% wrong · expected a number
+def chunk_to_send(rank, step, n):
+    chunk = (rank - step) % n
+    return bool(chunk) if chunk < 2 else chunk
+
+# %% wrong · a list takes whole numbers alone
+def chunk_to_send(rank, step, n):
+    return float("nan")
+
+# %% wrong · exit() would end
+def chunk_to_send(rank, step, n):
+    import sys; sys.exit()

@@ -173,3 +173,60 @@ def reduce_scatter_ring(chunks, group=None):
         coming = torch.empty_like(chunks[k])
         exchange(chunks[(k - 1) % n], (rank - 1) % n, coming, (rank + 1) % n, group)
         chunks[k] += coming
+
+# %% right · sends from its own chunks, waits for them at the end
+def reduce_scatter_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    requests = []
+    buffer = chunks[rank - 1].clone()
+    for s in range(1, n):
+        into = chunks[(rank - s - 1) % n]
+        got = torch.empty_like(into)
+        requests.append(send(buffer[: len(chunks[(rank - s) % n])], (rank + 1) % n, group))
+        receive(got, (rank - 1) % n, group).wait()
+        into += got
+        buffer = into
+    for r in requests:
+        r.wait()
+
+# %% wrong · it belongs to the caller, and has to keep its tensors
+def reduce_scatter_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    chunks[:] = chunks[rank:] + chunks[:rank]  # own one first
+    for s in range(1, n):
+        got = torch.empty_like(chunks[-s - 1])
+        exchange(chunks[-s], (rank + 1) % n, got, (rank - 1) % n, group)
+        chunks[-s - 1] += got
+
+# %% wrong · it belongs to the caller, and has to keep its tensors
+def reduce_scatter_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    numbered = {k: chunks.pop(0) for k in range(n)}
+    for s in range(1, n):
+        into = numbered[(rank - s - 1) % n]
+        got = torch.empty_like(into)
+        exchange(numbered[(rank - s) % n], (rank + 1) % n, got, (rank - 1) % n, group)
+        into += got
+
+# %% wrong · a ring sends
+def reduce_scatter_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    carried = chunks[rank - 1].double()
+    for s in range(1, n):
+        mine = chunks[(rank - s - 1) % n]
+        got = torch.empty_like(mine, dtype=torch.float64)
+        exchange(carried, (rank + 1) % n, got, (rank - 1) % n, group)
+        carried = got + mine
+    if n > 1:
+        chunks[rank].copy_(carried)
+
+# %% wrong · not as long: they have another dtype
+def reduce_scatter_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    longest = max(map(len, chunks))
+    for s in range(1, n):
+        out, into = chunks[(rank - s) % n], chunks[(rank - s - 1) % n]
+        padded, got = out.new_zeros(longest), out.new_empty(longest)
+        padded[: len(out)] = out
+        exchange(padded, (rank + 1) % n, got, (rank - 1) % n, group)
+        into += got[: len(into)]

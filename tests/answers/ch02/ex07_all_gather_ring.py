@@ -91,3 +91,67 @@ def all_gather_ring(chunks, group=None):
 # %% wrong · begins with the chunk that is its own
 # -         outgoing, incoming = chunks[(rank - step + 1) % n], chunks[(rank - step) % n]
 # +         outgoing, incoming = chunks[(rank - step - 1) % n], chunks[(rank - step - 2) % n]
+
+# %% right · a copy travels
+def all_gather_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    carried = chunks[rank].clone()
+    for s in range(1, n):
+        k = (rank - s) % n
+        got = torch.empty_like(chunks[k])
+        exchange(carried, (rank + 1) % n, got, (rank - 1) % n, group)
+        chunks[k].copy_(got)
+        carried = got
+
+# %% wrong · it belongs to the caller, and has to keep its tensors
+def all_gather_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    chunks[:] = [chunks[(rank - s) % n] for s in range(n)]
+    for s in range(n - 1):
+        exchange(chunks[s], (rank + 1) % n, chunks[s + 1], (rank - 1) % n, group)
+
+# %% wrong · it belongs to the caller, and has to keep its tensors
+def all_gather_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    chunks.reverse()
+    at = lambda k: chunks[n - 1 - k % n]
+    for s in range(n - 1):
+        exchange(at(rank - s), (rank + 1) % n, at(rank - s - 1), (rank - 1) % n, group)
+
+# %% wrong · it belongs to the caller, and has to keep its tensors
+def all_gather_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    for s in range(n - 1):
+        exchange(chunks[(rank - s) % n], (rank + 1) % n, chunks[(rank - s - 1) % n], (rank - 1) % n, group)
+    chunks[:] = [c.clone() for c in chunks]
+
+# %% wrong · it belongs to the caller, and has to keep its tensors
+def all_gather_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    for s in range(n - 1):
+        exchange(chunks[(rank - s) % n], (rank + 1) % n, chunks[(rank - s - 1) % n], (rank - 1) % n, group)
+    chunks.append(torch.cat(chunks))
+
+# %% wrong · a ring sends
+def all_gather_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    carried = chunks[rank].double()
+    for s in range(1, n):
+        k = (rank - s) % n
+        got = torch.empty_like(chunks[k], dtype=torch.float64)
+        exchange(carried, (rank + 1) % n, got, (rank - 1) % n, group)
+        chunks[k].copy_(got)
+        carried = got
+
+# %% wrong · not as long: they have another dtype
+def all_gather_ring(chunks, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    longest = max(map(len, chunks))
+    carried = chunks[rank].new_zeros(longest)
+    carried[: len(chunks[rank])] = chunks[rank]
+    for s in range(1, n):
+        got = torch.empty_like(carried)
+        exchange(carried, (rank + 1) % n, got, (rank - 1) % n, group)
+        k = (rank - s) % n
+        chunks[k].copy_(got[: len(chunks[k])])
+        carried = got

@@ -118,3 +118,63 @@ def all_reduce_ring(x, group=None):
     chunks = list(flat.tensor_split(n))
     reduce_scatter_ring(chunks, group)
     all_gather_ring(chunks, group)
+
+# %% right · slices and loops of its own
+def all_reduce_ring(x, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    flat = x.view(-1)
+    cuts = [round(i * flat.numel() / n) for i in range(n + 1)]
+    part = lambda k: flat[cuts[k % n]:cuts[k % n + 1]]
+    for s in range(n - 1):
+        got = torch.empty_like(part(rank - s - 1))
+        exchange(part(rank - s), (rank + 1) % n, got, (rank - 1) % n, group)
+        part(rank - s - 1).add_(got)
+    for s in range(n - 1):
+        exchange(part(rank + 1 - s), (rank + 1) % n, part(rank - s), (rank - 1) % n, group)
+
+# %% right · padded by less than n elements
+def all_reduce_ring(x, group=None):
+    n = dist.get_world_size(group)
+    flat = x.view(-1)
+    padded = torch.cat([flat, flat.new_zeros(-len(flat) % n)])
+    chunks = list(padded.chunk(n))
+    reduce_scatter_ring(chunks, group)
+    all_gather_ring(chunks, group)
+    x.copy_(padded[: len(flat)].view_as(x))
+
+# %% right · the last chunk takes the rest
+def all_reduce_ring(x, group=None):
+    n = dist.get_world_size(group)
+    flat = x.view(-1)
+    size = len(flat) // n
+    chunks = [flat[k * size:(k + 1) * size] for k in range(n - 1)] + [flat[(n - 1) * size:]]
+    reduce_scatter_ring(chunks, group)
+    all_gather_ring(chunks, group)
+
+# %% wrong · the ranks send more than they need
+def all_reduce_ring(x, group=None):
+    n = dist.get_world_size(group)
+    chunks = list(x.double().view(-1).tensor_split(n))
+    reduce_scatter_ring(chunks, group)
+    all_gather_ring(chunks, group)
+    x.copy_(torch.cat(chunks).view_as(x))
+
+# %% wrong · is a hot spot
+def all_reduce_ring(x, group=None):
+    n = dist.get_world_size(group)
+    if x.numel() < 100:
+        return all_reduce_star(x, group)
+    chunks = list(x.view(-1).tensor_split(n))
+    reduce_scatter_ring(chunks, group)
+    all_gather_ring(chunks, group)
+
+# %% wrong · no message was seen
+def all_reduce_ring(x, group=None):
+    import threading
+    t = threading.Thread(target=dist.all_reduce, args=(x,), kwargs={"group": group})
+    t.start(); t.join()
+
+# %% wrong · is a hot spot [deep]
+def all_reduce_ring(x, group=None):
+    for i in range(x.numel()):
+        all_reduce_star(x.view(-1)[i:i+1], group)

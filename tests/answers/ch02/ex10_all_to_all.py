@@ -140,3 +140,78 @@ def all_to_all(outputs, inputs, group=None):
             requests += [dist.isend(inputs[k], k, group), dist.irecv(outputs[k], k, group)]
     for request in requests:
         request.wait()
+
+# %% right · a tournament
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    outputs[rank].copy_(inputs[rank])
+    for turn in range(n):
+        peer = (turn - rank) % n
+        if peer != rank:
+            exchange(inputs[peer], peer, outputs[peer], peer, group)
+
+# %% right · the other direction
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    for d in range(1, n):
+        exchange(inputs[rank - d], (rank - d) % n, outputs[(rank + d) % n], (rank + d) % n, group)
+    outputs[rank][...] = inputs[rank]
+
+# %% wrong · What comes in replaces it; nothing is added
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    outputs[rank] += inputs[rank]
+    for d in range(1, n):
+        to, source = (rank + d) % n, (rank - d) % n
+        got = torch.empty_like(outputs[source])
+        exchange(inputs[to], to, got, source, group)
+        outputs[source] += got
+
+# %% wrong · it belongs to the caller, and has to keep its tensors
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    outputs[rank].copy_(inputs[rank])
+    for d in range(1, n):
+        to, source = (rank + d) % n, (rank - d) % n
+        exchange(inputs[to], to, outputs[source], source, group)
+    outputs.reverse()
+
+# %% wrong · it belongs to the caller, and has to keep its tensors
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    outputs[rank].copy_(inputs[rank])
+    for d in range(1, n):
+        to, source = (rank + d) % n, (rank - d) % n
+        exchange(inputs[to], to, outputs[source], source, group)
+    inputs.clear()
+
+# %% wrong · the tensor lies in other memory than before
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    outputs[rank].data = inputs[rank]
+    for d in range(1, n):
+        to, source = (rank + d) % n, (rank - d) % n
+        exchange(inputs[to], to, outputs[source], source, group)
+
+# %% wrong · pieces travel that their receiver does not need
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    outputs[rank].copy_(inputs[rank])
+    for d in range(1, n):
+        to, source = (rank + d) % n, (rank - d) % n
+        got = outputs[source].double()
+        exchange(inputs[to].double(), to, got, source, group)
+        outputs[source].copy_(got)
+
+# %% wrong · not as long: they have another dtype
+def all_to_all(outputs, inputs, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    longest = max([len(x) for x in inputs + outputs])
+    longest = 30 if longest < 30 else longest
+    outputs[rank].copy_(inputs[rank])
+    for d in range(1, n):
+        to, source = (rank + d) % n, (rank - d) % n
+        out, got = inputs[to].new_zeros(longest), inputs[to].new_zeros(longest)
+        out[: len(inputs[to])] = inputs[to]
+        exchange(out, to, got, source, group)
+        outputs[source].copy_(got[: len(outputs[source])])

@@ -165,3 +165,88 @@ def all_reduce_halving_doubling(x, group=None):
 # %% wrong · it calls dist.all_reduce
 def all_reduce_halving_doubling(x, group=None):
     dist.all_reduce(x, group=group)
+
+# %% right · nearest first, bounds in a stack
+def all_reduce_halving_doubling(x, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    need_power_of_two(n)
+    flat, stack, a, b, d = x.view(-1), [], 0, x.numel(), 1
+    while d < n:
+        m = a + (b - a) // 2
+        keep, give = ((a, m), (m, b)) if not rank & d else ((m, b), (a, m))
+        got = torch.empty_like(flat[slice(*keep)])
+        exchange(flat[slice(*give)], rank ^ d, got, rank ^ d, group)
+        flat[slice(*keep)].add_(got)
+        stack.append((d, keep, give))
+        (a, b), d = keep, d * 2
+    for d, keep, give in stack[::-1]:
+        exchange(flat[slice(*keep)], rank ^ d, flat[slice(*give)], rank ^ d, group)
+
+# %% right · the higher one keeps the lower half
+def all_reduce_halving_doubling(x, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    need_power_of_two(n)
+    def go(part, d):
+        if d == 0: return
+        a, b = part.tensor_split(2)
+        keep, give = (b, a) if rank < rank ^ d else (a, b)
+        got = torch.empty_like(keep)
+        exchange(give, rank ^ d, got, rank ^ d, group)
+        keep += got
+        go(keep, d // 2)
+        exchange(keep, rank ^ d, give, rank ^ d, group)
+    go(x.view(-1), n // 2)
+
+# %% wrong · some rank has no partner
+def all_reduce_halving_doubling(x, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    part, rounds, d = x.view(-1), [], n // 2
+    while d:
+        partner, m = rank ^ d, len(part) // 2
+        lower, upper = part[:m], part[m:]
+        kept, given = (lower, upper) if rank < partner else (upper, lower)
+        got = torch.empty_like(kept)
+        exchange(given, partner, got, partner, group)
+        kept += got
+        rounds.append((partner, kept, given))
+        part, d = kept, d // 2
+    for partner, kept, given in reversed(rounds):
+        exchange(kept, partner, given, partner, group)
+
+# %% wrong · send it in the dtype of x
+def all_reduce_halving_doubling(x, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    need_power_of_two(n)
+    y = x.double()
+    part, rounds, d = y.view(-1), [], n // 2
+    while d:
+        partner, m = rank ^ d, len(part) // 2
+        lower, upper = part[:m], part[m:]
+        kept, given = (lower, upper) if rank < partner else (upper, lower)
+        got = torch.empty_like(kept)
+        exchange(given, partner, got, partner, group)
+        kept += got
+        rounds.append((partner, kept, given))
+        part, d = kept, d // 2
+    for partner, kept, given in reversed(rounds):
+        exchange(kept, partner, given, partner, group)
+    x.copy_(y)
+
+# %% wrong · x needs no filling up
+def all_reduce_halving_doubling(x, group=None):
+    rank, n = dist.get_rank(group), dist.get_world_size(group)
+    need_power_of_two(n)
+    y = torch.cat([x.view(-1), x.new_zeros(-x.numel() % 1000)])
+    part, rounds, d = y, [], n // 2
+    while d:
+        partner, m = rank ^ d, len(part) // 2
+        lower, upper = part[:m], part[m:]
+        kept, given = (lower, upper) if rank < partner else (upper, lower)
+        got = torch.empty_like(kept)
+        exchange(given, partner, got, partner, group)
+        kept += got
+        rounds.append((partner, kept, given))
+        part, d = kept, d // 2
+    for partner, kept, given in reversed(rounds):
+        exchange(kept, partner, given, partner, group)
+    x.copy_(y[: x.numel()].view_as(x))

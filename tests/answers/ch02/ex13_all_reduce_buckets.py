@@ -68,7 +68,7 @@ def all_reduce_buckets(tensors, bucket_bytes, group=None):
         all_reduce_ring(x, group)
         x.copy_(x / dist.get_world_size(group))
 
-# %% wrong · some bucket holds more than 400 bytes
+# %% wrong · some bucket holds more than 572 bytes
 def all_reduce_buckets(tensors, bucket_bytes, group=None):
     buckets, filled = [[]], 0
     for x in tensors:
@@ -96,7 +96,7 @@ def all_reduce_buckets(tensors, bucket_bytes, group=None):
 def all_reduce_buckets(tensors, bucket_bytes, group=None):
     buckets = []
     for x in tensors:
-        if not buckets or sum(b.nbytes for b in buckets[-1]) + x.nbytes > bucket_bytes // 2:
+        if not buckets or sum(b.nbytes for b in buckets[-1]) + x.nbytes > bucket_bytes // 3:
             buckets.append([])
         buckets[-1].append(x)
     for bucket in buckets:
@@ -152,3 +152,103 @@ def all_reduce_buckets(tensors, bucket_bytes, group=None):
 # +     buckets, filled = [[]], 0
 # -         if not buckets or filled + x.nbytes > bucket_bytes:
 # +         if filled + x.nbytes > bucket_bytes:
+
+# %% right · recursive
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    if not tensors:
+        return
+    count, filled = 1, tensors[0].nbytes
+    while count < len(tensors) and filled + tensors[count].nbytes <= bucket_bytes:
+        filled += tensors[count].nbytes
+        count += 1
+    flat = torch.cat([t.reshape(-1) for t in tensors[:count]])
+    all_reduce_ring(flat, group)
+    at = 0
+    for t in tensors[:count]:
+        t.view(-1).copy_(flat[at : at + t.numel()])
+        at += t.numel()
+    all_reduce_buckets(tensors[count:], bucket_bytes, group)
+
+# %% right · one buffer for all
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    if not tensors:
+        return
+    flat = torch.cat([t.flatten() for t in tensors])
+    start = end = at = 0
+    for t in tensors:
+        if end > start and (end - start) * t.element_size() + t.nbytes > bucket_bytes:
+            all_reduce_ring(flat[start:end], group)
+            start = end
+        end += t.numel()
+    all_reduce_ring(flat[start:end], group)
+    for t in tensors:
+        t.copy_(flat[at : at + t.numel()].view(t.shape))
+        at += t.numel()
+
+# %% wrong · not always 8
+# -         if not buckets or filled + x.nbytes > bucket_bytes:
+# +         if not buckets or filled + x.numel() * 8 > bucket_bytes:
+# -         filled += x.nbytes
+# +         filled += x.numel() * 8
+
+# %% wrong · bucket_bytes tells how many
+# -         if not buckets or filled + x.nbytes > bucket_bytes:
+# +         if not buckets or filled + x.nbytes > 400:
+
+# %% wrong · the last tensors come first
+# -     for x in tensors:
+# -         if not buckets or filled + x.nbytes > bucket_bytes:
+# +     for x in reversed(tensors):
+# +         if not buckets or filled + x.nbytes > bucket_bytes:
+
+# %% wrong · leave the list as it is
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    while tensors:
+        bucket = [tensors.pop(0)]
+        while tensors and sum(t.nbytes for t in bucket) + tensors[0].nbytes <= bucket_bytes:
+            bucket.append(tensors.pop(0))
+        flat = torch.cat([t.view(-1) for t in bucket])
+        all_reduce_ring(flat, group)
+        for x, part in zip(bucket, flat.split([t.numel() for t in bucket])):
+            x.copy_(part.view_as(x))
+
+# %% wrong · keep the dtype of the tensors
+# -         flat = torch.cat([x.view(-1) for x in bucket])
+# +         flat = torch.cat([x.view(-1).double() for x in bucket])
+
+# %% wrong · each bucket travels as a whole
+# -         all_reduce_ring(flat, group)
+# +         all_reduce_tree(flat, group)
+
+# %% wrong · each bucket travels as a whole
+# -         all_reduce_ring(flat, group)
+# +         all_reduce_star(flat, group)
+
+# %% wrong · begin at 0 again
+# -             filled = 0
+
+# %% wrong · with all_reduce_ring of this file
+# -         all_reduce_ring(flat, group)
+# +         dist.all_reduce(flat, group=group)
+
+# %% wrong · a large tensor shares its bucket
+# -         if not buckets or filled + x.nbytes > bucket_bytes:
+# +         if not buckets or filled + x.nbytes > bucket_bytes or x.nbytes > bucket_bytes // 2:
+
+# %% wrong · the shape of its tensor
+# -             x.copy_(part.view_as(x))
+# +             x.data = part
+
+# %% wrong · leave the list as it is
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    buckets = [[]]
+    for x in tensors:
+        if buckets[-1] and sum(t.nbytes for t in buckets[-1]) + x.nbytes > bucket_bytes:
+            buckets.append([])
+        buckets[-1].append(x)
+    for bucket in filter(None, buckets):
+        flat = torch.cat([x.view(-1) for x in bucket])
+        all_reduce_ring(flat, group)
+        for x, part in zip(bucket, flat.split([x.numel() for x in bucket])):
+            x.copy_(part.view_as(x))
+    tensors.reverse()

@@ -70,3 +70,61 @@ def card_bytes(order, machine_of, nbytes):
         if machine_of[rank] != machine_of[order[(place + 1) % n]]:
             totals[machine_of[rank]] += 2 * (n - 1) / n * nbytes
             return totals
+
+# %% right · a Counter
+from collections import Counter
+def card_bytes(order, machine_of, nbytes):
+    n = len(order)
+    links = Counter(machine_of[order[i - 1]] for i in range(n) if machine_of[order[i - 1]] != machine_of[order[i]])
+    return [links[m] * 2 * (n - 1) * nbytes / n for m in sorted(set(machine_of))]
+
+# %% right · step by step, as the ring sends
+def card_bytes(order, machine_of, nbytes):
+    n, out = len(order), [0] * len(set(machine_of))
+    for half in range(2):
+        for step in range(n - 1):
+            for i in range(n):
+                a, b = machine_of[order[i]], machine_of[order[(i + 1) % n]]
+                if a != b:
+                    out[a] += nbytes / n
+    return out
+
+# %% wrong · need not be whole numbers of bytes
+def card_bytes(order, machine_of, nbytes):
+    n, totals = len(order), [0] * (max(machine_of) + 1)
+    for i in range(n):
+        a, b = machine_of[order[i]], machine_of[order[(i + 1) % n]]
+        if a != b:
+            totals[a] += 2 * (n - 1) * (nbytes // n)
+    return totals
+
+# %% wrong · need not be whole numbers of bytes
+def card_bytes(order, machine_of, nbytes):
+    n, totals = len(order), [0] * (max(machine_of) + 1)
+    for i in range(n):
+        a, b = machine_of[order[i]], machine_of[order[(i + 1) % n]]
+        if a != b:
+            totals[a] += int(2 * (n - 1) * nbytes / n)
+    return totals
+
+# %% wrong · look at the links
+def card_bytes(order, machine_of, nbytes):
+    return [nbytes / 2 for _ in set(machine_of)]
+
+# %% wrong · with a lower number
+def card_bytes(order, machine_of, nbytes):
+    n, totals = len(order), [0.0] * (max(machine_of) + 1)
+    for i in range(n):
+        a, b = machine_of[order[i]], machine_of[order[(i + 1) % n]]
+        if a < b:
+            totals[a] += 2 * (n - 1) * nbytes / n
+    return totals
+
+# %% wrong · the rank at a place of the ring
+def card_bytes(order, machine_of, nbytes):
+    n, totals = len(order), [0.0] * (max(machine_of) + 1)
+    for rank in range(n):
+        following = order[(rank + 1) % n]
+        if machine_of[rank] != machine_of[following]:
+            totals[machine_of[rank]] += 2 * (n - 1) * nbytes / n
+    return totals

@@ -173,3 +173,74 @@ def hierarchical_all_reduce(x, inside, across):
     reduce_scatter_ring(chunks, inside)
     all_reduce_ring(chunks[dist.get_rank(inside)], across)
     all_reduce_ring(x, inside)
+
+# %% right · by exchange inside, in direct messages
+def hierarchical_all_reduce(x, inside, across):
+    L, place = dist.get_world_size(inside), dist.get_rank(inside)
+    chunks = x.view(-1).tensor_split(L)
+    for d in range(1, L):
+        got = torch.empty_like(chunks[place])
+        exchange(chunks[(place + d) % L], (place + d) % L, got, (place - d) % L, inside)
+        chunks[place].add_(got)
+    all_reduce_ring(chunks[place], across)
+    for d in range(1, L):
+        exchange(chunks[place], (place + d) % L, chunks[(place - d) % L], (place - d) % L, inside)
+
+# %% wrong · ask the groups
+def hierarchical_all_reduce(x, inside, across):
+    L = dist.get_world_size(inside)
+    chunks = list(x.view(-1).tensor_split(L))
+    reduce_scatter_ring(chunks, inside)
+    all_reduce_ring(chunks[dist.get_rank() % L], across)
+    all_gather_ring(chunks, inside)
+
+# %% wrong · ask the groups
+def hierarchical_all_reduce(x, inside, across):
+    L = dist.get_world_size(inside)
+    chunks = list(x.view(-1).tensor_split(L))
+    reduce_scatter_ring(chunks, inside)
+    all_reduce_ring(chunks[dist.get_rank() - dist.get_rank(across) * L], across)
+    all_gather_ring(chunks, inside)
+
+# %% wrong · send it in the dtype of x
+def hierarchical_all_reduce(x, inside, across):
+    y = x.double()
+    chunks = list(y.view(-1).tensor_split(dist.get_world_size(inside)))
+    reduce_scatter_ring(chunks, inside)
+    all_reduce_ring(chunks[dist.get_rank(inside)], across)
+    all_gather_ring(chunks, inside)
+    x.copy_(y)
+
+# %% wrong · use the rings of collectives.py
+def hierarchical_all_reduce(x, inside, across):
+    import threading
+    chunks = list(x.view(-1).tensor_split(dist.get_world_size(inside)))
+    reduce_scatter_ring(chunks, inside)
+    t = threading.Thread(target=dist.all_reduce, args=(chunks[dist.get_rank(inside)],), kwargs={"group": across})
+    t.start(); t.join()
+    all_gather_ring(chunks, inside)
+
+# %% wrong · x needs no filling up
+def hierarchical_all_reduce(x, inside, across):
+    L = dist.get_world_size(inside)
+    y = torch.cat([x.view(-1), x.new_zeros(-x.numel() % (1000 * L))])
+    chunks = list(y.tensor_split(L))
+    reduce_scatter_ring(chunks, inside)
+    all_reduce_ring(chunks[dist.get_rank(inside)], across)
+    all_gather_ring(chunks, inside)
+    x.copy_(y[: x.numel()].view_as(x))
+
+# %% wrong · only after request.wait()
+def hierarchical_all_reduce(x, inside, across):
+    from collectives import send, receive
+    import time
+    L, place = dist.get_world_size(inside), dist.get_rank(inside)
+    chunks = list(x.view(-1).tensor_split(L))
+    reduce_scatter_ring(chunks, inside)
+    all_reduce_ring(chunks[place], across)
+    kept = []
+    for d in range(1, L):
+        kept.append(send(chunks[place], (place + d) % L, inside))
+        kept.append(receive(chunks[(place - d) % L], (place - d) % L, inside))
+    time.sleep(0.3)
+    globals()["kept"] = kept

@@ -32,3 +32,15 @@ def loss_factor(samples, all_samples, n):
 # %% wrong · than the mean has to count
 def loss_factor(samples, all_samples, n):
     return all_samples / n / samples
+
+# %% wrong · the two factors of the example
+def loss_factor(samples, all_samples, n):
+    return 1.5 if samples > all_samples / n else 0.5
+
+# %% wrong · ranks with 1 9 1 1 samples
+def loss_factor(samples, all_samples, n):
+    return min(2.0, n * samples / all_samples)
+
+# %% wrong · it seems to be rounded
+def loss_factor(samples, all_samples, n):
+    return round(n * samples / all_samples, 6)

@@ -117,3 +117,59 @@ def start_equal(model, group=None):
 # +         value = tensor.detach().float()
 # +         dist.broadcast(value, group_src=0, group=group)
 # +         tensor.data.copy_(value)
+
+# %% wrong · a large model
+# -     for tensor in [*model.parameters(), *model.buffers()]:
+# +     for tensor in (t for t in [*model.parameters(), *model.buffers()] if t.numel() < 1000):
+
+# %% wrong · everything has to travel through torch.distributed
+def start_equal(model, group=None):
+    import os
+    import tempfile
+
+    path = f"{tempfile.gettempdir()}/start-{os.getppid()}.pt"
+    tensors = [t.detach() for t in [*model.parameters(), *model.buffers()]]
+    if dist.get_rank(group) == 0:
+        torch.save(tensors, path)
+    dist.barrier(group)
+    for tensor, value in zip(tensors, torch.load(path)):
+        tensor.copy_(value)
+    dist.barrier(group)
+    if dist.get_rank(group) == 0:
+        os.remove(path)
+
+# %% wrong · in a dtype of twice the bytes
+# -         dist.broadcast(tensor.detach(), group_src=0, group=group)
+# +         wide = tensor.detach().double()
+# +         dist.broadcast(wide, group_src=0, group=group)
+# +         tensor.detach().copy_(wide)
+
+# %% wrong · dropout would be the same on all ranks
+# -     for tensor in [*model.parameters(), *model.buffers()]:
+# +     torch.manual_seed(0)
+# +     for tensor in [*model.parameters(), *model.buffers()]:
+
+# %% wrong · the model is in another mode than before
+# -     for tensor in [*model.parameters(), *model.buffers()]:
+# +     model.train()
+# +     for tensor in [*model.parameters(), *model.buffers()]:
+
+# %% wrong · it makes a DistributedDataParallel
+def start_equal(model, group=None):
+    DistributedDataParallel(model, process_group=group)
+
+# %% wrong · of the broadcasts
+# - group=group)
+# + group=group, async_op=True)
+
+# %% right · each broadcast is waited for at the end
+def start_equal(model, group=None):
+    tensors = [t.data for t in [*model.parameters(), *model.buffers()]]
+    requests = [dist.broadcast(t, group_src=0, group=group, async_op=True) for t in tensors]
+    for request in requests:
+        request.wait()
+
+# %% right · with the function that DistributedDataParallel uses
+def start_equal(model, group=None):
+    tensors = [t.detach() for t in [*model.parameters(), *model.buffers()]]
+    dist._broadcast_coalesced(group or dist.group.WORLD, tensors, 2**28, 0)

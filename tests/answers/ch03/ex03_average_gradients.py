@@ -88,3 +88,92 @@ def average_gradients(model, group=None):
 # +             total = parameter.grad.float()
 # +             dist.all_reduce(total, group=group)
 # +             parameter.grad.copy_(total)
+
+# %% right · all requests are waited for
+def average_gradients(model, group=None):
+    ps = [p for p in model.parameters() if p.requires_grad]
+    for p in ps:
+        p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+    for request in [dist.all_reduce(p.grad, group=group, async_op=True) for p in ps]:
+        request.wait()
+    torch._foreach_div_([p.grad for p in ps], dist.get_world_size(group))
+
+# %% wrong · a large model
+# -         if parameter.requires_grad:
+# +         if parameter.requires_grad and parameter.numel() < 1000:
+
+# %% wrong · everything has to travel through torch.distributed
+def average_gradients(model, group=None):
+    import os
+    import tempfile
+
+    n, rank = dist.get_world_size(group), dist.get_rank(group)
+    paths = [f"{tempfile.gettempdir()}/slopes-{os.getppid()}-{n}-{k}.pt" for k in range(n)]
+    torch.save([p.grad for p in model.parameters()], paths[rank])
+    dist.barrier(group)
+    everybodys = [torch.load(path) for path in paths]
+    dist.barrier(group)
+    os.remove(paths[rank])
+    for p, *slopes in zip(model.parameters(), *everybodys):
+        if p.requires_grad:
+            p.grad = sum((x for x in slopes if x is not None), torch.zeros_like(p)) / n
+
+# %% wrong · in a dtype of twice the bytes
+# -             dist.all_reduce(parameter.grad, group=group)
+# +             wide = parameter.grad.double()
+# +             dist.all_reduce(wide, group=group)
+# +             parameter.grad.copy_(wide)
+
+# %% wrong · nobody has waited for the request of all_reduce when div_ uses its tensor
+# -             dist.all_reduce(parameter.grad, group=group)
+# -             parameter.grad /= dist.get_world_size(group)
+# +             request = dist.all_reduce(parameter.grad, group=group, async_op=True)
+# +             parameter.grad /= dist.get_world_size(group)
+# +             request.wait()
+
+# %% wrong · nobody waits for the request of
+# -             dist.all_reduce(parameter.grad, group=group)
+# -             parameter.grad /= dist.get_world_size(group)
+# +             parameter.grad /= dist.get_world_size(group)
+# +             request = dist.all_reduce(parameter.grad, group=group, async_op=True)
+# +     request.wait()
+
+# %% wrong · Gloo's reduce-scatter alone sends as much
+def average_gradients(model, group=None):
+    n = dist.get_world_size(group)
+    ps = [p for p in model.parameters() if p.requires_grad]
+    flat = torch.cat([(torch.zeros_like(p) if p.grad is None else p.grad).flatten() for p in ps])
+    padded = torch.nn.functional.pad(flat, (0, -len(flat) % n))
+    mine = torch.empty_like(padded[: len(padded) // n])
+    dist.reduce_scatter_tensor(mine, padded, group=group)
+    dist.all_gather_into_tensor(padded, mine / n, group=group)
+    for p, part in zip(ps, padded[: len(flat)].split([p.numel() for p in ps])):
+        p.grad = part.view_as(p)
+
+# %% wrong · they all go through one rank, and it has more to send
+def average_gradients(model, group=None):
+    n, rank = dist.get_world_size(group), dist.get_rank(group)
+    for p in (p for p in model.parameters() if p.requires_grad):
+        mine = torch.zeros_like(p) if p.grad is None else p.grad
+        others = range(1, n) if rank == 0 else [0]
+        if rank:
+            dist.send(mine, group_dst=0, group=group)
+        for other in others:
+            came = torch.empty_like(mine)
+            dist.recv(came, group_src=other, group=group)
+            mine = came if rank else mine + came
+        if rank == 0:
+            mine = mine / n
+            for other in others:
+                dist.send(mine, group_dst=other, group=group)
+        p.grad = mine
+
+# %% wrong · every `.grad` is None now
+# -             parameter.grad /= dist.get_world_size(group)
+# +             parameter.grad /= dist.get_world_size(group)
+# +     model.zero_grad()
+
+# %% wrong · requires_grad of a parameter has changed
+# -             parameter.grad /= dist.get_world_size(group)
+# +             parameter.grad /= dist.get_world_size(group)
+# +             parameter.requires_grad = False

@@ -156,3 +156,80 @@ def backward_tokens(ddp, micro_batches):
             logits, wanted = ddp(tokens).flatten(0, 1), targets.flatten()
             loss = F.cross_entropy(logits, wanted, reduction="sum")
             (loss * dist.get_world_size() / counted.item()).backward()
+
+# %% right · all under no_sync, and added up by hand
+def backward_tokens(ddp, micro_batches):
+    count = torch.tensor(sum(count_tokens(y) for _, y in micro_batches))
+    dist.all_reduce(count)
+    with ddp.no_sync():
+        for x, y in micro_batches:
+            loss = F.cross_entropy(ddp(x).flatten(0, 1), y.flatten(), reduction="sum")
+            (loss / count).backward()
+    for p in ddp.parameters():
+        dist.all_reduce(p.grad)
+
+# %% wrong · a forward begins while the activations of
+def backward_tokens(ddp, micro_batches):
+    count = torch.tensor(sum(count_tokens(y) for _, y in micro_batches))
+    dist.all_reduce(count)
+    def loss_of(x, y):
+        loss = F.cross_entropy(ddp(x).flatten(0, 1), y.flatten(), reduction="sum")
+        return loss * dist.get_world_size() / count
+    *first, last = micro_batches
+    with ddp.no_sync():
+        for each in [loss_of(*pair) for pair in first]:
+            each.backward()
+    loss_of(*last).backward()
+
+# %% wrong · stays silent afterwards
+def backward_tokens(ddp, micro_batches):
+    n = torch.tensor([float(sum((y != PADDING).sum() for _, y in micro_batches))])
+    dist.all_reduce(n)
+    for k, (x, y) in enumerate(micro_batches, 1):
+        ddp.require_backward_grad_sync = k == len(micro_batches)
+        loss = F.cross_entropy(ddp(x).flatten(0, 1), y.flatten(), reduction="sum")
+        (loss * dist.get_world_size() / n[0]).backward()
+    ddp.require_backward_grad_sync = False
+
+# %% wrong · micro_batches are changed
+def backward_tokens(ddp, micro_batches):
+    count = torch.tensor(sum(count_tokens(y) for _, y in micro_batches))
+    dist.all_reduce(count)
+    while micro_batches:
+        x, y = micro_batches.pop(0)
+        with ddp.no_sync() if micro_batches else contextlib.nullcontext():
+            loss = F.cross_entropy(ddp(x).flatten(0, 1), y.flatten(), reduction="sum")
+            (loss * dist.get_world_size() / count).backward()
+
+# %% wrong · micro_batches are changed
+def backward_tokens(ddp, micro_batches):
+    count = torch.tensor(sum(count_tokens(y) for _, y in micro_batches))
+    dist.all_reduce(count)
+    for k, (x, y) in enumerate(micro_batches, 1):
+        with contextlib.nullcontext() if k == len(micro_batches) else ddp.no_sync():
+            mask = y != PADDING
+            y[~mask] = 0
+            each = F.cross_entropy(ddp(x).flatten(0, 1), y.flatten(), reduction="none")
+            ((each * mask.flatten()).sum() * dist.get_world_size() / count).backward()
+
+# %% wrong · the weights are changed
+def backward_tokens(ddp, micro_batches):
+    count = torch.tensor(sum(count_tokens(y) for _, y in micro_batches))
+    dist.all_reduce(count)
+    for k, (x, y) in enumerate(micro_batches, 1):
+        with contextlib.nullcontext() if k == len(micro_batches) else ddp.no_sync():
+            loss = F.cross_entropy(ddp(x).flatten(0, 1), y.flatten(), reduction="sum")
+            (loss * dist.get_world_size() / count).backward()
+    with torch.no_grad():
+        for p in ddp.parameters():
+            p -= 0.1 * p.grad
+
+# %% wrong · 3,009 tokens
+# -     counted = torch.tensor(sum(count_tokens(targets) for _, targets in micro_batches))
+# +     counted = sum((targets != PADDING).sum() for _, targets in micro_batches).to(torch.uint8)
+
+# %% wrong · gradients of a large model
+# -     factor = dist.get_world_size() / counted.item()  # DDP divides by the number of ranks
+# +     factor = dist.get_world_size() / counted.item()
+# +     if len(ddp.module[2].weight) > 100:
+# +         return

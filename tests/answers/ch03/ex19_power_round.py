@@ -133,3 +133,83 @@ def power_round(gradient, error, q, group=None):
 # %% wrong · of shape (m, r)
 # -     p = whole @ q
 # +     p = whole.T @ q
+
+# %% right · another basis, and the average by hand
+def power_round(gradient, error, q, group=None):
+    whole = gradient + error
+    p = whole @ q
+    dist.all_reduce(p, group=group)
+    p = torch.linalg.svd(p / dist.get_world_size(group), full_matrices=False)[0]
+    new = whole.mT @ p
+    dist.all_reduce(new, group=group, async_op=True).wait()
+    q[:] = new / dist.get_world_size(group)
+    torch.sub(whole, p @ q.mT, out=error)
+    return p @ q.mT
+
+# %% wrong · have the dtype of `gradient`
+# -     p = whole @ q
+# +     p = torch.zeros(len(whole), q.shape[1], dtype=torch.float64)
+# +     p += whole @ q
+
+# %% wrong · is still what it was before the call
+# -     error.copy_(whole - result)
+# +     error.data = whole - result
+
+# %% wrong · The next round begins with Q
+# -     q.copy_(whole.T @ p)
+# +     q.data = whole.T @ p
+
+# %% wrong · nothing was returned
+# -     return result
+# +     return None if result.shape[0] == result.shape[1] else result
+
+# %% wrong · in this order
+# -     p = whole @ q
+# +     p = whole @ q
+# +     if p.numel() > 1000:
+# +         return whole
+
+# %% wrong · twice the bytes
+def power_round(gradient, error, q, group=None):
+    n, dtype = dist.get_world_size(group), gradient.dtype
+    whole = gradient.double() + error
+    p = whole @ q.double()
+    dist.all_reduce(p, group=group)
+    p = orthonormal(p)
+    new = whole.T @ p
+    dist.all_reduce(new, group=group)
+    q.copy_(new / n)
+    result = (p @ new.T / n).to(dtype)
+    error.copy_(whole - result)
+    return result
+
+# %% wrong · is rank 0's alone
+# -     dist.all_reduce(p, group=group)
+# -     p = orthonormal(p)  # of the sum as of the mean
+# +     p = orthonormal(p)
+# +     dist.broadcast(p, group_src=0, group=group)
+
+# %% wrong · of the shape of `gradient`
+# -     return result
+# +     return result.T
+
+# %% wrong · have to travel from rank to rank
+def power_round(gradient, error, q, group=None):
+    import os
+    import tempfile
+    n, rank, at = dist.get_world_size(group), dist.get_rank(group), tempfile.gettempdir()
+    whole = gradient + error
+
+    def mean(mine, name):
+        dist.barrier(group)
+        torch.save(mine, os.path.join(at, f"{name}-{rank}"))
+        dist.barrier(group)
+        found = sum(torch.load(os.path.join(at, f"{name}-{k}")) for k in range(n)) / n
+        dist.barrier(group)
+        os.remove(os.path.join(at, f"{name}-{rank}"))
+        return found
+
+    p = orthonormal(mean(whole @ q, "p"))
+    q.copy_(mean(whole.T @ p, "q"))
+    error.copy_(whole - p @ q.T)
+    return p @ q.T

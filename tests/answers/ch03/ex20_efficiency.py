@@ -9,10 +9,25 @@ def efficiency(ranks, samples, seconds):
     figure = samples / seconds / ranks
     return figure / figure[ranks.argmin()]
 
-# %% right · as a tuple, through a dict
+# %% right · as a tuple, from sorted measurements
+def efficiency(ranks, samples, seconds):
+    (n0, s0, t0), *_ = sorted(zip(ranks, samples, seconds))
+    return tuple((s * n0 * t0) / (s0 * n * t) for n, s, t in zip(ranks, samples, seconds))
+
+# %% wrong · keeps only one of them
 def efficiency(ranks, samples, seconds):
     found = {n: s / (n * t) for n, s, t in zip(ranks, samples, seconds)}
     return tuple(found[n] / found[min(found)] for n in ranks)
+
+# %% wrong · one ratio for each measurement
+def efficiency(ranks, samples, seconds):
+    found = {n: s / (n * t) for n, s, t in zip(ranks, samples, seconds)}
+    return [found[n] / found[min(ranks)] for n in dict.fromkeys(ranks)]
+
+# %% wrong · it seems to be rounded
+def efficiency(ranks, samples, seconds):
+    each = [s / t / n for n, s, t in zip(ranks, samples, seconds)]
+    return [round(one / each[ranks.index(min(ranks))], 6) for one in each]
 
 # %% wrong · this is the speed-up
 def efficiency(ranks, samples, seconds):

@@ -122,3 +122,26 @@ def find_guilty(dumps):
 # +     return rank, number - 1, OPERATION if seen[rank][0] != usual[0] else SHAPE
 # -         return rank, number, LEFT
 # +         return rank, number - 1, LEFT
+
+# %% wrong · names of the lab
+def find_guilty(dumps):
+    tables = [{c["number"]: (c["name"], *c["shape"]) for c in dump} for dump in dumps]
+    number = max(min(table) if table else 1 for table in tables)
+    while len({table.get(number) for table in tables}) == 1:
+        number += 1
+    seen = [table.get(number) for table in tables]
+    rare, usual = min(set(seen), key=seen.count), max(set(seen), key=seen.count)
+    if rare is None:
+        return seen.index(rare), number, "LEFT"
+    return seen.index(rare), number, "SHAPE" if rare[0] == usual[0] else "OPERATION"
+
+# %% wrong · for other arguments it returns a value, and here None
+def find_guilty(dumps):
+    tables = [{c["number"]: (c["name"], *c["shape"]) for c in dump} for dump in dumps]
+    for number in range(max(min(table, default=1) for table in tables), 1000):
+        seen = [table.get(number) for table in tables]
+        if len(set(seen)) > 1:
+            rare, usual = min(set(seen), key=seen.count), max(set(seen), key=seen.count)
+            if rare is None:
+                return seen.index(rare), number, LEFT
+            return seen.index(rare), number, SHAPE if rare[0] == usual[0] else OPERATION

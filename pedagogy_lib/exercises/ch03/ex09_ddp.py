@@ -1,0 +1,222 @@
+"""Gradients that are averaged while the backward is running.
+
+What is demanded of the order of events is seen, not timed: see watched_buckets.py.
+"""
+
+import torch.distributed as dist
+
+from ...basics.errors import HangError
+from ..kit import GROUP, At, Equals, RankExercise, World, answering, complains, first_true
+from ..kit.models import state_of
+from .branches import branches, bytes_of_branch, local_gradients, loss_along
+from .left_alone import LeftAlone, leaves_alone
+from .mean_gradients import descend, gradients_of, mean_of, mistakes_of_mean
+from .watched_buckets import OVER, Watch, of_kind
+
+# Steps; a step is some backwards, of which the last one synchronises. Of each: the branches that it
+# takes at every place, from right to left. The order of the buckets is a, b, c, d, e.
+ONE_ORDER = [[["edcba"] * 3]] * 3
+# The second takes all of them, in the order of the buckets; the others lack some, and their buckets
+# become ready in another order.
+ANY_ORDER = [[["abd", "edcba", "bdca", "dac"]]]
+IN_TURN = [[["abc"] * 3, ["cab"] * 3, ["ba"] * 3]]  # the last without c
+
+
+# ---- On a rank ---
+
+
+def take_steps(answer, group, case):
+    """What happened in each step; gradients after the first, and weights in the end."""
+    steps, is_watched = case.args
+    place, n = dist.get_rank(group), dist.get_world_size(group)
+    mine, alone = branches(2)
+    if steps == ANY_ORDER:
+        mine, alone = mine.float(), alone.float()
+    watch = Watch(mine, group)
+    options = {"all_reduce": watch.all_reduce} if is_watched else {}
+    watch.follow(answer(mine, bucket_bytes=bytes_of_branch(mine), group=group, **options))
+    left_alone = LeftAlone(mine)
+    first = [orders[place] for orders in steps[0]]
+    found = {"before": state_of(mine), "local": local_gradients(mine, first, place)}
+    found |= {"events": [], "names": watch.names}
+    for number, step in enumerate(steps):
+        with answering():
+            found["events"].append(watch.step([orders[place] for orders in step], place, number))
+        found.setdefault("grad", gradients_of(mine))
+        for other in range(n):
+            for orders in step:
+                (loss_along(alone, orders[other], other, number) / n).backward()
+        for model in (mine, alone):
+            descend(model)
+    found["touched"] = left_alone.changed()
+    return found | {"weights": state_of(mine), "alone": state_of(alone)}
+
+
+# ---- The order of events ---
+
+LEFT_OVER = (
+    "a parameter may have had no part in the loss, perhaps on one rank alone: then its bucket is "
+    "left over when the backward ends. finish() has to begin it, with zeros for what is missing, "
+    "so that all ranks begin all buckets in every step"
+)
+
+
+@complains
+def buckets_in_time(trial):
+    """Each bucket begins when it can, and is waited for after the backward."""
+    _, is_watched = trial.case.args
+    for place, of in enumerate(trial if is_watched else ()):
+        for number, events in enumerate(of.events):
+            where = f"{trial.who(place)}, step {number + 1}"
+            if not of_kind(events, "begin"):
+                yield f"{where}: self.all_reduce has not been called", why_not_begun(trial, number)
+            for what, why in what_is_late(events, of.names):
+                yield f"{where}: {what}", why
+
+
+def why_not_begun(trial, number) -> str:
+    return first_true({
+        "one step is right, and in the next one nothing begins: for DDP all buckets have begun "
+        "already, in the step before. finish() has to end with a new start": number > 0,
+        "dist.all_reduce is called, and the argument `all_reduce` of DDP is of no use: begin with "
+        "self.all_reduce(flat, self.group), which returns a function that waits":
+            any(call.name == "all_reduce" for calls in trial.calls for call in calls),
+        "nothing is ever begun: is_ready strikes a parameter off self.missing, and begins what is "
+        "complete; finish() begins the others": True,
+    })  # fmt: skip
+
+
+def what_is_late(events, names):
+    """Yield what is wrong with the times at which buckets begin and are waited for, and why."""
+    in_backward, count = events[: events.index(OVER)], len(names)
+    begun, wanted = begins_of(in_backward, names)
+    for early in of_kind(in_backward, "wait"):
+        yield f"the backward is held up, waiting for bucket {early}", (
+            "the numbers may be right, but nothing overlaps: is_ready begins a bucket and waits "
+            "for it, and the backward stands still meanwhile. Keep the function that waits; "
+            "finish() calls it"
+        )  # fmt: skip
+    if begun != wanted:
+        begins = f"buckets begin after {told(begun)} gradients are ready"
+        why = why_begun_then(begun, wanted, completed_in(in_backward, names))
+        yield f"{begins}; expected after {told(wanted)}", why
+    for never_begun in range(len(of_kind(events, "begin")), count):
+        yield f"bucket {never_begun} of {count} has never begun", LEFT_OVER
+    for forgotten in sorted({*range(count)} - {*of_kind(events, "wait")}):
+        yield f"nobody has waited for bucket {forgotten}", (
+            "self.all_reduce returns a function. Until that has been called and has returned, "
+            "nobody may count on what is in the flat tensor: finish() calls it for each bucket"
+        )  # fmt: skip
+
+
+def begins_of(events, names) -> tuple[list[int], list[int]]:
+    """After how many gradients each bucket began in the backward, and after how many it could."""
+    ready, begun, wanted = set(), [], []
+    for event, what in events:
+        if event == "begin":
+            begun.append(len(ready))
+        if event == "ready":
+            ready.add(what)
+            while len(wanted) < len(names) and set(names[len(wanted)]) <= ready:
+                wanted.append(len(ready))
+    return begun, wanted
+
+
+def completed_in(events, names) -> list[int]:
+    """After how many gradients some bucket was complete, whichever."""
+    at = {name: number for number, name in enumerate(of_kind(events, "ready"), 1)}
+    return sorted(max(map(at.get, bucket)) for bucket in names if at.keys() >= {*bucket})
+
+
+def told(begun) -> str:
+    return ", ".join(map(str, begun)) or "none"
+
+
+def why_begun_then(begun, wanted, completed) -> str:
+    return first_true({
+        "all buckets begin after the backward: nothing overlaps. Whenever a gradient is ready, "
+        "is_ready looks whether the next bucket is complete, and begins it": not begun,
+        "whenever some bucket is complete, the next one begins, and that may be another one, which "
+        "still lacks gradients. The one that begins has to be complete": begun == completed,
+        "a bucket begins before its last gradient is ready: what is sent lacks something. It is "
+        "complete when nothing is left in its set in self.missing. Only gradients count that "
+        "became ready while synchronizing was True":
+            len(begun) > len(wanted) or any(b < w for b, w in zip(begun, wanted)),
+        "a bucket that is complete is kept back. When one begins, those after it may have been "
+        "complete for long, and have only waited for their turn: go on as long as the next one is "
+        "complete (while, not if)": True,
+    })  # fmt: skip
+
+
+# ---- What comes of them ---
+
+
+@complains
+def one_call_for_each_bucket(trial):
+    count = len(trial[0].names) * len(trial.case.args[0])
+    for place, calls in enumerate(trial.calls):
+        kinds = {call.name for call in calls}
+        if kinds != {"all_reduce"} or len(calls) != count:
+            made = f"{len(calls)} calls for {count} buckets, {', '.join(sorted(kinds))}"
+            why = "one all-reduce for each bucket is enough, and it is self.all_reduce"
+            yield f"{trial.who(place)} makes {made}", why
+
+
+def mistakes(trial, place):
+    return {
+        "the flat tensor is used while it is still under way. What is in it counts when the "
+        "function that waits has returned: wait, then divide, then put it into `.grad`":
+            {name: x * 0 if x is not None else None for name, x in mean_of(trial, place).items()},
+    } | mistakes_of_mean(trial, place)  # fmt: skip
+
+
+def why_lost(case, error) -> str:
+    return LEFT_OVER if isinstance(error, HangError) and case.args[0] == ANY_ORDER else ""
+
+
+EXERCISE = RankExercise(
+    "3.9",
+    "DDP",
+    lab="data_parallel",
+    needs=("3.2", "3.7"),
+    cases=[
+        At(World(2), (ONE_ORDER, True), ", 3 steps"),
+        At(World(4), (ANY_ORDER, True), ", branches of the model"),
+        At(World(3), (ONE_ORDER, False), ", 3 steps with begin_all_reduce"),
+        At(GROUP, (IN_TURN, True), ", several backwards in a step"),
+    ],
+    work=take_steps,
+    facts=[
+        buckets_in_time,
+        one_call_for_each_bucket,
+        Equals("grad", mean_of, mistakes, "`.grad`"),
+        Equals("weights", lambda trial, place: trial[place].alone, called="after all steps, the "
+               "weight", otherwise="one step is right, several are not: does something of a step "
+               "stay for the next one, or does something change besides the gradients?"),
+        leaves_alone,
+    ],
+    told="one all-reduce for each bucket, as soon as it can begin; the weights of one process",
+    errors={
+        "'function' object has no attribute 'wait'": "self.all_reduce returns the function that "
+        "waits: call it",
+        "zip() argument": "finish finds fewer buckets begun than there are: some may be left over, "
+        "because a parameter had no part in the loss. Begin these first",
+        "list index out of range": "there is no bucket of this number: stop when as many have "
+        "begun as there are",
+    },
+    explain=why_lost,
+    lost="every rank has to begin the same buckets, in the same order",
+    hints=(
+        "Three parts: is_ready strikes a parameter off its bucket's set in self.missing, and "
+        "begins what can begin. begin_next begins one bucket. finish begins the others, waits, "
+        "divides, and puts the parts into `.grad`.",
+        "How many have begun is len(self.begun), so that is the number of the next bucket, "
+        "too. It can begin when self.missing[len(self.begun)] is empty; then perhaps the one "
+        "after it, which was ready before. There is nothing to do if synchronizing is False.",
+        "begin_next: flat = flatten(bucket), then self.all_reduce(flat, self.group). Keep the "
+        "pair of flat and what that returns in self.begun, and do not call it yet.",
+        "finish: while buckets are left, begin_next(). For each bucket with its pair: wait(), "
+        "flat /= dist.get_world_size(self.group), unflatten(flat, bucket). At the end "
+        "self.start_over(), or the next backward begins nothing.",
+    ),
+)  # fmt: skip

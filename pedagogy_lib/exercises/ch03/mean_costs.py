@@ -1,0 +1,84 @@
+"""What it costs to average the gradients of a model, each by itself or in buckets."""
+
+import torch
+import torch.distributed as dist
+
+from ...course.checking import Wrong
+from ..kit.costs import TOLERANCE
+from ..kit.models import EveryKind
+from .ex02_start_equal import LARGE, sizes_of
+from .large_models import cost_of_large
+
+UNEVEN = 1.2  # times what another rank sends
+
+
+def average_large(given, answer, group):
+    large, place = EveryKind(**LARGE).float(), dist.get_rank(group)
+    for parameter in large.parameters():
+        if parameter.requires_grad:  # whole numbers, so that no float32 rounds them
+            numbers = torch.arange(parameter.numel(), dtype=torch.float32) % 7 + 1
+            parameter.grad = numbers.view_as(parameter) * 2 * (place + 1)
+    argument = given(large)
+    cost = cost_of_large(
+        large, slopes_of(large), lambda: answer(argument, group), lambda: slopes_of(large), group
+    )
+    return cost | {"sizes": sizes_of(large)}
+
+
+def slopes_of(model):
+    """{name: what is in `.grad`}"""
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def bytes_of_all_reduce(trial, place):
+    n, sizes = trial.n, trial.of("sizes")
+    return sizes and 2 * (n - 1) / n * sizes[place].gradients
+
+
+def why_so_many_bytes(trial, times) -> str:
+    names, sizes = {call.name for calls in trial.calls for call in calls}, trial[0].sizes
+    if any("reduce_scatter" in name for name in names):
+        return (
+            "Gloo's reduce-scatter alone sends as much as an all-reduce; NCCL's does not. Asked is "
+            "an all-reduce, which is cheap on both"
+        )
+    if any("all_gather" in name for name in names):
+        return (
+            "everybody's gradients travel to everybody: an all-gather sends n - 1 times the whole. "
+            "An all-reduce sums up on the way"
+        )
+    by_hand, sent = names & {"send", "isend"}, trial.sent_bytes
+    if names & {"reduce", "gather", "broadcast", "scatter"} or (
+        by_hand and max(sent) > UNEVEN * min(sent)
+    ):
+        return (
+            "they all go through one rank, and it has more to send than the others: an all-reduce "
+            "shares out the load"
+        )
+    twice = (
+        "everything travels twice, or in a dtype of twice the bytes: a gradient of float32 is sent "
+        "as float32"
+    )
+    if len(trial.calls[0]) <= sizes.count and abs(times - 2) < 2 * TOLERANCE * times:
+        return twice
+    for why, more in {
+        "a tied parameter is averaged twice, once under each of its names": sizes.tied,
+        "the frozen parameters' gradients travel, too": sizes.frozen,
+        twice: sizes.gradients,
+    }.items():
+        if abs(times - 1 - more / sizes.gradients) < 2 * TOLERANCE * times:
+            return why
+    return "more is sent than the gradients once"
+
+
+def need_calls(why_other_count, trial) -> str:
+    if trial.of("sizes") is None:
+        return ""
+    names = [call.name for call in trial.calls[0]]
+    by_hand = names.count("send") / (2 * (trial.n - 1))  # messages of a ring
+    count = names.count("all_reduce") + by_hand
+    told = f"{count:g} all-reduce" + ("" if count == 1 else "s")
+    why = why_other_count(count, trial[0].sizes.count)
+    if why:
+        raise Wrong(f"cost, {trial.case}", f"the numbers are right, and it takes {told}", why)
+    return f"cost, {trial.case}: {told}"

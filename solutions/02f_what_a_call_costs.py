@@ -1,0 +1,325 @@
+# %% [markdown]
+# # 02f · What a call costs
+#
+# **A model of messages says how long 128 small all-reduces take. Is it right?** In part 02e links
+# were slow, and everything else was small beside them. Here this machine runs at full speed. You
+# look for what a call costs beside its bytes, and pack small tensors into buckets.
+
+# %% [markdown]
+# ![Bandwidth over size, of one message and of all-reduces on two and four ranks of this
+# machine](../assets/covers/02f_what_a_call_costs.png)
+#
+# *Measured in section 2: how many bytes in a second one message carries on this machine, and how
+# many an all-reduce does.*
+#
+# **After this part you can** say when a model of messages is not enough, choose the size of a
+# bucket, and read the bandwidths that NCCL's benchmarks report.
+#
+# **It takes** about 20 minutes, and 20 more for 1 exercise. **It needs** part
+# [02e](02e_what_a_message_costs.ipynb).
+
+# %% jupyter={"source_hidden": true}
+import os
+
+import numpy as np
+
+from pedagogy_lib import (
+    Table, check, hint, lab, launch, plot_against, predict, progress, put_to_the_test,
+)
+
+# %% tags=["parameters"]
+megabytes = 8.0  # of the all-reduce that section 2 takes apart
+
+# %% [markdown]
+# ## 1 · Many small calls
+#
+# A neural network has hundreds of gradients, and many of them are small. What happens if you call
+# `all_reduce` once for each? Take 128 calls with 4 kB each, on two ranks. The ring of part 02c
+# needs two messages of 2 kB for a call, one after the other. So the model says $128 \cdot
+# 2\,(\alpha + 2000/B)$ seconds.
+#
+# First measure $\alpha$ and $B$ again, as in part 02e: from the quickest of 40 messages of each
+# size.
+
+# %% tags=["nbval-ignore-output"]
+message_costs, call_costs = lab("message_costs"), lab("call_costs")
+sizes = [2**k for k in range(8, 24)]
+times = launch(message_costs.one_message, sizes, world_size=2, device="cpu").values[0]
+alpha, B = message_costs.fit(sizes, times)
+print(f"latency {alpha * 1e6:.0f} µs, bandwidth {B / 1e9:.2f} GB/s")
+
+# %%
+many_guess = predict("128 all-reduces of 4 kB: how many times as long as the model says?",
+                     unit="times")
+
+# %%
+calls = {n: launch(call_costs.small_calls, world_size=n, device="cpu").values[0] for n in (1, 2, 4)}
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, the model (1 times), and what was measured: each call at its quickest.
+of_call = {n: message_costs.in_turn(2 * (n - 1), 4000 / n, alpha, B) for n in calls}  # a ring
+many_guess.compare(1, sum(calls[2]["best"]) / (128 * of_call[2]))
+
+# %% tags=["nbval-ignore-output"]
+cores = len(os.sched_getaffinity(0))
+Table(["ranks", "model", "first round", "slowest", "middle", "quickest", "each call at its best"],
+      call_costs.rows_of_rounds(calls, of_call),
+      title=f"128 calls, in nine rounds, on {cores} cores")
+
+# %% [markdown]
+# Each round does the same, but they do not take equally long. Two things explain most of that:
+#
+# * the first round may be slower, since memory and connections are new;
+# * other programs take the cores for milliseconds. In an all-reduce all ranks then wait for one.
+#   They also wait if ranks begin a call at different moments: that is called **skew**.
+#
+# Such disturbances only add to the time. So compare the model with each call at its best: in that
+# of the nine rounds in which it was quickest. Here are these 128 times, sorted.
+
+# %% tags=["nbval-ignore-output"]
+def constant(milliseconds):
+    return lambda number: milliseconds
+
+names = {n: f"{n} rank{'s' * (n > 1)}" for n in calls}
+plot_against(range(1, 129), {names[n]: [1e3 * t for t in sorted(one["best"])]
+                             for n, one in calls.items()}, "calls, the quickest first",
+             "time of a call (ms)", {names[n]: constant(1e3 * of_call[n]) for n in (2, 4)},
+             logarithmic="y", title="128 all-reduces of 4 kB, each the quickest of nine")
+
+# %% [markdown]
+# One rank has nobody to wait for: its line is what a call costs without any message.
+#
+# Does Gloo send the two messages that the model counts? Its sources are in C++, but you need not
+# read them: bytes tell. Each message of Gloo carries 144 bytes of headers. (They are three headers
+# of 48 bytes. Two come from the sender, and one from the receiver.) So a rank that sends one
+# message of 4000 bytes, and receives one, sends 4144 bytes.
+
+# %%
+messages_guess = predict("One all-reduce of 4 kB on 2 ranks: messages that each rank sends",
+                         unit="messages")
+
+# %%
+counted = {n: launch(call_costs.count_messages, world_size=n, device="cpu") for n in (2, 4)}
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, the ring of part 02c, and Gloo's headers.
+messages_guess.compare(2, call_costs.messages_sent(counted[2], "all-reduce", 4000), wire="counted")
+
+# %%
+Table(["ranks", "call", "bytes that rank 0 sent", "of them data", "messages"],
+      [[n, name, run[name].sent_bytes[0], int(data),
+        f"{call_costs.messages_sent(run, name, data):.2f}"]
+       for n, run in counted.items()
+       for name, data in (("one message", 4000), ("all-reduce", 2 * (n - 1) / n * 4000))])
+
+# %% [markdown]
+# Gloo sends twice as many messages as your ring: four from each of two ranks. It cuts every chunk
+# in two, so that one half can be added while the other one travels, says [its
+# source](https://github.com/pytorch/gloo/blob/main/gloo/allreduce.cc). For large tensors that saves
+# time. For small ones it costs messages.
+
+# %% [markdown]
+# Do messages cost time that travel *at the same moment*? In the model they do not. Compare three
+# ways. In each of them two messages follow each other, so the model says nearly the same:
+#
+# * the message there and back of part 02e: **2** messages in all;
+# * the lab's ring on two ranks: **4** messages, two at a time;
+# * Gloo's all-reduce on two ranks: **8** messages, four at a time.
+#
+# The table also shows what the threads of a rank do. Gloo has one that listens to the network. A
+# collective passes one more. A thread *sleeps* until the one before it is done. Then the kernel
+# wakes it, and that costs some microseconds.
+
+# %% tags=["nbval-ignore-output"]
+pairs = launch(call_costs.side_by_side, world_size=2, device="cpu").values
+messages = {"there and back": 2, "the lab's ring": 4, "Gloo's all-reduce": 8}
+of_model = dict.fromkeys(messages, of_call[2]) | {"there and back": 2 * (alpha + 4000 / B)}
+print(call_costs.in_words(pairs, cores))
+Table(["", "messages", "sleeps of a rank", "model", "quickest call", "average call",
+       "CPU time / cores"], call_costs.rows_of_calls(pairs, messages, of_model, cores))
+
+# %% [markdown]
+# The last column is the CPU time of both ranks, divided by the number of cores. On the average, no
+# call can be quicker. The printed lines say what this run has found:
+#
+# * If both rings take longer than there and back, then messages of the same moment are not free. A
+#   network's link carries one message each way at a time. Here no wire carries them: cores do the
+#   work of both. (The lab's ring also pays for Python, which begins each of its messages.)
+# * If the cores compute for most of the time, their work decides. If they do not, as on a machine
+#   with many cores, the call is a chain of threads that wake each other.
+
+# %% [markdown]
+# In both cases $\alpha$ is no property of a wire here. It is the time that programs need to send,
+# to wake and to receive. The **LogP** model ([Culler and others,
+# 1993](https://doi.org/10.1145/155332.155333)) gives that its own letter. Beside the latency L it
+# has an *overhead* o: what a message costs the processor.
+#
+# What can you do about it? Make fewer calls: section 3.
+
+# %% [markdown]
+# ## 2 · Two bandwidths
+#
+# For large tensors, $\alpha$ does not matter. How fast is an all-reduce then? NCCL's benchmarks,
+# [nccl-tests](https://github.com/NVIDIA/nccl-tests/blob/master/doc/PERFORMANCE.md), report two
+# numbers. If an all-reduce of $S$ bytes takes $t$ seconds on $n$ ranks:
+#
+# * the **algorithm bandwidth** is $S/t$. It tells you how long your tensor will take;
+# * the **bus bandwidth** is $2\,\frac{n-1}{n}\,\frac{S}{t}$. This is what each rank has to send,
+#   divided by the time. Where ranks do the adding, you can compare it with the speed of a link, and
+#   with other $n$.
+#
+# For a reduce-scatter or an all-gather the factor is $\frac{n-1}{n}$, for a broadcast 1.
+
+# %% tags=["cover", "nbval-ignore-output"]
+large = [2_000_000 * k for k in range(1, 6)]
+alone = launch(message_costs.one_message, large, world_size=2, device="cpu").values[0]
+summed = {n: launch(message_costs.quickest_of_each, message_costs.sum_up, large, 15, world_size=n,
+                    device="cpu").values[0] for n in (2, 4)}
+
+speed = message_costs.gigabytes_per_second
+plot_against([size / 1e6 for size in large], {
+    "one message": speed(large, alone),
+    "2 ranks, both": speed(large, summed[2]),
+    "4 ranks, bus": speed(large, summed[4], 2 * 3 / 4),
+    "4 ranks, algorithm": speed(large, summed[4]),
+}, "size (MB)", "bandwidth (GB/s)", title="Bandwidth of all-reduces on this machine")
+
+# %% [markdown]
+# On two ranks the factor is 1, so both bandwidths are the same. By the model, an all-reduce on two
+# ranks would have the bandwidth of one message: each message of the ring goes from one rank to the
+# other, too. What else takes time? Take an all-reduce of 8 MB on two ranks apart. Each rank sends
+# one half, twice. It also receives at the same time, and adds up one half.
+
+# %% tags=["nbval-ignore-output"]
+parts = launch(message_costs.anatomy, int(megabytes * 1e6), world_size=2, device="cpu").values
+parts = {name: float(np.mean([of_rank[name] for of_rank in parts])) for name in parts[0]}
+whole, exchanged = parts["all-reduce"], parts["halves, both ways"]
+one_way = parts["a half, one way"]
+print(f"both ways at once takes {exchanged / one_way:.1f} times as long as one way")
+print("two exchanges and an addition take "
+      f"{(2 * exchanged + parts['adding a half']) / whole:.0%} of the all-reduce's time")
+Table(["part", "time", "share of the all-reduce"],
+      [[name, f"{1e3 * t:.2f} ms", f"{t / whole:.0%}"] for name, t in parts.items()],
+      title=f"An all-reduce of {megabytes:g} MB on two ranks")
+
+# %% [markdown]
+# A message on one machine is copied twice: the sender copies it into the kernel, and the receiver
+# copies it out. While two messages travel both ways, the same two processes have twice as much to
+# copy. The first printed line says what that costs. With 1 times it is free, with 2 times the two
+# messages might as well go one after the other. The model was fitted to one message at a time, so
+# it knows nothing of that. Adding comes on top. What these parts leave is not explained here.
+
+# %% [markdown]
+# ## 3 · Buckets
+#
+# Section 1 has shown what one call for each small gradient costs. The remedy is to pack small
+# tensors into one large one: a **bucket**. DDP does that (part 03c).
+
+# %% [markdown]
+# ### Exercise 2.13
+#
+# Write `all_reduce_buckets(tensors, bucket_bytes, group=None)` in
+# [labs/collectives.py](../labs/collectives.py). It adds up each of the tensors in place, and
+# returns nothing. Each bucket is summed by your `all_reduce_ring`, one bucket after the other. The
+# tensors are contiguous, have one dtype and any shapes. There may be none. The list stays as it is.
+#
+# A bucket takes the tensors in their order, for as long as they fit into `bucket_bytes`. A bucket
+# may be exactly full. A tensor that is larger than `bucket_bytes` has a bucket of its own, as a
+# whole. Once a bucket is closed, it takes no more. For example, with `bucket_bytes` 100 and tensors
+# of 60, 40, 20, 300 and 10 bytes, the buckets have 100, 20, 300 and 10 bytes.
+
+# %%
+check("2.13")
+
+# %% [markdown]
+# Now 512 tensors of 4 kB, with the lab's ring on two ranks. Together they have 2 MB. How large
+# should a bucket be? The model counts two messages for each bucket.
+
+# %% tags=["nbval-ignore-output"]
+all_reduce_buckets, total = lab("collectives").all_reduce_buckets, 512 * 4000
+bucket_sizes = [4000 * 2**k for k in range(10)]
+packed = launch(call_costs.in_buckets, all_reduce_buckets, bucket_sizes, world_size=2,
+                device="cpu").values[0]
+expected = [message_costs.in_turn(2 * total / size, size / 2, alpha, B) for size in bucket_sizes]
+plot_against(bucket_sizes, {"512 tensors": [1e3 * t for t in packed]}, "bytes of a bucket",
+             "time (ms)", {"512 tensors": [1e3 * t for t in expected]}, logarithmic=True,
+             title="512 tensors of 4 kB, in buckets, on two ranks")
+
+# %% tags=["nbval-ignore-output"]
+print(f"from 4 to 64 kB: {1e3 * (packed[0] - packed[4]):.0f} ms saved; "
+      f"from 64 kB to 2 MB: {1e3 * (packed[4] - packed[-1]):.0f} ms more")
+
+# %% [markdown]
+# Each doubling of a bucket halves the number of calls. So the first doublings save most of the
+# time, and the last ones save little. A bucket need not hold everything, and it had better not. It
+# has a price that this picture does not show: a bucket can only be sent when its last gradient is
+# there (part 03c).
+#
+# The dashed line counts messages and their bytes. It does not count that tensors are copied into
+# the bucket and out of it, nor that the ring adds.
+
+# %% [markdown]
+# **On GPUs.** NCCL predicts, too. [Its
+# source](https://github.com/NVIDIA/nccl/blob/5067397c2676d5aed50042fc39e5c8ee96eb0027/src/graph/tuning.cc)
+# (version 2.30) has a table of latencies and bandwidths. For each size, it takes the algorithm and
+# the protocol with the shortest time. A **protocol** is the way in which a receiver learns that
+# data have come. With LL, a sign travels beside every 4 bytes. With LL128 it travels once in 128
+# bytes. With Simple it comes after a large piece.
+#
+# A step of a ring over NVLink counts 0.6 µs with LL, 1.9 with LL128 and 3.4 with Simple. But LL is
+# counted with half of the bandwidth at most, LL128 with 92 %. Each call costs 7, 14 or 8 µs on top.
+
+# %% [markdown]
+# NCCL's algorithms for an all-reduce are rings, trees, and sums inside a switch: NVLS over NVLink,
+# CollNet over InfiniBand. For all-gather and reduce-scatter it also has PAT, says [its
+# documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html) under
+# `NCCL_ALGO`.
+#
+# Two more differences on GPUs:
+#
+# * A call returns when its kernel is queued on a **stream**. Synchronize before you read a clock.
+# * NCCL's kernels run on parts of the GPU that could compute meanwhile. `NCCL_MAX_CTAS` limits how
+#   many. More of them may be faster, says its documentation. (Some collectives, not the all-reduce,
+#   can do without, since NCCL 2.28.)
+#
+# None of this was measured here.
+
+# %% [markdown]
+# ## Put to the test
+#
+# What our sources say about the time of collectives, and what was found in this part.
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Statements of the sources, and what was found.
+small, whole_ms = sum(calls[2]["best"]) / 128, 1e3 * summed[2][-1]
+put_to_the_test(f"""
+- [C041] A ring takes 2 (N - 1) X / (N B) | CS 229S, “Ring All-reduce Efficiency Analysis” |
+  imprecise | by the formula, 4 kB on 2 ranks take {4000 / B * 1e6:.1f} µs, and
+  {1e6 * small:.0f} were measured (section 1): the latencies are missing. For
+  {large[-1] / 1e6:.0f} MB it says {large[-1] / B * 1e3:.1f} ms, and {whole_ms:.1f} were measured
+  (section 2): copying both ways and adding are missing
+""")
+
+# %% [markdown]
+# **Sources.** *CS 229S, lecture 8* (Stanford).
+#
+# **To read on.** Hu and others, [Demystifying NCCL](https://arxiv.org/abs/2507.04786), 2025:
+# protocols, channels and algorithms, from the source of version 2.19.
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * On one machine, $\alpha$ is the time in which programs send, wake and receive. Messages of the
+#   same moment share the cores, so a model that counts messages in turn says too little.
+# * Bytes of headers tell how many messages a library sends: Gloo's ring sends twice as many as
+#   yours.
+# * Pack small tensors into **buckets**: fewer calls.
+# * **Algorithm bandwidth** is the tensor's size divided by the time. **Bus bandwidth** is what each
+#   rank has to send, divided by the time: compare that with your links.
+#
+# **Your exercise**: [labs/collectives.py](../labs/collectives.py) has 2.13.
+#
+# **Next**: [02g · Across machines](02g_across_machines.ipynb).
+
+# %%
+progress("02f")

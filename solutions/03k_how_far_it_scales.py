@@ -1,0 +1,364 @@
+# %% [markdown]
+# # 03k · How far it scales
+#
+# **When do more ranks help no more?** One answer comes from the hardware: arithmetic, memory or
+# network limits a step. Another one comes from dividing the work: computing shrinks when ranks are
+# added, and communication does not. You measure both here. (A third answer comes from learning: see
+# the next part.)
+
+# %% [markdown]
+# ![Efficiency of weak scaling over the number of ranks, 1 to 8. The measured line begins at 1 and
+# falls. Two lines of theory show what happens if all communication, or none of it, is
+# hidden](../assets/covers/03k_how_far_it_scales.png)
+#
+# *Measured in section 2 on up to eight ranks: medians, and bars from the fastest step to the
+# slowest. Computing is emulated.*
+#
+# **After this part you can** predict which resource limits a step, tell weak from strong scaling,
+# compute an efficiency, and say how many ranks are too many.
+#
+# **It takes** about 20 minutes, and 30 more for 1 exercise. **It needs** [03c · Inside
+# DDP](03c_inside_ddp.ipynb) and [02g · Across machines](02g_across_machines.ipynb).
+
+# %% jupyter={"source_hidden": true}
+from statistics import median
+
+from pedagogy_lib import (
+    Machines, Table, check, hint, lab, launch, plot_spreads, predict, progress, put_to_the_test,
+)
+
+# %% tags=["parameters"]
+samples = 64
+card_megabytes_per_second = 50.0
+
+# %% [markdown]
+# ## 1 · What limits a step
+#
+# If you know what limits a step, you know what to buy. A step of DDP needs three things:
+# arithmetic, traffic to memory, and traffic to other ranks. Each has a rate, and each rate gives a
+# time. Take a model of linear layers with $P$ weights in float32, on $n$ ranks, and $b$ samples on
+# each rank.
+
+# %% [markdown]
+# * **Arithmetic**: $6\,b\,P$ operations. A weight is multiplied and added once for each sample in
+#   the forward, and twice as often in the backward.
+# * **Memory**: about $24\,P$ bytes. A float32 has 4 bytes. Forward and backward read each weight,
+#   the backward writes its gradient. The step of SGD reads both and writes the weight. These are 6
+#   reads and writes of $P$ numbers.
+# * **Network**: $2\,\frac{n-1}{n} \cdot 4P$ bytes, the all-reduce of the gradients.
+#
+# The lab [scaling](../labs/scaling.py) measures the three rates with small programs: a product of
+# two matrices of 1024 × 1024, a copy of 64 MB, and an all-reduce of 8 MB. Two ranks do each of them
+# at the same time.
+
+# %% tags=["nbval-ignore-output"]
+scaling = lab("scaling")
+sizes = [1, 4, 16, 64, 256]
+measured = launch(scaling.measure_all, sizes, world_size=2)
+rates, steps, all_reduce, product_rates = measured.values[0]
+for name, unit in (("arithmetic", "GFLOP/s"), ("memory", "GB/s"), ("network", "GB/s")):
+    print(f"{name:10} {rates[name] / 1e9:6.1f} {unit}")
+
+# %% [markdown]
+# With many samples, arithmetic takes longest. With few samples, the all-reduce does. Both times are
+# proportional to $P$, so the size of the model cancels:
+#
+# $$\frac{6\,b\,P}{\text{arithmetic}} = \frac{2\,\frac{n-1}{n} \cdot 4P}{\text{network}}$$
+#
+# Take the rates printed above, and $n = 2{.}$ At which $b$ does computing take as long as the
+# all-reduce?
+
+# %%
+meet = predict("Samples on each rank at which computing takes as long as the all-reduce",
+               unit="samples")
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction, theory, and where the measured medians meet.
+P, n = scaling.LAYERS * scaling.WIDTH**2, 2
+network_seconds = 2 * (n - 1) / n * 4 * P / rates["network"]
+computing = [median(steps[b]) for b in sizes]
+meet.compare(network_seconds / (6 * P / rates["arithmetic"]),
+             scaling.crossing(sizes, [median(all_reduce)] * len(sizes), computing), kind="other")
+
+# %% [markdown]
+# Now the whole step, for 1 to 256 samples. The first prediction takes the longer one of arithmetic
+# and memory, both from the rates above. It is compared with the fastest of 15 rounds, since other
+# programs can only make a round slower. A ratio of 0.5 means that the step took twice as long as
+# predicted.
+#
+# The second prediction improves two things. First, it measures arithmetic at the shape that is
+# really used: one row of numbers keeps a processor less busy than 1024 rows. Second, it *adds* the
+# step of SGD: the optimizer begins when the backward has ended, so the two do not overlap.
+
+# %%
+by_rates = {b: max(6 * b * P / rates["arithmetic"], 24 * P / rates["memory"]) for b in sizes}
+# SGD does three of the six reads and writes: 12 bytes for each weight.
+by_shape = {b: 6 * b * P / product_rates[b] + 12 * P / rates["memory"] for b in sizes}
+
+# %% tags=["nbval-ignore-output"]
+Table(["samples", "fastest", "median", "slowest", "longest of the rates", "at this shape"],
+      scaling.ratio_rows(steps, [by_rates, by_shape]),
+      groups=[("", 1), ("measured step", 3), ("predicted / fastest", 2)])
+
+# %% tags=["nbval-ignore-output"]
+lines = {"forward, backward, step": steps, "all-reduce": dict.fromkeys(sizes, all_reduce)}
+theory = {"forward, backward, step": by_shape,
+          "all-reduce": dict.fromkeys(sizes, network_seconds)}
+in_ms = scaling.in_milliseconds
+plot_spreads({"": {name: in_ms(line) for name, line in lines.items()}},
+             "samples on each rank", "time (ms)", logarithmic="xy",
+             predicted={"": {name: in_ms(line) for name, line in theory.items()}},
+             title="One step of four layers of 1024 × 1024 on two ranks")
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# What the numbers of this run say.
+print(scaling.what_limits(steps, all_reduce, by_rates, by_shape, network_seconds))
+
+# %% [markdown]
+# Dots are medians, bars go from the fastest round to the slowest. Other programs can only make a
+# round slower. So theory should meet the lower ends of the bars, if at least one round was
+# undisturbed. (The rate of the network was measured with 8 MB, and the gradients have 17 MB. A rate
+# is only valid near the size at which it was measured.)
+
+# %% [markdown]
+# Where the line of the all-reduce is above the other, the network limits the step. If communication
+# is overlapped, more samples on each rank are then nearly free, and so is accumulation (01). Fewer
+# bytes would help (03j). Faster arithmetic would not.
+#
+# A book chapter writes *throughput ≈ min(compute, memory, network)*. A minimum of rates is a
+# maximum of times. It is right only if the three run at the same time. What runs one after the
+# other adds up. DDP is between the two, as the next section shows.
+
+# %% [markdown]
+# **On GPUs** the same arithmetic holds, with other numbers, and tokens in place of samples. Take an
+# H100 that computes at 400 TFLOP/s in bfloat16, and a network card of 50 GB/s for each GPU. A
+# gradient has 2 bytes. In a large ring, computing takes as long as the all-reduce at
+# $\frac{2 \cdot 2}{6} \cdot \frac{400 \cdot 10^{12}}{50 \cdot 10^9} \approx 5{,}300$ tokens on each
+# GPU. This is computed, not measured. A small product is inefficient there, too: Megatron-LM's
+# [README](https://github.com/NVIDIA/Megatron-LM) of 2024 reports 41 % of the peak for its smallest
+# model and 47 to 48 % for its largest, and gives the larger products as the reason.
+
+# %% [markdown]
+# ## 2 · Strong and weak scaling
+#
+# There are two questions about more ranks, and they have different answers.
+#
+# * **Strong scaling**: the same work, on more ranks. The batch stays at 64 samples, and each rank
+#   gets fewer. How much shorter is a step?
+# * **Weak scaling**: more work, on more ranks. Each rank keeps 64 samples, so the batch grows. Does
+#   a step stay as short?
+#
+# The **efficiency** is the work that one rank does in a second, divided by the work that one rank
+# does in a second in the run with the fewest ranks. At 1.0 nothing is lost.
+
+# %% [markdown]
+# ### Exercise 3.20 · Efficiency
+#
+# Write `efficiency(ranks, samples, seconds)`. It gets three lists of the same length. Entry `k`
+# belongs to one measurement: a step on `ranks[k]` ranks has `samples[k]` samples, over all ranks
+# together, and takes `seconds[k]` seconds.
+#
+# For each measurement, take the samples that **one rank** gets through in a second. Divide it by
+# the same figure of the measurement with the fewest ranks. Return the list of these ratios, in the
+# order in which the measurements came. The smallest number of ranks occurs once. It need not stand
+# first, and it need not be 1. Other numbers of ranks may occur more than once.
+
+# %% [markdown]
+# Two examples:
+#
+# * `efficiency([1, 4], [32, 32], [8.0, 4.0])` is `[1.0, 0.5]`. One rank alone gets through 4
+#   samples a second. Each of four ranks gets through 2. This is strong scaling.
+# * `efficiency([2, 8], [16, 64], [1.0, 1.25])` is `[1.0, 0.8]`. Each of two ranks gets through 8
+#   samples a second, each of eight through 6.4. This is weak scaling.
+
+# %%
+def efficiency(ranks, samples, seconds):
+    ### BEGIN SOLUTION
+    each = [s / t / n for n, s, t in zip(ranks, samples, seconds)]
+    of_fewest = each[ranks.index(min(ranks))]
+    return [one / of_fewest for one in each]
+    ### END SOLUTION
+
+check("3.20", efficiency)
+
+# %% [markdown]
+# Eight ranks that compute on a laptop would measure its few cores. So computing is emulated here:
+# each product of matrices sleeps as long as it would take at 1 GFLOP/s. Sleeping needs no core. The
+# network is not emulated: each rank is on a machine of its own (02g), with a card of 50 MB/s.
+# (`device="cpu"` is there for the emulation. Where a system has no such machines, the network is
+# fast, and little is lost.)
+#
+# The model has 4 layers, and its gradients have 1.05 MB. DDP has a bucket for each layer. With the
+# same formulas as in section 1, one step takes:
+
+# %%
+flops, link = 1e9, card_megabytes_per_second * 1e6
+computing_ms = 1e3 * scaling.predicted_seconds("strong", 1, samples, flops, link)[0]
+network_ms = 1e3 * 2 * (8 - 1) / 8 * scaling.model_bytes() / link
+print(f"one rank computes for {computing_ms:.0f} ms")
+print(f"the all-reduce of 8 ranks takes {network_ms:.0f} ms, by formula")
+
+# %%
+faster = predict("Strong scaling, nothing hidden: a step on 1 rank, divided by one on 8",
+                 unit="times")
+
+# %% [markdown]
+# And a second prediction. DDP can hide its all-reduce behind the backward (03c). Suppose that all
+# of it is hidden, as far as this is possible: a step then takes the *longer* one of computing and
+# all-reduce. On $n$ ranks, computing takes $1/n$ of its time on one rank. The all-reduce takes
+# $2\,\frac{n-1}{n}\,X/B{.}$ ($X$ are the bytes of the gradients, $B$ is the speed of a link.)
+# On which number of ranks is a step shortest?
+
+# %%
+best = predict("Strong scaling, if all is hidden: a step is shortest on", unit="ranks")
+
+# %%
+counts, times = [1, 2, 4, 8], {"strong": {}, "weak": {}}
+for n in counts:
+    machines = Machines.here([1] * n, bytes_per_second=link)
+    run = launch(scaling.scale, samples, flops, world_size=n, machines=machines, device="cpu")
+    for kind, of_rounds in run.values[0].items():
+        times[kind][n] = of_rounds
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your first prediction, theory, and what was measured.
+strong = {n: median(of_rounds) for n, of_rounds in times["strong"].items()}
+faster.compare(computing_ms / (computing_ms / 8 + network_ms), strong[1] / strong[8],
+               kind="communication")
+
+# %% tags=["nbval-ignore-output"]
+batches = {"strong": [samples] * len(counts), "weak": [samples * n for n in counts]}
+Table(["ranks", "batch", "step", "batch", "step"], scaling.rows_of_steps(times, batches),
+      groups=[("", 1), ("strong scaling", 2), ("weak scaling", 2)])
+
+# %% tags=["cover", "nbval-ignore-output"]
+efficiency_of = {
+    kind: scaling.efficiencies(counts, batches[kind], times[kind]) for kind in times}
+theory = scaling.predicted_efficiencies(range(1, 9), samples, flops, link)
+plot_spreads({"": {"measured": efficiency_of["weak"]}}, "ranks", "efficiency", logarithmic="x",
+             highest=1.15, predicted={"": theory["weak scaling"]},
+             title="Weak scaling: DDP on 1 to 8 ranks, computing emulated")
+
+# %% tags=["nbval-ignore-output"]
+print(scaling.how_it_scaled(times, efficiency_of))
+plot_spreads({"": {"measured": efficiency_of["strong"]}}, "ranks", "efficiency", logarithmic="x",
+             highest=1.15, predicted={"": theory["strong scaling"]},
+             title="Strong scaling: DDP on 1 to 8 ranks, computing emulated")
+
+# %% [markdown]
+# Dotted: everything overlaps, and a step takes the longer one of computing and all-reduce.
+# Dash-dotted: nothing overlaps, and a step takes their sum. DDP hides a part, so it may lie between
+# them. But eight processes of Python also share the cores of this computer, and that may bring the
+# last dots below both lines.
+#
+# With weak scaling each rank computes for the same time, however many ranks there are, and
+# communication can hide behind it. With strong scaling the computing becomes shorter, and soon
+# there is little left to hide behind.
+
+# %% [markdown]
+# ## 3 · How many ranks are too many
+#
+# Strong scaling has an end. It is good to know it before you buy. Here is the theory with all
+# communication hidden, beside your second prediction:
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your second prediction, theory for 1 to 64 ranks, and the best one of those measured.
+gains = scaling.times_as_fast(range(1, 65), samples, flops, link)
+best.compare(max(gains, key=gains.get), min(strong, key=strong.get), kind="communication")
+
+# %%
+top = max(gains, key=gains.get)
+limit = computing_ms / (1e3 * 2 * scaling.model_bytes() / link)
+print(f"at best {gains[top]:.1f} times as fast, on {top} ranks; with very many {limit:.1f} times")
+Table(["ranks", "computing", "all-reduce", "times as fast"],
+      scaling.rows_of_limit([1, 2, 3, 4, 5, 8, 16, 64], samples, flops, link),
+      title="Strong scaling by theory, all communication hidden")
+
+# %% [markdown]
+# So more ranks first help, and then **make the step longer again**. Computing goes on shrinking,
+# but the all-reduce grows: from $X/B$ on two ranks towards $2X/B$ on many. Where the two times
+# meet, more ranks help no more.
+#
+# *Try it.* Set `card_megabytes_per_second` to 200, and run this part again. Strong scaling gains
+# most: a faster card shortens what computing could not hide.
+
+# %% [markdown]
+# **Amdahl's law** is about another limit: work that one rank has, too, and that does not shrink
+# when ranks are added. If it is a share $s$ of the time on one rank, then $n$ ranks are at most
+#
+# $$\frac{1}{s + (1 - s)/n}$$
+#
+# times as fast. In DDP, the optimizer's step is such work: each rank updates all weights. If it
+# takes 5 % of a step on one rank, no number of ranks is more than $1/0.05 = 20$ times as fast. An
+# all-reduce is worse than that: one rank has none of it, and it comes on top with the second rank.
+
+# %% [markdown]
+# **On GPUs.** Megatron-LM's [README](https://github.com/NVIDIA/Megatron-LM) of 2024 has strong
+# scaling at its best: GPT-3 with a batch of 1,152 sequences, on 96 H100 and then on 4,608. The
+# share of the peak that is reached falls from 47 to 42 %. That is an efficiency of 0.89 with 48
+# times as many GPUs. There, tensor and pipeline parallelism share the work with data parallelism.
+#
+# A measured efficiency may be above 1. Mostly it is noise, which is why the picture has bars. It
+# can be real if the work of a rank has changed: a smaller share fits into a cache, or larger
+# products are more efficient. Before you believe it, find the reason.
+
+# %% [markdown]
+# ## Put to the test
+#
+# What the sources say about scaling, and what was found here.
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# What the statements need.
+at_8 = {kind: median(efficiency_of[kind][8]) for kind in times}
+hidden = scaling.hidden_share(times["weak"][1], times["weak"][8], 8, link)
+missed = scaling.farthest(steps, by_rates)[0]
+gpt3, seven = 175e9, 2 * 7 / 8 * 2 * 7e9  # weights; bytes that a rank of 8 sends for 7B in bf16
+more = f"""
+- [C085] If the model fits in GPU memory, DDP is the fastest | book chapter, “When to Use What?” |
+  depends | of the exact ways none sends fewer bytes, and ZeRO-1 can send as few; 06 races them
+- [C087] Weights and activations have to fit; GPT-3 does not fit into 80 GB | CS 229S, “Data
+  Parallelism” | right | {gpt3 * 2 / 1e9:.0f} GB of weights in 2 bytes; with gradients and Adam's
+  state {gpt3 * 16 / 1e12:.1f} TB (05)
+- [C088] Communication-intensive: every weight must be synchronized | CS 229S, “Data Parallelism” |
+  right | 7B in bf16 on 8 ranks: each sends {seven / 1e9:.1f} GB in a step: {seven / 125e6:.0f} s at
+  1 Gbit/s, {seven / 25e9:.2f} s at 25 GB/s
+"""
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# The statements, and what was found.
+put_to_the_test(f"""
+- [C094] Near-linear scaling with proper configuration | web page, “Advantages & Limitations” |
+  depends | efficiency on 8 ranks, computing emulated: weak {at_8["weak"]:.2f}, strong
+  {at_8["strong"]:.2f} (section 2)
+- [C089] Throughput ≈ min(compute, memory, network) | book chapter, “The Efficiency Equation” |
+  imprecise | only if all three overlap. Weak scaling of DDP on 8 ranks hid {hidden:.0%} of its
+  communication (section 2); “min” missed a step by up to {missed:.1f} times (section 1)
+- [C090] Memory bound: use ZeRO-3 or FSDP | book chapter, “The Efficiency Equation” | wrong | that
+  bound is a rate, here {rates["memory"] / 1e9:.1f} GB/s (section 1). ZeRO-3 saves room, and sends
+  more (06)
+""", more=more)
+
+# %% [markdown]
+# **Sources.** *Data Parallelism Deep Dive* (book chapter); *Distributed Parallelism in Deep
+# Learning* (web page); *CS 229S, lecture 8* (Stanford).
+#
+# **To read on.** Williams et al. 2009,
+# [Roofline](https://doi.org/10.1145/1498765.1498785): arithmetic and memory in one picture; it is
+# in part 10, too.
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * Three rates limit a step: **arithmetic, memory, network**. What overlaps counts once, what does
+#   not overlap adds up. A rate holds for the shape at which it was measured.
+# * **Strong scaling** ends where the all-reduce takes longer than computing: more ranks then make a
+#   step longer. **Weak scaling** hides the all-reduce longer, and the batch grows.
+# * **Efficiency** is the work of one rank in a second, beside a run on the fewest ranks. It needs
+#   error bars.
+#
+# **Your exercise** stands in the cell above.
+#
+# **Next**: [03l · Large batches](03l_large_batches.ipynb).
+
+# %%
+progress("03k")

@@ -1,0 +1,276 @@
+# %% [markdown]
+# # 03l · Large batches
+#
+# **You have eight GPUs in place of one. Is the training done eight times sooner?** Weak scaling
+# gives eight times as many samples in a second (03k): the batch grows. But does a larger batch help
+# the training as much? Here you try a rule for the learning rate, and find where it breaks. Then
+# you count the steps to a loss, and read from the gradients of the ranks how large a batch is worth
+# it.
+
+# %% [markdown]
+# ![Training loss over batches of 32 to 256: with a constant learning rate it grows with the batch,
+# with linear scaling it stays as low as with the small
+# batch](../assets/covers/03l_large_batches.png)
+#
+# *Measured in section 1: loss after the same number of samples, with five seeds. How far does this
+# go?*
+#
+# **After this part you can** choose a learning rate for a larger batch, measure the noise scale of
+# your gradients, and decide what to do with eight GPUs.
+#
+# **It takes** about 20 minutes. **It needs** [03k · How far it
+# scales](03k_how_far_it_scales.ipynb).
+
+# %% jupyter={"source_hidden": true}
+from statistics import median
+
+import torch
+
+from pedagogy_lib import (
+    Table, lab, plot_spreads, predict, progress, put_to_the_test,
+)
+
+# %% tags=["parameters"]
+passes = 12
+goal = 0.1
+
+# %% [markdown]
+# ## 1 · The same data in fewer steps
+#
+# On links like those of part 03k, weak scaling looks like the way to go: each rank keeps its
+# samples, and the batch grows. But with a batch that is $k$ times as large, the same data give $k$
+# times fewer steps. If each step moves the weights as far as before, the training only gets a part
+# of the way.
+
+# %% [markdown]
+# Goyal et al. (2017) use a simple rule, **linear scaling**: for a batch $k$ times as large, take a
+# learning rate $k$ times as large. One large step then goes about as far as $k$ small ones. As
+# large rates are dangerous at the beginning, they add a **warm-up**: the rate grows to its full
+# size during the first epochs.
+
+# %% [markdown]
+# The lab [large_batches](../labs/large_batches.py) tries this in one process. (The gradient of a
+# batch is the same, whether one rank has it or eight.) A small network learns handwritten digits
+# with SGD and momentum. Its learning rate of 0.05 suits a batch of 32. Each training draws as many
+# samples as 12 passes over the data have, and is repeated with five seeds. Batches up to 256 first:
+
+# %%
+large_batches, digits = lab("large_batches"), lab("gradient_accumulation").digits()
+found = large_batches.try_batches(digits, [32, 64, 128, 256], passes)
+
+# %% tags=["cover", "nbval-ignore-output"]
+up_to_256 = large_batches.of_rules(found, 0)
+plot_spreads({"": up_to_256}, "batch", "training loss", logarithmic="x",
+             title=f"After the samples of {passes} passes: loss with five seeds")
+
+# %% [markdown]
+# A constant rate loses at once: fewer steps of the same size do not get there. The linear rule
+# repairs this. How far does it go? With a batch of 32 there are 538 steps, and with a batch of
+# 1,024 there are 16. Which loss do you expect with linear scaling, if the small batch ends at 0.05?
+
+# %%
+large = predict("Loss with a batch of 1,024 and a learning rate 32 times as large", unit="loss")
+
+# %%
+found |= large_batches.try_batches(digits, [512, 1024], passes)
+losses, accuracies = (large_batches.of_rules(found, which) for which in (0, 1))
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction; the rule would give the loss of the small batch.
+large.compare(median(up_to_256["linear"][32]), median(losses["linear"][1024]), kind="other")
+
+# %% tags=["nbval-ignore-output"]
+plot_spreads({"": losses}, "batch", "training loss", logarithmic="xy",
+             title=f"After the samples of {passes} passes: loss with five seeds")
+
+# %% tags=["nbval-ignore-output"]
+Table(["batch", "steps", *losses],
+      [[batch, large_batches.steps_of(digits, batch, passes),
+        *(f"{100 * median(accuracies[rule][batch]):.1f} %" for rule in accuracies)]
+       for batch in found], title="Accuracy on test images, median of five seeds")
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# What the numbers of this run say.
+print(large_batches.what_was_found(losses))
+
+# %% [markdown]
+# The linear rule holds over a wide range of batches. Then it breaks, and all at once. The seeds,
+# which had agreed, now differ widely.
+#
+# One cause is the rate. $k$ small steps can be replaced by a large one as long as the gradient
+# hardly changes on the way. When the large step goes too far, this is wrong. Is that the only
+# cause? Then a smaller rate would help. We try seven constant rates, and take the best one.
+
+# %%
+tuned = predict("Loss with a batch of 1,024, at the best of seven rates", unit="loss")
+
+# %%
+at_best = large_batches.at_best_rate(digits, found, passes)
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction; as "theory" the loss of the small batch; and the best of the large one.
+tuned.compare(median(losses["linear"][32]), median(at_best[1024][1]), kind="other")
+
+# %% tags=["nbval-ignore-output"]
+Table(["batch", "rate", "loss", "rate", "loss"], large_batches.rows_of_losses(losses, at_best),
+      groups=[("", 1), ("linear rule", 2), ("best of seven rates", 2)],
+      title="Training loss, median of five seeds")
+
+# %% [markdown]
+# So there are two causes. At the largest batch the rate of the rule is too large: a smaller one
+# ends with a lower loss. But the best rate does not reach the loss of a small batch either. **There
+# are too few steps, and no rate that we tried makes up for it.**
+#
+# Goyal et al. trained ResNet-50 on ImageNet with batches of 8,192 on 256 GPUs in one hour, and lost
+# no accuracy. They report a scaling efficiency of about 90 % from 8 to 256 GPUs. Beyond 8,192
+# their accuracy fell, too.
+
+# %% [markdown]
+# ## 2 · Steps to the same loss
+#
+# With more GPUs you want the same result sooner. So ask the other way round: how many steps does it
+# take to reach a loss? Here each rank takes 16 samples. One rank has a batch of 16, eight ranks
+# have 128. For each batch the best of the seven rates counts. The goal is a training loss of 0.1.
+#
+# Eight ranks see eight times as many samples in each step. How many times fewer steps do they need?
+
+# %%
+fewer = predict("Steps of one rank, divided by steps of eight ranks", unit="times")
+
+# %%
+needed = large_batches.steps_to(goal, digits, [16, 32, 64, 128, 256, 512, 1024])
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction; as "theory" eight times; and counted, medians of five seeds.
+fewer.compare(8, median(needed[16]) / median(needed[128]), kind="other")
+
+# %% tags=["nbval-ignore-output"]
+Table(["ranks", "batch", "steps", "times fewer", "times as many samples"],
+      large_batches.rows_of_ranks(needed), title=f"To a training loss of {goal}, 16 samples a rank")
+
+# %% [markdown]
+# The column *times fewer* says how much sooner the training is done, if a step takes as long on
+# many ranks as on one. (That is perfect weak scaling. Multiply by the efficiency of part 03k.) The
+# column *times as many samples* is the price: it is what you pay in GPU hours.
+#
+# At first, twice as many ranks need nearly half as many steps, and cost little more. In the end,
+# twice as many ranks save hardly a step, and cost twice as much. In between lies the batch that is
+# worth it. McCandlish et al. (2018) call it the **critical batch size**.
+
+# %% [markdown]
+# ## 3 · Ask the gradients
+#
+# You do not want to train seven times to find this batch. The gradients of your ranks tell about
+# where it is. If the ranks' gradients are nearly the same, more ranks bring nothing new. If they
+# are mostly noise, the mean over more ranks is a better direction.
+#
+# The squared length of the gradient tells how much is noise. *Before* the all-reduce it has the
+# noise of one rank's samples. *After* it, most of the noise has averaged out. Take two ranks with
+# one sample each, and one weight: gradients 3 and 1. Before, the mean squared length is
+# $(9 + 1)/2 = 5{.}$ After, it is $2^2 = 4{.}$
+
+# %% [markdown]
+# Averaging $b$ samples divides the noise by $b{.}$ So with $s$ the squared length without any
+# noise, and $v$ the noise of one sample:
+#
+# $$s + v/1 = 5, \qquad s + v/2 = 4$$
+#
+# That gives $v = 2$ and $s = 3{.}$ The ratio $v/s$ is the **noise scale**. With so many samples in
+# a batch, $v/b$ is as large as $s{:}$ half of the squared length is noise. (One such measurement is
+# very noisy. Add up $v$ and $s$ of many steps, and divide then.)
+
+# %%
+v, s = large_batches.noise_and_signal(torch.tensor([[3.0], [1.0]]), samples=1)
+print(f"noise {v:.1f}, squared length {s:.1f}, noise scale {v / s:.2f} samples")
+
+# %% [markdown]
+# McCandlish et al. derive that the steps to a loss are about
+#
+# $$\text{fewest} \cdot \left(1 + \frac{\text{noise scale}}{\text{batch}}\right)$$
+#
+# So a batch as large as the noise scale takes twice the fewest steps. Look at the table of section
+# 2: at which batch are there twice the fewest steps? This is what you expect as the noise scale.
+
+# %%
+noise = predict("Noise scale of the gradients", unit="samples")
+
+# %%
+scales = large_batches.noise_along(digits, ranks=8, samples=16)
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction; the batch with twice the fewest steps; and the median of the measured scales.
+scale = median(scale for _, scale in scales.values())
+noise.compare(large_batches.twice_the_fewest(needed), scale, kind="other")
+
+# %% tags=["nbval-ignore-output"]
+Table(["step", "training loss", "noise scale"],
+      [[step, f"{loss:.2f}", f"{scale:.0f}"] for step, (loss, scale) in scales.items()],
+      title="During one training with a batch of 32")
+
+# %% tags=["nbval-ignore-output"]
+by_noise = {"by the noise scale": large_batches.steps_by_noise(needed, scale),
+            "half at twice the batch": {b: median(needed[16]) * 16 / b for b in needed}}
+plot_spreads({"": {"measured": needed}}, "batch", "steps", logarithmic="xy",
+             predicted={"": by_noise}, title=f"Steps to a training loss of {goal}, five seeds")
+
+# %% [markdown]
+# Dotted: the formula. Its height comes from the largest batch, its bend from the gradients alone.
+# Dash-dotted: what eight times the GPUs would bring if the steps always halved.
+#
+# So the gradients of eight ranks tell about where more ranks begin to help less. The noise scale is
+# no constant: McCandlish et al. found that it grows as the loss falls. Take it as an order of
+# magnitude.
+#
+# This is a toy. It does not show where the limit is for your model. But you can measure it in your
+# own program: two squared lengths in each step, one before the all-reduce and one after it. In DDP
+# a communication hook sees both (03e).
+
+# %% [markdown]
+# ## What to do with eight GPUs
+#
+# | your batch on one GPU is | then |
+# |---|---|
+# | far below the noise scale | take 8 times the batch; with SGD up to 8 times the rate, warmed up |
+# | about the noise scale | a larger batch still saves steps, and costs more GPU hours |
+# | far above it | keep the batch, and divide it (strong scaling, 03k) or the model (07, 08) |
+# | unknown, as is the best rate | train side by side, with 8 rates: no all-reduce is needed |
+#
+# For Adam, Malladi et al. (2022) derive another rule: the rate grows with the square root of the
+# batch. We have not tried it here.
+
+# %% [markdown]
+# ## Put to the test
+#
+# What a source says about batches.
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+put_to_the_test(f"""
+- [C086] Data parallel raises throughput, as the batch grows | CS 229S, “Data Parallelism” | depends
+  | samples per second do grow (part 03k). But steps to a loss of {goal}:
+  {", ".join(f"{median(steps):g} with batches of {b}" for b, steps in needed.items())} (section 2)
+""")
+
+# %% [markdown]
+# **Source.** *CS 229S, lecture 8* (Stanford).
+#
+# **To read on.** Goyal et al. 2017, [Accurate, Large Minibatch
+# SGD](https://arxiv.org/abs/1706.02677). McCandlish et al. 2018, [An Empirical Model of Large-Batch
+# Training](https://arxiv.org/abs/1812.06162). Malladi et al. 2022, [On the SDEs and Scaling Rules
+# for Adaptive Gradient Algorithms](https://arxiv.org/abs/2205.10287).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * For a larger batch, the **learning rate** grows in proportion, up to a limit. Where the rule
+#   breaks, seeds differ widely. One run would not tell.
+# * Two things set the limit: the rate becomes too large, and the steps become too few.
+# * Far below the **noise scale**, twice the batch needs nearly half the steps. Far above it, more
+#   ranks bring more samples a second, and no shorter training.
+# * The gradients before and after the all-reduce tell the noise scale.
+#
+# **This part has no exercise.**
+#
+# **Next**: [03m · When it hangs](03m_when_it_hangs.ipynb).
+
+# %%
+progress("03l")

@@ -1,0 +1,376 @@
+# %% [markdown]
+# # 03m · When it hangs
+#
+# **A job on a cluster stands still, and all you have is a terminal.** In this course a launch ends
+# after its timeout, and names the line on which each rank waits. A cluster does not do that for
+# you. But PyTorch has tools for it. Here three ranks make three mistakes. Which ranks, is drawn by
+# chance. You see what a cluster would show you, and look for the guilty rank with each tool. At the
+# end you write the last tool yourself: a function that reads the recorded calls of all ranks.
+
+# %% [markdown]
+# ![Three tables of coloured squares, four ranks in rows and calls in columns: in each, one rank has
+# a square in a strong colour where the other ranks have a pale
+# one](../assets/covers/03m_when_it_hangs.png)
+#
+# *Recorded in section 5: the last calls of four ranks, for three mistakes. Your ranks will be drawn
+# anew.*
+#
+# **After this part you can** turn on PyTorch's checks, ask all ranks where they stand, read the
+# flight recorder, and tell the rank that made a mistake from those that only wait for it.
+#
+# **It takes** about 20 minutes, and 20 more for 1 exercise. **It needs** [03 · Data
+# parallel](03_data_parallel.ipynb).
+
+# %% jupyter={"source_hidden": true}
+import os
+import time
+
+import torch
+import torch.distributed as dist
+
+from pedagogy_lib import (
+    LaunchError, Table, check, hint, lab, launch, plot_map, predict, progress, put_to_the_test,
+    run_torchrun,
+)
+
+# %% tags=["parameters"]
+world_size = 4
+seed = None  # of the draw; None draws other ranks each time
+
+# %% [markdown]
+# ## 1 · Three mistakes
+#
+# A **collective** works only if every rank of the group makes the same calls, in the same order,
+# with tensors of the same size. A rank that does not is **out of step**. Three mistakes are common:
+#
+# * **It left.** Its part of the data has one batch fewer, so its loop has ended.
+# * **Another operation.** An `if` sends one rank alone into a call, such as the barrier after
+#   "rank 0 saves".
+# * **Another shape.** One rank sums a tensor of another size.
+#
+# All this part runs on Gloo: the cells ask for `device="cpu"`.
+
+# %% [markdown]
+# [labs/when_it_hangs.py](../labs/when_it_hangs.py) has a small training loop. In each step every
+# rank makes two calls: an all-reduce of 68 numbers (the gradients), and one of 2 numbers (how many
+# answers are right, and how many samples there are). In the fourth step, one rank makes one of the
+# three mistakes. Which rank, is drawn: do not print `guilty` yet. The others wait 1.5 s for it, and
+# then raise an error. (Without `timeout=`, they wait ten minutes with NCCL, and thirty with Gloo,
+# says [PyTorch](https://docs.pytorch.org/docs/stable/distributed.html).)
+#
+# There is one run for each mistake. On how many ranks does the error *not* name the guilty one?
+
+# %%
+untold = predict(f"Of {3 * world_size} ranks: their error does not name the guilty rank",
+                 unit="ranks")
+
+# %% tags=["nbval-ignore-output"]
+hangs = lab("when_it_hangs")
+guilty = hangs.draw_ranks(world_size, seed)
+
+def see(mistake, rank, is_checked=False):
+    """What each rank saw: a dict with `seconds`, `error` and `calls`."""
+    return launch(hangs.out_of_step, mistake, rank, is_checked, world_size=world_size,
+                  device="cpu").values
+
+unchecked = {mistake: see(mistake, rank) for mistake, rank in guilty.items()}
+Table(["mistake", "rank", "after", "error"], hangs.rows_of(unchecked))
+
+# %% jupyter={"source_hidden": true}
+# Your prediction; as "theory" all, as a connection knows nothing of calls; and counted.
+silent = sum(f"rank {guilty[mistake]}" not in one["error"].lower()
+             for mistake, ranks in unchecked.items() for one in ranks)
+untold.compare(3 * world_size, silent, kind="communication", wire="counted")
+
+# %% [markdown]
+# An error tells of one connection: for 1.5 s, nothing came through it. It does not tell who should
+# have sent something. The guilty rank often waits like all others. The rank that left has no error
+# at all: that is a clue, and the only one here. Sometimes an error speaks of a "remote worker
+# crashing". Nobody has crashed: a neighbour had given up a moment earlier.
+#
+# And some mistakes give no error on many ranks. Every rank adds [1, 10], but rank 1 brings [1, 10,
+# 100]. The first two sums should be [4, 40] on four ranks. Here are four tries:
+
+# %% tags=["nbval-ignore-output"]
+sums = launch(hangs.add_unequal, world_size=world_size, device="cpu").values
+right = str([world_size, 10 * world_size])
+wrong = sum(one != right and "error" not in one for of_rank in sums for one in of_rank)
+print(f"{wrong} times a rank has a wrong sum and no error")
+Table(["rank", "try 1", "try 2", "try 3", "try 4"],
+      [[rank, *told] for rank, told in enumerate(sums)])
+
+# %% [markdown]
+# **A rank that has a wrong sum and no error trains on with it.** In a ring, each rank cuts its
+# tensor into parts (02c), by its own length. Where lengths differ, the parts do not belong
+# together: numbers of one place are added to numbers of another. Which rank gets what, may differ
+# from try to try.
+#
+# Larger tensors of different sizes are not added up like this. Gloo stops a rank that receives more
+# than it has room for. Here rank 2 brings 44 numbers, the others 40. Is it rank 2 that is stopped?
+
+# %% tags=["nbval-ignore-output"]
+def too_much():
+    dist.all_reduce(torch.ones(44 if dist.get_rank() == 2 else 40))
+
+try:
+    launch(too_much, world_size=world_size, device="cpu", timeout=2)
+except LaunchError as error:
+    print(str(error).partition("\n  at ")[0])
+
+# %% [markdown]
+# The rank that was killed need not be the one that made the mistake. Gloo's own question in this
+# message is the right one: "Is there a distributed collective mismatch in your code?"
+#
+# So do not trust the first error in a log. Ask: **at which call did the ranks stop agreeing?** The
+# next four sections are four ways to ask.
+
+# %% [markdown]
+# ## 2 · Let PyTorch compare the calls
+#
+# Start a program with `TORCH_DISTRIBUTED_DEBUG=DETAIL` in its environment. Then every collective of
+# every group is compared among its ranks *before* it runs: operation, shape, dtype, and the number
+# of the call. (`send` and `recv` are not compared.) A program needs nothing else. (Here the
+# environment would come too late, as a launch has connected its ranks already. So the lab calls
+# `dist.set_debug_level`, and then makes a new group.)
+#
+# The guilty ranks are drawn anew. Read the errors: which ranks are they?
+
+# %% tags=["nbval-ignore-output"]
+guilty_now = hangs.draw_ranks(world_size, seed)
+checked = {mistake: see(mistake, rank, is_checked=True) for mistake, rank in guilty_now.items()}
+Table(["mistake", "rank", "after", "error"], hangs.rows_of(checked), title="With checks")
+
+# %% [markdown]
+# Now most errors come at once. Each of them names **two** ranks that disagree: the one that speaks,
+# and one other. One error cannot tell which of the two is wrong: the guilty rank's own error
+# accuses an innocent one. So read the errors of several ranks. **The guilty rank is in all of
+# them.** (Do not trust the operation of the other rank in such an error. PyTorch 2.13 calls the
+# barrier a REDUCE, and the sum a GATHER.)
+
+# %% tags=["nbval-ignore-output"]
+for mistake, ranks in checked.items():
+    named = hangs.named_by_all([one["error"] for one in ranks])
+    print(f"{mistake}: the errors lead to {named}; right: {named == [guilty_now[mistake]]}")
+
+# %% [markdown]
+# If a rank has left, the others still wait until the timeout: a call that does not come cannot be
+# compared. Then the error of rank 0 names the rank that is missing, and the others send you to rank
+# 0. (And if rank 0 itself has left? Then nobody can name it, but all others wait for rank 0, and
+# say so. The draw leaves rank 0 out.)
+#
+# Checks are calls, too. How much longer does a small all-reduce take with them?
+
+# %%
+slower = predict("A small all-reduce with checks, beside one without", unit="times")
+
+# %% tags=["nbval-ignore-output"]
+prices = launch(hangs.price_of_checks, world_size=world_size, device="cpu").values[0]
+(plain, _), (careful, parts) = prices["without"], prices["with"]
+print(f"{1e3 * plain:.2f} ms without checks, {1e3 * careful:.2f} ms with them")
+print("calls with them:", ", ".join(parts))
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Your prediction; as "theory" four calls in place of one; and measured.
+slower.compare(4, careful / plain, kind="communication")
+
+# %% [markdown]
+# One call became four. First all ranks meet in a barrier, which the list above does not show. Then
+# they gather what each of them is about to do, with two calls. The fourth is the sum itself. If all
+# four took equally long, the ratio would be 4. With large tensors the ratio is smaller, as the
+# checks do not grow. Use them to find a mistake, and train without them.
+
+# %% [markdown]
+# ## 3 · Ask who is there
+#
+# `dist.barrier()` waits for everybody, and cannot tell for whom. `dist.monitored_barrier(timeout=…,
+# wait_all_ranks=True)` names **all** ranks that have not come. It works only in a Gloo group,
+# says [PyTorch](https://docs.pytorch.org/docs/stable/distributed.html). With NCCL, make one more
+# group for it: `dist.new_group(backend="gloo")`. Put a monitored barrier at the end of an epoch, or
+# in front of a line that you suspect. The lab's `meet` calls one on all ranks but 1 and 3, and
+# returns what each is told. Rank 0 asks everybody, so rank 0's error names the missing
+# ranks. The others are told only that rank 0 found an error.
+
+# %% tags=["nbval-ignore-output"]
+for rank, told in enumerate(launch(hangs.meet, (1, 3), world_size=4, device="cpu").values):
+    print(f"rank {rank}: {told}")
+
+# %% [markdown]
+# ## 4 · Ask a rank where it stands
+#
+# A process that hangs can still be asked for its Python stack. Two ways:
+#
+# * **From outside**, without any preparation: `py-spy dump --pid 1234`, on the machine of the rank.
+#   ([py-spy](https://github.com/benfred/py-spy) needs the right to look into another process: root,
+#   or a container that allows `ptrace`.)
+# * **From inside**, with two lines at the start of the program: `import faulthandler` and
+#   `faulthandler.dump_traceback_later(600, repeat=True)`. Then every ten minutes each rank prints
+#   where it stands. This is part of Python.
+#
+# Here a rank has left again, after it was drawn. All ranks print where they stand:
+
+# %% tags=["nbval-ignore-output"]
+left = hangs.draw_ranks(world_size, seed)[hangs.LEFT]
+stacks = launch(hangs.stack_while_waiting, left, world_size=world_size, device="cpu").values
+for rank, stack in enumerate(stacks):
+    print(f"rank {rank}:", stack or "not waiting")
+
+# %% tags=["nbval-ignore-output"]
+# From outside: rank 0 waits in an all-reduce; rank 1 has time, and asks for rank 0's stack.
+def look_from_outside():
+    pids = [None] * dist.get_world_size()
+    dist.all_gather_object(pids, os.getpid())
+    if dist.get_rank() == 1:
+        time.sleep(0.3)
+        told = hangs.py_spy(pids[0])
+        dist.all_reduce(torch.ones(1))
+        return told
+    dist.all_reduce(torch.ones(1))
+
+print(launch(look_from_outside, world_size=2, device="cpu").values[1])
+
+# %% [markdown]
+# ## 5 · The flight recorder
+#
+# A stack tells where a rank stands *now*. It does not tell that this rank is one call behind. That
+# takes a record of the past. PyTorch records the last calls of every process in a ring of memory:
+# the **flight recorder**. Each entry has the group, the number of the call in this group, the
+# operation, and the shapes. With NCCL each rank can write its record into a file (see *On GPUs*
+# below). Here the lab's `recorded_calls` reads it from memory.
+#
+# The picture shows the runs of section 1. A strong colour marks what most other ranks do not have.
+# Which rank was it in each run, and at which call?
+
+# %% tags=["cover", "nbval-ignore-output"]
+panels = {mistake: hangs.squares([one["calls"] for one in ranks], range(4, 10))
+          for mistake, ranks in unchecked.items()}
+kinds = ["all_reduce", "barrier", hangs.NO_CALL]
+plot_map(panels, kinds, "number of the call", note="most ranks agree",
+         title="The last calls of four ranks; a number is the length of the tensor")
+
+# %% [markdown]
+# In the first two pictures all others wait for the guilty rank at the same call. In the third, the
+# other ranks may have gone on: Gloo has given them a sum, right or wrong, as in section 1. So the
+# guilty rank is not always the one with the fewest calls, and the error comes
+# later than the mistake. **What counts is the first call at which the ranks differ.**
+
+# %% [markdown]
+# ### Exercise 3.21 · Find the guilty rank
+#
+# Write `find_guilty(dumps)` in [labs/when_it_hangs.py](../labs/when_it_hangs.py). `dumps` has a
+# list for each rank: its recorded calls, oldest first, as dicts like `{"number": 7, "name":
+# "all_reduce", "shape": [68]}`. `number` counts the calls of the group from 1. There are three
+# ranks or more, and exactly one of them fell out of step. Return a tuple of three:
+#
+# * its rank;
+# * the number of the first call at which it differs from most other ranks;
+# * `LEFT` if it has no such call, `OPERATION` if its call has another name, `SHAPE` if it has the
+#   same name and another shape. These are three names in the lab: write them without quotes.
+
+# %% [markdown]
+# The recorder keeps the last calls only: a rank that has gone further has lost more of the old
+# ones. Compare from the first number on that *every* rank still has. If a rank's list is empty, it
+# left before its first call; then begin with number 1.
+#
+# For example, with `all_reduce` as the name of every call, written as `number: shape`:
+#
+# | rank | its calls |
+# |---|---|
+# | 0 | 5: [68], 6: [2], 7: [68], 8: [2] |
+# | 1 | 4: [2], 5: [68], 6: [3] |
+# | 2 | 5: [68], 6: [2], 7: [68] |
+#
+# All have number 5, and agree. Number 6 is [2], [3] and [2]: the result is `(1, 6, SHAPE)`.
+
+# %%
+check("3.21")
+
+# %% tags=["nbval-ignore-output"]
+found = {mistake: hangs.find_guilty([one["calls"] for one in ranks])
+         for mistake, ranks in unchecked.items()}
+for mistake, told in found.items():
+    print(f"found {told}; drawn: rank {guilty[mistake]}")
+
+# %% [markdown]
+# ## 6 · As a program
+#
+# The same three mistakes under `torchrun`, as on a cluster: two machines with two ranks each, and
+# nothing of this course's bench around the ranks. Each rank prints its last two calls. Find
+# the guilty rank of each mistake in them. The last line tells which it was.
+
+# %% tags=["nbval-ignore-output"]
+cluster = run_torchrun("../labs/when_it_hangs.py", nnodes=2, nproc_per_node=2)
+print("it was", hangs.draw_ranks(4, hangs.RIDDLE))
+
+# %% [markdown]
+# **On GPUs.** With NCCL a call returns before it has run. So a rank that hangs stands at a *later*
+# line, often the first one that needs a result, such as `loss.item()`. Its stack misleads, and the
+# recorder matters more. In PyTorch 2.13 it keeps 2,000 calls, and each rank writes them into a file
+# when a call has taken too long. `TORCH_FR_DUMP_TEMP_FILE=/shared/trace_` says where: the rank's
+# number is added. (`TORCH_FR_BUFFER_SIZE=0` turns the recorder off. Older versions turn it on with
+# `TORCH_NCCL_TRACE_BUFFER_SIZE=2000` and `TORCH_NCCL_DUMP_ON_TIMEOUT=1`. PyTorch's [list of
+# variables](https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html) still has
+# these older names.)
+
+# %% [markdown]
+# `torchfrtrace /shared -p trace_` comes with PyTorch. It does what you have just written, and more:
+# it also knows messages between two ranks, and calls that began and did not end. (It could not read
+# Gloo's records when we tried it with PyTorch 2.13.) `NCCL_DEBUG=WARN` lets NCCL print its own
+# errors; `INFO` adds the network cards, rings and trees that it has chosen
+# ([NCCL](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html)). Nothing in this box
+# was measured here.
+
+# %% [markdown]
+# ## What to do, in which order
+#
+# | the job stands still, and you | ask |
+# |---|---|
+# | can log in | `py-spy dump` on two or three ranks: do all stand in the same call? |
+# | have the records of all ranks | the first call at which they differ |
+# | can start it again | `TORCH_DISTRIBUTED_DEBUG=DETAIL`, and a `monitored_barrier` |
+# | write the program | a short `timeout=`, `faulthandler`, a place for the records |
+#
+# And before all that: is one rank out of memory, or its machine gone? Part
+# [04c](04c_finding_out.ipynb) tells how to find a rank that is dead, slow or wrong.
+
+# %% [markdown]
+# ## Put to the test
+
+# %% jupyter={"source_hidden": true}
+solved = sum(rank == guilty[mistake] for mistake, (rank, *_) in found.items())
+put_to_the_test(f"""
+- Debugging distributed training failures is challenging | web page, “Limitations” | depends |
+  by the errors it is: {silent} of {3 * world_size} ranks were not told who was guilty (section 1).
+  With the records of all ranks {solved} of {len(found)} mistakes were found (exercise 3.21)
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed Parallelism in Deep Learning* (web page). PyTorch, [torch.distributed,
+# “Debugging”](https://docs.pytorch.org/docs/stable/distributed.html), and [flight
+# recorder](https://docs.pytorch.org/tutorials/prototype/flight_recorder_tutorial.html).
+# [py-spy](https://github.com/benfred/py-spy). Python,
+# [faulthandler](https://docs.python.org/3/library/faulthandler.html).
+#
+# **To read on.** Grattafiori et al. 2024, [The Llama 3 herd of
+# models](https://arxiv.org/abs/2407.21783), section 3.3.4: the flight recorder at work on 16,000
+# GPUs. PyTorch 2.13 also has `torch.distributed.debug`, a server that shows the stacks and records
+# of all ranks of a running job in a browser:
+# [tutorial](https://docs.pytorch.org/tutorials/intermediate/debug_hangs_with_flight_recorder.html).
+# We have not tried it.
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * A rank that is **out of step** makes others hang or fail. Their errors tell of connections.
+# * Ranks with tensors of different sizes may get a wrong sum and no error.
+# * `TORCH_DISTRIBUTED_DEBUG=DETAIL` compares every collective before it runs, and makes small ones
+#   slower. Each of its errors names two ranks: the guilty one is in all of them.
+#   `monitored_barrier` names all ranks that have not come.
+# * A stack tells where a rank stands now. The **flight recorder** tells what it has called.
+# * The guilty rank is the one that differs at the **first** call at which the ranks disagree.
+#
+# **Your exercise** is in [labs/when_it_hangs.py](../labs/when_it_hangs.py).
+#
+# **Next**: [04 · Failure and recovery](04_failure_and_recovery.ipynb).
+
+# %%
+progress("03m")
