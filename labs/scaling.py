@@ -264,10 +264,10 @@ def predicted_efficiencies(ranks, samples, flops, link) -> dict:
 def hidden_share(alone, times, n, link) -> float:
     """Of the all-reduce of a weak step on n ranks, how much does not make it longer: 0 to 1.
 
-    alone, times  seconds of the steps on one rank, and on n
+    alone, times  seconds of the steps on one rank, and on n; the fastest ones count
     """
     network = 2 * (n - 1) / n * model_bytes() / link
-    return min(1.0, max(0.0, 1 - (median(times) - median(alone)) / network))
+    return min(1.0, max(0.0, 1 - (min(times) - min(alone)) / network))
 
 
 # ---- The program ----------------------------------------------------------------------------

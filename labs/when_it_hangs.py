@@ -82,7 +82,7 @@ def out_of_step(mistake, guilty=2, is_checked=False) -> dict:
     return {"seconds": seconds, "error": error, "calls": calls}
 
 
-def add_unequal(odd=1, tries=4) -> list[str]:
+def add_unequal(odd=2, tries=3) -> list[str]:
     """What this rank has after all-reduces of [1, 10], if rank `odd` brings [1, 10, 100]."""
     told = []
     for _ in range(tries):

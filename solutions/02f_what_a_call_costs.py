@@ -6,8 +6,8 @@
 # look for what a call costs beside its bytes, and pack small tensors into buckets.
 
 # %% [markdown]
-# ![Bandwidth over size, of one message and of all-reduces on two and four ranks of this
-# machine](../assets/covers/02f_what_a_call_costs.png)
+# ![Bars of bandwidth for four sizes, of one message and of all-reduces on two and four ranks of
+# this machine](../assets/covers/02f_what_a_call_costs.png)
 #
 # *Measured in section 2: how many bytes in a second one message carries on this machine, and how
 # many an all-reduce does.*
@@ -24,7 +24,7 @@ import os
 import numpy as np
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, plot_against, predict, progress, put_to_the_test,
+    Table, check, hint, lab, launch, plot_against, plot_bars, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -171,18 +171,18 @@ Table(["", "messages", "sleeps of a rank", "model", "quickest call", "average ca
 # For a reduce-scatter or an all-gather the factor is $\frac{n-1}{n}$, for a broadcast 1.
 
 # %% tags=["cover", "nbval-ignore-output"]
-large = [2_000_000 * k for k in range(1, 6)]
+large = [2_000_000, 4_000_000, 8_000_000, 16_000_000]
 alone = launch(message_costs.one_message, large, world_size=2, device="cpu").values[0]
 summed = {n: launch(message_costs.quickest_of_each, message_costs.sum_up, large, 15, world_size=n,
                     device="cpu").values[0] for n in (2, 4)}
 
 speed = message_costs.gigabytes_per_second
-plot_against([size / 1e6 for size in large], {
+plot_bars([f"{size / 1e6:g} MB" for size in large], {
     "one message": speed(large, alone),
     "2 ranks, both": speed(large, summed[2]),
     "4 ranks, bus": speed(large, summed[4], 2 * 3 / 4),
     "4 ranks, algorithm": speed(large, summed[4]),
-}, "size (MB)", "bandwidth (GB/s)", title="Bandwidth of all-reduces on this machine")
+}, "bandwidth (GB/s)", title="Bandwidth of all-reduces on this machine")
 
 # %% [markdown]
 # On two ranks the factor is 1, so both bandwidths are the same. By the model, an all-reduce on two

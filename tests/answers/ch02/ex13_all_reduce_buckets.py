@@ -201,7 +201,7 @@ def all_reduce_buckets(tensors, bucket_bytes, group=None):
 # +     for x in reversed(tensors):
 # +         if not buckets or filled + x.nbytes > bucket_bytes:
 
-# %% wrong · leave the list as it is
+# %% wrong · make a list of your own
 def all_reduce_buckets(tensors, bucket_bytes, group=None):
     while tensors:
         bucket = [tensors.pop(0)]
@@ -239,7 +239,7 @@ def all_reduce_buckets(tensors, bucket_bytes, group=None):
 # -             x.copy_(part.view_as(x))
 # +             x.data = part
 
-# %% wrong · leave the list as it is
+# %% wrong · make a list of your own
 def all_reduce_buckets(tensors, bucket_bytes, group=None):
     buckets = [[]]
     for x in tensors:
