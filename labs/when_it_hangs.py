@@ -272,7 +272,7 @@ def main():
     for mistake, guilty in draw_ranks(dist.get_world_size(), RIDDLE).items():
         seen = out_of_step(mistake, guilty)
         last = ", ".join(f"{c['number']} {c['name']} {c['shape']}" for c in seen["calls"][-2:])
-        ended = "timed out" if "Timed out" in seen["error"] else in_short(seen["error"], 30)
+        ended = "timed out" if "Timed out" in seen["error"] else in_short(seen["error"], 10)
         dist.barrier()
         say(f"{mistake}, rank {dist.get_rank()}: {last}   ({ended})")
         dist.barrier()
