@@ -142,11 +142,11 @@ def in_words(of_ranks, cores) -> str:
     name, one = list(of_ranks[0].items())[-1]
     busy = cores_alone(of_ranks, name, cores) * len(one["each"]) / one["total"]
     longer = "are not free" if min(ring, gloo) > 1.2 * back else "cost little here"
-    doing = "work" if busy > 0.6 else "mostly waiting" if busy < 0.4 else "half of it waiting"
     return (
         f"quickest calls: the ring takes {ring / back:.1f} times as long as there and back, "
         f"Gloo {gloo / back:.1f}\nso messages of the same moment {longer}\n"
-        f"in Gloo's calls {cores} cores compute for {busy:.0%} of the time: {doing}"
+        f"of the time of Gloo's calls, the {cores} cores compute for them for {busy:.0%}; "
+        "the rest is\nwaiting, or other programs"
     )
 
 

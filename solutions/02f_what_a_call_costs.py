@@ -145,8 +145,8 @@ Table(["", "messages", "sleeps of a rank", "model", "quickest call", "average ca
 # * If both rings take longer than there and back, then messages of the same moment are not free. A
 #   network's link carries one message each way at a time. Here no wire carries them: cores do the
 #   work of both. (The lab's ring also pays for Python, which begins each of its messages.)
-# * If the cores compute for most of the time, their work decides. If they do not, as on a machine
-#   with many cores, the call is a chain of threads that wake each other.
+# * If the cores compute for most of the time, their work decides. If not, look what else runs. On a
+#   quiet machine the rest is threads that wake each other.
 
 # %% [markdown]
 # In both cases $\alpha$ is no property of a wire here. It is the time that programs need to send,

@@ -134,18 +134,14 @@ Table(["options", "first iteration (MiB)", "from the second on", "forward and ba
        for (name, (first, _, last)), seconds in zip(buckets.items(), times)])  # 3 iterations
 
 # %% [markdown]
-# Three things can be read from the table.
-#
 # * **Buckets are not equally large.** A bucket is closed when it reaches the cap. A tensor is never
 #   split.
 # * **In the first iteration all gradients are in one bucket.** DDP does not know yet in which order
 #   they become ready. Then it builds its buckets anew. Where `bucket_cap_mb` is not set, the first
 #   bucket has only 1 MiB, so that communication can begin early.
-
-# %% [markdown]
-# * **With `find_unused_parameters=True`** DDP makes its buckets at once and keeps them, since the
-#   order of gradients may change from step to step. Here they are two, for 8 MiB. The small one
-#   holds the *first* layers, so it leaves last and helps nothing.
+# * **With `find_unused_parameters=True`** DDP makes its buckets at once and keeps them (two, for 8
+#   MiB): the order of gradients may change. The small one holds the *first* layers, so it leaves
+#   last and helps nothing.
 #
 # Which cap is best depends on model and links. Where two ranges overlap, these times do not tell.
 
@@ -177,9 +173,9 @@ print("with find_unused_parameters=True, .grad of the unused layer is None:", fo
 # Gradients are not all that travels. **Buffers** are tensors of a model that are not trained, such
 # as BatchNorm's running mean. In each forward DDP sends the buffers of rank 0 to all others.
 #
-# Take eight linear layers of width 512, with a BatchNorm after each. Its buffers are a mean and a
+# Eight linear layers of width 512 have a BatchNorm after each. Its buffers are a mean and a
 # variance for each feature, and a counter of 8 bytes. How many kilobytes does rank 0 send in a
-# forward, to another rank?
+# forward, to one rank?
 
 # %%
 of_buffers = predict("Rank 0 sends in a forward, with 8 BatchNorm layers of width 512", unit="kB")

@@ -66,7 +66,7 @@ for n, (gradients, running) in gaps.items():
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Your prediction; theory: one process that takes six samples after the other six, and the mean.
-guess.compare(100 * counted.gap_of_shares(nn.BatchNorm1d, 2, one_process), 100 * gaps[2][0])
+guess.compare(100 * counted.gap_of_shares(nn.BatchNorm1d, 2), 100 * gaps[2][0])
 
 # %% [markdown]
 # (In percent of the largest value that one process has: so more than 100 % is possible.) The fewer

@@ -363,9 +363,6 @@ put_to_the_test(f"""
 - [C076] A process handles one or more GPUs, and NCCL synchronises | web note, “Data Parallel” |
   imprecise | one GPU for each process (section 1). The backend follows the device: here
   {run.backend} on {run.device}
-- [C100] Only rank 0 writes | PyTorch slides, “Failover: who should save the checkpoint?” |
-  depends | right for DDP, where all ranks have the same (section 5); wrong as soon as ranks have
-  shards (part 04b)
 """)
 
 # %% [markdown]

@@ -307,7 +307,8 @@ print("what rank 0 has sent differs from what was saved by", sent)
 # %% jupyter={"source_hidden": true}
 shutil.rmtree(folder, ignore_errors=True)
 put_to_the_test(f"""
-- Only rank 0 should save the checkpoint | PyTorch slides | for DDP alone |
+- [C100] Only rank 0 should save the checkpoint | PyTorch slides, “Failover: who should save the
+  checkpoint?” | for DDP alone |
   with ZeRO-3 rank 0 of {world_size} has {shares["ZeRO-3"][0]:.0f} % of the weights, in a pipeline
   {shares["pipeline"][0]:.0f} % (section 1)
 - All nodes need shared storage, as any of them may be the one that loads | PyTorch slides |

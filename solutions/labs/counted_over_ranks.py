@@ -72,15 +72,20 @@ def largest_gaps(run, alone) -> list[float]:
                 for of_rank in run.values for name in alone[what]) for what in (0, 1)]  # fmt: skip
 
 
-def gap_of_shares(norm, n, alone, samples=12) -> float:
-    """One process takes the shares of n ranks one after another; how far is their mean gradient?"""
+def gap_of_shares(norm, n, samples=12) -> float:
+    """One process takes the samples in n shares, one after another, and then all at once.
+
+    Returns how far the mean of the shares' gradients is from the gradients of all.
+    """
     from pedagogy_lib import relative_gap
 
-    model = model_with(norm)
+    shared, whole = model_with(norm), model_with(norm)
+    inputs, targets = drawn(samples, 8)
     for rank in range(n):
-        inputs, targets = (x[rank::n] for x in drawn(samples, 8))
-        (F.mse_loss(model(inputs), targets) / n).backward()
-    return max(relative_gap(p.grad, alone[0][name]) for name, p in model.named_parameters())
+        (F.mse_loss(shared(inputs[rank::n]), targets[rank::n]) / n).backward()
+    F.mse_loss(whole(inputs), targets).backward()
+    pairs = zip(shared.parameters(), whole.parameters())
+    return max(relative_gap(a.grad, b.grad) for a, b in pairs)
 
 
 def drawn(samples, features, seed=1):
