@@ -5,10 +5,13 @@ torchrun --nproc-per-node 4 labs/gradient_accumulation.py
 """
 
 import os
-import time
 
 import torch
 import torch.distributed as dist
+
+# Imported before there is a process group: later, as by an optimizer, its functions would keep the
+# group, and Gloo's threads would go on when the program ends.
+import torch.distributed.nn.functional
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
@@ -251,13 +254,12 @@ def main():
             torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
         dist.init_process_group()  # NCCL for tensors on GPUs, Gloo for tensors on the CPU
     data = digits()
-    report(f"training on {len(data[0])} images; this takes about half a minute")
+    report(f"training on {len(data[0])} images; this takes some seconds")
     _, accuracy, work = train_classifier(data)
     report(f"classifier: {work}; {accuracy:.1%} of the test images right")
     first, last = train_on_sentences(data[0])
     report(f"sentences: loss for each token {first:.2f} in the first step, {last:.2f} in the last")
     if dist.is_initialized():
-        time.sleep(0.2)  # Gloo's threads need Python to free their last tensors: do not end before
         dist.destroy_process_group()
 
 

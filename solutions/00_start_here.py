@@ -374,6 +374,7 @@ problems = examine()
 # | exposed communication | the part of it that nothing hides | 03c |
 # | staleness | how many updates have happened since a gradient got its weights | 03h |
 # | weak, strong scaling | with more ranks, more work; with more ranks, the same work | 03k |
+# | noise scale | the batch up to which a larger batch saves nearly as many steps | 03l |
 # | stage | consecutive layers that one rank of a pipeline holds | 08 |
 #
 # </details>

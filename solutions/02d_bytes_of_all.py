@@ -12,7 +12,7 @@
 # *Measured in section 1: the bytes that PyTorch's own all-reduce sends from rank to rank.*
 #
 # **After this part you can** say what each rank has to send in every collective, and find out what
-# a library sends, which algorithm it uses, and what that means for the time on slow cards.
+# a library really sends, and by which algorithm. You know what that means for slow network cards.
 #
 # **It takes** about 15 minutes, and 20 more for 2 exercises. **It needs** [part
 # 02c](02c_the_ring.ipynb).

@@ -136,7 +136,7 @@ print(scaling.what_limits(steps, all_reduce, by_rates, by_shape, network_seconds
 # $\frac{2 \cdot 2}{6} \cdot \frac{400 \cdot 10^{12}}{50 \cdot 10^9} \approx 5{,}300$ tokens on each
 # GPU. This is computed, not measured. A small product is inefficient there, too: Megatron-LM's
 # [README](https://github.com/NVIDIA/Megatron-LM) of 2024 reports 41 % of the peak for its smallest
-# model and 47 to 48 % for its largest, and gives the larger products as the reason.
+# model and 47 to 48 % for its largest. It gives the larger products as the reason.
 
 # %% [markdown]
 # ## 2 · Strong and weak scaling
@@ -148,8 +148,8 @@ print(scaling.what_limits(steps, all_reduce, by_rates, by_shape, network_seconds
 # * **Weak scaling**: more work, on more ranks. Each rank keeps 64 samples, so the batch grows. Does
 #   a step stay as short?
 #
-# The **efficiency** is the work that one rank does in a second, divided by the work that one rank
-# does in a second in the run with the fewest ranks. At 1.0 nothing is lost.
+# How much does one rank get done in a second? The **efficiency** is this number, divided by the
+# same number of the run with the fewest ranks. At 1.0 nothing is lost.
 
 # %% [markdown]
 # ### Exercise 3.20 · Efficiency
