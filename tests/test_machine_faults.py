@@ -48,7 +48,7 @@ def test_a_cable_that_is_put_in_again_costs_time_and_no_data():
     assert [words for _, words in run.cards.events] == ["unplug 1", "plug 1"]
     at_out, at_back = (at for at, _ in run.cards.events)
     assert at_out >= 0.2 and at_back >= 0.5  # never earlier than planned
-    assert at_out < at_back <= 4
+    assert at_out < at_back
 
 
 @pytest.mark.parametrize(

@@ -64,20 +64,10 @@ def accumulate(answer, make, arguments, pieces, why, stale=None):
     gradients = {name: p.grad for name, p in model.named_parameters()}
     rows = rows_of(model, pieces, CALLERS if arguments else 1.0)
     parameters = dict(model.named_parameters())
-    wrong = {sentence: by_name(parameters, of) for sentence, of in why(rows).items()}
     whole = rows.losses.sum() / rows.counted.sum()
     right = by_name(parameters, whole)
-    if stale:
-        wrong["gradients of an earlier step are still in it: clear them before you begin"] = {
-            name: gradient + stale for name, gradient in right.items()
-        }
-    by_module = [id(p) for module in model.modules() for p in module.parameters(recurse=False)]
-    if len(by_module) > len(parameters):
-        wrong["a weight that two modules share is one parameter, with one `.grad`. Go through "
-              "model.parameters(), which has it once; by modules it is divided twice"] = {
-            name: right[name] / rows.counted.sum() ** (by_module.count(id(p)) - 1)
-            for name, p in parameters.items()
-        }  # fmt: skip
+    wrong = {sentence: by_name(parameters, of) for sentence, of in why(rows).items()}
+    wrong |= uncleared(right, stale) | shared_twice(model, right, rows.counted.sum())
     no_gradient = all(g is None or (stale and (g == stale).all()) for g in gradients.values())
     return {
         "changed": not are_same(given, pieces),
@@ -96,6 +86,26 @@ def accumulate(answer, make, arguments, pieces, why, stale=None):
         "passes": (len(samples), len(backwards), len(pieces)),
         "samples": (sum(samples), sum(len(inputs) for inputs, _ in pieces)),
     }
+
+
+def uncleared(right, stale) -> dict:
+    """{misconception: gradients} of an answer that adds to what `.grad` held before."""
+    told = "gradients of an earlier step are still in it: clear them before you begin"
+    return {told: {name: gradient + stale for name, gradient in right.items()}} if stale else {}
+
+
+def shared_twice(model, right, count) -> dict:
+    """The same, of an answer that divides module by module, if two modules share a weight."""
+    parameters = dict(model.named_parameters())
+    by_module = [id(p) for module in model.modules() for p in module.parameters(recurse=False)]
+    told = (
+        "a weight that two modules share is one parameter, with one `.grad`. Go through "
+        "model.parameters(), which has it once; by modules it is divided twice"
+    )
+    divided = {
+        name: right[name] / count ** (by_module.count(id(p)) - 1) for name, p in parameters.items()
+    }
+    return {told: divided} if len(by_module) > len(parameters) else {}
 
 
 def copied(pieces) -> list[tuple]:

@@ -17,25 +17,8 @@ def need_tree(trial, towards_root=False):
     counts = [len(trial.sends(place)) for place in range(n)]
     needed = rounds(trial.calls)
     best = tree_rounds(n)
-    hub = max(range(n), key=lambda place: counts[place])
-    busiest = counts[hub]
     receives = [len(trial.calls[place]) - counts[place] for place in range(n)]
-    why = ""
-    if busiest == n - 1 or max(receives) == n - 1:
-        centre = hub if busiest == n - 1 else receives.index(n - 1)
-        why = (
-            f"the result is right, but rank {centre} exchanges {n - 1} messages, one after "
-            "another, while the others idle: this is a star. "
-        ) + (
-            "In a tree several pairs add up in the same round."
-            if towards_root
-            else "In a tree, whoever has it helps."
-        )
-    elif needed == n - 1:
-        why = (
-            "the result is right, but it goes from rank to rank, and each waits for the one "
-            "before: this is a chain. In a tree several messages travel in the same round."
-        )
+    why = star_or_chain(counts, receives, needed, towards_root)
     need_cost(
         trial,
         sum(counts) == n - 1,
@@ -45,6 +28,27 @@ def need_tree(trial, towards_root=False):
     need_cost(trial, needed <= best, f"{rounds_text(needed)}, {best} would do", why or SOME_IDLE)
     need_bytes(trial, n - 1, trial.before[0][0].nbytes)
     return f"cost, {trial.case}: {messages(n - 1)} in {rounds_text(needed)}, the least there is"
+
+
+def star_or_chain(sends, receives, needed, towards_root) -> str:
+    """What it is in place of a tree, by the messages of each place and the rounds; or ""."""
+    last = len(sends) - 1
+    for counts in (sends, receives):
+        if last in counts:
+            return (
+                f"the result is right, but rank {counts.index(last)} exchanges {last} messages, "
+                "one after another, while the others idle: this is a star. "
+            ) + (
+                "In a tree several pairs add up in the same round."
+                if towards_root
+                else "In a tree, whoever has it helps."
+            )
+    if needed == last:
+        return (
+            "the result is right, but it goes from rank to rank, and each waits for the one "
+            "before: this is a chain. In a tree several messages travel in the same round."
+        )
+    return ""
 
 
 def rounds_text(count) -> str:
