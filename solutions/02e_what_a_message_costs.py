@@ -23,7 +23,6 @@ from statistics import median
 
 import torch
 import torch.distributed as dist
-from IPython.display import display
 
 from pedagogy_lib import (
     Table, check, explore, film, hint, lab, launch, plot_against, plot_exchanges, predict,

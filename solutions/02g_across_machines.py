@@ -25,7 +25,6 @@ import os
 
 import torch
 import torch.distributed as dist
-from IPython.display import display
 
 from pedagogy_lib import (
     HangError, Machines, RankError, Table, check, hint, lab, launch, measure, plot_bars,

@@ -15,7 +15,6 @@ import selection
 import torch
 
 from pedagogy_lib.basics import closeness
-from pedagogy_lib.course import build
 from pedagogy_lib.exercises.kit import diagnoses
 from pedagogy_lib.ranks import fork_server_client
 
@@ -118,6 +117,8 @@ def start():
 @pytest.fixture
 def course(tmp_path, monkeypatch):
     """Solve all labs; learners have changed some: course(lab=what became of the solved text)."""
+
+    from pedagogy_lib.course import build  # not where there is no Jupyter, as on some GPU machines
 
     def make(**changes):
         for path in build.lab_sources():

@@ -156,6 +156,26 @@ def test_tensor_parallel_training_on_shared_gpus():
     )
 
 
+def pass_on():
+    rank, n = dist.get_rank(), dist.get_world_size()
+    x = torch.full((1000,), float(rank))
+    got = torch.empty_like(x)
+    requests = dist.batch_isend_irecv([
+        dist.P2POp(dist.isend, x, (rank + 1) % n), dist.P2POp(dist.irecv, got, (rank - 1) % n),
+    ])  # fmt: skip
+    for request in requests:
+        request.wait()
+    return got.unique().tolist(), got.device.type
+
+
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+def test_messages_between_ranks_that_share_gpus(device):
+    n = 2 * GPUS
+    kind = "cuda" if device == "cuda" else "cpu"
+    values = launch(pass_on, world_size=n, device=device).values
+    assert values == [([float((rank - 1) % n)], kind) for rank in range(n)]
+
+
 def staged_gradients(pipeline_parallel, schedules, models):
     """How far gradients of a pipeline are from those of the whole model, on this rank."""
     torch.set_default_dtype(torch.float64)

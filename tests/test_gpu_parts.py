@@ -1,4 +1,4 @@
-"""The cells of chapters 00 to 03 one after another, without Jupyter: on GPUs where there are some.
+"""The cells of chapters 00 to 08 one after another, without Jupyter: on GPUs where there are some.
 
 python tests/test_gpu_parts.py 02c            tries parts by hand, also without a GPU
 python tests/test_gpu_parts.py --shared 02c   launches that name no device share the GPUs
@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 SOLUTIONS = Path(__file__).resolve().parents[1] / "solutions"
-PARTS = sorted(SOLUTIONS.glob("0[0-3]*_*.py"))
+PARTS = sorted(SOLUTIONS.glob("0[0-3]*_*.py")) + sorted(SOLUTIONS.glob("0[5-8]*_*.py"))
 CELL = re.compile(r"^# %%(.*)\n", re.MULTILINE)
 SECONDS = 300
 

@@ -14,6 +14,7 @@ from helpers import launch_on_cpu, my_rank, wait_until
 
 from pedagogy_lib import LaunchError, RankError, launch, measure
 from pedagogy_lib.ranks.settings import check_call, name_of
+from pedagogy_lib.ranks.shared_gpus import send_through_the_cpu
 
 KINDS = {
     "parameters",
@@ -139,6 +140,40 @@ def test_without_gpu_ranks_run_on_the_cpu(device):
 def test_cuda_without_gpu_is_refused():
     with pytest.raises(LaunchError, match=r'device="cuda" needs a GPU.*use device="auto"'):
         launch(my_rank, device="cuda")
+
+
+def test_ranks_on_the_cpu_see_no_gpu():
+    run = launch(lambda: (torch.cuda.is_available(), torch.cuda.device_count()), device="cpu")
+    assert run.values == [(False, 0)] * 4
+
+
+def test_messages_pass_the_cpu_where_gloo_cannot_take_them():
+    """As ranks that share a GPU do; here between tensors that are on the CPU anyway."""
+
+    def exchange():
+        send_through_the_cpu("cpu")
+        other, x, batched = 1 - dist.get_rank(), torch.zeros(3), torch.zeros(2, 2)
+        if other:
+            dist.send(torch.arange(3.0), other)
+        else:
+            assert dist.recv(x) == other
+        sent = dist.isend(torch.ones(3) * other, other, tag=1)
+        coming = dist.irecv(y := torch.zeros(4)[1:], other, tag=1)
+        untouched = y.clone()
+        coming.wait()
+        sent.wait()
+        operations = [
+            dist.P2POp(dist.isend, torch.full((2, 2), float(other)), other),
+            dist.P2POp(dist.irecv, batched, other),
+        ]
+        for request in dist.batch_isend_irecv(operations):
+            request.wait()
+        return x, untouched, y, batched
+
+    for rank, (x, untouched, y, batched) in enumerate(launch(exchange, world_size=2).values):
+        assert x.tolist() == ([0, 1, 2] if rank else [0, 0, 0])
+        assert untouched.tolist() == [0, 0, 0] and y.tolist() == [rank] * 3
+        assert batched.tolist() == [[rank] * 2] * 2
 
 
 def test_unknown_device_is_refused():

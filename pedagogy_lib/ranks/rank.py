@@ -25,6 +25,7 @@ from .messages import receive_exactly, receive_frame, send_message
 from .preloading import PRELOAD_WHEN_IDLE
 from .refusals import reason
 from .reports import Failed, IsAt, Reached, Returned
+from .shared_gpus import send_through_the_cpu
 from .stages import BEGUN, JOINED, RETURNED, UNPACKED
 from .value_packing import pack
 
@@ -220,6 +221,8 @@ def use_device(device):
     if device.type == "cuda":
         torch.cuda.set_device(device)
         torch.set_default_device(device)
+    else:  # some of PyTorch's code takes any GPU that it sees for the one that is used
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
 def enter_group(backend, device, **rendezvous):
@@ -228,6 +231,8 @@ def enter_group(backend, device, **rendezvous):
     if backend == "nccl":
         backend = "cpu:gloo,cuda:nccl"  # what lives on the CPU can still be sent
         rendezvous["device_id"] = device
+    elif device.type == "cuda":
+        send_through_the_cpu()
     dist.init_process_group(backend, timeout=LONGER_THAN_ANY_LAUNCH, **rendezvous)
 
 

@@ -1,0 +1,47 @@
+"""Messages between ranks that share a GPU: Gloo sends none from there, so they pass the CPU.
+
+Gloo's collectives take tensors on a GPU, and copy them to the CPU themselves. Its send and receive
+give the GPU's address to the system's call, which answers "Bad address".
+"""
+
+import torch
+import torch.distributed as dist
+
+from ..measuring.replaced_calls import put
+
+
+def send_through_the_cpu(device_type="cuda"):
+    """From now on, isend and irecv of tensors on such a device pass the CPU; send and recv, too."""
+    isend, irecv = dist.isend, dist.irecv
+
+    def send(tensor, *args, **kwargs):
+        on_cpu = tensor.cpu() if is_there(tensor, device_type) else tensor
+        return isend(on_cpu, *args, **kwargs)
+
+    def receive(tensor, *args, **kwargs):
+        if not is_there(tensor, device_type):
+            return irecv(tensor, *args, **kwargs)
+        on_cpu = torch.empty_like(tensor, device="cpu")
+        return Copied(irecv(on_cpu, *args, **kwargs), on_cpu, tensor)
+
+    put({"isend": send, "irecv": receive})
+
+
+def is_there(tensor, device_type) -> bool:
+    return isinstance(tensor, torch.Tensor) and tensor.device.type == device_type
+
+
+class Copied:
+    """The request of a message that is copied to its tensor when somebody waits for it."""
+
+    def __init__(self, request, on_cpu, tensor):
+        self.request, self.on_cpu, self.tensor = request, on_cpu, tensor
+
+    def __getattr__(self, name):
+        return getattr(self.request, name)
+
+    def wait(self, *args):
+        done = self.request.wait(*args)
+        with torch.no_grad():
+            self.tensor.copy_(self.on_cpu)
+        return done
