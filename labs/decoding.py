@@ -58,7 +58,7 @@ def scores_of_next(model, letters, cache, before=0) -> Tensor:
 
 
 def likeliest(scores: Tensor, first: int, group=None) -> Tensor:
-    """Exercise 7.19. The letter with the highest score over all ranks; no rank has all scores.
+    """Exercise 7.20. The letter with the highest score over all ranks; no rank has all scores.
 
     Of two equal scores, the first letter's counts, as in argmax.
 

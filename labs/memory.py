@@ -73,7 +73,7 @@ class LossScaler:
 
 
 class Recomputed(torch.autograd.Function):
-    """Exercise 5.6. function(x), of which nothing is kept for the backward but x.
+    """Exercise 5.10. function(x), of which nothing is kept for the backward but x.
 
     The forward runs without a graph. The backward runs it again, with a graph, from the x that was
     kept, and goes back through that at once. It has to draw the same random numbers again: the

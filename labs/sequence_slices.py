@@ -55,7 +55,7 @@ def attend(attention, x, past) -> Tensor:
 
 
 class SlicedStage(Stage):
-    """Exercise 8.16. A stage that takes slices of the same samples, in order, and back in reverse.
+    """Exercise 8.18. A stage that takes slices of the same samples, in order, and back in reverse.
 
     pasts    {block: its Past}
     letters  how many letters were in the slices so far

@@ -418,11 +418,11 @@ problems = examine()
 # | [04g · Chaos][04g] | Does your training survive a bad day? |
 # | [05 · Where the memory goes][05] | Where do 16 bytes for each parameter go? |
 # | [06 · ZeRO and FSDP][06] | How to keep only a share of it? |
-# | [06b · Sharding engines][06b] | What do FSDP2 and DeepSpeed do beside that? |
+# | [06h · Sharding engines][06h] | What do FSDP2 and DeepSpeed do beside that? |
 # | [07 · Tensor parallel][07] | How to split one matrix product? |
-# | [07b · Tensor parallel at work][07b] | What does that cost, and what hides it? |
+# | [07g · Tensor parallel at work][07g] | What does that cost, and what hides it? |
 # | [08 · Pipeline parallel][08] | How to keep all stages busy? |
-# | [08b · Pipelines at work][08b] | Unequal stages, slow links: what do real pipelines do? |
+# | [08i · Pipelines at work][08i] | Unequal stages, slow links: what do real pipelines do? |
 # | [09 · Three dimensions][09] | How do a thousand ranks know with whom to talk? |
 # | [09b · One step, three axes][09b] | What does a step look like if all is combined? |
 # | [09c · Which axis where][09c] | Which axis belongs on which link? |
@@ -474,12 +474,12 @@ problems = examine()
 # [04f]: 04f_copies_and_local_steps.ipynb
 # [04g]: 04g_chaos.ipynb
 # [05]: 05_memory.ipynb
-# [06]: 06_zero_and_fsdp.ipynb
-# [06b]: 06b_sharding_engines.ipynb
+# [06]: 06_zero.ipynb
+# [06h]: 06h_sharding_engines.ipynb
 # [07]: 07_tensor_parallel.ipynb
-# [07b]: 07b_tensor_parallel_at_work.ipynb
+# [07g]: 07g_how_wide.ipynb
 # [08]: 08_pipeline_parallel.ipynb
-# [08b]: 08b_pipelines_at_work.ipynb
+# [08i]: 08i_pipelines_at_work.ipynb
 # [09]: 09_three_dimensions.ipynb
 # [09b]: 09b_one_step_three_axes.ipynb
 # [09c]: 09c_which_axis_where.ipynb

@@ -285,7 +285,7 @@ Table(["way", "messages in turn", "time, by the model of part 02e", "measured"],
 
 # %% [markdown]
 # **On GPUs.** Inside a machine, GPUs are joined by NVLink or by PCIe, the computer's own bus. An
-# H100's NVLink carries nine times what a network card of 400 Gb/s does (07b). A machine often has
+# H100's NVLink carries nine times what a network card of 400 Gb/s does (07g). A machine often has
 # several cards. In many clusters, the first cards of all machines share one switch, the second
 # cards another one, and so on: such a switch is a **rail**.
 #
@@ -352,7 +352,7 @@ links = {"HDR": 200, "NDR": 400}  # generations of InfiniBand
 put_to_the_test(f"""
 - [C162] InfiniBand has 100 to 400 GB/s | web page, “High Bandwidth Required” | wrong unit |
   gigabits per second of a port: {", ".join(f"{name} {bits} Gb/s is {bits / 8:g} GB/s"
-  for name, bits in links.items())}. Eight ports of a machine reach {8 * 400 / 8:g} GB/s (07b)
+  for name, bits in links.items())}. Eight ports of a machine reach {8 * 400 / 8:g} GB/s (07g)
 """)
 
 # %% [markdown]

@@ -135,7 +135,7 @@ plot_against(list(runs), took, "workers", "one exchange (ms)", theory,
 #
 # You know these two exchanges. Adding up each part on its owner is a **reduce-scatter**. Sending
 # the parts to everybody is an **all-gather**. If the owner also keeps the optimizer's state of its
-# part, this is ZeRO ([chapter 06](06_zero_and_fsdp.ipynb)). So the bottleneck is not the idea of a
+# part, this is ZeRO ([chapter 06](06_zero.ipynb)). So the bottleneck is not the idea of a
 # server. It is *one* server.
 
 # %% [markdown]

@@ -46,7 +46,7 @@ rounds = 15
 # The lab [memory_copies](../labs/memory_copies.py) trains the classifier of part
 # [04e](04e_keep_training.ipynb) with a sharded state. Each of the four ranks updates a quarter of
 # the weights, its **shard**, and keeps AdamW's two moments for this shard. After the update, all
-# ranks gather the weights from each other. (Chapter [06](06_zero_and_fsdp.ipynb) calls this ZeRO,
+# ranks gather the weights from each other. (Chapter [06](06_zero.ipynb) calls this ZeRO,
 # stage 1, and says what it is good for.)
 #
 # If a rank dies, the weights are still on all others. But its moments are gone. What does it

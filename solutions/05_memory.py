@@ -454,7 +454,7 @@ plot_bars(list(names.values()), {"kept": [kept.get(name, 0) / x.nbytes for name 
 # An addition needs neither of its inputs: residuals keep nothing of their own. (A letter's
 # log-sum-exp is one number: the logarithm of the sum of its scores' exponentials.)
 #
-# ### Exercise 5.5
+# ### Exercise 5.7
 #
 # Write `kept_by_block`: the exact number of bytes on a CPU, if a number has `size` bytes (4 or 8).
 
@@ -465,7 +465,7 @@ def kept_by_block(samples, context, width, heads, size=4):
     return letters * (16 * width + 4 + heads) * size
     ### END SOLUTION
 
-check("5.5", kept_by_block)
+check("5.7", kept_by_block)
 
 # %% [markdown]
 # Texts often give another formula: *34 sbh + 5 as²b* bytes for a layer (Korthikanti et al. 2022; s
@@ -522,12 +522,12 @@ plot_stacks({f"{count} samples": peak for count, peak in by_samples.items()},
 # more (the block's input is there already). With 8 blocks, to what share do their activations fall?
 # And how much longer does a step take?
 #
-# ### Exercise 5.6
+# ### Exercise 5.10
 #
 # Write `Recomputed` in [labs/memory.py](../labs/memory.py).
 
 # %%
-check("5.6")
+check("5.10")
 
 # %%
 def prepared(way, memory, language_model, width, layers):
@@ -619,7 +619,7 @@ plot_against(segments, {"activations": [run["forward and backward"].peak_bytes[0
 # micro-batch keeps a GPU less busy, the model states stay as large as they are, and from the
 # second micro-batch on the gradients are there at the highest point, too.
 #
-# ### Exercise 5.7
+# ### Exercise 5.11
 #
 # Write `micro_batches_for`: into how few micro-batches, all equally large, must a batch be split,
 # so that a step fits into `limit` bytes? A step needs `fixed` bytes, and `each` more for every
@@ -635,7 +635,7 @@ def micro_batches_for(batch, limit, fixed, each):
     raise ValueError(f"one sample needs {fixed + each} bytes: more than {limit}")
     ### END SOLUTION
 
-display(check("5.7", micro_batches_for))
+display(check("5.11", micro_batches_for))
 
 def accumulate(language_model, text, width, layers, samples, count):
     model = language_model.Transformer(width, layers)
@@ -774,7 +774,7 @@ put_to_the_test(f"""
 - A bigger batch leads to out of memory | PyTorch slides | right | activations of 4, 8, 16, 32
   samples: {", ".join(f"{p['activations'] / 1e6:.1f}" for p in by_samples.values())} MB; the states
   stay
-- CPU and NVMe offload extend memory | web page | right | chapter 06b keeps the optimizer's state in
+- CPU and NVMe offload extend memory | web page | right | chapter 06h keeps the optimizer's state in
   a file
 - Trains models 100 times larger than one GPU's memory | web page | depends | on the number of
   GPUs: stage 3 divides states by N; states of 100 memories need over 100 GPUs, or offload
@@ -818,7 +818,7 @@ put_to_the_test(f"""
 #
 # **Your exercises**: those in cells above, and [labs/memory.py](../labs/memory.py).
 #
-# **Next**: [06 · ZeRO and FSDP](06_zero_and_fsdp.ipynb).
+# **Next**: [06 · ZeRO and FSDP](06_zero.ipynb).
 
 # %%
 progress("05")

@@ -9,7 +9,7 @@
 #
 # All ranks read the **same** batch: the work on it is split, not the samples.
 #
-# The second part, [07b · Tensor parallel at work](07b_tensor_parallel_at_work.ipynb), has sequence
+# The second part, [07g · Tensor parallel at work](07g_how_wide.ipynb), has sequence
 # parallelism, overlap, decoding, PyTorch's DTensor, and slow links.
 #
 # Exercises stand in cells and in a lab: [tensor_parallel](../labs/tensor_parallel.py).
@@ -471,13 +471,13 @@ Table(["ranks", "all-reduces forward", "all-reduces backward", "sent forward", "
 # The embedding and the last layer have a row for each letter of the vocabulary; in a language model
 # of today that is 100,000 and more. Both are cut by letters.
 #
-# ### Exercise 7.11
+# ### Exercise 7.12
 #
 # Write the forward of `VocabularyEmbedding` in
 # [labs/tensor_parallel.py](../labs/tensor_parallel.py): for letters that are another rank's, this
 # one adds zeros.
 #
-# ### Exercise 7.12
+# ### Exercise 7.13
 #
 # Now the loss. The last layer is a `ColumnLinear`: each rank gets the scores of some letters.
 # Cross-entropy needs $\log \sum_v e^{s_v} - s_\text{target}$ over all letters $v$. Gathering the
@@ -486,8 +486,8 @@ Table(["ranks", "all-reduces forward", "all-reduces backward", "sent forward", "
 # to be summed, and of which do you need the highest?
 
 # %%
-display(check("7.11"))
-check("7.12")
+display(check("7.12"))
+check("7.13")
 
 # %% [markdown]
 # What does that save? A batch of 8 × 64 letters, and a vocabulary of 8,192: what a rank sends for
@@ -541,7 +541,7 @@ plot_masks(drawn, title=f"Which hidden features {n} ranks keep")
 # 1/n of its randomness. Nothing fails, and no number usually watched tells of it. Megatron-LM keeps
 # two streams. So does our `OwnRandomness`: `with randomness:` draws from the rank's own one.
 #
-# ### Exercise 7.13: find the bug
+# ### Exercise 7.14: find the bug
 #
 # The second half of an MLP, with dropout before and after it. All ranks start with the same seed.
 # They are to return the same, but what one drops of its hidden features must have nothing to do
@@ -559,7 +559,7 @@ def dropped_mlp(hidden, weight, p, randomness):  # (samples, hidden / n), (width
     y = tensor_parallel.AllReduce.apply(F.linear(hidden, weight))
     return F.dropout(y, p)
 
-check("7.13", dropped_mlp)
+check("7.14", dropped_mlp)
 
 # %% [markdown]
 # Weights are random numbers, too, when a model is made. They should not depend on $n$, or no run
@@ -590,14 +590,14 @@ Table(["parameter", "whole", "on rank 0", "share"],
 # keeps a little more than 1/n. In large models that is next to nothing: what is cut grows with
 # width², the rest with width.
 #
-# ### Exercise 7.14
+# ### Exercise 7.15
 #
 # Write `gradient_norm` in [labs/tensor_parallel.py](../labs/tensor_parallel.py): the norm (the
 # length) of the whole gradient, for clipping. Some parameters are cut, some are the same on all
 # ranks.
 
 # %%
-check("7.14")
+check("7.15")
 
 # %% [markdown]
 # Now it is trained, on one process and on ranks, from the same weights on the same letters. And
@@ -687,7 +687,7 @@ put_to_the_test(f"""
   dimensions 0 and 1. Rows first without a sum before GELU: off by {late[4]:.0%} on 4 ranks
 - A rank's memory is 1/N | web page | imprecise | {mine / total:.3f} of this small model's
   parameters on {n} ranks, and {peak[right] / peak["one process"]:.1f} of a step's peak: activations
-  outside of the parallel region are whole on every rank (07b cuts them)
+  outside of the parallel region are whole on every rank (07g cuts them)
 - Model parallelism replicates the input | CS 229S | right for this one | with other letters on each
   rank the loss falls and is equal on all ranks, but the weights are not those of one process: off
   by up to {max(relative_gap(others[name], alone[name]) for name in alone):.0%}
@@ -716,7 +716,7 @@ put_to_the_test(f"""
 # **Your exercises**: those in cells above, and
 # [labs/tensor_parallel.py](../labs/tensor_parallel.py).
 #
-# **Next**: [07b · Tensor parallel at work](07b_tensor_parallel_at_work.ipynb).
+# **Next**: [07g · Tensor parallel at work](07g_how_wide.ipynb).
 
 # %%
 progress("07")

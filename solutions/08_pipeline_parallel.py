@@ -9,7 +9,7 @@
 # A **schedule** says which rank does what, and when. Here it is a list: what you print, draw and
 # check is what runs.
 #
-# The second part, [08b · Pipelines at work](08b_pipelines_at_work.ipynb), has other schedules,
+# The second part, [08i · Pipelines at work](08i_pipelines_at_work.ipynb), has other schedules,
 # unequal stages, slow links, PipeDream, and PyTorch's own pipelines.
 #
 # The labs: [schedules](../labs/schedules.py) and [pipeline_parallel](../labs/pipeline_parallel.py).
@@ -517,7 +517,7 @@ check("8.9", exchange)
 # Choose a schedule, stages, micro-batches, how many times a forward a backward takes, and the time
 # of a message (in forwards). The interleaved schedule has several *chunks* of the model on each
 # rank (others ignore that): "keeps 11/2" are 11 of half a rank's layers. It and the zero bubble are
-# the matter of 08b. The button runs what you see on real ranks, up to 256 micro-batches on all
+# the matter of 08i. The button runs what you see on real ranks, up to 256 micro-batches on all
 # together, with a forward of 20 ms, and lays what was measured under it.
 
 # %%
@@ -561,7 +561,7 @@ run_it("GPipe", p, 2 * p, 2, 2, 0.25)
 # %% [markdown]
 # ## Put to the test
 #
-# What our sources say about the matter of this chapter, and what was found. (More of them in 08b.)
+# What our sources say about the matter of this chapter, and what was found. (More of them in 08i.)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 seen = "right" if p > 1 else "nothing to see on one rank"
@@ -592,7 +592,7 @@ put_to_the_test(f"""
 - Weights are split in space, the input in time | CS 229S | right | the timelines above
 - Pipelines need messages from rank to rank, and no all-reduce | CS 229S | {seen} | all calls of the
   busiest rank: {", ".join(sorted({call.name for call in calls}))}. Weights that two stages share
-  need one: 08b
+  need one: 08i
 - Traffic is medium | web page | depends | a rank sent at most
   {max(crossing["step"].sent_bytes) / 1e6:.1f} MB here; data parallel would send
   {all_reduced / 1e6:.1f} MB of gradients of this model. More samples change the first alone
@@ -622,7 +622,7 @@ put_to_the_test(f"""
 # **Your exercises**: those in cells above, and [labs/schedules.py](../labs/schedules.py) and
 # [labs/pipeline_parallel.py](../labs/pipeline_parallel.py).
 #
-# **Next**: [08b · Pipelines at work](08b_pipelines_at_work.ipynb).
+# **Next**: [08i · Pipelines at work](08i_pipelines_at_work.ipynb).
 
 # %%
 progress("08")

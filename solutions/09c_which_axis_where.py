@@ -253,7 +253,7 @@ Table(["axis", "one GPU sends in a step", "at 50 GB/s", "at 0.125 GB/s"],
 # The rule of many texts is *TP inside a machine, PP across machines, DP anywhere*. Our measurement
 # supports its first part. About the other two, it says: compare $A$ and $P$.
 #
-# **On GPUs.** Inside of a machine NVLink carries many times what a network card does (02g, 07b).
+# **On GPUs.** Inside of a machine NVLink carries many times what a network card does (02g, 07g).
 # None of it was measured here.
 
 # %% [markdown]

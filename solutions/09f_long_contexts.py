@@ -18,7 +18,7 @@
 # places for heads, say what each way costs in bytes and memory, and why pieces lie in a zigzag.
 #
 # **It takes** about 30 minutes, and 80 more for 6 exercises. **It needs** parts
-# [07b](07b_tensor_parallel_at_work.ipynb) and [09](09_three_dimensions.ipynb).
+# [07g](07g_how_wide.ipynb) and [09](09_three_dimensions.ipynb).
 
 # %% jupyter={"source_hidden": true}
 import torch

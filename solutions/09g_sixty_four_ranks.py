@@ -215,7 +215,7 @@ def on_paper(sizes, stage, parts=1, once=False, parameters=7e9, layers=32, width
     """GB of states, GB sent along tp, pp, dp, and the bubble's share with 1F1B, sample by sample.
 
     parts  into how many a copy's samples are divided; ZeRO 3 gathers twice and reduces once for
-           each of them (06b); once: it reduces once a step, and keeps whole gradients till then
+           each of them (06h); once: it reduces once a step, and keeps whole gradients till then
     """
     dp, pp, tp = sizes["dp"], sizes["pp"], sizes["tp"]
     part, sharded = parameters / (tp * pp), (0, 12, 14, 16)[stage] - 2 * once
@@ -250,7 +250,7 @@ Table(["strategy", "states on a GPU", "along tp", "along pp", "along dp", "bubbl
 
 # %% [markdown]
 # Why then more than one dimension? There are two reasons. ZeRO shards no sample's **activations**.
-# tp cuts them (all of them with sequence parallelism, 07b), and so does cp (09f). pp does not under
+# tp cuts them (all of them with sequence parallelism, 07g), and so does cp (09f). pp does not under
 # 1F1B: its first stage keeps $p$ micro-batches of $\frac1p$ of the layers (08). And a batch of
 # 1,024 samples can be dealt to 64 copies, but not to 16,384.
 
@@ -367,11 +367,11 @@ put_to_the_test(f"""
   it sends little, and ends where the states do not fit (section 2, chapter 05)
 - Never use TP across nodes; it makes layers 10 to 30 times slower | web page | depends | on links
   and sizes; here it sent {more:.1f} times as much over the cards (section 1); times on slow cards
-  are in 02g and 07b
+  are in 02g and 07g
 - Profile before optimising | web page | right | Nsight is for GPUs; here `measure`, `plot_timeline`
-  and torch.profiler say what a step waits for (03c, 08b)
+  and torch.profiler say what a step waits for (03c, 08i)
 - At least 4 micro-batches for each stage | web page | a rule of thumb | 16 stages and 64
-  micro-batches idle for {15 / (64 + 15):.0%} of the time in 1F1B; interleaving needs fewer (08b)
+  micro-batches idle for {15 / (64 + 15):.0%} of the time in 1F1B; interleaving needs fewer (08i)
 - Recomputation trades compute for memory; mixed precision halves memory | web page | half right |
   recomputation: chapter 05. Mixed precision with masters keeps 16 bytes a parameter, as before (05)
 - Mismatched sizes cause deadlocks | web page | wrong here | an error on every rank (section 1, 09)
@@ -379,11 +379,11 @@ put_to_the_test(f"""
 
 # %% jupyter={"source_hidden": true}
 put_to_the_test("""
-- ZeRO-3 fragments memory | web page | documented | of GPU allocators; 06b shows which buffers come
+- ZeRO-3 fragments memory | web page | documented | of GPU allocators; 06h shows which buffers come
   and go, in which order
-- Unbalanced stages cause bubbles | web page | right | 08b, with a balance that you compute
+- Unbalanced stages cause bubbles | web page | right | 08i, with a balance that you compute
 - Models 100 times larger than one GPU's memory | web page | right for states | they are divided
-  by all ranks (section 2); a layer's activations are not, unless tp or cp cuts them (07b, 09f)
+  by all ranks (section 2); a layer's activations are not, unless tp or cp cuts them (07g, 09f)
 - Near-linear scaling with proper configuration | web page | not with the same batch | section 3
 - Production-proven by GPT-4, Llama, PaLM | web page | imprecise | GPT-4's training is not
   published; PaLM used no pipeline (its paper, section 4); Llama 3 used tp, cp, pp and FSDP (its

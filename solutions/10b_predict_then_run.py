@@ -39,7 +39,7 @@ card_megabytes_per_second = 20.0
 #
 # A transformer of 4 blocks reads Python. Eight ranks train it, four on each of two machines, whose
 # network cards carry 20 MB/s each way. Your computer has fewer cores than eight ranks would like.
-# So computing is *emulated*, as in 07b: each matrix product is computed, and then the rank sleeps
+# So computing is *emulated*, as in 07g: each matrix product is computed, and then the rank sleeps
 # until a device of 10⁹ FLOPs a second would be done. Everything else is real: processes, messages,
 # Python, and the sums of the result.
 

@@ -18,7 +18,7 @@
 # there.
 #
 # **It takes** about 30 minutes, and 60 more for 4 exercises. **It needs** parts
-# [07](07_tensor_parallel.ipynb), [08b](08b_pipelines_at_work.ipynb) and
+# [07](07_tensor_parallel.ipynb), [08i](08i_pipelines_at_work.ipynb) and
 # [09c](09c_which_axis_where.ipynb).
 
 # %% jupyter={"source_hidden": true}
@@ -385,7 +385,7 @@ print(f"not the fastest plan if sends count: {len(lost)} of 30; "
 #   all matrices. Between the two, nothing is tried.
 # * It knows no reduce-scatter. So it overcharges cutting matrices between two layouts by samples.
 #   There, a reduce-scatter would do for each all-reduce, at half the bytes: that is sequence
-#   parallelism ([07b](07b_tensor_parallel_at_work.ipynb)).
+#   parallelism ([07g](07g_how_wide.ipynb)).
 
 # %% [markdown]
 # ## 5 · What does freedom win?

@@ -16,7 +16,7 @@
 # express, and find mistakes in a configuration before they cost GPU-hours.
 #
 # **It takes** about 25 minutes, and 45 more for 3 exercises. **It needs** parts
-# [06b](06b_sharding_engines.ipynb), [09c](09c_which_axis_where.ipynb) and 10.
+# [06h](06h_sharding_engines.ipynb), [09c](09c_which_axis_where.ipynb) and 10.
 
 # %% jupyter={"source_hidden": true}
 from collections import Counter
@@ -451,7 +451,7 @@ if back.is_installed("deepspeed"):
 
 # %% [markdown]
 # All their options exist, but neither of them says how large a batch is. DeepSpeed 0.19.8 refuses
-# both, and its parser says so where it is installed. (What `"auto"` does, part 06b has measured.)
+# both, and its parser says so where it is installed. (What `"auto"` does, part 06h has measured.)
 # And a slide shows FSDP with one call for the whole model, `FSDP(module)`. With FSDP2's
 # `fully_shard`, the model is then one unit, and one all-gather brings all of it:
 

@@ -377,9 +377,9 @@ Table(["strategy", "memory efficiency", "states", "activations", "communication"
 # parallelism keeps an eighth. ZeRO cuts none, and a pipeline under 1F1B hardly any.
 #
 # ZeRO 3's communication is not one number, either. Two sources say half as much again as DDP, and
-# that is right for one micro-batch. A book's chapter says three times; 06b shows what it counts.
+# that is right for one micro-batch. A book's chapter says three times; 06h shows what it counts.
 # By the model, three is the number for *two* micro-batches. Engines that reduce once a step send
-# less (06b).
+# less (06h).
 
 # %% [markdown]
 # ## 7 · Your own job

@@ -171,7 +171,7 @@ print(f"offload beside the fastest plan without it: {offloaded / fastest:.2f} ti
 # is another question: compare with the other bars, which keep all states on the GPUs.
 #
 # Not counted: the CPUs' own computing, slower copies, and gradients that leave after each
-# micro-batch. Offload to NVMe drives is not computed: their speed differs by machine. Chapter 06b
+# micro-batch. Offload to NVMe drives is not computed: their speed differs by machine. Chapter 06h
 # keeps states in a file, and shows that the result is the same.
 
 # %% [markdown]
@@ -331,16 +331,16 @@ put_to_the_test(f"""
 - tp inside machines, pp across them, dp anywhere | web page | tp: right; else depends | bytes of
   all six orders: 09c, section 3; seconds: 10f, sections 3 to 5
 - tp across machines makes layers 10 to 30 times slower | web page | depends | on the network: 10f,
-  section 5; measured over slow links: 07b
+  section 5; measured over slow links: 07g
 - Tensor parallelism when one layer is too large for a GPU | web page; book chapter | right, and
   rare | computed: the largest layer of the shapes in labs/model_shapes.py, {name}'s, has
   {parameters / 1e9:.1f} billion parameters: {2 * parameters / 1e9:.0f} GB in bfloat16
-- At least 4 micro-batches for each stage | web page | depends | 08b; with seconds: 10f, section 3
+- At least 4 micro-batches for each stage | web page | depends | 08i; with seconds: 10f, section 3
 - tp on one fast server, pp on several or without fast links | CS 229S | depends | 10f, section 4:
   which kind wins where
 - A tool such as Alpa helps to choose | CS 229S | right, within its model of cost | 10d
 - Pipelines load very large models, but use GPUs poorly | web note | depends | on the number of
-  micro-batches: measured in 08b
+  micro-batches: measured in 08i
 """, fold="Choosing a plan")
 
 # %% jupyter={"source_hidden": true}
@@ -372,20 +372,20 @@ largest = max(needs, key=needs.get)
 put_to_the_test(f"""
 - Choose the stage by the model's size, and escalate | book chapter | depends | size alone is not
   enough: 10f, section 2
-- Speed ZeRO 1 > 2 > 3, needed bandwidth the other way round | web note | depends | measured: 06b
+- Speed ZeRO 1 > 2 > 3, needed bandwidth the other way round | web note | depends | measured: 06h
 - ZeRO 3 sends 1.5 times, or 3 times, as much as DDP | four sources | 1.5 for one micro-batch |
-  counted: 06b; for several micro-batches: 10f, section 6
+  counted: 06h; for several micro-batches: 10f, section 6
 - ZeRO-3 fragments memory: contiguous_gradients, and tuned prefetching | web page |
   documented, for gradients | not tested: CPUs' allocators differ. DeepSpeed copies gradients into
   one buffer (its config page); that option is not about gathered parameters
 - Small units hide communication better; so FSDP beats DeepSpeed | blog | wrong, by themselves |
-  measured: 06b
+  measured: 06h
 - ZeRO-3 may be far slower than DDP | blog | depends | on micro-batches and network: 10f, section 4
 - DeepSpeed for options and offload, FSDP for PyTorch | web page | right, by their documentation |
-  06b; what each can express: 10e
+  06h; what each can express: 10e
 - fp16 with a loss_scale_window of 100 | web page | not tested | DeepSpeed's default is 1000 (its
   config page); bfloat16 needs no loss scaling: 09g
-- Offload to CPU and NVMe extends memory | web page | right | section 3; a file: 06b
+- Offload to CPU and NVMe extends memory | web page | right | section 3; a file: 06h
 - Models 100 times as large as one GPU's memory | web page |
   {"right, with as many GPUs" if needs[largest] < 100 else "right"} | computed: states of {largest}
   are {needs[largest]:.0f} times the memory of an H100; activations come on top
@@ -395,11 +395,11 @@ put_to_the_test(f"""
 slow = practices.slower_network("GPT-3 175B", 1024, "H100", 6.25e9)
 put_to_the_test(f"""
 - Profile before optimizing, with Nsight Systems | web page | right | it is for GPUs and was not
-  run; `measure` and torch.profiler: 03c, 08b; a roofline: 10
+  run; `measure` and torch.profiler: 03c, 08i; a roofline: 10
 - Wrong sizes of the mesh end in deadlocks | web page | wrong | an error at once; a skipped call
   hangs: 09
 - dp groups span everything | web page | wrong | printed in 09
-- Balance the stages; profile the layers | web page | right | measured: 08b. Computed: the output of
+- Balance the stages; profile the layers | web page | right | measured: 08i. Computed: the output of
   Llama 3 8B has as many weights as {practices.end_in_layers("Llama 3 8B"):.1f} of its layers
 - High-bandwidth networks are required | web page |
   {"right" if slow > 1.25 else "depends"} | computed: 175B on 1,024 H100 takes {slow:.2f} times as
@@ -418,14 +418,14 @@ put_to_the_test("""
 - Fine-tune 7B on 4 A100; 8 · 8 · 16 on 1,024 H100; 70B on 64 H100 | web page | see there | 10f,
   section 3
 - Serve 70B with tp over 8 GPUs | web page | fits, by arithmetic | 10, section 7; measured with a
-  small model: 07b
+  small model: 07g
 - Experts: expert parallelism with dp | web page | right | measured: 09e
 - Trade memory for computing | web page | right | section 2; 05
 - Communication limits scaling | web page | right | section 6; 10c
 - PyTorch, DeepSpeed, Megatron-LM and NeMo support it | web page; web note | right | which option of
   which engine: 10e. NeMo was not tried
 - Proven by GPT-4, Llama and PaLM | web page | imprecise | 09g
-- Tensor parallelism keeps GPUs busy, but synchronises often | CS 229S | right | measured: 07b
+- Tensor parallelism keeps GPUs busy, but synchronises often | CS 229S | right | measured: 07g
 - Partition layers, and GPUs idle | CS 229S | right | measured: 08
 - Trying strategies is expensive | CS 229S | right at scale | 10d; few runs may do: 10b
 """, fold="Applications and promises")

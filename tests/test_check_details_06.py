@@ -35,12 +35,12 @@ def put(tmp_path, monkeypatch):
 
 AS_GIVEN = [  # exercise, phrase of the diagnosis, the symptom that is told with it
     (
-        "6.12",
+        "6.13",
         "as if the slopes of all layers passed through the weight of layer 3",
         "wrong is that of x, too; right is that of layer 2's shard, layer 3's shard",
     ),
     (
-        "6.14",
+        "6.16",
         "what is summed over, and what is divided by?",
         "it is 0.5 times what it should be, in every element",
     ),
@@ -64,18 +64,18 @@ FAULTS = [  # the exercise that is checked, the one that is wrong, the lab, what
     ("6.4", "6.3", "zero", ANSWERS["6.3", "this is the sum"].program),
     ("6.4", "2.7", "collectives", "def all_gather_ring(chunks, group=None):\n    pass"),
     ("6.7", "6.4", "zero", "Zero1.update = lambda self: self.optimizer.step()"),
-    ("6.9", "2.7", "collectives", "def all_gather_ring(chunks, group=None):\n    pass"),
-    ("6.10", "6.2", "zero", "def flatten_padded(tensors, n):\n    return torch.cat(tensors)"),
-    ("6.11", "6.9", "zero", ANSWERS["6.9", "copy the shard into the chunk, before"].program),
-    ("6.11", "6.10", "zero", ANSWERS["6.10", "nothing is freed"].program),
-    ("6.11", "6.3", "zero", """
+    ("6.10", "2.7", "collectives", "def all_gather_ring(chunks, group=None):\n    pass"),
+    ("6.11", "6.2", "zero", "def flatten_padded(tensors, n):\n    return torch.cat(tensors)"),
+    ("6.12", "6.10", "zero", ANSWERS["6.10", "copy the shard into the chunk, before"].program),
+    ("6.12", "6.11", "zero", ANSWERS["6.11", "nothing is freed"].program),
+    ("6.12", "6.3", "zero", """
 @torch.no_grad()
 def reduce_gradients(unit):
     flat = flatten_padded(gradients_of(unit), unit.n)
     unit.shard.grad = flat.chunk(unit.n)[unit.rank]
 """),
-    ("6.11", "6.7", "zero", "Zero2.end_backward = lambda self: setattr(self, 'left', None)"),
-    ("6.11", "3.2", "simple_ddp", """
+    ("6.12", "6.7", "zero", "Zero2.end_backward = lambda self: setattr(self, 'left', None)"),
+    ("6.12", "3.2", "simple_ddp", """
 def start_equal(model, group=None):
     for p in model.parameters():
         p.data.zero_()
@@ -111,14 +111,14 @@ def test_a_stage_3_whose_stage_2_still_has_its_hole_is_made_of_ours(put):
 """
     assert hole in SOLVED["zero"]
     put("zero", SOLVED["zero"].replace(hole, "...\n"))
-    verdict = check("6.11")
+    verdict = check("6.12")
     assert verdict.passed, verdict
 
 
 def test_a_class_with_one_of_its_holes_left_is_partly_written(put):
     hole = "class Zero3(Zero2):\n    def before_forward(self, unit, *_):\n        ...\n"
     put("zero", f"{SOLVED['zero']}\n\n{hole}")
-    verdict = check("6.11")
+    verdict = check("6.12")
     assert verdict.passed is None
     assert "partly written; still to write: before_forward" in str(verdict)
 

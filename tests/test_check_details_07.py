@@ -28,7 +28,7 @@ SYMPTOMS = {  # of the programs with a bug, as the notebook shows them
     "norm.weight, norm.bias, x on ranks 0, 1",
     ("7.9", "What is in that memory by then?"): "2 ranks, relu before it: the sum is right on "
     "rank 0, the gradient of its matrix is off",
-    ("7.13", "at the same place of their parts"): "2 ranks, p = 0.5: ranks 0 and 1 have dropped "
+    ("7.14", "at the same place of their parts"): "2 ranks, p = 0.5: ranks 0 and 1 have dropped "
     "the same 517 of 1024 features",
 }
 
@@ -56,9 +56,9 @@ FAULTS = [  # (exercise whose check is asked, lab, its fault, exercise that come
     ("7.4", "tensor_parallel", ("7.1", "chunk makes all but the last one equal"), "7.1"),
     ("7.4", "tensor_parallel", ("7.2", "through this rank's part alone"), "7.2"),
     ("7.5", "tensor_parallel", ("7.3", "n times too much"), "7.3"),
-    ("7.11", "tensor_parallel", FIRST_PART + TWICE, "7.1"),
-    ("7.12", "tensor_parallel", FIRST_PART + TWICE, "7.3"),
-    ("7.16", "collectives", "def reduce_scatter_ring(chunks, group=None):\n    pass\n", "2.6"),
+    ("7.12", "tensor_parallel", FIRST_PART + TWICE, "7.1"),
+    ("7.13", "tensor_parallel", FIRST_PART + TWICE, "7.3"),
+    ("7.17", "collectives", "def reduce_scatter_ring(chunks, group=None):\n    pass\n", "2.6"),
 ]
 
 
@@ -79,18 +79,18 @@ def test_a_fault_of_the_lab_is_not_put_down_to_the_cell(course):
 
 def test_what_a_cell_is_built_on_is_sent_there_too(course):
     course(tensor_parallel=with_more(TWICE))
-    wrong = check("7.13", defined(ANSWERS["7.13", "at the same place of their parts"])).wrong
+    wrong = check("7.14", defined(ANSWERS["7.14", "at the same place of their parts"])).wrong
     assert wrong.why == 'first: check("7.3")'
 
 
 def test_half_of_a_class_is_told_what_is_left(course):
     def begun(text):
-        """The lab with its holes, of which the first is filled: forward of exercise 7.15."""
+        """The lab with its holes, of which the first is filled: forward of exercise 7.16."""
         hole = "        ...  # your code here\n"
         return build.with_holes(text).replace(hole, "        ctx.group = group\n", 1)
 
     course(sequence_parallel=begun)
-    verdict = check("7.15")
+    verdict = check("7.16")
     assert verdict.passed is None
     assert "partly written; still to write: backward" in str(verdict)
 
@@ -98,8 +98,8 @@ def test_half_of_a_class_is_told_what_is_left(course):
 # ---- What is printed ---------------------------------------------------------------------------
 
 LOUD = {  # where PyTorch would print
-    "sequence_parallel": ("7.18", "all of them are rows"),  # it warns of x.T
-    "decoding": ("7.19", "what travels has to be as long on all of them"),  # ranks end at once
+    "sequence_parallel": ("7.19", "all of them are rows"),  # it warns of x.T
+    "decoding": ("7.20", "what travels has to be as long on all of them"),  # ranks end at once
 }
 
 
@@ -115,7 +115,7 @@ def test_libraries_do_not_drown_the_diagnosis(lab, course, capsys):
 def test_what_python_prints_to_stderr_is_still_shown(course):
     warns = "def likeliest(*args):\n    __import__('warnings').warn('mine')"
     course(decoding=with_more(warns))
-    verdict = check("7.19")
+    verdict = check("7.20")
     assert verdict.passed is False
     assert "UserWarning: mine" in repr(verdict)
 

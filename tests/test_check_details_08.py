@@ -64,7 +64,7 @@ def test_an_error_is_told_with_its_line(number, checked):
 
 
 def test_pytorch_does_not_warn_of_what_a_check_tells_better(checked, capsys):
-    for words in ("8.14", "went on beyond x"), ("8.15", "Begin with weight.detach()"):
+    for words in ("8.15", "went on beyond x"), ("8.16", "Begin with weight.detach()"):
         assert words[1] in checked(ANSWERS[words]).wrong.why
     printed = capsys.readouterr()
     assert "Warning" not in printed.out + printed.err
@@ -75,7 +75,7 @@ def test_pytorch_does_not_warn_of_what_a_check_tells_better(checked, capsys):
 
 def test_who_computes_too_much_is_told_of_no_timeout(checked, monkeypatch):
     monkeypatch.setattr(checking, "TIMEOUT_SECONDS", 0.2)
-    wrong = checked(ANSWERS["8.13", "computed again and again"]).wrong
+    wrong = checked(ANSWERS["8.14", "computed again and again"]).wrong
     assert wrong.case == "60 layers on 10 stages"
     assert wrong.what.startswith("it is too slow, and was stopped while still at work\n  at ")
     assert "timeout=" not in wrong.what and re.search(r"pipeline_parallel\.py:\d+", wrong.what)
@@ -93,11 +93,11 @@ WRONG_PIPELINE = with_change("self.send(y, action)", "self.send(-y, action)")
 @pytest.mark.parametrize(
     ("number", "fault", "first"),
     [
-        ("8.14", WRONG_STAGE, 'first: check("8.6")'),
-        ("8.14", WRONG_PIPELINE, 'first: check("8.7")'),
-        ("8.16", WRONG_PIPELINE, 'first: check("8.7")'),
+        ("8.15", WRONG_STAGE, 'first: check("8.6")'),
+        ("8.15", WRONG_PIPELINE, 'first: check("8.7")'),
+        ("8.18", WRONG_PIPELINE, 'first: check("8.7")'),
     ],
-    ids=["8.14 a stage", "8.14 a pipeline", "8.16 a pipeline"],
+    ids=["8.15 a stage", "8.15 a pipeline", "8.18 a pipeline"],
 )
 def test_a_fault_of_an_earlier_exercise_is_told_first(number, fault, first, course):
     course(pipeline_parallel=fault)
@@ -105,9 +105,9 @@ def test_a_fault_of_an_earlier_exercise_is_told_first(number, fault, first, cour
 
 
 def test_a_fault_of_a_lab_is_not_put_down_to_the_cell(course):
-    course(pipedream=with_more(ANSWERS["8.14", "gradients of one version add up"].program))
-    verdict = check("8.15", defined(ANSWERS["8.15", "a copy first"]))
-    assert verdict.wrong.why == 'first: check("8.14")', verdict
+    course(pipedream=with_more(ANSWERS["8.15", "gradients of one version add up"].program))
+    verdict = check("8.16", defined(ANSWERS["8.16", "a copy first"]))
+    assert verdict.wrong.why == 'first: check("8.15")', verdict
 
 
 def test_interleaved_may_not_be_changed(course):

@@ -39,7 +39,7 @@ def size_of(layers=2):
     return sum(p.numel() for p in ENGINES.make_model(64, layers).parameters())
 
 
-OFTEN = ["ours, stage 3", "FSDP2"]  # the solved chapter 06b shows the same of all of them
+OFTEN = ["ours, stage 3", "FSDP2"]  # the solved chapter 06h shows the same of all of them
 
 
 @pytest.mark.parametrize(

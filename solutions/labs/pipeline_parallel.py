@@ -47,7 +47,7 @@ def even_sizes(layers, stages) -> list[int]:
 
 
 def balance(seconds, stages) -> list[int]:
-    """Exercise 8.13. How many layers each stage gets, so that the slowest one is as fast as can be.
+    """Exercise 8.14. How many layers each stage gets, so that the slowest one is as fast as can be.
 
     Stages are made of layers that follow each other, of at least one each.
 
@@ -154,7 +154,7 @@ class Stage:
 class RecomputingStage(Stage):
     """Keeps each input and the state of the random generator; computes forward again, later.
 
-    Dropout has to draw the same numbers again, as in exercise 5.6. Until the backward, other
+    Dropout has to draw the same numbers again, as in exercise 5.10. Until the backward, other
     micro-batches have drawn theirs.
 
     Source  Huang et al. 2018, "GPipe", section 2.3

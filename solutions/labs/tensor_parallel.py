@@ -85,7 +85,7 @@ class Copy(torch.autograd.Function):
     Forward   x as it is: no copy is made, nothing is kept for the backward
     Backward  each rank has the gradient that comes through its part alone: their sum is x's. What
               comes in stays as it is: it may be part of other gradients
-    total     adds up, as `summed` does: total(x, group) returns a new tensor. (07b has another one)
+    total     adds up, as `summed` does: total(x, group) returns a new tensor. (07g has another one)
     Cost      forward nothing; backward an all-reduce of x.nbytes
     Source    Shoeybi et al. 2019, "Megatron-LM", section 3: their f
     """
@@ -110,7 +110,7 @@ class AllReduce(torch.autograd.Function):
     Forward   the sum of everybody's x, in a new tensor
     Backward  from here on all ranks compute the same, so each has the sum's gradient already; and
               the derivative of a sum by each of its parts is 1
-    total     adds up, as `summed` does: total(x, group) returns a new tensor. (07b has another one)
+    total     adds up, as `summed` does: total(x, group) returns a new tensor. (07g has another one)
     Cost      forward an all-reduce of x.nbytes; backward nothing
     Source    Shoeybi et al. 2019, "Megatron-LM", section 3: their g
     """
@@ -195,7 +195,7 @@ class RowLinear(nn.Module):
 
 
 class VocabularyEmbedding(nn.Module):
-    """Exercise 7.11. An embedding; each rank has the rows of some letters.
+    """Exercise 7.12. An embedding; each rank has the rows of some letters.
 
     embedding  the whole one, equal on all ranks
     leave      what adds up the rows that each rank has, and zeros: leave(rows, group)
@@ -220,7 +220,7 @@ class VocabularyEmbedding(nn.Module):
 
 
 def split_cross_entropy(scores: Tensor, targets: Tensor, group=None, letters=CHARACTERS) -> Tensor:
-    """Exercise 7.12. The mean cross-entropy; each rank has the scores of some letters.
+    """Exercise 7.13. The mean cross-entropy; each rank has the scores of some letters.
 
     The logarithm of the sum of exp(score), less the target's score; for each target, the highest
     score of all letters is taken from each first, so that no exp overflows.
@@ -287,7 +287,7 @@ def parallelize_mlp(mlp, group=None, enter=enter, leave=leave, column=ColumnLine
 
 
 def gradient_norm(model, group=None) -> Tensor:
-    """Exercise 7.14. The length of the whole model's gradient, the same on every rank.
+    """Exercise 7.15. The length of the whole model's gradient, the same on every rank.
 
     A gradient that is None counts as zeros. A parameter is cut if it has `cut_dim`. There may be no
     cut parameter, no whole one, or no gradient at all.

@@ -318,7 +318,7 @@ def number_of_backward() -> int:
 
 @torch.no_grad()
 def gather(unit):
-    """Exercise 6.9. Make a unit whole: `flat` gets memory again, and in it every rank's shard.
+    """Exercise 6.10. Make a unit whole: `flat` gets memory again, and in it every rank's shard.
 
     Afterwards its parameters are views into `flat` again.
 
@@ -333,7 +333,7 @@ def gather(unit):
 
 
 def dispose(unit):
-    """Exercise 6.10. Free the memory of a unit's `flat`; its parameters have no elements then.
+    """Exercise 6.11. Free the memory of a unit's `flat`; its parameters have no elements then.
 
     They keep their dtype. The shard, and its gradient, stay.
 
@@ -348,7 +348,7 @@ def dispose(unit):
 
 
 class Zero3(Zero2):
-    """Exercise 6.11. Stage 3: a unit's parameters are whole while it computes, and only then.
+    """Exercise 6.12. Stage 3: a unit's parameters are whole while it computes, and only then.
 
     Before a module's forward its unit is gathered, and after it disposed of. Before its backward
     it is gathered again. It is disposed of as soon as its gradients are complete, before or after

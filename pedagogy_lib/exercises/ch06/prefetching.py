@@ -1,4 +1,4 @@
-"""What takes the place of the thread in which units are fetched ahead: for the check of 6.11."""
+"""What takes the place of the thread in which units are fetched ahead: for the check of 6.12."""
 
 from collections import deque
 from functools import partial

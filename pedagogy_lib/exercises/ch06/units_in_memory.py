@@ -1,4 +1,4 @@
-"""A unit whose memory goes and comes, and what has to stay meanwhile: for 6.9 and 6.10."""
+"""A unit whose memory goes and comes, and what has to stay meanwhile: for 6.10 and 6.11."""
 
 import torch
 import torch.distributed as dist

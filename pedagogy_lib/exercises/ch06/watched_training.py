@@ -1,4 +1,4 @@
-"""A training with stage 3 that is watched, beside the same on one process: for the check of 6.11.
+"""A training with stage 3 that is watched, beside the same on one process: for the check of 6.12.
 
 Whether a unit is whole is seen at its storage, between forward, backward and step.
 """

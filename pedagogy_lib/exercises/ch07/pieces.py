@@ -1,4 +1,4 @@
-"""Into and out of the parallel region with pieces of the context: exercises 7.15 and 7.16.
+"""Into and out of the parallel region with pieces of the context: exercises 7.16 and 7.17.
 
 Both are made of two collectives: one puts the ranks' pieces together, the other adds up and gives
 each rank its piece. What is one's forward is the other's backward.
@@ -172,7 +172,7 @@ def why_so_many(trial, sent):
 
 
 def region(number, name, gathers, hints) -> RankExercise:
-    """7.15 gathers in its forward, 7.16 in its backward."""
+    """7.16 gathers in its forward, 7.17 in its backward."""
     static = "it keeps two methods, forward and backward, each under @staticmethod"
     x, shape = ("the piece", "a piece of the context") if gathers else (
         "x", "all of the context, joined along dim 1, whatever dims follow it"

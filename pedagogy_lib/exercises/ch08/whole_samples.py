@@ -1,4 +1,4 @@
-"""One pass over whole samples, for exercise 8.16: the truth, and what a misconception gives.
+"""One pass over whole samples, for exercise 8.18: the truth, and what a misconception gives.
 
 That is a pass in which no gradient goes from a slice to the keys, or values, of those before it.
 """

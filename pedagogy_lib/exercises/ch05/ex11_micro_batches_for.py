@@ -1,0 +1,150 @@
+"""How many micro-batches a batch has to be split into, so that a step fits.
+
+On a rank: a search for what there is not may never come to an end.
+"""
+
+import contextlib
+
+from ...basics.errors import HangError
+from ...course.checking import Wrong
+from ..kit import Equals
+from ..kit.alone import Alone, WarmExercise, alone
+from ..kit.outcomes import number_in, outcome_of
+
+TASKS = [  # batch, limit, fixed, each; the first tells misconceptions apart
+    (60, 205, 80, 10), (60, 200, 80, 10), (60, 680, 80, 10), (60, 679, 80, 10),
+    (60, 170, 80, 10), (60, 90, 80, 10),
+    (7, 95, 30, 10), (1, 10, 8, 2), (256, 80_000_000_000, 16_000_000_000, 1_100_000_000),
+    (60, 89, 80, 10), (60, 80, 80, 10), (60, 70, 80, 10), (1, 9, 8, 2),
+]  # fmt: skip
+
+
+def split(answer, *task):
+    """A number as "count", where there is to be one; what came of it as "outcome" otherwise."""
+    outcome = outcome_of(answer, *task)
+    value, is_text = outcome.value, isinstance(outcome.value, str)
+    with contextlib.suppress(TypeError, ValueError, RuntimeError):
+        value = value if is_text else float(value)
+    if isinstance(value, float) and fewest(*task):
+        return {"count": value}
+    is_short = value is None or isinstance(value, float)
+    return {"outcome": outcome._replace(value=value if is_short else f"{value!r:.60}")}
+
+
+def fewest(batch, limit, fixed, each) -> int | None:
+    """The truth: from the largest micro-batch downwards; None if not even one sample fits."""
+    sizes = (size for size in range(batch, 0, -1) if batch % size == 0)
+    return next((batch // size for size in sizes if fixed + size * each <= limit), None)
+
+
+def refuses_what_does_not_fit(trial):
+    """And nothing else; what it gives is a number."""
+    batch, limit, fixed, each = task = trial.case.args
+    outcome, right = trial[0].outcome, fewest(*task)
+    if right is None and "ValueError" not in outcome.kinds:
+        why = "Say so: raise ValueError(…), with a message that tells what a sample needs"
+        if outcome.error == "ZeroDivisionError":
+            why = f"`fixed` leaves nothing of `limit`: no sample fits beside it. {why}"
+        what = f"{outcome}\nexpected a ValueError: one sample needs {fixed + each} bytes"
+        raise Wrong(str(trial.case), what, why)
+    if right is not None and not outcome.error:
+        number_in(str(trial.case), outcome)
+    if right is not None:
+        why = "what takes exactly `limit` bytes fits" if right > 1 else "all at once fits"
+        if right > 1 and fixed + each * (batch // right) < limit:
+            why = (
+                f"has {right} been tried? Every divisor of `batch` counts, and not powers of two "
+                "alone"
+            )
+        if right == batch:
+            why = (
+                "one sample at a time fits: range(1, batch) ends before batch itself, or what fits "
+                "exactly is refused"
+            )
+        what = f"{outcome}\n{right} micro-batches of {batch // right} fit"
+        raise Wrong(str(trial.case), what, why if "ValueError" in outcome.kinds else "")
+
+
+def mistakes(trial, place):
+    batch, limit, fixed, each = trial.case.args
+    right, got = fewest(*trial.case.args), float(trial[place].count)
+
+    def first(fits):
+        """The first divisor of `batch` for which `fits(count, samples of each)`."""
+        counts = (count for count in range(1, batch + 1) if batch % count == 0)
+        return next((count for count in counts if fits(count, batch // count)), None)
+
+    found = {
+        "this is how many samples a micro-batch has; asked is how many micro-batches":
+            batch // right,
+        "what takes exactly `limit` bytes fits: <=":
+            first(lambda n, size: fixed + each * size < limit),
+        "`fixed` is forgotten: it is in memory beside the samples":
+            first(lambda n, size: each * size <= limit),
+        "`fixed` is divided by the number of micro-batches, too: parameters and their like are "
+        "there as a whole, whatever the size of a micro-batch":
+            first(lambda n, size: (fixed + each * batch) / n <= limit),
+        "`fixed` is counted for every sample; it is there once":
+            first(lambda n, size: (fixed + each) * size <= limit),
+        "one sample of a micro-batch is counted; all of its samples are in memory at once":
+            first(lambda n, size: fixed + each <= limit),
+        "the number is doubled until it fits; any divisor of `batch` will do":
+            next(2**k for k in range(40) if fixed + each * batch / 2**k <= limit),
+    }  # fmt: skip
+    if got != right:
+        found[why_other(got, right, *trial.case.args)] = got
+    return {why: count for why, count in found.items() if count is not None}
+
+
+def why_other(got, right, batch, limit, fixed, each) -> str:
+    if not got.is_integer() or got < 1:
+        return "a number of micro-batches is whole, and at least 1"
+    if batch % got:
+        return (
+            f"{got:g} micro-batches of a batch of {batch} cannot be equally large: {got:g} does "
+            "not divide it"
+        )
+    if got > right:
+        return f"it fits, and so do {right} micro-batches, which are fewer"
+    size = batch / got
+    return f"a micro-batch of {size:g} samples needs {fixed + each * size:,.0f} bytes: too many"
+
+
+def why_endless(case, error) -> str:
+    if isinstance(error, HangError) and fewest(*case.args) is None:
+        return (
+            "not even one sample fits, and the loop looks for more and more micro-batches. More "
+            "than `batch` there cannot be: with that many, each has one sample"
+        )
+    return ""
+
+
+def told(trial) -> str:
+    right = fewest(*trial.case.args)
+    return f"{right} of {trial.case.args[0] // right}" if right else "refused"
+
+
+EXERCISE = WarmExercise(
+    "5.11",
+    "micro_batches_for",
+    cases=[
+        Alone("batch {}, limit {:,}, fixed {:,}, each {:,}".format(*task), split, task)
+        for task in TASKS
+    ],
+    work=alone,
+    facts=[
+        lambda trial: refuses_what_does_not_fit(trial) if trial.of("outcome") else "",
+        Equals("count", lambda trial, place: fewest(*trial.case.args), mistakes,
+               "the number of micro-batches"),
+    ],
+    told=told,
+    explain=why_endless,
+    hints=(
+        "With `count` micro-batches, how many samples are in memory at once, and what does a "
+        "step need then?",
+        "Try 1, 2, 3, … up to `batch`, each with one sample then. The first that divides "
+        "`batch`, and fits, is the answer.",
+        "batch % count == 0 and fixed + each * (batch // count) <= limit. After the loop: "
+        "nothing has fitted.",
+    ),
+)  # fmt: skip
