@@ -35,7 +35,7 @@ from pedagogy_lib import (
 
 # %% tags=["parameters"]
 world_size = 4
-counts = (1, 2, 4)  # micro-batches in a step
+counts = [1, 2, 4]  # micro-batches in a step
 
 # %%
 prefetch, costs = lab("prefetch"), lab("stage_costs")
