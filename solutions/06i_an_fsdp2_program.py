@@ -219,7 +219,7 @@ for rank, found in enumerate(launch(recipe.norms, text, world_size=2, device="cp
 
 # %%
 words = ["--precision", "float64", "--recompute", "--folder", str(folder / "checkpoint")]
-run = recipe.on_machines(folder, [*words, "--steps", str(steps // 2), "--every", "2"])
+run = recipe.on_machines(folder, [*words, "--steps", str(steps // 2), "--every", "1"])
 for machine, said in enumerate(run.output):
     print(f"machine {machine}:", *recipe.lines_of(said), sep="\n  ")
 

@@ -132,10 +132,11 @@ def summed_norms(gradients, limit, n):
     return [g * min(1.0, float(limit / norm)) for g in gradients]
 
 
-def trained(trial, mixed=False, factor=1.0, clip=clip_all):
+def trained(trial, mixed=False, factor=1.0, clip=clip_all, keep=False):
     """One process that follows the mean over the ranks: the start, and weights after each step.
 
     mixed  whether the model is put together from shards of each rank's own weights
+    keep   whether gradients are never cleared
     """
     n, (limit,) = trial.n, trial.case.args
     model = Small(0)
@@ -152,6 +153,9 @@ def trained(trial, mixed=False, factor=1.0, clip=clip_all):
         batches = [batch_of(rank, step) for rank in range(n)]
         loss = sum(F.mse_loss(model(x), y) for x, y in batches) / n * factor
         gradients = torch.autograd.grad(loss, list(model.parameters()))
+        if keep:
+            olds = [0 if p.grad is None else p.grad for p in model.parameters()]
+            gradients = [g + old for g, old in zip(gradients, olds)]
         for p, g in zip(model.parameters(), clip(list(gradients), limit, n)):
             p.grad = g.clone()
         optimizer.step()
@@ -184,7 +188,8 @@ def wrong_weights(trial, place):
     return {
         **{why: trained(trial, factor=factor)[1] for why, factor in ((twice, 1 / n), (times, n))},
         shards: trained(trial, clip=clip_shards)[1],
-        shards + ". And " + twice: trained(trial, factor=1 / n, clip=clip_shards)[1],
+        "nothing clears the gradients: each step follows those of all steps before it, too":
+            trained(trial, keep=True)[1],
         "nothing is clipped. Clipping changes gradients, so it comes before the step":
             trained(trial, clip=never_clip)[1],
         "each parameter is clipped by itself; asked is the norm of the whole gradient":

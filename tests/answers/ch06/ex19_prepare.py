@@ -42,6 +42,7 @@ def prepare(make_model, mesh, make_optimizer, limit):
 # %% wrong · Send the whole weights before they are cut
 # -     for p in model.parameters():
 # -         dist.broadcast(p.detach(), 0)
+
 # -     optimizer = make_optimizer(model.parameters())
 # +     for p in model.parameters():
 # +         own = p.to_local().detach()
@@ -72,6 +73,7 @@ def prepare(make_model, mesh, make_optimizer, limit):
 
 # %% wrong · it comes before the step
 # -         nn.utils.clip_grad_norm_(model.parameters(), limit)
+
 # -         optimizer.step()
 # +         optimizer.step()
 # +         nn.utils.clip_grad_norm_(model.parameters(), limit)
@@ -97,8 +99,8 @@ def prepare(make_model, mesh, make_optimizer, limit):
 # -     fully_shard(model, mesh=mesh)
 # +     fully_shard(model, mesh=mesh)
 
-# %% wrong · neither split nor averaged
+# %% wrong · the model itself is sharded last
 # -     fully_shard(model, mesh=mesh)
 
-# %% wrong · clear them
+# %% wrong · nothing clears the gradients
 # -         optimizer.zero_grad()
