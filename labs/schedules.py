@@ -35,7 +35,7 @@ def naive(rank, ranks, microbatches):
 
 
 def gpipe(rank, ranks, microbatches):
-    """Exercise 8.1. All forwards, then all backwards, both in order.
+    """Exercise 8.1. On each rank all forwards, then all backwards, both in order: 0, 1, 2, …
 
     Source  Huang et al. 2018, "GPipe"
     """

@@ -30,6 +30,12 @@ SAID = {
     "decoding": ["\n2 ranks: ", "letters per second"],
     "diloco": ["loss on test images, after each round: 2"],
     "documents_configurations": ["bash gives 7 words to python"],
+    "dropout_recomputed": ["WithoutState     dropout 0.5: outputs differ by 0%, gradients by 9"],
+    "emulated_pipelines": ["GPipe  idle 25.0% simulated"],
+    "messages_that_cross": ["a batch, each in turn: received [1.0, 0.0]"],
+    "micro_batch_sizes": ["micro-batches of 32 samples: a step takes"],
+    "pipelines_measured": ["1F1B   3 micro-batches: gradients of one process True"],
+    "slices_measured": ["both ways False True", "loss, as at once, gradients as at once: 8 4."],
     "engine_options": ["Megatron-LM: ", "nanotron: "],
     "equal_replicas": ["all three", "no own samples           distance from one process"],
     "emulated_data_parallel": ["as one process to 1e-12: True"],
@@ -125,7 +131,8 @@ ALONE = (  # they need no ranks, or start their own: links are throttled in laun
     "configurations", "more_configurations", "read_configurations", "engine_options",
     "documents_configurations", "live_plans", "calibrating", "roofline", "serving", "advice",
     "advice_figures", "practices", "two_houses", "overlap",
-    "large_batches", "old_gradients",
+    "large_batches", "old_gradients", "emulated_pipelines", "dropout_recomputed",
+    "messages_that_cross", "slices_measured",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 

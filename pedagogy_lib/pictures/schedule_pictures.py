@@ -120,13 +120,13 @@ def paint_of(kind, chunk) -> tuple[float, float, float]:
     return to_rgb(color_of(kind, chunk))
 
 
-def draw_row(axes, rank, row, spans, factor):
+def draw_row(axes, rank, row, spans, factor, high=0.44):
     bars = {}
     for (kind, _, chunk), (start, end) in zip(row, spans):
         bars.setdefault((kind, chunk), []).append((factor * start, factor * (end - start)))
     for (kind, chunk), of_kind in bars.items():
         looks = {"facecolor": color_of(kind, chunk), "edgecolor": "white", "linewidth": 0.5}
-        axes.broken_barh(of_kind, (rank - 0.44, 0.88), **looks)
+        axes.broken_barh(of_kind, (rank - high, 2 * high), **looks)
 
 
 def number_row(axes, rank, row, spans, factor, whole):

@@ -35,19 +35,18 @@ EXERCISE = Schedule(
     faults=faults,
     mistakes=[
         (
-            "the last rank keeps more than it has to: when can it go back with its first "
-            "micro-batch, and how many forwards has it done by then? What follows for the others?",
+            "the question is asked before the forward: how many micro-batches does the rank keep "
+            "after it, if it has exactly as many as it has room for?",
             ONE_TOO_MANY[1],
         ),
         *MISTAKES,
     ],
     signs=SIGNS,
     hints=(
-        "Print the rows for 4 ranks and 8 micro-batches. How many forwards does the last rank "
-        "do before its first backward, and how many would be enough?",
-        "In the steady part a forward comes before its backward. So while it lasts, a rank "
-        "keeps one micro-batch more than it has warmed up with.",
-        "A rank warms up with as many forwards as there are ranks after it. The last one has "
-        "nobody after it: 0.",
+        "Go through the actions of the last rank by hand. It has room for one micro-batch. When "
+        "does it find that it has room?",
+        "forwards - backwards is what the rank keeps now, before the next action. A forward keeps "
+        "one more.",
+        "There is room for another one only while it keeps fewer than `room`.",
     ),
 )
