@@ -27,6 +27,10 @@ from pedagogy_lib import (
 # %% tags=["parameters"]
 world_size = 4
 
+# %%
+schedules, measured = lab("schedules"), lab("pipelines_measured")
+p = world_size  # stages
+
 # %% [markdown]
 # ## 1 · What a schedule keeps
 #
@@ -83,8 +87,7 @@ check("8.3", most_kept)
 # 3. When no forwards are left, it does the backwards that are left, the oldest first.
 
 # %%
-most = predict(f"Micro-batches that rank 0 keeps under 1F1B: {world_size} stages, 16 of them",
-               unit="of 16")
+most = predict(f"Micro-batches that rank 0 keeps under 1F1B: {p} stages, 16 of them", unit="of 16")
 
 # %% [markdown]
 # ### Exercise 8.4
@@ -101,8 +104,6 @@ most = predict(f"Micro-batches that rank 0 keeps under 1F1B: {world_size} stages
 check("8.4")
 
 # %%
-schedules, measured = lab("schedules"), lab("pipelines_measured")
-p = world_size  # stages
 kept = measured.kept_by(["GPipe", "1F1B"], p, 16)
 print(kept)
 

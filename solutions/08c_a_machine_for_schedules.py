@@ -331,7 +331,8 @@ check("8.9", exchange)
 # > documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/p2p.html).
 # > PyTorch's batch is such a group. A test with small tensors may pass without it, as NCCL has
 # > buffers between GPUs.
-# >
+
+# %% [markdown]
 # > PyTorch's own pipelines send in batches (`_batch_p2p` in `torch.distributed.pipelining`). Your
 # > `Pipeline` begins single messages. On NCCL it takes a group of ranks for each direction, which
 # > is a communicator of its own (`lines_of`), so an activation and a gradient never take turns.

@@ -166,9 +166,9 @@ SHOWN = {
     "07g_how_wide": ["4 ranks: the same 44 letters as one process: True"],
     "08_pipeline_parallel": ["rank 2: F0 F1 F2 F3 B0 B1 B2 B3", "theory 66.67 %"],
     "08b_one_forward_one_backward": ["'1F1B': [3, 2, 1]", "rank 0 waits at B0 for B0 of rank 1"],
-    "08c_a_machine_for_schedules": ["1F1B | 8 | True | True", "received [1.0, 0.0]"],
+    "08c_a_machine_for_schedules": ["gradient of x: 30.0", "received [1.0, 0.0]"],
     "08d_how_large_a_micro_batch": ["64 stages 19.7%"],
-    "08h_slices_of_a_sequence": ["both ways | False | True", "8 | 4."],
+    "08h_slices_of_a_sequence": ["131,072 tokens: 4.50 times"],
     "08i_pipelines_at_work": ["stashing | late by [2, 1, 0] updates | versions kept [3, 2, 1]"],
     "09_three_dimensions": [
         "theory 2 ranks; measured 2",

@@ -118,6 +118,8 @@ HOLED = [
     "operator_shardings", "small_alpa", "plan_space", "uneven_stages", "uneven_runs",
     "configurations", "equal_replicas", "overlap", "counted_over_ranks", "ddp_options",
     "train_ddp", "train_anywhere", "parameter_server", "fewer_bytes", "worth_of_bytes",
+    "emulated_pipelines", "pipelines_measured", "dropout_recomputed", "micro_batch_sizes",
+    "slices_measured",
 ]  # fmt: skip
 
 

@@ -37,18 +37,19 @@ def plot_messages(timeline, title="", until=None) -> Picture:
 
 def messages_of(one, until) -> list[tuple]:
     """(kind of its action, (when it was computed, rank), (when it is used, rank)) of each."""
-    last, done = last_stage(one.rows), {}
-    for rank, (row, spans) in enumerate(zip(one.rows, one.spans)):
-        for (kind, i, chunk), span in zip(row, spans):
-            done["F" if kind == "F" else "B" if kind in "BI" else "W", i, chunk, rank] = span
-    found = []
-    for (kind, i, chunk, rank), (start, _) in done.items():
-        need = need_of(kind, i, chunk, rank, one.ranks, last)
-        if need is None or start > until:
-            continue
-        _, _, stage = need
-        source = done[kind, i, stage // one.ranks, stage % one.ranks]
-        found.append((kind, (source[1], stage % one.ranks), (start, rank)))
+    last, done, found = last_stage(one.rows), {}, []
+    actions = [
+        (rank, action, span)
+        for rank, (row, spans) in enumerate(zip(one.rows, one.spans))
+        for action, span in zip(row, spans)
+    ]
+    for rank, (kind, i, chunk), (_, end) in actions:
+        if kind != "W":  # of weights nobody else needs anything
+            done["F" if kind == "F" else "B", i, chunk * one.ranks + rank] = end
+    for rank, action, (start, _) in actions:
+        need = need_of(*action, rank, one.ranks, last)
+        if need is not None and start <= until:
+            found.append((action[0], (done[need], need[2] % one.ranks), (start, rank)))
     return found
 
 

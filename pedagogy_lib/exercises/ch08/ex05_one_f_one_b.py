@@ -41,7 +41,17 @@ EXERCISE = Schedule(
         ),
         *MISTAKES,
     ],
-    signs=SIGNS,
+    signs=[
+        (
+            "each backward releases one micro-batch, and makes room again: what a rank keeps is "
+            "the difference of its forwards and backwards",
+            lambda of: any(
+                kinds.count("F") == of.leads[rank] < of.m and of.leads[rank]
+                for rank, kinds in enumerate(of.kinds)
+            ),
+        ),
+        *SIGNS,
+    ],
     hints=(
         "Go through the actions of the last rank by hand. It has room for one micro-batch. When "
         "does it find that it has room?",

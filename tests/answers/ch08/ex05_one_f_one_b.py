@@ -45,6 +45,10 @@ def one_f_one_b(rank, ranks, microbatches):
 # -         has_room = forwards - backwards < room
 # +         has_room = forwards - backwards < 1
 
+# %% wrong · makes room again
+# -         has_room = forwards - backwards < room
+# +         has_room = forwards < room
+
 # %% wrong · this is GPipe
 # -         has_room = forwards - backwards < room
 # +         has_room = True

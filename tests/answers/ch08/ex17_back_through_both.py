@@ -30,7 +30,7 @@
 # +     torch.autograd.backward([y1, key], [slope1, seen.grad])
 # +     y2.backward(slope2)
 
-# %% wrong · the key goes back with slope1
+# %% wrong · the key goes back with the slope of an output
 # -     torch.autograd.backward([y1, key], [slope1, seen.grad])
 # +     torch.autograd.backward([y1, key], [slope1, slope1])
 
