@@ -2,8 +2,8 @@
 # # 08b · One forward, one backward
 #
 # **How many micro-batches does a rank have to keep, and which schedule keeps fewer?** GPipe needs
-# many micro-batches for a small bubble, and memory for all of them. Here you write the schedule
-# that nearly every pipeline begins with today. It has the same bubble, and keeps much less.
+# many micro-batches for a small bubble, and memory for all of them. Here you write 1F1B. It has the
+# same bubble, and keeps much less.
 
 # %% [markdown]
 # ![Bars of the activations on each of four ranks: GPipe takes most on all ranks, 1F1B less on each
@@ -180,8 +180,9 @@ Table(["generator", "dropout", "outputs differ by", "gradients differ by"],
 
 # %% [markdown]
 # Without the state, outputs and loss are right, and the gradients are wrong. The forward dropped
-# some numbers, and the backward belongs to a forward that dropped others. No error says so. Such a
-# run trains, only worse. PyTorch's `torch.utils.checkpoint` keeps the state by default
+# some numbers, and the backward belongs to a forward that dropped others. No error says so.
+#
+# PyTorch's `torch.utils.checkpoint` keeps the state by default
 # ([`preserve_rng_state=True`](https://docs.pytorch.org/docs/stable/checkpoint.html)).
 #
 # > **On GPUs** each device has a generator of its own. Whoever computes again on a GPU has to set

@@ -3,8 +3,8 @@
 #
 # **A schedule is a list. What computes, sends and waits as the list says, and gives the gradients
 # of one process?** You write both parts of that machine: a stage, which computes, and a pipeline,
-# which moves activations and gradients from rank to rank. Then you meet two bugs that real
-# pipelines have had: a wrong loss, and messages that wait for each other for ever.
+# which moves activations and gradients from rank to rank. Then you meet two bugs that are easy to
+# write: a wrong loss, and messages that wait for each other for ever.
 
 # %% [markdown]
 # ![1F1B on four real ranks, with arrows for its messages: activations go down to the next rank,
@@ -94,7 +94,8 @@ check("8.6")
 # ### Exercise 8.7
 #
 # In [labs/pipeline_parallel.py](../labs/pipeline_parallel.py), write two methods of `Pipeline`. In
-# both, `action` has a kind, a micro-batch `i` and a chunk: `_, i, chunk = action`.
+# both, `action` has a kind, a micro-batch `i` and a chunk: `_, i, chunk = action`. `self.rank` is
+# this rank, and `self.ranks` is how many there are.
 #
 # `forward(action)` does four things.
 #
@@ -328,7 +329,7 @@ check("8.9", exchange)
 # %% [markdown]
 # > **On GPUs.** An `ncclSend` blocks the GPU, and calls that have to progress at the same time must
 # > be merged into one group to avoid deadlocks, says [NCCL's
-# > documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/p2p.html).
+# > documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/p2p.html).
 # > PyTorch's batch is such a group. A test with small tensors may pass without it, as NCCL has
 # > buffers between GPUs.
 
@@ -378,8 +379,8 @@ put_to_the_test(f"""
 #
 # * Autograd ends at the borders of a rank. Messages carry activations forward and their gradients
 #   back.
-# * A boundary carries two activations of $b\,s\,h$ numbers for each micro-batch, however many
-#   layers a stage has.
+# * For each micro-batch a boundary carries $b\,s\,h$ numbers forward, and as many back, however
+#   many layers a stage has.
 # * A micro-batch adds its share of the batch's mean loss, not its own mean.
 # * Messages that cross go into one batch. What works on Gloo may hang on NCCL.
 #

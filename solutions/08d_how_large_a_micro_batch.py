@@ -57,12 +57,13 @@ Table(["samples", "forward and backward", "for each sample"],
 
 # %% [markdown]
 # > **On GPUs** this is stronger. An H100 can do about 295 operations in bfloat16 in the time in
-# > which it reads one byte (989 TFLOP/s over 3.35 TB/s, [says
-# > NVIDIA](https://www.nvidia.com/en-us/data-center/h100/)). A product with $t$ tokens does $2t$
-# > operations for each weight, and reads 2 bytes for it: $t$ operations a byte. So with less than
-# > about 300 tokens in a micro-batch the memory sets the pace, and half the tokens take as long.
-# > (One sample of a large model has thousands of tokens. Tensor parallelism and short slices, in
-# > part [08h](08h_slices_of_a_sequence.ipynb), bring the limit back.)
+# > which it reads one byte: 989 TFLOP/s over 3.35 TB/s. ([NVIDIA's
+# > page](https://www.nvidia.com/en-us/data-center/h100/) gives twice as many FLOP/s, for sparse
+# > weights.) A product with $t$ tokens does $2t$ operations for each weight, and reads 2 bytes for
+# > it: $t$ operations a byte. So with less than about 300 tokens in a micro-batch the memory sets
+# > the pace, and half the tokens take as long. (One sample of a large model has thousands of
+# > tokens. Short slices of a sample, in part [08h](08h_slices_of_a_sequence.ipynb), bring the limit
+# > back.) This is computed, not measured.
 
 # %% [markdown]
 # ## 2 · The best size
