@@ -1,6 +1,5 @@
 """A schedule with its messages: arrows from what was computed to where it is needed."""
 
-from ..schedules.timelines import last_stage, need_of
 from .schedule_pictures import as_timeline, color_of, draw_row, legend_of, number_row, scale
 from .style import COLORS, INK, Picture, in_course_style, new_figure
 
@@ -36,20 +35,24 @@ def plot_messages(timeline, title="", until=None) -> Picture:
 
 
 def messages_of(one, until) -> list[tuple]:
-    """(kind of its action, (when it was computed, rank), (when it is used, rank)) of each."""
-    last, done, found = last_stage(one.rows), {}, []
+    """(kind of its action, (when it was computed, rank), (when it is used, rank)) of each.
+
+    Chunk c of rank r is taken for stage c * ranks + r of the model.
+    """
     actions = [
-        (rank, action, span)
+        (chunk * one.ranks + rank, kind, i, span)
         for rank, (row, spans) in enumerate(zip(one.rows, one.spans))
-        for action, span in zip(row, spans)
+        for (kind, i, chunk), span in zip(row, spans)
     ]
-    for rank, (kind, i, chunk), (_, end) in actions:
-        if kind != "W":  # of weights nobody else needs anything
-            done["F" if kind == "F" else "B", i, chunk * one.ranks + rank] = end
-    for rank, action, (start, _) in actions:
-        need = need_of(*action, rank, one.ranks, last)
-        if need is not None and start <= until:
-            found.append((action[0], (done[need], need[2] % one.ranks), (start, rank)))
+    done = {
+        (kind == "F", i, stage): end for stage, kind, i, (_, end) in actions if kind != "W"
+    }  # of weights nobody else needs anything
+    found = []
+    for stage, kind, i, (start, _) in actions:
+        source = stage - 1 if kind == "F" else stage + 1
+        sent = done.get((kind == "F", i, source))
+        if kind != "W" and sent is not None and start <= until:
+            found.append((kind, (sent, source % one.ranks), (start, stage % one.ranks)))
     return found
 
 

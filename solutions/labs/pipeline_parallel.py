@@ -318,7 +318,7 @@ class Pipeline:
         The input is in self.inputs if this is the model's first stage, else self.receive(action)
         gets it. Only self.stages[chunk].forward is inside of `with self.around(action):`. If this
         is the model's last stage, `then` is partial(self.part_of_loss, i), what forward returns is
-        appended to self.losses, and nothing is sent. Else self.send(y, action) sends it.
+        appended to self.losses, and nothing is sent. Else self.send passes it on.
         """
         _, i, chunk = action
         ### BEGIN SOLUTION

@@ -221,7 +221,7 @@ EXERCISE = InThisProcess(
         "Mismatch in shape": "each output has a gradient of its own shape: y1 has slope1, the key "
         "has what arrived at `seen`, y2 has slope2",
         "'NoneType' object": "seen.grad is None until the second slice has gone back, and "
-        "backward() returns None: the gradients are in x1.grad, x2.grad and seen.grad",
+        "backward() returns None: gradients are left in the leaves",
         "does not require grad": "only what was computed from a leaf can go back: `key` has a "
         "graph; `seen` is where a gradient ends",
         "only integer tensors": LISTS,
