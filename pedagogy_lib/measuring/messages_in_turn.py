@@ -7,6 +7,7 @@ messages of a rank in a group have one order.
 """
 
 import contextlib
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -14,12 +15,17 @@ import torch.distributed as dist
 
 from .replaced_calls import replaced
 
+PAUSE = 2e-4  # seconds between two looks
+
 
 class Request:
     def __init__(self, future):
         self.future = future
 
     def wait(self, timeout=None):
+        __tracebackhide__ = True  # of a hang the line that calls it is told
+        while not self.future.done():
+            time.sleep(PAUSE)
         self.future.result()
         return True
 
@@ -52,9 +58,11 @@ class InTurn:
         return self.begin(group, peer, partial(self.real_irecv, tensor, None, group, 0, peer))
 
     def send(self, *args, **kwargs):
+        __tracebackhide__ = True
         self.isend(*args, **kwargs).wait()
 
     def recv(self, tensor, src=None, *args, **kwargs):
+        __tracebackhide__ = True
         self.irecv(tensor, src, *args, **kwargs).wait()
         return src
 
