@@ -226,7 +226,7 @@ m = 2 * p
 share, over = (p - 1) / (m + p - 1), (p - 1) / m
 seen = "right" if p > 1 and naive.idle_share > 0.9 * (1 - 1 / p) else "not seen here"
 fits = abs(gpipe_simulated.overhead - over) < 1e-9 < abs(gpipe_simulated.idle_share - over)
-put_to_the_test(f"""
+surprises = f"""
 - [C169] 32 layers over 4 stages are 8 each, and memory is 1/P | web page, “Pipeline Parallelism:
   Split by Stages” | imprecise | layers yes. The stages have {min(stage_bytes) / whole:.0%} to
   {max(stage_bytes) / whole:.0%} of the parameters (section 1), and activations depend on the
@@ -235,7 +235,11 @@ put_to_the_test(f"""
   {"right over the ideal, not of the whole" if fits else "right, of one stage"} | with {m}
   micro-batches on {p} ranks it is {over:.3f} over the ideal, simulated, and {gpipe.overhead:.3f}
   measured. Of the whole it is {share:.3f}, and {gpipe.idle_share:.3f} measured (section 3)
-""", more=f"""
+"""
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# The table.
+put_to_the_test(surprises, more=f"""
 - [C170] Without micro-batches about 75 % is idle with 4 stages | web page, “The Bubble Problem” |
   {seen} | 1 - 1/p; with {p} stages {1 - 1 / p:.1%}, measured {naive.idle_share:.1%} (section 1)
 - [C177] Slicing a model vertically severely lowers utilisation | CS 229S, “Model Parallelism” |

@@ -346,12 +346,15 @@ check("8.9", exchange)
 #
 # What our sources say about what pipelines send, and what was found here.
 
-# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Statements of the sources, and what was found.
+# %% jupyter={"source_hidden": true}
+# What the statements of the sources are judged by.
 parameters = sum(w.nbytes for w in language_model.Transformer(**wide).parameters())
 all_reduced = 2 * (p - 1) / p * parameters
 names = sorted({call.name for call in calls})
 enough = longer["InfiniBand NDR, 400 Gb/s"] < 0.1
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Statements of the sources, and what was found.
 put_to_the_test(f"""
 - [C180] Pipelines need point-to-point sends, and no all-reduces | CS 229S, “What are the pros of
   pipeline parallelism?” | {"right" if {*names} <= {"send", "recv"} else "wrong"}, but for shared

@@ -168,7 +168,7 @@ left.compare(theory=100 * 63 / (5 * 64 - 1), measured=100 * rule[64])
 by_sample = {b: 1e3 * took / b for b, took in seconds_of.items()}
 cheaper = by_sample[1] > 1.1 * by_sample[32]
 many = simulate(schedules.rows_of(schedules.gpipe, 4, 512)).idle_share
-put_to_the_test(f"""
+surprises = f"""
 - [C175] Use at least 4 times as many micro-batches as stages | web page, “Best Practices” |
   depends | what is idle then is {rule[4]:.1%} of the time with 4 stages, and {rule[64]:.1%} with 64
   (section 3, simulated). On two stages here, 32 samples were fastest in micro-batches of
@@ -177,7 +177,11 @@ put_to_the_test(f"""
   (Model Parallel)”; CS 229S, “What are the cons of pipeline parallelism?” |
   {"depends on how many" if many < 0.05 else "right"} | with 512 micro-batches for 4 stages
   {many:.1%} are idle (simulated)
-""", more=f"""
+"""
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# The table.
+put_to_the_test(surprises, more=f"""
 - [C178] Larger micro-batches have a higher arithmetic intensity, smaller ones a smaller bubble |
   CS 229S, “Pipeline parallelism introduces two new considerations” |
   {"right, by time" if cheaper else "not seen in this run"} | a sample takes {by_sample[1]:.2f} ms
