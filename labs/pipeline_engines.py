@@ -31,6 +31,12 @@ from torch.distributed.pipelining import (
 )
 from zero_bubbles import down_and_up, rows_and_stages
 
+KINDS = {  # PyTorch's names of what a rank does
+    "FORWARD": "F",
+    "FULL_BACKWARD": "B",
+    "BACKWARD_INPUT": "I",
+    "BACKWARD_WEIGHT": "W",
+}
 IN_A_V = ("ZB-V", "DualPipeV")
 CHUNKS = {"interleaved 1F1B": 2, "ZB-V": 2, "DualPipeV": 2}  # of our schedules; of all others 1
 ENGINES = {  # the class, and how many stages each rank has
@@ -175,7 +181,9 @@ def as_ours(planned, rank) -> list[Action]:
     done = [one for one in planned if one is not None]
     parts = [part for one in done for part in (one.sub_actions or [one])]
     return [
-        Action(str(part.computation_type), part.microbatch_index, int(part.stage_index != rank))
+        Action(
+            KINDS[part.computation_type.name], part.microbatch_index, int(part.stage_index != rank)
+        )
         for part in parts
     ]
 

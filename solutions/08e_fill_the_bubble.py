@@ -197,9 +197,8 @@ Table(["schedule", "a step takes", "idle", "kept", f"fits into {p}"],
 # %% [markdown]
 # The last rank cannot begin before its first micro-batch has passed all ranks before it. That takes
 # $p - 1$, and its work takes $3m$. So with one chunk on each rank, no step is shorter than $3m + p
-# - 1$, which is 27 for 4 ranks and 8 micro-batches. Those that are shorter have two chunks.
-
-# %% [markdown]
+# - 1$, which is 27 for 4 ranks and 8 micro-batches. The shorter ones have two chunks.
+#
 # ## 4 · What the papers have found
 #
 # **ZB-H1** is 1F1B in halves. Rank $r$ puts each `W` off by $r$ micro-batches. So each rank keeps
@@ -236,16 +235,12 @@ plot_schedule({f"{name}, two steps": simulate(zero_bubbles.twice(rows), zero_bub
 
 # %% [markdown]
 # **ZB-V** needs no more memory than 1F1B. It cuts the model into $2p$ stages, and lays them out as
-# a V: down to the last rank, and up again. With 4 ranks:
-
-# %%
-print({f"rank {rank}": f"stages {a} and {b}"
-       for rank, (a, b) in enumerate(zero_bubbles.down_and_up(4))})
-
-# %% [markdown]
+# a V: down to the last rank, and up again. With 4 ranks, rank 0 has stages 0 and 7, rank 1 has 1
+# and 6, rank 2 has 2 and 5, and rank 3 has 3 and 4.
+#
 # Rank 0 has the first stage *and* the last one. A micro-batch comes back to it after its forward,
-# so the backward begins on rank 0, with no wait for other ranks. And a micro-batch of chunk 0 is
-# kept long where one of chunk 1 is kept shortly: all ranks keep equally much.
+# so the backward begins on rank 0, with no wait for other ranks. And where a micro-batch of chunk 0
+# is kept for long, one of chunk 1 is kept for a short time: all ranks keep equally much.
 #
 # `simulate`, `check_schedule` and the machine of 08c have to know which rank has which stage. For
 # them, `stages[rank]` is the list of a rank's stages, one for each chunk.
@@ -253,11 +248,8 @@ print({f"rank {rank}": f"stages {a} and {b}"
 # %%
 v_rows, v_stages = zero_bubbles.rows_and_stages("ZB-V", p, m)
 check_schedule(v_rows, most_kept=2 * p, stages=v_stages)  # 2p of half a rank's layers
+print(v_stages)
 print("rank 0:", *v_rows[0][:12], "…")
-
-# %% [markdown]
-# How much of the time is idle under ZB-V, in one step? Its warm-up is ZB-H2's, with stages half as
-# long.
 
 # %%
 idle_v = predict(f"Idle share, ZB-V, {p} ranks, {m} micro-batches, F = I = W", unit="%")
@@ -336,7 +328,7 @@ plot_schedule({name: runs[name][1] for name in ("1F1B", "ZB-H1", "ZB-V")})
 
 # %% [markdown]
 # Outlines are simulated, bars are measured. What is measured on top are pauses between actions:
-# messages, and threads that wake up. A chunk is half as long, so a pause weighs twice as much there.
+# messages, and threads that wake up. A chunk is half as long, so a pause weighs twice as much.
 
 # %% [markdown]
 # ## 6 · Times as they are
@@ -381,11 +373,12 @@ explore(draw_it, schedule=["ZB-V", *(name for name in names if name != "ZB-V")],
 #
 # PyTorch has `ScheduleInterleavedZeroBubble`, `ScheduleZBVZeroBubble` and `ScheduleDualPipeV`
 # (compared above). They split a backward themselves, and not for linear layers alone. They do not
-# work with `torch.compile` of the stages, says the source of torch 2.13. The
-# [authors' repository](https://github.com/sail-sg/zero-bubble-pipeline-parallelism) is a fork of
-# Megatron-LM, with the step that can be taken back. The same authors' V-Half and V-Min keep
+# work on stages that were compiled with `torch.compile`: see [issue
+# 161904](https://github.com/pytorch/pytorch/issues/161904) and torch 2.13's source. The [authors'
+# repository](https://github.com/sail-sg/zero-bubble-pipeline-parallelism) is a fork of Megatron-LM,
+# with the step that can be taken back. The same authors' V-Half and V-Min keep
 # $\lfloor\frac{p+2}{2}\rfloor$ and $\lfloor\frac{p+4}{3}\rfloor$ micro-batches in place of $p$.
-# Their bubbles are about $\frac12$ and $\frac23$ of 1F1B's, says [their
+# Their idle shares are about $\frac{p}{2m}$ and $\frac{2p}{3m}$ with F = I = W, says [their
 # page](https://huggingface.co/spaces/sail/pipeline-parallelism-with-controllable-memory).
 # [DeepSeek's code](https://github.com/deepseek-ai/DualPipe) leaves it to you to write the function
 # that runs a forward and a backward at once. Nothing of this box was measured here.

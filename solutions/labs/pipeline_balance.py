@@ -13,7 +13,7 @@ from simple_ddp import now
 
 
 def layer_times(of_model, samples=4, rounds=10) -> list[float]:
-    """On this rank: the seconds of each layer's forward and backward, the fastest of some rounds."""
+    """On this rank: the seconds of each layer's forward and backward, the fastest round's."""
     layers, seconds = layers_of(Transformer(**of_model)), []
     x, _ = draw_batch(standard_library(20_000), samples, 0)
     for layer in layers:
