@@ -6,7 +6,6 @@ torchrun --nproc-per-node 2 labs/late_gradients.py
 from statistics import mean, median
 
 import torch
-import torch.distributed as dist
 from language_model import Transformer, mean_loss, standard_library
 from pipedream import ALONE, WAYS, Unflushed, draw_batches
 from pipeline_parallel import my_stages

@@ -42,11 +42,11 @@ text, p = language_model.standard_library(100_000), world_size
 #
 # The bubble stands at both ends of a batch. So make no ends: each micro-batch is a batch of its
 # own, and 1F1B goes on for ever. After each backward, a stage changes its weights at once. Here are
-# 20 micro-batches; in a training there would be no right end.
+# 10 micro-batches; in a training there would be no right end.
 
 # %%
-rows = schedules.rows_of(schedules.one_f_one_b, p, 20)
-plot_schedule({"1F1B, 20 micro-batches": simulate(rows)})
+rows = schedules.rows_of(schedules.one_f_one_b, p, 10)
+plot_schedule({"1F1B, 10 micro-batches": simulate(rows)})
 
 # %% [markdown]
 # Count updates in this picture. Micro-batch 5 goes forward on rank 0. How many backwards has rank 0

@@ -70,6 +70,13 @@ SAID = {
     "parameter_server": ["BSP: ", "mean staleness 0.0, loss", "ASP: "],
     "pipedream": ["stashing: loss", "1 updates late, 2 versions"],
     "pipeline_engines": ["ours, DualPipeV: loss", "PyTorch's, ZB-V: loss"],
+    "composed_pipelines": ["2 stages, ZeRO stage 1, clipped: loss 4."],
+    "late_gradients": ["two versions, rate 0.1: loss at the end, of two seeds"],
+    "pipelines_alone": [
+        "ZB-V ZeRO 1 | as one process: True",
+        "ZB-H1 ZeRO 2 | ZeRO stage 2 reduces",
+    ],
+    "pipeline_balance": ["even: [3, 3] layers, the slowest stage 5"],
     "placed_pipelines": ["ZB-V: gradients of one process to 1e-12: True"],
     "pipeline_parallel": ["2 stages, 1F1B: loss", "at most 2 micro-batches kept, 263 kB sent"],
     "restart": ["steps read: 0; taken on 2 ranks: 60; test loss 0.3"],

@@ -188,6 +188,44 @@ def as_ours(planned, rank) -> list[Action]:
     ]
 
 
+# ---- What a cell measures -------------------------------------------------------------------
+
+
+def gaps(whose, names, text, microbatches=4) -> dict[str, float]:
+    """How far this rank's gradients are from one process's, in float64; measured: each name."""
+    from pedagogy_lib import measure
+
+    torch.set_default_dtype(torch.float64)
+    (inputs, targets), found = draw_batch(text, 8, 0), {}
+    for name in names:
+        split, alone = (small_model(whose, name) for _ in range(2))
+        mean_loss(alone(inputs), targets).backward()
+        engine = ready(whose, name, split, microbatches)
+        with measure(name, memory=False):
+            engine.step(inputs, targets)
+        found[name] = difference(engine, split, alone)
+    return found
+
+
+def paced_steps(name, text, microbatches, half=0.040) -> dict[str, float]:
+    """The seconds of a step of ours and of PyTorch's, computing emulated; half: of F, I and W."""
+    from pedagogy_lib import SlowLayer
+
+    (inputs, targets), seconds = draw_batch(text, microbatches, 0, 8), {}
+    for whose in ("ours", "PyTorch's"):
+        model = small_model(whose, name, width=16, heads=2, context=8)
+        engine = ready(whose, name, model, microbatches)
+        engine.step(inputs, targets)  # to warm up; PyTorch's ranks tell each other the shapes
+        for piece in engine.pieces:  # one, or two that take half as long
+            pause = half / len(engine.pieces)
+            piece.append(SlowLayer(pause, pause, pause, getattr(piece, "later", None)))
+        dist.barrier()
+        began = now()
+        engine.step(inputs, targets)
+        seconds[whose] = now() - began
+    return seconds
+
+
 # ---- The program ----------------------------------------------------------------------------
 
 
