@@ -104,8 +104,10 @@ def verdict(found, name, other, rates) -> str:
         for a, b in zip(ends(found, name, lr), ends(found, other, lr))
     ]  # fmt: skip
     if all(gap > 0 for gap in gaps):
-        return "costs something at each rate and with each seed"
-    return "once higher, once lower: with so few seeds nobody can tell"
+        return "it costs something, at each rate and with each seed"
+    if all(gap < 0 for gap in gaps):
+        return "it costs nothing here"
+    return "with some seeds the loss is higher, with others lower: so few seeds cannot tell"
 
 
 # ---- The program ----------------------------------------------------------------------------

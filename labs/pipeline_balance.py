@@ -5,7 +5,7 @@ torchrun --nproc-per-node 2 labs/pipeline_balance.py
 
 import torch
 from language_model import Transformer, draw_batch, standard_library
-from pipeline_parallel import Stage, balance, even_sizes, layers_of, one_batch
+from pipeline_parallel import Stage, balance, even_sizes, layers_of, no_context, one_batch
 from schedules import one_f_one_b, rows_of
 from simple_ddp import now
 
@@ -96,7 +96,7 @@ def main():
     weights = [0.5, 1, 1, 1, 1, 3]
     rows = rows_of(one_f_one_b, 2, 4)
     for way, sizes in (("even", even_sizes(6, 2)), ("balanced", balance(weights, 2))):
-        run = launch(one_batch, rows, layers=sizes, world_size=2)
+        run = launch(one_batch, rows, no_context, 0.0, sizes, world_size=2)
         if run.rank == 0:
             print(f"{way}: {sizes} layers, the slowest stage {max(work_of(weights, sizes)):g}")
 

@@ -164,9 +164,11 @@ plot_schedule({"1F1B": simulate(schedules.rows_of(schedules.one_f_one_b, p, m))}
 # * No rank keeps more than `ranks` micro-batches at a time.
 # * The bubble is at most half of 1F1B's. With 4 ranks and 8 micro-batches, 24 would be a step
 #   without any bubble, and 1F1B takes 33. So 28.5 or less passes.
-#
-# For example, one valid row for the last of 2 ranks is F0 I0 F1 I1 W0 F2 I2 W1 W2: it keeps 2. Do
-# not look into `zero_bubble` in the lab yet.
+
+# %% [markdown]
+# For example, one valid row for the last of 2 ranks is F0 I0 F1 I1 W0 F2 I2 W1 W2. It keeps 2
+# micro-batches. To look at a schedule, draw it: `plot_schedule(simulate(schedules.rows_of(
+# my_schedule, 4, 8)))`. Do not look into `zero_bubble` in the lab yet.
 
 # %%
 def my_schedule(rank, ranks, microbatches):
@@ -188,7 +190,8 @@ def my_schedule(rank, ranks, microbatches):
 check("8.13", my_schedule)
 
 # %% [markdown]
-# Your schedule beside the published ones, the shortest step first. Section 4 explains the names.
+# Your schedule beside the published ones, the shortest step first. (As long as it cannot run, it is
+# not in the table.) Section 4 explains the names.
 
 # %%
 Table(["schedule", "a step takes", "idle", "kept", f"fits into {p}"],

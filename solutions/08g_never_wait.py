@@ -54,8 +54,7 @@ plot_schedule({"1F1B, 10 micro-batches": simulate(rows)})
 # micro-batch 5 comes to rank 0, more updates happen there.
 
 # %%
-late = predict(f"Updates between forward and backward of micro-batch 5 on rank 0, {p} stages",
-               unit="updates")
+late = predict(f"Micro-batch 5 on rank 0, {p} stages: its gradient is late by", unit="updates")
 
 # %%
 def updates_before(row, kind, i):
@@ -158,7 +157,7 @@ for name, (slow, quick) in pairs.items():
     for lr in rates:
         told = late_gradients.compared(found, slow, quick, lr)
         print(f"update for {name}, rate {lr:g}: late is {told}")
-    print("  so being late", late_gradients.verdict(found, slow, quick, rates))
+    print("  being late:", late_gradients.verdict(found, slow, quick, rates))
 
 # %% [markdown]
 # Read these lines before you believe a curve. Where late is higher with some seeds and lower with

@@ -120,7 +120,8 @@ plot_bars(list(idle), {label: [idle[name][whose] for name in idle]
 # in `.grad`, and are reduced *once*. ZeRO stage 2 keeps only parts of gradients. So it has to
 # reduce after *each* backward. ZeRO stage 3 gathers the weights for each forward and each backward,
 # too.
-#
+
+# %% [markdown]
 # A reduce-scatter over two replicas sends $\frac12$ of a rank's weights, and so does an all-gather.
 # How much does a rank send for its replicas in one step with 8 micro-batches, under ZeRO stage 2?
 
@@ -244,8 +245,8 @@ Table(["", *pipelines_alone.FEATURES], pipelines_alone.rows_of_pairs(tried, roun
 # says why, and what to do instead:
 
 # %%
-for sentence in sorted({said for said in tried[0].values() if isinstance(said, str)}):
-    print("*", sentence)
+for sentence in pipelines_alone.refusals(tried):
+    print(sentence)
 
 # %% [markdown]
 # (One more is refused, of three: a tied weight under ZeRO in a V, where one rank has both ends.)

@@ -165,10 +165,9 @@ SHOWN = {
     "07g_how_wide": ["4 ranks: the same 44 letters as one process: True"],
     "08_pipeline_parallel": ["'1F1B': [3, 2, 1]"],
     "08e_fill_the_bubble": [
-        "3 ranks, 3 micro-batches: 11, where 1F1B takes 15",
         "theory 5.263 %; simulated 5.263",
         "DualPipeV: the same 84 actions in the same order: True",
-        "ZB-V         equal, but for rounding: True",
+        "ZB-V equal, but for rounding: True",
     ],
     "08f_unequal_stages": ["[4, 3, 3] layers", "theory 0.8138 %; counted 0.8138"],
     "08g_never_wait": [
@@ -177,8 +176,8 @@ SHOWN = {
     ],
     "08i_pipelines_at_work": [
         "theory 4.5 weights; measured 4.5",
-        "state kept     gradients equal, but for rounding",
-        "ZeRO stage 2 reduces a gradient as soon as autograd has it, and ZB-H1 computes it later",
+        "state kept gradients equal, but for rounding",
+        "ZeRO stage 2 reduces a gradient as soon as autograd has it, and ZB-H1",
     ],
     "09_three_dimensions": [
         "theory 2 ranks; measured 2",

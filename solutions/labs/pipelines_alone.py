@@ -4,6 +4,7 @@ torchrun --nproc-per-node 4 labs/pipelines_alone.py
 """
 
 import contextlib
+import textwrap
 from itertools import combinations
 
 import torch
@@ -119,6 +120,12 @@ def told(found, largest) -> str:
     if isinstance(found, str):
         return "no"
     return "yes" if found <= largest else f"off by {found:.0e}"
+
+
+def refusals(values) -> list[str]:
+    """The sentences that refuse pairs, in lines that fit a window."""
+    said = sorted({found for found in values[0].values() if isinstance(found, str)})
+    return [textwrap.fill(one, 88, initial_indent="* ", subsequent_indent="  ") for one in said]
 
 
 # ---- What it sends and keeps ----------------------------------------------------------------

@@ -7,6 +7,8 @@ on the rank's first chunk, small letters the same on its second one. Which micro
 for need not be said: each kind takes them in order. So "FFIW" is F0 F1 I0 W0.
 """
 
+import contextlib
+
 from schedules import Action, interleaved, one_f_one_b, rows_of
 
 # ---- From letters to actions ----------------------------------------------------------------
@@ -177,11 +179,11 @@ def judged(names, ranks, microbatches, seconds=HALVES) -> dict[str, Judged]:
 def ranking(mine, ranks, microbatches, most) -> list[list[str]]:
     """A table's rows, the shortest step first: a schedule of one's own beside the published ones.
 
-    mine  a schedule of one chunk, as those above; None leaves it out
+    mine  a schedule of one chunk, as those above; one that cannot run is left out
     most  how many micro-batches a rank may keep
     """
     found = judged(SCHEDULES, ranks, microbatches)
-    if mine is not None:
+    with contextlib.suppress(ValueError, TypeError, AttributeError):
         found["yours"] = Judged(rows_of(mine, ranks, microbatches))
     in_order = sorted(found.items(), key=lambda one: (one[1].length, one[1].kept, one[0]))
     return [

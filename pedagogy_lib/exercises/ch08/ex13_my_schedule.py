@@ -116,11 +116,18 @@ def faults(of):
         yield (
             f"a step takes {timeline.seconds:g}; allowed are {WORK * m + of_old / 2:g}. (1F1B "
             f"takes {WORK * m + of_old:g}, and {WORK * m:g} would be without any bubble.)",
-            why_slow(timeline),
+            why_slow(of, timeline),
         )
 
 
-def why_slow(timeline) -> str:
+def why_slow(of, timeline) -> str:
+    for rank, lead in enumerate(of.leads):
+        if lead != min(of.ranks - rank, of.m):
+            return (
+                f"rank {rank} does {lead} F before anything else. Under 1F1B it is as many as it "
+                "takes until the first gradient can be back: one for each rank after it, and one "
+                "more"
+            )
     if found := idle_with_work(timeline):
         rank, action, idle = found
         return (
@@ -136,7 +143,7 @@ def why_slow(timeline) -> str:
 SIGNS = [
     *SIGNS_OF_ANY[1:2],
     ("there are forwards, and nothing goes back: each F needs an I and a W",
-     lambda of: not {*"BI"} & {*"".join(of.kinds)}),
+     lambda of: {*"".join(of.kinds)} == {"F"}),
     ("the first halves are there, the weights' gradients are not: each I needs its W, which may "
      "come later", lambda of: "I" in "".join(of.kinds) and "W" not in "".join(of.kinds)),
     ("micro-batches are counted from 0 on: 0, 1, …, microbatches - 1",

@@ -159,3 +159,25 @@ def my_schedule(rank, ranks, microbatches):
     for chunk in (0, 1):
         for i in range(microbatches):
             yield Action("F", i, chunk)
+
+# %% wrong · rank 0 does 1 F before anything else
+def my_schedule(rank, ranks, microbatches):
+    for i in range(microbatches):
+        yield Action("F", i)
+        yield Action("I", i)
+        yield Action("W", i)
+
+# %% wrong · only one W is put off
+def my_schedule(rank, ranks, microbatches):
+    warm_up = min(ranks - 1 - rank, microbatches)
+    off = min(rank, 1, microbatches)
+    for i in range(warm_up):
+        yield Action("F", i)
+    for i in range(microbatches):
+        if warm_up + i < microbatches:
+            yield Action("F", warm_up + i)
+        yield Action("I", i)
+        if i >= off:
+            yield Action("W", i - off)
+    for i in range(microbatches - off, microbatches):
+        yield Action("W", i)
