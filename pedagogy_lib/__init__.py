@@ -41,7 +41,7 @@ _HOME = {
     "SlowProducts": "measuring.slow_computing",
     "SlowLayer": "measuring.slow_computing",
     "paced": "measuring.slow_computing",
-    "simulate": "schedules.timelines",
+    "simulate": "schedules.simulations",
     "timeline_of": "schedules.timelines",
     "Timeline": "schedules.timelines",
     "ScheduleError": "schedules.timelines",

@@ -69,9 +69,9 @@ from .ranks.run import Block as Block
 from .ranks.run import Run as Run
 from .ranks.torchrun_agents import run_torchrun as run_torchrun
 from .schedules.rules import check_schedule as check_schedule
+from .schedules.simulations import simulate as simulate
 from .schedules.timelines import ScheduleError as ScheduleError
 from .schedules.timelines import Timeline as Timeline
-from .schedules.timelines import simulate as simulate
 from .schedules.timelines import timeline_of as timeline_of
 from .schedules.traces import save_trace as save_trace
 from .widgets.explore import explore as explore

@@ -51,6 +51,11 @@ PARAMETERS = {
     "08d_how_large_a_micro_batch": {"rounds": 3},
     "08h_slices_of_a_sequence": {"world_size": 3, "tokens": 2048},
     "08i_pipelines_at_work": {"world_size": 3, "microbatches": 40},
+    "08_pipeline_parallel": {"world_size": 3, "width": 48, "steps": 4},
+    "08e_fill_the_bubble": {"world_size": 3},
+    "08f_unequal_stages": {"world_size": 3},
+    "08g_never_wait": {"world_size": 3, "seeds": 2},
+    "08i_pipelines_at_work": {"world_size": 3},
     "09_three_dimensions": {"sizes": {"dp": 4, "pp": 1, "tp": 2}, "rank_shown": 3},
     "09b_one_step_three_axes": {"sizes": {"dp": 4, "pp": 1, "tp": 2}},
     "09c_which_axis_where": {"context": 32, "card_megabytes_per_second": 20.0},
@@ -170,6 +175,20 @@ SHOWN = {
     "08d_how_large_a_micro_batch": ["64 stages 19.7%"],
     "08h_slices_of_a_sequence": ["131,072 tokens: 4.50 times"],
     "08i_pipelines_at_work": ["stashing | late by [2, 1, 0] updates | versions kept [3, 2, 1]"],
+    "08_pipeline_parallel": ["'1F1B': [3, 2, 1]"],
+    "08e_fill_the_bubble": [
+        "theory 5.263 %; simulated 5.263",
+        "DualPipeV: the same 84 actions in the same order: True",
+        "ZB-V equal, but for rounding: True",
+    ],
+    "08f_unequal_stages": ["[4, 3, 3] layers", "theory 0.8138 %; counted 0.8138"],
+    "08g_never_wait": [
+        "stashing | late by [2, 1, 0] updates | versions kept [3, 2, 1]",
+        "theory 2 updates; counted 2",
+    "08i_pipelines_at_work": [
+        "theory 4.5 weights; measured 4.5",
+        "state kept gradients equal, but for rounding",
+        "ZeRO stage 2 reduces a gradient as soon as autograd has it, and ZB-H1",
     "09_three_dimensions": [
         "theory 2 ranks; measured 2",
         "same coordinates and groups on all ranks: True",

@@ -75,7 +75,15 @@ SAID = {
     "overlap": ["communication afterwards: ", "communication meanwhile: "],
     "parameter_server": ["BSP: ", "mean staleness 0.0, loss", "ASP: "],
     "pipedream": ["stashing: loss", "1 updates late, 2 versions"],
-    "pipeline_engines": ["ours, zero bubble: loss", "PyTorch's, zero bubble, V-shaped: loss"],
+    "pipeline_engines": ["ours, DualPipeV: loss", "PyTorch's, ZB-V: loss"],
+    "composed_pipelines": ["2 stages, ZeRO stage 1, clipped: loss 4."],
+    "late_gradients": ["two versions, rate 0.1: loss at the end, of two seeds"],
+    "pipelines_alone": [
+        "ZB-V ZeRO 1 | as one process: True",
+        "ZB-H1 ZeRO 2 | ZeRO stage 2 reduces",
+    ],
+    "pipeline_balance": ["even: [3, 3] layers, the slowest stage 5"],
+    "placed_pipelines": ["ZB-V: gradients of one process to 1e-12: True"],
     "pipeline_parallel": ["2 stages, 1F1B: loss", "at most 2 micro-batches kept, 263 kB sent"],
     "restart": ["steps read: 0; taken on 2 ranks: 60; test loss 0.3"],
     "scaling": ["arithmetic", "samples: ", "for its all-reduce"],
@@ -101,6 +109,7 @@ SAID = {
     "uneven_runs": ["uneven stages on 2 ranks: as one process to 1e-12: True"],
     "watch_loops": ["rank 1 reads epoch 0: 0 1 2 3 4 5 6 7   epoch 1: 0"],
     "worth_of_bytes": ["all-reduce: best rate 0.", "local SGD: best rate 0."],
+    "zero_bubbles": ["ZB-V         a step 25.5, each further one 24, idle 5.9%, keeps 4"],
     "zero": [
         "1.00 models sent; at most parameters 1.00",
         "1.50 models sent; at most parameters 0.",
@@ -128,7 +137,8 @@ OFTEN = ["schedules"]  # chapter 00 starts torchrun, too
 HERE = Path(__file__)
 PROGRAMS = sorted((ROOT / "solutions" / "labs").glob("*.py"))
 ALONE = (  # they need no ranks, or start their own: links are throttled in launches alone
-    "language_model", "schedules", "model_shapes", "cost_model", "cost_seconds", "planner",
+    "language_model", "schedules", "zero_bubbles", "model_shapes", "cost_model",
+    "cost_seconds", "planner",
     "published_runs", "published_figures", "operator_shardings", "small_alpa", "plan_space",
     "configurations", "more_configurations", "read_configurations", "engine_options",
     "documents_configurations", "live_plans", "calibrating", "roofline", "serving", "advice",

@@ -9,7 +9,8 @@ from matplotlib.patches import Patch
 
 from ..basics.errors import need
 from ..basics.units import counted
-from ..schedules.timelines import LABELS, Timeline, simulate
+from ..schedules.simulations import simulate
+from ..schedules.timelines import LABELS, Timeline
 from .style import COLORS, INK, Picture, in_course_style, label_ink, new_figure, tint
 
 KINDS = {"F": "forward", "B": "backward", "I": "input_gradients", "W": "gradients"}

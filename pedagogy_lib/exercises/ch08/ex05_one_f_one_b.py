@@ -1,6 +1,6 @@
 """A 1F1B that keeps too much."""
 
-from ...schedules.timelines import EVEN, simulate
+from ...schedules.simulations import EVEN, simulate
 from .ex04_one_f_one_b import EXERCISE as ONE_F_ONE_B
 from .ex04_one_f_one_b import MISTAKES, ONE_TOO_MANY, SIGNS
 from .generators import Schedule, cases_of
