@@ -27,7 +27,7 @@ SAID = {
     "configurations": ["--sequence-parallel", '"stage": 3'],
     "data_parallel": ["in buckets, meanwhile", "DistributedDataParallel"],
     "ddp_options": ["start not made equal, weight decay   apart after 1 and 50 steps"],
-    "decoding": ["\n2 ranks: ", "letters per second"],
+    "decoding": ["\n2 ranks: ", "tokens per second"],
     "diloco": ["loss on test images, after each round: 2"],
     "documents_configurations": ["bash gives 7 words to python"],
     "engine_options": ["Megatron-LM: ", "nanotron: "],

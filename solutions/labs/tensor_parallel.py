@@ -195,12 +195,12 @@ class RowLinear(nn.Module):
 
 
 class VocabularyEmbedding(nn.Module):
-    """Exercise 7.12. An embedding; each rank has the rows of some letters.
+    """Exercise 7.12. An embedding; each rank has the rows of some tokens.
 
     embedding  the whole one, equal on all ranks
     leave      what adds up the rows that each rank has, and zeros: leave(rows, group)
-    Shapes     letters: any, int64 -> (…, width), the same on every rank
-    Equals     embedding(letters): one rank has the row of a letter, all others add zeros
+    Shapes     tokens: any, int64 -> (…, width), the same on every rank
+    Equals     embedding(tokens): one rank has the row of a token, all others add zeros
     Cost       forward: an all-reduce of the output
     """
 
@@ -208,39 +208,41 @@ class VocabularyEmbedding(nn.Module):
         super().__init__()
         self.group, self.leave = group, leave
         self.weight = part_of(embedding.weight, 0, group)
-        self.first = sum(self.weight.cut_sizes[: dist.get_rank(group)])  # this rank's first letter
+        self.first = sum(self.weight.cut_sizes[: dist.get_rank(group)])  # this rank's first token
 
-    def forward(self, letters):
+    def forward(self, tokens):
         ### BEGIN SOLUTION
-        place = letters - self.first
+        place = tokens - self.first
         mine = (place >= 0) & (place < len(self.weight))
         rows = F.embedding(place.where(mine, 0), self.weight)
         return self.leave(rows * mine.unsqueeze(-1), self.group)
         ### END SOLUTION
 
 
-def split_cross_entropy(scores: Tensor, targets: Tensor, group=None, letters=CHARACTERS) -> Tensor:
-    """Exercise 7.13. The mean cross-entropy; each rank has the scores of some letters.
+def split_cross_entropy(
+    logits: Tensor, targets: Tensor, group=None, vocabulary=CHARACTERS
+) -> Tensor:
+    """Exercise 7.13. The mean cross-entropy; each rank has the logits of some tokens.
 
-    The logarithm of the sum of exp(score), less the target's score; for each target, the highest
-    score of all letters is taken from each first, so that no exp overflows.
+    The logarithm of the sum of exp(logit), less the target's logit; for each target, the highest
+    logit of all tokens is taken from each first, so that no exp overflows.
 
-    letters  how many there are, over all ranks
-    Shapes   scores: (…, this rank's letters); targets: (…), int64, the same on every rank -> a
+    tokens  how many there are, over all ranks
+    Shapes   logits: (…, this rank's tokens); targets: (…), int64, the same on every rank -> a
              number, the same on every rank
-    Equals   F.cross_entropy of all scores
+    Equals   F.cross_entropy of all logits
     Cost     forward: all-reduces of at most three numbers for each target; backward: nothing
     """
-    sizes = part_sizes(letters, dist.get_world_size(group))
-    first = sum(sizes[: dist.get_rank(group)])  # this rank's first letter
+    sizes = part_sizes(vocabulary, dist.get_world_size(group))
+    first = sum(sizes[: dist.get_rank(group)])  # this rank's first token
     ### BEGIN SOLUTION
-    highest = scores.detach().amax(-1)
+    highest = logits.detach().amax(-1)
     dist.all_reduce(highest, dist.ReduceOp.MAX, group)
-    scores = scores - highest.unsqueeze(-1)
+    logits = logits - highest.unsqueeze(-1)
     place = targets - first
-    mine = (place >= 0) & (place < scores.shape[-1])
-    picked = scores.gather(-1, place.where(mine, 0).unsqueeze(-1)).squeeze(-1).where(mine, 0)
-    total, picked = AllReduce.apply(torch.stack([scores.exp().sum(-1), picked]), group)
+    mine = (place >= 0) & (place < logits.shape[-1])
+    picked = logits.gather(-1, place.where(mine, 0).unsqueeze(-1)).squeeze(-1).where(mine, 0)
+    total, picked = AllReduce.apply(torch.stack([logits.exp().sum(-1), picked]), group)
     return (total.log() - picked).mean()
     ### END SOLUTION
 
@@ -251,11 +253,11 @@ def split_cross_entropy(scores: Tensor, targets: Tensor, group=None, letters=CHA
 def parallelize(
     model: Transformer, group=None, enter=enter, leave=leave, column=ColumnLinear
 ) -> Transformer:
-    """Cut a model in place; returns it. Its scores are split: use split_cross_entropy.
+    """Cut a model in place; returns it. Its logits are split: use split_cross_entropy.
 
     All ranks have to bring the same model: so its weights do not depend on how many they are.
-    Cut are the matrices of attention and MLP, both embedding and last layer over the letters.
-    Layer norms, the places' embedding, and what is added after a sum are on every rank.
+    Cut are the matrices of attention and MLP, the embedding, and the last layer, over the tokens.
+    Layer norms, the positions' embedding, and what is added after a sum are on every rank.
 
     column  what a layer that is cut by columns becomes
     Raises  ValueError if there are more ranks than heads of keys
