@@ -10,14 +10,14 @@
 # You begin with one product: two ways to cut it, and what each way sends, forward and backward.
 
 # %% [markdown]
-# ![Bytes that a rank sends for one layer on four ranks. Cut by columns, it sends nothing forward and
-# an all-reduce backward. Cut by rows, it sends an all-reduce forward and nothing
+# ![Bytes that a rank sends for one layer on four ranks. Cut by columns, it sends nothing
+# forward and an all-reduce backward. Cut by rows, it sends an all-reduce forward and nothing
 # backward](../assets/covers/07_tensor_parallel.png)
 #
 # *Measured in section 3: what one layer sends, forward and backward, in each of the two cuts.*
 #
-# **After this part you can** cut a linear layer by columns or by rows, say which collective it needs
-# and where, and write both layers so that all gradients equal one process.
+# **After this part you can** cut a linear layer by columns or by rows, say which collective it
+# needs and where, and write both layers so that all gradients equal one process.
 #
 # **It takes** about 20 minutes, and 40 more for 5 exercises. **It needs** [02 ·
 # Collectives](02_collectives.ipynb) and [02c · The ring](02c_the_ring.ipynb).
@@ -39,17 +39,17 @@ size = 512
 # ## 1 · One product, two cuts
 #
 # Nearly all parameters of a transformer stand in linear layers, and nearly all of its time goes
-# there. A linear layer is a product $Y = XA$. $X$ has a row for each token, and $A$ has a column for
-# each output. There are two ways to give each of $n$ ranks a part of $A$:
+# there. A linear layer is a product $Y = XA$. $X$ has a row for each token, and $A$ has a column
+# for each output. There are two ways to give each of $n$ ranks a part of $A$:
 #
 # * **By columns.** A rank has all of $X$ and some columns of $A$. It computes the same columns of
 #   $Y$, and they are complete.
 # * **By rows.** A rank has some rows of $A$, and the columns of $X$ that belong to them. Its result
 #   is as large as $Y$, but it is only one summand of $Y$.
 #
-# Take $X = [1\;\; 2]$, and a matrix $A$ with the rows $[3\;\; 4]$ and $[5\;\; 6]$. Then $Y = [13\;\;
-# 16]$. By columns, rank 0 computes 13 and rank 1 computes 16. By rows, rank 0 computes $1 \cdot
-# [3\;\; 4]$ and rank 1 computes $2 \cdot [5\;\; 6]$. Their sum is $Y$.
+# Take $X = [1\;\; 2]$, and a matrix $A$ with the rows $[3\;\; 4]$ and $[5\;\; 6]$. Then $Y =
+# [13\;\; 16]$. By columns, rank 0 computes 13 and rank 1 computes 16. By rows, rank 0 computes $1
+# \cdot [3\;\; 4]$ and rank 1 computes $2 \cdot [5\;\; 6]$. Their sum is $Y$.
 
 # %% [markdown]
 # So a tensor can lie on the ranks in three ways. The words are PyTorch's:
@@ -105,8 +105,8 @@ check("7.1")
 # ## 2 · What the forward sends
 #
 # Now the same product on real ranks. Cut by columns, it needs no message, as long as nobody asks
-# for all of $Y$ in one place. Cut by rows, it needs a sum over the ranks: an all-reduce of $Y$. Here
-# $Y$ has 512 × 512 numbers of 8 bytes, which are 2.1 MB. How many bytes does a rank send?
+# for all of $Y$ in one place. Cut by rows, it needs a sum over the ranks: an all-reduce of $Y$.
+# Here $Y$ has 512 × 512 numbers of 8 bytes, which are 2.1 MB. How many bytes does a rank send?
 # (Part 02c has the ring.)
 
 # %%
@@ -127,8 +127,8 @@ sent.compare(theory=2 * (n - 1) / n * size**2 * 8 / 1e6,
 # One summand alone is not $Y$; it only has the same shape. That is what makes Partial tensors
 # dangerous: no error tells you that the sum is missing.
 #
-# PyTorch's `DTensor` knows the three ways as **placements**. It works out the placement of a product
-# from the placements of its factors:
+# PyTorch's `DTensor` knows the three ways as **placements**. It works out the placement of a
+# product from the placements of its factors:
 
 # %%
 placements = launch(measured.products_of_dtensors, 64, world_size=n).values[0]
@@ -146,13 +146,13 @@ Table(["X", "A", "Y = X @ A"], placements, title="What DTensor finds out by itse
 #
 # $$\frac{\partial L}{\partial X} = \sum_r \frac{\partial L}{\partial Y_r} A_r^T .$$
 #
-# Rank $r$ can compute one summand of it: its gradient of $X$ is Partial. **So a cut by columns needs
-# an all-reduce in the backward**, of the size of $X$.
+# Rank $r$ can compute one summand of it: its gradient of $X$ is Partial. **So a cut by columns
+# needs an all-reduce in the backward**, of the size of $X$.
 
 # %% [markdown]
 # Cut **by rows** it is the other way round. The forward has the all-reduce. In the backward, rank
-# $r$ needs the gradient of its own columns $X_r$ alone. It is $\partial L / \partial Y \cdot A_r^T$.
-# Behind the sum every rank has all of $\partial L / \partial Y$, so **nothing is sent**.
+# $r$ needs the gradient of its own columns $X_r$ alone. It is $\partial L / \partial Y \cdot
+# A_r^T$. Behind the sum every rank has all of $\partial L / \partial Y$, so **nothing is sent**.
 #
 # And the gradients of the weights? By columns it is $X^T\, \partial L / \partial Y_r$, and by rows
 # $X_r^T\, \partial L / \partial Y$. In both cases the rank has both factors, so no gradient of a
@@ -176,11 +176,11 @@ Table(["X", "A", "Y = X @ A"], placements, title="What DTensor finds out by itse
 # In [labs/tensor_parallel.py](../labs/tensor_parallel.py), write `Copy`, a
 # `torch.autograd.Function` with two static methods.
 #
-# * `forward(ctx, x, group=None, total=summed)` returns `x` as it is, without a copy: `x.view_as(x)`.
-#   In `ctx` it leaves what the backward will need. It keeps no tensor.
+# * `forward(ctx, x, group=None, total=summed)` returns `x` as it is, without a copy:
+#   `x.view_as(x)`. In `ctx` it leaves what the backward will need. It keeps no tensor.
 # * `backward(ctx, gradient)` returns one gradient for each argument of `forward`: the sum over the
-#   ranks for `x`, and None for `group` and for `total`. Use `total(gradient, group)`: it returns the
-#   sum in a new tensor. Leave `gradient` itself as it is; other parts of the graph may need it.
+#   ranks for `x`, and None for `group` and for `total`. Use `total(gradient, group)`: it returns
+#   the sum in a new tensor. Leave `gradient` itself as it is; other parts of the graph may need it.
 #
 # In the example above, rank 0's backward gets 2, rank 1's gets 5, and both return 7.
 
@@ -202,8 +202,9 @@ check("7.3")
 # %% [markdown]
 # ### Exercise 7.4
 #
-# With f and g, a cut layer has a few lines. In [labs/tensor_parallel.py](../labs/tensor_parallel.py),
-# write `ColumnLinear(linear, group=None, unit=1, enter=enter)`.
+# With f and g, a cut layer has a few lines. In
+# [labs/tensor_parallel.py](../labs/tensor_parallel.py), write `ColumnLinear(linear, group=None,
+# unit=1, enter=enter)`.
 #
 # * `linear` is the whole layer, the same on all ranks. It may have no bias, and may be frozen.
 # * The layer keeps `self.weight` and `self.bias`: this rank's parts, or None if there is no bias.
@@ -218,8 +219,8 @@ check("7.3")
 #
 # In the same lab, write `RowLinear(linear, group=None, unit=1, leave=leave)`.
 #
-# * `self.weight` is this rank's part. `self.bias` is *all* of the bias, a parameter on every rank, or
-#   None.
+# * `self.weight` is this rank's part. `self.bias` is *all* of the bias, a parameter on every rank,
+#   or None.
 # * `forward(x)` gets this rank's columns of the input. It returns all of the output, the same on
 #   every rank. `self.leave(y, self.group)` is g.
 # * In the output the bias counts once, and on every rank it gets the gradient that one process
@@ -250,8 +251,8 @@ plot_bars([f"cut by {way}" for way in ways], kilobytes, "sent by a rank (kB)", p
 #
 # **On GPUs.** Tensor parallelism usually runs in 16 bits. Then each rank rounds its summand before
 # the sum, and the sum is rounded again. So a row cut in bfloat16 gives slightly other numbers than
-# one GPU. Here is how far $Y$ is from the exact product, measured on this CPU. (One rank rounds once,
-# at the end.)
+# one GPU. Here is how far $Y$ is from the exact product, measured on this CPU. (One rank rounds
+# once, at the end.)
 
 # %% tags=["nbval-ignore-output"]
 off = {k: launch(measured.row_cut_in_bfloat16, size, world_size=k).values[0] for k in (1, 2, 4, 8)}
@@ -270,17 +271,17 @@ is_four = quarters == 4 * [[4096, 4096]]
 columns_sent, facts = products["columns"].sent_bytes[0], products.values[0]
 put_to_the_test(f"""
 - [C152] A matrix of 4096 × 16384 on 4 GPUs gives four of 4096 × 4096 |
-  web page, “Tensor Parallelism” | {"right" if is_four else "wrong"} |
+  web page, “Three Dimensions of Parallelism” | {"right" if is_four else "wrong"} |
   a cut by columns gives {len(quarters)} parts of {quarters[0]}
-- [C155] A column-parallel layer all-gathers its output | web page, “Column Parallel” |
+- [C155] A column-parallel layer all-gathers its output | web page, “Column vs Row Parallel” |
   {"depends" if facts["columns"] and not columns_sent else "right"} | only if what follows needs
   all of the output. The product by columns sent {columns_sent} bytes (section 2)
 - [C156] In a row-parallel layer the input is split already, and an all-reduce adds up |
-  web page, “Row Parallel” |
+  web page, “Column vs Row Parallel” |
   {"right" if facts["sum"] and not facts["one summand"] else "wrong"} | the sum is Y, one summand is
   not (section 2). The bias is added once, behind the sum (7.5)
 - [C159] Split a tensor into N chunks, and aggregate the results by all-reduce |
-  web note, “Tensor Parallelism” | {"imprecise" if facts["columns"] else "right"} | that is the cut by
+  web note, “Tensor Parallel” | {"imprecise" if facts["columns"] else "right"} | that is the cut by
   rows. Columns are put side by side, or stay where they are (section 1)
 """)
 

@@ -3,8 +3,8 @@
 #
 # **How do you put cut layers one behind the other, so that little is sent?** An MLP is two linear
 # layers with a GELU between them. Cut the first by columns and the second by rows, and one sum is
-# enough for both. You see why, count what other orders would cost, and find four bugs. None of
-# them stops the program.
+# enough for both. You see why, count what other orders would cost, and find four bugs. None of them
+# stops the program.
 
 # %% [markdown]
 # ![Bytes that a rank sends for the forward of one MLP on four ranks: the pair sends least, with a
@@ -43,9 +43,9 @@ width = 64
 # $$Y = \mathrm{GELU}(XA)\,B$$
 #
 # Cut $A$ by columns and $B$ by rows. After the first product, a rank has some columns of $XA$, and
-# they are complete. GELU looks at each number by itself, so it works on these columns. And these are
-# the columns that the rank's rows of $B$ need. So nothing is gathered between the two layers. At the
-# end, each rank has a summand of $Y$, and one all-reduce makes $Y$ of them.
+# they are complete. GELU looks at each number by itself, so it works on these columns. And these
+# are the columns that the rank's rows of $B$ need. So nothing is gathered between the two layers.
+# At the end, each rank has a summand of $Y$, and one all-reduce makes $Y$ of them.
 
 # %% [markdown]
 # Here is such a pair on two ranks, with small whole numbers, forward and backward. (It has ReLU in
@@ -104,11 +104,11 @@ plot_bars(list(theory), {"sent": [sent[way] for way in theory]}, "sent by a rank
 # %% [markdown]
 # ### Exercise 7.6: find the bug
 #
-# A text says: slice the first matrix of an MLP along its rows, and the second one along its columns.
-# `split_mlp` follows it.
+# A text says: slice the first matrix of an MLP along its rows, and the second one along its
+# columns. `split_mlp` follows it.
 #
-# * All ranks get the same `x` of (tokens, width), `a` of (width, hidden) and `b` of (hidden, width).
-#   The number of ranks divides all sizes.
+# * All ranks get the same `x` of (tokens, width), `a` of (width, hidden) and `b` of (hidden,
+#   width). The number of ranks divides all sizes.
 # * On every rank it must return all of $Y = \mathrm{GELU}(XA)\,B$.
 # * Each rank must multiply with its own parts of `a` and `b` only.
 # * One all-reduce of $Y$ is all that may be sent. `x`, `a` and `b` stay as they are.
@@ -142,9 +142,9 @@ for k in (1, 2, 4):
 check("7.6", split_mlp)
 
 # %% [markdown]
-# GELU is not linear: $\mathrm{GELU}(U + V)$ is not $\mathrm{GELU}(U) + \mathrm{GELU}(V)$. **A Partial
-# tensor has to be summed before anything that is not linear.** How wrong is $Y$ if it is not? Here
-# each rank takes the GELU of its own summand of $XA$, and the sum comes later:
+# GELU is not linear: $\mathrm{GELU}(U + V)$ is not $\mathrm{GELU}(U) + \mathrm{GELU}(V)$. **A
+# Partial tensor has to be summed before anything that is not linear.** How wrong is $Y$ if it is
+# not? Here each rank takes the GELU of its own summand of $XA$, and the sum comes later:
 
 # %%
 late = {k: launch(measured.summed_too_late, tokens, width, world_size=k, device="cpu").values[0]
@@ -195,9 +195,9 @@ check("7.7", row_layer)
 # again. It was trained for weeks, and the loss fell.
 #
 # `residual_mlp` gets `x` of (…, width) and a module `norm`, both the same on all ranks; this rank's
-# `up` of (hidden / n, width) and `down` of (width, hidden / n), as `nn.Linear` stores them; and all of
-# `bias`, of (width,). On every rank, the output and *all* gradients must be those of one process:
-# those of `x`, of the norm's two parameters, of `up`, `down` and `bias`.
+# `up` of (hidden / n, width) and `down` of (width, hidden / n), as `nn.Linear` stores them; and all
+# of `bias`, of (width,). On every rank, the output and *all* gradients must be those of one
+# process: those of `x`, of the norm's two parameters, of `up`, `down` and `bias`.
 
 # %%
 def residual_mlp(x, norm, up, down, bias):
@@ -217,8 +217,8 @@ Table(["on 4 ranks", "output", "gradient of norm.weight", "gradient of up"],
 check("7.8", residual_mlp)
 
 # %% [markdown]
-# With this bug, the norm's weights are updated differently on each rank. They begin equal, and drift
-# apart. Nobody compares them, because nobody ever sends them.
+# With this bug, the norm's weights are updated differently on each rank. They begin equal, and
+# drift apart. Nobody compares them, because nobody ever sends them.
 #
 # ## 5 · In place
 #

@@ -2,9 +2,9 @@
 # # 07c · Heads and vocabulary
 #
 # **How do you cut the rest of a transformer: attention, embedding, and loss?** Attention is a pair
-# again, cut by heads. It gets harder when keys and values have fewer heads than there are ranks. The
-# embedding and the loss are cut by tokens of the vocabulary, and neither of them ever gathers the
-# logits.
+# again, cut by heads. It gets harder when keys and values have fewer heads than there are ranks.
+# The embedding and the loss are cut by tokens of the vocabulary, and neither of them ever gathers
+# the logits.
 
 # %% [markdown]
 # ![Bytes that a rank sends for one transformer block, forward and backward, on one, two and four
@@ -36,8 +36,8 @@ vocabulary = 8192
 #
 # Attention has more weights than any other part that is no MLP, and its heads do not know of each
 # other until the output layer. So give each rank some heads. Their rows of the layer
-# `query_key_value` are a cut by columns of $A$. The output layer's inputs from these heads are a cut
-# by rows. That is a pair again: one sum forward, one sum backward.
+# `query_key_value` are a cut by columns of $A$. The output layer's inputs from these heads are a
+# cut by rows. That is a pair again: one sum forward, one sum backward.
 #
 # Many models use **grouped-query attention**: several query heads share one key head and one value
 # head. Such a pair of a key and a value is called a **key-value head** here. It should be on the
@@ -45,17 +45,17 @@ vocabulary = 8192
 
 # %% [markdown]
 # A model stores queries, keys and values in one **fused** matrix. In which order? The course's
-# `Attention` stores the queries of one key, this key, its value, then the next ones. One slice of it
-# is a rank's part. GPT-2 stores all queries, then all keys, then all values. Then one slice is
+# `Attention` stores the queries of one key, this key, its value, then the next ones. One slice of
+# it is a rank's part. GPT-2 stores all queries, then all keys, then all values. Then one slice is
 # wrong.
 #
 # ### Exercise 7.10
 #
-# Write `cut_fused(weight, heads, kv_heads, rank, n)`. `weight` has the rows of all query heads, then
-# of all key heads, then of all value heads. Each head has the same number of rows; the columns are
-# the inputs. Return one matrix with the rows of rank `rank` of `n`, in the same order: its queries,
-# its keys, its values. Rank 0 has the first heads of each kind. `n` divides `kv_heads`, and
-# `kv_heads` divides `heads`. Nothing is sent: `rank` and `n` are arguments.
+# Write `cut_fused(weight, heads, kv_heads, rank, n)`. `weight` has the rows of all query heads,
+# then of all key heads, then of all value heads. Each head has the same number of rows; the columns
+# are the inputs. Return one matrix with the rows of rank `rank` of `n`, in the same order: its
+# queries, its keys, its values. Rank 0 has the first heads of each kind. `n` divides `kv_heads`,
+# and `kv_heads` divides `heads`. Nothing is sent: `rank` and `n` are arguments.
 #
 # For example, 4 query heads and 2 key-value heads have one row each. The rows are q0 q1 q2 q3 k0 k1
 # v0 v1. Rank 1 of 2 gets q2 q3 k1 v1.
@@ -74,8 +74,8 @@ check("7.10", cut_fused)
 # ## 2 · More ranks than key-value heads
 #
 # Llama 3 has 8 key-value heads, and some models have only one or two. Must tensor parallelism stop
-# at that number? No. **A key-value head may be on several ranks.** Each of them computes the same key
-# and value, for query heads of its own. Take 8 query heads, 2 key-value heads and 4 ranks:
+# at that number? No. **A key-value head may be on several ranks.** Each of them computes the same
+# key and value, for query heads of its own. Take 8 query heads, 2 key-value heads and 4 ranks:
 #
 # | | rank 0 | rank 1 | rank 2 | rank 3 |
 # |---|---|---|---|---|
@@ -87,9 +87,9 @@ check("7.10", cut_fused)
 
 # %% [markdown]
 # What about gradients? In one process, a key gets gradients from all query heads that use it, and
-# they are added up. On rank 0, only query heads 0 and 1 use the key. Query heads 2 and 3 use the copy
-# on rank 1. So each rank has only a part of the gradient: it is Partial over the ranks that share the
-# head. Without a sum, the two copies of the key would drift apart.
+# they are added up. On rank 0, only query heads 0 and 1 use the key. Query heads 2 and 3 use the
+# copy on rank 1. So each rank has only a part of the gradient: it is Partial over the ranks that
+# share the head. Without a sum, the two copies of the key would drift apart.
 #
 # Say the four query heads give the gradients 1, 2, 3 and 4 for one number of the key. Rank 0 has 3,
 # and rank 1 has 7. Both need 10.
@@ -101,23 +101,23 @@ check("7.10", cut_fused)
 # group=None)` in two places. The number of ranks `n` is a multiple of `kv_heads`, and divides
 # `heads`.
 #
-# 1. In `__init__`, set `self.query_heads`, a list of the numbers of this rank's query heads: `heads /
-#    n` in a row, and rank 0 has the first ones. Set `self.head`, the number of the key-value head
+# 1. In `__init__`, set `self.query_heads`, a list of the numbers of this rank's query heads: `heads
+#    / n` in a row, and rank 0 has the first ones. Set `self.head`, the number of the key-value head
 #    that they use. `rank`, `n`, `heads` and `kv_heads` are there.
-# 2. `sum_shared_gradients()` is called after each backward. Complete the gradients of the parameters
-#    of `self.key_value`, in place. `self.sharers` is the group of the ranks with the same key-value
-#    head. Leave all other gradients as they are. You may send an all-reduce of these gradients among
-#    the sharers.
+# 2. `sum_shared_gradients()` is called after each backward. Complete the gradients of the
+#    parameters of `self.key_value`, in place. `self.sharers` is the group of the ranks with the
+#    same key-value head. Leave all other gradients as they are. You may send an all-reduce of these
+#    gradients among the sharers.
 #
-# The two tables of numbers above are the example. Output and gradients must be those of one process,
-# in float64.
+# The two tables of numbers above are the example. Output and gradients must be those of one
+# process, in float64.
 
 # %%
 check("7.11")
 
 # %% [markdown]
-# Here are four numbers of key-value heads on four ranks. The last column counts what a rank sends for
-# the shared gradients.
+# Here are four numbers of key-value heads on four ranks. The last column counts what a rank sends
+# for the shared gradients.
 
 # %%
 replicated = lab("replicated_heads")
@@ -127,8 +127,8 @@ Table(["key-value heads", "on ranks 0 to 3", "as one process", "sent by rank 0"]
         f"{run['sum'].sent_bytes[0] / 1e3:.1f} kB"] for kv, run in few.items()])
 
 # %% [markdown]
-# With 4 key-value heads nothing is shared, and nothing is sent. A key that is on several ranks costs
-# memory and computing on each of them. It also costs this sum, once in a step.
+# With 4 key-value heads nothing is shared, and nothing is sent. A key that is on several ranks
+# costs memory and computing on each of them. It also costs this sum, once in a step.
 #
 # **In engines.** vLLM replicates key-value heads in this way ([QKVParallelLinear in
 # linear.py](https://github.com/vllm-project/vllm/blob/v0.11.0/vllm/model_executor/layers/linear.py)).
@@ -170,8 +170,8 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # Two forward and two backward, whatever the number of ranks. Each has the size of one activation
 # $x$: samples × context × width. No weight ever travels.
 #
-# Compare this with ZeRO-3, which sends weights. Let $T$ be the number of tokens that a rank reads in
-# a step, and $w$ the width. A block's matrices have $12 w^2$ numbers. Leave out the factor
+# Compare this with ZeRO-3, which sends weights. Let $T$ be the number of tokens that a rank reads
+# in a step, and $w$ the width. A block's matrices have $12 w^2$ numbers. Leave out the factor
 # $\frac{n-1}{n}$, which both have. Then a rank sends, for one block:
 #
 # * tensor parallel: four all-reduces of $Tw$ numbers, each counted twice: $8\,Tw$;
@@ -181,15 +181,15 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 
 # %% [markdown]
 # But there is another difference. ZeRO-3 knows in advance which weights come next, so it can fetch
-# them early, while it computes. Nobody knows activations in advance: a sum in a block is waited for.
-# (Part [07f](07f_behind_a_product.ipynb) finds some work to do meanwhile.)
+# them early, while it computes. Nobody knows activations in advance: a sum in a block is waited
+# for. (Part [07f](07f_behind_a_product.ipynb) finds some work to do meanwhile.)
 
 # %% [markdown]
 # ## 4 · The vocabulary
 #
 # The embedding and the last layer have a row for each token of the vocabulary. In a model of today
-# that is 100,000 tokens and more, so these two layers are among the largest. Both are cut by tokens:
-# each rank has some rows. The lab's `part_sizes` says how many.
+# that is 100,000 tokens and more, so these two layers are among the largest. Both are cut by
+# tokens: each rank has some rows. The lab's `part_sizes` says how many.
 #
 # (The course's model reads characters, so its vocabulary has 128 tokens.)
 
@@ -197,15 +197,16 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # ### Exercise 7.12
 #
 # In [labs/tensor_parallel.py](../labs/tensor_parallel.py), write the `forward(tokens)` of
-# `VocabularyEmbedding`. `tokens` is an int64 tensor of any shape, the same on every rank. Return all
-# rows, of shape (…, width), the same on every rank.
+# `VocabularyEmbedding`. `tokens` is an int64 tensor of any shape, the same on every rank. Return
+# all rows, of shape (…, width), the same on every rank.
 #
-# `self.weight` has this rank's rows, and `self.first` is the number of the first one. A rank looks up
-# the tokens that it has, and takes zeros for all others. Then `self.leave(rows, self.group)` adds up,
-# once. Other ranks' tokens must not give this rank's weights a gradient. `tokens` stays as it is.
+# `self.weight` has this rank's rows, and `self.first` is the number of the first one. A rank looks
+# up the tokens that it has, and takes zeros for all others. Then `self.leave(rows, self.group)`
+# adds up, once. Other ranks' tokens must not give this rank's weights a gradient. `tokens` stays as
+# it is.
 #
-# For example, rank 0 has the rows of tokens 0 and 1, and rank 1 those of 2 and 3. For the tokens `[3,
-# 0]`, rank 0 adds [zeros, row 0], and rank 1 adds [row 3, zeros].
+# For example, rank 0 has the rows of tokens 0 and 1, and rank 1 those of 2 and 3. For the tokens
+# `[3, 0]`, rank 0 adds [zeros, row 0], and rank 1 adds [row 3, zeros].
 
 # %% [markdown]
 # ### Exercise 7.13
@@ -215,22 +216,23 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 #
 # $$\log \sum_v e^{s_v} - s_t .$$
 #
-# Gathering all logits would cost their size. But the sum over all tokens is a sum of the ranks' sums,
-# and only one rank has $s_t$. Write `split_cross_entropy(logits, targets, group=None, vocabulary=128)`
-# in [labs/tensor_parallel.py](../labs/tensor_parallel.py).
+# Gathering all logits would cost their size. But the sum over all tokens is a sum of the ranks'
+# sums, and only one rank has $s_t$. Write `split_cross_entropy(logits, targets, group=None,
+# vocabulary=128)` in [labs/tensor_parallel.py](../labs/tensor_parallel.py).
 
 # %% [markdown]
 # * `logits` has the shape (…, tokens of this rank). `targets` has the shape (…), int64, the same on
 #   every rank. `first`, the number of this rank's first token, is computed already.
 # * Return the mean loss over all targets, as one number with a gradient, the same on every rank.
-# * $e^s$ overflows for large $s$. So take away the highest logit of each target first, the highest of
-#   all ranks. It cancels out in the result, and needs no gradient (`detach`).
+# * $e^s$ overflows for large $s$. So take away the highest logit of each target first, the highest
+#   of all ranks. It cancels out in the result, and needs no gradient (`detach`).
 # * Send all-reduces of at most three numbers for each target in the forward, and nothing in the
 #   backward.
 #
-# For example, rank 0 has the logits [0, 1] and rank 1 has [3]. The target is token 1. The highest is
+# For example, rank 0 has the logits [0, 1] and rank 1 has [3]. The target is token 1. The highest
+# is
 # 3. Rank 0's sum is $e^{-3} + e^{-2}$, and rank 1's is 1. The loss is $\log(e^{-3} + e^{-2} + 1) -
-# (1 - 3) \approx 2.17$.
+#    (1 - 3) \approx 2.17$.
 
 # %%
 display(check("7.12"))
@@ -286,7 +288,8 @@ put_to_the_test(f"""
 # %% [markdown]
 # ## What you have learnt
 #
-# * Attention is a pair, cut by **heads**. How a fused matrix is cut depends on the order of its rows.
+# * Attention is a pair, cut by **heads**. How a fused matrix is cut depends on the order of its
+#   rows.
 # * A **key-value head** may be on several ranks. Its gradient is the sum over them.
 # * A block takes two all-reduces forward and two backward, each of one activation.
 # * Embedding and loss are cut by **tokens**. The loss sends three numbers for each target, and the

@@ -83,6 +83,17 @@ SAID = {
     "small_alpa": ["12 layers on 64 devices", "  layers 0-"],
     "start_here": ["RANK 1 WORLD_SIZE 2 SUM 1"],
     "tensor_engines": ["\nDTensor: loss", "DTensor, sequence parallel: loss"],
+    "async_products": ["waiting: ", "meanwhile: "],
+    "decoding_measured": ["the same text as one process: True"],
+    "model_in_parts": [
+        "recomputation: gradients of one process: True",
+        "clipping: gradients of one process: True",
+    ],
+    "replicated_heads": ["rank 1: query heads [2, 3], key-value head 0, as one process: True"],
+    "sequence_measured": ["gathered again: {'gradients': True, 'norm': True}"],
+    "tensor_measured": ["pair: ", "rows first: "],
+    "tensor_symptoms": ["rank 1 off by"],
+    "wide": ["a step with its sums in two channels: "],
     "tensor_parallel": ["one process: loss", "251 kB of parameters on a rank"],
     "threads_and_processes": ["python_work: ", "torch_work: "],
     "three_dimensions": ["dp 1 × pp 1 × tp 2: loss 4."],
@@ -106,6 +117,8 @@ SAID = {
 HOLED = [
     "simple_ddp", "gradient_sync_visualizer", "data_parallel", "memory", "zero",
     "tensor_parallel", "sequence_parallel", "decoding", "schedules", "pipeline_parallel",
+    "async_products", "decoding_measured", "model_in_parts", "replicated_heads",
+    "sequence_measured", "tensor_measured", "tensor_symptoms", "wide",
     "pipedream", "sequence_slices", "checkpoints", "finding_out", "keep_training",
     "memory_copies", "diloco", "chaos", "restart", "meshes", "three_dimensions",
     "sharded_dimensions", "experts", "expert_training", "expert_engines", "long_contexts",
@@ -124,7 +137,7 @@ ALONE = (  # they need no ranks, or start their own: links are throttled in laun
     "published_runs", "published_figures", "operator_shardings", "small_alpa", "plan_space",
     "configurations", "more_configurations", "read_configurations", "engine_options",
     "documents_configurations", "live_plans", "calibrating", "roofline", "serving", "advice",
-    "advice_figures", "practices", "two_houses", "overlap",
+    "advice_figures", "practices", "two_houses", "overlap", "async_products",
     "large_batches", "old_gradients",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
