@@ -168,7 +168,7 @@ def composed(what, text) -> bool:
             (split_cross_entropy(split(some), wanted) / parts).backward()
     mean_loss(alone(inputs), targets).backward()
     if what == "clipping":
-        factor = 0.01 / gradient_norm(split)
+        factor = 0.01 / (gradient_norm(split) + 1e-6)  # as clip_grad_norm_ has it
         for parameter in split.parameters():
             parameter.grad *= factor
         nn.utils.clip_grad_norm_(alone.parameters(), 0.01)

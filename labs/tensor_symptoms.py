@@ -91,7 +91,10 @@ def without_the_sum(x, weight, bias):
 
 def main():
     from pedagogy_lib import launch
+    from pedagogy_lib.unwritten import misses_something
 
+    if misses_something(__file__):
+        return
     run = launch(of_row_layer, without_the_sum, world_size=2)
     if run.rank == 0:
         for row in rows_of(run):

@@ -85,12 +85,13 @@ Table(["cut by", "part of A, rank 0", "part of layer.weight, rank 0", "Y is", "e
 # %% [markdown]
 # ### Exercise 7.1
 #
-# In [labs/tensor_parallel.py](../labs/tensor_parallel.py), write `cut(x, dim, group=None, unit=1)`.
-# It returns this rank's part of a tensor that all ranks have.
+# In [labs/tensor_parallel.py](../labs/tensor_parallel.py), write `cut(x, dim, group=None,
+# together=1)`. It returns this rank's part of a tensor that all ranks have.
 #
-# * Cut along `dim`, which may be negative. The lab's `part_sizes(length, n, unit)` returns a list
-#   with the length of each rank's part. Rank 0 has the first part.
-# * `unit` indices stay together. It is 1 unless the caller says otherwise.
+# * Cut along `dim`, which may be negative. The lab's `part_sizes(length, n, together)` returns a
+#   list with the length of each rank's part. Rank 0 has the first part.
+# * As many indices as `together` says stay on one rank, in groups. It is 1 unless the caller says
+#   otherwise.
 # * The part is contiguous, and it has memory of its own. A view would keep the whole tensor alive,
 #   and no byte would be saved.
 # * `x` stays as it is, and nothing is sent.
@@ -204,11 +205,11 @@ check("7.3")
 #
 # With f and g, a cut layer has a few lines. In
 # [labs/tensor_parallel.py](../labs/tensor_parallel.py), write `ColumnLinear(linear, group=None,
-# unit=1, enter=enter)`.
+# together=1, enter=enter)`.
 #
 # * `linear` is the whole layer, the same on all ranks. It may have no bias, and may be frozen.
 # * The layer keeps `self.weight` and `self.bias`: this rank's parts, or None if there is no bias.
-#   The lab's `part_of(parameter, dim, group, unit)` makes such a part. It cuts a parameter, and
+#   The lab's `part_of(parameter, dim, group, together)` makes such a part. It cuts a parameter, and
 #   notes how it was cut.
 # * `forward(x)` gets all of `x` on every rank, of shape (…, inputs). It returns this rank's columns
 #   of the output. `self.enter(x, self.group)` is f.
@@ -217,7 +218,7 @@ check("7.3")
 # %% [markdown]
 # ### Exercise 7.5
 #
-# In the same lab, write `RowLinear(linear, group=None, unit=1, leave=leave)`.
+# In the same lab, write `RowLinear(linear, group=None, together=1, leave=leave)`.
 #
 # * `self.weight` is this rank's part. `self.bias` is *all* of the bias, a parameter on every rank,
 #   or None.

@@ -131,10 +131,10 @@ Table(["key-value heads", "on ranks 0 to 3", "as one process", "sent by rank 0"]
 # costs memory and computing on each of them. It also costs this sum, once in a step.
 #
 # **In engines.** vLLM replicates key-value heads in this way ([QKVParallelLinear in
-# linear.py](https://github.com/vllm-project/vllm/blob/v0.11.0/vllm/model_executor/layers/linear.py)).
+# linear.py](https://github.com/vllm-project/vllm/blob/0036d38de46c5d48fdedeb658dedc0fc0f95677d/vllm/model_executor/layers/linear.py)).
 # It only runs models, so it needs no gradients. Megatron Core cuts the fused matrix evenly, gathers
 # the activations of queries, keys and values over the ranks, and takes out what a rank needs
-# ([attention.py](https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/transformer/attention.py)).
+# ([attention.py](https://github.com/NVIDIA/Megatron-LM/blob/f41b4fd4e56b07943d075a1e66c1284716b3347e/megatron/core/transformer/attention.py)).
 
 # %% [markdown]
 # ## 3 · A whole block

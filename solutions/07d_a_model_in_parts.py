@@ -108,7 +108,7 @@ for way, gap in off.items():
 # %% [markdown]
 # The lab's `recomputed` notes the state of the rank's own stream before the forward, and goes back
 # to it for the second one. Megatron-LM has a `checkpoint` of its own for the same reason
-# ([random.py](https://github.com/NVIDIA/Megatron-LM/blob/main/megatron/core/tensor_parallel/random.py)).
+# ([random.py](https://github.com/NVIDIA/Megatron-LM/blob/cf547dea839f709ec2f147da0679d663da3c20da/megatron/core/tensor_parallel/random.py)).
 
 # %% [markdown]
 # ## 2 · The first weights

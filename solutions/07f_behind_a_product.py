@@ -131,8 +131,8 @@ plot_timeline(forward, ["waiting", "meanwhile", "product", "wait"],
 # ## 3 · Decoding
 #
 # A model writes text one token at a time. It keeps the keys and values of all tokens before, the
-# **key-value cache**. So each new token costs one row of each product. With heads cut, the cache
-# is cut, too: each rank has the keys and values of its heads, and does nothing for it.
+# **key-value cache**. So each new token costs one row of each product. With heads cut, the cache is
+# cut, too: each rank has the keys and values of its heads, and does nothing for it.
 #
 # ### Exercise 7.20
 #
@@ -212,9 +212,12 @@ Table(["GPUs", "weights of each", "tokens per second, at most"],
        for k in (1, 2, 4, 8)])
 
 # %% [markdown]
-# **On GPUs**, the sums of decoding are so small that latency decides. NCCL has trees for small
-# tensors beside its rings (part 02e), and on H100 machines sums in the NVLink switch itself. vLLM
-# has an all-reduce of its own for them.
+# **On GPUs**, the sums of decoding are so small that latency decides. NCCL has trees beside its
+# rings (part 02e). On some machines the NVLink switch itself adds up
+# ([`NCCL_NVLS_ENABLE`](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html)). vLLM
+# has an [all-reduce of its
+# own](https://github.com/vllm-project/vllm/blob/0ad80649d36672284c95b5e1ae73447d9d5f207f/vllm/distributed/device_communicators/custom_all_reduce.py)
+# for small tensors. None of this was measured here.
 
 # %% [markdown]
 # ## Put to the test
