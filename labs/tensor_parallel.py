@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 
 def part_sizes(length, n, together=1) -> list[int]:
-    """How long n parts of a length are: multiples of `together`, as equal as can be, longer ones first.
+    """How long n parts of a length are: multiples of `together`, the longer ones first.
 
-    Raises  ValueError if there are fewer groups than parts
+    Raises  ValueError if there are fewer groups of indices that stay together than parts
     """
     groups = torch.arange(length // together).tensor_split(n)
     if length % together or length < n * together:
@@ -32,7 +32,7 @@ def cut(x: Tensor, dim, group=None, together=1) -> Tensor:
 
     It has memory of its own, so that the whole can be freed; and is contiguous.
 
-    together    what has to stay together along `dim`: for the rows of an attention, those of one head
+    together  how many indices stay together along `dim`: of attention, the rows of one head
     """
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     ...  # your code here
@@ -133,7 +133,7 @@ class ColumnLinear(nn.Module):
     nn.Linear stores A transposed, as (outputs, inputs): A's columns are its rows.
 
     linear  the whole layer, equal on all ranks; it may have no bias, and may be frozen
-    together    columns that stay together
+    together  how many columns stay together
     weight  and bias: this rank's parts, made by part_of; without a bias it is None
     enter   what the input goes through: enter(x, group)
     Shapes  (…, inputs), the same on every rank -> (…, this rank's outputs)
@@ -154,7 +154,7 @@ class RowLinear(nn.Module):
     """Exercise 7.5. The linear layer x A + b; each rank has some of A's rows, and all of b.
 
     linear  the whole layer, equal on all ranks; it may have no bias, and may be frozen
-    together    rows that stay together
+    together  how many rows stay together
     weight  this rank's part, made by part_of
     bias    all of it, a parameter on every rank, or None
     leave   what adds up what each rank has: leave(x, group)

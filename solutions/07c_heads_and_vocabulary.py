@@ -171,10 +171,12 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # $x$: samples × context × width. No weight ever travels.
 #
 # Compare this with ZeRO-3, which sends weights. Let $T$ be the number of tokens that a rank reads
-# in a step, and $w$ the width. A block's matrices have $12 w^2$ numbers. Leave out the factor
-# $\frac{n-1}{n}$, which both have. Then a rank sends, for one block:
+# in a step (in tensor parallelism all ranks read the same ones), and $w$ the width. A block's
+# matrices have $12 w^2$ numbers. Leave out the factor $\frac{n-1}{n}$, which both have. Then a rank
+# sends, for one block:
 #
-# * tensor parallel: four all-reduces of $Tw$ numbers, each counted twice: $8\,Tw$;
+# * tensor parallel: four all-reduces of $Tw$ numbers. An all-reduce sends twice its tensor, so
+#   these are $8\,Tw$;
 # * ZeRO-3: the weights gathered twice, and the gradients reduced once: $3 \cdot 12 w^2 = 36\,w^2$.
 #
 # Both are equal at $T = 4.5\,w$. With fewer tokens, tensor parallelism sends less.

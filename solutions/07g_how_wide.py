@@ -271,8 +271,8 @@ Table(["machines", "its cards sent", "at their full speed", "a step", "times as 
 # What does that mean for H100s? Take a block of width 8192, as in a model of 70 billion parameters,
 # on 8 GPUs. It reads 4096 tokens in bfloat16, at half of 989 TFLOPS (assumed; attention's own
 # products are left out). The 8 GPUs are on one machine, or on several, with one card of 50 GB/s for
-# each GPU. All cards of a machine are used at once. What NVLink carries in one ring, a machine with
-# $c$ cards carries at $50\,c$ GB/s.
+# each GPU. All cards of a machine are used at once. So between machines with $c$ cards each, the
+# rings together carry $50\,c$ GB/s, and at most what NVLink carries.
 #
 # For decoding one token, messages are tiny. There a tree is better than a ring: $2 \log_2 8 = 6$
 # messages follow each other, and not 14. A message's latency is assumed: 2 µs inside of a machine,
@@ -326,10 +326,10 @@ Table(["GPUs", "sums' share of a step"],
       note="Calculated: a block of width 8192, 4096 tokens, NVLink of an H100.")
 
 # %% [markdown]
-# So there is a fourth answer to “how wide?”: no wider than needed. NVIDIA's GB200 NVL72 joins 72
-# GPUs by NVLink, across many computers
-# ([NVIDIA](https://www.nvidia.com/en-us/data-center/gb200-nvl72/)). Its first two reasons go away,
-# and the third one stays.
+# So the best width is often less than a whole machine: no wider than memory needs. NVIDIA's GB200
+# NVL72 joins 72 GPUs by NVLink, across many computers
+# ([NVIDIA](https://www.nvidia.com/en-us/data-center/gb200-nvl72/)). There the first two reasons go
+# away, and the third one stays.
 
 # %% [markdown]
 # ## 5 · Busy ranks
