@@ -246,16 +246,16 @@ def step_on(machines, channels):
                   device="cpu")
 
 places = {"one machine": step_on(Machines.here([4]), 1)}
-for cards in (1, 2, 4):
+for cards in (1, 2):
     across = Machines.here(2, bytes_per_second=25e6, cards=cards)
     places[f"two, {cards} card{'s' * (cards > 1)} each"] = step_on(across, cards)
 
 # %% tags=["nbval-ignore-output"]
 crossing = 15 * 8 * 64 * 64 * 8  # samples, tokens, width, bytes of a number
 steps = {place: 1e3 * wide.quickest(run["step"]) for place, run in places.items()}
-least = [0.0] + [1e3 * crossing / 25e6 / cards for cards in (1, 2, 4)]
+least = [0.0] + [1e3 * crossing / 25e6 / cards for cards in (1, 2)]
 Table(["machines", "its cards sent", "at their full speed", "a step", "times as long"],
-      [[place, f"{run['step'].cards[0].sent_bytes / 3 / 1e6:.2f} MB" if run["step"].cards else "–",
+      [[place, f"{run['step'].cards[0].sent_bytes / 5 / 1e6:.2f} MB" if run["step"].cards else "–",
         f"{at_least:.0f} ms", f"{steps[place]:.0f} ms",
         f"{steps[place] / steps['one machine']:.1f}"]
        for (place, run), at_least in zip(places.items(), least)],
@@ -263,7 +263,8 @@ Table(["machines", "its cards sent", "at their full speed", "a step", "times as 
 
 # %% [markdown]
 # A step across machines cannot be shorter than its bytes need at the speed of all cards together.
-# Each card more makes that shorter.
+# With a second card, these bytes need half as long. (The rest of a step is computing, and four
+# ranks share this computer's cores.)
 
 # %% [markdown]
 # ## 4 · Real machines, calculated
@@ -279,10 +280,10 @@ Table(["machines", "its cards sent", "at their full speed", "a step", "times as 
 # and 5 µs between two.
 
 # %%
-def block_of(tokens, width, cards):
+def block_of(tokens, width, cards, latency=1e-6):
     """Times as long over machines with so many GPUs, and cards, each; no overlap."""
     compute = 6 * 12 * width**2 * tokens / 8 / (0.5 * 989e12)  # forward and backward, one of 8 GPUs
-    nvlink, network = (450e9, 2e-6), (min(cards * 50e9, 450e9), 5e-6)
+    nvlink, network = (450e9, 2 * latency), (min(cards * 50e9, 450e9), 5 * latency)
     return as_long(compute, 4, tokens * width * 2, 8, nvlink, network)
 
 def decoding(width):
@@ -363,12 +364,14 @@ put_to_the_test(f"""
   {"wrong" if max(all_times) < 10 else "depends"}
   for H100s with a card for each GPU | calculated: {real} times (section 4). Measured with links
   nine times slower: {", ".join(f"{x:.1f}" for x in measured.values())} times for three widths
-  (section 2). All cards of a machine are used at once: {cards_told} (section 3). Bandwidth
-  decides for large activations, latency for tiny ones
+  (section 2). And not for latency: of {block_of(4096, 8192, 1):.2f} times,
+  {block_of(4096, 8192, 1, 0):.2f} are left without any. All cards of a machine are used
+  at once: {cards_told} (section 3)
 - [C164] Never use tensor parallelism across nodes without NVSwitch | web page, “Best Practices” |
   {"depends" if fast else "not decided by this run"} | a good default. With 4 cards on each of 2
-  machines it costs {judged["training, width 8192"][0]:.1f} times as long a block (section 4), and
-  each card more helped: {", ".join(f"{t:.0f}" for t in steps.values())} ms a step (section 3)
+  machines it costs {judged["training, width 8192"][0]:.1f} times as long a block (section 4).
+  Measured on one machine, and on two with one and two cards each:
+  {", ".join(f"{t:.0f}" for t in steps.values())} ms a step (section 3)
 """)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
