@@ -27,7 +27,7 @@ SAID = {
     "configurations": ["--sequence-parallel", '"stage": 3'],
     "data_parallel": ["in buckets, meanwhile", "DistributedDataParallel"],
     "ddp_options": ["start not made equal, weight decay   apart after 1 and 50 steps"],
-    "decoding": ["\n2 ranks: ", "letters per second"],
+    "decoding": ["\n2 ranks: ", "tokens per second"],
     "diloco": ["loss on test images, after each round: 2"],
     "documents_configurations": ["bash gives 7 words to python"],
     "dropout_recomputed": ["WithoutState     dropout 0.5: outputs differ by 0%, gradients by 9"],
@@ -97,6 +97,17 @@ SAID = {
     "small_alpa": ["12 layers on 64 devices", "  layers 0-"],
     "start_here": ["RANK 1 WORLD_SIZE 2 SUM 1"],
     "tensor_engines": ["\nDTensor: loss", "DTensor, sequence parallel: loss"],
+    "async_products": ["waiting: ", "meanwhile: "],
+    "decoding_measured": ["the same text as one process: True"],
+    "model_in_parts": [
+        "recomputation: gradients of one process: True",
+        "clipping: gradients of one process: True",
+    ],
+    "replicated_heads": ["rank 1: query heads [2, 3], key-value head 0, as one process: True"],
+    "sequence_measured": ["gathered again: {'gradients': True, 'norm': True}"],
+    "tensor_measured": ["pair: ", "rows first: "],
+    "tensor_symptoms": ["rank 1 off by"],
+    "wide": ["a step with its sums in two channels: "],
     "tensor_parallel": ["one process: loss", "251 kB of parameters on a rank"],
     "threads_and_processes": ["python_work: ", "torch_work: "],
     "three_dimensions": ["dp 1 × pp 1 × tp 2: loss 4."],
@@ -121,6 +132,8 @@ SAID = {
 HOLED = [
     "simple_ddp", "gradient_sync_visualizer", "data_parallel", "memory", "zero",
     "tensor_parallel", "sequence_parallel", "decoding", "schedules", "pipeline_parallel",
+    "async_products", "decoding_measured", "model_in_parts", "replicated_heads",
+    "sequence_measured", "tensor_measured", "tensor_symptoms", "wide",
     "pipedream", "sequence_slices", "checkpoints", "finding_out", "keep_training",
     "memory_copies", "diloco", "chaos", "restart", "meshes", "three_dimensions",
     "sharded_dimensions", "experts", "expert_training", "expert_engines", "long_contexts",
@@ -145,6 +158,8 @@ ALONE = (  # they need no ranks, or start their own: links are throttled in laun
     "advice_figures", "practices", "two_houses", "overlap",
     "large_batches", "old_gradients", "emulated_pipelines", "dropout_recomputed",
     "messages_that_cross", "slices_measured",
+    "advice_figures", "practices", "two_houses", "overlap", "async_products",
+    "large_batches", "old_gradients",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
