@@ -12,6 +12,7 @@ import torch
 import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from simple_ddp import share_of_rank
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 from zero import STAGES, whole
@@ -129,6 +130,97 @@ def filmed_step(stage, text):
         mean_loss(model(inputs), targets).backward()
         engine.step()
     return film
+
+
+# ---- A layer that is too large for a unit ---------------------------------------------------
+
+
+class Tiles(nn.Module):
+    """Two linear layers with a GELU between them, cut into tiles whose outputs add up."""
+
+    def __init__(self, tiles, width=64, inner=1024):
+        super().__init__()
+        up, down = nn.Linear(width, inner, bias=False), nn.Linear(inner, width, bias=False)
+        rows, columns = up.weight.detach().chunk(tiles), down.weight.detach().chunk(tiles, dim=1)
+        self.tiles = nn.ModuleList(nn.Sequential(as_layer(a), nn.GELU(), as_layer(b))
+                                   for a, b in zip(rows, columns))  # fmt: skip
+
+    def forward(self, x):
+        total = 0
+        for tile in self.tiles:
+            total = total + tile(x)
+        return total
+
+
+def as_layer(weight) -> nn.Linear:
+    layer = nn.Linear(*weight.shape[::-1], bias=False)
+    layer.weight = nn.Parameter(weight.clone())
+    return layer
+
+
+def tiled_step(tiles) -> dict:
+    """A step of stage 3 in which each tile is a unit, measured as "step"."""
+    from pedagogy_lib import measure
+
+    gc.collect()
+    torch.manual_seed(0)
+    model = Tiles(tiles)
+    engine = STAGES["stage 3"](model, ADAM, list(model.tiles))
+    x = torch.ones(4, 64).requires_grad_()
+    with measure("step"):
+        loss = model(x + dist.get_rank()).square().mean()
+        loss.backward()
+        engine.step()
+    for hook in engine.hooks:
+        hook.remove()
+    return {"model": sum(unit.flat.nbytes for unit in engine.units.values()), "loss": loss.item()}
+
+
+# ---- A unit that computes twice -------------------------------------------------------------
+
+
+class Twice(nn.Module):
+    """Three recomputed layers, of which the first and the last are the same module; and a head."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
+        self.head = nn.Linear(8, 1)
+
+    def forward(self, x):
+        for number in (0, 1, 0):
+            x = torch.tanh(checkpoint(self.layers[number], x, use_reentrant=True))
+        return self.head(x)
+
+
+class Hasty(STAGES["stage 2"]):
+    """Stage 2 that takes the first portion of a gradient for all of it."""
+
+    def __init__(self, model, *args, **kwargs):
+        super().__init__(model, *args, **kwargs)
+        for hook in self.hooks[len(list(model.parameters())) :]:
+            hook.remove()  # those that follow the modules' calls
+
+    def has_grown(self, unit, parameter):
+        self.is_ready(unit, parameter)
+
+
+def gap_with_recomputation(kind, steps=3) -> float:
+    """Train `Twice` in float64: how far the weights are from one process's, in their length."""
+    torch.manual_seed(0)
+    model = Twice().double()
+    alone, rank, n = copy.deepcopy(model), dist.get_rank(), dist.get_world_size()
+    optimizer, engine = ADAM(alone.parameters()), kind(model, ADAM, list(model.layers))
+    for _ in range(steps):
+        x = torch.randn(2 * n, 8, dtype=torch.float64, requires_grad=True)
+        optimizer.zero_grad()
+        alone(x).square().mean().backward()
+        optimizer.step()
+        model(x[2 * rank :][:2]).square().mean().backward()
+        engine.step()
+    pairs = list(zip(model.parameters(), alone.parameters()))
+    off = sum((mine - its).square().sum() for mine, its in pairs)
+    return (off / sum(its.square().sum() for _, its in pairs)).sqrt().item()
 
 
 # ---- What was measured ----------------------------------------------------------------------

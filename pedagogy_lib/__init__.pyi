@@ -59,6 +59,8 @@ from .pictures.scatters import plot_points as plot_points
 from .pictures.schedule_pictures import plot_schedule as plot_schedule
 from .pictures.split_products import draw_product as draw_product
 from .pictures.spreads import plot_spreads as plot_spreads
+from .pictures.storages import looks_of as looks_of
+from .pictures.storages import plot_storages as plot_storages
 from .pictures.traffic import plot_traffic as plot_traffic
 from .ranks.background import begin as begin
 from .ranks.launcher import launch as launch

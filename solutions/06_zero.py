@@ -381,8 +381,8 @@ put_to_the_test(f"""
 - [C123] At the end of the step, the updated parameters are gathered | CS 229S, “ZeRO” |
   {"right" if gathers == "wrong" else "not seen"} | for stages 1 and 2; without it, every rank would
   have old numbers in the parts of the others (exercise 6.4)
-- [C143] Nearly linear memory savings | handwritten notes, “Zero Redundancy Optimizer” | depends | in
-  stage 1, two ranks keep {of_ranks[1] / of_ranks[2]:.2f} times less than one, and {world_size}
+- [C143] Nearly linear memory savings | handwritten notes, “Zero Redundancy Optimizer” | depends |
+  in stage 1, two ranks keep {of_ranks[1] / of_ranks[2]:.2f} times less than one, and {world_size}
   ranks {of_ranks[1] / of_ranks[world_size]:.2f} times (section 5). By formula, from 8 to 64 ranks,
   stage 1 saves {times_less("stage 1"):.2f} times, and only stage 3 {times_less("stage 3"):.2f}
 """)

@@ -66,10 +66,10 @@ busiest.compare(in_theory / fair, max(numbers["in turn"]) / fair, kind="optimize
                 wire="counted")
 
 # %% [markdown]
-# A block has 12 tensors, a multiple of four. So the same rank gets the same kind of tensor in every
-# block, and one rank gets all large matrices. A better rule: take the largest tensor first, and
-# give it to the rank that has least so far. It comes close to the flat vector here. PyTorch's
-# `ZeroRedundancyOptimizer` does this, says its
+# A block has 12 tensors, a multiple of four. So the same rank gets the same kinds of tensor in
+# every block, and one rank gets most of the large matrices. A better rule: take the largest tensor
+# first, and give it to the rank that has least so far. It comes close to the flat vector here.
+# PyTorch's `ZeroRedundancyOptimizer` does this, says its
 # [documentation](https://docs.pytorch.org/docs/stable/distributed.optim.html).
 #
 # It cannot help where a single tensor is larger than a fair share. Llama 3 8B has 8.03 billion
@@ -262,8 +262,8 @@ print("two ranks equal one process:",
       all(torch.equal(p, q) for of_rank in on_ranks for p, q in zip(of_rank, alone)))
 
 # %% [markdown]
-# > **On GPUs** there are two ways. Megatron-LM has a layer-wise distributed optimizer for Muon: each
-# > rank owns whole layers, as in this part
+# > **On GPUs** there are two ways. Megatron-LM has a layer-wise distributed optimizer for Muon, in
+# > which each rank owns whole layers, as in this part
 # > ([its source](https://github.com/NVIDIA/Megatron-LM/blob/b7153faf7a64949fea6bda8f2b9e178ac3e79260/megatron/core/optimizer/layer_wise_optimizer.py)).
 # > Moonshot's [report](https://arxiv.org/abs/2502.16982) keeps shards as in ZeRO, and gathers the
 # > gradient of a matrix before its step. That costs one more all-gather.

@@ -132,24 +132,74 @@ def filmed_step(stage, text):
     return film
 
 
+# ---- A layer that is too large for a unit ---------------------------------------------------
+
+
+class Tiles(nn.Module):
+    """Two linear layers with a GELU between them, cut into tiles whose outputs add up."""
+
+    def __init__(self, tiles, width=64, inner=1024):
+        super().__init__()
+        up, down = nn.Linear(width, inner, bias=False), nn.Linear(inner, width, bias=False)
+        rows, columns = up.weight.detach().chunk(tiles), down.weight.detach().chunk(tiles, dim=1)
+        self.tiles = nn.ModuleList(nn.Sequential(as_layer(a), nn.GELU(), as_layer(b))
+                                   for a, b in zip(rows, columns))  # fmt: skip
+
+    def forward(self, x):
+        total = 0
+        for tile in self.tiles:
+            total = total + tile(x)
+        return total
+
+
+def as_layer(weight) -> nn.Linear:
+    layer = nn.Linear(*weight.shape[::-1], bias=False)
+    layer.weight = nn.Parameter(weight.clone())
+    return layer
+
+
+def tiled_step(tiles) -> dict:
+    """A step of stage 3 in which each tile is a unit, measured as "step"."""
+    from pedagogy_lib import measure
+
+    gc.collect()
+    torch.manual_seed(0)
+    model = Tiles(tiles)
+    engine = STAGES["stage 3"](model, ADAM, list(model.tiles))
+    x = torch.ones(4, 64).requires_grad_()
+    with measure("step"):
+        loss = model(x + dist.get_rank()).square().mean()
+        loss.backward()
+        engine.step()
+    for hook in engine.hooks:
+        hook.remove()
+    return {"model": sum(unit.flat.nbytes for unit in engine.units.values()), "loss": loss.item()}
+
+
 # ---- A unit that computes twice -------------------------------------------------------------
 
 
 class Twice(nn.Module):
-    """Three layers, of which the first and the last are the same module; all are recomputed."""
+    """Three recomputed layers, of which the first and the last are the same module; and a head."""
 
     def __init__(self):
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(2))
+        self.head = nn.Linear(8, 1)
 
     def forward(self, x):
         for number in (0, 1, 0):
             x = torch.tanh(checkpoint(self.layers[number], x, use_reentrant=True))
-        return x
+        return self.head(x)
 
 
 class Hasty(STAGES["stage 2"]):
     """Stage 2 that takes the first portion of a gradient for all of it."""
+
+    def __init__(self, model, *args, **kwargs):
+        super().__init__(model, *args, **kwargs)
+        for hook in self.hooks[len(list(model.parameters())) :]:
+            hook.remove()  # those that follow the modules' calls
 
     def has_grown(self, unit, parameter):
         self.is_ready(unit, parameter)
