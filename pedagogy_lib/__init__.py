@@ -22,6 +22,8 @@ _HOME = {
     "plot_curves": "pictures.charts",
     "plot_causes": "pictures.causes",
     "plot_stacks": "pictures.memory_bars",
+    "plot_storages": "pictures.storages",
+    "looks_of": "pictures.storages",
     "plot_spreads": "pictures.spreads",
     "plot_happenings": "pictures.happenings",
     "plot_lives": "pictures.lives",

@@ -62,6 +62,8 @@ from .pictures.schedule_pictures import plot_schedule as plot_schedule
 from .pictures.slice_gradients import draw_slices as draw_slices
 from .pictures.split_products import draw_product as draw_product
 from .pictures.spreads import plot_spreads as plot_spreads
+from .pictures.storages import looks_of as looks_of
+from .pictures.storages import plot_storages as plot_storages
 from .pictures.traffic import plot_traffic as plot_traffic
 from .ranks.background import begin as begin
 from .ranks.launcher import launch as launch

@@ -125,6 +125,9 @@ SAID = {
         "1.00 models sent; at most parameters 1.00",
         "1.50 models sent; at most parameters 0.",
     ],
+    "zero_runs": ["1.00 models sent", "0.50, optimizer_state 1.00 models"],
+    "whole_tensors": ["flat: 6 collectives", "busiest rank 1.0"],
+    "complete_gradients": ["recomputed, reentrant: at each call of its hook"],
     "zero_on_disk": ["with a checkpoint after the tenth"],
 }
 
@@ -160,6 +163,7 @@ ALONE = (  # they need no ranks, or start their own: links are throttled in laun
     "messages_that_cross", "slices_measured",
     "advice_figures", "practices", "two_houses", "overlap", "async_products",
     "large_batches", "old_gradients",
+    "large_batches", "old_gradients", "complete_gradients",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
