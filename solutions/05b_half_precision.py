@@ -6,9 +6,9 @@
 # copy in float32, and write the two helpers that make it work.
 
 # %% [markdown]
-# ![Share of gradients over the factor by which the loss is multiplied. With a small factor many lose
-# digits in float16, with a large one they become infinite; between lies a wide range where nearly
-# nothing is lost](../assets/covers/05b_half_precision.png)
+# ![Share of gradients over the factor by which the loss is multiplied. With a small factor many
+# lose digits in float16, with a large one they become infinite; between lies a wide range where
+# nearly nothing is lost](../assets/covers/05b_half_precision.png)
 #
 # *Measured in section 5: what becomes of a transformer's small gradients in float16, if the loss is
 # multiplied by a factor first.*
@@ -200,9 +200,9 @@ bytes_for_each.compare(2 + 2 + 12, states["bfloat16, master"], kind="optimizer_s
 # float32, with autocast, and with masters. (The table's first digits after the point are Adam's
 # step counters.)
 #
-# What becomes smaller is the activations. In pure bfloat16 they are about half as large. With autocast
-# they shrink less, for two reasons. What goes from block to block stays in float32, and so do the
-# inputs of the norms. And the casts of the weights come on top.
+# What becomes smaller is the activations. In pure bfloat16 they are about half as large. With
+# autocast they shrink less, for two reasons. What goes from block to block stays in float32, and so
+# do the inputs of the norms. And the casts of the weights come on top.
 
 # %% [markdown]
 # ### And time?
