@@ -54,6 +54,9 @@ SAID = {
     "keep_training": ["meetings: 2 ranks go on from step 0, 2 ranks go on from step 20"],
     "language_model": ["step 200", "def "],
     "long_contexts": ["ring: loss 4.", "by heads: loss 4.", "all keys: loss 4."],
+    "half_precision": ["autocast: at most parameters", "bfloat16 alone: at most"],
+    "matrix_optimizers": ["Adafactor: ", "bytes of state, loss"],
+    "small_states": ["float32: 184,064 bytes of state, loss", "8 bits, roots: 46,800 bytes"],
     "memory": ["float32, blocks recomputed: loss", "bfloat16, masters in float32: loss"],
     "memory_copies": ["a rank came back with nothing; all went on from step 20"],
     "model_shapes": ["llama-3-405b    405.85 billion parameters"],
@@ -145,6 +148,7 @@ HOLED = [
     "train_ddp", "train_anywhere", "parameter_server", "fewer_bytes", "worth_of_bytes",
     "emulated_pipelines", "pipelines_measured", "dropout_recomputed", "micro_batch_sizes",
     "slices_measured",
+    "half_precision", "small_states",
 ]  # fmt: skip
 
 

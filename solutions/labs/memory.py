@@ -18,11 +18,11 @@ from torch import Tensor, nn
 class MixedPrecision:
     """Exercise 5.3. Trains a model in bfloat16 with an optimizer that steps on float32 copies.
 
-    A bfloat16 has 8 binary digits: what a step adds is mostly smaller than half of the last one,
-    and rounded away. So every parameter has a copy in float32, its *master*, an nn.Parameter of its
-    own, with the optimizer's state. `step()` takes the gradients to the masters, steps, and rounds
-    the masters into the parameters. It leaves no gradients (None, not zeros), neither there nor
-    here. A parameter without a gradient stays as it is.
+    A bfloat16 has 8 binary digits. What a step adds is often smaller than half of the last one, and
+    is rounded away. So every parameter has a copy in float32, its *master*. The optimizer steps on
+    the masters. `step()` gives the gradients to the masters in float32, lets the optimizer step,
+    and rounds the masters into the parameters. Afterwards all gradients are None, those of the
+    parameters and those of the masters. A parameter without a gradient stays as it is.
 
     parameters      in bfloat16 (or float16), of the model
     make_optimizer  takes a list of parameters
@@ -37,6 +37,11 @@ class MixedPrecision:
         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
         ### END SOLUTION
         self.optimizer = make_optimizer(self.masters)
+
+    def zero_grad(self):
+        """As an optimizer's: forget the gradients of the parameters."""
+        for parameter in self.parameters:
+            parameter.grad = None
 
     @torch.no_grad()
     def step(self):
@@ -54,10 +59,11 @@ class MixedPrecision:
 class LossScaler:
     """Exercise 5.4. Keeps gradients from vanishing, where a forward computes in float16.
 
-    Below 3e-8, a float16 is 0. So the loss is multiplied by `scale` before the backward, and the
-    gradients are divided by it afterwards, in float32. If one of them is not finite, the factor
-    was too large: no step is taken, and the factor is halved. After `window` steps in a row, it is
-    doubled. (A refused step ends the row.)
+    Below 3e-8, a float16 is 0. So the caller multiplies the loss by `scale` before the backward,
+    and `step` divides the gradients by it afterwards, in float32. If a number of them is not
+    finite, the factor was too large: no step is taken, and the factor is halved. After `window`
+    steps in a row that were taken, the factor is doubled, and a new row begins. A refused step
+    ends the row, too.
 
     Equals  torch.amp.GradScaler("cpu", scale, 2, 0.5, window), with float32 gradients
     Source  Micikevicius et al. 2018, "Mixed Precision Training", section 3.2
