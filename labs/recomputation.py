@@ -17,6 +17,31 @@ from torch.utils.checkpoint import (
 )
 from torch.utils.flop_counter import FlopCounterMode
 
+# ---- A function of one's own ----------------------------------------------------------------
+
+
+class Power(torch.autograd.Function):
+    """Exercise 5.9. x ** exponent, with a backward of its own.
+
+    exponent  a number other than 0
+    x         a tensor of positive numbers, any shape
+    Equals    x ** exponent, and its gradient
+    Cost      nothing is kept but x
+    """
+
+    @staticmethod
+    def forward(ctx, exponent, x):
+        ctx.exponent = exponent
+        ctx.save_for_backward(x)
+        return x**exponent
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        """grad_output: the gradient of what the forward returned. Returns one for each input."""
+        (x,) = ctx.saved_tensors
+        ...  # your code here
+
+
 # ---- Policies: which operations' results are kept -------------------------------------------
 
 PRODUCTS = {"aten.mm", "aten.addmm", "aten.bmm"}
@@ -54,6 +79,14 @@ WHOLE = ("nothing recomputed", "attention", "MLP", "blocks")
 BY_TORCH = ("blocks, reentrant", "blocks, not reentrant")
 SELECTIVE = tuple(f"all but {kept}" for kept in ("attention", "products", "both"))
 WAYS = (*WHOLE, *BY_TORCH, *SELECTIVE)
+PICTURED = {  # names for a picture, and the ways that they stand for
+    "nothing recomputed": ["nothing recomputed"],
+    "attention, or the MLP": ["attention", "MLP"],
+    "blocks, reentrant": ["blocks", "blocks, reentrant"],
+    "blocks, not reentrant": ["blocks, not reentrant"],
+    "all but attention": ["all but attention"],
+    "all but products, or both": ["all but products", "all but both"],
+}
 
 
 def model_with(way, width, layers) -> Transformer:
@@ -81,10 +114,9 @@ def model_with(way, width, layers) -> Transformer:
 def compare(ways, text, width, layers, samples, rounds=6) -> dict:
     """{way: (its gradients, seconds of its quickest step, FLOPs of a step)}; all take turns.
 
-    A step is a forward and a backward. One more of each is measured, in a block of its name.
+    A step is a forward and a backward. One more is measured, in blocks that begin with its name:
+    see kept_in.
     """
-    from pedagogy_lib import measure
-
     models = {way: model_with(way, width, layers) for way in ways}
     batch = draw_batch(text, samples, 0)
     times, flops, gradients = {way: [] for way in ways}, {}, {}
@@ -95,11 +127,31 @@ def compare(ways, text, width, layers, samples, rounds=6) -> dict:
         with FlopCounterMode(display=False) as counter:
             forward_and_backward(model, batch)
         flops[way] = counter.get_total_flops()
-        with measure(way):
-            forward_and_backward(model, batch)
+        measure_step(way, model, batch)
         gradients[way] = torch.cat([p.grad.flatten() for p in model.parameters()])
         model.zero_grad()
     return {way: (gradients[way], min(times[way][1:]), flops[way]) for way in ways}
+
+
+def measure_step(way, model, batch):
+    """What is there before a forward, and after it, in blocks of their own; and the whole step."""
+    from pedagogy_lib import measure
+
+    inputs, targets = batch
+    model.zero_grad()
+    with measure(f"{way}: before"):
+        pass
+    with measure(way):
+        loss = mean_loss(model(inputs), targets)
+        with measure(f"{way}: after"):
+            pass
+        loss.backward()
+
+
+def kept_in(run, way) -> int:
+    """Bytes that the forward of a measured step has left for the backward."""
+    before, after = (run[f"{way}: {when}"].peak_bytes[0]["total"] for when in ("before", "after"))
+    return after - before
 
 
 def forward_and_backward(model, batch):

@@ -70,11 +70,10 @@ plot_memory(whole, "all at once", title="The last layer and the loss: forward an
 # time):
 #
 # 1. The forward makes the logits. From them `cross_entropy` makes their log-softmax, and keeps it
-#    for the backward.
-# 2. The backward makes a gradient of the log-softmax, which is zero but for one number in each row.
-# 3. From it and the log-softmax it makes the gradient of the logits.
-# 4. And the logits themselves? Nobody needs them any more. But the program still has a variable
-#    `logits`, as most training loops do. So they stay.
+# for the backward. 2. The backward makes a gradient of the log-softmax, which is zero but for one
+# number in each row. 3. From it and the log-softmax it makes the gradient of the logits. 4. And the
+# logits themselves? Nobody needs them any more. But the program still has a variable `logits`, as
+# most training loops do. So they stay.
 #
 # (`device="cpu"` stands here because bytes are counted as the CPU keeps them.)
 
@@ -211,8 +210,8 @@ Table(["way", "memory at most", "time"],
 
 # %% [markdown]
 # Chunks compute the same products, no more. Their price is elsewhere: each chunk reads the whole
-# matrix, and adds to the whole gradient. The smaller the chunks, the more of the time goes there. On
-# a CPU, large chunks may even be faster than all at once: their tensors stay in the caches.
+# matrix, and adds to the whole gradient. The smaller the chunks, the more of the time goes there.
+# On a CPU, large chunks may even be faster than all at once: their tensors stay in the caches.
 #
 # PyTorch 2.13 has the same as a function: `F.linear_cross_entropy`. It computes the gradients in
 # the forward already, in chunks, and the backward only hands them on.
@@ -239,9 +238,9 @@ for name, way in ways_grown.items():
     print(f"{name:20}", f"{grown / 1e6:4.0f} MB" if grown else "the kernel does not tell here")
 
 # %% [markdown]
-# Chunks make the process grow by more than their tensors take (the table before). What is freed goes
-# back to the C library's allocator. It may not find room there for the next tensor, and asks the
-# kernel for more. Part 05g comes back to this: on GPUs it is the same.
+# Chunks make the process grow by more than their tensors take (the table before). What is freed
+# goes back to the C library's allocator. It may not find room there for the next tensor, and asks
+# the kernel for more. Part 05g comes back to this: on GPUs it is the same.
 
 # %% [markdown]
 # **On GPUs** the same is done in fused kernels, so that no chunk's logits go through slow memory

@@ -45,12 +45,14 @@ SAID = {
     "gradient_sync_visualizer": ["0.weight   after   rank 1", "bucket 1:", "all in one"],
     "halving_doubling": ["halving_doubling  right", "8.00 MB         2"],
     "how_often": ["cost, measured", "   6 steps"],
+    "kept_tensors": ["mlp.1                      keeps  4.00 times the block's input"],
     "keep_training": ["meetings: 2 ranks go on from step 0, 2 ranks go on from step 20"],
     "language_model": ["step 200", "def "],
     "long_contexts": ["ring: loss 4.", "by heads: loss 4.", "all keys: loss 4."],
     "memory": ["float32, blocks recomputed: loss", "bfloat16, masters in float32: loss"],
     "memory_copies": ["a rank came back with nothing; all went on from step 20"],
     "model_shapes": ["llama-3-405b    405.85 billion parameters"],
+    "large_vocabulary": ["all at once      at most", "32 positions     at most"],
     "large_batches": ["batch   32: loss after 12 passes, constant 0.0"],
     "live_plans": ["predicted", "measured"],
     "roofline": ["GB/s", "FLOPs a byte"],
@@ -94,6 +96,8 @@ SAID = {
     "uneven_stages": ["uneven stages on 2 ranks: loss "],
     "uneven_runs": ["uneven stages on 2 ranks: as one process to 1e-12: True"],
     "watch_loops": ["rank 1 reads epoch 0: 0 1 2 3 4 5 6 7   epoch 1: 0"],
+    "recomputation": ["blocks, not reentrant  activations", "the same gradients: True"],
+    "what_fits": ["ZeRO 3, recomputed   told", "Llama 2 7B in 40 GB: 4 GPUs"],
     "worth_of_bytes": ["all-reduce: best rate 0.", "local SGD: best rate 0."],
     "zero": [
         "1.00 models sent; at most parameters 1.00",
@@ -112,6 +116,7 @@ HOLED = [
     "operator_shardings", "small_alpa", "plan_space", "uneven_stages", "uneven_runs",
     "configurations", "equal_replicas", "overlap", "counted_over_ranks", "ddp_options",
     "train_ddp", "train_anywhere", "parameter_server", "fewer_bytes", "worth_of_bytes",
+    "large_vocabulary", "recomputation",
 ]  # fmt: skip
 
 
@@ -125,7 +130,7 @@ ALONE = (  # they need no ranks, or start their own: links are throttled in laun
     "configurations", "more_configurations", "read_configurations", "engine_options",
     "documents_configurations", "live_plans", "calibrating", "roofline", "serving", "advice",
     "advice_figures", "practices", "two_houses", "overlap",
-    "large_batches", "old_gradients",
+    "large_batches", "old_gradients", "kept_tensors", "what_fits",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 
