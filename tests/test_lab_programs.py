@@ -51,6 +51,7 @@ SAID = {
     "gradient_sync_visualizer": ["0.weight   after   rank 1", "bucket 1:", "all in one"],
     "halving_doubling": ["halving_doubling  right", "8.00 MB         2"],
     "how_often": ["cost, measured", "   6 steps"],
+    "kept_tensors": ["mlp.1                      keeps  4.00 times the block's input"],
     "keep_training": ["meetings: 2 ranks go on from step 0, 2 ranks go on from step 20"],
     "language_model": ["step 200", "def "],
     "long_contexts": ["ring: loss 4.", "by heads: loss 4.", "all keys: loss 4."],
@@ -60,6 +61,7 @@ SAID = {
     "memory": ["float32, blocks recomputed: loss", "bfloat16, masters in float32: loss"],
     "memory_copies": ["a rank came back with nothing; all went on from step 20"],
     "model_shapes": ["llama-3-405b    405.85 billion parameters"],
+    "large_vocabulary": ["all at once      at most", "32 positions     at most"],
     "large_batches": ["batch   32: loss after 12 passes, constant 0.0"],
     "live_plans": ["predicted", "measured"],
     "roofline": ["GB/s", "FLOPs a byte"],
@@ -122,6 +124,8 @@ SAID = {
     "uneven_stages": ["uneven stages on 2 ranks: loss "],
     "uneven_runs": ["uneven stages on 2 ranks: as one process to 1e-12: True"],
     "watch_loops": ["rank 1 reads epoch 0: 0 1 2 3 4 5 6 7   epoch 1: 0"],
+    "recomputation": ["blocks, not reentrant  activations", "the same gradients: True"],
+    "what_fits": ["ZeRO 3, recomputed   told", "Llama 2 7B in 40 GB: 4 GPUs"],
     "worth_of_bytes": ["all-reduce: best rate 0.", "local SGD: best rate 0."],
     "zero_bubbles": ["ZB-V         a step 25.5, each further one 24, idle 5.9%, keeps 4"],
     "zero": [
@@ -149,6 +153,7 @@ HOLED = [
     "emulated_pipelines", "pipelines_measured", "dropout_recomputed", "micro_batch_sizes",
     "slices_measured",
     "half_precision", "small_states",
+    "large_vocabulary", "recomputation",
 ]  # fmt: skip
 
 
@@ -168,6 +173,7 @@ ALONE = (  # they need no ranks, or start their own: links are throttled in laun
     "advice_figures", "practices", "two_houses", "overlap", "async_products",
     "large_batches", "old_gradients",
     "large_batches", "old_gradients", "complete_gradients",
+    "large_batches", "old_gradients", "kept_tensors", "what_fits",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 

@@ -109,7 +109,7 @@ class Recomputed(torch.autograd.Function):
     generator's state is set to what it was, and afterwards back to what it has become.
 
     Equals  function(x), if x has a gradient; on a CPU, torch.utils.checkpoint's
-            checkpoint(function, x)
+            checkpoint(function, x, use_reentrant=True). PyTorch recommends the other variant
     Shapes  x, and what the function returns: one tensor each, any shape
     Cost    memory: x, and 5 kB for the generator; time: a second forward
     Source  Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"
@@ -122,15 +122,15 @@ class Recomputed(torch.autograd.Function):
         return function(x)  # in here, autograd does not look
 
     @staticmethod
-    def backward(ctx, slope):
-        """slope: the gradient of what the forward returned. Returns one for each of its inputs."""
+    def backward(ctx, grad_output):
+        """grad_output: the gradient of what the forward returned. Returns one for each input."""
         (x,) = ctx.saved_tensors
         ### BEGIN SOLUTION
         x = x.detach().requires_grad_()
         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
             torch.set_rng_state(ctx.chance)
             y = ctx.function(x)
-        torch.autograd.backward(y, slope)
+        torch.autograd.backward(y, grad_output)
         return None, x.grad
         ### END SOLUTION
 
