@@ -35,17 +35,21 @@ class Offloaded:
     an optimizer makes in its first step goes to a file at once, parameter by parameter.
 
     parameters      on the device
-    make_optimizer  takes a list of parameters
-    folder          where the files are to be; they are as large as parameters and state
+    make_optimizer  takes a list of parameters; it gets one at a time
+    folder          where the files are to be; they are as large as the copies and the state
+    dtype           of the copies and of the state, if it is not that of the parameters: float32
+                    makes the copies masters of parameters in bfloat16
+    Raises          ValueError if the optimizer needs all parameters at once, as Clipping does
     Source          Ren et al. 2021, "ZeRO-Offload"; Rajbhandari et al. 2021, "ZeRO-Infinity"
     """
 
     @torch.no_grad()
-    def __init__(self, parameters, make_optimizer, folder):
+    def __init__(self, parameters, make_optimizer, folder, dtype=None):
         self.parameters, self.folder = list(parameters), Path(folder)
+        need_one_by_one(make_optimizer)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.copies = [
-            nn.Parameter(in_file(self.folder / f"{number}.parameter", p))
+            nn.Parameter(in_file(self.folder / f"{number}.parameter", p.to(dtype or p.dtype)))
             for number, p in enumerate(self.parameters)
         ]
         self.optimizers = [make_optimizer([copy]) for copy in self.copies]
@@ -55,7 +59,7 @@ class Offloaded:
         for number, p in enumerate(self.parameters):
             if p.grad is not None:
                 copy, optimizer = self.copies[number], self.optimizers[number]
-                copy.grad = p.grad.cpu()
+                copy.grad = p.grad.to(copy)
                 optimizer.step()
                 copy.grad = None
                 self.file_state(number)
@@ -71,6 +75,15 @@ class Offloaded:
     def zero_grad(self):
         for p in self.parameters:
             p.grad = None
+
+
+def need_one_by_one(make_optimizer):
+    kind = getattr(make_optimizer, "func", make_optimizer)  # inside of a partial
+    if getattr(kind, "takes_all", False):
+        raise ValueError(
+            f"Offloaded makes an optimizer for each parameter, but {kind.__name__} needs all of "
+            f"them at once: put {kind.__name__} around Offloaded"
+        )
 
 
 # ---- Checkpoints ----------------------------------------------------------------------------
