@@ -214,7 +214,7 @@ def states_of(block, numbers, n, rank=0) -> dict:
     `measure` counts a master as a parameter, since it is one for its optimizer. A master has 4
     bytes for each number of a shard. (For "DDP" take n = 1.)
     """
-    found = block.at_peak[rank]
+    found = block.peak_bytes[rank]
     masters = 4 * sum(numbers) // n
     return {
         "parameters": found["parameters"] - masters,

@@ -45,7 +45,7 @@ def clip(answer, group, case):
     before = copies_of(shards)
     weights = [p.detach().clone() for p in shards]
     dist.barrier(group)
-    with answering(memory=False):
+    with answering():
         norm = answer(shards, max_norm, group)
     after = copies_of(shards)
     return {
@@ -161,7 +161,7 @@ def one_number(trial):
         if sent > 8:
             what = f"the numbers are right, but {who} brings {sent} bytes to its call"
             raise Wrong(f"cost, {trial.case}", what, ONE_NUMBER)
-    return f"cost, {trial.case}: one call, of one number"
+    return f"cost, {trial.case}: one call, of one number" if trial.case.is_group else ""
 
 
 ONE_CALL = (
