@@ -22,6 +22,8 @@ SAID = {
     "advice_figures": ["that differ by 25 % or more: told right 9", "tp and pp"],
     "any_plan": ["ZeRO 3 × cp × tp on 2 ranks: loss 4."],
     "counted_over_ranks": ["tokens counted   gradients differ from one process by"],
+    "composing": ["stage 2, bytes for each parameter: parameters 2.00, gradients 0.50"],
+    "composed_alone": ["stage 3 with mixed precision, recomputation", "equals one process"],
     "cost_model": ["activations 2", "total 4"],
     "cost_seconds": ["compute 13.", "bubble 0.9"],
     "configurations": ["--sequence-parallel", '"stage": 3'],
@@ -71,6 +73,7 @@ SAID = {
     "pipedream": ["stashing: loss", "1 updates late, 2 versions"],
     "pipeline_engines": ["ours, zero bubble: loss", "PyTorch's, zero bubble, V-shaped: loss"],
     "pipeline_parallel": ["2 stages, 1F1B: loss", "at most 2 micro-batches kept, 263 kB sent"],
+    "resharding": ["resumed from the files of"],
     "restart": ["steps read: 0; taken on 2 ranks: 60; test loss 0.3"],
     "scaling": ["arithmetic", "samples: ", "for its all-reduce"],
     "schedules": ["1F1B, 4 ranks", "rank 2:  F0 F1 B0 F2 B1"],
@@ -112,6 +115,7 @@ HOLED = [
     "operator_shardings", "small_alpa", "plan_space", "uneven_stages", "uneven_runs",
     "configurations", "equal_replicas", "overlap", "counted_over_ranks", "ddp_options",
     "train_ddp", "train_anywhere", "parameter_server", "fewer_bytes", "worth_of_bytes",
+    "composing", "composed_alone", "resharding",
 ]  # fmt: skip
 
 
