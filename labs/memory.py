@@ -45,6 +45,10 @@ class MixedPrecision:
     def step(self):
         ...  # your code here
 
+    def zero_grad(self):
+        for p in self.parameters:
+            p.grad = None
+
 
 class LossScaler:
     """Exercise 5.4. Keeps gradients from vanishing, where a forward computes in float16.
@@ -113,7 +117,21 @@ def recomputed(function, x: Tensor) -> Tensor:
 def recompute_modules(modules):
     """From now on, each of these modules keeps nothing but its input for the backward."""
     for module in modules:
+        module.register_forward_pre_hook(need_input_with_gradient)
         module.forward = partial(recomputed, module.forward)
+
+
+def need_input_with_gradient(module, inputs):
+    """Without a gradient for the input, autograd would not run the backward of a recomputed part.
+
+    Raises  ValueError where the weights inside would get no gradients, and nobody would notice
+    """
+    is_trained = any(p.requires_grad for p in module.parameters())
+    if torch.is_grad_enabled() and is_trained and not inputs[0].requires_grad:
+        raise ValueError(
+            f"the input of a recomputed {type(module).__name__} has no gradient, so its weights "
+            "would get none: is the layer before it frozen? Call x.requires_grad_() on the input"
+        )
 
 
 # ---- The program ----------------------------------------------------------------------------

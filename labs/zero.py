@@ -76,7 +76,8 @@ def units_of(model, modules=(), group=None, alone=False) -> dict[nn.Module, Unit
 
     Returns  {module: its unit}, in the order of the model's parameters: a backward goes through
              them from the last to the first
-    Raises   ValueError if a parameter is used outside of the module that it would belong to
+    Raises   ValueError if a parameter is used outside of the module that it would belong to, or if
+             a unit would have two dtypes
     """
     owner = {}
     for module in sorted([model, *modules], key=lambda m: -len(list(m.modules()))):
@@ -92,6 +93,12 @@ def units_of(model, modules=(), group=None, alone=False) -> dict[nn.Module, Unit
     for p in model.parameters():
         if p.requires_grad:
             taken.setdefault(owner[p], []).append(p)
+    for module, parameters in taken.items():
+        if len({p.dtype for p in parameters}) > 1:
+            raise ValueError(
+                f"{type(module).__name__} has parameters of several dtypes, but a unit is one flat "
+                "tensor of one dtype: convert the model first, as model.bfloat16() does"
+            )
     return {module: Unit(parameters, group, alone) for module, parameters in taken.items()}
 
 

@@ -22,6 +22,8 @@ SAID = {
     "advice_figures": ["that differ by 25 % or more: told right 9", "tp and pp"],
     "any_plan": ["ZeRO 3 × cp × tp on 2 ranks: loss 4."],
     "counted_over_ranks": ["tokens counted   gradients differ from one process by"],
+    "composing": ["stage 2, bytes for each parameter: parameters 2.00, gradients 0.50"],
+    "composed_alone": ["stage 3 with mixed precision, recomputation", "equals one process"],
     "cost_model": ["activations 2", "total 4"],
     "cost_seconds": ["compute 13.", "bubble 0.9"],
     "configurations": ["--sequence-parallel", '"stage": 3'],
@@ -90,6 +92,7 @@ SAID = {
     "pipeline_balance": ["even: [3, 3] layers, the slowest stage 5"],
     "placed_pipelines": ["ZB-V: gradients of one process to 1e-12: True"],
     "pipeline_parallel": ["2 stages, 1F1B: loss", "at most 2 micro-batches kept, 263 kB sent"],
+    "resharding": ["resumed from the files of"],
     "restart": ["steps read: 0; taken on 2 ranks: 60; test loss 0.3"],
     "scaling": ["arithmetic", "samples: ", "for its all-reduce"],
     "schedules": ["1F1B, 4 ranks", "rank 2:  F0 F1 B0 F2 B1"],
@@ -154,6 +157,7 @@ HOLED = [
     "slices_measured",
     "half_precision", "small_states",
     "large_vocabulary", "recomputation",
+    "composing", "composed_alone", "resharding",
 ]  # fmt: skip
 
 
