@@ -131,7 +131,7 @@ def deepspeed_engine(model, **zero_optimization):
     config = {
         "train_micro_batch_size_per_gpu": 1,  # wants a number; nothing depends on it here
         "managed_gradient_accumulation": False,  # any number of backwards before a step
-        "gradient_clipping": 0.0,  # the default is 1.0
+        "gradient_clipping": 0.0,  # the default of 0.19.8 is 1.0, that of 0.19.0 was 0.0
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,  # its own would be compiled, too
         "zero_optimization": {"reduce_bucket_size": largest} | zero_optimization,

@@ -24,7 +24,7 @@ class Lane(NamedTuple):
 
 
 @in_course_style
-def plot_timeline(run, labels=None, title="", below=(), cards=False) -> Picture:
+def plot_timeline(run, labels=None, title="", below=(), cards=False, until=None) -> Picture:
     """What each rank did when: a bar for every measured span, nested blocks inside their parents.
 
     labels  which blocks to draw; all of them unless told otherwise
@@ -33,6 +33,7 @@ def plot_timeline(run, labels=None, title="", below=(), cards=False) -> Picture:
     cards   whether the network cards of the run's machines get rows, too: above a card's line
             what it sends, below it what it receives, as a share of its speed. What happened to
             the machines is drawn in any case
+    until   seconds on the axis, to compare with other pictures; as long as the blocks unless given
     Raises  LaunchError if nothing was measured, `below` has another label, or there are no cards
     """
     need_run(run, "plot_timeline(run)")
@@ -49,7 +50,7 @@ def plot_timeline(run, labels=None, title="", below=(), cards=False) -> Picture:
     all_named = draw_lanes(axes, lanes_of(blocks, below), colors, whole)
     if not all_named:
         legend_above(axes, [Patch(color=colors[name], label=name) for name in labels])
-    axes.set_xlim(0, seconds * 1e3)
+    axes.set_xlim(0, (until or seconds) * 1e3)
     axes.set_xlabel("time (ms)" + told_links(blocks))
     axes.set_title(title, pad=10 if all_named else 28)
     ranks = counted(run.world_size, "rank")
