@@ -90,6 +90,24 @@ def one_reduce_scatter(megabytes=4):
 
 # ---- DeepSpeed's file -------------------------------------------------------------------------
 
+DEEPSPEED_JSON = """{
+    "train_micro_batch_size_per_gpu": 4,
+    "gradient_accumulation_steps": 8,
+    "gradient_clipping": 1.0,
+    "bf16": {"enabled": true},
+    "zero_optimization": {
+        "stage": 3,
+        "offload_optimizer": {"device": "cpu", "pin_memory": true},
+        "offload_param": {"device": "cpu", "pin_memory": true},
+        "overlap_comm": true,
+        "contiguous_gradients": true,
+        "sub_group_size": 1000000000,
+        "reduce_bucket_size": 500000,
+        "stage3_prefetch_bucket_size": 500000,
+        "stage3_param_persistence_threshold": 10000
+    }
+}"""
+
 
 def run_section(section, text) -> tuple[float, int, int]:
     """Train with a section "zero_optimization"; and what DeepSpeed takes for "auto".

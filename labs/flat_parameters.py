@@ -103,6 +103,7 @@ def train_adapters(how, text) -> dict[str, int]:
     model = with_adapters()
     sizes = {
         "all": sum(p.nbytes for p in model.parameters()),
+        "in blocks": sum(p.nbytes for p in model.blocks.parameters()),
         "trained": sum(p.nbytes for p in model.parameters() if p.requires_grad),
     }
     net = shard(model, how)

@@ -55,10 +55,6 @@ class MixedPrecision:
             p.copy_(master)
         ### END SOLUTION
 
-    def zero_grad(self):
-        for p in self.parameters:
-            p.grad = None
-
 
 class LossScaler:
     """Exercise 5.4. Keeps gradients from vanishing, where a forward computes in float16.
