@@ -107,7 +107,7 @@ def verdict(found, name, other, rates) -> str:
         return "it costs something, at each rate and with each seed"
     if all(gap < 0 for gap in gaps):
         return "it costs nothing here"
-    return "with some seeds the loss is higher, with others lower: so few seeds cannot tell"
+    return "higher with some seeds, lower with others: so few cannot tell"
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -238,12 +238,10 @@ plot_schedule({f"{name}, two steps": simulate(zero_bubbles.twice(rows), zero_bub
 
 # %% [markdown]
 # **ZB-V** needs no more memory than 1F1B. It cuts the model into $2p$ stages, and lays them out as
-# a V: down to the last rank, and up again. With 4 ranks, rank 0 has stages 0 and 7, rank 1 has 1
-# and 6, rank 2 has 2 and 5, and rank 3 has 3 and 4.
-#
-# Rank 0 has the first stage *and* the last one. A micro-batch comes back to it after its forward,
-# so the backward begins on rank 0, with no wait for other ranks. And where a micro-batch of chunk 0
-# is kept for long, one of chunk 1 is kept for a short time: all ranks keep equally much.
+# a V: down to the last rank, and up again. Rank 0 has the first stage *and* the last one. A
+# micro-batch comes back to it after its forward, so the backward begins on rank 0, with no wait for
+# other ranks. And where a micro-batch of chunk 0 is kept for long, one of chunk 1 is kept for a
+# short time: all ranks keep equally much.
 #
 # `simulate`, `check_schedule` and the machine of 08c have to know which rank has which stage. For
 # them, `stages[rank]` is the list of a rank's stages, one for each chunk.
@@ -279,10 +277,10 @@ plot_schedule(timelines)
 #
 # **DualPipeV** is DeepSeek-V3's DualPipe, cut in half. (DualPipe itself keeps two copies of the
 # model, and sends micro-batches in from both ends.) It pairs a forward of one chunk with a backward
-# of the other one. The two belong to different micro-batches, so one can compute while the other's
-# messages travel. This is made for experts, whose all-to-all messages take as long as their
-# products. The simulator does the pair one after the other, and knows no such messages. So what
-# DualPipe is for is not in this picture.
+# of the other one. They belong to different micro-batches, so one can compute while the other's
+# messages travel. DeepSeek-V3 has experts on many machines, and their messages take about as long
+# as the computation, says its report. The simulator does a pair one after the other, and knows no
+# such messages. So this picture does not show what DualPipe is for.
 
 # %% [markdown]
 # All of them, with F = I = W = 1. "A further step" is what a step takes in a long run, if ranks do
@@ -418,10 +416,9 @@ put_to_the_test(f"""
 # * Only `I` is waited for. `W` fills time that was idle, and keeps memory until then.
 # * With one chunk on each rank, no step is shorter than $3m + p - 1$. ZB-H1 reaches that with
 #   1F1B's memory.
-# * **Zero bubble** means a long run in which ranks do not wait for each other between steps.
-#   Clipping by the global norm is such a wait.
+# * **Zero bubble** means a long run in which ranks do not wait for each other between steps, and in
+#   which F, I and W take equally long. Clipping by the global norm is such a wait.
 # * A **V** puts the first and the last stage on one rank. All ranks then keep equally much.
-# * Measure F, I and W before you believe a picture in which they are equal.
 #
 # **Your exercises** stand in [labs/schedules.py](../labs/schedules.py) (8.11),
 # [labs/pipeline_parallel.py](../labs/pipeline_parallel.py) (8.12), and in a cell above (8.13).

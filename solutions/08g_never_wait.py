@@ -136,7 +136,7 @@ for way in ("stashing", "two versions"):
 
 # %% tags=["nbval-ignore-output"]
 rates = [0.1, 0.3]
-found = late_gradients.all_trainings(p, text, 60, rates, seeds, p)
+found = late_gradients.all_trainings(p, text, 50, rates, seeds, p)
 
 # %% tags=["cover", "nbval-ignore-output"]
 panels = {f"learning rate {lr:g}": late_gradients.over_microbatches(found, lr) for lr in rates}
@@ -164,7 +164,7 @@ for name, (slow, quick) in pairs.items():
 # others, the delay is not what decides. Where it is higher with all of them, it costs something. An
 # update for $p$ micro-batches is larger, and a delay by one of *these* is a delay by $p$
 # micro-batches, on all ranks. (Part 03i has found the same for a parameter server: old gradients
-# bear only smaller learning rates.) What holds for 60 micro-batches of a toy need not hold for a
+# bear only smaller learning rates.) What holds for 50 micro-batches of a toy need not hold for a
 # long training.
 
 # %% [markdown]
