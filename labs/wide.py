@@ -100,7 +100,7 @@ def sum_in_channels(nbytes, channels, rounds=3) -> bool:
     return bool((x == n * (n + 1) / 2).all())
 
 
-def step_in_channels(text, sizes, channels, rounds=4) -> None:
+def step_in_channels(text, sizes, channels, rounds=6) -> None:
     """On each rank: steps of a small transformer whose sums go in so many channels: "step"."""
     torch.set_default_dtype(torch.float64)
     torch.manual_seed(0)
