@@ -41,7 +41,8 @@ size = 512
 # Nearly all parameters of a transformer stand in linear layers, and nearly all of its time goes
 # there. A linear layer is a product $Y = XA$. $X$ has a row for each token, and $A$ has a column
 # for each output. There are two ways to give each of $n$ ranks a part of $A$:
-#
+
+# %% [markdown]
 # * **By columns.** A rank has all of $X$ and some columns of $A$. It computes the same columns of
 #   $Y$, and they are complete.
 # * **By rows.** A rank has some rows of $A$, and the columns of $X$ that belong to them. Its result
@@ -95,7 +96,8 @@ Table(["cut by", "part of A, rank 0", "part of layer.weight, rank 0", "Y is", "e
 # * The part is contiguous, and it has memory of its own. A view would keep the whole tensor alive,
 #   and no byte would be saved.
 # * `x` stays as it is, and nothing is sent.
-#
+
+# %% [markdown]
 # For example, 3 ranks cut `[10, 20, 30, 40, 50, 60, 70]` along dimension 0. `part_sizes(7, 3)` is
 # `[3, 2, 2]`, so rank 1 gets `[40, 50]`.
 
@@ -141,7 +143,8 @@ Table(["X", "A", "Y = X @ A"], placements, title="What DTensor finds out by itse
 # Training needs gradients, too. Take one input $x = 3$ and two outputs. $A = [2\;\; 5]$ is cut by
 # columns: rank 0 has the 2, and rank 1 has the 5. The loss is $L = y_0 + y_1 = 2x + 5x$. So the
 # gradient of $x$ is 7. But rank 0 only knows the 2, and rank 1 only knows the 5.
-#
+
+# %% [markdown]
 # In general, let $A = [A_0\ A_1 \dots]$ be cut by columns, and $Y_r = X A_r$ be the part of rank
 # $r$. $X$ acts on the loss through every $A_r$. By the chain rule
 #

@@ -48,7 +48,8 @@ vocabulary = 8192
 # `Attention` stores the queries of one key, this key, its value, then the next ones. One slice of
 # it is a rank's part. GPT-2 stores all queries, then all keys, then all values. Then one slice is
 # wrong.
-#
+
+# %% [markdown]
 # ### Exercise 7.10
 #
 # Write `cut_fused(weight, heads, kv_heads, rank, n)`. `weight` has the rows of all query heads,
@@ -56,7 +57,8 @@ vocabulary = 8192
 # are the inputs. Return one matrix with the rows of rank `rank` of `n`, in the same order: its
 # queries, its keys, its values. Rank 0 has the first heads of each kind. `n` divides `kv_heads`,
 # and `kv_heads` divides `heads`. Nothing is sent: `rank` and `n` are arguments.
-#
+
+# %% [markdown]
 # For example, 4 query heads and 2 key-value heads have one row each. The rows are q0 q1 q2 q3 k0 k1
 # v0 v1. Rank 1 of 2 gets q2 q3 k1 v1.
 
@@ -81,7 +83,8 @@ check("7.10", cut_fused)
 # |---|---|---|---|---|
 # | query heads | 0, 1 | 2, 3 | 4, 5 | 6, 7 |
 # | key-value head | 0 | 0 | 1 | 1 |
-#
+
+# %% [markdown]
 # Query heads 0 to 3 use key-value head 0, and query heads 4 to 7 use head 1. So ranks 0 and 1 share
 # head 0.
 
@@ -108,7 +111,8 @@ check("7.10", cut_fused)
 #    parameters of `self.key_value`, in place. `self.sharers` is the group of the ranks with the
 #    same key-value head. Leave all other gradients as they are. You may send an all-reduce of these
 #    gradients among the sharers.
-#
+
+# %% [markdown]
 # The two tables of numbers above are the example. Output and gradients must be those of one
 # process, in float64.
 
@@ -174,7 +178,8 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # in a step (in tensor parallelism all ranks read the same ones), and $w$ the width. A block's
 # matrices have $12 w^2$ numbers. Leave out the factor $\frac{n-1}{n}$, which both have. Then a rank
 # sends, for one block:
-#
+
+# %% [markdown]
 # * tensor parallel: four all-reduces of $Tw$ numbers. An all-reduce sends twice its tensor, so
 #   these are $8\,Tw$;
 # * ZeRO-3: the weights gathered twice, and the gradients reduced once: $3 \cdot 12 w^2 = 36\,w^2$.
@@ -206,7 +211,8 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 # up the tokens that it has, and takes zeros for all others. Then `self.leave(rows, self.group)`
 # adds up, once. Other ranks' tokens must not give this rank's weights a gradient. `tokens` stays as
 # it is.
-#
+
+# %% [markdown]
 # For example, rank 0 has the rows of tokens 0 and 1, and rank 1 those of 2 and 3. For the tokens
 # `[3, 0]`, rank 0 adds [zeros, row 0], and rank 1 adds [row 3, zeros].
 
@@ -230,11 +236,11 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
 #   of all ranks. It cancels out in the result, and needs no gradient (`detach`).
 # * Send all-reduces of at most three numbers for each target in the forward, and nothing in the
 #   backward.
-#
+
+# %% [markdown]
 # For example, rank 0 has the logits [0, 1] and rank 1 has [3]. The target is token 1. The highest
-# is
-# 3. Rank 0's sum is $e^{-3} + e^{-2}$, and rank 1's is 1. The loss is $\log(e^{-3} + e^{-2} + 1) -
-#    (1 - 3) \approx 2.17$.
+# logit is 3, so rank 0's sum is $e^{-3} + e^{-2}$, and rank 1's is 1. The loss is $\log(e^{-3} +
+# e^{-2} + 1) - (1 - 3) \approx 2.17$.
 
 # %%
 display(check("7.12"))

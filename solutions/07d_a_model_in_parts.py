@@ -144,7 +144,8 @@ Table(["parameter", "whole", "on rank 0", "share"],
 # Write `gradient_norm(model, group=None)` in [labs/tensor_parallel.py](../labs/tensor_parallel.py).
 # It returns the length of the whole model's gradient, as a tensor with one number, the same on
 # every rank.
-#
+
+# %% [markdown]
 # * A parameter with the attribute `cut_dim` is cut: each rank has another part. `cut_dim` may be 0.
 # * All other parameters, and their gradients, are the same on every rank. They count once.
 # * A gradient that is None counts as zeros. Any kind of parameter may be missing.

@@ -77,7 +77,8 @@ width = 64
 #   part of the layer alone, so it is one summand. Return the gradient of the piece, and None for
 #   `group`. The lab's `summed_piece(x, group)` adds up over the ranks, and returns this rank's
 #   piece.
-#
+
+# %% [markdown]
 # In the example, say rank 0's backward gets [1, 2] and rank 1's gets [3, 4]. Rank 0 returns [4],
 # and rank 1 returns [6].
 
@@ -109,7 +110,8 @@ check("7.17")
 # Write `sum_partial_gradients(model, group=None)` in
 # [labs/sequence_parallel.py](../labs/sequence_parallel.py). It is called after each backward, and
 # returns nothing.
-#
+
+# %% [markdown]
 # * Parameters with the attribute `cut_dim`, which may be 0, are cut. Their gradients are complete.
 # * All others are whole: norms, biases behind a sum, the positions' embedding. Add up their
 #   gradients over the ranks, in place: not the mean.
@@ -145,7 +147,8 @@ Table(["way", "gradients of one process", "norm of all gradients"],
 #
 # What does a block keep for its backward? Let $a$ be the bytes of one activation: samples × context
 # × width × 4. Small things are left out.
-#
+
+# %% [markdown]
 # | | one process | tensor parallel | sequence parallel | gathered again |
 # |---|---|---|---|---|
 # | inputs of the norms | 2 | 2 | 2/n | 2/n |

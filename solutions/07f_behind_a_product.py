@@ -45,7 +45,8 @@ milliseconds = 56.0
 # Write the `backward(ctx, gradient)` of `OverlappedProduct` in
 # [labs/sequence_parallel.py](../labs/sequence_parallel.py). `forward` is there. It computes $XA +
 # b$ and leaves `ctx.group`, `ctx.begin` and `ctx.has_bias`; `x, weight = ctx.saved_tensors`.
-#
+
+# %% [markdown]
 # * `x` has the shape (…, inputs), and `weight` has (outputs of this rank, inputs). `gradient` has
 #   the shape (…, outputs of this rank).
 # * `ctx.begin(tensor, ctx.group)` begins to add up that tensor in place, and returns a function.
@@ -91,7 +92,8 @@ plot_timeline(overlap, ["waiting", "meanwhile", "product", "all_reduce"], below=
 # **A product of many rows is many products of some rows.** A rank has its own piece at once. So it
 # multiplies that one while the next piece comes in. Then it multiplies the next one, and so on.
 # This is called **asynchronous tensor parallelism**.
-#
+
+# %% [markdown]
 # Say there are 4 ranks. A piece takes as long to travel as its product takes to compute. Waiting
 # takes 3 messages and then 4 products. How many such steps does it take if each message travels
 # behind a product?
@@ -138,7 +140,8 @@ plot_timeline(forward, ["waiting", "meanwhile", "product", "wait"],
 #
 # In [labs/decoding.py](../labs/decoding.py), write `likeliest(logits, first, group=None)`: the
 # token with the highest logit over all ranks.
-#
+
+# %% [markdown]
 # * `logits` has the shape (samples, tokens of this rank), in any floating dtype. Ranks may have
 #   different numbers of tokens. `first` is the number of this rank's first token.
 # * Return one int64 token for each sample, the same on every rank. Of equal logits, the token with
@@ -150,6 +153,9 @@ plot_timeline(forward, ["waiting", "meanwhile", "product", "wait"],
 # %%
 check("7.20")
 
+# %%
+decoding, text = lab("decoding_measured"), lab("language_model").standard_library(100_000)
+
 # %% [markdown]
 # A small model is trained in one process for some seconds. Then it decodes on 1, 2 and 4 ranks. Not
 # one token may differ. For each token, a rank sums one token's activation five times: once for the
@@ -160,7 +166,6 @@ check("7.20")
 per_token = predict("Bytes of tensors that one of 2 ranks sends for the next token", unit="B")
 
 # %% tags=["nbval-ignore-output"]
-decoding, text = lab("decoding_measured"), lab("language_model").standard_library(100_000)
 SIZES, beginning, tokens = {"width": width, "heads": 8, "kv_heads": 4}, "def ", 44
 state, alone = launch(decoding.by_one_process, text, train_steps, SIZES, beginning, tokens,
                       world_size=1).values[0]

@@ -100,7 +100,8 @@ plot_bars(list(times), {"time of a step": list(times.values())}, "time of a step
 # * Each all-reduce is a ring on `n` ranks: $2(n-1)$ messages one after another, each of $1/n$ of
 #   the tensor, each with a latency.
 # * A link is a pair: (bytes per second, seconds of latency). All links of a ring are alike.
-#
+
+# %% [markdown]
 # For example, a step computes for 1 s, and makes one sum of 8 bytes on 2 ranks. Inside, links carry
 # 8 bytes per second: two messages of 4 bytes take 1 s, so the step takes 2 s. Between machines they
 # carry 1 byte per second: the sum takes 8 s, and the step 9 s. The answer is 4.5.
@@ -170,7 +171,8 @@ plot_bars([f"width {size}" for size in seen], {"measured": list(measured.values(
 # But a machine with eight GPUs rarely has one card. Machines for training often have eight: one for
 # each GPU. The first cards of all machines share a switch, the second cards another one: these are
 # **rails** (part 02g). Does an all-reduce use all cards?
-#
+
+# %% [markdown]
 # *One* ring does not. It enters a machine through one card, visits all GPUs, and leaves through one
 # card. So NCCL makes several rings, its **channels**, and each has a part of the tensor. Each ring
 # visits the GPUs of a machine over NVLink, and crosses to the next machine on another card. An NCCL
@@ -274,7 +276,8 @@ Table(["machines", "its cards sent", "at their full speed", "a step", "times as 
 # products are left out). The 8 GPUs are on one machine, or on several, with one card of 50 GB/s for
 # each GPU. All cards of a machine are used at once. So between machines with $c$ cards each, the
 # rings together carry $50\,c$ GB/s, and at most what NVLink carries.
-#
+
+# %% [markdown]
 # For decoding one token, messages are tiny. There a tree is better than a ring: $2 \log_2 8 = 6$
 # messages follow each other, and not 14. A message's latency is assumed: 2 µs inside of a machine,
 # and 5 µs between two.

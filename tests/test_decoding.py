@@ -112,7 +112,7 @@ def limits():
         try:
             found.append(DECODING.decode(model, beginning, letters))
         except ValueError as error:
-            found.append(str(error)[:33])
+            found.append(str(error)[:32])
     return found
 
 

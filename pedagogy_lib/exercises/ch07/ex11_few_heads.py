@@ -174,6 +174,8 @@ def wrong_gradients(trial, place):
             right | {name: total(sharers, name) for name in SHARED + OWN[:2]},
         "all gradients of the layer are added up, also of what no other rank has":
             right | {name: total(sharers, name) for name in SHARED + OWN},
+        "the gradients of the key and the value are gone: the sum belongs in p.grad, where the "
+        "optimizer finds it": right | dict.fromkeys(SHARED),
         "it is added up twice": right | {name: len(sharers) * x for name, x in shared.items()},
         "the key's gradient is complete, the value's is not: a layer of both is shared":
             right | halves,

@@ -95,3 +95,8 @@
 # %% wrong · only gradients are added up
 # -             dist.all_reduce(parameter.grad, group=self.sharers)
 # +             dist.all_reduce(parameter.data, group=self.sharers)
+
+# %% wrong · the key and the value are gone
+# -             dist.all_reduce(parameter.grad, group=self.sharers)
+# +             dist.all_reduce(parameter.grad, group=self.sharers)
+# +             parameter.grad = None
