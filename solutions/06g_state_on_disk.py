@@ -4,8 +4,8 @@
 # **Where does the state of a sharded model go when there is no room for it, and when the training
 # stops?** Both times the answer is a disk. If even a shard of the optimizer's state is too large,
 # it can live in files, and the device keeps the rest. And if a training has to stop, every rank
-# writes its shards. The difficulty begins afterwards: yesterday there were 4 ranks, and today there are 2
-# or 3. Which rank reads what from which file? You write the function that knows it.
+# writes its shards. The difficulty begins afterwards: yesterday there were 4 ranks, and today there
+# are 2 or 3. Which rank reads what from which file? You write the function that knows it.
 
 # %% [markdown]
 # ![What one rank of two holds at the fullest moment of a step: with the optimizer's state in
