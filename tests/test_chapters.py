@@ -43,7 +43,7 @@ PARAMETERS = {
     "05_memory": {"width": 32, "layers": 3, "samples": 8},
     "06_zero": {"world_size": 3, "layers": 3, "steps": 2},
     "06e_all_stages_together": {"world_size": 3, "layers": 3, "stage_shown": "stage 2"},
-    "06g_state_on_disk": {"world_size": 3, "fewer": (1, 2), "state_megabytes": 16},
+    "06g_state_on_disk": {"world_size": 3, "fewer": [1, 2], "state_megabytes": 16},
     "06h_sharding_engines": {"world_size": 2, "steps": 4, "state_megabytes": 8},
     "07_tensor_parallel": {"world_size": 3, "width": 48, "steps": 4},
     "07g_how_wide": {"world_size": 2, "width": 32, "train_steps": 20},
