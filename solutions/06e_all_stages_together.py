@@ -390,7 +390,8 @@ put_to_the_test(f"""
 # **Sources.** *Distributed Parallelism in Deep Learning* (web page); *Data Parallelism Deep Dive*
 # (book chapter); *CS 229S, lecture 8* (Stanford); a web note on types of distributed training.
 #
-# **To read on.** Rajbhandari et al. 2020, [ZeRO](https://arxiv.org/abs/1910.02054). Pascanu et al. 2013, [clipping by the norm](https://arxiv.org/abs/1211.5063).
+# **To read on.** Rajbhandari et al. 2020, [ZeRO](https://arxiv.org/abs/1910.02054). Pascanu et al.
+# 2013, [clipping by the norm](https://arxiv.org/abs/1211.5063).
 
 # %% [markdown]
 # ## What you have learnt
