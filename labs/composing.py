@@ -13,7 +13,6 @@ import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from memory import MixedPrecision, recompute_modules
 from simple_ddp import share_of_rank
-from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from zero import STAGES
 
@@ -62,23 +61,6 @@ class Clipping:
 
     def zero_grad(self):
         self.optimizer.zero_grad()
-
-
-# ---- A layer that is too large --------------------------------------------------------------
-
-
-class TiledLinear(nn.Module):
-    """A linear layer in tiles, each with some of the outputs: every tile can be a unit by itself.
-
-    Source  Rajbhandari et al. 2021, "ZeRO-Infinity", section 5.1.3
-    """
-
-    def __init__(self, inputs, outputs, tiles):
-        super().__init__()
-        self.tiles = nn.ModuleList(nn.Linear(inputs, outputs // tiles) for _ in range(tiles))
-
-    def forward(self, x):
-        return torch.cat([tile(x) for tile in self.tiles], dim=-1)
 
 
 # ---- What may be combined -------------------------------------------------------------------
@@ -193,19 +175,6 @@ def watch(stage, text, mixed=False, recompute=False, layers=4, samples=4, steps=
                 pass
             take_step()
     return numbers
-
-
-def watch_large_layer(tiles, side=1024):
-    """Stage 3 with one large layer: as one unit, or each of its tiles as a unit."""
-    from pedagogy_lib import measure
-
-    layer = TiledLinear(side, side, tiles)
-    engine = STAGES["stage 3"](layer, SGD, list(layer.tiles))
-    x = torch.ones(2, side, requires_grad=True)
-    with measure("step"):
-        layer(x).square().mean().backward()
-        engine.step()
-    return sum(unit.flat.nbytes for unit in engine.units.values())
 
 
 def states_of(block, numbers, n, rank=0) -> dict:
