@@ -187,8 +187,8 @@ explore(beside, stage=["stage 1", "DDP", "stage 2", "stage 3"], billions=[7.5, 1
 # %% [markdown]
 # ## 3 · When does stage 2 pay?
 #
-# What is kept between the backward and the step is one thing. What must fit is the **peak**, the
-# fullest moment of the whole step. There are three moments that may be the fullest:
+# What has to fit is the **peak**, the fullest moment of the whole step. Three moments may be the
+# fullest:
 #
 # 1. The end of the forward. All activations are there, and no gradients yet.
 # 2. The end of the backward. The activations are gone, and all gradients are there.
@@ -200,6 +200,8 @@ explore(beside, stage=["stage 1", "DDP", "stage 2", "stage 3"], billions=[7.5, 1
 
 # %%
 kept_saves = predict("Stage 2 lowers the peak of stage 1 by, all activations kept", unit="%")
+
+# %%
 again_saves = predict("Stage 2 lowers the peak of stage 1 by, blocks recomputed", unit="%")
 
 # %%
@@ -219,7 +221,7 @@ display(kept_saves.compare(0, saved["kept"]), again_saves.compare(100 / 7, saved
 
 # %% [markdown]
 # With all activations kept, both stages have the same peak, to the byte. It comes at the end of the
-# forward, and there are no gradients yet. With recomputed blocks, the activations are a thin band.
+# forward: there are no gradients yet. With recomputed blocks, the activations are a thin band.
 # Now the peak of stage 1 comes at the end of the backward: 2 + 2 + 12/4 = 7 bytes for each
 # parameter. In stage 2, the fullest moment is the optimizer's step: 2 + 12/4, and 4/4 for float32
 # gradients of the shard. These are 6 bytes, a seventh less.
