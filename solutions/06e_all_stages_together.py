@@ -91,7 +91,8 @@ Table(["", "sent, in models", "by formula", "parameters at most", "gradients at 
 #
 # In stage 3 the parameters are more than a shard for a moment. A unit that computes is whole. So a
 # rank needs room for its shards, plus the units that are gathered at the same time: one block, and
-# the unit with the embeddings and the last layer.
+# the unit with the embeddings and the last layer. (A single layer that is too large for this can be
+# cut into tiles: part [06d](06d_parameters_in_parts.ipynb).)
 
 # %%
 numbers = in_float32["stage 3"].values[0]
@@ -99,29 +100,6 @@ rest, *blocks = (4 * count for count in numbers)
 most = in_float32["stage 3"]["step"].peak_bytes[0]["parameters"]
 print(f"parameters in stage 3, at most:  {most:,} bytes")
 print(f"all shards, the rest, one block: {4 * model // world_size + rest + max(blocks):,} bytes")
-
-# %% [markdown]
-# ### A layer that is too large
-#
-# What if a single layer does not fit? Then it looks as if no stage helps: whatever the number of
-# ranks, this layer has to be whole while it computes. Tensor parallelism (chapter 07) splits the
-# layer's arithmetic. But there is also a way with ZeRO alone. Cut the layer into **tiles**, each
-# with some of the outputs. Every tile is a unit. The tiles compute one after another, so one of
-# them is whole at a time. DeepSpeed's ZeRO-Infinity does this.
-
-# %%
-tried = {"2 ranks, 1 tile": (2, 1), "4 ranks, 1 tile": (4, 1), "4 ranks, 8 tiles": (4, 8)}
-large = {name: launch(composing.watch_large_layer, tiles, world_size=n)
-         for name, (n, tiles) in tried.items()}
-plot_stacks({name: {kind: run["step"].peak_bytes[0][kind] for kind in KINDS[:2]}
-             for name, run in large.items()}, ylabel="at most",
-            title="A layer of 1024 × 1024 in stage 3")
-
-# %% [markdown]
-# With twice the ranks, the whole layer is still there, and a whole gradient of it. With tiles, both
-# fall. The price is eight short messages in place of a long one, and eight small products in place
-# of a large one. (Parameters and gradients are most at different moments. The bars show the most of
-# each.)
 
 # %% [markdown]
 # ## 2 · In mixed precision: 2 + 2 + 12
@@ -204,13 +182,13 @@ explore(beside, stage=["stage 1", "DDP", "stage 2", "stage 3"], billions=[7.5, 1
 # **On GPUs**, many engines sum gradients in float32. Then a gradient has 4 bytes, and the sum is 18
 # or 20 bytes (part 05b). In PyTorch's FSDP2 it is another sum. The shards are the float32 masters,
 # and there is no bfloat16 copy of them. Only a gathered unit is in bfloat16
-# ([`MixedPrecisionPolicy`](https://docs.pytorch.org/docs/2.11/distributed.fsdp.fully_shard.html)).
+# ([`MixedPrecisionPolicy`](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html)).
 
 # %% [markdown]
 # ## 3 · When does stage 2 pay?
 #
-# What is kept between the backward and the step is one thing. What must fit is the **peak**, the
-# fullest moment of the whole step. There are three moments that may be the fullest:
+# What has to fit is the **peak**, the fullest moment of the whole step. Three moments may be the
+# fullest:
 #
 # 1. The end of the forward. All activations are there, and no gradients yet.
 # 2. The end of the backward. The activations are gone, and all gradients are there.
@@ -222,6 +200,8 @@ explore(beside, stage=["stage 1", "DDP", "stage 2", "stage 3"], billions=[7.5, 1
 
 # %%
 kept_saves = predict("Stage 2 lowers the peak of stage 1 by, all activations kept", unit="%")
+
+# %%
 again_saves = predict("Stage 2 lowers the peak of stage 1 by, blocks recomputed", unit="%")
 
 # %%
@@ -241,7 +221,7 @@ display(kept_saves.compare(0, saved["kept"]), again_saves.compare(100 / 7, saved
 
 # %% [markdown]
 # With all activations kept, both stages have the same peak, to the byte. It comes at the end of the
-# forward, and there are no gradients yet. With recomputed blocks, the activations are a thin band.
+# forward: there are no gradients yet. With recomputed blocks, the activations are a thin band.
 # Now the peak of stage 1 comes at the end of the backward: 2 + 2 + 12/4 = 7 bytes for each
 # parameter. In stage 2, the fullest moment is the optimizer's step: 2 + 12/4, and 4/4 for float32
 # gradients of the shard. These are 6 bytes, a seventh less.
@@ -386,59 +366,34 @@ for what, sentence in launch(composed_alone.refusals, world_size=2).values[0].it
 # Φ is the number of parameters, and N the number of ranks.
 
 # %% jupyter={"source_hidden": true}
-def in_phi(stage, n):
-    return sum(composing.states_by_formula(stage, 1, n, (2, 2, 12)).values())
-
-def least_ranks(stage, goal):
-    return next(n for n in range(1, 2000) if in_phi(stage, n) <= goal)
-
-paper = ", ".join(f"{7.5 * in_phi(stage, 64):.1f}" for stage in STAGES)
-here = ", ".join(f"{sum(states[stage].values()) / model:.2f}" for stage in STAGES)
-after = {stage: sum(kinds.values()) for stage, kinds in states.items()}
+n, paper = world_size, [sum(composing.states_by_formula(stage, 7.5, 64, (2, 2, 12)).values())
+                        for stage in STAGES]
+here = {stage: sum(kinds.values()) / model for stage, kinds in states.items()}
+found_here = ", ".join(f"{size:.2f}" for size in here.values())
 part = {kind: 1 - kept["stage 3"][kind] / kept["DDP"][kind] for kind in KINDS}
-whole_layer = [large[name]["step"].peak_bytes[0]["parameters"] / 4e6 for name in tried]
-bars = ", ".join(f"{in_phi(stage, 4):g} Φ" for stage in STAGES)
-more = f"""
-- [C120] ZeRO-3 reduces memory 8 times | book chapter, “ZeRO” | right for 8 ranks | N times, of the
-  model states: here {after["DDP"] / after["stage 3"]:.2f} times on {world_size} (section 2).
-  Activations and gathered units come on top
-- [C121] ZeRO-3 enables models 8 times as large | web page, “ZeRO” | depends | N times, less the
-  gathered units. 8 times is the limit of stage 2: 16/2
-- [C124] Each stage saves (N-1)/N of what it splits | book chapter; CS 229S | right | saved of the
-  state {part["optimizer_state"]:.2f}, of gradients {part["gradients"]:.2f}, of parameters
-  {part["parameters"]:.2f} (section 1); for a moment there is more
-- [C135] Memory: stage 1 needs more than 2, 2 more than 3 | web note | right, between backward and
-  step | {here} bytes for each parameter. At the peak, stages 1 and 2 may be equal (section 3)
-- [C143] Nearly linear savings | handwritten notes | depends | stage 3 alone. From 8 to 64 ranks:
-  stage 1 {in_phi("stage 1", 8) / in_phi("stage 1", 64):.2f} times less, stage 3
-  {in_phi("stage 3", 8) / in_phi("stage 3", 64):.2f}
-"""
-
-# %% jupyter={"source_hidden": true}
 put_to_the_test(f"""
-- [C114] Bars: 16 Φ, 7 Φ, 5.5 Φ, 4 Φ | web page, “ZeRO” | right for 4 ranks alone | N = 4: {bars};
-  measured on {world_size} ranks: {here} (section 2)
-- [C115] Its text: 4 Φ (4 times less), 2.5 Φ (8 times), about 1 Φ (16 times) | web page, “ZeRO” |
-  contradicts itself | stage 1 has 4 Φ only for very many ranks; 2.5 Φ takes
-  {least_ranks("stage 2", 2.5)} ranks, and is {16 / 2.5:.1f} times less; 1 Φ takes
-  {least_ranks("stage 3", 1)}: three different N in one list
-- [C116] 4P + 12P/N, 2P + 14P/N, 16P/N | CS 229S, lecture 8 | right, to the byte | measured on
-  {world_size} ranks: {here} bytes for each parameter (section 2). The paper's 7.5 billion on 64:
-  {paper} GB
-- [C150] A layer that is too large for a GPU defeats even ZeRO-3; then it takes tensor parallelism |
-  book chapter, “ZeRO” | right, unless the layer is cut into tiles | parameters at most, in layers:
-  {whole_layer[0]:.2f} on 2 ranks, {whole_layer[1]:.2f} on 4, with 8 tiles {whole_layer[2]:.2f}
-  (section 1)
-""", more=more)
+- [C114] Bars: 16 Φ, 7 Φ, 5.5 Φ, 4 Φ | web page, “ZeRO” | right for 4 ranks alone | on {n}
+  ranks, measured: {found_here} (section 2)
+- [C116] 4P + 12P/N, 2P + 14P/N, 16P/N | CS 229S, lecture 8 | right, to the byte | on {n} ranks,
+  measured: {found_here} bytes for each parameter (section 2). The paper's 7.5 billion on 64:
+  {", ".join(f"{size:.1f}" for size in paper)} GB
+- [C135] Memory: stage 1 needs more than 2, 2 more than 3 | web note | right, between backward and
+  step | {found_here}. At the peak, stages 1 and 2 are equal if activations make it (section 3)
+""", more=f"""
+- [C120] ZeRO-3 reduces memory 8 times | book chapter, “ZeRO” | right for 8 ranks | N times, of the
+  model states: here {here["DDP"] / here["stage 3"]:.2f} times on {n} (section 2). Activations and
+  gathered units come on top
+- [C124] Each stage saves (N-1)/N of what it splits | book chapter; CS 229S | right | saved:
+  {", ".join(f"{kind.replace('_', ' ')} {share:.2f}" for kind, share in part.items())} (section 1).
+  For a moment there is more
+""")
 
 # %% [markdown]
 # **Sources.** *Distributed Parallelism in Deep Learning* (web page); *Data Parallelism Deep Dive*
-# (book chapter); *CS 229S, lecture 8* (Stanford); a web note on types of distributed training;
-# handwritten notes.
+# (book chapter); *CS 229S, lecture 8* (Stanford); a web note on types of distributed training.
 #
-# **To read on.** Rajbhandari et al. 2020, [ZeRO](https://arxiv.org/abs/1910.02054). Rajbhandari et
-# al. 2021, [ZeRO-Infinity](https://arxiv.org/abs/2104.07857): tiles in section 5.1.3. Pascanu et
-# al. 2013, [clipping by the norm](https://arxiv.org/abs/1211.5063).
+# **To read on.** Rajbhandari et al. 2020, [ZeRO](https://arxiv.org/abs/1910.02054). Pascanu et al.
+# 2013, [clipping by the norm](https://arxiv.org/abs/1211.5063).
 
 # %% [markdown]
 # ## What you have learnt
@@ -447,7 +402,6 @@ put_to_the_test(f"""
 #   2, and 16/n in stage 3. You have measured it to the byte.
 # * **Stage 2 lowers the peak** where the gradients make it: with recomputation, or small
 #   micro-batches beside a large model.
-# * A layer has to be whole while it computes. **Tiles** make it several smaller ones.
 # * **Clipping** needs the norm of the whole: sum the squares over all ranks, take the root once.
 # * What takes a list of parameters, and steps on them, works with all stages.
 #

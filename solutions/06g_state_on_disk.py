@@ -4,8 +4,8 @@
 # **Where does the state of a sharded model go when there is no room for it, and when the training
 # stops?** Both times the answer is a disk. If even a shard of the optimizer's state is too large,
 # it can live in files, and the device keeps the rest. And if a training has to stop, every rank
-# writes its shards. The difficulty begins afterwards: yesterday there were 4 ranks, and today there are 2
-# or 3. Which rank reads what from which file? You write the function that knows it.
+# writes its shards. The difficulty begins afterwards: yesterday there were 4 ranks, and today there
+# are 2 or 3. Which rank reads what from which file? You write the function that knows it.
 
 # %% [markdown]
 # ![What one rank of two holds at the fullest moment of a step: with the optimizer's state in
@@ -33,7 +33,7 @@ from pedagogy_lib import (
 
 # %% tags=["parameters"]
 world_size = 4
-fewer = (2, 3)
+fewer = [2, 3]
 state_megabytes = 32
 
 # %%
@@ -263,7 +263,7 @@ print("DCP, on other ranks the same weights:", all(close(x, theirs, steps=8) for
 # to a file system that all can read: a new rank reads other ranks' files.
 
 # %% [markdown]
-# *Break it.* In section 2, give `fewer` the value `(5,)`. The batch of 12 samples does not divide
+# *Break it.* In section 2, give `fewer` the value `[5]`. The batch of 12 samples does not divide
 # by 5. Which of the two does not fit: the checkpoint, or the training?
 
 # %% [markdown]
@@ -277,9 +277,6 @@ put_to_the_test(f"""
 - [C111] Offloading to CPU or NVMe extends the memory of a GPU | web page, “ZeRO-Offload” | right,
   for states | {saved:.0f} MB less on the device of each rank, the same result (section 1).
   Activations and gathered units stay
-- [C146] DeepSpeed has more options to offload, FSDP is better integrated | web page, “DeepSpeed” |
-  right, by their documentation | to NVMe, DeepSpeed alone; FSDP2 is plain PyTorch, and its
-  checkpoints are DCP's (sections 1 and 3)
 """)
 
 # %% [markdown]

@@ -52,7 +52,7 @@ PARAMETERS = {
     "06c_gradients_in_parts": {"world_size": 3, "layers": 3},
     "06d_parameters_in_parts": {"world_size": 3, "layers": 3},
     "06e_all_stages_together": {"world_size": 3, "layers": 3, "stage_shown": "stage 2"},
-    "06g_state_on_disk": {"world_size": 3, "fewer": (1, 2), "state_megabytes": 16},
+    "06g_state_on_disk": {"world_size": 3, "fewer": [1, 2], "state_megabytes": 16},
     "06h_sharding_engines": {"world_size": 2, "steps": 4, "state_megabytes": 8},
     "07_tensor_parallel": {"world_size": 3, "size": 120},
     "07b_the_pair": {"world_size": 3, "tokens": 64, "width": 48},

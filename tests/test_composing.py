@@ -8,7 +8,6 @@ import torch.distributed as dist
 from helpers import ROOT
 
 from pedagogy_lib import launch
-from pedagogy_lib.basics.closeness import close
 from pedagogy_lib.course.labs import Lab
 
 
@@ -104,23 +103,6 @@ def test_where_gradients_make_the_peak_stage_2_lowers_it():
 
     assert peak("stage 1", False) == peak("stage 2", False)
     assert peak("stage 2", True) < 0.9 * peak("stage 1", True)
-
-
-def test_tiles_lower_the_peak_and_ranks_do_not():
-    def peak(n, tiles):
-        run = launch(COMPOSING.watch_large_layer, tiles, world_size=n, device="cpu")
-        return run["step"].peak_bytes[0]["parameters"] / run.values[0]
-
-    assert [peak(2, 1), peak(4, 1)] == [1.5, 1.25]
-    assert peak(4, 8) == 1 / 4 + 1 / 8
-
-
-def test_a_layer_in_tiles_is_the_same_layer():
-    tiled, whole = COMPOSING.TiledLinear(3, 8, 4).double(), torch.nn.Linear(3, 8).double()
-    whole.weight.data = torch.cat([tile.weight for tile in tiled.tiles])
-    whole.bias.data = torch.cat([tile.bias for tile in tiled.tiles])
-    x = torch.randn(2, 3, dtype=torch.float64)
-    assert close(tiled(x).detach(), whole(x).detach())
 
 
 # ---- Clipping -----------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ SAID = {
     "advice_figures": ["that differ by 25 % or more: told right 9", "tp and pp"],
     "any_plan": ["ZeRO 3 × cp × tp on 2 ranks: loss 4."],
     "counted_over_ranks": ["tokens counted   gradients differ from one process by"],
-    "composing": ["stage 2, bytes for each parameter: parameters 2.00, gradients 0.50"],
+    "composing": ["stage 2, bytes for each parameter: parameters 2.", "gradients 1.00"],
     "composed_alone": ["stage 3 with mixed precision, recomputation", "equals one process"],
     "cost_model": ["activations 2", "total 4"],
     "cost_seconds": ["compute 13.", "bubble 0.9"],

@@ -3,6 +3,7 @@
 torchrun --nproc-per-node 2 labs/composing.py
 """
 
+import gc
 import math
 from contextlib import nullcontext
 from functools import partial
@@ -13,7 +14,6 @@ import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from memory import MixedPrecision, recompute_modules
 from simple_ddp import share_of_rank
-from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from zero import STAGES
 
@@ -73,23 +73,6 @@ class Clipping:
 
     def zero_grad(self):
         self.optimizer.zero_grad()
-
-
-# ---- A layer that is too large --------------------------------------------------------------
-
-
-class TiledLinear(nn.Module):
-    """A linear layer in tiles, each with some of the outputs: every tile can be a unit by itself.
-
-    Source  Rajbhandari et al. 2021, "ZeRO-Infinity", section 5.1.3
-    """
-
-    def __init__(self, inputs, outputs, tiles):
-        super().__init__()
-        self.tiles = nn.ModuleList(nn.Linear(inputs, outputs // tiles) for _ in range(tiles))
-
-    def forward(self, x):
-        return torch.cat([tile(x) for tile in self.tiles], dim=-1)
 
 
 # ---- What may be combined -------------------------------------------------------------------
@@ -164,10 +147,14 @@ def states_by_formula(stage, numbers, n, each):
 
 
 def make_engine(stage, model, make_optimizer):
-    """What is called in the forward, and what steps; "DDP" is PyTorch's."""
+    """What is called in the forward, what steps, the sizes of units, and hooks that keep it alive.
+
+    "DDP" is PyTorch's.
+    """
     if stage != "DDP":
         engine = STAGES[stage](model, make_optimizer, list(model.blocks))
-        return model, engine.step, [unit.flat.numel() for unit in engine.units.values()]
+        numbers = [unit.flat.numel() for unit in engine.units.values()]
+        return model, engine.step, numbers, getattr(engine, "hooks", ())
     ddp = DistributedDataParallel(model)
     optimizer = make_optimizer(list(ddp.parameters()))
 
@@ -175,7 +162,7 @@ def make_engine(stage, model, make_optimizer):
         optimizer.step()
         optimizer.zero_grad()
 
-    return ddp, step, [sum(p.numel() for p in model.parameters())]
+    return ddp, step, [sum(p.numel() for p in model.parameters())], ()
 
 
 def watch(stage, text, mixed=False, recompute=False, layers=4, samples=4, steps=2) -> list[int]:
@@ -188,6 +175,7 @@ def watch(stage, text, mixed=False, recompute=False, layers=4, samples=4, steps=
     """
     from pedagogy_lib import measure
 
+    gc.collect()  # an engine has cycles: under torchrun, the one before may still be there
     torch.manual_seed(0)
     model, make_optimizer = Transformer(layers=layers), partial(torch.optim.Adam, lr=1e-3)
     if mixed:
@@ -195,7 +183,7 @@ def watch(stage, text, mixed=False, recompute=False, layers=4, samples=4, steps=
         make_optimizer = partial(MixedPrecision, make_optimizer=make_optimizer)
     if recompute:
         recompute_modules(model.blocks)
-    module, take_step, numbers = make_engine(stage, model, make_optimizer)
+    module, take_step, numbers, hooks = make_engine(stage, model, make_optimizer)
     for step in range(steps):
         batch = share_of_rank(draw_batch(text, samples * dist.get_world_size(), step))
         with measure("step") if step == steps - 1 else nullcontext():
@@ -203,20 +191,9 @@ def watch(stage, text, mixed=False, recompute=False, layers=4, samples=4, steps=
             with measure("after the backward"):
                 pass
             take_step()
+    for hook in hooks:
+        hook.remove()  # with them, nothing of this engine would ever be freed
     return numbers
-
-
-def watch_large_layer(tiles, side=1024):
-    """Stage 3 with one large layer: as one unit, or each of its tiles as a unit."""
-    from pedagogy_lib import measure
-
-    layer = TiledLinear(side, side, tiles)
-    engine = STAGES["stage 3"](layer, SGD, list(layer.tiles))
-    x = torch.ones(2, side, requires_grad=True)
-    with measure("step"):
-        layer(x).square().mean().backward()
-        engine.step()
-    return sum(unit.flat.nbytes for unit in engine.units.values())
 
 
 def states_of(block, numbers, n, rank=0) -> dict:

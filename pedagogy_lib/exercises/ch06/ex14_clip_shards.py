@@ -54,7 +54,8 @@ def clip(answer, group, case):
         "changed": not close([p.detach() for p in shards], weights),
         "returned": norm is not None and (not torch.is_tensor(norm) or norm.numel() == 1),
         "norm": float(norm) if norm is not None else None,
-        "lost": len(before) - len(after),
+        "lost": max(0, len(before) - len(after)),
+        "given": max(0, len(after) - len(before)),
         "bad": sum(int((~x.isfinite()).sum()) for x in after),
         "gradients": after,
     }
@@ -205,6 +206,8 @@ EXERCISE = RankExercise(
         never("changed", "the parameters themselves have changed",
               "only the gradients are scaled: p.grad, and not p"),
         never("lost", "{} gradients are gone", "scale the gradients, and leave them in p.grad"),
+        never("given", "{} frozen parameters have a gradient now",
+              "a frozen parameter has no gradient, and needs none: leave it out"),
         Holds("norm", math.isfinite, "the norm is {}",
               lambda trial, place: OVERFLOWS if trial.case.args[0] == "in float16" else ""),
         Equals("norm", right_norm, wrong_norms, "the norm", same=close_in_float32),
@@ -223,6 +226,7 @@ EXERCISE = RankExercise(
         "expected a non-empty": "a rank may have no gradient at all. Its sum of squares is 0, and "
         "it takes part in the all-reduce",
         "division by zero": NOT_FINITE,
+        "float() argument must be": "return the norm alone: one number",
         "'int' object has no attribute": "a rank may have no gradient at all. Then a sum of "
         "nothing is the number 0, and all_reduce needs a tensor",
         "'float' object has no attribute": "all_reduce needs a tensor, on a rank without gradients "

@@ -53,6 +53,13 @@ def grouped(places):
     return parts
 
 
+def balanced(length, before, now, rank):
+    each, more = divmod(length, now)
+    begin = rank * each + min(rank, more)
+    inside = range(begin, begin + each + (rank < more))
+    return grouped([divmod(number, -(-length // before)) for number in inside])
+
+
 def of_all(length, before, now, rank):
     """Positions in the whole tensor."""
     old = -(-length // before)
@@ -127,6 +134,20 @@ EXERCISE = Formula(
          lambda length, before, now, rank: [(rank, 0, cut(length, before, rank)[1]
                                              - cut(length, before, rank)[0])]
          if rank < before and cut(length, before, rank)[0] < length else []),
+        ("numbers that follow each other in a file are one read: (file, start, end), and not a "
+         "read for each number",
+         lambda *call: [(f, i, i + 1) for f, a, b in truth(*call) for i in range(a, b)]),
+        ("files are counted from 0", lambda *call: [(f + 1, a, b) for f, a, b in truth(*call)]),
+        ("numbers in a file are counted from 0",
+         lambda *call: [(f, a + 1, b + 1) for f, a, b in truth(*call)]),
+        ("numbers are dealt out in turn here, like cards. A part is a piece of the tensor, from "
+         "one end to the other",
+         lambda length, before, now, rank: [(i % before, i // before, i // before + 1)
+                                            for i in range(length) if i % now == rank]),
+        ("the parts are balanced, so that they differ by one at most. Here every part has "
+         "ceil(length / now) numbers, and only the last ones have fewer", balanced),
+        ("only the first and the last file are read: there may be files in between",
+         lambda *call: [*truth(*call)[:1], *truth(*call)[1:][-1:]]),
         ("this is one triple alone: return a list of triples, of one or none as well",
          lambda *call: next(iter(truth(*call)), None)),
         ("the order is turned round: numbers have to come in the order of the tensor",
