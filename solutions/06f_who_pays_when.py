@@ -7,12 +7,11 @@
 # write the part that makes stage 3 usable: its messages travel *while* it computes.
 
 # %% [markdown]
-# ![Two timelines of one rank: with messages on demand the computing waits for each gather and each
-# reduce-scatter; with one unit gathered ahead it runs nearly without a
-# gap](../assets/covers/06f_who_pays_when.png)
+# ![The timeline of two ranks in stage 3: the computing runs with few gaps; below it gathers travel
+# ahead of the computing, and reduce-scatters behind it](../assets/covers/06f_who_pays_when.png)
 #
-# *Measured in section 4: a rank's step in stage 3. The upper bars of a rank are its computing, the
-# lower bars its messages.*
+# *Measured in section 4: a step of stage 3 with one unit gathered ahead. The upper bars of a rank
+# are its computing, the lower bars its messages.*
 #
 # **After this part you can** say what micro-batches, units and recomputation cost in each stage,
 # and let gathers and reduce-scatters travel behind the computing.
@@ -35,7 +34,7 @@ from pedagogy_lib import (
 
 # %% tags=["parameters"]
 world_size = 4
-counts = (1, 2, 4)  # micro-batches in a step
+counts = [1, 2, 4]  # micro-batches in a step
 
 # %%
 prefetch, costs = lab("prefetch"), lab("stage_costs")
@@ -299,18 +298,21 @@ took = {how: run.values[0][0] for how, run in stages.items()}
 # Your prediction, theory, and what was measured.
 shorter.compare(100 * (1 - (18 + 3 * 0.5) / 27), 100 * (1 - took[1] / took[0]))
 
-# %% tags=["cover", "nbval-ignore-output"]
+# %% tags=["nbval-ignore-output"]
 MESSAGES = ("gather", "reduce-scatter")
 LANES = ["forward", "backward", *MESSAGES]
 until = max(stages[how]["step"].seconds[0] for how in (0, 1))
-display(plot_timeline(stages[0], LANES, below=MESSAGES, until=until,
-                      title="Stage 3, each message waited for (computing emulated)"))
+plot_timeline(stages[0], LANES, below=MESSAGES, until=until,
+              title="Stage 3, each message waited for (computing emulated)")
+
+# %% tags=["cover", "nbval-ignore-output"]
 plot_timeline(stages[1], LANES, below=MESSAGES, until=until,
               title="Stage 3, one unit gathered ahead (computing emulated)")
 
 # %% [markdown]
-# The upper bars of a rank are its computing, the lower bars its messages. Above, they take turns.
-# Below, the computing runs through. Gathers travel ahead of it, reduce-scatters behind it.
+# The upper bars of a rank are its computing, the lower bars its messages. In the first picture they
+# take turns. In the second the computing runs through. Gathers travel ahead of it, reduce-scatters
+# behind it.
 #
 # Now let the layers differ. Every second one has most of the parameters: its bytes travel for 1.3
 # forwards, those of the others for 0.1. (In a model with experts, layers differ in this way:

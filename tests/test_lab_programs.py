@@ -48,6 +48,9 @@ SAID = {
     "fewer_bytes": ["PowerSGD, r = 1   loss", "DiLoCo            loss"],
     "finding_out": ["wrong weights on rank 1: has other weights, ranks [0, 1], after 1 steps"],
     "folder_store": ["came: [0, 1]; in the group that they formed, ones add up to 2"],
+    "engines_compared": ["DDP: parameters 1.00, gradients 1.00", "FSDP2: parameters 0.50"],
+    "flat_parameters": ["FSDP2: 4 reduce-scatters of 1.0 times", "use_orig_params: 4 reduce-"],
+    "fsdp2_recipe": ["2 ranks equal one process: True", "DDP, float32: 4.00 bytes"],
     "fsdp2_program": ["FSDP2 on 2 ranks equals one process: True"],
     "gradient_accumulation": ["of the test images right"],
     "gradient_sync_visualizer": ["0.weight   after   rank 1", "bucket 1:", "all in one"],
@@ -70,6 +73,7 @@ SAID = {
     "serving": ["tp | users", "8 | 518"],
     "operator_shardings": ["ms, columns, rows, samples", "ms, samples, samples, samples"],
     "plan_space": ["6 cuts and tilings; the shortest step"],
+    "prefetch": ["1 layers in a unit, 0 ahead: ", "6 layers in a unit, 2 ahead: "],
     "practices": ["7B on 8 V100, offloaded: ", "update 1.", "without offload: "],
     "planner": ["dp | tp | pp", "GPU-hours", "too large for the memory"],
     "published_figures": ["Llama 3 405B on 8,192 GPUs: predicted 38", "1008.0 billion parameters"],
@@ -93,6 +97,7 @@ SAID = {
     "placed_pipelines": ["ZB-V: gradients of one process to 1e-12: True"],
     "pipeline_parallel": ["2 stages, 1F1B: loss", "at most 2 micro-batches kept, 263 kB sent"],
     "resharding": ["resumed from the files of"],
+    "recipe_symptoms": ["7 all-gathers"],
     "restart": ["steps read: 0; taken on 2 ranks: 60; test loss 0.3"],
     "scaling": ["arithmetic", "samples: ", "for its all-reduce"],
     "schedules": ["1F1B, 4 ranks", "rank 2:  F0 F1 B0 F2 B1"],
@@ -103,6 +108,7 @@ SAID = {
     "sharded_checkpoints": ["pipeline         weights differ by 0.0", "ZeRO-3           weights"],
     "simple_ddp": ["to DistributedDataParallel's weights", "; communication adds"],
     "small_alpa": ["12 layers on 64 devices", "  layers 0-"],
+    "stage_costs": ["stage 2: models sent 1.0", "stage 3: models sent 1.5"],
     "start_here": ["RANK 1 WORLD_SIZE 2 SUM 1"],
     "tensor_engines": ["\nDTensor: loss", "DTensor, sequence parallel: loss"],
     "async_products": ["waiting: ", "meanwhile: "],
@@ -124,6 +130,7 @@ SAID = {
     "two_houses": ["the slides print y 5.249, exactly 5.24971"],
     "train_anywhere": ["2 + 2 epochs; from 4 in one go, weights differ by 0.0"],
     "train_ddp": ["epoch 6: loss 0."],
+    "train_fsdp2": ["step 12: loss 3."],
     "uneven_stages": ["uneven stages on 2 ranks: loss "],
     "uneven_runs": ["uneven stages on 2 ranks: as one process to 1e-12: True"],
     "watch_loops": ["rank 1 reads epoch 0: 0 1 2 3 4 5 6 7   epoch 1: 0"],
@@ -158,6 +165,7 @@ HOLED = [
     "half_precision", "small_states",
     "large_vocabulary", "recomputation",
     "composing", "composed_alone", "resharding",
+    "prefetch",
 ]  # fmt: skip
 
 
@@ -178,6 +186,7 @@ ALONE = (  # they need no ranks, or start their own: links are throttled in laun
     "large_batches", "old_gradients",
     "large_batches", "old_gradients", "complete_gradients",
     "large_batches", "old_gradients", "kept_tensors", "what_fits",
+    "large_batches", "old_gradients", "prefetch", "fsdp2_recipe",
 )  # fmt: skip
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
 

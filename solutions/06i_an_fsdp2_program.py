@@ -1,0 +1,407 @@
+# %% [markdown]
+# # 06i · An FSDP2 program
+#
+# **Which lines does a training with FSDP2 need, and what happens without each of them?** Part
+# [03g](03g_one_whole_program.ipynb) had a whole program for DDP. Here is one for FSDP2:
+# [labs/train_fsdp2.py](../labs/train_fsdp2.py). Most of its mistakes raise nothing. You measure
+# what each line is for, start the program with torchrun on two machines, and find four mistakes in
+# a recipe.
+
+# %% [markdown]
+# ![The loss of each step: four ranks on two machines for the first half, three ranks that go on;
+# the points lie on one curve](../assets/covers/06i_an_fsdp2_program.png)
+#
+# *Measured in section 6: four ranks on two machines begin, three ranks go on.*
+#
+# **After this part you can** write a program for FSDP2 whose weights are those of one process, on
+# any number of ranks, and say for a model of 70 billion parameters what fits.
+#
+# **It takes** about 25 minutes, and 20 more for 1 exercise. **It needs** [06h · Sharding
+# engines](06h_sharding_engines.ipynb) and [03g · One whole program](03g_one_whole_program.ipynb).
+
+# %% jupyter={"source_hidden": true}
+import copy
+import tempfile
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+from pedagogy_lib import (
+    Table, check, hint, lab, launch, plot_curves, plot_stacks, predict, progress, put_to_the_test,
+)
+
+# %% tags=["parameters"]
+world_size = 4
+steps = 12
+
+# %%
+recipe, symptoms = lab("fsdp2_recipe"), lab("recipe_symptoms")
+text = lab("language_model").standard_library(50_000)
+kept = tempfile.TemporaryDirectory(prefix="train-fsdp2-")
+folder = Path(kept.name)
+
+# %% [markdown]
+# ## 1 · From shapes to shards
+#
+# A model that needs FSDP2 does not fit on one GPU. So no rank may make it whole, not even at the
+# start. The file does it in four steps:
+#
+# ```python
+# with torch.device("meta"):             # shapes, and no memory
+#     model = make_model(options)
+# shard(model, mesh, options)            # shapes of shards, and no memory
+# model.to_empty(device=device)          # memory for this rank's shards
+# set_model_state_dict(model, weights_of_rank_0, options=FROM_RANK_0)
+# ```
+#
+# On the **meta device** a tensor has a shape and no numbers. How many models does a rank have after
+# each step, with this order, and if each rank makes the whole model first?
+
+# %%
+ways = ("whole, then cut", "shapes first")
+begun = {way: launch(recipe.start, way, world_size=world_size, device="cpu").values[0]
+         for way in ways}
+Table(["", "made", "cut by FSDP2", "memory given"],
+      [[way, *(f"{models:.2f}" for models in row)] for way, row in begun.items()],
+      note="models in the memory of a rank")
+
+# %% [markdown]
+# (`device="cpu"` stands in this part where one compares with one process, or counts bytes.)
+#
+# `to_empty` gives memory, and no values. Who fills it? Two ways are usual. If you begin a training,
+# each module draws its weights anew, on the shards. If you have weights, rank 0 reads them and
+# sends each rank its part: `broadcast_from_rank0=True`. The file does the second.
+#
+# The first has a trap on the CPU. A weight is cut over two ranks, and drawn after
+# `torch.manual_seed(0)`. Here are the first three numbers of rank 0's part and of rank 1's part:
+
+# %%
+for numbers in launch(recipe.drawn_after_sharding, world_size=2, device="cpu").values[0]:
+    print(*(f"{number:.4f}" for number in numbers))
+
+# %% [markdown]
+# They are the same: each rank has drawn the same numbers for its part. The model has half as many
+# different rows as it should. Nothing fails; there is one warning, "DTensor random operators may
+# not have complete support on cpu device mesh". **On GPUs** DTensor moves each rank on in one
+# common sequence of random numbers, so that the whole weight is as one process would draw it
+# ([source](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/tensor/_random.py)).
+#
+# And if each rank makes the whole model, and FSDP2 cuts it? DDP would send rank 0's weights to all.
+# Does FSDP2?
+
+# %%
+for seeds_differ in (False, True):
+    gap = launch(recipe.different_starts, seeds_differ, world_size=2, device="cpu").values[0]
+    print(f"seeds differ: {seeds_differ}; the sharded model is rank 0's: {gap == 0}")
+
+# %% [markdown]
+# **FSDP2 does not broadcast.** It cuts what it finds on each rank. With other seeds, the model is
+# put together from parts of different models, and nobody says so.
+#
+# ## 2 · The root
+#
+# `fully_shard` on each block makes a unit of it. `fully_shard` on the model makes one more unit,
+# the **root**, of all that is left: embeddings, last norm, last layer. The forward ends with the
+# root, and the backward begins with it. So FSDP2 keeps it in between, *unless you say otherwise*.
+# In how many all-gathers does it show, with three blocks?
+
+# %%
+gathers = predict("All-gathers in a step: 3 blocks and a root, nothing said about the root",
+                  unit="all-gathers")
+
+# %%
+counted = {said: recipe.calls_of(launch(recipe.with_root, said, text, world_size=2, device="cpu"),
+                                 "all_gather") for said in (None, True, False)}
+for said, count in counted.items():
+    print(f"reshard_after_forward={said} for the root: {count} all-gathers")
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was counted.
+gathers.compare(2 * 3 + 1, counted[None], wire="counted")
+
+# %% [markdown]
+# Many recipes make one dict of settings, with `reshard_after_forward=True`, and use it for the
+# blocks and the model alike. Then the root is released, and gathered again at once. In a small
+# model with a large vocabulary, it is the largest unit.
+#
+# ## 3 · Precision
+#
+# The policy of the file says: gather and compute in bfloat16, reduce gradients in float32.
+#
+# ```python
+# MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+# ```
+#
+# The shards stay in float32. They are the masters (part [05b](05b_half_precision.ipynb)), and the
+# optimizer steps on them. Without `reduce_dtype`, gradients would be summed in bfloat16, with two
+# to three digits. For the root the file adds `output_dtype=torch.float32`: the loss wants float32
+# logits.
+#
+# Sources say that stage 3 sends half as much again as DDP. With this policy, too? Compare with DDP
+# in float32. For each parameter, count the bytes of each collective: gather, gather, reduce.
+
+# %%
+ratio = predict("FSDP2 with this policy: bytes sent, as a multiple of DDP's in float32",
+                unit="times")
+
+# %%
+by_way = {way: recipe.bytes_for_each(launch(recipe.with_precision, way, text, world_size=2,
+                                            device="cpu"))
+          for way in ("FSDP2", "DDP, float32", "DDP, bfloat16")}
+for way, count in by_way.items():
+    print(f"{way}: {count:.2f} bytes for each parameter, sent by each of 2 ranks, by textbook")
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
+ratio.compare((2 + 2 + 4) / (4 + 4), by_way["FSDP2"] / by_way["DDP, float32"],
+              kind="communication")
+
+# %% [markdown]
+# The same bytes as DDP in float32: 2 + 2 + 4 against 4 + 4. (It is a little less, since the root is
+# gathered once.) Against DDP with a model in bfloat16 it is twice as much. So "50 % more" is true
+# only if all three collectives have the same dtype.
+#
+# ## 4 · One step
+#
+# ```python
+# loss = mean_loss(model(inputs), targets)
+# loss.backward()
+# nn.utils.clip_grad_norm_(model.parameters(), options.clip)
+# optimizer.step()
+# optimizer.zero_grad()
+# ```
+#
+# It looks like one process. Three things are hidden in it.
+
+# %% [markdown]
+# * **`model(inputs)`**, and not `model.forward(inputs)`: hooks gather the units, and only a call of
+#   the module runs them.
+# * **The gradient is the mean** over the ranks. Nobody divides by their number again.
+# * **The norm is that of all shards.** After the backward a gradient is a DTensor.
+#   `clip_grad_norm_` adds up squares over all ranks. Who takes each rank's own shards clips by
+#   another number on each rank:
+
+# %%
+for rank, found in enumerate(launch(recipe.norms, text, world_size=2, device="cpu").values):
+    own, clipped, one_process = found
+    print(f"rank {rank}: norm of its own shards {own:.4f}, clip_grad_norm_ finds {clipped:.4f}, "
+          f"one process {one_process:.4f}")
+
+# %% [markdown]
+# With `--recompute` the file wraps each block in `checkpoint_wrapper` before it is sharded, as
+# [torchtitan](https://github.com/pytorch/torchtitan) does: then a unit is what is recomputed. (Part
+# 06f has shown that it costs no further bytes.)
+#
+# Weight decay goes by `p.ndim >= 2`, and the optimizer is made *after* sharding (exercise 10.20
+# shows what happens before).
+#
+# ## 5 · The checkpoint
+#
+# Every rank writes its own shards, with `torch.distributed.checkpoint` (part
+# [06g](06g_state_on_disk.ipynb)). `get_state_dict` gives model and optimizer under the names of the
+# model, as DTensors. So three ranks can read what four have written.
+
+# %% [markdown]
+# * **All ranks call it.** Rank 0 alone would wait for the others.
+# * **Under another name first** (part 03g). When all ranks have written, rank 0 renames the folder.
+# * **Whole weights**, to publish them: `get_model_state_dict` with `full_state_dict=True` and
+#   `cpu_offload=True`. All ranks call it, rank 0 gets the tensors, in the memory of its CPU.
+#
+# ## 6 · Two machines, and one process
+#
+# Now torchrun starts the file on two machines, two ranks on each. In float64, so that the weights
+# can be compared. On real machines it is the line of part 03g, with `labs/train_fsdp2.py` at its
+# end.
+
+# %%
+words = ["--precision", "float64", "--recompute", "--folder", str(folder / "checkpoint")]
+run = recipe.on_machines(folder, [*words, "--steps", str(steps // 2), "--every", "1"])
+for machine, said in enumerate(run.output):
+    print(f"machine {machine}:", *recipe.lines_of(said), sep="\n  ")
+
+# %% [markdown]
+# Three ranks go on from the files of four. And one process, without FSDP2, trains with all samples.
+
+# %%
+later = launch(recipe.trained, text, [*words, "--steps", str(steps)], world_size=3, device="cpu")
+alone = launch(recipe.in_one_process, text, ["--precision", "float64", "--steps", str(steps)],
+               world_size=1, device="cpu").values[0]
+gap = recipe.largest_gap(later.values[0][1], alone)
+print(f"weights after {steps} steps, as one process to 1e-10: {gap < 1e-10}")
+
+# %%
+in_one_go = launch(recipe.trained, text, ["--precision", "float64", "--steps", str(steps)],
+                   world_size=1, device="cpu").values[0][0]
+
+# %% tags=["cover", "nbval-ignore-output"]
+half = len(in_one_go) - len(later.values[0][0])
+shown = {int(line.split()[1][:-1]): float(line.split()[-1])
+         for line in recipe.lines_of(run.output[0]) if line.startswith("step")}
+plot_curves({"": {
+    "FSDP2 on 1 rank": (range(1, steps + 1), in_one_go),
+    "4 ranks on 2 machines": (list(shown), list(shown.values())),
+    "3 ranks go on": (range(half + 1, steps + 1), later.values[0][0]),
+}}, "step", "mean loss", title="One training with FSDP2, on 1, 4 and 3 ranks")
+
+# %% [markdown]
+# One curve, on any number of ranks. Run it yourself: `torchrun --nproc-per-node 2
+# labs/train_fsdp2.py --precision bfloat16`. Then leave out a line, and see whether anybody tells
+# you.
+#
+# ### Exercise 6.19 · A recipe that raises nothing
+#
+# A colleague has written `prepare`. The loss goes down. Here are its symptoms beside one process.
+# Read the function, then the table.
+
+# %%
+def prepare(make_model, mesh, make_optimizer, limit):
+    model = make_model()
+    ### BEGIN SOLUTION
+    for p in model.parameters():
+        dist.broadcast(p.detach(), 0)
+    for block in model.blocks:
+        fully_shard(block, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    optimizer = make_optimizer(model.parameters())
+    ### IT WAS
+    # for block in model.blocks:
+    #     fully_shard(block, mesh=mesh, reshard_after_forward=True)
+    # fully_shard(model, mesh=mesh, reshard_after_forward=True)
+    # optimizer = make_optimizer(model.parameters())
+    ### END SOLUTION
+
+    def step(inputs, targets):
+        loss = F.mse_loss(model(inputs), targets)
+        ### BEGIN SOLUTION
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), limit)
+        ### IT WAS
+        # (loss / mesh.size()).backward()
+        # shards = [p.grad.to_local() for p in model.parameters()]
+        # norm = torch.stack([shard.norm() for shard in shards]).norm()
+        # for shard in shards:
+        #     shard *= (limit / norm).clamp(max=1.0)
+        ### END SOLUTION
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    return model, step
+
+# %%
+here = launch(symptoms.symptoms, prepare, world_size=2, device="cpu").values[0]
+wanted = launch(symptoms.right_symptoms, world_size=1, device="cpu").values[0]
+names = ("loss of the first step", "weights move by, nothing clipped", "weights move by, limit 0.1",
+         "all-gathers in a step")
+Table(["", "this recipe, 2 ranks", "right"],
+      [[name, f"{a:.4g}", f"{b:.4g}"] for name, a, b in zip(names, here, wanted)])
+
+# %% [markdown]
+# Each line that differs is a mistake. Mend `prepare`. It gets
+#
+# * `make_model()`, which gives a model with `model.blocks`, with other weights on each rank,
+# * `mesh`, of one dimension: all ranks,
+# * `make_optimizer(parameters)`, and `limit`, the largest norm of the gradient.
+#
+# It returns the sharded model and the function `step`. Each block is a unit, and what is left is
+# the root. At the start the model has rank 0's weights. `step` takes this rank's inputs and
+# targets. It follows the mean over all ranks, clipped by the norm of the whole gradient, and clears
+# the gradients. It returns this rank's loss, without a graph. A step gathers each block twice, and
+# the root once.
+
+# %% [markdown]
+# For example, rank 0 has a weight `[[1], [2]]`, rank 1 `[[3], [4]]`. Each gets one row. The sharded
+# weight is `[[1], [2]]`; the colleague's is `[[1], [4]]`. Let the shards of the mean gradient be 3
+# and 4, and the limit 1. The norm is 5, so clipping gives 0.6 and 0.8; the colleague's ranks get 1
+# and 1.
+
+# %%
+check("6.19", prepare)
+
+# %% [markdown]
+# ## 7 · 70 billion on 8 GPUs
+#
+# What do 8 GPUs keep of a model with 70 billion parameters? A book chapter has a table. Computed
+# again: with its own 2 + 2 + 8 bytes for each parameter, and with the 2 + 2 + 12 that a float32
+# master needs (part 05b).
+
+# %%
+def table_for(billions, n, each):
+    kinds = ("parameters", "gradients", "optimizer_state")
+    split = {"DDP": (), "stage 1": kinds[2:], "stage 2": kinds[1:], "stage 3": kinds}
+    return {stage: {kind: 1e9 * billions * size / (n if kind in cut else 1)
+                    for kind, size in zip(kinds, each)} for stage, cut in split.items()}
+
+with_12, with_16 = table_for(70, 8, (2, 2, 8)), table_for(70, 8, (2, 2, 12))
+gigabytes = {name: [sum(stack.values()) / 1e9 for stack in table.values()]
+             for name, table in (("12 bytes", with_12), ("16 bytes", with_16))}
+Table(["", "book chapter", "12 bytes", "16 bytes"],
+      [[stage, f"{book} GB", f"{a:g} GB", f"{b:g} GB"] for stage, book, a, b in
+       zip(with_12, (840, 350, 210, 105), gigabytes["12 bytes"], gigabytes["16 bytes"])])
+
+# %%
+plot_stacks(with_16, limits={"H100 80 GB": 80e9, "H200 141 GB": 141e9},
+            title="Model states on each of 8 GPUs: 70 billion parameters, 16 bytes each")
+
+# %% [markdown]
+# The book's 210 GB are 140 + 560/8. It has divided the gradients away altogether; with their shard
+# it is 227.5.
+#
+# Stage 3 keeps 140 GB on each GPU. That is all of an H200, with nothing left for gathered units,
+# activations and logits. FSDP2 keeps float32 shards (4), their gradients (4) and Adam's states (8):
+# 16 bytes as well. So one takes 16 GPUs or more, or offloads the optimizer (part 06g), or takes
+# states of fewer bytes (part [05c](05c_smaller_optimizer_states.ipynb)).
+
+# %% [markdown]
+# ## Put to the test
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+kept.cleanup()
+a, b = gigabytes["12 bytes"], gigabytes["16 bytes"]
+put_to_the_test(f"""
+- [C130] ZeRO-3 is about 50 % more communication than DDP | web page, “ZeRO Memory Optimization
+  Stages”; CS 229S | right if all travels in one dtype | bf16 gathers and float32 reduction:
+  {by_way["FSDP2"] / by_way["DDP, float32"]:.2f} times DDP in float32,
+  {by_way["FSDP2"] / by_way["DDP, bfloat16"]:.2f} times DDP in bfloat16 (section 3)
+- [C117] 70B on 8 GPUs, ZeRO-1: 350 GB | book chapter, “Memory Comparison” | depends on what is
+  counted | with 12 bytes for each parameter {a[1]:g}, with 16 {b[1]:g} (section 7)
+- [C118] ZeRO-2: 210 GB | book chapter, “Memory Comparison” | {"right" if a[2] == 210 else "wrong"}
+  | {a[2]:g} even with 12 bytes: the gradients' shard is missing. With 16: {b[2]:g}
+- [C119] ZeRO-3: 105 GB | book chapter, “Memory Comparison” | depends on what is counted | with 12
+  bytes {a[3]:g}, with 16 {b[3]:g}
+- [C147] The model and gradients fit: ZeRO-2; not: ZeRO-3; above 100B: with tensor parallel | book
+  chapter, “When to Use What?” | depends | if whole gradients fit, stage 1 is enough, and with
+  micro-batches it sends less (part 06f). Above 100B a pipeline is another choice (chapter 08)
+""")
+
+# %% [markdown]
+# **Sources.** *Data Parallelism Deep Dive* (book chapter); *Distributed Parallelism in Deep
+# Learning* (web page); *CS 229S, lecture 8* (Stanford).
+#
+# **To read on.** PyTorch's [FSDP2
+# tutorial](https://docs.pytorch.org/tutorials/intermediate/FSDP_tutorial.html) and its
+# [documentation](https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html). Its
+# [state dicts](https://docs.pytorch.org/docs/stable/distributed.checkpoint.html) for any number of
+# ranks.
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * **Shapes first**: meta device, `fully_shard`, `to_empty`, then weights. FSDP2 does not broadcast
+#   by itself.
+# * Blocks first, then the model. Say nothing about the **root**.
+# * Gather in bfloat16, reduce in float32: 8 bytes for each parameter, as DDP in float32.
+# * Gradients are means. `clip_grad_norm_` takes the norm of all shards.
+# * Every rank writes its shards. Any number of ranks reads them.
+#
+# **Your exercise** stands in a cell above. The program is
+# [labs/train_fsdp2.py](../labs/train_fsdp2.py).
+#
+# **Next**: [07 · Tensor parallel](07_tensor_parallel.ipynb).
+
+# %%
+progress("06i")
