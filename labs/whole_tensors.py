@@ -186,15 +186,19 @@ def step_alone(weight, gradient):
     return p.detach()
 
 
-def step_by_owners(weights, gradients):
-    """The same on ranks, at least one matrix for each; all ranks have the same gradients here."""
+def owners_equal_alone(weights, gradients) -> bool:
+    """Whether ranks, at least one matrix for each, do the same to the bit as `step_alone`.
+
+    All ranks have the same gradients here.
+    """
     device = torch.get_default_device()
     model = nn.ParameterList(nn.Parameter(weight.clone().to(device)) for weight in weights)
     engine = Owners(model, muon)
-    for p, gradient in zip(model, gradients):
-        p.grad = gradient.clone().to(device)
+    pairs = [(w.to(device), g.to(device)) for w, g in zip(weights, gradients)]
+    for p, (_, gradient) in zip(model, pairs):
+        p.grad = gradient.clone()
     engine.step()
-    return [p.detach().cpu() for p in model]
+    return all(torch.equal(p, step_alone(*pair)) for p, pair in zip(model, pairs))
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -40,8 +40,9 @@ text = lab("language_model").standard_library(20_000)
 # %% [markdown]
 # ## 1 · The same thing on every rank
 #
-# Training runs out of memory long before GPUs run out of speed. So look first at what is there
-# twice. DDP trains the small transformer with Adam on four ranks. What does each rank hold after
+# The model states of a 7B model need 112 GB in mixed precision (chapter 05). They do not fit on a
+# GPU of 80 GB, and DDP puts all of them on every GPU. So look first at what is there more than
+# once. DDP trains the small transformer with Adam on four ranks. What does each rank hold after
 # the backward, before the optimizer's step? (Activations are gone by then.)
 #
 # (`device="cpu"` stands in this chapter where the kernel has to count the bytes that are sent. With
@@ -55,7 +56,7 @@ plot_stacks({f"rank {rank}": stack for rank, stack in enumerate(held)},
 
 # %% [markdown]
 # All bars are equally high. Their contents are equal, too: chapter 03 has compared the weights.
-# Parameters, gradients and optimizer state together are called the **model states**.
+# (Parameters, gradients and optimizer state together are the **model states**.)
 #
 # One copy for all ranks would do. ZeRO cuts a kind of state into as many parts as there are ranks,
 # and each rank keeps one part. The part of a rank is its **shard**.

@@ -256,10 +256,8 @@ except ValueError as error:
 
 # %%
 matrices, gradients = [weight] * 4, [k * gradient for k in (1, 2, -1, 3)]
-alone = [whole.step_alone(w, g) for w, g in zip(matrices, gradients)]
-on_ranks = launch(whole.step_by_owners, matrices, gradients, world_size=2).values
-print("two ranks equal one process:",
-      all(torch.equal(p, q) for of_rank in on_ranks for p, q in zip(of_rank, alone)))
+equal = launch(whole.owners_equal_alone, matrices, gradients, world_size=2).values
+print(f"two ranks equal one process: {all(equal)}")
 
 # %% [markdown]
 # > **On GPUs** there are two ways. Megatron-LM has a layer-wise distributed optimizer for Muon, in

@@ -39,8 +39,8 @@ text = lab("language_model").standard_library(20_000)
 # %% [markdown]
 # ## 1 · Reduced as soon as it is complete
 #
-# Gradients are half of the parameters' bytes in some trainings, and as many in others. A 7B model
-# in bf16 has 14 GB of them. That is worth saving.
+# A 7B model in bf16 has 14 GB of gradients. Of these, a rank of eight needs less than 2 GB in its
+# step. The rest is worth saving.
 #
 # A backward begins with the last layer. When all gradients of a unit are there, nothing more will
 # be added to them. So stage 2 reduces them at once: the rank keeps its own part of the mean, and

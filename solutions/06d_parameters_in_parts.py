@@ -80,8 +80,9 @@ print("bytes of chunk:", chunk.nbytes, " bytes of the storage behind it:",
 # gives an existing parameter another memory. Autograd is not told.)
 
 # %% [markdown]
-# Now the forward. Autograd keeps `weight` for the backward: this is one more view. So `del` cannot
-# free the memory, however many names you delete. But the storage itself can be given 0 bytes:
+# Now the forward: `x @ weight.T`. Autograd keeps `weight.T` for the backward, and this is one more
+# view. So `del` cannot free the memory, however many names you delete. But the storage itself can
+# be given 0 bytes:
 #
 # `flat.untyped_storage().resize_(0)`
 #
@@ -89,29 +90,33 @@ print("bytes of chunk:", chunk.nbytes, " bytes of the storage behind it:",
 # such a tensor may end the process without a word. So nobody may use it until it is refilled.)
 
 # %%
-x = torch.tensor([1.0, 10.0], requires_grad=True)
-y = torch.mv(weight, x).sum()        # autograd keeps weight for the backward
-numbers, looks = flat.clone(), {}    # in stage 3, the numbers come from other ranks
+x, kept = torch.tensor([[1.0, 10.0]], requires_grad=True), []
+with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t) or t, lambda t: t):
+    y = (x @ weight.T).sum()          # `kept` has what autograd keeps: weight.T, and x
+in_the_graph = next(t for t in kept if t.shape == (2, 2)).detach()
 
-tensors = {"flat": flat, "chunk": chunk, "weight": weight}
-looks["gathered"] = looks_of(tensors)
+def look():
+    return looks_of({"flat": flat, "chunk": chunk, "weight": weight,
+                     "kept by autograd": in_the_graph})
+
+# %%
+looks, numbers = {"gathered": look()}, flat.clone()  # in stage 3, numbers come from other ranks
 flat.untyped_storage().resize_(0)
-weight.data = numbers[:0]            # without elements: a use by mistake is an error
-looks["disposed of"] = looks_of(tensors)
+weight.data = numbers[:0]             # without elements: a use by mistake is an error
+looks["disposed of"] = look()
 
 # %% [markdown]
 # `resize_` with the old size gives the storage memory again, with anything in it. Fill in the
-# numbers, and every view is good again. `weight` gets its view back. What autograd has kept needs
-# nothing: it has always looked at this storage.
+# numbers, and every view is good again. What autograd has kept needs nothing else: it has looked at
+# this storage all the time. Only `weight` has to get its view back.
 
 # %%
 flat.untyped_storage().resize_(flat.nbytes)
 flat.copy_(numbers)
+print("gradient of x:", torch.autograd.grad(y, x)[0].tolist())
+print("expected:     ", numbers[2:6].view(2, 2).sum(0, keepdim=True).tolist())
 weight.data = flat[2:6].view(2, 2)
-looks["gathered again"] = looks_of(tensors)
-
-y.backward()
-print("gradient of x:", x.grad.tolist(), " expected:", numbers[2:6].view(2, 2).sum(0).tolist())
+looks["gathered again"] = look()
 
 # %%
 plot_storages(looks, title="One storage, and the tensors that look at it")
@@ -401,11 +406,11 @@ same = abs(tiled[4, 8].values[0]["loss"] / tiled[4, 1].values[0]["loss"] - 1) < 
 # Statements of the sources, and what was found.
 put_to_the_test(f"""
 - [C150] A layer that is too large for one GPU defeats even ZeRO-3, and takes tensor parallelism |
-  book chapter, “When to use” | {"depends" if in_tiles < 0.5 and same else "right"} | gathered on 2
+  book chapter, “What’s Next?” | {"depends" if in_tiles < 0.5 and same else "right"} | gathered on 2
   and on 4 ranks: {on_top_of_shards(2, 1):.2f} and {on_top_of_shards(4, 1):.2f} of the layer. In 8
   tiles, one after another, {in_tiles:.2f}, with the same loss (section 4)
-- [C136] With ZeRO-3, the peak of the parameters is one layer | blog, “Parameters” | imprecise | all
-  shards, one block and the rest: {most / model:.2f} models, of which
+- [C136] With ZeRO-3, the peak of the parameters is one layer | blog, “Model Weights” | imprecise |
+  all shards, one block and the rest: {most / model:.2f} models, of which
   {sum([rest, *blocks]) / world_size / model:.2f} are shards and {max(blocks) / model:.2f} the block
   (section 4)
 - [C121] ZeRO-3 enables models 8 times as large | web page, “Communication Tradeoff” | depends | on

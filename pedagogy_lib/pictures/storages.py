@@ -13,7 +13,6 @@ from .style import (
     EDGE,
     INK,
     MUTED,
-    ORANGE,
     WHITE,
     Picture,
     in_course_style,
@@ -21,7 +20,7 @@ from .style import (
     tint,
 )
 
-CELL, ROW, NAMES, GAP = 0.36, 0.27, 1.75, 0.5  # inches
+CELL, ROW, NAMES, GAP = 0.36, 0.29, 1.55, 0.45  # inches
 MOST_CELLS = 12
 
 
@@ -52,72 +51,66 @@ def values_in(x) -> list:
 
 @in_course_style
 def plot_storages(moments, title="") -> Picture:
-    """Storages as rows of numbers, side by side for each moment; below each, who looks at what.
+    """One storage as a row of numbers, at several moments; below it, which tensor shows what.
 
-    moments  {title: {name: Look}}, as looks_of gives them, all with the same names
+    moments  {title: {name: Look}}, as looks_of gives them, all with the same names; the storage is
+             that of the first one
     Raises   LaunchError if there is no moment, or a storage has too many numbers to be drawn
     """
     need(moments, "plot_storages() takes at least one moment")
-    cells = max(look.start + look.length for looks in moments.values() for look in looks.values())
-    cells = max(cells, *(len(look.values) for of in moments.values() for look in of.values()))
+    first = next(iter(moments.values()))
+    need(first, "plot_storages() takes at least one tensor")
+    ends = (look.start + look.length for looks in moments.values() for look in looks.values())
+    cells = max(*ends, *(len(memory_of(looks)) for looks in moments.values()))
     need(cells <= MOST_CELLS, f"plot_storages() draws storages of at most {MOST_CELLS} numbers")
     panel = CELL * cells + GAP
-    rows = max(len(looks) + 1.6 * len(storages_in(looks)) for looks in moments.values())
-    figure, axes = new_canvas(NAMES + panel * len(moments), 0.75 + ROW * (rows + 0.5))
-    axes.text(0.1, 0.16, title, weight="bold", fontsize=11, va="center")
+    figure, axes = new_canvas(NAMES + panel * len(moments), 1.25 + ROW * (len(first) + 1))
+    axes.text(0.1, 0.2, title, weight="bold", fontsize=11, va="center")
+    for row, name in enumerate(["the storage", *first]):
+        axes.text(NAMES - 0.15, top_of(row) + ROW / 2, name, ha="right", va="center", fontsize=9.5)
     for number, (when, looks) in enumerate(moments.items()):
         left = NAMES + panel * number
-        axes.text(left, 0.5, when, va="center", fontsize=9.5)
-        draw_moment(axes, left, cells, looks, with_names=number == 0)
+        axes.text(left, 0.55, when, va="center", fontsize=9.5, weight="bold")
+        draw_moment(axes, left, looks)
     return Picture(figure, "; ".join(f"{when}: {told(of)}" for when, of in moments.items()))
 
 
-def storages_in(looks) -> dict[int, list[str]]:
-    """{storage: the names of those that look at it}"""
-    found = {}
-    for name, look in looks.items():
-        found.setdefault(look.storage, []).append(name)
-    return found
+def top_of(row) -> float:
+    return 0.75 + ROW * row + (0.08 if row else 0)
 
 
-def draw_moment(axes, left, cells, looks, with_names):
-    top = 0.75
-    for number, names in enumerate(storages_in(looks).values()):
-        values, color = looks[names[0]].values, (BLUE, ORANGE)[number % 2]
-        draw_storage(axes, left, top, values)
-        if with_names:
-            axes.text(NAMES - 0.12, top + ROW / 2, "storage", ha="right", va="center", color=MUTED)
-        for line, name in enumerate(names, 1):
-            below = top + 1.1 * ROW + ROW * (line - 1)
-            draw_look(axes, left, below, looks[name], bool(values), color)
-            if with_names:
-                axes.text(NAMES - 0.12, below + ROW / 2, name, ha="right", va="center", fontsize=9)
-        top += ROW * (len(names) + 1.6)
+def memory_of(looks) -> list:
+    """The numbers in the storage of the first tensor."""
+    return next(iter(looks.values())).values
 
 
-def draw_storage(axes, left, top, values):
+def draw_moment(axes, left, looks):
+    storage, values = next(iter(looks.values())).storage, memory_of(looks)
     for k, value in enumerate(values):
-        axes.add_patch(Rectangle((left + CELL * k, top), CELL, ROW, fc=WHITE, ec=EDGE, lw=1))
-        axes.text(left + CELL * (k + 0.5), top + ROW / 2, f"{value:g}", fontsize=9, **CENTERED)
+        place = (left + CELL * k, top_of(0))
+        axes.add_patch(Rectangle(place, CELL, ROW, fc=WHITE, ec=EDGE, lw=1))
+        axes.text(
+            left + CELL * (k + 0.5), top_of(0) + ROW / 2, f"{value:g}", fontsize=9, **CENTERED
+        )
     if not values:
-        axes.text(left, top + ROW / 2, "0 bytes", va="center", color=MUTED, fontsize=9)
+        axes.text(left, top_of(0) + ROW / 2, "0 bytes", va="center", color=MUTED, fontsize=9)
+    for row, look in enumerate(looks.values(), 1):
+        draw_look(axes, left, top_of(row), look, look.storage == storage, bool(values))
 
 
-def draw_look(axes, left, top, look, is_there, color):
-    if not look.length:
-        axes.text(left, top + ROW / 2, "no elements", va="center", color=MUTED, fontsize=8.5)
+def draw_look(axes, left, top, look, is_here, is_there):
+    if not (look.length and is_here):
+        told = "another storage" if look.length else "no elements"
+        axes.text(left, top + ROW / 2, told, va="center", color=MUTED, fontsize=8.5)
         return
-    looks = {"fc": tint(color, 0.35) if is_there else WHITE, "ec": color if is_there else INK}
+    looks = {"fc": tint(BLUE, 0.35) if is_there else WHITE, "ec": BLUE if is_there else INK}
     place = (left + CELL * look.start + 0.03, top + 0.05)
     dashes = "-" if is_there else (0, (3, 2))
-    axes.add_patch(
-        Rectangle(place, CELL * look.length - 0.06, ROW - 0.1, lw=1.2, ls=dashes, **looks)
-    )
+    size = CELL * look.length - 0.06, ROW - 0.1
+    axes.add_patch(Rectangle(place, *size, lw=1.2, ls=dashes, **looks))
 
 
 def told(looks) -> str:
-    parts = []
-    for names in storages_in(looks).values():
-        values = looks[names[0]].values
-        parts.append(f"{' and '.join(names)} look at {counted(len(values), 'number')}")
-    return ", ".join(parts)
+    numbers = counted(len(memory_of(looks)), "number")
+    shown = ", ".join(f"{name} shows {look.length}" for name, look in looks.items())
+    return f"the storage has {numbers}; {shown}"

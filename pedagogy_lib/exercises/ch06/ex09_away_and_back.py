@@ -35,7 +35,7 @@ class Lent:
     def meanwhile(self):
         kept = bytes_alive(f"away, {self.case}, {len(self.seen)}")
         rest = self.storage.nbytes()
-        self.seen.append((rest, kept - rest - (self.alive - self.size)))
+        self.seen.append((rest, kept - rest - (self.alive - self.size), list(self.flat.shape)))
         return TOKEN
 
     @contextlib.contextmanager
@@ -66,7 +66,7 @@ def lend(answer, group, case):
     with lent.marking():
         got = answer(lent.flat, lent.new, lent.meanwhile)
     flat, found = lent.flat, {"calls": len(lent.seen), "got": plain(got)}
-    found["freed"], found["taken"] = lent.seen[0] if lent.seen else (None, 0)
+    found["freed"], found["taken"], found["shape_away"] = lent.seen[0] if lent.seen else (0, 0, [])
     found |= {
         "shape": list(flat.shape),
         "apart": not is_in_storage(flat, lent.storage),
@@ -99,9 +99,7 @@ def other_tails(trial, place):
 
 
 def why_not_freed(trial, place) -> str:
-    if trial[place].apart:
-        return APART
-    if trial[place].shape != list(trial.case.args[0]):
+    if trial[place].shape_away != list(trial.case.args[0]):
         return (
             "resize_ of a tensor changes its shape, and gives no memory back. The memory belongs "
             "to its storage: flat.untyped_storage()"

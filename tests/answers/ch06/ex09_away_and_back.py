@@ -101,7 +101,7 @@ def away_and_back(flat, numbers, meanwhile):
     flat.untyped_storage().resize_(flat.nbytes)
     flat.copy_(numbers)
 
-# %% wrong · first the memory, then the numbers
+# %% wrong · First the memory, then the numbers
 def away_and_back(flat, numbers, meanwhile):
     flat.untyped_storage().resize_(0)
     result = meanwhile()
