@@ -38,8 +38,8 @@ class MixedPrecision:
 
     def zero_grad(self):
         """As an optimizer's: forget the gradients of the parameters."""
-        for p in self.parameters:
-            p.grad = None
+        for parameter in self.parameters:
+            parameter.grad = None
 
     @torch.no_grad()
     def step(self):

@@ -389,9 +389,9 @@ for name, step_for in steps_of.items():
 # %% [markdown]
 # PyTorch has Muon since version 2.9. It computes the iteration in bfloat16, and refuses parameters
 # that are no matrices, [says its
-# documentation](https://docs.pytorch.org/docs/2.14/generated/torch.optim.Muon.html). Embeddings, the
-# last layer, norms and biases go to another optimizer, mostly AdamW. Is PyTorch's step the one that
-# you have just computed?
+# documentation](https://docs.pytorch.org/docs/2.14/generated/torch.optim.Muon.html). Embeddings,
+# the last layer, norms and biases go to another optimizer, mostly AdamW. Is PyTorch's step the one
+# that you have just computed?
 
 # %% tags=["nbval-ignore-output"]
 if hasattr(torch.optim, "Muon"):
