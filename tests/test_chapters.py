@@ -157,10 +157,10 @@ SHOWN = {
         "power cut: processes lost 4, undisturbed weights: True",
         "undisturbed weights on all ranks: True",
     ],
-    "05_memory": ["theory 4 times; measured 4.0", "64,000 bytes of activations"],
-    "05b_half_precision": ["together 1120 GB", "theory 16 bytes; measured 16.0"],
+    "05_memory": ["theory 4 times; measured 4"],
+    "05b_half_precision": ["together 1120 GB", "theory 16 bytes; measured 16"],
     "05c_smaller_optimizer_states": [
-        "after  3000 steps: float32 0.181, bfloat16 0.250",
+        "after 3000 steps: float32 0.181, bfloat16 0.250",
         "46,800 bytes; measured 46,800",
     ],
     "06_zero": ["stage 1 sends 1.3", "stage 3: 3 ranks equal one process"],
