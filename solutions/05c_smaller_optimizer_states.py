@@ -323,10 +323,9 @@ print(f"nine of ten roots are estimated as {low:.2f} to {high:.2f} times what th
 # number for each parameter: the momentum, a running sum of gradients. That is half of Adam's state.
 # From the momentum matrix it makes an **orthogonal** one, and steps by that.
 #
-# What does that mean? Any matrix stretches some directions more than others. How much it stretches
-# them are its **singular values**. A gradient has a few large ones, and many small ones. Muon makes
-# all of them equal to 1, and keeps the directions. So the step is as long in rare directions as in
-# frequent ones.
+# Any matrix stretches some directions more than others. How much it stretches them are its
+# **singular values**. A gradient has a few large ones, and many small ones. Muon makes all of them
+# 1, and keeps the directions. So the step is as long in rare directions as in frequent ones.
 #
 # For example, `[[3, 1], [1, 3]]` has singular values 4 and 2. Muon makes `[[1, 0], [0, 1]]` of it.
 
