@@ -68,7 +68,7 @@ MAKERS = {
     "Adafactor": lambda model, rate: torch.optim.Adafactor(model.parameters(), lr=rate),
 }
 RATES = {"Adam": (5e-3, 1e-2, 2e-2), "Adafactor": (2e-2, 5e-2, 1e-1)}
-if hasattr(torch.optim, "Muon"):  # since torch 2.9
+if hasattr(torch.optim, "Muon"):  # older versions of torch have none
     MAKERS["Muon, with Adam"] = MuonAndAdam
     RATES["Muon, with Adam"] = (1e-2, 2e-2, 4e-2)
 

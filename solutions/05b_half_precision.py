@@ -149,8 +149,7 @@ Table(["Adam on", "ten steps have moved weights by, on average", "weights that h
 # %% [markdown]
 # After `step()`, no parameter and no master has a gradient: `.grad` is None, not a tensor of zeros.
 # A parameter without a gradient gives its master none, and stays as it is. In a step with Adam
-# there may be at most 20 bytes for each parameter in memory, and one parameter's worth more: 2 + 2
-# + 4 + 8, and 4 for the gradient in float32.
+# there may be at most 20 bytes for each parameter in memory: 16, and 4 for the gradient in float32.
 #
 # For example, take SGD with a rate of 1, and a weight of 1 whose gradient is always −0.003. The
 # next bfloat16 after 1 is 1.0078.
@@ -267,12 +266,13 @@ plot_against(powers, {name: [100 * is_so(x).float().mean().item() for x in as_fl
 # 1. Divide the gradients by `self.scale`. None stays None.
 # 2. If all numbers of all gradients are finite (neither infinite nor nan), call `take_step()` once,
 #    and return True.
-# 3. Else call nothing, halve `self.scale`, and return False. Whatever is then left in `.grad` does
-#    not matter: the caller clears it.
+# 3. Else call nothing, halve `self.scale`, and return False.
 # 4. After `self.window` steps in a row that were taken, double `self.scale`. Then a new row begins.
 #    A refused step ends the row, too. `self.good` is there to count.
 
 # %% [markdown]
+# After a refused step, it does not matter what is left in `.grad`: the caller clears it.
+#
 # For example, with `scale` 8 and `window` 2:
 #
 # | step | gradients | returns | `scale` afterwards |

@@ -160,8 +160,8 @@ Table(["Adam", "loss at the end, minus that of float32, for each seed", "mean sq
 #
 # Read the losses:
 #
-# * With states alone in bfloat16, more mean squares are at rest, but the loss hardly notices. 150
-#   steps are few, and Adam is patient with a wrong $v$.
+# * With states alone in bfloat16, more mean squares are at rest, but the loss hardly differs. 150
+#   steps are few, and a step depends only on the root of $v$.
 # * With the weights in bfloat16, too, rounding to the nearest costs something: the loss is higher
 #   for each seed. This is what 05b has shown: small steps get lost.
 # * Rounded stochastically, the same 8 bytes for each parameter are about as good as 16.
@@ -323,10 +323,9 @@ print(f"nine of ten roots are estimated as {low:.2f} to {high:.2f} times what th
 # number for each parameter: the momentum, a running sum of gradients. That is half of Adam's state.
 # From the momentum matrix it makes an **orthogonal** one, and steps by that.
 #
-# What does that mean? Any matrix stretches some directions more than others. How much it stretches
-# them are its **singular values**. A gradient has a few large ones, and many small ones. Muon makes
-# all of them equal to 1, and keeps the directions. So the step is as long in rare directions as in
-# frequent ones.
+# Any matrix stretches some directions more than others. How much it stretches them are its
+# **singular values**. A gradient has a few large ones, and many small ones. Muon makes all of them
+# 1, and keeps the directions. So the step is as long in rare directions as in frequent ones.
 #
 # For example, `[[3, 1], [1, 3]]` has singular values 4 and 2. Muon makes `[[1, 0], [0, 1]]` of it.
 
@@ -387,11 +386,11 @@ for name, step_for in steps_of.items():
 #   Part 06b is about that.
 
 # %% [markdown]
-# PyTorch has Muon since version 2.9. It computes the iteration in bfloat16, and refuses parameters
+# PyTorch has Muon, too, since 2025. It computes the iteration in bfloat16, and refuses parameters
 # that are no matrices, [says its
-# documentation](https://docs.pytorch.org/docs/2.14/generated/torch.optim.Muon.html). Embeddings, the
-# last layer, norms and biases go to another optimizer, mostly AdamW. Is PyTorch's step the one that
-# you have just computed?
+# documentation](https://docs.pytorch.org/docs/2.14/generated/torch.optim.Muon.html). Embeddings,
+# the last layer, norms and biases go to another optimizer, mostly AdamW. Is PyTorch's step the one
+# that you have just computed?
 
 # %% tags=["nbval-ignore-output"]
 if hasattr(torch.optim, "Muon"):

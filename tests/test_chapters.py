@@ -185,10 +185,10 @@ SHOWN = {
         "power cut: processes lost 4, undisturbed weights: True",
         "undisturbed weights on all ranks: True",
     ],
-    "05_memory": ["theory 4 times; measured 4.0", "64,000 bytes of activations"],
-    "05b_half_precision": ["together 1120 GB", "theory 16 bytes; measured 16.0"],
+    "05_memory": ["theory 4 times; measured 4"],
+    "05b_half_precision": ["together 1120 GB", "theory 16 bytes; measured 16"],
     "05c_smaller_optimizer_states": [
-        "after  3000 steps: float32 0.181, bfloat16 0.250",
+        "after 3000 steps: float32 0.181, bfloat16 0.250",
         "46,800 bytes; measured 46,800",
     ],
     "05d_activations": ["theory 16.25 times; measured 16.25", "theory 11.67 times"],

@@ -84,7 +84,7 @@ def round_stochastically(x):
     chance = torch.randint(0, 2**16, bits.shape, dtype=torch.int32)
     return ((bits + chance) & -(2**16)).view(torch.float32).bfloat16()
 
-# %% wrong · The amount of chance has to fit the number
+# %% wrong · the amount of chance has to fit the number
 def round_stochastically(x):
     noise = (torch.rand(x.shape) - 0.5) * 2.0**-7
     return torch.where(x.bfloat16().float() == x, x, x + noise).bfloat16()
@@ -94,3 +94,7 @@ def round_stochastically(x):
     bits = x.contiguous().view(torch.int32)
     chance = torch.randint(0, 2**16, x.shape, dtype=torch.int32)
     (bits + chance).view(torch.float32).bfloat16()
+
+# %% wrong · Each number needs a chance of its own
+# -     chance = torch.randint(0, 2**16, x.shape, dtype=torch.int32, device=x.device)
+# +     chance = torch.randint(0, 2**16, x.shape[-1:], dtype=torch.int32, device=x.device)

@@ -125,3 +125,7 @@ class EightBits(EightBits):
             return super().pack(x)
         scales = x.abs().amax(1) / 127
         return (x / scales[:, None]).round().to(torch.int8).flatten(), scales
+
+# %% wrong · what comes back is float32
+# -         return (codes * scales.repeat_interleave(self.block)[: len(codes)]).view(shape)
+# +         return (codes.double() * scales.repeat_interleave(self.block)[: len(codes)]).view(shape)
