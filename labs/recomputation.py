@@ -79,14 +79,6 @@ WHOLE = ("nothing recomputed", "attention", "MLP", "blocks")
 BY_TORCH = ("blocks, reentrant", "blocks, not reentrant")
 SELECTIVE = tuple(f"all but {kept}" for kept in ("attention", "products", "both"))
 WAYS = (*WHOLE, *BY_TORCH, *SELECTIVE)
-PICTURED = {  # names for a picture, and the ways that they stand for
-    "nothing recomputed": ["nothing recomputed"],
-    "attention, or the MLP": ["attention", "MLP"],
-    "blocks, reentrant": ["blocks", "blocks, reentrant"],
-    "blocks, not reentrant": ["blocks, not reentrant"],
-    "all but attention": ["all but attention"],
-    "all but products, or both": ["all but products", "all but both"],
-}
 
 
 def model_with(way, width, layers) -> Transformer:
