@@ -283,11 +283,12 @@ Table(["recomputed", "kept for each block", "FLOPs", "time here"],
 #   in place of 1/3.
 # * **All but products** costs hardly any FLOPs, and saves more than a third. In FLOPs that is the
 #   best bargain. In seconds it may be none: PyTorch asks the policy, in Python, for each operation.
-# * **All but attention** keeps attention's results. It pays with long contexts, where attention's
-#   scores are most of the arithmetic. (PyTorch's counter does not count the scores of the CPU's
-#   attention. At 64 tokens they are few.)
+# * **All but attention** pays with long contexts, where attention's scores are most of the
+#   arithmetic.
 
 # %% [markdown]
+# (PyTorch's counter leaves out the scores of the CPU's attention. At 64 tokens they are few.)
+#
 # FLOPs are not time. Norms and GELU have hardly any FLOPs, and yet take time, since they read and
 # write memory. Attention consists of many small operations. And PyTorch's way asks Python for each
 # tensor that is kept. So in small blocks, such as these, the seconds do not follow the FLOPs. The
@@ -335,11 +336,10 @@ plot_against(segments, {"activations": most}, "segments of 64 layers",
 #   collectives, and keeps those products that a list names
 #   ([source](https://github.com/pytorch/torchtitan/blob/01db32e97d28d588eccadf527155d2201797d0b8/torchtitan/distributed/activation_checkpoint.py)).
 # * A collective inside of a recomputed block runs again in the backward. With tensor parallelism
-#   that is half as much communication on top (chapter 07), unless the policy keeps its result.
+#   that is up to half as much communication again (chapter 07), unless the policy keeps its result.
 # * The generator of the GPU has a state of its own. PyTorch's `checkpoint` restores both;
 #   `Recomputed` knows the CPU's alone.
-# * A policy may also say `MUST_CPU_OFFLOAD` in PyTorch 2.13: the result is kept in the host's
-#   memory.
+# * A policy of PyTorch 2.13 may also move a result to the host: `MUST_CPU_OFFLOAD`.
 #
 # None of this was measured here.
 
