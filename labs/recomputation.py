@@ -4,6 +4,7 @@ torchrun --nproc-per-node 1 labs/recomputation.py
 """
 
 import time
+import warnings
 from functools import partial
 
 import torch
@@ -79,14 +80,6 @@ WHOLE = ("nothing recomputed", "attention", "MLP", "blocks")
 BY_TORCH = ("blocks, reentrant", "blocks, not reentrant")
 SELECTIVE = tuple(f"all but {kept}" for kept in ("attention", "products", "both"))
 WAYS = (*WHOLE, *BY_TORCH, *SELECTIVE)
-PICTURED = {  # names for a picture, and the ways that they stand for
-    "nothing recomputed": ["nothing recomputed"],
-    "attention, or the MLP": ["attention", "MLP"],
-    "blocks, reentrant": ["blocks", "blocks, reentrant"],
-    "blocks, not reentrant": ["blocks, not reentrant"],
-    "all but attention": ["all but attention"],
-    "all but products, or both": ["all but products", "all but both"],
-}
 
 
 def model_with(way, width, layers) -> Transformer:
@@ -205,7 +198,9 @@ def called_by(recompute, weight, inputs) -> int:
 def gets_gradient(recompute, inputs) -> bool:
     """Whether a weight gets a gradient, if the input of its recomputed part has none."""
     layer = nn.Linear(inputs.shape[-1], 1)
-    y = recompute(layer, inputs) + torch.zeros(1, requires_grad=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's reentrant way warns of it
+        y = recompute(layer, inputs) + torch.zeros(1, requires_grad=True)
     y.sum().backward()
     return layer.weight.grad is not None
 

@@ -11,7 +11,7 @@
 # weights grows with the square of the context; attention that computes them again grows in
 # proportion](../assets/covers/05d_activations.png)
 #
-# *Measured in section 3, with the formula as dashed lines: what one block keeps, with two ways to
+# *Measured in section 3, with the formula as circles: what one block keeps, with two ways to
 # compute attention.*
 #
 # **After this part you can** say which tensors a layer keeps and why, and predict the activations

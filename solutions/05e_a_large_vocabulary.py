@@ -66,8 +66,8 @@ times_logits.compare(4, of_their_size, kind="activations")
 plot_memory(whole, "all at once", title="The last layer and the loss: forward and backward")
 
 # %% [markdown]
-# Four times. The picture shows them one after another (ignore the milliseconds: counting takes
-# time):
+# Four times. The picture shows how they come and go. (Ignore the milliseconds: counting takes time.
+# The highest point lasts so short that it is not drawn.)
 #
 # 1. The forward makes the logits. From them `cross_entropy` makes their log-softmax, and keeps it
 # for the backward. 2. The backward makes a gradient of the log-softmax, which is zero but for one

@@ -7,11 +7,10 @@
 # You write it, find out where it goes wrong, and choose what is worth recomputing.
 
 # %% [markdown]
-# ![Activations that a step keeps over its FLOPs, for different choices of what is recomputed: from
-# everything kept, with the fewest FLOPs, to whole blocks recomputed, with the fewest
-# activations](../assets/covers/05f_computed_twice.png)
+# ![Bars for nine choices of what is recomputed: what is kept for the backward, FLOPs, and time, as
+# multiples of a step that recomputes nothing](../assets/covers/05f_computed_twice.png)
 #
-# *Measured in section 4: what different choices keep, and how many FLOPs they need.*
+# *Measured in section 4: what nine choices keep, and what they cost.*
 #
 # **After this part you can** write a function for autograd, recompute a block with the same
 # gradients, also under dropout, and choose which operations to recompute.
@@ -29,7 +28,7 @@ from torch.utils.checkpoint import (
 )
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, plot_against, plot_bars, plot_points, predict, progress,
+    Table, check, hint, lab, launch, plot_against, plot_bars, predict, progress,
     put_to_the_test,
 )
 
@@ -264,14 +263,13 @@ with_products.compare(1 + 3 + 1 + 4 + 1, of_block["all but products"], kind="act
 # it: half of an activation.)
 
 # %% tags=["cover", "nbval-ignore-output"]
-clouds = {name: ([more_flops[way] for way in some], [of_block[way] for way in some])
-          for name, some in recomputation.PICTURED.items()}
-plot_points({"FLOPs, in times those of a step without recomputation": clouds},
-            "kept for the backward (times a block's input)",
-            title="What is recomputed, and what it costs")
+first = ways[0]
+times = {way: found[way][1] / found[first][1] for way in ways}
+plot_bars(ways, {"kept for the backward": [of_block[way] / of_block[first] for way in ways],
+                 "FLOPs": list(more_flops.values()), "time": list(times.values())},
+          "times those of a step without", title="What is recomputed, and what it costs")
 
 # %% tags=["nbval-ignore-output"]
-times = {way: found[way][1] / found[ways[0]][1] for way in ways}
 Table(["recomputed", "kept for each block", "FLOPs", "time here"],
       [[way, f"{of_block[way]:.1f}", f"{more_flops[way]:.2f} ×", f"{times[way]:.2f} ×"]
        for way in ways], note="in times the block's input; in times a step without")
@@ -283,13 +281,14 @@ Table(["recomputed", "kept for each block", "FLOPs", "time here"],
 # * **Not reentrant costs less.** PyTorch stops the second run as soon as the last kept tensor is
 #   there. Nothing after the block's last product is needed, so this product is not run again: 2/9
 #   in place of 1/3.
-# * **All but products** costs hardly any FLOPs and saves nearly half. That is the best bargain
-#   here.
-# * **All but attention** keeps attention's results. It pays with long contexts, where attention's
-#   scores are most of the arithmetic. (PyTorch's counter does not count the scores of the CPU's
-#   attention. At 64 tokens they are few.)
+# * **All but products** costs hardly any FLOPs, and saves more than a third. In FLOPs that is the
+#   best bargain. In seconds it may be none: PyTorch asks the policy, in Python, for each operation.
+# * **All but attention** pays with long contexts, where attention's scores are most of the
+#   arithmetic.
 
 # %% [markdown]
+# (PyTorch's counter leaves out the scores of the CPU's attention. At 64 tokens they are few.)
+#
 # FLOPs are not time. Norms and GELU have hardly any FLOPs, and yet take time, since they read and
 # write memory. Attention consists of many small operations. And PyTorch's way asks Python for each
 # tensor that is kept. So in small blocks, such as these, the seconds do not follow the FLOPs. The
@@ -337,11 +336,10 @@ plot_against(segments, {"activations": most}, "segments of 64 layers",
 #   collectives, and keeps those products that a list names
 #   ([source](https://github.com/pytorch/torchtitan/blob/01db32e97d28d588eccadf527155d2201797d0b8/torchtitan/distributed/activation_checkpoint.py)).
 # * A collective inside of a recomputed block runs again in the backward. With tensor parallelism
-#   that is half as much communication on top (chapter 07), unless the policy keeps its result.
+#   that is up to half as much communication again (chapter 07), unless the policy keeps its result.
 # * The generator of the GPU has a state of its own. PyTorch's `checkpoint` restores both;
 #   `Recomputed` knows the CPU's alone.
-# * A policy may also say `MUST_CPU_OFFLOAD` in PyTorch 2.13: the result is kept in the host's
-#   memory.
+# * A policy of PyTorch 2.13 may also move a result to the host: `MUST_CPU_OFFLOAD`.
 #
 # None of this was measured here.
 

@@ -52,7 +52,8 @@ text = lab("language_model").standard_library(50_000)
 # A batch of `batch` samples is split into micro-batches, all equally large. Return the smallest
 # number of micro-batches with which a step needs at most `limit` bytes. If not even one sample at a
 # time fits, raise a `ValueError`. All arguments are whole numbers, at least 1.
-#
+
+# %% [markdown]
 # For example, take a batch of 12, a limit of 100, 40 fixed bytes, and 10 for each sample. All 12
 # need 40 + 120 bytes. In 2 micro-batches, 6 samples at a time need 40 + 60: that is exactly the
 # limit, and fits. The answer is 2. With a limit of 99 it is 3.
@@ -222,7 +223,8 @@ explore(draw, layers=[32, 12, 24, 48, 80, 96], hidden=[4096, 768, 2048, 8192, 12
 #   parameters](https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html) for a moment.
 # * **The CUDA context**: kernels and the driver's tables. **NCCL's buffers**: some for each group.
 #   The calculator takes 1 GB for both, which is an assumption.
-#
+
+# %% [markdown]
 # The first of these can be seen on a CPU. Take the loss in chunks of part 05e. By how much does the
 # process grow, beside what its tensors need? And if each tensor gets memory of its own from the
 # kernel, and gives it back at once?
