@@ -45,10 +45,6 @@ class MixedPrecision:
     def step(self):
         ...  # your code here
 
-    def zero_grad(self):
-        for p in self.parameters:
-            p.grad = None
-
 
 class LossScaler:
     """Exercise 5.4. Keeps gradients from vanishing, where a forward computes in float16.

@@ -431,6 +431,7 @@ problems = examine()
 # | [06f · Who pays when][06f] | What do shards cost in time? |
 # | [06g · State on disk][06g] | Must all of it be in memory? |
 # | [06h · Sharding engines][06h] | What do the real engines do beside that? |
+# | [06i · An FSDP2 program][06i] | What belongs in a program with FSDP2? |
 # | [07 · Tensor parallel][07] | How to split one matrix product? |
 # | [07b · The pair][07b] | Why do two products need one sum? |
 # | [07c · Heads and vocabulary][07c] | How to split attention, and the vocabulary? |
@@ -512,6 +513,7 @@ problems = examine()
 # [06f]: 06f_who_pays_when.ipynb
 # [06g]: 06g_state_on_disk.ipynb
 # [06h]: 06h_sharding_engines.ipynb
+# [06i]: 06i_an_fsdp2_program.ipynb
 # [07]: 07_tensor_parallel.ipynb
 # [07b]: 07b_the_pair.ipynb
 # [07c]: 07c_heads_and_vocabulary.ipynb
