@@ -375,9 +375,11 @@ explore(draw_it, schedule=["ZB-V", *(name for name in names if name != "ZB-V")],
 # PyTorch has `ScheduleInterleavedZeroBubble`, `ScheduleZBVZeroBubble` and `ScheduleDualPipeV`
 # (compared above). They split a backward themselves, and not for linear layers alone. They do not
 # work on stages that were compiled with `torch.compile`: see [issue
-# 161904](https://github.com/pytorch/pytorch/issues/161904) and torch 2.13's source. The [authors'
-# repository](https://github.com/sail-sg/zero-bubble-pipeline-parallelism) is a fork of Megatron-LM,
-# with the step that can be taken back. The same authors' V-Half and V-Min keep
+# 161904](https://github.com/pytorch/pytorch/issues/161904) and torch 2.13's source.
+
+# %% [markdown]
+# The [authors' repository](https://github.com/sail-sg/zero-bubble-pipeline-parallelism) is a fork
+# of Megatron-LM, with the step that can be taken back. The same authors' V-Half and V-Min keep
 # $\lfloor\frac{p+2}{2}\rfloor$ and $\lfloor\frac{p+4}{3}\rfloor$ micro-batches in place of $p$.
 # Their idle shares are about $\frac{p}{2m}$ and $\frac{2p}{3m}$ with F = I = W, says [their
 # page](https://huggingface.co/spaces/sail/pipeline-parallelism-with-controllable-memory).
