@@ -375,9 +375,11 @@ explore(draw_it, schedule=["ZB-V", *(name for name in names if name != "ZB-V")],
 # PyTorch has `ScheduleInterleavedZeroBubble`, `ScheduleZBVZeroBubble` and `ScheduleDualPipeV`
 # (compared above). They split a backward themselves, and not for linear layers alone. They do not
 # work on stages that were compiled with `torch.compile`: see [issue
-# 161904](https://github.com/pytorch/pytorch/issues/161904) and torch 2.13's source. The [authors'
-# repository](https://github.com/sail-sg/zero-bubble-pipeline-parallelism) is a fork of Megatron-LM,
-# with the step that can be taken back. The same authors' V-Half and V-Min keep
+# 161904](https://github.com/pytorch/pytorch/issues/161904) and torch 2.13's source.
+
+# %% [markdown]
+# The [authors' repository](https://github.com/sail-sg/zero-bubble-pipeline-parallelism) is a fork
+# of Megatron-LM, with the step that can be taken back. The same authors' V-Half and V-Min keep
 # $\lfloor\frac{p+2}{2}\rfloor$ and $\lfloor\frac{p+4}{3}\rfloor$ micro-batches in place of $p$.
 # Their idle shares are about $\frac{p}{2m}$ and $\frac{2p}{3m}$ with F = I = W, says [their
 # page](https://huggingface.co/spaces/sail/pipeline-parallelism-with-controllable-memory).
@@ -413,15 +415,15 @@ put_to_the_test(f"""
 # ## What you have learnt
 #
 # * **Interleaving** divides the bubble by the number of chunks. It sends more, and keeps more.
-# * Only `I` is waited for. `W` fills time that was idle, and keeps memory until then.
+# * Others wait only for `I`. `W` fills time that was idle, and keeps memory until then.
 # * With one chunk on each rank, no step is shorter than $3m + p - 1$. ZB-H1 reaches that with
 #   1F1B's memory.
-# * **Zero bubble** means a long run in which ranks do not wait for each other between steps, and in
-#   which F, I and W take equally long. Clipping by the global norm is such a wait.
+# * **Zero bubble** means a long run without waits between steps, where F = I = W. Clipping by the
+#   global norm is such a wait.
 # * A **V** puts the first and the last stage on one rank. All ranks then keep equally much.
 #
-# **Your exercises** stand in [labs/schedules.py](../labs/schedules.py) (8.11),
-# [labs/pipeline_parallel.py](../labs/pipeline_parallel.py) (8.12), and in a cell above (8.13).
+# **Your exercises**: [labs/schedules.py](../labs/schedules.py) has 8.11,
+# [labs/pipeline_parallel.py](../labs/pipeline_parallel.py) has 8.12, and a cell above 8.13.
 #
 # **Next**: [08f · Unequal stages](08f_unequal_stages.ipynb).
 
