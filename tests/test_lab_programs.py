@@ -99,7 +99,7 @@ SAID = {
         "1.00 models sent; at most parameters 1.00",
         "1.50 models sent; at most parameters 0.",
     ],
-    "zero_runs": ["1.00 models sent", "0.50, optimizer_state 1.00 models"],
+    "zero_runs": ["DDP: 1.00 models sent", "stage 3: 1.50 models sent"],
     "whole_tensors": ["flat: 6 collectives", "busiest rank 1.0"],
     "complete_gradients": ["recomputed, reentrant: at each call of its hook"],
     "zero_on_disk": ["with a checkpoint after the tenth"],
