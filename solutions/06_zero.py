@@ -167,7 +167,8 @@ check("6.1", bytes_of_rank)
 # %% [markdown]
 # A large model gets several such vectors, for instance one for each block. Parameters that share a
 # flat vector are a **unit**. They are sent together.
-#
+
+# %% [markdown]
 # ### Exercise 6.2
 #
 # In [labs/zero.py](../labs/zero.py), write `flatten_padded(tensors, n)`. `tensors` is a list of one

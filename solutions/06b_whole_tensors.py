@@ -26,7 +26,9 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from pedagogy_lib import Table, check, hint, lab, launch, plot_bars, predict, progress
+from pedagogy_lib import (
+    Table, check, hint, lab, launch, plot_bars, predict, progress,
+)
 
 # %% tags=["parameters"]
 world_size = 4
@@ -163,7 +165,8 @@ def train_in_parts(values, gradient_of, make_optimizer, steps):
 for steps in (0, 1, 2):
     on_ranks = launch(whole.tried_in_parts, train_in_parts, 5, steps, world_size=2).values[0]
     alone = whole.alone_in_parts(5, 2, steps)
-    print(f"after {steps} steps: on ranks {on_ranks}, one process {alone}")
+    print(f"after {steps} steps: one process {alone}")
+    print(f"              on two ranks {on_ranks}")
 
 # %%
 check("6.5", train_in_parts)

@@ -46,7 +46,8 @@ text = lab("language_model").standard_library(20_000)
 # be added to them. So stage 2 reduces them at once: the rank keeps its own part of the mean, and
 # frees the rest. Then the backward goes on with the unit before. Each block of the transformer is a
 # unit. What is in no block is a unit, too: embeddings, last norm, last layer.
-#
+
+# %% [markdown]
 # At which moment does a rank hold most gradients, and how much is that? In stage 1 it is one model,
 # at the end of the backward.
 
@@ -227,15 +228,15 @@ for kind in (runs.Hasty, zero.Zero2):
 # called on all ranks after a backward. Every parameter has a gradient. It returns this rank's part
 # of the mean gradient, flat: gradients one after another, zeros at the end until $n$ divides the
 # length, cut into $n$ equal parts, of which rank $k$ gets part $k$.
-#
+
+# %% [markdown]
 # Afterwards no parameter has a gradient: `.grad` is None. And nothing stays in memory except the
 # returned part, which keeps its own bytes alive and no more. (What is sent does not matter here.
 # The parameters do not change.)
 #
 # For example, gradients [2, 4] and [6] on rank 0, [0, 0] and [2] on rank 1: the mean is [1, 2, 4].
 # Rank 0 gets [1, 2], and rank 1 gets [4, 0].
-
-# %% [markdown]
+#
 # The numbers are right. The memory is as in stage 1. The second cell shows how many bytes the
 # returned part keeps alive on two ranks, and which gradients are left. Find two bugs.
 

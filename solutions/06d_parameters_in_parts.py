@@ -139,7 +139,8 @@ plot_storages(looks, title="One storage, and the tensors that look at it")
 # * `flat` is a tensor. Other tensors are views into it, and autograd may have kept one of them.
 # * `numbers` is another tensor of the same shape and dtype. It does not change.
 # * `meanwhile` is a function without arguments.
-#
+
+# %% [markdown]
 # The function frees the memory of `flat`, calls `meanwhile()` once, and gets the memory back. Then
 # it writes `numbers` into it. It returns what `meanwhile()` returned. While `meanwhile()` runs, the
 # storage of `flat` has 0 bytes, and no copy of its numbers is kept. Afterwards `flat` and all views
@@ -172,7 +173,8 @@ check("6.9", away_and_back)
 #
 # In stage 3, `unit.shard` has memory of its own. It does not change here. An optimizer may have
 # changed it since the last time, so `flat` is always filled anew, even if it still has memory.
-#
+
+# %% [markdown]
 # A rank sends $\frac{n-1}{n}$ of the bytes of `unit.flat`, with `all_gather_ring(chunks, group)` of
 # chapter 02: it takes a list in which chunk k is right on rank k, and fills in the others, in
 # place. Autograd must not record anything; the decorator in the lab sees to it.
@@ -339,15 +341,17 @@ for ranks, tiles in ((2, 1), (4, 1), (4, 8)):
 #   for the gathered weight.
 # * The result is `x` times the transposed weight. For its backward a layer keeps `x` and `shard`,
 #   and nothing else of that size.
-# * Gradients: for `x` that of this rank's own loss; for `shard` this rank's part of the *mean* over
-#   the ranks of the weight's gradient.
 
 # %% [markdown]
+# The gradient for `x` is that of this rank's own loss. The gradient for `shard` is this rank's part
+# of the weight's gradient, averaged over the ranks.
+#
 # For example, two ranks, one input and two outputs: the weight is [[2], [3]], rank 0's shard is [2]
 # and rank 1's is [3]. With `x` = [[1]] the result is [[2, 3]] on both. Let the loss be the sum of
 # the outputs. Then the gradient for `x` is [[5]]. With `x` = [[1]] on rank 0 and [[3]] on rank 1,
 # both shards have the gradient [2].
-#
+
+# %% [markdown]
 # The forward is right. The second cell takes three layers of 1 × 1 in a row, with the weights 2, 3
 # and 5, on one rank. By the chain rule, the gradient of `x` is 30, and those of the weights are 15,
 # 10 and 6. Find the bug.

@@ -108,6 +108,7 @@ SAID = {
     "recomputation": ["blocks, not reentrant  activations", "the same gradients: True"],
     "what_fits": ["ZeRO 3, recomputed   told", "Llama 2 7B in 40 GB: 4 GPUs"],
     "zero_runs": ["1.00 models sent", "0.50, optimizer_state 1.00 models"],
+    "zero_runs": ["DDP: 1.00 models sent", "stage 3: 1.50 models sent"],
     "whole_tensors": ["flat: 6 collectives", "busiest rank 1.0"],
     "complete_gradients": ["recomputed, reentrant: at each call of its hook"],
     "composing": ["stage 2, bytes for each parameter: parameters 2.", "gradients 1.00"],

@@ -35,7 +35,8 @@ class Lent:
     def meanwhile(self):
         kept = bytes_alive(f"away, {self.case}, {len(self.seen)}")
         rest = self.storage.nbytes()
-        self.seen.append((rest, kept - rest - (self.alive - self.size), list(self.flat.shape)))
+        shape = list(self.flat.shape) if is_in_storage(self.flat, self.storage) else None
+        self.seen.append((rest, kept - rest - (self.alive - self.size), shape))
         return TOKEN
 
     @contextlib.contextmanager
@@ -99,6 +100,8 @@ def other_tails(trial, place):
 
 
 def why_not_freed(trial, place) -> str:
+    if trial[place].shape_away is None:
+        return APART
     if trial[place].shape_away != list(trial.case.args[0]):
         return (
             "resize_ of a tensor changes its shape, and gives no memory back. The memory belongs "

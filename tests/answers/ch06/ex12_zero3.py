@@ -103,8 +103,9 @@ class Zero3(Zero3):
 # %% wrong · more units are whole at a time
 # -         self.held.add(unit)
 # -         self.need(unit)
+# +         begun = bool(self.held)
 # +         self.held.add(unit)
-# +         for other in list(dict.fromkeys(self.now)) if unit is self.now[0] else [unit]:
+# +         for other in [unit] if begun else [unit, *self.units.values()]:
 # +             self.need(other)
 
 # %% wrong · something travels again that is there already
