@@ -145,13 +145,14 @@ print("gradient of x:", x.grad.tolist())
 
 # %% [markdown]
 # It must equal `F.cross_entropy(hidden @ weight.T, targets)` with `backward()`, in float64. But
-# never more than one chunk of logits may be alive, with what the loss makes of it. Do not change
-# `hidden`, `weight` or `targets`.
+# never more than one chunk of logits may be alive, with what the loss makes of it. The backward of
+# the layers before `hidden` may run once. Do not change `hidden`, `weight` or `targets`.
 #
 # An example for the head: two tokens, width 1, `weight` = `[[0], [0]]`, `hidden` = `[[2], [4]]`,
 # `targets` = `[0, 1]`, `size` 1. All logits are 0, so each token has the probability 1/2. Each
 # position's loss is $\ln 2 = 0.693$, and so is the mean.
-#
+
+# %% [markdown]
 # The gradient of a position's logits is its probabilities, minus 1 at the target, divided by 2
 # positions: `[-0.25, 0.25]` and `[0.25, -0.25]`. Times `hidden`, that adds `[[-0.5], [0.5]]` and
 # then `[[1], [-1]]` to `weight.grad`. Together: `[[0.5], [-0.5]]`. The gradient of `hidden` is 0,

@@ -329,9 +329,8 @@ plot_against(segments, {"activations": most}, "segments of 64 layers",
 # %% [markdown]
 # **On GPUs**
 #
-# * Megatron-LM's selective recomputation computes the inside of attention again, and nothing else.
-#   Its authors counted 2.7 % more FLOPs for GPT-3 ([paper](https://arxiv.org/abs/2205.05198),
-#   section 5).
+# * Megatron-LM's selective recomputation computes the inside of attention again. Its authors
+#   counted 2.7 % more FLOPs for GPT-3 ([paper](https://arxiv.org/abs/2205.05198), section 5).
 # * torchtitan has a list of operations whose results are always kept, such as attention and
 #   collectives, and keeps those products that a list names
 #   ([source](https://github.com/pytorch/torchtitan/blob/01db32e97d28d588eccadf527155d2201797d0b8/torchtitan/distributed/activation_checkpoint.py)).

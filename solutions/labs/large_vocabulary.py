@@ -26,7 +26,8 @@ def backward_in_chunks(hidden: Tensor, weight: Tensor, targets: Tensor, size: in
     targets  (positions,), int64
     Returns  the mean over all positions, a tensor with one number and no graph
     Equals   F.cross_entropy(hidden @ weight.T, targets), and then backward()
-    Cost     memory: the logits of one chunk, what cross_entropy makes of them, gradients
+    Cost     memory: the logits of one chunk, what cross_entropy makes of them, gradients;
+             the backward of the layers before runs once
     """
     ### BEGIN SOLUTION
     total, gradients = torch.zeros((), dtype=hidden.dtype), []

@@ -5,7 +5,7 @@ The truth is x ** exponent itself, with autograd's own backward.
 
 import torch
 
-from ..kit import Equals, Holds, never
+from ..kit import Equals, Holds
 from ..kit.alone import Alone, WarmExercise, alone, most_bytes
 
 TRIALS = {  # exponent, shape of x, what comes after
@@ -109,9 +109,16 @@ MISTAKES = {
     "this is the gradient of a square, whatever the exponent": with_backward(
         lambda g, p, x: g * 2 * x
     ),
+    "the exponent is raised: the derivative of x ** p is p * x ** (p - 1)": with_backward(
+        lambda g, p, x: g * p * x ** (p + 1)
+    ),
+    "the gradient is 0 everywhere, as if the result did not depend on x": with_backward(
+        lambda g, p, x: 0 * x
+    ),
     "the sign is the other way round": with_backward(lambda g, p, x: -g * p * x ** (p - 1)),
 }
-NOTHING_KEPT = "x was saved by the forward: `(x,) = ctx.saved_tensors` gets it back"
+NOTHING_KEPT = "what the forward has saved comes back in a tuple, here with one tensor"
+NO_GRADIENT = "x gets no gradient: of the two that are returned, the second one belongs to x"
 EXERCISE = WarmExercise(
     "5.9",
     "Power",
@@ -125,9 +132,10 @@ EXERCISE = WarmExercise(
         Equals("y", lambda trial, place: trial[place].right["y"],
                called="the loss that comes of what the forward returns",
                otherwise="the forward stands there already: x ** exponent"),
-        never("no_gradient", "x gets no gradient"),
         Equals("gradient", lambda trial, place: trial[place].right["x.grad"],
-               lambda trial, place: telling(trial[place]), "x.grad"),
+               lambda trial, place: telling(trial[place]), "x.grad",
+               otherwise="the derivative of x ** p is p * x ** (p - 1). By the chain rule it is "
+               "multiplied by grad_output, number by number"),
         Holds("kept", lambda times: times < 0.5,
               "{:.1f} times as much as x is kept for the backward, beside x",
               "x alone is enough: it is the caller's tensor, so keeping it takes no more memory. "
@@ -161,4 +169,6 @@ EXERCISE = WarmExercise(
 def telling(of) -> dict:
     """The mistakes that show in this case."""
     right = of.right["x.grad"]
-    return {why: x for why, x in of.wrong.items() if not torch.allclose(x, right)}
+    return {NO_GRADIENT: None} | {
+        why: x for why, x in of.wrong.items() if not torch.allclose(x, right)
+    }

@@ -190,3 +190,33 @@ def backward_in_chunks(hidden, weight, targets, size):
 # -         gradients.append(part.grad)
 # +         gradients.append(part.grad)
 # +     hidden.data.zero_()
+
+# %% wrong · their backward runs once
+def backward_in_chunks(hidden, weight, targets, size):
+    total = 0.0
+    for part, answers in zip(hidden.split(size), targets.split(size)):
+        loss = F.cross_entropy(part @ weight.T, answers, reduction="sum") / len(targets)
+        loss.backward(retain_graph=True)
+        total += loss.detach()
+    return total
+
+# %% wrong · it is not the number of chunks
+# -     for part, answers in zip(hidden.detach().split(size), targets.split(size)):
+# +     for part, answers in zip(hidden.detach().chunk(size), targets.chunk(size)):
+
+# %% wrong · gets no gradient from the logits
+# -         loss = F.cross_entropy(part @ weight.T, answers, reduction="sum") / len(targets)
+# +         loss = F.cross_entropy(part @ weight.detach().T, answers, reduction="sum")
+# +         loss = loss / len(targets)
+
+# %% wrong · the last chunk has fewer, and counts for less
+# -         loss = F.cross_entropy(part @ weight.T, answers, reduction="sum") / len(targets)
+# +         loss = F.cross_entropy(part @ weight.T, answers) * size / len(targets)
+
+# %% wrong · are told a gradient of ones
+# -     hidden.backward(torch.cat(gradients))
+# +     hidden.sum().backward()
+
+# %% wrong · one number is asked
+# -     return total
+# +     return [total]
