@@ -50,7 +50,8 @@ text = lab("language_model").standard_library(20_000)
 # * **DDP** waits under `no_sync`, and sums in the last backward. **Stage 1** sends in the step.
 # * **Stage 2** must not keep whole gradients. So it reduces them in every backward.
 # * **Stage 3** keeps no parameters. So it also gathers them for every forward and every backward.
-#
+
+# %% [markdown]
 # Bytes are counted in **models**: 1 model is the bytes of all parameters. On $n$ ranks, an
 # all-gather or a reduce-scatter of a model sends $(n-1)/n$ models from each rank (part
 # [02d](02d_bytes_of_all.ipynb)).
@@ -139,7 +140,8 @@ for n in (1, 2, 3):
 # If these pairs differ, the gradient is wrong. And yet the training looks healthy: Adam divides a
 # gradient by its own size, so a factor does not change its steps. It shows with SGD, and with
 # clipping.
-#
+
+# %% [markdown]
 # Mend `accumulate_part`. It gets a model, a loss function, and this rank's micro-batches, pairs of
 # inputs and targets. Each rank has equally many, all of one size. It returns this rank's part of
 # the mean gradient over the micro-batches of *all* ranks: flat, and padded at the end so that all
@@ -162,7 +164,8 @@ check("6.16", accumulate_part)
 # themselves are real, and so is the engine. There are 6 layers. We count time in **forwards** of
 # one layer: a forward takes 1, a backward 2. The bytes of a layer travel for ½. Each message has a
 # latency of 0.2 on top.
-#
+
+# %% [markdown]
 # So the computing of a step takes 6 · (1 + 2) = 18 forwards. In stage 3, each unit is gathered
 # twice, and its gradients are reduced once. With one unit for each layer, a message takes 0.7.
 
@@ -223,7 +226,8 @@ print(f"b is there after {1e3 * (time.perf_counter() - started):.0f} ms, in plac
 # Why one line, and not a thread for each message? Ranks match messages by their order. With two
 # threads, rank 0 might send a gather first, and rank 1 a reduction first. In one line all ranks
 # send in the same order.
-#
+
+# %% [markdown]
 # Three rules follow.
 #
 # 1. **Wait before use.** A unit is there when its gather is done, and not when it has begun.
@@ -343,7 +347,8 @@ Table(["layers in a unit", *(f"{depth} ahead" for depth in (0, 1, 2))],
 
 # %% [markdown]
 # Read the table by columns, then by rows.
-#
+
+# %% [markdown]
 # * **Without overlap** (0 ahead) small units are the slowest. It is as in section 2.
 # * **With overlap** small units are the fastest. A large unit has a long first gather and a long
 #   last reduction, and nothing to hide them behind. With one unit for the whole model, nothing

@@ -141,7 +141,8 @@ Table(["", "models sent", "what it does"],
 # `FULL_SHARD` sends a little less than FSDP2 does above: it keeps the root gathered for the
 # backward. (FSDP2 does so, too, if nothing is said. In section 1 it was told to release every
 # unit.) The fourth name is `HYBRID_SHARD`, the HSDP of section 1.
-#
+
+# %% [markdown]
 # ## 3 · Why FSDP was written anew
 #
 # The first FSDP does what you did in part 06: it makes all parameters of a unit one **flat
