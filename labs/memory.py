@@ -18,11 +18,11 @@ from torch import Tensor, nn
 class MixedPrecision:
     """Exercise 5.3. Trains a model in bfloat16 with an optimizer that steps on float32 copies.
 
-    A bfloat16 has 8 binary digits: what a step adds is mostly smaller than half of the last one,
-    and rounded away. So every parameter has a copy in float32, its *master*, an nn.Parameter of its
-    own, with the optimizer's state. `step()` takes the gradients to the masters, steps, and rounds
-    the masters into the parameters. It leaves no gradients (None, not zeros), neither there nor
-    here. A parameter without a gradient stays as it is.
+    A bfloat16 has 8 binary digits. What a step adds is often smaller than half of the last one, and
+    is rounded away. So every parameter has a copy in float32, its *master*. The optimizer steps on
+    the masters. `step()` gives the gradients to the masters in float32, lets the optimizer step,
+    and rounds the masters into the parameters. Afterwards all gradients are None, those of the
+    parameters and those of the masters. A parameter without a gradient stays as it is.
 
     parameters      in bfloat16 (or float16), of the model
     make_optimizer  takes a list of parameters
@@ -36,6 +36,11 @@ class MixedPrecision:
         ...  # your code here
         self.optimizer = make_optimizer(self.masters)
 
+    def zero_grad(self):
+        """As an optimizer's: forget the gradients of the parameters."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
     @torch.no_grad()
     def step(self):
         ...  # your code here
@@ -44,10 +49,11 @@ class MixedPrecision:
 class LossScaler:
     """Exercise 5.4. Keeps gradients from vanishing, where a forward computes in float16.
 
-    Below 3e-8, a float16 is 0. So the loss is multiplied by `scale` before the backward, and the
-    gradients are divided by it afterwards, in float32. If one of them is not finite, the factor
-    was too large: no step is taken, and the factor is halved. After `window` steps in a row, it is
-    doubled. (A refused step ends the row.)
+    Below 3e-8, a float16 is 0. So the caller multiplies the loss by `scale` before the backward,
+    and `step` divides the gradients by it afterwards, in float32. If a number of them is not
+    finite, the factor was too large: no step is taken, and the factor is halved. After `window`
+    steps in a row that were taken, the factor is doubled, and a new row begins. A refused step
+    ends the row, too.
 
     Equals  torch.amp.GradScaler("cpu", scale, 2, 0.5, window), with float32 gradients
     Source  Micikevicius et al. 2018, "Mixed Precision Training", section 3.2
@@ -80,7 +86,7 @@ class Recomputed(torch.autograd.Function):
     generator's state is set to what it was, and afterwards back to what it has become.
 
     Equals  function(x), if x has a gradient; on a CPU, torch.utils.checkpoint's
-            checkpoint(function, x)
+            checkpoint(function, x, use_reentrant=True). PyTorch recommends the other variant
     Shapes  x, and what the function returns: one tensor each, any shape
     Cost    memory: x, and 5 kB for the generator; time: a second forward
     Source  Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"
@@ -93,8 +99,8 @@ class Recomputed(torch.autograd.Function):
         return function(x)  # in here, autograd does not look
 
     @staticmethod
-    def backward(ctx, slope):
-        """slope: the gradient of what the forward returned. Returns one for each of its inputs."""
+    def backward(ctx, grad_output):
+        """grad_output: the gradient of what the forward returned. Returns one for each input."""
         (x,) = ctx.saved_tensors
         ...  # your code here
 
@@ -107,7 +113,21 @@ def recomputed(function, x: Tensor) -> Tensor:
 def recompute_modules(modules):
     """From now on, each of these modules keeps nothing but its input for the backward."""
     for module in modules:
+        module.register_forward_pre_hook(need_input_with_gradient)
         module.forward = partial(recomputed, module.forward)
+
+
+def need_input_with_gradient(module, inputs):
+    """Without a gradient for the input, autograd would not run the backward of a recomputed part.
+
+    Raises  ValueError where the weights inside would get no gradients, and nobody would notice
+    """
+    is_trained = any(p.requires_grad for p in module.parameters())
+    if torch.is_grad_enabled() and is_trained and not inputs[0].requires_grad:
+        raise ValueError(
+            f"the input of a recomputed {type(module).__name__} has no gradient, so its weights "
+            "would get none: is the layer before it frozen? Call x.requires_grad_() on the input"
+        )
 
 
 # ---- The program ----------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A pipeline inside of a sample: slices of its letters go from stage to stage, one after another.
+"""A pipeline inside of a sample: slices of its tokens go from stage to stage, one after another.
 
 torchrun --nproc-per-node 2 labs/sequence_slices.py
 """
@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def slice_by_slice(rank, ranks, slices):
-    """All forwards in order; then all backwards, the last slice first: later letters looked back.
+    """All forwards in order; then all backwards, the last slice first: later tokens looked back.
 
     Source  Li et al. 2021, "TeraPipe"
     """
@@ -26,8 +26,9 @@ def slice_by_slice(rank, ranks, slices):
 class Past:
     """The keys and values that the attention of one block has computed so far.
 
-    made   for each slice its keys and values, with the graph that leads to them
-    seen   the same numbers as leaves: what later slices look at, and collect gradients in
+    made   made[i] is the pair (keys, values) of slice i, with the graph that leads to them
+    seen   seen[i] is a pair of the same numbers as leaves: later slices look at these, and their
+           backwards leave gradients in seen[i][0].grad and seen[i][1].grad
     """
 
     def __init__(self):
@@ -42,12 +43,12 @@ class Past:
 
 
 def attend(attention, x, past) -> Tensor:
-    """Attention of the letters of a slice to themselves and to all letters before them.
+    """Attention of the tokens of a slice to themselves and to all tokens before them.
 
-    Shapes  x: (samples, letters of the slice, width) -> the same
+    Shapes  x: (samples, tokens of the slice, width) -> the same
     """
     q, k, v = attention.split(attention.query_key_value(x))
-    keys, values = past.add(k, v)  # (samples, heads, letters so far, size)
+    keys, values = past.add(k, v)  # (samples, heads, tokens so far, size)
     new, so_far = q.shape[2], keys.shape[2]
     may_see = torch.ones(new, so_far, dtype=torch.bool).tril(so_far - new)
     mixed = F.scaled_dot_product_attention(q, keys, values, attn_mask=may_see)
@@ -57,28 +58,28 @@ def attend(attention, x, past) -> Tensor:
 class SlicedStage(Stage):
     """Exercise 8.18. A stage that takes slices of the same samples, in order, and back in reverse.
 
-    pasts    {block: its Past}
-    letters  how many letters were in the slices so far
+    pasts   {block: its Past}
+    tokens  how many tokens were in the slices so far
     """
 
     def __init__(self, piece):
         super().__init__(piece)
-        self.pasts, self.letters = {}, 0
+        self.pasts, self.tokens = {}, 0
 
     def forward(self, i, x, then=no_change):
         if i == 0:
-            self.pasts, self.letters = {layer: Past() for layer in self.blocks()}, 0
+            self.pasts, self.tokens = {layer: Past() for layer in self.blocks()}, 0
         x = x.detach().requires_grad_(x.is_floating_point())
-        y, before = x, self.letters
+        y, before = x, self.tokens
         for layer in self.piece:
             y = self.through(layer, y, before)
-        self.letters += x.shape[1]
+        self.tokens += x.shape[1]
         y = then(y)
         self.keep(i, x, y)
         return y.detach()
 
     def through(self, layer, x, before):
-        """What a layer makes of letters that have others before them."""
+        """What a layer makes of tokens that have others before them."""
         if hasattr(layer, "places"):
             return layer.letters(x) + layer.places(torch.arange(before, before + x.shape[1]))
         if hasattr(layer, "attention"):
@@ -90,11 +91,12 @@ class SlicedStage(Stage):
         return [layer for layer in self.piece if hasattr(layer, "attention")]
 
     def backward(self, i, gradient=None):
-        """As Stage.backward; later slices have looked at this one's keys and values.
+        """Return the gradient of slice i's input; add the weights' gradients to `.grad`.
 
-        So a slice has more outputs than one: past.made[i] of each of self.pasts.values(), too. The
-        later slices' backwards came before, and have left their gradients in past.seen[i]. After
-        the last slice nobody has looked: their gradients are None. Slice i is kept no longer.
+        As Stage.backward. But a slice has more outputs than y: for each block the keys and values
+        past.made[i], with past in self.pasts.values(). Later slices have looked at them. Their
+        backwards came before, and have left gradients in past.seen[i]; after the last slice nobody
+        has looked, and these are None. Afterwards self.kept has nothing of slice i.
 
         Cost  one pass through the graph: all outputs in one torch.autograd.backward
         """

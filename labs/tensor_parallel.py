@@ -16,33 +16,33 @@ from torch import Tensor, nn
 # ---- What each rank has ---------------------------------------------------------------------
 
 
-def part_sizes(length, n, unit=1) -> list[int]:
-    """How long n parts of a length are: multiples of `unit`, as equal as can be, longer ones first.
+def part_sizes(length, n, together=1) -> list[int]:
+    """How long n parts of a length are: multiples of `together`, the longer ones first.
 
-    Raises  ValueError if there are fewer units than parts
+    Raises  ValueError if there are fewer groups of indices that stay together than parts
     """
-    units = torch.arange(length // unit).tensor_split(n)
-    if length % unit or length < n * unit:
-        raise ValueError(f"{length} cannot be cut into {n} parts in units of {unit}")
-    return [unit * len(part) for part in units]
+    groups = torch.arange(length // together).tensor_split(n)
+    if length % together or length < n * together:
+        raise ValueError(f"{length} cannot be cut into {n} parts in groups of {together}")
+    return [together * len(part) for part in groups]
 
 
-def cut(x: Tensor, dim, group=None, unit=1) -> Tensor:
+def cut(x: Tensor, dim, group=None, together=1) -> Tensor:
     """Exercise 7.1. This rank's part of a tensor, cut along `dim`; see part_sizes for its length.
 
     It has memory of its own, so that the whole can be freed; and is contiguous.
 
-    unit    what has to stay together along `dim`: for the rows of an attention, those of one head
+    together  how many indices stay together along `dim`: of attention, the rows of one head
     """
     rank, n = dist.get_rank(group), dist.get_world_size(group)
     ...  # your code here
 
 
-def part_of(parameter, dim, group=None, unit=1) -> nn.Parameter:
+def part_of(parameter, dim, group=None, together=1) -> nn.Parameter:
     """This rank's part of a parameter, as a parameter that knows how the whole was cut."""
-    part = nn.Parameter(cut(parameter.detach(), dim, group, unit), parameter.requires_grad)
+    part = nn.Parameter(cut(parameter.detach(), dim, group, together), parameter.requires_grad)
     part.cut_dim = dim
-    part.cut_sizes = part_sizes(parameter.shape[dim], dist.get_world_size(group), unit)
+    part.cut_sizes = part_sizes(parameter.shape[dim], dist.get_world_size(group), together)
     return part
 
 
@@ -133,7 +133,7 @@ class ColumnLinear(nn.Module):
     nn.Linear stores A transposed, as (outputs, inputs): A's columns are its rows.
 
     linear  the whole layer, equal on all ranks; it may have no bias, and may be frozen
-    unit    columns that stay together
+    together  how many columns stay together
     weight  and bias: this rank's parts, made by part_of; without a bias it is None
     enter   what the input goes through: enter(x, group)
     Shapes  (…, inputs), the same on every rank -> (…, this rank's outputs)
@@ -141,7 +141,7 @@ class ColumnLinear(nn.Module):
     Cost    backward: an all-reduce of x
     """
 
-    def __init__(self, linear, group=None, unit=1, enter=enter):
+    def __init__(self, linear, group=None, together=1, enter=enter):
         super().__init__()
         self.group, self.enter = group, enter
         ...  # your code here
@@ -154,7 +154,7 @@ class RowLinear(nn.Module):
     """Exercise 7.5. The linear layer x A + b; each rank has some of A's rows, and all of b.
 
     linear  the whole layer, equal on all ranks; it may have no bias, and may be frozen
-    unit    rows that stay together
+    together  how many rows stay together
     weight  this rank's part, made by part_of
     bias    all of it, a parameter on every rank, or None
     leave   what adds up what each rank has: leave(x, group)
@@ -163,7 +163,7 @@ class RowLinear(nn.Module):
     Cost    forward: an all-reduce of the output
     """
 
-    def __init__(self, linear, group=None, unit=1, leave=leave):
+    def __init__(self, linear, group=None, together=1, leave=leave):
         super().__init__()
         self.group, self.leave = group, leave
         ...  # your code here
@@ -173,12 +173,12 @@ class RowLinear(nn.Module):
 
 
 class VocabularyEmbedding(nn.Module):
-    """Exercise 7.12. An embedding; each rank has the rows of some letters.
+    """Exercise 7.12. An embedding; each rank has the rows of some tokens.
 
     embedding  the whole one, equal on all ranks
     leave      what adds up the rows that each rank has, and zeros: leave(rows, group)
-    Shapes     letters: any, int64 -> (…, width), the same on every rank
-    Equals     embedding(letters): one rank has the row of a letter, all others add zeros
+    Shapes     tokens: any, int64 -> (…, width), the same on every rank
+    Equals     embedding(tokens): one rank has the row of a token, all others add zeros
     Cost       forward: an all-reduce of the output
     """
 
@@ -186,26 +186,28 @@ class VocabularyEmbedding(nn.Module):
         super().__init__()
         self.group, self.leave = group, leave
         self.weight = part_of(embedding.weight, 0, group)
-        self.first = sum(self.weight.cut_sizes[: dist.get_rank(group)])  # this rank's first letter
+        self.first = sum(self.weight.cut_sizes[: dist.get_rank(group)])  # this rank's first token
 
-    def forward(self, letters):
+    def forward(self, tokens):
         ...  # your code here
 
 
-def split_cross_entropy(scores: Tensor, targets: Tensor, group=None, letters=CHARACTERS) -> Tensor:
-    """Exercise 7.13. The mean cross-entropy; each rank has the scores of some letters.
+def split_cross_entropy(
+    logits: Tensor, targets: Tensor, group=None, vocabulary=CHARACTERS
+) -> Tensor:
+    """Exercise 7.13. The mean cross-entropy; each rank has the logits of some tokens.
 
-    The logarithm of the sum of exp(score), less the target's score; for each target, the highest
-    score of all letters is taken from each first, so that no exp overflows.
+    The logarithm of the sum of exp(logit), less the target's logit; for each target, the highest
+    logit of all tokens is taken from each first, so that no exp overflows.
 
-    letters  how many there are, over all ranks
-    Shapes   scores: (…, this rank's letters); targets: (…), int64, the same on every rank -> a
+    tokens  how many there are, over all ranks
+    Shapes   logits: (…, this rank's tokens); targets: (…), int64, the same on every rank -> a
              number, the same on every rank
-    Equals   F.cross_entropy of all scores
+    Equals   F.cross_entropy of all logits
     Cost     forward: all-reduces of at most three numbers for each target; backward: nothing
     """
-    sizes = part_sizes(letters, dist.get_world_size(group))
-    first = sum(sizes[: dist.get_rank(group)])  # this rank's first letter
+    sizes = part_sizes(vocabulary, dist.get_world_size(group))
+    first = sum(sizes[: dist.get_rank(group)])  # this rank's first token
     ...  # your code here
 
 
@@ -215,11 +217,11 @@ def split_cross_entropy(scores: Tensor, targets: Tensor, group=None, letters=CHA
 def parallelize(
     model: Transformer, group=None, enter=enter, leave=leave, column=ColumnLinear
 ) -> Transformer:
-    """Cut a model in place; returns it. Its scores are split: use split_cross_entropy.
+    """Cut a model in place; returns it. Its logits are split: use split_cross_entropy.
 
     All ranks have to bring the same model: so its weights do not depend on how many they are.
-    Cut are the matrices of attention and MLP, both embedding and last layer over the letters.
-    Layer norms, the places' embedding, and what is added after a sum are on every rank.
+    Cut are the matrices of attention and MLP, the embedding, and the last layer, over the tokens.
+    Layer norms, the positions' embedding, and what is added after a sum are on every rank.
 
     column  what a layer that is cut by columns becomes
     Raises  ValueError if there are more ranks than heads of keys

@@ -5,14 +5,13 @@ torchrun --nproc-per-node 4 labs/zero.py
 
 import contextlib
 import gc
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from statistics import median
-from weakref import WeakSet
 
 import torch
 import torch.distributed as dist
 from collectives import all_gather_ring, reduce_scatter_ring
+from complete_gradients import Calls
 from language_model import Transformer, draw_batch, mean_loss, standard_library
 from simple_ddp import now, share_of_rank, start_equal
 from torch import Tensor, nn
@@ -77,7 +76,8 @@ def units_of(model, modules=(), group=None, alone=False) -> dict[nn.Module, Unit
 
     Returns  {module: its unit}, in the order of the model's parameters: a backward goes through
              them from the last to the first
-    Raises   ValueError if a parameter is used outside of the module that it would belong to
+    Raises   ValueError if a parameter is used outside of the module that it would belong to, or if
+             a unit would have two dtypes
     """
     owner = {}
     for module in sorted([model, *modules], key=lambda m: -len(list(m.modules()))):
@@ -93,6 +93,12 @@ def units_of(model, modules=(), group=None, alone=False) -> dict[nn.Module, Unit
     for p in model.parameters():
         if p.requires_grad:
             taken.setdefault(owner[p], []).append(p)
+    for module, parameters in taken.items():
+        if len({p.dtype for p in parameters}) > 1:
+            raise ValueError(
+                f"{type(module).__name__} has parameters of several dtypes, but a unit is one flat "
+                "tensor of one dtype: convert the model first, as model.bfloat16() does"
+            )
     return {module: Unit(parameters, group, alone) for module, parameters in taken.items()}
 
 
@@ -216,76 +222,6 @@ def call_after_backward(function):
     torch.autograd.Variable._execution_engine.queue_callback(function)
 
 
-class Calls:
-    """When a gradient is complete, also where modules are recomputed (as in labs/memory.py).
-
-    A backward adds to each gradient once. But every recomputed part runs a backward of its own,
-    inside of the outer one. So a weight of two parts gets its gradient in two portions. It is
-    complete when each call of its unit's module has gone back as far as its inputs.
-
-    open     {unit: calls of its module whose backward has not reached their inputs}; a call whose
-             graph is gone leaves by itself
-    waiting  {unit: its parameters whose gradients may still grow}
-    """
-
-    def __init__(self, zero):
-        self.zero, self.outermost = zero, None
-        self.open = {unit: WeakSet() for unit in zero.units.values()}
-        self.begin_backward()
-
-    def begin_backward(self):
-        self.waiting = {unit: [] for unit in self.open}
-        self.outermost = number_of_backward()
-
-    def is_complete(self, unit, parameter) -> bool:
-        if number_of_backward() == self.outermost or not self.open[unit]:
-            return True
-        self.waiting[unit].append(parameter)
-        return False
-
-    def follow(self, module, inputs, output):
-        """Called after a module's forward: notes where its backward will begin, and where end."""
-        if not (torch.is_grad_enabled() and needs_gradient(output)):
-            return
-        unit, leads_to = self.zero.units.get(module), [x for x in inputs if needs_gradient(x)]
-        call = Call(len(leads_to))  # without inputs to reach, its unit waits for the end
-        output.register_hook(partial(self.goes_back, unit, call))  # it keeps the call
-        if unit is not None:
-            self.open[unit].add(call)
-            for x in leads_to:
-                x.register_hook(partial(self.is_back, unit, call))
-
-    def goes_back(self, unit, call, gradient):
-        """Called by autograd, first of all in the outermost backward."""
-        if self.zero.left is None:
-            self.zero.begin_backward()
-        if unit is not None and not self.zero.missing[unit]:
-            self.zero.once_more(unit)
-
-    def is_back(self, unit, call, gradient):
-        call.inputs -= 1
-        if call.inputs == 0:
-            self.open[unit].discard(call)
-        while self.waiting[unit] and self.zero.left and not self.open[unit]:
-            self.zero.is_ready(unit, self.waiting[unit].pop())
-
-
-class Call:
-    """One forward of a module: how many of its inputs have no gradient yet."""
-
-    def __init__(self, inputs):
-        self.inputs = inputs
-
-
-def needs_gradient(x) -> bool:
-    return isinstance(x, Tensor) and x.requires_grad
-
-
-def number_of_backward() -> int:
-    """Of the innermost one that is running; -1 outside of all."""
-    return torch._C._current_graph_task_id()
-
-
 # ---- Stage 3: parameters, too ---------------------------------------------------------------
 
 
@@ -315,32 +251,25 @@ class Zero3(Zero2):
     """Exercise 6.12. Stage 3: a unit's parameters are whole while it computes, and only then.
 
     Before a module's forward its unit is gathered, and after it disposed of. Before its backward
-    it is gathered again. It is disposed of as soon as its gradients are complete, before or after
-    they are reduced. Within a backward, a forward may run again (activation checkpointing): it
-    must not take the parameters away.
+    it is gathered again. As soon as its gradients are complete, they are reduced, and the unit is
+    disposed of. Within a backward, a forward may run again (activation checkpointing). It must not
+    take the unit away.
 
-    `need(unit)` has a unit gathered, and `drop(unit)` disposes of it; both keep account of what is
-    there, in `coming`, `before` and `now`. `held` is yours: the units whose backward has begun, and
-    that a forward must not take away. Whatever else communicates is a job as well,
-    `self.begin(job)`, which returns a function that waits for its end: messages of two threads
-    would get mixed up.
+    `self.need(unit)` gathers a unit unless it is there, `self.drop(unit)` disposes of it if it is.
+    `self.held` is a set for you: the units whose backward has begun and is not over.
 
     Units are reduced in turn, from the last to the first. So the model's own parameters, outside
     of all modules that are units, should be among its first, such as its embeddings. All
     ranks have to use the same modules, in the same order; a module of a unit returns one tensor.
 
-    prefetch  whether the unit that comes next is gathered meanwhile, in a thread; what comes next
-              is known from the step before
-    Equals    Zero1
-    Cost      each forward and backward: 3(n-1)/n of the model
-    Source    Rajbhandari et al. 2020, "ZeRO", section 5.3; Zhao et al. 2023, "PyTorch FSDP"
+    Equals  Zero1
+    Cost    each forward and backward: 3(n-1)/n of the model
+    Source  Rajbhandari et al. 2020, "ZeRO", section 5.3; Zhao et al. 2023, "PyTorch FSDP"
     """
 
-    def __init__(self, model, make_optimizer, modules=(), group=None, prefetch=False):
+    def __init__(self, model, make_optimizer, modules=(), group=None):
         super().__init__(model, make_optimizer, modules, group, alone=True)
-        self.begin = in_background() if prefetch else at_once
-        self.prefetch, self.held, self.coming = prefetch, set(), {}
-        self.before, self.now = [], []  # units in the order of their use: last step's, this one's
+        self.there, self.held = set(), set()
         for module, unit in self.units.items():
             dispose(unit)
             module.register_forward_pre_hook(partial(self.before_forward, unit))
@@ -363,50 +292,29 @@ class Zero3(Zero2):
         ...  # your code here
 
     def update(self):
-        for unit in list(self.coming):
-            self.drop(unit)  # fetched in vain: soon out of date
-        self.before, self.now = self.now, []
+        """Nothing to gather here: the next forward does it."""
         self.optimizer.step()
-        self.optimizer.zero_grad()
+        for unit in self.units.values():
+            unit.shard.grad = None
 
     def need(self, unit):
-        """Have a unit gathered, unless it is; return when it is there."""
-        self.now.append(unit)
-        self.fetch(unit)
-        if self.prefetch and self.before[: len(self.now)] == self.now:
-            for following in self.before[len(self.now) : len(self.now) + 1]:
-                self.fetch(following)
-        self.coming[unit]()
-
-    def fetch(self, unit):
-        if unit not in self.coming:
-            self.coming[unit] = self.begin(partial(gather, unit))
+        if unit not in self.there:
+            self.there.add(unit)
+            gather(unit)
 
     def drop(self, unit):
-        if unit in self.coming:
-            self.coming.pop(unit)()  # it may still be on its way
+        if unit in self.there:
+            self.there.discard(unit)
             dispose(unit)
-
-
-def at_once(job):
-    """Do a job; returns what waits for its end: nothing is left to wait for."""
-    job()
-    return lambda: None
-
-
-def in_background():
-    """Like at_once, in a thread: one, so that on all ranks one job follows the other in turn."""
-    thread = ThreadPoolExecutor(1)
-    return lambda job: thread.submit(job).result
 
 
 @contextlib.contextmanager
 def whole(engine: Zero1):
     """`with whole(engine):` all parameters are there, in every stage: to look at, or to save."""
     away = [unit for unit in engine.units.values() if not unit.flat.untyped_storage().nbytes()]
-    for unit in away:
-        gather(unit)
     try:
+        for unit in away:
+            gather(unit)
         yield
     finally:
         for unit in away:

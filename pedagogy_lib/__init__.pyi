@@ -24,6 +24,7 @@ from .machines.around import machines_around as machines_around
 from .machines.disks import Disk as Disk
 from .machines.spec import Machines as Machines
 from .measuring.message_film import film as film
+from .measuring.messages_in_turn import messages_in_turn as messages_in_turn
 from .measuring.recorder import mark as mark
 from .measuring.recorder import measure as measure
 from .measuring.slow_computing import SlowLayer as SlowLayer
@@ -39,6 +40,7 @@ from .pictures.chunk_holders import plot_holdings as plot_holdings
 from .pictures.chunk_holders import plot_ring as plot_ring
 from .pictures.computation_graph import draw_graph as draw_graph
 from .pictures.context_splits import draw_context_splits as draw_context_splits
+from .pictures.crossing_messages import plot_messages as plot_messages
 from .pictures.diagrams import draw_clusters as draw_clusters
 from .pictures.diagrams import draw_scaling as draw_scaling
 from .pictures.diagrams import draw_three_splits as draw_three_splits
@@ -57,8 +59,11 @@ from .pictures.run_timelines import plot_timeline as plot_timeline
 from .pictures.scatters import plot_agreement as plot_agreement
 from .pictures.scatters import plot_points as plot_points
 from .pictures.schedule_pictures import plot_schedule as plot_schedule
+from .pictures.slice_gradients import draw_slices as draw_slices
 from .pictures.split_products import draw_product as draw_product
 from .pictures.spreads import plot_spreads as plot_spreads
+from .pictures.storages import looks_of as looks_of
+from .pictures.storages import plot_storages as plot_storages
 from .pictures.traffic import plot_traffic as plot_traffic
 from .ranks.background import begin as begin
 from .ranks.launcher import launch as launch
@@ -66,9 +71,9 @@ from .ranks.run import Block as Block
 from .ranks.run import Run as Run
 from .ranks.torchrun_agents import run_torchrun as run_torchrun
 from .schedules.rules import check_schedule as check_schedule
+from .schedules.simulations import simulate as simulate
 from .schedules.timelines import ScheduleError as ScheduleError
 from .schedules.timelines import Timeline as Timeline
-from .schedules.timelines import simulate as simulate
 from .schedules.timelines import timeline_of as timeline_of
 from .schedules.traces import save_trace as save_trace
 from .widgets.explore import explore as explore

@@ -416,13 +416,38 @@ problems = examine()
 # | [04e · Keep training][04e] | Must all stop when one rank dies? |
 # | [04f · Copies, and rare meetings][04f] | What is lost if a rank dies that holds the only copy? |
 # | [04g · Chaos][04g] | Does your training survive a bad day? |
-# | [05 · Where the memory goes][05] | Where do 16 bytes for each parameter go? |
-# | [06 · ZeRO and FSDP][06] | How to keep only a share of it? |
-# | [06h · Sharding engines][06h] | What do FSDP2 and DeepSpeed do beside that? |
+# | [05 · Where the memory goes][05] | Where do the bytes of a training step go? |
+# | [05b · Half precision][05b] | Does half precision halve the memory? |
+# | [05c · Smaller optimizer states][05c] | Can the optimizer keep less? |
+# | [05d · Activations][05d] | What does a forward keep for the backward? |
+# | [05e · A large vocabulary][05e] | What do logits cost? |
+# | [05f · Computed twice][05f] | What if activations are computed again? |
+# | [05g · What fits][05g] | Which model fits on which GPUs? |
+# | [06 · ZeRO][06] | How does each rank update only a part? |
+# | [06b · Whole tensors][06b] | What if a rank owns whole tensors? |
+# | [06c · Gradients in parts][06c] | Who needs a whole gradient? |
+# | [06d · Parameters in parts][06d] | Who needs all parameters at once? |
+# | [06e · All stages together][06e] | What does each stage save, and what can be combined? |
+# | [06f · Who pays when][06f] | What do shards cost in time? |
+# | [06g · State on disk][06g] | Must all of it be in memory? |
+# | [06h · Sharding engines][06h] | What do the real engines do beside that? |
+# | [06i · An FSDP2 program][06i] | What belongs in a program with FSDP2? |
 # | [07 · Tensor parallel][07] | How to split one matrix product? |
-# | [07g · Tensor parallel at work][07g] | What does that cost, and what hides it? |
+# | [07b · The pair][07b] | Why do two products need one sum? |
+# | [07c · Heads and vocabulary][07c] | How to split attention, and the vocabulary? |
+# | [07d · A model in parts][07d] | What is left until a whole model trains? |
+# | [07e · Sequence parallel][07e] | What if the positions are split, too? |
+# | [07f · Behind a product][07f] | Can the sum be hidden? |
+# | [07g · How wide?][07g] | Over how many ranks is a product worth splitting? |
 # | [08 · Pipeline parallel][08] | How to keep all stages busy? |
-# | [08i · Pipelines at work][08i] | Unequal stages, slow links: what do real pipelines do? |
+# | [08b · One forward, one backward][08b] | How many micro-batches must a stage keep? |
+# | [08c · A machine for schedules][08c] | What carries out a schedule? |
+# | [08d · How large a micro-batch][08d] | How large should a micro-batch be? |
+# | [08e · Fill the bubble][08e] | How small can the bubble be, and for how much memory? |
+# | [08f · Unequal stages][08f] | What if stages differ? |
+# | [08g · Never wait][08g] | What if nobody waits at the end of a batch? |
+# | [08h · Slices of a sequence][08h] | Can one sample fill a pipeline? |
+# | [08i · Pipelines at work][08i] | What do real pipelines do, and what can be combined? |
 # | [09 · Three dimensions][09] | How do a thousand ranks know with whom to talk? |
 # | [09b · One step, three axes][09b] | What does a step look like if all is combined? |
 # | [09c · Which axis where][09c] | Which axis belongs on which link? |
@@ -474,11 +499,36 @@ problems = examine()
 # [04f]: 04f_copies_and_local_steps.ipynb
 # [04g]: 04g_chaos.ipynb
 # [05]: 05_memory.ipynb
+# [05b]: 05b_half_precision.ipynb
+# [05c]: 05c_smaller_optimizer_states.ipynb
+# [05d]: 05d_activations.ipynb
+# [05e]: 05e_a_large_vocabulary.ipynb
+# [05f]: 05f_computed_twice.ipynb
+# [05g]: 05g_what_fits.ipynb
 # [06]: 06_zero.ipynb
+# [06b]: 06b_whole_tensors.ipynb
+# [06c]: 06c_gradients_in_parts.ipynb
+# [06d]: 06d_parameters_in_parts.ipynb
+# [06e]: 06e_all_stages_together.ipynb
+# [06f]: 06f_who_pays_when.ipynb
+# [06g]: 06g_state_on_disk.ipynb
 # [06h]: 06h_sharding_engines.ipynb
+# [06i]: 06i_an_fsdp2_program.ipynb
 # [07]: 07_tensor_parallel.ipynb
+# [07b]: 07b_the_pair.ipynb
+# [07c]: 07c_heads_and_vocabulary.ipynb
+# [07d]: 07d_a_model_in_parts.ipynb
+# [07e]: 07e_sequence_parallel.ipynb
+# [07f]: 07f_behind_a_product.ipynb
 # [07g]: 07g_how_wide.ipynb
 # [08]: 08_pipeline_parallel.ipynb
+# [08b]: 08b_one_forward_one_backward.ipynb
+# [08c]: 08c_a_machine_for_schedules.ipynb
+# [08d]: 08d_how_large_a_micro_batch.ipynb
+# [08e]: 08e_fill_the_bubble.ipynb
+# [08f]: 08f_unequal_stages.ipynb
+# [08g]: 08g_never_wait.ipynb
+# [08h]: 08h_slices_of_a_sequence.ipynb
 # [08i]: 08i_pipelines_at_work.ipynb
 # [09]: 09_three_dimensions.ipynb
 # [09b]: 09b_one_step_three_axes.ipynb

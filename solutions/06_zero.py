@@ -1,45 +1,31 @@
 # %% [markdown]
-# # 06 · ZeRO and FSDP
+# # 06 · ZeRO
 #
-# **Eight GPUs with DDP hold the same model eight times. What if each held an eighth?** Then every
-# GPU lacks most of what it needs to compute, and has to be given it in time. That is ZeRO, the
-# *zero redundancy optimizer*, in three stages; PyTorch's FSDP is, by default, the third one. You
-# write all three: each adds one idea to the one before it. Then you measure: what does a rank keep,
-# and what does it send?
-#
-# The second part, [06h · Sharding engines](06h_sharding_engines.ipynb), has accumulation,
-# offloading, checkpoints, and the real engines: FSDP2 and DeepSpeed.
-#
-# Exercises stand in cells and in a lab: [zero](../labs/zero.py).
+# **Eight GPUs with DDP hold the same optimizer state eight times. What if each held an eighth?**
+# Then each GPU could update only an eighth of the model. That is enough, if the GPUs tell each
+# other what they have updated. This idea is stage 1 of **ZeRO**, the *zero redundancy optimizer*.
+# You write it here. Stage 2 follows in [06c](06c_gradients_in_parts.ipynb), and stage 3, which
+# PyTorch calls FSDP, in [06d](06d_parameters_in_parts.ipynb).
 
 # %% [markdown]
-# ![Four ranks in the forward of ZeRO's stage 3: each has gathered the block that computes, and has
-# only its own chunk of the other blocks](../assets/covers/06_zero.png)
+# ![Two stacked bars. Under DDP a rank holds parameters, gradients and the whole optimizer state; in
+# stage 1 the optimizer state is a quarter of that](../assets/covers/06_zero.png)
 #
-# *A frame of the film in section 4, recorded from four real ranks: the block that computes is
-# whole on every rank. Of each other block a rank has its own chunk.*
+# *Measured in section 4 on four ranks: what a rank holds between the backward and the step.*
 #
-# **After this part you can** write all three stages of ZeRO, and predict what a rank keeps, what
-# it holds at its peak, and what it sends.
+# **After this part you can** write stage 1 of ZeRO, and predict what a rank keeps and what it
+# sends.
 #
-# **It takes** about 25 minutes, and 90 more for 12 exercises. **It needs**
-# [02](02_collectives.ipynb), [03](03_data_parallel.ipynb) and [05 · Where the memory
-# goes](05_memory.ipynb).
+# **It takes** about 20 minutes, and 40 more for 4 exercises. **It needs**
+# [02c · The ring](02c_the_ring.ipynb), [03 · Data parallel](03_data_parallel.ipynb) and
+# [05 · Where the memory goes](05_memory.ipynb).
 
 # %% jupyter={"source_hidden": true}
-import copy
-from contextlib import nullcontext
-from functools import partial
-
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
-from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 from pedagogy_lib import (
-    Table, check, close, explore, film_units, hint, lab, launch, measure, plot_memory,
-    plot_stacks, plot_units, predict, progress, put_to_the_test,
+    check, explore, hint, lab, launch, plot_stacks, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -48,106 +34,108 @@ layers = 4
 steps = 3
 
 # %%
-zero, language_model, simple_ddp = lab("zero"), lab("language_model"), lab("simple_ddp")
-text = language_model.standard_library(20_000)
-adam = partial(torch.optim.Adam, lr=1e-3)
+zero, runs = lab("zero"), lab("zero_runs")
+text = lab("language_model").standard_library(20_000)
 
 # %% [markdown]
 # ## 1 · The same thing on every rank
 #
-# What does each rank hold when DDP trains the small transformer with Adam, after the backward and
-# before the optimizer's step? (Activations are not there any more.)
+# The model states of a 7B model need 112 GB in mixed precision (chapter 05). They do not fit on a
+# GPU of 80 GB, and DDP puts all of them on every GPU. So look first at what is there more than
+# once. DDP trains the small transformer with Adam on four ranks. What does each rank hold after
+# the backward, before the optimizer's step? (Activations are gone by then.)
+#
+# (`device="cpu"` stands in this chapter where the kernel has to count the bytes that are sent. With
+# GPUs, all other cells run on NCCL.)
 
 # %%
-def train_ddp(language_model, simple_ddp, text, layers, adam, steps):
-    ddp = DistributedDataParallel(language_model.Transformer(layers=layers))
-    optimizer = adam(ddp.parameters())
-    for step in range(steps):
-        inputs, targets = simple_ddp.share_of_rank(language_model.draw_batch(text, 16, step))
-        with measure("step") if step == steps - 1 else nullcontext():
-            language_model.mean_loss(ddp(inputs), targets).backward()
-            with measure("after the backward"):
-                pass
-            optimizer.step()
-        optimizer.zero_grad()
-    return sum(p.nbytes for p in ddp.parameters())
-
-ddp_run = launch(train_ddp, language_model, simple_ddp, text, layers, adam, steps,
-                 world_size=world_size, device="cpu")
-model_bytes = ddp_run.values[0]
-STATES = ("parameters", "gradients", "optimizer_state")
-
-def states_in(peak):
-    return {kind: peak[kind] for kind in STATES}
-
-held = [states_in(peak) for peak in ddp_run["after the backward"].peak_bytes]
+ddp = launch(runs.training, "DDP", text, layers, steps, world_size=world_size, device="cpu")
+held = [runs.states_in(peak) for peak in ddp["after the backward"].peak_bytes]
 plot_stacks({f"rank {rank}": stack for rank, stack in enumerate(held)},
-            title="Model states under DDP: the same on every rank")
+            title="Model states under DDP")
 
 # %% [markdown]
-# All bars are equally high, and what they hold is equal, too (chapter 03). One copy would do for
-# all. ZeRO cuts each of the three kinds into as many parts as there are ranks, and gives every rank
-# one part: stage 1 only of the optimizer's state, stage 2 of the gradients as well, stage 3 of the
-# parameters as well. A part is called a **shard**.
+# All bars are equally high. Their contents are equal, too: chapter 03 has compared the weights.
+# (Parameters, gradients and optimizer state together are the **model states**.)
 #
-# In float32 (4 + 4 + 8 bytes for each parameter), on our ranks, and in stage 1: to what share of
-# DDP's do a rank's model states fall? (You will see in section 2.)
+# One copy for all ranks would do. ZeRO cuts a kind of state into as many parts as there are ranks,
+# and each rank keeps one part. The part of a rank is its **shard**.
+#
+# * Stage 1 shards the optimizer state.
+# * Stage 2 shards the gradients as well.
+# * Stage 3 shards the parameters as well.
+
+# %% [markdown]
+# Here everything is in float32. A parameter has 4 bytes, its gradient 4, and Adam keeps 8 bytes for
+# it. Stage 1 shards only the last 8. How much of DDP's model states does a rank keep then?
 
 # %%
-share = predict(f"Model states of a rank in stage 1, on {world_size} ranks, in percent of DDP's",
+share = predict(f"Stage 1 on {world_size} ranks: model states of a rank, in percent of DDP's",
                 unit="%")
 
-# %%
-def stacks_of(numbers, n, each):
-    """{stage: {kind: bytes}} of a rank; `each` has the bytes of parameter, gradient, state."""
-    split = {"DDP": (), "stage 1": STATES[2:], "stage 2": STATES[1:], "stage 3": STATES}
-    return {stage: {kind: size * numbers / (n if kind in kinds else 1)
-                    for kind, size in zip(STATES, each)} for stage, kinds in split.items()}
+# %% [markdown]
+# ## 2 · On how many GPUs does it fit?
+#
+# In mixed precision a parameter has 2 bytes, its gradient 2, and the optimizer keeps 12: a copy of
+# the parameter in float32, and Adam's two numbers (part
+# [05b](05b_half_precision.ipynb)). Let the model have $P$ parameters, on $N$ ranks. Then a rank
+# keeps
+#
+# | stage | bytes of model states | for very many ranks |
+# |---|---|---|
+# | DDP | $16P$ | $16P$ |
+# | 1 | $4P + 12P/N$ | $4P$ |
+# | 2 | $2P + 14P/N$ | $2P$ |
+# | 3 | $16P/N$ | nothing |
 
 # %% [markdown]
-# In mixed precision, a parameter has 2 bytes, its gradient 2, and the optimizer's state 12: a
-# float32 copy, and Adam's two numbers (chapter 05). For $P$ parameters on $N$ ranks these are $4P +
-# 12P/N$ bytes in stage 1, $2P + 14P/N$ in stage 2, and $16P/N$ in stage 3. More ranks help the
-# first two less and less: they cannot get below a quarter and an eighth.
-#
-# Move the controls. Which stage do 70 billion parameters need on 8 ranks, and which on 64, with 80
-# GB each? With 141 GB? And if there is no float32 copy (2 + 2 + 8: a parameter, its gradient, and
-# its optimizer state)?
+# Move the controls. You have 70 billion parameters. Which stage do 8 GPUs with 80 GB need, and
+# which stage do 64 of them need? What changes with GPUs of 141 GB? And what if there is no float32
+# copy, so that the bytes are 2 + 2 + 8?
 
 # %%
 counted = {"2 + 2 + 12 (ZeRO paper)": (2, 2, 12), "2 + 2 + 8 (no copy)": (2, 2, 8),
            "4 + 4 + 8 (float32)": (4, 4, 8), "2 + 4 + 12 (Megatron-LM)": (2, 4, 12)}
 
-def draw(billions, n, each, highlight):
-    kind = highlight if highlight in STATES else None
-    return plot_stacks(stacks_of(billions * 1e9, n, counted[each]), highlight=kind,
+def draw(billions, n, each):
+    return plot_stacks(runs.by_formula(billions * 1e9, n, counted[each]),
                        limits={"A100, H100 80 GB": 80e9, "H200 141 GB": 141e9},
                        title=f"Model states of a rank: {billions} billion parameters, {n} ranks")
 
-in_words = {"billions": "parameters (billions)", "n": "ranks",
-            "each": "bytes for each parameter", "highlight": "kind to show"}
 explore(draw, billions=[70, 0.124, 1.5, 7.5, 13, 175, 1000], n=[8, 1, 2, 4, 16, 64, 256, 1024],
-        each=list(counted), highlight=["all", *STATES], labels=in_words)
+        each=list(counted), labels={"billions": "parameters (billions)", "n": "ranks",
+                                    "each": "bytes for each parameter"})
 
 # %% [markdown]
 # <details><summary>What you can see there</summary>
 #
-# On 8 ranks, stage 3 keeps 140 GB: too much for 80 GB, and it all but fills 141 GB. On 64 ranks
-# stage 3 keeps 17.5 GB. Stages 1 and 2 keep more than 140 GB on however many ranks, for they have
-# all parameters. Without the copy, stage 3 on 8 ranks keeps 105 GB.
+# On 8 ranks, stage 3 keeps 140 GB. That is too much for 80 GB, and it all but fills 141 GB. On 64
+# ranks it keeps 17.5 GB. Stages 1 and 2 keep more than 140 GB on however many ranks, because every
+# rank has all parameters. Without the copy, stage 3 on 8 ranks keeps 105 GB. (These are model
+# states alone. Activations and what is gathered come on top.)
 #
 # </details>
-#
+
+# %% [markdown]
 # ### Exercise 6.1
 #
-# Write `bytes_of_rank`: what each of n ranks keeps of a model with so many parameters, in bytes.
-# Stage 0 is DDP. What is split is padded: every rank has equally many numbers of it.
+# Write `bytes_of_rank(parameters, n, stage, each=(2, 2, 12))`: what each of `n` ranks keeps of a
+# model with so many parameters. `stage` is 0 (DDP), 1, 2 or 3. `each` are the bytes for one
+# parameter: of itself, of its gradient, of its optimizer state. Return a dict with the keys
+# `"parameters"`, `"gradients"` and `"optimizer_state"`. Each value is a number of bytes.
+#
+# What is sharded is **padded**: zeros are added until every rank has equally many numbers. What is
+# not sharded is not padded.
+#
+# For example, 10 parameters on 4 ranks in stage 1, with `each` (2, 2, 12): a shard has 3 numbers.
+# The result is 20, 20 and 36 bytes.
 
 # %%
 def bytes_of_rank(parameters, n, stage, each=(2, 2, 12)):
-    """{"parameters": bytes, "gradients": bytes, "optimizer_state": bytes}
+    """{"parameters": bytes, "gradients": bytes, "optimizer_state": bytes} that a rank keeps.
 
-    each  bytes for one parameter: of itself, of its gradient, of its optimizer state
+    stage  0 is DDP
+    each   bytes for one parameter: of itself, of its gradient, of its optimizer state
     """
     ### BEGIN SOLUTION
     shard = -(-parameters // n)
@@ -157,474 +145,273 @@ def bytes_of_rank(parameters, n, stage, each=(2, 2, 12)):
             for kind, size, split in zip(kinds, each, is_split)}
     ### END SOLUTION
 
+# %%
 check("6.1", bytes_of_rank)
 
 # %% [markdown]
-# ## 2 · Stage 1: everybody updates a part
+# ## 3 · One long vector
 #
-# Adam treats each number by itself. So the optimizer's step can be split anywhere: rank k updates
-# the k-th part of all numbers, and needs Adam's state for that part alone. Tensor shapes do not
-# matter. Therefore parameters are made **flat**: one after another in one long tensor, with some
-# zeros at the end, so that n divides its length. Several parameters that travel together in this
-# way, say those of a block, are a **unit**.
+# Which part of the model should a rank update? Adam makes the decision easy. It treats each number
+# by itself: the new value of a parameter depends on its own gradient, and on its own two numbers of
+# state. So the parameters may be cut anywhere, even in the middle of a matrix. (Some optimizers do
+# not allow that. Part [06b](06b_whole_tensors.ipynb) has one.)
 #
+# This is how ZeRO cuts. All parameters are made **flat**: one after another in one long vector,
+# with zeros at its end until $N$ divides its length. Then the vector is cut into $N$ equal parts.
+# With two ranks and the parameters [1, 2, 3] and [4, 5]:
+#
+# | | rank 0's shard | rank 1's shard |
+# |---|---|---|
+# | flat vector | 1 2 3 | 4 5 0 |
+
+# %% [markdown]
+# A large model gets several such vectors, for instance one for each block. Parameters that share a
+# flat vector are a **unit**. They are sent together.
+
+# %% [markdown]
 # ### Exercise 6.2
 #
-# Write `flatten_padded` in [labs/zero.py](../labs/zero.py).
+# In [labs/zero.py](../labs/zero.py), write `flatten_padded(tensors, n)`. `tensors` is a list of one
+# or more tensors of any shapes, with the same dtype, on the same device. Return a new tensor of one
+# dimension: the numbers of all tensors, one tensor after another, each read row by row. Then come
+# zeros until `n` divides the length, and no more zeros than are needed. The result has the dtype
+# and the device of the tensors, and shares no memory with them. The tensors and the list stay as
+# they are.
+#
+# `flatten_padded([torch.tensor([[1., 2.], [3., 4.]]), torch.tensor([5.])], 3)` is
+# [1, 2, 3, 4, 5, 0].
 
 # %%
 check("6.2")
 
 # %% [markdown]
-# What does rank k need for its part? The mean gradient *of its part*, over all ranks. A
-# reduce-scatter gives it the sum of exactly that, for half of an all-reduce, and it divides by n.
-# After the step everybody needs all parts: an all-gather, the other half. So stage 1 sends as much
-# as DDP: 2(n-1)/n of the model.
+# ## 4 · Half an all-reduce, twice
 #
+# To update its shard, a rank needs the mean gradient *of this shard* over all ranks. DDP's
+# all-reduce gives it the mean of all numbers, which is more than it needs. A **reduce-scatter**
+# gives rank k the sum of part k alone, and sends half as much.
+#
+# After the optimizer's step, each rank has new numbers in its own shard only. All ranks need all of
+# them for the next forward. An **all-gather** does that: the other half. You wrote both in chapter
+# 02, as rings. In PyTorch, two calls work on flat vectors:
+
+# %%
+reduce_scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
+all_gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)
+
+def both_halves(length):
+    rank, n = dist.get_rank(), dist.get_world_size()
+    flat = torch.arange(1.0, length + 1) * 10**rank  # this rank's gradients
+    shard, everything = torch.empty(length // n), torch.empty(length)
+    reduce_scatter(shard, flat)  # the sum of part `rank`
+    all_gather(everything, -shard)  # all parts, one after another
+    return shard.tolist(), everything.tolist()
+
+for rank, (shard, everything) in enumerate(launch(both_halves, 4, world_size=2).values):
+    print(f"rank {rank}: reduce-scatter {shard}, then all-gather {everything}")
+
+# %% [markdown]
+# (PyTorch 2.13 calls them `reduce_scatter_single` and `all_gather_single`. Older versions have the
+# names `reduce_scatter_tensor` and `all_gather_into_tensor`, which you will meet in most code.)
+#
+# > **On GPUs** these calls are NCCL's `ncclReduceScatter` and `ncclAllGather` ([its
+# > documentation](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/usage/collectives.html)).
+# > Over Gloo, PyTorch's reduce-scatter sends as much as a whole all-reduce, as part
+# > [02d](02d_bytes_of_all.ipynb) has measured. That is why the lab takes your own rings.
+#
+# So stage 1 sends a reduce-scatter of the gradients and an all-gather of the parameters. How much
+# is that on four ranks, as a multiple of the model's bytes?
+
+# %%
+models = predict(f"Stage 1: a rank of {world_size} sends in a step", unit="models")
+
+# %% [markdown]
 # ### Exercise 6.3
 #
-# Write `reduce_gradients` in [labs/zero.py](../labs/zero.py). The reduce-scatter is your own ring
-# from chapter 02.
+# In [labs/zero.py](../labs/zero.py), write `reduce_gradients(unit)`. The class `Unit` stands there:
 #
+# * `unit.parameters` is a list. Each `.grad` is this rank's gradient, or None if the parameter had
+#   no part in the loss. None counts as zeros: `gradients_of(unit)` returns all of them, flat.
+# * `unit.shard` is a parameter of one dimension: this rank's part of the unit. The optimizer steps
+#   on it. `unit.rank`, `unit.n` and `unit.group` tell the rank, the number of ranks and the group.
+#
+# Afterwards `unit.shard.grad` is this rank's part of the *mean* gradient. If there was a
+# `unit.shard.grad` already, the new part is added to it. No parameter of the unit has a gradient
+# any more. Nothing else stays in memory: in particular, no flat vector of gradients.
+
+# %% [markdown]
+# Use `reduce_scatter_ring(chunks, group)` of chapter 02: it takes a list of n tensors, and leaves
+# the sum of chunk k on rank k, in place. A rank may send $\frac{n-1}{n}$ of the unit's bytes. Every
+# rank calls it, whatever gradients it has.
+#
+# For example, two ranks, and a unit with one parameter of three numbers. Its gradient is [2, 4, 6]
+# on rank 0 and [4, 4, 4] on rank 1. The mean is [3, 4, 5]. It is padded to [3, 4, 5, 0]. Rank 0
+# gets [3, 4], and rank 1 gets [5, 0]. After the same call with the same gradients again, rank 0 has
+# [6, 8].
+
+# %% [markdown]
 # ### Exercise 6.4
 #
-# Write the two methods of `Zero1` in [labs/zero.py](../labs/zero.py).
+# In [labs/zero.py](../labs/zero.py), write two methods of `Zero1`. `self.units` is a dict whose
+# values are the units. `self.optimizer` steps on their shards. A shard is a view into `unit.flat`,
+# and so are the parameters: when the optimizer changes a shard, this rank's part of the model has
+# changed.
+#
+# * `update()` is called when the shards have their gradients. It takes one step of the optimizer.
+#   Then all ranks get all new numbers: `all_gather_ring(unit.chunks, unit.group)` of chapter 02,
+#   where `unit.chunks` is `unit.flat` cut into n views. No shard has a gradient afterwards (None,
+#   not zeros).
+# * `step()` is called after one or more backwards, which have added to the `.grad` of the
+#   parameters. It reduces all units, and calls `update()`.
+
+# %% [markdown]
+# All ranks go through the units in the same order. A step may send $2\frac{n-1}{n}$ of the model,
+# and an `update()` half of that. The optimizer's state never travels.
+#
+# For example, two ranks, SGD with rate 1, and one parameter [10, 20]. The gradients are [2, 2] and
+# [4, 6], so the mean is [3, 4]. Rank 0 updates its shard to [7], and rank 1 to [16]. After the
+# all-gather both have [7, 16].
 
 # %%
 display(check("6.3"), check("6.4"))
 
 # %%
-def train_zero(stage, zero, language_model, simple_ddp, text, layers, adam, steps):
-    model = language_model.Transformer(layers=layers)
-    engine = zero.STAGES[stage](model, adam, list(model.blocks))  # each block is a unit
-    for step in range(steps):
-        inputs, targets = simple_ddp.share_of_rank(language_model.draw_batch(text, 16, step))
-        with measure("step") if step == steps - 1 else nullcontext():
-            language_model.mean_loss(model(inputs), targets).backward()
-            with measure("after the backward"):
-                pass
-            engine.step()
-    return [unit.flat.nbytes for unit in engine.units.values()]
-
-runs, sent = {"DDP": ddp_run}, {"DDP": ddp_run["step"].sent_bytes[0] / model_bytes}
-
-def run_stage(stage):
-    runs[stage] = launch(train_zero, stage, zero, language_model, simple_ddp, text, layers, adam,
-                         steps, world_size=world_size, device="cpu")
-    sent[stage] = runs[stage]["step"].sent_bytes[0] / model_bytes
-
-run_stage("stage 1")
-for name in ("DDP", "stage 1"):
-    print(f"{name} sends {sent[name]:.2f} models in a step")
+stage_1 = launch(runs.training, "stage 1", text, layers, steps, world_size=world_size,
+                 device="cpu")
+for name, run in {"DDP": ddp, "stage 1": stage_1}.items():
+    print(f"{name} sends {runs.sent_models(run):.2f} models in a step")
 
 # %% jupyter={"source_hidden": true}
-# Your prediction, theory, and what was measured.
-stacks = {name: states_in(runs[name]["after the backward"].peak_bytes[0])
-          for name in ("DDP", "stage 1")}
-held = [sum(stack.values()) for stack in stacks.values()]
-share.compare(100 * (8 + 8 / world_size) / 16, 100 * held[1] / held[0])
-
-# %%
-formula = stacks_of(model_bytes / 4, world_size, (4, 4, 8))
-plot_stacks(stacks, {name: formula[name] for name in stacks},
-            title=f"What each of {world_size} ranks holds; in float32 by formula 16P and 8P + 8P/N")
-
-# %% [markdown]
-# Less memory, the same bytes on the wire, the same result (check 6.4), and each rank has less to
-# do: Adam is run for a part of the numbers. Not always in the same time: DDP's all-reduce runs
-# during the backward, while that of your class begins after it (06h). It is not true that optimizer
-# states are gathered, as some texts say: they never leave their rank. What is gathered are
-# parameters.
-
-# %% [markdown]
-# ### Exercise 6.5
-#
-# Published teaching code, here for a flat vector: stage 1. `gradient_of(values, step)` is this
-# rank's gradient. What is returned is to be, on every rank, what one process would have after the
-# same steps with the mean of the gradients; `values` itself stays as it is, and more zeros than
-# are needed do no harm. The loss goes down nicely, and yet there is a bug. Find it.
-
-# %%
-def train_in_parts(values, gradient_of, make_optimizer, steps):
-    rank, n, length = dist.get_rank(), dist.get_world_size(), len(values)
-    ### BEGIN SOLUTION
-    each = -(-length // n)
-    flat = F.pad(values, (0, each * n - length))
-    ### IT WAS
-    # each = length // n
-    # flat = values.clone()
-    ### END SOLUTION
-    parts = [flat[k * each :][:each] for k in range(n)]
-    mine = nn.Parameter(parts[rank].clone())
-    optimizer = make_optimizer([mine])
-    for step in range(steps):
-        gradient = F.pad(gradient_of(flat[:length], step), (0, len(flat) - length))
-        dist.all_reduce(gradient)
-        mine.grad = gradient[rank * each :][:each] / n
-        optimizer.step()
-        dist.all_gather(parts, mine.detach())
-    return flat[:length]
-
-check("6.5", train_in_parts)
-
-# %% [markdown]
-# ### Exercise 6.6
-#
-# Published teaching code: stage 1 without flat tensors. Every parameter has an owner, the ranks in
-# turn; the owner alone has the optimizer's state for it. After the steps all ranks are to have the
-# weights of one process (with an optimizer that leaves parameters without a gradient alone, as
-# those of PyTorch do). In each step all ranks use the same layers; from step to step these differ.
-# Find the bug.
-
-# %%
-def train_by_owner(model, loss_fn, batches, make_optimizer):
-    rank, n = dist.get_rank(), dist.get_world_size()
-    optimizers = {}  # of the parameters that this rank owns
-    for inputs, targets in batches:
-        model.zero_grad()
-        loss_fn(model(inputs), targets).backward()
-        ### BEGIN SOLUTION
-        numbered = [(k, p) for k, p in enumerate(model.parameters()) if p.grad is not None]
-        ### IT WAS
-        # numbered = list(enumerate(p for p in model.parameters() if p.grad is not None))
-        ### END SOLUTION
-        for number, p in numbered:
-            owner = number % n
-            dist.reduce(p.grad, owner)
-            if rank == owner:
-                p.grad /= n
-                if p not in optimizers:
-                    optimizers[p] = make_optimizer([p])
-                optimizers[p].step()
-            dist.broadcast(p.detach(), owner)
-
-check("6.6", train_by_owner)
-
-# %% [markdown]
-# ## 3 · Stage 2: gradients go as they come
-#
-# A rank needs the mean gradient of its own part only. Why keep all others until the step? In stage
-# 2 a unit's gradients are reduced as soon as the backward has completed them, and freed. So at any
-# time only those of a unit or two are whole.
-#
-# ### Exercise 6.7
-#
-# Write the two methods of `Zero2` in [labs/zero.py](../labs/zero.py). PyTorch calls `is_ready` for
-# every gradient that is complete, and `end_backward` at the end.
-
-# %%
-check("6.7")
-
-# %% tags=["nbval-ignore-output"]
-run_stage("stage 2")
-plot_memory(runs["stage 1"], "step", ranks=[0], title="Stage 1: a step on rank 0")
-
-# %% tags=["nbval-ignore-output"]
-plot_memory(runs["stage 2"], "step", ranks=[0], title="Stage 2: a step on rank 0")
-
-# %%
-for stage in ("stage 1", "stage 2"):
-    most = runs[stage]["step"].peak_bytes[0]["gradients"]
-    print(f"{stage}: gradients at most {most:,} bytes, {most / model_bytes:.2f} models; "
-          f"{sent[stage]:.2f} models sent in a step")
-
-# %% [markdown]
-# The highest point is the same in both, as it is where the activations are most. What differs is
-# the layer of the gradients: it grows to a whole model, or it stays below half of one (one whole
-# block, the last layer, and shards). What is sent is the same: reduce-scatter and all-gather, once
-# each. (With accumulated micro-batches, stage 2 reduces after each of them: see 06h.)
-
-# %% [markdown]
-# ### Exercise 6.8
-#
-# Published teaching code: stage 2. The function returns this rank's part of the mean gradient, flat
-# and padded; the parameters are to have no gradients afterwards. The numbers are right. But the
-# memory is as in stage 1: find the bugs (two), so that nothing is left but that part. What is sent
-# does not matter here.
-
-# %%
-def reduce_and_free(parameters):
-    rank, n = dist.get_rank(), dist.get_world_size()
-    flat = torch.cat([p.grad.view(-1) for p in parameters])
-    flat = F.pad(flat, (0, -len(flat) % n))
-    chunks = list(flat.chunk(n))
-    ### BEGIN SOLUTION
-    mine = torch.empty_like(chunks[rank])
-    dist.reduce_scatter(mine, chunks)
-    for p in parameters:
-        p.grad = None
-    ### IT WAS
-    # mine = chunks[rank]
-    # dist.reduce_scatter(mine, chunks)
-    # for p in parameters:
-    #     p.grad.zero_()
-    ### END SOLUTION
-    return mine.div_(n)
-
-check("6.8", reduce_and_free)
-
-# %% [markdown]
-# ## 4 · Stage 3: parameters come when they are needed
-#
-# Now the parameters, too. Of every unit a rank keeps only its shard. Before the unit computes, it
-# is *gathered*: everybody sends its shard to everybody. Then it *computes*. Then the whole is
-# *disposed of*. In the backward again: gather, compute, reduce the gradients, dispose.
-#
-# The all-gather that followed the step now comes in the forward, and there is a second one in the
-# backward: 3(n-1)/n models in place of 2(n-1)/n, half as much again.
-
-# %% [markdown]
-# ### Exercise 6.10
-#
-# Write `gather` in [labs/zero.py](../labs/zero.py).
-#
-# ### Exercise 6.11
-#
-# Write `dispose` in [labs/zero.py](../labs/zero.py). Here is the difficulty: in the forward,
-# autograd keeps weights for the backward. If their memory is to be freed in between, and there
-# again in time, the *storage* behind them has to be emptied and refilled.
-
-# %%
-display(check("6.10"), check("6.11"))
-
-# %% [markdown]
-# ### Exercise 6.12
-#
-# Write the four methods of `Zero3` in [labs/zero.py](../labs/zero.py): what happens before and
-# after a forward, before a backward, and when a unit's gradients are ready.
-
-# %%
-check("6.12")
-
-# %% [markdown]
-# Play a training step of stage 3. It was recorded from `Zero3`: yours, or the course's own as long
-# as yours is not written. Each row is a rank, each column a unit (`rest` is what is in no block:
-# embeddings and the last layer), each small box a part of it: which parts of the parameters are
-# there, and which of the gradients? When does a rank hold the most? (A gathered unit has its own
-# chunk twice, as a shard and in `flat`. With so few blocks, two whole units are much of the model;
-# with 80 blocks they are not.)
+# Your two predictions, theory, and what was measured.
+both = {name: runs.states_in(run["after the backward"].peak_bytes[0])
+        for name, run in {"DDP": ddp, "stage 1": stage_1}.items()}
+held = [sum(stack.values()) for stack in both.values()]
+display(share.compare(100 * (8 + 8 / world_size) / 16, 100 * held[1] / held[0]),
+        models.compare(2 * (world_size - 1) / world_size, runs.sent_models(stage_1),
+                       kind="communication"))
 
 # %% tags=["cover"]
-def film_a_step(zero, language_model, simple_ddp, text, adam):
-    torch.manual_seed(0)
-    model = language_model.Transformer(16, layers=4, context=16)
-    engine = zero.Zero3(model, adam, list(model.blocks))
-    inputs, targets = simple_ddp.share_of_rank(language_model.draw_batch(text, 4, 0, context=16))
-    with film_units(engine.units) as film:  # around one step
-        language_model.mean_loss(model(inputs), targets).backward()
-        engine.step()
-    return film
-
-films = launch(film_a_step, zero, language_model, simple_ddp, text, adam, world_size=world_size,
-               device="cpu").values
-
-def draw_units(frame):
-    return plot_units(films, frame)
-
-explore(draw_units, frame=[5, *range(1, 5), *range(6, len(films[0].frames) + 1)])
+model_bytes = stage_1.values[0]["model"]
+formula = runs.by_formula(model_bytes / 4, world_size)
+plot_stacks(both, {name: formula[name] for name in both},
+            title=f"What each of {world_size} ranks holds (formula in brackets)")
 
 # %% [markdown]
-# Parameters and gradients together are most in the backward, when a block's own gradients are
-# complete and its parameters still there.
-#
-# ### Exercise 6.13
-#
-# Published teaching code: stage 3 for linear layers without a bias. All are of one shape, and share
-# one buffer for the gathered weight, (outputs, inputs). `shard` is this rank's part of the weight,
-# flat; n divides its length. For its backward, a layer keeps `x` and its shard alone. The forward
-# is right. The gradients are to be those of one process: for `x` of this rank's own loss, for
-# `shard` this rank's part of the mean. Find the bug.
+# Less memory, and the same bytes on the wire. Is the result right as well? Five steps in float64 on
+# all ranks, beside one process that has the whole batch:
 
 # %%
-class ShardedLinear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x, shard, buffer):
-        dist.all_gather(list(buffer.view(-1).chunk(dist.get_world_size())), shard)
-        ctx.save_for_backward(x, shard)
-        ctx.buffer = buffer
-        return x @ buffer.T
-
-    @staticmethod
-    def backward(ctx, slope):
-        x, shard = ctx.saved_tensors
-        n = dist.get_world_size()
-        ### BEGIN SOLUTION
-        dist.all_gather(list(ctx.buffer.view(-1).chunk(n)), shard)
-        ### IT WAS
-        ### END SOLUTION
-        mean = torch.empty_like(shard)
-        dist.reduce_scatter(mean, list((slope.T @ x / n).view(-1).chunk(n)))
-        return slope @ ctx.buffer, mean, None
-
-check("6.13", ShardedLinear)
+equal = launch(runs.equals_one_process, "stage 1", text, world_size=world_size).values
+print(f"{world_size} ranks equal one process, but for rounding: {all(equal)}")
 
 # %% [markdown]
-# ## 5 · Three stages, measured
+# ## 5 · Who works less, and who waits
 #
-# What does a rank hold after the backward, by formula (outlined) and measured? What did the step
-# send? And at the fullest moment, how much of the parameters was there in stage 3?
+# Forward and backward are computed as under DDP. The optimizer's step is shared out: a rank runs
+# Adam for its shard only.
 
 # %%
-run_stage("stage 3")
-stacks = {name: states_in(run["after the backward"].peak_bytes[0]) for name, run in runs.items()}
-plot_stacks(stacks, formula,
-            title=f"What each of {world_size} ranks holds between backward and step")
+for name, run in {"DDP": ddp, "stage 1": stage_1}.items():
+    print(f"{name}: the optimizer of rank 0 updates {run.values[0]['updated']:,} numbers")
 
 # %% [markdown]
-# Measured on a model that fits anywhere: does that say something about one that does not? For each
-# parameter, yes. Here is our model, measured, beside a large one by formula, both in bytes for each
-# of their parameters:
+# A step of stage 1 may still take longer than one of DDP. DDP's all-reduce runs while the backward
+# goes on (part [03c](03c_inside_ddp.ipynb)). The reduce-scatter of your class begins after it. The
+# engines of [06h](06h_sharding_engines.ipynb) begin earlier.
+#
+# Some texts say that stage 1 gathers optimizer states before the step. It does not. The state of a
+# shard stays on its rank from the first step to the last. What is gathered are parameters. Look at
+# the bytes: reduce-scatter and all-gather already account for all that is sent. Adam's states would
+# add two models times $\frac{n-1}{n}$.
 
 # %%
-def beside(stage, billions, n, each, highlight):
-    numbers = model_bytes / 4
-    ours = {kind: size / numbers for kind, size in stacks[stage].items()}
-    large = stacks_of(1, n, counted[each])[stage]
-    names = (f"ours, {world_size} ranks, float32, measured", f"{billions} billion, {n} ranks")
-    total = billions * sum(large.values())
-    return plot_stacks(dict(zip(names, (ours, large))), ylabel="for each parameter",
-                       highlight=highlight if highlight in STATES else None,
-                       title=f"{stage}: {total:,.0f} GB on each of {n} ranks")
-
-explore(beside, stage=["stage 1", "DDP", "stage 2", "stage 3"], billions=[7.5, 1.5, 13, 70, 175],
-        n=[64, 1, 2, 4, 8, 16, 256], each=list(counted), highlight=["all", *STATES],
-        labels=in_words | {"stage": "ZeRO stage"},
-        no_effect=lambda stage, **others: {"n"} if stage == "DDP" else set())
-
-# %%
-n, units = world_size, runs["stage 3"].values[0]
-theory = {"DDP": 2, "stage 1": 2, "stage 2": 2, "stage 3": 3}
-Table(["", "sent, in models", "by formula", "parameters at most", "gradients at most"],
-      [[name, f"{sent[name]:.2f}", f"{theory[name]}(n-1)/n = {theory[name] * (n - 1) / n:.2f}",
-        *(f"{run['step'].peak_bytes[0][kind] / model_bytes:.2f} models"
-          for kind in ("parameters", "gradients"))] for name, run in runs.items()])
-
-# %%
-most = runs["stage 3"]["step"].peak_bytes[0]["parameters"]
-rest, *blocks = units
-print(f"parameters in stage 3, at most: {most:,} bytes")
-print(f"all shards of a rank, the rest, and one block: {sum(units) // n + rest + max(blocks):,}")
+n = world_size
+print(f"sent: {runs.sent_models(stage_1):.2f} models")
+print(f"reduce-scatter and all-gather of a model: {2 * (n - 1) / n:.2f}")
+print(f"with an all-gather of Adam's states it would be {4 * (n - 1) / n:.2f}")
 
 # %% [markdown]
-# Two units, because the rest, with embeddings and last layer, belongs to the model as a whole: it
-# is there from the first to the last moment of the forward, and again of the backward. So a single
-# layer that does not fit on a GPU cannot be trained with any stage. That takes tensor parallelism,
-# which splits the layer itself.
-#
-# And is it right? Five steps in float64 on all ranks, beside one process with the whole batch:
+# More ranks help stage 1 less and less, since parameters and gradients stay whole. Here are one,
+# two and four ranks, measured:
 
 # %%
-def five_steps(stage, zero, language_model, simple_ddp, text, adam):
-    torch.manual_seed(0)
-    model = language_model.Transformer(16, layers=2, context=16, tied=True).double()
-    alone = copy.deepcopy(model)
-    optimizer = adam(alone.parameters())
-    engine = zero.STAGES[stage](model, adam, list(model.blocks))
-    for step in range(5):
-        batch = language_model.draw_batch(text, 3 * dist.get_world_size(), step, context=16)
-        inputs, targets = simple_ddp.share_of_rank(batch)
-        language_model.mean_loss(model(inputs), targets).backward()
-        engine.step()
-        optimizer.zero_grad()
-        language_model.mean_loss(alone(batch[0]), batch[1]).backward()
-        optimizer.step()
-    with zero.whole(engine):
-        pairs = zip(model.parameters(), alone.parameters())
-        return all(close(ours, theirs, steps=5) for ours, theirs in pairs)
-
-for stage in ("stage 1", "stage 2", "stage 3"):
-    equal = launch(five_steps, stage, zero, language_model, simple_ddp, text, adam,
-                   world_size=world_size, device="cpu").values
-    print(f"{stage}: {world_size} ranks equal one process, but for rounding: {all(equal)}")
+on_ranks = {ranks: launch(runs.training, "stage 1", text, layers, world_size=ranks, device="cpu")
+            for ranks in (1, 2)} | {world_size: stage_1}
+of_ranks = {ranks: sum(runs.states_in(run["after the backward"].peak_bytes[0]).values())
+            for ranks, run in on_ranks.items()}
+for ranks, kept in of_ranks.items():
+    print(f"ranks: {ranks}, model states of each: {kept / model_bytes:.2f} models")
 
 # %% [markdown]
 # ## Put to the test
 #
-# What our sources say about the stages, and what was found. Φ is the number of parameters. (What is
-# sent and how fast it is, what FSDP does, and DeepSpeed: in 06h.)
+# What our sources say about stage 1, and what was found. Φ is the number of parameters; the bytes
+# are 2 + 2 + 12.
 
 # %% jupyter={"source_hidden": true}
+# Figures for the statements below.
 def in_phi(stage, n):
-    return sum(stacks_of(1, n, (2, 2, 12))[stage].values())
+    return sum(runs.by_formula(1, n, (2, 2, 12))[stage].values())
 
 def least_ranks(stage, goal):
     return next(n for n in range(1, 2000) if in_phi(stage, n) <= goal)
 
-names = ("DDP", "stage 1", "stage 2", "stage 3")
-after = {name: sum(states_in(run["after the backward"].peak_bytes[0]).values())
-         for name, run in runs.items()}
-paper = [7.5 * in_phi(name, 64) for name in names]
-stage_1 = states_in(runs["stage 1"]["after the backward"].peak_bytes[0])
-updated = sum(units) // n
+def times_less(stage):
+    return in_phi(stage, 8) / in_phi(stage, 64)
+
+sent, sent_ddp = runs.sent_models(stage_1), runs.sent_models(ddp)
+updated = stage_1.values[0]["updated"] / ddp.values[0]["updated"]
 
 # %% jupyter={"source_hidden": true}
+# Statements of the sources, and what was found.
+gathers = "wrong" if sent < 2.5 * (n - 1) / n else "right"
 put_to_the_test(f"""
-- Bars: 16 Φ, 7 Φ, 5.5 Φ, 4 Φ | web page | right for 4 ranks alone |
-  N = 4: {", ".join(f"{in_phi(name, 4):g} Φ" for name in names)}; N = 64:
-  {", ".join(f"{in_phi(name, 64):.3g}" for name in names)}
-- Its text: 4 Φ (4 times less), 2.5 Φ (8 times), about 1 Φ (16 times) | web page | contradicts
-  itself | stage 1 has 4 Φ only for very many ranks; 2.5 Φ takes
+- [C115] ZeRO-1 has 4 Φ (4 times less), ZeRO-2 2.5 Φ (8 times), ZeRO-3 about 1 Φ (16 times) |
+  web page, “ZeRO Stages” | contradicts itself | three numbers of ranks in one list: 2.5 Φ takes
   {least_ranks("stage 2", 2.5)} ranks, and is {16 / 2.5:.1f} times less; 1 Φ takes
-  {least_ranks("stage 3", 1)}: three different N in one list
-- 4P + 12P/N, 2P + 14P/N, 16P/N | CS 229S | right | the paper's 7.5 billion on 64:
-  {", ".join(f"{x:.1f}" for x in paper)} GB. Here, in float32, measured:
-  {", ".join(f"{after[name] / model_bytes:.2f}" for name in names)} models
-- ZeRO-3 reduces memory 8 times | book chapter | right for 8 ranks | N times, of the model states;
-  here {after["DDP"] / after["stage 3"]:.2f} times on {n}. Activations and gathered units come on
-  top
-- ZeRO-3 enables models 8 times as large | web page | depends | N times, less the gathered units; 8
-  is the limit of stage 2 (16/2)
-- ZeRO-1 gathers optimizer states | book chapter; blog | wrong | {sent["stage 1"]:.2f} models sent
-  are the reduce-scatter of gradients and the all-gather of parameters: no byte is left for states
-  of two models
-- At the end of a step, updated parameters are gathered | CS 229S | right | in stages 1 and 2;
-  {sent["stage 1"]:.2f} models = reduce-scatter and all-gather
-""")
-
-# %% jupyter={"source_hidden": true}
-put_to_the_test(f"""
-- Each stage saves (N-1)/N of what it splits; stage 2 uses reduce-scatter | book chapter; CS 229S |
-  right | saved of the state {1 - stage_1["optimizer_state"] / 2 / model_bytes:.2f}, of gradients
-  {1 - stacks["stage 2"]["gradients"] / model_bytes:.2f}, of parameters
-  {1 - stacks["stage 3"]["parameters"] / model_bytes:.2f}; for a moment there is more
-- ZeRO-1 is cheap since optimizer states are rarely used | web page | wrong reason | they are used
-  in each step, where they are. It is cheap since it sends the two halves of an all-reduce and no
-  more: {sent["stage 1"]:.2f} models, DDP {sent["DDP"]:.2f}
-- Memory: stage 1 needs more than 2, 2 more than 3 | web note | right | measured
-  {", ".join(f"{after[name] / 1e6:.2f}" for name in names[1:])} MB
-- With ZeRO-3 the peak of parameters is one layer | blog | imprecise | all shards and one or two
-  units: {most / model_bytes:.2f} models, of which {sum(units) // n / model_bytes:.2f} are shards
-- ZeRO splits storage, not computation | handwritten notes | imprecise | forward and backward, yes;
-  but the optimizer's step is split: a rank updates {updated / model_bytes:.2f} of the model
-- Nearly linear savings | handwritten notes | depends | stage 3 alone. From 8 to 64 ranks: stage 1
-  {in_phi("stage 1", 8) / in_phi("stage 1", 64):.2f} times less, stage 3
-  {in_phi("stage 3", 8) / in_phi("stage 3", 64):.2f}
-- A layer that is too large for a GPU defeats even ZeRO-3 | book chapter | right | to compute, the
-  unit has to be whole: about {max(units):,} bytes here, however many ranks
+  {least_ranks("stage 3", 1)}; 4 Φ is the limit for very many ranks (formula, section 2)
+- [C122] ZeRO-1 gathers the optimizer states | book chapter, “ZeRO-1: Shard Optimizer States”; blog,
+  “Optimizer States” | {gathers} | {sent:.2f} models sent, of which {2 * (n - 1) / n:.2f} are
+  gradients and parameters: no byte is left for the states (section 5)
+- [C131] ZeRO-1 is cheap since optimizer states are rarely accessed | web page, “Communication
+  Tradeoff” | wrong reason | each step reads and writes all of them, where they are. It is cheap
+  since it sends the two halves of an all-reduce: {sent:.2f} models, DDP {sent_ddp:.2f} (section 4)
+- [C142] ZeRO splits the storage, not the computation | handwritten notes, “Zero Redundancy
+  Optimizer” | imprecise | forward and backward, yes. But the optimizer's step is split: a rank
+  updates {updated:.2f} of the numbers (section 5)
+""", more=f"""
+- [C123] At the end of the step, the updated parameters are gathered | CS 229S, “ZeRO” |
+  {"right" if gathers == "wrong" else "not seen"} | for stages 1 and 2; without it, every rank would
+  have old numbers in the parts of the others (exercise 6.4)
+- [C143] Nearly linear memory savings | handwritten notes, “Zero Redundancy Optimizer” | depends |
+  in stage 1, two ranks keep {of_ranks[1] / of_ranks[2]:.2f} times less than one, and {world_size}
+  ranks {of_ranks[1] / of_ranks[world_size]:.2f} times (section 5). By formula, from 8 to 64 ranks,
+  stage 1 saves {times_less("stage 1"):.2f} times, and only stage 3 {times_less("stage 3"):.2f}
 """)
 
 # %% [markdown]
 # **Sources.** *Distributed Parallelism in Deep Learning* (web page); *Data Parallelism Deep Dive*
-# (book chapter); *CS 229S, lecture 8* (Stanford); *The Evolution of Data Parallelism* (blog); a web
-# note on types of distributed training; handwritten notes.
+# (book chapter); *CS 229S, lecture 8* (Stanford); *The Evolution of Data Parallelism* (blog);
+# handwritten notes.
 #
-# **To read on.** Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054), 2020. Zhao et al.,
-# [PyTorch FSDP](https://arxiv.org/abs/2304.11277), 2023: units, flat parameters, prefetching, and
-# what it took.
+# **To read on.** Rajbhandari et al., [ZeRO](https://arxiv.org/abs/1910.02054), 2020: section 5.1 is
+# stage 1, and section 7 counts what is sent.
 
 # %% [markdown]
 # ## What you have learnt
 #
-# * Under DDP every rank keeps the same model states. ZeRO's stage 3 keeps each of them once.
-# * Stage 1 shards the optimizer state, stage 2 the gradients as well, stage 3 the parameters as
-#   well.
-# * In a step of one batch, stages 1 and 2 send as much as DDP with a reduce-scatter such as yours,
-#   and more with Gloo's. Stage 3 sends half as much again.
-# * All three give the weights of one process. A unit still has to be whole while it computes.
+# * Under DDP every rank keeps the same model states. ZeRO's stages 1, 2 and 3 **shard** optimizer
+#   state, gradients and parameters, one kind after another.
+# * Parameters of a **unit** lie in one flat vector, padded and cut into equal parts. That works for
+#   optimizers that treat each number by itself.
+# * Stage 1 is a reduce-scatter, a step on the own shard, and an all-gather. It sends as much as
+#   DDP, and equals one process.
+# * Its memory cannot fall below parameters and gradients: 4 of 16 bytes in mixed precision.
 #
-# **Your exercises**: those in cells above, and [labs/zero.py](../labs/zero.py).
+# **Your exercises**: 6.1 stands in a cell above. The others are in
+# [labs/zero.py](../labs/zero.py).
 #
-# **Next**: [06h · Sharding engines](06h_sharding_engines.ipynb).
+# **Next**: [06b · Whole tensors](06b_whole_tensors.ipynb).
 
 # %%
 progress("06")

@@ -142,7 +142,8 @@ for n in (1, 2, 3):
 # If these pairs differ, the gradient is wrong. And yet the training looks healthy: Adam divides a
 # gradient by its own size, so a factor does not change its steps. It shows with SGD, and with
 # clipping.
-#
+
+# %% [markdown]
 # Mend `accumulate_part`. It gets a model, a loss function, and this rank's micro-batches, pairs of
 # inputs and targets. Each rank has equally many, all of one size. It returns this rank's part of
 # the mean gradient over the micro-batches of *all* ranks: flat, and padded at the end so that all
@@ -229,7 +230,8 @@ print(f"b is there after {1e3 * (time.perf_counter() - started):.0f} ms, in plac
 # Why one line, and not a thread for each message? Ranks match messages by their order. With two
 # threads, rank 0 might send a gather first, and rank 1 a reduction first. In one line all ranks
 # send in the same order.
-#
+
+# %% [markdown]
 # Three rules follow.
 
 # %% [markdown]

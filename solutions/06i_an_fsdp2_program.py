@@ -132,7 +132,8 @@ gathers.compare(2 * 3 + 1, counted[None], wire="counted")
 # ## 3 · Precision
 #
 # The policy of the file says: gather and compute in bfloat16, reduce gradients in float32.
-#
+
+# %% [markdown]
 # ```python
 # MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 # ```

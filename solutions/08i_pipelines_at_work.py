@@ -1,588 +1,263 @@
 # %% [markdown]
 # # 08i · Pipelines at work
 #
-# **A pipeline of equal stages, with free messages, is a picture. What do real ones do about the
-# bubble, unequal layers, slow links, and weights that change on the way?** Here are the size of a
-# micro-batch; two schedules with a smaller bubble; stages balanced by time; PipeDream, which
-# never waits; slices of a sequence; and PyTorch's own pipelines, beside yours.
-#
-# It goes on from [08 · Pipeline parallel](08_pipeline_parallel.ipynb). Exercises stand in cells and
-# in the labs [schedules](../labs/schedules.py), [pipeline_parallel](../labs/pipeline_parallel.py),
-# [pipedream](../labs/pipedream.py) and [sequence_slices](../labs/sequence_slices.py).
+# **Nobody trains with a pipeline alone. Does it go together with what else a training needs?** Such
+# things are replicas with ZeRO, recomputation, dropout, clipping, and weights that two stages
+# share. Some pairs cost more than one would think. Some are wrong without any error. You also run
+# PyTorch's own pipelines beside yours.
 
 # %% [markdown]
-# ![Timelines of a pipeline on four ranks with equal numbers of layers, and with balanced ones: the
-# balanced one idles less and ends earlier](../assets/covers/08i_pipelines_at_work.png)
+# ![Bytes that a rank sends for its replicas over the number of micro-batches, for four ways: flat
+# without ZeRO and with ZeRO stage 1, rising with stages 2 and
+# 3](../assets/covers/08i_pipelines_at_work.png)
 #
-# *Measured in section 4: layers shared out by number, and by time (computing is emulated).*
+# *Measured in section 2: two replicas of a pipeline with two stages.*
 #
-# **After this part you can** choose micro-batches, balance stages, and say what each newer schedule
-# gains and what it pays.
+# **After this part you can** choose a ZeRO stage for a pipeline, clip by the norm over all stages,
+# and say which features of a training go together with a pipeline, and why some do not.
 #
-# **It takes** about 25 minutes, and 50 more for 7 exercises. **It needs** [08 · Pipeline
-# parallel](08_pipeline_parallel.ipynb).
+# **It takes** about 25 minutes. **It needs** parts [08b](08b_one_forward_one_backward.ipynb) to
+# [08e](08e_fill_the_bubble.ipynb), and [06](06_zero.ipynb).
 
 # %% jupyter={"source_hidden": true}
-import copy
 import json
 import tempfile
-import time
 from pathlib import Path
 
-import torch
-import torch.distributed as dist
-import torch.nn.functional as F
-
 from pedagogy_lib import (
-    SlowLayer, Table, check, check_schedule, close, hint, lab, launch, measure, paced,
-    plot_against, plot_bars, plot_curves, plot_schedule, predict, progress, put_to_the_test,
-    rounding, save_trace, simulate, timeline_of,
+    Table, check_schedule, lab, launch, plot_against, plot_bars, plot_schedule, predict, progress,
+    put_to_the_test, rounding, save_trace, simulate,
 )
 
 # %% tags=["parameters"]
 world_size = 4
-microbatches = 80
 
 # %%
-labs = "schedules", "pipeline_parallel", "pipedream", "sequence_slices", "language_model"
-schedules, pipeline_parallel, pipedream, sequence_slices, language_model = map(lab, labs)
-pipeline_engines = lab("pipeline_engines")
-text = language_model.standard_library(100_000)
-p = world_size  # stages
+schedules, zero_bubbles = lab("schedules"), lab("zero_bubbles")
+pipeline_engines, language_model = lab("pipeline_engines"), lab("language_model")
+composed_pipelines, pipelines_alone = lab("composed_pipelines"), lab("pipelines_alone")
+text, p, m = language_model.standard_library(100_000), world_size, 2 * world_size
 
 # %% [markdown]
-# ## 1 · How large is a micro-batch?
+# ## 1 · The real engine
 #
-# More micro-batches make the bubble smaller. But each is smaller, and small products use a
-# processor badly: each weight that comes from memory is used for fewer numbers (its *arithmetic
-# intensity* is lower), and every operation has a cost of its own. So there is a best size. What a
-# micro-batch of $b$ samples costs on this machine, for one of two stages of a model, forward and
-# backward:
+# PyTorch has pipelines in `torch.distributed.pipelining`. You give it stages and choose a schedule.
+# Its core is short:
+#
+# ```python
+# stage = PipelineStage(my_layers, stage_index, num_stages, device)
+# schedule = Schedule1F1B(stage, n_microbatches=8, loss_fn=mean_loss)
+# schedule.step(inputs)          # on the first rank
+# schedule.step()                # in the middle
+# schedule.step(target=targets)  # on the last rank
+# ```
+#
+# The same model and the same batch on two ranks: are the gradients those of one process, in
+# float64? And what is sent?
+
+# %%
+names = {"ours": ["naive", "GPipe", "1F1B", "interleaved 1F1B", "zero bubble", "ZB-V", "DualPipeV"],
+         "PyTorch's": list(pipeline_engines.ENGINES)}
+runs = {whose: launch(pipeline_engines.gaps, whose, of, text, world_size=2)
+        for whose, of in names.items()}
 
 # %% tags=["nbval-ignore-output"]
-def times_of(pipeline_parallel, language_model, sizes, of_model):
-    """On one rank: {b: seconds} of the slower one of two stages, forward and backward."""
-    layers, seconds = pipeline_parallel.layers_of(language_model.Transformer(**of_model)), {}
-    shape = of_model["context"], of_model["width"]
-    for piece in pipeline_parallel.pieces_of(layers, [2, 2]):
-        stage, best = pipeline_parallel.Stage(piece), {}
-        for b in [*sizes] * 8:  # in turns: a disturbance does not meet one size alone
-            x = torch.randn(b, *shape)
-            x = torch.zeros(b, shape[0], dtype=torch.int64) if piece[0] is layers[0] else x
-            began = time.perf_counter()
-            stage.backward(0, torch.ones_like(stage.forward(0, x)))
-            took = time.perf_counter() - began
-            best[b] = min(best.get(b, took), took)
-        seconds = {b: max(seconds.get(b, 0), took) for b, took in best.items()}
-    return seconds
-
-two_stages = {"width": 64, "layers": 2, "heads": 4, "context": 64}
-seconds_of = launch(times_of, pipeline_parallel, language_model, [1, 2, 4, 8, 16, 32], two_stages,
-                    world_size=1, device="cpu").values[0]
-Table(["samples", "forward and backward", "for each sample"],
-      [[str(b), f"{1e3 * took:.2f} ms", f"{1e3 * took / b:.2f} ms"]
-       for b, took in seconds_of.items()])
+worst = {(whose, name): max(gaps[name] for gaps in runs[whose].values)
+         for whose in names for name in names[whose]}
+Table(["whose", "schedule", "as one process, but for rounding", "sent by both ranks"],
+      [[whose.replace("ours", "the course's"), name, str(gap <= rounding()),
+        f"{sum(runs[whose][name].sent_bytes) / 1e6:.2f} MB"]
+       for (whose, name), gap in worst.items()])
 
 # %% [markdown]
-# ### Exercise 8.10
+# Two chunks on each rank cross more boundaries. In a V, one of them lies within a rank.
 #
-# Given such a table, which size of micro-batches, of those in it, makes the shortest step? A batch
-# has `samples` samples, in micro-batches of equal size: only sizes that divide it count. All stages
-# are as fast as the table says.
+# Now the idle time. A rank's part of the model takes 40 ms forward, and 40 ms for each half of the
+# backward; these times are emulated. ZB-V is the same list of actions in both (08e). What share of
+# the time is idle under ZB-V, if only the schedule counts?
 
 # %%
-def best_size(seconds_of, samples, stages):
-    """The b in seconds_of, {b: seconds of forward and backward}, with the shortest step."""
-    ### BEGIN SOLUTION
-    def step_seconds(size):
-        return (samples // size + stages - 1) * seconds_of[size]
-    return min((size for size in seconds_of if samples % size == 0), key=step_seconds)
-    ### END SOLUTION
-
-check("8.10", best_size)
-
-# %% [markdown]
-# Predicted and measured: batches of 32 samples, two stages, real computing on two ranks.
+idle_v = predict(f"Idle share under ZB-V, {p} ranks, {m} micro-batches", unit="%")
 
 # %% tags=["nbval-ignore-output"]
-def step_times(pipeline_parallel, language_model, schedules, sizes, of_model, samples=32):
-    torch.manual_seed(0)
-    pipeline = pipeline_parallel.my_pipeline(language_model.Transformer(**of_model))
-    text = language_model.standard_library(20_000)
-    batch = language_model.draw_batch(text, samples, 0, of_model["context"])
-    seconds = {}
-    for b in [*sizes, *sizes, *sizes]:
-        row = list(schedules.one_f_one_b(pipeline.rank, pipeline.ranks, samples // b))
-        dist.barrier()
-        began = time.perf_counter()
-        pipeline.step(row, *(part.split(b) for part in batch))
-        took = time.perf_counter() - began
-        seconds[b] = min(seconds.get(b, took), took)
-    return seconds
-
-by_rank = launch(step_times, pipeline_parallel, language_model, schedules, list(seconds_of),
-                 two_stages, world_size=2, device="cpu").values
-measured = [1e3 * max(of_rank[b] for of_rank in by_rank) for b in seconds_of]
-expected = [1e3 * (32 // b + 1) * took for b, took in seconds_of.items()]
-plot_against(list(seconds_of), {"a step": measured}, "samples in a micro-batch", "time (ms)",
-             predicted={"a step": expected}, logarithmic=True,
-             title="Two stages, 32 samples: which micro-batches?")
-
-# %% [markdown]
-# Small micro-batches take longer than predicted: the table knows nothing of messages, two for each
-# micro-batch, nor of two ranks that share one memory. Both push the best size up.
-#
-# A rule of GPipe's paper, which texts repeat: at least four times as many micro-batches as stages.
-# That leaves $\frac{p-1}{5p-1}$ of the whole idle, 11 % for two stages and nearly 20 % for many: no
-# law, a place to begin. How far beyond it one can go depends on the batch that training can bear,
-# and on the picture above.
-
-# %% [markdown]
-# ## 2 · More stages than ranks: interleaved 1F1B
-#
-# The bubble is $p - 1$ times what a stage takes. Smaller stages shrink it: cut the model into $v p$
-# stages, and give each rank $v$ of them, called **chunks**. Rank 0 gets stages 0 and $p$, rank 1
-# gets 1 and $p + 1$, and so on: a micro-batch goes round $v$ times. What does that cost?
-#
-# ### Exercise 8.11
-#
-# Micro-batches go in groups of $p$: a group passes the first chunk, then the second; then comes the
-# next group. Backwards take the chunks the other way round. (`F3.1` is the forward of micro-batch 3
-# with chunk 1, `F3` with chunk 0.) In [labs/schedules.py](../labs/schedules.py), write `turn`:
-# which forward, or backward, is the $k$-th one of a rank, from $k = 0$ on. `interleaved` uses it.
-
-# %%
-check("8.11")
-
-# %% tags=["nbval-ignore-output"]
-pace = {"F": 0.030, "B": 0.060}
-
-def emulate(rows, pace=pace, link_seconds=0.0, layers=None, waits=False):
-    """The simulated timeline of a schedule, and the one that real ranks had."""
-    run = launch(pipeline_parallel.one_batch, rows, paced(pace), link_seconds, layers, waits,
-                 world_size=len(rows), device="cpu")
-    return simulate(rows, pace, link_seconds, waits), timeline_of(run, rows)
-
-m = 2 * p
-halves = {kind: seconds / 2 for kind, seconds in pace.items()}  # each chunk is half a stage
-one_chunk = emulate(schedules.rows_of(schedules.one_f_one_b, p, m))
-two_chunks = emulate(schedules.rows_of(schedules.interleaved, p, m), halves)
-plot_schedule({"1F1B": one_chunk[1], "v = 2, simulated": two_chunks[0], "v = 2": two_chunks[1]})
-
-# %% [markdown]
-# Without pauses the bubble is divided by $v$: $\frac{1}{v}\,\frac{p-1}{m}$ over the ideal. Real
-# ranks gain less: they pause between more actions. The price: messages over $vp-1$ boundaries, not
-# $p-1$; and more is kept ("11/2": 11 of half a rank's layers).
-#
-# ## 3 · A backward in two halves: zero bubble
-#
-# A backward computes the gradient of its input (`I`), for which the rank before waits, and those of
-# the weights (`W`), for which nobody waits. So `W` can fill idle time: the lab's `zero_bubble` is
-# 1F1B where rank $r$ puts it off by $r$ micro-batches. No rank keeps more than 1F1B's rank 0.
-#
-# ### Exercise 8.12
-#
-# In [labs/pipeline_parallel.py](../labs/pipeline_parallel.py), write `LaterWeights`: a linear layer
-# whose backward gives $x$'s gradient, and leaves a function that computes the others. (Only linear
-# layers are split.)
-
-# %%
-check("8.12")
-
-# %% [markdown]
-# Say a forward takes 30 ms, and each half of the backward 30 ms. Waiting is only for forwards and
-# first halves. How much is idle? (1F1B: $\frac{p-1}{m+p-1}$ of the whole.)
-
-# %%
-small_bubble = predict(f"Idle share with zero bubble, {p} ranks, {m} micro-batches", unit="%")
-
-# %% tags=["nbval-ignore-output"]
-of_halves = {"F": 0.030, "I": 0.030, "W": 0.030}
-split_simulated, split_run = emulate(schedules.rows_of(schedules.zero_bubble, p, m), of_halves)
+of_theory = {"GPipe": p - 1, "1F1B": p - 1, "interleaved 1F1B": (p - 1) / 2, "ZB-V": (p - 1) / 6}
+idle = {}
+for name in of_theory:
+    of_ranks = launch(pipeline_engines.paced_steps, name, text, m, world_size=p,
+                      device="cpu").values
+    idle[name] = {whose: 100 * (1 - 0.120 * m / max(of_rank[whose] for of_rank in of_ranks))
+                  for whose in ("ours", "PyTorch's")}
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your prediction, theory, and what was measured.
-third = (p - 1) / 3
-small_bubble.compare(theory=100 * third / (m + third), measured=100 * split_run.idle_share)
+# Your prediction, theory, and what was measured with the course's pipeline.
+expected = {name: 100 * bubble / (m + bubble) for name, bubble in of_theory.items()}
+idle_v.compare(expected["ZB-V"], idle["ZB-V"]["ours"], kind="idle")
 
 # %% tags=["nbval-ignore-output"]
-plot_schedule({"1F1B": one_chunk[1], "zero bubble": split_run})
+shown = {"the course's": "ours", "PyTorch's": "PyTorch's"}
+plot_bars(list(idle), {label: [idle[name][whose] for name in idle]
+                       for label, whose in shown.items()}, "idle, of the whole (%)",
+          predicted={label: [expected[name] for name in idle] for label in shown},
+          title=f"{p} ranks, {m} micro-batches; computing emulated")
 
 # %% [markdown]
-# The bubble is $(p-1)(t_F + t_I - t_W)$ in place of $(p-1)(t_F + t_I + t_W)$: a third, where the
-# three take the same time (and there are at least as many micro-batches as ranks). The name
-# promises more than this schedule keeps; its paper has others that come nearer to none, with more
-# memory, and without a common moment at which the optimizer steps.
+# Outlines are what the schedule alone would leave idle. What lies above them is not the schedule's:
+# the layers also compute for real, messages take time, and each action has its Python. ZB-V has six
+# actions where 1F1B has two. So a bar of PyTorch's ZB-V beside one of your ZB-H1 says nothing about
+# the two schedules: compare a bar with its own outline.
 #
-# ## 4 · Unequal stages
-#
-# The slowest stage sets the pace: all others wait for it, in any schedule. Embedding, blocks and
-# scores are different layers. What does each take on this machine?
-
-# %% tags=["nbval-ignore-output"]
-def layer_times(pipeline_parallel, language_model, of_model, samples=4):
-    """On one rank: the seconds of each layer's forward and backward, the best of ten."""
-    layers, seconds = pipeline_parallel.layers_of(language_model.Transformer(**of_model)), []
-    x, _ = language_model.draw_batch(language_model.standard_library(20_000), samples, 0)
-    for layer in layers:
-        stage, best = pipeline_parallel.Stage(torch.nn.Sequential(layer)), float("inf")
-        for _ in range(10):
-            began = time.perf_counter()
-            y = stage.forward(0, x)
-            stage.backward(0, torch.ones_like(y))
-            best = min(best, time.perf_counter() - began)
-        seconds.append(best)
-        x = y
-    return seconds
-
-seconds = launch(layer_times, pipeline_parallel, language_model,
-                 {"width": 64, "layers": 8, "heads": 4}, world_size=1, device="cpu").values[0]
-plot_bars(["letters", *(f"block {i}" for i in range(8)), "scores"],
-          {"forward and backward": [1e3 * took for took in seconds]}, "time (ms)",
-          title="A transformer's layers on this machine")
+# *On these cores* an action's overhead is some milliseconds, of 20. On a GPU with stages of many
+# blocks it is a smaller share.
 
 # %% [markdown]
-# ### Exercise 8.14
+# ## 2 · Replicas: how often to reduce?
 #
-# Write `balance` in [labs/pipeline_parallel.py](../labs/pipeline_parallel.py): how many layers each
-# stage gets, so that the slowest stage is as fast as can be. Do not try all cuts: what is best for
-# the layers from the $k$-th on, in so many stages, is needed again and again.
+# Let there be two replicas of a pipeline with two stages: four ranks. Ranks 0 and 1 are one
+# pipeline, ranks 2 and 3 the other. Ranks 0 and 2 have the same stage, so they average their
+# gradients. When?
+#
+# A pipeline goes backward $m$ times in a step. Without ZeRO, or with ZeRO stage 1, gradients add up
+# in `.grad`, and are reduced *once*. ZeRO stage 2 keeps only parts of gradients. So it has to
+# reduce after *each* backward. ZeRO stage 3 gathers the weights for each forward and each backward,
+# too.
+
+# %% [markdown]
+# A reduce-scatter over two replicas sends $\frac12$ of a rank's weights, and so does an all-gather.
+# How much does a rank send for its replicas in one step with 8 micro-batches, under ZeRO stage 2?
 
 # %%
-check("8.14")
-
-# %% [markdown]
-# A model whose scores take much longer than a block, as they do with a vocabulary of a hundred
-# thousand words: the last one of ten layers is as long as three blocks. Even numbers of layers, and
-# balanced ones, both on the timeline (a block's forward takes 10 ms here, its backward 20 ms):
+much = predict("ZeRO stage 2, 8 micro-batches, 2 replicas: sent, in weights of the rank",
+               unit="weights")
 
 # %%
-weights = [0.5, *[1] * max(8, p), 3]  # embedding, blocks, scores; a block takes 1
-
-def stage_pace(layers):
-    ends = torch.tensor(layers).cumsum(0).tolist()
-    work = [sum(weights[end - size:end]) for size, end in zip(layers, ends)]
-    return {"F": [0.010 * of for of in work], "B": [0.020 * of for of in work]}
-
-ways = {"even": pipeline_parallel.even_sizes(len(weights), p),
-        "balanced": pipeline_parallel.balance(weights, p)}
-rows = schedules.rows_of(schedules.one_f_one_b, p, m)
-balanced = {way: emulate(rows, stage_pace(layers), layers=layers) for way, layers in ways.items()}
-for way, layers in ways.items():
-    slowest = max(stage_pace(layers)["F"]) / 0.010
-    print(f"{way}: {layers} layers; the slowest stage takes {slowest:g} blocks,",
-          f"the mean is {sum(weights) / p:g}")
-
-# %% tags=["cover", "nbval-ignore-output"]
-plot_schedule({way: real for way, (_, real) in balanced.items()})
-
-# %% [markdown]
-# Balanced is not equal: layers cannot be cut, and one long layer is a bound for all. (Megatron
-# splits the vocabulary with tensor parallelism; some leave a block out of the first and the last
-# stage.)
-#
-# ## 5 · Links
-#
-# A boundary carries a micro-batch's activations: samples × letters × width numbers, forward, and as
-# many back. That does not depend on how many layers a stage has. So pipelines bear slow links
-# better than tensor parallelism, whose messages come in each layer. What if a message takes half a
-# forward? Either the sender waits until it has left, or it goes on and computes the next:
-
-# %% tags=["nbval-ignore-output"]
-slow_rows = schedules.rows_of(schedules.gpipe, p, m)
-message_seconds = 0.5 * pace["F"]
-of_senders = {name: emulate(slow_rows, link_seconds=message_seconds, waits=waits)
-              for name, waits in (("waits", True), ("goes on", False))}
-plot_schedule({f"{name}{real}": pair[bool(real)] for name, pair in of_senders.items()
-               for real in ("", ", really")})
-
-# %% [markdown]
-# If messages leave while their sender computes, each boundary is paid when the pipeline fills, and
-# when it drains, and not for every micro-batch. With 1F1B it is different: its rows are so tight
-# that a rank waits for each gradient, and a message's time shows again and again. If each rank
-# warms up with *two* forwards for each rank after it, there is slack again (its line lies on
-# GPipe's), and more is kept:
-
-# %%
-def with_slack(rank, ranks, microbatches):
-    """1F1B with a warm-up twice as long."""
-    warm_up = min(2 * (ranks - 1 - rank), microbatches)
-    rows = [schedules.Action("F", i) for i in range(warm_up)]
-    for i in range(microbatches):
-        more = warm_up + i < microbatches
-        rows += [schedules.Action("F", warm_up + i)] * more + [schedules.Action("B", i)]
-    return rows
-
-of_links = {"GPipe": slow_rows, "1F1B": schedules.rows_of(schedules.one_f_one_b, p, m),
-            "1F1B with slack": schedules.rows_of(with_slack, p, m)}
-print("kept:", {name: simulate(rows).most_kept for name, rows in of_links.items()})
-shares = [0, 0.1, 0.25, 0.5, 1]
-added = {name: [simulate(rows, pace, share * pace["F"]).seconds / simulate(rows, pace).seconds - 1
-                for share in shares] for name, rows in of_links.items()}
-plot_against(shares, added, "time of a message, in forwards", "step longer by (share)",
-             title=f"Slow links, {p} stages, {m} micro-batches (simulated)")
-
-# %% [markdown]
-# One all-reduce is needed after all, where two stages have the same weights: many models use the
-# embedding's weights for the scores, too, and these are on the first and the last rank. Each has a
-# part of the gradient. With and without adding them up:
-
-# %%
-def tied_step(pipeline_parallel, language_model, schedules, text, add_up):
-    """Whether the tied weights' gradient is that of one process."""
-    torch.set_default_dtype(torch.float64)
-    torch.manual_seed(0)
-    split = language_model.Transformer(tied=True, layers=max(2, dist.get_world_size() - 2))
-    alone = copy.deepcopy(split)
-    inputs, targets = language_model.draw_batch(text, 8, 0)
-    language_model.mean_loss(alone(inputs), targets).backward()
-    pipeline, ends = pipeline_parallel.my_pipeline(split), pipeline_parallel.ends_of()
-    row = list(schedules.one_f_one_b(pipeline.rank, pipeline.ranks, 4))
-    pipeline.step(row, inputs.tensor_split(4), targets.tensor_split(4))
-    if pipeline.rank not in (0, pipeline.ranks - 1):
-        return True
-    if add_up and pipeline.ranks > 1:
-        pipeline_parallel.sum_tied(split.letters.weight, ends)
-    return close(split.letters.weight.grad, alone.letters.weight.grad)
-
-for add_up in (False, True):
-    equal = launch(tied_step, pipeline_parallel, language_model, schedules, text, add_up,
-                   world_size=p, device="cpu").values
-    print("added up" if add_up else "each its own", "| equal to one process:", all(equal))
-
-# %% [markdown]
-# ## 6 · Never wait: PipeDream
-#
-# The bubble comes from the *flush*: all wait for the last gradient, then weights change for all.
-# PipeDream never flushes. Each micro-batch is a batch of its own; a stage changes its weights after
-# each backward. When a micro-batch's gradient comes back to a rank, the weights there have changed
-# since its forward. How late is a gradient? How many updates came between the version that a
-# micro-batch went through and the one that its gradient changed?
-
-# %%
-late = predict(f"Updates that rank 0's gradients are late by, with {p} stages", unit="updates")
-
-# %% [markdown]
-# A gradient is right only if the backward goes through *the weights of the forward*. So each stage
-# keeps a version for each micro-batch under way: **weight stashing**.
-#
-# ### Exercise 8.15
-#
-# In [labs/pipedream.py](../labs/pipedream.py), write the holes of `StashingStage`. Versions are
-# dictionaries of tensors that never change.
-
-# %%
-check("8.15")
-
-# %%
-def in_float64(program, *args):
-    torch.set_default_dtype(torch.float64)
-    return program(*args)
-
-dreams = {way: launch(in_float64, pipedream.program, way, text, microbatches, world_size=p,
-                      device="cpu") for way in ("stashing", "two versions")}
-for way, run in dreams.items():
-    print(way, "| late by", [delay for _, delay, _ in run.values], "updates | versions kept",
-          [versions for *_, versions in run.values])
+counts = [2, 4, 8]
+steps = launch(pipelines_alone.measured_steps, counts, world_size=4, device="cpu")
 
 # %% jupyter={"source_hidden": true}
-# Your prediction, theory, and what was measured.
-late.compare(theory=p - 1, measured=dreams["stashing"].values[0][1])
+# Your prediction, theory, and what the kernel counted.
+much.compare((8 + 1) / 2, pipelines_alone.models_sent(steps, 2, 8), kind="communication")
 
-# %% [markdown]
-# After the first ones, rank $s$ is $p - 1 - s$ updates late; it keeps $p - s$ versions of its
-# weights. (With four stages, micro-batch 5 meets on rank 0 weights that know of numbers up to 1,
-# and on the last rank up to 4.) The second way is **PipeDream-2BW**: one update for every $p$
-# micro-batches, and a micro-batch goes through the version before the newest. Every gradient is
-# late by one update, on all ranks, and two versions are enough: $w_{t+1} = w_t - \eta\, \nabla
-# L(w_{t-1})$.
-#
-# What does it do to training? Beside each way the same on one rank, with nothing late: an update
-# for each micro-batch, and one for every $p$ of them. Two learning rates:
-
-# %%
-def smooth(run):
-    return torch.tensor(run.values[-1][0]).unfold(0, 10, 5).mean(1).tolist()  # means of ten
-
-def curves(lr):
-    ways = {"each, nothing late": ("stashing", 1), "each, stashing": ("stashing", p),
-            f"every {p}, nothing late": ("accumulating", 1),
-            f"every {p}, two versions": ("two versions", p)}
-    return {name: smooth(dreams[way] if ranks == p > 1 and lr == 0.3 else launch(
-        in_float64, pipedream.program, way, text, microbatches, 4, lr, p, world_size=ranks,
-        device="cpu")) for name, (way, ranks) in ways.items()}
-
-xs = list(range(10, microbatches + 1, 5))
-panels = {f"learning rate {lr:g}": {name: (xs, ys) for name, ys in curves(lr).items()}
-          for lr in (0.1, 0.3)}
-plot_curves(panels, "micro-batches", "loss", title=f"SGD with late gradients, {p} stages")
-
-# %% [markdown]
-# With four stages, stashing costs nothing that could be seen here. Fewer updates cost something;
-# and that all ranks are late by one of these large ones costs more, the more so with large steps.
-#
-# ### Exercise 8.16: find the bug
-#
-# A new tensor for each version takes memory, somebody thought, and changed the weights in place. No
-# error, and the loss falls. Mend it: micro-batches under way have to go back through the weights
-# that they went forward through. Weights, delays and numbers of versions are to be those of
-# `StashingStage`: an old version leaves `self.weights`, and `version` counts the updates.
+# %% tags=["cover", "nbval-ignore-output"]
+ways = {"no ZeRO": 0, "ZeRO stage 1": 1, "ZeRO stage 2": 2, "ZeRO stage 3": 3}
+sent = {way: [pipelines_alone.models_sent(steps, zero, count) for count in counts]
+        for way, zero in ways.items()}
+theory = {"no ZeRO": [1.0] * 3, "ZeRO stage 1": [1.0] * 3,
+          "ZeRO stage 2": [(count + 1) / 2 for count in counts],
+          "ZeRO stage 3": [3 * count / 2 for count in counts]}
+plot_against(counts, sent, "micro-batches", "sent in a step, in weights of the rank",
+             predicted=theory, title="Two stages, two replicas: what replicas send each other")
 
 # %%
-class InPlaceStage(pipedream.StashingStage):
-    def update(self, gradients):
-        weights = self.weights.pop(self.version)
-        self.version += 1
-        ### BEGIN SOLUTION
-        self.weights[self.version] = {
-            name: (weight.detach() - self.lr * gradients[name]).requires_grad_()
-            for name, weight in weights.items()
-        }
-        ### IT WAS
-        # for name, weight in weights.items():
-        #     weight.data -= self.lr * gradients[name]
-        # self.weights[self.version] = weights
-        ### END SOLUTION
-
-check("8.16", InPlaceStage)
+Table(["", "sent, 8 micro-batches", "gradients kept at most"],
+      [[way, f"{pipelines_alone.models_sent(steps, zero, 8):.1f} × the weights",
+        f"{pipelines_alone.gradients_kept(steps, zero, 8):.2f} × the weights"]
+       for way, zero in ways.items()])
 
 # %% [markdown]
-# Without `.data` autograd would have raised an error: it counts the changes of each tensor that a
-# backward needs. `.data` hides them.
+# ZeRO stage 2 saves a third of the gradients here, and sends 4.5 times as much. With more replicas
+# it saves more, up to all but one layer's. But a pipeline's rank has few weights, and its gradients
+# are small beside its activations. **So with a pipeline one takes ZeRO stage 1, or pays.**
 #
-# ## 7 · Slices of a sequence
+# (The lab's ZeRO engines are those of chapter 06, one for each stage of the pipeline. They know
+# nothing of pipelines.)
+
+# %% [markdown]
+# **On GPUs.** DeepSpeed refuses the pair: its pipeline engine asserts that ["ZeRO-2 and ZeRO-3 are
+# incompatible with pipeline
+# parallelism"](https://github.com/deepspeedai/DeepSpeed/blob/master/deepspeed/runtime/pipe/engine.py).
+# torchtitan uses FSDP2 with pipelines, and by default [does not reshard after the
+# forward](https://github.com/pytorch/torchtitan/blob/main/torchtitan/distributed/fsdp.py), "to
+# avoid per-microbatch all-gathers": gathered weights stay for the whole step. PyTorch's pipelines
+# reduce gradients once, after the last micro-batch (`perform_reduce_grad` in torch 2.13). Nothing
+# of this box was measured here.
+
+# %% [markdown]
+# ## 3 · Dropout and recomputation
 #
-# One long sample cannot be cut into micro-batches. But a causal model reads it from left to right:
-# what the first half gives does not depend on the second. So *slices of the sequence* can go
-# through the stages, one after another, as TeraPipe does. A slice's attention looks at the keys and
-# values of all slices before it. In the backward the last slice comes first: it leaves gradients
-# for the keys and values that it looked at. (Later slices look at more, and take longer: TeraPipe
-# makes them shorter.)
+# `RecomputingStage` keeps a stage's input, and computes its forward a second time before the
+# backward (08b). With dropout, the second forward has to drop the *same* numbers. In a pipeline,
+# other micro-batches have drawn theirs in between. So a stage keeps the random generator's state
+# for each micro-batch, and goes back to it.
 #
-# ### Exercise 8.18
-#
-# In [labs/sequence_slices.py](../labs/sequence_slices.py), write `SlicedStage.backward`.
+# What happens if it does not? The loss is the same, as it comes from the first forward. How far are
+# the gradients off, with and without the state?
 
 # %%
-check("8.18")
-
-# %%
-plot_schedule({"one sample, 8 slices": simulate(
-    schedules.rows_of(sequence_slices.slice_by_slice, p, 8))})
+off = launch(pipelines_alone.forgotten, world_size=4).values
+for way, number in (("state kept", 0), ("other numbers", 1)):
+    print(f"{way:14} gradients", pipelines_alone.told_off(off, number, rounding()))
 
 # %% [markdown]
-# One sample, in slices, through two stages, in float64. Is it the same as all at once?
-
-# %%
-loss, squares = launch(in_float64, sequence_slices.alone, text, 2, world_size=1,
-                       device="cpu").values[0]
-sliced = {k: launch(in_float64, sequence_slices.program, k, text, world_size=2,
-                    device="cpu").values for k in (1, 3, 8)}
-Table(["slices", "loss", "equal, but for rounding", "sum of squared gradients: both stages equal"],
-      [[str(k), f"{ranks[-1][0]:.4f}", str(close(ranks[-1][0], loss)),
-        str(close([found for _, found in ranks], squares))] for k, ranks in sliced.items()])
-
-# %% [markdown]
-# For a model whose letters look both ways it cannot work: what the first slice gives would depend
-# on letters that come later. The same attention, of 16 letters, all at once and in two slices:
-
-# %%
-torch.manual_seed(0)
-q, k, v = torch.randn(3, 1, 1, 16, 8, dtype=torch.float64)
-at_once = {way: F.scaled_dot_product_attention(q, k, v, is_causal=way == "causal")
-           for way in ("causal", "both ways")}
-seen = torch.ones(8, 16, dtype=torch.bool).tril(8)  # the second half sees the first, and itself
-half = [x[:, :, :8] for x in (q, k, v)]
-first = {"causal": F.scaled_dot_product_attention(*half, is_causal=True),
-         "both ways": F.scaled_dot_product_attention(*half)}
-second = {"causal": F.scaled_dot_product_attention(q[:, :, 8:], k, v, attn_mask=seen),
-          "both ways": F.scaled_dot_product_attention(q[:, :, 8:], k, v)}
-Table(["attention", "first slice equal, but for rounding", "second slice"],
-      [[way, *(str(close(part, all_of)) for part, all_of in
-               zip((first[way], second[way]), at_once[way].split(8, dim=2)))] for way in at_once])
-
-# %% [markdown]
-# ## 8 · The real engine
+# No error, no strange loss: a run like this learns badly, and nobody knows why. Test it in float64,
+# against one process. (The reference draws the same numbers: there, too, each stage of each
+# micro-batch begins with a known seed.)
 #
-# `torch.distributed.pipelining` has stages and schedules, too. The same model, the same batch:
-# gradients beside those of one process, for five of its schedules, and for yours. (In the V-shaped
-# one stages go to the last rank and back, so one boundary lies within a rank.)
+# ## 4 · Weights on two ranks, and one norm for all
+#
+# Many models use the embedding's weights for the logits, too: the weights are **tied**. In a
+# pipeline, the first and the last rank have them. Each gets a part of the gradient. So one
+# all-reduce is needed after all, between these two. Without it and with it:
 
 # %%
-def against_one_process(pipeline_engines, language_model, whose, names, text):
-    torch.set_default_dtype(torch.float64)
-    inputs, targets = language_model.draw_batch(text, 8, 0)
-    off = {}
-    for name in names:
-        split, alone = (pipeline_engines.small_model(whose, name) for _ in range(2))
-        language_model.mean_loss(alone(inputs), targets).backward()
-        engine = pipeline_engines.ready(whose, name, split, 4)
-        with measure(name, memory=False):
-            engine.step(inputs, targets)
-        off[name] = pipeline_engines.difference(engine, split, alone)
-    return off
-
-names = {"ours": list(pipeline_engines.SCHEDULES), "PyTorch's": list(pipeline_engines.ENGINES)}
-runs = {whose: launch(against_one_process, pipeline_engines, language_model, whose, of, text,
-                      world_size=2, device="cpu") for whose, of in names.items()}
-Table(["whose", "schedule", "gradients equal, but for rounding", "sent by both ranks"],
-      [[whose, name, str(max(off[name] for off in runs[whose].values) <= rounding()),
-        f"{sum(runs[whose][name].sent_bytes) / 1e6:.2f} MB"] for whose in names
-       for name in names[whose]])
+apart = launch(pipelines_alone.ends_apart, world_size=4).values
+for way, number in (("each its own", 1), ("added up", 0)):
+    print(f"{way:14} gradients", pipelines_alone.told_off(apart, number, rounding()))
 
 # %% [markdown]
-# And the bubble, with a layer in each stage that takes 40 ms forward, and 40 ms for each half of
-# the backward. The idle share comes from how long a step took. (What the other layers really
-# compute comes on top, and counts as idle here, for both.) PyTorch's zero bubble is the V-shaped
-# one.
+# **Clipping** scales all gradients if their norm is too large. This is the norm over *the whole
+# model*, and each rank has only its stages. So each rank adds up its squares, and an all-reduce of
+# a single number adds up those sums. Three mistakes are easy to make:
+#
+# * Each rank clips by its own norm. Then stages are scaled differently.
+# * Replicas, which have the same gradients, are counted twice.
+# * A tied weight, which two ranks have, is counted twice.
+#
+# Take a rank with the gradients 3 and 4, and another one with 12. Their own norms are 5 and 12, and
+# the norm of the model is $\sqrt{9 + 16 + 144} = 13$.
 
-# %% tags=["nbval-ignore-output"]
-def paced_steps(pipeline_engines, language_model, names, text, m):
-    """The seconds of a step of each engine, {whose: …}; names: of our schedule and of theirs."""
-    sizes, seconds = {"width": 16, "heads": 2, "context": 8}, {}
-    inputs, targets = language_model.draw_batch(text, m, 0, sizes["context"])
-    for whose, name in names.items():
-        model = pipeline_engines.small_model(whose, name, **sizes)
-        engine = pipeline_engines.ready(whose, name, model, m)
-        engine.step(inputs, targets)  # to warm up; PyTorch's ranks tell each other the shapes
-        for piece in engine.pieces:  # one, or two that take half as long
-            pause, later = 0.040 / len(engine.pieces), getattr(piece, "later", None)
-            piece.append(SlowLayer(pause, pause, pause, later))
-        dist.barrier()
-        began = time.perf_counter()
-        engine.step(inputs, targets)
-        seconds[whose] = time.perf_counter() - began
-    return seconds
+# %%
+def clipped_norm(rows):
+    import torch.distributed as dist
+    import torch
+    gradient = torch.tensor(rows[dist.get_rank()])
+    norm = composed_pipelines.clip([(gradient, 1.0)], most=6.5, groups=[None])
+    return norm, [round(x, 3) for x in gradient.tolist()]
 
-# %% tags=["nbval-ignore-output"]
-theirs = {name: name for name in ("GPipe", "1F1B", "interleaved 1F1B")}
-theirs["zero bubble"] = "zero bubble, V-shaped"
-idle = {}
-for name, other in theirs.items():
-    ranks = launch(paced_steps, pipeline_engines, language_model,
-                   {"ours": name, "PyTorch's": other}, text, m, world_size=p, device="cpu").values
-    idle[name] = {whose: 100 * (1 - m * 0.120 / max(of[whose] for of in ranks))
-                  for whose in ranks[0]}
-bubbles = p - 1, p - 1, (p - 1) / 2, (p - 1) / 3  # in micro-batches
-plot_bars(list(idle), {one: [idle[name][one] for name in idle] for one in ("ours", "PyTorch's")},
-          "idle, of the whole (%)", predicted={"ours": [100 * b / (m + b) for b in bubbles]},
-          title=f"{p} stages, {m} micro-batches; computing emulated")
+print(launch(clipped_norm, [[3.0, 4.0], [12.0]], world_size=2).values)
 
 # %% [markdown]
-# Any timeline can be written to a file that a trace viewer opens: at
-# [ui.perfetto.dev](https://ui.perfetto.dev), "Open trace file". Nothing leaves the browser. A whole
-# run with all its measured blocks can be saved as well. Here the file is removed at once. With
-# `save_trace(split_run, "zero_bubble.json")` it stays, beside this notebook.
-
-# %% tags=["nbval-ignore-output"]
-with tempfile.TemporaryDirectory() as folder:
-    trace = save_trace(split_run, Path(folder) / "zero_bubble.json")
-    print(f"{len(json.loads(trace.read_text())['traceEvents'])} events")
+# `clip` in [labs/composed_pipelines.py](../labs/composed_pipelines.py) does this over the stages of
+# a pipeline and over ZeRO's shards, and counts a tied weight once. That is also why ranks wait for
+# each other between steps, and why "zero bubble" is not quite zero (08e).
 
 # %% [markdown]
-# Rows are only lists, so schedules of machines that nobody has at home can be checked and drawn:
-# 64 ranks, 512 micro-batches, 65,536 actions. (They are narrower than a pixel: colours mix, forward
-# with backward, and at last backward with idle.) Where are the bubbles, and where is memory?
+# ## 5 · Every pair
+#
+# Now all features, each with each other: trained on four ranks (2 stages, 2 replicas), and compared
+# with one process in float64: its gradients, `torch.nn.utils.clip_grad_norm_` and its SGD.
+
+# %%
+tried = launch(pipelines_alone.try_pairs, pipelines_alone.pairs(), 1, world_size=4).values
+Table(["", *pipelines_alone.FEATURES], pipelines_alone.rows_of_pairs(tried, rounding()))
+
+# %% [markdown]
+# "yes": equal, but for rounding. "no": refused. A dash: both are values of one thing. A refusal
+# says why, and what to do instead:
+
+# %%
+for sentence in pipelines_alone.refusals(tried):
+    print(sentence)
+
+# %% [markdown]
+# (One more is refused, of three: a tied weight under ZeRO in a V, where one rank has both ends.)
+#
+# Both reasons are of one kind. ZeRO stages 2 and 3 give a gradient away as soon as autograd has it.
+# A split backward has it later. And a tied weight's gradient has to meet its other half first.
+#
+# ## 6 · A large one
+#
+# Rows are only lists. So schedules of machines that nobody has at home can be checked and drawn: 64
+# ranks, 512 micro-batches, 65,536 actions. (They are narrower than a pixel: colours mix.)
 
 # %%
 many = schedules.rows_of(schedules.one_f_one_b, 64, 512)
@@ -590,67 +265,79 @@ check_schedule(many, most_kept=[64 - rank for rank in range(64)])
 plot_schedule({"1F1B, 64 stages": simulate(many)})
 
 # %% [markdown]
-# ## Put to the test
+# A timeline can be written to a file that a trace viewer opens: at
+# [ui.perfetto.dev](https://ui.perfetto.dev), "Open trace file". Nothing leaves the browser. With
+# `save_trace(timeline, "zb_h1.json")` the file stays beside this notebook.
+
+# %% tags=["nbval-ignore-output"]
+timeline = simulate(schedules.rows_of(zero_bubbles.zb_h1, p, m))
+with tempfile.TemporaryDirectory() as folder:
+    trace = save_trace(timeline, Path(folder) / "zb_h1.json")
+    print(f"{len(json.loads(trace.read_text())['traceEvents'])} events")
+
+# %% [markdown]
+# ## 7 · Pipeline, ZeRO or tensor parallel?
 #
-# What our sources say about pipelines at work, and what was found.
+# A model does not fit on one GPU. What does each way send? A small transformer (width 64, 4
+# blocks) on two ranks, one step, with few tokens and with many. The pipeline and ZeRO stage 3 are
+# measured. Tensor parallelism is computed (07b): four all-reduces of the activations in each block.
+
+# %%
+samples = [16, 512]
+sends = launch(pipelines_alone.crossing, samples, world_size=2, device="cpu")
+
+def kilobytes(way, count):
+    if way == "tensor parallel":  # blocks × all-reduces × samples × tokens × width × bytes
+        return 4 * 4 * count * 8 * 64 * 4 / 1e3
+    return sends[f"{way}, {count}"].sent_bytes[0] / 1e3
+
+three = ("pipeline", "tensor parallel", "ZeRO 3")
+Table(["way", *(f"{8 * count:,} tokens" for count in samples)],
+      [[way, *(f"{kilobytes(way, count):,.0f} kB" for count in samples)] for way in three])
+
+# %% [markdown]
+# A pipeline sends least in both columns. What ZeRO stage 3 sends does not depend on the tokens. So
+# with enough tokens it sends less than tensor parallelism, and it has no bubble. On a slow link
+# between servers, these two are the choice: a pipeline, or ZeRO stage 3 with a large batch.
+
+# %% [markdown]
+# ## Put to the test
 
 # %% jupyter={"source_hidden": true}
-judged = {stages: (stages - 1) / (5 * stages - 1) for stages in (4, 64)}
-enough = simulate(schedules.rows_of(schedules.gpipe, 4, 512)).idle_share
-late_by = ", ".join(str(delay) for _, delay, _ in dreams["stashing"].values)
+# Statements of the sources, and what was found.
+fewest = all(kilobytes("pipeline", count) == min(kilobytes(way, count) for way in three)
+             for count in samples)
+third_way = kilobytes("ZeRO 3", 512) < kilobytes("tensor parallel", 512)
 put_to_the_test(f"""
-- Take at least 4 times as many micro-batches as stages | web page | depends | a rule of GPipe's;
-  idle is still {", ".join(f"{share:.1%} ({stages} stages)" for stages, share in judged.items())}
-- With micro-batches utilisation stays poor | survey; CS 229S | depends | on how many: with 512 for
-  4 stages {enough:.1%} are idle (simulated)
-- The choice of GPipe or 1F1B changes the bubble | CS 229S | imprecise | not between these two (08);
-  over the ideal, simulated: 1F1B {one_chunk[0].overhead:.1%}, interleaved
-  {two_chunks[0].overhead:.1%}, zero bubble {split_simulated.overhead:.1%}
-- TeraPipe works inside of a sequence | CS 229S | right for causal models | in 8 slices the loss is
-  {sliced[8][-1][0]:.4f}, at once {loss:.4f}; not where letters look both ways
-- Unequal stages add bubbles under any schedule | web page | right | the slowest of
-  {ways["even"]} layers takes {max(stage_pace(ways["even"])["F"]) / 0.010:g} blocks' time, balanced
-  {max(stage_pace(ways["balanced"])["F"]) / 0.010:g}
-- A synchronous pipeline is called PipeDream | CS 229S | imprecise | the first PipeDream has no
-  flush: gradients are {late_by} updates late
-- 1F1B is from 2006.09503 | CS 229S | imprecise | with a flush, yes; the order is PipeDream's, 2019
-- Pipelines if a model spans several servers, tensor parallelism within a fast one | CS 229S |
-  plausible | not measured as a whole: messages, section 5, and 07g; ZeRO-3 is the third way (06)
-""")
-
-# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-best = list(seconds_of)[measured.index(min(measured))]
-by_sample = {b: took / b for b, took in seconds_of.items()}
-put_to_the_test(f"""
-- Larger micro-batches have a higher arithmetic intensity, smaller ones a smaller bubble |
-  CS 229S | {"right, by time" if by_sample[1] > by_sample[32] else "not in this run"} | a sample
-  takes {1e3 * by_sample[1]:.2f} ms alone, {1e3 * by_sample[32]:.2f} ms among 32; best of 32 samples
-  on two stages, this time: {best} in a micro-batch
+- [C186] Pipelines if the model does not fit and there are several servers or no fast network;
+  tensor parallelism within one fast server | CS 229S, lecture 8, “In summary” |
+  {"depends" if fewest and third_way else "not seen here"} | on the batch: with 128 and 4,096 tokens
+  a rank sends {kilobytes("pipeline", 16):,.0f} and {kilobytes("pipeline", 512):,.0f} kB in a
+  pipeline, {kilobytes("ZeRO 3", 16):,.0f} and {kilobytes("ZeRO 3", 512):,.0f} kB under ZeRO stage 3
+  (both measured), {kilobytes("tensor parallel", 16):,.0f} and
+  {kilobytes("tensor parallel", 512):,.0f} kB with tensor parallelism (computed; section 7).
+  ZeRO stage 3 is a third way that the lecture leaves out
 """)
 
 # %% [markdown]
-# **Sources.** *Distributed Parallelism in Deep Learning* (web page); *CS 229S, lecture 8*
-# (Stanford); *Distributed training* (survey).
+# **Source.** *CS 229S, lecture 8* (Stanford).
 #
-# **To read on.** Qi et al., [Zero Bubble Pipeline
-# Parallelism](https://arxiv.org/abs/2401.10241), 2023. Li et al.,
-# [TeraPipe](https://arxiv.org/abs/2102.07988), 2021. PyTorch's
-# [pipelining](https://docs.pytorch.org/docs/stable/distributed.pipelining.html).
+# **To read on.** PyTorch's
+# [pipelining](https://docs.pytorch.org/docs/stable/distributed.pipelining.html). Rajbhandari et al.
+# 2020, [ZeRO](https://arxiv.org/abs/1910.02054). Huang et al. 2018,
+# [GPipe](https://arxiv.org/abs/1811.06965), section 2.3: recomputation.
 
 # %% [markdown]
 # ## What you have learnt
 #
-# * Interleaving makes the bubble smaller and sends more. A split backward fills the bubble with
-#   gradients of weights.
-# * The slowest stage sets the pace, so share layers out by time, not by number.
-# * PipeDream never waits, and pays with gradients that are some updates late. Stashed weights keep
-#   forward and backward consistent.
-# * PyTorch's schedules idled about as much as yours, in section 8, where computing is emulated.
+# * With a pipeline, ZeRO stage 1 reduces once in a step. Stages 2 and 3 pay for each micro-batch.
+# * Recomputation with dropout needs the generator's state of each micro-batch.
+# * The norm for clipping runs over all stages and shards, and counts tied weights once.
+# * What does not go together should say so. Everything else is compared with one process.
+# * Compare an engine's idle time with what its schedule alone would leave.
 #
-# **Your exercises**: those in cells above, and [labs/schedules.py](../labs/schedules.py),
-# [labs/pipeline_parallel.py](../labs/pipeline_parallel.py),
-# [labs/pipedream.py](../labs/pipedream.py) and
-# [labs/sequence_slices.py](../labs/sequence_slices.py).
+# **To change**: [labs/composed_pipelines.py](../labs/composed_pipelines.py) has a training with all
+# of this in one screen's `Composed`.
 #
 # **Next**: [09 · Three dimensions](09_three_dimensions.ipynb).
 

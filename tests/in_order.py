@@ -1,83 +1,8 @@
-"""Messages on Gloo as NCCL runs them, by its documentation and torch's source.
-
-A message that is no part of a batch waits for its turn: those of a pair of ranks run one after
-another, in the order of the calls, for both directions. A send ends when it is received. There are
-no tags. A batch runs as one. If torch has made NCCL's communicator at the start (`device_id`), all
-messages of a rank in a group have one order.
-"""
+"""Messages on Gloo as NCCL runs them, and labs that take the backend for NCCL."""
 
 import contextlib
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
-import torch.distributed as dist
-
-from pedagogy_lib.measuring.replaced_calls import replaced
-
-
-class Request:
-    def __init__(self, future):
-        self.future = future
-
-    def wait(self, timeout=None):
-        self.future.result()
-        return True
-
-    def is_completed(self):
-        return self.future.done()
-
-
-class InOrder:
-    """What stands in the place of torch.distributed's calls.
-
-    one_order  whether a rank has one order for all peers in a group
-    """
-
-    def __init__(self, one_order):
-        self.one_order, self.threads = one_order, {}
-        self.real_isend, self.real_irecv = dist.isend, dist.irecv
-
-    def begin(self, group, peer, *messages) -> Request:
-        key = (group or dist.group.WORLD).group_name, None if self.one_order else peer
-        if key not in self.threads:
-            self.threads[key] = ThreadPoolExecutor(1)
-        return Request(self.threads[key].submit(run_together, messages))
-
-    def isend(self, tensor, dst=None, group=None, tag=0, group_dst=None):
-        peer = peer_in(group, dst, group_dst)
-        return self.begin(group, peer, partial(self.real_isend, tensor, None, group, 0, peer))
-
-    def irecv(self, tensor, src=None, group=None, tag=0, group_src=None):
-        peer = peer_in(group, src, group_src)
-        return self.begin(group, peer, partial(self.real_irecv, tensor, None, group, 0, peer))
-
-    def send(self, *args, **kwargs):
-        self.isend(*args, **kwargs).wait()
-
-    def recv(self, tensor, src=None, **kwargs):
-        self.irecv(tensor, src, **kwargs).wait()
-        return src
-
-    def batch_isend_irecv(self, messages):
-        real = {"isend": self.real_isend, "irecv": self.real_irecv}
-        begun = [
-            partial(real[m.op.__name__], m.tensor, None, m.group, 0, m.group_peer) for m in messages
-        ]
-        return [self.begin(messages[0].group, "batches", *begun)]
-
-
-def run_together(messages):
-    for request in [begin() for begin in messages]:
-        request.wait()
-
-
-def peer_in(group, peer, group_peer) -> int:
-    if group_peer is not None:
-        return group_peer
-    if peer is None:
-        raise ValueError("NCCL receives from a certain rank alone")
-    return dist.get_group_rank(group or dist.group.WORLD, peer)
-
+from pedagogy_lib.measuring.messages_in_turn import messages_in_turn
 
 MIXED = "cpu:gloo,cuda:nccl"  # what a rank of `launch` with a GPU has
 
@@ -85,8 +10,5 @@ MIXED = "cpu:gloo,cuda:nccl"  # what a rank of `launch` with a GPU has
 @contextlib.contextmanager
 def messages_in_order(one_order=False):
     """In a rank: all messages wait for their turn, and labs take the backend for NCCL."""
-    order = InOrder(one_order)
-    names = ("isend", "irecv", "send", "recv", "batch_isend_irecv")
-    calls = {name: getattr(order, name) for name in names}
-    with replaced(**calls, get_backend_config=lambda group=None: MIXED):
+    with messages_in_turn(one_order, get_backend_config=lambda group=None: MIXED):
         yield

@@ -7,7 +7,7 @@ from pedagogy_lib import check
 
 LINES = {
     "0.1": ["2 nodes with 3 processes: 0 1 2 3 4 5"],
-    "0.2": ["4 ranks: the mean of 2.7, -0.6, 6.8, 5.8, on every rank"],
+    "0.2": ["4 ranks: the mean of 2.7, -0.6, 6.8, 5.7, on every rank"],
     "0.3": [
         "32 samples, 4 ranks: each rank has its own, in this order",
         "33 samples, 4 ranks: each of them once",

@@ -9,7 +9,7 @@ from pedagogy_lib import check
 from pedagogy_lib.course import checking
 from pedagogy_lib.exercises.ch06 import ex03_reduce_gradients as reducing
 
-NAMES = ("zero", "collectives", "simple_ddp", "language_model")
+NAMES = ("zero", "collectives", "complete_gradients", "simple_ddp", "language_model")
 SOLVED = {name: (ROOT / "solutions" / "labs" / f"{name}.py").read_text() for name in NAMES}
 ANSWERS = {
     (answer.exercise.number, answer.words): answer

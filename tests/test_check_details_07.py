@@ -43,7 +43,7 @@ def test_the_symptom_of_a_program_with_a_bug(number, words, course):
 # ---- Faults of earlier exercises ---------------------------------------------------------------
 
 FIRST_PART = """
-def cut(x, dim, group=None, unit=1):
+def cut(x, dim, group=None, together=1):
     return x.chunk(dist.get_world_size(group), dim)[0].clone()
 """
 TWICE = """

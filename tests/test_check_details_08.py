@@ -11,7 +11,7 @@ from pedagogy_lib.basics.wrapping import COLUMNS
 from pedagogy_lib.course import checking
 from pedagogy_lib.course.checking import find_exercise
 from pedagogy_lib.exercises.ch08.slots import slots_of
-from pedagogy_lib.schedules.timelines import simulate
+from pedagogy_lib.schedules.simulations import simulate
 
 ANSWERS = {
     (answer.exercise.number, answer.words): answer

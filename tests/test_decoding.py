@@ -73,7 +73,7 @@ def gap_of_scores(split, letters, scores):
     cache, gaps = DECODING.empty_cache(split, SAMPLES), []
     places = [(0, 4), *((i, i + 1) for i in range(4, letters.shape[1]))]
     for (before, until), of_all in zip(places, scores, strict=True):
-        mine = DECODING.scores_of_next(split, letters[:, before:until], cache, before)
+        mine = DECODING.logits_of_next(split, letters[:, before:until], cache, before)
         of_mine = of_all.split(split.output.weight.cut_sizes, -1)[dist.get_rank()]
         gaps.append(relative_gap(mine, of_mine))
     return max(gaps), sum(room.nbytes for room in cache)
@@ -112,12 +112,12 @@ def limits():
         try:
             found.append(DECODING.decode(model, beginning, letters))
         except ValueError as error:
-            found.append(str(error)[:33])
+            found.append(str(error)[:32])
     return found
 
 
 def test_what_the_model_cannot_see_is_refused():
-    refused = "give from 1 to 12 letters in all:"
+    refused = "give from 1 to 12 tokens in all:"
     for found in launch(limits, world_size=2, device="cpu").values:
         assert found == [12, "def ", refused, refused, refused]
 
@@ -146,7 +146,7 @@ def one_letter():
     letters = torch.zeros(1000, 1, dtype=torch.long)
     cache = DECODING.empty_cache(model, len(letters), 1)
     with torch.no_grad(), measure("letter"):
-        scores = DECODING.scores_of_next(model, letters, cache)
+        scores = DECODING.logits_of_next(model, letters, cache)
         DECODING.likeliest(scores, 0)
 
 

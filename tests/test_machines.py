@@ -77,6 +77,42 @@ def test_cards_carry_what_goes_to_other_machines_and_nothing_else():
     assert "2 machines, cards of 100.00 MB/s" in run.title()
 
 
+def sum_in_parts(nbytes, parts):
+    x = torch.full((nbytes // 4,), dist.get_rank() + 1.0)
+    for _ in range(4):
+        dist.all_reduce(torch.ones(4))  # opens the connections of each card
+    dist.barrier()
+    with measure("sum", memory=False):
+        for request in [dist.all_reduce(part, async_op=True) for part in x.chunk(parts)]:
+            request.wait()
+    return os.environ["GLOO_SOCKET_IFNAME"], bool((x == 10).all())
+
+
+@needs_machines
+def test_each_collective_takes_one_card_and_several_take_several():
+    nbytes, rate = 2_000_000, 12.5e6
+    machines = Machines(2, bytes_per_second=rate, cards=2)
+    runs = {parts: launch(sum_in_parts, nbytes, parts, world_size=4, machines=machines)
+            for parts in (1, 2)}  # fmt: skip
+    for parts, run in runs.items():
+        assert run.values == 4 * [("eth0,eth1", True)]
+        for card in run["sum"].cards:  # both cards of a machine together
+            assert 0.99 * 1.5 * nbytes <= card.sent_bytes <= 1.05 * 1.5 * nbytes
+            assert card.bytes_per_second == 2 * rate
+        # Below this the kernel cannot come.
+        assert max(run["sum"].seconds) >= 0.95 * 1.5 * nbytes / rate / parts - 0.01
+    assert max(runs[2]["sum"].seconds) < 0.8 * max(runs[1]["sum"].seconds)
+    assert "2 machines, 2 cards each of 12.50 MB/s" in run.title()
+    # Nothing of it is left in the next launch.
+    assert launch(sum_in_parts, 4, 1, world_size=4, machines=Machines(2)).values[0][0] == "eth0"
+
+
+@pytest.mark.parametrize("cards", [0, 9, 1.5])
+def test_a_number_of_cards_that_makes_no_sense_is_refused(cards):
+    with pytest.raises(LaunchError, match="a machine has 1 to 8 cards"):
+        Machines(2, cards=cards)
+
+
 @needs_machines
 def test_the_speed_may_be_another_in_each_launch():
     for rate in (20e6, None, 50e6):

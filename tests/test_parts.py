@@ -12,7 +12,7 @@ from pedagogy_lib.course import build
 PARTS = build.sources()
 MOST_COLUMNS = 90
 LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)|^\[\w+\]: (\S+)$", re.MULTILINE)
-IMPORTS = re.compile(r"(import|from) .*^from pedagogy_lib import \(", re.DOTALL | re.MULTILINE)
+IMPORTS = re.compile(r"((import|from) .*)?^from pedagogy_lib import \(", re.DOTALL | re.MULTILINE)
 CALLS = re.compile(r"`(\w+)\(")
 
 

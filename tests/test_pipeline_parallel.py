@@ -372,5 +372,5 @@ def try_engines():
 
 def test_the_engines_give_the_gradients_of_one_process():
     for gaps in launch(try_engines, world_size=2, device="cpu", seed=[0, 1]).values:
-        assert len(gaps) == 10
+        assert len(gaps) == 12
         assert max(gaps.values()) <= rounding(), gaps

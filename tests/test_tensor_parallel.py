@@ -137,8 +137,8 @@ def refusal(heads, kv_heads):
 def test_there_are_not_more_ranks_than_heads_of_keys():
     run = launch(lambda: [refusal(2, None), refusal(8, 2), refusal(8, 4)], world_size=3)
     assert run.values == [[
-        "192 cannot be cut into 3 parts in units of 96",
-        "96 cannot be cut into 3 parts in units of 48",
+        "192 cannot be cut into 3 parts in groups of 96",
+        "96 cannot be cut into 3 parts in groups of 48",
         None,
     ]] * 3  # fmt: skip
 

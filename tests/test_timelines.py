@@ -12,13 +12,8 @@ from helpers import ROOT
 from pedagogy_lib import LaunchError
 from pedagogy_lib.course.labs import Lab
 from pedagogy_lib.schedules.rules import check_schedule, text_of
-from pedagogy_lib.schedules.timelines import (
-    ScheduleError,
-    Timeline,
-    kept_after,
-    simulate,
-    timeline_of,
-)
+from pedagogy_lib.schedules.simulations import simulate
+from pedagogy_lib.schedules.timelines import ScheduleError, Timeline, kept_after, timeline_of
 
 PATH = ROOT / "solutions" / "labs" / "schedules.py"
 schedules = Lab("schedules", PATH, PATH)

@@ -3,6 +3,7 @@
 import contextlib
 import sys
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from pedagogy_lib import LaunchError, film_units, measure
 from pedagogy_lib.course.labs import Lab
+from pedagogy_lib.exercises.ch06.prefetching import fetching_ahead
 from pedagogy_lib.films.unit_films import names_of
 
 LR = 0.01
@@ -180,7 +182,8 @@ def test_the_next_unit_travels_while_one_computes():
     """Which of two threads is quicker changes from time to time; so one waits for the other."""
 
     def step(lab):
-        model, zero = make(lab, "Zero3", prefetch=True)
+        kinds = SimpleNamespace(Ahead=fetching_ahead(lab.Zero3, lab))
+        model, zero = make(kinds, "Ahead")
         take_step(model, zero)  # learn in which order units are used
         with film_units(zero.units) as film:
 

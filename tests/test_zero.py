@@ -13,6 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from pedagogy_lib import launch, measure
 from pedagogy_lib.basics.closeness import close, relative_gap, rounding
 from pedagogy_lib.course.labs import Lab
+from pedagogy_lib.exercises.ch06.prefetching import fetching_ahead
 
 CONTEXT, STEPS = 8, 5
 ADAM = partial(torch.optim.Adam, lr=1e-3)
@@ -65,7 +66,7 @@ def recomputed_around(model):
     model.blocks.forward = partial(checkpoint, run, use_reentrant=False)
 
 
-def train(stage, prepare, micro_batches, settings):
+def train(stage, prepare, micro_batches):
     """By how much the weights differ from those of one process after five steps."""
     text, n = MODELS.standard_library(5_000), dist.get_world_size()
     batches = [MODELS.draw_batch(text, 2 * micro_batches * n, s, CONTEXT) for s in range(STEPS)]
@@ -73,7 +74,8 @@ def train(stage, prepare, micro_batches, settings):
     wanted = alone(copy.deepcopy(model), batches)
     if dist.get_rank():
         torch.nn.init.normal_(model.letters.weight)  # the engine begins with rank 0's
-    engine = ZERO.STAGES[stage](model, ADAM, list(model.blocks), **settings)
+    kind = ZERO.STAGES.get(stage) or fetching_ahead(ZERO.Zero3, ZERO)
+    engine = kind(model, ADAM, list(model.blocks))
     prepare(model)
     for batch in batches:
         parts = list(zip(*(x.chunk(micro_batches) for x in DDP.share_of_rank(batch))))
@@ -94,8 +96,8 @@ WAYS = {
 }
 
 
-def train_in_all_ways(stage, settings):
-    return {way: train(stage, *how, settings) for way, how in WAYS.items()}
+def train_in_all_ways(stage):
+    return {way: train(stage, *how) for way, how in WAYS.items()}
 
 
 def is_close(gaps) -> bool:
@@ -108,14 +110,13 @@ FOUR = pytest.param(4, marks=pytest.mark.deep)  # where 2 and 3 tell what is eve
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("world_size", [1, 2, 3, FOUR])
 def test_equals_one_process(world_size, stage):
-    run = launch(train_in_all_ways, stage, {}, world_size=world_size, device="cpu")
+    run = launch(train_in_all_ways, stage, world_size=world_size, device="cpu")
     assert is_close(run.values), run.values
 
 
 @pytest.mark.parametrize("world_size", [2, FOUR])
 def test_prefetching_equals_one_process(world_size):
-    settings = {"prefetch": True}
-    run = launch(train_in_all_ways, "stage 3", settings, world_size=world_size, device="cpu")
+    run = launch(train_in_all_ways, "prefetching", world_size=world_size, device="cpu")
     assert is_close(run.values), run.values
 
 

@@ -127,7 +127,7 @@ def diagnosis(waits: dict[int, Place | None], world_size: int) -> str:
 def is_general(advice) -> bool:
     """Whether a diagnosis names no mistake, but what to look at in such a hang."""
     beginnings = [DIFFERENT_CALLS, THE_SAME_CALL, *(sentence for _, sentence in WAITING)]
-    after_subject = [BACK_FROM_CALLS, *(sentence for _, sentence in BACK)]
+    after_subject = [BACK_FROM_CALLS, AT_WORK, *(sentence for _, sentence in BACK)]
     return advice in beginnings or any(
         advice.endswith(sentence.removeprefix("{}")) for sentence in after_subject
     )

@@ -2,6 +2,8 @@
 
 import time
 
+from .machine import port_name
+
 LOOK_SECONDS, MOST_LOOKS = 0.005, 10_000
 
 
@@ -9,7 +11,9 @@ class History:
     """What every card has sent and received, read again and again at the switch's ports."""
 
     def __init__(self, machines):
-        self.ports = {f"port{machine.number}": machine.number for machine in machines}
+        self.ports = {port_name(machine.number, card): machine.number
+                      for machine in machines for card in range(len(machine.ports))}  # fmt: skip
+        self.count = len(machines)
         self.times, self.sent, self.received, self.events = [], [], [], []
         self.period = LOOK_SECONDS
         self.last, self.before = {}, {}  # a card that replaces another one counts from 0
@@ -22,16 +26,21 @@ class History:
         now = time.perf_counter()
         if self.times and now < self.times[-1] + self.period:
             return
-        sent, received = ([*looks[-1]] if looks else [0] * len(self.ports)
-                          for looks in (self.sent, self.received))  # fmt: skip
+        sent, received = [0] * self.count, [0] * self.count
+        seen = set()
         with open("/proc/self/net/dev") as file:
             for line in file:
                 name, _, counts = line.partition(":")
-                number = self.ports.get(name.strip())
+                port = name.strip()
+                number = self.ports.get(port)
                 if number is not None:  # what comes into the switch, the machine has sent
                     into, out = (int(counts.split()[column]) for column in (0, 8))
-                    sent[number] = self.continued("sent", number, into)
-                    received[number] = self.continued("received", number, out)
+                    sent[number] += self.continued("sent", port, into)
+                    received[number] += self.continued("received", port, out)
+                    seen.add(port)
+        for port in self.ports.keys() - seen:  # its machine has been killed
+            sent[self.ports[port]] += self.so_far("sent", port)
+            received[self.ports[port]] += self.so_far("received", port)
         self.times.append(now)
         self.sent.append(sent)
         self.received.append(received)
@@ -40,8 +49,11 @@ class History:
             for looks in (self.times, self.sent, self.received):
                 del looks[1:-1:2]
 
-    def continued(self, way, number, count) -> int:
-        key = way, number
+    def so_far(self, way, port) -> int:
+        return self.before.get((way, port), 0) + self.last.get((way, port), 0)
+
+    def continued(self, way, port, count) -> int:
+        key = way, port
         if count < self.last.get(key, 0):
             self.before[key] = self.before.get(key, 0) + self.last[key]
         self.last[key] = count

@@ -1,4 +1,4 @@
-"""A machine, as the switch has it: a process whose network ranks enter, and a cable."""
+"""A machine, as the switch has it: a process whose network ranks enter, and its cables."""
 
 import ctypes
 import json
@@ -35,9 +35,9 @@ def die_with_parent(parent):
 
 
 class Machine:
-    """A machine, seen from the switch: its process, and the switch's port for its cable."""
+    """A machine, seen from the switch: its process, and the switch's ports for its cables."""
 
-    def __init__(self, number, count, ip, switch):
+    def __init__(self, number, count, cards, ip, switch):
         self.number, self.ip = number, ip
         ours, theirs = socket.socketpair()
         parent = os.getpid()
@@ -45,19 +45,28 @@ class Machine:
         if self.pid == 0:
             ours.close()
             with suppress(BaseException):
-                be_machine(number, count, theirs.makefile("rw"), parent)
+                be_machine(number, count, cards, theirs.makefile("rw"), parent)
             os._exit(1)
         theirs.close()
         self.line = ours.makefile("rw")
         self.hear()
-        port = f"port{number}"
-        card = {"ifname": namespaces.CARD, "net_ns_pid": self.pid, "mtu": FRAME_BYTES}
-        ip.link("add", ifname=port, kind="veth", mtu=FRAME_BYTES, peer=card)
-        (self.port,) = ip.link_lookup(ifname=port)
+        self.ports = [self.add_card(card) for card in range(cards)]
         self.plug_into(switch)
         self.state("up")
-        self.shaper = Shaper(ip, self.port)
+        self.shapers = [Shaper(ip, port) for port in self.ports]
         self.ask(start=True)
+
+    def add_card(self, card) -> int:
+        """A cable from the switch to a new card; returns the switch's port."""
+        port = port_name(self.number, card)
+        there = {
+            "ifname": namespaces.card_name(card),
+            "net_ns_pid": self.pid,
+            "mtu": FRAME_BYTES,
+        }
+        self.ip.link("add", ifname=port, kind="veth", mtu=FRAME_BYTES, peer=there)
+        (index,) = self.ip.link_lookup(ifname=port)
+        return index
 
     def has_ended(self) -> bool:
         return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
@@ -74,30 +83,42 @@ class Machine:
         return self.hear()
 
     def plug_into(self, switch):
-        self.ip.link("set", index=self.port, master=switch)
+        for port in self.ports:
+            self.ip.link("set", index=port, master=switch)
 
     def state(self, state):
-        self.ip.link("set", index=self.port, state=state)
+        for port in self.ports:
+            self.ip.link("set", index=port, state=state)
 
     def limit(self, link):
         """What comes in is as fast as what goes out; it is late, or lost, at its sender."""
-        self.shaper.set(Link(link.bytes_per_second))
+        for shaper in self.shapers:
+            shaper.set(Link(link.bytes_per_second))
         self.ask(link=link)
 
+    def unplug_for_good(self):
+        for port in self.ports:
+            self.ip.link("del", index=port)
 
-def be_machine(number, count, line, parent):
+
+def port_name(number, card) -> str:
+    """Of a port of the switch: a machine's first card, or another one."""
+    return f"port{number}.{card}"
+
+
+def be_machine(number, count, cards, line, parent):
     """In a process of its own: have a network, and do what the switch wishes there."""
     die_with_parent(parent)
     ctypes.CDLL(None).prctl(PR_SET_NAME, f"machine {number}".encode())
     namespaces.own_network_only()
     print('{"ok": true}', file=line, flush=True)
-    shaper = None
+    shapers = []
     for wish in map(json.loads, line):
         answer = {"ok": True}
         try:
             if "start" in wish:
-                shaper = start_card(number, count)
-            else:
+                shapers = start_cards(number, count, cards)
+            for shaper in shapers if "link" in wish else ():
                 shaper.set(Link(*wish["link"]))
         except (Refused, NetlinkError) as error:
             answer = {"refused": str(error)}
@@ -105,22 +126,30 @@ def be_machine(number, count, line, parent):
     os._exit(0)
 
 
-def start_card(number, count) -> Shaper:
+def start_cards(number, count, cards) -> list[Shaper]:
     for name, value in SETTINGS:
         with suppress(OSError):  # this kernel has none of these names, or does not let us
             Path("/proc/sys/net/ipv4", name).write_text(value)
     ip = IPRoute()
-    (loopback,), (card,) = ip.link_lookup(ifname="lo"), ip.link_lookup(ifname=namespaces.CARD)
+    (loopback,) = ip.link_lookup(ifname="lo")
     ip.link("set", index=loopback, state="up")
-    ip.addr("add", index=card, address=namespaces.address_of(number), prefixlen=16)
-    ip.link("set", index=card, address=namespaces.hardware_address_of(number))
-    ip.link("set", index=card, state="up")
+    return [start_card(ip, number, count, card) for card in range(cards)]
+
+
+def start_card(ip, number, count, card) -> Shaper:
+    (index,) = ip.link_lookup(ifname=namespaces.card_name(card))
+    ip.addr("add", index=index, address=namespaces.address_of(number, card), prefixlen=16)
+    ip.link("set", index=index, address=namespaces.hardware_address_of(number, card))
+    ip.link("set", index=index, state="up")
     for other in {*range(count)} - {number}:
-        know(ip, card, other)
-    return Shaper(ip, card)
+        know(ip, index, other, card)
+    return Shaper(ip, index)
 
 
-def know(ip, card, other):
+def know(ip, index, other, card):
     """For good: else a cable that is plugged in again waits for this, up to a second or two."""
-    there = {"dst": namespaces.address_of(other), "lladdr": namespaces.hardware_address_of(other)}
-    ip.neigh("replace", ifindex=card, state=PERMANENT, **there)
+    there = {
+        "dst": namespaces.address_of(other, card),
+        "lladdr": namespaces.hardware_address_of(other, card),
+    }
+    ip.neigh("replace", ifindex=index, state=PERMANENT, **there)

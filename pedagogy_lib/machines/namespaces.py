@@ -12,16 +12,27 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
-CARD = "eth0"  # the name of a machine's network card
+CARD = "eth0"  # the name of a machine's first network card
+CARDS = "eth"  # how the names of all of them begin
 NEW_USER, NEW_NET, NEW_NAMES, NEW_MOUNTS = 0x10000000, 0x40000000, 0x04000000, 0x00020000
 BIND, RECURSIVE, PRIVATE, DETACH = 0x1000, 0x4000, 0x40000, 2  # of mount(2) and umount2(2)
 HOSTS, AS_IPV6 = "/etc/hosts", "::ffff:"  # PyTorch looks for the name of an address so written
 SET_FLAGS, IS_UP = 0x8914, 1  # SIOCSIFFLAGS and IFF_UP of netdevice(7)
 
 
-def address_of(machine: int) -> str:
-    """Of a machine's card, in the network of all machines."""
-    return f"10.77.0.{machine + 1}"
+def card_name(card: int) -> str:
+    """Of the first card of a machine, or of another one."""
+    return f"{CARDS}{card}"
+
+
+def cards_here() -> list[str]:
+    """The names of all network cards of the machine on which this process is."""
+    return sorted(name for _, name in socket.if_nameindex() if name.startswith(CARDS))
+
+
+def address_of(machine: int, card: int = 0) -> str:
+    """Of a machine's card. The first cards of all machines are one network, the second another."""
+    return f"10.{77 + card}.0.{machine + 1}"
 
 
 def name_of(machine: int) -> str:
@@ -29,9 +40,9 @@ def name_of(machine: int) -> str:
     return f"machine{machine}"
 
 
-def hardware_address_of(machine: int) -> str:
+def hardware_address_of(machine: int, card: int = 0) -> str:
     """Of a machine's card: what a switch knows it by."""
-    return f"02:00:0a:4d:00:{machine + 1:02x}"
+    return f"02:00:0a:4d:{card:02x}:{machine + 1:02x}"
 
 
 def call(name, *arguments):

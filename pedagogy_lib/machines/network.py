@@ -29,17 +29,19 @@ END_SECONDS = 2.0
 class Network:
     """A switch, and a number of machines at it; kept from launch to launch.
 
-    mark  a word for the switch's command line, by which it can be found
+    cards  of each machine
+    mark   a word for the switch's command line, by which it can be found
     """
 
-    def __init__(self, count, *mark):
-        self.count, self.owner, self.lock = count, os.getpid(), threading.Lock()
+    def __init__(self, count, *mark, cards=1):
+        self.count, self.cards = count, cards
+        self.owner, self.lock = os.getpid(), threading.Lock()
         self.is_spoilt = False  # a launch on it has failed: its ranks may have done anything to it
         self.socket, theirs = socket.socketpair()
         self.socket.settimeout(ANSWER_SECONDS)
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, SCRIPT, str(theirs.fileno()), str(count), *mark],
+                [sys.executable, SCRIPT, str(theirs.fileno()), str(count), str(cards), *mark],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -85,10 +87,10 @@ class Network:
             return (said.decode(errors="replace").strip().splitlines() or ["it ended"])[-1]
         return "it does not answer"
 
-    def usable(self, count) -> bool:
-        """Whether it is there, with so many machines of which none has been killed."""
+    def usable(self, count, cards) -> bool:
+        """Whether it is there, with so many machines and cards, and none has been killed."""
         has_ended = self.is_spoilt or self.process.poll() is not None
-        if has_ended or self.owner != os.getpid() or self.count != count:
+        if has_ended or self.owner != os.getpid() or (self.count, self.cards) != (count, cards):
             return False
         try:
             return self.ask("all_there")
@@ -117,12 +119,12 @@ _network: Network | None = None
 def network_for(machines) -> Network:
     """The one network of this process, with all cables in and each card at its speed."""
     global _network
-    if _network is not None and _network.usable(machines.count):
+    if _network is not None and _network.usable(machines.count, machines.cards):
         with contextlib.suppress(LaunchError):  # one of its machines may end this very moment
             _network.make_whole(machines.link)
             return _network
     close_network()
-    _network = Network(machines.count)
+    _network = Network(machines.count, cards=machines.cards)
     _network.make_whole(machines.link)
     return _network
 

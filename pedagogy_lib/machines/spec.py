@@ -9,7 +9,7 @@ from ..basics.units import brief, counted, format_bytes, format_seconds
 from .amounts import Link, is_positive, need_link
 from .faults import Faults, Planned, planned
 
-MOST_MACHINES = 64
+MOST_MACHINES, MOST_CARDS = 64, 8
 
 
 @dataclass(frozen=True, repr=False)
@@ -22,6 +22,9 @@ class Machines(Faults):
     latency_seconds   from card to card, one way
     jitter_seconds    by which the latency of each packet is longer or shorter, drawn evenly
     loss              share of the packets that get lost: TCP sends them again, which takes time
+    cards             of each machine, each as fast as that. The first cards of all machines are a
+                      network of their own, as a rail is; the second cards are another one. Gloo
+                      takes them in turns, one collective over each
     plan              what is to happen to them, made by methods of which each returns new machines:
                       `Machines(2).unplug(1, after_seconds=0.5).plug(1, after_seconds=1.5)`,
                       counted from the moment at which all ranks have met and `fn` begins (what is
@@ -38,6 +41,7 @@ class Machines(Faults):
     latency_seconds: float = 0.0
     jitter_seconds: float = 0.0
     loss: float = 0.0
+    cards: int = 1
     plan: tuple[Planned, ...] = ()
 
     def __post_init__(self):
@@ -45,6 +49,8 @@ class Machines(Faults):
         need(self.is_count() or self.is_list(), f"{sentence}, not {brief(self.ranks)}")
         need(self.count <= MOST_MACHINES, f"at most {MOST_MACHINES} machines, not {self.count}")
         need_link(*self.link)
+        need(is_positive(self.cards) and self.cards <= MOST_CARDS,
+             f"a machine has 1 to {MOST_CARDS} cards, not {brief(self.cards)}")  # fmt: skip
 
     def __repr__(self):
         """As it is written: what is left out is as it is without."""
@@ -73,6 +79,11 @@ class Machines(Faults):
     def link(self) -> Link:
         """Of each machine."""
         return Link(self.bytes_per_second, self.latency_seconds, self.jitter_seconds, self.loss)
+
+    @property
+    def all_cards(self) -> float | None:
+        """Bytes per second of all cards of a machine together."""
+        return self.bytes_per_second and self.cards * self.bytes_per_second
 
     def is_count(self) -> bool:
         return is_positive(self.ranks)
@@ -116,7 +127,8 @@ class Machines(Faults):
         """In the words of a picture: "2 machines, cards of 25.0 MB/s"."""
         words = counted(self.count, "machine")
         if self.bytes_per_second:
-            words += f", cards of {format_bytes(self.bytes_per_second)}/s"
+            each = f"{self.cards} cards each" if self.cards > 1 else "cards"
+            words += f", {each} of {format_bytes(self.bytes_per_second)}/s"
         if self.latency_seconds:
             words += f", {format_seconds(self.latency_seconds)} apart"
         if self.jitter_seconds:

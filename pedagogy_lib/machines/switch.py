@@ -1,7 +1,7 @@
-"""The process that holds a network of machines: a switch, and a card for each machine.
+"""The process that holds a network of machines: a switch, and cards for each machine.
 
-It runs as a script (`python switch.py CONTROL_FD COUNT`), and its namespaces end with it. Each
-machine has a process of its own, whose only task is to be there; ranks enter its network.
+It runs as a script (`python switch.py CONTROL_FD COUNT CARDS`), and its namespaces end with it.
+Each machine has a process of its own, whose only task is to be there; ranks enter its network.
 The notebook writes a wish in a line of JSON, and gets a line back: `{"ok": …}` or
 `{"refused": sentence}`. When the socket closes, everything ends. Ranks may wish, too, for what a
 plan foresees: by a socket that the notebook has it open (`listen`).
@@ -32,11 +32,12 @@ SWITCH, OTHER_SWITCH = "switch", "other"
 class Network:
     """The switch with its machines, and what can be wished for."""
 
-    def __init__(self, count):
+    def __init__(self, count, cards):
+        self.cards = cards  # of each machine
         self.in_user_namespace = namespaces.have_own_network()
         self.ip = IPRoute()
         self.switches = [self.add_switch(name) for name in (SWITCH, OTHER_SWITCH)]
-        self.machines = [Machine(number, count, self.ip, self.switches[0])
+        self.machines = [Machine(number, count, cards, self.ip, self.switches[0])
                          for number in range(count)]  # fmt: skip
         self.killed, self.revived = set(), set()
         self.history, self.selector = None, selectors.DefaultSelector()
@@ -156,7 +157,7 @@ class Network:
             signal_all(others, signal.SIGKILL)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        self.ip.link("del", index=self.machines[machine].port)
+        self.machines[machine].unplug_for_good()
 
     def end(self):
         """What is left on machines ends with them."""
@@ -168,9 +169,8 @@ class Network:
         """Start a machine again, with a new card in the old place."""
         if machine not in self.killed:
             return
-        started = Machine(
-            machine, len(self.machines), self.ip, self.switches[machine in self.others]
-        )
+        switch = self.switches[machine in self.others]
+        started = Machine(machine, len(self.machines), self.cards, self.ip, switch)
         started.limit(self.link)
         self.machines[machine] = started
         self.unplugged.discard(machine)
@@ -197,9 +197,9 @@ WISHES = ("whole", "state", "all_there", "watch", "watched", "listen", "paths")
 
 
 def main():
-    control, count = socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2])
+    control, count, cards = socket.socket(fileno=int(sys.argv[1])), *map(int, sys.argv[2:4])
     try:
-        network = Network(count)
+        network = Network(count, cards)
         answer = {"ok": network.paths()}
     except Exception as error:
         network, answer = None, {"refused": str(error), "errno": getattr(error, "errno", None)}

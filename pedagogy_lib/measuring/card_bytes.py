@@ -29,10 +29,10 @@ READINGS, FEW_BYTES = 4, 20_000  # of a reading that is no longer than it must b
 
 
 class CardCounter:
-    """Reads the counters of a card in the network of this process."""
+    """Reads the counters of some cards in the network of this process; their sum counts."""
 
-    def __init__(self, card: str):
-        self.card, self.index = card, socket.if_nametoindex(card)
+    def __init__(self, cards: list[str]):
+        self.cards, self.indices = set(cards), list(map(socket.if_nametoindex, cards))
         self.routes = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0)
         self.connections = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, DIAGNOSE)
 
@@ -60,13 +60,17 @@ class CardCounter:
     def carried(self) -> tuple[int, int]:
         with open("/proc/self/net/dev") as file:
             lines = (line.partition(":") for line in file)
-            counts = next(text for name, _, text in lines if name.strip() == self.card).split()
-        return int(counts[SENT]), int(counts[RECEIVED])
+            counts = [text.split() for name, _, text in lines if name.strip() in self.cards]
+        return tuple(sum(int(of[column]) for of in counts) for column in (SENT, RECEIVED))
 
     def in_queue(self) -> int:
-        """Bytes in the card's queue; where queues lie in each other, the innermost has them all."""
-        answers = dump(self.routes, GET_QUEUE, QUEUE.pack(0, self.index, 0, 0, 0))
-        own = [answer for answer in answers if QUEUE.unpack_from(answer)[1] == self.index]
+        """Bytes in the cards' queues."""
+        return sum(map(self.in_queue_of, self.indices))
+
+    def in_queue_of(self, index) -> int:
+        """Where queues lie in each other, the innermost has all bytes."""
+        answers = dump(self.routes, GET_QUEUE, QUEUE.pack(0, index, 0, 0, 0))
+        own = [answer for answer in answers if QUEUE.unpack_from(answer)[1] == index]
         return max((backlog_of(answer[QUEUE.size :]) for answer in own), default=0)
 
     def in_connections(self) -> int:

@@ -112,26 +112,26 @@ def slowed_down_by(text: str):
 
 
 def start(
-    device: torch.device, clock_zero: float, ignore_ports=(), card=None, before_block=None
+    device: torch.device, clock_zero: float, ignore_ports=(), cards=None, before_block=None
 ) -> "Recorder":
     """Begin to record in this process, just before the learner's function is called.
 
     clock_zero    the time that spans count from, as of `time.perf_counter()`
     ignore_ports  peers whose traffic is not the learner's: torchrun's own
-    card          the name of this machine's network card, if it has one of its own
+    cards         the names of this machine's network cards, if it has some of its own
     before_block  called with the label of each block that is about to begin
     """
     global _recorder
-    _recorder = Recorder(device, clock_zero, ignore_ports, card, before_block)
+    _recorder = Recorder(device, clock_zero, ignore_ports, cards, before_block)
     return _recorder
 
 
 class Recorder:
     """Everything measured in one rank."""
 
-    def __init__(self, device, clock_zero, ignore_ports, card=None, before_block=None):
+    def __init__(self, device, clock_zero, ignore_ports, cards=None, before_block=None):
         self.device, self.clock_zero, self.ignore_ports = device, clock_zero, ignore_ports
-        self.card = CardCounter(card) if card else None
+        self.card = CardCounter(cards) if cards else None
         self.before_block = before_block
         self.tracker = MemoryTracker()
         self.uses: list[Use] = []

@@ -10,7 +10,8 @@ from torch import nn
 
 from ..basics.errors import WrongInput
 from ..basics.torch_private import OperatorMode
-from ..schedules.timelines import LABELS, of_stage
+from ..schedules.simulations import of_stage
+from ..schedules.timelines import LABELS
 from .recorder import measure, slowed_down_by
 
 PRODUCTS = ("aten.mm.default", "aten.addmm.default")  # their last two arguments are the factors

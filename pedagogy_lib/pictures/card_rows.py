@@ -50,8 +50,8 @@ def draw_events(axes, events, whole, row):
 
 def full_speed(run) -> float:
     """Of the fastest card: its limit, or the most that one has carried in a hundredth."""
-    if run.machines.bytes_per_second:
-        return run.machines.bytes_per_second
+    if run.machines.all_cards:
+        return run.machines.all_cards
     history = run.cards
     steps = np.linspace(history.times[0], history.times[-1], 101)
     counts = [*history.sent.T, *history.received.T]

@@ -9,7 +9,8 @@ from matplotlib.patches import Patch
 
 from ..basics.errors import need
 from ..basics.units import counted
-from ..schedules.timelines import LABELS, Timeline, simulate
+from ..schedules.simulations import simulate
+from ..schedules.timelines import LABELS, Timeline
 from .style import COLORS, INK, Picture, in_course_style, label_ink, new_figure, tint
 
 KINDS = {"F": "forward", "B": "backward", "I": "input_gradients", "W": "gradients"}
@@ -120,13 +121,13 @@ def paint_of(kind, chunk) -> tuple[float, float, float]:
     return to_rgb(color_of(kind, chunk))
 
 
-def draw_row(axes, rank, row, spans, factor):
+def draw_row(axes, rank, row, spans, factor, high=0.44):
     bars = {}
     for (kind, _, chunk), (start, end) in zip(row, spans):
         bars.setdefault((kind, chunk), []).append((factor * start, factor * (end - start)))
     for (kind, chunk), of_kind in bars.items():
         looks = {"facecolor": color_of(kind, chunk), "edgecolor": "white", "linewidth": 0.5}
-        axes.broken_barh(of_kind, (rank - 0.44, 0.88), **looks)
+        axes.broken_barh(of_kind, (rank - high, 2 * high), **looks)
 
 
 def number_row(axes, rank, row, spans, factor, whole):

@@ -110,7 +110,7 @@ def enter_machine(machine):
         raise CannotBegin(f"cannot be on machine {machine['number']}: it was killed") from None
     except OSError as error:
         raise CannotBegin(f"could not enter machine {machine['number']}: {error}") from None
-    os.environ["GLOO_SOCKET_IFNAME"] = namespaces.CARD
+    os.environ["GLOO_SOCKET_IFNAME"] = ",".join(namespaces.cards_here())
 
 
 def enter_folder(path):
@@ -158,8 +158,8 @@ def refuse_debugger(*args, **kwargs):
 def instruments(machine) -> dict:
     """What measures on a machine of its own, and what its plan foresees."""
     planned = AtBlocks(machine["planned"], machine["door"]) if machine["planned"] else None
-    card = namespaces.CARD if machine["network"] else None
-    return {"card": card, "before_block": planned}
+    cards = namespaces.cards_here() if machine["network"] else None
+    return {"cards": cards, "before_block": planned}
 
 
 def open_streams():
@@ -247,9 +247,9 @@ def seed_everything(seed):
 class Work:
     """One call of the learner's function, with the instruments that watch it."""
 
-    def __init__(self, device, began, ignore_ports=(), card=None, before_block=None):
+    def __init__(self, device, began, ignore_ports=(), cards=None, before_block=None):
         self.device = device
-        self.recorder = recorder.start(device, began, ignore_ports, card, before_block)
+        self.recorder = recorder.start(device, began, ignore_ports, cards, before_block)
         self.not_preloaded = [name for name in PRELOAD_WHEN_IDLE if name not in sys.modules]
 
     def run(self, function, args):

@@ -45,7 +45,7 @@ class Block:
         slowed = max((use.links for rank in uses for use in rank), default="")
         self.links = "; ".join(filter(None, [machines and machines.text(), slowed]))
         self.cards = [
-            card_of(ranks, uses, machines.bytes_per_second)
+            card_of(ranks, uses, machines.all_cards)
             for ranks in (machines.ranks_of_each(len(uses)) if machines else ())
         ]
 

@@ -1,13 +1,15 @@
 """Whether a schedule of a pipeline can run: the first thing that is wrong with it, in words."""
 
-from .timelines import ScheduleError, as_actions, kept_after, simulate, text_of
+from .simulations import simulate
+from .timelines import ScheduleError, as_actions, kept_after, text_of
 
 
-def check_schedule(rows, microbatches=None, most_kept=None):
+def check_schedule(rows, microbatches=None, most_kept=None, stages=None):
     """Raise ScheduleError with the first mistake in a schedule, rank by rank.
 
     microbatches  how many there are; by default as many as the rows name
     most_kept     how many each rank may keep at a time: a number, or a list with one for each
+    stages        which stages of the model each rank has, as for simulate()
     """
     rows = as_actions(rows)
     if not rows:
@@ -18,7 +20,7 @@ def check_schedule(rows, microbatches=None, most_kept=None):
     for rank, row in enumerate(rows):
         check_row(rank, row, microbatches)
         check_complete(rank, row, microbatches, chunks)
-    simulate(rows)  # raises where nobody can go on
+    simulate(rows, stages=stages)  # raises where nobody can go on
     if most_kept is not None:
         for rank, row in enumerate(rows):
             allowed = most_kept[rank] if isinstance(most_kept, (list, tuple)) else most_kept

@@ -2,7 +2,8 @@
 
 A schedule is a list of rows, one for each rank; a row is a list of actions (kind, microbatch,
 chunk), in their order. Kinds: "F" forward, "B" backward; "I" and "W" its halves, the gradients of
-the input and those of the weights. Chunk c of rank r is stage c * ranks + r of the model.
+the input and those of the weights. Chunk c of rank r is stage c * ranks + r of the model; other
+placements are given to simulate().
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from ..basics.errors import ToldBriefly, WrongInput
 from ..basics.units import brief, format_seconds, full_number
 
 LABELS = {"F": "forward", "B": "backward", "I": "input gradients", "W": "weight gradients"}
-EVEN = {"F": 1.0, "B": 2.0, "I": 1.0, "W": 1.0}  # a backward is twice the work of a forward
 
 
 class ScheduleError(ToldBriefly, ValueError):
@@ -140,132 +140,6 @@ def as_action(rank, number, action) -> tuple[str, int, int]:
 
 def is_number(x) -> bool:
     return isinstance(x, int) and x >= 0
-
-
-# ---- What happens when -------------------------------------------------------------------------
-
-
-def simulate(rows, seconds=None, link_seconds=0.0, waits=False, unit="") -> Timeline:
-    """When each action would happen on ranks that do nothing else.
-
-    An action begins when its rank is done with the one before it and what it needs is there.
-
-    seconds       {kind: what it takes}: a number, or a list with one for each stage of the model;
-                  by default a forward takes 1, and a backward twice as long
-    link_seconds  that a message from rank to rank occupies its sender's link
-    waits         whether the sender waits meanwhile, or goes on
-    unit          of these times: "forwards", where a forward takes 1; else seconds
-    Raises        ScheduleError if some action's need never comes; WrongInput if `seconds` lacks
-                  something
-    """
-    rows = as_actions(rows)
-    simulation = Simulation(rows, seconds or EVEN, link_seconds, waits)
-    spans = simulation.run()
-    if any(len(done) < len(row) for done, row in zip(spans, rows)):
-        raise ScheduleError(simulation.told_deadlock())
-    return Timeline(rows, spans, unit=unit or ("s" if seconds else "forwards"))
-
-
-class Simulation:
-    """The state of a simulation: how far each rank has come, and what is there since when.
-
-    spans      those of each rank's actions so far
-    clock      when each rank is done with them
-    link_free  when each rank's link is
-    there      {need: since when it is there}
-    waiting    {need: who cannot go on without it}
-    """
-
-    def __init__(self, rows, seconds, link_seconds, waits):
-        self.rows, self.link_seconds, self.waits = rows, link_seconds, waits
-        ranks = self.ranks = len(rows)
-        self.last = last_stage(rows)
-        self.takes = seconds_of(rows, seconds)
-        self.spans, self.there, self.waiting = [[] for _ in rows], {}, {}
-        self.clock, self.link_free = [0.0] * ranks, [0.0] * ranks
-
-    def run(self) -> list[list[tuple[float, float]]]:
-        """Let every rank go on as far as it can; returns the spans."""
-        ready = list(range(self.ranks))
-        while ready:
-            rank = ready.pop()
-            row, spans = self.rows[rank], self.spans[rank]
-            while len(spans) < len(row):
-                action = row[len(spans)]
-                need = need_of(*action, rank, self.ranks, self.last)
-                if need is not None and need not in self.there:
-                    self.waiting.setdefault(need, []).append(rank)
-                    break
-                made = self.do(rank, action, self.there.get(need, 0.0))
-                ready += self.waiting.pop(made, [])
-        return self.spans
-
-    def do(self, rank, action, earliest):
-        """Do an action; returns what others may have waited for."""
-        kind, microbatch, chunk = action
-        stage = chunk * self.ranks + rank
-        start = max(self.clock[rank], earliest)
-        end = self.clock[rank] = start + self.takes[kind, stage]
-        self.spans[rank].append((start, end))
-        if kind == "W":
-            return None
-        goes_on = stage < self.last if kind == "F" else stage > 0
-        if goes_on and self.ranks > 1:
-            end = self.link_free[rank] = max(end, self.link_free[rank]) + self.link_seconds
-            self.clock[rank] = end if self.waits else self.clock[rank]
-        made = ("F" if kind == "F" else "B", microbatch, stage)
-        self.there[made] = end
-        return made
-
-    def told_deadlock(self) -> str:
-        """Who waits for whom: those who wait in a circle, or one whom nobody will ever serve."""
-        waits_for = {rank: need for need, ranks in self.waiting.items() for rank in ranks}
-        rank, path = min(waits_for), []
-        while rank in waits_for and rank not in path:
-            path.append(rank)
-            rank = waits_for[rank][2] % self.ranks
-        circle = path[path.index(rank) :] if rank in path else path[-1:]
-        return "nobody can go on: " + "; ".join(
-            self.told_wait(rank, *waits_for[rank]) for rank in circle
-        )
-
-    def told_wait(self, rank, kind, microbatch, stage) -> str:
-        action, other = self.rows[rank][len(self.spans[rank])], stage % self.ranks
-        needed = text_of(kind, microbatch, stage // self.ranks)
-        never = "" if len(self.spans[other]) < len(self.rows[other]) else ", which is at its end"
-        return f"rank {rank} waits at {text_of(*action)} for {needed} of rank {other}{never}"
-
-
-def last_stage(rows) -> int:
-    return max(
-        (c * len(rows) + rank for rank, row in enumerate(rows) for _, _, c in row), default=0
-    )
-
-
-def seconds_of(rows, seconds) -> dict[tuple[str, int], float]:
-    """{(kind, stage): what it takes}, for those that occur."""
-    ranks = len(rows)
-    kinds = {(kind, c * ranks + rank) for rank, row in enumerate(rows) for kind, _, c in row}
-    return {(kind, stage): of_stage(seconds, kind, stage) for kind, stage in kinds}
-
-
-def of_stage(seconds, kind, stage) -> float:
-    if kind not in seconds:
-        raise WrongInput(f"{kind!r} is done, but `seconds` has only {', '.join(seconds)}")
-    one = seconds[kind]
-    if not isinstance(one, (list, tuple)):
-        return one
-    if stage >= len(one):
-        raise WrongInput(f"seconds[{kind!r}] has {len(one)} numbers, and none for stage {stage}")
-    return one[stage]
-
-
-def need_of(kind, microbatch, chunk, rank, ranks, last):
-    """What an action needs from another stage; None: nothing."""
-    stage = chunk * ranks + rank
-    if kind == "F":
-        return ("F", microbatch, stage - 1) if stage else None
-    return ("B", microbatch, stage + 1) if kind != "W" and stage < last else None
 
 
 # ---- What has happened -------------------------------------------------------------------------

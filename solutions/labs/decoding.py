@@ -1,4 +1,4 @@
-"""Decoding with tensor parallel: one letter after another, from a model that no rank has whole.
+"""Decoding with tensor parallel: one token after another, from a model that no rank has whole.
 
 torchrun --nproc-per-node 2 labs/decoding.py
 """
@@ -11,7 +11,7 @@ from simple_ddp import now
 from tensor_parallel import parallelize, part_sizes, train
 from torch import Tensor
 
-# ---- What is kept of the letters before -----------------------------------------------------
+# ---- What is kept of the tokens before -----------------------------------------------------
 
 
 def empty_cache(model, samples=1, context=CONTEXT) -> list[Tensor]:
@@ -29,9 +29,9 @@ def empty_cache(model, samples=1, context=CONTEXT) -> list[Tensor]:
 
 
 def attend(attention, x, cache, before) -> Tensor:
-    """Attention of new letters to themselves and to all before them.
+    """Attention of new tokens to themselves and to all before them.
 
-    before  how many letters are in the cache already; one new letter at a time, unless none
+    before  how many tokens are in the cache already; one new token at a time, unless none
     Shapes  x: (samples, new, width) -> the same
     """
     q, k, v = attention.split(attention.query_key_value(x))
@@ -44,60 +44,60 @@ def attend(attention, x, cache, before) -> Tensor:
     return attention.output(mixed.transpose(1, 2).flatten(2))
 
 
-def scores_of_next(model, letters, cache, before=0) -> Tensor:
-    """This rank's scores for what follows new letters; their keys and values go to the cache.
+def logits_of_next(model, tokens, cache, before=0) -> Tensor:
+    """This rank's logits for what follows new tokens; their keys and values go to the cache.
 
-    Shapes  letters: (samples, new) -> (samples, this rank's letters)
+    Shapes  tokens: (samples, new) -> (samples, this rank's tokens)
     """
-    places = torch.arange(before, before + letters.shape[1])
-    x = model.letters(letters) + model.places(places)
+    positions = torch.arange(before, before + tokens.shape[1])
+    x = model.letters(tokens) + model.places(positions)
     for block, room in zip(model.blocks, cache):
         x = x + attend(block.attention, block.norm_1(x), room, before)
         x = x + block.mlp(block.norm_2(x))
     return model.output(model.norm(x[:, -1]))
 
 
-def likeliest(scores: Tensor, first: int, group=None) -> Tensor:
-    """Exercise 7.20. The letter with the highest score over all ranks; no rank has all scores.
+def likeliest(logits: Tensor, first: int, group=None) -> Tensor:
+    """Exercise 7.20. The token with the highest logit over all ranks; no rank has all logits.
 
-    Of two equal scores, the first letter's counts, as in argmax.
+    Of two equal logits, the first token's counts, as in argmax.
 
-    first   the first letter that this rank has a score for
-    Shapes  scores: (samples, this rank's letters), of any floating dtype -> (samples,), int64, the
+    first   the first token that this rank has a logit for
+    Shapes  logits: (samples, this rank's tokens), of any floating dtype -> (samples,), int64, the
             same on every rank
-    Equals  all scores' argmax(-1)
+    Equals  all logits' argmax(-1)
     Cost    an all-gather of two numbers for each sample
     """
     ### BEGIN SOLUTION
-    score, letter = scores.max(-1)
-    mine = torch.stack([score.double(), first + letter.double()])
+    logit, token = logits.max(-1)
+    mine = torch.stack([logit.double(), first + token.double()])
     found = [torch.empty_like(mine) for _ in range(dist.get_world_size(group))]
     dist.all_gather(found, mine, group=group)
-    scores, letters = torch.stack(found, dim=1)  # (ranks, samples) each
-    return letters.gather(0, scores.argmax(0, keepdim=True))[0].long()
+    logits, tokens = torch.stack(found, dim=1)  # (ranks, samples) each
+    return tokens.gather(0, logits.argmax(0, keepdim=True))[0].long()
     ### END SOLUTION
 
 
 @torch.no_grad()
-def decode(model, beginning: str, letters, group=None) -> str:
-    """The beginning, and what a split model thinks comes next: always its likeliest letter.
+def decode(model, beginning: str, tokens, group=None) -> str:
+    """The beginning, and what a split model thinks comes next: always its likeliest token.
 
-    Raises  ValueError if a letter is not in ASCII, or the model cannot see that many letters
+    Raises  ValueError if a character is not in ASCII, or the model cannot see that many
     """
     if not beginning.isascii():
-        raise ValueError(f"the model knows the letters of ASCII alone, not all of {beginning!r}")
+        raise ValueError(f"the model knows the characters of ASCII alone, not all of {beginning!r}")
     text = torch.tensor([list(beginning.encode())])
-    if not beginning or text.shape[1] + letters > len(model.places.weight):
+    if not beginning or text.shape[1] + tokens > len(model.places.weight):
         raise ValueError(
-            f"give from 1 to {len(model.places.weight)} letters in all: those of the beginning, "
+            f"give from 1 to {len(model.places.weight)} tokens in all: those of the beginning, "
             "and those that are to be added"
         )
     sizes = part_sizes(sum(model.output.weight.cut_sizes), dist.get_world_size(group))
     first = sum(sizes[: dist.get_rank(group)])
     cache, new = empty_cache(model), text
-    for _ in range(letters):
-        scores = scores_of_next(model, new, cache, text.shape[1] - new.shape[1])
-        new = likeliest(scores, first, group).unsqueeze(1)
+    for _ in range(tokens):
+        logits = logits_of_next(model, new, cache, text.shape[1] - new.shape[1])
+        new = likeliest(logits, first, group).unsqueeze(1)
         text = torch.cat([text, new], dim=1)
     return bytes(text[0].tolist()).decode()
 
@@ -113,15 +113,15 @@ def trained(text, steps=150, **sizes) -> Transformer:
     return model
 
 
-def program(state, beginning, letters, sizes):
-    """Decode with all ranks; returns the text, and letters per second."""
+def program(state, beginning, tokens, sizes):
+    """Decode with all ranks; returns the text, and tokens per second."""
     model = Transformer(**sizes).to(next(iter(state.values())).dtype)
     model.load_state_dict(state)
     parallelize(model)
     decode(model, beginning, 2)  # to warm up
     began = now()
-    text = decode(model, beginning, letters)
-    return text, letters / (now() - began)
+    text = decode(model, beginning, tokens)
+    return text, tokens / (now() - began)
 
 
 def main():
@@ -136,7 +136,7 @@ def main():
     if run.rank == 0:
         text, speed = run.values[0]
         print(text)
-        print(f"{run.world_size} ranks: {speed:.0f} letters per second")
+        print(f"{run.world_size} ranks: {speed:.0f} tokens per second")
 
 
 if __name__ == "__main__":

@@ -16,25 +16,36 @@ from pipeline_parallel import (
     stage_in_halves,
     tag_of,
 )
-from schedules import SCHEDULES
+from placed_pipelines import PlacedPipeline, placed_pipeline
+from schedules import SCHEDULES, Action
 from simple_ddp import now
 from torch import nn
 from torch.distributed.pipelining import (
     PipelineStage,
     Schedule1F1B,
+    ScheduleDualPipeV,
     ScheduleGPipe,
     ScheduleInterleaved1F1B,
     ScheduleInterleavedZeroBubble,
     ScheduleZBVZeroBubble,
 )
+from zero_bubbles import down_and_up, rows_and_stages
 
-CHUNKS = {"interleaved 1F1B": 2}  # of our schedules; of all others 1
+KINDS = {  # PyTorch's names of what a rank does
+    "FORWARD": "F",
+    "FULL_BACKWARD": "B",
+    "BACKWARD_INPUT": "I",
+    "BACKWARD_WEIGHT": "W",
+}
+IN_A_V = ("ZB-V", "DualPipeV")
+CHUNKS = {"interleaved 1F1B": 2, "ZB-V": 2, "DualPipeV": 2}  # of our schedules; of all others 1
 ENGINES = {  # the class, and how many stages each rank has
     "GPipe": (ScheduleGPipe, 1),
     "1F1B": (Schedule1F1B, 1),
     "interleaved 1F1B": (ScheduleInterleaved1F1B, 2),
     "interleaved zero bubble": (ScheduleInterleavedZeroBubble, 2),
-    "zero bubble, V-shaped": (ScheduleZBVZeroBubble, 2),
+    "ZB-V": (ScheduleZBVZeroBubble, 2),
+    "DualPipeV": (ScheduleDualPipeV, 2),
 }
 
 
@@ -63,10 +74,14 @@ class EagerPipeline(Pipeline):
             if self.needs_message(action) and action not in self.expected:
                 shape = *self.inputs[action.microbatch].shape, self.width
                 x = torch.empty(shape, dtype=self.dtype)
-                peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
-                line, tag = self.line(action), tag_of(action)
-                request = dist.irecv(x, group=line, group_src=peer, tag=tag)
+                peer, line = self.source_of(action)
+                request = dist.irecv(x, group=line, group_src=peer, tag=tag_of(action))
                 self.expected[action] = request, x
+
+    def source_of(self, action):
+        """From which rank an action gets what it needs, and through which group."""
+        peer = (self.rank + (-1 if action.kind == "F" else 1)) % self.ranks
+        return peer, self.line(action)
 
     def needs_message(self, action) -> bool:
         if self.ranks == 1 or action.kind == "W":
@@ -75,18 +90,37 @@ class EagerPipeline(Pipeline):
         return not at_end(action.chunk)
 
     def receive(self, action):
-        if self.ranks == 1:
-            return super().receive(action)
+        if action not in self.expected:
+            return super().receive(action)  # it is here already
         request, x = self.expected.pop(action)
         request.wait()
         return x
 
 
+class EagerPlacedPipeline(EagerPipeline, PlacedPipeline):
+    """The same where stages lie in another order."""
+
+    def source_of(self, action):
+        peer = self.peer(action)
+        return peer, self.line_between(peer, self.rank, action)
+
+    def needs_message(self, action):
+        return super().needs_message(action) and self.peer(action) != self.rank
+
+
 class Ours:
-    """One of our SCHEDULES on a transformer; step(inputs, targets) computes its gradients."""
+    """One of our SCHEDULES, or of those IN_A_V, on a transformer.
+
+    step(inputs, targets) computes the gradients
+    """
 
     def __init__(self, name, model, microbatches, **options):
         self.chunks, self.microbatches = CHUNKS.get(name, 1), microbatches
+        if name in IN_A_V:
+            rows, stages = rows_and_stages(name, dist.get_world_size(), microbatches)
+            self.pipeline = placed_pipeline(model, stages, kind=EagerPlacedPipeline, **options)
+            self.actions = rows[self.pipeline.rank]
+            return
         make = stage_in_halves if name == "zero bubble" else Stage
         self.pipeline = my_pipeline(
             model, chunks=self.chunks, make=make, kind=EagerPipeline, **options
@@ -113,8 +147,8 @@ class Engine:
         rank, ranks = dist.get_rank(), dist.get_world_size()
         layers, last = layers_of(model), ranks * chunks - 1
         mine = list(range(rank, last + 1, ranks))
-        if make is ScheduleZBVZeroBubble:  # to the last rank, and back
-            mine = [rank, last - rank]
+        if name in IN_A_V:  # to the last rank, and back
+            mine = down_and_up(ranks)[rank]
         pieces = pieces_of(layers, even_sizes(len(layers), last + 1))
         self.pieces = [pieces[stage] for stage in mine]
         self.is_first, self.is_last = 0 in mine, last in mine
@@ -130,6 +164,66 @@ class Engine:
         of_last = {"target": targets, "losses": losses} if self.is_last else {}
         self.schedule.step(*([inputs] if self.is_first else []), **of_last)
         return sum(loss.item() for loss in losses) / max(1, len(losses))
+
+
+def orders(names, microbatches) -> dict[str, list[list[Action]]]:
+    """What the ranks do under some of PyTorch's schedules IN_A_V, as it has planned it."""
+    found = {}
+    for name in names:
+        engine = Engine(name, small_model("PyTorch's", name), microbatches)
+        planned = engine.schedule.pipeline_order
+        found[name] = [as_ours(planned[rank], rank) for rank in sorted(planned)]
+    return found
+
+
+def as_ours(planned, rank) -> list[Action]:
+    """A rank's plan as our actions; pairs that run at the same time follow each other."""
+    done = [one for one in planned if one is not None]
+    parts = [part for one in done for part in (one.sub_actions or [one])]
+    return [
+        Action(
+            KINDS[part.computation_type.name], part.microbatch_index, int(part.stage_index != rank)
+        )
+        for part in parts
+    ]
+
+
+# ---- What a cell measures -------------------------------------------------------------------
+
+
+def gaps(whose, names, text, microbatches=4) -> dict[str, float]:
+    """How far this rank's gradients are from one process's, in float64; measured: each name."""
+    from pedagogy_lib import measure
+
+    torch.set_default_dtype(torch.float64)
+    (inputs, targets), found = draw_batch(text, 8, 0), {}
+    for name in names:
+        split, alone = (small_model(whose, name) for _ in range(2))
+        mean_loss(alone(inputs), targets).backward()
+        engine = ready(whose, name, split, microbatches)
+        with measure(name, memory=False):
+            engine.step(inputs, targets)
+        found[name] = difference(engine, split, alone)
+    return found
+
+
+def paced_steps(name, text, microbatches, half=0.040) -> dict[str, float]:
+    """The seconds of a step of ours and of PyTorch's, computing emulated; half: of F, I and W."""
+    from pedagogy_lib import SlowLayer
+
+    (inputs, targets), seconds = draw_batch(text, microbatches, 0, 8), {}
+    for whose in ("ours", "PyTorch's"):
+        model = small_model(whose, name, width=16, heads=2, context=8)
+        engine = ready(whose, name, model, microbatches)
+        engine.step(inputs, targets)  # to warm up; PyTorch's ranks tell each other the shapes
+        for piece in engine.pieces:  # one, or two that take half as long
+            pause = half / len(engine.pieces)
+            piece.append(SlowLayer(pause, pause, pause, getattr(piece, "later", None)))
+        dist.barrier()
+        began = now()
+        engine.step(inputs, targets)
+        seconds[whose] = now() - began
+    return seconds
 
 
 # ---- The program ----------------------------------------------------------------------------
@@ -187,7 +281,7 @@ def main():
     if misses_something(__file__):
         return
     text = standard_library()
-    for whose, names in {"ours": SCHEDULES, "PyTorch's": ENGINES}.items():
+    for whose, names in {"ours": [*SCHEDULES, *IN_A_V], "PyTorch's": ENGINES}.items():
         for name in names:
             run = launch(program, whose, name, text, world_size=2)
             if run.rank == 0:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 
 class Embedding(nn.Module):
-    """The first layer of a transformer: letters to vectors, with their places added."""
+    """The first layer of a transformer: tokens to vectors, with those of their positions added."""
 
     def __init__(self, letters, places):
         super().__init__()
@@ -31,7 +31,7 @@ class Embedding(nn.Module):
 
 
 def layers_of(model) -> list[nn.Module]:
-    """A transformer as layers that follow each other: the embedding, the blocks, the scores."""
+    """A transformer as layers that follow each other: the embedding, the blocks, the logits."""
     embedding = Embedding(model.letters, model.places)
     return [embedding, *model.blocks, nn.Sequential(model.norm, model.output)]
 
@@ -95,7 +95,8 @@ def no_change(y):
 class Stage:
     """Exercise 8.6. A piece of the model, and what it keeps of each micro-batch until its backward.
 
-    kept       {micro-batch: (input, output)}: the output, and with it the graph that leads to it
+    kept       {micro-batch: (input, output)}: the output, and with it the graph that leads to it.
+               self.keep(i, input, output) puts a pair there, and counts
     most_kept  the most micro-batches that were kept at a time
     """
 
@@ -105,14 +106,14 @@ class Stage:
         self.later = getattr(piece, "later", [])
 
     def forward(self, i, x, then=no_change) -> Tensor:
-        """What this piece makes of micro-batch i; keeps what the backward needs.
+        """Return then(piece(x)) of micro-batch i, and keep what the backward needs.
 
-        The graph begins at this rank's input: no other rank's operations are in it. The tensor x
-        stays as it is. For what is kept, there is self.keep.
+        The graph begins at a leaf of this rank: no other rank's operations are in it. The tensor x
+        stays as it is. Call self.keep once, with the output that still has its graph.
 
-        then     what follows the piece: on the last stage the loss
-        Shapes   x: as the piece takes it, letters (int64) on the first stage -> then(piece(x)),
-                 without a graph, to be sent
+        then     a function that follows the piece: on the last stage the loss
+        Shapes   x: as the piece takes it; on the first stage tokens (int64), which have no
+                 gradient. Returns then(piece(x)) without a graph, to be sent
         """
         ### BEGIN SOLUTION
         x = x.detach().requires_grad_(x.is_floating_point())
@@ -122,11 +123,13 @@ class Stage:
         ### END SOLUTION
 
     def backward(self, i, gradient=None) -> Tensor:
-        """The gradient of micro-batch i's input; adds those of the weights to theirs.
+        """Return the gradient of micro-batch i's input; add the weights' gradients to `.grad`.
 
-        gradient  that of the output, from the next stage; None on the last one, whose output is
-                  the loss
-        Returns   None on the first stage, whose input is letters
+        Afterwards self.kept has nothing of micro-batch i.
+
+        gradient  of the output, from the next stage; None on the last stage, whose output is the
+                  loss
+        Returns   None on the first stage, whose input is tokens
         """
         ### BEGIN SOLUTION
         x, y = self.kept.pop(i)
@@ -152,7 +155,7 @@ class Stage:
 
 
 class RecomputingStage(Stage):
-    """Keeps each input and the state of the random generator; computes forward again, later.
+    """Keeps each input and the state of the random generator; computes the forward again, later.
 
     Dropout has to draw the same numbers again, as in exercise 5.10. Until the backward, other
     micro-batches have drawn theirs.
@@ -161,18 +164,20 @@ class RecomputingStage(Stage):
     """
 
     def forward(self, i, x, then=no_change):
-        x = x.detach().requires_grad_(x.is_floating_point())
-        chance = generator_for(x).get_state()
+        state = generator_for(x).get_state()
         with torch.no_grad():
             y = then(self.piece(x))
-        self.keep(i, x, (then, chance))
+        self.keep(i, x, (then, state))
         return y
 
     def backward(self, i, gradient=None):
-        x, (then, chance) = self.kept[i]
-        with drawing_again(generator_for(x), chance):
-            self.kept[i] = x, then(self.piece(x))
+        x, (then, state) = self.kept.pop(i)
+        with self.drawing(x, state):
+            super().forward(i, x, then)  # now with a graph
         return super().backward(i, gradient)
+
+    def drawing(self, x, state):
+        return drawing_again(generator_for(x), state)
 
 
 def generator_for(x) -> torch.Generator:
@@ -204,7 +209,7 @@ class LaterWeights(torch.autograd.Function):
               the other two to weight.grad and bias.grad, without a graph; there may be no bias.
               weight.grad is that of the very parameter: save_for_backward is for x alone
     Shapes    x: (samples, ..., inputs); weight: (outputs, inputs); bias: (outputs,) or None
-    Source    Qi et al. 2023, "Zero Bubble Pipeline Parallelism"
+    Source    Qi et al. 2024, "Zero Bubble Pipeline Parallelism"
     """
 
     @staticmethod
@@ -308,7 +313,13 @@ class Pipeline:
         return sum(loss.item() for loss in self.losses)
 
     def forward(self, action):
-        """Get the input of a micro-batch, compute, pass the output on."""
+        """Get the input of action's micro-batch, compute, and pass the output on.
+
+        The input is in self.inputs if this is the model's first stage, else self.receive(action)
+        gets it. Only self.stages[chunk].forward is inside of `with self.around(action):`. If this
+        is the model's last stage, `then` is partial(self.part_of_loss, i), what forward returns is
+        appended to self.losses, and nothing is sent. Else self.send passes it on.
+        """
         _, i, chunk = action
         ### BEGIN SOLUTION
         x = self.inputs[i] if self.is_first(chunk) else self.receive(action)
@@ -338,10 +349,10 @@ class Pipeline:
         with self.around(action):
             self.stages[action.chunk].weight_gradients(action.microbatch)
 
-    def part_of_loss(self, i, scores):
+    def part_of_loss(self, i, logits):
         """What micro-batch i adds to the mean loss over the batch."""
         share = self.inputs[i].numel() / sum(x.numel() for x in self.inputs)
-        return share * self.loss_of(scores, self.targets[i])
+        return share * self.loss_of(logits, self.targets[i])
 
     # Where a stage is in the model, and what travels between stages.
 
@@ -357,14 +368,16 @@ class Pipeline:
         return self.lines[forward, self.rank == (self.ranks - 1 if forward == sending else 0)]
 
     def receive(self, action) -> Tensor:
-        """What an action needs: forward, from the rank before, inputs; else, from the rank after,
-        gradients. The last rank's next is the first one, with its next chunk.
+        """Return what an action needs from another rank, once it has come.
 
-        A message of an action goes through the group self.line(action), and has the tag
-        tag_of(action). What a rank has sent to itself is in self.own[tag], and leaves it.
+        For "F" an input comes from the rank before; for "B" and "I" a gradient comes from the rank
+        after. Ranks stand in a circle: after the last one comes the first, with its next chunk.
 
-        Shapes  (samples, context, width), for the samples of the action's micro-batch; of
-                self.dtype
+        A message goes through the group self.line(action), and has the tag tag_of(action). If there
+        is one rank alone, send has put the tensor into self.own[tag]: take it out there.
+
+        Shapes  (samples, tokens, width) of self.dtype, for the samples and tokens of this
+                micro-batch, self.inputs[action.microbatch]
         """
         ### BEGIN SOLUTION
         x = torch.empty(*self.inputs[action.microbatch].shape, self.width, dtype=self.dtype)

@@ -35,7 +35,7 @@ def naive(rank, ranks, microbatches):
 
 
 def gpipe(rank, ranks, microbatches):
-    """Exercise 8.1. All forwards, then all backwards, both in order.
+    """Exercise 8.1. On each rank all forwards, then all backwards, both in order: 0, 1, 2, …
 
     Source  Huang et al. 2018, "GPipe"
     """
@@ -109,7 +109,7 @@ def zero_bubble(rank, ranks, microbatches):
     first one does under 1F1B. From as many micro-batches as ranks on, and if all kinds take the
     same time, a third of 1F1B's bubble is left.
 
-    Source  Qi et al. 2023, "Zero Bubble Pipeline Parallelism": ZB-H1
+    Source  Qi et al. 2024, "Zero Bubble Pipeline Parallelism": ZB-H1
     """
     warm_up = min(ranks - 1 - rank, microbatches)
     for i in range(warm_up):

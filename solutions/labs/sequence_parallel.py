@@ -122,7 +122,7 @@ def parallelize_sequence(model: Transformer, group=None, column=ColumnLinear) ->
 def sum_partial_gradients(model, group=None) -> None:
     """Exercise 7.18. After the backward: complete the gradients of what is whole on every rank.
 
-    Layer norms, biases after a sum and the places' embedding have seen this rank's piece of the
+    Layer norms, biases after a sum and the positions' embedding have seen this rank's piece of the
     context alone. Parameters that are cut have the attribute `cut_dim`, which may be 0. Some may be
     frozen, or have None for a gradient, on all ranks alike: it stays None.
 

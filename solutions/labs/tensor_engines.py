@@ -7,7 +7,7 @@ import contextlib
 
 import torch
 import torch.distributed as dist
-from language_model import Transformer, mean_loss, standard_library
+from language_model import Transformer, draw_batch, mean_loss, standard_library
 from sequence_parallel import WAYS, completes, split_model
 from tensor_parallel import split_cross_entropy, train, whole
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -108,6 +108,30 @@ def difference(parameter, alone) -> float:
     else:
         gradient = whole(parameter, of=parameter.grad)
     return relative_gap(gradient, alone.grad)
+
+
+def one_step(name, text, context, sizes) -> float:
+    """Forward and backward on each rank; how far the gradients are from those of one process.
+
+    Blocks  "step", with its memory; "timed" three times
+    """
+    from pedagogy_lib import measure
+
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    alone = Transformer(**sizes)
+    model, loss_of, complete = ready(name, mesh_of_all(), **sizes)
+    inputs, targets = draw_batch(text, 8, 0, context)
+    mean_loss(alone(inputs), targets).backward()
+    for label in ("first", "step", "timed", "timed", "timed"):
+        model.zero_grad()
+        with split_loss(name), measure(label, memory=label == "step"):
+            loss_of(model(inputs), targets).backward()
+            if complete:
+                complete(model)
+    return max(
+        difference(a, b) for a, b in zip(model.parameters(), alone.parameters(), strict=True)
+    )
 
 
 def program(name, text, steps=10):

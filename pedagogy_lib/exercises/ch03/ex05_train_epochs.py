@@ -175,7 +175,7 @@ def batches_are_full(trial):
         if sizes != wanted:
             told = f"takes {sizes} samples in the steps of an epoch, expected {wanted}"
             yield f"{trial.who(place)} {told}", (
-                "`samples` is what each rank takes in a step; over all ranks that is n times as "
+                "`batch_size` is what each rank takes in a step; over all ranks that is n times as "
                 "many"
             )  # fmt: skip
         trained = len(joined(of.batches))

@@ -50,8 +50,6 @@ STEPS_ON = {
     "dtype, unless it is told otherwise: .float()",
     "a tensor that has not the values of any parameter": "a master begins as a copy of its "
     "parameter, with the same shape and the same values: p.detach().float()",
-    "a tensor that is no parameter": "a master is a parameter, as whatever an optimizer trains, "
-    "with a requires_grad of its own: nn.Parameter(p.detach().float())",
 }
 
 
@@ -114,7 +112,7 @@ def fault_of(master, parameters) -> str:
     alike = [p for p in parameters if p.shape == master.shape and bool((p == master).all())]
     is_faulty = (
         any(master is p for p in parameters), master.dtype == torch.float64,
-        master.dtype != torch.float32, not alike, not isinstance(master, nn.Parameter),
+        master.dtype != torch.float32, not alike,
     )  # fmt: skip
     return next((fault for fault, is_so in zip(STEPS_ON, is_faulty) if is_so), "")
 

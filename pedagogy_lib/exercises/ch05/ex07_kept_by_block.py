@@ -30,38 +30,38 @@ def measured(samples, context, width, heads, size=4) -> int:
     return sum(s.nbytes() for at, s in storages.items() if at not in parameters)
 
 
-# ---- Mistakes: numbers for each letter that are missing (-), or too many -----------------------
+# ---- Mistakes: numbers for each token that are missing (-), or too many -----------------------
 
 SCORES = "scaled_dot_product_attention never has them all at once"
-AGAIN = f"{SCORES}, and keeps a number for each letter and head to compute them again"
+AGAIN = f"{SCORES}, and keeps a number for each token and head to compute them again"
 OF_WIDTH = {
-    "4 * width for each letter are missing: GELU's input, or its output, which is the last "
+    "4 * width for each token are missing: GELU's input, or its output, which is the last "
     "linear layer's input": -4,
-    "8 * width for each letter are missing: GELU's input, and its output, which is the last "
+    "8 * width for each token are missing: GELU's input, and its output, which is the last "
     "linear layer's input": -8,
-    "3 * width for each letter are missing: q, k and v; or a tensor within the MLP, which is "
+    "3 * width for each token are missing: q, k and v; or a tensor within the MLP, which is "
     "4 * width wide, is taken to be `width`": -3,
-    "6 * width for each letter are missing: within the MLP, two tensors are 4 * width wide": -6,
-    "`width` for each letter is missing: a norm's input or output, one of q, k and v, or the "
+    "6 * width for each token are missing: within the MLP, two tensors are 4 * width wide": -6,
+    "`width` for each token is missing: a norm's input or output, one of q, k and v, or the "
     "output of attention": -1,
-    "2 * width for each letter are missing: two of q, k and v; or inputs or outputs of the two "
+    "2 * width for each token are missing: two of q, k and v; or inputs or outputs of the two "
     "norms": -2,
-    "`width` for each letter is too much. A tensor counts once: x is the first norm's input, and "
+    "`width` for each token is too much. A tensor counts once: x is the first norm's input, and "
     "the output of attention is its output layer's input. What the block returns is kept by who "
     "needs it next": 1,
-    "2 * width for each letter are too much. A tensor counts once, also if two operations keep it; "
+    "2 * width for each token are too much. A tensor counts once, also if two operations keep it; "
     "and a sum keeps nothing": 2,
-    "3 * width for each letter are too much. q, k and v are three parts of one tensor, which "
+    "3 * width for each token are too much. q, k and v are three parts of one tensor, which "
     "counts once": 3,
-    "4 * width for each letter are too much: GELU's output is the last linear layer's input, and "
+    "4 * width for each token are too much: GELU's output is the last linear layer's input, and "
     "counts once": 4,
 }
 IN_ATTENTION = {
-    "the log-sum-exp is missing: a number for each letter and head":
+    "the log-sum-exp is missing: a number for each token and head":
         lambda context, heads: -heads,
-    "the log-sum-exp has a number for each head, not only for each letter":
+    "the log-sum-exp has a number for each head, not only for each token":
         lambda context, heads: 1 - heads,
-    f"attention's scores are counted, heads * context for each letter: {SCORES}":
+    f"attention's scores are counted, heads * context for each token: {SCORES}":
         lambda context, heads: heads * context,
     f"attention's scores are counted, and not the log-sum-exp: {AGAIN}":
         lambda context, heads: heads * (context - 1),
@@ -71,10 +71,10 @@ IN_ATTENTION = {
     f"{AGAIN}": lambda context, heads: heads * (2 * context - 1),
 }  # fmt: skip
 IN_NORMS = {
-    "the norms' statistics are missing: each norm keeps two numbers for each letter":
+    "the norms' statistics are missing: each norm keeps two numbers for each token":
         lambda size, heads: -4,
     "two of the norms' numbers are missing: there are two norms, and each keeps a mean and a "
-    "1/deviation for each letter": lambda size, heads: -2,
+    "1/deviation for each token": lambda size, heads: -2,
     "the norms' statistics are taken to have 4 bytes each: on a CPU they are of the dtype of x, "
     "so they have `size` bytes, too": lambda size, heads: 4 * (4 / size - 1),
     "the norms' statistics and the log-sum-exp are taken to have 4 bytes a number: on a CPU they "
@@ -89,8 +89,8 @@ OF_ALL = {
     "`size` is not used: 4 bytes are taken for each number":
         lambda samples, context, size: 4 / size,
     "this is for one sample: each of them is kept": lambda samples, context, size: 1 / samples,
-    "this is for one letter of each sample": lambda samples, context, size: 1 / context,
-    "this is for one letter: there are as many as samples and context give":
+    "this is for one token of each sample": lambda samples, context, size: 1 / context,
+    "this is for one token: there are as many as samples and context give":
         lambda samples, context, size: 1 / samples / context,
 }  # fmt: skip
 
@@ -121,7 +121,7 @@ def several_at_once(found, case) -> str:
 def differs(call, right, got) -> str:
     each = call[0] * call[1] * (call[4] if len(call) > 4 else 4)
     what = f"expected {right:,} bytes, got {got:,.10g}"
-    return f"{what}: for each letter {right / each:,g} numbers, got {got / each:,g}"
+    return f"{what}: for each token {right / each:,g} numbers, got {got / each:,g}"
 
 
 EXERCISE = Formula(
@@ -138,7 +138,7 @@ EXERCISE = Formula(
     mistakes=[
         *((why, partial(wrong, sentences=[why]))
           for group in (OF_WIDTH, IN_ATTENTION, IN_NORMS, OF_ALL) for why in group),
-        *(("means and scales, or log-sum-exps, are counted for one sample alone: each letter of "
+        *(("means and scales, or log-sum-exps, are counted for one sample alone: each token of "
            "each sample has its own",
            lambda samples, context, width, heads, size=4, number=number:
            measured(samples, context, width, heads, size)
@@ -157,14 +157,14 @@ EXERCISE = Formula(
          wrong(samples, context, width, heads, size) + size * (12 * width**2 + 13 * width)),
     ],
     hints=(
-        "First count for one letter, line by line, as the text before it lists them: how many "
-        "numbers does each tensor have? Then multiply by the letters, and by `size`.",
-        "Most tensors have `width` numbers for each letter. Between the last two linear layers "
+        "First count for one token, line by line, as the text before it lists them: how many "
+        "numbers does each tensor have? Then multiply by the tokens, and by `size`.",
+        "Most tensors have `width` numbers for each token. Between the last two linear layers "
         "they are 4 * width wide. q, k and v have `width` each.",
         "Count each tensor once: x is the first norm's input. So: norms, 2 inputs; linear "
         "layers, 4 inputs, of which one is wide; q, k, v; GELU, 1 wide input. That is all "
         "with `width` in it.",
-        "What is left are single numbers for each letter: two for each norm, one for each "
+        "What is left are single numbers for each token: two for each norm, one for each "
         "head.",
     ),
 )  # fmt: skip

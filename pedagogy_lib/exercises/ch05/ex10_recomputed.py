@@ -124,7 +124,7 @@ def seen_in(forward, call, slopes, dropout=0.0, stale=None) -> dict:
 
 
 def slopes_of(y):
-    """Another slope for each element of y."""
+    """Another gradient for each element of y."""
     return torch.linspace(-1, 2, y.numel(), dtype=y.dtype).view(y.shape) ** 2 + 0.5
 
 
@@ -166,7 +166,7 @@ def mistakes(trial, place):
         ".grad the backward fills, and then what is returned is added: run the function on "
         "x.detach()": right | {X: 2 * right[X]},
         "this is the gradient of the sum of what the function returns. In a chain it is only the "
-        "beginning: slope says how much the loss changes with each element": of.ones,
+        "beginning: grad_output says how much the loss changes with each element": of.ones,
     }
     if STALE in trial.case.args:
         weights = right[WEIGHTS].where(right[WEIGHTS] == STALE, right[WEIGHTS] - STALE)
@@ -192,14 +192,14 @@ def told(trial) -> str:
 
 
 def explain(case, error) -> str:
-    """Of a sum that goes back in place of `slope`, and has no graph either."""
+    """Of a sum that goes back in place of `grad_output`, and has no graph either."""
     goes_back = re.search(r"\w\.(sum|mean)\(\)\.backward\(\)", str(error))
     return ONES if goes_back and "does not have a grad_fn" in str(error) else ""
 
 
 ONES = (
-    "the gradient of y is `slope`; the backward of a sum of y begins with ones. Begin with slope, "
-    "then nothing is to be multiplied afterwards. (Autograd does not "
+    "the gradient of y is `grad_output`; the backward of a sum of y begins with ones. Begin with "
+    "grad_output, then nothing is to be multiplied afterwards. (Autograd does not "
     "look inside of a backward: a sum that is made there has no graph.)"
 )
 MOVED = "the generator is not where it is without recomputation"
@@ -243,7 +243,7 @@ EXERCISE = WarmExercise(
         Holds("besides", lambda count: count < 0.5,  # the generator's states are less
               "besides the inputs, {:.1f} times as much as x is kept for the backward",
               "x is enough: nothing else of its size may stay in ctx"),
-        Holds("at_most", lambda count: count <= 3,  # y and slope may be kept, to be multiplied
+        Holds("at_most", lambda count: count <= 3,  # y and its gradient may be kept
               "in the backward there is {:.1f} times as much as x beside one chunk's activations",
               "only one chunk at a time is to have its activations: go back through it at once, "
               "and keep nothing of it in ctx"),
@@ -266,25 +266,25 @@ EXERCISE = WarmExercise(
         "inputs: first None, for the function, then that of x",
         "got tuple": "torch.autograd.grad returns a tuple, here with one gradient in it",
         "created only for scalar outputs": "a backward that begins at y has to know the gradient "
-        "of y: that is slope",
+        "of y: that is grad_output",
         "invalid gradient at index": "what is returned for x is its gradient, in the shape of x. "
-        "slope is the gradient of what the function has returned",
-        "Mismatch in shape": "slope is the gradient of what the function has returned, so it "
-        "belongs to that",
-        "must match the size": "slope has the shape of what the function has returned, x.grad that "
-        "of x: nothing is to be multiplied. A backward that begins at y with slope, and not with "
-        "the ones of y.sum().backward(), leaves x.grad ready",
+        "grad_output is the gradient of what the function has returned",
+        "Mismatch in shape": "grad_output is the gradient of what the function has returned, "
+        "so it belongs to that",
+        "must match the size": "grad_output has the shape of what the function has returned, "
+        "x.grad that of x: nothing is to be multiplied. A backward that begins at y with "
+        "grad_output, and not with the ones of y.sum().backward(), leaves x.grad ready",
         "has no attribute 'apply'": "Recomputed has to stay a torch.autograd.Function: apply() is "
         "its",
     },
     hints=(
-        "The backward of a function of autograd is given slope, and returns the gradient of x. "
-        "All that it needs for that is a graph from x to y: so it runs the function again.",
+        "The backward of a function of autograd is given grad_output, and returns the gradient "
+        "of x. All that it needs for that is a graph from x to y: so it runs the function again.",
         "It runs on x.detach().requires_grad_(), or the new graph would hang on the old one; "
         "and under torch.enable_grad(), or there would be no graph.",
         "The same random numbers: under torch.random.fork_rng(devices=[]), which puts the "
         "generator back afterwards, torch.set_rng_state(ctx.chance).",
-        "Then torch.autograd.backward(y, slope): it adds to the weights' .grad, and fills "
+        "Then torch.autograd.backward(y, grad_output): it adds to the weights' .grad, and fills "
         "x.grad. The forward had two inputs: return None, x.grad.",
     ),
 )  # fmt: skip

@@ -52,7 +52,7 @@ EXERCISE = RankExercise(
         "A unit's shard is a view into unit.flat: when the optimizer has changed it, this "
         "rank's chunk is new, and so are the parameters that lie in it. The other chunks are "
         "on the other ranks.",
-        "update(): self.optimizer.step(), self.optimizer.zero_grad(), then for each unit "
+        "update(): self.optimizer.step(); then for each unit unit.shard.grad = None, and "
         "all_gather_ring(unit.chunks, unit.group).",
     ),
 )  # fmt: skip

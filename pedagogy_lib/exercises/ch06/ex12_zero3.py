@@ -147,8 +147,5 @@ EXERCISE = RankExercise(
         "A forward that runs again within a backward ends with after_forward, too. "
         "before_backward puts the unit into self.held, reduce takes it out, and after_forward "
         "drops only what is not in there.",
-        "With prefetch, gathers run in a thread, and messages of two threads would get mixed "
-        "up. So reduce_gradients runs there as well: self.begin(partial(reduce_gradients, "
-        "unit)) puts it in line, and returns a function that waits for it: call that.",
     ),
 )  # fmt: skip

@@ -145,14 +145,11 @@ def need_no_gradients(trial):
     for place, left in enumerate(trial.of("left") or ()):
         names = {name for name, _ in left}
         if not any(more_than_zeros for _, more_than_zeros in left):
-            why = (
-                "a tensor of zeros takes as much memory as the gradient did: None takes none, and "
-                "zero_grad() leaves it"
-            )
+            why = "a tensor of zeros takes as much memory as the gradient did: None takes none"
         elif names == {"a shard"}:
             why = (
                 "the gradients of the shards are still there, and those of the next step would be "
-                "added to them: self.optimizer.zero_grad() after its step"
+                "added to them. After the optimizer's step they have to go"
             )
         else:
             why = "after a step nobody needs them any more: reduce_gradients(unit) lets go of them"

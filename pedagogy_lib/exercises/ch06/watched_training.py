@@ -17,7 +17,7 @@ from ..kit import At
 from ..kit.differences import first_difference
 from ..kit.models import SAMPLES, WIDTH, WORDS, equal_models, loss_of, share_of
 from ..kit.refused import Refused
-from .prefetching import Line
+from .prefetching import Line, fetching_ahead
 
 # Of each step: the layers that take part, in their order, and how many backwards it has. In one of
 # them a layer comes twice, and one has no part.
@@ -101,7 +101,9 @@ class Training:
         ends = partial(Stack, width=WORDS, output=False)
         self.mine, self.alone = equal_models(2, ends if plan.ends_in_layer else Stack)
         self.mine.around, layers = plan.around, list(self.mine.layers)
-        self.zero = answer(self.mine, make_optimizer, layers, group, prefetch=bool(plan.prefetch))
+        if plan.prefetch:
+            answer = fetching_ahead(getattr(answer.lab, answer.__name__), answer.lab)
+        self.zero = answer(self.mine, make_optimizer, layers, group)
         self.optimizer = make_optimizer([p for p in self.alone.parameters() if p.requires_grad])
         self.line = Line(self.zero) if plan.prefetch == "in line" else contextlib.nullcontext()
         self.names = {unit: name_of(module, layers) for module, unit in self.zero.units.items()}
@@ -213,13 +215,13 @@ def why_absent(plan, phase) -> str:
     """What it means that parameters are not there in a phase."""
     if plan.prefetch:
         return (
-            "without prefetch it is right; with it the unit is still on its way when it is used. "
-            "fetch() begins to gather it, and need() returns when it is there"
+            "as it is, it is right. Where a thread gathers units ahead, the unit is still on its "
+            "way. need() returns when it is there, gather() alone gets in its way"
         )
     if "backward" not in phase:
         return (
             "a module computes with parameters that have no elements: its unit was not gathered "
-            "before its forward. need() gathers it, unless self.coming says that it is there: "
+            "before its forward. need() gathers it, unless self.there says that it is there: "
             "drop() takes it out of that, dispose() alone does not"
         )
     if plan.around:

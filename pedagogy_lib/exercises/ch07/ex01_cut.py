@@ -23,7 +23,7 @@ UNEVEN = (
 class Cut(At):
     shape: tuple[int, ...] = ()
     dim: int = 0
-    unit: int = 1
+    together: int = 1
     is_turned: bool = False  # whether it is the transpose of one with this shape
 
     def whole(self):
@@ -32,14 +32,14 @@ class Cut(At):
         return x.t() if self.is_turned else x
 
     def __str__(self):
-        unit = f", unit {self.unit}" if self.unit > 1 else ""
-        return f"{super().__str__()}, shape {list(self.whole().shape)}, dim {self.dim}{unit}"
+        together = f", together {self.together}" if self.together > 1 else ""
+        return f"{super().__str__()}, shape {list(self.whole().shape)}, dim {self.dim}{together}"
 
 
-def span(length, place, n, unit) -> tuple[int, int]:
+def span(length, place, n, together) -> tuple[int, int]:
     """Where a part of a length begins, and how long it is."""
-    units, rest = divmod(length // unit, n)
-    return unit * (units * place + min(place, rest)), unit * (units + (place < rest))
+    groups, rest = divmod(length // together, n)
+    return together * (groups * place + min(place, rest)), together * (groups + (place < rest))
 
 
 def strip(x, dim, start, size):
@@ -49,9 +49,9 @@ def strip(x, dim, start, size):
 
 def cut_on_rank(answer, group, case):
     whole = case.whole()
-    before, unit = whole.clone(), [case.unit] if case.unit > 1 else []
+    before, together = whole.clone(), [case.together] if case.together > 1 else []
     with Calls() as calls:
-        part = answer(whole, case.dim, group, *unit)
+        part = answer(whole, case.dim, group, *together)
     need_tensor(part, "cut")
     is_part = "is_view" if dist.get_world_size(group) > 1 else "is_x"
     return {
@@ -68,15 +68,15 @@ def cut_on_rank(answer, group, case):
 def sizes(trial) -> list[int]:
     case = trial.case
     length = case.whole().shape[case.dim]
-    return [span(length, place, trial.n, case.unit)[1] for place in range(trial.n)]
+    return [span(length, place, trial.n, case.together)[1] for place in range(trial.n)]
 
 
 def part_of(trial, place):
     case, n, x = trial.case, trial.n, trial.case.whole()
     length, size, dim = x.shape[case.dim], sizes(trial)[place], case.dim
     each, other = -(-length // n), -1 if dim == 0 else 0
-    return strip(x, dim, *span(length, place, n, case.unit)), {
-        "`unit` is not looked at: what belongs together is torn apart. part_sizes takes it":
+    return strip(x, dim, *span(length, place, n, case.together)), {
+        "`together` is not looked at: what belongs together is torn apart. part_sizes takes it":
             strip(x, dim, *span(length, place, n, 1)),
         UNEVEN: strip(x, dim, place * each, each),
         "the rest is on no rank: the first parts are longer. part_sizes says how long":
@@ -99,7 +99,7 @@ EXERCISE = RankExercise(
         Cut(World(3), what=", rows", shape=(7, 4)),
         Cut(World(3), what=", columns", shape=(2, 10), dim=1),
         Cut(World(3), what=", a negative dim", shape=(2, 4, 3), dim=-2),
-        Cut(World(3), what=", units", shape=(12, 2), unit=3),
+        Cut(World(3), what=", groups", shape=(12, 2), together=3),
         Cut(World(3), what=", a transposed one", shape=(5, 3), dim=1, is_turned=True),
         Cut(World(1), what=", rows", shape=(2, 3)),
         Cut(World(3, (1, 2)), what=", rows", shape=(7, 2)),
@@ -128,7 +128,7 @@ EXERCISE = RankExercise(
     errors={
         "index out of range": UNEVEN,
         "split_sizes to sum": "x.split cuts along dim 0 unless it is told another one",
-        "doesn't match tensor size": "the sizes are those of another dim, or not in units",
+        "doesn't match tensor size": "the sizes are those of another dim, or not in groups",
         "cannot be cut into": "part_sizes takes the length along `dim`: x.shape[dim]",
         "exceeds dimension size": "a part begins where those before it end: sum(sizes[:rank])",
     },

@@ -52,7 +52,7 @@ EXERCISE = split_layer(
     hints=(
         "part_of makes this rank's part of a parameter, frozen or not, and notes how it was "
         "cut. Along which dim of linear.weight are A's columns?",
-        "Dim 0, in units: self.weight = part_of(linear.weight, 0, group, unit). The bias has "
+        "Dim 0, in groups: self.weight = part_of(linear.weight, 0, group, together). The bias has "
         "one number for each column; it may be None.",
         "forward: what has to happen to x, so that its gradient will be added up? "
         "self.enter(x, self.group). Then F.linear, and nothing more.",

@@ -57,7 +57,7 @@ EXERCISE = split_layer(
     hints=(
         "A's rows are dim 1 of linear.weight. How often is the bias added in one process, and "
         "what does every rank need to add it?",
-        "self.weight = part_of(linear.weight, 1, group, unit); self.bias = linear.bias, which "
+        "self.weight = part_of(linear.weight, 1, group, together); self.bias = linear.bias, which "
         "may be None.",
         "forward: F.linear(x, self.weight) is this rank's summand. self.leave(…, self.group) "
         "adds them up; then comes the bias.",

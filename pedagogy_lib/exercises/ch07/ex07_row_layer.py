@@ -1,4 +1,4 @@
-"""A row layer whose bias is in the sum: exercise 7.7. The truth is one process."""
+"""A row layer of which each rank adds 1/n of the bias: exercise 7.7. The truth is one process."""
 
 import torch
 import torch.distributed as dist
@@ -113,10 +113,11 @@ EXERCISE = as_one_process(
                 "gradient already, and nothing is sent in the backward", "backward"),
     ],
     hints=(
-        "Take 2 ranks, one sample, and a bias of 10. What does each rank have before the "
-        "all-reduce? What does it have afterwards?",
-        "The products are summands, and have to be added up; the bias is there once. A smaller "
-        "bias on each rank makes the forward right, and the backward wrong.",
+        "Take 2 ranks, one sample, and a bias of 10. Each rank adds 5 before the all-reduce. If "
+        "the bias grows by 1 on one rank, by how much does the output grow? In one process it "
+        "grows by 1.",
+        "The products are summands, and have to be added up; the bias is there once. A share of "
+        "the bias on each rank makes the forward right, and the backward wrong.",
         "Leave the bias out of F.linear. What has left the parallel region is the same on all "
         "ranks: there every rank adds the whole bias.",
     ),

@@ -13,15 +13,14 @@ SIZES = {  # (heads, kv_heads, rows of a head, ranks)
     "8 heads, 4 keys": (8, 4, 3, 4),
     "6 heads, 3 keys": (6, 3, 1, 3),
     "4 heads, 1 key, one rank": (4, 1, 2, 1),
-}
-WIDTH = 12  # inputs; 4 heads of 3 rows are as many, and 6 of 2; the others are not
+}  # the width is heads * rows of a head, as in most models
 FLOAT = "/ gives a float, even if nothing is left over: // gives a whole number"
 
 
 def calls(heads, kv_heads, size, n):
     """For each rank: a matrix whose numbers tell the row."""
     rows = torch.arange(1000.0 * (heads + 2 * kv_heads) * size).view(-1, 1000)
-    return [(rows[:, :WIDTH].clone(), heads, kv_heads, rank, n) for rank in range(n)]
+    return [(rows[:, : heads * size].clone(), heads, kv_heads, rank, n) for rank in range(n)]
 
 
 def labels(heads, kv_heads, size) -> list[tuple[str, int, int]]:
@@ -93,15 +92,6 @@ def every_nth_head(w, heads, kv, rank, n):
     return torch.cat([x[rank::n].flatten(0, 1) for x in heads_of])
 
 
-def by_width(w, heads, kv, rank, n):
-    """As if a head had as many rows as the inputs have for each head of queries."""
-    size, begin, rows = w.shape[1] // heads, 0, []
-    for count in (heads * size, kv * size, kv * size):
-        rows.append(w[begin + rank * count // n : begin + (rank + 1) * count // n])
-        begin += count
-    return torch.cat(rows)
-
-
 def of_each(part):
     """A wrong answer, from part(section, rank, n)."""
     return lambda w, heads, kv, rank, n: torch.cat(
@@ -109,10 +99,6 @@ def of_each(part):
     )
 
 
-BY_WIDTH = (
-    "how wide the matrix is tells nothing of its heads: these are its inputs, and heads * size "
-    "need not be as many. Its rows are heads + 2 * kv_heads heads: how many has one?"
-)
 OTHER_RANK = "these are another rank's rows: rank 0 has the first ones of each section"
 
 EXERCISE = Formula(
@@ -126,7 +112,6 @@ EXERCISE = Formula(
     differs=differs,
     explain=explain,
     mistakes=[
-        (BY_WIDTH, by_width),
         ("the matrix is cut as if it were one. But first come all queries, then all keys, then all "
          "values: so one rank has queries without their keys, another keys without queries. Cut "
          "each of the three", lambda w, heads, kv, rank, n: w.tensor_split(n)[rank]),
@@ -155,8 +140,7 @@ EXERCISE = Formula(
     ],
     errors={
         "split_sizes to sum": "the sizes of the three sections do not add up to the rows that "
-        "there are: keys and values have kv_heads heads each, queries have heads. And what a head "
-        "has, the rows tell, not the width",
+        "there are: keys and values have kv_heads heads each, queries have heads",
         "of type float": FLOAT,
         "'float' object cannot be": FLOAT,
         "slice indices": FLOAT,

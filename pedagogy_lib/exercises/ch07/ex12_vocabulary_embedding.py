@@ -1,4 +1,4 @@
-"""An embedding whose letters are split over ranks. The truth is F.embedding."""
+"""An embedding whose tokens are split over ranks. The truth is F.embedding."""
 
 import torch
 import torch.nn.functional as F
@@ -13,29 +13,29 @@ from ..kit.refused import Refused
 from ..kit.trials import turned
 from ..kit.values import VIEW
 
-LETTERS = 10  # never shared out evenly among three
-TABLE = torch.arange(1.0, 3 * LETTERS + 1, dtype=torch.float64).view(LETTERS, 3) / 3
+TOKENS = 10  # never shared out evenly among three
+TABLE = torch.arange(1.0, 3 * TOKENS + 1, dtype=torch.float64).view(TOKENS, 3) / 3
 ALL = torch.tensor([[3, 9, 0, 4, 3, 8], [7, 6, 5, 2, 1, 9]])
 ALL_LEAVE = (
-    "every rank calls self.leave, once: also one that has none of the letters. It adds zeros, and "
+    "every rank calls self.leave, once: also one that has none of the tokens. It adds zeros, and "
     "the others wait for it"
 )
-TRUTHS = "one truth for each letter, and a row of numbers: mine.unsqueeze(-1)"
+TRUTHS = "one truth for each token, and a row of numbers: mine.unsqueeze(-1)"
 FOREIGN = (
-    "a row of this rank is added for the letters of others, too. A row has to be looked up, but "
+    "a row of this rank is added for the tokens of others, too. A row has to be looked up, but "
     "what is added for them is zeros: multiply by mine, or use where"
 )
 TOO_MANY = (
-    "one letter too many counts as this rank's own: its letters are in the rows 0 to "
+    "one token too many counts as this rank's own: its tokens are in the rows 0 to "
     "len(self.weight) - 1"
 )
 MASKED_OUTSIDE = (
     "the numbers are zeros, but autograd does not know it, as under no_grad or in .data: the "
-    "gradient of other ranks' letters flows into the row that was looked up in their place"
+    "gradient of other ranks' tokens flows into the row that was looked up in their place"
 )
 NO_PADDING = (
-    "the row that stands in for other ranks' letters gets no gradient here, and it is that of one "
-    "of this rank's letters, too: padding_idx takes it away from whoever looks up that row"
+    "the row that stands in for other ranks' tokens gets no gradient here, and it is that of one "
+    "of this rank's tokens, too: padding_idx takes it away from whoever looks up that row"
 )
 
 
@@ -45,8 +45,8 @@ NO_PADDING = (
 class Exit:
     """A `leave` that notes what a rank adds, and gives the right sum, whatever that is."""
 
-    def __init__(self, group, letters):
-        self.group, self.whole, self.shares = group, F.embedding(letters, TABLE), []
+    def __init__(self, group, tokens):
+        self.group, self.whole, self.shares = group, F.embedding(tokens, TABLE), []
 
     def leave(self, x, group=None):
         if self.group is not None and group is not self.group:
@@ -59,97 +59,97 @@ class Exit:
 
 
 def embed(answer, group, case):
-    letters = turned(case.args[0]).clone()
-    exits, passed = Exit(group, letters), []
+    tokens = turned(case.args[0]).clone()
+    exits, passed = Exit(group, tokens), []
     layer = answer(nn.Embedding.from_pretrained(TABLE, freeze=False), group, leave=exits.leave)
     with answering():
-        y = layer(letters)
+        y = layer(tokens)
         if not isinstance(y, torch.Tensor):
             raise Refused(f"forward returned {y!r:.40}", NO_RETURN if y is None else "")
         fits = y.shape == exits.whole.shape
         with noting_passed() as passed:
             if y.requires_grad and fits:
-                (y * slope(letters)).sum().backward()  # backward(gradient) imports for seconds
+                (y * slope(tokens)).sum().backward()  # backward(gradient) imports for seconds
     share, grad = exits.shares[0] if exits.shares else None, layer.weight.grad
     found = {
         "times": len(exits.shares), "is_right": fits and torch.allclose(y, exits.whole),
         "passed": passed, "shape": None if share is None else tuple(share.shape),
-        "changed": not letters.equal(case.args[0]), "y": y.detach(),
+        "changed": not tokens.equal(case.args[0]), "y": y.detach(),
         "gradient": torch.zeros_like(layer.weight) if grad is None else grad,
     }  # fmt: skip
     if found["shape"] != exits.whole.shape:
         return found
-    return found | {"rows": by_letter(case, lambda k: share[case.args[0] == k].mean(0))}
+    return found | {"rows": by_token(case, lambda k: share[case.args[0] == k].mean(0))}
 
 
-def slope(letters):
+def slope(tokens):
     """A gradient of the output: another one for each number, the same on every rank."""
-    numbers = torch.arange(1.0, 3 * letters.numel() + 1, dtype=torch.float64)
-    return numbers.view(*letters.shape, 3) / 3
+    numbers = torch.arange(1.0, 3 * tokens.numel() + 1, dtype=torch.float64)
+    return numbers.view(*tokens.shape, 3) / 3
 
 
 # ---- What is right, and what is not ---
 
 
-def by_letter(case, row_of) -> dict:
-    return {f"letter {letter}": row_of(letter) for letter in case.args[0].unique().tolist()}
+def by_token(case, row_of) -> dict:
+    return {f"token {token}": row_of(token) for token in case.args[0].unique().tolist()}
 
 
 def rows(trial, place):
     own = torch.zeros_like(TABLE)
     parts_of(own, trial.n)[place].copy_(parts_of(TABLE, trial.n)[place])
-    return by_letter(trial.case, own.__getitem__)
+    return by_token(trial.case, own.__getitem__)
 
 
 def gradient(trial, place):
-    whole, (letters,) = TABLE.clone().requires_grad_(), trial.case.args
-    (F.embedding(letters, whole) * slope(letters)).sum().backward()
+    whole, (tokens,) = TABLE.clone().requires_grad_(), trial.case.args
+    (F.embedding(tokens, whole) * slope(tokens)).sum().backward()
     return parts_of(whole.grad, trial.n)[place]
 
 
 def looked_up(trial, place) -> dict:
-    """{mistake: which of this rank's rows it takes for each letter; `size` for zeros}."""
-    parts, letters = parts_of(TABLE, trial.n), torch.arange(LETTERS)
+    """{mistake: which of this rank's rows it takes for each token; `size` for zeros}."""
+    parts, tokens = parts_of(TABLE, trial.n), torch.arange(TOKENS)
     size, first = len(parts[place]), sum(map(len, parts[:place]))
-    row, other = letters - first, letters - place * size
+    row, other = tokens - first, tokens - place * size
     mine = (row >= 0) & (row < size)
     return {
         FOREIGN: row.where(mine, 0),
         f"{FOREIGN} (clamp gives the first row, or the last)": row.clamp(0, size - 1),
         f"{FOREIGN} (% gives any)": row % size,
-        "a negative place counts from the end: letters before this rank's first one get its last "
+        "a negative place counts from the end: tokens before this rank's first one get its last "
         "rows. Both bounds are needed, place >= 0 and place < len(self.weight)":
             (row % size).where((row >= -size) & (row < size), size),
-        "the rows of this rank count from 0: its letter number self.first is in row 0":
-            letters.clamp(max=size),
-        "the first letter of each rank is left out: rows count from 0, so 0 is one of them, and no "
+        "the rows of this rank count from 0: its token number self.first is in row 0":
+            tokens.clamp(max=size),
+        "the first token of each rank is left out: rows count from 0, so 0 is one of them, and no "
         "mark for what is not its own: place >= 0":
             row.where(mine & (row > 0), size),
-        "the last letter of each rank is left out: place < len(self.weight)":
+        "the last token of each rank is left out: place < len(self.weight)":
             row.where(mine & (row < size - 1), size),
         f"{TOO_MANY}. Here that behind its last one counts, too":
             row.clamp(0, size - 1).where((row >= 0) & (row <= size), size),
         f"{TOO_MANY}. Here that before its first one counts, too":
             row.clamp(0, size - 1).where((row >= -1) & (row < size), size),
-        "the ranks before need not have as many letters as this one: this rank's first letter is "
+        "the ranks before need not have as many tokens as this one: this rank's first token is "
         "self.first": other.where((other >= 0) & (other < size), size),
     }  # fmt: skip
 
 
 def wrong_rows(trial, place):
     part = F.pad(parts_of(TABLE, trial.n)[place], (0, 0, 0, 1))
-    means = {letter: row / trial.n for letter, row in rows(trial, place).items()}
+    means = {token: row / trial.n for token, row in rows(trial, place).items()}
     return {} if trial.case.is_group else {
-        "one rank has the row of a letter, the others add zeros: there is no mean to take": means,
-        **{why: by_letter(trial.case, part[taken].__getitem__)
+        "one rank has the row of a token, the others add zeros: there is no mean to take": means,
+        **{why: by_token(trial.case, part[taken].__getitem__)
            for why, taken in looked_up(trial, place).items()},
     }  # fmt: skip
 
 
 def wrong_gradients(trial, place):
-    right, (letters,) = gradient(trial, place), trial.case.args
+    right, (tokens,) = gradient(trial, place), trial.case.args
     into = lambda taken: torch.zeros_like(right).index_add(  # noqa: E731
-        0, taken[letters.flatten()], slope(letters).flatten(0, -2)
+        0, taken[tokens.flatten()], slope(tokens).flatten(0, -2)
     )
     return {
         "there is no way back from the output to self.weight. Was it taken by .data or detach(), "
@@ -177,7 +177,7 @@ def why_not_once(trial, place):
             "affair: in 07g another one takes its place"
         )
     return (
-        "the rows of this rank's letters are there, and zeros for all others, but they are added "
+        "the rows of this rank's tokens are there, and zeros for all others, but they are added "
         "up nowhere: self.leave(rows, self.group)"
     )
 
@@ -188,9 +188,9 @@ EXERCISE = RankExercise(
     lab="tensor_parallel",
     needs=("7.1",),
     cases=[
-        At(World(3), (ALL,), ", all letters, some twice"),
-        At(World(2), (torch.tensor([8, 9, 9]),), ", letters of the last rank alone"),
-        At(World(3), (torch.tensor([[[0]]]),), ", a single letter"),
+        At(World(3), (ALL,), ", all tokens, some twice"),
+        At(World(2), (torch.tensor([8, 9, 9]),), ", tokens of the last rank alone"),
+        At(World(3), (torch.tensor([[[0]]]),), ", a single token"),
         At(GROUP, (ALL,)),
     ],
     work=embed,
@@ -206,17 +206,17 @@ EXERCISE = RankExercise(
                called="the output",
                otherwise="what leave returns is the output: nothing is left to do with it"),
         Equals("gradient", gradient, wrong_gradients, "the gradient of weight"),
-        never("changed", "the letters have changed",
-              "the caller still needs them as they were: letters - first is a new tensor, -= is "
+        never("changed", "the tokens have changed",
+              "the caller still needs them as they were: tokens - first is a new tensor, -= is "
               "not"),
         Counted(lambda trial: 0, "besides self.leave it needs",
                 "self.leave is the only message, and the backward needs none"),
     ],
     told="rows and gradients are F.embedding's, 1 all-reduce",
     errors={
-        "out of range": "only this rank's rows are here: the letter `first` is in row 0, and the "
-        "letters of other ranks are in none. Look up any row for those, and put zeros in its place",
-        "is out of bounds": "only this rank's rows are here: counted from `first`, letters of "
+        "out of range": "only this rank's rows are here: the token `first` is in row 0, and the "
+        "tokens of other ranks are in none. Look up any row for those, and put zeros in its place",
+        "is out of bounds": "only this rank's rows are here: counted from `first`, tokens of "
         "other ranks are negative, or too large. A negative index counts from the end, and a "
         "lookup that does not fail is as wrong. Look up any row for those, and put zeros in its "
         "place",
@@ -226,12 +226,12 @@ EXERCISE = RankExercise(
     },
     lost=ALL_LEAVE,
     hints=(
-        "This rank has the rows of the letters from self.first on, as many as len(self.weight) "
-        "says. What should it add to the sum for a letter that it has not?",
-        "place = letters - self.first is the row, if this rank has it. mine = (place >= 0) & "
+        "This rank has the rows of the tokens from self.first on, as many as len(self.weight) "
+        "says. What should it add to the sum for a token that it has not?",
+        "place = tokens - self.first is the row, if this rank has it. mine = (place >= 0) & "
         "(place < len(self.weight)) tells where that is so.",
         "Look up what is always there, such as row place.where(mine, 0). What was found for "
-        "other ranks' letters has to become zeros: multiply by mine.unsqueeze(-1), so that "
+        "other ranks' tokens has to become zeros: multiply by mine.unsqueeze(-1), so that "
         "autograd knows of it. Then self.leave adds up, once.",
     ),
 )  # fmt: skip

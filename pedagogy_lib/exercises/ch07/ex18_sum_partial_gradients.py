@@ -135,7 +135,7 @@ def left_out(trial, place, own, right) -> dict:
         return {f"wrong are {names}: the cut ones are to stay as they are": trial[place].after}
     return {
         f"not added up are {names}. Neither names nor kinds of layers tell what is whole: norms "
-        "are, biases after a sum, the places' embedding. What is cut has cut_dim":
+        "are, biases after a sum, the positions' embedding. What is cut has cut_dim":
             right | {name: own[name] for name in wrong},
     } if wrong else {}  # fmt: skip
 

@@ -20,7 +20,7 @@ from ..kit.trials import numbers, turned
 CONTEXT = 1  # the dim of (samples, context, …) that is cut
 SAME_CALLS = "every rank of a group has to make the same calls, in the same order"
 MIXED = (
-    "letters of several samples are mixed up: a reshape goes through memory in order, and swaps no "
+    "tokens of several samples are mixed up: a reshape goes through memory in order, and swaps no "
     "axes. (ranks, samples, …) is not (samples, ranks, …)"
 )
 TOLD = {True: "all ranks' pieces, joined", False: "this rank's piece of the sum"}
@@ -110,7 +110,7 @@ def wrong_joined(tensors, place, forward):
         "the pieces are there, in a wrong order: piece k is rank k's":
             torch.cat(tensors[::-1], CONTEXT),
         MIXED: torch.stack(tensors).reshape(right.shape),
-        "the ranks' letters take turns. A piece is a run of letters: all of rank 0's come first":
+        "the ranks' tokens take turns. A piece is a run of tokens: all of rank 0's come first":
             torch.stack(tensors, CONTEXT + 1).flatten(CONTEXT, CONTEXT + 1),
     }  # fmt: skip
 

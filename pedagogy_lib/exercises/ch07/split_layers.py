@@ -40,7 +40,7 @@ class Layer(At):
 
     leading: tuple[int, ...] = (2, 3)
     length: int = 7
-    unit: int = 1
+    together: int = 1
     has_bias: bool = True
     frozen: tuple[str, ...] = ()
     own: bool = True
@@ -60,9 +60,9 @@ class Layer(At):
 # ---- On a rank ---
 
 
-def parts(dims, place, n, tensors, unit) -> dict:
+def parts(dims, place, n, tensors, together) -> dict:
     """A rank's part of each of these; all of what is not cut."""
-    ends = lambda name, x: span(x.shape[dims[name]], place, n, unit)  # noqa: E731
+    ends = lambda name, x: span(x.shape[dims[name]], place, n, together)  # noqa: E731
     return {
         name: x if x is None or dims[name] is None else strip(x, dims[name], *ends(name, x))
         for name, x in tensors.items()
@@ -71,14 +71,16 @@ def parts(dims, place, n, tensors, unit) -> dict:
 
 def layer_on_rank(dims, answer, group, case):
     way, ways = "enter" if dims["x"] is None else "leave", []
-    mine = partial(parts, dims, dist.get_rank(group), dist.get_world_size(group), unit=case.unit)
+    mine = partial(
+        parts, dims, dist.get_rank(group), dist.get_world_size(group), together=case.together
+    )
 
     def noting(x, group=None):
         ways.append(way)
         return getattr(answer.lab, way)(x, group)
 
     options = {way: noting} if case.own else {}
-    options |= {"unit": case.unit} if case.unit > 1 else {}
+    options |= {"together": case.together} if case.together > 1 else {}
     layer, (whole, all_x, slope) = answer(case.whole(dims)[0], group, **options), case.whole(dims)
     parameters = {name: p.detach() for name, p in whole.named_parameters()}
     has = {"bias": 0} | mine({"x": all_x.clone(), "y": slope} | parameters)
@@ -86,7 +88,7 @@ def layer_on_rank(dims, answer, group, case):
     (y * slope).sum().backward()
     gradients = {"x": all_x.grad} | {name: p.grad for name, p in whole.named_parameters()}
     found = {"has": has, "right": mine({"y": y.detach()} | gradients), "whole": parameters,
-             "part": mine(parameters), "without_unit": mine(parameters, unit=1)}  # fmt: skip
+             "part": mine(parameters), "torn": mine(parameters, together=1)}  # fmt: skip
     got = dict(layer.named_parameters())
     tensors = {name for name in parameters if isinstance(getattr(layer, name, None), torch.Tensor)}
     found["names"] = (list(got), list(parameters), tensors)
@@ -155,7 +157,7 @@ def parameters_of(dims, trial, place):
     }  # fmt: skip
     return of.part, {
         "this is all of it: each rank is to have its part alone": of.whole,
-        "`unit` is not handed on: what belongs together is torn apart": of.without_unit,
+        "`together` is not handed on: what belongs together is torn apart": of.torn,
         "this is cut along the other dim. nn.Linear stores A transposed, (outputs, inputs): A's "
         "columns are its rows, dim 0, and A's rows its columns, dim 1":
             of.part | {"weight": of.whole["weight"].tensor_split(n, 1 - dims["weight"])[place]},
@@ -188,7 +190,7 @@ def split_layer(number, name, dims, mistakes, **others) -> RankExercise:
         cases=[
             Layer(World(3), what=", equal parts", length=6, own=False),
             Layer(World(3), what=", no bias, x of one dim", has_bias=False, leading=()),
-            Layer(World(3), what=", units of 2", length=8, unit=2),
+            Layer(World(3), what=", groups of 2", length=8, together=2),
             Layer(World(3), what=", frozen weight", frozen=("weight",)),
             Layer(World(2), what=", frozen bias", frozen=("bias",)),
             Layer(World(3, (1, 2))),

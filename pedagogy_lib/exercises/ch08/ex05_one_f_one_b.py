@@ -1,6 +1,6 @@
 """A 1F1B that keeps too much."""
 
-from ...schedules.timelines import EVEN, simulate
+from ...schedules.simulations import EVEN, simulate
 from .ex04_one_f_one_b import EXERCISE as ONE_F_ONE_B
 from .ex04_one_f_one_b import MISTAKES, ONE_TOO_MANY, SIGNS
 from .generators import Schedule, cases_of
@@ -35,19 +35,28 @@ EXERCISE = Schedule(
     faults=faults,
     mistakes=[
         (
-            "the last rank keeps more than it has to: when can it go back with its first "
-            "micro-batch, and how many forwards has it done by then? What follows for the others?",
+            "the question is asked before the forward: how many micro-batches does the rank keep "
+            "after it, if it has exactly as many as it has room for?",
             ONE_TOO_MANY[1],
         ),
         *MISTAKES,
     ],
-    signs=SIGNS,
+    signs=[
+        (
+            "each backward releases one micro-batch, and makes room again: what a rank keeps is "
+            "the difference of its forwards and backwards",
+            lambda of: any(
+                kinds.count("F") == of.leads[rank] < of.m and of.leads[rank]
+                for rank, kinds in enumerate(of.kinds)
+            ),
+        ),
+        *SIGNS,
+    ],
     hints=(
-        "Print the rows for 4 ranks and 8 micro-batches. How many forwards does the last rank "
-        "do before its first backward, and how many would be enough?",
-        "In the steady part a forward comes before its backward. So while it lasts, a rank "
-        "keeps one micro-batch more than it has warmed up with.",
-        "A rank warms up with as many forwards as there are ranks after it. The last one has "
-        "nobody after it: 0.",
+        "Go through the actions of the last rank by hand. It has room for one micro-batch. When "
+        "does it find that it has room?",
+        "forwards - backwards is what the rank keeps now, before the next action. A forward keeps "
+        "one more.",
+        "There is room for another one only while it keeps fewer than `room`.",
     ),
 )

@@ -47,9 +47,9 @@ WHY = {  # words of what is wrong, or of an exception: what they mean
         "after its backward nobody needs a micro-batch: self.kept.pop(i) gives it back and "
         "forgets it. Else its activations stay, and memory grows with every micro-batch",
     "most_kept is": "self.keep notes how many are kept: call it once for each forward",
-    "floating point": "letters are whole numbers, which have no gradient: "
+    "floating point": "tokens are whole numbers, which have no gradient: "
         "x.requires_grad_(x.is_floating_point())",
-    "scalar types: Long": "letters are to stay whole numbers: the embedding looks them up",
+    "scalar types: Long": "tokens are to stay whole numbers: the embedding looks them up",
     "implicitly created only for scalar":
         "backward() alone is for a loss, which is one number. Other outputs come with their "
         "gradient from the next stage",
@@ -58,7 +58,7 @@ WHY = {  # words of what is wrong, or of an exception: what they mean
         "operation that two of them share",
     "and 'NoneType'": "on the last stage gradient is None: the output is the loss, and "
         "y.backward(None) takes that",
-    "'NoneType' object": "on the last stage gradient is None; and x.grad is None for letters",
+    "'NoneType' object": "on the last stage gradient is None; and x.grad is None for tokens",
     "KeyError": "what the forward has kept under i, the backward finds there: self.keep does it",
     "to unpack": KEPT_PAIR,
     "Mismatch in shape": "the gradient is that of the output, and of the same micro-batch: look up "
@@ -96,7 +96,7 @@ def given(case, place, i) -> SimpleNamespace:
     elif has_history:
         x = torch.sin(leaf.requires_grad_())
     targets = (draw(50 + i, samples * CONTEXT) * 100).long() % LETTERS
-    loss = lambda scores: F.cross_entropy(scores.flatten(0, 1), targets)  # noqa: E731
+    loss = lambda logits: F.cross_entropy(logits.flatten(0, 1), targets)  # noqa: E731
     gradient = None if place == LAST else draw(90 + i, samples, CONTEXT, WIDTH)
     return SimpleNamespace(i=i, x=x, leaf=leaf, then=[loss] * (place == LAST), gradient=gradient)
 
@@ -179,7 +179,7 @@ class Pass:
         self.y = self.of.then[0](self.raw) if self.of.then else self.raw
 
     def slopes(self, gradient) -> dict:
-        """Those of the weights, and of x unless it is letters, from that of the output."""
+        """Those of the weights, and of x unless it is tokens, from that of the output."""
         of_all = torch.autograd.grad(self.y, self.leaves.values(), gradient, retain_graph=True)
         return dict(zip(self.leaves, of_all))
 

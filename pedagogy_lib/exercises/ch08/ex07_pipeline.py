@@ -54,10 +54,10 @@ class Model:
         _, self.sizes, self.chunks = case.args
         self.stages = ranks * self.chunks
         shapes = [(size, CONTEXT) for size in self.sizes]
-        letters = [(draw(i, *shape, 2) * 100).long() % LETTERS for i, shape in enumerate(shapes)]
-        self.inputs = [both[..., 0] for both in letters]
-        self.targets = [both[..., 1] for both in letters]
-        self.scores = [draw(i, *shape, LETTERS) for i, shape in enumerate(shapes)]
+        tokens = [(draw(i, *shape, 2) * 100).long() % LETTERS for i, shape in enumerate(shapes)]
+        self.inputs = [both[..., 0] for both in tokens]
+        self.targets = [both[..., 1] for both in tokens]
+        self.logits = [draw(i, *shape, LETTERS) for i, shape in enumerate(shapes)]
 
     def travels(self, kind, i, stage) -> torch.Tensor:
         """What goes from the stage before into this one, or back from it to the stage before."""
@@ -65,11 +65,11 @@ class Model:
         return draw(seed, self.sizes[i], CONTEXT, WIDTH)
 
     def loss(self) -> float:
-        return loss_of(torch.cat(self.scores), torch.cat(self.targets)).item()
+        return loss_of(torch.cat(self.logits), torch.cat(self.targets)).item()
 
 
-def loss_of(scores, targets):
-    return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
+def loss_of(logits, targets):
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
 class Actor:
@@ -90,19 +90,19 @@ class Actor:
         self.watch.need((has_then == self.is_last, f"stage {self.stage} {what}", why))
         if not self.is_last:
             return model.travels("F", i, self.stage + 1)
-        part = then(model.scores[i])
+        part = then(model.logits[i])
         self.need_part(i, part, self.mean(i), model.sizes[i] / sum(model.sizes))
         return part
 
     def mean(self, i, others=None):
-        return loss_of(self.model.scores[i], self.model.targets[i if others is None else others])
+        return loss_of(self.model.logits[i], self.model.targets[i if others is None else others])
 
     def need_part(self, i, part, own, share):
         sizes = self.model.sizes
         alike = [self.mean(i, j) for j, size in enumerate(sizes) if size == sizes[i] and j != i]
         self.watch.need((close(part, share * own), "the loss of this micro-batch is wrong", [
             (close(part, own), "this is the micro-batch's own mean. The batch's loss is that over "
-             "all samples, so each part has a share: self.part_of_loss(i, scores)"),
+             "all samples, so each part has a share: self.part_of_loss(i, logits)"),
             (any(close(part, share * mean) for mean in alike),
              "these are the targets of another micro-batch. Which i has `then` when it is called?"),
             (close(part, own / len(sizes)), EQUAL_SHARES),
@@ -120,7 +120,7 @@ class Actor:
             (not is_tensor, "what comes in is self.inputs[i] on the model's first stage, else "
              "self.receive(action)"),
             (are_letters and self.model.chunks > 1, CHUNKS_TOO),
-            (are_letters, "self.inputs[i] are letters, for the model's first stage. All others get "
+            (are_letters, "self.inputs[i] are tokens, for the model's first stage. All others get "
              "what the stage before has made: self.receive(action)"),
             (not self.watch.received, "nothing has been received: what is in torch.empty is "
              "whatever memory held before"),

@@ -20,7 +20,7 @@ NO_GRAPH = (
     "the loss has lost its graph: .item(), float() and .detach() give a number that autograd knows "
     "nothing of"
 )
-ONE_NUMBER = "what a micro-batch adds is one number: a mean over its letters, times its share"
+ONE_NUMBER = "what a micro-batch adds is one number: a mean over its tokens, times its share"
 EQUAL_SHARES = (
     "every micro-batch has the same share, which is right if they are equally large. Here a sample "
     "of a small one counts more than one of a large one: what share of the batch's samples has it?"
@@ -34,23 +34,23 @@ WHOLE_NUMBER = (
 )
 
 
-def mean_loss(scores, targets):
-    return F.cross_entropy(scores.flatten(0, 1), targets.flatten())
+def mean_loss(logits, targets):
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
 def batch(part_of_loss, *sizes) -> list[float]:
-    """The loss of a batch, added up from its micro-batches, and its gradient in all scores."""
+    """The loss of a batch, added up from its micro-batches, and its gradient in all logits."""
     samples = sum(sizes)
-    scores = draw(40, samples, CONTEXT, LETTERS).requires_grad_()
+    logits = draw(40, samples, CONTEXT, LETTERS).requires_grad_()
     targets = (draw(41, samples, CONTEXT) * 100).long() % LETTERS
-    parts = zip(scores.split(sizes), targets.split(sizes))
+    parts = zip(logits.split(sizes), targets.split(sizes))
     total = sum(part_of_loss(*part, samples) for part in parts)
-    (slopes,) = torch.autograd.grad(total, [scores], materialize_grads=True)
+    (slopes,) = torch.autograd.grad(total, [logits], materialize_grads=True)
     return [total.item(), *slopes.flatten().tolist()]
 
 
 def in_one_process(*sizes) -> list[float]:
-    return batch(lambda scores, targets, samples: mean_loss(scores, targets), sum(sizes))
+    return batch(lambda logits, targets, samples: mean_loss(logits, targets), sum(sizes))
 
 
 def differs(call, wanted, got) -> str:
@@ -78,7 +78,7 @@ EXERCISE = OfBatches(
     "8.8",
     "part_of_loss",
     cases={f"micro-batches of {' '.join(map(str, of))} samples": [of] for of in SIZES},
-    truth=lambda scores, y, n: F.cross_entropy(scores.mT, y, reduction="none").sum() / n / CONTEXT,
+    truth=lambda logits, y, n: F.cross_entropy(logits.mT, y, reduction="none").sum() / n / CONTEXT,
     told=told,
     differs=differs,
     errors={
@@ -87,7 +87,7 @@ EXERCISE = OfBatches(
         "'NoneType'": "it returned None: a function without `return` does",
         "implicitly created only for scalar": ONE_NUMBER,
         "'mean_loss' is not defined": "run the cell that defines mean_loss first",
-        "input batch_size": "mean_loss takes scores (samples, context, characters) and targets "
+        "input batch_size": "mean_loss takes logits (samples, context, characters) and targets "
         "(samples, context) as they are",
     },
     mistakes=[
@@ -102,15 +102,15 @@ EXERCISE = OfBatches(
          lambda x, y, n: mean_loss(x, y) / len(y)),
         ("the mean is divided by the samples of the batch. As a mean it has lost how many samples "
          "it is of: len(targets)", lambda x, y, n: mean_loss(x, y) / n),
-        ("the sum over the letters is divided by samples. mean_loss is a mean over letters, and a "
+        ("the sum over the tokens is divided by samples. mean_loss is a mean over tokens, and a "
          "sample has several", lambda x, y, n: mean_loss(x, y) * y.numel() / n),
-        ("this is divided by the letters of a sample, too: mean_loss is their mean already",
+        ("this is divided by the tokens of a sample, too: mean_loss is their mean already",
          lambda x, y, n: mean_loss(x, y) * len(y) / n / CONTEXT),
         ("upside down: the share is the micro-batch's samples divided by those of the batch",
          lambda x, y, n: mean_loss(x, y) * n / len(y)),
         ("this is the sum over the samples of the micro-batch; the batch's mean is that of all, "
          "divided by batch_samples", lambda x, y, n: mean_loss(x, y) * len(y)),
-        ("this is the sum over all letters; asked is a part of their mean",
+        ("this is the sum over all tokens; asked is a part of their mean",
          lambda x, y, n: mean_loss(x, y) * y.numel()),
         ("the share counts twice: once is enough",
          lambda x, y, n: mean_loss(x, y) * (len(y) / n) ** 2),

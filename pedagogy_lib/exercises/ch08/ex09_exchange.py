@@ -1,10 +1,13 @@
-"""Two ranks that send to each other, and wait for ever."""
+"""Two ranks that send to each other, and wait for ever: on Gloo, or where messages take turns."""
+
+import contextlib
 
 import torch
 import torch.distributed as dist
 
 from ...basics.closeness import close
 from ...basics.errors import HangError
+from ...measuring.messages_in_turn import messages_in_turn
 from ..kit import At, Equals, RankExercise, World, never
 from ..kit.outcomes import NO_RETURN
 from ..kit.refused import Refused
@@ -17,7 +20,8 @@ SIZES = {"1 number": (1,), "1 MB": (250, 500)}
 TIMES = 2  # with other numbers: what the first leaves behind would show in the second
 TIMEOUT_SECONDS = 2.5  # an exchange takes milliseconds; wrong ones hang, and more than once
 SPENT, EMPTY = -1.0, -2.0  # what `outgoing` is overwritten with; what is in `incoming` before
-CASES = [At(World(3, pair)) for pair in [(0, 1), (0, 2), (1, 2)]]
+IN_TURN = At(World(2), ("in turn",), ", where messages of a pair take turns, as on NCCL (emulated)")
+CASES = [At(World(3, pair)) for pair in [(0, 1), (0, 2), (1, 2)]] + [IN_TURN]
 HANGS = {  # what both ranks of a pair wait in: what that means
     "send": "both ranks wait in send. With Gloo a send is over when the other side receives, and "
     "that side has come no further than its own send",
@@ -48,7 +52,8 @@ def exchange_often(answer, group, case):
     for number in exchanges():
         outgoing = message(rank, number)
         before, incoming = outgoing.clone(), torch.full_like(outgoing, EMPTY)
-        with Messages() as watch:
+        in_turn = messages_in_turn() if case == IN_TURN else contextlib.nullcontext()
+        with in_turn, Messages() as watch:
             returned = answer(outgoing, incoming, rank, peer)
         is_tensor = isinstance(returned, torch.Tensor)
         found["incoming"][number] = incoming.sum(-1)
@@ -98,6 +103,13 @@ def why_begun(trial, place) -> str:
 def why_it_hangs(case, error) -> str:
     if not isinstance(error, HangError):
         return ""
+    if case == IN_TURN:
+        return (
+            "it is right on Gloo. On NCCL, messages between two ranks that are begun one by one "
+            "take turns, in the order of the calls, for both directions together. If both ranks "
+            "begin with the same kind of message, neither is ever over. A batch runs as one; or "
+            "the two ranks call send and receive in opposite orders"
+        )
     places = [error.waits[rank] for rank in case.ranks]
     if None in places:  # it is done
         return "one side has returned, and the other one waits: each send needs its receive"

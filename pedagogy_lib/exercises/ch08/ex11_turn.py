@@ -2,7 +2,8 @@
 
 from ...basics.units import counted
 from ...course.checking import Wrong
-from ...schedules.timelines import LABELS, simulate
+from ...schedules.simulations import simulate
+from ...schedules.timelines import LABELS
 from ..kit import Formula
 from .actions import told
 from .generators import need_action, offence, told_case

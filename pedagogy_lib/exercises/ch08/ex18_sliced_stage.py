@@ -20,7 +20,7 @@ from .whole_samples import (
     whole,
 )
 
-SIZES = (3, 1, 3)  # letters of the slices in a pipeline
+SIZES = (3, 1, 3)  # tokens of the slices in a pipeline
 
 
 def work(answer, group, case):
@@ -80,7 +80,7 @@ def need_slope(i, got, x):
     wanted = kind_of(x) if x.is_floating_point() else "None"
     kind = kind_of(got) if isinstance(got, torch.Tensor) else str(got)
     if kind != wanted:
-        why = NO_RETURN if got is None else "what is asked is x.grad, which is None for letters"
+        why = NO_RETURN if got is None else "what is asked is x.grad, which is None for tokens"
         raise Refused(f"B{i} gave {kind:.60}, expected {wanted}: the gradient of x", why)
 
 
@@ -117,11 +117,11 @@ def in_pipeline(answer):
     lab = answer.lab
     models = [seeded(lab, sum(SIZES)) for _ in range(2)]
     chance = torch.Generator().manual_seed(1)
-    letters = torch.randint(LETTERS, (2, SAMPLES, sum(SIZES)), generator=chance)
-    lab.mean_loss(models[0](letters[0]), letters[1]).backward()
+    tokens = torch.randint(LETTERS, (2, SAMPLES, sum(SIZES)), generator=chance)
+    lab.mean_loss(models[0](tokens[0]), tokens[1]).backward()
     pipeline = lab.my_pipeline(models[1], make=answer)
     actions = lab.slice_by_slice(pipeline.rank, pipeline.ranks, len(SIZES))
-    pipeline.step(list(actions), *(x.split(SIZES, dim=1) for x in letters))
+    pipeline.step(list(actions), *(x.split(SIZES, dim=1) for x in tokens))
     mine = {id(p) for stage in pipeline.stages for p in stage.piece.parameters()}
     alone, here = (dict(model.named_parameters()) for model in models)
     names = [name for name, p in here.items() if id(p) in mine]
@@ -185,7 +185,7 @@ EXERCISE = RankExercise(
     needs=("8.7",),
     cases=[
         *(At(World(1), (case,), f", {case}") for case in CASES),
-        At(World(2), (), ", slices of {}, {}, {} letters".format(*SIZES)),
+        At(World(2), (), ", slices of {}, {}, {} tokens".format(*SIZES)),
     ],
     work=work,
     facts=[
@@ -209,7 +209,7 @@ EXERCISE = RankExercise(
         "Mismatch in shape": EACH_ITS_OWN,
         "number of tensors in": AS_MANY,
         "got 2 tensors and": AS_MANY,
-        "does not require grad": "some stage has letters as its input, and no block: it has no "
+        "does not require grad": "some stage has tokens as its input, and no block: it has no "
         "past, and x no gradient. Only outputs that have a graph can go back",
         "'tuple' object has no attribute": PAIRS,
         "has no attribute 'grad'": PAIRS,

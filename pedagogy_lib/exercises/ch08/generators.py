@@ -7,7 +7,8 @@ from itertools import islice
 from ...basics.units import counted
 from ...course.checking import Wrong
 from ...schedules.rules import check_schedule
-from ...schedules.timelines import LABELS, ScheduleError, simulate, text_of
+from ...schedules.simulations import simulate
+from ...schedules.timelines import LABELS, ScheduleError, text_of
 from ..kit import Formula
 from ..kit.outcomes import outcome_of
 from .actions import told

@@ -141,7 +141,7 @@ class Watch(Requests):
         wanted, right_tag = self.bytes_of[self.action.microbatch], self.tag_of(self.action)
         self.need(
             (self.gets(), "it waits for a message",
-             "the model's first stage has its letters in self.inputs[i]: nobody sends them. "
+             "the model's first stage has its tokens in self.inputs[i]: nobody sends them. "
              "self.is_first(chunk) tells which stage that is"),
             (self.received == 1, f"it waits for {self.received} messages",
              "each action gets one message at most"),

@@ -13,22 +13,22 @@ SAMPLES, WIDTH, HEADS, LETTERS = 2, 4, 2, 9
 
 @dataclass(frozen=True)
 class Case:
-    """layers: names of what the stage has; sizes: the letters of each slice."""
+    """layers: names of what the stage has; sizes: the tokens of each slice."""
 
     layers: str
     sizes: tuple[int, ...]
 
     @property
-    def letters(self) -> int:
+    def tokens(self) -> int:
         return sum(self.sizes)
 
     @property
     def is_last(self) -> bool:
-        return "scores" in self.layers
+        return "logits" in self.layers
 
     def __str__(self):
         s = "s" * (len(self.sizes) > 1)
-        return f"{self.layers}: {len(self.sizes)} slice{s} of {told(self.sizes)} letters"
+        return f"{self.layers}: {len(self.sizes)} slice{s} of {told(self.sizes)} tokens"
 
 
 def told(sizes) -> str:
@@ -41,7 +41,7 @@ CASES = (
     Case("block", (3, 3)),
     Case("block, block", (1, 4, 2)),
     Case("embedding, block", (2, 1, 3, 1)),
-    Case("block, scores", (2, 3, 1)),
+    Case("block, logits", (2, 3, 1)),
 )
 
 
@@ -51,12 +51,12 @@ def draw(seed, *shape):
 
 def layers_of(lab, case) -> torch.nn.Sequential:
     def a_transformer():
-        return lab.Transformer(WIDTH, layers=1, heads=HEADS, context=case.letters)
+        return lab.Transformer(WIDTH, layers=1, heads=HEADS, context=case.tokens)
 
     made = {
         "embedding": lambda: lab.layers_of(a_transformer())[0],
         "block": lambda: lab.layers_of(a_transformer())[1],
-        "scores": lambda: torch.nn.Linear(WIDTH, LETTERS),
+        "logits": lambda: torch.nn.Linear(WIDTH, LETTERS),
     }
     piece = torch.nn.Sequential(*(made[name]() for name in case.layers.split(", "))).double()
     for seed, parameter in enumerate(piece.parameters()):
@@ -65,17 +65,17 @@ def layers_of(lab, case) -> torch.nn.Sequential:
 
 
 def inputs_of(case):
-    """What goes in, and the gradient of what comes out; letters of each slice lie along dim 1."""
+    """What goes in, and the gradient of what comes out; tokens of each slice lie along dim 1."""
     chance = torch.Generator().manual_seed(9)
-    x = draw(90, SAMPLES, case.letters, WIDTH)
+    x = draw(90, SAMPLES, case.tokens, WIDTH)
     if "embedding" in case.layers:
-        x = torch.randint(LETTERS, (SAMPLES, case.letters), generator=chance)
-    return x, draw(91, SAMPLES, case.letters, WIDTH)
+        x = torch.randint(LETTERS, (SAMPLES, case.tokens), generator=chance)
+    return x, draw(91, SAMPLES, case.tokens, WIDTH)
 
 
-def loss_of(scores):
-    """A sum over letters, so that slices just add up."""
-    return scores.square().sum()
+def loss_of(logits):
+    """A sum over tokens, so that slices just add up."""
+    return logits.square().sum()
 
 
 def whole(piece, case, stopped=()) -> dict:
@@ -103,9 +103,9 @@ def stopped_block(block, x, sizes, kinds):
     slice_of = torch.repeat_interleave(torch.arange(len(sizes)), torch.tensor(sizes))
     same = slice_of[:, None] == slice_of
     old_k, old_v = (x.detach() if k in kinds else x for k, x in [("keys", k), ("values", v)])
-    scores = torch.where(same, q @ k.mT, q @ old_k.mT) / q.shape[-1] ** 0.5
+    logits = torch.where(same, q @ k.mT, q @ old_k.mT) / q.shape[-1] ** 0.5
     earlier = torch.ones_like(same).tril()
-    shares = scores.masked_fill(~earlier, -torch.inf).softmax(-1)
+    shares = logits.masked_fill(~earlier, -torch.inf).softmax(-1)
     mixed = (shares * same) @ v + (shares * ~same) @ old_v
     x = x + attention.output(mixed.transpose(1, 2).flatten(2))
     return x + block.mlp(block.norm_2(x))

@@ -9,26 +9,27 @@ from ...basics.closeness import as_tensor, close, first_off
 from ...basics.units import brief
 
 
-def difference(called, got, wanted) -> str:
+def difference(called, got, wanted, same=close) -> str:
     """How a value, called so, is wrong: `the bias at [2] is 3, expected 6`.
 
     called  of a dict's values, may end in the word that leads to a name, if that is not "of"
+    same    what says of two values whether they are equal
     """
     if isinstance(wanted, Mapping) and isinstance(got, Mapping) and got.keys() == wanted.keys():
-        return difference_by_name(called, got, wanted)
+        return difference_by_name(called, got, wanted, same)
     if are_lists(got, wanted):
-        first = next(k for k, pair in enumerate(zip(got, wanted)) if not close(*pair))
-        return difference(f"{called}[{first}]", got[first], wanted[first])
+        first = next(k for k, pair in enumerate(zip(got, wanted)) if not same(*pair))
+        return difference(f"{called}[{first}]", got[first], wanted[first], same)
     return f"{called} {first_difference(got, wanted)}"
 
 
-def difference_by_name(called, got, wanted) -> str:
-    wrong = [name for name in wanted if not close(got[name], wanted[name])]
+def difference_by_name(called, got, wanted, same) -> str:
+    wrong = [name for name in wanted if not same(got[name], wanted[name])]
     fine = [name for name in wanted if name not in wrong]
     first, *others = wrong
     led = called if called.endswith(LEADS) else f"{called} of"
     that = f"that {led.split()[-1]}"
-    told = difference(f"{led} {first}", got[first], wanted[first])
+    told = difference(f"{led} {first}", got[first], wanted[first], same)
     if others:
         told += f"; wrong is {that} {some_of(others)}, too"
     return told + (f"; right is {that} {some_of(fine)}" if fine else "")

@@ -53,7 +53,7 @@ class Equals:
             raise Wrong(str(trial.case), what, self.why(trial, found, wanted, wrong))
 
     def difference(self, trial, found, wanted, place) -> str:
-        told = difference(self.called or self.name, found[place], wanted[place])
+        told = difference(self.called or self.name, found[place], wanted[place], self.same)
         return f"{trial.who(place)}: {told}"
 
     def why(self, trial, found, wanted, wrong) -> str:

@@ -65,9 +65,9 @@ def train_epochs(model, dataset, loss_fn, epochs, samples):
 # - DistributedSampler(dataset)
 # + DistributedSampler(dataset, seed=dist.get_rank())
 
-# %% wrong · expected [5, 5, 2] `samples` is what each rank takes in a step
-# - batch_size=samples, sampler=sampler)
-# + batch_size=samples // dist.get_world_size(), sampler=sampler)
+# %% wrong · expected [5, 5, 2] `batch_size` is what each rank takes in a step
+# - batch_size=batch_size, sampler=sampler)
+# + batch_size=batch_size // dist.get_world_size(), sampler=sampler)
 
 # %% wrong · it belongs to the epoch
 # - sampler=sampler)
@@ -96,9 +96,9 @@ def train_epochs(model, dataset, loss_fn, epochs, samples):
 # + range(0):
 
 # %% wrong · rank 0 reads 72 samples, and trains on 36 each rank reads the others' samples, too
-# -     dataloader = DataLoader(dataset, batch_size=samples, sampler=sampler)
+# -     dataloader = DataLoader(dataset, batch_size=batch_size, sampler=sampler)
 # +     rank, n, alike = dist.get_rank(), dist.get_world_size(), torch.Generator()
-# +     dataloader = DataLoader(dataset, batch_size=samples * n, shuffle=True, generator=alike)
+# +     dataloader = DataLoader(dataset, batch_size=batch_size * n, shuffle=True, generator=alike)
 # -         for inputs, labels in dataloader:
 # +         for inputs, labels in dataloader:
 # +             inputs, labels = inputs[rank::n], labels[rank::n]

@@ -30,7 +30,7 @@
 # %% wrong · it is cleared after backward() has put it there
 # -         optimizer.zero_grad()
 
-# -         loss.backward()  # the gradients are averaged here
+# -         loss.backward()
 # +         loss.backward()
 # +         optimizer.zero_grad()
 
@@ -46,7 +46,7 @@
 # -         inputs, targets = batch
 # +         optimizer.step()
 # +         inputs, targets = batch
-# -         loss.backward()  # the gradients are averaged here
+# -         loss.backward()
 # -         optimizer.step()
 # +         loss.backward()
 
@@ -54,7 +54,7 @@
 # -         optimizer.zero_grad()
 # +         optimizer.step()
 # +         optimizer.zero_grad()
-# -         loss.backward()  # the gradients are averaged here
+# -         loss.backward()
 # -         optimizer.step()
 # +         loss.backward()
 

@@ -34,6 +34,14 @@ class MixedPrecision(MixedPrecision):
                 p.set_(self.master_of[p].to(p))
                 p.grad = None
 
+# %% right · masters that are plain leaves
+# -         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
+# +         self.masters = [p.detach().float().requires_grad_() for p in self.parameters]
+
+# %% right · masters that ask for no gradient
+# -         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
+# +         self.masters = [p.detach().float() for p in self.parameters]
+
 # %% wrong · gets the bfloat16 parameters themselves
 # -         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
 # +         self.masters = self.parameters
@@ -54,10 +62,6 @@ class MixedPrecision(MixedPrecision):
 # -         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
 # +         flat = torch.cat([p.detach().flatten() for p in self.parameters])
 # +         self.masters = [nn.Parameter(flat.float())]
-
-# %% wrong · a master is a parameter, as whatever an optimizer trains
-# -         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
-# +         self.masters = [p.detach().float().requires_grad_() for p in self.parameters]
 
 # %% wrong · is a leaf of its own
 # -         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]

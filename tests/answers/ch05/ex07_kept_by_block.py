@@ -11,21 +11,21 @@ def kept_by_block(samples, context, width, heads, size=4):
     one = torch.empty(samples, context, width, device="meta").numel()
     return torch.tensor((16 * one + samples * context * (heads + 4)) * size)
 
-# %% wrong · for each letter 1,546 numbers, got 1,162 4 * width for each letter are missing
-# -     return letters * (16 * width + 4 + heads) * size
-# +     return letters * (12 * width + 4 + heads) * size
+# %% wrong · for each token 1,546 numbers, got 1,162 4 * width for each token are missing
+# -     return tokens * (16 * width + 4 + heads) * size
+# +     return tokens * (12 * width + 4 + heads) * size
 
-# %% wrong · log-sum-exp is missing: a number for each letter and head; and the norms'
-# -     return letters * (16 * width + 4 + heads) * size
-# +     return letters * 16 * width * size
+# %% wrong · log-sum-exp is missing: a number for each token and head; and the norms'
+# -     return tokens * (16 * width + 4 + heads) * size
+# +     return tokens * 16 * width * size
 
 # %% wrong · the number of numbers: each takes `size` bytes; and 4 * width
-# -     return letters * (16 * width + 4 + heads) * size
-# +     return letters * (12 * width + 4 + heads)
+# -     return tokens * (16 * width + 4 + heads) * size
+# +     return tokens * (12 * width + 4 + heads)
 
 # %% wrong · the norms' statistics are taken to have 4 bytes each
-# -     return letters * (16 * width + 4 + heads) * size
-# +     return letters * ((16 * width + heads) * size + 4 * 4)
+# -     return tokens * (16 * width + 4 + heads) * size
+# +     return tokens * ((16 * width + heads) * size + 4 * 4)
 
 # %% wrong · without `return`
-# -     return letters * (16 * width + 4 + heads) * size
+# -     return tokens * (16 * width + 4 + heads) * size

@@ -1,7 +1,7 @@
 # %% right · by hand, with grad mode and states
 class Recomputed(Recomputed):
     @staticmethod
-    def backward(ctx, slope):
+    def backward(ctx, grad_output):
         before = torch.get_rng_state()
         torch.set_rng_state(ctx.chance)
         x = ctx.saved_tensors[0].detach()
@@ -10,18 +10,18 @@ class Recomputed(Recomputed):
         y = ctx.function(x)
         torch.set_grad_enabled(False)
         torch.set_rng_state(before)
-        y.backward(gradient=slope)
+        y.backward(gradient=grad_output)
         return None, x.grad
 
-# %% right · the sum of y times slope
+# %% right · the sum of y times grad_output
 class Recomputed(Recomputed):
     @staticmethod
-    def backward(ctx, slope):
+    def backward(ctx, grad_output):
         (x,) = ctx.saved_tensors
         with torch.random.fork_rng(), torch.enable_grad():
             torch.set_rng_state(ctx.chance)
             x = x.clone().detach().requires_grad_(True)
-            (ctx.function(x) * slope.detach()).sum().backward()
+            (ctx.function(x) * grad_output.detach()).sum().backward()
         return None, x.grad
 
 # %% wrong · drawn other masks
@@ -64,45 +64,45 @@ class Recomputed(Recomputed):
 
 # %% wrong · in the shape of x
 # -         return None, x.grad
-# +         return None, slope
+# +         return None, grad_output
 
 # %% wrong · nothing is to be multiplied
 # -         return None, x.grad
-# +         return None, x.grad * slope
+# +         return None, x.grad * grad_output
 
 # %% wrong · the backward of a sum of y begins with ones
-# -         torch.autograd.backward(y, slope)
+# -         torch.autograd.backward(y, grad_output)
 # +         y.sum().backward()
 
 # %% wrong · this is the gradient of the sum
 # -             y = ctx.function(x)
-# -         torch.autograd.backward(y, slope)
+# -         torch.autograd.backward(y, grad_output)
 # +             ctx.function(x).sum().backward()
 
 # %% wrong · has to know the gradient of y
-# -         torch.autograd.backward(y, slope)
+# -         torch.autograd.backward(y, grad_output)
 # +         y.backward()
 
 # %% wrong · so it belongs to that
-# -         torch.autograd.backward(y, slope)
-# +         torch.autograd.backward(x, slope)
+# -         torch.autograd.backward(y, grad_output)
+# +         torch.autograd.backward(x, grad_output)
 
 # %% wrong · the function's weights get no gradient
-# -         torch.autograd.backward(y, slope)
+# -         torch.autograd.backward(y, grad_output)
 # -         return None, x.grad
-# +         return None, torch.autograd.grad(y, x, slope)[0]
+# +         return None, torch.autograd.grad(y, x, grad_output)[0]
 
 # %% wrong · returns a tuple
-# -         torch.autograd.backward(y, slope)
+# -         torch.autograd.backward(y, grad_output)
 # -         return None, x.grad
-# +         return None, torch.autograd.grad(y, x, slope)
+# +         return None, torch.autograd.grad(y, x, grad_output)
 
 # %% wrong · the x that the function runs on has no gradient
 # -         x = x.detach().requires_grad_()
 # +         x = x.detach()
-# -         torch.autograd.backward(y, slope)
+# -         torch.autograd.backward(y, grad_output)
 # -         return None, x.grad
-# +         return None, torch.autograd.grad(y, x, slope)[0]
+# +         return None, torch.autograd.grad(y, x, grad_output)[0]
 
 # %% wrong · the graph of the first run is kept
 class Recomputed(torch.autograd.Function):
@@ -115,8 +115,8 @@ class Recomputed(torch.autograd.Function):
         return ctx.y.detach()
 
     @staticmethod
-    def backward(ctx, slope):
-        torch.autograd.backward(ctx.y, slope)
+    def backward(ctx, grad_output):
+        torch.autograd.backward(ctx.y, grad_output)
         return None, ctx.x.grad
 
 # %% wrong · the backward has not run the function again
@@ -124,9 +124,9 @@ class Recomputed(torch.autograd.Function):
 # -         with torch.enable_grad(), torch.random.fork_rng(devices=[]):
 # -             torch.set_rng_state(ctx.chance)
 # -             y = ctx.function(x)
-# -         torch.autograd.backward(y, slope)
+# -         torch.autograd.backward(y, grad_output)
 # -         return None, x.grad
-# +         return None, slope.new_ones(x.shape)
+# +         return None, grad_output.new_ones(x.shape)
 
 # %% wrong · one more run is enough
 # -             y = ctx.function(x)
@@ -140,16 +140,16 @@ class Recomputed(torch.autograd.Function):
 # +         ctx.again = x.clone()
 
 # %% wrong · only one chunk at a time
-# -         torch.autograd.backward(y, slope)
+# -         torch.autograd.backward(y, grad_output)
 # +         ctx.y = y
-# +         torch.autograd.backward(y, slope, retain_graph=True)
+# +         torch.autograd.backward(y, grad_output, retain_graph=True)
 
-# %% wrong · begins at y with slope
+# %% wrong · begins at y with grad_output
 class Recomputed(Recomputed):
     @staticmethod
-    def backward(ctx, slope):
+    def backward(ctx, grad_output):
         x = ctx.saved_tensors[0].detach().requires_grad_()
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.set_rng_state(ctx.chance)
             ctx.function(x).sum().backward()
-        return None, slope * x.grad
+        return None, grad_output * x.grad

@@ -1,9 +1,5 @@
 # %% right · the backend's all-gather, unit by unit
-# -         self.optimizer.zero_grad()
-# -         for unit in self.units.values():
 # -             all_gather_ring(unit.chunks, unit.group)
-# +         for unit in self.units.values():
-# +             unit.shard.grad = None
 # +             dist.all_gather(list(unit.chunks), unit.chunks[unit.rank].clone(), group=unit.group)
 
 # %% right · from the last to the first, through all_gather_into_tensor
@@ -15,26 +11,31 @@
 # +             dist.all_gather_into_tensor(unit.flat, unit.shard.data.clone(), group=unit.group)
 # +             show_parameters(unit)
 
+# %% right · the optimizer frees the gradients
+# -         self.optimizer.step()
+# +         self.optimizer.step()
+# +         self.optimizer.zero_grad()
+# -             unit.shard.grad = None
+
 # %% wrong · gather the chunks of each unit after
 # -             all_gather_ring(unit.chunks, unit.group)
 # +             pass
 
 # %% wrong · after the optimizer's step, when they are new
 # -         self.optimizer.step()
-# -         self.optimizer.zero_grad()
-# -         for unit in self.units.values():
-# -             all_gather_ring(unit.chunks, unit.group)
 # +         for unit in self.units.values():
 # +             all_gather_ring(unit.chunks, unit.group)
 # +         self.optimizer.step()
-# +         self.optimizer.zero_grad()
+# -             unit.shard.grad = None
+# -             all_gather_ring(unit.chunks, unit.group)
+# +             unit.shard.grad = None
 
 # %% wrong · those of the next step would be added to them
-# -         self.optimizer.zero_grad()
+# -             unit.shard.grad = None
 
 # %% wrong · None takes none
-# -         self.optimizer.zero_grad()
-# +         self.optimizer.zero_grad(set_to_none=False)
+# -             unit.shard.grad = None
+# +             unit.shard.grad.zero_()
 
 # %% wrong · divided by the number of ranks once more
 # -             reduce_gradients(unit)
@@ -51,7 +52,6 @@
 
 # %% wrong · the optimizer has found no gradients
 # -         self.optimizer.step()
-# -         self.optimizer.zero_grad()
 # +         self.optimizer.zero_grad()
 # +         self.optimizer.step()
 
@@ -73,7 +73,6 @@
 # +         self.update()
 # -         """Update the model with the gradients of the shards, and free them. (Stage 2, too.)"""
 # -         self.optimizer.step()
-# -         self.optimizer.zero_grad()
 
 # %% wrong · each rank has it for its own shards
 class Zero1(Zero1):

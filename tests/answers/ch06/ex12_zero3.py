@@ -1,4 +1,4 @@
-# %% right · reduced after the parameters have gone, and both in the thread
+# %% right · reduced after the parameters have gone
 # -         if unit not in self.held:
 # -             self.drop(unit)
 # +         if unit in self.held:
@@ -8,13 +8,12 @@
 # -         self.need(unit)
 # +         self.need(unit)
 # +         self.held = self.held | {unit}
-# -         self.begin(partial(reduce_gradients, unit))()
+# -         reduce_gradients(unit)
 # -         self.held.discard(unit)
 # -         self.drop(unit)
 # +         self.held = {other for other in self.held if other is not unit}
 # +         self.drop(unit)
-# +         wait = self.begin(lambda: reduce_gradients(unit))
-# +         wait()
+# +         reduce_gradients(unit)
 
 # %% right · stays if a backward is running
 # -         if unit not in self.held:
@@ -23,22 +22,17 @@
 # +             self.drop(unit)
 # -         self.held.add(unit)
 
-# -         self.begin(partial(reduce_gradients, unit))()
+# -         reduce_gradients(unit)
 # -         self.held.discard(unit)
-# +         self.begin(partial(Zero2.reduce, self, unit))()
+# +         super().reduce(unit)
 
-# %% right · waits for all gradients at the end
+# %% right · drops whatever is there when its backward is over
 class Zero3(Zero3):
     def reduce(self, unit):
-        self.waits = [*getattr(self, "waits", ()), self.begin(partial(reduce_gradients, unit))]
+        Zero2.reduce(self, unit)
         self.held -= {unit}
-        self.drop(unit)
-
-    def end_backward(self):
-        super().end_backward()
-        for wait in self.waits:
-            wait()
-        self.waits = []
+        if unit in self.units.values():
+            self.drop(unit)
 
 # %% wrong · only 2/3 of the bytes are sent
 # -         if unit not in self.held:
@@ -68,7 +62,7 @@ class Zero3(Zero3):
 # +                 self.drop(unit)
 
 # %% wrong · are to be reduced, and freed, as in stage 2
-# -         self.begin(partial(reduce_gradients, unit))()
+# -         reduce_gradients(unit)
 
 # %% wrong · dispose() alone does not
 # -         self.held.discard(unit)
@@ -109,8 +103,9 @@ class Zero3(Zero3):
 # %% wrong · more units are whole at a time
 # -         self.held.add(unit)
 # -         self.need(unit)
+# +         begun = bool(self.held)
 # +         self.held.add(unit)
-# +         for other in list(dict.fromkeys(self.now)) if unit is self.now[0] else [unit]:
+# +         for other in [unit] if begun else [unit, *self.units.values()]:
 # +             self.need(other)
 
 # %% wrong · something travels again that is there already
@@ -125,16 +120,15 @@ class Zero3(Zero3):
 # +         self.drop(unit)
 
 # %% wrong · the next forward gathers
-# -         self.optimizer.zero_grad()
-# +         self.optimizer.zero_grad()
-# +         for unit in self.units.values():
+# -             unit.shard.grad = None
+# +             unit.shard.grad = None
 # +             gather(unit)
 # +             dispose(unit)
 
 # %% wrong · in the same order
-# -         self.begin(partial(reduce_gradients, unit))()
+# -         reduce_gradients(unit)
 # +         if unit.rank == 0:
-# +             self.begin(partial(reduce_gradients, unit))()
+# +             reduce_gradients(unit)
 
 # %% wrong · gather() alone does not
 # -     def before_forward(self, unit, *_):
@@ -150,23 +144,9 @@ class Zero3(Zero3):
 # +         if unit not in self.held:
 # +             gather(unit)
 # +         self.held.add(unit)
-# -         self.begin(partial(reduce_gradients, unit))()
+# -         reduce_gradients(unit)
 # -         self.held.discard(unit)
 # -         self.drop(unit)
 # +         reduce_gradients(unit)
 # +         self.held.discard(unit)
 # +         dispose(unit)
-
-# %% wrong · two threads send at the same time
-# -         self.begin(partial(reduce_gradients, unit))()
-# +         reduce_gradients(unit)
-
-# %% wrong · returns what waits for the job's end: call it
-# -         self.begin(partial(reduce_gradients, unit))()
-# +         self.begin(partial(reduce_gradients, unit))
-
-# %% wrong · and need() returns when it is there
-# -         self.held.add(unit)
-# -         self.need(unit)
-# +         self.held.add(unit)
-# +         self.fetch(unit)

@@ -1,22 +1,22 @@
 # %% right · by its ends
-# -     part = x.split(part_sizes(x.shape[dim], n, unit), dim)[rank]
+# -     part = x.split(part_sizes(x.shape[dim], n, together), dim)[rank]
 # -     return part.clone(memory_format=torch.contiguous_format)
-# +     sizes = part_sizes(x.shape[dim], n, unit)
+# +     sizes = part_sizes(x.shape[dim], n, together)
 # +     part = x.narrow(dim, sum(sizes[:rank]), sizes[rank])
 # +     return torch.empty(part.shape, dtype=x.dtype, device=x.device).copy_(part)
 
 # %% right · by indices
-# -     part = x.split(part_sizes(x.shape[dim], n, unit), dim)[rank]
+# -     part = x.split(part_sizes(x.shape[dim], n, together), dim)[rank]
 # -     return part.clone(memory_format=torch.contiguous_format)
-# +     units = torch.arange(x.shape[dim]).view(-1, unit).tensor_split(n)[rank]
-# +     return x.index_select(dim, units.flatten())
+# +     groups = torch.arange(x.shape[dim]).view(-1, together).tensor_split(n)[rank]
+# +     return x.index_select(dim, groups.flatten())
 
 # %% right · cloned in order
 # -     return part.clone(memory_format=torch.contiguous_format)
 # +     return part.clone().contiguous()
 
 # %% wrong · chunk makes all but the last one equal
-# -     part = x.split(part_sizes(x.shape[dim], n, unit), dim)[rank]
+# -     part = x.split(part_sizes(x.shape[dim], n, together), dim)[rank]
 # +     part = x.chunk(n, dim)[rank]
 
 # %% wrong · all of x keeps its memory
@@ -32,14 +32,14 @@
 # +     return part.clone()
 
 # %% wrong · x.split cuts along dim 0 unless
-# -     part = x.split(part_sizes(x.shape[dim], n, unit), dim)[rank]
-# +     part = x.split(part_sizes(x.shape[dim], n, unit))[rank]
+# -     part = x.split(part_sizes(x.shape[dim], n, together), dim)[rank]
+# +     part = x.split(part_sizes(x.shape[dim], n, together))[rank]
 
 # %% wrong · it is a view into a copy of the whole
-# -     part = x.split(part_sizes(x.shape[dim], n, unit), dim)[rank]
+# -     part = x.split(part_sizes(x.shape[dim], n, together), dim)[rank]
 # -     return part.clone(memory_format=torch.contiguous_format)
-# +     return x.clone().split(part_sizes(x.shape[dim], n, unit), dim)[rank]
+# +     return x.clone().split(part_sizes(x.shape[dim], n, together), dim)[rank]
 
 # %% wrong · right, in a group of some ranks
-# -     part = x.split(part_sizes(x.shape[dim], n, unit), dim)[rank]
-# +     part = x.split(part_sizes(x.shape[dim], n, unit), dim)[dist.get_rank()]
+# -     part = x.split(part_sizes(x.shape[dim], n, together), dim)[rank]
+# +     part = x.split(part_sizes(x.shape[dim], n, together), dim)[dist.get_rank()]

@@ -1,6 +1,6 @@
 # %% right · a dim from behind, and a bias of its own
-# -         self.weight, self.bias = part_of(linear.weight, 1, group, unit), linear.bias
-# +         self.weight = part_of(linear.weight, -1, group, unit)
+# -         self.weight, self.bias = part_of(linear.weight, 1, group, together), linear.bias
+# +         self.weight = part_of(linear.weight, -1, group, together)
 # +         bias = linear.bias
 # +         if bias is not None:
 # +             bias = nn.Parameter(bias.detach().clone(), requires_grad=bias.requires_grad)
@@ -37,6 +37,6 @@
 
 # %% wrong · A new nn.Parameter requires a gradient unless
 class RowLinear(RowLinear):
-    def __init__(self, linear, group=None, unit=1, leave=leave):
-        super().__init__(linear, group, unit, leave)
+    def __init__(self, linear, group=None, together=1, leave=leave):
+        super().__init__(linear, group, together, leave)
         self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().clone())

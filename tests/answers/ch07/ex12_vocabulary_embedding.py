@@ -7,7 +7,7 @@
 # %% right · only where there is something
 # -         rows = F.embedding(place.where(mine, 0), self.weight)
 # -         return self.leave(rows * mine.unsqueeze(-1), self.group)
-# +         rows = self.weight.new_zeros(*letters.shape, self.weight.shape[1])
+# +         rows = self.weight.new_zeros(*tokens.shape, self.weight.shape[1])
 # +         rows[mine] = self.weight[place[mine]]
 # +         return self.leave(rows, self.group)
 
@@ -35,7 +35,7 @@
 
 # %% wrong · flatten or reshape copies where it has to
 # -         rows = F.embedding(place.where(mine, 0), self.weight)
-# +         rows = self.weight[place.where(mine, 0).view(-1)].view(*letters.shape, -1)
+# +         rows = self.weight[place.where(mine, 0).view(-1)].view(*tokens.shape, -1)
 
 # %% wrong · the sum of sums has every row n times
 # -         return self.leave(rows * mine.unsqueeze(-1), self.group)
@@ -52,7 +52,7 @@
 # +         dist.all_reduce(rows, group=self.group)
 # +         return rows
 
-# %% wrong · the first letter of each rank is left out
+# %% wrong · the first token of each rank is left out
 # -         mine = (place >= 0) & (place < len(self.weight))
 # +         mine = (place > 0) & (place < len(self.weight))
 
@@ -62,18 +62,18 @@
 # +         return self.leave(rows.flatten(0, -2), self.group).view(rows.shape)
 
 # %% wrong · is the only message
-# -         place = letters - self.first
-# +         letters = letters.clone()
-# +         dist.broadcast(letters, group_src=0, group=self.group)
-# +         place = letters - self.first
+# -         place = tokens - self.first
+# +         tokens = tokens.clone()
+# +         dist.broadcast(tokens, group_src=0, group=self.group)
+# +         place = tokens - self.first
 
 # %% wrong · -= is not
-# -         place = letters - self.first
+# -         place = tokens - self.first
 # -         mine = (place >= 0) & (place < len(self.weight))
 # -         rows = F.embedding(place.where(mine, 0), self.weight)
-# +         letters -= self.first
-# +         mine = (letters >= 0) & (letters < len(self.weight))
-# +         rows = F.embedding(letters.where(mine, 0), self.weight)
+# +         tokens -= self.first
+# +         mine = (tokens >= 0) & (tokens < len(self.weight))
+# +         rows = F.embedding(tokens.where(mine, 0), self.weight)
 
 # %% wrong · a function without `return`
 # -         return self.leave(rows * mine.unsqueeze(-1), self.group)
@@ -90,13 +90,13 @@
 # +         return self.leave(F.embedding(place, self.weight), self.group)
 
 # %% wrong · A negative index counts from the end
-# -         place = letters - self.first
+# -         place = tokens - self.first
 # -         mine = (place >= 0) & (place < len(self.weight))
 # -         rows = F.embedding(place.where(mine, 0), self.weight)
-# +         rows = self.weight[(letters - self.first).clamp(max=len(self.weight) - 1)]
-# +         mine = letters < self.first + len(self.weight)
+# +         rows = self.weight[(tokens - self.first).clamp(max=len(self.weight) - 1)]
+# +         mine = tokens < self.first + len(self.weight)
 
-# %% wrong · also one that has none of the letters
+# %% wrong · also one that has none of the tokens
 # -         return self.leave(rows * mine.unsqueeze(-1), self.group)
 # +         rows = rows * mine.unsqueeze(-1)
 # +         return self.leave(rows, self.group) if mine.any() else rows

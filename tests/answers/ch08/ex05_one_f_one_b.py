@@ -1,5 +1,6 @@
 # %% given
 Action = lab("schedules").Action
+schedules = lab("schedules")
 
 # %% right · as a queue
 def one_f_one_b(rank, ranks, microbatches):
@@ -13,33 +14,52 @@ def one_f_one_b(rank, ranks, microbatches):
             row.append(Action(kind="B", microbatch=kept.pop(0)))
     return row
 
-# %% right · one less of the old warm-up
-# -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = max(min(ranks - rank - 1, microbatches), 0)
+# %% right · less room
+# -     room = min(microbatches, ranks - rank)
+# +     room = min(microbatches - 1, ranks - rank - 1)
+# -         has_room = forwards - backwards < room
+# +         has_room = forwards - backwards <= room
+
+# %% right · three loops
+def one_f_one_b(rank, ranks, microbatches):
+    warm_up = min(ranks - 1 - rank, microbatches)
+    yield from (Action("F", i) for i in range(warm_up))
+    for i in range(warm_up, microbatches):
+        yield Action("F", i)
+        yield Action("B", i - warm_up)
+    yield from (Action("B", i) for i in range(microbatches - warm_up, microbatches))
 
 # %% wrong · the ranks keep up to [5, 4, 3, 2] micro-batches
-# -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = min(ranks - rank, microbatches)
+# -         has_room = forwards - backwards < room
+# +         has_room = forwards - backwards <= room
 
 # %% wrong · one forward too few
-# -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = max(0, min(ranks - rank - 2, microbatches))
+# -         has_room = forwards - backwards < room
+# +         has_room = forwards - backwards < max(1, room - 1)
+
+# %% wrong · one forward too few
+# -     room = min(microbatches, ranks - rank)
+# +     room = max(1, min(microbatches, ranks - rank - 1))
+
+# %% wrong · each rank goes back right after its first forward
+# -         has_room = forwards - backwards < room
+# +         has_room = forwards - backwards < 1
+
+# %% wrong · makes room again
+# -         has_room = forwards - backwards < room
+# +         has_room = forwards < room
+
+# %% wrong · this is GPipe
+# -         has_room = forwards - backwards < room
+# +         has_room = True
 
 # %% wrong · the wrong way round: the last rank
-# -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = min(rank, microbatches)
+# -     room = min(microbatches, ranks - rank)
+# +     room = min(microbatches, rank + 1)
 
 # %% wrong · all ranks warm up alike. A
-# -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = min(2, microbatches)
-
-# %% wrong · each further rank one fewer
-# -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = min(ranks + 1 - rank, microbatches)
-
-# %% wrong · the memory is enough, but ranks are idle
-# -     warm_up = min(ranks - 1 - rank, microbatches)
-# +     warm_up = min((ranks - rank) // 2, microbatches)
+# -     room = min(microbatches, ranks - rank)
+# +     room = min(microbatches, ranks)
 
 # %% wrong · goes forward several times in a row
 def one_f_one_b(rank, ranks, microbatches):

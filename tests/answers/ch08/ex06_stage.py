@@ -63,7 +63,7 @@
 # +         self.piece.zero_grad()
 # +         x, y = self.kept.pop(i)
 
-# %% wrong · letters are whole numbers
+# %% wrong · tokens are whole numbers
 # -         x = x.detach().requires_grad_(x.is_floating_point())
 # +         x = x.detach().requires_grad_()
 

@@ -9,7 +9,7 @@
 # -                 y = self.stages[chunk].forward(i, x)
 # -             self.send(y, action)
 # +             x = self.inputs[i]
-# +         then = [lambda scores: self.part_of_loss(i, scores)] if self.is_last(chunk) else []
+# +         then = [lambda logits: self.part_of_loss(i, logits)] if self.is_last(chunk) else []
 # +         with self.around(action):
 # +             y = self.stages[chunk].forward(i, x, *then)
 # +         (self.losses.append if then else partial(self.send, action=action))(y)
@@ -79,7 +79,7 @@
 
 # %% wrong · the micro-batch's own mean
 # -                 self.losses.append(self.stages[chunk].forward(i, x, partial(self.part_of_loss, i)))
-# +                 mean = lambda scores: self.loss_of(scores, self.targets[i])
+# +                 mean = lambda logits: self.loss_of(logits, self.targets[i])
 # +                 self.losses.append(self.stages[chunk].forward(i, x, mean))
 
 # %% wrong · the next stage is on the same rank
@@ -103,7 +103,7 @@
 
 # %% wrong · every micro-batch has the same share
 # -                 self.losses.append(self.stages[chunk].forward(i, x, partial(self.part_of_loss, i)))
-# +                 part = lambda scores: self.loss_of(scores, self.targets[i]) / len(self.inputs)
+# +                 part = lambda logits: self.loss_of(logits, self.targets[i]) / len(self.inputs)
 # +                 self.losses.append(self.stages[chunk].forward(i, x, part))
 
 # %% wrong · self.send keeps each until the end of the step

@@ -1,37 +1,37 @@
 # %% given
 mean_loss = lab("language_model").mean_loss
 
-# %% right · a sum over the letters
-def part_of_loss(scores, targets, batch_samples):
-    return F.cross_entropy(scores.flatten(0, 1), targets.flatten(), reduction='sum') / (
+# %% right · a sum over the tokens
+def part_of_loss(logits, targets, batch_samples):
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction='sum') / (
         batch_samples * targets.shape[1])
 
-# %% right · the letters' scores in another order
-def part_of_loss(scores, targets, batch_samples):
-    return F.cross_entropy(scores.movedim(-1, 1), targets) * len(targets) / batch_samples
+# %% right · the tokens' logits in another order
+def part_of_loss(logits, targets, batch_samples):
+    return F.cross_entropy(logits.movedim(-1, 1), targets) * len(targets) / batch_samples
 
 # %% wrong · Adam hides it
-# -     return mean_loss(scores, targets) * len(targets) / batch_samples
-# +     return mean_loss(scores, targets)
+# -     return mean_loss(logits, targets) * len(targets) / batch_samples
+# +     return mean_loss(logits, targets)
 
 # %% wrong · every micro-batch has the same share
-# -     return mean_loss(scores, targets) * len(targets) / batch_samples
-# +     return mean_loss(scores, targets) / 4
+# -     return mean_loss(logits, targets) * len(targets) / batch_samples
+# +     return mean_loss(logits, targets) / 4
 
 # %% wrong · a number that autograd knows
-# -     return mean_loss(scores, targets) * len(targets) / batch_samples
-# +     return mean_loss(scores, targets).detach() * len(targets) / batch_samples
+# -     return mean_loss(logits, targets) * len(targets) / batch_samples
+# +     return mean_loss(logits, targets).detach() * len(targets) / batch_samples
 
 # %% wrong · a number that autograd knows
-# -     return mean_loss(scores, targets) * len(targets) / batch_samples
-# +     loss = mean_loss(scores, targets).item() * len(targets) / batch_samples
+# -     return mean_loss(logits, targets) * len(targets) / batch_samples
+# +     loss = mean_loss(logits, targets).item() * len(targets) / batch_samples
 # +     return torch.tensor(loss, requires_grad=True)
 
 # %% wrong · what a micro-batch adds is one number
-# -     return mean_loss(scores, targets) * len(targets) / batch_samples
-# +     losses = F.cross_entropy(scores.movedim(-1, 1), targets, reduction="none")
+# -     return mean_loss(logits, targets) * len(targets) / batch_samples
+# +     losses = F.cross_entropy(logits.movedim(-1, 1), targets, reduction="none")
 # +     return losses.mean(1) / batch_samples
 
 # %% wrong · it returned None
-# -     return mean_loss(scores, targets) * len(targets) / batch_samples
-# +     mean_loss(scores, targets) * len(targets) / batch_samples
+# -     return mean_loss(logits, targets) * len(targets) / batch_samples
+# +     mean_loss(logits, targets) * len(targets) / batch_samples

@@ -1,0 +1,235 @@
+"""Attention on more ranks than key-value heads: exercise 7.11. The truth is one process."""
+
+import torch
+import torch.distributed as dist
+
+from ..kit import At, Equals, RankExercise, World, never
+from ..kit.counted import Counted
+from ..kit.groups import Calls
+from ..kit.refused import Refused
+from ..kit.trials import numbers
+
+SIZE = 2  # of a head
+SHARED = ("key_value.weight", "key_value.bias")
+OWN = ("query.weight", "query.bias", "output.weight")
+
+
+def of(world, heads, kv_heads):
+    return At(world, (heads, kv_heads), f", {heads} query heads, {kv_heads} key-value heads")
+
+
+def filled(attention):
+    """The same numbers on all ranks; small ones, so that no softmax is nearly 0 or 1."""
+    with torch.no_grad():
+        for salt, parameter in enumerate(attention.parameters()):
+            drawn = numbers(5, parameter.shape, torch.float64, salt)
+            parameter.copy_((drawn - drawn.mean()) / 8)
+    return attention
+
+
+# ---- On a rank ---
+
+
+def attend(answer, group, case):
+    heads, kv_heads = case.args
+    width, make = heads * SIZE, answer.lab.Attention
+    layer = answer(filled(make(width, heads, kv_heads).double()), group)
+    found = {"has": {"query_heads": whole_numbers(layer, "query_heads"), "head": number(layer)}}
+    wanted = has(case, dist.get_rank(group), dist.get_world_size(group))
+    is_right = torch.tensor(float(found["has"] == wanted))
+    dist.all_reduce(is_right, dist.ReduceOp.MIN, group)  # so that none waits for others in vain
+    if not is_right:
+        return found
+    x, slope = (numbers(7, (2, 3, width), torch.float64, salt) / 8 for salt in (8, 9))
+    leaf = x.clone().requires_grad_()
+    (layer(leaf) * slope).sum().backward()
+    before, weights = gradients(layer), [p.detach().clone() for p in layer.parameters()]
+    with Calls() as calls:
+        layer.sum_shared_gradients()
+    return found | {
+        "before": before, "after": gradients(layer), "calls": calls.made, "x": leaf.grad,
+        "truth": truth(make(width, heads, kv_heads), x, slope),
+        "changed": not all(map(torch.equal, weights, layer.parameters())),
+    }  # fmt: skip
+
+
+def whole_numbers(layer, name) -> list[int]:
+    try:
+        return [int(k) for k in getattr(layer, name)]
+    except (AttributeError, TypeError, ValueError):
+        what = f"self.{name} is {getattr(layer, name, 'not there')!r:.40}"
+        raise Refused(what, "a list of numbers of heads is asked") from None
+
+
+def number(layer) -> int:
+    try:
+        return int(layer.head)
+    except (AttributeError, TypeError, ValueError, RuntimeError):
+        what = f"self.head is {getattr(layer, 'head', 'not there')!r:.40}"
+        raise Refused(what, "a rank has one key-value head: its number is asked") from None
+
+
+def gradients(layer) -> dict:
+    got = {name: p.grad for name, p in layer.named_parameters()}
+    return {name: None if got.get(name) is None else got[name].clone() for name in SHARED + OWN}
+
+
+def truth(attention, x, slope) -> dict:
+    """What one process finds: the gradients of x, and of each row of the fused matrix."""
+    attention, leaf = filled(attention.double()), x.clone().requires_grad_()
+    (attention(leaf) * slope).sum().backward()
+    fused = attention.query_key_value
+    return {"x": leaf.grad, "weight": fused.weight.grad, "bias": fused.bias.grad,
+            "output": attention.output.weight.grad}  # fmt: skip
+
+
+# ---- What is right, and what is not ---
+
+
+def owners(heads, kv_heads) -> list[int]:
+    """The key-value head of each query head, counted one by one."""
+    return [k for k in range(kv_heads) for _ in range(heads // kv_heads)]
+
+
+def has(case, place, n) -> dict:
+    """By sharing out the query heads one after another."""
+    heads, kv_heads = case.args
+    mine = torch.arange(heads).tensor_split(n)[place].tolist()
+    return {"query_heads": mine, "head": owners(heads, kv_heads)[mine[0]]}
+
+
+def right_heads(trial, place):
+    return has(trial.case, place, trial.n)
+
+
+def wrong_heads(trial, place):
+    (heads, kv_heads), n, right = trial.case.args, trial.n, right_heads(trial, place)
+    head, owner = right["head"], owners(heads, kv_heads)
+    of_head = [k for k, of in enumerate(owner) if of == head]
+    turns = (
+        "the key-value heads are dealt out in turns. The query heads of a rank stand in a row, and "
+        "so do the ranks that share a key-value head"
+    )
+    return {
+        turns: right | {"head": place % kv_heads},
+        "each rank has every query head that uses its key-value head. So some ranks compute the "
+        "same, and their sum counts it several times. A rank has heads / n query heads":
+            right | {"query_heads": of_head},
+        "every rank has all query heads: each is to have heads / n of them":
+            right | {"query_heads": list(range(heads))},
+        "these are every n-th of the query heads. They need several key-value heads: a rank's "
+        "query heads stand in a row": right | {"query_heads": list(range(place, heads, n))},
+        "every rank has key-value head 0: which one do this rank's query heads use?":
+            right | {"head": 0},
+        "rank and head have got mixed up: which key-value head do this rank's query heads use? "
+        "heads / kv_heads query heads in a row use the same one": right | {"head": place},
+        "this is the number of the first query head: which key-value head does it use?":
+            right | {"head": right["query_heads"][0]},
+        "every rank has the first query heads: rank 0 has these, rank 1 the next ones":
+            right | {"query_heads": list(range(heads // n))},
+    }  # fmt: skip
+
+
+def rows(kind, head, heads, kv_heads) -> list[int]:
+    """Rows of the course's fused matrix: the queries of a key, the key, its value, the next one."""
+    queries = heads // kv_heads
+    at = {"query": head % queries, "key": queries, "value": queries + 1}[kind]
+    first = ((head // queries if kind == "query" else head) * (queries + 2) + at) * SIZE
+    return list(range(first, first + SIZE))
+
+
+def right_gradients(trial, place):
+    (heads, kv_heads), whole = trial.case.args, trial[place].truth
+    has_here = right_heads(trial, place)
+    queries = [row for k in has_here["query_heads"] for row in rows("query", k, heads, kv_heads)]
+    head = has_here["head"]
+    pair = [row for kind in ("key", "value") for row in rows(kind, head, heads, kv_heads)]
+    columns = [k * SIZE + j for k in has_here["query_heads"] for j in range(SIZE)]
+    return {
+        "key_value.weight": whole["weight"][pair], "key_value.bias": whole["bias"][pair],
+        "query.weight": whole["weight"][queries], "query.bias": whole["bias"][queries],
+        "output.weight": whole["output"][:, columns],
+    }  # fmt: skip
+
+
+def wrong_gradients(trial, place):
+    right, own, every = right_gradients(trial, place), trial[place].before, trial.of("before")
+    head = right_heads(trial, place)["head"]
+    sharers = [of for k, of in enumerate(every) if right_heads(trial, k)["head"] == head]
+    total = lambda of, name: sum(each[name] for each in of)  # noqa: E731
+    shared = {name: right[name] for name in SHARED}
+    halves = {name: torch.cat([right[name][:SIZE], own[name][SIZE:]]) for name in SHARED}
+    others = {name: torch.cat([own[name][:SIZE], right[name][SIZE:]]) for name in SHARED}
+    return {
+        "the gradients of the key and the value are still those of this rank's query heads alone. "
+        "Other ranks have the same key and value, and their query heads use it as well":
+            right | {name: own[name] for name in SHARED},
+        "the mean is taken. In one process the gradients of all query heads that use a key are "
+        "added up": right | {name: x / len(sharers) for name, x in shared.items()},
+        "the gradients of all ranks are added up. Only some ranks have this key-value head; the "
+        "others' belong to other weights":
+            right | {name: total(every, name) for name in SHARED},
+        "the gradients of the queries are added up, too. Each rank has query heads of its own: "
+        "these are complete":
+            right | {name: total(sharers, name) for name in SHARED + OWN[:2]},
+        "all gradients of the layer are added up, also of what no other rank has":
+            right | {name: total(sharers, name) for name in SHARED + OWN},
+        "the gradients of the key and the value are gone: the sum belongs in p.grad, where the "
+        "optimizer finds it": right | dict.fromkeys(SHARED),
+        "it is added up twice": right | {name: len(sharers) * x for name, x in shared.items()},
+        "the key's gradient is complete, the value's is not: a layer of both is shared":
+            right | halves,
+        "the value's gradient is complete, the key's is not: a layer of both is shared":
+            right | others,
+        "the weight's gradient is complete, the bias's is not: every parameter of self.key_value "
+        "is shared": right | {"key_value.bias": own["key_value.bias"]},
+        "these are the gradients of one of the ranks: a broadcast copies, and adds nothing up":
+            right | {name: sharers[0][name] for name in SHARED},
+    }  # fmt: skip
+
+
+def bytes_of_sum(trial):
+    heads, kv_heads = trial.case.args
+    sharers, width = trial.n // kv_heads, heads * SIZE
+    return 2 * (sharers - 1) / sharers * 2 * SIZE * (width + 1) * 8
+
+
+EXERCISE = RankExercise(
+    "7.11",
+    "FewHeads",
+    lab="replicated_heads",
+    needs=("7.3", "7.5"),
+    cases=[of(World(4), 8, 2), of(World(3), 6, 3), of(World(4), 4, 1), of(World(2), 6, 1)],
+    work=attend,
+    facts=[
+        Equals("has", right_heads, wrong_heads, "what it has"),
+        never("changed", "a parameter has changed", "only gradients are added up"),
+        Equals("x", lambda trial, place: trial[place].truth["x"], called="the gradient of x",
+               otherwise="the sum is wrong on its way back: is forward as it was?"),
+        Equals("after", right_gradients, wrong_gradients, "the gradient"),
+        Counted(bytes_of_sum, "the sum of the shared gradients sends",
+                "more is sent than an all-reduce of the key's and the value's gradients, among the "
+                "ranks that share them", "calls"),
+    ],
+    told=lambda trial: f"rank 0 has query heads {trial[0].has['query_heads']} and key-value head "
+    f"{trial[0].has['head']}; all gradients are those of one process",
+    errors={
+        "out of bounds": "there is no head with this number: query heads count from 0 to heads - "
+        "1, key-value heads from 0 to kv_heads - 1",
+        "out of range": "there is no head with this number: query heads count from 0 to heads - 1, "
+        "key-value heads from 0 to kv_heads - 1",
+        "of type float": "the number of a head is whole: / gives a float, // does not",
+        "'float' object cannot be": "the number of a head is whole: / gives a float, // does not",
+        "NoneType": "self.output has a bias that is the same on all ranks, and its gradient is "
+        "complete: only self.key_value is shared",
+    },
+    lost="every rank of self.sharers makes the same calls, in the same order",
+    hints=(
+        "Share out the query heads first: heads / n to each rank, in a row. Then ask of each "
+        "query head which key-value head it uses.",
+        "heads / kv_heads query heads in a row use the same key-value head. So n / kv_heads ranks "
+        "in a row have the same one.",
+        "In one process, a key gets gradients from all query heads that use it. Here these are on "
+        "several ranks: those of self.sharers. Add up p.grad for each p of self.key_value.",
+    ),
+)  # fmt: skip

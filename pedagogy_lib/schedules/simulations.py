@@ -1,0 +1,167 @@
+"""When each action of a schedule would happen: a simulation of ranks that do nothing else.
+
+Chunk c of rank r is stage c * ranks + r of the model, unless `stages` says something else:
+stages[r][c], a list for each rank.
+"""
+
+from ..basics.errors import WrongInput
+from ..basics.units import brief
+from .timelines import LABELS, ScheduleError, Timeline, as_actions, text_of
+
+EVEN = {"F": 1.0, "B": 2.0, "I": 1.0, "W": 1.0}  # a backward is twice the work of a forward
+
+
+def simulate(rows, seconds=None, link_seconds=0.0, waits=False, unit="", stages=None) -> Timeline:
+    """When each action would happen on ranks that do nothing else.
+
+    An action begins when its rank is done with the one before it and what it needs is there.
+
+    seconds       {kind: what it takes}: a number, or a list with one for each stage of the model;
+                  by default a forward takes 1, and a backward twice as long
+    link_seconds  that a message from rank to rank occupies its sender's link
+    waits         whether the sender waits meanwhile, or goes on
+    unit          of these times: "forwards", where a forward takes 1; else seconds
+    stages        which stages of the model each rank has: [[those of its chunks], …]
+    Raises        ScheduleError if some action's need never comes; WrongInput if `seconds` lacks
+                  something
+    """
+    rows = as_actions(rows)
+    simulation = Simulation(rows, seconds or EVEN, link_seconds, waits, stages)
+    spans = simulation.run()
+    if any(len(done) < len(row) for done, row in zip(spans, rows)):
+        raise ScheduleError(simulation.told_deadlock())
+    return Timeline(rows, spans, unit=unit or ("s" if seconds else "forwards"))
+
+
+class Simulation:
+    """The state of a simulation: how far each rank has come, and what is there since when.
+
+    spans      those of each rank's actions so far
+    clock      when each rank is done with them
+    link_free  when each rank's link is
+    there      {need: since when it is there}
+    waiting    {need: who cannot go on without it}
+    stages     stages[rank][chunk]
+    places     {stage: (its rank, its chunk)}
+    """
+
+    def __init__(self, rows, seconds, link_seconds, waits, stages=None):
+        self.rows, self.link_seconds, self.waits = rows, link_seconds, waits
+        ranks = self.ranks = len(rows)
+        self.stages = stages_of(rows, stages)
+        self.places = places_of(self.stages)
+        occur = [self.stages[r][c] for r, row in enumerate(rows) for _, _, c in row]
+        self.last = max(occur, default=0)
+        self.takes = seconds_of(self.places, rows, seconds)
+        self.spans, self.there, self.waiting = [[] for _ in rows], {}, {}
+        self.clock, self.link_free = [0.0] * ranks, [0.0] * ranks
+
+    def run(self) -> list[list[tuple[float, float]]]:
+        """Let every rank go on as far as it can; returns the spans."""
+        ready = list(range(self.ranks))
+        while ready:
+            rank = ready.pop()
+            row, spans = self.rows[rank], self.spans[rank]
+            while len(spans) < len(row):
+                action = row[len(spans)]
+                need = self.need_of(rank, *action)
+                if need is not None and need not in self.there:
+                    self.waiting.setdefault(need, []).append(rank)
+                    break
+                made = self.do(rank, action, self.there.get(need, 0.0))
+                ready += self.waiting.pop(made, [])
+        return self.spans
+
+    def do(self, rank, action, earliest):
+        """Do an action; returns what others may have waited for."""
+        kind, microbatch, chunk = action
+        stage = self.stages[rank][chunk]
+        start = max(self.clock[rank], earliest)
+        end = self.clock[rank] = start + self.takes[kind, stage]
+        self.spans[rank].append((start, end))
+        if kind == "W":
+            return None
+        goes_on = stage < self.last if kind == "F" else stage > 0
+        if goes_on and self.places[stage + (1 if kind == "F" else -1)][0] != rank:
+            end = self.link_free[rank] = max(end, self.link_free[rank]) + self.link_seconds
+            self.clock[rank] = end if self.waits else self.clock[rank]
+        made = ("F" if kind == "F" else "B", microbatch, stage)
+        self.there[made] = end
+        return made
+
+    def need_of(self, rank, kind, microbatch, chunk):
+        """What an action needs from another stage; None: nothing."""
+        stage = self.stages[rank][chunk]
+        if kind == "F":
+            return ("F", microbatch, stage - 1) if stage else None
+        return ("B", microbatch, stage + 1) if kind != "W" and stage < self.last else None
+
+    def told_deadlock(self) -> str:
+        """Who waits for whom: those who wait in a circle, or one whom nobody will ever serve."""
+        waits_for = {rank: need for need, ranks in self.waiting.items() for rank in ranks}
+        rank, path = min(waits_for), []
+        while rank in waits_for and rank not in path:
+            path.append(rank)
+            rank = self.places[waits_for[rank][2]][0]
+        circle = path[path.index(rank) :] if rank in path else path[-1:]
+        return "nobody can go on: " + "; ".join(
+            self.told_wait(rank, *waits_for[rank]) for rank in circle
+        )
+
+    def told_wait(self, rank, kind, microbatch, stage) -> str:
+        action, (other, chunk) = self.rows[rank][len(self.spans[rank])], self.places[stage]
+        needed = text_of(kind, microbatch, chunk)
+        never = "" if len(self.spans[other]) < len(self.rows[other]) else ", which is at its end"
+        return f"rank {rank} waits at {text_of(*action)} for {needed} of rank {other}{never}"
+
+
+def stages_of(rows, stages=None) -> list[list[int]]:
+    """Which stages each rank has, for all chunks that occur; unless given, they go round."""
+    ranks = len(rows)
+    chunks = 1 + max((c for row in rows for _, _, c in row), default=0)
+    if stages is None:
+        return [[c * ranks + rank for c in range(chunks)] for rank in range(ranks)]
+    stages = [list(of_rank) for of_rank in stages]
+    named = sorted(stage for of_rank in stages for stage in of_rank)
+    if len(stages) != ranks or named != list(range(len(named))):
+        raise WrongInput(
+            f"`stages` is {brief(stages)}: give a list for each of {ranks} ranks, with the "
+            "stages of its chunks; together they are 0, 1, 2, …, each once"
+        )
+    if min(map(len, stages), default=chunks) < chunks:
+        raise WrongInput(
+            f"chunk {chunks - 1} occurs, but `stages` gives some rank only "
+            f"{min(map(len, stages))} of them"
+        )
+    return stages
+
+
+def places_of(stages) -> dict[int, tuple[int, int]]:
+    """{stage: (its rank, its chunk)}"""
+    return {
+        stage: (rank, chunk)
+        for rank, of_rank in enumerate(stages)
+        for chunk, stage in enumerate(of_rank)
+    }
+
+
+def seconds_of(places, rows, seconds) -> dict[tuple[str, int], float]:
+    """{(kind, stage): what it takes}, for those that occur."""
+    used = {(kind, rank, c) for rank, row in enumerate(rows) for kind, _, c in row}
+    return {
+        (kind, stage): of_stage(seconds, kind, stage)
+        for stage, place in places.items()
+        for kind in LABELS
+        if (kind, *place) in used
+    }
+
+
+def of_stage(seconds, kind, stage) -> float:
+    if kind not in seconds:
+        raise WrongInput(f"{kind!r} is done, but `seconds` has only {', '.join(seconds)}")
+    one = seconds[kind]
+    if not isinstance(one, (list, tuple)):
+        return one
+    if stage >= len(one):
+        raise WrongInput(f"seconds[{kind!r}] has {len(one)} numbers, and none for stage {stage}")
+    return one[stage]

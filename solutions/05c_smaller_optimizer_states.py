@@ -1,0 +1,452 @@
+# %% [markdown]
+# # 05c · Smaller optimizer states
+#
+# **Can the optimizer keep less?** Adam's state is half of the model states in float32, and with a
+# master it is three quarters of those in mixed precision. In this part you keep it in 2 bytes and
+# in 1, find out what goes wrong then, and mend it. At the end you meet an optimizer that keeps half
+# as much, but needs a whole matrix to take a step.
+
+# %% [markdown]
+# ![Adam's mean square over 3,000 steps. In float32 it rises and falls. In bfloat16, rounded to the
+# nearest, it stops at 0.25 for ever. Rounded by chance, it follows
+# float32](../assets/covers/05c_smaller_optimizer_states.png)
+#
+# *Measured in section 1: one number of Adam's state, kept in three ways.*
+#
+# **After this part you can** round stochastically, keep a tensor in 8 bits by blocks, and say which
+# optimizers can be split among ranks anywhere.
+#
+# **It takes** about 25 minutes, and 30 more for 2 exercises. **It needs** [05b · Half
+# precision](05b_half_precision.ipynb).
+
+# %% jupyter={"source_hidden": true}
+from functools import partial
+
+import torch
+
+from pedagogy_lib import (
+    Table, check, hint, lab, launch, plot_bars, plot_curves, predict, progress,
+)
+
+# %% tags=["parameters"]
+steps = 150
+rate = 2e-3
+
+# %%
+small_states, matrix_optimizers = lab("small_states"), lab("matrix_optimizers")
+language_model = lab("language_model")
+text = language_model.standard_library(200_000)
+
+# %% [markdown]
+# ## 1 · A state that stays where it is
+#
+# Adam keeps two running means for each parameter. One of them is the mean square $v$ of the
+# gradient $g$:
+#
+# $$v \leftarrow 0.999\,v + 0.001\,g^2$$
+#
+# In a step it changes by 0.001 of the difference between $g^2$ and $v$, so very little. In bfloat16
+# a number has two to three digits. What becomes of such small changes, if $v$ is kept in bfloat16?
+#
+# Take a gradient that is always 1, and $v$ = 0 at first. In float32, $v$ is 0.78 $g^2$ after 1,500
+# steps.
+
+# %%
+at_rest = predict("v in bfloat16, after 1,500 steps with the same gradient", unit="g²")
+
+# %%
+def mean_squares(rounded, gradients, copies=1_000):
+    """The mean of so many copies of v after each step; `rounded` is how v is kept."""
+    v, found = torch.zeros(copies), []
+    for gradient in gradients:
+        v = rounded(0.999 * v + 0.001 * gradient**2)
+        found.append(v.mean().item())
+    return found
+
+gradients = [1.0] * 1_500 + [0.1] * 1_500
+kept = {"float32": mean_squares(lambda v: v, gradients),
+        "bfloat16": mean_squares(lambda v: v.bfloat16().float(), gradients)}
+for step in (250, 500, 1_000, 1_500, 3_000):
+    print(f"after {step:5} steps: float32 {kept['float32'][step - 1]:.3f}, "
+          f"bfloat16 {kept['bfloat16'][step - 1]:.3f}")
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
+at_rest.compare(0.25, kept["bfloat16"][1_499], kind="optimizer_state")
+
+# %% [markdown]
+# It stops at 0.25 $g^2$, and never moves again, even when the gradients become ten times smaller.
+# From 0.25 on, neighbours in bfloat16 are 0.00195 apart. A change has to be at least half of that
+# to be seen. But $v$ wants to change by 0.001 × (1 − 0.25) = 0.00075. Each step begins at 0.25, and
+# is rounded back to 0.25.
+#
+# It cannot fall either: 0.999 $v$ is nearer to $v$ than to the next number below.
+
+# %% [markdown]
+# Rounding to the nearest loses each small change. **Stochastic rounding** keeps it on average: a
+# number that has gone a quarter of the way to its upper neighbour becomes this neighbour with a
+# probability of a quarter. One result may be off by more than before. The mean of many is right.
+
+# %% [markdown]
+# ### Exercise 5.5 · Round by chance
+#
+# Write `round_stochastically(x)` in [labs/small_states.py](../labs/small_states.py). `x` is a
+# float32 tensor of any shape, with magnitudes below 1e38. The function returns a bfloat16 tensor of
+# the same shape, and does not change `x`.
+#
+# Each number of `x` lies between two neighbours in bfloat16. It becomes the upper one with a
+# probability of
+#
+# $$\frac{x - \text{lower}}{\text{upper} - \text{lower}},$$
+#
+# else the lower one. A number that bfloat16 has stays as it is. Each number has a chance of its
+# own, and each call draws anew.
+
+# %% [markdown]
+# For example, 1 and 1.0078125 are neighbours in bfloat16.
+#
+# | x | becomes 1 | becomes 1.0078125 |
+# |---|---|---|
+# | 1 | always | never |
+# | 1.001953125 | with probability ¾ | with probability ¼ |
+# | 1.00390625 | with probability ½ | with probability ½ |
+#
+# There is a short way. A float32 has 32 bits, and a bfloat16 is the upper 16 of them. So cutting
+# off the lower 16 bits gives the neighbour that is nearer to 0. `x.view(torch.int32)` shows the
+# bits of `x` as whole numbers, and `y.view(torch.float32)` goes back. Add a random number of 16
+# bits before you cut: how often is there a carry into the upper half?
+
+# %%
+check("5.5")
+
+# %% tags=["cover", "nbval-ignore-output"]
+kept["bfloat16, stochastic"] = mean_squares(
+    lambda v: small_states.round_stochastically(v).float(), gradients)
+every_tenth = range(10, len(gradients) + 1, 10)
+plot_curves({"gradient 1, and 0.1 from step 1,500 on": {
+    name: (every_tenth, [of[step - 1] for step in every_tenth]) for name, of in kept.items()}},
+    "step", "mean of 1,000 copies of v", title="Adam's mean square, kept in three ways")
+
+# %% [markdown]
+# The mean of 1,000 copies rounded by chance follows float32, in both directions.
+#
+# ## 2 · What does it cost in training?
+#
+# Now a real training: a small transformer on the source text of the standard library, 150 steps of
+# Adam. The lab has an Adam whose state can be kept in several ways. It always computes in float32;
+# only what it *keeps* is rounded. There are five ways:
+#
+# * everything in float32;
+# * the two means in bfloat16, rounded to the nearest, or stochastically;
+# * the two means *and the weights* in bfloat16, without a master, rounded to the nearest, or
+#   stochastically.
+#
+# All use the same learning rate, and the same batches for a seed. There are three seeds.
+
+# %%
+ways = ("float32", "bfloat16 states", "bfloat16 states, stochastic", "all bfloat16",
+        "all bfloat16, stochastic", "8 bits, roots")
+trained = launch(small_states.trainings, ways, text, steps, rate, world_size=3)
+Table(["Adam", "parameters", "gradients", "optimizer state", "together"],
+      small_states.byte_rows(trained, ways[:5]), note="bytes for each parameter, measured")
+
+# %% tags=["nbval-ignore-output"]
+Table(["Adam", "loss at the end, minus that of float32, for each seed", "mean squares at rest"],
+      small_states.loss_rows(trained, ways[:5]))
+
+# %% [markdown]
+# *At rest* are mean squares that were the same 20 steps before. (Those in float32 belong to
+# characters that were never seen: they are 0.)
+#
+# Read the losses:
+#
+# * With states alone in bfloat16, more mean squares are at rest, but the loss hardly differs. 150
+#   steps are few, and a step depends only on the root of $v$.
+# * With the weights in bfloat16, too, rounding to the nearest costs something: the loss is higher
+#   for each seed. This is what 05b has shown: small steps get lost.
+# * Rounded stochastically, the same 8 bytes for each parameter are about as good as 16.
+
+# %% [markdown]
+# So this is what mixed precision with a master could not do: half of the bytes. The scope of this
+# measurement is small. It is a tiny model, 150 steps and one learning rate. With larger steps fewer
+# of them get lost: set `rate` to 0.01 above, and look again. With a rate that falls in the course
+# of training, as large models have it, steps become smaller and more get lost.
+
+# %% [markdown]
+# ## 3 · Eight bits, by blocks
+#
+# A whole number from −127 to 127 takes one byte. So keep a tensor as such **codes**, and one
+# **scale** that says what a code of 1 is worth. If the largest magnitude is 12.7, the scale is 0.1,
+# and 3.14 becomes code 31.
+#
+# But a tensor may have one number of 1,000. Then the scale is 7.9, and everything below 3.9 becomes
+# 0. The remedy is one scale for each **block** of, say, 256 numbers. Then one large number spoils
+# only its own block.
+#
+# Adam's state consists of two tensors like that. How many bytes is that for each parameter?
+
+# %%
+state_bytes = predict("Two means in 8 bits, a float32 scale for each 256 numbers", unit="bytes")
+
+# %% [markdown]
+# ### Exercise 5.6 · Eight bits and back
+#
+# Write `pack` and `unpack` of the class `EightBits` in
+# [labs/small_states.py](../labs/small_states.py). `self.block` is the number of numbers in a block.
+#
+# `pack(x)` gets a float32 tensor of any shape, and does not change it. It takes the numbers of `x`
+# one after another, as `x.flatten()` does, and cuts them into blocks. The last block may be
+# shorter. It returns two tensors:
+#
+# * `scales`, float32, one for each block: the block's largest magnitude, divided by 127.
+# * `codes`, int8, one for each number of `x`: the number divided by its block's scale, rounded to
+#   the nearest whole number.
+#
+# They are returned as `codes, scales`. A block of zeros has scale 0 and codes 0.
+
+# %% [markdown]
+# `unpack(codes, scales, shape)` gets these two, and the shape of `x`. It returns each code times
+# the scale of its block: a float32 tensor of this shape.
+#
+# For example, with blocks of 2:
+#
+# | | block 0 | block 1 | block 2 |
+# |---|---|---|---|
+# | `x` | 254, −3 | 0, 0 | 0.127 |
+# | `scales` | 2 | 0 | 0.001 |
+# | `codes` | 127, −2 | 0, 0 | 127 |
+# | `unpack` gives | 254, −4 | 0, 0 | 0.127 |
+#
+# (−3 / 2 is −1.5, as near to −1 as to −2. Either may come out.) No byte more than these codes and
+# scales may be kept.
+
+# %%
+check("5.6")
+
+# %% [markdown]
+# Now 1,024 numbers of about 1, and one that is a thousand times larger. How far off is the half of
+# the numbers that comes out best?
+
+# %%
+torch.manual_seed(0)
+x = torch.randn(1_024)
+x[100] = 1_000.0
+for block in (1_024, 256, 64):
+    eight_bits = small_states.EightBits(block)
+    back = eight_bits.unpack(*eight_bits.pack(x), x.shape)
+    off = ((back - x).abs() / x.abs()).median().item()
+    print(f"blocks of {block:5}: half of the numbers are off by less than {off:.2%}")
+
+# %% [markdown]
+# With one block, most numbers become 0: they are off by 100 %. Now keep both of Adam's means in
+# such blocks, and train.
+
+# %% tags=["nbval-ignore-output"]
+careless = launch(small_states.trainings, ["8 bits"], text, 60, rate, world_size=1).values[0]
+print(f"Adam with both means in 8 bits: loss {careless['8 bits'][0]:,.1f} after 60 steps")
+
+# %% [markdown]
+# Something breaks. (At first, the loss is about 4.9.) Which of the two means is it?
+#
+# Adam's step is $m / \sqrt v$, with the mean $m$ of the gradient. In a block, squares differ by
+# many orders of magnitude. All below 1/254 of the largest become 0. Then Adam divides by nearly
+# nothing, and this weight jumps far away. `EightBitRoots` in the lab mends it with two changes:
+#
+# * It keeps the root of $v$. Roots differ by half as many orders of magnitude.
+# * No root comes back as 0. Code 0 stands for half a scale.
+#
+# (bitsandbytes takes another way. Its 256 codes do not stand for equally spaced numbers: they are
+# closer to each other near 0.)
+
+# %% tags=["nbval-ignore-output"]
+Table(["Adam", "loss at the end, minus that of float32, for each seed", "mean squares at rest"],
+      small_states.loss_rows(trained, ["float32", "8 bits, roots"]))
+
+# %%
+shapes = [p.shape for p in small_states.Transformer(small_states.WIDTH, small_states.LAYERS)
+          .parameters()]
+numbers = sum(shape.numel() for shape in shapes)
+blocks = sum(-(-shape.numel() // small_states.BLOCK) for shape in shapes)
+measured = trained["8 bits, roots"].peak_bytes[0]["optimizer_state"]
+print(f"2 × ({numbers:,} codes + 4 × {blocks} scales) = {2 * (numbers + 4 * blocks):,} bytes; "
+      f"measured {measured:,}")
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
+state_bytes.compare(2 * (1 + 4 / 256), measured / numbers, kind="optimizer_state")
+
+# %% [markdown]
+# A quarter of the state in float32. It is not the same training as in float32: small roots are
+# coarse, so some steps have another length. But the loss is nearly the same here, for each seed.
+# (More than 2.03 bytes were measured because small tensors have blocks that are not full.)
+
+# %% [markdown]
+# **On GPUs** nobody writes these loops by hand.
+#
+# * [bitsandbytes](https://huggingface.co/docs/bitsandbytes/v0.50.0/reference/optim/optim_overview)
+#   0.50 has `Adam8bit` and others. Tensors of fewer than 4,096 numbers stay in 32 bits there.
+# * [torchao](https://github.com/pytorch/ao/blob/072500abcfbdec15a429eb53160c63fb92534b85/torchao/optim/README.md)
+#   has `AdamW8bit`, with blocks of 256, and `_AdamW(…, bf16_stochastic_round=True)` for bfloat16
+#   weights. Its page reports Llama 2 7B, fine-tuned in bfloat16 on an A100 (torch 2.4): at most
+#   51.6 GB with PyTorch's AdamW, 39.1 GB with 8 bits. It also reports 42.6 and 41.5 % on a test, so
+#   look at the quality, too. The course has not measured this.
+
+# %% [markdown]
+# ## 4 · Rows and columns: Adafactor
+#
+# A matrix of 1,000 × 1,000 has a million mean squares. **Adafactor** keeps 2,000 numbers in place
+# of them: the mean of each row, $r_i$, and the mean of each column, $c_j$. From these it makes an
+# estimate of each mean square:
+#
+# $$v_{ij} \approx \frac{r_i\,c_j}{\text{mean of all}}$$
+#
+# For example, take `[[1, 2], [3, 6]]`. The means of its rows are 1.5 and 4.5, those of its columns
+# 2 and 4, and the mean of all is 3. The estimate for the corner 6 is 4.5 × 4 / 3 = 6. It is exact,
+# because this matrix is a column times a row. How near does it come for a real one?
+
+# %% tags=["nbval-ignore-output"]
+v = launch(matrix_optimizers.mean_square, text, world_size=1).values[0]
+estimate = torch.outer(v.mean(1), v.mean(0)) / v.mean()
+off = (estimate / v).sqrt()  # Adam divides by the root
+low, high = off.quantile(torch.tensor([0.05, 0.95])).tolist()
+print(f"{tuple(v.shape)}: {v.numel():,} mean squares, estimated from {sum(v.shape)} numbers")
+print(f"nine of ten roots are estimated as {low:.2f} to {high:.2f} times what they are")
+
+# %% [markdown]
+# So the lengths of steps are not Adam's, but of the same order. PyTorch has this as
+# `torch.optim.Adafactor`. It keeps no mean of the gradient either. Section 6 trains with it.
+
+# %% [markdown]
+# ## 5 · A whole matrix: Muon
+#
+# Adam takes a step for each number on its own. **Muon** looks at a matrix as a whole. It keeps one
+# number for each parameter: the momentum, a running sum of gradients. That is half of Adam's state.
+# From the momentum matrix it makes an **orthogonal** one, and steps by that.
+#
+# Any matrix stretches some directions more than others. How much it stretches them are its
+# **singular values**. A gradient has a few large ones, and many small ones. Muon makes all of them
+# 1, and keeps the directions. So the step is as long in rare directions as in frequent ones.
+#
+# For example, `[[3, 1], [1, 3]]` has singular values 4 and 2. Muon makes `[[1, 0], [0, 1]]` of it.
+
+# %% [markdown]
+# To find singular values takes long. **Newton and Schulz's iteration** needs only products of
+# matrices. In each round, every singular value $s$ becomes $a s + b s^3 + c s^5$. With Muon's
+# coefficients, five rounds bring all values that are not tiny near to 1.
+
+# %%
+def orthogonalized(matrix, rounds=5):
+    a, b, c = 3.4445, -4.7750, 2.0315
+    x = matrix / matrix.norm()  # now no singular value is above 1
+    for _ in range(rounds):
+        square = x @ x.T
+        x = a * x + (b * square + c * square @ square) @ x
+    return x
+
+# %% tags=["nbval-ignore-output"]
+gradient = launch(matrix_optimizers.gradient_of, text, world_size=1).values[0]  # 128 × 32
+before = torch.linalg.svdvals(gradient)
+after = torch.linalg.svdvals(orthogonalized(gradient))
+shown = [0, 1, 3, 7, 15, 23, 30]
+plot_bars([f"number {k + 1}" for k in shown],
+          {"gradient, divided by its largest": (before / before[0])[shown].tolist(),
+           "made orthogonal": after[shown].tolist()},
+          "singular value", title="Singular values of a matrix, before and after")
+
+# %% [markdown]
+# Now the question of the next chapter. There, each rank keeps the optimizer state of *a part* of
+# the parameters, and takes the step for this part. May such a part end in the middle of a matrix?
+#
+# Try it: cut the gradient into two halves, an upper and a lower one. Give each half to the
+# optimizer alone, and put the two steps together. How far is that from the step of the whole?
+
+# %%
+def halves_apart(step_for, matrix):
+    """How far the steps of two halves are from the step of the whole, as a share of it."""
+    whole = step_for(matrix)
+    halves = torch.cat([step_for(half) for half in matrix.chunk(2)])
+    return ((halves - whole).norm() / whole.norm()).item()
+
+# %% tags=["nbval-ignore-output"]
+change = matrix_optimizers.change
+steps_of = {
+    "Adam": partial(change, partial(torch.optim.Adam, lr=1.0)),
+    "Adafactor": partial(change, partial(torch.optim.Adafactor, lr=1.0)),
+    "Muon": orthogonalized,
+}
+for name, step_for in steps_of.items():
+    print(f"{name:10} two halves differ from the whole by {halves_apart(step_for, gradient):.0%}")
+
+# %% [markdown]
+# * **Adam** may be cut anywhere, even in the middle of a row. Each number has its own step.
+# * **Adafactor** needs the means of whole columns. Ranks with half of the rows each could add up
+#   these few numbers.
+# * **Muon** needs the whole matrix. The singular values of two halves say little about those of
+#   the whole. So a rank has to get whole matrices, or the matrix is gathered before each step.
+#   Part 06b is about that.
+
+# %% [markdown]
+# PyTorch has Muon, too, since 2025. It computes the iteration in bfloat16, and refuses parameters
+# that are no matrices, [says its
+# documentation](https://docs.pytorch.org/docs/2.14/generated/torch.optim.Muon.html). Embeddings,
+# the last layer, norms and biases go to another optimizer, mostly AdamW. Is PyTorch's step the one
+# that you have just computed?
+
+# %% tags=["nbval-ignore-output"]
+if hasattr(torch.optim, "Muon"):
+    alone = {"lr": 1.0, "weight_decay": 0.0, "momentum": 0.0, "nesterov": False}
+    theirs = change(partial(torch.optim.Muon, **alone), gradient)
+    alike = torch.cosine_similarity(theirs.flatten(), orthogonalized(gradient).flatten(), dim=0)
+    factor = theirs.norm() / orthogonalized(gradient).norm()
+    print(f"the same direction: cosine {alike:.3f}; {factor:.2f} times as long")
+
+# %% [markdown]
+# The same direction, as far as bfloat16 can tell. The length is multiplied by $\sqrt{128 / 32} =
+# 2$: PyTorch adapts the learning rate to the shape of the matrix.
+
+# %% [markdown]
+# ## 6 · Bytes and loss
+#
+# Last, train with all three. They are different optimizers, so each one needs a learning rate of
+# its own. Three ranks try three rates each, with another seed. Then the best rate is used with
+# three new seeds. In Muon's training, Adam has what is not a matrix of a block.
+
+# %% tags=["nbval-ignore-output"]
+tried = launch(matrix_optimizers.tuned, text, steps, world_size=3).values
+rates = matrix_optimizers.best_rates(tried)
+raced = launch(matrix_optimizers.trainings, text, steps, rates, world_size=3)
+Table(["optimizer", "state for each parameter", "best rate", "loss at the end, for each seed"],
+      matrix_optimizers.rows(raced, rates, numbers))
+
+# %% [markdown]
+# Read the first column of numbers: it is exact. The losses are of a tiny model after 150 steps, and
+# do not say which optimizer is best for yours. They do say that a state of a few bytes, or of half
+# as many, can train.
+#
+# (Muon's state is larger than 4 bytes because Adam keeps 8 for everything outside of the blocks. In
+# this tiny model that is a large share.)
+
+# %% [markdown]
+# **Sources.** None of the course's five sources speaks of smaller states.
+#
+# **To read on.** Dettmers et al. 2021, [8-bit Optimizers via Block-wise
+# Quantization](https://arxiv.org/abs/2110.02861). Zamirai et al. 2020, [Revisiting BFloat16
+# Training](https://arxiv.org/abs/2010.06192): stochastic rounding. Shazeer and Stern 2018,
+# [Adafactor](https://arxiv.org/abs/1804.04235). Jordan 2024,
+# [Muon](https://kellerjordan.github.io/posts/muon/).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * In bfloat16, rounded to the nearest, a small change of a state is lost each time.
+#   **Stochastic rounding** keeps it on average. With it, 8 bytes for each parameter can do.
+# * **8 bits by blocks** take a quarter of the state. Take care that no mean square becomes 0.
+# * **Adafactor** estimates mean squares from the means of rows and columns.
+# * **Muon** keeps half of Adam's state. It needs whole matrices: two halves give another step.
+#
+# **Your exercises** stand in [labs/small_states.py](../labs/small_states.py).
+#
+# **Next**: [05d · Activations](05d_activations.ipynb).
+
+# %%
+progress("05c")

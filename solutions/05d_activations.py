@@ -1,0 +1,285 @@
+# %% [markdown]
+# # 05d · Activations
+#
+# **What does the forward leave behind for the backward?** The states of a model have a fixed size.
+# Activations do not: they grow with the batch and with the context, and at long contexts they are
+# the largest part of all. You find out which tensors an operation keeps, count those of a
+# transformer block to the byte, and see what attention may add.
+
+# %% [markdown]
+# ![Bytes that one transformer block keeps, over the context length. Attention that stores its
+# weights grows with the square of the context; attention that computes them again grows in
+# proportion](../assets/covers/05d_activations.png)
+#
+# *Measured in section 3, with the formula as circles: what one block keeps, with two ways to
+# compute attention.*
+#
+# **After this part you can** say which tensors a layer keeps and why, and predict the activations
+# of a transformer to the byte.
+#
+# **It takes** about 20 minutes, and 15 more for 1 exercise. **It needs** [05 · Where the memory
+# goes](05_memory.ipynb).
+
+# %% jupyter={"source_hidden": true}
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend
+
+from pedagogy_lib import (
+    Table, check, hint, lab, launch, plot_against, plot_bars, plot_stacks, predict, progress,
+    put_to_the_test,
+)
+
+# %% tags=["parameters"]
+width = 64
+samples = 16
+layers = 4
+
+# %%
+kept_tensors, language_model = lab("kept_tensors"), lab("language_model")
+
+# %% [markdown]
+# ## 1 · What an operation keeps
+#
+# Activations are what makes "out of memory" come in the middle of a step. To have fewer of them,
+# you have to know who keeps which tensor, and what for.
+#
+# Take $y = x \cdot z$, number by number. The gradient of $x$ is the gradient of $y$ times $z$. So
+# the backward needs $z$, and for the gradient of $z$ it needs $x$: the product keeps both. For $y =
+# x + z$ the gradient of $x$ is the gradient of $y$ itself. The sum keeps nothing.
+#
+# PyTorch tells everybody who asks: `saved_tensors_hooks` calls a function for each tensor that
+# autograd keeps. `shapes_kept_by` uses it. Here `x` and `z` have 4 × 8 numbers, `w` has 8 × 2.
+
+# %%
+x, z = torch.randn(4, 8, requires_grad=True), torch.randn(4, 8, requires_grad=True)
+w = torch.randn(8, 2, requires_grad=True)
+operations = {
+    "x + z": lambda: x + z, "x * z": lambda: x * z, "3 * x": lambda: 3 * x, "x @ w": lambda: x @ w,
+    "relu(x)": lambda: F.relu(x), "gelu(x)": lambda: F.gelu(x),
+    "softmax(x)": lambda: x.softmax(-1), "layer_norm(x)": lambda: F.layer_norm(x, (8,)),
+}
+Table(["operation", "keeps tensors of"],
+      [[name, kept_tensors.shapes_kept_by(run)] for name, run in operations.items()])
+
+# %% [markdown]
+# * A product keeps both of its factors. If one of them is a parameter, that costs nothing: the
+#   parameter is there anyway.
+# * ReLU keeps its *result*: where that is 0, no gradient passes. The next layer keeps the same
+#   tensor as its input, so together they keep it once. GELU needs its *input*, and the next layer
+#   keeps GELU's result: two tensors.
+# * A norm keeps its input, and two numbers for each row: the mean, and 1/deviation.
+#
+# What is kept stays until the backward has used it. Nobody else can free it.
+
+# %% [markdown]
+# ## 2 · What a block keeps
+#
+# A transformer block has two norms, attention, an MLP that is four times as wide, and two sums. Its
+# input has the shape (samples, context, width): $b$ samples of $s$ tokens, and $h$ numbers for
+# each. So measure everything in **activations of size $b \cdot s \cdot h$**. How many of them does
+# the block keep?
+
+# %%
+in_inputs = predict("One block keeps, in times its input", unit="times")
+
+# %%
+block = language_model.Block(width, heads=4)
+x = torch.randn(samples, 64, width, requires_grad=True)
+kept = kept_tensors.kept_by_layer(block, x)
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
+in_inputs.compare(16 + (4 + 4) / width, sum(kept.values()) / x.nbytes, kind="activations")
+
+# %%
+names = {"norm_1": "norm 1", "attention.query_key_value": "query, key, value",
+         "attention": "attention", "attention.output": "output of attention", "norm_2": "norm 2",
+         "mlp.0": "mlp.0", "mlp.1": "GELU", "mlp.2": "mlp.2"}
+plot_bars(list(names.values()), {"kept": [kept.get(name, 0) / x.nbytes for name in names]},
+          "times the block's input", title="What one block keeps for its backward")
+
+# %% [markdown]
+# Here is the same list with its reasons. A tensor counts once, for the first layer that keeps it.
+#
+# | layer | keeps | size |
+# |---|---|---|
+# | `norm_1` | its input; a mean and a 1/deviation for each token | 1 |
+# | query, key, value | its input | 1 |
+# | attention | query, key, value; its result; a number for each token and head | 3 + 1 |
+# | output of attention | its input is attention's result, which is kept already | 0 |
+# | `norm_2` | its input; a mean and a 1/deviation for each token | 1 |
+# | `mlp.0` | its input | 1 |
+# | GELU | its input, four times as wide | 4 |
+# | `mlp.2` | its input, four times as wide | 4 |
+
+# %% [markdown]
+# The two sums keep nothing. What the block returns is not in the list either: the next block's norm
+# keeps it. The MLP has 9 of the 16.
+#
+# Attention's number for each token and head is the **log-sum-exp**: the logarithm of the sum of the
+# exponentials of this token's attention scores. With it the backward can compute any attention
+# weight again, without the whole row of scores.
+
+# %% [markdown]
+# ### Exercise 5.7 · What a block keeps, to the byte
+#
+# Write `kept_by_block(samples, context, width, heads, size=4)`. It returns the exact number of
+# bytes that the block above keeps on a CPU. `samples`, `context`, `width` and `heads` are whole
+# numbers. Each number has `size` bytes (4 or 8): those of the norms and the log-sum-exp, too.
+# Parameters do not count. You need no tensors: compute with numbers alone.
+#
+# For example, take 1 sample of 2 tokens, a width of 4, and 2 heads. In 4-byte numbers the block
+# keeps 560 bytes: 280 for each token.
+
+# %%
+def kept_by_block(samples, context, width, heads, size=4):
+    ### BEGIN SOLUTION
+    tokens = samples * context
+    return tokens * (16 * width + 4 + heads) * size
+    ### END SOLUTION
+
+check("5.7", kept_by_block)
+
+# %% [markdown]
+# ## 3 · Attention that stores its weights
+#
+# Papers often give another formula for a block: $34\,sbh + 5\,as^2b$ bytes, with $a$ heads, in
+# numbers of 2 bytes ([Korthikanti et al. 2022](https://arxiv.org/abs/2205.05198)). Its first term
+# is your 16 times 2 bytes, and two masks of dropout, of a byte a number: 34. (This block has no
+# dropout.)
+#
+# The second term belongs to attention that is written out. It stores a weight for each pair of
+# tokens and each head. With dropout it keeps the weights, a mask, and the result: 2 + 1 + 2 bytes.
+# The function `scaled_dot_product_attention` computes the weights again instead.
+#
+# Here are both, in float32 and without dropout: the weights then take $4\,as^2b$ bytes.
+
+# %% tags=["cover"]
+contexts = [64, 128, 256, 512]
+backends = {"attention that stores its weights": SDPBackend.MATH,
+            "weights computed again": SDPBackend.FLASH_ATTENTION}
+measured = {name: [kept_tensors.kept_with(backend, context, width) / 1e6 for context in contexts]
+            for name, backend in backends.items()}
+plain = [2 * c * (16 * width + 4) * 4 / 1e6 for c in contexts]  # two samples
+formula = {"attention that stores its weights":
+               [most + 2 * 4 * c**2 * 4 / 1e6 for most, c in zip(plain, contexts)],
+           "weights computed again":
+               [most + 2 * 4 * c * 4 / 1e6 for most, c in zip(plain, contexts)]}
+plot_against(contexts, measured, "context (tokens)", "kept by one block (MB)", formula,
+             logarithmic=True, title="Activations of one block: two samples, 4 heads")
+
+# %% jupyter={"source_hidden": true}
+stored, again = (measured[name][-1] for name in backends)
+print(f"context {contexts[-1]}: {stored:.1f} MB and {again:.1f} MB, {stored / again:.1f} times")
+
+# %% [markdown]
+# One curve grows with the square of the context, the other in proportion. With 8,192 tokens and 32
+# heads, the weights of one block alone would be 8.6 GB in float32, or 4.3 GB in half precision.
+# Nobody trains such contexts with stored weights.
+
+# %% [markdown]
+# ## 4 · Other blocks
+#
+# Llama's MLP has three matrices: $\text{silu}(x W_g) \cdot (x W_u)$, times $W_d$. The product of
+# two branches is called a **gate**. So that it has as many parameters as the plain MLP, its inside
+# is 8/3 times as wide, and not 4 times. Does it keep less, since it is narrower?
+
+# %%
+gated = predict("Llama's MLP keeps, in times its input", unit="times")
+
+# %%
+mlps = kept_tensors.kept_by_mlps(width=192)
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
+gated.compare(1 + 4 * 8 / 3, mlps["gated, 8/3 × as wide"][1], kind="activations")
+
+# %%
+Table(["MLP", "parameters", "keeps, in times its input"],
+      [[name, f"{count:,}", f"{times:.2f}"] for name, (count, times) in mlps.items()])
+
+# %% [markdown]
+# It keeps more. Four tensors are 8/3 times as wide: the input of silu, both factors of the product,
+# and the input of the last matrix. The plain MLP keeps two tensors, each 4 times as wide.
+#
+# The rule is the same for any block you meet: go through its operations, ask what each needs for
+# its backward, and count each tensor once.
+
+# %% [markdown]
+# ## 5 · What grows, and what does not
+#
+# Samples and context multiply activations. Model states do not know of them. Here a whole training
+# step at its highest point, with more and more samples:
+
+# %%
+def at_most(count, context=64):
+    run = launch(kept_tensors.most_of_steps, count, context, width, layers, world_size=1,
+                 device="cpu")
+    return run["step"].at_peak[0]
+
+by_samples = {count: at_most(count) for count in (4, 8, 16, 32)}
+plot_stacks({f"{count} samples": peak for count, peak in by_samples.items()},
+            title="A training step at its highest point")
+
+# %%
+each = (by_samples[32]["activations"] - by_samples[4]["activations"]) / 28
+blocks = layers * kept_by_block(1, 64, width, 4) if kept_by_block(1, 1, 1, 1) else 0
+print(f"each sample adds {each:,.0f} bytes of activations; "
+      f"the blocks' formula: {blocks:,} bytes")
+
+# %% [markdown]
+# (`device="cpu"` stands here because bytes are counted as the CPU keeps them.) The formula counts
+# the blocks only. The rest is what the model keeps outside of them: the inputs of the last norm and
+# of the last layer, and the **logits**, one number for each token and each entry of the vocabulary.
+# Our vocabulary has 128 characters. Part 05e takes one of 128,256.
+
+# %% [markdown]
+# **On GPUs** the rule is the same, and some sizes differ.
+#
+# * In half precision the log-sum-exp stays in float32: 4 bytes for each token and head ([PyTorch's
+#   source](https://github.com/pytorch/pytorch/blob/main/aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp)).
+# * Under autocast more is kept than half: norms run in float32, so they keep inputs of 4 bytes
+#   ([autocast's
+#   list](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float32)).
+# * A compiler such as `torch.compile` may keep other tensors: it chooses what to keep and what to
+#   compute again. Measure there, instead of counting.
+
+# %% [markdown]
+# ## Put to the test
+
+# %% jupyter={"source_hidden": true}
+# A statement of the sources, and what was found.
+states = {count: sum(peak[kind] for kind in ("parameters", "optimizer_state"))
+          for count, peak in by_samples.items()}
+grows = by_samples[32]["activations"] > 6 * by_samples[4]["activations"]
+verdict = "right" if grows and len(set(states.values())) == 1 else "not seen here"
+activations = ", ".join(f"{peak['activations'] / 1e6:.1f}" for peak in by_samples.values())
+put_to_the_test(f"""
+- [C109] A bigger batch leads to out of memory | slides, on scaling a training setup | {verdict} |
+  activations of {", ".join(map(str, by_samples))} samples: {activations} MB; parameters and
+  optimizer state stay at {states[4] / 1e6:.1f} MB (section 5)
+""")
+
+# %% [markdown]
+# **Source.** *Distributed training with PyTorch* (slides of a video course).
+#
+# **To read on.** Korthikanti et al. 2022, [Reducing Activation
+# Recomputation](https://arxiv.org/abs/2205.05198): the formula with 34. Dao et al. 2022,
+# [FlashAttention](https://arxiv.org/abs/2205.14135): how attention does without stored weights.
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * An operation keeps what its backward needs: a product both factors, a sum nothing, GELU its
+#   input. A tensor that two layers keep is there once.
+# * A transformer block keeps 16 activations of the size of its input. Attention that stores its
+#   weights adds a part that grows with the square of the context.
+# * Activations grow with samples and context. Model states do not.
+#
+# **Your exercise** stands in a cell above.
+#
+# **Next**: [05e · A large vocabulary](05e_a_large_vocabulary.ipynb).
+
+# %%
+progress("05d")

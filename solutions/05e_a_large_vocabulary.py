@@ -1,0 +1,281 @@
+# %% [markdown]
+# # 05e · A large vocabulary
+#
+# **What does the loss itself need?** Llama 3 knows 128,256 tokens. For each position of a sample
+# the model returns as many numbers, one for each token that could come next: the **logits**. With
+# 8,192 positions they may take more memory than all blocks together. You measure what the loss
+# makes of them, and then compute it without ever having all of them.
+
+# %% [markdown]
+# ![Memory of the loss, by kind: with all logits at once a high bar, mostly activations and
+# temporary results; in chunks of fewer and fewer positions the bars sink to what the matrix and its
+# gradient take](../assets/covers/05e_a_large_vocabulary.png)
+#
+# *Measured in section 3: the last layer and the loss of 256 positions, with a vocabulary of
+# 128,256.*
+#
+# **After this part you can** say what a loss costs for any vocabulary, and compute it in chunks,
+# with the same gradients.
+#
+# **It takes** about 20 minutes, and 25 more for 1 exercise. **It needs** [05d ·
+# Activations](05d_activations.ipynb).
+
+# %% jupyter={"source_hidden": true}
+from functools import partial
+
+import torch
+
+from pedagogy_lib import (
+    Table, check, hint, lab, launch, plot_memory, plot_stacks, predict, progress,
+)
+
+# %% tags=["parameters"]
+vocabulary = 128_256
+positions = 256
+width = 64
+
+# %%
+large = lab("large_vocabulary")
+
+# %% [markdown]
+# ## 1 · More than the logits
+#
+# If you plan a run and forget the loss, it stops with "out of memory" at the end of its first
+# forward. So let us see what is there at that moment.
+#
+# The last layer multiplies `hidden`, of shape (positions, width), by a matrix of shape (vocabulary,
+# width). Its result are the logits: positions × vocabulary numbers, here in float32. Then
+# `cross_entropy` makes one number of them, and the backward follows. Take the bytes of the logits
+# as 1. How much is there at most, of logits and everything of their size?
+
+# %%
+times_logits = predict("Logits, and all tensors of their size, at most", unit="times")
+
+# %%
+at_once = {"all at once": large.backward_at_once}
+whole = launch(large.measured, at_once, positions, width, vocabulary, 1, world_size=1, device="cpu")
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
+logits = 4 * positions * vocabulary
+peak = whole["all at once"].at_peak[0]
+of_their_size = (peak["activations"] + peak["other"]) / logits
+times_logits.compare(4, of_their_size, kind="activations")
+
+# %% tags=["nbval-ignore-output"]
+plot_memory(whole, "all at once", title="The last layer and the loss: forward and backward")
+
+# %% [markdown]
+# Four times. The picture shows how they come and go. (Ignore the milliseconds: counting takes time.
+# The highest point lasts so short that it is not drawn.)
+#
+# 1. The forward makes the logits. From them `cross_entropy` makes their log-softmax, and keeps it
+# for the backward. 2. The backward makes a gradient of the log-softmax, which is zero but for one
+# number in each row. 3. From it and the log-softmax it makes the gradient of the logits. 4. And the
+# logits themselves? Nobody needs them any more. But the program still has a variable `logits`, as
+# most training loops do. So they stay.
+#
+# (`device="cpu"` stands here because bytes are counted as the CPU keeps them.)
+
+# %% [markdown]
+# That makes 16 bytes for each logit in float32. In mixed precision the last layer computes in
+# bfloat16, and the loss in float32: $2 + 3 \cdot 4 = 14$ bytes. Let us look:
+
+# %%
+mixed = {"mixed": partial(large.backward_at_once, dtype=torch.bfloat16)}
+run = launch(large.measured, mixed, positions, width, vocabulary, 1, world_size=1, device="cpu")
+peak_mixed = run["mixed"].at_peak[0]
+copy_of_matrix = 2 * width * vocabulary  # the matrix in bfloat16 is kept for the backward, too
+each = (peak_mixed["activations"] + peak_mixed["other"] - copy_of_matrix) / (positions * vocabulary)
+print(f"{each:.1f} bytes for each logit")
+
+# %% [markdown]
+# So half precision saves little here. What does that mean for models that people train? Here is one
+# sample of each, computed with 14 bytes. The last column is for comparison: the inputs of all
+# blocks in bfloat16, which is what recomputation (part 05f) keeps.
+
+# %%
+Table(["model", "vocabulary", "positions", "logits, and what the loss makes of them",
+       "inputs of all blocks"], large.rows_of_models(), note="one sample")
+
+# %% [markdown]
+# With Llama 3's vocabulary, the loss of one sample takes 14.7 GB, for the small model as for the
+# large one. A batch of four samples at a time does not fit into an H100, whatever you do with the
+# blocks. The larger the vocabulary and the smaller the model, the more the loss is what decides.
+
+# %% [markdown]
+# ## 2 · A chunk at a time
+#
+# The loss is a mean over positions, and no position's logits need those of another. So compute the
+# logits of a few positions, their loss, go *backward* through them at once, and forget them. Then
+# take the next few.
+#
+# The difficulty is the graph before the last layer. All chunks come from one `hidden`, and the
+# backward through the layers before it may run once only. The way out: cut the graph at `hidden`.
+# Collect its gradient, and continue when it is complete. You need two calls for that. Here they are
+# with three numbers:
+
+# %%
+x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
+h = 10 * x                               # the layers before
+leaf = h.detach().requires_grad_()       # the same numbers, and no graph before them
+(leaf**2).sum().backward()               # stops at leaf
+print("gradient of the leaf:", leaf.grad.tolist(), "of x:", x.grad)
+h.backward(leaf.grad)                    # goes on from h, with this gradient
+print("gradient of x:", x.grad.tolist())
+
+# %% [markdown]
+# `detach()` cuts. `h.backward(gradient)` continues: the gradient of `h` is not asked of a loss, but
+# told. The gradient of the sum of $(10x)^2$ is $200x$, as it should be.
+
+# %% [markdown]
+# ### Exercise 5.8 · Cross-entropy in chunks
+#
+# Write `backward_in_chunks(hidden, weight, targets, size)` in
+# [labs/large_vocabulary.py](../labs/large_vocabulary.py).
+#
+# * `hidden` has the shape (positions, width). Other layers have computed it, and have a graph.
+# * `weight` is a parameter of shape (vocabulary, width). The logits are `hidden @ weight.T`.
+# * `targets` has the shape (positions,): the right token of each position.
+# * `size` is how many positions a chunk has. The last chunk has fewer if `size` does not divide.
+#
+# It returns the mean loss over all positions: a number, or a tensor without a graph. And it does
+# the whole backward. Afterwards the gradients have been added to `.grad` of `weight`, and of
+# everything that `hidden` was computed from. What was in `.grad` before stays in the sum.
+
+# %% [markdown]
+# It must equal `F.cross_entropy(hidden @ weight.T, targets)` with `backward()`, in float64. But
+# never more than one chunk of logits may be alive, with what the loss makes of it. The backward of
+# the layers before `hidden` may run once. Do not change `hidden`, `weight` or `targets`.
+#
+# An example for the head: two tokens, width 1, `weight` = `[[0], [0]]`, `hidden` = `[[2], [4]]`,
+# `targets` = `[0, 1]`, `size` 1. All logits are 0, so each token has the probability 1/2. Each
+# position's loss is $\ln 2 = 0.693$, and so is the mean.
+
+# %% [markdown]
+# The gradient of a position's logits is its probabilities, minus 1 at the target, divided by 2
+# positions: `[-0.25, 0.25]` and `[0.25, -0.25]`. Times `hidden`, that adds `[[-0.5], [0.5]]` and
+# then `[[1], [-1]]` to `weight.grad`. Together: `[[0.5], [-0.5]]`. The gradient of `hidden` is 0,
+# as `weight` is.
+
+# %%
+check("5.8")
+
+# %% [markdown]
+# ## 3 · What it saves, and what it costs
+#
+# First: are these the same gradients? Then the bytes, for chunks of fewer and fewer positions. How
+# much of the memory of all logits do chunks of 16 of the 256 positions need at most, with the
+# matrix, its gradient, and everything else?
+
+# %%
+in_percent = predict("Memory with chunks of 16 positions, in percent of all at once", unit="%")
+
+# %%
+sizes = [positions // 4, positions // 16]
+in_chunks = large.ways_in_chunks(sizes)
+for name, way in in_chunks.items():
+    print(f"chunks of {name}: as all at once, in float64: {large.is_as_at_once(way)}")
+
+# %%
+ways = at_once | in_chunks
+run = launch(large.measured, ways, positions, width, vocabulary, world_size=1, device="cpu",
+             timeout=120)
+peaks = {name: run[name].at_peak[0] for name in ways}
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
+matrix = 4 * width * vocabulary
+of_chunk = logits * sizes[-1] / positions
+told = max(2 * matrix + 3 * of_chunk, 3 * matrix + of_chunk)  # before and in the gradient's product
+smallest = run[f"{sizes[-1]} positions"].peak_bytes[0]["total"]
+in_percent.compare(100 * told / (matrix + 4 * logits),
+                   100 * smallest / run["all at once"].peak_bytes[0]["total"], kind="activations")
+
+# %% tags=["cover", "nbval-ignore-output"]
+plot_stacks({"all at once" if name == "all at once" else f"chunks of {name}": peak
+             for name, peak in peaks.items()},
+            title=f"Loss of {positions} positions, vocabulary {vocabulary:,}: at most")
+
+# %% [markdown]
+# The logits are nearly gone. What remains is the matrix, its gradient, and for a moment one more
+# tensor of that size: each chunk's backward computes its part of the gradient first, and then adds
+# it. So a chunk smaller than about `width` positions saves little more: its logits are smaller than
+# the matrix.
+
+# %% tags=["nbval-ignore-output"]
+seconds = run.values[0]
+Table(["way", "memory at most", "time"],
+      [[name, f"{run[name].peak_bytes[0]['total'] / 1e6:,.0f} MB",
+        f"{seconds[name] / seconds['all at once']:.2f} × all at once"] for name in ways])
+
+# %% [markdown]
+# Chunks compute the same products, no more. Their price is elsewhere: each chunk reads the whole
+# matrix, and adds to the whole gradient. The smaller the chunks, the more of the time goes there.
+# On a CPU, large chunks may even be faster than all at once: their tensors stay in the caches.
+#
+# PyTorch 2.13 has the same as a function: `F.linear_cross_entropy`. It computes the gradients in
+# the forward already, in chunks, and the backward only hands them on.
+
+# %% tags=["nbval-ignore-output"]
+if large.torch_has_it():
+    by_torch = partial(large.backward_by_torch, size=sizes[0])
+    print(f"F.linear_cross_entropy, as all at once in float64: {large.is_as_at_once(by_torch)}")
+else:
+    print(f"PyTorch {torch.__version__} does not have F.linear_cross_entropy yet")
+
+# %% [markdown]
+# `measure` sees what operations return, and this function works inside of one operation. So let the
+# kernel count instead: by how much does the process grow during the step?
+
+# %% tags=["nbval-ignore-output"]
+ways_grown = {"all at once": large.backward_at_once,
+              f"chunks of {sizes[0]}": partial(large.backward_in_chunks, size=sizes[0])}
+if large.torch_has_it():
+    ways_grown["PyTorch's function"] = by_torch
+for name, way in ways_grown.items():
+    grown = launch(large.process_bytes_of, way, positions, width, vocabulary, world_size=1,
+                   device="cpu").values[0]
+    print(f"{name:20}", f"{grown / 1e6:4.0f} MB" if grown else "the kernel does not tell here")
+
+# %% [markdown]
+# Chunks make the process grow by more than their tensors take (the table before). What is freed
+# goes back to the C library's allocator. It may not find room there for the next tensor, and asks
+# the kernel for more. Part 05g comes back to this: on GPUs it is the same.
+
+# %% [markdown]
+# **On GPUs** the same is done in fused kernels, so that no chunk's logits go through slow memory
+# more often than needed.
+#
+# * [Liger Kernel](https://github.com/linkedin/Liger-Kernel) has a fused linear cross-entropy that
+#   works in chunks and computes the gradients in the forward.
+# * [Cut Cross-Entropy](https://arxiv.org/abs/2411.09009) (Apple, 2024) never writes logits to the
+#   GPU's memory at all. For Gemma 2 with 2 billion parameters its authors report 24 GB for the loss
+#   before, and 1 MB after.
+# * Megatron-LM's fused loss works in place: its
+#   [documentation](https://docs.nvidia.com/megatron-core/developer-guide/nightly/apidocs/core/core.ops.loss.fused_cross_entropy.html)
+#   says that the logits are overwritten by their exponentials. Chapter 10's model of cost takes 10
+#   bytes for each logit of such an engine: 2 in bfloat16, 4, and 4 for the gradient.
+# * None of this was measured here.
+
+# %% [markdown]
+# Two other ways divide the logits among ranks. With tensor parallelism each rank has some columns
+# of them (part 07c). With a pipeline only the last stage has any (part 08f): it may need fewer
+# blocks than the others.
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * Logits are positions × vocabulary numbers. The loss makes three more tensors of their size: 16
+#   bytes for each logit in float32, 14 in mixed precision.
+# * With a vocabulary of 128,256, that is 14.7 GB for one sample of 8,192 tokens.
+# * Computed in **chunks of positions**, forward and backward, the logits are never all there, and
+#   the gradients stay the same. Cut the graph with `detach()`, and continue with
+#   `hidden.backward(gradient)`.
+#
+# **Your exercise** stands in [labs/large_vocabulary.py](../labs/large_vocabulary.py).
+#
+# **Next**: [05f · Computed twice](05f_computed_twice.ipynb).
+
+# %%
+progress("05e")

@@ -1,0 +1,313 @@
+# %% [markdown]
+# # 07c · Heads and vocabulary
+#
+# **How do you cut the rest of a transformer: attention, embedding, and loss?** Attention is a pair
+# again, cut by heads. It gets harder when keys and values have fewer heads than there are ranks.
+# The embedding and the loss are cut by tokens of the vocabulary, and neither of them ever gathers
+# the logits.
+
+# %% [markdown]
+# ![Bytes that a rank sends for one transformer block, forward and backward, on one, two and four
+# ranks, as a multiple of an activation: nothing, two and three, as in
+# theory](../assets/covers/07c_heads_and_vocabulary.png)
+#
+# *Measured in section 3: what a rank sends for one transformer block.*
+#
+# **After this part you can** cut attention by heads on any number of ranks, count the sums of a
+# block, and compute a loss from logits that no rank has whole.
+#
+# **It takes** about 20 minutes, and 60 more for 4 exercises. **It needs** [07b · The
+# pair](07b_the_pair.ipynb).
+
+# %% jupyter={"source_hidden": true}
+import torch
+
+from pedagogy_lib import (
+    Table, check, hint, lab, launch, plot_bars, predict, progress, put_to_the_test,
+)
+
+# %% tags=["parameters"]
+world_size = 4
+width = 64
+vocabulary = 8192
+
+# %% [markdown]
+# ## 1 · Attention, head by head
+#
+# Attention has more weights than any other part that is no MLP, and its heads do not know of each
+# other until the output layer. So give each rank some heads. Their rows of the layer
+# `query_key_value` are a cut by columns of $A$. The output layer's inputs from these heads are a
+# cut by rows. That is a pair again: one sum forward, one sum backward.
+#
+# Many models use **grouped-query attention**: several query heads share one key head and one value
+# head. Such a pair of a key and a value is called a **key-value head** here. It should be on the
+# rank of its query heads.
+
+# %% [markdown]
+# A model stores queries, keys and values in one **fused** matrix. In which order? The course's
+# `Attention` stores the queries of one key, this key, its value, then the next ones. One slice of
+# it is a rank's part. GPT-2 stores all queries, then all keys, then all values. Then one slice is
+# wrong.
+
+# %% [markdown]
+# ### Exercise 7.10
+#
+# Write `cut_fused(weight, heads, kv_heads, rank, n)`. `weight` has the rows of all query heads,
+# then of all key heads, then of all value heads. Each head has the same number of rows; the columns
+# are the inputs. Return one matrix with the rows of rank `rank` of `n`, in the same order: its
+# queries, its keys, its values. Rank 0 has the first heads of each kind. `n` divides `kv_heads`,
+# and `kv_heads` divides `heads`. Nothing is sent: `rank` and `n` are arguments.
+
+# %% [markdown]
+# For example, 4 query heads and 2 key-value heads have one row each. The rows are q0 q1 q2 q3 k0 k1
+# v0 v1. Rank 1 of 2 gets q2 q3 k1 v1.
+
+# %%
+def cut_fused(weight, heads, kv_heads, rank, n):
+    ### BEGIN SOLUTION
+    size = len(weight) // (heads + 2 * kv_heads)
+    q, k, v = weight.split([heads * size, kv_heads * size, kv_heads * size])
+    return torch.cat([part.chunk(n)[rank] for part in (q, k, v)])
+    ### END SOLUTION
+
+check("7.10", cut_fused)
+
+# %% [markdown]
+# ## 2 · More ranks than key-value heads
+#
+# Llama 3 has 8 key-value heads, and some models have only one or two. Must tensor parallelism stop
+# at that number? No. **A key-value head may be on several ranks.** Each of them computes the same
+# key and value, for query heads of its own. Take 8 query heads, 2 key-value heads and 4 ranks:
+#
+# | | rank 0 | rank 1 | rank 2 | rank 3 |
+# |---|---|---|---|---|
+# | query heads | 0, 1 | 2, 3 | 4, 5 | 6, 7 |
+# | key-value head | 0 | 0 | 1 | 1 |
+
+# %% [markdown]
+# Query heads 0 to 3 use key-value head 0, and query heads 4 to 7 use head 1. So ranks 0 and 1 share
+# head 0.
+
+# %% [markdown]
+# What about gradients? In one process, a key gets gradients from all query heads that use it, and
+# they are added up. On rank 0, only query heads 0 and 1 use the key. Query heads 2 and 3 use the
+# copy on rank 1. So each rank has only a part of the gradient: it is Partial over the ranks that
+# share the head. Without a sum, the two copies of the key would drift apart.
+#
+# Say the four query heads give the gradients 1, 2, 3 and 4 for one number of the key. Rank 0 has 3,
+# and rank 1 has 7. Both need 10.
+
+# %% [markdown]
+# ### Exercise 7.11
+#
+# In [labs/replicated_heads.py](../labs/replicated_heads.py), complete `FewHeads(attention,
+# group=None)` in two places. The number of ranks `n` is a multiple of `kv_heads`, and divides
+# `heads`.
+#
+# 1. In `__init__`, set `self.query_heads`, a list of the numbers of this rank's query heads: `heads
+#    / n` in a row, and rank 0 has the first ones. Set `self.head`, the number of the key-value head
+#    that they use. `rank`, `n`, `heads` and `kv_heads` are there.
+# 2. `sum_shared_gradients()` is called after each backward. Complete the gradients of the
+#    parameters of `self.key_value`, in place. `self.sharers` is the group of the ranks with the
+#    same key-value head. Leave all other gradients as they are. You may send an all-reduce of these
+#    gradients among the sharers.
+
+# %% [markdown]
+# The two tables of numbers above are the example. Output and gradients must be those of one
+# process, in float64.
+
+# %%
+check("7.11")
+
+# %% [markdown]
+# Here are four numbers of key-value heads on four ranks. The last column counts what a rank sends
+# for the shared gradients.
+
+# %%
+replicated = lab("replicated_heads")
+few = {kv: launch(replicated.try_heads, 64, 8, kv, world_size=4, device="cpu") for kv in (4, 2, 1)}
+Table(["key-value heads", "on ranks 0 to 3", "as one process", "sent by rank 0"],
+      [[kv, str([of["head"] for of in run.values]), str(all(of["right"] for of in run.values)),
+        f"{run['sum'].sent_bytes[0] / 1e3:.1f} kB"] for kv, run in few.items()])
+
+# %% [markdown]
+# With 4 key-value heads nothing is shared, and nothing is sent. A key that is on several ranks
+# costs memory and computing on each of them. It also costs this sum, once in a step.
+#
+# **In engines.** vLLM replicates key-value heads in this way ([QKVParallelLinear in
+# linear.py](https://github.com/vllm-project/vllm/blob/0036d38de46c5d48fdedeb658dedc0fc0f95677d/vllm/model_executor/layers/linear.py)).
+# It only runs models, so it needs no gradients. Megatron Core cuts the fused matrix evenly, gathers
+# the activations of queries, keys and values over the ranks, and takes out what a rank needs
+# ([attention.py](https://github.com/NVIDIA/Megatron-LM/blob/f41b4fd4e56b07943d075a1e66c1284716b3347e/megatron/core/transformer/attention.py)).
+
+# %% [markdown]
+# ## 3 · A whole block
+#
+# A transformer block has two pairs, attention and MLP. Layer norms, and biases behind a sum, are
+# Replicate: every rank has them, and computes the same with them. How many all-reduces does a block
+# need, forward and backward together?
+
+# %%
+how_many = predict("All-reduces of one block, forward and backward", unit="all-reduces")
+
+# %%
+measured = lab("tensor_measured")
+blocks = {k: launch(measured.split_block, width, 8, 4, world_size=k, device="cpu")
+          for k in (1, 2, 4)}
+print("output and all gradients are those of one process, but for rounding:",
+      all(all(run.values) for run in blocks.values()))
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
+made = {k: [len(run[way].calls[0]) for way in ("forward", "backward")] for k, run in blocks.items()}
+how_many.compare(theory=4, measured=sum(made[4]))
+
+# %% tags=["cover"]
+x_bytes, ways = 8 * 64 * width * 8, ("forward", "backward")  # 8 samples of 64 tokens, float64
+multiples = {way: [run[way].sent_bytes[0] / x_bytes for run in blocks.values()] for way in ways}
+theory = [2 * 2 * (k - 1) / k for k in blocks]
+plot_bars([f"{k} rank{'s' * (k > 1)}" for k in blocks], multiples,
+          "sent by a rank,\nas a multiple of x", predicted=dict.fromkeys(ways, theory),
+          title="One transformer block: two all-reduces forward, two backward")
+
+# %% [markdown]
+# Two forward and two backward, whatever the number of ranks. Each has the size of one activation
+# $x$: samples × context × width. No weight ever travels.
+#
+# Compare this with ZeRO-3, which sends weights. Let $T$ be the number of tokens that a rank reads
+# in a step (in tensor parallelism all ranks read the same ones), and $w$ the width. A block's
+# matrices have $12 w^2$ numbers. Leave out the factor $\frac{n-1}{n}$, which both have. Then a rank
+# sends, for one block:
+
+# %% [markdown]
+# * tensor parallel: four all-reduces of $Tw$ numbers. An all-reduce sends twice its tensor, so
+#   these are $8\,Tw$;
+# * ZeRO-3: the weights gathered twice, and the gradients reduced once: $3 \cdot 12 w^2 = 36\,w^2$.
+#
+# Both are equal at $T = 4.5\,w$. With fewer tokens, tensor parallelism sends less.
+
+# %% [markdown]
+# But there is another difference. ZeRO-3 knows in advance which weights come next, so it can fetch
+# them early, while it computes. Nobody knows activations in advance: a sum in a block is waited
+# for. (Part [07f](07f_behind_a_product.ipynb) finds some work to do meanwhile.)
+
+# %% [markdown]
+# ## 4 · The vocabulary
+#
+# The embedding and the last layer have a row for each token of the vocabulary. In a model of today
+# that is 100,000 tokens and more, so these two layers are among the largest. Both are cut by
+# tokens: each rank has some rows. The lab's `part_sizes` says how many.
+#
+# (The course's model reads characters, so its vocabulary has 128 tokens.)
+
+# %% [markdown]
+# ### Exercise 7.12
+#
+# In [labs/tensor_parallel.py](../labs/tensor_parallel.py), write the `forward(tokens)` of
+# `VocabularyEmbedding`. `tokens` is an int64 tensor of any shape, the same on every rank. Return
+# all rows, of shape (…, width), the same on every rank.
+#
+# `self.weight` has this rank's rows, and `self.first` is the number of the first one. A rank looks
+# up the tokens that it has, and takes zeros for all others. Then `self.leave(rows, self.group)`
+# adds up, once. Other ranks' tokens must not give this rank's weights a gradient. `tokens` stays as
+# it is.
+
+# %% [markdown]
+# For example, rank 0 has the rows of tokens 0 and 1, and rank 1 those of 2 and 3. For the tokens
+# `[3, 0]`, rank 0 adds [zeros, row 0], and rank 1 adds [row 3, zeros].
+
+# %% [markdown]
+# ### Exercise 7.13
+#
+# The last layer is a `ColumnLinear`: each rank gets the **logits** of some tokens. The loss of one
+# target $t$ with the logits $s_v$ is
+#
+# $$\log \sum_v e^{s_v} - s_t .$$
+#
+# Gathering all logits would cost their size. But the sum over all tokens is a sum of the ranks'
+# sums, and only one rank has $s_t$. Write `split_cross_entropy(logits, targets, group=None,
+# vocabulary=128)` in [labs/tensor_parallel.py](../labs/tensor_parallel.py).
+
+# %% [markdown]
+# * `logits` has the shape (…, tokens of this rank). `targets` has the shape (…), int64, the same on
+#   every rank. `first`, the number of this rank's first token, is computed already.
+# * Return the mean loss over all targets, as one number with a gradient, the same on every rank.
+# * $e^s$ overflows for large $s$. So take away the highest logit of each target first, the highest
+#   of all ranks. It cancels out in the result, and needs no gradient (`detach`).
+# * Send all-reduces of at most three numbers for each target in the forward, and nothing in the
+#   backward.
+
+# %% [markdown]
+# For example, rank 0 has the logits [0, 1] and rank 1 has [3]. The target is token 1. The highest
+# logit is 3, so rank 0's sum is $e^{-3} + e^{-2}$, and rank 1's is 1. The loss is $\log(e^{-3} +
+# e^{-2} + 1) - (1 - 3) \approx 2.17$.
+
+# %%
+display(check("7.12"))
+check("7.13")
+
+# %% [markdown]
+# What does it save? Take 512 targets and a vocabulary of 8,192. One way is yours, and the other one
+# gathers the logits first:
+
+# %%
+losses = launch(measured.two_losses, 512, vocabulary, world_size=world_size, device="cpu")
+assert all(losses.values)  # the same loss, but for rounding
+share = 8 * (world_size - 1) / world_size / 1e3
+numbers = {"split": 3 * 512 * 2 * share, "gathered": 512 * vocabulary * share}
+Table(["", "sent by a rank", "in theory", "peak memory"],
+      [[way, f"{losses[way].sent_bytes[0] / 1e3:,.1f} kB", f"{kB:,.1f} kB",
+        f"{losses[way].peak_bytes[0]['total'] / 1e6:.0f} MB"] for way, kB in numbers.items()],
+      note="Forward only, in float64.")
+
+# %% [markdown]
+# Your loss sends three numbers for each target, however large the vocabulary is.
+#
+# **On GPUs.** PyTorch's context manager `loss_parallel()` does the same for DTensors ([its
+# documentation](https://docs.pytorch.org/docs/stable/distributed.tensor.parallel.html)). Part
+# [07g](07g_how_wide.ipynb) uses it.
+
+# %% [markdown]
+# ## Put to the test
+#
+# What our sources say about the sums of a block, and what was found.
+
+# %% jupyter={"source_hidden": true}
+# Statements of the sources, and what was found.
+sums = blocks[4]["forward"].calls[0]
+is_activation = {call.tensor_bytes for call in sums} == {x_bytes}
+put_to_the_test(f"""
+- [C153] Tensor parallelism communicates after every layer | web page, “High Bandwidth Required” |
+  {"imprecise" if made[4] == [2, 2] else "right"} | after every pair of linear layers. A block of
+  four such layers has {made[4][0]} all-reduces forward and {made[4][1]} backward (section 3)
+- [C157] The all-reduces after attention and MLP synchronise the weights |
+  CS 229S, lecture 8, “Tensor Model Parallelism” | {"wrong" if is_activation else "right"} |
+  they sum activations: {sums[0].tensor_bytes} bytes = samples × context × width × 8. No weight is
+  sent (section 3). The only weights that several ranks have are those of shared heads and norms
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed Parallelism in Deep Learning* (web page); *CS 229S, lecture 8*
+# (Stanford).
+#
+# **To read on.** Ainslie et al., [GQA](https://arxiv.org/abs/2305.13245), 2023. Narayanan et al.,
+# [Efficient Large-Scale Training](https://arxiv.org/abs/2104.04473), 2021.
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * Attention is a pair, cut by **heads**. How a fused matrix is cut depends on the order of its
+#   rows.
+# * A **key-value head** may be on several ranks. Its gradient is the sum over them.
+# * A block takes two all-reduces forward and two backward, each of one activation.
+# * Embedding and loss are cut by **tokens**. The loss sends three numbers for each target, and the
+#   logits stay where they are.
+#
+# **Your exercises**: 7.10 stands in a cell above. The others are in
+# [labs/replicated_heads.py](../labs/replicated_heads.py) and
+# [labs/tensor_parallel.py](../labs/tensor_parallel.py).
+#
+# **Next**: [07d · A model in parts](07d_a_model_in_parts.ipynb).
+
+# %%
+progress("07c")

@@ -1,0 +1,267 @@
+# %% [markdown]
+# # 07d · A model in parts
+#
+# **Does a whole transformer in parts train as one process does?** So far you cut layers. A whole
+# model has more: dropout, first weights, a norm of all gradients for clipping. In each of them,
+# what is right on one GPU is wrong on several. You mend them, train the model, and find which
+# mistakes nobody would notice.
+
+# %% [markdown]
+# ![Loss over training steps: one process and four ranks lie on top of each other, and two versions
+# with mistakes fall as well](../assets/covers/07d_a_model_in_parts.png)
+#
+# *Measured in section 4: four ranks train as one process does. With two common mistakes the loss
+# falls as well. Only a comparison with one process finds them.*
+#
+# **After this part you can** draw random numbers in a model that is cut, clip its gradients by
+# their global norm, and test that it trains as one process does.
+#
+# **It takes** about 20 minutes, and 30 more for 2 exercises. **It needs** [07c · Heads and
+# vocabulary](07c_heads_and_vocabulary.ipynb).
+
+# %% jupyter={"source_hidden": true}
+import torch
+import torch.nn.functional as F
+
+from pedagogy_lib import (
+    Table, check, close, hint, lab, launch, plot_curves, plot_masks, predict, progress,
+    put_to_the_test, relative_gap,
+)
+
+# %% tags=["parameters"]
+world_size = 4
+width = 64
+steps = 15
+
+# %% [markdown]
+# ## 1 · Dropout
+#
+# Dropout sets random features to zero. On $n$ ranks there are two kinds of places for it:
+#
+# * **Outside** of the parallel region all ranks compute the same. They must draw the **same**
+#   random numbers, or their copies of $x$ drift apart.
+# * **Inside**, each rank has features of its own. The ranks must draw **different** numbers.
+#
+# All ranks begin with the same seed, so by default they draw the same everywhere. Here are the
+# masks for a hidden layer of 64 features and 16 samples. The ranks' features stand side by side.
+
+# %%
+tensor_parallel, parts = lab("tensor_parallel"), lab("model_in_parts")
+n = world_size
+drawn = {what: launch(parts.masks, own, world_size=n).values
+         for what, own in (("one stream for all", False), ("a stream of its own", True))}
+plot_masks(drawn, title=f"Which hidden features {n} ranks keep")
+
+# %% [markdown]
+# With one stream for all, feature 0 of rank 0 is dropped whenever feature 0 of rank 1 is. The mask
+# has only a quarter of its randomness on four ranks. Nothing fails, and no loss tells you.
+#
+# So Megatron-LM keeps two streams of random numbers on each rank. The lab's `OwnRandomness` does
+# the same. Within `with randomness:` all random numbers come from the rank's own stream. Afterwards
+# the common stream goes on as if nothing had been drawn.
+
+# %% [markdown]
+# ### Exercise 7.14: find the bug
+#
+# `dropped_mlp(hidden, weight, p, randomness)` is the second half of an MLP. `hidden` has the shape
+# (samples, hidden / n), and `weight` has (width, hidden / n), as `nn.Linear` stores it. Dropout
+# with probability `p` comes before the product, and again behind the sum. All ranks have the same
+# seed. `randomness` is an `OwnRandomness`.
+#
+# * All ranks return the same $y$ of (samples, width).
+# * What one rank drops of `hidden` is independent of what another rank drops. Each call draws anew.
+# * The common stream goes on as if only the second dropout had drawn from it.
+
+# %%
+def dropped_mlp(hidden, weight, p, randomness):
+    ### BEGIN SOLUTION
+    with randomness:
+        hidden = F.dropout(hidden, p)
+    ### IT WAS
+    # hidden = F.dropout(hidden, p)
+    ### END SOLUTION
+    y = tensor_parallel.AllReduce.apply(F.linear(hidden, weight))
+    return F.dropout(y, p)
+
+# %% [markdown]
+# First the symptom: in how many positions do ranks 0 and 1 do the same? With independent masks and
+# $p = 0.5$, these are about half of the positions of `hidden`. In `y`, they must be all.
+
+# %% tags=["nbval-ignore-output"]
+alike = launch(parts.kept_alike, dropped_mlp, world_size=2).values[0]
+print("ranks 0 and 1 do the same:", *(f"{share} of {name}" for name, share in alike.items()))
+
+# %%
+check("7.14", dropped_mlp)
+
+# %% [markdown]
+# ### Dropout and recomputation
+#
+# Part 05f computes activations again in the backward. Then dropout has to draw the same numbers
+# again. `torch.utils.checkpoint` restores the common stream. It knows nothing of a second one:
+
+# %%
+off = launch(parts.dropout_recomputed, world_size=n).values[0]
+for way, gap in off.items():
+    print(f"{way}: gradients are {'right' if gap < 1e-12 else 'wrong'}")
+
+# %% [markdown]
+# The lab's `recomputed` notes the state of the rank's own stream before the forward, and goes back
+# to it for the second one. Megatron-LM has a `checkpoint` of its own for the same reason
+# ([random.py](https://github.com/NVIDIA/Megatron-LM/blob/cf547dea839f709ec2f147da0679d663da3c20da/megatron/core/tensor_parallel/random.py)).
+
+# %% [markdown]
+# ## 2 · The first weights
+#
+# First weights are random numbers, too. They should not depend on $n$, or no run could be compared
+# with another one. Here every rank makes the whole model from the same seed, and then cuts it. That
+# is exact. But for a moment the whole model has to fit. If each layer is cut as soon as it is made,
+# only one layer has to fit.
+#
+# What is left on a rank?
+
+# %%
+sizes = launch(parts.sizes_of, width, world_size=n).values[0]
+total, mine = map(sum, zip(*sizes.values()))
+Table(["parameter", "whole", "on rank 0", "share"],
+      [*([name, a, b, f"{b / a:.3f}"] for name, (a, b) in sizes.items()),
+       ["together", total, mine, f"{mine / total:.3f}"]])
+
+# %% [markdown]
+# (In the course's model, `letters` is the embedding of tokens, and `places` the embedding of
+# positions.) Matrices are cut. Norms, the positions' embedding, and biases behind a sum are on
+# every rank. So a rank keeps a little more than $1/n$. In a large model the difference is small:
+# what is cut grows with width², and the rest with width.
+
+# %% [markdown]
+# ## 3 · The norm of all gradients
+#
+# **Clipping** makes the gradients shorter if their norm is too large: their length, over *all*
+# parameters. If each rank took the norm of what it has, each would clip differently.
+#
+# ### Exercise 7.15
+#
+# Write `gradient_norm(model, group=None)` in [labs/tensor_parallel.py](../labs/tensor_parallel.py).
+# It returns the length of the whole model's gradient, as a tensor with one number, the same on
+# every rank.
+
+# %% [markdown]
+# * A parameter with the attribute `cut_dim` is cut: each rank has another part. `cut_dim` may be 0.
+# * All other parameters, and their gradients, are the same on every rank. They count once.
+# * A gradient that is None counts as zeros. Any kind of parameter may be missing.
+# * Send one all-reduce of one number. The lab's `summed(x, group)` returns a sum over the ranks.
+#   Change no gradient.
+#
+# For example, rank 0 has a cut parameter with the gradient [2], and rank 1 has its other part with
+# [4]. Both have a whole one with the gradient [4]. The norm is $\sqrt{2^2 + 4^2 + 4^2} = 6$.
+
+# %%
+check("7.15")
+
+# %% [markdown]
+# ## 4 · Trained in parts
+#
+# Now the whole model is trained, in one process and on ranks: from the same weights, on the same
+# tokens. And it is trained twice with a mistake. Once f is left out, so the backward's all-reduce
+# is missing. Once each rank reads other tokens, as in data parallel training. Will the loss still
+# fall? Will it be the same on all ranks?
+
+# %%
+text = lab("language_model").standard_library(100_000)
+right = f"{n} ranks"
+ways = {"one process": (1, ""), right: (n, ""), parts.NO_F: (n, parts.NO_F),
+        parts.OTHER_TOKENS: (n, parts.OTHER_TOKENS)}
+runs = {name: launch(parts.train_in_parts, text, width, steps, mistake, world_size=k)
+        for name, (k, mistake) in ways.items()}
+
+# %% tags=["cover", "nbval-ignore-output"]
+curves = {name: (list(range(1, steps + 1)), run.values[0][0]) for name, run in runs.items()}
+plot_curves({f"two blocks of width {width}": curves}, "step", "loss of a token",
+            title="The loss falls with the mistakes, too")
+
+# %%
+def equal_to_one_process(name):
+    losses, weights = zip(*runs[name].values)
+    return all(x == losses[0] for x in losses), all(close(w, alone, steps) for w in weights)
+
+alone = runs["one process"].values[0][1]
+Table(["", "the same loss on all ranks", "weights of one process, but for rounding"],
+      [[name, *equal_to_one_process(name)] for name in (right, parts.NO_F, parts.OTHER_TOKENS)],
+      note=f"After {steps} steps.")
+
+# %% [markdown]
+# With either mistake the loss falls. It is even the same on all ranks, because it is summed over
+# them. But the weights are wrong. What should be the same on all ranks gets another gradient on
+# each. And what is cut is trained on wrong gradients, which no comparison among ranks can show.
+#
+# **The test that finds both is a comparison with one process**, in float64: values and gradients.
+
+# %% [markdown]
+# ## 5 · What composes
+#
+# Tensor parallelism is rarely used alone. Here it is combined with what chapters 01 and 05 have.
+# Each line compares all gradients with one process, in float64. The last column has what a rank
+# sends in forward and backward, as a multiple of the plain step.
+
+# %%
+step = {what: launch(parts.composed, what, text, world_size=2, device="cpu")
+        for what in parts.COMPOSED}
+plain = step["plain"]["step"].sent_bytes[0]
+Table(["tensor parallel and", "gradients of one process", "sent"],
+      [[what, str(all(run.values)), f"{run['step'].sent_bytes[0] / plain:.2f}"]
+       for what, run in step.items()])
+
+# %% [markdown]
+# Recomputation sends more, because sums of the forward happen again in the backward. All ranks
+# compute again at the same moment, so these sums meet. (Only the last sum of a block does not come
+# again: no backward needs its result, and PyTorch's `checkpoint` stops before it.) Accumulation
+# sends the same tensors in more messages, and each message has a header.
+#
+# Tensor parallel with data parallel, ZeRO and pipelines stands in chapter 09. Shared key-value
+# heads (7.11) need one thing more: in the norm of all gradients, they count once, and not once on
+# each rank.
+
+# %% [markdown]
+# ## Put to the test
+#
+# What our sources say about a model in parts, and what was found.
+
+# %% jupyter={"source_hidden": true}
+# Statements of the sources, and what was found.
+peak = {name: runs[name]["step"].peak_bytes[0]["total"] for name in ("one process", right)}
+others = runs[parts.OTHER_TOKENS].values[0][1]
+wrong_by = max(relative_gap(others[name], alone[name]) for name in alone)
+put_to_the_test(f"""
+- [C160] A rank's memory is 1/N | web page, “Three Dimensions of Parallelism” |
+  {"imprecise" if mine / total > 1.001 / n else "right"} | on {n} ranks: {mine / total:.3f} of this
+  small model's parameters (section 2), and {peak[right] / peak["one process"]:.1f} of a step's
+  peak. Activations outside of the parallel region are whole on every rank (07e cuts them)
+- [C167] Model parallelism replicates the input | CS 229S, lecture 8 |
+  {"right" if wrong_by > 0.01 else "wrong"} for tensor parallelism | with other tokens on each rank,
+  the weights are off by up to {wrong_by:.0%} (section 4)
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed Parallelism in Deep Learning* (web page); *CS 229S, lecture 8*
+# (Stanford).
+#
+# **To read on.** Shoeybi et al., [Megatron-LM](https://arxiv.org/abs/1909.08053), 2019, appendix
+# B.2: model parallel random number generation. PyTorch's [tutorial on tensor
+# parallelism](https://docs.pytorch.org/tutorials/intermediate/TP_tutorial.html).
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * Inside of the parallel region each rank needs a **stream of random numbers of its own**, and
+#   outside one for all. Recomputation has to restore both.
+# * The **norm of all gradients** is a sum of squares: cut parameters over all ranks, whole ones
+#   once.
+# * A loss that falls, and is the same on all ranks, proves nothing. Compare with one process.
+#
+# **Your exercises**: 7.14 stands in a cell above, and
+# [labs/tensor_parallel.py](../labs/tensor_parallel.py) has 7.15.
+#
+# **Next**: [07e · Sequence parallel](07e_sequence_parallel.ipynb).
+
+# %%
+progress("07d")

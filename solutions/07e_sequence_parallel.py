@@ -1,0 +1,238 @@
+# %% [markdown]
+# # 07e · Sequence parallel
+#
+# **What does tensor parallelism leave whole, and can that be cut, too?** Between the parallel
+# regions stand layer norms, additions, and perhaps dropout. Every rank does them for all tokens,
+# and keeps what they need for the backward. On eight ranks, that is eight times the same. In
+# **sequence parallelism** each rank does them for a piece of the context. You write it, and measure
+# what it saves and what it sends.
+
+# %% [markdown]
+# ![Memory that one block keeps for its backward on one of four ranks: less with tensor parallel,
+# less again with sequence parallel, and least if it gathers
+# again](../assets/covers/07e_sequence_parallel.png)
+#
+# *Measured in section 3: what one process keeps of a block, and what one rank of four keeps. The
+# outlines are the formula.*
+#
+# **After this part you can** cut the context between the parallel regions, complete the gradients
+# of what is whole, and say what this costs.
+#
+# **It takes** about 15 minutes, and 25 more for 3 exercises. **It needs** [07d · A model in
+# parts](07d_a_model_in_parts.ipynb).
+
+# %% jupyter={"source_hidden": true}
+from pedagogy_lib import (
+    Table, check, hint, lab, launch, plot_stacks, predict, progress,
+)
+
+# %% tags=["parameters"]
+world_size = 4
+width = 64
+
+# %% [markdown]
+# ## 1 · Pieces of the context
+#
+# Activations often need more memory than weights (part 05d). Tensor parallelism cuts those inside
+# of its regions, and leaves the others whole. What could be cut there?
+#
+# A layer norm looks at one token at a time, with all its features. So do an addition and dropout.
+# So the *tokens* can be cut: rank 0 takes the first piece of the context, rank 1 the next one.
+# Attention needs all tokens. It stays inside of the region, and is cut by heads.
+#
+# (Other methods are called “sequence parallel”, too: ring attention and Ulysses cut the context
+# inside of attention. Part 09f has them.)
+
+# %% [markdown]
+# With pieces of the context between the regions, their borders change:
+#
+# | | tensor parallel | sequence parallel |
+# |---|---|---|
+# | into the region, forward | nothing | **all-gather** of the pieces |
+# | into the region, backward | all-reduce | **reduce-scatter** |
+# | out of the region, forward | all-reduce | **reduce-scatter** |
+# | out of the region, backward | nothing | **all-gather** |
+#
+# Chapter 02 has found that an all-reduce *is* a reduce-scatter and an all-gather. So the same bytes
+# are sent, but what stands between the regions is done once, and not $n$ times.
+
+# %% [markdown]
+# Take two ranks, one sample, one feature and a context of 2. Rank 0 has the piece [1], and rank 1
+# has [2]. Both enter the region with [1, 2]. Inside, they compute the summands [10, 20] and [30,
+# 40]. On the way out they are added up: [40, 60]. Rank 0 goes on with [40], and rank 1 with [60].
+#
+# In the backward, rank 0 has a gradient for its [40], and rank 1 for its [60]. Inside of the region
+# both need both.
+
+# %% [markdown]
+# ### Exercise 7.16
+#
+# In [labs/sequence_parallel.py](../labs/sequence_parallel.py), write `AllGather`, a
+# `torch.autograd.Function`. The context is dimension 1.
+#
+# * `forward(ctx, piece, group=None)` gets this rank's piece, (samples, context / n, …). It returns
+#   all pieces in the order of ranks, (samples, context, …). The lab's `joined(piece, group)` does
+#   it.
+# * `backward(ctx, gradient)` gets a gradient for the whole context. It came through this rank's
+#   part of the layer alone, so it is one summand. Return the gradient of the piece, and None for
+#   `group`. The lab's `summed_piece(x, group)` adds up over the ranks, and returns this rank's
+#   piece.
+
+# %% [markdown]
+# In the example, say rank 0's backward gets [1, 2] and rank 1's gets [3, 4]. Rank 0 returns [4],
+# and rank 1 returns [6].
+
+# %% [markdown]
+# ### Exercise 7.17
+#
+# Write `ReduceScatter` in the same lab, with the same two functions.
+#
+# * `forward(ctx, x, group=None)` gets this rank's summand for the whole context. It returns this
+#   rank's piece of the sum.
+# * `backward(ctx, gradient)` gets the gradient of this rank's piece. Return the gradient of `x`,
+#   for the whole context, and None.
+#
+# Say rank 0's backward gets [5] and rank 1's gets [6]. Both return [5, 6].
+
+# %%
+display(check("7.16"))
+check("7.17")
+
+# %% [markdown]
+# ## 2 · What is whole on every rank
+#
+# One thing gets harder. A layer norm's weights are on every rank. In tensor parallelism each rank
+# used them for all tokens, and had the whole gradient. Now each rank uses them for its piece alone.
+# Their gradients are Partial.
+#
+# ### Exercise 7.18
+#
+# Write `sum_partial_gradients(model, group=None)` in
+# [labs/sequence_parallel.py](../labs/sequence_parallel.py). It is called after each backward, and
+# returns nothing.
+
+# %% [markdown]
+# * Parameters with the attribute `cut_dim`, which may be 0, are cut. Their gradients are complete.
+# * All others are whole: norms, biases behind a sum, the positions' embedding. Add up their
+#   gradients over the ranks, in place: not the mean.
+# * Some parameters are frozen, or have None for a gradient, on all ranks alike. It stays None.
+#
+# For example, rank 0 has the gradient [1, 2] for a norm's weight, and rank 1 has [3, 4]. Both need
+# [4, 6].
+
+# %%
+check("7.18")
+
+# %% [markdown]
+# (Dropout between the regions now needs each rank's own stream of random numbers, the other way
+# round than in 7.14: there, ranks have different tokens now.)
+#
+# A whole model, cut in each of the lab's ways, beside one process, in float64:
+
+# %%
+sequence, measured = lab("sequence_parallel"), lab("sequence_measured")
+text, n = lab("language_model").standard_library(20_000), world_size
+heads = 2 * n  # cut evenly, for any number of ranks
+sizes = {"width": width // heads * heads, "heads": heads}
+context = 64 // n * n
+
+# %%
+checked = {way: launch(measured.as_one_process, way, text, sizes | {"context": context},
+                       world_size=n).values[0] for way in sequence.WAYS}
+Table(["way", "gradients of one process", "norm of all gradients"],
+      [[way, str(of["gradients"]), str(of["norm"])] for way, of in checked.items()])
+
+# %% [markdown]
+# ## 3 · What it saves, and what it sends
+#
+# What does a block keep for its backward? Let $a$ be the bytes of one activation: samples × context
+# × width × 4. Small things are left out.
+
+# %% [markdown]
+# | | one process | tensor parallel | sequence parallel | gathered again |
+# |---|---|---|---|---|
+# | inputs of the norms | 2 | 2 | 2/n | 2/n |
+# | outputs of the norms | 2 | 2 | 2, gathered | 2/n |
+# | queries, keys, values | 3 | 3/n | 3/n | 3/n |
+# | attention's result | 1 | 1/n | 1/n | 1/n |
+# | GELU's input and output | 8 | 8/n | 8/n | 8/n |
+# | together, times $a$ | 16 | 4 + 12/n | 2 + 14/n | 16/n |
+
+# %% [markdown]
+# Why are the outputs of the norms still whole in sequence parallelism? A linear layer keeps its
+# input for the backward, and its input has been gathered. Megatron-LM keeps only the rank's piece,
+# and gathers it **again** in the backward. That is one more all-gather in each of the two regions.
+# How much more does such a block send, in percent?
+
+# %%
+more = predict("What a block that gathers again sends in addition", unit="%")
+
+# %%
+one = launch(measured.one_block, "tensor parallel", context, sizes, world_size=1, device="cpu")
+ways = {way: launch(measured.one_block, way, context, sizes, world_size=n, device="cpu")
+        for way in measured.KEPT}
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
+a = measured.SAMPLES * context * sizes["width"] * 4
+sent = {way: run["step"].sent_bytes[0] / a for way, run in ways.items()}
+once, again = sent["sequence parallel"], sent["sequence parallel, gathered again"]
+more.compare(theory=25 if n > 1 else 0, measured=100 * (again / once - 1) if n > 1 else 0,
+             kind="communication")
+
+# %% tags=["cover"]
+formula = measured.kept_by_formula(context, sizes["width"], heads, n)
+kept = {way: run["kept"].at_peak[0]["activations"]
+        for way, run in ({"one process": one} | ways).items()}
+
+def stacks(sizes):
+    return {way.replace(", ", ",\n"): {"activations": size} for way, size in sizes.items()}
+
+plot_stacks(stacks(kept), stacks(formula),
+            title=f"What a rank keeps of a block for its backward: alone, and as one of {n}")
+
+# %%
+Table(["", "kept, in a", "by the formula", "sent, in a", "in theory"],
+      [[way, f"{kept[way] / a:.2f}", f"{formula[way] / a:.2f}", f"{sent[way]:.2f}",
+        f"{(5 if 'again' in way else 4) * 2 * (n - 1) / n:g}"] for way in ways],
+      note="One block, forward and backward. Beside multiples of a it keeps two numbers for each "
+           "token and norm, and one for each token and head. Messages have headers.")
+
+# %% [markdown]
+# Two regions have an all-gather and a reduce-scatter each, in the forward and again in the
+# backward. These are eight halves of an all-reduce, as many as in tensor parallelism. One
+# all-gather more in each region makes ten: 25 % more.
+#
+# One hears that sequence parallelism costs no bytes, and that it divides all activations by $n$.
+# **Both are true, but not at once.** (Megatron-LM overlaps the second gather with a product, says
+# section 4.2.2 of its paper.)
+
+# %% [markdown]
+# **On GPUs.** PyTorch has both collectives for one whole tensor: `dist.all_gather_into_tensor` and
+# `dist.reduce_scatter_tensor`. NCCL does each as one call. Gloo's reduce-scatter is an all-reduce,
+# and sends twice as much (part 02d). So the lab uses your ring for it.
+
+# %% [markdown]
+# ## Sources
+#
+# Our sources say nothing of sequence parallelism.
+#
+# **To read on.** Korthikanti et al., [Reducing Activation Recomputation in Large Transformer
+# Models](https://arxiv.org/abs/2205.05198), 2022, section 4.2.
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * Between the regions each rank has a **piece of the context**. Norms, additions and dropout are
+#   done once.
+# * All-gather and reduce-scatter take the place of the all-reduces, and send the same bytes.
+# * Gradients of what is **whole** on every rank are Partial now. They are summed after the
+#   backward.
+# * A block keeps $2 + 14/n$ activations, or $16/n$ if it gathers again and sends a quarter more.
+#
+# **Your exercises** stand in [labs/sequence_parallel.py](../labs/sequence_parallel.py).
+#
+# **Next**: [07f · Behind a product](07f_behind_a_product.ipynb).
+
+# %%
+progress("07e")

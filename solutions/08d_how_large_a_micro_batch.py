@@ -1,0 +1,213 @@
+# %% [markdown]
+# # 08d · How large a micro-batch
+#
+# **A batch can be cut into many small micro-batches or into few large ones. Which size makes the
+# shortest step?** Many make the bubble small. But a small micro-batch uses a processor badly. You
+# measure both sides, and write the function that chooses.
+
+# %% [markdown]
+# ![Time of a step over the samples of a micro-batch, measured and predicted, for six sizes from 1
+# to 32 samples](../assets/covers/08d_how_large_a_micro_batch.png)
+#
+# *Measured in section 2: a step of 32 samples on two stages, with micro-batches of six sizes.*
+#
+# **After this part you can** measure what a micro-batch costs, and choose its size for a batch and
+# a number of stages.
+#
+# **It takes** about 10 minutes, and 10 more for 1 exercise. **It needs** [08c · A machine for
+# schedules](08c_a_machine_for_schedules.ipynb).
+
+# %% jupyter={"source_hidden": true}
+from pedagogy_lib import (
+    Table, check, hint, lab, launch, plot_against, predict, progress, put_to_the_test, simulate,
+)
+
+# %% tags=["parameters"]
+rounds = 12
+
+# %% [markdown]
+# ## 1 · What a micro-batch costs
+#
+# In part 08 each micro-batch took the same time, whatever its size. Real ones do not. Two samples
+# take less than twice the time of one, for two reasons.
+#
+# * Every operation costs something before it computes: Python calls it, and a GPU launches a
+#   kernel.
+# * A weight that comes from memory is used for all samples of a micro-batch. With more samples
+#   there is more computing for each byte that is read. That ratio is called **arithmetic
+#   intensity**.
+
+# %% [markdown]
+# A small transformer is cut into two stages, with one block each. How long does a micro-batch of
+# $b$ samples take, forward and backward, on the slower stage? The quickest of several rounds
+# counts, as other programs can only add to it. (Here real computing is timed on the CPU, so the
+# cells of this part ask for `device="cpu"`.)
+
+# %% tags=["nbval-ignore-output"]
+sizes = lab("micro_batch_sizes")
+seconds_of = launch(sizes.times_of, sizes.SIZES, rounds, world_size=1, device="cpu").values[0]
+Table(["samples", "forward and backward", "for each sample"],
+      [[str(b), f"{1e3 * took:.2f} ms", f"{1e3 * took / b:.2f} ms"]
+       for b, took in seconds_of.items()])
+
+# %% [markdown]
+# Read the last column from top to bottom. A sample is most expensive where it is alone, and from
+# some size on larger micro-batches gain little. So this column alone says: take large ones. The
+# bubble says: take small ones.
+
+# %% [markdown]
+# > **On GPUs** this is stronger. An H100 can do about 295 operations in bfloat16 in the time in
+# > which it reads one byte: 989 TFLOP/s over 3.35 TB/s. ([NVIDIA's
+# > page](https://www.nvidia.com/en-us/data-center/h100/) gives twice as many FLOP/s, for sparse
+# > weights.) A product with $t$ tokens does $2t$ operations for each weight, and reads 2 bytes for
+# > it: $t$ operations a byte. So with less than about 300 tokens in a micro-batch the memory sets
+# > the pace, and half the tokens take as long. (One sample of a large model has thousands of
+# > tokens. Short slices of a sample, in part [08h](08h_slices_of_a_sequence.ipynb), bring the limit
+# > back.) This is computed, not measured.
+
+# %% [markdown]
+# ## 2 · The best size
+#
+# A step of $m$ micro-batches on $p$ stages takes as long as $m + p - 1$ of them, forward and back
+# (part 08). Say a micro-batch of 1 sample takes 3 s, of 2 samples 4 s, and of 4 samples 7 s. There
+# are 4 samples and 3 stages.
+
+# %%
+best = predict("Which size makes the shortest step?", unit="samples")
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, and the size with the shortest of three steps.
+steps = {b: (4 // b + 3 - 1) * took for b, took in {1: 3, 2: 4, 4: 7}.items()}
+best.compare(theory=2, measured=min(steps, key=steps.get))
+
+# %% [markdown]
+# With 1 sample each there are 4 micro-batches: a step takes $(4 + 2) \cdot 3 = 18$ s. With 2
+# samples it takes $(2 + 2) \cdot 4 = 16$ s. With all 4 in one it takes $(1 + 2) \cdot 7 = 21$ s.
+
+# %% [markdown]
+# ### Exercise 8.10
+#
+# Write `best_size(seconds_of, samples, stages)`. `seconds_of` is a dictionary like the table above:
+# {size of a micro-batch: seconds of its forward and backward on a stage}. All stages are equally
+# fast. A batch has `samples` samples, in micro-batches of one size: only sizes that divide
+# `samples` count, and at least one of them does. Return the size, one of the keys, with which a
+# step is shortest.
+#
+# The example above is `best_size({1: 3.0, 2: 4.0, 4: 7.0}, samples=4, stages=3)`, which is 2. With
+# `samples=6` the size 4 does not count.
+
+# %%
+def best_size(seconds_of, samples, stages):
+    """The size of a micro-batch, of those in seconds_of, with the shortest step."""
+    ### BEGIN SOLUTION
+    def step_seconds(size):
+        return (samples // size + stages - 1) * seconds_of[size]
+    return min((size for size in seconds_of if samples % size == 0), key=step_seconds)
+    ### END SOLUTION
+
+check("8.10", best_size)
+
+# %% [markdown]
+# Predicted from the table and measured: batches of 32 samples under 1F1B, on two ranks that really
+# compute.
+
+# %% tags=["nbval-ignore-output"]
+of_ranks = launch(sizes.step_times, world_size=2, device="cpu").values
+measured = {b: 1e3 * took for b, took in sizes.slowest_rank(of_ranks).items()}
+expected = {b: 1e3 * (32 // b + 1) * took for b, took in seconds_of.items()}
+
+# %% tags=["cover", "nbval-ignore-output"]
+plot_against(list(measured), {"a step": list(measured.values())}, "samples in a micro-batch",
+             "time (ms)", predicted={"a step": list(expected.values())}, logarithmic=True,
+             title="Two stages, 32 samples: which micro-batches?")
+
+# %% tags=["nbval-ignore-output"]
+quickest = {name: min(of, key=of.get) for name, of in (("predicted", expected),
+                                                       ("measured", measured))}
+print("best size:", ", ".join(f"{name} {b} samples" for name, b in quickest.items()))
+print("measured / predicted:", *(f"{measured[b] / expected[b]:.1f}" for b in measured))
+
+# %% [markdown]
+# The last line begins with the smallest micro-batches. The prediction knows nothing of messages,
+# two for each micro-batch and boundary, nor of ranks that share one memory and two cores. Where the
+# ratio is well above 1 on the left and near 1 on the right, messages are the reason. They push the
+# best size up.
+
+# %% [markdown]
+# ## 3 · A rule of thumb
+#
+# Texts repeat a rule of GPipe's paper: take at least four times as many micro-batches as stages.
+# What is left idle then?
+
+# %%
+left = predict("Idle share with 64 stages and 256 micro-batches", unit="%")
+
+# %%
+schedules = lab("schedules")
+rule = {p: simulate(schedules.rows_of(schedules.one_f_one_b, p, 4 * p)).idle_share
+        for p in (2, 4, 16, 64)}
+print("idle:", ", ".join(f"{p} stages {share:.1%}" for p, share in rule.items()))
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was simulated.
+left.compare(theory=100 * 63 / (5 * 64 - 1), measured=100 * rule[64])
+
+# %% [markdown]
+# The rule leaves $\frac{p-1}{5p-1}$ of the whole time idle: 11 % with two stages, and nearly 20 %
+# with many. It is a place to begin, and no law. How many more micro-batches you can have depends on
+# two things: on the batch that training can bear, as a larger batch may need more samples for the
+# same loss (part [03l](03l_large_batches.ipynb)), and on the picture above.
+
+# %% [markdown]
+# ## Put to the test
+#
+# What our sources say about micro-batches, and what was found here.
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Statements of the sources, and what was found.
+by_sample = {b: 1e3 * took / b for b, took in seconds_of.items()}
+cheaper = by_sample[1] > 1.1 * by_sample[32]
+many = simulate(schedules.rows_of(schedules.gpipe, 4, 512)).idle_share
+surprises = f"""
+- [C175] Use at least 4 times as many micro-batches as stages | web page, “Best Practices” |
+  depends | what is idle then is {rule[4]:.1%} of the time with 4 stages, and {rule[64]:.1%} with 64
+  (section 3, simulated). On two stages here, 32 samples were fastest in micro-batches of
+  {quickest["measured"]}, so {32 // quickest["measured"]} for 2 stages (section 2)
+- [C176] Micro-batches reduce idle time, but utilisation stays poor | web note, “Pipeline Parallel
+  (Model Parallel)”; CS 229S, “What are the cons of pipeline parallelism?” |
+  {"depends on how many" if many < 0.05 else "right"} | with 512 micro-batches for 4 stages
+  {many:.1%} are idle (simulated)
+"""
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# The table.
+put_to_the_test(surprises, more=f"""
+- [C178] Larger micro-batches have a higher arithmetic intensity, smaller ones a smaller bubble |
+  CS 229S, “Pipeline parallelism introduces two new considerations” |
+  {"right, by time" if cheaper else "not seen in this run"} | a sample takes {by_sample[1]:.2f} ms
+  alone, and {by_sample[32]:.2f} ms among 32 (section 1). Best of six sizes on two stages, this
+  time: {quickest["measured"]} in a micro-batch (section 2)
+""")
+
+# %% [markdown]
+# **Sources.** *Distributed Parallelism in Deep Learning* (web page); *CS 229S, lecture 8*
+# (Stanford); a web note on types of distributed training.
+#
+# **To read on.** Huang et al., [GPipe](https://arxiv.org/abs/1811.06965), 2018: the rule, and how
+# it was measured.
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * A sample costs less in a larger micro-batch, and the bubble is smaller with smaller ones. So
+#   there is a best size between them.
+# * Measure a table of sizes once. The step takes $m + p - 1$ times what the table says, and
+#   messages come on top.
+# * Four micro-batches for each stage still leave up to 20 % idle.
+#
+# **Your exercise** stands in a cell above: 8.10.
+#
+# **Next**: [08e · Fill the bubble](08e_fill_the_bubble.ipynb).
+
+# %%
+progress("08d")

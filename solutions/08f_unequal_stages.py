@@ -1,0 +1,293 @@
+# %% [markdown]
+# # 08f · Unequal stages
+#
+# **So far all stages took equally long, and messages were free. What if they are not?** In a real
+# model the embedding takes hardly any time, and the last layer may take as long as several blocks.
+# In a cluster each boundary between stages is a link. You share out layers by time, and find out
+# how fast a link has to be.
+
+# %% [markdown]
+# ![Timelines of a pipeline on four ranks with equal numbers of layers, and with balanced ones: the
+# balanced one idles less and ends earlier](../assets/covers/08f_unequal_stages.png)
+#
+# *Measured in section 2: layers shared out by number, and by time (computing is emulated).*
+#
+# **After this part you can** balance the stages of a pipeline, and tell whether a link is fast
+# enough for it.
+#
+# **It takes** about 15 minutes, and 25 more for 1 exercise. **It needs** parts
+# [08b](08b_one_forward_one_backward.ipynb) and [08c](08c_a_machine_for_schedules.ipynb).
+
+# %% jupyter={"source_hidden": true}
+from statistics import median
+
+from pedagogy_lib import (
+    Table, check, hint, lab, launch, plot_against, plot_bars, plot_schedule, predict, progress,
+    put_to_the_test, simulate,
+)
+
+# %% tags=["parameters"]
+world_size = 4
+
+# %%
+schedules, pipeline_parallel = lab("schedules"), lab("pipeline_parallel")
+pipeline_balance, zero_bubbles = lab("pipeline_balance"), lab("zero_bubbles")
+p, m = world_size, 2 * world_size  # ranks, micro-batches
+
+# %% [markdown]
+# ## 1 · What a layer takes
+#
+# A pipeline is as slow as its slowest stage: all others wait for it, for each micro-batch. So
+# first measure the layers. This is a small transformer with 8 blocks on this machine, one layer
+# after another, forward and backward.
+
+# %% tags=["nbval-ignore-output"]
+small = {"width": 64, "layers": 8, "heads": 4}
+seconds = launch(pipeline_balance.layer_times, small, world_size=1).values[0]
+plot_bars(["embed.", *(f"block {i}" for i in range(8)), "logits"],
+          {"forward and backward": [1e3 * took for took in seconds]}, "time (ms)",
+          title="A transformer's layers on this machine")
+
+# %% tags=["nbval-ignore-output"]
+print(f"the logits take {seconds[-1] / median(seconds[1:-1]):.2f} of a block")
+
+# %% [markdown]
+# Blocks are equal, both ends are not. Here the last layer is short, as there are only 128 kinds of
+# tokens. With a vocabulary of 128,000 it is long. In FLOPs for each token, a block takes about
+# $24 h^2$ forward, and the logits $2 h v$, where $h$ is the width and $v$ the vocabulary. For
+# Llama-3-8B, $h$ = 4096 and $v$ = 128,256. How many blocks are as long as the logits?
+
+# %%
+blocks = predict("The logits of Llama-3-8B take as long as", unit="blocks")
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, the simple formula, and a count with its own block.
+h, v, ffn, kv = 4096, 128_256, 14_336, 1024
+own_block = 2 * (2 * h * h + 2 * h * kv + 3 * h * ffn)  # queries and output, keys and values, MLP
+blocks.compare(2 * h * v / (24 * h * h), 2 * h * v / own_block, kind="forward", wire="counted")
+
+# %% [markdown]
+# The second bar counts the matrices of Llama's own block: its keys and values are narrower, and its
+# MLP is wider. Either way the logits are as long as two or three blocks.
+#
+# ## 2 · Balance
+#
+# Let the last layer take 3, a block 1, and the embedding 0.5. With equal *numbers* of layers, the
+# last stage is much slower than the others. Equal *times* are better.
+
+# %% [markdown]
+# ### Exercise 8.14 · Share out the layers
+#
+# Write `balance(seconds, stages)` in [labs/pipeline_parallel.py](../labs/pipeline_parallel.py).
+# `seconds` is a list: what each layer takes, in the order of the model. Return a list of `stages`
+# whole numbers: how many layers each stage gets. Stages are made of neighbouring layers, at least
+# one in each. The slowest stage has to be as fast as possible. If several answers are, any of them
+# passes. If there are fewer layers than stages, raise a `ValueError` that names both numbers.
+
+# %% [markdown]
+# For example, `balance([1, 1, 1, 3], 2)` is `[3, 1]`: both stages take 3. And
+# `balance([2, 3, 4], 2)` is `[2, 1]`: the slowest stage takes 5, where `[1, 2]` would take 7.
+#
+# Do not try all cuts. With 60 layers and 10 stages there are more than a thousand million. The same
+# question comes up again and again: *what is best for the layers from the $k$-th on, in so many
+# stages?* Answer it once for each $k$ and each number of stages. `functools.cache` remembers what a
+# function has returned.
+
+# %%
+check("8.14")
+
+# %% [markdown]
+# Even and balanced, on real ranks. A block's forward takes 10 ms, its backward 20 ms.
+
+# %%
+weights = [0.5, *[1] * max(8, p), 3]  # embedding, blocks, logits
+ways = {"even": pipeline_parallel.even_sizes(len(weights), p),
+        "balanced": pipeline_parallel.balance(weights, p)}
+for way, sizes in ways.items():
+    work = pipeline_balance.work_of(weights, sizes)
+    print(f"{way:9}{sizes} layers; stages take {work}, their mean is {sum(weights) / p:g}")
+
+# %% tags=["nbval-ignore-output"]
+rows = schedules.rows_of(schedules.one_f_one_b, p, m)
+balanced = {way: pipeline_balance.emulated(rows, pipeline_balance.pace_of(weights, sizes),
+                                           layers=sizes) for way, sizes in ways.items()}
+
+# %% tags=["cover", "nbval-ignore-output"]
+plot_schedule({way: real for way, (_, real) in balanced.items()})
+
+# %% [markdown]
+# Look at the ranks before the slowest one. They idle between any two of their actions.
+#
+# Is this only so for 1F1B? Here is the idle share for all schedules of 08e that have one chunk on a
+# rank, with the even stages and with the balanced ones (simulated).
+
+# %%
+def idle_with(schedule, work):
+    pace = {"F": work, "I": work, "W": work, "B": [2 * one for one in work]}
+    return simulate(schedules.rows_of(schedule, p, m), pace).idle_share
+
+works = {"equal stages": [1] * p} | {
+    way: pipeline_balance.work_of(weights, ways[way]) for way in ("balanced", "even")}
+one_chunk = {"GPipe": schedules.gpipe, "1F1B": schedules.one_f_one_b, "ZB-H1": zero_bubbles.zb_h1,
+             "ZB-H2": zero_bubbles.zb_h2}
+idle_of = {name: {way: idle_with(schedule, work) for way, work in works.items()}
+           for name, schedule in one_chunk.items()}
+Table(["schedule", *works], [[name, *(f"{idle:.1%}" for idle in idles.values())]
+                             for name, idles in idle_of.items()])
+
+# %% [markdown]
+# Balanced is not equal. A layer cannot be cut, and one long layer is a bound for all schedules.
+# What is done about it:
+#
+# * Give the first and the last stage fewer blocks. Llama 3's authors took one block from each of
+#   them, [says their report](https://arxiv.org/abs/2407.21783), section 3.3.2.
+# * Cut the logits over several ranks with tensor parallelism (07c).
+
+# %% [markdown]
+# ## 3 · Links
+#
+# A boundary carries a micro-batch's activations: samples × tokens × width numbers forward, and as
+# many back. This does not depend on how many layers a stage has. What if a message takes half as
+# long as a forward? Either the sender waits until it has left, or it goes on with the next
+# micro-batch. This is GPipe:
+
+# %% tags=["nbval-ignore-output"]
+pace = {"F": 0.030, "B": 0.060}
+gpipe = schedules.rows_of(schedules.gpipe, p, m)
+senders = {name: pipeline_balance.emulated(gpipe, pace, 0.5 * pace["F"], waits=waits)
+           for name, waits in (("waits", True), ("goes on", False))}
+plot_schedule({f"{name}{', measured' * real}": pair[real] for name, pair in senders.items()
+               for real in (False, True)}, most_inches=1)
+
+# %% [markdown]
+# If messages leave while their sender computes, a boundary is paid twice in a step: when the
+# pipeline fills, and when it drains. It is not paid for every micro-batch.
+#
+# 1F1B is different. Its rows are so tight that a rank waits for each gradient, and a message's time
+# shows again and again. It helps to warm up with *two* forwards for each rank that comes after.
+# This gives 1F1B **slack**, and it keeps more:
+
+# %%
+def with_slack(rank, ranks, microbatches):
+    """1F1B with a warm-up twice as long, in letters."""
+    warm_up = min(2 * (ranks - 1 - rank), microbatches)
+    letters = "F" * warm_up + "FB" * (microbatches - warm_up) + "B" * warm_up
+    return zero_bubbles.actions_of(letters, microbatches)
+
+of_links = {"GPipe": gpipe, "1F1B": rows, "1F1B with slack": schedules.rows_of(with_slack, p, m)}
+print("kept:", {name: simulate(of).most_kept for name, of in of_links.items()})
+shares = [0, 0.1, 0.25, 0.5, 1]
+plot_against(shares, {name: [100 * pipeline_balance.step_longer_by(of, share) for share in shares]
+                      for name, of in of_links.items()},
+             "time of a message (forwards)", "step longer by (%)",
+             title=f"Slow links, {p} stages, {m} micro-batches (simulated)")
+
+# %% [markdown]
+# (The lines of GPipe and of 1F1B with slack may lie on each other.)
+#
+# ## 4 · How fast is fast enough?
+#
+# Take a stage of $l$ blocks of width $h$. For each token it computes $24\,h^2\,l$ FLOPs forward,
+# and sends $2h$ bytes in bfloat16. With a GPU that reaches $F$ FLOPs a second, and a link of $B$
+# bytes a second, a message takes this share of a forward:
+#
+# $$\frac{2h/B}{24\,h^2\,l/F} = \frac{F}{12\,h\,l\,B}$$
+#
+# The number of tokens is in neither. Wide models with many blocks on a stage have relatively small
+# messages.
+
+# %%
+share_guess = predict("h = 8192, 10 blocks, 400 TFLOPS, 50 GB/s: message, in % of a forward",
+                      unit="%")
+
+# %%
+models = {"8192 wide, 10 blocks on a stage": (8192, 10), "4096 wide, 8 blocks": (4096, 8),
+          "4096 wide, 1 block": (4096, 1), "1024 wide, 1 block": (1024, 1)}
+links = {"25 GB/s": 25e9, "50 GB/s": 50e9}
+share_of = {(name, link): pipeline_balance.message_share(*of, 400e12, links[link])
+            for name, of in models.items() for link in links}
+Table(["a stage", "link", "message, in forwards", "1F1B: a step longer by"],
+      [[*key, f"{share:.1%}", f"{pipeline_balance.step_longer_by(rows, share):.1%}"]
+       for key, share in share_of.items()])
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, the formula, and tokens, bytes and FLOPs counted one by one.
+tokens = 4096
+message = tokens * 8192 * 2 / 50e9
+forward = sum(2 * tokens * 12 * 8192**2 for _ in range(10)) / 400e12
+share_guess.compare(100 * 400e12 / (12 * 8192 * 10 * 50e9), 100 * message / forward,
+                    kind="communication", wire="counted")
+
+# %% [markdown]
+# 50 GB/s is a network card of 400 Gbit/s (InfiniBand NDR), one for each GPU. 400 TFLOPS is what a
+# good program reaches on an H100. For wide models this link is enough. It is not for one narrow
+# block on a stage, and this is how interleaving with very many chunks ends.
+#
+# Does the simulator's last column hold on real ranks? We throttle the links so that a message takes
+# the last share of the table, and run 1F1B. (Computing is emulated. Of two runs the faster counts.)
+
+# %% tags=["nbval-ignore-output"]
+def step_seconds(share):
+    runs = [pipeline_balance.emulated(rows, pace, share * pace["F"])[1] for _ in range(2)]
+    return min(run.seconds for run in runs)
+
+wide, *_, narrow = (share_of[name, "50 GB/s"] for name in models)
+longer = step_seconds(narrow) / step_seconds(0.0) - 1
+print(f"a message takes {narrow:.0%} of a forward; a step is longer by",
+      f"{pipeline_balance.step_longer_by(rows, narrow):.0%} (simulated), {longer:.0%} (measured)")
+
+# %% [markdown]
+# **On GPUs.** A stage boundary between two machines uses one card of each. In a machine with eight
+# GPUs and eight cards, eight pipelines cross the boundary side by side, each through a card of its
+# own (09c). Inside of a machine, NVLink is faster by far, but a pipeline gains little from it: see
+# the table. That is why tensor parallelism gets NVLink, and pipelines get the network.
+#
+# With NCCL, a send or a receive is a kernel: it occupies a part of the GPU while it waits. So a
+# message is never quite free, even if it is hidden. PyTorch puts the messages of a moment into one
+# `batch_isend_irecv` (08c). None of this was measured here.
+
+# %% [markdown]
+# ## Put to the test
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Statements of the sources, and what was found.
+slowest = {way: max(pipeline_balance.work_of(weights, sizes)) for way, sizes in ways.items()}
+adds = all(idle["even"] > idle["equal stages"] for idle in idle_of.values())
+put_to_the_test(f"""
+- [C181] Traffic of a pipeline is medium, and InfiniBand is enough | web page, “Communication
+  Hierarchy” | {"depends" if narrow > 0.1 > wide else "right"} | on width and blocks of a stage: a
+  message takes {wide:.1%} of a forward with 10 blocks of width 8192, {narrow:.0%} with one of
+  width 1024 (computed for 50 GB/s and 400 TFLOPS, section 4). With links throttled to the second
+  share, a step of 1F1B took {longer:.0%} longer (measured); at the first share the simulator says
+  {pipeline_balance.step_longer_by(rows, wide):.1%}
+- [C183] Stages with different costs create bubbles even with good scheduling | web page,
+  “Unbalanced Pipeline Stages” | {"right" if adds else "not seen here"} | the slowest of
+  {ways["even"]} layers takes {slowest["even"]:g} blocks' time, balanced
+  {slowest["balanced"]:g}; idle with equal stages and with even numbers of layers: {"; ".join(
+      f"{name} {idle['equal stages']:.0%} and {idle['even']:.0%}"
+      for name, idle in idle_of.items())} (section 2)
+""")
+
+# %% [markdown]
+# **Source.** *Distributed Parallelism in Deep Learning* (web page).
+#
+# **To read on.** Harlap et al. 2018, [PipeDream](https://arxiv.org/abs/1806.03377), section 3.2:
+# sharing out layers by measured times. Llama Team 2024, [The Llama 3 Herd of
+# Models](https://arxiv.org/abs/2407.21783), section 3.3.
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * The slowest stage sets the pace of all, under every schedule. Share layers out by time, not by
+#   number.
+# * Messages that leave while their sender computes cost little under GPipe. Under 1F1B they cost
+#   more, unless it has **slack**.
+# * A message takes $F / (12\,h\,l\,B)$ forwards. For wide models with many blocks on a stage, a
+#   network card is enough.
+#
+# **Your exercise** stands in [labs/pipeline_parallel.py](../labs/pipeline_parallel.py).
+#
+# **Next**: [08g · Never wait](08g_never_wait.ipynb).
+
+# %%
+progress("08f")

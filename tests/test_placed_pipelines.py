@@ -1,0 +1,130 @@
+"""Schedules in other placements: their formulas, PyTorch's order, gradients of one process."""
+
+import itertools
+
+import cloudpickle
+import in_order
+import pytest
+from helpers import ROOT
+from in_order import messages_in_order
+
+from pedagogy_lib import check_schedule, launch, simulate
+from pedagogy_lib.basics.closeness import rounding
+from pedagogy_lib.basics.errors import WrongInput
+from pedagogy_lib.course.labs import Lab
+from pedagogy_lib.schedules.timelines import ScheduleError
+
+cloudpickle.register_pickle_by_value(in_order)
+
+
+def solved(name):
+    path = ROOT / "solutions" / "labs" / f"{name}.py"
+    return Lab(name, path, path)
+
+
+ZERO, PLACED, ENGINES, SCHEDULES = map(
+    solved, ("zero_bubbles", "placed_pipelines", "pipeline_engines", "schedules")
+)
+SIZES = [(p, m) for p in (1, 2, 3, 4, 6) for m in (2 * p, 3 * p, 6 * p)]
+BUBBLES = {  # what a step takes beyond 3m, in forwards, with F = I = W and m >= 2p
+    "1F1B": lambda p: 3 * (p - 1), "interleaved": lambda p: 1.5 * (p - 1),
+    "ZB-H1": lambda p: p - 1, "ZB-H2": lambda p: p - 1,
+    "ZB-V": lambda p: (p - 1) / 2, "DualPipeV": lambda p: (p - 1) / 2,
+}  # fmt: skip
+KEPT = {
+    "1F1B": lambda p: p, "ZB-H1": lambda p: p, "ZB-H2": lambda p: 2 * p - 1,
+    "ZB-V": lambda p: p, "DualPipeV": lambda p: p + 0.5,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BUBBLES)
+def test_the_papers_bubbles_come_out(name):
+    for p, m in SIZES:
+        one = ZERO.judged([name], p, m)[name]
+        assert one.length - 3 * m == pytest.approx(BUBBLES[name](p)), (p, m)
+        if name in KEPT:
+            assert one.kept == KEPT[name](p), (p, m)
+
+
+@pytest.mark.parametrize("name", ["ZB-H2", "ZB-V"])
+def test_in_a_long_run_there_is_no_bubble(name):
+    for p, m in SIZES:
+        assert ZERO.judged([name], p, m)[name].further == pytest.approx(3 * m)
+
+
+@pytest.mark.parametrize("name", ZERO.SCHEDULES)
+def test_every_size_can_run(name):
+    for p, m in itertools.product((1, 2, 3, 5), range(1, 14)):
+        if (name == "DualPipeV" and m < 2 * p) or (name == "interleaved" and m % p):
+            with pytest.raises(ValueError, match="micro-batches"):
+                ZERO.rows_and_stages(name, p, m)
+            continue
+        rows, stages = ZERO.rows_and_stages(name, p, m)
+        check_schedule(rows, m, stages=stages)
+
+
+def test_zb_h1_is_the_zero_bubble_of_08():
+    for p, m in itertools.product((1, 2, 3, 4, 8), range(1, 18)):
+        rows = SCHEDULES.rows_of(ZERO.zb_h1, p, m)
+        assert rows == SCHEDULES.rows_of(SCHEDULES.zero_bubble, p, m)
+
+
+@pytest.mark.parametrize("world_size", [2, pytest.param(4, marks=pytest.mark.deep)])
+def test_the_orders_are_those_of_pytorch(world_size):
+    m = 2 * world_size + 1
+    run = launch(ENGINES.orders, list(ENGINES.IN_A_V), m, world_size=world_size, device="cpu")
+    for name, rows in run.values[0].items():
+        assert rows == ZERO.rows_and_stages(name, world_size, m)[0]
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 4])
+def test_gradients_are_those_of_one_process(world_size):
+    run = launch(PLACED.gaps, list(ZERO.SCHEDULES), 8, world_size=world_size, device="cpu")
+    for found in run.values:
+        assert max(found.values()) <= rounding(), found
+
+
+def in_turn(lab, names):
+    found = []
+    for one_order in (False, True):
+        with messages_in_order(one_order):
+            found.append(lab.gaps(names, 8))
+    return found
+
+
+@pytest.mark.parametrize("world_size", [2, pytest.param(4, marks=pytest.mark.deep)])
+def test_messages_also_arrive_in_turn(world_size):
+    """Where each pair has an order, and where each rank has: see in_order.py."""
+    names = list(ZERO.SCHEDULES)
+    run = launch(in_turn, PLACED, names, world_size=world_size, device="cpu", timeout=60)
+    for of_rank in run.values:
+        assert max(max(found.values()) for found in of_rank) <= rounding()
+
+
+# ---- The simulator ------------------------------------------------------------------------------
+
+
+def test_a_wait_names_the_rank_and_its_chunk():
+    rows = [[("F", 0, 0), ("F", 0, 1), ("B", 0, 1), ("B", 0, 0)],
+            [("F", 0, 1), ("F", 0, 0), ("B", 0, 1), ("B", 0, 0)]]  # fmt: skip
+    with pytest.raises(ScheduleError, match=r"rank 1 waits at F0\.1 for F0 of rank 1"):
+        check_schedule(rows, stages=ZERO.down_and_up(2))
+
+
+def test_a_message_within_a_rank_takes_no_time():
+    rows, stages = ZERO.rows_and_stages("ZB-V", 1, 2)
+    assert simulate(rows, ZERO.HALVES, 5.0, stages=stages).seconds == 2 * 2 * 3
+
+
+@pytest.mark.parametrize(
+    ("stages", "said"),
+    [
+        ([[0, 1]], "for each of 2 ranks"),
+        ([[0, 1], [1, 2]], "each once"),
+        ([[0], [1]], "chunk 1 occurs"),
+    ],
+)
+def test_placements_that_are_none_are_refused(stages, said):
+    rows, _ = ZERO.rows_and_stages("ZB-V", 2, 4)
+    with pytest.raises(WrongInput, match=said):
+        simulate(rows, stages=stages)
