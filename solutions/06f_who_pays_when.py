@@ -69,8 +69,7 @@ guess = predict(f"ZeRO stage 3, {world_size} ranks, {counts[-1]} micro-batches: 
 # `stage` is 0 for DDP under `no_sync`, and 1, 2 or 3 for the stages of
 # [labs/zero.py](../labs/zero.py). `n` is the number of ranks. All collectives are rings, gradients
 # have as many bytes as parameters, and padding does not count.
-
-# %% [markdown]
+#
 # For example, on 2 ranks with 1 micro-batch: DDP's all-reduce sends half a model twice, so
 # `models_sent(0, 2)` is 1. In stage 2 the backward reduces (½), and the step gathers the new
 # parameters (½): `models_sent(2, 2)` is 1, too. What comes more than once with 3 micro-batches?
@@ -108,8 +107,7 @@ guess.compare(3 * counts[-1] * (world_size - 1) / world_size, models["stage 3"][
 #
 # FSDP2 lets you choose. After `model.set_requires_gradient_sync(False)` it does not reduce in a
 # backward, and keeps whole gradients until the last one. It then sends less, and needs more memory.
-
-# %% [markdown]
+#
 # ### Exercise 6.16 · A factor that nobody sees
 #
 # This is accumulation in stage 2, as one finds it in teaching code. Read it. Do not run the check
@@ -142,8 +140,7 @@ for n in (1, 2, 3):
 # If these pairs differ, the gradient is wrong. And yet the training looks healthy: Adam divides a
 # gradient by its own size, so a factor does not change its steps. It shows with SGD, and with
 # clipping.
-
-# %% [markdown]
+#
 # Mend `accumulate_part`. It gets a model, a loss function, and this rank's micro-batches, pairs of
 # inputs and targets. Each rank has equally many, all of one size. It returns this rank's part of
 # the mean gradient over the micro-batches of *all* ranks: flat, and padded at the end so that all
@@ -161,8 +158,7 @@ check("6.16", accumulate_part)
 #
 # A **unit** is what stage 3 gathers at once. It may be one layer, a block, or the whole model. A
 # small unit needs little memory. What does it cost?
-
-# %% [markdown]
+#
 # Times on this computer depend on how busy its cores are. So computing is *emulated*: a layer
 # sleeps in its forward, and twice as long in its backward. Links are throttled. The messages
 # themselves are real, and so is the engine. There are 6 layers. We count time in **forwards** of
@@ -230,8 +226,7 @@ print(f"b is there after {1e3 * (time.perf_counter() - started):.0f} ms, in plac
 # Why one line, and not a thread for each message? Ranks match messages by their order. With two
 # threads, rank 0 might send a gather first, and rank 1 a reduction first. In one line all ranks
 # send in the same order.
-
-# %% [markdown]
+#
 # Three rules follow.
 
 # %% [markdown]
@@ -416,11 +411,22 @@ plot_stacks({name: run["step"].at_peak[0] for name, run in both.items()},
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# What the table takes, and what it folds.
 time_of = {key: run.values[0][0] for key, run in film.items()}
 finer = [time_of[depth, 1] < time_of[depth, 6] for depth in (0, 2)]
-more = counts[-1]
+most = counts[-1]
 last = {stage: f"{row[-1]:.2f}" for stage, row in models.items()}
 first = {stage: f"{row[0]:.2f}" for stage, row in models.items()}
+more = f"""
+- [C138] FSDP has one unit whole at a time | blog, “Fully Sharded Data Parallel” | imprecise | with
+  one gathered ahead there are two: {film[1, 2].values[0][1]:.2f} of the parameters where a unit is
+  a third (section 4); the root's unit stays as well
+- Fetching ahead hides communication | FSDP's paper, section 3.3 |
+  {"right" if took[1] < 0.9 * took[0] else "not seen here"} | section 4: {took[0]:.1f} forwards,
+  then {took[1]:.1f}; the computing alone takes 18
+"""
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 put_to_the_test(f"""
 - [C137] ZeRO-3 is slow because its units are too coarse; FSDP's are finer, hence better | blog,
   “Fully Sharded Data Parallel” | {"depends on overlap" if finer == [False, True] else "depends"};
@@ -433,19 +439,12 @@ put_to_the_test(f"""
   with overlap they would gain, too
 - [C132] Each ZeRO stage costs more communication | web page, “ZeRO Memory Optimization Stages” |
   wrong without micro-batches | section 1: stages 1 to 3 send {first["stage 1"]},
-  {first["stage 2"]}, {first["stage 3"]} models; with {more} micro-batches {last["stage 1"]},
+  {first["stage 2"]}, {first["stage 3"]} models; with {most} micro-batches {last["stage 1"]},
   {last["stage 2"]}, {last["stage 3"]}
 - [C133] Bandwidth needed: ZeRO 3 > 2 > 1 | web note, “Deepspeed ZeRO Data Parallel” | right with
   micro-batches | with 1 micro-batch stages 1 and 2 send the same: {first["stage 1"]} and
   {first["stage 2"]} models (section 1)
-""", more=f"""
-- [C138] FSDP has one unit whole at a time | blog, “Fully Sharded Data Parallel” | imprecise | with
-  one gathered ahead there are two: {film[1, 2].values[0][1]:.2f} of the parameters where a unit is
-  a third (section 4); the root's unit stays as well
-- Fetching ahead hides communication | FSDP's paper, section 3.3 |
-  {"right" if took[1] < 0.9 * took[0] else "not seen here"} | section 4: {took[0]:.1f} forwards,
-  then {took[1]:.1f}; the computing alone takes 18
-""")
+""", more=more)
 
 # %% [markdown]
 # **Sources.** *Distributed Parallelism in Deep Learning* (web page); *The Evolution of Data

@@ -123,8 +123,7 @@ plot_bars(list(times), {"time of a step": list(times.values())}, "time of a step
 # %% [markdown]
 # These times say little. All ranks share this machine's cores, the model is tiny, and FSDP2's work
 # around each message is made for GPUs. (`make bench` lets the engines take turns.)
-
-# %% [markdown]
+#
 # ## 2 · The names of the first FSDP
 #
 # Books and many programs still have the first FSDP, the class `FullyShardedDataParallel`. It is
@@ -205,8 +204,7 @@ adapters.compare(sizes["in blocks"] / sizes["trained"],
 # *everything* in it: zeros for all that is frozen. Its
 # [documentation](https://docs.pytorch.org/docs/stable/fsdp.html) warns of the memory that this
 # takes. FSDP2 reduces what is trained, and no more.
-
-# %% [markdown]
+#
 # **Second: decay matrices only.** AdamW's weight decay pulls weights towards zero. It is usual for
 # matrices, and not for biases and norms. The rule in most programs is `p.ndim >= 2`. In this model
 # 34,816 of 35,712 numbers are in matrices. How many decay?
@@ -232,8 +230,7 @@ for how, run in lora.items():
 # To give parameters their names and shapes back, the first FSDP has to gather them. With FSDP2 each
 # rank has named pieces of named tensors. It can write them as they are, and the reader knows which
 # piece is whose (part [06g](06g_state_on_disk.ipynb)).
-
-# %% [markdown]
+#
 # **What does FSDP2 pay for it?** A gathered flat tensor *is* the parameters, as views. FSDP2 copies
 # its pieces into one buffer before an all-gather, and out of it afterwards: after the gather, the
 # pieces of rank 0 stand before those of rank 1, and no parameter is in one piece. And a parameter
@@ -304,10 +301,40 @@ if engines.HAS_DEEPSPEED:
 # ## Put to the test
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# What the tables take.
 once = (n - 1) / n
 in_models = {name: row["sent"] for name, row in found.items()}
 textbook = {name: row["by textbook"] for name, row in found.items()}
 times_ddp = textbook["FSDP2"] / textbook["DDP"]
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# What is folded.
+more = f"""
+- [C140] SHARD_GRAD_OP is ZeRO-2 | book chapter, “FSDP: PyTorch’s ZeRO Implementation” | imprecise |
+  its parameters are split outside of the step, too: a rank keeps
+  {found["FSDP2, kept gathered"]["parameters"]:.2f} of them
+- [C148] FSDP ignores a tensor's shape; tensor parallel splits along a dimension of the product |
+  blog, “Q1: How does FSDP compare to Tensor Parallelism?” | right for the first FSDP | FSDP2 splits
+  each tensor along its first dimension, whatever the product needs (section 3)
+- [C126] ZeRO-1: 2 D in the backward and D in the step | book chapter, “Communication Volume
+  Comparison” | depends on the program | as ZeroRedundancyOptimizer:
+  {in_models["ZeroRedundancyOptimizer"]:.2f} models. D + D is enough:
+  {in_models["ours, stage 1"]:.2f}
+- [C127] DDP 2 D, ZeRO-2 D + D | book chapter, “Communication Volume Comparison” | right | times
+  (n-1)/n = {once:g}: {in_models["DDP"]:.2f} and {in_models["ours, stage 2"]:.2f} models
+- [C141] NO_SHARD is like DDP | book chapter, “FSDP: PyTorch’s ZeRO Implementation” |
+  {"right" if abs(by_strategy["NO_SHARD"] / in_models["DDP"] - 1) < 0.05 else "not seen here"} | it
+  sends {by_strategy["NO_SHARD"]:.2f} models, DDP {in_models["DDP"]:.2f} (section 2)
+- [C144] ZeRO-3 fragments memory; contiguous_gradients and prefetch tuning cure it | web page,
+  “Memory Fragmentation with ZeRO-3” | imprecise, by its documentation | contiguous_gradients copies
+  gradients into one buffer. Gathered parameters are a matter of the persistence threshold and the
+  allocator. A CPU does not show it: not tested
+- [C146] DeepSpeed has more options to offload, FSDP is better integrated | web page, “ZeRO vs FSDP”
+  | right, by their documentation | to NVMe, DeepSpeed alone; FSDP2's parameters are DTensors, which
+  PyTorch's optimizers, clipping and checkpoints take as they are (section 3)
+"""
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 put_to_the_test(f"""
 - [C128] ZeRO-3: 2 D in the forward, 2 D in the backward, D in the step | book chapter,
   “Communication Volume Comparison” |
@@ -325,33 +352,10 @@ put_to_the_test(f"""
 - [C139] FSDP is ZeRO-3 | web page, “ZeRO vs FSDP”; web note; book chapter | imprecise | by default.
   Kept gathered it sends {textbook["FSDP2, kept gathered"]:.2f} by textbook, as stage 2; hybrid, it
   splits parameters within a part of the ranks
-- [C140] SHARD_GRAD_OP is ZeRO-2 | book chapter, “FSDP: PyTorch’s ZeRO Implementation” | imprecise |
-  its parameters are split outside of the step, too: a rank keeps
-  {found["FSDP2, kept gathered"]["parameters"]:.2f} of them
-- [C148] FSDP ignores a tensor's shape; tensor parallel splits along a dimension of the product |
-  blog, “Q1: How does FSDP compare to Tensor Parallelism?” | right for the first FSDP | FSDP2 splits
-  each tensor along its first dimension, whatever the product needs (section 3)
 - [C145] A JSON with "auto" values | web page, “DeepSpeed ZeRO-3 Configuration” | depends on who
   reads it | Hugging Face fills them in; DeepSpeed alone
   {f'takes "auto" for stage {auto_stage}' if deep else "was not tried in this run"} (section 4)
-""", more=f"""
-- [C126] ZeRO-1: 2 D in the backward and D in the step | book chapter, “Communication Volume
-  Comparison” | depends on the program | as ZeroRedundancyOptimizer:
-  {in_models["ZeroRedundancyOptimizer"]:.2f} models. D + D is enough:
-  {in_models["ours, stage 1"]:.2f}
-- [C127] DDP 2 D, ZeRO-2 D + D | book chapter, “Communication Volume Comparison” | right | times
-  (n-1)/n = {once:g}: {in_models["DDP"]:.2f} and {in_models["ours, stage 2"]:.2f} models
-- [C141] NO_SHARD is like DDP | book chapter, “FSDP: PyTorch’s ZeRO Implementation” |
-  {"right" if abs(by_strategy["NO_SHARD"] / in_models["DDP"] - 1) < 0.05 else "not seen here"} | it
-  sends {by_strategy["NO_SHARD"]:.2f} models, DDP {in_models["DDP"]:.2f} (section 2)
-- [C144] ZeRO-3 fragments memory; contiguous_gradients and prefetch tuning cure it | web page,
-  “Memory Fragmentation with ZeRO-3” | imprecise, by its documentation | contiguous_gradients copies
-  gradients into one buffer. Gathered parameters are a matter of the persistence threshold and the
-  allocator. A CPU does not show it: not tested
-- [C146] DeepSpeed has more options to offload, FSDP is better integrated | web page, “ZeRO vs FSDP”
-  | right, by their documentation | to NVMe, DeepSpeed alone; FSDP2's parameters are DTensors, which
-  PyTorch's optimizers, clipping and checkpoints take as they are (section 3)
-""")
+""", more=more)
 
 # %% [markdown]
 # **Sources.** *Data Parallelism Deep Dive* (book chapter); *The Evolution of Data Parallelism*

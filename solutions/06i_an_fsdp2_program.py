@@ -4,7 +4,7 @@
 # **Which lines does a training with FSDP2 need, and what happens without each of them?** Part
 # [03g](03g_one_whole_program.ipynb) had a whole program for DDP. Here is one for FSDP2:
 # [labs/train_fsdp2.py](../labs/train_fsdp2.py). Most of its mistakes raise nothing. You measure
-# what each line is for, start the program with torchrun on two machines, and find four mistakes in
+# what each line is for, start the program with torchrun on two machines, and find three mistakes in
 # a recipe.
 
 # %% [markdown]
@@ -127,8 +127,7 @@ gathers.compare(2 * 3 + 1, counted[None], wire="counted")
 # Many recipes make one dict of settings, with `reshard_after_forward=True`, and use it for the
 # blocks and the model alike. Then the root is released, and gathered again at once. In a small
 # model with a large vocabulary, it is the largest unit.
-
-# %% [markdown]
+#
 # ## 3 · Precision
 #
 # The policy of the file says: gather and compute in bfloat16, reduce gradients in float32.
@@ -265,28 +264,22 @@ def prepare(make_model, mesh, make_optimizer, limit):
     ### BEGIN SOLUTION
     for p in model.parameters():
         dist.broadcast(p.detach(), 0)
-    for block in model.blocks:
-        fully_shard(block, mesh=mesh)
-    fully_shard(model, mesh=mesh)
-    optimizer = make_optimizer(model.parameters())
+    for unit in (*model.blocks, model):
+        fully_shard(unit, mesh=mesh)
     ### IT WAS
-    # for block in model.blocks:
-    #     fully_shard(block, mesh=mesh, reshard_after_forward=True)
-    # fully_shard(model, mesh=mesh, reshard_after_forward=True)
-    # optimizer = make_optimizer(model.parameters())
+    # for unit in (*model.blocks, model):
+    #     fully_shard(unit, mesh=mesh, reshard_after_forward=True)
     ### END SOLUTION
+    optimizer = make_optimizer(model.parameters())
 
     def step(inputs, targets):
         loss = F.mse_loss(model(inputs), targets)
-        ### BEGIN SOLUTION
         loss.backward()
+        ### BEGIN SOLUTION
         nn.utils.clip_grad_norm_(model.parameters(), limit)
         ### IT WAS
-        # (loss / mesh.size()).backward()
-        # shards = [p.grad.to_local() for p in model.parameters()]
-        # norm = torch.stack([shard.norm() for shard in shards]).norm()
-        # for shard in shards:
-        #     shard *= (limit / norm).clamp(max=1.0)
+        # norm = nn.utils.get_total_norm([p.grad.to_local() for p in model.parameters()])
+        # nn.utils.clip_grads_with_norm_(model.parameters(), limit, norm)
         ### END SOLUTION
         optimizer.step()
         optimizer.zero_grad()
@@ -303,7 +296,8 @@ Table(["", "this recipe, 2 ranks", "right"],
       [[name, f"{a:.4g}", f"{b:.4g}"] for name, a, b in zip(names, here, wanted)])
 
 # %% [markdown]
-# Each line that differs is a mistake. Mend `prepare`. It gets
+# Lines 1, 3 and 4 show a mistake each, as long as they differ. Line 2 follows from line 1. Mend
+# `prepare`. It gets
 #
 # * `make_model()`, which gives a model with `model.blocks`, with other weights on each rank,
 # * `mesh`, of one dimension: all ranks,

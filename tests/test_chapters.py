@@ -203,7 +203,7 @@ SHOWN = {
         "theory 0 %; measured 0 %",
         "rank 1: norm of model.parameters() 0.000",
     ],
-    "06f_who_pays_when": ["theory 4.5 models", "2 ahead, and reductions travel behind"],
+    "06f_who_pays_when": ["theory 4.5 models", "blocks recomputed: 1.5"],
     "06g_state_on_disk": [
         "the same weights on both ranks: True; files: 24 MB",
         "3 ranks wrote 3 files",

@@ -113,7 +113,7 @@ SAID = {
     "composing": ["stage 2, bytes for each parameter: parameters 2.", "gradients 1.00"],
     "composed_alone": ["stage 3 with mixed precision, recomputation", "equals one process"],
     "resharding": ["resumed from the files of"],
-    "engines_compared": ["DDP: parameters 1.00, gradients 1.00", "FSDP2: parameters 0.50"],
+    "engines_compared": ["DDP: sent 1.0", "FSDP2: sent 2.00, by textbook 1.50"],
     "flat_parameters": ["FSDP2: 4 reduce-scatters of 1.0 times", "use_orig_params: 4 reduce-"],
     "fsdp2_recipe": ["2 ranks equal one process: True", "DDP, float32: 4.00 bytes"],
     "prefetch": ["1 layers in a unit, 0 ahead: ", "6 layers in a unit, 2 ahead: "],

@@ -1,4 +1,4 @@
-"""A recipe for FSDP2 with four mistakes that raise nothing. The truth is one process."""
+"""A recipe for FSDP2 with three mistakes that raise nothing. The truth is one process."""
 
 import warnings
 from functools import partial
@@ -287,10 +287,10 @@ EXERCISE = RankExercise(
     lost="every rank has to make the same calls: clipping communicates, too",
     warm=True,
     hints=(
-        "Four lines of the table, four mistakes. The first line: which rank's weights does the "
-        "model have? FSDP2 cuts what it finds on each rank.",
-        "The second line: FSDP2 gives the mean over the ranks. Who divides once more? The third: "
-        "two ranks have two norms. torch.nn.utils.clip_grad_norm_ knows DTensors.",
-        "The fourth: which unit does the backward need first, and what has it been told?",
+        "Three mistakes. The first line of the table: which rank's weights does the model have at "
+        "the start? FSDP2 cuts what it finds on each rank.",
+        "The third line: each rank has a norm of its own shards, and two ranks have two. Which "
+        "call takes the norm of a whole DTensor?",
+        "The last line: which unit does the backward need first, and what has it been told?",
     ),
 )  # fmt: skip

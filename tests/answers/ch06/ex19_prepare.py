@@ -53,12 +53,16 @@ def prepare(make_model, mesh, make_optimizer, limit):
 # +     optimizer = make_optimizer(model.parameters())
 
 # %% wrong · gathered again at once
-# -     fully_shard(model, mesh=mesh)
-# +     fully_shard(model, mesh=mesh, reshard_after_forward=True)
+# -     for unit in (*model.blocks, model):
+# -         fully_shard(unit, mesh=mesh)
+# +     for unit in (*model.blocks, model):
+# +         fully_shard(unit, mesh=mesh, reshard_after_forward=True)
 
 # %% wrong · that is the whole model
-# -         fully_shard(block, mesh=mesh)
-# +         fully_shard(block, mesh=mesh, reshard_after_forward=False)
+# -     for unit in (*model.blocks, model):
+# -         fully_shard(unit, mesh=mesh)
+# +     for unit in (*model.blocks, model):
+# +         fully_shard(unit, mesh=mesh, reshard_after_forward=False)
 
 # %% wrong · FSDP2 has averaged already
 # -         loss.backward()
@@ -84,9 +88,9 @@ def prepare(make_model, mesh, make_optimizer, limit):
 # +             nn.utils.clip_grad_norm_([p], limit)
 
 # %% wrong · Was the optimizer made of the parameters before
-# -     for block in model.blocks:
-# -         fully_shard(block, mesh=mesh)
-# -     fully_shard(model, mesh=mesh)
+# -     for unit in (*model.blocks, model):
+# -         fully_shard(unit, mesh=mesh)
+
 # -     optimizer = make_optimizer(model.parameters())
 # +     optimizer = make_optimizer(model.parameters())
 # +     for block in model.blocks:
@@ -94,13 +98,13 @@ def prepare(make_model, mesh, make_optimizer, limit):
 # +     fully_shard(model, mesh=mesh)
 
 # %% wrong · a unit for each block
-# -     for block in model.blocks:
-# -         fully_shard(block, mesh=mesh)
-# -     fully_shard(model, mesh=mesh)
+# -     for unit in (*model.blocks, model):
+# -         fully_shard(unit, mesh=mesh)
 # +     fully_shard(model, mesh=mesh)
 
 # %% wrong · it is sharded last, with all that is left
-# -     fully_shard(model, mesh=mesh)
+# -     for unit in (*model.blocks, model):
+# +     for unit in model.blocks:
 
 # %% wrong · nothing clears the gradients
 # -         optimizer.zero_grad()
