@@ -251,7 +251,7 @@ print(f"b is there after {1e3 * (time.perf_counter() - started):.0f} ms, in plac
 # %% [markdown]
 # * `reduce(unit)` is called when the gradients of a unit are complete. It puts their reduction into
 #   the line, `reduce_gradients(taken)`, and does not wait. `taken` is the unit with its gradients:
-#   two lines around the hole have moved them there, and let go of the parameters.
+#   the lines around the hole move them there, and let go of the parameters.
 # * `end_backward()` is called when the backward is over. When it returns, all reductions of this
 #   backward are done: the optimizer's step comes next. `self.reductions` is an empty list at first.
 #   It is yours.
@@ -261,7 +261,8 @@ print(f"b is there after {1e3 * (time.perf_counter() - started):.0f} ms, in plac
 
 # %% [markdown]
 # For example, let there be three units A, B and C, and `depth` be 1. In the forward the order is A,
-# B, C. In the backward it is C, B, A.
+# B, C. In the backward it is C, B, A. (C is gathered again in the backward: after its forward the
+# engine has let go of it.)
 
 # %% [markdown]
 # | call | goes into the line | is waited for |
@@ -276,9 +277,6 @@ print(f"b is there after {1e3 * (time.perf_counter() - started):.0f} ms, in plac
 # | `need(A)` | – | A |
 # | `reduce(A)` | reduce A | – |
 # | `end_backward()` | – | C, B, A |
-
-# %% [markdown]
-# C is gathered again in the backward: after its forward the engine has let go of it.
 
 # %%
 check("6.17")
@@ -348,17 +346,14 @@ Table(["layers in a unit", *(f"{depth} ahead" for depth in (0, 1, 2))],
       note="time of a step, and parameters gathered at a time; at least 18 forwards")
 
 # %% [markdown]
-# Read the table by columns, then by rows.
-
-# %% [markdown]
-# * **Without overlap** (0 ahead) small units are the slowest. It is as in section 2.
-# * **With overlap** small units are the fastest. A large unit has a long first gather and a long
-#   last reduction, and nothing to hide them behind. With one unit for the whole model, nothing
-#   overlaps at all.
-# * **One ahead or two?** While a light layer computes, a heavy one cannot be fetched in time. Two
-#   ahead give it a longer start. Layers of equal size gain nothing from the second one.
-# * **The price is memory.** With $d$ ahead, up to $d + 1$ units are there at a time. Here a unit is
-#   a sixth of the model. With 80 blocks it is an eightieth.
+# * **0 ahead**: small units are the slowest, as in section 2.
+# * **2 ahead**: small units are the fastest. A large unit has a long first gather and a long last
+#   reduction, with nothing to hide them behind. With one unit for the whole model, nothing overlaps.
+# * **1 ahead is not enough for unequal units.** While a light layer computes, a heavy one cannot be
+#   fetched in time. Two ahead give it a longer start. Units of two layers are all alike here, and
+#   gain nothing from a second one.
+# * **The price is memory.** With $d$ ahead, up to $d + 1$ units are there at a time. Here a layer is
+#   a sixth of the model, on average. With 80 blocks a unit is an eightieth.
 
 # %% [markdown]
 # **On GPUs** it is the same idea, with streams in place of threads. FSDP2 gathers in one CUDA
