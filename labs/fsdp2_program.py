@@ -29,10 +29,10 @@ for number, block in enumerate(model.blocks):
 """
 SHARDED = """
 policy = MixedPrecisionPolicy(param_dtype={param_dtype}, reduce_dtype={reduce_dtype})
-how = {{"mesh": mesh["dp"], "mp_policy": policy, "reshard_after_forward": {released}}}
+how = {{"mesh": mesh["dp"], "mp_policy": policy}}
 for block in model.blocks:
-    fully_shard(block, **how)
-fully_shard(model, **how)
+    fully_shard(block, reshard_after_forward={released}, **how)
+fully_shard(model, **how)  # the root stays: the backward begins with it
 optimizer = make_optimizer(model.parameters())
 
 def step(inputs, targets):

@@ -69,7 +69,8 @@ guess = predict(f"ZeRO stage 3, {world_size} ranks, {counts[-1]} micro-batches: 
 # `stage` is 0 for DDP under `no_sync`, and 1, 2 or 3 for the stages of
 # [labs/zero.py](../labs/zero.py). `n` is the number of ranks. All collectives are rings, gradients
 # have as many bytes as parameters, and padding does not count.
-#
+
+# %% [markdown]
 # For example, on 2 ranks with 1 micro-batch: DDP's all-reduce sends half a model twice, so
 # `models_sent(0, 2)` is 1. In stage 2 the backward reduces (½), and the step gathers the new
 # parameters (½): `models_sent(2, 2)` is 1, too. What comes more than once with 3 micro-batches?
@@ -98,7 +99,8 @@ Table(["micro-batches", *counts],
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was measured.
-guess.compare(models_sent(3, world_size, counts[-1]), models["stage 3"][-1], kind="communication")
+guess.compare(3 * counts[-1] * (world_size - 1) / world_size, models["stage 3"][-1],
+              kind="communication")
 
 # %% [markdown]
 # With micro-batches, stage 2 sends more than stage 1, and stage 3 much more than both. So if whole
@@ -146,7 +148,8 @@ for n in (1, 2, 3):
 # inputs and targets. Each rank has equally many, all of one size. It returns this rank's part of
 # the mean gradient over the micro-batches of *all* ranks: flat, and padded at the end so that all
 # parts are equally long. It leaves nothing in `.grad`.
-#
+
+# %% [markdown]
 # For example, 2 ranks have one micro-batch each, with the gradients `[2, 4, 6]` and `[4, 8, 10]`.
 # The mean is `[3, 6, 8]`. Rank 0 returns `[3, 6]`, rank 1 `[8, 0]`.
 
@@ -158,7 +161,8 @@ check("6.16", accumulate_part)
 #
 # A **unit** is what stage 3 gathers at once. It may be one layer, a block, or the whole model. A
 # small unit needs little memory. What does it cost?
-#
+
+# %% [markdown]
 # Times on this computer depend on how busy its cores are. So computing is *emulated*: a layer
 # sleeps in its forward, and twice as long in its backward. Links are throttled. The messages
 # themselves are real, and so is the engine. There are 6 layers. We count time in **forwards** of
@@ -229,7 +233,8 @@ print(f"b is there after {1e3 * (time.perf_counter() - started):.0f} ms, in plac
 
 # %% [markdown]
 # Three rules follow.
-#
+
+# %% [markdown]
 # 1. **Wait before use.** A unit is there when its gather is done, and not when it has begun.
 # 2. **Everything that sends is a job.** A message beside the line would get mixed up with those in
 #    it.
@@ -262,7 +267,8 @@ print(f"b is there after {1e3 * (time.perf_counter() - started):.0f} ms, in plac
 # %% [markdown]
 # For example, let there be three units A, B and C, and `depth` be 1. In the forward the order is A,
 # B, C. In the backward it is C, B, A.
-#
+
+# %% [markdown]
 # | call | goes into the line | is waited for |
 # |---|---|---|
 # | `need(A)` | gather A, gather B | A |
@@ -275,7 +281,8 @@ print(f"b is there after {1e3 * (time.perf_counter() - started):.0f} ms, in plac
 # | `need(A)` | – | A |
 # | `reduce(A)` | reduce A | – |
 # | `end_backward()` | – | C, B, A |
-#
+
+# %% [markdown]
 # C is gathered again in the backward: after its forward the engine has let go of it.
 
 # %%

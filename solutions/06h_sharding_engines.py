@@ -45,7 +45,8 @@ text = lab("language_model").standard_library(200_000)
 # * On a mesh of 2 × 2 ranks, FSDP2 is *hybrid* (**HSDP**). Parameters are split within each half of
 #   the ranks, and gradients are averaged between the halves.
 # * "Ours" are the stages of [labs/zero.py](../labs/zero.py).
-#
+
+# %% [markdown]
 # How each is made stands in [labs/sharding_engines.py](../labs/sharding_engines.py): a few lines
 # each. On $n$ ranks, stage 3 by textbook sends $3(n-1)/n$ models.
 
@@ -231,7 +232,8 @@ for how, run in lora.items():
 # To give parameters their names and shapes back, the first FSDP has to gather them. With FSDP2 each
 # rank has named pieces of named tensors. It can write them as they are, and the reader knows which
 # piece is whose (part [06g](06g_state_on_disk.ipynb)).
-#
+
+# %% [markdown]
 # **What does FSDP2 pay for it?** A gathered flat tensor *is* the parameters, as views. FSDP2 copies
 # its pieces into one buffer before an all-gather, and out of it afterwards: after the gather, the
 # pieces of rank 0 stand before those of rank 1, and no parameter is in one piece. And a parameter

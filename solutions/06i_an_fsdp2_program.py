@@ -110,7 +110,7 @@ for seeds_differ in (False, True):
 # In how many all-gathers does it show, with three blocks?
 
 # %%
-gathers = predict("All-gathers in a step: 3 blocks and a root, nothing said about the root",
+gathers = predict("3 blocks and a root, nothing said about the root: a step has",
                   unit="all-gathers")
 
 # %%
@@ -127,7 +127,8 @@ gathers.compare(2 * 3 + 1, counted[None], wire="counted")
 # Many recipes make one dict of settings, with `reshard_after_forward=True`, and use it for the
 # blocks and the model alike. Then the root is released, and gathered again at once. In a small
 # model with a large vocabulary, it is the largest unit.
-#
+
+# %% [markdown]
 # ## 3 · Precision
 #
 # The policy of the file says: gather and compute in bfloat16, reduce gradients in float32.
@@ -146,7 +147,7 @@ gathers.compare(2 * 3 + 1, counted[None], wire="counted")
 # in float32. For each parameter, count the bytes of each collective: gather, gather, reduce.
 
 # %%
-ratio = predict("FSDP2 with this policy: bytes sent, as a multiple of DDP's in float32",
+ratio = predict("FSDP2 with this policy sends, as a multiple of DDP in float32",
                 unit="times")
 
 # %%
@@ -307,7 +308,8 @@ Table(["", "this recipe, 2 ranks", "right"],
 # * `make_model()`, which gives a model with `model.blocks`, with other weights on each rank,
 # * `mesh`, of one dimension: all ranks,
 # * `make_optimizer(parameters)`, and `limit`, the largest norm of the gradient.
-#
+
+# %% [markdown]
 # It returns the sharded model and the function `step`. Each block is a unit, and what is left is
 # the root. At the start the model has rank 0's weights. `step` takes this rank's inputs and
 # targets. It follows the mean over all ranks, clipped by the norm of the whole gradient, and clears

@@ -72,6 +72,8 @@ def try_recipe(answer, group, case):
         calls = count_gathers(step, *batch_of(rank, number), found["losses"])
         found["weights"].append(whole(model))
     found["gathers"] = calls
+    found["graph"] = any(getattr(loss, "requires_grad", False) for loss in found["losses"])
+    found["losses"] = [None if loss is None else float(loss) for loss in found["losses"]]
     found["left"] = sum(p.grad is not None and bool((p.grad != 0).any()) if not
                         hasattr(p.grad, "to_local") else bool((p.grad.to_local() != 0).any())
                         for p in model.parameters())  # fmt: skip
@@ -85,7 +87,7 @@ def count_gathers(step, x, y, losses) -> int:
     with warnings.catch_warnings(), CommDebugMode() as counted:
         warnings.simplefilter("ignore")  # of hooks that the counting sets
         loss = step(x, y)
-    losses.append(float(loss) if loss is not None else None)
+    losses.append(loss)
     return sum(count for call, count in counted.get_comm_counts().items() if "gather" in str(call))
 
 
@@ -144,14 +146,14 @@ def trained(trial, mixed=False, factor=1.0, clip=clip_all, keep=False):
         others = [list(Small(rank).parameters()) for rank in range(n)]
         for number, p in enumerate(model.parameters()):
             p.data = torch.cat([pieces(n, of[number].data)[k] for k, of in enumerate(others)])
-    start, after, optimizer = (
-        flat(model.parameters()).clone(),
-        [],
-        make_optimizer(model.parameters()),
-    )
+    losses = []
+    start, after = flat(model.parameters()).clone(), []
+    optimizer = make_optimizer(model.parameters())
     for step in range(STEPS):
         batches = [batch_of(rank, step) for rank in range(n)]
-        loss = sum(F.mse_loss(model(x), y) for x, y in batches) / n * factor
+        each = [F.mse_loss(model(x), y) for x, y in batches]
+        losses.append([loss.item() for loss in each])
+        loss = sum(each) / n * factor
         gradients = torch.autograd.grad(loss, list(model.parameters()))
         if keep:
             olds = [0 if p.grad is None else p.grad for p in model.parameters()]
@@ -160,7 +162,24 @@ def trained(trial, mixed=False, factor=1.0, clip=clip_all, keep=False):
             p.grad = g.clone()
         optimizer.step()
         after.append(flat(model.parameters()).clone())
-    return start, after
+    return start, after, losses
+
+
+def of_rank(trial, place):
+    return [each[place] for each in trained(trial)[2]]
+
+
+def wrong_losses(trial, place):
+    n, each = trial.n, trained(trial)[2]
+    return {
+        "step() returns the mean over the ranks; asked is this rank's loss":
+            [sum(losses) / n for losses in each],
+        "step() returns the sum over the ranks; asked is this rank's loss":
+            [sum(losses) for losses in each],
+        "step() returns a part of this rank's loss: it is divided by the number of ranks":
+            [losses[place] / n for losses in each],
+        "step() returns nothing: this rank's loss is asked": [None] * STEPS,
+    }  # fmt: skip
 
 
 def wrong_starts(trial, place):
@@ -172,6 +191,8 @@ def wrong_starts(trial, place):
         "their parts: unlike DDP, it does not broadcast rank 0's weights": trained(trial, True)[0],
         "every rank has rank 0's shard: what was sent was a part of each weight. Send the whole "
         "weights before they are cut": flat(parts),
+        "this is the mean of the ranks' weights; asked are rank 0's":
+            sum(flat(Small(k).parameters()) for k in range(n)) / n,
         **{f"this is rank {k}'s model; asked is rank 0's": flat(Small(k).parameters())
            for k in range(1, n)},
     }  # fmt: skip
@@ -243,18 +264,23 @@ EXERCISE = RankExercise(
         Holds("root", bool, "the model itself is no unit of FSDP2",
               "what is in no block is neither split nor averaged over the ranks then"),
         Equals("start", lambda trial, place: trained(trial)[0], wrong_starts,
-               "the whole weights at the start"),
+               "the whole weights at the start",
+               "is there a parameter that has other weights than rank 0's?"),
         Equals("weights", lambda trial, place: trained(trial)[1], wrong_weights,
                "the weights after steps", same=close_in_float32),  # torch adds 1e-6 to a norm
         Holds("gathers", lambda count: count == 2 * BLOCKS + 1,
               "a step makes {} all-gathers, expected 7", why_gathers),
         never("left", "gradients are left after the step",
               "the next step would add to them: clear them"),
+        Equals("losses", of_rank, wrong_losses, "what step() returns", same=close_in_float32),
+        never("graph", "what step() returns has a graph",
+              "it keeps the activations of the step alive: detach it"),
     ],
     told="rank 0's weights at the start, and the steps of one process",
     errors={
-        "got mixed torch.Tensor and DTensor": "some parameters are DTensors and others are not: "
-        "the model itself is sharded last, with all that is left",
+        "got mixed torch.Tensor and DTensor": "a parameter is a shard where a whole one is needed. "
+        "Either the model itself is no unit: it is sharded last, with all that is left. Or "
+        "forward() was called in place of the model, and no hook has gathered its units",
         "'NoneType' object has no attribute 'to_local'": "a parameter has no gradient here: is "
         "this the place, and are these the parameters of the sharded model?",
     },

@@ -155,7 +155,7 @@ class Uses:
         self.last, self.now, self.needs = self.now, [], []
 
     def look_at(self, need):
-        _, begun_before = need.before
+        done_before, begun_before = need.before
         done, begun = need.after
         name, kinds = self.names[need.unit], self.line.kinds
         new = [(number, kinds[number - 1]) for number in range(begun_before + 1, begun + 1)]
@@ -185,6 +185,14 @@ class Uses:
                     "the numbers are right, but nothing is hidden: the units ahead are only put "
                     "into the line. need() waits for its own unit, and for no other",
                 )
+        own = max((k for k, kind in enumerate(kinds[:begun], 1) if kind == (GATHER, need.unit)),
+                  default=0)  # fmt: skip
+        if any(kind and kind[0] == REDUCE for kind in kinds[max(done_before, own) : done]):
+            raise Refused(
+                f"need({name}) waits for reductions that stand behind its gather",
+                "the numbers are right, but the computing waits for gradients that nobody needs "
+                "before the step: end_backward() waits for them",
+            )
         on_their_way = [kind[1] for kind in kinds[done:begun] if kind and kind[0] == GATHER]
         for unit in need.ahead:
             if unit not in (need.unit, *need.there, *on_their_way):

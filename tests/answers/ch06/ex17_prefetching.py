@@ -107,3 +107,9 @@ class Prefetching(Prefetching):
 # -         for each in [unit, *self.ahead()]:
 # +         done = len(self.now)
 # +         for each in [unit, *self.before[done : done + self.depth + 1]]:
+
+# %% wrong · gradients that nobody needs
+# -         self.coming[unit]()
+# +         self.coming[unit]()
+# +         while self.reductions:
+# +             self.reductions.pop(0)()

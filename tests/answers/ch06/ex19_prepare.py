@@ -99,8 +99,29 @@ def prepare(make_model, mesh, make_optimizer, limit):
 # -     fully_shard(model, mesh=mesh)
 # +     fully_shard(model, mesh=mesh)
 
-# %% wrong · the model itself is sharded last
+# %% wrong · it is sharded last, with all that is left
 # -     fully_shard(model, mesh=mesh)
 
 # %% wrong · nothing clears the gradients
 # -         optimizer.zero_grad()
+
+# %% wrong · asked is this rank's loss
+# -         return loss.detach()
+# +         dist.all_reduce(loss.detach())
+# +         return loss.detach() / mesh.size()
+
+# %% wrong · keeps the activations of the step alive
+# -         return loss.detach()
+# +         return loss
+
+# %% wrong · step() returns nothing
+# -         return loss.detach()
+
+# %% wrong · no hook has gathered its units
+# -         loss = F.mse_loss(model(inputs), targets)
+# +         loss = F.mse_loss(model.forward(inputs), targets)
+
+# %% wrong · this is the mean of the ranks' weights
+# -         dist.broadcast(p.detach(), 0)
+# +         dist.all_reduce(p.detach())
+# +         p.detach().div_(mesh.size())
