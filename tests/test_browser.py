@@ -344,7 +344,7 @@ def test_a_new_learner_begins(lab, notebook):
     for _ in range(3):
         page.keyboard.press("Shift+Enter")
     page.get_by_text("4 ranks · Gloo on the CPU").wait_for()
-    page.get_by_text("The map").click()
+    page.locator("summary", has_text="The map").click()
     page.get_by_role("link", name="02 · Collectives").click()
     page.get_by_role("heading", name="02 · Collectives").wait_for()
     page.keyboard.press("Control+s")
