@@ -380,7 +380,7 @@ problems = examine()
 # </details>
 
 # %% [markdown]
-# <details><summary><b>The map</b>: all parts, and what each of them asks (click)</summary>
+# <details><summary><b>The map, chapters 00 to 04</b>: all parts, and what each of them asks (click)</summary>
 #
 # | part | question |
 # |---|---|
@@ -416,6 +416,47 @@ problems = examine()
 # | [04e · Keep training][04e] | Must all stop when one rank dies? |
 # | [04f · Copies, and rare meetings][04f] | What is lost if a rank dies that holds the only copy? |
 # | [04g · Chaos][04g] | Does your training survive a bad day? |
+#
+# </details>
+#
+# [00b]: 00b_what_to_split.ipynb
+# [00c]: 00c_what_to_believe.ipynb
+# [01]: 01_gradient_accumulation.ipynb
+# [01b]: 01b_batches_in_parts.ipynb
+# [01c]: 01c_what_it_saves.ipynb
+# [02]: 02_collectives.ipynb
+# [02b]: 02b_trees_and_chains.ipynb
+# [02c]: 02c_the_ring.ipynb
+# [02d]: 02d_bytes_of_all.ipynb
+# [02e]: 02e_what_a_message_costs.ipynb
+# [02f]: 02f_what_a_call_costs.ipynb
+# [02g]: 02g_across_machines.ipynb
+# [03]: 03_data_parallel.ipynb
+# [03b]: 03b_samples_of_its_own.ipynb
+# [03c]: 03c_inside_ddp.ipynb
+# [03d]: 03d_not_each_time.ipynb
+# [03e]: 03e_ddp_at_work.ipynb
+# [03f]: 03f_counted_over_all_ranks.ipynb
+# [03g]: 03g_one_whole_program.ipynb
+# [03h]: 03h_a_server_in_the_middle.ipynb
+# [03i]: 03i_one_process_for_all.ipynb
+# [03j]: 03j_fewer_bytes.ipynb
+# [03k]: 03k_how_far_it_scales.ipynb
+# [03l]: 03l_large_batches.ipynb
+# [03m]: 03m_when_it_hangs.ipynb
+# [04]: 04_failure_and_recovery.ipynb
+# [04b]: 04b_sharded_checkpoints.ipynb
+# [04c]: 04c_finding_out.ipynb
+# [04d]: 04d_restart.ipynb
+# [04e]: 04e_keep_training.ipynb
+# [04f]: 04f_copies_and_local_steps.ipynb
+# [04g]: 04g_chaos.ipynb
+
+# %% [markdown]
+# <details><summary><b>The map, chapters 05 to 11</b> (click)</summary>
+#
+# | part | question |
+# |---|---|
 # | [05 · Where the memory goes][05] | Where do the bytes of a training step go? |
 # | [05b · Half precision][05b] | Does half precision halve the memory? |
 # | [05c · Smaller optimizer states][05c] | Can the optimizer keep less? |
@@ -466,38 +507,6 @@ problems = examine()
 #
 # </details>
 #
-# [00b]: 00b_what_to_split.ipynb
-# [00c]: 00c_what_to_believe.ipynb
-# [01]: 01_gradient_accumulation.ipynb
-# [01b]: 01b_batches_in_parts.ipynb
-# [01c]: 01c_what_it_saves.ipynb
-# [02]: 02_collectives.ipynb
-# [02b]: 02b_trees_and_chains.ipynb
-# [02c]: 02c_the_ring.ipynb
-# [02d]: 02d_bytes_of_all.ipynb
-# [02e]: 02e_what_a_message_costs.ipynb
-# [02f]: 02f_what_a_call_costs.ipynb
-# [02g]: 02g_across_machines.ipynb
-# [03]: 03_data_parallel.ipynb
-# [03b]: 03b_samples_of_its_own.ipynb
-# [03c]: 03c_inside_ddp.ipynb
-# [03d]: 03d_not_each_time.ipynb
-# [03e]: 03e_ddp_at_work.ipynb
-# [03f]: 03f_counted_over_all_ranks.ipynb
-# [03g]: 03g_one_whole_program.ipynb
-# [03h]: 03h_a_server_in_the_middle.ipynb
-# [03i]: 03i_one_process_for_all.ipynb
-# [03j]: 03j_fewer_bytes.ipynb
-# [03k]: 03k_how_far_it_scales.ipynb
-# [03l]: 03l_large_batches.ipynb
-# [03m]: 03m_when_it_hangs.ipynb
-# [04]: 04_failure_and_recovery.ipynb
-# [04b]: 04b_sharded_checkpoints.ipynb
-# [04c]: 04c_finding_out.ipynb
-# [04d]: 04d_restart.ipynb
-# [04e]: 04e_keep_training.ipynb
-# [04f]: 04f_copies_and_local_steps.ipynb
-# [04g]: 04g_chaos.ipynb
 # [05]: 05_memory.ipynb
 # [05b]: 05b_half_precision.ipynb
 # [05c]: 05c_smaller_optimizer_states.ipynb

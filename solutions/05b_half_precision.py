@@ -322,8 +322,6 @@ for name in ("12 bytes", "16 bytes"):
     told = ", ".join(f"{kind.replace('_', ' ')} {billions * of} GB" for kind, of in each.items())
     print(f"{name}, together {billions * sum(each.values()):g} GB:\n  {told}")
 
-# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Statements of the sources, and what was found.
 with_master = states["bfloat16, master"]
 stuck = 1 - moves["bfloat16 alone"][1]
 gradients_each = fullest["bfloat16, master"]["gradients"] / parameters
@@ -331,6 +329,9 @@ k_of = {name: half_precision.multiplier(make, memory.MixedPrecision) for name, m
         {"SGD": partial(torch.optim.SGD, lr=0.1),
          "SGD with momentum": partial(torch.optim.SGD, lr=0.1, momentum=0.9),
          "Adam": torch.optim.Adam}.items()}
+
+# %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
+# Statements of the sources, and what was found.
 put_to_the_test(f"""
 - [C106] Mixed precision halves memory | web page, “Best Practices” | wrong for model states |
   {states["float32"]:.0f} bytes for each parameter in float32, {with_master:.0f} mixed. Activations:

@@ -344,7 +344,7 @@ def test_a_new_learner_begins(lab, notebook):
     for _ in range(3):
         page.keyboard.press("Shift+Enter")
     page.get_by_text("4 ranks · Gloo on the CPU").wait_for()
-    page.get_by_text("The map").click()
+    page.locator("summary", has_text="The map, chapters 00 to 04").click()
     page.get_by_role("link", name="02 · Collectives").click()
     page.get_by_role("heading", name="02 · Collectives").wait_for()
     page.keyboard.press("Control+s")
@@ -357,7 +357,7 @@ def test_a_new_learner_begins(lab, notebook):
 @pytest.mark.parametrize("notebook", ["dark"], indirect=True)
 def test_a_dark_page_has_dark_covers_before_anything_is_run(lab, notebook):
     notebook.open(lab.address("05_memory"))
-    cover = notebook.page.get_by_role("img", name="Memory of one training step over time")
+    cover = notebook.page.get_by_role("img", name="Bytes that one transformer block keeps")
     assert "invert" in cover.evaluate("element => getComputedStyle(element).filter")
 
 

@@ -99,6 +99,13 @@ KEPT = (
 )
 
 
+def why_other_rows(trial, place) -> str:
+    """What to say of chunks of another size."""
+    if trial[place].rows[0] == trial.case.args[0]:
+        return f"these are all positions. {KEPT[0].upper()}{KEPT[1:]}"
+    return "`size` is how many positions a chunk has; it is not the number of chunks"
+
+
 def why_no_loss(trial) -> str:
     """What to say of a loss that no mistake gives."""
     got, right = trial[0].loss, trial[0].right["loss"]
@@ -137,7 +144,7 @@ EXERCISE = WarmExercise(
               "backward runs once"),
         Holds("rows", lambda rows: rows[0] == rows[1],
               lambda rows: "logits of {} positions are made at a time, expected {}".format(*rows),
-              "`size` is how many positions a chunk has; it is not the number of chunks"),
+              why_other_rows),
         Holds("at_most", lambda times: times < 6.5,
               f"beside gradients there is {{:.1f}} times as much as the logits of one chunk; "
               f"all logits would be {CHUNKS} times", KEPT),
