@@ -348,12 +348,14 @@ Table(["layers in a unit", *(f"{depth} ahead" for depth in (0, 1, 2))],
 # %% [markdown]
 # * **0 ahead**: small units are the slowest, as in section 2.
 # * **2 ahead**: small units are the fastest. A large unit has a long first gather and a long last
-#   reduction, with nothing to hide them behind. With one unit for the whole model, nothing overlaps.
+#   reduction, with nothing to hide them behind. One unit for the whole model overlaps nothing.
 # * **1 ahead is not enough for unequal units.** While a light layer computes, a heavy one cannot be
 #   fetched in time. Two ahead give it a longer start. Units of two layers are all alike here, and
 #   gain nothing from a second one.
-# * **The price is memory.** With $d$ ahead, up to $d + 1$ units are there at a time. Here a layer is
-#   a sixth of the model, on average. With 80 blocks a unit is an eightieth.
+
+# %% [markdown]
+# **The price is memory.** With $d$ ahead, up to $d + 1$ units are there at a time. Here a layer is a
+# sixth of the model, on average. With 80 blocks a unit is an eightieth.
 
 # %% [markdown]
 # **On GPUs** it is the same idea, with streams in place of threads. FSDP2 gathers in one CUDA
