@@ -354,8 +354,8 @@ Table(["layers in a unit", *(f"{depth} ahead" for depth in (0, 1, 2))],
 #   gain nothing from a second one.
 
 # %% [markdown]
-# **The price is memory.** With $d$ ahead, up to $d + 1$ units are there at a time. Here a layer is a
-# sixth of the model, on average. With 80 blocks a unit is an eightieth.
+# **The price is memory.** With $d$ ahead, up to $d + 1$ units are there at a time. Here a layer is
+# a sixth of the model, on average. With 80 blocks a unit is an eightieth.
 
 # %% [markdown]
 # **On GPUs** it is the same idea, with streams in place of threads. FSDP2 gathers in one CUDA

@@ -20,7 +20,6 @@
 # engines](06h_sharding_engines.ipynb) and [03g · One whole program](03g_one_whole_program.ipynb).
 
 # %% jupyter={"source_hidden": true}
-import copy
 import tempfile
 from pathlib import Path
 
