@@ -18,8 +18,8 @@
 #
 # *Measured in section 3.*
 #
-# **After this part you can** start ranks from a cell and with `torchrun`, add up numbers over all
-# ranks, tell `RANK` from `LOCAL_RANK`, and find the line on which a hang waits.
+# **After this part you can** start ranks from a cell and with `torchrun`, and add up numbers over
+# them. You tell `RANK` from `LOCAL_RANK`, and find the line of a hang.
 #
 # **It takes** about 20 minutes, and 10 more for 2 exercises. **It needs** Python, and a training
 # loop in PyTorch. (A map and a list of words: section 6.)

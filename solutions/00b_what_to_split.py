@@ -12,7 +12,7 @@
 # *Measured in section 1: a quarter of the model on each rank. The outline is a complete copy.*
 #
 # **After this part you can** say what each rank holds if the batch, every layer or the list of
-# layers is split, turn a training loop into one for many ranks, and deal samples to ranks.
+# layers is split. You can turn a training loop into one for many ranks, and deal samples to ranks.
 #
 # **It takes** about 15 minutes, and 5 more for 1 exercise. **It needs** Python, a training loop in
 # PyTorch, and part [00](00_start_here.ipynb).

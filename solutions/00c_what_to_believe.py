@@ -12,8 +12,8 @@
 #
 # *Measured in section 4: three steps on four ranks.*
 #
-# **After this part you can** tell rounding from a mistake, measure bytes, memory and time of a
-# block, recognise a slow rank, and say what carries over from a laptop to a cluster.
+# **After this part you can** tell rounding from a mistake, and measure bytes, memory and time of a
+# block. You recognise a slow rank, and can say what carries over from a laptop to a cluster.
 #
 # **It takes** about 15 minutes. **It needs** parts [00](00_start_here.ipynb) and
 # [00b](00b_what_to_split.ipynb).

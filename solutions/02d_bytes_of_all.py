@@ -54,8 +54,8 @@ plot_traffic(summed, "dist.all_reduce", title="dist.all_reduce: bytes from rank 
 
 # %% [markdown]
 # A row is a sender, a column a receiver. (*World* is the group of all ranks, with all bytes that
-# they have sent together.) Every rank of Gloo's all-reduce sends all its bytes to one other rank,
-# and these links form a circle. So this *is* a ring. It runs the other way round: each rank sends
+# they have sent together.) In Gloo's all-reduce every rank sends all its bytes to one other rank.
+# These links form a circle. So this *is* a ring. It runs the other way round: each rank sends
 # to the one before.
 
 # %% [markdown]

@@ -138,10 +138,10 @@ plot_bars([f"rank {rank}: {size} samples" for rank, size in enumerate(sizes)],
 # %% [markdown]
 # ### Exercise 3.1
 #
-# Write `loss_factor`. It gets three whole numbers: `samples`, how many samples this rank has in
-# this step (one or more); `all_samples`, how many all ranks have together; and `n`, the number of
-# ranks. The rank's loss is the mean over its own samples. Return the factor for this loss, so that
-# DDP's average of the gradients is the gradient of the mean over all samples.
+# Write `loss_factor`. It gets three whole numbers. `samples` says how many samples this rank has
+# in this step, one or more. `all_samples` says how many all ranks have together. `n` is the number
+# of ranks. The rank's loss is the mean over its own samples. Return the factor for this loss, so
+# that DDP's average of the gradients is the gradient of the mean over all samples.
 #
 # For two ranks with 3 samples and 1 sample, rank 0's factor is 1.5 and rank 1's is 0.5.
 

@@ -214,8 +214,8 @@ watch.print_reads(as_printed)
 # ### Exercise 3.5
 #
 # A list cannot move to a GPU, and that is not the only bug. `train_epochs` trains `model` with that
-# loop on the CPU, in epochs. It gets a dataset of pairs of inputs and label;
-# `loss_fn(outputs, labels)`; the number of `epochs`; and `batch_size`, that of one rank.
+# loop on the CPU, in epochs. It gets a dataset of pairs of inputs and label,
+# `loss_fn(outputs, labels)`, the number of `epochs`, and the `batch_size` of one rank.
 #
 # * In each epoch the ranks share out all samples, equally many each. If the number of samples is no
 #   multiple of the number of ranks, a few may be read twice, or left out.
@@ -260,8 +260,8 @@ check("3.5", train_epochs)
 # The second loop is from a book chapter (*Data Parallelism Deep Dive*, “PyTorch
 # DistributedDataParallel (DDP)”). The book says that it is exactly the loop of a single GPU.
 #
-# `train_steps` gets `ddp`, a model in `DistributedDataParallel`; `loss_fn(outputs, targets)`; an
-# `optimizer` that has its parameters; and `batches`, a list with this rank's batches. Each batch is
+# `train_steps` gets `ddp`, a model in `DistributedDataParallel`, and `loss_fn(outputs, targets)`.
+# The `optimizer` has the model's parameters. `batches` is a list with this rank's batches. Each is
 # a pair of inputs and targets. It takes one optimizer step for each batch. The weights must equal
 # those of one process whose batch, in each step, is the batches of all ranks together.
 #

@@ -147,8 +147,10 @@ calls_take.compare(each["model"] / once["model"], each["measured"] / once["measu
 #
 # Each bucket costs one all-reduce. Buckets begin in the order of their numbers, on every rank. If
 # bucket 1 is complete before bucket 0, it waits for its turn, since ranks match collectives by the
-# order of the calls. So with three buckets that become complete in the order 1, 0, 2, nothing
-# begins at first; then 0 and 1 begin, one right after the other; then 2.
+# order of the calls.
+#
+# For example, three buckets become complete in the order 1, 0, 2. When 1 is complete, nothing
+# begins. When 0 is complete, 0 and 1 begin, one right after the other. Then comes 2.
 
 # %%
 check("3.9")

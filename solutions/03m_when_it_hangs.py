@@ -15,8 +15,8 @@
 # *Recorded in section 5: the last calls of four ranks, for three mistakes. Your ranks will be drawn
 # anew.*
 #
-# **After this part you can** turn on PyTorch's checks, ask all ranks where they stand, read the
-# flight recorder, and tell the rank that made a mistake from those that only wait for it.
+# **After this part you can** turn on PyTorch's checks, ask all ranks where they stand, and read the
+# flight recorder. You can tell the rank that made a mistake from those that only wait for it.
 #
 # **It takes** about 20 minutes, and 20 more for 1 exercise. **It needs** [03 · Data
 # parallel](03_data_parallel.ipynb).
@@ -101,8 +101,8 @@ Table(["rank", "try 1", "try 2", "try 3"], [[rank, *told] for rank, told in enum
 # %% [markdown]
 # **A rank that has a wrong sum and no error trains on with it.** In a ring, each rank cuts its
 # tensor into parts (02c), by its own length. Where lengths differ, the parts do not belong
-# together: numbers of one place are added to numbers of another. (When we let rank 1 bring three
-# numbers, each wrong sum came with an error. Do not count on it.)
+# together: numbers of one place are added to numbers of another. (When we tried it with rank 1
+# in place of rank 2, every wrong sum came with an error. Do not count on that.)
 #
 # Larger tensors of different sizes are not added up like this. Gloo stops a rank that receives more
 # than it has room for. Here rank 2 brings 44 numbers, the others 40. Is it rank 2 that is stopped?

@@ -3,8 +3,8 @@
 PyTorch and MKL choose their kernels by the processor. PyTorch can be told to take those of another
 one, and MKL those that are the same everywhere. With another number of threads, outside of ranks,
 sums are taken in another order. So one machine shows what tests do on many. Of the twelve
-combinations, six have each pair of settings once; the plain tests are one of them. `make test-all`
-runs the other five last:
+combinations, six have every pair of settings. The plain tests are one of them, with all threads;
+`make test-all` runs the other five last:
 
 python tests/kernels.py COMMAND…    pytest's, to which `-m kernels` is added
 """

@@ -1,4 +1,4 @@
-"""The cells of chapters 00 to 08 one after another, without Jupyter: on GPUs where there are some.
+"""The cells of chapters 00–03 and 05–08 in order, without Jupyter: on GPUs where there are some.
 
 python tests/test_gpu_parts.py 02c            tries parts by hand, also without a GPU
 python tests/test_gpu_parts.py --shared 02c   launches that name no device share the GPUs

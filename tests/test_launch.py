@@ -143,8 +143,11 @@ def test_cuda_without_gpu_is_refused():
 
 
 def test_ranks_on_the_cpu_see_no_gpu():
-    run = launch(lambda: (torch.cuda.is_available(), torch.cuda.device_count()), device="cpu")
-    assert run.values == [(False, 0)] * 4
+    def seen():
+        hidden = os.environ.get("CUDA_VISIBLE_DEVICES")  # so that this can fail without a GPU, too
+        return torch.cuda.is_available(), torch.cuda.device_count(), hidden
+
+    assert launch(seen, device="cpu").values == [(False, 0, "")] * 4
 
 
 def test_messages_pass_the_cpu_where_gloo_cannot_take_them():
@@ -162,6 +165,8 @@ def test_messages_pass_the_cpu_where_gloo_cannot_take_them():
         untouched = y.clone()
         coming.wait()
         sent.wait()
+        y += 5
+        coming.wait()  # again: what has been computed since stays
         operations = [
             dist.P2POp(dist.isend, torch.full((2, 2), float(other)), other),
             dist.P2POp(dist.irecv, batched, other),
@@ -172,7 +177,7 @@ def test_messages_pass_the_cpu_where_gloo_cannot_take_them():
 
     for rank, (x, untouched, y, batched) in enumerate(launch(exchange, world_size=2).values):
         assert x.tolist() == ([0, 1, 2] if rank else [0, 0, 0])
-        assert untouched.tolist() == [0, 0, 0] and y.tolist() == [rank] * 3
+        assert untouched.tolist() == [0, 0, 0] and y.tolist() == [rank + 5] * 3
         assert batched.tolist() == [[rank] * 2] * 2
 
 

@@ -50,7 +50,7 @@ def launch(
     started, the ranks are torchrun's: `fn` runs in this process and `world_size` is torchrun's.
 
     device   "auto": NCCL where there are `world_size` GPUs, else Gloo on the CPU;
-             "cpu"; "cuda": ranks share the GPUs that exist, over Gloo if they are too few
+             "cpu", where ranks see no GPU; "cuda": ranks share the GPUs, over Gloo if too few
     timeout  seconds until a launch counts as hung, from when all ranks have met; unpacking the
              function before that, and packing its values after it, get the same time of their own
     seed     an integer for all ranks, or a sequence with one integer for each

@@ -32,16 +32,18 @@ def is_there(tensor, device_type) -> bool:
 
 
 class Copied:
-    """The request of a message that is copied to its tensor when somebody waits for it."""
+    """The request of a message that is copied to its tensor when somebody has waited for it."""
 
     def __init__(self, request, on_cpu, tensor):
-        self.request, self.on_cpu, self.tensor = request, on_cpu, tensor
+        self.request, self.on_cpu, self.tensor, self.is_copied = request, on_cpu, tensor, False
 
     def __getattr__(self, name):
         return getattr(self.request, name)
 
     def wait(self, *args):
-        done = self.request.wait(*args)
-        with torch.no_grad():
-            self.tensor.copy_(self.on_cpu)
-        return done
+        if not self.is_copied:  # who waits again may have computed with the tensor
+            self.request.wait(*args)
+            with torch.no_grad():
+                self.tensor.copy_(self.on_cpu)
+            self.is_copied = True
+        return True
