@@ -375,12 +375,46 @@ problems = examine()
 # | staleness | how many updates have happened since a gradient got its weights | 03h |
 # | weak, strong scaling | with more ranks, more work; with more ranks, the same work | 03k |
 # | noise scale | the batch up to which a larger batch saves nearly as many steps | 03l |
+# | model states | parameters, gradients and the optimizer's state: what a model keeps between steps | 05 |
+# | fullest moment | when a process holds most bytes at once; it decides whether a step fits | 05 |
+# | master | the copy of a parameter in float32 that the optimizer updates | 05b |
+# | loss scaling | multiply the loss, so that no small gradient becomes zero; divide before the step | 05b |
+# | stochastic rounding | round up or down at random, so that the mean is right | 05c |
+# | logits | one number for each token of the vocabulary, before the softmax | 05e |
+# | recomputation | drop activations in the forward, compute them again in the backward | 05f |
+# | segment | the layers that are computed again together | 05f |
+# | allocated, reserved | bytes that tensors hold; bytes that PyTorch holds of the GPU for them | 05g |
+# | fragmentation | free pieces of reserved memory that are too small for the next tensor | 05g |
+# | unit | the parameters that are gathered, sent and dropped together | 06 |
+# | flat vector | the parameters of a unit in one tensor, one after the other | 06 |
+# | owner | the rank that updates a parameter, and keeps its optimizer state | 06b |
+# | storage, view | the memory under a tensor; another tensor that shows the same memory | 06d |
+# | gathered ahead | a unit whose gather has begun before it is needed (prefetch) | 06f |
+# | resharding | to read what n ranks have saved on another number of ranks | 06g |
+# | offloading | to keep states in the host's memory, or on disk | 06g |
+# | flat parameter | the one parameter that FSDP made of a unit; FSDP2 has DTensors | 06h |
+# | DTensor | PyTorch's tensor that knows how it is split over ranks: Shard, Replicate or Partial | 06h |
+# | LoRA | train two small matrices beside a frozen one | 06h |
+# | meta device | where tensors have shapes, and no memory | 06i |
+# | column, row layer | a linear layer whose outputs, or inputs, are split over ranks | 07 |
+# | parallel region | between f and g: where each rank has a part of a layer's result | 07 |
+# | key-value head | a head of keys and values that several heads of queries share | 07c |
+# | sequence parallel | outside of the region, each rank has some positions of the text | 07e |
+# | key-value cache | keys and values of earlier tokens, kept while a text is written | 07f |
 # | stage | consecutive layers that one rank of a pipeline holds | 08 |
+# | bubble | the time in which a rank of a pipeline waits | 08 |
+# | schedule | which rank computes which micro-batch, and in what order | 08 |
+# | 1F1B | a schedule: one forward, one backward, in turns | 08b |
+# | chunk of a model | one of several stages that one rank holds | 08b |
+# | zero bubble | schedules that compute gradients of weights later, where a rank would wait | 08e |
+# | slack | forwards that a stage runs ahead, so that no slow message stops it | 08f |
+# | weight stashing | to keep old weights for the backwards of earlier micro-batches | 08g |
+# | slice | some positions of one sample, with which a stage begins before it has all | 08h |
 #
 # </details>
 
 # %% [markdown]
-# <details><summary><b>The map, chapters 00 to 04</b>: all parts, and what each of them asks (click)</summary>
+# <details><summary><b>The map, chapters 00 to 04</b>: what each part asks (click)</summary>
 #
 # | part | question |
 # |---|---|

@@ -317,8 +317,6 @@ put_to_the_test(f"""
 """, more=f"""
 - [C105] No single GPU has 840 GB | book chapter, “The Memory Problem” | right | the largest that we
   know of (2025) has {largest / 1e9:.0f} GB
-- [C111] CPU and NVMe offloading extends effective memory further | web page, “Advantages” | right |
-  part 06g keeps the optimizer's state in a file, and measures the process
 """)
 
 # %% [markdown]

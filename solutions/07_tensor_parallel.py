@@ -221,7 +221,8 @@ check("7.3")
 # %% [markdown]
 # ### Exercise 7.5
 #
-# In the same lab, write `RowLinear(linear, group=None, together=1, leave=leave)`.
+# In [the same lab](../labs/tensor_parallel.py), write `RowLinear(linear, group=None, together=1,
+# leave=leave)`.
 #
 # * `self.weight` is this rank's part. `self.bias` is *all* of the bias, a parameter on every rank,
 #   or None.

@@ -85,7 +85,8 @@ width = 64
 # %% [markdown]
 # ### Exercise 7.17
 #
-# Write `ReduceScatter` in the same lab, with the same two functions.
+# Write `ReduceScatter` in [the same lab](../labs/sequence_parallel.py), with the same two
+# functions.
 #
 # * `forward(ctx, x, group=None)` gets this rank's summand for the whole context. It returns this
 #   rank's piece of the sum.

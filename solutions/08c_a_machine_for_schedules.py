@@ -348,10 +348,7 @@ check("8.9", exchange)
 
 # %% jupyter={"source_hidden": true}
 # What the statements of the sources are judged by.
-parameters = sum(w.nbytes for w in language_model.Transformer(**wide).parameters())
-all_reduced = 2 * (p - 1) / p * parameters
 names = sorted({call.name for call in calls})
-enough = longer["InfiniBand NDR, 400 Gb/s"] < 0.1
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # Statements of the sources, and what was found.
@@ -360,13 +357,6 @@ put_to_the_test(f"""
   pipeline parallelism?” | {"right" if {*names} <= {"send", "recv"} else "wrong"}, but for shared
   weights | all calls of the busiest rank: {", ".join(names)} (section 3). Weights that two stages
   share need an all-reduce (part 08f)
-- [C181] Between stages traffic is medium, and InfiniBand fits | web page, “Communication
-  Hierarchy” |
-  {"right for large blocks, computed" if enough else "depends"} | a 7B model on four H100 takes
-  {longer["InfiniBand NDR, 400 Gb/s"]:.1%} longer with one 400 Gb/s port each,
-  {longer["Ethernet, 10 Gb/s"]:.0%} longer on 10 Gb/s Ethernet (section 3). Measured on a small
-  model: a rank sends at most {max(crossing.sent_bytes) / 1e6:.1f} MB, where data parallelism would
-  send {all_reduced / 1e6:.1f} MB. More samples change the first number alone
 """)
 
 # %% [markdown]

@@ -217,7 +217,7 @@ SHOWN = {
         "rank 3: local rank 1",
     ],
     "07_tensor_parallel": ["sum: equal to one process, but for rounding: True"],
-    "07b_the_pair": ["all three ways give Y: True", "4 ranks: Y is off by 0%"],
+    "07b_the_pair": ["all three ways give Y: True", "1 rank: Y is off by 0%"],
     "07c_heads_and_vocabulary": [
         "2 [0, 0, 1, 1] True",
         "output and all gradients are those of one process, but for rounding: True",
