@@ -375,15 +375,15 @@ problems = examine()
 # | staleness | how many updates have happened since a gradient got its weights | 03h |
 # | weak, strong scaling | with more ranks, more work; with more ranks, the same work | 03k |
 # | noise scale | the batch up to which a larger batch saves nearly as many steps | 03l |
-# | model states | parameters, gradients and the optimizer's state: what a model keeps between steps | 05 |
+# | model states | parameters, gradients and the optimizer's state: kept between steps | 05 |
 # | fullest moment | when a process holds most bytes at once; it decides whether a step fits | 05 |
 # | master | the copy of a parameter in float32 that the optimizer updates | 05b |
-# | loss scaling | multiply the loss, so that no small gradient becomes zero; divide before the step | 05b |
+# | loss scaling | multiply the loss so that no gradient becomes zero; divide before the step | 05b |
 # | stochastic rounding | round up or down at random, so that the mean is right | 05c |
 # | logits | one number for each token of the vocabulary, before the softmax | 05e |
 # | recomputation | drop activations in the forward, compute them again in the backward | 05f |
 # | segment | the layers that are computed again together | 05f |
-# | allocated, reserved | bytes that tensors hold; bytes that PyTorch holds of the GPU for them | 05g |
+# | allocated, reserved | bytes that tensors hold; bytes PyTorch got from the GPU | 05g |
 # | fragmentation | free pieces of reserved memory that are too small for the next tensor | 05g |
 # | unit | the parameters that are gathered, sent and dropped together | 06 |
 # | flat vector | the parameters of a unit in one tensor, one after the other | 06 |
@@ -393,7 +393,7 @@ problems = examine()
 # | resharding | to read what n ranks have saved on another number of ranks | 06g |
 # | offloading | to keep states in the host's memory, or on disk | 06g |
 # | flat parameter | the one parameter that FSDP made of a unit; FSDP2 has DTensors | 06h |
-# | DTensor | PyTorch's tensor that knows how it is split over ranks: Shard, Replicate or Partial | 06h |
+# | DTensor | PyTorch's tensor that knows its placement: Shard, Replicate or Partial | 06h |
 # | LoRA | train two small matrices beside a frozen one | 06h |
 # | meta device | where tensors have shapes, and no memory | 06i |
 # | column, row layer | a linear layer whose outputs, or inputs, are split over ranks | 07 |
