@@ -378,7 +378,7 @@ problems = examine()
 # | model states | parameters, gradients and the optimizer's state: kept between steps | 05 |
 # | fullest moment | when a process holds most bytes at once; it decides whether a step fits | 05 |
 # | master | the copy of a parameter in float32 that the optimizer updates | 05b |
-# | loss scaling | multiply the loss so that no gradient becomes zero; divide before the step | 05b |
+# | loss scaling | multiply the loss so that no gradient becomes 0; divide before the step | 05b |
 # | stochastic rounding | round up or down at random, so that the mean is right | 05c |
 # | logits | one number for each token of the vocabulary, before the softmax | 05e |
 # | recomputation | drop activations in the forward, compute them again in the backward | 05f |
