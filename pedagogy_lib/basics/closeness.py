@@ -109,7 +109,7 @@ def gaps(got, wanted, scale=None) -> Tensor:
     off = torch.where(got == wanted, 0.0, (got - wanted).abs())
     if scale is None:
         scale = largest(wanted) or 1.0
-    return torch.where(off == 0, 0.0, off / scale).nan_to_num(torch.inf, torch.inf)
+    return torch.where(off == 0, 0.0, off / as_tensor(scale).cpu()).nan_to_num(torch.inf, torch.inf)
 
 
 def largest(x) -> float:
