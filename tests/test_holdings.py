@@ -1,5 +1,7 @@
 """Pictures of who holds what, and films of rings: drawn from what real ranks had."""
 
+import time
+
 import pytest
 import torch
 import torch.distributed as dist
@@ -138,6 +140,28 @@ def test_a_message_that_is_no_part_of_the_tensor():
     seen = launch(step, world_size=2, device="cpu").values[0]
     assert seen.moves == [None]
     assert seen.frames == [[0.0, 0.0], [1.0, 1.0]]
+
+
+def test_what_came_early_is_not_seen_before_it_is_waited_for():
+    def step():
+        x, peer = torch.zeros(2), 1 - dist.get_rank()
+        with film(x) as seen:
+            receiving = dist.irecv(x[1:], peer)
+            dist.isend(torch.ones(1), peer).wait()
+            dist.barrier()  # the peer's message has been sent, too
+            deadline = time.perf_counter() + 10
+            while x[1] == 0 and time.perf_counter() < deadline:
+                time.sleep(0.01)
+            came = x[1].item()
+            sending = dist.isend(x[:1], peer)
+            receiving.wait()
+            dist.recv(torch.zeros(1), peer)
+            sending.wait()
+        return came, seen
+
+    for came, seen in launch(step, world_size=2, device="cpu").values:
+        assert came == 1
+        assert seen.frames == [[0.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
 
 
 def test_ranks_that_send_unequally_make_no_ring():

@@ -13,7 +13,8 @@ from .replaced_calls import replaced
 class Film:
     """What became of a tensor on one rank.
 
-    frames  the tensor flattened to a list: when each message began to leave, and at the end
+    frames  the tensor flattened to a list: when each message began to leave, and at the end; what
+            is being received counts from the end of its `wait`
     moves   for each message the element of the tensor that it began with; None if it was no part
     lengths, peers  for each message its number of elements, and the rank that it was for
     """
@@ -27,18 +28,46 @@ class Film:
 @contextlib.contextmanager
 def film(x: torch.Tensor):
     """Inside of a rank: `with film(x) as seen:` notes in a `Film` what messages do to `x`."""
-    seen, real = Film(), dist.isend
+    seen, coming, real_isend, real_irecv = Film(), {}, dist.isend, dist.irecv
+
+    def frame():
+        elements = x.flatten().tolist()
+        for begin, before in coming.values():
+            elements[begin : begin + len(before)] = before
+        seen.frames.append(elements)
 
     def isend(tensor, dst=None, group=None, tag=0, group_dst=None):
-        seen.frames.append(x.flatten().tolist())
+        frame()
         seen.moves.append(place_in(x, tensor))
         seen.lengths.append(tensor.numel())
         seen.peers.append(dst if group_dst is None else in_the_world(group, group_dst))
-        return real(tensor, dst, group, tag, group_dst)
+        return real_isend(tensor, dst, group, tag, group_dst)
 
-    with replaced(isend=isend):
+    def irecv(tensor, src=None, group=None, tag=0, group_src=None):
+        begin, number = place_in(x, tensor), object()
+        if begin is not None:
+            coming[number] = begin, tensor.flatten().tolist()
+        work = real_irecv(tensor, src, group, tag, group_src)
+        return Receiving(work, ended=lambda: coming.pop(number, None))
+
+    with replaced(isend=isend, irecv=irecv):
         yield seen
-    seen.frames.append(x.flatten().tolist())
+    frame()
+
+
+class Receiving:
+    """What irecv returned. A fast sender's data may be in the tensor long before its `wait`."""
+
+    def __init__(self, work, ended):
+        self.work, self.ended = work, ended
+
+    def wait(self, *timeout):
+        answer = self.work.wait(*timeout)
+        self.ended()
+        return answer
+
+    def __getattr__(self, name):
+        return getattr(self.work, name)
 
 
 def in_the_world(group, place) -> int:
