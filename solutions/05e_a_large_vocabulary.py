@@ -70,10 +70,11 @@ plot_memory(whole, "all at once", title="The last layer and the loss: forward an
 # The highest point lasts so short that it is not drawn.)
 #
 # 1. The forward makes the logits. From them `cross_entropy` makes their log-softmax, and keeps it
-# for the backward. 2. The backward makes a gradient of the log-softmax, which is zero but for one
-# number in each row. 3. From it and the log-softmax it makes the gradient of the logits. 4. And the
-# logits themselves? Nobody needs them any more. But the program still has a variable `logits`, as
-# most training loops do. So they stay.
+#    for the backward.
+# 2. The backward makes a gradient of the log-softmax, which is zero but for one number in each row.
+# 3. From it and the log-softmax it makes the gradient of the logits.
+# 4. And the logits themselves? Nobody needs them any more. But the program still has a variable
+#    `logits`, as most training loops do. So they stay.
 #
 # (`device="cpu"` stands here because bytes are counted as the CPU keeps them.)
 
@@ -100,7 +101,7 @@ Table(["model", "vocabulary", "positions", "logits, and what the loss makes of t
 
 # %% [markdown]
 # With Llama 3's vocabulary, the loss of one sample takes 14.7 GB, for the small model as for the
-# large one. A batch of four samples at a time does not fit into an H100, whatever you do with the
+# large one. Six samples at a time do not fit into the 80 GB of an H100, whatever you do with the
 # blocks. The larger the vocabulary and the smaller the model, the more the loss is what decides.
 
 # %% [markdown]
