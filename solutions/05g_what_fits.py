@@ -258,11 +258,15 @@ Table(["", "at most"], [["its tensors", megabytes(tensors)],
 # * **Allocated**: the bytes of live tensors (`torch.cuda.memory_allocated()`).
 # * **Reserved**: what PyTorch has taken from the driver (`torch.cuda.memory_reserved()`). It keeps
 #   what is freed, for later tensors. `nvidia-smi` shows reserved memory, the context and NCCL.
-#
-# "Out of memory" comes when a tensor fits into no free piece of the reserved memory, and the driver
-# has no more. The error tells both numbers. If reserved is much more than allocated, the memory is
-# fragmented. Then set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`: pieces can grow instead
-# ([PyTorch's notes on
+
+# %% [markdown]
+# A piece that comes from the driver is a **segment**. Several tensors may lie in one. "Out of
+# memory" comes when a tensor fits into no free part of a segment, and the driver has no more.
+# Before that, PyTorch gives back all segments in which nothing is left, and asks once more. So what
+# is lost are holes: free parts between tensors, in segments that are in use. The error tells how
+# much is "reserved by PyTorch but unallocated". If that is a lot, set
+# `PYTORCH_ALLOC_CONF=expandable_segments:True` (in older versions `PYTORCH_CUDA_ALLOC_CONF`). Then
+# segments can grow, and holes can be given back ([PyTorch's notes on
 # CUDA](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)).
 
 # %% [markdown]
@@ -279,8 +283,9 @@ Table(["", "at most"], [["its tensors", megabytes(tensors)],
 # PyTorch's allocator
 # ([documentation](https://docs.pytorch.org/docs/stable/torch_cuda_memory.html)).
 #
-# The next cell fragments the memory of a GPU, if there is one here: 16 tensors, then every second
-# one is freed, then a large one is wanted. What is free in between is of no use for it.
+# The next cell fragments the memory of a GPU, if there is one here. It frees one large tensor, and
+# 16 smaller ones take its place in the segment. Then every second one is freed, and a tensor of
+# four times their size is wanted. What is free in between is of no use for it.
 
 # %% tags=["nbval-ignore-output"]
 rows = launch(what_fits.fragment_a_gpu, world_size=1).values[0]
@@ -289,6 +294,20 @@ if rows:
                   [[what, *map(megabytes, counts)] for what, *counts in rows]))
 else:
     print("no GPU here: nothing to show")
+
+# %% [markdown]
+# Recorded on an H100 (torch 2.11), in MiB:
+#
+# | | allocated | reserved | reserved, expandable |
+# |---|---|---|---|
+# | 16 tensors of 32 | 512 | 512 | 520 |
+# | every second one is freed | 256 | 512 | 520 |
+# | one of 128 | 384 | 640 | 640 |
+# | `empty_cache()` | 384 | 640 | 520 |
+#
+# 256 MiB are free, but not 128 in one piece. So PyTorch takes a new segment, with either setting.
+# Later, `empty_cache()` finds no empty segment: it can give nothing back. With expandable segments
+# it returns holes.
 
 # %% [markdown]
 # ## Put to the test

@@ -304,7 +304,13 @@ def make_optimizer(shards, memory, composing, adam):
 # %% [markdown]
 # If one number of the gradient is infinite or nan on any rank, the norm is so on *every* rank.
 # `Clipping` leaves out such a step. All ranks leave out the same one, without another message.
-#
+
+# %% [markdown]
+# A `LossScaler` (part 05b) needs the same care. It looks at its own rank's gradients. If one rank
+# alone refused a step, the others would step, and their factors would part. So the lab's `Scaling`
+# asks all ranks first: one all-reduce of one number.
+
+# %% [markdown]
 # **On GPUs** the real engines do the same. FSDP2's gradients are DTensors, which know that they are
 # parts. There the usual line works: `clip_grad_norm_(model.parameters(), …)` returns a DTensor, and
 # its `full_tensor()` is the norm of the whole
