@@ -184,6 +184,9 @@ Table(["", "output", "gradient"],
 #
 # The stages of a pipeline (chapter 08) recompute, too, and have to restore the generator in the
 # same way.
+#
+# `torch.autocast` is such a state, too. A backward mostly runs outside of it, and there the second
+# run computes in float32. PyTorch's `checkpoint` turns autocast on again; `Recomputed` does not.
 
 # %% [markdown]
 # The second trap is in *how* the backward runs. `Recomputed` starts a whole backward inside of the

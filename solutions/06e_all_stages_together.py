@@ -340,12 +340,12 @@ Table(heads, rows, note="the stages in which a pair equals one process; in the d
 
 # %% [markdown]
 # Choose another stage in `stage_shown`. The course's tests train all three stages with all pairs,
-# on two and on three ranks.
+# and the engine of part 06f, too.
 #
 # Why does it work? Each feature touches the training at one place only. Recomputation changes how
 # a module computes. Tied and frozen weights decide what is in a unit. Accumulation decides when
-# `step()` comes. Mixed precision and clipping stand inside of the optimizer. ZeRO needs nothing but
-# the gradients of its units, and something that steps on shards.
+# `step()` comes. Mixed precision, clipping and loss scaling stand inside of the optimizer. ZeRO
+# needs nothing but the gradients of its units, and something that steps on shards.
 
 # %% [markdown]
 # Some combinations cannot work. It is bad if they go wrong silently, so the labs refuse them. Here
