@@ -140,8 +140,8 @@ Table(["training", "error"], [[name, f"{error:+.1%}"] for name, error in errors.
 # %% [markdown]
 # (All that is no model state counts as activations here, such as gradients of activations.)
 #
-# Without recomputation the calculator is right to a few percent, and in these twelve trainings it is
-# always on the safe side. Its largest errors come with recomputation. The reason: it adds up the
+# Without recomputation the calculator is right to a few percent, and in these twelve trainings it
+# is always on the safe side. Its largest errors come with recomputation. The reason: it adds up the
 # logits' moment, the moment of the recomputed block, and the gathered units. In the step these
 # moments come one after another. A planner may be too careful by so much; the other way round would
 # be worse.
