@@ -246,8 +246,10 @@ print(f"each sample adds {each:,.0f} bytes of activations; "
 #   list](https://docs.pytorch.org/docs/stable/amp.html#cuda-ops-that-can-autocast-to-float32)). On
 #   that H100 it was 42 bytes for each number of the block's input, of which 6 are casts of weights.
 #   In float32 it was 64.
-# * A compiler such as `torch.compile` may keep other tensors: it chooses what to keep and what to
-#   compute again. Measure there, instead of counting.
+
+# %% [markdown]
+# *Still on GPUs.* A compiler such as `torch.compile` may keep other tensors: it chooses what to
+# keep and what to compute again. Measure there, instead of counting.
 
 # %% [markdown]
 # ## Put to the test

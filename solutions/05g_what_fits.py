@@ -145,7 +145,8 @@ Table(["training", "error"], [[name, f"{error:+.1%}"] for name, error in errors.
 # logits' moment, the moment of the recomputed block, and the gathered units. In the step these
 # moments come one after another. A planner may be too careful by so much; the other way round would
 # be worse.
-#
+
+# %% [markdown]
 # It does happen. With tp 4, and with four stages, the same model needed 1 % more than predicted.
 # With one sample in a micro-batch it needed 9 % more: its fullest moment was the averaging of the
 # gradients, when no activations are left. So leave some room.
