@@ -12,8 +12,9 @@ from itertools import combinations
 import torch
 import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
-from memory import MixedPrecision, recompute_modules
+from memory import LossScaler, MixedPrecision, recompute_modules
 from simple_ddp import share_of_rank
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from zero import STAGES
 
@@ -64,11 +65,43 @@ class Clipping:
         self.optimizer.zero_grad()
 
 
+class Scaling:
+    """An optimizer inside of which is another one: divides by a loss scaler's factor, then steps.
+
+    The caller multiplies the loss by `scaler.scale`. Each rank sees the gradients of its own shards
+    only. So the ranks ask each other: if a number of any of them is not finite, all refuse the
+    step, and all halve the factor.
+
+    parameters      this rank's shards: all of them, with gradients in float32 or float64
+    make_optimizer  takes a list of parameters
+    scaler          a LossScaler
+    Cost            one all-reduce of one number
+    """
+
+    takes_all = True  # an optimizer for each parameter would have a factor for each
+
+    def __init__(self, parameters, make_optimizer, scaler, group=None):
+        self.parameters, self.scaler, self.group = list(parameters), scaler, group
+        self.optimizer = make_optimizer(self.parameters)
+
+    def step(self):
+        witness = nn.Parameter(torch.zeros(1))  # its gradient tells what the other ranks have
+        witness.grad = torch.zeros(1)
+        for p in self.parameters:
+            if p.grad is not None:
+                witness.grad += torch.where(p.grad.isfinite().all(), 0.0, torch.inf)
+        dist.all_reduce(witness.grad, group=self.group)
+        self.scaler.step([*self.parameters, witness], self.optimizer.step)
+
+    def zero_grad(self):
+        self.optimizer.zero_grad()
+
+
 # ---- What may be combined -------------------------------------------------------------------
 
 FEATURES = (
     "mixed precision", "recomputation", "tied weights", "frozen weights", "accumulation",
-    "clipping",
+    "clipping", "loss scaling",
 )  # fmt: skip
 STEPS, MICRO_BATCHES, CONTEXT = 3, 2, 8
 SAMPLES = 4  # of each rank, in a step
@@ -90,10 +123,16 @@ def make_model(features):
     return model.bfloat16() if "mixed precision" in features else model.double()
 
 
-def make_optimizer_of(features, make_optimizer=SGD):
-    """One optimizer inside of another: mixed precision outside, so that clipping sees float32."""
+def make_optimizer_of(features, scaler):
+    """One optimizer inside of another: mixed precision outside, so that the others see float32.
+
+    Scaling around Clipping: what is clipped has been divided by the factor.
+    """
+    make_optimizer = SGD
     if "clipping" in features:
         make_optimizer = partial(Clipping, make_optimizer=make_optimizer, max_norm=MAX_NORM)
+    if "loss scaling" in features:
+        make_optimizer = partial(Scaling, make_optimizer=make_optimizer, scaler=scaler)
     if "mixed precision" in features:
         make_optimizer = partial(MixedPrecision, make_optimizer=make_optimizer)
     return make_optimizer
@@ -114,12 +153,13 @@ def train_on_ranks(stage, features, text):
     model = make_model(features)
     if "recomputation" in features:
         recompute_modules(model.blocks)
-    engine = STAGES[stage](model, make_optimizer_of(features), list(model.blocks))
+    scaler = LossScaler(2.0**10 if "loss scaling" in features else 1.0, window=2)
+    engine = STAGES[stage](model, make_optimizer_of(features, scaler), list(model.blocks))
     count = micro_batches_of(features)
     for step in range(STEPS):
         batch = share_of_rank(draw_batch(text, SAMPLES * dist.get_world_size(), step, CONTEXT))
         for part in zip(*(x.chunk(count) for x in batch)):
-            (loss_of(model, part) / count).backward()
+            (scaler.scale * loss_of(model, part) / count).backward()
         engine.step()
     return engine, model
 

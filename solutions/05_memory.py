@@ -163,10 +163,12 @@ plot_stacks({step: trained[step].at_peak[0] for step in ("step 1", "step 2", "st
 # %% [markdown]
 # **On GPUs.** Two things differ from this picture.
 #
-# * By default, PyTorch's optimizers treat all tensors in one go there (`foreach`). This is faster,
-#   and needs about 4 Φ bytes more for a moment, [says the
+# * By default, PyTorch's optimizers treat all tensors in one go there (`foreach`). This needs about
+#   4 Φ bytes more for a moment, [says the
 #   documentation](https://docs.pytorch.org/docs/stable/generated/torch.optim.Adam.html). With
-#   `fused=True` or `foreach=False` it does not.
+#   `fused=True` it does not. Measured on an H100 (torch 2.11), 64 matrices of 1,024 × 1,024: 4.0 Φ
+#   more and 4.3 ms by default, nothing more and 1.3 ms with `fused=True`. With `foreach=False` it
+#   is 0.2 Φ more, and 6.3 ms.
 # * The numbers here are bytes of tensors. PyTorch takes memory from the GPU in larger pieces, and
 #   keeps them. Part 05g looks at the difference.
 

@@ -388,7 +388,7 @@ for name, step_for in steps_of.items():
 # %% [markdown]
 # PyTorch has Muon, too, since 2025. It computes the iteration in bfloat16, and refuses parameters
 # that are no matrices, [says its
-# documentation](https://docs.pytorch.org/docs/2.14/generated/torch.optim.Muon.html). Embeddings,
+# documentation](https://docs.pytorch.org/docs/stable/generated/torch.optim.Muon.html). Embeddings,
 # the last layer, norms and biases go to another optimizer, mostly AdamW. Is PyTorch's step the one
 # that you have just computed?
 
@@ -408,8 +408,8 @@ if hasattr(torch.optim, "Muon"):
 # ## 6 · Bytes and loss
 #
 # Last, train with all three. They are different optimizers, so each one needs a learning rate of
-# its own. Three ranks try three rates each, with another seed. Then the best rate is used with
-# three new seeds. In Muon's training, Adam has what is not a matrix of a block.
+# its own. Each of three ranks tries one rate, all with the same seed. Then the best rate is used
+# with three other seeds. In Muon's training, Adam has what is not a matrix of a block.
 
 # %% tags=["nbval-ignore-output"]
 tried = launch(matrix_optimizers.tuned, text, steps, world_size=3).values

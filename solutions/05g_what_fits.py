@@ -104,8 +104,8 @@ plot_stacks({name: run["backwards"].at_peak[0] for name, run in in_parts.items()
 
 # %% [markdown]
 # A calculator that nobody has tested is a guess. So here are twelve trainings of a small
-# transformer, in float32 with Adam: on one rank and on two, of every kind that the calculator
-# knows. Each takes two steps, and the second is measured to the byte. How far off is the worst
+# transformer, in float32 with Adam: on one rank and on two, with each way to need less memory by
+# itself. Each takes two steps, and the second is measured to the byte. How far off is the worst
 # prediction?
 
 # %%
@@ -140,10 +140,16 @@ Table(["training", "error"], [[name, f"{error:+.1%}"] for name, error in errors.
 # %% [markdown]
 # (All that is no model state counts as activations here, such as gradients of activations.)
 #
-# The calculator is right to a few percent, and always on the safe side. Its largest errors come
-# with recomputation. The reason: it adds up the logits' moment, the moment of the recomputed block,
-# and the gathered units. In the step these moments come one after another. A planner may be too
-# careful by so much; the other way round would be worse.
+# Without recomputation the calculator is right to a few percent, and in these twelve trainings it
+# is always on the safe side. Its largest errors come with recomputation. The reason: it adds up the
+# logits' moment, the moment of the recomputed block, and the gathered units. In the step these
+# moments come one after another. A planner may be too careful by so much; the other way round would
+# be worse.
+
+# %% [markdown]
+# It does happen. With tp 4, and with four stages, the same model needed 1 % more than predicted.
+# With one sample in a micro-batch it needed 9 % more: its fullest moment was the averaging of the
+# gradients, when no activations are left. So leave some room.
 
 # %% [markdown]
 # ## 3 · What fits where?
@@ -258,11 +264,15 @@ Table(["", "at most"], [["its tensors", megabytes(tensors)],
 # * **Allocated**: the bytes of live tensors (`torch.cuda.memory_allocated()`).
 # * **Reserved**: what PyTorch has taken from the driver (`torch.cuda.memory_reserved()`). It keeps
 #   what is freed, for later tensors. `nvidia-smi` shows reserved memory, the context and NCCL.
-#
-# "Out of memory" comes when a tensor fits into no free piece of the reserved memory, and the driver
-# has no more. The error tells both numbers. If reserved is much more than allocated, the memory is
-# fragmented. Then set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`: pieces can grow instead
-# ([PyTorch's notes on
+
+# %% [markdown]
+# A piece that comes from the driver is a **segment**. Several tensors may lie in one. "Out of
+# memory" comes when a tensor fits into no free part of a segment, and the driver has no more.
+# Before that, PyTorch gives back all segments in which nothing is left, and asks once more. So what
+# is lost are holes: free parts between tensors, in segments that are in use. The error tells how
+# much is "reserved by PyTorch but unallocated". If that is a lot, set
+# `PYTORCH_ALLOC_CONF=expandable_segments:True` (in older versions `PYTORCH_CUDA_ALLOC_CONF`). Then
+# segments can grow, and holes can be given back ([PyTorch's notes on
 # CUDA](https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management)).
 
 # %% [markdown]
@@ -279,8 +289,9 @@ Table(["", "at most"], [["its tensors", megabytes(tensors)],
 # PyTorch's allocator
 # ([documentation](https://docs.pytorch.org/docs/stable/torch_cuda_memory.html)).
 #
-# The next cell fragments the memory of a GPU, if there is one here: 16 tensors, then every second
-# one is freed, then a large one is wanted. What is free in between is of no use for it.
+# The next cell fragments the memory of a GPU, if there is one here. It frees one large tensor, and
+# 16 smaller ones take its place in the segment. Then every second one is freed, and a tensor of
+# four times their size is wanted. What is free in between is of no use for it.
 
 # %% tags=["nbval-ignore-output"]
 rows = launch(what_fits.fragment_a_gpu, world_size=1).values[0]
@@ -289,6 +300,20 @@ if rows:
                   [[what, *map(megabytes, counts)] for what, *counts in rows]))
 else:
     print("no GPU here: nothing to show")
+
+# %% [markdown]
+# Recorded on an H100 (torch 2.11), in MiB:
+#
+# | | allocated | reserved | reserved, expandable |
+# |---|---|---|---|
+# | 16 tensors of 32 | 512 | 512 | 520 |
+# | every second one is freed | 256 | 512 | 520 |
+# | one of 128 | 384 | 640 | 640 |
+# | `empty_cache()` | 384 | 640 | 520 |
+#
+# 256 MiB are free, but not 128 in one piece. So PyTorch takes a new segment, with either setting.
+# Later, `empty_cache()` finds no empty segment: it can give nothing back. With expandable segments
+# it returns holes.
 
 # %% [markdown]
 # ## Put to the test
@@ -332,8 +357,9 @@ put_to_the_test(f"""
 #
 # * **Accumulation** divides activations by the number of micro-batches. The gradients are there at
 #   the highest point then.
-# * A calculator that adds up states, activations, logits and gathered units is right to a few
-#   percent for small models of every kind, and errs on the safe side.
+# * A calculator that adds up states, activations, logits and gathered units was right to a few
+#   percent for small models, and mostly too careful, above all with recomputation. It is no
+#   guarantee: it looks at one moment of the step.
 # * With more GPUs, ZeRO 3 makes states smaller. What a GPU keeps for its own sample stays.
 # * Leave room for what no calculator counts: fragmentation, temporary buffers, the context, NCCL.
 #   **Allocated** is what tensors need, **reserved** is what PyTorch has taken.

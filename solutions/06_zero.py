@@ -78,15 +78,15 @@ share = predict(f"Stage 1 on {world_size} ranks: model states of a rank, in perc
 #
 # In mixed precision a parameter has 2 bytes, its gradient 2, and the optimizer keeps 12: a copy of
 # the parameter in float32, and Adam's two numbers (part
-# [05b](05b_half_precision.ipynb)). Let the model have $P$ parameters, on $N$ ranks. Then a rank
+# [05b](05b_half_precision.ipynb)). Let the model have Φ parameters, on $N$ ranks. Then a rank
 # keeps
 #
 # | stage | bytes of model states | for very many ranks |
 # |---|---|---|
-# | DDP | $16P$ | $16P$ |
-# | 1 | $4P + 12P/N$ | $4P$ |
-# | 2 | $2P + 14P/N$ | $2P$ |
-# | 3 | $16P/N$ | nothing |
+# | DDP | 16 Φ | 16 Φ |
+# | 1 | 4 Φ + 12 Φ/N | 4 Φ |
+# | 2 | 2 Φ + 14 Φ/N | 2 Φ |
+# | 3 | 16 Φ/N | nothing |
 
 # %% [markdown]
 # Move the controls. You have 70 billion parameters. Which stage do 8 GPUs with 80 GB need, and

@@ -304,7 +304,13 @@ def make_optimizer(shards, memory, composing, adam):
 # %% [markdown]
 # If one number of the gradient is infinite or nan on any rank, the norm is so on *every* rank.
 # `Clipping` leaves out such a step. All ranks leave out the same one, without another message.
-#
+
+# %% [markdown]
+# A `LossScaler` (part 05b) needs the same care. It looks at its own rank's gradients. If one rank
+# alone refused a step, the others would step, and their factors would part. So the lab's `Scaling`
+# asks all ranks first: one all-reduce of one number.
+
+# %% [markdown]
 # **On GPUs** the real engines do the same. FSDP2's gradients are DTensors, which know that they are
 # parts. There the usual line works: `clip_grad_norm_(model.parameters(), …)` returns a DTensor, and
 # its `full_tensor()` is the norm of the whole
@@ -334,12 +340,12 @@ Table(heads, rows, note="the stages in which a pair equals one process; in the d
 
 # %% [markdown]
 # Choose another stage in `stage_shown`. The course's tests train all three stages with all pairs,
-# on two and on three ranks.
+# and the engine of part 06f, too.
 #
 # Why does it work? Each feature touches the training at one place only. Recomputation changes how
 # a module computes. Tied and frozen weights decide what is in a unit. Accumulation decides when
-# `step()` comes. Mixed precision and clipping stand inside of the optimizer. ZeRO needs nothing but
-# the gradients of its units, and something that steps on shards.
+# `step()` comes. Mixed precision, clipping and loss scaling stand inside of the optimizer. ZeRO
+# needs nothing but the gradients of its units, and something that steps on shards.
 
 # %% [markdown]
 # Some combinations cannot work. It is bad if they go wrong silently, so the labs refuse them. Here

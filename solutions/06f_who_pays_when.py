@@ -373,7 +373,8 @@ Table(["layers in a unit", *(f"{depth} ahead" for depth in (0, 1, 2))],
 
 # %% [markdown]
 # *Still on GPUs.* Of reduce-scatters, FSDP2 keeps one in flight: the next one waits until the
-# gradients of the last one may be freed. And the last block's gather at the start of the backward,
+# gradients of the last one may be freed. (`set_reduce_scatter_max_input_buffers` allows more, as an
+# experiment, for more memory.) And the last block's gather at the start of the backward,
 # the gap in your picture? Give that block `reshard_after_forward=False`. Then its parameters stay
 # from its forward to its backward. For the root, what is in no block, this is FSDP2's default.
 #

@@ -299,6 +299,8 @@ if engines.HAS_DEEPSPEED:
 
 # %% [markdown]
 # ## Put to the test
+#
+# D is the bytes of all parameters, in the words of a book chapter.
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
 # What the tables take.

@@ -85,9 +85,12 @@ for numbers in launch(recipe.drawn_after_sharding, world_size=2, device="cpu").v
 # %% [markdown]
 # They are the same: each rank has drawn the same numbers for its part. The model has half as many
 # different rows as it should. Nothing fails; there is one warning, "DTensor random operators may
-# not have complete support on cpu device mesh". **On GPUs** DTensor moves each rank on in one
-# common sequence of random numbers, so that the whole weight is as one process would draw it
+# not have complete support on cpu device mesh".
+#
+# **On GPUs** DTensor gives each rank another place in the sequence of random numbers
 # ([source](https://github.com/pytorch/pytorch/blob/v2.13.0/torch/distributed/tensor/_random.py)).
+# So the parts differ. But the weight is not the one that a single process draws: on an H100 (torch
+# 2.11), two ranks had the first half of it, and another second half.
 #
 # And if each rank makes the whole model, and FSDP2 cuts it? DDP would send rank 0's weights to all.
 # Does FSDP2?

@@ -199,7 +199,7 @@ SHOWN = {
     "06c_gradients_in_parts": ["as one process, but for rounding: True"],
     "06d_parameters_in_parts": ["3 ranks equal one process, but for rounding: True"],
     "06e_all_stages_together": [
-        "stage 2, all 6 together: as one process: True",
+        "stage 2, all 7 together: as one process: True",
         "theory 0 %; measured 0 %",
         "rank 1: norm of model.parameters() 0.000",
     ],

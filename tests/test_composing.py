@@ -16,8 +16,9 @@ def solved(name):
     return Lab(name, path, path)
 
 
-COMPOSING, ALONE, MODELS, DISK, MEMORY = map(
-    solved, ("composing", "composed_alone", "language_model", "zero_on_disk", "memory")
+COMPOSING, ALONE, MODELS, DISK, MEMORY, AHEAD = map(
+    solved,
+    ("composing", "composed_alone", "language_model", "zero_on_disk", "memory", "prefetch"),
 )
 STAGES = ("stage 1", "stage 2", "stage 3")
 PAIRS = COMPOSING.pairs()
@@ -44,6 +45,23 @@ def test_each_pair_equals_one_process(n, combined):
     wanted = {(stage, pair): EQUAL[pair] for pair in combined for stage in STAGES}
     assert equal == wanted, found
     assert max(gap for (_, pair), gap in found.items() if "mixed precision" in pair) < EXACT
+
+
+def gaps_ahead(combined):
+    """As ALONE.gaps, with the engine of labs/prefetch.py."""
+    ALONE.STAGES["ahead"] = AHEAD.Prefetching
+    return ALONE.gaps(["ahead"], combined, TEXT)
+
+
+@pytest.mark.parametrize(
+    ("n", "combined"),
+    [(2, PAIRS), *(pytest.param(n, SOME, marks=DEEP) for n in (1, 3))],
+    ids=lambda value: str(value) if isinstance(value, int) else f"{len(value)} combinations",
+)
+def test_each_pair_equals_one_process_if_messages_travel_ahead(n, combined):
+    run = launch(gaps_ahead, combined, world_size=n, device="cpu")
+    for found in run.values:
+        assert all(ALONE.is_equal(pair, gap) for (_, pair), gap in found.items()), found
 
 
 def end_of(features, n=2):
@@ -119,6 +137,39 @@ def with_inf_on_rank_1():
 def test_a_norm_that_is_not_finite_is_refused_by_all_ranks():
     run = launch(with_inf_on_rank_1, world_size=2, device="cpu")
     assert run.values == [([1.0] * 3, float("inf"))] * 2
+
+
+# ---- Loss scaling -------------------------------------------------------------------------------
+
+
+def scaled_steps(stage):
+    """The scale and the weight after steps; in the second, rank 1 has an infinite gradient."""
+    model = torch.nn.Linear(3, 1, bias=False).half()
+    torch.nn.init.constant_(model.weight, 0.5)
+    scaler = MEMORY.LossScaler(8.0, window=2)
+    inner = partial(COMPOSING.Scaling, make_optimizer=COMPOSING.SGD, scaler=scaler)
+    engine = COMPOSING.STAGES[stage](
+        model, partial(MEMORY.MixedPrecision, make_optimizer=inner), group=None
+    )
+    found = []
+    for worst in (1.0, 60_000.0, 1.0):
+        x = torch.ones(1, 3).half()
+        x[0, 2] = worst if dist.get_rank() == dist.get_world_size() - 1 else 1.0
+        (scaler.scale * model(x).float().sum()).backward()
+        engine.step()
+        with ALONE.whole(engine):
+            found.append((scaler.scale, scaler.good, model.weight.tolist()))
+    return found
+
+
+@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_a_gradient_that_is_not_finite_is_refused_by_all_ranks(stage, n):
+    run = launch(scaled_steps, stage, world_size=n, device="cpu")
+    first, refused, last = run.values[0]
+    assert first[:2] == (8.0, 1) and refused[:2] == (4.0, 0) and last[:2] == (4.0, 1)
+    assert first[2] == refused[2] != last[2]
+    assert run.values == [run.values[0]] * n
 
 
 # ---- State on disk ------------------------------------------------------------------------------

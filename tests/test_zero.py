@@ -24,8 +24,8 @@ def solved(name):
     return Lab(name, path, path)
 
 
-ZERO, DISK, MODELS, DDP, MEMORY = map(
-    solved, ("zero", "zero_on_disk", "language_model", "simple_ddp", "memory")
+ZERO, DISK, MODELS, DDP, MEMORY, AHEAD = map(
+    solved, ("zero", "zero_on_disk", "language_model", "simple_ddp", "memory", "prefetch")
 )  # fmt: skip
 STAGES = ("stage 1", "stage 2", "stage 3")
 
@@ -118,6 +118,47 @@ def test_equals_one_process(world_size, stage):
 def test_prefetching_equals_one_process(world_size):
     run = launch(train_in_all_ways, "prefetching", world_size=world_size, device="cpu")
     assert is_close(run.values), run.values
+
+
+def looked_at_after_an_evaluation(depth):
+    """Whether all see all weights, though an evaluation has units on their way in a thread."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(4)))
+    engine = AHEAD.Prefetching(model, ADAM, list(model), depth=depth)
+    x, found = torch.ones(2, 64, requires_grad=True), []
+    for _ in range(6):
+        model(x).sum().backward()
+        engine.step()
+        with torch.no_grad():
+            model(x)
+        with ZERO.whole(engine):
+            for unit in engine.units.values():
+                shards = [torch.empty_like(unit.shard) for _ in range(unit.n)]
+                dist.all_gather(shards, unit.shard.detach())
+                found.append(torch.equal(unit.flat, torch.cat(shards)))
+    return len(found), all(found)
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_weights_are_whole_after_an_evaluation_with_prefetching(depth):
+    run = launch(looked_at_after_an_evaluation, depth, world_size=2, device="cpu")
+    assert run.values == [(24, True)] * 2
+
+
+class ReturnsTwo(torch.nn.Linear):
+    def forward(self, x):
+        return super().forward(x), x
+
+
+def unit_with_two_outputs():
+    model = torch.nn.Sequential(ReturnsTwo(2, 2))
+    ZERO.Zero3(model, ADAM, list(model))
+    with pytest.raises(TypeError, match="ReturnsTwo returns a tuple: a module that is a unit"):
+        model(torch.ones(1, 2))
+
+
+def test_a_unit_of_stage_3_returns_one_tensor():
+    launch(unit_with_two_outputs, world_size=1, device="cpu")
 
 
 def train_differing():

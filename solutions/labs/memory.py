@@ -109,7 +109,8 @@ class Recomputed(torch.autograd.Function):
     generator's state is set to what it was, and afterwards back to what it has become.
 
     Equals  function(x), if x has a gradient; on a CPU, torch.utils.checkpoint's
-            checkpoint(function, x, use_reentrant=True). PyTorch recommends the other variant
+            checkpoint(function, x, use_reentrant=True), which knows autocast as well. PyTorch
+            recommends the other variant
     Shapes  x, and what the function returns: one tensor each, any shape
     Cost    memory: x, and 5 kB for the generator; time: a second forward
     Source  Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost"

@@ -190,7 +190,9 @@ def fragment_a_gpu(megabytes=32, count=16) -> list[tuple]:
         rows.append((what, torch.cuda.memory_allocated(), torch.cuda.memory_reserved(),
                      whole - free))  # fmt: skip
 
-    note("at first")
+    whole = torch.empty(count * megabytes * 2**20, dtype=torch.uint8)
+    note("one large tensor")
+    del whole  # its segment stays reserved; the next tensors go into it
     held = [torch.empty(megabytes * 2**20, dtype=torch.uint8) for _ in range(count)]
     note(f"{count} tensors of {megabytes} MiB")
     del held[::2]

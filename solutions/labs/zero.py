@@ -318,6 +318,11 @@ class Zero3(Zero2):
 
     def after_forward(self, unit, module, inputs, output):
         """The output calls `before_backward(unit, its gradient)` when the backward reaches it."""
+        if not isinstance(output, Tensor):
+            raise TypeError(
+                f"{type(module).__name__} returns a {type(output).__name__}: a module that is a "
+                "unit of stage 3 has to return one tensor"
+            )
         if output.requires_grad:
             output.register_hook(partial(self.before_backward, unit))
         ### BEGIN SOLUTION
@@ -359,6 +364,8 @@ class Zero3(Zero2):
 @contextlib.contextmanager
 def whole(engine: Zero1):
     """`with whole(engine):` all parameters are there, in every stage: to look at, or to save."""
+    for unit in list(getattr(engine, "coming", ())):
+        engine.drop(unit)  # an engine of labs/prefetch.py has it on its way, in another thread
     away = [unit for unit in engine.units.values() if not unit.flat.untyped_storage().nbytes()]
     try:
         for unit in away:
