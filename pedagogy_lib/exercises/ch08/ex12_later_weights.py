@@ -197,6 +197,8 @@ def wrong_weights(trial, place):
         "the gradient is set, and what was there before is lost: other micro-batches have added "
         "theirs to weight.grad": old | alone,
         nothing: old,
+        "each gradient is added twice: one function for each backward, which adds it once":
+            of_weights(trial, place, lambda parts: 2 * sum(parts)),
     }  # fmt: skip
 
 

@@ -49,3 +49,7 @@
 # %% wrong · it is to remain a class SumOfExperts
 def SumOfExperts(y):
     return y
+
+# %% wrong · with async_op=True a collective returns at once
+# -         dist.all_reduce(total)
+# +         dist.all_reduce(total, async_op=True)
