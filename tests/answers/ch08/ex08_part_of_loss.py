@@ -1,4 +1,6 @@
 # %% given
+import torch.nn.functional as F
+
 mean_loss = lab("language_model").mean_loss
 
 # %% right · a sum over the tokens
