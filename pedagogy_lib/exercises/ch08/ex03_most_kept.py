@@ -77,6 +77,10 @@ def first_kept(row) -> int:
     return int(row[0].kind == "F") if row else 0
 
 
+ONE_CHUNK = (
+    "one chunk alone is counted. A rank keeps what has gone through any of its chunks, all of them "
+    "at the same time"
+)
 BY_NUMBER = (
     "different micro-batches are counted. With several chunks a rank keeps one on each chunk that "
     "it has gone through"
@@ -120,10 +124,8 @@ EXERCISE = Formula(
         ("half a micro-batch is released by each half of the backward. I releases nothing, and W "
          "all of it", lambda row: max(accumulate(
              ({"F": 1, "B": -1}.get(a.kind, -0.5) for a in row), initial=0))),
-        ("one chunk alone is counted. A rank keeps what has gone through any of its chunks, all of "
-         "them at the same time", lambda row: most([a for a in row if not a.chunk])),
-        ("one chunk alone is counted, the fullest. A rank keeps what has gone through any of its "
-         "chunks, all of them at the same time", lambda row: max(chunks_alone(row))),
+        (ONE_CHUNK, lambda row: most([a for a in row if not a.chunk])),
+        (ONE_CHUNK, lambda row: max(chunks_alone(row))),
         ("the most of each chunk are added up, but they are not all kept at the same moment: one "
          "counter for all chunks", lambda row: sum(chunks_alone(row))),
         ("the highest is noted before each action, and not after the last one: count first, then "
