@@ -19,6 +19,8 @@ def mistakes(trial, place, y, gradients):
         "them adds it": plain + (place == 0) * of.bias,
         "each rank has its own summand still: self.leave adds them up": summand + of.bias,
         "each rank has its own summand, without bias": summand,
+        "added up twice: the sum of sums is n times too large. self.leave is called once": n * plain
+        + of.bias,
         "the bias is missing": plain,
         "the mean, not the sum: each rank has a summand": plain / n + of.bias,
     }

@@ -12,8 +12,8 @@ from ...basics.torch_private import OperatorMode
 from ..kit import At, Holds, RankExercise, World, never
 from ..kit.both_ways import right, ring_bytes
 from ..kit.counted import Counted
-from ..kit.groups import Calls
 from ..kit.outcomes import plain
+from ..kit.requests import all_waited
 from ..kit.values import NO_RETURN
 
 FINDS_A_BUG = True
@@ -33,6 +33,8 @@ class Multiplications(OperatorMode):
         name = function.overloadpacket.__name__
         if name in LEFT:
             self.count += result.numel() * args[LEFT[name]].shape[-1]
+        elif name == "mul" and result.dim() > 2:  # a product written out, to be added up
+            self.count += result.numel()
         return result
 
 
@@ -45,7 +47,7 @@ def matrices(samples, width, hidden):
 
 def try_split(answer, group, case):
     given, (samples, width, hidden) = matrices(*case.args), case.args
-    with Calls() as calls, Multiplications() as work:
+    with all_waited() as calls, Multiplications() as work:
         y = answer(*given)
     same = map(torch.equal, given, matrices(*case.args))
     changed = [name for name, is_same in zip("xab", same) if not is_same]
@@ -60,6 +62,7 @@ def y_of(trial, place):
     p = [x_part @ rows for x_part, rows in zip(x.chunk(n, 1), a.chunk(n))]
     s = [F.gelu(x @ columns) @ rows for columns, rows in zip(a.chunk(n, 1), b.chunk(n))]
     pieces = [F.gelu(part) @ columns for part, columns in zip(p, b.chunk(n, 1))]
+    own_features = [F.gelu(part).chunk(n, 1)[k] @ b.chunk(n)[k] for k, part in enumerate(p)]
     on_rank_0 = {} if close(got[place], y) or not close(got[0], y) else {
         "rank 0 has y, the others do not: all of them need it": got[place]
     }  # fmt: skip
@@ -69,7 +72,12 @@ def y_of(trial, place):
         "rank need for a few hidden features, complete?": torch.cat(pieces, 1),
         "the GELUs of the ranks' summands have been added up: but GELU(p) + GELU(q) is not "
         "GELU(p + q)": sum(map(F.gelu, p)) @ b,
+        "every rank has taken the GELU of its own summands of x a, and then some of their columns: "
+        "but GELU(p) is not a part of GELU(p + q)": sum(own_features),
         "this is x a b: where is the GELU?": x @ a @ b,
+        "this is a ReLU; asked is the GELU": F.relu(x @ a) @ b,
+        "this is the GELU's approximation with tanh; asked is F.gelu as it is":
+            F.gelu(x @ a, approximate="tanh") @ b,
         "this is GELU(x a b): the GELU belongs between the two matrices": F.gelu(x @ a @ b),
         "this is what the rank's own hidden features give: a summand of y, which nobody has added "
         "up": s[place],
@@ -101,7 +109,8 @@ def why_sent(trial, sent) -> str:
     told = {
         "GELU needs complete sums, and so this order needs a sum of all hidden features in the "
         "middle. Is there a cut of `a` with which no hidden feature has to be added up?":
-            ("all_reduce", hidden_bytes) in made,
+            made & {("all_reduce", hidden_bytes), ("reduce_scatter", hidden_bytes // trial.n),
+                    ("reduce_scatter", hidden_bytes)},
         "hidden features are gathered. Is there a cut of `b` with which each rank needs its own "
         "hidden features alone?": ("all_gather", hidden_bytes // trial.n) in made,
         "everybody gets everybody's summands. An all-reduce sends 2 (n-1) / n of y, an all-gather "

@@ -48,6 +48,8 @@ def y_of(trial, place):
         "with 1 rank it is right, and each further rank makes it worse by as much. Write down for "
         "2 ranks what each of them computes, and what the all-reduce makes of it": total + n * bias,
         "there is no bias in y any more": total,
+        "the bias is in y twice: its shares are in the sum, and all of it comes once more behind "
+        "it": total + 2 * bias,
         "only a share of the bias is in y: what is added behind the sum is added once":
             total + bias / n,
         "rank 0 alone has added the bias. y is the same on all ranks: each of them adds it":

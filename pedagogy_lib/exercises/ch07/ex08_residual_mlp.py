@@ -145,6 +145,8 @@ def gradients_of(trial, place):
         "the norm's parameters have the whole gradient now, but what goes on through the norm, to "
         "x and to all blocks before, still comes from this rank's features alone":
             shared(own, whole),
+        "x has the gradient of the residual alone: what goes through the norm has been detached "
+        "from it": wanted | {"x": of.slope},
         RESIDUAL: shared(whole, whole, residual=n),
         f"{RESIDUAL}. And the norm's parameters still have what comes from this rank's features "
         "alone": shared(whole, own, residual=n),

@@ -37,16 +37,18 @@ def try_expert(answer, group, case):
                       "forward and backward; give check() the class itself")  # fmt: skip
     (x, a, slope), (before, _), noted = expert_inputs(dist.get_rank()), BEFORE[case.args[0]], []
     part = before(x @ a.requires_grad_())
+    as_it_was = part.detach().clone()
 
     def call():
         y = answer.apply(part)
         noted.append(isinstance(y, torch.Tensor) and y.data_ptr() != part.data_ptr())
+        noted.append(not torch.equal(part.detach(), as_it_was))  # it may be put back later
         return y
 
     found = both_ways(call, {"its matrix": a}, slope)
     found |= {"argument": part.detach(), "is_copy": noted[0]}
     if case.args == ("nothing",):  # after relu it has done more: a gradient is wrong
-        found["overwritten"] = not torch.equal(part, before(x @ a))
+        found["overwritten"] = noted[1] or not torch.equal(part.detach(), as_it_was)
     return found
 
 

@@ -69,6 +69,11 @@ def explain(found, case) -> str:
     rows = numbers_of_rows(call, got)
     if rows is None:
         return "a rank has some rows of the matrix, each as wide as before, and as it was"
+    if len({*rows}) < len(rows):
+        return (
+            "some rows are there twice, as two sections begin at the same row: first come all "
+            "queries, the keys begin behind them, and the values behind the keys"
+        )
     if sorted(rows) == numbers_of_rows(call, rows_of_rank(*call).tolist()):
         return "the right rows in another order: queries, keys, values follow each other as before"
     return (
@@ -137,6 +142,7 @@ EXERCISE = Formula(
          lambda w, heads, kv, rank, n: [x.chunk(n)[rank].tolist() for x in sections(w, heads, kv)]),
         (OTHER_RANK, of_each(lambda x, rank, n: x.chunk(n)[0])),
         (OTHER_RANK, of_each(lambda x, rank, n: x.chunk(n)[rank - 1])),
+        (OTHER_RANK, of_each(lambda x, rank, n: x.chunk(n)[n - 1 - rank])),
     ],
     errors={
         "split_sizes to sum": "the sizes of the three sections do not add up to the rows that "

@@ -5,8 +5,8 @@ import torch.distributed as dist
 
 from ..kit import At, Equals, RankExercise, World, never
 from ..kit.counted import Counted
-from ..kit.groups import Calls
 from ..kit.refused import Refused
+from ..kit.requests import all_waited
 from ..kit.trials import numbers
 
 SIZE = 2  # of a head
@@ -44,7 +44,7 @@ def attend(answer, group, case):
     leaf = x.clone().requires_grad_()
     (layer(leaf) * slope).sum().backward()
     before, weights = gradients(layer), [p.detach().clone() for p in layer.parameters()]
-    with Calls() as calls:
+    with all_waited() as calls:
         layer.sum_shared_gradients()
     return found | {
         "before": before, "after": gradients(layer), "calls": calls.made, "x": leaf.grad,

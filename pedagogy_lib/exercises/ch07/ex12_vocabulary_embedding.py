@@ -10,6 +10,7 @@ from ..kit.groups import PASSED_BY, noting_passed, parts_of
 from ..kit.on_ranks import IN_A_GROUP
 from ..kit.outcomes import NO_RETURN
 from ..kit.refused import Refused
+from ..kit.requests import all_waited
 from ..kit.trials import turned
 from ..kit.values import VIEW
 
@@ -62,7 +63,7 @@ def embed(answer, group, case):
     tokens = turned(case.args[0]).clone()
     exits, passed = Exit(group, tokens), []
     layer = answer(nn.Embedding.from_pretrained(TABLE, freeze=False), group, leave=exits.leave)
-    with answering():
+    with answering(), all_waited():
         y = layer(tokens)
         if not isinstance(y, torch.Tensor):
             raise Refused(f"forward returned {y!r:.40}", NO_RETURN if y is None else "")

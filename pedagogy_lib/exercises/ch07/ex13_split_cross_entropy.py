@@ -12,6 +12,7 @@ from ..kit.counted import Counted
 from ..kit.groups import PASSED_BY, Calls, noting_passed, parts_of
 from ..kit.outcomes import NO_RETURN
 from ..kit.refused import Refused
+from ..kit.requests import all_waited
 from ..kit.trials import turned
 from ..kit.values import VIEW
 
@@ -50,7 +51,7 @@ def lose(answer, group, case):
     part = parts_of(logits, dist.get_world_size(group), -1)[dist.get_rank(group)]
     leaf, given = part.clone().requires_grad_(), turned(targets).clone()
     mine = leaf * 1  # as a layer gives it
-    with answering():
+    with answering(), all_waited():
         loss = answer(mine, given, group, logits.shape[-1])
     need_number(loss)
     with CallsBack(leaf.shape) as backward, noting_passed() as passed:

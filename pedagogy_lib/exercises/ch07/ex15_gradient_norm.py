@@ -11,6 +11,7 @@ from ...course.checking import Wrong
 from ..kit import GROUP, At, Equals, RankExercise, World, answering, never
 from ..kit.outcomes import NO_RETURN
 from ..kit.refused import Refused
+from ..kit.requests import all_waited
 from ..kit.trials import numbers, turned
 from ..kit.values import VIEW
 
@@ -84,7 +85,7 @@ def measure_norm(answer, group, case):
     place = dist.get_rank(group)
     model = Part(MODELS[case.args[0]], place, dist.get_world_size(group))
     gradients = {name: p.grad for name, p in model.named_parameters()}
-    with answering():
+    with answering(), all_waited():
         norm = answer(model, group)
     try:
         length = float(norm)

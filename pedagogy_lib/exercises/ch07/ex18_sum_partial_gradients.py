@@ -7,6 +7,7 @@ from torch import nn
 from ...basics.closeness import close
 from ..kit import GROUP, At, Equals, RankExercise, World, answering, never
 from ..kit.counted import Counted
+from ..kit.requests import all_waited
 from ..kit.trials import numbers, turned
 from ..kit.values import VIEW
 from .pieces import SAME_CALLS
@@ -51,7 +52,7 @@ def sum_on_rank(answer, group, case):
             p.grad = numbers(dist.get_rank(group), p.shape, p.dtype, salt) / 3
             p.grad = turned(p.grad) if is_turned(case, name) else p.grad
     weights, before = [p.detach().clone() for p in model.parameters()], gradients_in(model)
-    with answering():
+    with answering(), all_waited():
         answer(model, group)
     after = gradients_in(model)
     return {

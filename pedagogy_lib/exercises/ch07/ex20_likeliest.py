@@ -12,6 +12,7 @@ from ..kit.counted import Counted
 from ..kit.differences import kind_of
 from ..kit.on_ranks import IN_A_GROUP
 from ..kit.refused import Refused
+from ..kit.requests import all_waited
 from .pieces import SAME_CALLS
 
 LOWEST = -torch.inf
@@ -84,7 +85,7 @@ def first_of(case, place) -> int:
 def choose(answer, group, case):
     place = dist.get_rank(group)
     logits = logits_of(case, place)
-    with without_last_words(), answering():
+    with without_last_words(), answering(), all_waited():
         chosen = answer(logits, first_of(case, place), group)
     need_tokens(chosen, len(logits))
     return {"chosen": chosen, "changed": not torch.equal(logits, logits_of(case, place))}

@@ -13,8 +13,8 @@ from ...basics.closeness import close
 from ..kit import GROUP, At, Equals, RankExercise, World, answering, never
 from ..kit.both_ways import autograd_function
 from ..kit.counted import Counted
-from ..kit.groups import Calls
 from ..kit.on_ranks import IN_A_GROUP
+from ..kit.requests import all_waited
 from ..kit.trials import numbers, turned
 
 CONTEXT = 1  # the dim of (samples, context, …) that is cut
@@ -37,13 +37,13 @@ def through(gathers, answer, group, case):
     x, slope = (turned(numbers(place, shape, torch.float64, salt) / 3)
                 for salt, shape in enumerate((before, after)))  # fmt: skip
     leaf, seen = x.clone().requires_grad_(), []
-    with answering():
+    with answering(), all_waited():
         y = function.apply(leaf, group)
     if not isinstance(y, torch.Tensor) or y.shape != after:
         shape = tuple(y.shape) if isinstance(y, torch.Tensor) else y and type(y).__name__
         return {"shape": shape}
     y.register_hook(seen.append)
-    with Calls() as backward:
+    with all_waited() as backward:
         (gradient,) = torch.autograd.grad((y * slope).sum(), leaf, allow_unused=True)
     pairs = {"x": (leaf.detach(), x), "the incoming gradient": (seen[0], slope)}
     return {

@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
+from ...basics.closeness import close
 from ...basics.torch_private import is_in_storage
 from ...measuring.bytes_of_calls import tensors_in
 from ..kit import At, Holds, RankExercise, World, never
@@ -15,6 +16,8 @@ from ..kit.trials import numbers
 
 SHAPE, BYTES = (2, 3), 48
 STILL_A_FUNCTION = "it is to stay a torch.autograd.Function: that has `apply`"
+ONE_ALONE = "the first rank alone has the sum. All ranks go on with it: an all-reduce is needed"
+KEPT_IN_CTX = "backward knows what forward has kept: ctx.group = group"
 
 
 def given(name, rank):
@@ -81,6 +84,15 @@ def region(number, name, sums, y, gradient, told, touched, memory, sent, hints) 
         wanted, mistakes = of_all(gradient)(trial, place)
         return {"x": wanted}, {why: {"x": wrong} for why, wrong in mistakes.items()}
 
+    def one_alone(value, table):
+        """What to say if only the first rank is right."""
+
+        def why(trial):
+            right = [close(got, table(trial, k)[0]) for k, got in enumerate(trial.of(value))]
+            return ONE_ALONE if right[0] and not any(right[1:]) else ""
+
+        return why
+
     return RankExercise(
         number, name, lab="tensor_parallel",
         cases=[
@@ -93,7 +105,7 @@ def region(number, name, sums, y, gradient, told, touched, memory, sent, hints) 
         work=go_through,
         facts=[
             never("touched", "x has changed in place", touched),
-            right("y", of_all(y), called="the output"),
+            right("y", of_all(y), called="the output", otherwise=one_alone("y", of_all(y))),
             Holds("shares", lambda found: found == shares,
                   f"the output {'does not share' if shares else 'shares'} memory with x", memory),
             never("kept", "ctx keeps a tensor for the backward",
@@ -106,7 +118,8 @@ def region(number, name, sums, y, gradient, told, touched, memory, sent, hints) 
                   "what comes into a backward belongs to others as well: a residual connection "
                   "hands the same tensor to both its branches. Add up in a new one, as `summed` "
                   "does"),
-            right("gradients", of_x, called="the gradient"),
+            right("gradients", of_x, called="the gradient",
+                  otherwise=one_alone("gradients", of_x)),
             Holds("totals", lambda calls: calls == [sums],
                   lambda calls: f"total was called {len(calls)} times, expected one call in the "
                   f"{sums}",
@@ -120,8 +133,8 @@ def region(number, name, sums, y, gradient, told, touched, memory, sent, hints) 
         errors={
             "incorrect number of gradients": "backward returns one gradient for each argument of "
             "forward behind ctx, and these are x, group, total. The last two have none: None",
-            "Backward' object has no attribute": "backward knows what forward has kept: "
-            "ctx.group = group",
+            **dict.fromkeys(("Backward' object has no attribute", "name 'group' is not defined",
+                             "name 'total' is not defined"), KEPT_IN_CTX),
             "can only save variables": "save_for_backward is for tensors. Anything else is an "
             "attribute of ctx: ctx.group = group",
             "modified by an inplace operation": "what came before has kept x for its backward, and "

@@ -1,5 +1,7 @@
 """Linear layers of which each rank has a part: how 7.4 and 7.5 are tried, against nn.Linear."""
 
+import gc
+import weakref
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -21,6 +23,10 @@ NOT_ALIKE = (
     "x comes as it is needed, nothing is to be cut: a row layer gets this rank's inputs already, "
     "and a column layer takes all inputs. The weight is as nn.Linear stores it, (outputs, inputs), "
     "which is how F.linear takes it"
+)
+KEPT = (
+    "the whole layer is kept as well: no memory is gained. Keep this rank's part alone, as "
+    "self.weight and self.bias"
 )
 NO_FIT = (
     "the bias does not fit to the output: a column layer's is cut as its rows are, a row layer's "
@@ -81,7 +87,10 @@ def layer_on_rank(dims, answer, group, case):
 
     options = {way: noting} if case.own else {}
     options |= {"together": case.together} if case.together > 1 else {}
-    layer, (whole, all_x, slope) = answer(case.whole(dims)[0], group, **options), case.whole(dims)
+    given, (whole, all_x, slope) = case.whole(dims)[0], case.whole(dims)
+    layer, weight = answer(given, group, **options), weakref.ref(given.weight)
+    del given
+    gc.collect()  # modules may hold each other
     parameters = {name: p.detach() for name, p in whole.named_parameters()}
     has = {"bias": 0} | mine({"x": all_x.clone(), "y": slope} | parameters)
     y = whole(all_x.requires_grad_())
@@ -92,6 +101,7 @@ def layer_on_rank(dims, answer, group, case):
     got = dict(layer.named_parameters())
     tensors = {name for name in parameters if isinstance(getattr(layer, name, None), torch.Tensor)}
     found["names"] = (list(got), list(parameters), tensors)
+    found["is_kept"] = weight() is not None
     fits = got.keys() == parameters.keys()
     if fits:
         found |= properties(got, whole, dims)
@@ -135,10 +145,7 @@ def why_names(trial, place) -> str:
     if tensors - set(got):
         return "a plain tensor is not trained: it is to be a nn.Parameter. part_of makes one"
     if any("." in name for name in got):
-        return (
-            "the whole layer is kept as well: no memory is gained. Keep this rank's part alone, as "
-            "self.weight and self.bias"
-        )
+        return KEPT
     if "bias" in set(wanted) - set(got):
         return "every rank has a parameter for the bias: without it there is nothing to train"
     return "they are called as in nn.Linear: self.weight, and self.bias, which may be None"
@@ -203,6 +210,7 @@ def split_layer(number, name, dims, mistakes, **others) -> RankExercise:
             right("parameters", partial(parameters_of, dims), called="its part",
                   otherwise="see whether these are another rank's numbers, or in another order: a "
                   "parameter is cut once"),
+            never("is_kept", "the whole weight is still there", KEPT),
             never("unlike", "{0[0]}",
                   "what is made of a frozen parameter is frozen, and of any other it is not. A new "
                   "nn.Parameter requires a gradient unless it is told otherwise; for what is cut "

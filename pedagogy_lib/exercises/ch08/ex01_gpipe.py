@@ -31,7 +31,11 @@ EXERCISE = Schedule(
     signs=[
         *SIGNS_OF_ANY,
         ("some backwards come before the last forward: that is for exercise 8.4",
-         lambda of: any(of.steady)),
+         lambda of: any(of.steady) and all(len(row) == 2 * of.m for row in of.rows)),
+        ("on some ranks the backwards come in the opposite order: all ranks do the same, 0 first",
+         lambda of: any(back == [*range(of.m)][::-1] for back in of.B)),
+        ("each rank has all micro-batches, whatever its number: it waits for them by itself",
+         lambda of: len({len(row) for row in of.rows}) > 1),
     ],
     hints=(
         "Look at `naive`, above it: it has the same actions, in another order.",

@@ -4,7 +4,7 @@ import math
 
 from ...basics.units import counted
 from ..kit import Formula
-from ..kit.values import equal, text_of
+from ..kit.values import equal, is_number, text_of
 from .slots import slots_of
 
 SIZES = [(4, 8), (2, 2), (8, 32), (4, 1), (1, 5), (64, 512)]  # stages, micro-batches
@@ -29,6 +29,13 @@ def differs(call, wanted, got) -> str:
     return f"{NAMES[wrong]}: expected {text_of(wanted[wrong])}, got {text_of(got[wrong])}"
 
 
+def why_no_numbers(found, case) -> str:
+    value = found[case][0]
+    if isinstance(value, list) and (len(value) != 2 or not all(map(is_number, value))):
+        return EXERCISE.shape
+    return ""
+
+
 def wrong_are(sentence, shares=(), ideals=()) -> list:
     """A mistake in one of the two numbers: functions of i idle turns, p stages, m micro-batches."""
     functions = [lambda p, m, f=f: [f(p - 1, p, m), ANY] for f in shares]
@@ -44,6 +51,7 @@ EXERCISE = Formula(
     same=same,
     told=lambda calls, found: "idle {:.1%} of the whole, {:.1%} over the ideal".format(*found[0]),
     differs=differs,
+    explain=why_no_numbers,
     asked="two numbers",
     shape="return two numbers, and nothing else: the share of the whole, and the idle time over "
     "the ideal. With one stage, too",
@@ -82,6 +90,11 @@ EXERCISE = Formula(
         ("the last stage waits for all stages before it, however few micro-batches there are: each "
          "rank is idle for stages - 1 turns, not for microbatches - 1 if these are fewer",
          lambda p, m: right(min(p, m), m)),
+        *wrong_are("this is the number of idle turns; asked is a share: divide it by all the time",
+                   [lambda i, p, m: i]),
+        *wrong_are("each rank is idle for stages - 1 turns: the first one waits at the end, the "
+                   "last one at the beginning, and the others at both. It is no mean of these",
+                   [lambda i, p, m: i / 2 / (m + i / 2)]),
         # The first case tells it: a 0 that comes later means something else.
         *wrong_are("// cuts off what comes after the point: divide with /",
                    [lambda i, p, m: i // (m + i) if i < m else math.nan],

@@ -27,6 +27,10 @@ def most(row) -> int:
     )
 
 
+def highest_at_end(row) -> int:
+    return sum((a.kind == "F") - (a.kind in "BW") for a in row)
+
+
 def highest(frees):
     """The most that are kept, if actions of these kinds free one each."""
     return lambda row: max(
@@ -49,6 +53,40 @@ def numbers_kept(row) -> int:
     return most
 
 
+def chunks_alone(row) -> list[int]:
+    """The most that are kept of each chunk by itself."""
+    chunks = {action.chunk for action in row}
+    return [most([action for action in row if action.chunk == chunk]) for chunk in chunks] or [0]
+
+
+def taken_out(row) -> int:
+    """numbers_kept, by removing what has to be there."""
+    kept, most = set(), 0
+    for kind, i, _ in row:
+        kept.add(i) if kind == "F" else kept.remove(i) if kind in "BW" else None
+        most = max(most, len(kept))
+    return most
+
+
+def before_each(row) -> int:
+    """The most that are kept when an action begins."""
+    return most(row[:-1])
+
+
+def first_kept(row) -> int:
+    return int(row[0].kind == "F") if row else 0
+
+
+ONE_CHUNK = (
+    "one chunk alone is counted. A rank keeps what has gone through any of its chunks, all of them "
+    "at the same time"
+)
+BY_NUMBER = (
+    "different micro-batches are counted. With several chunks a rank keeps one on each chunk that "
+    "it has gone through"
+)
+
+
 def runs(row) -> list[int]:
     """How many forwards follow each other, each time."""
     kinds = [list(run) for _, run in groupby(action.kind for action in row)]
@@ -61,6 +99,7 @@ EXERCISE = Formula(
     cases={case: [(actions_of(text),)] for case, text in ROWS.items()},
     truth=most,
     differs=lambda call, wanted, got: f"expected {wanted}, got {got:g}\n{told(call[0])}",
+    shape="asked is one number, the highest of all",
     errors={"empty": "an empty row keeps nothing: 0. max() of nothing needs default=0",
             "index out of range": "an empty row keeps nothing: 0"},
     mistakes=[
@@ -71,14 +110,28 @@ EXERCISE = Formula(
          highest("BIW")),
         ("these are the forwards in all. Each backward frees what its forward has kept: count up "
          "and down", highest("")),
-        ("this is what is kept at the end. Asked is the most at a time: note the highest",
-         lambda row: 0),
+        *(("this is what is kept at the end. Asked is the most at a time: note the highest", at_end)
+          for at_end in (lambda row: 0, lambda row: highest_at_end(row))),
         ("these are the forwards before the first backward. It goes on up and down after that: "
          "there may be more later", lambda row: runs(row)[0]),
         ("this is the longest run of forwards. What was kept before it counts, too",
          lambda row: max(runs(row))),
-        ("different micro-batches are counted. With several chunks a rank keeps one on each chunk "
-         "that it has gone through", numbers_kept),
+        (BY_NUMBER, numbers_kept),
+        (BY_NUMBER, taken_out),
+        ("I keeps nothing more: the micro-batch is kept since its forward. I counts neither up nor "
+         "down", lambda row: max(accumulate(
+             ((a.kind in "FI") - (a.kind in "BW") for a in row), initial=0))),
+        ("half a micro-batch is released by each half of the backward. I releases nothing, and W "
+         "all of it", lambda row: max(accumulate(
+             ({"F": 1, "B": -1}.get(a.kind, -0.5) for a in row), initial=0))),
+        (ONE_CHUNK, lambda row: most([a for a in row if not a.chunk])),
+        (ONE_CHUNK, lambda row: max(chunks_alone(row))),
+        ("the most of each chunk are added up, but they are not all kept at the same moment: one "
+         "counter for all chunks", lambda row: sum(chunks_alone(row))),
+        ("the highest is noted before each action, and not after the last one: count first, then "
+         "note", before_each),
+        ("this is what is kept after the first action: does the loop end there, with a `return` "
+         "inside of it?", first_kept),
         ("it looks only where something is released; what nobody has released yet is kept, too",
          before_releases),
         ("one too few: a rank keeps most right after a forward, before the next backward",

@@ -4,6 +4,7 @@ What comes from other ranks, and goes to them, are plain tensors: one process is
 is the piece by itself.
 """
 
+import weakref
 from types import SimpleNamespace
 
 import torch
@@ -46,6 +47,12 @@ WHY = {  # words of what is wrong, or of an exception: what they mean
     "still has":
         "after its backward nobody needs a micro-batch: self.kept.pop(i) gives it back and "
         "forgets it. Else its activations stay, and memory grows with every micro-batch",
+    "has changed its gradient":
+        "the gradient of the output belongs to the caller: look at it, and leave it as it is",
+    "computes the piece": "the forward has computed the piece already, and kept its output with "
+        "the graph. The backward goes through that",
+    "is still alive": "after its backward nobody needs the output, nor its graph. Somebody besides "
+        "self.kept still holds it: memory grows with every micro-batch",
     "most_kept is": "self.keep notes how many are kept: call it once for each forward",
     "floating point": "tokens are whole numbers, which have no gradient: "
         "x.requires_grad_(x.is_floating_point())",
@@ -153,14 +160,22 @@ def forward(stage, action, of, found):
 
 
 def backward(stage, action, of, found):
-    x, _ = stage.kept.get(of.i, (None, None))
-    others = {*stage.kept} - {of.i}
+    x, y = stage.kept.get(of.i, (None, None))
+    x, y = x, weakref.ref(y) if isinstance(y, torch.Tensor) else None
+    others, runs = {*stage.kept} - {of.i}, []
+    before = of.x.detach().clone(), of.gradient if of.gradient is None else of.gradient.clone()
+    hook = stage.piece.register_forward_hook(lambda *_: runs.append(action))
     got = stage.backward(of.i, *[of.gradient] * (not of.then))
+    hook.remove()
+    need(close(of.x.detach().double(), before[0].double()), f"{action} has changed x")
+    need(close(of.gradient, before[1]), f"{action} has changed its gradient")
+    need(not runs, f"{action} computes the piece once more")
     need(of.leaf.grad is None, f"{action} goes on into what x was computed from")
     need(got is not None or x is None or x.grad is None, f"{action} gives None")
     need(others <= {*stage.kept}, f"{action} takes another micro-batch out of self.kept")
     found["slopes"][action] = got
     need(of.i not in stage.kept, f"after {action}, self.kept still has micro-batch {of.i}")
+    need(y is None or y() is None, f"after {action}, its output is still alive")
 
 
 # ---- What is right, and what is not ---

@@ -86,6 +86,11 @@ EXERCISE = OfBatches(
         "does not have a grad_fn": NO_GRAPH,
         "'NoneType'": "it returned None: a function without `return` does",
         "implicitly created only for scalar": ONE_NUMBER,
+        "'tuple'": ONE_NUMBER,
+        "a second time": "the loss goes back elsewhere, once for each micro-batch: return it, and "
+        "call no backward() here",
+        "modified by an inplace operation": "logits and targets belong to the caller: look at what "
+        "the function is given, and leave it as it is",
         "'mean_loss' is not defined": "run the cell that defines mean_loss first",
         "input batch_size": "mean_loss takes logits (samples, context, characters) and targets "
         "(samples, context) as they are",
@@ -112,6 +117,11 @@ EXERCISE = OfBatches(
          "divided by batch_samples", lambda x, y, n: mean_loss(x, y) * len(y)),
         ("this is the sum over all tokens; asked is a part of their mean",
          lambda x, y, n: mean_loss(x, y) * y.numel()),
+        ("tokens are counted where samples are meant: targets.shape[1] is how many tokens a sample "
+         "has, len(targets) how many samples there are",
+         lambda x, y, n: mean_loss(x, y) * y.shape[1] / n),
+        ("this is the share of all other micro-batches",
+         lambda x, y, n: mean_loss(x, y) * (1 - len(y) / n)),
         ("the share counts twice: once is enough",
          lambda x, y, n: mean_loss(x, y) * (len(y) / n) ** 2),
         (NO_GRAPH, lambda x, y, n:

@@ -8,11 +8,11 @@ import torch.distributed as dist
 from ...basics.closeness import close
 from ...basics.errors import HangError
 from ...measuring.messages_in_turn import messages_in_turn
-from ..kit import At, Equals, RankExercise, World, never
+from ..kit import At, Equals, Holds, RankExercise, World, never
 from ..kit.outcomes import NO_RETURN
 from ..kit.refused import Refused
 from ..kit.requests import Requests
-from ..kit.trials import RAISED, numbers
+from ..kit.trials import RAISED, fine_numbers
 
 FINDS_A_BUG = True
 
@@ -48,7 +48,7 @@ def exchange_often(answer, group, case):
     """On a rank of a pair: what came of each exchange; of many numbers, the sums of their rows."""
     rank = dist.get_rank()
     (peer,) = set(case.ranks) - {rank}
-    found = {"begun": [], "changed": [], "incoming": {}, "returned": {}}
+    found = {"begun": [], "changed": [], "incoming": {}, "returned": {}, "messages": 1}
     for number in exchanges():
         outgoing = message(rank, number)
         before, incoming = outgoing.clone(), torch.full_like(outgoing, EMPTY)
@@ -59,6 +59,8 @@ def exchange_often(answer, group, case):
         found["incoming"][number] = incoming.sum(-1)
         found["returned"][number] = returned.sum(-1) if is_tensor else returned
         found["begun"] += watch.not_waited()
+        sends = [call for call in watch.made if call.name == "send"]
+        found["messages"] = max(found["messages"], len(sends))
         found["changed"] += [number] * (not close(outgoing, before))
         outgoing.fill_(SPENT)
         watch.wait()
@@ -71,7 +73,7 @@ def exchanges() -> list[str]:
 
 def message(sender, number) -> torch.Tensor:
     size, _, time = number.partition(", number ")
-    return numbers(sender, SIZES[size], torch.float64, salt=int(time))
+    return fine_numbers(sender, SIZES[size], torch.float64, salt=int(time))
 
 
 # ---- What is right, and what is not ---
@@ -134,6 +136,9 @@ EXERCISE = RankExercise(
         Equals("incoming", from_peer, mistakes, called="`incoming` in the exchange"),
         never("changed", "`outgoing` has changed",
               "`outgoing` is only to be sent: the caller overwrites it when it likes"),
+        Holds("messages", lambda count: count == 1, "it sends {} messages in one exchange",
+              "the numbers are right, but one message each way is enough: each one has a latency. "
+              "(Objects travel as two: a length, and what they are pickled to)"),
         Equals("returned", from_peer, lambda trial, place: {
             f"return `incoming`, as it did: {NO_RETURN}": dict.fromkeys(exchanges()),
         }, "what is returned by the exchange", "return `incoming`, as it did"),

@@ -91,6 +91,7 @@ EXERCISE = Formula(
     ),
     differs=differs,
     shape="asked is the size alone, one of the keys",
+    errors={"empty": "none of the sizes is left: a size divides the batch if samples % size == 0"},
     mistakes=[
         (NO_BUBBLE, lambda times, samples, stages: best_with(times, samples, 0)),
         (NO_BUBBLE, lambda times, samples, stages: min(times, key=lambda s: times[s] / s)),
@@ -114,6 +115,8 @@ EXERCISE = Formula(
          "is how long a step takes", busy),
         ("it stops where a step takes longer than with the size before; a later one may be faster "
          "than all", first_dip),
+        ("this is the place of the best one among those allowed; asked is the size itself",
+         lambda *call: allowed(*call[:2]).index(best(*call))),
         (SECONDS, lambda times, samples, stages: step_seconds(
             times, samples, stages, best(times, samples, stages))),
         (SECONDS, lambda times, samples, stages: times[best(times, samples, stages)]),

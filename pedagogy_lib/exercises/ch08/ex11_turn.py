@@ -89,7 +89,12 @@ def whole_schedules(answer):
 def fractions(found, case) -> str:
     values = [value for values in found.values() for value in values if isinstance(value, list)]
     has_float = any(isinstance(number, float) for value in values for number in value)
-    return "micro-batches and chunks are whole numbers: divide with //" if has_float else ""
+    if has_float:
+        return "micro-batches and chunks are whole numbers: divide with //"
+    if any(len(value) != 3 or isinstance(value[0], list) for value in values):
+        return "asked is one action, that of turn k alone: Action(kind, microbatch, chunk)"
+    strange = any(value[0] not in [*LABELS] for value in values)
+    return "the kind of the action is the argument `kind`, as it is" if strange else ""
 
 
 EXERCISE = Formula(
@@ -106,6 +111,8 @@ EXERCISE = Formula(
     told=told_turns,
     differs=lambda call, wanted, got: f"k = {call[0]}: expected {told([wanted])}, got {got}",
     asked="an action",
+    errors={"out of range": "k counts on over all groups: after the turns of the first group come "
+            "those of the second one"},
     shape="asked is Action(kind, microbatch, chunk)",
     explain=fractions,
     also=whole_schedules,
@@ -151,6 +158,10 @@ EXERCISE = Formula(
          wrong(stage_of_the_model)),
         ("the kind of the action is the argument `kind`; forwards are only the default",
          lambda k, ranks, chunks, kind="F": ("F", *right(k, ranks, chunks, kind)[1:])),
+        ("micro-batch and chunk are in each other's place: Action(kind, microbatch, chunk)",
+         lambda k, ranks, chunks, kind="F": (kind, *right(k, ranks, chunks, kind)[:0:-1])),
+        ("as if there were always 2 ranks and 2 chunks, as in an example",
+         lambda k, ranks, chunks, kind="F": right(k, 2, 2, kind)),
         ("asked is one action: `return`, not `yield`", lambda *turn: iter([right(*turn)])),
     ],
     hints=(

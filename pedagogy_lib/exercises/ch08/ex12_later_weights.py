@@ -115,11 +115,12 @@ def use(answer, place, case):
         found["outputs"] = [y.detach() if isinstance(y, torch.Tensor) else y for y in ys]
         found["early"] = len(later)
         with FlopCounterMode(display=False) as flops:
-            for y, slope in zip(ys, layer.slopes()):
+            for y, slope in zip(ys, slopes := layer.slopes()):
                 if isinstance(y, torch.Tensor) and y.requires_grad and y.shape == slope.shape:
                     y.backward(slope)
         of_x = 2 * sum(map(torch.numel, xs)) * OUTPUTS
         found["flops"] = max(0, flops.get_total_flops() - of_x)
+        found["slope_changed"] = not all(map(torch.equal, slopes, layer.slopes()))
         found["of_xs"] = [x.grad for x in xs]
         found["at_once"] = gradients_in(weights)
         found["functions"] = len(later)
@@ -197,6 +198,8 @@ def wrong_weights(trial, place):
         "the gradient is set, and what was there before is lost: other micro-batches have added "
         "theirs to weight.grad": old | alone,
         nothing: old,
+        "each gradient is added twice: one function for each backward, which adds it once":
+            of_weights(trial, place, lambda parts: 2 * sum(parts)),
     }  # fmt: skip
 
 
@@ -252,6 +255,8 @@ EXERCISE = InThisProcess(
                    "the gradient of x is needed at once: the rank before waits for it":
                        [None] * trial.case.args[0].uses,
                }, "after the backward the gradient of x"),
+        never("slope_changed", "the gradient that comes in has changed",
+              "the weights' gradients still need it, and others may have it, too: leave it alone"),
         never("has_none", "after the backward `later` has None", "a function is to be put there, "
               "not its result: partial(function, x, gradient, …)"),
         Equals("at_once", before, called="right after the backward, the gradient",

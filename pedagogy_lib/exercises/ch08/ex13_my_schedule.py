@@ -7,7 +7,7 @@ from ...schedules.simulations import simulate
 from ...schedules.timelines import kept_after, text_of
 from ..kit.outcomes import outcome_of
 from .actions import Action
-from .generators import SIGNS_OF_ANY, Rows, Schedule, cases_of, offence, rows_from, told_case
+from .generators import BELOW_0, Rows, Schedule, cases_of, offence, rows_from, told_case
 
 WORK = 3.0  # a forward and both halves of a backward take 1 each
 
@@ -141,7 +141,7 @@ def why_slow(of, timeline) -> str:
 
 
 SIGNS = [
-    *SIGNS_OF_ANY[1:2],
+    BELOW_0,
     ("there are forwards, and nothing goes back: each F needs an I and a W",
      lambda of: {*"".join(of.kinds)} == {"F"}),
     ("the first halves are there, the weights' gradients are not: each I needs its W, which may "

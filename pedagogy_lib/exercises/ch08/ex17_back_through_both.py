@@ -88,10 +88,10 @@ def at_work(answer, place, case):
         need_leaf(seen)
         return SECOND[case.second][1](x, seen)
 
-    given_before = [of.x1.clone(), of.x2.clone()]
+    inputs = of.x1, of.x2, of.slope1, of.slope2
+    given_before = [x.clone() for x in inputs]
     returned = answer(first, second, of.x1, of.x2, of.slope1, of.slope2)
     need_pair(returned)
-    inputs = of.x1, of.x2
     changed = any(x.requires_grad or not torch.equal(x, y) for x, y in zip(inputs, given_before))
     return {"gradients": dict(zip(("x1", "x2"), returned)), "changed": changed,
             "passes": len(passes) if len(passes) > 1 else 0}  # fmt: skip
@@ -205,7 +205,7 @@ EXERCISE = InThisProcess(
     facts=[
         Equals("gradients", truth, mistakes, "the gradient"),
         never("changed", "an input has changed",
-              "x1 and x2 belong to the caller: work with the leaves of the first line"),
+              "x1, x2 and the slopes belong to the caller: work with the leaves of the first line"),
         never("passes", "the numbers are right, but the graph of the first slice is gone through "
               "{} times",
               "y1 and key go back together: one torch.autograd.backward takes a list of outputs, "

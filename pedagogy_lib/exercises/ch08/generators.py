@@ -15,6 +15,7 @@ from .actions import told
 
 ERRORS = {
     "'microbatch'": 'an action has a kind and a micro-batch: Action("F", 0)',
+    "recursion depth": "the function calls itself, and that has no end",
     "interpreted as an integer": "micro-batches are counted in whole numbers: //, not /",
 }
 
@@ -43,15 +44,36 @@ class Rows:
         self.steady = [kinds[: kinds.rfind("F")].count("B") for kinds in self.kinds]
         self.F, self.B = ([[i for k, i, _ in row if k == kind] for row in rows] for kind in "FB")
 
+    def goes_on(self) -> bool:
+        """Whether each rank's row begins with all of the one before, and is longer."""
+        pairs = [*zip(self.rows, self.rows[1:])]
+        return bool(pairs) and all(len(a) < len(b) and b[: len(a)] == a for a, b in pairs)
+
     def all_are(self, numbers) -> bool:
         return all(sorted(of) == [*numbers] for of in self.F + self.B)
 
 
+BELOW_0 = (
+    "micro-batches begin at 0: does a `range` begin below 0, or a difference end there?",
+    lambda of: any(i < 0 for row in of.rows for _, i, _ in row),
+)
 SIGNS_OF_ANY = [
+    ("each call begins anew: what the call for the rank before has left is still in the list",
+     lambda of: of.goes_on()),
+    ("each action comes as many times as there are ranks: a call gives the actions of one rank, "
+     "the one that the argument `rank` names",
+     lambda of: of.ranks > 1 and all(len(row) == 2 * of.m * of.ranks for row in of.rows)),
+    ("each action comes twice: one forward and one backward for each micro-batch",
+     lambda of: all(len(row) == 4 * of.m for row in of.rows)),
+    ("it is the same number each time: the micro-batch is what the loop counts",
+     lambda of: of.m > 1 and all(len({*done}) == 1 for done in of.F + of.B)),
+    ("one micro-batch is left out, the last one: range(n) ends with n - 1",
+     lambda of: of.m > 1 and of.all_are(range(of.m - 1))),
+    ("there is one micro-batch too many: range(n) ends with n - 1, and they are counted from 0",
+     lambda of: of.all_are(range(of.m + 1))),
     ("the backward is in two halves here; that is for the zero bubble, further below. Here it is "
      'one action, "B"', lambda of: {*"IW"} & {*"".join(of.kinds)}),
-    ("micro-batches begin at 0: does a `range` begin below 0, or a difference end there?",
-     lambda of: any(i < 0 for row in of.rows for _, i, _ in row)),
+    BELOW_0,
     ("there are forwards, and nothing goes back: a schedule needs a B for each F",
      lambda of: "B" not in "".join(of.kinds)),
     ("micro-batches are counted from 0 on: 0, 1, …, microbatches - 1",
@@ -179,6 +201,8 @@ def need_action(case, what, action):
          "itself"),
         (isinstance(action, tuple) or not hasattr(action, "__iter__"),
          "yield one action at a time; `yield from` does so for all of a list"),
+        (action is not None, "nothing is to be given where a rank has nothing to do: it waits by "
+         "itself"),
         (is_action(action),
          'give an Action("F", 0), not a plain tuple: a pipeline asks for action.kind'),
         (not (isinstance(kind, int) and isinstance(i, str)),

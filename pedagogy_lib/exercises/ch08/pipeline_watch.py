@@ -38,7 +38,7 @@ class Watch(Requests):
     action       the one that is being done
     received     messages in this action; so are sent, computed and entered (around)
     lines        of the pipeline
-    off_line     actions that have received without looking at them
+    off_line     actions that have received through another one than theirs
     """
 
     def __init__(self, case, group, tag_of, bytes_of):
@@ -137,7 +137,9 @@ class Watch(Requests):
 
     def judge_recv(self, peer, size, tag):
         self.received += 1
-        self.off_line += [self.action] * (self.lines.asked is None)
+        forward = self.action.kind == "F"
+        line = forward, self.place == (0 if forward else self.ranks - 1)  # as `line` finds it
+        self.off_line += [self.action] * (self.lines.asked != line)
         wanted, right_tag = self.bytes_of[self.action.microbatch], self.tag_of(self.action)
         self.need(
             (self.gets(), "it waits for a message",

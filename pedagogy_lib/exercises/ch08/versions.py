@@ -24,7 +24,7 @@ class Action(NamedTuple):
 SCRIPTS = {  # of one stage: its place in the model, and what it does
     "last": "F0 B0 F1 B1",
     "first": "F0 F1 B0 F2 B1 B2",
-    "middle": "F0 F1 F2 B0 F3 B1 F4 B2 B3 B4",
+    "middle": "F0 F1 F2 B0 F3 B1 F4 B3 B2 B4",  # the last ones come back in another order
 }
 ROWS = {  # of a pipeline that never stops: ranks: what each does
     2: ("F0 F1 B0 F2 B1 F3 B2 F4 B3 B4", "F0 B0 F1 B1 F2 B2 F3 B3 F4 B4"),

@@ -10,8 +10,9 @@ from ...basics.closeness import close, told_gap
 from ...basics.units import brief
 from . import Equals, RankExercise, never
 from .contributions import ranks_text
-from .groups import PASSED_BY, Calls, noting_passed
+from .groups import PASSED_BY, noting_passed
 from .refused import Refused
+from .requests import all_waited
 from .values import NO_RETURN
 
 HANG = "every rank has to make the same calls in the same order, in the backward as well"
@@ -27,14 +28,14 @@ def both_ways(call: Callable, leaves: dict, slope) -> dict:
     slope   the loss's gradient of y; there is no backward if y has another shape
     """
     before = {name: leaf.detach().clone() for name, leaf in leaves.items()}
-    with Calls() as forward:
+    with all_waited() as forward:
         y = call()
     need_tensor(y)
     found = {"y": y.detach().clone(), "constant": not y.requires_grad, "forward": forward.made}
     if y.shape == slope.shape and y.requires_grad:
         incoming = []
         y.register_hook(incoming.append)
-        with Calls() as backward, noting_passed() as passed:
+        with noting_passed() as passed, all_waited() as backward:
             (y * slope).sum().backward()  # y.backward(slope) would import sympy, for a second
         found |= {"backward": backward.made, "passed": passed,
                   "gradients": {name: leaf.grad for name, leaf in leaves.items()},

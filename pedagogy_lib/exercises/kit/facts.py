@@ -70,6 +70,8 @@ class Equals:
         pairs = [(key(found[k]), key(wanted[k])) for k in wrong]
         told = self.otherwise
         told = said_by(told, trial) if callable(told) else told
+        if key is not whole and "gradient" in self.called and all(got is None for got, _ in pairs):
+            return NO_WAY_BACK
         return told or general_mistake(pairs, trial.n)
 
 
@@ -192,6 +194,10 @@ def general_mistake(pairs, n) -> str:
     return next((why for factor, why in factors(n) if all(close(r, factor) for r in ratios)), "")
 
 
+NO_WAY_BACK = (
+    "from the result no way that autograd knows of leads back to it. Was something detached, taken "
+    "by .data, or computed under no_grad?"
+)
 ROUNDED = (
     "nearly right: it was rounded on its way. A tensor of your own, such as torch.zeros(3), is of "
     "float32 unless told otherwise: zeros_like(x) and x.new_zeros(…) have the dtype of x"

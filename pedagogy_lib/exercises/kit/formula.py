@@ -63,8 +63,18 @@ class Formula:
                 if self.whole and not as_whole_as(got, wanted):
                     raise Wrong(case, f"got {got!r:.90}", f"{self.whole}: 1, and not 1.0")
             yield f"{case}: {(self.told or self.shown)(calls, found[case])}"
+        self.need_the_same_again(answer)
         if self.also:
             yield from self.also(answer)
+
+    def need_the_same_again(self, answer):
+        """Raise `Wrong` if the first call gives something else, now that there were others."""
+        case, (call, *_) = next(iter(self.cases.items()))
+        got, wanted = value_of(answer, call), plain(self.truth(*call))
+        if is_raised(got) or not self.same(got, wanted):
+            told = "" if is_raised(got) else self.difference(call, wanted, got)
+            what = f"called once more: {told or text_of(got)}"
+            raise Wrong(case, what, PILED_UP)
 
     def shown(self, calls, values) -> str:
         return ", ".join(f"{text_of(value)}{self.unit}" for value in values)
@@ -193,9 +203,10 @@ def sum_of(before, wanted):
 
 
 def always_the_same(exercise, pairs) -> str:
-    """Of a right first value that all other calls give as well."""
+    """Of a first value that all other calls give as well, though not all are to give the same."""
     (call, first), *others = pairs
-    if len(others) < 2 or not exercise.same(first, plain(exercise.truth(*call))):
+    wanted = plain(exercise.truth(*call))
+    if len(others) < 2 or all(plain(exercise.truth(*call)) == wanted for call, _ in others):
         return ""
     return ALWAYS_THE_SAME if all(exercise.same(got, first) for _, got in others) else ""
 

@@ -25,6 +25,10 @@ IN_A_GROUP = (
     "call of torch.distributed, get_world_size and get_rank included, and to all else that takes it"
 )
 
+ENDED = (
+    "exit() and the like end the whole process, and other ranks wait for it in vain: a function "
+    "ends with return or raise"
+)
 NO_GENERATOR = "return tensors, numbers, or lists and dicts of them; of a generator, its list"
 OF_GROUPS_ALONE = "not part of group"  # words of an error: what is known of it is told
 SLIPS = (AttributeError, ImportError, NameError, NotImplementedError, SyntaxError, TypeError)
@@ -150,6 +154,8 @@ def told(cases, number, error, explain) -> Wrong:
         world_size = len(error.waits if case.is_group else waits)
         error = HangError(waits, error.seconds, world_size)
     why = explain(case, error) if isinstance(error, LaunchError) else ""
+    if "raised SystemExit" in str(error) or "ended with exit code" in str(error):
+        why = ENDED
     is_hang = isinstance(error, HangError)
     what = f"it hangs: {error.beside(why)}" if is_hang else str(error)
     in_a_world = any(not earlier.is_group for earlier in cases[:number])

@@ -1,5 +1,7 @@
 """Messages that an answer has begun, and whether it has waited for them."""
 
+import contextlib
+
 from ...basics.torch_private import WaitsNoticed, makes_view, request_in
 from ...measuring.bytes_of_calls import RULES, calls_of, tensors_in
 from .groups import Calls
@@ -110,6 +112,14 @@ class AllRequests(Requests):
 
     def refuse(self, call, when):
         raise Refused(f"nobody has waited for the request of {call.name}{when}", NOT_WAITED)
+
+
+@contextlib.contextmanager
+def all_waited():
+    """Gives the calls that are made in here; refuses a collective that nobody has waited for."""
+    with AllRequests() as requests:
+        yield requests
+    requests.need_waited()
 
 
 def bytes_of(x) -> tuple[int, int]:

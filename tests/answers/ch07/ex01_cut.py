@@ -43,3 +43,26 @@
 # %% wrong · right, in a group of some ranks
 # -     part = x.split(part_sizes(x.shape[dim], n, together), dim)[rank]
 # +     part = x.split(part_sizes(x.shape[dim], n, together), dim)[dist.get_rank()]
+
+# %% right · single indices, stacked
+# -     part = x.split(part_sizes(x.shape[dim], n, together), dim)[rank]
+# -     return part.clone(memory_format=torch.contiguous_format)
+# +     sizes = part_sizes(x.shape[dim], n, together)
+# +     start = sum(sizes[:rank])
+# +     return torch.stack(x.unbind(dim)[start : start + sizes[rank]], dim)
+
+# %% wrong · the parts are in the order of the ranks
+# -     part = x.split(part_sizes(x.shape[dim], n, together), dim)[rank]
+# +     part = x.split(part_sizes(x.shape[dim], n, together), dim)[n - 1 - rank]
+
+# %% wrong · filled up with zeros
+# -     return part.clone(memory_format=torch.contiguous_format)
+# +     shape = list(part.shape)
+# +     shape[dim] = part_sizes(x.shape[dim], n, together)[0]
+# +     room = x.new_zeros(shape)
+# +     room.narrow(dim, 0, part.shape[dim]).copy_(part)
+# +     return room
+
+# %% wrong · exit() and the like end the whole process
+# -     return part.clone(memory_format=torch.contiguous_format)
+# +     raise SystemExit

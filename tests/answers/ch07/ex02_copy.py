@@ -54,3 +54,19 @@ class Copy(torch.autograd.Function):
 # %% wrong · right, in a group of some ranks
 # -         return ctx.total(gradient, ctx.group), None, None
 # +         return ctx.total(gradient), None, None
+
+# %% wrong · the first rank alone has the sum
+# -         return ctx.total(gradient, ctx.group), None, None
+# +         total = gradient.clone()
+# +         dist.reduce(total, group_dst=0, group=ctx.group)
+# +         return total, None, None
+
+# %% wrong · with async_op=True a collective returns at once
+# -         return ctx.total(gradient, ctx.group), None, None
+# +         total = gradient.clone()
+# +         dist.all_reduce(total, group=ctx.group, async_op=True)
+# +         return total, None, None
+
+# %% wrong · backward knows what forward has kept
+# -         return ctx.total(gradient, ctx.group), None, None
+# +         return total(gradient, ctx.group), None, None

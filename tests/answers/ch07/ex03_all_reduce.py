@@ -44,3 +44,15 @@
 # %% wrong · also where there is one rank alone
 # -         return total(x, group)
 # +         return total(x, group) if dist.get_world_size(group) > 1 else x
+
+# %% wrong · the first rank alone has the sum
+# -         return total(x, group)
+# +         y = x.clone()
+# +         dist.reduce(y, group_dst=0, group=group)
+# +         return y
+
+# %% wrong · with async_op=True a collective returns at once
+# -         return total(x, group)
+# +         y = x.clone()
+# +         dist.all_reduce(y, group=group, async_op=True)
+# +         return y

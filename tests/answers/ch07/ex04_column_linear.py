@@ -50,3 +50,13 @@ class ColumnLinear(nn.Linear):
 # -         self.bias = None if linear.bias is None else part_of(linear.bias, 0, group, together)
 # +         self.weight = part_of(linear.weight, 0, None, together)
 # +         self.bias = None if linear.bias is None else part_of(linear.bias, 0, None, together)
+
+# %% wrong · the whole layer is kept as well
+# -         self.weight = part_of(linear.weight, 0, group, together)
+# +         self.kept = [linear]
+# +         self.weight = part_of(linear.weight, 0, group, together)
+
+# %% wrong · no way that autograd knows of
+# -         return F.linear(self.enter(x, self.group), self.weight, self.bias)
+# +         bias = None if self.bias is None else self.bias.data
+# +         return F.linear(self.enter(x, self.group), self.weight, bias)

@@ -40,3 +40,16 @@ class RowLinear(RowLinear):
     def __init__(self, linear, group=None, together=1, leave=leave):
         super().__init__(linear, group, together, leave)
         self.bias = None if linear.bias is None else nn.Parameter(linear.bias.detach().clone())
+
+# %% wrong · the sum of sums is n times too large
+# -         y = self.leave(F.linear(x, self.weight), self.group)
+# +         y = self.leave(self.leave(F.linear(x, self.weight), self.group), self.group)
+
+# %% wrong · no way that autograd knows of
+# -         return y if self.bias is None else y + self.bias
+# +         return y if self.bias is None else y + self.bias.data
+
+# %% wrong · the whole weight is still there
+# -         self.weight, self.bias = part_of(linear.weight, 1, group, together), linear.bias
+# +         self.weight, self.bias = part_of(linear.weight, 1, group, together), linear.bias
+# +         self.whole = lambda: linear.weight

@@ -34,3 +34,8 @@ def row_layer(x, weight, bias):
 # %% wrong · y has no history
 # -     return tensor_parallel.AllReduce.apply(F.linear(x, weight)) + bias
 # +     return tensor_parallel.AllReduce.apply(F.linear(x, weight)).detach() + bias.detach()
+
+# %% wrong · the bias is in y twice
+# -     return tensor_parallel.AllReduce.apply(F.linear(x, weight)) + bias
+# +     share = bias / dist.get_world_size()
+# +     return tensor_parallel.AllReduce.apply(F.linear(x, weight, share)) + bias

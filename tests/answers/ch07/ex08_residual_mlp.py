@@ -35,3 +35,7 @@ tensor_parallel = lab("tensor_parallel")
 # +     h = norm(tensor_parallel.Copy.apply(x))
 # +     for p in norm.parameters():
 # +         p.register_hook(tensor_parallel.summed)
+
+# %% wrong · the gradient of the residual alone
+# -     h = tensor_parallel.Copy.apply(norm(x))
+# +     h = tensor_parallel.Copy.apply(norm(x.detach()))

@@ -49,3 +49,18 @@
 # %% wrong · it is to remain a class SumOfExperts
 def SumOfExperts(y):
     return y
+
+# %% wrong · with async_op=True a collective returns at once
+# -         dist.all_reduce(total)
+# +         dist.all_reduce(total, async_op=True)
+
+# %% wrong · the gradients are right here, but y is not as it was
+# -         total = y.clone()
+# -         dist.all_reduce(total)
+# -         return total
+# +         ctx.y, ctx.kept = y, y.clone()
+# +         dist.all_reduce(y)
+# +         return y
+# -         return gradient
+# +         ctx.y.data.copy_(ctx.kept)
+# +         return gradient

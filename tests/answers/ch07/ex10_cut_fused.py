@@ -46,3 +46,15 @@ def cut_fused(weight, heads, kv_heads, rank, n):
     rows = torch.arange(len(weight)).view(-1, size)
     of_rank = [kind.chunk(n)[rank] for kind in rows.split([heads, kv_heads, kv_heads])]
     return weight[torch.cat(of_rank).flatten()]
+
+# %% wrong · two sections begin at the same row
+def cut_fused(weight, heads, kv_heads, rank, n):
+    size = len(weight) // (heads + 2 * kv_heads)
+    counts = heads, kv_heads, kv_heads
+    return torch.cat([weight[: count * size].chunk(n)[rank] for count in counts])
+
+# %% wrong · another rank's rows
+def cut_fused(weight, heads, kv_heads, rank, n):
+    size = len(weight) // (heads + 2 * kv_heads)
+    sections = weight.split([heads * size, kv_heads * size, kv_heads * size])
+    return torch.cat([section.chunk(n)[n - 1 - rank] for section in sections])

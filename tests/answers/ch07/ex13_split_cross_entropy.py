@@ -97,3 +97,7 @@ def split_cross_entropy(logits: Tensor, targets: Tensor, group=None, vocabulary=
 # -     total, picked = AllReduce.apply(torch.stack([logits.exp().sum(-1), picked]), group)
 # -     return (total.log() - picked).mean()
 # +     return AllReduce.apply((logits.logsumexp(-1) - picked).mean(), group)
+
+# %% wrong · with async_op=True a collective returns at once
+# -     dist.all_reduce(highest, dist.ReduceOp.MAX, group)
+# +     dist.all_reduce(highest, dist.ReduceOp.MAX, group, async_op=True)

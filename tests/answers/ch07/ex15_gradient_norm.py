@@ -76,3 +76,8 @@ def gradient_norm(model, group=None):
 # -             sums[hasattr(p, "cut_dim")] += p.grad.pow(2).sum()
 # +             cut = hasattr(p, "cut_dim")
 # +             sums[cut] = sums[cut] + p.grad.pow(2).sum()
+
+# %% wrong · with async_op=True a collective returns at once
+# -     return (summed(sums[True], group) + sums[False]).sqrt()
+# +     dist.all_reduce(sums[True], group=group, async_op=True)
+# +     return (sums[True] + sums[False]).sqrt()

@@ -51,3 +51,10 @@ class AllGather(torch.autograd.Function):
 # %% wrong · it is to remain a class AllGather
 def AllGather(piece, group=None):
     return joined(piece, group)
+
+# %% wrong · with async_op=True a collective returns at once
+# -         return joined(piece, group)
+# +         piece = piece.contiguous()
+# +         pieces = [torch.empty_like(piece) for _ in range(dist.get_world_size(group))]
+# +         dist.all_gather(pieces, piece, group=group, async_op=True)
+# +         return torch.cat(pieces, dim=1)

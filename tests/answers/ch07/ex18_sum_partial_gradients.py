@@ -66,3 +66,7 @@ def sum_partial_gradients(model, group=None):
 # %% wrong · hand `group` to every call
 # -             dist.all_reduce(p.grad, group=group)
 # +             dist.all_reduce(p.grad)
+
+# %% wrong · with async_op=True a collective returns at once
+# -             dist.all_reduce(p.grad, group=group)
+# +             dist.all_reduce(p.grad, group=group, async_op=True)

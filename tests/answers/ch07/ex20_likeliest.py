@@ -56,3 +56,7 @@ def likeliest(logits, first, group=None):
     found = [torch.empty_like(logits) for _ in range(dist.get_world_size(group))]
     dist.all_gather(found, logits, group=group)
     return torch.cat(found, dim=-1).argmax(-1)
+
+# %% wrong · with async_op=True a collective returns at once
+# -     dist.all_gather(found, mine, group=group)
+# +     dist.all_gather(found, mine, group=group, async_op=True)

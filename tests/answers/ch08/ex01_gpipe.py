@@ -80,3 +80,27 @@ def gpipe(rank, ranks, microbatches):
 # %% wrong · Action("F", 0)
 # -             yield Action(kind, i)
 # +             yield Action(kind)
+
+# %% wrong · what the call for the rank before has left
+def gpipe(rank, ranks, microbatches, row=[]):  # noqa: B006
+    row += [Action(kind, i) for kind in "FB" for i in range(microbatches)]
+    return row
+
+# %% wrong · a call gives the actions of one rank
+# -     for kind in "FB":
+# +     for kind in "FB" * ranks:
+
+# %% wrong · range(n) ends with n - 1
+# -         for i in range(microbatches):
+# +         for i in range(microbatches - 1):
+
+# %% wrong · it waits by itself
+# -     for kind in "FB":
+# +     for _ in range(rank):
+# +         yield None
+# +     for kind in "FB":
+
+# %% wrong · on some ranks the backwards come in the opposite order
+# -         for i in range(microbatches):
+# +         row = range(microbatches)
+# +         for i in row[::-1] if kind == "B" and rank % 2 else row:

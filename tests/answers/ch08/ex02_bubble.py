@@ -33,3 +33,15 @@ def bubble(stages, microbatches):
 # %% wrong · one stage alone has no bubble
 # -     return idle / (microbatches + idle), idle / microbatches
 # +     return 1 / (1 + microbatches / idle), idle / microbatches
+
+# %% wrong · return two numbers, and nothing else
+# -     return idle / (microbatches + idle), idle / microbatches
+# +     return idle, idle / (microbatches + idle), idle / microbatches
+
+# %% wrong · return two numbers, and nothing else
+# -     return idle / (microbatches + idle), idle / microbatches
+# +     return f"{idle / (microbatches + idle):.3f}", f"{idle / microbatches:.3f}"
+
+# %% wrong · it gives the same for all arguments
+# -     return idle / (microbatches + idle), idle / microbatches
+# +     return 1 / 3, 1 / 2

@@ -44,3 +44,19 @@ def most_kept(row):
 
 # %% wrong · a function without `return`
 # -     return most
+
+# %% wrong · what an earlier call has left is still in it
+def most_kept(row, kept=[0]):  # noqa: B006
+    most = 0
+    for action in row:
+        kept[0] += (action.kind == "F") - (action.kind in "BW")
+        most = max(most, kept[0])
+    return most
+
+# %% wrong · it gives the same for all arguments
+def most_kept(row):
+    return 2
+
+# %% wrong · asked is one number
+# -     return most
+# +     return [most]

@@ -72,3 +72,18 @@
 # +         x = x.clone()
 # +         if x.is_floating_point():
 # +             x.requires_grad_().retain_grad()
+
+# %% wrong · the gradient of the output belongs to the caller
+# -         return x.grad
+# +         if gradient is not None:
+# +             gradient.zero_()
+# +         return x.grad
+
+# %% wrong · the forward has computed the piece already
+# -         y.backward(gradient)
+# +         (y if gradient is None else self.piece(x)).backward(gradient)
+
+# %% wrong · Somebody besides self.kept still holds it
+# -         self.keep(i, x, y)
+# +         self.keep(i, x, y)
+# +         self.outputs = [*getattr(self, "outputs", []), y]

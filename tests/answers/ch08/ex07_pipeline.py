@@ -118,3 +118,8 @@
 # %% wrong · append what that stage's forward returns
 # -                 self.losses.append(self.stages[chunk].forward(i, x, partial(self.part_of_loss, i)))
 # +                 self.stages[chunk].forward(i, x, partial(self.part_of_loss, i))
+
+# %% wrong · receives through another group than self.line(action)
+# -         dist.recv(x, group=self.line(action), group_src=peer, tag=tag_of(action))
+# +         line = self.line(action, sending=True)
+# +         dist.recv(x, group=line, group_src=peer, tag=tag_of(action))

@@ -1,4 +1,6 @@
 # %% given
+import torch.nn.functional as F
+
 mean_loss = lab("language_model").mean_loss
 
 # %% right · a sum over the tokens
@@ -35,3 +37,13 @@ def part_of_loss(logits, targets, batch_samples):
 # %% wrong · it returned None
 # -     return mean_loss(logits, targets) * len(targets) / batch_samples
 # +     mean_loss(logits, targets) * len(targets) / batch_samples
+
+# %% wrong · call no backward() here
+def part_of_loss(logits, targets, batch_samples):
+    loss = mean_loss(logits, targets) * len(targets) / batch_samples
+    loss.backward()
+    return loss
+
+# %% wrong · what a micro-batch adds is one number
+def part_of_loss(logits, targets, batch_samples):
+    return mean_loss(logits, targets), len(targets) / batch_samples

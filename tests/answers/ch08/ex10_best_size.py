@@ -35,3 +35,9 @@ def best_size(seconds_of, samples, stages):
 # %% wrong · a function without `return`
 # -     return min((size for size in seconds_of if samples % size == 0), key=step_seconds)
 # +     min((size for size in seconds_of if samples % size == 0), key=step_seconds)
+
+# %% wrong · samples % size == 0
+def best_size(seconds_of, samples, stages):
+    def step(size):
+        return (samples // size + stages - 1) * seconds_of[size]
+    return min((size for size in seconds_of if size % samples == 0), key=step)

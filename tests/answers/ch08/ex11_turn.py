@@ -35,3 +35,12 @@ def turn(k, ranks, chunks, kind="F"):
 
 # %% wrong · a function without `return` gives None
 # -     return Action(kind, group * ranks + i, chunk if kind == "F" else chunks - 1 - chunk)
+
+# %% wrong · k counts on over all groups
+def turn(k, ranks, chunks, kind="F"):
+    order = range(chunks) if kind == "F" else reversed(range(chunks))
+    return [Action(kind, i, chunk) for chunk in order for i in range(ranks)][k]
+
+# %% wrong · that of turn k alone
+def turn(k, ranks, chunks, kind="F"):
+    return [Action(kind, i, chunk) for chunk in range(chunks) for i in range(ranks)]

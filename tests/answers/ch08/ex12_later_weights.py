@@ -124,3 +124,14 @@ class LaterWeights(torch.autograd.Function):
 # +     add_gradient(weight, gradient.T @ x.flatten(0, -2))
 # +     if True:
 # +         add_gradient(bias, gradient.sum(0))
+
+# %% wrong · each gradient is added twice
+# -         ctx.later.append(partial(add_weight_gradients, x, gradient, ctx.weight, ctx.bias))
+# +         add = partial(add_weight_gradients, x, gradient, ctx.weight, ctx.bias)
+# +         ctx.later += [add, add]
+
+# %% wrong · the gradient that comes in has changed
+# -         return gradient @ ctx.weight, None, None, None
+# +         of_x = gradient @ ctx.weight
+# +         gradient.zero_()
+# +         return of_x, None, None, None

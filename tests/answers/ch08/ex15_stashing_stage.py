@@ -54,3 +54,7 @@
 # %% wrong · functional_call(self.piece, weights, (x,)) takes others
 # -         y = then(functional_call(self.piece, weights, (x,)))
 # +         y = then(self.piece(x))
+
+# %% wrong · What has this micro-batch stashed
+# -         weights = self.stash.pop(i)
+# +         weights = self.stash.pop(min(self.stash))
