@@ -150,6 +150,7 @@ Table(["Adam on", "ten steps have moved weights by, on average", "weights that h
 # After `step()`, no parameter and no master has a gradient: `.grad` is None, not a tensor of zeros.
 # A parameter without a gradient gives its master none, and stays as it is. In a step with Adam
 # there may be at most 20 bytes for each parameter in memory: 16, and 4 for the gradient in float32.
+# (What Adam itself needs for one parameter at a time may come on top.)
 #
 # For example, take SGD with a rate of 1, and a weight of 1 whose gradient is always −0.003. The
 # next bfloat16 after 1 is 1.0078.

@@ -141,13 +141,13 @@ plot_curves({"gradient 1, and 0.1 from step 1,500 on": {
 # * the two means *and the weights* in bfloat16, without a master, rounded to the nearest, or
 #   stochastically.
 #
-# All use the same learning rate, and the same batches for a seed. There are three seeds.
+# All use the same learning rate, and the same batches for a seed. There are three seeds. (The sixth
+# way of the next cell waits for section 3.)
 
 # %%
 ways = ("float32", "bfloat16 states", "bfloat16 states, stochastic", "all bfloat16",
         "all bfloat16, stochastic", "8 bits, roots")
 trained = launch(small_states.trainings, ways, text, steps, rate, world_size=3)
-# The last of these ways waits for section 3.
 Table(["Adam", "parameters", "gradients", "optimizer state", "together"],
       small_states.byte_rows(trained, ways[:5]), note="bytes for each parameter, measured")
 
@@ -350,15 +350,16 @@ def orthogonalized(matrix, rounds=5):
 gradient = launch(matrix_optimizers.gradient_of, text, world_size=1).values[0]  # 128 × 32
 before = torch.linalg.svdvals(gradient)
 after = torch.linalg.svdvals(orthogonalized(gradient))
-shown = [0, 1, 3, 7, 15, 23, 30, 31]
+shown = [0, 1, 3, 7, 15, 23, 30]
 plot_bars([f"number {k + 1}" for k in shown],
           {"gradient, divided by its largest": (before / before[0])[shown].tolist(),
            "made orthogonal": after[shown].tolist()},
           "singular value", title="Singular values of a matrix, before and after")
 
 # %% [markdown]
-# The gradient's values differ by a factor of more than a hundred. Afterwards all but the last are
-# near 1. The last one is tiny, and stays small.
+# The gradient's values differ by a factor of more than a hundred. Afterwards all that are drawn are
+# near 1. (Number 32 is not drawn: it is thousands of times smaller than the first, and stays
+# small.)
 #
 # Now the question of the next chapter. There, each rank keeps the optimizer state of *a part* of
 # the parameters, and takes the step for this part. May such a part end in the middle of a matrix?

@@ -70,12 +70,12 @@ plot_memory(whole, "all at once", title="The last layer and the loss: forward an
 # Four. The picture shows how they come and go. (Ignore the milliseconds: counting takes time. The
 # fullest moment is so short that it is not drawn.)
 #
-# 1. The forward makes the logits (grey: the loss does not need them for its backward). From them
-#    `cross_entropy` makes their log-softmax, and keeps it for the backward (blue).
+# 1. The forward makes the logits (grey). From them `cross_entropy` makes their log-softmax, and
+#    keeps it for the backward (blue).
 # 2. The backward makes a gradient of the log-softmax, which is zero but for one number in each row.
 # 3. From it and the log-softmax it makes the gradient of the logits.
-# 4. And the logits themselves? Nobody needs them any more. But the program still has a variable
-#    `logits`, as most training loops do. So they stay.
+# 4. Nobody needs the logits any more. But the program, like most training loops, still has a
+#    variable `logits`. So they stay.
 #
 # (`device="cpu"` stands here because bytes are counted as the CPU keeps them.)
 
@@ -192,7 +192,7 @@ peaks = {name: run[name].at_peak[0] for name in ways}
 # Your prediction, theory, and what was measured.
 matrix = 4 * width * vocabulary
 of_chunk = logits * sizes[-1] / positions
-told = max(2 * matrix + 3 * of_chunk, 3 * matrix + of_chunk)  # loss; product
+told = max(2 * matrix + 3 * of_chunk, 3 * matrix + of_chunk)  # before and in the gradient's product
 smallest = run[f"{sizes[-1]} positions"].peak_bytes[0]["total"]
 in_percent.compare(100 * told / (matrix + 4 * logits),
                    100 * smallest / run["all at once"].peak_bytes[0]["total"], kind="activations")

@@ -283,8 +283,8 @@ Table(["recomputed", "kept for each block", "FLOPs", "time here"],
 #
 # * **Whole blocks** cost a third more FLOPs: the forward is a third of forward and backward.
 # * **Not reentrant costs less.** PyTorch stops the second run as soon as the last kept tensor is
-#   there. No backward needs the result of the block's last product, so this product is not run
-#   again. It is a third of the forward's FLOPs: 2/9 more in place of 1/3.
+#   there. It does not run the block's last product again, a third of the forward: 2/9 more FLOPs in
+#   place of 1/3.
 # * **All but products** costs hardly any FLOPs, and saves more than a third. In FLOPs that is the
 #   best bargain. In seconds it may be none: PyTorch asks the policy, in Python, for each operation.
 # * **All but attention** pays with long contexts, where attention's scores are most of the
