@@ -168,7 +168,7 @@ for name in ("llama-2-7b", "llama-3-8b", "llama-3-70b", "llama-3-405b"):
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory (the states alone), and what the calculator says.
-fewest.compare(rows[0][2], rows[0][3], kind="parameters")
+fewest.compare(rows[0][2], rows[0][3], kind="parameters", wire="counted")
 
 # %%
 Table(["model", "states", "GPUs for the states", "for everything", "with the loss in chunks"], rows,
