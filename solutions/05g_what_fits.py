@@ -168,7 +168,9 @@ for name in ("llama-2-7b", "llama-3-8b", "llama-3-70b", "llama-3-405b"):
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory (the states alone), and what the calculator says.
-fewest.compare(rows[0][2], rows[0][3], kind="parameters", wire="counted")
+states_alone = 16 * float(shapes.model_named("llama-2-7b").parameters) / 80e9
+fewest.compare(2 ** int(states_alone - 1e-9).bit_length(), rows[0][3], kind="parameters",
+               wire="counted")
 
 # %%
 Table(["model", "states", "GPUs for the states", "for everything", "with the loss in chunks"], rows,
