@@ -1,9 +1,9 @@
 # %% [markdown]
 # # 05 · Where the memory goes
 #
-# **A model of 7 billion parameters takes 14 GB in half precision. Why does training it not fit into
-# 80 GB?** The parameters are a small part of what a training step needs. In this part you count
-# every byte of a step: what it is for, and when it is there.
+# **A model of 7 billion parameters takes 14 GB in half precision, 2 bytes a number. Why does
+# training it not fit into 80 GB?** The parameters are a small part of what a training step needs.
+# In this part you count every byte of a step: what it is for, and when it is there.
 
 # %% [markdown]
 # ![Memory of one training step over time. Parameters, gradients and optimizer state are there at
@@ -137,8 +137,9 @@ plot_memory(trained, "step 3", title="One step of training, byte by byte")
 # 3. In the backward, they are freed, in the opposite order. At the same time gradients appear.
 # 4. The optimizer's step needs hardly more than its state.
 #
-# The grey area is other memory. In the backward it is mostly gradients of activations. Autograd
-# frees them as soon as they are used; no `.grad` ever holds them.
+# The grey area is other memory. The thin grey strip along the top is the text: 50,000 characters of
+# 8 bytes each. What comes on top in the backward is mostly gradients of activations. Autograd frees
+# them as soon as they are used; no `.grad` ever holds them.
 
 # %% [markdown]
 # Here, the fullest moment is the end of the forward, or just after it: all activations are there.
@@ -157,8 +158,9 @@ plot_stacks({step: trained[step].at_peak[0] for step in ("step 1", "step 2", "st
 # of step 1 has no optimizer state. Step 2 has it from the beginning, and needs 8 Φ bytes more. From
 # then on, all steps are alike. Before you start a long run, try at least two steps.
 #
-# The gradients come too late for this moment: `zero_grad` has freed them. If you call it after the
-# forward instead, old gradients and all activations are in memory together: 4 Φ bytes more.
+# No bar has gradients: `zero_grad` has freed the old ones, and the new ones come later. If you call
+# `zero_grad` after the forward instead, old gradients and all activations are in memory together: 4
+# Φ bytes more.
 
 # %% [markdown]
 # **On GPUs.** Two things differ from this picture.

@@ -10,8 +10,8 @@
 # lose digits in float16, with a large one they become infinite; between lies a wide range where
 # nearly nothing is lost](../assets/covers/05b_half_precision.png)
 #
-# *Measured in section 5: what becomes of a transformer's small gradients in float16, if the loss is
-# multiplied by a factor first.*
+# *Measured in section 5: what becomes of the gradients of a transformer's activations in float16,
+# if the loss is multiplied by a factor first.*
 #
 # **After this part you can** say what 12, 16, 18 and 20 bytes for each parameter consist of, train
 # in bfloat16 with float32 masters, and write a loss scaler.
@@ -131,7 +131,7 @@ Table(["Adam on", "ten steps have moved weights by, on average", "weights that h
 # neighbours, and do move.) The master collects small steps, until they are large enough to be seen
 # in bfloat16.
 #
-# There is another way out than a master: part 05c shows it.
+# Part 05c shows another way out, without a master.
 
 # %% [markdown]
 # ### Exercise 5.3 · An optimizer with masters
@@ -150,6 +150,7 @@ Table(["Adam on", "ten steps have moved weights by, on average", "weights that h
 # After `step()`, no parameter and no master has a gradient: `.grad` is None, not a tensor of zeros.
 # A parameter without a gradient gives its master none, and stays as it is. In a step with Adam
 # there may be at most 20 bytes for each parameter in memory: 16, and 4 for the gradient in float32.
+# (What Adam itself needs for one parameter at a time may come on top.)
 #
 # For example, take SGD with a rate of 1, and a weight of 1 whose gradient is always −0.003. The
 # next bfloat16 after 1 is 1.0078.
@@ -166,11 +167,12 @@ check("5.3")
 # %% [markdown]
 # ## 4 · Measured in training
 #
-# The usual way to mixed precision in PyTorch is none of these. `torch.autocast` leaves the
-# parameters in float32. It casts them to half precision where they are used. The backward needs
-# the casts again, so they are kept until then. Let us measure a training step in four ways:
-# float32, autocast, bfloat16 with masters, and bfloat16 alone. The second step counts, at the end
-# of forward and backward. (The lab tells `measure` that masters belong to the optimizer.)
+# The usual way to mixed precision in PyTorch is not in the table of section 2. `torch.autocast`
+# leaves the parameters in float32. It casts them to half precision where they are used. The
+# backward needs the casts again, so they are kept until then. Let us measure a training step in
+# four ways: float32, autocast, bfloat16 with masters, and bfloat16 alone. We take the second step,
+# because Adam's state is there from the beginning, and measure its forward and backward. (The lab
+# tells `measure` that masters belong to the optimizer.)
 
 # %%
 fullest, at_peak = {}, {}
@@ -196,12 +198,11 @@ bytes_for_each.compare(2 + 2 + 12, states["bfloat16, master"], kind="optimizer_s
 
 # %% [markdown]
 # So half precision does not halve the model states. They take 16 bytes for each parameter in
-# float32, with autocast, and with masters. (The table's first digits after the point are Adam's
-# step counters.)
+# float32, with autocast, and with masters.
 #
-# What becomes smaller is the activations. In pure bfloat16 they are about half as large. With
-# autocast they shrink less, for two reasons. What goes from block to block stays in float32, and so
-# do the inputs of the norms. And the casts of the weights come on top.
+# What becomes smaller is the activations. In bfloat16, with or without masters, they are about half
+# as large. With autocast they shrink less, for two reasons. What goes from block to block stays in
+# float32, and so do the inputs of the norms. And the casts of the weights come on top.
 
 # %% [markdown]
 # ### And time?

@@ -141,7 +141,8 @@ plot_curves({"gradient 1, and 0.1 from step 1,500 on": {
 # * the two means *and the weights* in bfloat16, without a master, rounded to the nearest, or
 #   stochastically.
 #
-# All use the same learning rate, and the same batches for a seed. There are three seeds.
+# All use the same learning rate, and the same batches for a seed. There are three seeds. (The sixth
+# way of the next cell waits for section 3.)
 
 # %%
 ways = ("float32", "bfloat16 states", "bfloat16 states, stochastic", "all bfloat16",
@@ -155,22 +156,23 @@ Table(["Adam", "loss at the end, minus that of float32, for each seed", "mean sq
       small_states.loss_rows(trained, ways[:5]))
 
 # %% [markdown]
-# *At rest* are mean squares that were the same 20 steps before. (Those in float32 belong to
-# characters that were never seen: they are 0.)
+# The first row shows, in brackets, the loss itself. *At rest* are mean squares that were the same
+# 20 steps before. (Those in float32 belong to characters that were never seen: they are 0.)
 #
 # Read the losses:
 #
-# * With states alone in bfloat16, more mean squares are at rest, but the loss hardly differs. 150
-#   steps are few, and a step depends only on the root of $v$.
+# * With only the states in bfloat16, more mean squares are at rest, but the loss hardly differs.
+#   150 steps are few, and a step depends only on the root of $v$.
 # * With the weights in bfloat16, too, rounding to the nearest costs something: the loss is higher
 #   for each seed. This is what 05b has shown: small steps get lost.
 # * Rounded stochastically, the same 8 bytes for each parameter are about as good as 16.
 
 # %% [markdown]
-# So this is what mixed precision with a master could not do: half of the bytes. The scope of this
-# measurement is small. It is a tiny model, 150 steps and one learning rate. With larger steps fewer
-# of them get lost: set `rate` to 0.01 above, and look again. With a rate that falls in the course
-# of training, as large models have it, steps become smaller and more get lost.
+# So stochastic rounding does what mixed precision with a master could not do: it halves the bytes.
+#
+# This was a tiny model, 150 steps and one learning rate. With larger steps fewer of them get lost:
+# set `rate` to 0.01 above, and look again. Large models lower their rate in the course of training.
+# Then steps become smaller, and more get lost.
 
 # %% [markdown]
 # ## 3 · Eight bits, by blocks
@@ -224,8 +226,8 @@ state_bytes = predict("Two means in 8 bits, a float32 scale for each 256 numbers
 check("5.6")
 
 # %% [markdown]
-# Now 1,024 numbers of about 1, and one that is a thousand times larger. How far off is the half of
-# the numbers that comes out best?
+# Now 1,024 numbers of about 1, one of them replaced by 1,000. How far off is the median number when
+# it comes back?
 
 # %%
 torch.manual_seed(0)
@@ -254,9 +256,6 @@ print(f"Adam with both means in 8 bits: loss {careless['8 bits'][0]:,.1f} after 
 #
 # * It keeps the root of $v$. Roots differ by half as many orders of magnitude.
 # * No root comes back as 0. Code 0 stands for half a scale.
-#
-# (bitsandbytes takes another way. Its 256 codes do not stand for equally spaced numbers: they are
-# closer to each other near 0.)
 
 # %% tags=["nbval-ignore-output"]
 Table(["Adam", "loss at the end, minus that of float32, for each seed", "mean squares at rest"],
@@ -276,15 +275,19 @@ print(f"2 × ({numbers:,} codes + 4 × {blocks} scales) = {2 * (numbers + 4 * bl
 state_bytes.compare(2 * (1 + 4 / 256), measured / numbers, kind="optimizer_state")
 
 # %% [markdown]
-# A quarter of the state in float32. It is not the same training as in float32: small roots are
-# coarse, so some steps have another length. But the loss is nearly the same here, for each seed.
-# (More than 2.03 bytes were measured because small tensors have blocks that are not full.)
+# A quarter of the state in float32. (More than 2.03 bytes were measured because small tensors have
+# blocks that are not full.)
+#
+# It is not the same training as in float32: small roots are coarse, so some steps have another
+# length. Here the losses differ by about a hundredth, and the smaller state even has the lower
+# ones. Do not expect this of another model. What you may conclude: it trains about as well here.
 
 # %% [markdown]
 # **On GPUs** nobody writes these loops by hand.
 #
 # * [bitsandbytes](https://huggingface.co/docs/bitsandbytes/v0.50.0/reference/optim/optim_overview)
-#   0.50 has `Adam8bit` and others. Tensors of fewer than 4,096 numbers stay in 32 bits there.
+#   0.50 has `Adam8bit` and others. Its 256 codes do not stand for equally spaced numbers: they are
+#   closer to each other near 0. Tensors of fewer than 4,096 numbers stay in 32 bits there.
 # * [torchao](https://github.com/pytorch/ao/blob/072500abcfbdec15a429eb53160c63fb92534b85/torchao/optim/README.md)
 #   has `AdamW8bit`, with blocks of 256, and `_AdamW(…, bf16_stochastic_round=True)` for bfloat16
 #   weights. Its page reports Llama 2 7B, fine-tuned in bfloat16 on an A100 (torch 2.4): at most
@@ -313,7 +316,7 @@ print(f"{tuple(v.shape)}: {v.numel():,} mean squares, estimated from {sum(v.shap
 print(f"nine of ten roots are estimated as {low:.2f} to {high:.2f} times what they are")
 
 # %% [markdown]
-# So the lengths of steps are not Adam's, but of the same order. PyTorch has this as
+# So steps are not as long as Adam's, but of the same order. PyTorch has this as
 # `torch.optim.Adafactor`. It keeps no mean of the gradient either. Section 6 trains with it.
 
 # %% [markdown]
@@ -323,14 +326,14 @@ print(f"nine of ten roots are estimated as {low:.2f} to {high:.2f} times what th
 # number for each parameter: the momentum, a running sum of gradients. That is half of Adam's state.
 # From the momentum matrix it makes an **orthogonal** one, and steps by that.
 #
-# Any matrix stretches some directions more than others. How much it stretches them are its
-# **singular values**. A gradient has a few large ones, and many small ones. Muon makes all of them
-# 1, and keeps the directions. So the step is as long in rare directions as in frequent ones.
+# A matrix stretches vectors, in some directions more than in others. Its **singular values** say
+# how much. A gradient has a few large ones, and many small ones. Muon makes all of them 1, and
+# keeps the directions. So the step is as long in rare directions as in frequent ones.
 #
 # For example, `[[3, 1], [1, 3]]` has singular values 4 and 2. Muon makes `[[1, 0], [0, 1]]` of it.
 
 # %% [markdown]
-# To find singular values takes long. **Newton and Schulz's iteration** needs only products of
+# It takes long to compute singular values. **Newton and Schulz's iteration** needs only products of
 # matrices. In each round, every singular value $s$ becomes $a s + b s^3 + c s^5$. With Muon's
 # coefficients, five rounds bring all values that are not tiny near to 1.
 
@@ -354,6 +357,10 @@ plot_bars([f"number {k + 1}" for k in shown],
           "singular value", title="Singular values of a matrix, before and after")
 
 # %% [markdown]
+# The gradient's values differ by a factor of more than a hundred. Afterwards all that are drawn are
+# near 1. (Number 32 is not drawn: it is thousands of times smaller than the first, and stays
+# small.)
+#
 # Now the question of the next chapter. There, each rank keeps the optimizer state of *a part* of
 # the parameters, and takes the step for this part. May such a part end in the middle of a matrix?
 #
@@ -386,11 +393,10 @@ for name, step_for in steps_of.items():
 #   Part 06b is about that.
 
 # %% [markdown]
-# PyTorch has Muon, too, since 2025. It computes the iteration in bfloat16, and refuses parameters
-# that are no matrices, [says its
-# documentation](https://docs.pytorch.org/docs/stable/generated/torch.optim.Muon.html). Embeddings,
-# the last layer, norms and biases go to another optimizer, mostly AdamW. Is PyTorch's step the one
-# that you have just computed?
+# PyTorch has Muon, too, since 2025. It computes the iteration in bfloat16, and takes matrices only,
+# [says its documentation](https://docs.pytorch.org/docs/stable/generated/torch.optim.Muon.html).
+# Embeddings, the last layer, norms and biases go to another optimizer, mostly AdamW. Does PyTorch
+# take the step that you have just computed?
 
 # %% tags=["nbval-ignore-output"]
 if hasattr(torch.optim, "Muon"):
@@ -409,7 +415,7 @@ if hasattr(torch.optim, "Muon"):
 #
 # Last, train with all three. They are different optimizers, so each one needs a learning rate of
 # its own. Each of three ranks tries one rate, all with the same seed. Then the best rate is used
-# with three other seeds. In Muon's training, Adam has what is not a matrix of a block.
+# with three new seeds. Muon is for the matrices of the blocks; the other parameters go to Adam.
 
 # %% tags=["nbval-ignore-output"]
 tried = launch(matrix_optimizers.tuned, text, steps, world_size=3).values
@@ -420,8 +426,8 @@ Table(["optimizer", "state for each parameter", "best rate", "loss at the end, f
 
 # %% [markdown]
 # Read the first column of numbers: it is exact. The losses are of a tiny model after 150 steps, and
-# do not say which optimizer is best for yours. They do say that a state of a few bytes, or of half
-# as many, can train.
+# do not say which optimizer is best for yours. They do say that a model can be trained with much
+# less state than Adam's.
 #
 # (Muon's state is larger than 4 bytes because Adam keeps 8 for everything outside of the blocks. In
 # this tiny model that is a large share.)

@@ -101,6 +101,7 @@ plot_bars(list(names.values()), {"kept": [kept.get(name, 0) / x.nbytes for name 
 
 # %% [markdown]
 # Here is the same list with its reasons. A tensor counts once, for the first layer that keeps it.
+# `mlp.0` and `mlp.2` are the two matrices of the MLP.
 #
 # | layer | keeps | size |
 # |---|---|---|
@@ -175,15 +176,16 @@ print(f"context {contexts[-1]}: {stored:.1f} MB and {again:.1f} MB, {stored / ag
 
 # %% [markdown]
 # One curve grows with the square of the context, the other in proportion. With 8,192 tokens and 32
-# heads, the weights of one block alone would be 8.6 GB in float32, or 4.3 GB in half precision.
-# Nobody trains such contexts with stored weights.
+# heads, the weights of one block alone would be 8.6 GB in float32, or 4.3 GB in half precision. 32
+# such blocks would keep 137 GB of them for a single sample.
 
 # %% [markdown]
 # ## 4 · Other blocks
 #
-# Llama's MLP has three matrices: $\text{silu}(x W_g) \cdot (x W_u)$, times $W_d$. The product of
-# two branches is called a **gate**. So that it has as many parameters as the plain MLP, its inside
-# is 8/3 times as wide, and not 4 times. Does it keep less, since it is narrower?
+# Llama's MLP has three matrices: $\text{silu}(x W_g) \cdot (x W_u)$, times $W_d$. (silu is a smooth
+# function like GELU.) The product of two branches is called a **gate**. So that it has as many
+# parameters as the plain MLP, its inside is 8/3 times as wide, and not 4 times. Does it keep less,
+# since it is narrower?
 
 # %%
 gated = predict("Llama's MLP keeps, in times its input", unit="times")
@@ -209,8 +211,8 @@ Table(["MLP", "parameters", "keeps, in times its input"],
 # %% [markdown]
 # ## 5 · What grows, and what does not
 #
-# Samples and context multiply activations. Model states do not know of them. Here a whole training
-# step at its highest point, with more and more samples:
+# Samples and context multiply activations. Model states do not know of them. Here is a whole
+# training step at its fullest moment, with more and more samples:
 
 # %%
 def at_most(count, context=64):
@@ -220,7 +222,7 @@ def at_most(count, context=64):
 
 by_samples = {count: at_most(count) for count in (4, 8, 16, 32)}
 plot_stacks({f"{count} samples": peak for count, peak in by_samples.items()},
-            title="A training step at its highest point")
+            title="A training step at its fullest moment")
 
 # %%
 each = (by_samples[32]["activations"] - by_samples[4]["activations"]) / 28

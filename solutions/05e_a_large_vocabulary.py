@@ -45,8 +45,9 @@ large = lab("large_vocabulary")
 #
 # The last layer multiplies `hidden`, of shape (positions, width), by a matrix of shape (vocabulary,
 # width). Its result are the logits: positions × vocabulary numbers, here in float32. Then
-# `cross_entropy` makes one number of them, and the backward follows. Take the bytes of the logits
-# as 1. How much is there at most, of logits and everything of their size?
+# `cross_entropy` makes one number of them, and the backward follows. Other tensors of the size of
+# the logits appear on the way. At the fullest moment, how many tensors of this size are there, with
+# the logits?
 
 # %%
 times_logits = predict("Logits, and all tensors of their size, at most", unit="times")
@@ -66,21 +67,22 @@ times_logits.compare(4, of_their_size, kind="activations")
 plot_memory(whole, "all at once", title="The last layer and the loss: forward and backward")
 
 # %% [markdown]
-# Four times. The picture shows how they come and go. (Ignore the milliseconds: counting takes time.
-# The highest point lasts so short that it is not drawn.)
+# Four. The picture shows how they come and go. (Ignore the milliseconds: counting takes time. The
+# fullest moment is so short that it is not drawn.)
 #
-# 1. The forward makes the logits. From them `cross_entropy` makes their log-softmax, and keeps it
-#    for the backward.
+# 1. The forward makes the logits (grey). From them `cross_entropy` makes their log-softmax, and
+#    keeps it for the backward (blue).
 # 2. The backward makes a gradient of the log-softmax, which is zero but for one number in each row.
 # 3. From it and the log-softmax it makes the gradient of the logits.
-# 4. And the logits themselves? Nobody needs them any more. But the program still has a variable
-#    `logits`, as most training loops do. So they stay.
+# 4. Nobody needs the logits any more. But the program, like most training loops, still has a
+#    variable `logits`. So they stay.
 #
 # (`device="cpu"` stands here because bytes are counted as the CPU keeps them.)
 
 # %% [markdown]
 # That makes 16 bytes for each logit in float32. In mixed precision the last layer computes in
-# bfloat16, and the loss in float32: $2 + 3 \cdot 4 = 14$ bytes. Let us look:
+# bfloat16, and the loss in float32: 2 bytes for the logits, and 4 for each of the three others.
+# Together that is $2 + 3 \cdot 4 = 14$ bytes. Let us look:
 
 # %%
 mixed = {"mixed": partial(large.backward_at_once, dtype=torch.bfloat16)}
@@ -101,8 +103,9 @@ Table(["model", "vocabulary", "positions", "logits, and what the loss makes of t
 
 # %% [markdown]
 # With Llama 3's vocabulary, the loss of one sample takes 14.7 GB, for the small model as for the
-# large one. Six samples at a time do not fit into the 80 GB of an H100, whatever you do with the
-# blocks. The larger the vocabulary and the smaller the model, the more the loss is what decides.
+# large one. The losses of six samples at a time do not fit into the 80 GB of an H100, whatever you
+# do with the blocks. The larger the vocabulary and the smaller the model, the more the loss is what
+# decides.
 
 # %% [markdown]
 # ## 2 · A chunk at a time
@@ -126,8 +129,8 @@ h.backward(leaf.grad)                    # goes on from h, with this gradient
 print("gradient of x:", x.grad.tolist())
 
 # %% [markdown]
-# `detach()` cuts. `h.backward(gradient)` continues: the gradient of `h` is not asked of a loss, but
-# told. The gradient of the sum of $(10x)^2$ is $200x$, as it should be.
+# `detach()` cuts. `h.backward(gradient)` continues: here no loss gives the gradient of `h`, you
+# pass it. The gradient of the sum of $(10x)^2$ is $200x$, as it should be.
 
 # %% [markdown]
 # ### Exercise 5.8 · Cross-entropy in chunks
@@ -165,9 +168,10 @@ check("5.8")
 # %% [markdown]
 # ## 3 · What it saves, and what it costs
 #
-# First: are these the same gradients? Then the bytes, for chunks of fewer and fewer positions. How
-# much of the memory of all logits do chunks of 16 of the 256 positions need at most, with the
-# matrix, its gradient, and everything else?
+# First: are these the same gradients? Then the bytes, for chunks of fewer and fewer positions. Take
+# the fullest moment of the loss with all logits at once as 100 %: the matrix, logits, and
+# everything else. How many percent do chunks of 16 of the 256 positions need, with the matrix and
+# its gradient?
 
 # %%
 in_percent = predict("Memory with chunks of 16 positions, in percent of all at once", unit="%")
@@ -242,7 +246,8 @@ for name, way in ways_grown.items():
 # %% [markdown]
 # Chunks make the process grow by more than their tensors take (the table before). What is freed
 # goes back to the C library's allocator. It may not find room there for the next tensor, and asks
-# the kernel for more. Part 05g comes back to this: on GPUs it is the same.
+# the kernel for more. Part 05g measures the same chunks without this allocator, and says what
+# PyTorch does on GPUs.
 
 # %% [markdown]
 # **On GPUs** the same is done in fused kernels, so that no chunk's logits go through slow memory

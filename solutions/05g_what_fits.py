@@ -74,11 +74,11 @@ in_parts = {f"{count} micro-batch" + "es" * (count > 1): launch(
     what_fits.accumulate, text, width, layers, samples, count, world_size=1, device="cpu")
     for count in (1, 2, 4)}
 plot_stacks({name: run["backwards"].at_peak[0] for name, run in in_parts.items()},
-            title="Forwards and backwards at their highest point")
+            title="Forwards and backwards at their fullest moment")
 
 # %% [markdown]
 # Activations halve with each doubling. But look at the gradients. With one micro-batch there are
-# none at the highest point: they come as the activations go. From the second micro-batch on, the
+# none at the fullest moment: they come as the activations go. From the second micro-batch on, the
 # gradients of the first are there.
 #
 # (`device="cpu"` stands in this part because bytes are counted as the CPU keeps them.)
@@ -168,22 +168,26 @@ for name in ("llama-2-7b", "llama-3-8b", "llama-3-70b", "llama-3-405b"):
     shape = shapes.model_named(name)
     counts = [what_fits.fewest_gpus(shape, 80e9, recomputed="full", in_chunks=chunks)
               for chunks in (False, True)]
-    rows.append([name, f"{16 * float(shape.parameters) / 1e9:,.0f} GB", *counts])
+    states = 16 * float(shape.parameters)
+    for_states = 2 ** int(states / 80e9 - 1e-9).bit_length()  # a power of 2 that holds them
+    rows.append([name, f"{states / 1e9:,.0f} GB", for_states, *counts])
 
 # %% jupyter={"source_hidden": true}
-# Your prediction, and what the calculator says.
+# Your prediction, theory (the states alone), and what the calculator says.
 states_alone = 16 * float(shapes.model_named("llama-2-7b").parameters) / 80e9
-fewest.compare(2 ** (int(states_alone - 1e-9)).bit_length(), rows[0][2], kind="parameters")
+fewest.compare(2 ** int(states_alone - 1e-9).bit_length(), rows[0][3], kind="parameters",
+               wire="counted")
 
 # %%
-Table(["model", "states", "GPUs of 80 GB", "with the loss in chunks"], rows,
-      note="ZeRO 3, blocks recomputed, one sample of the model's full context on each GPU")
+Table(["model", "states", "GPUs for the states", "for everything", "with the loss in chunks"], rows,
+      note="GPUs of 80 GB; ZeRO 3, blocks recomputed, one sample of full context on each")
 
 # %% [markdown]
-# Two columns to compare. For the small models the states decide. For the largest model they do not:
-# what each GPU keeps for its own sample does not shrink with more GPUs. Then ZeRO alone is not
-# enough, and tensor parallelism or pipelines have to cut the sample's activations (chapters 07 and
-# 08). The loss in chunks (05e) changes the answer for some.
+# Compare the last three columns. Only for the first model the states alone decide. What each GPU
+# keeps for its own sample does not shrink with more GPUs, and leaves less room for the states. For
+# the largest model it nearly fills a GPU. Then ZeRO alone is not enough, and tensor parallelism or
+# pipelines have to cut the sample's activations (chapters 07 and 08). For two models the loss in
+# chunks (05e) needs fewer GPUs.
 #
 # Now play. The left bar is one GPU alone, the right one each GPU of the run.
 
@@ -231,9 +235,9 @@ explore(draw, layers=[32, 12, 24, 48, 80, 96], hidden=[4096, 768, 2048, 8192, 12
 #   The calculator takes 1 GB for both, which is an assumption.
 
 # %% [markdown]
-# The first of these can be seen on a CPU. Take the loss in chunks of part 05e. By how much does the
-# process grow, beside what its tensors need? And if each tensor gets memory of its own from the
-# kernel, and gives it back at once?
+# The first of these can be seen on a CPU. Take the loss in chunks of part 05e. Its tensors need
+# some bytes; by how many does the process grow? And by how many if the kernel gives memory to each
+# tensor alone, and takes it back at once?
 
 # %% tags=["nbval-ignore-output"]
 sizes = 256, 64, 128_256  # positions, width, vocabulary
@@ -356,7 +360,7 @@ put_to_the_test(f"""
 # ## What you have learnt
 #
 # * **Accumulation** divides activations by the number of micro-batches. The gradients are there at
-#   the highest point then.
+#   the fullest moment then.
 # * A calculator that adds up states, activations, logits and gathered units was right to a few
 #   percent for small models, and mostly too careful, above all with recomputation. It is no
 #   guarantee: it looks at one moment of the step.

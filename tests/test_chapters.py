@@ -189,7 +189,7 @@ SHOWN = {
     "05d_activations": ["theory 16.25 times; measured 16.25", "theory 11.67 times"],
     "05e_a_large_vocabulary": ["theory 4 times; measured 4.0", "14.0 bytes for each logit"],
     "05f_computed_twice": ["the same gradients: True", "theory 8 segments; measured 8"],
-    "05g_what_fits": ["in all cases: True", "theory 2 GPUs; measured 2"],
+    "05g_what_fits": ["in all cases: True", "theory 2 GPUs; counted 2"],
     "06_zero": [
         "stage 1 sends 1.3",
         "3 ranks equal one process, but for rounding: True",
