@@ -21,7 +21,9 @@
 # %% jupyter={"source_hidden": true}
 import torch
 
-from pedagogy_lib import Table, check, hint, lab, plot_schedule, predict, progress, simulate
+from pedagogy_lib import (
+    Table, check, hint, lab, plot_schedule, predict, progress, simulate,
+)
 
 # %% tags=["parameters"]
 world_size = 4

@@ -165,7 +165,8 @@ plot_schedule({f"{name}{', on real ranks' * real}": pair[real] for name, pair in
 #
 # 1F1B is different. A rank needs each gradient soon after its neighbour has computed it, so it
 # waits for many messages. It helps to warm up with *two* forwards for each rank that comes after.
-# This gives 1F1B **slack**: a gradient may come later, and nobody waits. But a rank keeps more:
+# This gives 1F1B **slack**: a gradient may come somewhat later, and nobody waits. But ranks keep
+# more:
 
 # %%
 def with_slack(rank, ranks, microbatches):
