@@ -227,7 +227,8 @@ share_guess.compare(100 * 400e12 / (12 * 8192 * 10 * 50e9), 100 * message / forw
 # (simulated). 400 TFLOP/s is what a good program reaches on an H100. 1.25 GB/s is Ethernet of 10
 # Gbit/s. 50 GB/s is a network card of 400 Gbit/s (InfiniBand NDR), one for each GPU. 450 GB/s is an
 # H100's NVLink, one way. (NVIDIA gives 900 GB/s, for both directions together.)
-#
+
+# %% [markdown]
 # For wide models with many blocks on a stage, the network card is enough. It is not enough for one
 # narrow block on a stage. So interleaving with very many chunks ends there.
 #

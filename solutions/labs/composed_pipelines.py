@@ -118,6 +118,15 @@ class RecomputedHalvesStage(Drawing, SplitStage, RecomputingStage):
     """Backwards in halves; keeps each input, and computes forward again before its `I`."""
 
 
+class ForgetfulStage(RecomputedStage):
+    """A mistake to look at: computes forward again, and draws other numbers for dropout."""
+
+    def backward(self, i, gradient=None):
+        x, (then, _) = self.kept.pop(i)
+        Stage.forward(self, i, x, then)
+        return Stage.backward(self, i, gradient)
+
+
 KINDS = {  # (in halves, recomputed)
     (False, False): PlainStage,
     (False, True): RecomputedStage,

@@ -11,6 +11,7 @@ import torch
 from composed_pipelines import (
     SGD,
     Composed,
+    ForgetfulStage,
     Plan,
     groups_of,
     make_model,
@@ -191,6 +192,12 @@ def told_off(values, number, largest) -> str:
     """In words, how far the gradients of all ranks are off; number: which of two ways."""
     worst = max(of_rank[number] for of_rank in values)
     return "equal, but for rounding" if worst <= largest else f"off by {worst:.0%} of the largest"
+
+
+def forgotten(dropout=0.2) -> tuple[float, float]:
+    """How far gradients are off with recomputation: as it should be, and with other numbers."""
+    plan, groups = Plan(recomputed=True, dropout=dropout), groups_of(2)
+    return tuple(off(plan, groups, kind) for kind in (None, ForgetfulStage))
 
 
 def ends_apart() -> tuple[float, float]:
