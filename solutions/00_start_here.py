@@ -406,10 +406,10 @@ problems = examine()
 # | schedule | which rank computes which micro-batch, and in what order | 08 |
 # | 1F1B | a schedule: one forward, one backward, in turns | 08b |
 # | chunk of a model | one of several stages that one rank holds | 08b |
-# | zero bubble | schedules that compute gradients of weights later, where a rank would wait | 08e |
-# | slack | forwards that a stage runs ahead, so that no slow message stops it | 08f |
-# | weight stashing | to keep old weights for the backwards of earlier micro-batches | 08g |
-# | slice | some positions of one sample, with which a stage begins before it has all | 08h |
+# | zero bubble | schedules that compute gradients of weights later, where a rank would wait | 08f |
+# | slack | forwards that a stage runs ahead, so that no slow message stops it | 08g |
+# | weight stashing | to keep old weights for the backwards of earlier micro-batches | 08h |
+# | slice | some positions of one sample, with which a stage begins before it has all | 08i |
 #
 # </details>
 
@@ -518,11 +518,12 @@ problems = examine()
 # | [08b · One forward, one backward][08b] | How many micro-batches must a stage keep? |
 # | [08c · A machine for schedules][08c] | What carries out a schedule? |
 # | [08d · How large a micro-batch][08d] | How large should a micro-batch be? |
-# | [08e · Fill the bubble][08e] | How small can the bubble be, and for how much memory? |
-# | [08f · Unequal stages][08f] | What if stages differ? |
-# | [08g · Never wait][08g] | What if nobody waits at the end of a batch? |
-# | [08h · Slices of a sequence][08h] | Can one sample fill a pipeline? |
-# | [08i · Pipelines at work][08i] | What do real pipelines do, and what can be combined? |
+# | [08e · Fill the bubble][08e] | What can a rank do while it would be idle? |
+# | [08f · Zero bubble][08f] | How small can the bubble be, and for how much memory? |
+# | [08g · Unequal stages][08g] | What if stages differ? |
+# | [08h · Never wait][08h] | What if nobody waits at the end of a batch? |
+# | [08i · Slices of a sequence][08i] | Can one sample fill a pipeline? |
+# | [08j · Pipelines at work][08j] | What do real pipelines do, and what can be combined? |
 # | [09 · Three dimensions][09] | How do a thousand ranks know with whom to talk? |
 # | [09b · One step, three axes][09b] | What does a step look like if all is combined? |
 # | [09c · Which axis where][09c] | Which axis belongs on which link? |
@@ -569,10 +570,11 @@ problems = examine()
 # [08c]: 08c_a_machine_for_schedules.ipynb
 # [08d]: 08d_how_large_a_micro_batch.ipynb
 # [08e]: 08e_fill_the_bubble.ipynb
-# [08f]: 08f_unequal_stages.ipynb
-# [08g]: 08g_never_wait.ipynb
-# [08h]: 08h_slices_of_a_sequence.ipynb
-# [08i]: 08i_pipelines_at_work.ipynb
+# [08f]: 08f_zero_bubble.ipynb
+# [08g]: 08g_unequal_stages.ipynb
+# [08h]: 08h_never_wait.ipynb
+# [08i]: 08i_slices_of_a_sequence.ipynb
+# [08j]: 08j_pipelines_at_work.ipynb
 # [09]: 09_three_dimensions.ipynb
 # [09b]: 09b_one_step_three_axes.ipynb
 # [09c]: 09c_which_axis_where.ipynb

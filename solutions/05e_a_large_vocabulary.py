@@ -273,7 +273,7 @@ for name, way in ways_grown.items():
 
 # %% [markdown]
 # Two other ways divide the logits among ranks. With tensor parallelism each rank has some columns
-# of them (part 07c). With a pipeline only the last stage has any (part 08f): it may need fewer
+# of them (part 07c). With a pipeline only the last stage has any (part 08g): it may need fewer
 # blocks than the others.
 
 # %% [markdown]

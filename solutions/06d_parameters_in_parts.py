@@ -129,7 +129,7 @@ plot_storages(looks, title="One storage, and the tensors that look at it")
 # one that it has kept was changed. A tensor that got its memory by `.data` has a counter of its
 # own, so the refilling of `flat` is not counted. Nobody checks, then, that the numbers are the same
 # as in the forward. In stage 3 they are: the optimizer steps only after the backward. (Part
-# [08g](08g_never_wait.ipynb) has a case where they are not.)
+# [08h](08h_never_wait.ipynb) has a case where they are not.)
 
 # %% [markdown]
 # ### Exercise 6.9

@@ -41,7 +41,7 @@ width = 32
 
 # %% [markdown]
 # Does each rank have $1/p$ of the parameters? Here are eight blocks, the embedding and the logits,
-# in numbers of layers that are as equal as they can be:
+# cut into stages. Their numbers of layers are as equal as possible:
 
 # %%
 schedules, measured = lab("schedules"), lab("pipelines_measured")
@@ -86,7 +86,8 @@ plot_schedule({"one batch": naive_simulated, "on real ranks": naive})
 # the model fit. They make nothing faster.
 #
 # (The upper timeline is *simulated*: computed from the list of actions and their times alone. The
-# lower one was measured on real ranks.)
+# lower one was measured on real ranks. Each one tells its idle time in two ways, "of the whole" and
+# "over the ideal". Section 3 explains them.)
 
 # %% [markdown]
 # ## 2 · Micro-batches: GPipe
@@ -138,7 +139,7 @@ plot_schedule(simulate(schedules.rows_of(schedules.gpipe, p, 4)), title="GPipe, 
 
 # %% [markdown]
 # Without a pipeline, 8 micro-batches go through 4 stages one after another. That takes 8 × 4 × 60
-# ms = 1.92 s. How long does GPipe take, with twice as many micro-batches as stages?
+# ms = 1.92 s. How long does GPipe take with the same micro-batches?
 
 # %%
 takes = predict(f"GPipe: {2 * p} micro-batches through {p} stages", unit="s")
@@ -204,8 +205,8 @@ plot_against(counts, lines, "micro-batches", "bubble", predicted=formulas,
 
 # %% [markdown]
 # It is the *same* bubble. Its share of the whole is $\frac{p-1}{m+p-1}$; over the ideal it is
-# $\frac{p-1}{m}$. With 4 stages and 8 micro-batches these are 27 % and 37.5 %. When a text tells a
-# bubble, ask which measure it takes.
+# $\frac{p-1}{m}$. With 4 stages and 8 micro-batches these are 27 % and 37.5 %. When a text gives a
+# number for a bubble, ask which of the two measures it uses.
 #
 # Measured values lie somewhat above the formulas. Messages take time, and a sleep lasts a little
 # longer than was asked for. How much above differs from run to run.

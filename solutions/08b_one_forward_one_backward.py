@@ -167,7 +167,8 @@ plot_bars([f"rank {rank}" for rank in range(p)], found, "activations at most (kB
 # again, and puts the generator back where it was afterwards.
 #
 # What happens without that? Three micro-batches go through one stage, a linear layer and dropout:
-# all forwards, then all backwards.
+# all forwards, then all backwards. The table compares its outputs and its gradients with those of a
+# stage that keeps all activations and computes nothing twice.
 
 # %%
 dropout = lab("dropout_recomputed")
@@ -232,9 +233,9 @@ check("8.5", one_f_one_b)
 # ## 6 · Checked before it runs
 #
 # A wrong schedule hangs, or it fails on a GPU that costs money. But it is only a list, so it can be
-# checked at once. `check_schedule` asks: does each action come once, after what it needs on its
-# rank? Does nobody wait for ever? And, with `most_kept=`, does nobody keep too much? It tells the
-# first thing that is wrong.
+# checked at once. `check_schedule` looks for three mistakes: an action that is missing, comes
+# twice, or comes before what it needs on its rank; ranks that wait for each other for ever; and,
+# with `most_kept=`, a rank that keeps too much. It tells the first thing that is wrong.
 
 # %%
 check_schedule(schedules.rows_of(schedules.one_f_one_b, 4, 8), most_kept=[4, 3, 2, 1])
@@ -266,7 +267,8 @@ except ValueError as error:
 # micro-batches on all ranks together, and puts what was measured below it.
 #
 # The interleaved schedule has several chunks of the model on each rank: "keeps 11/2" are 11 of half
-# a rank's layers. Part [08e](08e_fill_the_bubble.ipynb) explains it, and the zero bubble.
+# a rank's layers. Part [08e](08e_fill_the_bubble.ipynb) explains it, and part
+# [08f](08f_zero_bubble.ipynb) the zero bubble.
 
 # %%
 def draw(schedule, **chosen):

@@ -23,7 +23,7 @@ import torch
 import torch.distributed as dist
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, plot_messages, predict, progress, put_to_the_test, simulate,
+    Table, check, hint, lab, launch, plot_messages, predict, progress, put_to_the_test,
 )
 
 # %% tags=["parameters"]
@@ -104,8 +104,9 @@ check("8.6")
 # 2. Inside of `with self.around(action):` compute `self.stages[chunk].forward(i, x)`, and nothing
 #    else. (`around` measures it.)
 # 3. Send what it returns: `self.send(y, action)`.
-# 4. The last stage sends nothing. It gets a third argument, `partial(self.part_of_loss, i)`, and
-#    appends what `forward` returns to `self.losses`.
+# 4. The model's last stage sends nothing. Give its `forward` a third argument,
+#    `partial(self.part_of_loss, i)`, and append what it returns to `self.losses`. (`partial(f, i)`
+#    is a function: with `logits` it calls `f(i, logits)`.)
 
 # %% [markdown]
 # `receive(action)` returns the tensor that the action needs, once it has come. For `"F"` it comes
@@ -177,31 +178,9 @@ Table(["rank", "boundaries", "predicted", "sent / predicted"],
 # What is more than predicted are headers, 144 bytes for each message. (This cell counts bytes that
 # the kernel has sent, so it asks for `device="cpu"`.) One activation has the size $b\,s\,h$:
 # samples of the micro-batch, tokens, width. It does not depend on how many layers a stage has.
-
-# %% [markdown]
-# Is that much? Compare the time of a message with the time of a forward. A token is $2h$ bytes in
-# bfloat16. A block has about $12h^2$ parameters, so a stage of $L$ blocks does $24Lh^2$ FLOPs for a
-# token. On a GPU of $C$ FLOPs per second and a link of $B$ bytes per second, the message takes
 #
-# $$\frac{2h/B}{24\,L\,h^2/C} = \frac{C}{12\,L\,h\,B}$$
-#
-# forwards. The next cell puts in a 7B model, $h = 4096$ with 8 blocks a stage, and an H100 that
-# reaches 40 % of its 989 TFLOP/s. It simulates 1F1B with that. This is computed, not measured.
-
-# %%
-links = {"NVLink, 450 GB/s": 450e9, "InfiniBand NDR, 400 Gb/s": 50e9, "Ethernet, 10 Gb/s": 1.25e9}
-message = {name: 0.4 * 989e12 / (12 * 8 * 4096 * B) for name, B in links.items()}  # in forwards
-seconds = {"F": 1.0, "B": 2.0}
-alone = simulate(rows, seconds).seconds
-longer = {name: simulate(rows, seconds, share).seconds / alone - 1
-          for name, share in message.items()}
-Table(["link of one GPU, one way", "a message takes", "a step takes longer by"],
-      [[name, f"{message[name]:.3f} forwards", f"{longer[name]:.1%}"] for name in links])
-
-# %% [markdown]
-# One InfiniBand port per GPU is enough for this pipeline. Slow Ethernet is not. The more blocks a
-# stage has, and the wider they are, the less its messages matter. (NVIDIA gives 900 GB/s for an
-# H100's NVLink: that counts both directions.)
+# Is that much? Part [08g](08g_unequal_stages.ipynb) compares the time of a message with that of a
+# forward, for models and links of real size.
 
 # %% [markdown]
 # ## 4 · The loss of a batch
@@ -356,7 +335,7 @@ put_to_the_test(f"""
 - [C180] Pipelines need point-to-point sends, and no all-reduces | CS 229S, “What are the pros of
   pipeline parallelism?” | {"right" if {*names} <= {"send", "recv"} else "wrong"}, but for shared
   weights | all calls of the busiest rank: {", ".join(names)} (section 3). Weights that two stages
-  share need an all-reduce (part 08f)
+  share need an all-reduce (part 08j)
 """)
 
 # %% [markdown]
@@ -365,7 +344,7 @@ put_to_the_test(f"""
 #
 # **To read on.** PyTorch's
 # [pipelining](https://docs.pytorch.org/docs/stable/distributed.pipelining.html), which part
-# [08i](08i_pipelines_at_work.ipynb) puts beside your machine.
+# [08j](08j_pipelines_at_work.ipynb) puts beside your machine.
 
 # %% [markdown]
 # ## What you have learnt

@@ -62,7 +62,7 @@ Table(["samples", "forward and backward", "for each sample"],
 # > weights.) A product with $t$ tokens does $2t$ operations for each weight, and reads 2 bytes for
 # > it: $t$ operations a byte. So with less than about 300 tokens in a micro-batch the memory sets
 # > the pace, and half the tokens take as long. (One sample of a large model has thousands of
-# > tokens. Short slices of a sample, in part [08h](08h_slices_of_a_sequence.ipynb), bring the limit
+# > tokens. Short slices of a sample, in part [08i](08i_slices_of_a_sequence.ipynb), bring the limit
 # > back.) This is computed, not measured.
 
 # %% [markdown]
@@ -78,7 +78,7 @@ best = predict("Which size makes the shortest step?", unit="samples")
 # %% jupyter={"source_hidden": true}
 # Your prediction, and the size with the shortest of three steps.
 steps = {b: (4 // b + 3 - 1) * took for b, took in {1: 3, 2: 4, 4: 7}.items()}
-best.compare(theory=2, measured=min(steps, key=steps.get))
+best.compare(theory=2, measured=min(steps, key=steps.get), wire="counted")
 
 # %% [markdown]
 # With 1 sample each there are 4 micro-batches: a step takes $(4 + 2) \cdot 3 = 18$ s. With 2
@@ -150,7 +150,7 @@ print("idle:", ", ".join(f"{p} stages {share:.1%}" for p, share in rule.items())
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was simulated.
-left.compare(theory=100 * 63 / (5 * 64 - 1), measured=100 * rule[64])
+left.compare(theory=100 * 63 / (5 * 64 - 1), measured=100 * rule[64], wire="simulated")
 
 # %% [markdown]
 # The rule leaves $\frac{p-1}{5p-1}$ of the whole time idle: 11 % with two stages, and nearly 20 %

@@ -369,9 +369,9 @@ put_to_the_test(f"""
   and sizes; here it sent {more:.1f} times as much over the cards (section 1); times on slow cards
   are in 02g and 07g
 - Profile before optimising | web page | right | Nsight is for GPUs; here `measure`, `plot_timeline`
-  and torch.profiler say what a step waits for (03c, 08i)
+  and torch.profiler say what a step waits for (03c, 08j)
 - At least 4 micro-batches for each stage | web page | a rule of thumb | 16 stages and 64
-  micro-batches idle for {15 / (64 + 15):.0%} of the time in 1F1B; interleaving needs fewer (08i)
+  micro-batches idle for {15 / (64 + 15):.0%} of the time in 1F1B; interleaving needs fewer (08e)
 - Recomputation trades compute for memory; mixed precision halves memory | web page | half right |
   recomputation: chapter 05. Mixed precision with masters keeps 16 bytes a parameter, as before (05)
 - Mismatched sizes cause deadlocks | web page | wrong here | an error on every rank (section 1, 09)
@@ -381,7 +381,7 @@ put_to_the_test(f"""
 put_to_the_test("""
 - ZeRO-3 fragments memory | web page | documented | of GPU allocators; 06h shows which buffers come
   and go, in which order
-- Unbalanced stages cause bubbles | web page | right | 08i, with a balance that you compute
+- Unbalanced stages cause bubbles | web page | right | 08g, with a balance that you compute
 - Models 100 times larger than one GPU's memory | web page | right for states | they are divided
   by all ranks (section 2); a layer's activations are not, unless tp or cp cuts them (07g, 09f)
 - Near-linear scaling with proper configuration | web page | not with the same batch | section 3

@@ -289,7 +289,7 @@ check("10.3", largest_micro_batch)
 # | launch | what a layer takes at least, however small | 07g |
 # | tp | 4 sums of activations in a layer, 6 if recomputed; nothing of it is hidden | 07 |
 # | cp | keys and values go round, and their gradients | 09f |
-# | pp, bubble | messages for each chunk, and (stages - 1) / chunks turns of waiting | 08, 08i |
+# | pp, bubble | messages for each chunk, and (stages - 1) / chunks turns of waiting | 08, 08e |
 # | dp | reducing gradients, gathering parameters; only what no computing hides | 03c, 06 |
 # | optimizer | bytes of the states / memory bandwidth | 05 |
 #

@@ -18,7 +18,7 @@
 # there.
 #
 # **It takes** about 30 minutes, and 60 more for 4 exercises. **It needs** parts
-# [07](07_tensor_parallel.ipynb), [08i](08i_pipelines_at_work.ipynb) and
+# [07](07_tensor_parallel.ipynb), [08g](08g_unequal_stages.ipynb) and
 # [09c](09c_which_axis_where.ipynb).
 
 # %% jupyter={"source_hidden": true}

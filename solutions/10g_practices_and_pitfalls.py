@@ -335,12 +335,12 @@ put_to_the_test(f"""
 - Tensor parallelism when one layer is too large for a GPU | web page; book chapter | right, and
   rare | computed: the largest layer of the shapes in labs/model_shapes.py, {name}'s, has
   {parameters / 1e9:.1f} billion parameters: {2 * parameters / 1e9:.0f} GB in bfloat16
-- At least 4 micro-batches for each stage | web page | depends | 08i; with seconds: 10f, section 3
+- At least 4 micro-batches for each stage | web page | depends | 08d; with seconds: 10f, section 3
 - tp on one fast server, pp on several or without fast links | CS 229S | depends | 10f, section 4:
   which kind wins where
 - A tool such as Alpa helps to choose | CS 229S | right, within its model of cost | 10d
 - Pipelines load very large models, but use GPUs poorly | web note | depends | on the number of
-  micro-batches: measured in 08i
+  micro-batches: measured in 08
 """, fold="Choosing a plan")
 
 # %% jupyter={"source_hidden": true}
@@ -395,11 +395,11 @@ put_to_the_test(f"""
 slow = practices.slower_network("GPT-3 175B", 1024, "H100", 6.25e9)
 put_to_the_test(f"""
 - Profile before optimizing, with Nsight Systems | web page | right | it is for GPUs and was not
-  run; `measure` and torch.profiler: 03c, 08i; a roofline: 10
+  run; `measure` and torch.profiler: 03c, 08j; a roofline: 10
 - Wrong sizes of the mesh end in deadlocks | web page | wrong | an error at once; a skipped call
   hangs: 09
 - dp groups span everything | web page | wrong | printed in 09
-- Balance the stages; profile the layers | web page | right | measured: 08i. Computed: the output of
+- Balance the stages; profile the layers | web page | right | measured: 08g. Computed: the output of
   Llama 3 8B has as many weights as {practices.end_in_layers("Llama 3 8B"):.1f} of its layers
 - High-bandwidth networks are required | web page |
   {"right" if slow > 1.25 else "depends"} | computed: 175B on 1,024 H100 takes {slow:.2f} times as

@@ -68,10 +68,11 @@ PARAMETERS = {
     "08c_a_machine_for_schedules": {"world_size": 3, "width": 48, "steps": 4},
     "08d_how_large_a_micro_batch": {"rounds": 3},
     "08e_fill_the_bubble": {"world_size": 3},
-    "08f_unequal_stages": {"world_size": 3},
-    "08g_never_wait": {"world_size": 3, "seeds": 2},
-    "08h_slices_of_a_sequence": {"world_size": 3, "tokens": 2048},
-    "08i_pipelines_at_work": {"world_size": 3},
+    "08f_zero_bubble": {"world_size": 3},
+    "08g_unequal_stages": {"world_size": 3},
+    "08h_never_wait": {"world_size": 3, "seeds": 2},
+    "08i_slices_of_a_sequence": {"world_size": 3, "tokens": 2048},
+    "08j_pipelines_at_work": {"world_size": 3},
     "09_three_dimensions": {"sizes": {"dp": 4, "pp": 1, "tp": 2}, "rank_shown": 3},
     "09b_one_step_three_axes": {"sizes": {"dp": 4, "pp": 1, "tp": 2}},
     "09c_which_axis_where": {"context": 32, "card_megabytes_per_second": 20.0},
@@ -230,20 +231,21 @@ SHOWN = {
     "08b_one_forward_one_backward": ["'1F1B': [3, 2, 1]", "rank 0 waits at B0 for B0 of rank 1"],
     "08c_a_machine_for_schedules": ["gradient of x: 30.0", "received [1.0, 0.0]"],
     "08d_how_large_a_micro_batch": ["64 stages 19.7%"],
-    "08e_fill_the_bubble": [
+    "08e_fill_the_bubble": ["I, gradient of the input: [[53.0, 64.0]]", "theory 14.29 %"],
+    "08f_zero_bubble": [
         "theory 5.263 %; simulated 5.263",
         "DualPipeV: the same 84 actions in the same order: True",
         "ZB-V equal, but for rounding: True",
     ],
-    "08f_unequal_stages": ["[4, 3, 3] layers", "theory 0.8138 %; counted 0.8138"],
-    "08g_never_wait": [
+    "08g_unequal_stages": ["[4, 3, 3] layers", "theory 0.8138 %; counted 0.8138"],
+    "08h_never_wait": [
         "stashing | late by [2, 1, 0] updates | versions kept [3, 2, 1]",
         "theory 2 updates; counted 2",
     ],
-    "08h_slices_of_a_sequence": ["131,072 tokens: 4.50 times"],
-    "08i_pipelines_at_work": [
+    "08i_slices_of_a_sequence": ["131,072 tokens: 4.50 times"],
+    "08j_pipelines_at_work": [
         "theory 4.5 weights; measured 4.5",
-        "state kept gradients equal, but for rounding",
+        "added up gradients equal, but for rounding",
         "ZeRO stage 2 reduces a gradient as soon as autograd has it, and ZB-H1",
     ],
     "09_three_dimensions": [

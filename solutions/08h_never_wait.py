@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 08g · Never wait
+# # 08h · Never wait
 #
 # **All schedules so far end each batch with a flush: everybody waits until the last gradient is
 # there, then all weights change at once. What if nobody ever waits?** PipeDream does that. The
@@ -9,7 +9,7 @@
 # %% [markdown]
 # ![Training loss over micro-batches for two learning rates, four ways, several seeds. Updating for
 # every group of micro-batches with late gradients ends
-# highest](../assets/covers/08g_never_wait.png)
+# highest](../assets/covers/08h_never_wait.png)
 #
 # *Measured in section 3: the same model, late and on time. Dots are medians of several seeds, bars
 # their range.*
@@ -49,9 +49,10 @@ rows = schedules.rows_of(schedules.one_f_one_b, p, 10)
 plot_schedule({"1F1B, 10 micro-batches": simulate(rows)})
 
 # %% [markdown]
-# Count updates in this picture. Micro-batch 5 goes forward on rank 0. How many backwards has rank 0
-# done by then? So many updates does this version of the weights know of. Until the *backward* of
-# micro-batch 5 comes to rank 0, more updates happen there.
+# Count updates in this picture. Each backward of a rank ends with an update, and makes the next
+# version of its weights: version 1, version 2, and so on. Find the forward of micro-batch 5 on rank
+# 0. Which version does it use? Then find its *backward* on rank 0. Updates between the two make its
+# gradient **late**. How many are they?
 
 # %%
 late = predict(f"Micro-batch 5 on rank 0, {p} stages: its gradient is late by", unit="updates")
@@ -163,9 +164,9 @@ for name, (slow, quick) in pairs.items():
 # Read these lines before you believe a curve. Where late is higher with some seeds and lower with
 # others, the delay is not what decides. Where it is higher with all of them, it costs something. An
 # update for $p$ micro-batches is larger, and a delay by one of *these* is a delay by $p$
-# micro-batches, on all ranks. (Part 03i has found the same for a parameter server: old gradients
-# bear only smaller learning rates.) What holds for 50 micro-batches of a toy need not hold for a
-# long training.
+# micro-batches, on all ranks. (Part 03h has found the same for a parameter server: with old
+# gradients, only smaller learning rates work.) What holds for 50 micro-batches of a toy need not
+# hold for a long training.
 
 # %% [markdown]
 # ### Exercise 8.16 · Find the bug
@@ -219,8 +220,7 @@ check("8.16", InPlaceStage)
 # **On GPUs.** Large language models are trained with a flush, as far as their reports say: Llama 3
 # with an interleaved schedule, DeepSeek-V3 with DualPipe. The extra versions need memory that
 # nobody has to spare, and a run without a flush cannot be compared with one on a single GPU.
-# PyTorch
-# 2.13's `torch.distributed.pipelining` has no schedule without a flush.
+# PyTorch 2.13's `torch.distributed.pipelining` has no schedule without a flush.
 
 # %% [markdown]
 # ## Put to the test
@@ -255,7 +255,7 @@ put_to_the_test(f"""
 #
 # **Your exercises**: 8.15 stands in [labs/pipedream.py](../labs/pipedream.py), and 8.16 in a cell.
 #
-# **Next**: [08h · Slices of a sequence](08h_slices_of_a_sequence.ipynb).
+# **Next**: [08i · Slices of a sequence](08i_slices_of_a_sequence.ipynb).
 
 # %%
-progress("08g")
+progress("08h")

@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 08f · Unequal stages
+# # 08g · Unequal stages
 #
 # **So far all stages took equally long, and messages were free. What if they are not?** In a real
 # model the embedding takes hardly any time, and the last layer may take as long as several blocks.
@@ -8,7 +8,7 @@
 
 # %% [markdown]
 # ![Timelines of a pipeline on four ranks with equal numbers of layers, and with balanced ones: the
-# balanced one idles less and ends earlier](../assets/covers/08f_unequal_stages.png)
+# balanced one idles less and ends earlier](../assets/covers/08g_unequal_stages.png)
 #
 # *Measured in section 2: layers shared out by number, and by time (computing is emulated).*
 #
@@ -116,10 +116,11 @@ balanced = {way: pipeline_balance.emulated(rows, pipeline_balance.pace_of(weight
 plot_schedule({way: real for way, (_, real) in balanced.items()})
 
 # %% [markdown]
-# Look at the ranks before the slowest one. They idle between any two of their actions.
+# Look at the even stages. The last rank is the slowest one, and never idle between its first action
+# and its last one. The ranks before it wait for it after each backward and forward.
 #
-# Is this only so for 1F1B? Here is the idle share for all schedules of 08e that have one chunk on a
-# rank, with the even stages and with the balanced ones (simulated).
+# Is this only so for 1F1B? Here is the idle share for all schedules of parts 08 to 08f that have
+# one chunk on a rank: with equal stages, with the balanced ones and with the even ones (simulated).
 
 # %%
 def idle_with(schedule, work):
@@ -146,26 +147,26 @@ Table(["schedule", *works], [[name, *(f"{idle:.1%}" for idle in idles.values())]
 # %% [markdown]
 # ## 3 · Links
 #
-# A boundary carries a micro-batch's activations: samples × tokens × width numbers forward, and as
-# many back. This does not depend on how many layers a stage has. What if a message takes half as
-# long as a forward? Either the sender waits until it has left, or it goes on with the next
-# micro-batch. This is GPipe:
+# A boundary carries the activations of a micro-batch forward, and as many numbers back (08c). What
+# if a message takes half as long as a forward? Either the sender waits until the message has left,
+# or it goes on with the next micro-batch. Here are both under GPipe:
 
 # %% tags=["nbval-ignore-output"]
 pace = {"F": 0.030, "B": 0.060}
 gpipe = schedules.rows_of(schedules.gpipe, p, m)
 senders = {name: pipeline_balance.emulated(gpipe, pace, 0.5 * pace["F"], waits=waits)
-           for name, waits in (("waits", True), ("goes on", False))}
-plot_schedule({f"{name}{', measured' * real}": pair[real] for name, pair in senders.items()
+           for name, waits in (("the sender waits", True), ("the sender goes on", False))}
+plot_schedule({f"{name}{', on real ranks' * real}": pair[real] for name, pair in senders.items()
                for real in (False, True)}, most_inches=1)
 
 # %% [markdown]
-# If messages leave while their sender computes, a boundary is paid twice in a step: when the
-# pipeline fills, and when it drains. It is not paid for every micro-batch.
+# If the sender goes on, a boundary costs the time of two messages in a step: one when the pipeline
+# fills, and one when it drains. All other messages travel while ranks compute.
 #
-# 1F1B is different. Its rows are so tight that a rank waits for each gradient, and a message's time
-# shows again and again. It helps to warm up with *two* forwards for each rank that comes after.
-# This gives 1F1B **slack**, and it keeps more:
+# 1F1B is different. A rank needs each gradient soon after its neighbour has computed it, so it
+# waits for many messages. It helps to warm up with *two* forwards for each rank that comes after.
+# This gives 1F1B **slack**: a gradient may come somewhat later, and nobody waits. But ranks keep
+# more:
 
 # %%
 def with_slack(rank, ranks, microbatches):
@@ -188,27 +189,30 @@ plot_against(shares, {name: [100 * pipeline_balance.step_longer_by(of, share) fo
 # ## 4 · How fast is fast enough?
 #
 # Take a stage of $l$ blocks of width $h$. For each token it computes $24\,h^2\,l$ FLOPs forward,
-# and sends $2h$ bytes in bfloat16. With a GPU that reaches $F$ FLOPs a second, and a link of $B$
+# and sends $2h$ bytes in bfloat16. With a GPU that reaches $C$ FLOPs a second, and a link of $B$
 # bytes a second, a message takes this share of a forward:
 #
-# $$\frac{2h/B}{24\,h^2\,l/F} = \frac{F}{12\,h\,l\,B}$$
+# $$\frac{2h/B}{24\,h^2\,l/C} = \frac{C}{12\,h\,l\,B}$$
 #
-# The number of tokens is in neither. Wide models with many blocks on a stage have relatively small
+# The number of tokens cancels out. Wide models with many blocks on a stage have relatively small
 # messages.
 
 # %%
-share_guess = predict("h = 8192, 10 blocks, 400 TFLOPS, 50 GB/s: message, in % of a forward",
+share_guess = predict("h = 8192, 10 blocks, 400 TFLOP/s, 50 GB/s: message, in % of a forward",
                       unit="%")
 
 # %%
 models = {"8192 wide, 10 blocks on a stage": (8192, 10), "4096 wide, 8 blocks": (4096, 8),
           "4096 wide, 1 block": (4096, 1), "1024 wide, 1 block": (1024, 1)}
-links = {"25 GB/s": 25e9, "50 GB/s": 50e9}
+links = {"Ethernet, 1.25 GB/s": 1.25e9, "InfiniBand, 50 GB/s": 50e9, "NVLink, 450 GB/s": 450e9}
 share_of = {(name, link): pipeline_balance.message_share(*of, 400e12, links[link])
             for name, of in models.items() for link in links}
-Table(["a stage", "link", "message, in forwards", "1F1B: a step longer by"],
-      [[*key, f"{share:.1%}", f"{pipeline_balance.step_longer_by(rows, share):.1%}"]
-       for key, share in share_of.items()])
+
+def told(share):
+    return f"{share:.2g} (+{pipeline_balance.step_longer_by(rows, share):.1%})"
+
+Table(["a stage", *links],
+      [[name, *(told(share_of[name, link]) for link in links)] for name in models])
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, the formula, and tokens, bytes and FLOPs counted one by one.
@@ -219,19 +223,24 @@ share_guess.compare(100 * 400e12 / (12 * 8192 * 10 * 50e9), 100 * message / forw
                     kind="communication", wire="counted")
 
 # %% [markdown]
-# 50 GB/s is a network card of 400 Gbit/s (InfiniBand NDR), one for each GPU. 400 TFLOPS is what a
-# good program reaches on an H100. For wide models this link is enough. It is not for one narrow
-# block on a stage, and this is how interleaving with very many chunks ends.
+# The table gives a message's time in forwards, and in brackets how much longer a step of 1F1B is
+# (simulated). 400 TFLOP/s is what a good program reaches on an H100. 1.25 GB/s is Ethernet of 10
+# Gbit/s. 50 GB/s is a network card of 400 Gbit/s (InfiniBand NDR), one for each GPU. 450 GB/s is an
+# H100's NVLink, one way. (NVIDIA gives 900 GB/s, for both directions together.)
+
+# %% [markdown]
+# For wide models with many blocks on a stage, the network card is enough. It is not enough for one
+# narrow block on a stage. So interleaving with very many chunks ends there.
 #
-# Does the simulator's last column hold on real ranks? We throttle the links so that a message takes
-# the last share of the table, and run 1F1B. (Computing is emulated. Of two runs the faster counts.)
+# Do the brackets hold on real ranks? We throttle the links so that a message takes the last share
+# in the column of InfiniBand, and run 1F1B. (Computing is emulated. Of two runs the faster counts.)
 
 # %% tags=["nbval-ignore-output"]
 def step_seconds(share):
     runs = [pipeline_balance.emulated(rows, pace, share * pace["F"])[1] for _ in range(2)]
     return min(run.seconds for run in runs)
 
-wide, *_, narrow = (share_of[name, "50 GB/s"] for name in models)
+wide, *_, narrow = (share_of[name, "InfiniBand, 50 GB/s"] for name in models)
 longer = step_seconds(narrow) / step_seconds(0.0) - 1
 print(f"a message takes {narrow:.0%} of a forward; a step is longer by",
       f"{pipeline_balance.step_longer_by(rows, narrow):.0%} (simulated), {longer:.0%} (measured)")
@@ -257,7 +266,7 @@ put_to_the_test(f"""
 - [C181] Traffic of a pipeline is medium, and InfiniBand is enough | web page, “Communication
   Hierarchy” | {"depends" if narrow > 0.1 > wide else "right"} | on width and blocks of a stage: a
   message takes {wide:.1%} of a forward with 10 blocks of width 8192, {narrow:.0%} with one of
-  width 1024 (computed for 50 GB/s and 400 TFLOPS, section 4). With links throttled to the second
+  width 1024 (computed for 50 GB/s and 400 TFLOP/s, section 4). With links throttled to the second
   share, a step of 1F1B took {longer:.0%} longer (measured); at the first share the simulator says
   {pipeline_balance.step_longer_by(rows, wide):.1%}
 - [C183] Stages with different costs create bubbles even with good scheduling | web page,
@@ -282,12 +291,12 @@ put_to_the_test(f"""
 #   number.
 # * Messages that leave while their sender computes cost little under GPipe. Under 1F1B they cost
 #   more, unless it has **slack**.
-# * A message takes $F / (12\,h\,l\,B)$ forwards. For wide models with many blocks on a stage, a
+# * A message takes $C / (12\,h\,l\,B)$ forwards. For wide models with many blocks on a stage, a
 #   network card is enough.
 #
 # **Your exercise** stands in [labs/pipeline_parallel.py](../labs/pipeline_parallel.py).
 #
-# **Next**: [08g · Never wait](08g_never_wait.ipynb).
+# **Next**: [08h · Never wait](08h_never_wait.ipynb).
 
 # %%
-progress("08f")
+progress("08g")

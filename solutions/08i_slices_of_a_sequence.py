@@ -1,5 +1,5 @@
 # %% [markdown]
-# # 08h · Slices of a sequence
+# # 08i · Slices of a sequence
 #
 # **One long sample cannot be cut into micro-batches. How can all stages of a pipeline work on it at
 # the same time?** Cut the sample itself. Slices of its tokens go through the stages one after
@@ -9,7 +9,7 @@
 # %% [markdown]
 # ![Three slices. Forward, each slice looks at its own keys and values and at those of all slices
 # before it. Backward, gradients take the same arrows in the other
-# direction](../assets/covers/08h_slices_of_a_sequence.png)
+# direction](../assets/covers/08i_slices_of_a_sequence.png)
 #
 # *From section 3: what looks at what in the forward, and the way of the gradients.*
 #
@@ -63,7 +63,7 @@ idle = predict(f"Idle share, one sample in 16 slices through {p} stages", unit="
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was simulated.
 sixteen = simulate(schedules.rows_of(slices.slice_by_slice, p, 16))
-idle.compare(theory=100 * (p - 1) / (16 + p - 1), measured=100 * sixteen.idle_share)
+idle.compare(100 * (p - 1) / (16 + p - 1), 100 * sixteen.idle_share, wire="simulated")
 
 # %% [markdown]
 # ## 2 · For which models?
@@ -253,7 +253,7 @@ put_to_the_test(f"""
 # **Your exercises**: 8.17 stands in a cell above, and 8.18 in
 # [labs/sequence_slices.py](../labs/sequence_slices.py).
 #
-# **Next**: [08i · Pipelines at work](08i_pipelines_at_work.ipynb).
+# **Next**: [08j · Pipelines at work](08j_pipelines_at_work.ipynb).
 
 # %%
-progress("08h")
+progress("08i")

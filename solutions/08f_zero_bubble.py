@@ -1,0 +1,273 @@
+# %% [markdown]
+# # 08f · Zero bubble
+#
+# **Some papers promise a pipeline in which no rank is ever idle. What do they mean, and what does
+# it cost?** You have halved the bubble in part 08e. Here are the schedules of the papers: what each
+# one keeps, what is left of the bubble on real ranks, and what is left with times as they are.
+
+# %% [markdown]
+# ![Timelines of 1F1B, ZB-H1 and ZB-V on four real ranks. The grey idle time shrinks from the first
+# to the last](../assets/covers/08f_zero_bubble.png)
+#
+# *Measured in section 4: three schedules on four ranks, 8 micro-batches (computing is emulated).*
+#
+# **After this part you can** read the schedules of the papers, say what "zero bubble" means, and
+# what it costs.
+#
+# **It takes** about 20 minutes. **It needs** [08e · Fill the bubble](08e_fill_the_bubble.ipynb).
+
+# %% jupyter={"source_hidden": true}
+from pedagogy_lib import (
+    Table, check_schedule, explore, lab, launch, plot_bars, plot_schedule, predict, progress,
+    put_to_the_test, rounding, simulate,
+)
+
+# %% tags=["parameters"]
+world_size = 4
+
+# %%
+schedules, zero_bubbles = lab("schedules"), lab("zero_bubbles")
+placed_pipelines, pipeline_engines = lab("placed_pipelines"), lab("pipeline_engines")
+p, m = world_size, 2 * world_size  # ranks, micro-batches
+
+# %% [markdown]
+# ## 1 · A third of the bubble: ZB-H1
+#
+# **ZB-H1** is 1F1B with its backward in two halves: `I` for the gradient of the input, `W` for the
+# gradients of the weights (08e). Rank $r$ puts each `W` off by $r$ micro-batches. So each rank
+# keeps $p$ of them, no more than 1F1B's first rank.
+#
+# In [labs/zero_bubbles.py](../labs/zero_bubbles.py) a schedule is a text of letters:
+# `"F" * 3 + "FIW" * 5` means three forwards, then five times F, I, W.
+
+# %%
+h1 = schedules.rows_of(zero_bubbles.zb_h1, p, m)
+for rank, row in enumerate(h1):
+    print(f"rank {rank}:", "".join(action.kind for action in row))
+plot_schedule({"ZB-H1": simulate(h1)})
+
+# %% [markdown]
+# Let $t_F$, $t_I$ and $t_W$ be the times of F, I and W. 1F1B's bubble is $(p-1)(t_F + t_I + t_W)$,
+# and that of ZB-H1 is $(p-1)(t_F + t_I - t_W)$. If all three take equally long, it is a third.
+
+# %% [markdown]
+# ## 2 · No bubble in a long run: ZB-H2
+#
+# **ZB-H2** warms up with twice as many forwards, and puts `W` off by $2r$ micro-batches. Is its
+# bubble smaller? In one step, no. But look at two steps, one after the other. No rank waits for
+# others between its steps:
+
+# %%
+h2 = schedules.rows_of(zero_bubbles.zb_h2, p, m)
+plot_schedule({f"{name}, two steps": simulate(zero_bubbles.twice(rows), zero_bubbles.HALVES,
+                                             unit="forwards")
+               for name, rows in (("ZB-H1", h1), ("ZB-H2", h2))}, most_inches=1.3)
+
+# %% [markdown]
+# With ZB-H2 each rank begins later than the rank before it, and ends later by the same time. So
+# its second step begins when its first one ends. In a long run no rank is ever idle: this is the
+# **zero bubble**. It has two prices:
+#
+# * Each rank keeps up to $2p - 1$ micro-batches, nearly twice as many.
+# * No rank may wait for others between two steps. But clipping by the global norm needs a sum over
+#   all ranks *before* the optimizer steps. So does the test for `inf` in mixed precision. The
+#   paper's way out: each rank steps at once, and takes the step back if the sum says so.
+
+# %% [markdown]
+# ## 3 · A V: ZB-V and DualPipeV
+#
+# Can a long run be without a bubble *and* without more memory? **ZB-V** cuts the model into $2p$
+# stages, and lays them out as a V: down to the last rank, and up again. Rank 0 has the first stage
+# *and* the last one.
+#
+# * A micro-batch ends its forward on rank 0. So its backward begins there at once.
+# * A rank keeps micro-batches of the way down for long, and those of the way up for a short time.
+#   On rank 0 the difference is largest, on the last rank it is smallest. So all ranks keep equally
+#   much.
+
+# %% [markdown]
+# `simulate`, `check_schedule` and the machine of 08c have to know which rank has which stage. For
+# them, `stages[rank]` is the list of a rank's stages, one for each chunk. In the list of actions,
+# `F0.1` is the forward of micro-batch 0 on chunk 1, the way up.
+
+# %%
+v_rows, v_stages = zero_bubbles.rows_and_stages("ZB-V", p, m)
+check_schedule(v_rows, most_kept=2 * p, stages=v_stages)  # 2p of half a rank's layers
+print(v_stages)
+print("rank 0:", *v_rows[0][:12], "…")
+
+# %%
+idle_v = predict(f"Idle share, ZB-V, {p} ranks, {m} micro-batches, F = I = W", unit="%")
+
+# %%
+dual_rows, dual_stages = zero_bubbles.rows_and_stages("DualPipeV", p, m)
+timelines = {"ZB-V": simulate(v_rows, zero_bubbles.seconds_of_chunks(v_rows), unit="forwards",
+                              stages=v_stages),
+             "DualPipeV": simulate(dual_rows, zero_bubbles.seconds_of_chunks(dual_rows),
+                                   unit="forwards", stages=dual_stages)}
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was simulated.
+wait = (p - 1) / 2
+idle_v.compare(100 * wait / (3 * m + wait), 100 * timelines["ZB-V"].idle_share, kind="idle",
+               wire="simulated")
+
+# %%
+plot_schedule(timelines)
+
+# %% [markdown]
+# In ZB-V, rank $r$ waits only at the start, for its first micro-batch: for $r$ half forwards. In a
+# long run nothing is idle.
+#
+# **DualPipeV** is DeepSeek-V3's DualPipe, cut in half. (DualPipe itself keeps two copies of the
+# model, and sends micro-batches in from both ends.) It pairs a forward of one chunk with a backward
+# of the other one. They belong to different micro-batches, so one can compute while the other's
+# messages travel. DeepSeek-V3 has experts on many machines (09e), and their messages take about as
+# long as the computation, says its report. The simulator runs a pair one after the other, and knows
+# no such messages. So this picture does not show what DualPipe is for.
+
+# %% [markdown]
+# All of them, with F = I = W = 1. "A further step" is what a step takes in a long run, if ranks do
+# not wait for each other between steps. "Kept" is the most that a rank keeps: a micro-batch on one
+# of its two chunks counts as a half.
+
+# %%
+judged = zero_bubbles.judged(zero_bubbles.SCHEDULES, p, m)
+Table(["schedule", "a step", "idle", "a further step", "kept"],
+      [[name, f"{one.length:g}", f"{one.idle:.1%}", f"{one.further:g}", f"{one.kept:g}"]
+       for name, one in judged.items()])
+
+# %% [markdown]
+# Are these really the published schedules? PyTorch has ZB-V and DualPipeV, too. A schedule object
+# there holds the order of all ranks. We read it, and compare it with our lists:
+
+# %%
+theirs = launch(pipeline_engines.orders, ["ZB-V", "DualPipeV"], m, world_size=p).values[0]
+for name, rows in theirs.items():
+    ours = zero_bubbles.rows_and_stages(name, p, m)[0]
+    print(f"{name}: the same {sum(map(len, ours))} actions in the same order:", rows == ours)
+
+# %% [markdown]
+# ## 4 · On real ranks
+#
+# The machine of 08c runs all of these lists. First the question that matters most: are the
+# gradients those of one process, in float64?
+
+# %%
+names = list(zero_bubbles.SCHEDULES)
+found = launch(placed_pipelines.gaps, names, m, world_size=p).values
+for name in names:
+    print(f"{name:12} equal, but for rounding:", all(gap[name] <= rounding() for gap in found))
+
+# %% [markdown]
+# And the time. F, I and W take 30 ms each on a rank's whole part of the model.
+
+# %% tags=["nbval-ignore-output"]
+pace = {"F": 0.030, "B": 0.060, "I": 0.030, "W": 0.030}
+runs = {name: placed_pipelines.emulated(name, p, m, pace) for name in names}
+plot_bars(names, {"measured": [100 * runs[name][1].idle_share for name in names]},
+          "idle, of the whole (%)",
+          predicted={"measured": [100 * runs[name][0].idle_share for name in names]},
+          title=f"{p} ranks, {m} micro-batches; computing emulated")
+
+# %% tags=["cover", "nbval-ignore-output"]
+plot_schedule({name: runs[name][1] for name in ("1F1B", "ZB-H1", "ZB-V")})
+
+# %% [markdown]
+# Outlines are simulated, bars are measured. What comes on top are pauses between actions: messages,
+# and threads that wake up. An action on one of two chunks is half as long, so a pause weighs twice
+# as much.
+
+# %% [markdown]
+# ## 5 · Times as they are
+#
+# F = I = W was an assumption. Here are the times of two blocks of a transformer on this machine.
+# The table gives how much longer a step is than the ideal, in which nobody waits: simulated with
+# these times, and with equal ones.
+
+# %% tags=["nbval-ignore-output"]
+seconds = launch(placed_pipelines.seconds_of_kinds, world_size=1, device="cpu").values[0]
+print(", ".join(f"{kind} {1e3 * seconds[kind]:.1f} ms" for kind in "FIW"))
+ideal = m * sum(seconds[kind] for kind in "FIW")
+real = zero_bubbles.judged(names, p, m, seconds)
+Table(["schedule", "a step", "with F = I = W", "a further step", "with F = I = W"],
+      [[name, *(f"+{took / of - 1:.1%}" for took, of in (
+          (real[name].length, ideal), (judged[name].length, 3 * m),
+          (real[name].further, ideal), (judged[name].further, 3 * m)))] for name in names])
+
+# %% [markdown]
+# The zero is gone. Attention's softmax has an `I`, and no weights. So `I` takes longer than `W`,
+# and a `W` is too short for the gap that it was to fill. In longer samples attention is larger, and
+# so is the difference. The papers' code therefore measures F, I and W first, and searches an order
+# for them.
+#
+# Try it: choose the times of I and W, in forwards.
+
+# %%
+def draw_it(schedule, ranks, microbatches, input_half, weight_half):
+    rows, stages = zero_bubbles.rows_and_stages(schedule, ranks, microbatches)
+    times = {"F": 1, "I": input_half, "W": weight_half, "B": input_half + weight_half}
+    pace = zero_bubbles.seconds_of_chunks(rows, times)
+    return plot_schedule({schedule: simulate(rows, pace, unit="forwards", stages=stages)},
+                         most_inches=2.8)
+
+explore(draw_it, schedule=["ZB-V", *(name for name in names if name != "ZB-V")],
+        ranks=[4, 2, 6, 8], microbatches=[24, 48], input_half=[1.5, 1, 2],
+        weight_half=[0.5, 1, 0.75], labels={"microbatches": "micro-batches",
+        "input_half": "I (forwards)", "weight_half": "W (forwards)"})
+
+# %% [markdown]
+# **On GPUs.** Kernels of a GPU take time to start, and a half is two smaller kernels. So a split
+# backward also costs something that no picture here shows.
+#
+# PyTorch has `ScheduleInterleavedZeroBubble`, `ScheduleZBVZeroBubble` and `ScheduleDualPipeV`
+# (compared above). They split a backward themselves, and not for linear layers alone. They do not
+# work on stages that were compiled with `torch.compile`: see [issue
+# 161904](https://github.com/pytorch/pytorch/issues/161904) and torch 2.13's source.
+
+# %% [markdown]
+# The [authors' repository](https://github.com/sail-sg/zero-bubble-pipeline-parallelism) is a fork
+# of Megatron-LM, with the step that can be taken back. The same authors' V-Half and V-Min keep
+# about a half and a third of $p$ micro-batches, for a larger bubble, says [their
+# page](https://huggingface.co/spaces/sail/pipeline-parallelism-with-controllable-memory).
+# [DeepSeek's code](https://github.com/deepseek-ai/DualPipe) leaves it to you to write the function
+# that runs a forward and a backward at once. Nothing of this box was measured here.
+
+# %% [markdown]
+# ## Put to the test
+
+# %% jupyter={"source_hidden": true}
+# Statements of the sources, and what was found.
+over = {name: f"{name} {one.timeline.overhead:.1%}" for name, one in judged.items()}
+gpipe = simulate(schedules.rows_of(schedules.gpipe, p, m), zero_bubbles.HALVES).overhead
+changes = abs(gpipe - judged["1F1B"].timeline.overhead) > 1e-9
+put_to_the_test(f"""
+- [C179] Which schedule one takes, GPipe or 1F1B, changes the size of the bubble | CS 229S, lecture
+  8, “Pipeline Parallelism” | {"right" if changes else "imprecise"} | not between these two: GPipe
+  {gpipe:.1%} over the ideal, 1F1B the same. Others do change it: {"; ".join(
+      over[name] for name in names[1:])} (simulated in section 3, run in section 4)
+""")
+
+# %% [markdown]
+# **Source.** *CS 229S, lecture 8* (Stanford).
+#
+# **To read on.** Qi et al. 2024, [Zero Bubble Pipeline
+# Parallelism](https://arxiv.org/abs/2401.10241): ZB-H1 and ZB-H2 in section 2, ZB-V in section 6;
+# [Pipeline Parallelism with Controllable
+# Memory](https://arxiv.org/abs/2405.15362). DeepSeek-AI 2024, [DeepSeek-V3 Technical
+# Report](https://arxiv.org/abs/2412.19437), section 3.2.1: DualPipe.
+
+# %% [markdown]
+# ## What you have learnt
+#
+# * ZB-H1 keeps as much as 1F1B's first rank, and has a third of its bubble, if F, I and W take
+#   equally long.
+# * **Zero bubble** means a long run without waits between steps, where F = I = W. Clipping by the
+#   global norm is such a wait.
+# * A **V** puts the first and the last stage on one rank. All ranks then keep equally much.
+# * Real ranks pause between actions, and `I` takes longer than `W`: some of the bubble comes back.
+#
+# **Next**: [08g · Unequal stages](08g_unequal_stages.ipynb).
+
+# %%
+progress("08f")
