@@ -205,20 +205,34 @@ Table(["", "the same loss on all ranks", "weights of one process, but for roundi
 # Tensor parallelism is rarely used alone. Here it is combined with what chapters 01 and 05 have.
 # Each line compares all gradients with one process, in float64. The last column has what a rank
 # sends in forward and backward, as a multiple of the plain step.
+#
+# The plain step makes ten sums of an activation: four in each of two blocks, one for the embedding,
+# and one for the last layer. With recomputation of the blocks, their forward happens again in the
+# backward. What does that send?
+
+# %%
+again = predict("What a step with recomputation sends", unit="plain steps")
 
 # %%
 step = {what: launch(parts.composed, what, text, world_size=2, device="cpu")
         for what in parts.COMPOSED}
 plain = step["plain"]["step"].sent_bytes[0]
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
+again.compare(theory=12 / 10, measured=step["recomputation"]["step"].sent_bytes[0] / plain,
+              kind="communication")
+
+# %%
 Table(["tensor parallel and", "gradients of one process", "sent"],
       [[what, str(all(run.values)), f"{run['step'].sent_bytes[0] / plain:.2f}"]
        for what, run in step.items()])
 
 # %% [markdown]
-# Recomputation sends more, because sums of the forward happen again in the backward. All ranks
-# compute again at the same moment, so these sums meet. (Only the last sum of a block does not come
-# again: no backward needs its result, and PyTorch's `checkpoint` stops before it.) Accumulation
-# sends the same tensors in more messages, and each message has a header.
+# Recomputation makes twelve sums. Each block has two in its forward, and one of them comes again:
+# no backward needs the result of the last one, and PyTorch's `checkpoint` stops before it. All
+# ranks compute again at the same moment, so these sums meet. Accumulation sends the same tensors in
+# more messages, and each message has a header.
 #
 # Tensor parallel with data parallel, ZeRO and pipelines stands in chapter 09.
 #
