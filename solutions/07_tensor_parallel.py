@@ -91,8 +91,8 @@ Table(["cut by", "part of A, rank 0", "part of layer.weight, rank 0", "Y is", "e
 #
 # * Cut along `dim`, which may be negative. The lab's `part_sizes(length, n, together)` returns a
 #   list with the length of each rank's part. Rank 0 has the first part.
-# * As many indices as `together` says stay on one rank, in groups. It is 1 unless the caller says
-#   otherwise.
+# * Groups of `together` neighbouring indices are never torn apart. (In attention, such a group is a
+#   head: see part 07c.) `part_sizes(12, 3, together=3)` is `[6, 3, 3]`.
 # * The part is contiguous, and it has memory of its own. A view would keep the whole tensor alive,
 #   and no byte would be saved.
 # * `x` stays as it is, and nothing is sent.

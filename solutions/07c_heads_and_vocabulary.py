@@ -113,8 +113,8 @@ check("7.10", cut_fused)
 #    gradients among the sharers.
 
 # %% [markdown]
-# The two tables of numbers above are the example. Output and gradients must be those of one
-# process, in float64.
+# The table of heads and the gradients 1, 2, 3 and 4 above are the example. Output and gradients
+# must be those of one process, in float64.
 
 # %%
 check("7.11")
@@ -261,11 +261,12 @@ Table(["", "sent by a rank", "in theory", "peak memory"],
       note="Forward only, in float64.")
 
 # %% [markdown]
-# Your loss sends three numbers for each target, however large the vocabulary is.
+# Your loss sends three numbers for each target, however large the vocabulary is. (Gloo's headers
+# come on top, about 1 kB for each all-reduce. In small messages they show.)
 #
 # **On GPUs.** PyTorch's context manager `loss_parallel()` does the same for DTensors ([its
 # documentation](https://docs.pytorch.org/docs/stable/distributed.tensor.parallel.html)). Part
-# [07g](07g_how_wide.ipynb) uses it.
+# [07e](07e_sequence_parallel.ipynb) uses it.
 
 # %% [markdown]
 # ## Put to the test

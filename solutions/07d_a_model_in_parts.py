@@ -136,8 +136,9 @@ Table(["parameter", "whole", "on rank 0", "share"],
 # %% [markdown]
 # ## 3 · The norm of all gradients
 #
-# **Clipping** makes the gradients shorter if their norm is too large: their length, over *all*
-# parameters. If each rank took the norm of what it has, each would clip differently.
+# **Clipping** shortens the gradients if their norm is too large. The norm is the length of one
+# vector: the gradients of *all* parameters, one after another. If each rank took the norm of what
+# it has, each would clip differently.
 #
 # ### Exercise 7.15
 #
@@ -148,7 +149,9 @@ Table(["parameter", "whole", "on rank 0", "share"],
 # %% [markdown]
 # * A parameter with the attribute `cut_dim` is cut: each rank has another part. `cut_dim` may be 0.
 # * All other parameters, and their gradients, are the same on every rank. They count once.
-# * A gradient that is None counts as zeros. Any kind of parameter may be missing.
+# * A gradient that is None counts as zeros. A rank may have no gradient at all, and another rank
+#   may have one. The model may have no cut parameter, or no whole one.
+# * The result has the parameters' dtype. (`torch.zeros(())` alone is float32.)
 # * Send one all-reduce of one number. The lab's `summed(x, group)` returns a sum over the ranks.
 #   Change no gradient.
 #
@@ -202,24 +205,49 @@ Table(["", "the same loss on all ranks", "weights of one process, but for roundi
 # Tensor parallelism is rarely used alone. Here it is combined with what chapters 01 and 05 have.
 # Each line compares all gradients with one process, in float64. The last column has what a rank
 # sends in forward and backward, as a multiple of the plain step.
+#
+# The plain step makes ten sums of an activation: four in each of two blocks, one for the embedding,
+# and one for the last layer. With recomputation of the blocks, their forward happens again in the
+# backward. What does that send?
+
+# %%
+again = predict("What a step with recomputation sends", unit="plain steps")
 
 # %%
 step = {what: launch(parts.composed, what, text, world_size=2, device="cpu")
         for what in parts.COMPOSED}
 plain = step["plain"]["step"].sent_bytes[0]
+
+# %% jupyter={"source_hidden": true}
+# Your prediction, theory, and what was measured.
+again.compare(theory=12 / 10, measured=step["recomputation"]["step"].sent_bytes[0] / plain,
+              kind="communication")
+
+# %%
 Table(["tensor parallel and", "gradients of one process", "sent"],
       [[what, str(all(run.values)), f"{run['step'].sent_bytes[0] / plain:.2f}"]
        for what, run in step.items()])
 
 # %% [markdown]
-# Recomputation sends more, because sums of the forward happen again in the backward. All ranks
-# compute again at the same moment, so these sums meet. (Only the last sum of a block does not come
-# again: no backward needs its result, and PyTorch's `checkpoint` stops before it.) Accumulation
-# sends the same tensors in more messages, and each message has a header.
+# Recomputation makes twelve sums. Each block has two in its forward, and one of them comes again:
+# no backward needs the result of the last one, and PyTorch's `checkpoint` stops before it. All
+# ranks compute again at the same moment, so these sums meet. Accumulation sends the same tensors in
+# more messages, and each message has a header.
 #
-# Tensor parallel with data parallel, ZeRO and pipelines stands in chapter 09. Shared key-value
-# heads (7.11) need one thing more: in the norm of all gradients, they count once, and not once on
-# each rank.
+# Tensor parallel with data parallel, ZeRO and pipelines stands in chapter 09.
+#
+# Shared key-value heads (7.11) need one thing more. They are on *some* ranks, and your
+# `gradient_norm` only knows parts that are on one rank, and parameters that are on all. It counts a
+# shared head once for each rank that has it. The lab's `norm_with_copies` divides each square by
+# the number of ranks that have it:
+
+# %%
+norms = launch(parts.norms_with_shared_heads, text, world_size=n).values[0]
+Table(["norm of all gradients, with shared heads", ""],
+      [[way, f"{norm:.4f}"] for way, norm in norms.items()])
+
+# %% [markdown]
+# With the larger norm, all ranks would clip too much. They would still agree with each other.
 
 # %% [markdown]
 # ## Put to the test
@@ -254,8 +282,8 @@ put_to_the_test(f"""
 #
 # * Inside of the parallel region each rank needs a **stream of random numbers of its own**, and
 #   outside one for all. Recomputation has to restore both.
-# * The **norm of all gradients** is a sum of squares: cut parameters over all ranks, whole ones
-#   once.
+# * The **norm of all gradients** is the root of a sum of squares. Each number counts once, however
+#   many ranks have it.
 # * A loss that falls, and is the same on all ranks, proves nothing. Compare with one process.
 #
 # **Your exercises**: 7.14 stands in a cell above, and

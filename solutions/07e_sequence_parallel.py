@@ -5,7 +5,7 @@
 # regions stand layer norms, additions, and perhaps dropout. Every rank does them for all tokens,
 # and keeps what they need for the backward. On eight ranks, that is eight times the same. In
 # **sequence parallelism** each rank does them for a piece of the context. You write it, and measure
-# what it saves and what it sends.
+# what it saves and what it sends. At the end, PyTorch's engine does the same.
 
 # %% [markdown]
 # ![Memory that one block keeps for its backward on one of four ranks: less with tensor parallel,
@@ -16,14 +16,14 @@
 # outlines are the formula.*
 #
 # **After this part you can** cut the context between the parallel regions, complete the gradients
-# of what is whole, and say what this costs.
+# of what is whole, say what this costs, and cut a model with PyTorch's DTensor.
 #
-# **It takes** about 15 minutes, and 25 more for 3 exercises. **It needs** [07d · A model in
+# **It takes** about 20 minutes, and 25 more for 3 exercises. **It needs** [07d · A model in
 # parts](07d_a_model_in_parts.ipynb).
 
 # %% jupyter={"source_hidden": true}
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, plot_stacks, predict, progress,
+    Table, check, hint, lab, launch, plot_stacks, predict, progress, put_to_the_test, rounding,
 )
 
 # %% tags=["parameters"]
@@ -125,10 +125,11 @@ check("7.17")
 check("7.18")
 
 # %% [markdown]
-# (Dropout between the regions now needs each rank's own stream of random numbers, the other way
-# round than in 7.14: there, ranks have different tokens now.)
+# (Between the regions, ranks now have different tokens. So dropout there needs each rank's own
+# stream of random numbers. In 7.14 it needed the common one.)
 #
-# A whole model, cut in each of the lab's ways, beside one process, in float64:
+# Here is a whole model, cut in each of the lab's ways, beside one process, in float64. Section 3
+# explains “gathered again”, and part 07f explains “overlapped”.
 
 # %%
 sequence, measured = lab("sequence_parallel"), lab("sequence_measured")
@@ -214,11 +215,62 @@ Table(["", "kept, in a", "by the formula", "sent, in a", "in theory"],
 # and sends twice as much (part 02d). So the lab uses your ring for it.
 
 # %% [markdown]
-# ## Sources
+# ## 4 · The real engine
 #
-# Our sources say nothing of sequence parallelism.
+# You need not write all this for each model. In PyTorch, `parallelize_module` takes a **plan**:
+# which module is cut how. It makes `DTensor`s of the parameters, with the placements of part 07.
+# Nothing in the model is rewritten. Here is the plan that does what your `parallelize` does:
+
+# %%
+engines = lab("tensor_engines")
+for name, style in engines.tensor_plan(lab("language_model").Transformer(layers=1)).items():
+    print(f"{name:36} {type(style).__name__}")
+
+# %% [markdown]
+# (For the loss there is `loss_parallel()`. Within it, cross-entropy does what yours of 7.13 does. A
+# second plan adds sequence parallelism.) Your versions and PyTorch's do one step of the
+# transformer, in float64:
+
+# %%
+names = "tensor parallel", "sequence parallel", *engines.PLANS
+beside = {name: launch(engines.one_step, name, text, context, sizes, world_size=n, device="cpu")
+          for name in names}
+print("all gradients are those of one process, but for rounding:",
+      all(max(run.values) <= rounding() for run in beside.values()))
+
+# %%
+x_bytes = 8 * context * sizes["width"] * 8  # one activation, of 8 samples in float64
+sums = {name: 15 if "DTensor, s" in name else 10 for name in beside}
+Table(["", "sent, in activations", "in theory", "activations at most"],
+      [[name, f"{run['step'].sent_bytes[0] / x_bytes:.2f}",
+        f"{sums[name] * 2 * (n - 1) / n:g}",
+        f"{run['step'].peak_bytes[0]['activations'] / 1e6:.2f} MB"]
+       for name, run in beside.items()])
+
+# %% [markdown]
+# The engine finds the same gradients. In tensor parallelism it sends the same bytes: ten sums of an
+# activation. Each of the two blocks has two forward and two backward, and embedding and last layer
+# have one each. DTensor's sequence parallelism sends half as much again here, because Gloo's
+# reduce-scatter is an all-reduce.
+
+# %% [markdown]
+# ## Put to the test
 #
-# **To read on.** Korthikanti et al., [Reducing Activation Recomputation in Large Transformer
+# Our sources say nothing of sequence parallelism. Here is what one says about engines.
+
+# %% jupyter={"source_hidden": true}
+# A statement of a source, and what was found.
+put_to_the_test(f"""
+- [C166] It must be written by hand into the attention module | CS 229S, lecture 8 |
+  {"depends" if max(beside["DTensor"].values) <= rounding() else "right"} | DTensor does it by a
+  plan, with the same gradients (section 4)
+""")
+
+# %% [markdown]
+# **Source.** *CS 229S, lecture 8* (Stanford).
+#
+# **To read on.** PyTorch's [DTensor](https://docs.pytorch.org/docs/stable/distributed.tensor.html).
+# Korthikanti et al., [Reducing Activation Recomputation in Large Transformer
 # Models](https://arxiv.org/abs/2205.05198), 2022, section 4.2.
 
 # %% [markdown]
@@ -230,6 +282,7 @@ Table(["", "kept, in a", "by the formula", "sent, in a", "in theory"],
 # * Gradients of what is **whole** on every rank are Partial now. They are summed after the
 #   backward.
 # * A block keeps $2 + 14/n$ activations, or $16/n$ if it gathers again and sends a quarter more.
+# * PyTorch's engine cuts a model by a **plan**, with the same gradients.
 #
 # **Your exercises** stand in [labs/sequence_parallel.py](../labs/sequence_parallel.py).
 #

@@ -116,6 +116,9 @@ plot_timeline(forward, ["waiting", "meanwhile", "product", "wait"],
               title="A gather and its product on 4 ranks: waiting, and meanwhile (emulated)")
 
 # %% [markdown]
+# The purple blocks are waits for a message. In “meanwhile” hardly any are left: each message
+# travels behind a product.
+#
 # The way out of a region is cut in the same way: a reduce-scatter passes sums of pieces on, while
 # the next piece's product is computed.
 #
@@ -133,8 +136,8 @@ plot_timeline(forward, ["waiting", "meanwhile", "product", "wait"],
 # ## 3 · Decoding
 #
 # A model writes text one token at a time. It keeps the keys and values of all tokens before, the
-# **key-value cache**. So each new token costs one row of each product. With heads cut, the cache is
-# cut, too: each rank has the keys and values of its heads, and does nothing for it.
+# **key-value cache**. So for each new token, each product has one row only. With heads cut, the
+# cache is cut, too: each rank keeps the keys and values of its own heads, and nothing is sent.
 #
 # ### Exercise 7.20
 #
@@ -160,10 +163,11 @@ decoding, text = lab("decoding_measured"), lab("language_model").standard_librar
 # A small model is trained in one process for some seconds. Then it decodes on 1, 2 and 4 ranks. Not
 # one token may differ. For each token, a rank sums one token's activation five times: once for the
 # embedding, and twice for each of two layers. And it tells all others its best token, 16 bytes. How
-# many bytes of tensors does one of 2 ranks send for the next token? The width is 64, in float64.
+# many bytes does one of 2 ranks send for the next token? The width is 64, in float64. Count tensors
+# alone. In the measurement, Gloo's headers come on top.
 
 # %%
-per_token = predict("Bytes of tensors that one of 2 ranks sends for the next token", unit="B")
+per_token = predict("Bytes that one of 2 ranks sends for the next token", unit="B")
 
 # %% tags=["nbval-ignore-output"]
 SIZES, beginning, tokens = {"width": width, "heads": 8, "kv_heads": 4}, "def ", 44
@@ -204,11 +208,11 @@ plot_bars([f"{k} rank{'s' * (k > 1)}" for k in speeds], {"tokens": list(speeds.v
           "tokens per second", title="Decoding a small model with tensor parallelism, on the CPU")
 
 # %% [markdown]
-# This model is far too small to gain. A large model is bound by memory: for each token, all weights
-# are read once. $n$ GPUs together read them $n$ times as fast, but for the sums. A model of 70
-# billion parameters in 2 bytes has 140 GB. An H100 SXM reads 3.35 TB/s, says [NVIDIA's data
-# sheet](https://www.nvidia.com/en-us/data-center/h100/). So these are upper bounds for one text,
-# calculated and not measured:
+# This model is far too small to gain, and the ranks share this computer's cores. A large model is
+# bound by memory: for each token, all weights are read once. $n$ GPUs together read them $n$ times
+# as fast, but for the sums. A model of 70 billion parameters in 2 bytes has 140 GB. An H100 SXM
+# reads 3.35 TB/s, says [NVIDIA's data sheet](https://www.nvidia.com/en-us/data-center/h100/). So
+# these are upper bounds for one text, calculated and not measured:
 
 # %%
 gpu_bytes, weights_70b = 3.35e12, 70e9 * 2

@@ -2,92 +2,39 @@
 # # 07g · How wide?
 #
 # **Over how many GPUs should you cut a model, and may they be on two machines?** The usual advice
-# is: at most one machine. You find out where it comes from. First PyTorch's engine does what you
-# wrote. Then you measure what slow links cost, with one network card for each machine and with
-# several, and calculate it for real machines.
+# is: at most one machine. You find out where it comes from. You measure what slow links cost, with
+# one network card for each machine and with several, and calculate it for real machines.
 
 # %% [markdown]
 # ![Time of an all-reduce across two machines with one, two and four network cards: one ring takes
 # as long with two cards as with one, and two rings take half of
 # it](../assets/covers/07g_how_wide.png)
 #
-# *Measured in section 3: an all-reduce of four ranks on two emulated machines. More cards help only
+# *Measured in section 2: an all-reduce of four ranks on two emulated machines. More cards help only
 # if several rings use them at once.*
 #
-# **After this part you can** cut a model with PyTorch's DTensor, predict what a slow link costs,
-# count network cards rightly, and say why tensor parallelism usually stays within a machine.
+# **After this part you can** predict what a slow link costs, count network cards rightly, and say
+# why tensor parallelism usually stays within a machine.
 #
-# **It takes** about 25 minutes, and 15 more for 1 exercise. **It needs** [07f · Behind a
+# **It takes** about 20 minutes, and 15 more for 1 exercise. **It needs** [07f · Behind a
 # product](07f_behind_a_product.ipynb) and [02g · Across machines](02g_across_machines.ipynb).
 
 # %% jupyter={"source_hidden": true}
-from statistics import median
-
 from pedagogy_lib import (
     Machines, Table, check, hint, lab, launch, plot_bars, plot_timeline, predict, progress,
-    put_to_the_test, rounding,
+    put_to_the_test,
 )
 
 # %% tags=["parameters"]
-world_size = 4
-width = 64
 card_megabytes_per_second = 12.5
 megabytes = 2.0
 
 # %% [markdown]
-# ## 1 · The real engine
+# ## 1 · Slow links
 #
-# You need not write all this for each model. In PyTorch, `parallelize_module` takes a **plan**:
-# which module is cut how. It makes `DTensor`s of the parameters, with the placements of 07. Nothing
-# in the model is rewritten. Here is the plan that does what your `parallelize` does:
-
-# %%
-engines, language_model = lab("tensor_engines"), lab("language_model")
-for name, style in engines.tensor_plan(language_model.Transformer(layers=1)).items():
-    print(f"{name:36} {type(style).__name__}")
-
-# %% [markdown]
-# (For the loss there is `loss_parallel()`. Within it, cross-entropy does what yours does.) Your
-# versions and PyTorch's do one step of the transformer, in float64:
-
-# %%
-n, text = world_size, language_model.standard_library(100_000)
-heads, context = 2 * n, 64 // n * n
-sizes = {"width": width // heads * heads, "heads": heads, "kv_heads": n}
-names = "tensor parallel", "sequence parallel", *engines.PLANS
-raced = {name: launch(engines.one_step, name, text, context, sizes, world_size=n, device="cpu")
-         for name in names}
-print("all gradients are those of one process, but for rounding:",
-      all(max(run.values) <= rounding() for run in raced.values()))
-
-# %%
-a = 8 * context * sizes["width"] * 8  # bytes of one activation, of 8 samples in float64
-sums = {name: 15 if "DTensor, s" in name else 10 for name in raced}
-Table(["", "sent, in activations", "in theory", "activations at most"],
-      [[name, f"{run['step'].sent_bytes[0] / a:.2f}", f"{sums[name] * 2 * (n - 1) / n:g}",
-        f"{run['step'].peak_bytes[0]['activations'] / 1e6:.2f} MB"] for name, run in raced.items()])
-
-# %% tags=["nbval-ignore-output"]
-times = {name: 1e3 * median(end - start for rank in run["timed"].spans for start, end in rank)
-         for name, run in raced.items()}
-plot_bars(list(times), {"time of a step": list(times.values())}, "time of a step (ms)",
-          title=f"The small transformer on {n} ranks, by hand and by DTensor (CPU)")
-
-# %% [markdown]
-# The same numbers and the same bytes: ten sums of an activation. Each of two blocks has two forward
-# and two backward, and embedding and last layer have one each. DTensor's sequence parallelism sends
-# half as much again here, because Gloo's reduce-scatter is an all-reduce (part 02d). On GPUs it is
-# a call of its own.
-#
-# For each operation DTensor works out, in Python, what placement comes out. For so small a model
-# that takes longer than computing.
-
-# %% [markdown]
-# ## 2 · Slow links
-#
-# Now the question of this part. A step computes for a while, and it waits for sums. Only the
-# waiting depends on the links. Say sums take the share $s$ of a step. Then links that are $k$ times
-# slower make a step $1 - s + ks$ times as long.
+# A step computes for a while, and it waits for sums. Only the waiting depends on the links. Say
+# sums take the share $s$ of a step. Then links that are $k$ times slower make a step $1 - s + ks$
+# times as long.
 
 # %% [markdown]
 # ### Exercise 7.21
@@ -122,7 +69,7 @@ check("7.21", slowdown)
 # Here is a case at its worst: two machines, each with *one* GPU of the model and *one* network
 # card. An H100's NVLink carries 450 GB/s in each direction, and a card of 400 Gb/s carries 50 GB/s.
 # That is a ratio of nine. Two ranks train a block over throttled links of 9 and 1 MB/s. Products
-# are emulated. First, blocks of three widths with their sums left out:
+# are emulated. First the computing alone: blocks of three widths, without their sums.
 
 # %% tags=["nbval-ignore-output"]
 wide = lab("wide")
@@ -166,7 +113,7 @@ plot_bars([f"width {size}" for size in seen], {"measured": list(measured.values(
 # width.
 
 # %% [markdown]
-# ## 3 · Several cards
+# ## 2 · Several cards
 #
 # But a machine with eight GPUs rarely has one card. Machines for training often have eight: one for
 # each GPU. The first cards of all machines share a switch, the second cards another one: these are
@@ -247,6 +194,7 @@ def step_on(machines, channels):
     return launch(wide.step_in_channels, text, small, channels, world_size=4, machines=machines,
                   device="cpu")
 
+text = lab("language_model").standard_library(100_000)
 places = {"one machine": step_on(Machines.here([4]), 1)}
 for cards in (1, 2):
     across = Machines.here(2, bytes_per_second=25e6, cards=cards)
@@ -269,7 +217,7 @@ Table(["machines", "its cards sent", "at their full speed", "a step", "times as 
 # ranks share this computer's cores.)
 
 # %% [markdown]
-# ## 4 · Real machines, calculated
+# ## 3 · Real machines, calculated
 #
 # What does that mean for H100s? Take a block of width 8192, as in a model of 70 billion parameters,
 # on 8 GPUs. It reads 4096 tokens in bfloat16, at half of 989 TFLOPS (assumed; attention's own
@@ -312,7 +260,7 @@ Table(["a block on 8 GPUs", "2 machines, 4 cards each", "4 machines, 2 each", "8
 # Three reasons are left, and each is a number above:
 #
 # * **Bandwidth.** Few machines have as many cards as GPUs. With one card for all, links are nine
-#   times slower, as in section 2.
+#   times slower, as in section 1.
 # * **Latency.** In decoding, or with a small width, messages are small. Then more cards do not
 #   help.
 # * **Less to compute.** With twice the ranks, each computes half as much between two sums. A sum
@@ -336,12 +284,12 @@ Table(["GPUs", "sums' share of a step"],
 # away, and the third one stays.
 
 # %% [markdown]
-# ## 5 · Busy ranks
+# ## 4 · Busy ranks
 #
-# Layers can also be split *between* ranks: rank 0 has the first half, and rank 1 the second. Then
-# one rank waits while the other computes (chapter 08 does something about it). Cut *within* layers,
-# all ranks compute all the time, but for the sums. Both, with two layers on two ranks, and emulated
-# products:
+# What is the alternative? Layers can be dealt *to* ranks: rank 0 has the first half of them, and
+# rank 1 the second half. Little is sent then. But one rank waits while the other computes. (Chapter
+# 08 does something about it.) With a cut *within* layers, all ranks compute all the time, but for
+# the sums. Here are both, with two layers on two ranks, and emulated products:
 
 # %% tags=["nbval-ignore-output"]
 busy = launch(wide.both_splits, 384, 2e9, world_size=2, device="cpu")
@@ -365,16 +313,16 @@ put_to_the_test(f"""
 - [C163] Tensor parallelism across nodes is 10 to 30 times slower for each layer, because of
   InfiniBand's latency | web page, “Tensor Parallel Across Nodes” |
   {"wrong" if max(all_times) < 10 else "depends"}
-  for H100s with a card for each GPU | calculated: {real} times (section 4). Measured with links
+  for H100s with a card for each GPU | calculated: {real} times (section 3). Measured with links
   nine times slower: {", ".join(f"{x:.1f}" for x in measured.values())} times for three widths
-  (section 2). And not for latency: of {block_of(4096, 8192, 1):.2f} times,
+  (section 1). And not for latency: of {block_of(4096, 8192, 1):.2f} times,
   {block_of(4096, 8192, 1, 0):.2f} are left without any. All cards of a machine are used
-  at once: {cards_told} (section 3)
+  at once: {cards_told} (section 2)
 - [C164] Never use tensor parallelism across nodes without NVSwitch | web page, “Best Practices” |
   {"depends" if fast else "not decided by this run"} | a good default. With 4 cards on each of 2
-  machines it costs {judged["training, width 8192"][0]:.1f} times as long a block (section 4).
+  machines it costs {judged["training, width 8192"][0]:.1f} times as long a block (section 3).
   Measured on one machine, and on two with one and two cards each:
-  {", ".join(f"{t:.0f}" for t in steps.values())} ms a step (section 3)
+  {", ".join(f"{t:.0f}" for t in steps.values())} ms a step (section 2)
 """)
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
@@ -385,10 +333,7 @@ put_to_the_test(f"""
   300 in each direction, H100: 450. NVIDIA's data sheets add both directions up; not measured
 - [C165] Tensor parallelism keeps GPUs busy, unlike layers one after another | CS 229S, lecture 8 |
   {"right" if within > 1.2 * between else "not in this run"} | busy: {within:.0%} of the time, and
-  {between:.0%} (section 5)
-- [C166] It must be written by hand into the attention module | CS 229S, lecture 8 |
-  {"depends" if max(raced["DTensor"].values) <= rounding() else "right"} | DTensor does it by a
-  plan, with the same gradients (section 1)
+  {between:.0%} (section 4)
 """)
 
 # %% [markdown]
@@ -398,12 +343,11 @@ put_to_the_test(f"""
 #
 # **To read on.** NVIDIA's [documentation of NCCL's
 # variables](https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html), `NCCL_CROSS_NIC`:
-# rails. PyTorch's [DTensor](https://docs.pytorch.org/docs/stable/distributed.tensor.html).
+# rails.
 
 # %% [markdown]
 # ## What you have learnt
 #
-# * PyTorch's engine cuts a model by a **plan**, with the same gradients and the same bytes.
 # * What a slow link costs depends on how much is computed between two sums, so on the width.
 # * One ring uses one card of a machine. **Several rings use all cards at once.** Count them
 #   together.

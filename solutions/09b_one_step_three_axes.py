@@ -122,7 +122,7 @@ check("9.4", share_of_copy)
 # ## 3 · Gradients
 #
 # After the backward, this is what the gradient of each kind of parameter lacks (without the
-# sequence parallelism of 07g):
+# sequence parallelism of 07e):
 #
 # | parameter | who has it | what its gradient lacks | over which group |
 # |---|---|---|---|
@@ -295,7 +295,7 @@ check("9.8", seed_of_mask)
 # %% [markdown]
 # With such seeds, a mask belongs to its sample, whoever computes it. That is why
 # section 4 could compare with one process at all. Megatron-LM keeps two random streams instead, as
-# in [07g](07g_how_wide.ipynb): one that is equal along tp, another one that is not.
+# in [07d](07d_a_model_in_parts.ipynb): one that is equal along tp, another one that is not.
 # Then each layout draws other masks, and its numbers cannot be compared with those of one process.
 
 # %% [markdown]

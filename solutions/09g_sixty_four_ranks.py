@@ -250,7 +250,7 @@ Table(["strategy", "states on a GPU", "along tp", "along pp", "along dp", "bubbl
 
 # %% [markdown]
 # Why then more than one dimension? There are two reasons. ZeRO shards no sample's **activations**.
-# tp cuts them (all of them with sequence parallelism, 07g), and so does cp (09f). pp does not under
+# tp cuts them (all of them with sequence parallelism, 07e), and so does cp (09f). pp does not under
 # 1F1B: its first stage keeps $p$ micro-batches of $\frac1p$ of the layers (08). And a batch of
 # 1,024 samples can be dealt to 64 copies, but not to 16,384.
 
@@ -383,7 +383,7 @@ put_to_the_test("""
   and go, in which order
 - Unbalanced stages cause bubbles | web page | right | 08g, with a balance that you compute
 - Models 100 times larger than one GPU's memory | web page | right for states | they are divided
-  by all ranks (section 2); a layer's activations are not, unless tp or cp cuts them (07g, 09f)
+  by all ranks (section 2); a layer's activations are not, unless tp or cp cuts them (07e, 09f)
 - Near-linear scaling with proper configuration | web page | not with the same batch | section 3
 - Production-proven by GPT-4, Llama, PaLM | web page | imprecise | GPT-4's training is not
   published; PaLM used no pipeline (its paper, section 4); Llama 3 used tp, cp, pp and FSDP (its

@@ -418,7 +418,7 @@ put_to_the_test("""
 - Fine-tune 7B on 4 A100; 8 · 8 · 16 on 1,024 H100; 70B on 64 H100 | web page | see there | 10f,
   section 3
 - Serve 70B with tp over 8 GPUs | web page | fits, by arithmetic | 10, section 7; measured with a
-  small model: 07g
+  small model: 07f
 - Experts: expert parallelism with dp | web page | right | measured: 09e
 - Trade memory for computing | web page | right | section 2; 05
 - Communication limits scaling | web page | right | section 6; 10c

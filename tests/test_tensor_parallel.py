@@ -24,6 +24,7 @@ def solved(name):
 
 
 TENSOR, SEQUENCE, MODELS = map(solved, ("tensor_parallel", "sequence_parallel", "language_model"))
+IN_PARTS = solved("model_in_parts")
 WAYS = ("tensor parallel", "overlapped", "sequence parallel", "sequence parallel, gathered again")
 
 # ---- Numbers ------------------------------------------------------------------------------------
@@ -181,6 +182,15 @@ def test_the_norm_of_gradients_that_are_all_cut_or_not_at_all():
     for gaps, of_nothing in launch(norms, world_size=3, device="cpu").values:
         assert max(gaps) <= rounding()
         assert of_nothing == 0
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_a_shared_head_counts_once_in_the_norm(n):
+    text = torch.arange(2000) % 97
+    run = launch(IN_PARTS.norms_with_shared_heads, text, world_size=n)
+    for wanted, of_each_rank, once in map(dict.values, run.values):
+        assert abs(once / wanted - 1) <= rounding()
+        assert (of_each_rank > 1.01 * wanted) == (n > 1)
 
 
 # ---- Randomness ---------------------------------------------------------------------------------

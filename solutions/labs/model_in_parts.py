@@ -4,21 +4,25 @@ torchrun --nproc-per-node 2 labs/model_in_parts.py
 """
 
 from contextlib import nullcontext
+from copy import deepcopy
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from language_model import Transformer, draw_batch, mean_loss, standard_library
+from replicated_heads import FewHeads
 from tensor_parallel import (
     AllReduce,
     OwnRandomness,
     enter,
     gradient_norm,
     parallelize,
+    parallelize_mlp,
     split_cross_entropy,
+    summed,
     whole,
 )
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 # ---- Random numbers -------------------------------------------------------------------------
@@ -176,6 +180,44 @@ def composed(what, text) -> bool:
     return all(
         p.grad is q.grad is None or close(whole(p, of=p.grad), q.grad) for p, q in pairs
     )  # fmt: skip
+
+
+def norm_with_copies(model, group=None) -> Tensor:
+    """As gradient_norm, where a part may be on some ranks: it has `copies` then, their number.
+
+    Each square is divided by the number of ranks that have it. So it counts once.
+    """
+    n = dist.get_world_size(group)
+    squares = [
+        p.grad.pow(2).sum() / getattr(p, "copies", 1 if hasattr(p, "cut_dim") else n)
+        for p in model.parameters()
+    ]
+    return summed(torch.stack(squares).sum(), group).sqrt()
+
+
+def norms_with_shared_heads(text) -> dict[str, float]:
+    """The norm of all gradients, where two ranks share a key-value head, or all of an odd number.
+
+    Returns  what one process finds, and two ways in parts. Only the blocks are cut here
+    """
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(0)
+    n = dist.get_world_size()
+    alone = Transformer(8 * n, heads=2 * n, kv_heads=1 if n % 2 else n // 2)
+    split = deepcopy(alone)
+    for block in split.blocks:
+        block.attention = FewHeads(block.attention)
+        parallelize_mlp(block.mlp)
+    inputs, targets = draw_batch(text, 8, 0)
+    for model in (alone, split):
+        mean_loss(model(inputs), targets).backward()
+    for block in split.blocks:
+        block.attention.sum_shared_gradients()
+    return {
+        "one process": nn.utils.get_total_norm([p.grad for p in alone.parameters()]).item(),
+        "gradient_norm (7.15)": gradient_norm(split).item(),
+        "each part divided by its copies": norm_with_copies(split).item(),
+    }
 
 
 # ---- The program ----------------------------------------------------------------------------

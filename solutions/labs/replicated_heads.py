@@ -32,6 +32,12 @@ def layer_of_rows(linear, rows) -> nn.Linear:
     return layer
 
 
+def mark_parts(layer, n, copies=1) -> None:
+    """Mark the parameters of a layer as parts, as `part_of` does; `copies` ranks have the same."""
+    for p in layer.parameters():
+        p.cut_dim, p.cut_sizes, p.copies = 0, [len(p)] * n, copies
+
+
 def group_of_same(head: int, group=None):
     """The group of the ranks of `group` that have the same `head`.
 
@@ -60,6 +66,7 @@ class FewHeads(nn.Module):
     self.head           a number: the one key-value head that they use
     self.query          a layer of this rank's queries
     self.key_value      a layer of one key and one value: the same on all ranks that have it
+    p.copies            of each parameter p of these two layers: how many ranks have the same
     self.sharers        the group of these ranks. All ranks of the world have to make their layer
     Shapes              x: (samples, context, width), the same on every rank -> the same
     Equals              attention(x); and its gradients, once sum_shared_gradients was called
@@ -85,6 +92,8 @@ class FewHeads(nn.Module):
         whole = attention.query_key_value
         self.query = layer_of_rows(whole, queries[self.query_heads].flatten())
         self.key_value = layer_of_rows(whole, torch.cat([keys[self.head], values[self.head]]))
+        mark_parts(self.query, n)
+        mark_parts(self.key_value, n, copies=n // kv_heads)
         self.output = RowLinear(attention.output, group, self.size)
         self.sharers = group_of_same(self.head, group)
 

@@ -292,8 +292,9 @@ def gradient_norm(model, group=None) -> Tensor:
     """Exercise 7.15. The length of the whole model's gradient, the same on every rank.
 
     A gradient that is None counts as zeros. A parameter is cut if it has `cut_dim`. There may be no
-    cut parameter, no whole one, or no gradient at all.
+    cut parameter, no whole one, or no gradient at all: on all ranks, or on some of them.
 
+    Returns  one number, of the parameters' dtype. (What some ranks share: model_in_parts.py)
     Equals  what clip_grad_norm_ finds in one process
     Cost    an all-reduce of one number
     """

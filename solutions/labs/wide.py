@@ -51,7 +51,8 @@ TOKENS = 4 * 64
 def block_on_links(size, links, rounds=3) -> list[float]:
     """On each rank: seconds of a block's step for each of some links; None: without its sums.
 
-    Computing is emulated, links are throttled. The quickest round counts.
+    Computing is emulated, links are throttled. The quickest round counts. A small block has more
+    rounds: it is quick, so whatever else this computer does disturbs it more.
     """
     seconds, mode = [], SlowProducts(4e8)
     for link in links:
@@ -61,7 +62,7 @@ def block_on_links(size, links, rounds=3) -> list[float]:
         parallelize_mlp(block.mlp, None, sums.enter, sums.leave)
         x, took = torch.randn(4, 64, size, requires_grad=True), []
         with throttle(*link) if link else nullcontext():
-            for _ in range(rounds):
+            for _ in range(rounds * max(1, 128 // size)):
                 dist.barrier()
                 began = time.perf_counter()
                 with mode:
