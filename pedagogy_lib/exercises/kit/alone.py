@@ -1,5 +1,6 @@
 """Cases on one rank: for what is measured there, and for what may never come to an end."""
 
+import gc
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -53,3 +54,15 @@ def most_bytes(work=lambda: None) -> dict[str, int]:
     with measure(label):
         work()
     return peak_bytes_in(label)
+
+
+def bytes_alive() -> int:
+    """On a rank: the bytes of all tensors that somebody can still reach."""
+    gc.collect()
+    return most_bytes()["total"]
+
+
+STAYS = (
+    "when the function has returned, {} bytes more are alive than what it returns or leaves in the "
+    "model"
+)

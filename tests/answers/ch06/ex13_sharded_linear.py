@@ -101,3 +101,34 @@ class ShardedLinear(torch.autograd.Function):
 # %% wrong · it is to remain a class ShardedLinear
 def ShardedLinear(x, shard, buffer):
     return x @ buffer.T
+
+# %% wrong · each layer keeps its weight until its backward
+class ShardedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, buffer):
+        dist.all_gather(list(buffer.view(-1).chunk(dist.get_world_size())), shard)
+        ctx.save_for_backward(x, shard); w = buffer.clone(); ctx.back = lambda g: g @ w
+        return x @ buffer.T
+    @staticmethod
+    def backward(ctx, gradient):
+        x, shard = ctx.saved_tensors
+        n = dist.get_world_size()
+        mean = torch.empty_like(shard)
+        dist.reduce_scatter(mean, list((gradient.T @ x / n).view(-1).chunk(n)))
+        return ctx.back(gradient), mean, None
+
+# %% wrong · What can be had again need not be
+STACK = []
+class ShardedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, buffer):
+        dist.all_gather(list(buffer.view(-1).chunk(dist.get_world_size())), shard)
+        ctx.save_for_backward(x, shard); STACK.append(buffer.clone())
+        return x @ buffer.T
+    @staticmethod
+    def backward(ctx, gradient):
+        x, shard = ctx.saved_tensors
+        n = dist.get_world_size()
+        mean = torch.empty_like(shard)
+        dist.reduce_scatter(mean, list((gradient.T @ x / n).view(-1).chunk(n)))
+        return gradient @ STACK.pop(), mean, None
