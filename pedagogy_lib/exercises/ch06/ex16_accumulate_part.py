@@ -28,7 +28,7 @@ def try_part(answer, group, case):
     got = answer(model, F.mse_loss, pieces)
     more, part = bytes_alive() - alive, plain(got)
     left = [p.grad.nbytes for p in model.parameters() if p.grad is not None]
-    kept = got.nbytes if isinstance(got, torch.Tensor) else 0
+    kept = got.untyped_storage().nbytes() if isinstance(got, torch.Tensor) else 0
     found = {"part": part, "left": left, "elsewhere": max(0, more - kept - sum(left))}
     return found | {"changed": not close(flat(model.parameters()), weights)}
 
@@ -127,8 +127,8 @@ EXERCISE = RankExercise(
               "the part is right, but behind it the whole gradient stays, on every rank: that is "
               "not stage 2. torch.autograd.grad leaves nothing in `.grad`"),
         never("elsewhere", STAYS,
-              "the part is right. Behind it whole gradients, or a graph, are still there: does it "
-              "look into a larger tensor, or is it still part of a graph?"),
+              "the part is right. Behind it whole gradients, or a graph, are still there, on every "
+              "rank: what holds them?"),
     ],
     told=lambda trial: f"each has its part of the mean over all {trial.n * trial.case.args[0]}",
     errors={

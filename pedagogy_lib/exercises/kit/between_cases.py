@@ -41,7 +41,8 @@ def kept_in(fact, trials) -> str:
         return ""
     wanted = [fact.truth(trial, 0) for trial, _ in found]
     got = [value for _, value in found]
-    if not fact.same(got[0], wanted[0]) or all(map(fact.same, got, wanted)):
+    others = [value for value in wanted if not fact.same(value, wanted[0])]
+    if len(others) < 2 or not fact.same(got[0], wanted[0]) or all(map(fact.same, got, wanted)):
         return ""
     if all(fact.same(value, got[0]) for value in got):
         return ALWAYS_THE_SAME
