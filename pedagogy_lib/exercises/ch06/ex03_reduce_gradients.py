@@ -6,7 +6,6 @@ from torch import nn
 
 from ...basics.closeness import close
 from ..kit import GROUP, At, Equals, Holds, RankExercise, Sends, World, answering, never
-from ..kit.alone import STAYS, bytes_alive
 from ..kit.trials import LARGE, numbers
 
 SHAPES = [(2, 3), (5,), (), (5, 1)]  # 17 numbers: padding for 2, 3 and 4 ranks
@@ -27,29 +26,21 @@ PADDED = "the lengths differ. Gradients are padded as the parameters are: flatte
 def reduce_twice(answer, group, case):
     alone, is_measured = case.args
     unit = unit_of(answer.lab, SHAPES, group, alone)
-    weights = [p.detach().clone() for p in unit.parameters]
+    weights, names = [p.detach().clone() for p in unit.parameters], set(vars(unit))
     found = {"local": {}, "part": {}, "kept": {}, "left": []}
     for number, call in enumerate(("call 1", "call 2")):
         give_gradients(unit, dist.get_rank(group), number)
         found["local"][call] = [None if p.grad is None else p.grad.flatten().clone()
                                 for p in unit.parameters]  # fmt: skip
-        before = bytes_alive() - bytes_of_gradients(unit)
         answer(unit)
-        found["elsewhere"] = bytes_alive() - bytes_of_gradients(unit) - before
         part = unit.shard.grad
         found["part"][call] = None if part is None else part.detach().clone()
         found["kept"] = part is not None and part.untyped_storage().nbytes() - part.nbytes
         found["left"] += [p.grad for p in unit.parameters if p.grad is not None]
+    found["noted"] = sorted(set(vars(unit)) - names)
     found["changed"] = not close([p.detach() for p in unit.parameters], weights)
     found["sizes"] = [p.numel() for p in unit.parameters]
     return found | (cost_of_large(answer, group, alone) if is_measured else {})
-
-
-def bytes_of_gradients(unit) -> int:
-    """Of its parameters and of its shard, with all the memory that they keep alive."""
-    tensors = (x.grad for x in [*unit.parameters, unit.shard] if x.grad is not None)
-    return sum({x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}
-               .values())  # fmt: skip
 
 
 def cost_of_large(answer, group, alone):
@@ -205,8 +196,8 @@ EXERCISE = RankExercise(
               "a chunk is a view: as long as it lives, the memory of the whole flat tensor does. "
               "Give shard.grad a tensor of its own: what a division returns is one, clone() makes "
               "one"),
-        never("elsewhere", STAYS,
-              "something still holds gradients, or the flat tensor: an attribute, or a list"),
+        never("noted", lambda names: f"afterwards the unit has unit.{names[0]}",
+              "what is put there stays in memory until the next call: nothing else is to be kept"),
         Sends(
             lambda trial, place: with_cost(trial) and trial[0].flat_bytes * (1 - 1 / trial.n),
             "a reduce-scatter sends",

@@ -9,7 +9,6 @@ from torch import nn
 
 from ...course.checking import Wrong
 from ..kit import At, Equals, RankExercise, World, never
-from ..kit.alone import STAYS, bytes_alive
 from ..kit.outcomes import plain
 from ..kit.trials import numbers
 from .broken_zero import MIXES
@@ -39,24 +38,13 @@ def try_reduce(answer, group, case):
     for parameter, gradient in zip(parameters, tensors_for(dist.get_rank(), case.args)):
         parameter.grad = gradient
     del gradient
-    given = sum(p.grad.nbytes for p in parameters)
-    alive = bytes_alive()
     got = answer(parameters)
-    more = bytes_alive() - alive
     return {
         "changed": not all(map(torch.equal, parameters, before)),
         "left": [p.grad.nbytes for p in parameters if p.grad is not None],
         "kept": got.untyped_storage().nbytes() if isinstance(got, torch.Tensor) else 0,
         "part": plain(got),
-        "elsewhere": max(0, more + given - bytes_with(got, parameters)),
     }
-
-
-def bytes_with(got, parameters) -> int:
-    """What the returned tensor and the gradients that are left keep alive."""
-    tensors = [got, *(p.grad for p in parameters)]
-    storages = [x.untyped_storage() for x in tensors if isinstance(x, torch.Tensor)]
-    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
 def mistakes(trial, place):
@@ -124,9 +112,6 @@ EXERCISE = RankExercise(
         never("changed", "the parameters themselves have changed"),
         Equals("part", right, mistakes, "what is returned"),
         need_freed,
-        never("elsewhere", STAYS,
-              "the part is right, and the parameters have no gradients. Something else still holds "
-              "some, or the flat tensor: an attribute, or a list"),
     ],
     told=lambda trial: f"each has its part of the mean, {trial[0].part.nbytes} bytes, and no "
     "gradient is left",

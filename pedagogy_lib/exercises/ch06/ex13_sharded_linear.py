@@ -180,6 +180,6 @@ EXERCISE = RankExercise(
         "first backward begins? And the second?",
         "The forward of the last layer has filled the buffer, for all. Each backward needs the "
         "weight of its own layer. To keep a copy for each would cost what stage 3 saves.",
-        "In backward, before `slope @ ctx.buffer`, gather the weight again, as forward does.",
+        "In backward, before `gradient @ ctx.buffer`, gather the weight again, as forward does.",
     ),
 )  # fmt: skip

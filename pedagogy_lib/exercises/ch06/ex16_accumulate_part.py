@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from ...basics.closeness import close
 from ...course.checking import Wrong
 from ..kit import At, Equals, RankExercise, World, never
-from ..kit.alone import STAYS, bytes_alive
 from ..kit.differences import kind_of, ratio
 from ..kit.one_process import batch_of, flat, model_of, slopes
 from ..kit.outcomes import plain
@@ -23,14 +22,9 @@ def pieces_of(rank, case):
 def try_part(answer, group, case):
     model = model_of()
     weights = flat(model.parameters())
-    pieces = pieces_of(dist.get_rank(), case)
-    alive = bytes_alive()
-    got = answer(model, F.mse_loss, pieces)
-    more, part = bytes_alive() - alive, plain(got)
+    part = plain(answer(model, F.mse_loss, pieces_of(dist.get_rank(), case)))
     left = [p.grad.nbytes for p in model.parameters() if p.grad is not None]
-    kept = got.untyped_storage().nbytes() if isinstance(got, torch.Tensor) else 0
-    found = {"part": part, "left": left, "elsewhere": max(0, more - kept - sum(left))}
-    return found | {"changed": not close(flat(model.parameters()), weights)}
+    return {"part": part, "left": left, "changed": not close(flat(model.parameters()), weights)}
 
 
 def table_of(trial):
@@ -126,9 +120,6 @@ EXERCISE = RankExercise(
         never("left", lambda left: f"`.grad` of {len(left)} parameters has {sum(left)} bytes",
               "the part is right, but behind it the whole gradient stays, on every rank: that is "
               "not stage 2. torch.autograd.grad leaves nothing in `.grad`"),
-        never("elsewhere", STAYS,
-              "the part is right. Behind it whole gradients, or a graph, are still there, on every "
-              "rank: what holds them?"),
     ],
     told=lambda trial: f"each has its part of the mean over all {trial.n * trial.case.args[0]}",
     errors={

@@ -5,6 +5,8 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import torch
+
 from ...measuring.recorder import measure, peak_bytes_in
 from .rank_exercise import RankExercise
 
@@ -62,7 +64,9 @@ def bytes_alive() -> int:
     return most_bytes()["total"]
 
 
-STAYS = (
-    "when the function has returned, {} bytes more are alive than what it returns or leaves in the "
-    "model"
-)
+def bytes_held() -> int:
+    """Of all tensors that Python holds. (What `measure` has seen, FSDP2 may not exchange.)"""
+    gc.collect()
+    tensors = (x for x in gc.get_objects() if type(x) in (torch.Tensor, torch.nn.Parameter))
+    storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}
+    return sum(storages.values())

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from ...basics.errors import HangError
 from ...course.checking import Wrong
-from .between_cases import mistake_between
+from .between_cases import YIELDS, is_generator, mistake_between
 from .diagnoses import said_by
 from .formula import where_right
 from .on_ranks import try_cases
@@ -50,6 +50,15 @@ class RankExercise:
     timeout: float | None = None
 
     def examine(self, answer):
+        try:
+            yield from self.judged(answer)
+        except Wrong as wrong:
+            if is_generator(answer):
+                wrong.why = YIELDS
+            raise
+
+    def judged(self, answer):
+        """Yield what is right in each case; raises `Wrong` at the first that is not."""
         trials, right = self.trials(answer), []
         for trial in trials:
             try:
@@ -57,7 +66,7 @@ class RankExercise:
             except Wrong as wrong:
                 seen = [*right, trial, *self.those_left(trials)]
                 alike = (t.case for t in seen if same_kind(t, trial) and self.is_right(t))
-                wrong.why = mistake_between(self, answer, seen) or wrong.why or where_right(alike)
+                wrong.why = mistake_between(self.facts, seen) or wrong.why or where_right(alike)
                 raise
             right.append(trial)
             yield f"{trial.case}: {self.told(trial) if callable(self.told) else self.told}"

@@ -156,14 +156,9 @@ def reduce_gradients(unit):
     mean = chunks[unit.rank] / unit.n
     unit.shard.grad = mean if unit.shard.grad is None else unit.shard.grad + mean
 
-# %% wrong · something still holds gradients, or the flat tensor
+# %% wrong · stays in memory until the next call
 # -     chunks = list(flat.chunk(unit.n))
 # +     unit.last = flat
-# +     chunks = list(flat.chunk(unit.n))
-
-# %% wrong · an attribute, or a list
-# -     chunks = list(flat.chunk(unit.n))
-# +     globals().setdefault("KEPT", []).append(flat)
 # +     chunks = list(flat.chunk(unit.n))
 
 # %% wrong · exit() would end

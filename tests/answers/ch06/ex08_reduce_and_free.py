@@ -63,26 +63,3 @@
 # %% wrong · they are empty now, but they are there
 # -         p.grad = None
 # +         p.grad.data = torch.empty(0, dtype=p.dtype)
-
-# %% wrong · Something else still holds some
-def reduce_and_free(parameters):
-    rank, n = dist.get_rank(), dist.get_world_size()
-    flat = torch.cat([p.grad.view(-1) for p in parameters])
-    flat = F.pad(flat, (0, -len(flat) % n))
-    reduce_and_free.flat = flat
-    chunks = list(flat.chunk(n)); mine = torch.empty_like(chunks[rank])
-    dist.reduce_scatter(mine, chunks)
-    for p in parameters: p.grad = None
-    return mine.div_(n)
-
-# %% wrong · or the flat tensor: an attribute
-OLD = []
-def reduce_and_free(parameters):
-    rank, n = dist.get_rank(), dist.get_world_size()
-    OLD.extend(p.grad for p in parameters)
-    flat = torch.cat([p.grad.view(-1) for p in parameters])
-    flat = F.pad(flat, (0, -len(flat) % n))
-    chunks = list(flat.chunk(n)); mine = torch.empty_like(chunks[rank])
-    dist.reduce_scatter(mine, chunks)
-    for p in parameters: p.grad = None
-    return mine.div_(n)

@@ -60,7 +60,3 @@ def accumulate_part(model, loss_fn, micro_batches):
 # %% wrong · a function with `yield`
 # -     return total
 # +     yield total
-
-# %% wrong · or a graph, are still there
-# -         gradients = torch.autograd.grad(loss, parameters)
-# +         gradients = torch.autograd.grad(loss, parameters, create_graph=True)
