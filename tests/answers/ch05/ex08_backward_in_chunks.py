@@ -182,7 +182,7 @@ def backward_in_chunks(hidden, weight, targets, size):
 # -         loss = F.cross_entropy(part @ weight.T, answers, reduction="sum") / len(targets)
 # +         loss = F.cross_entropy(part @ weight, answers, reduction="sum") / len(targets)
 
-# %% wrong · The gradient of `hidden` has its shape
+# %% wrong · the gradient of `hidden` has its shape
 # -     hidden.backward(torch.cat(gradients))
 # +     hidden.backward(gradients[0])
 

@@ -37,7 +37,7 @@ class Power(Power):
 # -         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
 # +         return None, grad_output * ctx.exponent * x**ctx.exponent
 
-# %% wrong · the factor p is missing
+# %% wrong · the factor is missing
 # -         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
 # +         return None, grad_output * x ** (ctx.exponent - 1)
 
