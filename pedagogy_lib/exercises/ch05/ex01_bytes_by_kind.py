@@ -1,6 +1,7 @@
 """What a model's states take, in the middle of a training."""
 
 import copy
+import sys
 from functools import partial
 
 import torch
@@ -182,8 +183,19 @@ def mistakes_in(model, optimizer) -> dict[str, dict]:
         "all parameters are taken to have the dtype of the first one: ask each tensor":
             lambda x: first_size * x.numel(),
         "this is the number of tensors, not their bytes": lambda x: 1,
+        "these are millions of bytes: give the bytes": lambda x: x.nbytes / 1e6,
+        "these are bits": lambda x: 8 * x.nbytes,
+        "sys.getsizeof() tells how large a Python object is, and not the memory of its numbers":
+            sys.getsizeof,
+        "sys.getsizeof() of a storage counts the Python object as well: nbytes() does not":
+            lambda x: sys.getsizeof(x.untyped_storage()),
     }  # fmt: skip
     found = {why: right | {kind: x} for kind in wrong for why, x in wrong[kind].items()}
+    numbers = sum(p.numel() for p in parameters)
+    found[
+        "this is the rule of 2, 2 and 12 bytes for each parameter, for one way of training. Here "
+        "the tensors say what they take"
+    ] = dict(zip(KINDS, (2 * numbers, 2 * numbers, 12 * numbers)))
     for why, size in of_any_kind.items():
         found[why] = {kind: sum(map(size, some)) for kind, some in tensors.items()}
     return found

@@ -164,7 +164,7 @@ def wrong_gradients(trial, place):
 
 def wrong_means(trial, place):
     right, found = trial[place].right, trial[place].means
-    shares = right.samples / right.samples.sum()
+    shares = right.samples.double() / right.samples.sum()
     before, each = right.validation[:-1], right.validation[1:]
     mean = each.mean(1)
     wrong = {
@@ -173,8 +173,10 @@ def wrong_means(trial, place):
         "all of these are of the model as it is in the end: validate after each step":
             mean[-1].expand(len(mean)),
         "these are sums over the validation batches: divide by how many they are": each.sum(1),
+        "these are sums over the validation batches, divided by how many batches the training has":
+            each.sum(1) / len(mean),
         "each validation batch counts by its samples; the numbers were right, and they are means "
-        "over batches": each @ shares.double(),
+        "over batches": each @ shares,
         "only the last validation batch counts": each[:, -1],
         "only the last validation batch counts, divided by the number of all":
             each[:, -1] / each.shape[1],
@@ -200,10 +202,13 @@ def no_graph_is_kept(trial):
 def why_graphs(base, more_steps, more_batches) -> str:
     over_rounds = more_steps.graphs > base.graphs + 0.5
     in_a_round = more_batches.graphs > base.graphs + 0.5
+    all_needs = (base, more_steps, more_batches)
+    without_graphs = all(need.in_graphs <= need.graph for need in all_needs)
     sentences = {
         "no graph is too many; something else is as large. Do all validation batches go through "
-        "the model together? One at a time needs less":
-            all(need.in_graphs <= need.graph for need in (base, more_steps, more_batches)),
+        "the model together? One at a time needs less": without_graphs and in_a_round,
+        "no graph is too many; something else is kept that training alone does not need: a copy "
+        "of the model, or gradients of zeros?": without_graphs,
         "it grows with the number of steps, and also with the number of validation batches. So "
         "there are two lists to look at: what do they hold, and how long?":
             over_rounds and in_a_round,

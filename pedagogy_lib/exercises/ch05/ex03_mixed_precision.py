@@ -62,10 +62,11 @@ def make_parameters(dtype):
 
 def watched(make_optimizer):
     """Makes the same optimizer, and what is seen of it then."""
-    seen = SimpleNamespace(masters=[], steps=[], optimizer=None)
+    seen = SimpleNamespace(masters=[], steps=[], optimizer=None, made=0)
 
     def make(masters):
         optimizer = seen.optimizer = make_optimizer(masters)
+        seen.made += 1
         seen.masters = [p for group in optimizer.param_groups for p in group["params"]]
         optimizer.register_step_post_hook(lambda *_: seen.steps.append(1))
         return optimizer
@@ -93,6 +94,7 @@ def train(answer, dtype, make_optimizer, gradients):
     ordinary = partial(train_in_float32, dtype, make_optimizer, gradients)
     found |= {"start": start, "ordinary": ordinary(), "recreated": ordinary(recreate=True)}
     found |= {"with_zeros": ordinary(zeros=True), "first": values_of(seen.masters)}
+    found["no_parameters"] = not list(mixed.parameters) if hasattr(mixed, "parameters") else False
     found |= {k: [] for k in ("steps", "value_after", "dtypes", "zeros", "left", "in_masters")}
     for of_step, right in zip(gradients, found["ordinary"]):
         backward(parameters, of_step)
@@ -105,6 +107,7 @@ def train(answer, dtype, make_optimizer, gradients):
         for name, tensors in {"left": parameters, "in_masters": seen.masters}.items():
             for gradient in (x.grad for x in tensors if x.grad is not None):
                 found[name if gradient.any() else "zeros"].append(gradient)
+    found["made_again"] = seen.made - 1
     return found | {"is_moved": not close(found["first"], values_of(seen.masters))}
 
 
@@ -208,11 +211,17 @@ EXERCISE = WarmExercise(
         Holds("masters", lambda faults: not any(faults),
               lambda faults: f"the optimizer steps on {max(faults)}",
               lambda trial, place: STEPS_ON[max(trial[place].masters)]),
+        never("no_parameters", "after __init__ there are no parameters in self.parameters",
+              "what is given may be a generator, as of model.parameters(): it can be gone through "
+              "once. Make a list of it first"),
         Holds("steps", lambda steps: steps == list(range(1, len(steps) + 1)),
               "the optimizer has stepped {} times in 1, 2, 3, … calls of step()",
               lambda trial, place: "one call of step() is one step of the optimizer, after all "
               "masters have gradients" if any(trial[place].steps) else
               "step() has to call self.optimizer.step()"),
+        never("made_again", "make_optimizer is called {} times more after the first",
+              "a new optimizer has none of the state of the steps before, such as momentum: make "
+              "it once, in __init__"),
         never("left", "after step() a parameter still has a gradient; expected None",
               "the next backward adds to it. And it is memory: set p.grad to None when the master "
               "has got it"),
@@ -238,6 +247,8 @@ EXERCISE = WarmExercise(
     ],
     told=told,
     errors={
+        "'NoneType' object has no attribute 'grad'": "each parameter has a master, a frozen one as "
+        "well: it stays without a gradient, and an optimizer passes over it",
         "'NoneType' object": "a parameter may have no gradient: then p.grad is None. Its master's "
         "is None, too, and the optimizer passes over it",
         "assign a gradient with dtype": "the gradient has two bytes a number, and its master four: "

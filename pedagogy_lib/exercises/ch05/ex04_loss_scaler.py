@@ -34,7 +34,7 @@ TRIALS = {  # scale, window, steps: a letter of SPOILED, or a dot
     "all finite": (2.0**16, 3, "...H..."),
     "true gradients of about 1e-9": (2.0**30, 3, "...."),
     "some are inf or nan": (8.0, 3, "..I....L.N.E.M..."),
-    "several refused in a row": (1.0, 2000, ".EBNI."),
+    "several refused in a row": (1.0, 2000, "HEBNI."),  # divided by 1, H still overflows a sum
     "each step ends a row": (4.0, 1, "..N.."),
     "parameters as model.parameters() gives them": (8.0, 2, "..L..", True),
 }
@@ -73,7 +73,9 @@ class Torch:
 
 
 def take_steps(answer, *trial):
-    return steps_of(answer, *trial) | {"right": SimpleNamespace(**steps_of(Torch, *trial))}
+    found = steps_of(answer, *trial) | {"right": SimpleNamespace(**steps_of(Torch, *trial))}
+    again = steps_of(answer, *trial)
+    return found | {"is_shared": not torch.equal(again["scale_after"], found["scale_after"])}
 
 
 def steps_of(answer, scale, window, steps, is_generator=False) -> dict:
@@ -97,10 +99,18 @@ def steps_of(answer, scale, window, steps, is_generator=False) -> dict:
         seen["taken"].append(len(noted))
         seen["scale_after"].append(float(scaler.scale))
         seen["gradients"].append(noted[0] if noted else None)
-        seen["returned"].append(None if returned is None else bool(returned))
+        seen["returned"].append(as_bool(returned))
         seen["left"].append(flat(p.grad for p in parameters) if noted else None)
     seen |= {name: torch.tensor(seen[name]) for name in ("taken", "scale_after")}
     return seen | {"zeros": any(zeros), "changed": not all(map(torch.equal, parameters, start))}
+
+
+def as_bool(value):
+    """True or False, whatever it comes in; anything else as a text."""
+    try:
+        return bool(value) if float(value) in (0, 1) else f"{value!r:.40}"
+    except (TypeError, ValueError, RuntimeError):
+        return None if value is None else f"{value!r:.40}"
 
 
 def flat(gradients):
@@ -125,8 +135,8 @@ def wrong_steps(trial, place):
 
     wrong = {
         "all gradients are finite: take_step() has to be called, and that once": refuse(steps),
-        "all gradients are finite, but not their sum or their norm, which overflows: look at each "
-        "element": refuse("IBLNEMH"),
+        "all gradients are finite, however large. A sum or a norm of them may overflow, and 65504 "
+        "ends float16, not float32: ask of each element whether it is finite": refuse("IBLNEMH"),
         "inf is seen, and nan is not: isfinite() sees both": refuse("IBLEM"),
         "nan is seen, and inf is not, as by isnan(): isfinite() sees both": refuse("N"),
         "inf is seen, and -inf is not: isfinite() sees both": refuse("IBNLE"),
@@ -203,6 +213,7 @@ def guesses_at(steps, window) -> dict[str, int]:
             sum(min(1, row // window) for row in rows) - refused,
         "it is doubled one step too late: after the step that makes `window` in a row":
             sum(row // (window + 1) for row in rows) - refused,
+        "it is divided by 4 where a step is refused: half of it is asked": doubled - 2 * refused,
         "it is never doubled: a factor that was too large once need not be too large for ever":
             -refused,
     }  # fmt: skip
@@ -241,6 +252,9 @@ EXERCISE = WithGenerator(
     facts=[
         Holds("scale_after", lambda scales: scales.all(), "the scale has become 0",
               "// makes 0 of a half: the factor may well become smaller than 1"),
+        never("is_shared", "with a second LossScaler the same steps lead to other scales",
+              "what one LossScaler has counted is in another as well: it belongs to self, and not "
+              "to the class or to the file"),
         Holds("taken", lambda taken: taken.max() < 2,
               lambda taken: f"take_step() is called {taken.max()} times in a step",
               "take_step() is called more than once: a step each time"),
@@ -255,6 +269,9 @@ EXERCISE = WithGenerator(
               "factor"),
         Holds("returned", lambda returned: None not in returned, "it returned None",
               "a function without `return` gives None; step() tells whether the step was taken"),
+        Holds("returned", lambda returned: not any(isinstance(one, str) for one in returned),
+              lambda returned: f"it returned {max(map(str, returned), key=len)}",
+              "asked is whether the step was taken: True or False"),
         Equals("returned", right("returned"),
                otherwise="True if the step was taken, False if it was refused"),
     ],

@@ -61,6 +61,10 @@ TOGETHER = (
     "number needs a chance of its own"
 )
 NOT_EXACT = "a number that bfloat16 has needs no rounding, and has to stay"
+UNEVEN = (
+    "the probability is to be the share of the way that the number has gone. So every amount of "
+    "chance has to come up equally often, with all the bits that are cut off"
+)
 RANGE = (
     "the amount of chance has to fit the number: the distance of two neighbours doubles with each "
     "power of 2"
@@ -195,6 +199,15 @@ def is_near_one(trial) -> bool:
     return 0.5 < abs(trial.case.args[0]) < 4
 
 
+def farthest(shares) -> str:
+    """Of the place whose share is the most off."""
+    k = int((shares - torch.tensor(PLACES)).abs().argmax())
+    return (
+        f"of the numbers that have gone {PLACES[k]:g} of the way, {shares[k]:.4g} are rounded away "
+        "from 0"
+    )
+
+
 def told(trial) -> str:
     return "rounded up as often as it should be" if trial.of("shares") else "right"
 
@@ -226,7 +239,9 @@ EXERCISE = WarmExercise(
               lambda pair: f"{pair[0]:g} has become {pair[1]:.8g}", NOT_EXACT),
         never("changed", "x has changed", IN_PLACE),
         Equals("shares", lambda trial, place: torch.tensor(PLACES, dtype=torch.float64), mistakes,
-               "the share that is rounded away from 0", otherwise=RANGE, same=near),
+               "the share that is rounded away from 0", same=near,
+               tells=lambda trial, place: farthest(trial[place].shares),
+               otherwise=lambda trial: UNEVEN if is_near_one(trial) else RANGE),
         Holds("beyond", lambda share: share == 0,
               lambda share: f"{share:.1%} of the numbers have become neither of their neighbours",
               lambda trial, place: TWICE if is_near_one(trial) else RANGE),

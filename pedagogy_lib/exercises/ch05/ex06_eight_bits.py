@@ -7,9 +7,19 @@ then there is nothing to be rounded but what is asked. The truth goes block by b
 import torch
 
 from ...basics.closeness import close_in_float32
+from ...basics.torch_private import OperatorMode
 from ..kit import Equals, Holds, never
 from ..kit.alone import Alone, WarmExercise, alone
 from ..kit.values import NO_RETURN
+from .codes_and_scales import (
+    NOT_A_NUMBER,
+    ZEROS,
+    packed,
+    true_back,
+    wrong_back,
+    wrong_codes,
+    wrong_scales,
+)
 
 # For each case the shape, the block, and for each block the power of 2 that is its scale, or None.
 CASES = {
@@ -24,55 +34,6 @@ CASES = {
     "300 numbers, blocks of 256": ((300,), 256, [1, -6]),
 }
 FRACTIONS = (0.0, 0.25, -0.25, 0.375, -0.375)  # of a code, beside a whole number
-
-ONE_SCALE = (
-    "one scale is used for the whole tensor. Each block of `self.block` numbers has a scale of its "
-    "own, or one large number spoils all others"
-)
-ONE_SCALES = (
-    "all blocks have the same scale, from the largest number of all. Each block has a scale of its "
-    "own, or one large number spoils all others"
-)
-BY_ROWS = (
-    "each row has a scale. Blocks are pieces of the flattened tensor, whatever its rows: see "
-    "x.flatten()"
-)
-SIGNED_MAX = (
-    "the scale comes from the largest number. In some blocks the largest magnitude is that of a "
-    "negative number: take magnitudes first"
-)
-WHOLE_MAX = "this is the largest magnitude itself: a scale is what a code of 1 is worth"
-INVERSE = "this is the inverse of the scale: codes are multiplied by a scale to get numbers back"
-BY_128 = (
-    "the largest magnitude is divided by 128. Then the largest number has code 128, which an int8 "
-    "does not have: it ends at 127"
-)
-BY_255 = (
-    "the largest magnitude is divided by 255 or 256: these are the codes of an unsigned number. "
-    "Here half of the codes are for negative numbers"
-)
-CUT = "the digits after the point are cut off: converting to int8 does not round"
-CEILED = "the codes are rounded up: asked is the nearest whole number"
-FLOORED = "the codes are rounded down: asked is the nearest whole number, also below 0"
-PADDED = (
-    "what fills up the last block is kept as well: there is one code for each number of x, and no "
-    "more"
-)
-DROPPED = (
-    "the last block is missing: it is shorter than the others, and needs codes and a scale, too"
-)
-ROUND_ROBIN = (
-    "the scales are dealt out in turns: number 0 gets scale 0, number 1 gets scale 1, and so on. "
-    "The numbers of a block lie one after another"
-)
-NO_SCALES = "these are the codes: each has to be multiplied by the scale of its block"
-FLAT = "the numbers are right, but not in the shape of x: `shape` is given to `unpack`"
-ZEROS = (
-    "a block of zeros has scale 0. 0 / 0 is no number, so divide its numbers by something else. "
-    "The scale itself stays 0"
-)
-TRANSPOSED = "x.flatten() goes through a transposed x row by row; its memory has another order"
-
 
 # ---- Inputs ---
 
@@ -93,23 +54,19 @@ def make(shape, block, powers) -> torch.Tensor:
     return x.t().contiguous().t() if len(shape) == 2 and shape[0] > shape[1] else x
 
 
-def packed(x, block, scale_of=lambda piece: piece.abs().max() / 127, code=torch.round):
-    """The truth, or what a misconception gives: (codes, scales)."""
-    pieces = x.flatten().double().split(block)
-    scales = [scale_of(piece) for piece in pieces]
-    codes = [code(piece / scale) if scale else 0 * piece for piece, scale in zip(pieces, scales)]
-    codes = torch.cat(codes).to(torch.int32).to(torch.int8)  # past 127, as an int8 goes on
-    return codes, torch.stack(scales).float()
-
-
 # ---- On a rank ---
 
 
 def there_and_back(answer, shape, block, powers):
     x = make(shape, block, powers)
     before, eight_bits = x.clone(), answer(block)
-    got = eight_bits.pack(x)
-    found = {"changed": not torch.equal(x, before), "fault": fault_of(got)}
+    with Casts() as casts:
+        got = eight_bits.pack(x)
+    found = {
+        "cast_from_nan": casts.of_nan,
+        "changed": not torch.equal(x, before),
+        "fault": fault_of(got),
+    }
     if found["fault"] is None:
         codes, scales = got
         right = packed(x, block)
@@ -157,81 +114,17 @@ def real_numbers(answer, count=1_000, block=64):
     return {"most_off": off, "bytes": codes.nbytes + scales.nbytes, "count": count}
 
 
-# ---- What is not right ---
+class Casts(OperatorMode):
+    """Sees whether what is no number is made a whole one."""
 
+    of_nan = False
 
-def wrong_scales(trial, place):
-    x, (_, right) = trial[place].x, trial[place].right
-    block = trial.case.args[1]
-    magnitude = x.abs().max().float()
-    found = {
-        SIGNED_MAX: packed(x, block, lambda piece: piece.max() / 127)[1],
-        WHOLE_MAX: right * 127,
-        INVERSE: 1 / right,
-        BY_128: right * 127 / 128,
-        BY_255: right * 127 / 255,
-        DROPPED: right[:-1],
-    }
-    if x.dim() == 2:
-        found[BY_ROWS] = x.abs().amax(1) / 127
-        found[TRANSPOSED] = packed(x.t(), block)[1]
-    if len(right) > 1:
-        found[ONE_SCALE] = (magnitude / 127)[None]
-        found[ONE_SCALES] = (magnitude / 127).expand(len(right)).clone()
-    return found
-
-
-def wrong_codes(trial, place):
-    x, (right, scales) = trial[place].x, trial[place].right
-    block = trial.case.args[1]
-    whole = (x.flatten().double() / max(x.abs().max().item() / 127, 1e-30)).round()
-    padded = torch.zeros(-(-x.numel() // block) * block, dtype=torch.int8)
-    padded[: x.numel()] = right
-    found = {
-        CUT: packed(x, block, code=torch.trunc)[0],
-        FLOORED: packed(x, block, code=torch.floor)[0],
-        CEILED: packed(x, block, code=torch.ceil)[0],
-        PADDED: padded,
-        DROPPED: right[: x.numel() // block * block],
-        ONE_SCALE: whole.to(torch.int8),
-        BY_128: packed(x, block, lambda piece: piece.abs().max() / 128)[0],
-        ROUND_ROBIN: in_turns(x, scales),
-    }
-    if x.dim() == 2:
-        found[TRANSPOSED] = packed(x.t(), block)[0]
-    return found
-
-
-def in_turns(x, scales):
-    count = x.numel()
-    each = scales.repeat(-(-count // len(scales)))[:count].double()
-    codes = x.flatten().double() / each.where(each > 0, 1)
-    return codes.round().to(torch.int32).to(torch.int8)
-
-
-def wrong_back(trial, place):
-    x, (codes, scales) = trial[place].x, trial[place].right
-    count, block = x.numel(), trial.case.args[1]
-    right = true_back(trial, place)
-    turns = scales.repeat(-(-count // len(scales)))[:count]
-    each = scales.repeat_interleave(block)[:count]
-    return {
-        FLAT: right.flatten(),
-        NO_SCALES: codes.float().view(x.shape),
-        ROUND_ROBIN: (codes * turns).view(x.shape),
-        "codes are divided by their scales here: a number is its code times its scale":
-            (codes / each).view(x.shape),
-        ONE_SCALE: (codes * scales[0]).view(x.shape),
-        "codes are multiplied by the scale and divided by 127: the 127 is in the scale already":
-            right / 127,
-    }  # fmt: skip
-
-
-def true_back(trial, place):
-    x, (codes, scales) = trial[place].x, trial[place].right
-    pieces = codes.double().split(trial.case.args[1])
-    values = torch.cat([piece * scale for piece, scale in zip(pieces, scales.double())])
-    return values.float().view(x.shape)
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        whole = isinstance(result, torch.Tensor) and not result.is_floating_point()
+        if whole and func.name() in ("aten::_to_copy", "aten::copy_"):
+            self.of_nan |= any(isinstance(x, torch.Tensor) and bool(x.isnan().any()) for x in args)
+        return result
 
 
 def told(trial) -> str:
@@ -262,6 +155,7 @@ EXERCISE = WarmExercise(
         Holds("zero_scales", lambda scales: not any(scales),
               lambda scales: f"a block of zeros has scale {scales[0]:.3g}", ZEROS),
         Equals("codes", lambda trial, place: trial[place].right[0], wrong_codes),
+        never("cast_from_nan", "a number that is nan is made an int8", NOT_A_NUMBER),
         Holds("back", lambda back: isinstance(back, torch.Tensor), "unpack returned {}",
               lambda trial, place: NO_RETURN if trial[place].back == "None" else
               "unpack returns a tensor"),

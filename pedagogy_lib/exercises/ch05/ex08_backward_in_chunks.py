@@ -163,7 +163,8 @@ EXERCISE = WarmExercise(
         "detach() it needs requires_grad_()",
         "NoneType": "a chunk that is cut out of a tensor which requires a gradient is no leaf, and "
         "its .grad stays None. Look at the .grad of the tensor that requires_grad_() was said to",
-        "Mismatch in shape": "The gradient of `hidden` has its shape, (positions, width)",
+        "Mismatch in shape": "the gradient of `hidden` has its shape, (positions, width). The last "
+        "chunk may be shorter, and belongs to it",
         "size mismatch": "logits are (positions, width) times the transpose of `weight`, which is "
         "(vocabulary, width)",
         "cannot be multiplied": "logits are (positions, width) times the transpose of `weight`, "

@@ -13,6 +13,7 @@ from torch import nn
 from ...basics.closeness import close
 from ..kit import Equals, Holds, never
 from ..kit.alone import Alone, WarmExercise, alone, most_bytes
+from .ex09_power import need_function
 
 WIDTH, STALE = 4, 0.25
 CHUNKS, SAMPLES, WIDE = 4, 256, 64  # where memory is measured
@@ -82,12 +83,14 @@ TRIALS = {  # forward, how often blocks run if each call runs twice, dropout, gr
 
 def compare(answer, forward, runs, *how):
     warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
-    mine, plain, ones = (
+    need_function(answer.lab.Recomputed)
+    mine, plain, ones, means = (
         seen_in(forward, call, slopes, *how)
         for call, slopes in (
             (answer.lab.Recomputed.apply, slopes_of),
             (plainly, slopes_of),
             (plainly, torch.ones_like),
+            (plainly, lambda y: torch.full_like(y, 1 / max(y.numel(), 1))),
         )
     )
     is_right = close(mine["gradients"], plain["gradients"])
@@ -97,6 +100,7 @@ def compare(answer, forward, runs, *how):
         "gradients" if not any(how[:1]) else "gradients_with_dropout": mine["gradients"],
         "right": plain["gradients"],
         "ones": ones["gradients"],
+        "means": means["gradients"],
         "never_run_again": mine["runs"] == plain["runs"] and not is_right,
         "runs": (mine["runs"], runs),
         "moved": [k for k in ("forward", "backward") if not torch.equal(mine[k], plain[k])],
@@ -165,6 +169,8 @@ def mistakes(trial, place):
         "it is twice the gradient of x. The x that was kept is the caller's own tensor, whose "
         ".grad the backward fills, and then what is returned is added: run the function on "
         "x.detach()": right | {X: 2 * right[X]},
+        "this is the gradient of the mean of what the function returns. In a chain it is only the "
+        "beginning: grad_output says how much the loss changes with each element": of.means,
         "this is the gradient of the sum of what the function returns. In a chain it is only the "
         "beginning: grad_output says how much the loss changes with each element": of.ones,
     }
@@ -264,6 +270,8 @@ EXERCISE = WarmExercise(
         "returns a gradient for each of them, None for the function",
         "different than None at position 1": "the gradients are in the order of the forward's "
         "inputs: first None, for the function, then that of x",
+        "expected a torch.ByteTensor": "ctx.chance is the state of torch's generator: "
+        "torch.get_rng_state(), before the function draws",
         "got tuple": "torch.autograd.grad returns a tuple, here with one gradient in it",
         "created only for scalar outputs": "a backward that begins at y has to know the gradient "
         "of y: that is grad_output",

@@ -48,7 +48,11 @@ def refuses_what_does_not_fit(trial):
         what = f"{outcome}\nexpected a ValueError: one sample needs {fixed + each} bytes"
         raise Wrong(str(trial.case), what, why)
     if right is not None and not outcome.error:
-        number_in(str(trial.case), outcome)
+        try:
+            number_in(str(trial.case), outcome)
+        except Wrong as wrong:
+            why = wrong.why or "asked is one number: how many micro-batches"
+            raise Wrong(wrong.case, wrong.what, why) from None
     if right is not None:
         why = "what takes exactly `limit` bytes fits" if right > 1 else "all at once fits"
         if right > 1 and fixed + each * (batch // right) < limit:
@@ -66,15 +70,27 @@ def refuses_what_does_not_fit(trial):
 
 
 def mistakes(trial, place):
-    batch, limit, fixed, each = trial.case.args
     right, got = fewest(*trial.case.args), float(trial[place].count)
+    found = wrong_counts(*trial.case.args)
+    passed = TASKS[: TASKS.index(trial.case.args)]
+    for task in passed:  # there the answer was right, and not all of these are
+        others = wrong_counts(*task)
+        found = {why: n for why, n in found.items() if others[why] == fewest(*task)}
+    if got != right:
+        found[why_other(got, right, *trial.case.args)] = got
+    return {why: count for why, count in found.items() if count is not None}
+
+
+def wrong_counts(batch, limit, fixed, each) -> dict:
+    """{misconception: the number of micro-batches that it gives, or None}"""
+    right = fewest(batch, limit, fixed, each) or batch
 
     def first(fits):
         """The first divisor of `batch` for which `fits(count, samples of each)`."""
         counts = (count for count in range(1, batch + 1) if batch % count == 0)
         return next((count for count in counts if fits(count, batch // count)), None)
 
-    found = {
+    return {
         "this is how many samples a micro-batch has; asked is how many micro-batches":
             batch // right,
         "what takes exactly `limit` bytes fits: <=":
@@ -89,11 +105,8 @@ def mistakes(trial, place):
         "one sample of a micro-batch is counted; all of its samples are in memory at once":
             first(lambda n, size: fixed + each <= limit),
         "the number is doubled until it fits; any divisor of `batch` will do":
-            next(2**k for k in range(40) if fixed + each * batch / 2**k <= limit),
+            next((2**k for k in range(40) if fixed + each * batch / 2**k <= limit), None),
     }  # fmt: skip
-    if got != right:
-        found[why_other(got, right, *trial.case.args)] = got
-    return {why: count for why, count in found.items() if count is not None}
 
 
 def why_other(got, right, batch, limit, fixed, each) -> str:
@@ -105,6 +118,8 @@ def why_other(got, right, batch, limit, fixed, each) -> str:
             "not divide it"
         )
     if got > right:
+        if right == 1:
+            return "it fits, and so does the whole batch at once"
         return f"it fits, and so do {right} micro-batches, which are fewer"
     size = batch / got
     return f"a micro-batch of {size:g} samples needs {fixed + each * size:,.0f} bytes: too many"

@@ -26,7 +26,7 @@ PADDED = "the lengths differ. Gradients are padded as the parameters are: flatte
 def reduce_twice(answer, group, case):
     alone, is_measured = case.args
     unit = unit_of(answer.lab, SHAPES, group, alone)
-    weights = [p.detach().clone() for p in unit.parameters]
+    weights, names = [p.detach().clone() for p in unit.parameters], set(vars(unit))
     found = {"local": {}, "part": {}, "kept": {}, "left": []}
     for number, call in enumerate(("call 1", "call 2")):
         give_gradients(unit, dist.get_rank(group), number)
@@ -37,6 +37,7 @@ def reduce_twice(answer, group, case):
         found["part"][call] = None if part is None else part.detach().clone()
         found["kept"] = part is not None and part.untyped_storage().nbytes() - part.nbytes
         found["left"] += [p.grad for p in unit.parameters if p.grad is not None]
+    found["noted"] = sorted(set(vars(unit)) - names)
     found["changed"] = not close([p.detach() for p in unit.parameters], weights)
     found["sizes"] = [p.numel() for p in unit.parameters]
     return found | (cost_of_large(answer, group, alone) if is_measured else {})
@@ -195,6 +196,8 @@ EXERCISE = RankExercise(
               "a chunk is a view: as long as it lives, the memory of the whole flat tensor does. "
               "Give shard.grad a tensor of its own: what a division returns is one, clone() makes "
               "one"),
+        never("noted", lambda names: f"afterwards the unit has unit.{names[0]}",
+              "what is put there stays in memory until the next call: nothing else is to be kept"),
         Sends(
             lambda trial, place: with_cost(trial) and trial[0].flat_bytes * (1 - 1 / trial.n),
             "a reduce-scatter sends",

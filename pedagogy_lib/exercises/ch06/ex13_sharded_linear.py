@@ -8,6 +8,7 @@ import torch.distributed as dist
 
 from ...measuring.bytes_of_calls import tensors_in
 from ..kit import At, Equals, RankExercise, World, never
+from ..kit.alone import bytes_alive
 from ..kit.refused import Refused
 
 FINDS_A_BUG = True
@@ -62,12 +63,14 @@ def named(x, *shards):
 
 def kept_bytes(layer, x, *known) -> int:
     """What the graph of a layer keeps besides x, what else is known, and its outputs."""
+    before = bytes_alive()
     outputs = layer(x, 0)
+    more = bytes_alive() - before - outputs.nbytes  # in the graph, or anywhere else
     node = outputs.grad_fn  # the learner's `ctx`
     kept = tensors_in([list(node.saved_tensors), list(vars(node).values())])
     sizes = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in kept}
     known = {t.untyped_storage().data_ptr() for t in (x, outputs, *known)}
-    return sum(size for place, size in sizes.items() if place not in known)
+    return max(more, sum(size for place, size in sizes.items() if place not in known))
 
 
 # ---- What is right, and what is not ---
@@ -177,6 +180,6 @@ EXERCISE = RankExercise(
         "first backward begins? And the second?",
         "The forward of the last layer has filled the buffer, for all. Each backward needs the "
         "weight of its own layer. To keep a copy for each would cost what stage 3 saves.",
-        "In backward, before `slope @ ctx.buffer`, gather the weight again, as forward does.",
+        "In backward, before `gradient @ ctx.buffer`, gather the weight again, as forward does.",
     ),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 import warnings
 from functools import partial
+from itertools import pairwise
 
 import torch
 import torch.distributed as dist
@@ -11,6 +12,7 @@ from torch import nn
 from ...basics.closeness import close_in_float32
 from ...course.checking import Wrong
 from ..kit import At, Equals, Holds, RankExercise, World, never
+from ..kit.alone import bytes_held
 from ..kit.one_process import flat
 
 FINDS_A_BUG = True
@@ -65,30 +67,32 @@ def try_recipe(answer, group, case):
     if not (isinstance(given, tuple) and len(given) == 2 and callable(given[1])):
         return {"given": f"{given!r:.60}"}
     model, step = given
-    found = {"start": whole(model), "weights": [], "losses": []}
+    found = {"start": whole(model), "weights": [], "losses": [], "graph": False, "alive": []}
     found["units"] = sum(isinstance(block, FSDPModule) for block in model.blocks)
     found["root"] = isinstance(model, FSDPModule)
     for number in range(STEPS):
-        calls = count_gathers(step, *batch_of(rank, number), found["losses"])
+        found["gathers"], loss = count_gathers(step, *batch_of(rank, number))
+        found["graph"] |= getattr(loss, "requires_grad", False)
+        found["losses"].append(None if loss is None else float(loss))
+        del loss
+        found["alive"].append(bytes_held() - sum(x.nbytes for x in found["weights"]))
         found["weights"].append(whole(model))
-    found["gathers"] = calls
-    found["graph"] = any(getattr(loss, "requires_grad", False) for loss in found["losses"])
-    found["losses"] = [None if loss is None else float(loss) for loss in found["losses"]]
+    found["grows"] = max(0, min(after - now for now, after in pairwise(found["alive"])))
     found["left"] = sum(p.grad is not None and bool((p.grad != 0).any()) if not
                         hasattr(p.grad, "to_local") else bool((p.grad.to_local() != 0).any())
                         for p in model.parameters())  # fmt: skip
     return found
 
 
-def count_gathers(step, x, y, losses) -> int:
-    """Take a step; how many all-gathers it makes for parameters."""
+def count_gathers(step, x, y) -> tuple:
+    """Take a step: how many all-gathers it makes for parameters, and what it returns."""
     from torch.distributed.tensor.debug import CommDebugMode
 
     with warnings.catch_warnings(), CommDebugMode() as counted:
         warnings.simplefilter("ignore")  # of hooks that the counting sets
         loss = step(x, y)
-    losses.append(loss)
-    return sum(count for call, count in counted.get_comm_counts().items() if "gather" in str(call))
+    counts = counted.get_comm_counts().items()
+    return sum(count for call, count in counts if "gather" in str(call)), loss
 
 
 # ---- What is right, and what is not ---
@@ -121,10 +125,6 @@ def clip_each(gradients, limit, n):
 
 def clip_numbers(gradients, limit, n):
     return [g.clamp(-limit, limit) for g in gradients]
-
-
-def never_clip(gradients, limit, n):
-    return gradients
 
 
 def summed_norms(gradients, limit, n):
@@ -212,7 +212,7 @@ def wrong_weights(trial, place):
         "nothing clears the gradients: each step follows those of all steps before it, too":
             trained(trial, keep=True)[1],
         "nothing is clipped. Clipping changes gradients, so it comes before the step":
-            trained(trial, clip=never_clip)[1],
+            trained(trial, clip=lambda gradients, limit, n: gradients)[1],
         "each parameter is clipped by itself; asked is the norm of the whole gradient":
             trained(trial, clip=clip_each)[1],
         "each number is clipped by itself; asked is the norm of the whole gradient":
@@ -275,6 +275,9 @@ EXERCISE = RankExercise(
         Equals("losses", of_rank, wrong_losses, "what step() returns", same=close_in_float32),
         never("graph", "what step() returns has a graph",
               "it keeps the activations of the step alive: detach it"),
+        never("grows", "after each step {} bytes more are alive than after the step before",
+              "something grows with the steps, a list of tensors for example. It would go on like "
+              "that for the whole training: keep numbers, loss.item() is one"),
     ],
     told="rank 0's weights at the start, and the steps of one process",
     errors={

@@ -1,8 +1,11 @@
 """Cases on one rank: for what is measured there, and for what may never come to an end."""
 
+import gc
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
+
+import torch
 
 from ...measuring.recorder import measure, peak_bytes_in
 from .rank_exercise import RankExercise
@@ -53,3 +56,17 @@ def most_bytes(work=lambda: None) -> dict[str, int]:
     with measure(label):
         work()
     return peak_bytes_in(label)
+
+
+def bytes_alive() -> int:
+    """On a rank: the bytes of all tensors that somebody can still reach."""
+    gc.collect()
+    return most_bytes()["total"]
+
+
+def bytes_held() -> int:
+    """Of all tensors that Python holds. (What `measure` has seen, FSDP2 may not exchange.)"""
+    gc.collect()
+    tensors = (x for x in gc.get_objects() if type(x) in (torch.Tensor, torch.nn.Parameter))
+    storages = {x.untyped_storage().data_ptr(): x.untyped_storage().nbytes() for x in tensors}
+    return sum(storages.values())

@@ -7,10 +7,12 @@ from types import SimpleNamespace
 
 from ...basics.errors import HangError
 from ...course.checking import Wrong
+from .between_cases import YIELDS, is_generator, mistake_between
 from .diagnoses import said_by
 from .formula import where_right
 from .on_ranks import try_cases
 from .trial import Trial
+from .values import EXIT
 from .warming import warm_up
 from .worlds import TOO_LONG
 
@@ -48,25 +50,38 @@ class RankExercise:
     timeout: float | None = None
 
     def examine(self, answer):
+        try:
+            yield from self.judged(answer)
+        except Wrong as wrong:
+            if is_generator(answer):
+                wrong.why = YIELDS
+            raise
+
+    def judged(self, answer):
+        """Yield what is right in each case; raises `Wrong` at the first that is not."""
         trials, right = self.trials(answer), []
         for trial in trials:
             try:
                 lines = self.judge(trial)
             except Wrong as wrong:
-                alike = (t.case for t in [*right, *self.right_among(trials)] if same_kind(t, trial))
-                wrong.why = wrong.why or where_right(alike)
+                seen = [*right, trial, *self.those_left(trials)]
+                alike = (t.case for t in seen if same_kind(t, trial) and self.is_right(t))
+                wrong.why = mistake_between(self.facts, seen) or wrong.why or where_right(alike)
                 raise
             right.append(trial)
             yield f"{trial.case}: {self.told(trial) if callable(self.told) else self.told}"
             yield from lines
 
-    def right_among(self, trials):
-        """Yield the trials in which an answer is right; the last one of all may fail."""
+    def those_left(self, trials):
+        """Yield the trials to come; in the last one of all an answer may fail."""
         with contextlib.suppress(Wrong):
-            for trial in trials:
-                with contextlib.suppress(Wrong):
-                    self.judge(trial)
-                    yield trial
+            yield from trials
+
+    def is_right(self, trial) -> bool:
+        with contextlib.suppress(Wrong):
+            self.judge(trial)
+            return True
+        return False
 
     def trials(self, answer):
         """Yield what came of each case, in order; raises `Wrong` where an answer fails."""
@@ -89,7 +104,7 @@ class RankExercise:
     def why_it_failed(self, case, error) -> str:
         told = said_by(self.explain, case, error) if self.explain else ""
         known = (why for words, why in self.errors.items() if words in str(error))
-        return told or next(known, self.why_lost(case, error))
+        return told or why_ended(error) or next(known, self.why_lost(case, error))
 
     def why_lost(self, case, error) -> str:
         """What it means that ranks do not meet; in a group it may mean more, see on_ranks.told."""
@@ -100,6 +115,12 @@ class RankExercise:
             return ""
         has_worlds = any(not each.is_group for each in self.cases)
         return "" if case.is_group and has_worlds else self.lost
+
+
+def why_ended(error) -> str:
+    """Of an answer that ends its process, by itself."""
+    ends = ("raised SystemExit", "ended with exit code")
+    return EXIT if any(words in str(error) for words in ends) else ""
 
 
 def same_kind(a, b) -> bool:

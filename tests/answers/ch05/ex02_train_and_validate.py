@@ -162,3 +162,69 @@
 
 # %% wrong · without `return`
 # -     return means
+
+# %% right · with weights that are cut off
+def train_and_validate(model, loss_fn, batches, validation, optimizer):
+    from torch.func import functional_call
+    means = []
+    for inputs, targets in batches:
+        loss = loss_fn(model(inputs), targets)
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+        w = {n: p.detach() for n, p in model.named_parameters()}
+        means.append(torch.stack([loss_fn(functional_call(model, w, x), y) for x, y in validation]).mean().item())
+    return tuple(means)
+
+# %% right · numpy's floats
+def train_and_validate(model, loss_fn, batches, validation, optimizer):
+    import numpy as np
+    means = []
+    for inputs, targets in batches:
+        loss = loss_fn(model(inputs), targets)
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+        with torch.no_grad():
+            means.append(np.mean([loss_fn(model(x), y).item() for x, y in validation]))
+    return means
+
+# %% wrong · there are two lists to look at
+# -         with torch.no_grad():
+# -             losses = [loss_fn(model(x), y).item() for x, y in validation]
+# +         losses = [loss_fn(model(x), y) for x, y in validation]
+# -         means.append(sum(losses) / len(losses))
+# +         means.append(sum(losses) / len(losses))
+# +         del losses
+# -     return means
+# +     return [float(mean) for mean in means]
+
+# %% wrong · a copy of the model, or gradients of zeros
+# -         with torch.no_grad():
+# +         import copy
+# +         keep = copy.deepcopy(model)
+# +         copies = globals().setdefault("copies", []); copies.append(keep)
+# +         with torch.no_grad():
+
+# %% wrong · a function with `yield`
+def train_and_validate(model, loss_fn, batches, validation, optimizer):
+    for inputs, targets in batches:
+        loss = loss_fn(model(inputs), targets)
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+        with torch.no_grad():
+            yield sum(loss_fn(model(x), y).item() for x, y in validation) / len(validation)
+
+# %% wrong · each call begins anew
+def train_and_validate(model, loss_fn, batches, validation, optimizer, means=[]):
+    for inputs, targets in batches:
+        loss = loss_fn(model(inputs), targets)
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+        with torch.no_grad():
+            means.append(sum(loss_fn(model(x), y).item() for x, y in validation) / len(validation))
+    return means
+
+# %% wrong · each validation batch counts by its samples
+# -             losses = [loss_fn(model(x), y).item() for x, y in validation]
+# -         means.append(sum(losses) / len(losses))
+# +             xs, ys = (torch.cat(z) for z in zip(*validation))
+# +             means.append(loss_fn(model(xs), ys).item())
+
+# %% wrong · by how many batches the training has
+# -         means.append(sum(losses) / len(losses))
+# +         means.append(sum(losses) / len(batches))

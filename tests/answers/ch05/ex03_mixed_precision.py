@@ -134,3 +134,47 @@ class MixedPrecision(MixedPrecision):
 # -             p.grad = None
 # +             p.grad = None
 # +         before = [master.clone() for master in self.masters]
+
+# %% right · hooks of the optimizer
+class MixedPrecision(MixedPrecision):
+    def __init__(self, parameters, make_optimizer):
+        super().__init__(parameters, make_optimizer)
+        def pre(*_):
+            for p, m in zip(self.parameters, self.masters):
+                m.grad = None if p.grad is None else p.grad.float(); p.grad = None
+        def post(*_):
+            with torch.no_grad():
+                for p, m in zip(self.parameters, self.masters): p.copy_(m); m.grad = None
+        self.optimizer.register_step_pre_hook(pre); self.optimizer.register_step_post_hook(post)
+    def step(self): self.optimizer.step()
+
+# %% right · views into one flat tensor
+class MixedPrecision(MixedPrecision):
+    def __init__(self, parameters, make_optimizer):
+        self.parameters = list(parameters)
+        flat = torch.cat([p.detach().float().reshape(-1) for p in self.parameters])
+        self.masters = [nn.Parameter(x.view_as(p)) for p, x in zip(self.parameters, flat.split([p.numel() for p in self.parameters]))]
+        self.optimizer = make_optimizer(self.masters)
+
+# %% wrong · it can be gone through once
+# -         self.parameters = list(parameters)
+# -         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
+# +         self.parameters = parameters
+# +         self.masters = [nn.Parameter(p.detach().float()) for p in parameters]
+
+# %% wrong · each parameter has a master, a frozen one as well
+# -         self.masters = [nn.Parameter(p.detach().float()) for p in self.parameters]
+# +         self.masters = [nn.Parameter(p.detach().float()) if p.requires_grad else None for p in self.parameters]
+# -         self.optimizer = make_optimizer(self.masters)
+# +         self.optimizer = make_optimizer([m for m in self.masters if m is not None])
+
+# %% wrong · make it once, in __init__
+# -         self.optimizer.step()
+# +         self.optimizer = self.make(self.masters); self.optimizer.step()
+# -         self.optimizer = make_optimizer(self.masters)
+# +         self.make = make_optimizer; self.optimizer = make_optimizer(self.masters)
+
+# %% wrong · gradients, or copies?
+# -             p.grad = None
+# +             self.kept = getattr(self, "kept", []) + [master.grad]
+# +             p.grad = None

@@ -108,3 +108,61 @@ class LossScaler(LossScaler):
 # -         gradients = [p.grad for p in parameters if p.grad is not None]
 # +         gradients = [parameters[k].grad for k in range(len(parameters))]
 # +         gradients = [gradient for gradient in gradients if gradient is not None]
+
+# %% right · what is not finite differs from itself
+class LossScaler(LossScaler):
+    def step(self, parameters, take_step):
+        gs = [p.grad for p in list(parameters) if p.grad is not None]
+        ok = sum(int((g - g != 0).sum()) for g in gs) == 0
+        if ok:
+            [g.mul_(1 / self.scale) for g in gs]
+            take_step()
+            self.good += 1
+            if self.good >= self.window: self.good, self.scale = 0, 2 * self.scale
+        else:
+            self.good = 0; self.scale = self.scale * 0.5
+        return torch.tensor(ok)
+
+# %% right · the kernel of torch's scaler
+class LossScaler(LossScaler):
+    @torch.no_grad()
+    def step(self, parameters, take_step):
+        gs = [p.grad for p in parameters if p.grad is not None]
+        bad = torch.zeros(1)
+        torch._amp_foreach_non_finite_check_and_unscale_(gs, bad, torch.tensor(1 / self.scale))
+        if bad.item():
+            self.scale /= 2; self.good = 0; return False
+        take_step(); self.good += 1
+        if self.good == self.window: self.scale *= 2; self.good = 0
+        return True
+
+# %% wrong · A sum or a norm of them may overflow
+# -         finite = [gradient.isfinite().all() for gradient in gradients]
+# +         finite = [gradient.sum().isfinite() for gradient in gradients]
+
+# %% wrong · 65504 ends float16
+# -         finite = [gradient.isfinite().all() for gradient in gradients]
+# +         finite = [(gradient.abs() < 65504).all() for gradient in gradients]
+
+# %% wrong · it is divided by 4
+# -             self.scale, self.good = self.scale / 2, 0
+# +             self.scale, self.good = self.scale / 4, 0
+
+# %% wrong · whether the step was taken: True or False
+# -         return True
+# +         return self.scale
+
+# %% wrong · it belongs to self
+class LossScaler(LossScaler):
+    good = 0
+    def __init__(self, scale=2.0**16, window=2000):
+        self.scale, self.window = scale, window
+    @torch.no_grad()
+    def step(self, parameters, take_step):
+        gradients = [p.grad for p in parameters if p.grad is not None]
+        for g in gradients: g /= self.scale
+        if not all(g.isfinite().all() for g in gradients):
+            self.scale /= 2; LossScaler.good = 0; return False
+        take_step(); LossScaler.good += 1
+        if LossScaler.good == self.window: self.scale *= 2; LossScaler.good = 0
+        return True

@@ -98,3 +98,32 @@ def round_stochastically(x):
 # %% wrong · Each number needs a chance of its own
 # -     chance = torch.randint(0, 2**16, x.shape, dtype=torch.int32, device=x.device)
 # +     chance = torch.randint(0, 2**16, x.shape[-1:], dtype=torch.int32, device=x.device)
+
+# %% right · in float64, without bits
+def round_stochastically(x):
+    m, e = torch.frexp(x.double())
+    return torch.ldexp(torch.floor(m * 256 + torch.rand_like(m)), e - 8).bfloat16()
+
+# %% right · two random bytes, and the upper half alone
+def round_stochastically(x):
+    b = x.contiguous().view(torch.int32).long()
+    r = torch.randint(0, 256, x.shape) * 256 + torch.randint(0, 256, x.shape)
+    return ((b + r) >> 16).to(torch.int16).view(torch.bfloat16)
+
+# %% wrong · every amount of chance has to come up equally often
+def round_stochastically(x):
+    b = x.contiguous().view(torch.int32)
+    return ((b + 8192 * torch.randint(0, 8, x.shape, dtype=torch.int32)) & -65536).view(torch.float32).bfloat16()
+
+# %% wrong · are rounded away from 0 the probability is to be
+def round_stochastically(x):
+    b = x.contiguous().view(torch.int32)
+    r = (torch.randn(x.shape) * 16384 + 32768).clamp(0, 65535).int()
+    return ((b + r) & -65536).view(torch.float32).bfloat16()
+
+# %% wrong · Each call has to draw anew
+N = {}
+def round_stochastically(x):
+    b = x.contiguous().view(torch.int32)
+    r = N.setdefault(x.shape, torch.randint(0, 2**16, x.shape, dtype=torch.int32))
+    return ((b + r) & -65536).view(torch.float32).bfloat16()

@@ -129,3 +129,59 @@ class EightBits(EightBits):
 # %% wrong · what comes back is float32
 # -         return (codes * scales.repeat_interleave(self.block)[: len(codes)]).view(shape)
 # +         return (codes.double() * scales.repeat_interleave(self.block)[: len(codes)]).view(shape)
+
+# %% right · a maximum for each number's block
+class EightBits(EightBits):
+    def pack(self, x):
+        f = x.reshape(-1)
+        idx = torch.arange(f.numel()) // self.block
+        scales = torch.zeros(int(idx[-1]) + 1).scatter_reduce(0, idx, f.abs(), "amax") / 127
+        return (f / scales.clamp(min=1e-38)[idx]).round().clamp(-127, 127).char(), scales
+    def unpack(self, codes, scales, shape):
+        return (codes.float() * scales[torch.arange(len(codes)) // self.block]).reshape(shape)
+
+# %% right · divided in float64
+class EightBits(EightBits):
+    def pack(self, x):
+        f = x.flatten().double()
+        s = torch.stack([b.abs().max() / 127 for b in f.split(self.block)])
+        e = s.repeat_interleave(self.block)[: f.numel()]
+        return torch.nan_to_num((f / e).round()).to(torch.int8), s.float()
+
+# %% wrong · what an int8 makes of that depends on the CPU
+# -         codes = (x.flatten() / each.where(each > 0, 1)).round()
+# +         codes = (x.flatten() / each).round()
+
+# %% wrong · largest minus smallest is for codes
+class EightBits(EightBits):
+    def pack(self, x):
+        bl = x.flatten().split(self.block)
+        s = torch.stack([(b.max() - b.min()) / 255 for b in bl])
+        e = s.repeat_interleave(self.block)[: x.numel()]
+        return (x.flatten() / e.where(e > 0, 1)).round().to(torch.int8), s
+
+# %% wrong · it is not the number of blocks
+# -         blocks = x.flatten().split(self.block)
+# +         blocks = x.flatten().chunk(self.block)
+
+# %% wrong · The scale itself stays 0
+# -         scales = torch.stack([block.abs().max() for block in blocks]) / 127
+# +         scales = torch.stack([block.abs().max() for block in blocks]) / 127
+# +         scales[scales == 0] = 1
+
+# %% wrong · these are the numbers of x: unpack
+LAST = {}
+class EightBits(EightBits):
+    def pack(self, x):
+        LAST["x"] = x.clone()
+        return super().pack(x)
+    def unpack(self, codes, scales, shape):
+        return LAST["x"].view(shape)
+
+# %% wrong · rounded away from 0
+# -         codes = (x.flatten() / each.where(each > 0, 1)).round()
+# +         q = x.flatten() / each.where(each > 0, 1); codes = q.sign() * q.abs().ceil()
+
+# %% wrong · from the mean magnitude
+# -         scales = torch.stack([block.abs().max() for block in blocks]) / 127
+# +         scales = torch.stack([block.abs().mean() for block in blocks]) / 127

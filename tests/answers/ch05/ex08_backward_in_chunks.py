@@ -182,7 +182,7 @@ def backward_in_chunks(hidden, weight, targets, size):
 # -         loss = F.cross_entropy(part @ weight.T, answers, reduction="sum") / len(targets)
 # +         loss = F.cross_entropy(part @ weight, answers, reduction="sum") / len(targets)
 
-# %% wrong · The gradient of `hidden` has its shape
+# %% wrong · the gradient of `hidden` has its shape
 # -     hidden.backward(torch.cat(gradients))
 # +     hidden.backward(gradients[0])
 
@@ -220,3 +220,38 @@ def backward_in_chunks(hidden, weight, targets, size):
 # %% wrong · one number is asked
 # -     return total
 # +     return [total]
+
+# %% right · the gradient by formula
+def backward_in_chunks(hidden, weight, targets, size):
+    h, w, n = hidden.detach(), weight.detach(), len(targets)
+    dh, dw, total = torch.zeros_like(h), torch.zeros_like(w), 0.0
+    for hp, tp, dp in zip(h.split(size), targets.split(size), dh.split(size)):
+        z = hp @ w.T
+        z -= z.logsumexp(1, keepdim=True)
+        total += -z.gather(1, tp[:, None]).sum().item() / n
+        z.exp_()
+        z[torch.arange(len(tp)), tp] -= 1
+        z /= n
+        dp.copy_(z @ w)
+        dw.addmm_(z.T, hp)
+    weight.grad = dw if weight.grad is None else weight.grad + dw
+    hidden.backward(dh)
+    return torch.tensor(total, dtype=torch.float64)
+
+# %% right · each chunk recomputed
+def backward_in_chunks(hidden, weight, targets, size):
+    from torch.utils.checkpoint import checkpoint
+    f = lambda h, t: F.cross_entropy(h @ weight.T, t, reduction="sum")
+    l = sum(checkpoint(f, h, t, use_reentrant=False) for h, t in zip(hidden.split(size), targets.split(size))) / len(targets)
+    l.backward(); return l.detach()
+
+# %% wrong · what cross_entropy has made of them
+# -     total, gradients = torch.zeros((), dtype=hidden.dtype), []
+# +     total, gradients, kept = torch.zeros((), dtype=hidden.dtype), [], []
+# -         loss.backward()
+# +         loss.backward(); kept.append(torch.softmax((part @ weight.T).detach(), 1))
+
+# %% wrong · The last chunk may be shorter
+# -     for part, answers in zip(hidden.detach().split(size), targets.split(size)):
+# +     for i in range(len(targets) // size):
+# +         part, answers = hidden.detach()[i*size:(i+1)*size], targets[i*size:(i+1)*size]

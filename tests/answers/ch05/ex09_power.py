@@ -37,7 +37,7 @@ class Power(Power):
 # -         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
 # +         return None, grad_output * ctx.exponent * x**ctx.exponent
 
-# %% wrong · the factor p is missing
+# %% wrong · the factor is missing
 # -         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
 # +         return None, grad_output * x ** (ctx.exponent - 1)
 
@@ -79,3 +79,96 @@ class Power(torch.autograd.Function):
 # %% wrong · the second one belongs to x
 # -         return None, grad_output * ctx.exponent * x ** (ctx.exponent - 1)
 # +         return None, None
+
+# %% right · setup_context
+class Power(torch.autograd.Function):
+    @staticmethod
+    def forward(exponent, x):
+        return x.pow(exponent)
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.exponent, x = inputs
+        ctx.save_for_backward(x)
+    @staticmethod
+    def backward(ctx, grad_output):
+        x, = ctx.saved_tensors
+        return None, ctx.exponent * grad_output * torch.pow(x, ctx.exponent) / x
+
+# %% right · torch.func.vjp
+class Power(Power):
+    @staticmethod
+    def backward(ctx, grad_output):
+        return None, torch.func.vjp(lambda x: x**ctx.exponent, ctx.saved_tensors[0])[1](grad_output)[0]
+
+# %% wrong · x belongs to the caller
+class Power(Power):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return None, x.pow_(ctx.exponent - 1).mul_(ctx.exponent).mul_(g)
+
+# %% wrong · and so does its memory
+class Power(Power):
+    @staticmethod
+    def forward(ctx, exponent, x):
+        ctx.exponent = exponent
+        ctx.save_for_backward(x.clone())
+        return x.pow_(exponent)
+
+# %% wrong · leave that as it is
+class Power:
+    @staticmethod
+    def apply(exponent, x): return x**exponent
+
+# %% wrong · it has a sign
+class Power(Power):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return None, g.abs() * ctx.exponent * x ** (ctx.exponent - 1)
+
+# %% wrong · before it is lowered
+class Power(Power):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return None, g * (ctx.exponent - 1) * x ** (ctx.exponent - 1)
+
+# %% wrong · ** comes before *
+class Power(Power):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return None, g * (ctx.exponent * x) ** (ctx.exponent - 1)
+
+# %% wrong · Two calls have a `ctx` each
+class Power(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, exponent, x):
+        Power.exponent, Power.x = exponent, x
+        return x**exponent
+    @staticmethod
+    def backward(ctx, g):
+        return None, g * Power.exponent * Power.x ** (Power.exponent - 1)
+
+# %% wrong · grad_output belongs to autograd
+class Power(Power):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return None, g.mul_(ctx.exponent * x ** (ctx.exponent - 1))
+
+# %% wrong · it does not call backward() itself
+class Power(Power):
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        y = (x ** ctx.exponent).sum(); y.backward()
+        return None, x.grad * g
+
+# %% wrong · what the forward has saved comes back in a tuple
+class Power(Power):
+    @staticmethod
+    def backward(ctx, g):
+        x = ctx.saved_tensors
+        return None, g * ctx.exponent * x ** (ctx.exponent - 1)

@@ -153,3 +153,56 @@ class Recomputed(Recomputed):
             torch.set_rng_state(ctx.chance)
             ctx.function(x).sum().backward()
         return None, grad_output * x.grad
+
+# %% right · a parameter of its own
+class Recomputed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, function, x):
+        ctx.f, ctx.s = function, torch.get_rng_state()
+        ctx.save_for_backward(x)
+        with torch.no_grad(): return function(x)
+    @staticmethod
+    def backward(ctx, g):
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            torch.set_rng_state(ctx.s)
+            x = nn.Parameter(ctx.saved_tensors[0].data)
+            y = ctx.f(x)
+            (y * g).sum().backward()
+        return None, x.grad
+
+# %% wrong · leave that as it is
+class Recomputed(torch.autograd.Function):
+    apply = staticmethod(lambda function, x: torch.utils.checkpoint.checkpoint(function, x, use_reentrant=True))
+
+# %% wrong · the gradient of the mean
+class Recomputed(Recomputed):
+    @staticmethod
+    def backward(ctx, g):
+        x = ctx.saved_tensors[0].detach().requires_grad_()
+        with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(ctx.chance)
+            ctx.function(x).mean().backward()
+        return None, x.grad
+
+# %% wrong · the state of torch's generator
+class Recomputed(Recomputed):
+    @staticmethod
+    def forward(ctx, function, x):
+        import random
+        ctx.function, ctx.chance = function, random.getstate(); ctx.save_for_backward(x)
+        return function(x)
+
+# %% wrong · the forward draws as often as the function does
+class Recomputed(Recomputed):
+    @staticmethod
+    def forward(ctx, function, x):
+        torch.manual_seed(0)
+        ctx.function = function; ctx.save_for_backward(x)
+        return function(x)
+    @staticmethod
+    def backward(ctx, g):
+        torch.manual_seed(0)
+        x = ctx.saved_tensors[0].detach().requires_grad_()
+        with torch.enable_grad(): y = ctx.function(x)
+        y.backward(g)
+        return None, x.grad

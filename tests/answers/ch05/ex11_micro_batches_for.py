@@ -82,3 +82,38 @@ def micro_batches_for(batch, limit, fixed, each):
             return count
         count *= 2
     raise ValueError("not even one sample fits")
+
+# %% right · numpy
+def micro_batches_for(batch, limit, fixed, each):
+    import numpy as np
+    n = np.arange(1, batch + 1); n = n[batch % n == 0]
+    ok = n[fixed + each * (batch // n) <= limit]
+    if not len(ok): raise ValueError("no")
+    return ok[0]
+
+# %% right · a kind of ValueError of its own
+def micro_batches_for(batch, limit, fixed, each):
+    class TooSmall(ValueError): pass
+    k = next((k for k in range(1, batch + 1) if not batch % k and fixed + each * batch // k <= limit), None)
+    if k is None: raise TooSmall(f"one sample needs {fixed + each} bytes")
+    return k
+
+# %% wrong · so does the whole batch at once
+# -     for count in range(1, batch + 1):
+# +     for count in range(2, batch + 1):
+
+# %% wrong · it gives the same for all arguments
+def micro_batches_for(batch, limit, fixed, each):
+    return 5
+
+# %% wrong · each call begins anew
+T = [0]
+def micro_batches_for(batch, limit, fixed, each):
+    for count in range(1, batch + 1):
+        if batch % count == 0 and fixed + each * (batch // count) <= limit:
+            T[0] += count; return T[0]
+    raise ValueError("none")
+
+# %% wrong · asked is one number
+# -             return count
+# +             return count, batch // count

@@ -155,3 +155,12 @@ def reduce_gradients(unit):
     reduce_scatter_ring(chunks, unit.group)
     mean = chunks[unit.rank] / unit.n
     unit.shard.grad = mean if unit.shard.grad is None else unit.shard.grad + mean
+
+# %% wrong · stays in memory until the next call
+# -     chunks = list(flat.chunk(unit.n))
+# +     unit.last = flat
+# +     chunks = list(flat.chunk(unit.n))
+
+# %% wrong · exit() would end
+# -     chunks = list(flat.chunk(unit.n))
+# +     exit()

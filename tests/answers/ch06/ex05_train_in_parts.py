@@ -82,3 +82,11 @@ def train_in_parts(values, gradient_of, make_optimizer, steps):
 # +     optimizer = make_optimizer([mine])
 # +     if rank * each >= length:
 # +         return values
+
+# %% wrong · a function with `yield`
+# -     return flat[:length]
+# +     yield flat[:length]
+
+# %% wrong · exit() would end
+# -     return flat[:length]
+# +     import os; os._exit(0)

@@ -6,10 +6,10 @@
 # -         n = dist.get_world_size()
 # -         dist.all_gather(list(ctx.buffer.view(-1).chunk(n)), shard)
 # +         n = dist.get_world_size()
-# -         return slope @ ctx.buffer, mean, None
+# -         return gradient @ ctx.buffer, mean, None
 # +         weight = torch.empty_like(ctx.buffer)
 # +         dist.all_gather(list(weight.view(-1).chunk(n)), shard)
-# +         return slope @ weight, mean, None
+# +         return gradient @ weight, mean, None
 
 # %% right · an all-reduce, and what is not needed is left out
 class ShardedLinear(torch.autograd.Function):
@@ -39,8 +39,8 @@ class ShardedLinear(torch.autograd.Function):
 # -         n = dist.get_world_size()
 # -         dist.all_gather(list(ctx.buffer.view(-1).chunk(n)), shard)
 # +         n = dist.get_world_size()
-# -         return slope @ ctx.buffer, mean, None
-# +         return slope @ weight, mean, None
+# -         return gradient @ ctx.buffer, mean, None
+# +         return gradient @ weight, mean, None
 
 # %% wrong · need not be kept
 # -     def forward(ctx, x, shard, buffer):
@@ -48,16 +48,16 @@ class ShardedLinear(torch.autograd.Function):
 # +         buffer = torch.empty_like(buffer)
 
 # %% wrong · half of the sum, however many ranks there are
-# -         dist.reduce_scatter(mean, list((slope.T @ x / n).view(-1).chunk(n)))
-# +         dist.reduce_scatter(mean, list((slope.T @ x / 2).view(-1).chunk(n)))
+# -         dist.reduce_scatter(mean, list((gradient.T @ x / n).view(-1).chunk(n)))
+# +         dist.reduce_scatter(mean, list((gradient.T @ x / 2).view(-1).chunk(n)))
 
 # %% wrong · the parts are in the order of the ranks
-# -         dist.reduce_scatter(mean, list((slope.T @ x / n).view(-1).chunk(n)))
-# +         dist.reduce_scatter(mean, list((slope.T @ x / n).view(-1).chunk(n))[::-1])
+# -         dist.reduce_scatter(mean, list((gradient.T @ x / n).view(-1).chunk(n)))
+# +         dist.reduce_scatter(mean, list((gradient.T @ x / n).view(-1).chunk(n))[::-1])
 
 # %% wrong · is the sum over the ranks
-# -         dist.reduce_scatter(mean, list((slope.T @ x / n).view(-1).chunk(n)))
-# +         dist.reduce_scatter(mean, list((slope.T @ x).view(-1).chunk(n)))
+# -         dist.reduce_scatter(mean, list((gradient.T @ x / n).view(-1).chunk(n)))
+# +         dist.reduce_scatter(mean, list((gradient.T @ x).view(-1).chunk(n)))
 
 # %% wrong · the forward was right
 # -         return x @ buffer.T
@@ -71,20 +71,20 @@ class ShardedLinear(torch.autograd.Function):
 # -         n = dist.get_world_size()
 # -         dist.all_gather(list(ctx.buffer.view(-1).chunk(n)), shard)
 # +         n = dist.get_world_size()
-# -         return slope @ ctx.buffer, mean, None
-# +         return slope @ weight, mean, None
+# -         return gradient @ ctx.buffer, mean, None
+# +         return gradient @ weight, mean, None
 
 # %% wrong · a part as long as the shard
-# -         return slope @ ctx.buffer, mean, None
-# +         return slope @ ctx.buffer, slope.T @ x, None
+# -         return gradient @ ctx.buffer, mean, None
+# +         return gradient @ ctx.buffer, gradient.T @ x, None
 
 # %% wrong · one for each argument of forward
-# -         return slope @ ctx.buffer, mean, None
-# +         return slope @ ctx.buffer, mean
+# -         return gradient @ ctx.buffer, mean, None
+# +         return gradient @ ctx.buffer, mean
 
 # %% wrong · they have gradients
-# -         return slope @ ctx.buffer, mean, None
-# +         return slope @ ctx.buffer, None, None
+# -         return gradient @ ctx.buffer, mean, None
+# +         return gradient @ ctx.buffer, None, None
 
 # %% wrong · buffer.view(-1).chunk(n)
 # -         dist.all_gather(list(ctx.buffer.view(-1).chunk(n)), shard)
@@ -101,3 +101,34 @@ class ShardedLinear(torch.autograd.Function):
 # %% wrong · it is to remain a class ShardedLinear
 def ShardedLinear(x, shard, buffer):
     return x @ buffer.T
+
+# %% wrong · each layer keeps its weight until its backward
+class ShardedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, buffer):
+        dist.all_gather(list(buffer.view(-1).chunk(dist.get_world_size())), shard)
+        ctx.save_for_backward(x, shard); w = buffer.clone(); ctx.back = lambda g: g @ w
+        return x @ buffer.T
+    @staticmethod
+    def backward(ctx, gradient):
+        x, shard = ctx.saved_tensors
+        n = dist.get_world_size()
+        mean = torch.empty_like(shard)
+        dist.reduce_scatter(mean, list((gradient.T @ x / n).view(-1).chunk(n)))
+        return ctx.back(gradient), mean, None
+
+# %% wrong · What can be had again need not be
+STACK = []
+class ShardedLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, shard, buffer):
+        dist.all_gather(list(buffer.view(-1).chunk(dist.get_world_size())), shard)
+        ctx.save_for_backward(x, shard); STACK.append(buffer.clone())
+        return x @ buffer.T
+    @staticmethod
+    def backward(ctx, gradient):
+        x, shard = ctx.saved_tensors
+        n = dist.get_world_size()
+        mean = torch.empty_like(shard)
+        dist.reduce_scatter(mean, list((gradient.T @ x / n).view(-1).chunk(n)))
+        return gradient @ STACK.pop(), mean, None

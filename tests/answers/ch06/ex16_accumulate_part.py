@@ -56,3 +56,7 @@ def accumulate_part(model, loss_fn, micro_batches):
 # -         dist.reduce_scatter(mine, chunks)
 # +         if dist.get_rank() == 0:
 # +             dist.reduce_scatter(mine, chunks)
+
+# %% wrong · a function with `yield`
+# -     return total
+# +     yield total

@@ -129,3 +129,23 @@ def prepare(make_model, mesh, make_optimizer, limit):
 # -         dist.broadcast(p.detach(), 0)
 # +         dist.all_reduce(p.detach())
 # +         p.detach().div_(mesh.size())
+
+# %% wrong · something grows with the steps
+# -     def step(inputs, targets):
+# +     losses = []
+# +     def step(inputs, targets):
+# -         return loss.detach()
+# +         losses.append(loss)
+# +         return loss.detach()
+
+# %% wrong · It would go on like that
+# -     def step(inputs, targets):
+# +     kept = []
+# +     def step(inputs, targets):
+# -         nn.utils.clip_grad_norm_(model.parameters(), limit)
+# +         nn.utils.clip_grad_norm_(model.parameters(), limit)
+# +         kept.extend(p.grad.clone() for p in model.parameters())
+
+# %% wrong · asked are two values
+# -     return model, step
+# +     return model
