@@ -41,10 +41,10 @@ text = lab("language_model").standard_library(20_000)
 # ## 1 · The same thing on every rank
 #
 # Parameters, gradients and optimizer state together are the **model states**. Those of a 7B model
-# need 112 GB in mixed precision (chapter 05). DDP puts all of them on
-# every GPU, even if that has only 80 GB. So look first at what is there more than once. DDP trains the small
-# transformer with Adam on four ranks. What does each rank hold after the backward, before the
-# optimizer's step? (Activations are gone by then.)
+# need 112 GB in mixed precision (chapter 05). DDP puts all of them on every GPU, even if that has
+# only 80 GB. So look first at what is there more than once. DDP trains the small transformer with
+# Adam on four ranks. What does each rank hold after the backward, before the optimizer's step?
+# (Activations are gone by then.)
 #
 # (`device="cpu"` stands in this chapter where the kernel counts the bytes. With GPUs, all other
 # cells run on NCCL.)

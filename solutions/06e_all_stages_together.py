@@ -178,8 +178,8 @@ explore(beside, stage=["stage 1", "DDP", "stage 2", "stage 3"], billions=[7.5, 1
 # %% [markdown]
 # ## 3 · When does stage 2 pay?
 #
-# What has to fit is the **peak**, the fullest moment of a step. Part 06c has found two such moments.
-# Mixed precision adds a third one:
+# What has to fit is the **peak**, the fullest moment of a step. Part 06c has found two such
+# moments. Mixed precision adds a third one:
 #
 # 1. The end of the forward. All activations are there, and no gradients yet.
 # 2. The end of the backward. The activations are gone, and all gradients are there.
