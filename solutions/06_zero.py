@@ -40,13 +40,14 @@ text = lab("language_model").standard_library(20_000)
 # %% [markdown]
 # ## 1 · The same thing on every rank
 #
-# The model states of a 7B model need 112 GB in mixed precision (chapter 05). They do not fit on a
-# GPU of 80 GB, and DDP puts all of them on every GPU. So look first at what is there more than
-# once. DDP trains the small transformer with Adam on four ranks. What does each rank hold after
-# the backward, before the optimizer's step? (Activations are gone by then.)
+# Parameters, gradients and optimizer state together are the **model states**. Those of a 7B model
+# need 112 GB in mixed precision (chapter 05). DDP puts all of them on every GPU, even if that has
+# only 80 GB. So look first at what is there more than once. DDP trains the small transformer with
+# Adam on four ranks. What does each rank hold after the backward, before the optimizer's step?
+# (Activations are gone by then.)
 #
-# (`device="cpu"` stands in this chapter where the kernel has to count the bytes that are sent. With
-# GPUs, all other cells run on NCCL.)
+# (`device="cpu"` stands in this chapter where the kernel counts the bytes. With GPUs, all other
+# cells run on NCCL.)
 
 # %%
 ddp = launch(runs.training, "DDP", text, layers, steps, world_size=world_size, device="cpu")
@@ -56,7 +57,6 @@ plot_stacks({f"rank {rank}": stack for rank, stack in enumerate(held)},
 
 # %% [markdown]
 # All bars are equally high. Their contents are equal, too: chapter 03 has compared the weights.
-# (Parameters, gradients and optimizer state together are the **model states**.)
 #
 # One copy for all ranks would do. ZeRO cuts a kind of state into as many parts as there are ranks,
 # and each rank keeps one part. The part of a rank is its **shard**.
@@ -231,13 +231,14 @@ models = predict(f"Stage 1: a rank of {world_size} sends in a step", unit="model
 # In [labs/zero.py](../labs/zero.py), write `reduce_gradients(unit)`. The class `Unit` stands there:
 #
 # * `unit.parameters` is a list. Each `.grad` is this rank's gradient, or None if the parameter had
-#   no part in the loss. None counts as zeros: `gradients_of(unit)` returns all of them, flat.
+#   no part in the loss. None counts as zeros: `gradients_of(unit)` returns a list of flat
+#   gradients.
 # * `unit.shard` is a parameter of one dimension: this rank's part of the unit. The optimizer steps
 #   on it. `unit.rank`, `unit.n` and `unit.group` tell the rank, the number of ranks and the group.
 #
 # Afterwards `unit.shard.grad` is this rank's part of the *mean* gradient. If there was a
 # `unit.shard.grad` already, the new part is added to it. No parameter of the unit has a gradient
-# any more. Nothing else stays in memory: in particular, no flat vector of gradients.
+# any more. Nothing else stays in memory: no flat vector of gradients.
 
 # %% [markdown]
 # Use `reduce_scatter_ring(chunks, group)` of chapter 02: it takes a list of n tensors, and leaves
@@ -294,7 +295,7 @@ display(share.compare(100 * (8 + 8 / world_size) / 16, 100 * held[1] / held[0]),
 model_bytes = stage_1.values[0]["model"]
 formula = runs.by_formula(model_bytes / 4, world_size)
 plot_stacks(both, {name: formula[name] for name in both},
-            title=f"What each of {world_size} ranks holds (formula in brackets)")
+            title=f"What each of {world_size} ranks holds before the step")
 
 # %% [markdown]
 # Less memory, and the same bytes on the wire. Is the result right as well? Five steps in float64 on

@@ -47,8 +47,9 @@ text = language_model.standard_library(20_000)
 #
 # The slowest rank sets the pace of a step, and the fullest one decides whether the model fits. So
 # what counts is the rank that owns most. The lab's transformer has 53 tensors. Matrices of a block
-# have 4,096 to 16,384 numbers, and its biases 64 to 256. Call the number of all parameters, divided
-# by $n$, the fair share. How many fair shares does the busiest rank of four own?
+# have 4,096 to 16,384 numbers, and its biases 64 to 256. They take turns: a weight, then its bias.
+# Call the number of all parameters, divided by $n$, the fair share. How many fair shares does the
+# busiest rank of four own?
 
 # %%
 busiest = predict(f"Tensors in turn, {world_size} ranks: the busiest rank owns", unit="fair shares")
@@ -68,10 +69,10 @@ busiest.compare(in_theory / fair, max(numbers["in turn"]) / fair, kind="optimize
                 wire="counted")
 
 # %% [markdown]
-# A block has 12 tensors, a multiple of four. So the same rank gets the same kinds of tensor in
-# every block, and one rank gets most of the large matrices. A better rule: take the largest tensor
-# first, and give it to the rank that has least so far. It comes close to the flat vector here.
-# PyTorch's `ZeroRedundancyOptimizer` does this, says its
+# A block has 12 tensors, a multiple of four. So a rank gets the same kinds of tensor in every
+# block: ranks 1 and 3 get nothing but biases, and rank 0 gets two large matrices. A better rule:
+# take the largest tensor first, and give it to the rank that has least so far. It comes close to
+# the flat vector here. PyTorch's `ZeroRedundancyOptimizer` does this, says its
 # [documentation](https://docs.pytorch.org/docs/stable/distributed.optim.html).
 #
 # It cannot help where a single tensor is larger than a fair share. Llama 3 8B has 8.03 billion
@@ -88,8 +89,8 @@ for ranks in (8, 64, 512):
 #
 # The gradient of a tensor travels to its owner: a **reduce**, once for each tensor. The new tensor
 # travels back from its owner to everybody: a **broadcast**, once for each tensor. PyTorch's
-# `ZeroRedundancyOptimizer` stands behind DDP. There everybody already has the whole mean gradient
-# from an all-reduce, and the broadcast comes on top.
+# `ZeroRedundancyOptimizer` is used together with DDP. DDP's all-reduce has already given the whole
+# mean gradient to everybody. The broadcasts come on top.
 #
 # (`device="cpu"` stands here because the kernel counts the bytes.)
 
@@ -109,7 +110,7 @@ Table(["stage 1 with", "collectives", "most bytes sent by a rank", "busiest rank
 # * **More calls.** Two for each tensor, in place of two for each unit. Each call has its latency
 #   (part [02f](02f_what_a_call_costs.ipynb)).
 # * **More bytes for some.** All ranks together have to send as much as with a flat vector. But a
-#   reduce or a broadcast has a root, and its load is not the same for all ranks. Behind DDP,
+#   reduce or a broadcast has a root, and its load is not the same for all ranks. With DDP,
 #   $2\frac{n-1}{n}$ models for the all-reduce and $\frac{n-1}{n}$ for the broadcasts make
 #   $3\frac{n-1}{n}$.
 # * **Uneven ranks.** The last column says how uneven.
@@ -242,7 +243,7 @@ weight, gradient = torch.zeros(8, 4), torch.randint(-3, 4, (8, 4)).float()
 right = whole.step_alone(weight, gradient)
 halves = torch.cat([whole.step_alone(weight[rows], gradient[rows])
                     for rows in (slice(0, 4), slice(4, 8))])
-print(f"the updates differ by {(halves - right).norm() / right.norm():.0%} of their length")
+print(f"the updates differ by {(halves - right).norm() / right.norm():.0%} of their norm")
 
 # %% [markdown]
 # That is another optimizer, and no error tells you. A flat shard is refused at least, since it has
@@ -278,7 +279,7 @@ print(f"two ranks equal one process: {all(equal)}")
 #
 # * With an **owner** for each tensor, the busiest rank sets memory and pace. Deal out the largest
 #   tensors first.
-# * Whole tensors cost two calls for each tensor, and ranks are uneven. Behind DDP a rank sends
+# * Whole tensors cost two calls for each tensor, and ranks are uneven. With DDP a rank sends
 #   $3\frac{n-1}{n}$ models in place of $2\frac{n-1}{n}$.
 # * Two bugs of published programs: numbers that are left over belong to nobody, and owners that
 #   change from step to step.

@@ -49,7 +49,8 @@ text = lab("language_model").standard_library(20_000)
 
 # %% [markdown]
 # At which moment does a rank hold most gradients, and how much is that? In stage 1 it is one model,
-# at the end of the backward.
+# at the end of the backward. Take four ranks, and the lab's transformer with four blocks. A block
+# has 23 % of the parameters, and the rest 9 %.
 
 # %%
 at_most = predict("Stage 2: gradients of a rank at most, in percent of a model", unit="%")
@@ -59,8 +60,8 @@ at_most = predict("Stage 2: gradients of a rank at most, in percent of a model",
 #
 # In [labs/zero.py](../labs/zero.py), write two methods of `Zero2`, a subclass of `Zero1`.
 #
-# * `is_ready(unit, parameter)` is called by PyTorch's hooks: the gradient of this parameter, which
-#   is in `unit`, is complete.
+# * `is_ready(unit, parameter)` is called when the gradient of `parameter`, which is in `unit`, is
+#   complete. (PyTorch's hooks lead to it; section 4 tells how.)
 # * `end_backward()` is called when a backward is over.
 #
 # Two attributes are there during a backward. `self.left` is a list of the units that are still to
@@ -133,9 +134,10 @@ for stage, run in of_stage.items():
     print(f"{stage}: gradients at most {peak:.2f} models; sent {runs.sent_models(run):.2f} models")
 
 # %% [markdown]
-# Theory counts the moment when the first block's gradients are complete: this block and the rest
-# are whole, and the other blocks are shards. With 4 blocks that is much of the model. With 80
-# blocks, two units are little, and the gradients come close to $1/n$ of a model.
+# Theory counts the last moment before a reduction: the block next to the input and the rest are
+# whole, and the other blocks are shards. Measured is less, since the embeddings' gradients come
+# after this block's: only half of the rest is there. With 4 blocks that is much of the model. With
+# 80 blocks, two units are little, and the gradients come close to $1/n$ of a model.
 #
 # What is sent is the same as in stage 1: each unit's gradients are reduced once, and its parameters
 # are gathered once. (With several micro-batches stage 2 reduces after each of them. Part
@@ -147,8 +149,8 @@ for stage, run in of_stage.items():
 # Memory has to be large enough for the fullest moment of a step. So stage 2 helps only if gradients
 # are there at this moment. When is that? Two trainings, both in both stages:
 #
-# * with 16 samples, and all activations kept,
-# * with 4 samples, and each block recomputed in the backward
+# * with 16 samples, 4 on each rank, and all activations kept,
+# * with 4 samples, 1 on each rank, and each block recomputed in the backward
 #   (part [05f](05f_computed_twice.ipynb)).
 #
 # For which of them is the peak of stage 2 lower than that of stage 1?
@@ -162,7 +164,7 @@ at_peak = {f"{stage}, {how}": run["step"].at_peak[0]
 plot_stacks(at_peak, title=f"Rank 0 of {world_size} at the fullest moment of its step")
 
 # %% [markdown]
-# On the left the peak is at the beginning of the backward. Activations fill the memory, and there
+# On the left the peak is where the forward ends. Activations fill the memory, and there
 # are no gradients yet. Stage 2 does not lower this peak at all. On the right there are few
 # activations, and the peak comes when most gradients are there. So stage 2 lowers it.
 #
@@ -191,12 +193,13 @@ plot_stacks(at_peak, title=f"Rank 0 of {world_size} at the fullest moment of its
 # both uses.
 #
 # Recomputation can change that. Here two layers share a weight. The lab runs them in three ways,
-# and notes the length of the weight's gradient whenever its hook is called.
+# and notes the norm of the weight's gradient whenever its hook is called. (The **norm** is the
+# square root of the sum of the squares of all numbers.)
 
 # %%
 for way in complete.WAYS:
     told = ", then ".join(f"{share:.0%}" for share in complete.portions(way))
-    print(f"{way}: {told} of the whole gradient's length")
+    print(f"{way}: {told} of the whole gradient's norm")
 
 # %% [markdown]
 # The **reentrant** way, like your `Recomputed` of chapter 05, runs a backward of its own inside of
@@ -213,10 +216,10 @@ for kind in (runs.Hasty, zero.Zero2):
     print(f"{kind.__name__}: as one process, but for rounding: {gap < 1e-12}")
 
 # %% [markdown]
-# `Zero2` follows the calls of its units, in [complete_gradients](../labs/complete_gradients.py): a
-# unit is complete when every call of its module has gone back as far as its inputs. That is why
-# `is_ready` is called later than the hook. So stage 2 and recomputation work together, whichever
-# way you take.
+# `Zero2` counts the calls of each unit's module, in
+# [complete_gradients](../labs/complete_gradients.py). A unit is complete when the backward has gone
+# through all of these calls. Until then `is_ready` is not called, whatever the hooks say. So stage
+# 2 and recomputation work together, whichever way you take.
 #
 # The lesson holds for every engine: a hook says that a gradient has *grown*. Whether it is complete
 # depends on who else will add to it.

@@ -216,14 +216,16 @@ display(check("6.10"), check("6.11"))
 
 # %% [markdown]
 # One thing makes it hard: recomputation. Inside of a backward, the forward of a block runs once
-# more. Then the moments come in this order:
+# more. With `checkpoint(block, x, use_reentrant=False)` the moments come in this order:
 #
-# `before_backward`, or the recomputed `before_forward`, then the recomputed `after_forward`, then
-# the block's own backward, then `reduce`
+# 1. `before_backward` gathers the unit.
+# 2. The recomputed forward: `before_forward`, then `after_forward`.
+# 3. The block's own backward, then `reduce`.
 #
-# The recomputed `after_forward` must *not* let the unit go: its backward is still to come. That is
-# what the set `self.held` is for. `before_backward` notes there that the unit's backward has begun.
-# `reduce` takes it out.
+# The `after_forward` of line 2 must *not* let the unit go: its backward is still to come. So there
+# is the set `self.held`. `before_backward` notes in it that the unit's backward has begun, and
+# `reduce` takes the unit out. (PyTorch may end a recomputed forward early, before `after_forward`.
+# Do not count on it.)
 
 # %% [markdown]
 # ### Exercise 6.12
@@ -308,7 +310,7 @@ print(f"all shards, the rest, and one block: "
       f"{sum([rest, *blocks]) // world_size + rest + max(blocks):,} bytes")
 
 # %% [markdown]
-# More ranks make the shards smaller, and never the gathered units. So what if a single layer is too
+# More ranks make the shards smaller, but not the gathered units. So what if a single layer is too
 # large for a GPU? It can be cut into **tiles** that compute one after another, and each tile is a
 # unit. Here are two linear layers, 64 → 1,024 → 64, cut into 1 and into 8 tiles. The outputs of the
 # tiles add up. (DeepSpeed has this for a linear layer, as
@@ -323,10 +325,10 @@ for ranks, tiles in ((2, 1), (4, 1), (4, 8)):
           f"loss {one.values[0]['loss']:.4f}")
 
 # %% [markdown]
-# With one tile the whole layer is there on every rank, plus $1/n$ for the shards, however many
-# ranks there are. With 8 tiles an eighth is. The loss is the same. Tiles compute one after another
-# on the same rank. **Tensor parallelism** (chapter 07) cuts a layer in the same way, and gives the
-# parts to different ranks.
+# With one tile, every rank gathers the whole layer, however many ranks there are: 1 model, plus
+# $1/n$ for its shards. With 8 tiles it gathers an eighth at a time. The loss is the same. Tiles
+# compute one after another on the same rank. **Tensor parallelism** (chapter 07) cuts a layer in
+# the same way, and gives the parts to different ranks.
 
 # %% [markdown]
 # ### Exercise 6.13

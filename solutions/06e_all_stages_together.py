@@ -91,26 +91,17 @@ Table(["", "sent, in models", "by formula", "parameters at most", "gradients at 
 #
 # In stage 3 the parameters are more than a shard for a moment. A unit that computes is whole. So a
 # rank needs room for its shards, plus the units that are gathered at the same time: one block, and
-# the unit with the embeddings and the last layer. (A single layer that is too large for this can be
-# cut into tiles: part [06d](06d_parameters_in_parts.ipynb).)
-
-# %%
-numbers = in_float32["stage 3"].values[0]
-rest, *blocks = (4 * count for count in numbers)
-most = in_float32["stage 3"]["step"].peak_bytes[0]["parameters"]
-print(f"parameters in stage 3, at most:  {most:,} bytes")
-print(f"all shards, the rest, one block: {4 * model // world_size + rest + max(blocks):,} bytes")
+# the unit with the embeddings and the last layer. (Part [06d](06d_parameters_in_parts.ipynb) has
+# compared it to the byte.)
 
 # %% [markdown]
 # ## 2 · In mixed precision: 2 + 2 + 12
 #
 # The ZeRO paper does not count in float32. It counts as real trainings do: a parameter in 16 bits
 # is 2 bytes, its gradient 2 bytes. The optimizer keeps 12: a float32 **master** of 4 bytes, and
-# Adam's two numbers of 4 bytes each. Part 05b has built such a trainer, `MixedPrecision`. Does it
-# work inside of ZeRO?
-#
-# It does, because both agree on one small thing. `MixedPrecision` takes a list of parameters and a
-# function that makes an optimizer. ZeRO hands it the shards. So the masters are shards, too:
+# Adam's two numbers of 4 bytes each. Part 05b has built such a trainer, `MixedPrecision`. It works
+# inside of ZeRO, because both agree on one small thing. `MixedPrecision` takes a list of parameters
+# and a function that makes an optimizer. ZeRO hands it the shards. So the masters are shards, too:
 
 # %%
 def zero_in_bfloat16(model, zero, memory, adam):
@@ -187,19 +178,16 @@ explore(beside, stage=["stage 1", "DDP", "stage 2", "stage 3"], billions=[7.5, 1
 # %% [markdown]
 # ## 3 · When does stage 2 pay?
 #
-# What has to fit is the **peak**, the fullest moment of the whole step. Three moments may be the
-# fullest:
+# What has to fit is the **peak**, the fullest moment of a step. Part 06c has found two such
+# moments. Mixed precision adds a third one:
 #
 # 1. The end of the forward. All activations are there, and no gradients yet.
 # 2. The end of the backward. The activations are gone, and all gradients are there.
 # 3. The optimizer's step. The gradients of the shards are in float32 there.
 #
-# Stage 2 makes the second moment smaller, and nothing else. So it helps only if that is the fullest
-# one. When is it? Train a deeper model, with two samples on each rank, in stages 1 and 2: first as
-# it is, then with recomputed blocks.
-
-# %%
-kept_saves = predict("Stage 2 lowers the peak of stage 1 by, all activations kept", unit="%")
+# Stage 2 makes the second moment smaller, and nothing else. Train a deeper model, with two samples
+# on each rank, in stages 1 and 2: as it is, and with recomputed blocks. By how much does stage 2
+# lower the peak with recomputed blocks, if the activations do not count?
 
 # %%
 again_saves = predict("Stage 2 lowers the peak of stage 1 by, blocks recomputed", unit="%")
@@ -213,11 +201,11 @@ plot_stacks({name: block.at_peak[0] for name, block in peaks.items()},
             title="One step in mixed precision on one of 4 ranks, at its fullest moment")
 
 # %% jupyter={"source_hidden": true} tags=["nbval-ignore-output"]
-# Your predictions, theory (without activations), and what was measured.
+# Your prediction, theory (without activations), and what was measured.
 total = {name: block.peak_bytes[0]["total"] for name, block in peaks.items()}
 saved = {name: 100 * (1 - total[f"{name}, stage 2"] / total[f"{name}, stage 1"])
          for name in SETTINGS}
-display(kept_saves.compare(0, saved["kept"]), again_saves.compare(100 / 7, saved["recomputed"]))
+again_saves.compare(100 / 7, saved["recomputed"])
 
 # %% [markdown]
 # With all activations kept, both stages have the same peak, to the byte. It comes at the end of the
@@ -225,12 +213,6 @@ display(kept_saves.compare(0, saved["kept"]), again_saves.compare(100 / 7, saved
 # Now the peak of stage 1 comes at the end of the backward: 2 + 2 + 12/4 = 7 bytes for each
 # parameter. In stage 2, the fullest moment is the optimizer's step: 2 + 12/4, and 4/4 for float32
 # gradients of the shard. These are 6 bytes, a seventh less.
-
-# %% [markdown]
-# So stage 2 pays where activations are small beside the model: with recomputation, small
-# micro-batches, or a large model. A model of 7 billion parameters has 14 GB of gradients in
-# bfloat16. With recomputation and short micro-batches, it has a few GB of activations (part
-# [05f](05f_computed_twice.ipynb)).
 
 # %% [markdown]
 # ## 4 · The norm of the whole
@@ -313,9 +295,9 @@ def make_optimizer(shards, memory, composing, adam):
 # %% [markdown]
 # **On GPUs** the real engines do the same. FSDP2's gradients are DTensors, which know that they are
 # parts. There the usual line works: `clip_grad_norm_(model.parameters(), …)` returns a DTensor, and
-# its `full_tensor()` is the norm of the whole
-# ([PyTorch's tutorial](https://docs.pytorch.org/tutorials/intermediate/FSDP_tutorial.html)). In
-# Megatron Core the sum goes over *the entire world for the distributed optimizer*
+# its `full_tensor()` is the norm of the whole ([PyTorch's
+# tutorial](https://docs.pytorch.org/tutorials/intermediate/FSDP_tutorial.html)). In Megatron Core
+# the sum goes over *the entire world for the distributed optimizer*
 # ([`get_grad_norm_fp32`](https://docs.nvidia.com/megatron-core/developer-guide/latest/apidocs/core/core.optimizer.clip_grads.html)).
 # A float that leaves the GPU, as in your function, makes the CPU wait once in a step.
 
@@ -362,9 +344,11 @@ for what, sentence in launch(composed_alone.refusals, world_size=2).values[0].it
 # the same trap with `use_reentrant=True`, and only warns. (With `use_reentrant=False` it does not
 # have it.)
 #
-# *Break it.* In the cell of section 2, freeze one layer after `model.bfloat16()`. Frozen weights
-# are in no unit of these labs: they stay whole, on every rank. What does that mean for LoRA, where
-# nearly all weights are frozen? Part [06h](06h_sharding_engines.ipynb) has the answer.
+# *Break it.* Leave out the all-reduce in your `clip_shards`, and run the table of this section
+# again. Which of its cells lose their stage? (Then put it back.)
+#
+# Frozen weights are in no unit of these labs: they stay whole, on every rank. Part
+# [06h](06h_sharding_engines.ipynb) tells what that means for LoRA.
 
 # %% [markdown]
 # ## Put to the test

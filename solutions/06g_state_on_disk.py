@@ -263,8 +263,9 @@ print("DCP, on other ranks the same weights:", all(close(x, theirs, steps=8) for
 # to a file system that all can read: a new rank reads other ranks' files.
 
 # %% [markdown]
-# *Break it.* In section 2, give `fewer` the value `[5]`. The batch of 12 samples does not divide
-# by 5. Which of the two does not fit: the checkpoint, or the training?
+# *Break it.* In section 2, give `fewer` the value `[5]`. The batch of 12 samples does not divide by
+# 5. Which of the two does not fit: the checkpoint, or the training? (The checkpoint loads. But two
+# ranks have 3 samples and three have 2, and all ranks count equally in the mean gradient.)
 
 # %% [markdown]
 # ## Put to the test

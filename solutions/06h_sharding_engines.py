@@ -41,9 +41,10 @@ text = lab("language_model").standard_library(200_000)
 # * `DDP` you know. `ZeroRedundancyOptimizer` is PyTorch's stage 1.
 # * `fully_shard` is **FSDP2**, PyTorch's stage 3. Each block is a unit, and what is in no block,
 #   the **root**, is one more. With `reshard_after_forward=False` the parameters stay gathered from
-#   the forward to the end of the backward: more memory, and one all-gather less.
-# * On a mesh of 2 × 2 ranks, FSDP2 is *hybrid* (**HSDP**). Parameters are split within each half of
-#   the ranks, and gradients are averaged between the halves.
+#   the forward to the end of the backward (the row *kept gathered*): more memory, and one
+#   all-gather less.
+# * On a mesh of 2 × 2 ranks, FSDP2 is *hybrid* (**HSDP**): the row *2 halves*. Parameters are split
+#   within each half of the ranks, and gradients are averaged between the halves.
 # * "Ours" are the stages of [labs/zero.py](../labs/zero.py).
 
 # %% [markdown]
@@ -267,9 +268,10 @@ Table(["", "calls of rank 0 in one step"],
 # * **Stages 1 and 2** all-reduce the gradients, and then gather the parameters: $3(n-1)/n$ models
 #   on every backend. `"use_multi_rank_bucket_allreduce": false` makes them reduce to the owner
 #   alone.
-# * **Stage 3** keeps what it has gathered in the forward, if it is used again within a billion
-#   numbers. It never splits a tensor of up to 100,000 numbers. In a small model everything stays
-#   whole. With three keys at 0 it is the paper's stage 3, in the row *released*.
+# * **Stage 3** does not release a parameter if fewer than a billion numbers are used before it
+#   comes again, and never releases one of up to 100,000 numbers. So in a small model everything
+#   that was gathered stays whole. With three keys at 0 it is the paper's stage 3, in the row
+#   *released*.
 # * What is missing in these columns stands under other names. DeepSpeed keeps shards in flat
 #   buffers of its own, and `measure` counts these as *other*.
 

@@ -298,8 +298,8 @@ Table(["", "this recipe, 2 ranks", "right"],
       [[name, f"{a:.4g}", f"{b:.4g}"] for name, a, b in zip(names, here, wanted)])
 
 # %% [markdown]
-# Lines 1, 3 and 4 show a mistake each, as long as they differ. Line 2 follows from line 1. Mend
-# `prepare`. It gets
+# Rows 1, 3 and 4 of the table show a mistake each, as long as they differ. Row 2 follows from row
+# 1. Mend `prepare`. It gets
 #
 # * `make_model()`, which gives a model with `model.blocks`, with other weights on each rank,
 # * `mesh`, of one dimension: all ranks,
