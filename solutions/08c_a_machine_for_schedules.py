@@ -21,6 +21,7 @@
 # %% jupyter={"source_hidden": true}
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 
 from pedagogy_lib import (
     Table, check, hint, lab, launch, plot_messages, predict, progress, put_to_the_test,
@@ -190,7 +191,7 @@ Table(["rank", "boundaries", "predicted", "sent / predicted"],
 #
 # Somebody has called this function for each micro-batch. SGD with a small learning rate went well,
 # and Adam went as well as ever. With more micro-batches, SGD exploded. The cell shows the loss and
-# the length of the gradient of one batch of 8 samples, cut into 1, 2, 4 and 8 micro-batches.
+# the norm of the gradient of one batch of 8 samples, cut into 1, 2, 4 and 8 micro-batches.
 
 # %%
 mean_loss = language_model.mean_loss
@@ -202,8 +203,8 @@ def part_of_loss(logits, targets, batch_samples):
     # return mean_loss(logits, targets)
     ### END SOLUTION
 
-for m, loss, length in measured.sums_of_parts(part_of_loss):
-    print(f"micro-batches: {m}, loss {loss:.2f}, length of the gradient {length:.2f}")
+for m, loss, norm in measured.sums_of_parts(part_of_loss):
+    print(f"micro-batches: {m}, loss {loss:.2f}, norm of the gradient {norm:.2f}")
 
 # %% [markdown]
 # ### Exercise 8.8: find the bug
