@@ -26,9 +26,10 @@ def rows_of_heads(attention) -> tuple[Tensor, Tensor, Tensor]:
 def layer_of_rows(linear, rows) -> nn.Linear:
     """A linear layer with some rows of another one's weight and bias, in memory of its own."""
     layer = nn.Linear(linear.in_features, len(rows), dtype=linear.weight.dtype)
-    with torch.no_grad():
-        layer.weight.copy_(linear.weight[rows])
-        layer.bias.copy_(linear.bias[rows])
+    for mine, all_of_them in ((layer.weight, linear.weight), (layer.bias, linear.bias)):
+        with torch.no_grad():
+            mine.copy_(all_of_them[rows])
+        mine.requires_grad_(all_of_them.requires_grad)
     return layer
 
 
@@ -102,7 +103,8 @@ class FewHeads(nn.Module):
         """
         ### BEGIN SOLUTION
         for parameter in self.key_value.parameters():
-            dist.all_reduce(parameter.grad, group=self.sharers)
+            if parameter.requires_grad:  # frozen ones have no gradient, on all ranks alike
+                dist.all_reduce(parameter.grad, group=self.sharers)
         ### END SOLUTION
 
 
