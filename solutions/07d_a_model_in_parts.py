@@ -217,9 +217,9 @@ Table(["tensor parallel and", "gradients of one process", "sent"],
 # again: no backward needs its result, and PyTorch's `checkpoint` stops before it.) Accumulation
 # sends the same tensors in more messages, and each message has a header.
 #
-# Tensor parallel with ZeRO stands in part 07g, with data parallel and pipelines in chapter 09. Shared
-# key-value heads (7.11) need one thing more: in the norm of all gradients, they count once, and not once on
-# each rank.
+# Tensor parallel with ZeRO stands in part 07g, with data parallel and pipelines in chapter 09.
+# Shared key-value heads (7.11) need one thing more: in the norm of all gradients, they count once,
+# and not once on each rank.
 
 # %% [markdown]
 # ## Put to the test

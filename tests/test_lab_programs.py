@@ -158,6 +158,8 @@ HOLED = [
     "memory",
     "zero",
     "tensor_parallel",
+    "tensor_zero",
+    "tensor_zero_alone",
     "sequence_parallel",
     "decoding",
     "schedules",

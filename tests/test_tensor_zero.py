@@ -33,9 +33,7 @@ DEEP = pytest.mark.deep
     ids=lambda value: str(value) if isinstance(value, int) else f"{len(value)} combinations",
 )
 def test_each_pair_equals_one_process(n, tp, tried):
-    run = launch(
-        ALONE.try_pairs, tried, ALONE.STAGES, tp, world_size=n, device="cpu", timeout=200
-    )
+    run = launch(ALONE.try_pairs, tried, ALONE.STAGES, tp, world_size=n, device="cpu", timeout=200)
     for of_rank in run.values:
         off = {what: gap for what, gap in of_rank.items() if gap > rounding(steps=STEPS)}
         assert off == {}

@@ -43,7 +43,7 @@ class Past:
 
 
 def leaf_like(x) -> Tensor:
-    """The same numbers without a graph; a gradient is wanted if x has one (frozen layers do not)."""
+    """The same numbers without a graph. It wants a gradient if x does: frozen layers may not."""
     return x.detach().requires_grad_(x.requires_grad)
 
 

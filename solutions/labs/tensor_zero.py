@@ -12,7 +12,7 @@ from language_model import Transformer, draw_batch, standard_library
 from memory import recompute_modules
 from sequence_parallel import parallelize_sequence
 from tensor_parallel import parallelize, split_cross_entropy
-from zero import Zero1, Zero2, Zero3, flatten_padded, reduce_gradients
+from zero import Zero1, Zero2, Zero3, reduce_gradients
 
 # ---- What is combined -----------------------------------------------------------------------
 
