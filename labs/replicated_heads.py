@@ -26,9 +26,10 @@ def rows_of_heads(attention) -> tuple[Tensor, Tensor, Tensor]:
 def layer_of_rows(linear, rows) -> nn.Linear:
     """A linear layer with some rows of another one's weight and bias, in memory of its own."""
     layer = nn.Linear(linear.in_features, len(rows), dtype=linear.weight.dtype)
-    with torch.no_grad():
-        layer.weight.copy_(linear.weight[rows])
-        layer.bias.copy_(linear.bias[rows])
+    for mine, all_of_them in ((layer.weight, linear.weight), (layer.bias, linear.bias)):
+        with torch.no_grad():
+            mine.copy_(all_of_them[rows])
+        mine.requires_grad_(all_of_them.requires_grad)
     return layer
 
 
