@@ -84,7 +84,7 @@ SENTENCES = (
 )
 
 
-@pytest.mark.parametrize(("what", "sentence"), zip(ALONE.REFUSED, SENTENCES, strict=True))
+@pytest.mark.parametrize(("what", "sentence"), [*zip(ALONE.REFUSED, SENTENCES, strict=True)])
 def test_what_is_refused(what, sentence):
     n, *tried = ALONE.REFUSED[what]
     for said in launch(ALONE.refusal, *tried, world_size=n, device="cpu").values:
