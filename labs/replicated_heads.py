@@ -97,6 +97,8 @@ class FewHeads(nn.Module):
 
         Cost  an all-reduce of the gradients of self.key_value, among the ranks that share it
         """
+        if not self.key_value.weight.requires_grad:
+            return  # frozen: there is no gradient, on all ranks alike
         ...  # your code here
 
 

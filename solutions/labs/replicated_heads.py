@@ -101,10 +101,11 @@ class FewHeads(nn.Module):
 
         Cost  an all-reduce of the gradients of self.key_value, among the ranks that share it
         """
+        if not self.key_value.weight.requires_grad:
+            return  # frozen: there is no gradient, on all ranks alike
         ### BEGIN SOLUTION
         for parameter in self.key_value.parameters():
-            if parameter.requires_grad:  # frozen ones have no gradient, on all ranks alike
-                dist.all_reduce(parameter.grad, group=self.sharers)
+            dist.all_reduce(parameter.grad, group=self.sharers)
         ### END SOLUTION
 
 
