@@ -9,7 +9,13 @@ from functools import partial
 import torch
 import torch.distributed as dist
 from language_model import Transformer, draw_batch, mean_loss, standard_library
-from pipeline_parallel import RecomputingStage, Stage, no_change, sum_tied
+from pipeline_parallel import (
+    RecomputingStage,
+    Stage,
+    need_something_to_train,
+    no_change,
+    sum_tied,
+)
 from placed_pipelines import PlacedPipeline, SplitStage, stages_here
 from torch import nn
 from zero import Zero1, Zero2, Zero3, flatten_padded, reduce_gradients
@@ -79,14 +85,6 @@ def make_model(plan, width=16, blocks=4) -> Transformer:
     if plan.frozen:
         model.blocks[0].requires_grad_(False)
     return model
-
-
-def need_something_to_train(pieces):
-    """The first stage gets tokens: without a weight to train, nothing there has a gradient."""
-    if pieces and not any(p.requires_grad for p in pieces[0].parameters()):
-        raise ValueError(
-            "the first stage has no weight to train: give it more layers, or fewer to the others"
-        )
 
 
 def seed_of(replica, stage, microbatch) -> int:
@@ -170,7 +168,9 @@ class Composed:
         self.row = rows[rank]
         for stage, number in zip(here, stages[rank]):
             stage.replica, stage.number = self.replica, number
-        need_something_to_train([s.piece for s in here if s.number == 0])
+        for stage in here:
+            if stage.number == 0:
+                need_something_to_train(stage.piece)
         width = self.model.places.weight.shape[1]
         self.pipeline = PlacedPipeline(here, mean_loss, width, stages, group=self.line)
         self.pieces = [stage.piece for stage in here]

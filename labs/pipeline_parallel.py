@@ -269,8 +269,10 @@ class Pipeline:
 
         inputs, targets  lists: those of each micro-batch. All ranks have them; the loss is that of
                          the whole batch, however many samples a micro-batch has
+        Raises  ValueError if a micro-batch is empty, or the first stage has nothing to train
         """
         self.inputs, self.targets, self.losses = inputs, targets, []
+        self.refuse_nothing()
         do = {"F": self.forward, "B": self.backward, "I": self.input_half, "W": self.weight_half}
         for action in actions:
             do[action.kind](action)
@@ -306,6 +308,15 @@ class Pipeline:
     def weight_half(self, action):
         with self.around(action):
             self.stages[action.chunk].weight_gradients(action.microbatch)
+
+    def refuse_nothing(self):
+        """Without samples a loss is not a number; without a weight to train there is no graph."""
+        if not all(x.numel() for x in self.inputs):
+            samples = sum(map(len, self.inputs))
+            raise ValueError(f"{samples} samples are too few for {len(self.inputs)} micro-batches")
+        for chunk, stage in enumerate(self.stages):
+            if self.is_first(chunk) and not self.inputs[0].is_floating_point():
+                need_something_to_train(stage.piece)
 
     def part_of_loss(self, i, logits):
         """What micro-batch i adds to the mean loss over the batch."""
@@ -351,6 +362,15 @@ class Pipeline:
             request.wait()
         else:
             self.under_way.append((request, x))
+
+
+def need_something_to_train(piece):
+    """The first stage gets tokens: without a weight to train, nothing there has a gradient."""
+    weights = list(piece.parameters())
+    if weights and not any(p.requires_grad for p in weights):
+        raise ValueError(
+            "the first stage has no weight to train: give it more layers, or fewer to the others"
+        )
 
 
 def dtype_of(stages) -> torch.dtype:

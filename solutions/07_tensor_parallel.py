@@ -38,9 +38,9 @@ size = 512
 # %% [markdown]
 # ## 1 · One product, two cuts
 #
-# Nearly all parameters of a transformer stand in linear layers, and nearly all of its time goes
-# there. A linear layer is a product $Y = XA$. $X$ has a row for each token, and $A$ has a column
-# for each output. There are two ways to give each of $n$ ranks a part of $A$:
+# Most parameters of a transformer stand in linear layers. Most of its time goes there, too, unless
+# the context is very long. A linear layer is a product $Y = XA$. $X$ has a row for each token, and
+# $A$ has a column for each output. There are two ways to give each of $n$ ranks a part of $A$:
 
 # %% [markdown]
 # * **By columns.** A rank has all of $X$ and some columns of $A$. It computes the same columns of

@@ -34,7 +34,7 @@ vocabulary = 8192
 # %% [markdown]
 # ## 1 · Attention, head by head
 #
-# Attention has more weights than any other part that is no MLP, and its heads do not know of each
+# In a large model, attention has the most weights after the MLPs. Its heads do not know of each
 # other until the output layer. So give each rank some heads. Their rows of the layer
 # `query_key_value` are a cut by columns of $A$. The output layer's inputs from these heads are a
 # cut by rows. That is a pair again: one sum forward, one sum backward.
@@ -138,7 +138,7 @@ Table(["key-value heads", "on ranks 0 to 3", "as one process", "sent by rank 0"]
 # linear.py](https://github.com/vllm-project/vllm/blob/0036d38de46c5d48fdedeb658dedc0fc0f95677d/vllm/model_executor/layers/linear.py)).
 # It only runs models, so it needs no gradients. Megatron Core cuts the fused matrix evenly, gathers
 # the activations of queries, keys and values over the ranks, and takes out what a rank needs
-# ([attention.py](https://github.com/NVIDIA/Megatron-LM/blob/f41b4fd4e56b07943d075a1e66c1284716b3347e/megatron/core/transformer/attention.py)).
+# ([attention.py](https://github.com/NVIDIA/Megatron-LM/blob/d98e8a64ddf34856e74b24714e3bedb2f5a39553/megatron/core/transformer/attention.py)).
 
 # %% [markdown]
 # ## 3 · A whole block

@@ -234,7 +234,7 @@ Table(["tensor parallel and", "gradients of one process", "sent"],
 # ranks compute again at the same moment, so these sums meet. Accumulation sends the same tensors in
 # more messages, and each message has a header.
 #
-# Tensor parallel with data parallel, ZeRO and pipelines stands in chapter 09.
+# Tensor parallel with ZeRO stands in part 07g, with data parallel and pipelines in chapter 09.
 #
 # Shared key-value heads (7.11) need one thing more. They are on *some* ranks, and your
 # `gradient_norm` only knows parts that are on one rank, and parameters that are on all. It counts a

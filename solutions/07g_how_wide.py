@@ -16,8 +16,9 @@
 # **After this part you can** predict what a slow link costs, count network cards rightly, and say
 # why tensor parallelism usually stays within a machine.
 #
-# **It takes** about 20 minutes, and 15 more for 1 exercise. **It needs** [07f · Behind a
-# product](07f_behind_a_product.ipynb) and [02g · Across machines](02g_across_machines.ipynb).
+# **It takes** about 25 minutes, and 15 more for 1 exercise. **It needs** [07f · Behind a
+# product](07f_behind_a_product.ipynb), [02g · Across machines](02g_across_machines.ipynb), and for
+# section 5 [06 · ZeRO](06_zero.ipynb).
 
 # %% jupyter={"source_hidden": true}
 from pedagogy_lib import (
@@ -299,6 +300,41 @@ plot_timeline(busy, [*wide.SPLITS, "product", "send", "all_reduce"],
               title="Two layers on two ranks: one after another, then cut within (emulated)")
 
 # %% [markdown]
+# ## 5 · And the other machines?
+#
+# If a model is cut over one machine, what do the others do? They have *copies* of it, with ZeRO
+# over the copies. Take two copies of two ranks each: ranks 0 and 1 are a copy, and so are ranks 2
+# and 3. Ranks 0 and 2 have the same parts of all matrices. They are one group of ZeRO, and ranks 1
+# and 3 are the other one.
+#
+# The order counts: **first cut the matrices, then ZeRO**. ZeRO makes one flat tensor of a unit.
+# After that, nobody can find the rows of a matrix. Two sums need care, too:
+
+# %% [markdown]
+# * **Clipping.** What is cut is on one rank of a copy, and what is whole is on all of them. In the
+#   norm, each number counts once.
+# * **Sequence parallel.** Gradients of norms are Partial (07e). ZeRO stages 2 and 3 cut them before
+#   the backward is over. But sums may come in any order: first over the copies, then over the parts
+#   of a copy. So `complete` in [labs/tensor_zero.py](../labs/tensor_zero.py) adds up shards.
+#
+# Each pair of features trains for two steps, on four ranks and in one process, in float64. A cell
+# has the stages of ZeRO with which the weights are the same:
+
+# %%
+tensor_zero = lab("tensor_zero_alone")
+tried = launch(tensor_zero.try_pairs, tensor_zero.pairs(), world_size=4, device="cpu").values
+Table(["", *tensor_zero.FEATURES], tensor_zero.rows_of_pairs(tried, rounding(steps=2)),
+      note="2 copies in 2 parts. On the diagonal: the feature by itself.")
+
+# %% [markdown]
+# (In this test a dropout's mask is drawn for each sample as a whole, and each rank takes its part.
+# So one process can draw the same.) What does not go together says so:
+
+# %%
+for ranks, *what in tensor_zero.REFUSED.values():
+    print(launch(tensor_zero.refusal, *what, world_size=ranks, device="cpu").values[0])
+
+# %% [markdown]
 # ## Put to the test
 #
 # What our sources say about links and tensor parallelism, and what was found.
@@ -353,6 +389,7 @@ put_to_the_test(f"""
 #   together.
 # * Tensor parallelism stays within a machine for three reasons: bandwidth, latency, and less to
 #   compute for each rank. The third one holds everywhere.
+# * Other machines have copies, with **ZeRO** over them. First cut, then ZeRO.
 #
 # **Your exercise** stands in a cell above.
 #

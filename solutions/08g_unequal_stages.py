@@ -251,9 +251,10 @@ print(f"a message takes {narrow:.0%} of a forward; a step is longer by",
 # own (09c). Inside of a machine, NVLink is faster by far, but a pipeline gains little from it: see
 # the table. That is why tensor parallelism gets NVLink, and pipelines get the network.
 #
-# With NCCL, a send or a receive is a kernel: it occupies a part of the GPU while it waits. So a
-# message is never quite free, even if it is hidden. PyTorch puts the messages of a moment into one
-# `batch_isend_irecv` (08c). None of this was measured here.
+# With NCCL, a send or a receive is usually a kernel (profilers show `ncclDevKernel_SendRecv`). It
+# occupies a part of the GPU while it waits, so even a hidden message is never quite free.
+# PyTorch puts the messages of a moment into one `batch_isend_irecv` (08c). None of this was
+# measured here.
 
 # %% [markdown]
 # ## Put to the test

@@ -215,8 +215,9 @@ for width, length in ((1024, 4096), (4096, 4096), (4096, 131_072), (8192, 1_048_
 # not.
 #
 # > **On GPUs** slices must not become too short. Below about 300 tokens an H100's memory sets the
-# > pace, and not its products (computed in part [08d](08d_how_large_a_micro_batch.ipynb)). A slice
-# > of 100 tokens takes about as long as one of 200 there.
+# > pace, and not its products (computed and measured in part
+# > [08d](08d_how_large_a_micro_batch.ipynb)). Its products with weights take about as long for 100
+# > tokens as for 200.
 
 # %% [markdown]
 # ## Put to the test

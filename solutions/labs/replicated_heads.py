@@ -26,9 +26,10 @@ def rows_of_heads(attention) -> tuple[Tensor, Tensor, Tensor]:
 def layer_of_rows(linear, rows) -> nn.Linear:
     """A linear layer with some rows of another one's weight and bias, in memory of its own."""
     layer = nn.Linear(linear.in_features, len(rows), dtype=linear.weight.dtype)
-    with torch.no_grad():
-        layer.weight.copy_(linear.weight[rows])
-        layer.bias.copy_(linear.bias[rows])
+    for mine, all_of_them in ((layer.weight, linear.weight), (layer.bias, linear.bias)):
+        with torch.no_grad():
+            mine.copy_(all_of_them[rows])
+        mine.requires_grad_(all_of_them.requires_grad)
     return layer
 
 
@@ -109,6 +110,8 @@ class FewHeads(nn.Module):
 
         Cost  an all-reduce of the gradients of self.key_value, among the ranks that share it
         """
+        if not self.key_value.weight.requires_grad:
+            return  # frozen: there is no gradient, on all ranks alike
         ### BEGIN SOLUTION
         for parameter in self.key_value.parameters():
             dist.all_reduce(parameter.grad, group=self.sharers)

@@ -38,8 +38,13 @@ class Past:
         """Keep those of a new slice; returns all keys and all values up to it."""
         earlier = list(self.seen)
         self.made.append((keys, values))
-        self.seen.append(tuple(x.detach().requires_grad_() for x in (keys, values)))
+        self.seen.append(tuple(leaf_like(x) for x in (keys, values)))
         return tuple(torch.cat(parts, dim=2) for parts in zip(*earlier, (keys, values)))
+
+
+def leaf_like(x) -> Tensor:
+    """The same numbers without a graph. It wants a gradient if x does: frozen layers may not."""
+    return x.detach().requires_grad_(x.requires_grad)
 
 
 def attend(attention, x, past) -> Tensor:
@@ -51,7 +56,9 @@ def attend(attention, x, past) -> Tensor:
     keys, values = past.add(k, v)  # (samples, heads, tokens so far, size)
     new, so_far = q.shape[2], keys.shape[2]
     may_see = torch.ones(new, so_far, dtype=torch.bool).tril(so_far - new)
-    mixed = F.scaled_dot_product_attention(q, keys, values, attn_mask=may_see)
+    mixed = F.scaled_dot_product_attention(
+        q, keys, values, attn_mask=may_see, enable_gqa=attention.queries > 1
+    )
     return attention.output(mixed.transpose(1, 2).flatten(2))
 
 

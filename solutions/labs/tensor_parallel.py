@@ -227,14 +227,20 @@ def split_cross_entropy(
     The logarithm of the sum of exp(logit), less the target's logit; for each target, the highest
     logit of all tokens is taken from each first, so that no exp overflows.
 
-    tokens  how many there are, over all ranks
+    vocabulary  how many tokens there are, over all ranks
     Shapes   logits: (…, this rank's tokens); targets: (…), int64, the same on every rank -> a
              number, the same on every rank
     Equals   F.cross_entropy of all logits
     Cost     forward: all-reduces of at most three numbers for each target; backward: nothing
+    Raises   ValueError if this rank's logits are not its part of the vocabulary
     """
-    sizes = part_sizes(vocabulary, dist.get_world_size(group))
-    first = sum(sizes[: dist.get_rank(group)])  # this rank's first token
+    sizes, rank = part_sizes(vocabulary, dist.get_world_size(group)), dist.get_rank(group)
+    first = sum(sizes[:rank])  # this rank's first token
+    if logits.shape[-1] != sizes[rank]:
+        raise ValueError(
+            f"of {vocabulary} tokens, rank {rank} has {sizes[rank]}, but there are "
+            f"{logits.shape[-1]} logits: say with vocabulary= how many tokens there are in all"
+        )
     ### BEGIN SOLUTION
     highest = logits.detach().amax(-1)
     dist.all_reduce(highest, dist.ReduceOp.MAX, group)
@@ -277,6 +283,12 @@ def parallelize_attention(attention, group=None, enter=enter, leave=leave, colum
     """Each rank gets some heads of keys and values, with all their queries."""
     queries = attention.queries * attention.size  # rows of the queries of one key
     together = queries + 2 * attention.size
+    heads, n = len(attention.query_key_value.weight) // together, dist.get_world_size(group)
+    if heads < n:
+        raise ValueError(
+            f"{n} ranks, but {heads} key-value heads: take fewer ranks, or FewHeads of "
+            "labs/replicated_heads.py, where several ranks have the same head"
+        )
     attention.query_key_value = column(attention.query_key_value, group, together, enter)
     attention.output = RowLinear(attention.output, group, queries, leave)
 
