@@ -72,13 +72,14 @@ class AnyPlan:
             raise ValueError("ZeRO 2 and 3 reduce in each backward: with a pipeline take ZeRO 1")
         self.plan, self.mesh = plan, mesh_of(plan)
         context, width = model.places.weight.shape
+        vocabulary = len(model.letters.weight)
         is_tied = model.output.weight is model.letters.weight
         blocks = list(model.blocks)
         parallelize(model, self.mesh["tp"])
         self.places = zigzag(context, plan.cp) if plan.cp > 1 else [torch.arange(context)]
         if plan.cp > 1:
             split_context(model, way, self.places, self.mesh["cp"])
-        loss_of = partial(split_cross_entropy, group=self.mesh["tp"])
+        loss_of = partial(split_cross_entropy, group=self.mesh["tp"], vocabulary=vocabulary)
         (stage,) = my_stages(model, blocks_of_stages(len(blocks), plan.pp), self.mesh["pp"])
         units = [layer for layer in stage.piece if layer in blocks]
         if plan.recompute == FULL:

@@ -162,7 +162,8 @@ class Engine:
         """The mean loss on the rank that has the last stage, 0 elsewhere."""
         losses = []
         of_last = {"target": targets, "losses": losses} if self.is_last else {}
-        self.schedule.step(*([inputs] if self.is_first else []), **of_last)
+        # PyTorch 2.11 wants micro-batches that lie in one piece, as the activations after them do.
+        self.schedule.step(*([inputs.contiguous()] if self.is_first else []), **of_last)
         return sum(loss.item() for loss in losses) / max(1, len(losses))
 
 

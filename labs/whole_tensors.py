@@ -145,9 +145,9 @@ ROUTES = (0b111, 0b101, 0b111)  # the layers of each step: all, without the midd
 
 def batches_of(rank, steps):
     source = torch.Generator().manual_seed(rank)
-    rows = lambda: torch.randn(3, 2, generator=source, dtype=torch.float64, device="cpu")  # noqa: E731
     device = torch.get_default_device()
-    return [(torch.cat([torch.full((3, 1), 1.0 * route), rows()], 1).to(device), rows().to(device))
+    rows = lambda: torch.randn(3, 2, generator=source, dtype=torch.float64, device="cpu").to(device)  # noqa: E731
+    return [(torch.cat([torch.full((3, 1), 1.0 * route), rows()], 1), rows())
             for route in ROUTES[:steps]]  # fmt: skip
 
 

@@ -23,7 +23,7 @@
 # %% jupyter={"source_hidden": true}
 from pedagogy_lib import (
     Machines, Table, check, hint, lab, launch, plot_bars, plot_timeline, predict, progress,
-    put_to_the_test,
+    put_to_the_test, rounding,
 )
 
 # %% tags=["parameters"]
