@@ -17,7 +17,6 @@ from pipeline_parallel import Pipeline, even_sizes, my_stages, parameters_of, su
 from schedules import one_f_one_b
 from tensor_parallel import parallelize, split_cross_entropy, whole
 from three_dimensions import (
-    SIZES,
     OneProcess,
     adam,
     average_over_copies,
@@ -126,18 +125,19 @@ class AnyPlan:
 # ---- Beside one process ---------------------------------------------------------------------
 
 
-def beside_one_process(plan, text, steps=3, samples=8) -> float:
-    """Train under a plan, and in this process alone, in float64, with tied embeddings.
+def beside_one_process(plan, text, steps=3, samples=8, make_model=whole_model) -> float:
+    """Train under a plan, and in this process alone, in float64.
 
     Returns  how far weights of this rank are from those of one process, as a share of the largest
     """
     from pedagogy_lib import relative_gap
 
     torch.set_default_dtype(torch.float64)
-    cut, alone = whole_model(), OneProcess(whole_model())
+    cut, alone = make_model(), OneProcess(make_model())
+    context = len(cut.places.weight)
     engine = AnyPlan(cut, plan, adam)
     for number in range(steps):
-        batch = draw_batch(text, samples, number, SIZES["context"])
+        batch = draw_batch(text, samples, number, context)
         engine.step(*batch)
         alone.step(*batch)
     mine = {id(p) for p in engine.parameters}

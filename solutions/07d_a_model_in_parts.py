@@ -154,7 +154,8 @@ Table(["parameter", "whole", "on rank 0", "share"],
 # * The result has the parameters' dtype. (`torch.zeros(())` alone is float32.)
 # * Send one all-reduce of one number. The lab's `summed(x, group)` returns a sum over the ranks.
 #   Change no gradient.
-#
+
+# %% [markdown]
 # For example, rank 0 has a cut parameter with the gradient [2], and rank 1 has its other part with
 # [4]. Both have a whole one with the gradient [4]. The norm is $\sqrt{2^2 + 4^2 + 4^2} = 6$.
 
@@ -233,7 +234,8 @@ Table(["tensor parallel and", "gradients of one process", "sent"],
 # no backward needs the result of the last one, and PyTorch's `checkpoint` stops before it. All
 # ranks compute again at the same moment, so these sums meet. Accumulation sends the same tensors in
 # more messages, and each message has a header.
-#
+
+# %% [markdown]
 # Tensor parallel with ZeRO stands in part 07g, with data parallel and pipelines in chapter 09.
 #
 # Shared key-value heads (7.11) need one thing more. They are on *some* ranks, and your

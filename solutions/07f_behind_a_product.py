@@ -118,7 +118,8 @@ plot_timeline(forward, ["waiting", "meanwhile", "product", "wait"],
 # %% [markdown]
 # The purple blocks are waits for a message. In “meanwhile” hardly any are left: each message
 # travels behind a product.
-#
+
+# %% [markdown]
 # The way out of a region is cut in the same way: a reduce-scatter passes sums of pieces on, while
 # the next piece's product is computed.
 #

@@ -1,5 +1,7 @@
 """Every plan trains the same model as one process."""
 
+from functools import partial
+
 import pytest
 
 from pedagogy_lib import RankError, lab, launch
@@ -34,6 +36,17 @@ def test_a_plan_trains_as_one_process(plan):
     run = launch(
         lab("any_plan").beside_one_process, plan, text, world_size=plan.ranks, device="cpu"
     )
+    assert max(run.values) < EXACT
+
+
+@pytest.mark.parametrize("is_tied", [False, True])
+@pytest.mark.parametrize("plan", [{"tp": 2}, {"pp": 2}, {"dp": 2, "zero": 3}], ids=words)
+def test_a_plan_with_another_vocabulary(plan, is_tied):
+    plan = lab("cost_model").Plan(**plan)
+    make_model = partial(lab("what_fits").small_model, 301, is_tied)
+    text = lab("language_model").standard_library(20_000)
+    beside = partial(lab("any_plan").beside_one_process, make_model=make_model)
+    run = launch(beside, plan, text, world_size=2, device="cpu")
     assert max(run.values) < EXACT
 
 
