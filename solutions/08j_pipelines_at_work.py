@@ -56,8 +56,7 @@ text, p, m = language_model.standard_library(100_000), world_size, 2 * world_siz
 # float64? And what is sent?
 
 # %%
-names = {"ours": ["naive", "GPipe", "1F1B", "interleaved 1F1B", "zero bubble", "ZB-V", "DualPipeV"],
-         "PyTorch's": list(pipeline_engines.ENGINES)}
+names = pipeline_engines.names_that_run()
 runs = {whose: launch(pipeline_engines.gaps, whose, of, text, world_size=2)
         for whose, of in names.items()}
 

@@ -367,7 +367,8 @@ def gap_of_engine(name, count):
 
 def try_engines():
     torch.set_default_dtype(torch.float64)
-    return {(name, m): gap_of_engine(name, m) for name in ENGINES.ENGINES for m in (4, 8)}
+    names = ENGINES.names_that_run()["PyTorch's"]
+    return {(name, m): gap_of_engine(name, m) for name in names for m in (4, 8)}
 
 
 def test_the_engines_give_the_gradients_of_one_process():
