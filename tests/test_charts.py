@@ -115,3 +115,11 @@ def test_a_dollar_is_a_dollar():
     labels = picture.figure.axes[0].get_xticklabels()
     assert [label.get_text() for label in labels] == names
     assert not any(label.get_parse_math() for label in labels)
+
+
+@pytest.mark.parametrize("highest", [40.0, 90.0, 5e3])
+def test_a_logarithmic_axis_has_ticks_enough_to_read_it(highest):
+    picture = plot_against([1, 2], {"a": [17.0, highest]}, "x", "y", logarithmic="y")
+    axes = picture.figure.axes[0]
+    low, high = axes.get_ylim()
+    assert 3 <= sum(low <= tick <= high for tick in axes.yaxis.get_majorticklocs()) <= 9

@@ -169,7 +169,8 @@ def plot_against(x, lines, xlabel, ylabel, predicted=None, logarithmic=False, ti
     if logarithmic:
         axes.set_yscale("log")
         name_ticks(axes.yaxis)
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        low, high = axes.get_ylim()
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high > 8 * low else range(1, 10)))
     else:
         axes.set_ylim(bottom=0)
     if logarithmic is True:
