@@ -7,8 +7,8 @@
 # large ones, and learn what it cannot know.
 
 # %% [markdown]
-# ![Bars of bytes by kind for twelve small trainings that really ran, each with the outline that the
-# calculator predicted, a little higher than the bar](../assets/covers/05g_what_fits.png)
+# ![Bars of bytes by kind for thirteen small trainings that really ran, each with the outline that
+# the calculator predicted, a little higher than the bar](../assets/covers/05g_what_fits.png)
 #
 # *Measured in section 2: the fullest rank of small trainings of every kind, and, as outlines, what
 # the calculator said.*
@@ -103,7 +103,7 @@ plot_stacks({name: run["backwards"].at_peak[0] for name, run in in_parts.items()
 # with some layers each.
 
 # %% [markdown]
-# A calculator that nobody has tested is a guess. So here are twelve trainings of a small
+# A calculator that nobody has tested is a guess. So here are thirteen trainings of a small
 # transformer, in float32 with Adam: on one rank and on two, with each way to need less memory by
 # itself. Each takes two steps, and the second is measured to the byte. How far off is the worst
 # prediction?
@@ -123,12 +123,12 @@ errors = {name: what_fits.total_of(told[name]) / what_fits.total_of(measured[nam
 worst.compare(0, 100 * max(map(abs, errors.values())), kind="activations")
 
 # %% tags=["cover"]
-small = names[:8]
+small = names[:9]
 plot_stacks({name: measured[name] for name in small}, {name: told[name] for name in small},
             title="Small trainings: measured, and as outlines what the calculator says")
 
 # %%
-others = names[8:]
+others = names[9:]
 plot_stacks({name: measured[name] for name in others}, {name: told[name] for name in others},
             title="The same with a vocabulary of 4,096")
 
@@ -140,7 +140,7 @@ Table(["training", "error"], [[name, f"{error:+.1%}"] for name, error in errors.
 # %% [markdown]
 # (All that is no model state counts as activations here, such as gradients of activations.)
 #
-# Without recomputation the calculator is right to a few percent, and in these twelve trainings it
+# Without recomputation the calculator is right to a few percent, and in these thirteen trainings it
 # is always on the safe side. Its largest errors come with recomputation. The reason: it adds up the
 # logits' moment, the moment of the recomputed block, and the gathered units. In the step these
 # moments come one after another. A planner may be too careful by so much; the other way round would

@@ -29,6 +29,7 @@ KINDS = {  # name: (plan, vocabulary, whether the ends of the model share their 
     "4 micro-batches": (plan(micro_batch=2), CHARACTERS, False),
     "recomputed": (plan(micro_batch=8, recompute=FULL), CHARACTERS, False),
     "ZeRO 1": (plan(dp=2, zero=1, micro_batch=4), CHARACTERS, False),
+    "ZeRO 2": (plan(dp=2, zero=2, micro_batch=4), CHARACTERS, False),
     "ZeRO 3": (plan(dp=2, zero=3, micro_batch=4), CHARACTERS, False),
     "ZeRO 3, recomputed": (plan(dp=2, zero=3, micro_batch=4, recompute=FULL), CHARACTERS, False),
     "tp 2": (plan(tp=2, micro_batch=8), CHARACTERS, False),
