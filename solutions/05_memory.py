@@ -256,9 +256,8 @@ Table(["optimizer", "state for each parameter"],
 # %% [markdown]
 # ### Exercise 5.2 · Find the bug
 #
-# This is a program as one finds it in teaching code. `train_and_validate` trains on each batch, and
-# after each step it takes the mean loss over all batches of `validation`. It returns these means as
-# a list of floats, one for each step.
+# `train_and_validate` trains on each batch, and after each step it takes the mean loss over all
+# batches of `validation`. It returns these means as a list of floats, one for each step.
 #
 # The numbers are right. But it needs far more memory than training alone, and more with each step.
 # Two lists keep what they should not. Mend it: at no time may it keep more than one step of

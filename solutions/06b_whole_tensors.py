@@ -123,7 +123,7 @@ Table(["stage 1 with", "collectives", "most bytes sent by a rank", "busiest rank
 # %% [markdown]
 # ## 3 · Two bugs
 #
-# Both programs are published teaching code, shortened. In both, the loss goes down nicely.
+# Both programs have a mistake that is easy to make: in both, the loss goes down nicely.
 #
 # ### Exercise 6.5 · Some numbers stand still
 #

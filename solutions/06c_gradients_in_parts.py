@@ -227,10 +227,10 @@ for kind in (runs.Hasty, zero.Zero2):
 # %% [markdown]
 # ### Exercise 6.8
 #
-# Published teaching code, shortened: one reduction of stage 2. `reduce_and_free(parameters)` is
-# called on all ranks after a backward. Every parameter has a gradient. It returns this rank's part
-# of the mean gradient, flat: gradients one after another, zeros at the end until $n$ divides the
-# length, cut into $n$ equal parts, of which rank $k$ gets part $k$.
+# This is one reduction of stage 2. `reduce_and_free(parameters)` is called on all ranks after a
+# backward. Every parameter has a gradient. It returns this rank's part of the mean gradient, flat:
+# gradients one after another, zeros at the end until $n$ divides the length, cut into $n$ equal
+# parts, of which rank $k$ gets part $k$.
 
 # %% [markdown]
 # Afterwards no parameter has a gradient: `.grad` is None. And nothing stays in memory except the

@@ -333,8 +333,8 @@ for ranks, tiles in ((2, 1), (4, 1), (4, 8)):
 # %% [markdown]
 # ### Exercise 6.13
 #
-# Published teaching code, shortened: stage 3 for linear layers without a bias, as an autograd
-# Function. `ShardedLinear.apply(x, shard, buffer)` is called on all ranks.
+# This is stage 3 for linear layers without a bias, as an autograd Function.
+# `ShardedLinear.apply(x, shard, buffer)` is called on all ranks.
 #
 # * `x` has the shape (samples, inputs), and is this rank's own. `shard` is this rank's part of the
 #   weight: the weight has the shape (outputs, inputs), is made flat and cut into $n$ parts, and

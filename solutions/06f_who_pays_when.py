@@ -110,8 +110,8 @@ guess.compare(3 * counts[-1] * (world_size - 1) / world_size, models["stage 3"][
 #
 # ### Exercise 6.16 · A factor that nobody sees
 #
-# This is accumulation in stage 2, as one finds it in teaching code. Read it. Do not run the check
-# yet: the next cell shows the symptom.
+# This is accumulation in stage 2. Read it. Do not run the check yet: the next cell shows the
+# symptom.
 
 # %%
 def accumulate_part(model, loss_fn, micro_batches):
