@@ -74,7 +74,7 @@ plot_schedule({f"{name}, two steps": simulate(zero_bubbles.twice(rows), zero_bub
 #   paper's way out: each rank steps at once, and takes the step back if the sum says so.
 
 # %% [markdown]
-# ## 3 · A V: ZB-V and DualPipeV
+# ## 3 · A V, and both ways: ZB-V, DualPipeV and DualPipe
 #
 # Can a long run be without a bubble *and* without more memory? **ZB-V** cuts the model into $2p$
 # stages, and lays them out as a V: down to the last rank, and up again. Rank 0 has the first stage
@@ -100,11 +100,12 @@ print("rank 0:", *v_rows[0][:12], "…")
 idle_v = predict(f"Idle share, ZB-V, {p} ranks, {m} micro-batches, F = I = W", unit="%")
 
 # %%
-dual_rows, dual_stages = zero_bubbles.rows_and_stages("DualPipeV", p, m)
-timelines = {"ZB-V": simulate(v_rows, zero_bubbles.seconds_of_chunks(v_rows), unit="forwards",
-                              stages=v_stages),
-             "DualPipeV": simulate(dual_rows, zero_bubbles.seconds_of_chunks(dual_rows),
-                                   unit="forwards", stages=dual_stages)}
+timelines = {}
+for name in ("ZB-V", "DualPipeV", "DualPipe"):
+    if zero_bubbles.can_run(name, p, m):  # DualPipe takes an even number of ranks
+        rows, stages = zero_bubbles.rows_and_stages(name, p, m)
+        pace = zero_bubbles.seconds_of_chunks(rows)
+        timelines[name] = simulate(rows, pace, unit="forwards", stages=stages)
 
 # %% jupyter={"source_hidden": true}
 # Your prediction, theory, and what was simulated.
@@ -119,27 +120,38 @@ plot_schedule(timelines)
 # In ZB-V, rank $r$ waits only at the start, for its first micro-batch: for $r$ half forwards. In a
 # long run nothing is idle.
 #
-# **DualPipeV** is DeepSeek-V3's DualPipe, cut in half. (DualPipe itself keeps two copies of the
-# model, and sends micro-batches in from both ends.) It pairs a forward of one chunk with a backward
-# of the other one. They belong to different micro-batches, so one can compute while the other's
-# messages travel. DeepSeek-V3 has experts on many machines (09e), and their messages take about as
-# long as the computation, says its report. The simulator runs a pair one after the other, and knows
-# no such messages. So this picture does not show what DualPipe is for.
+# **DualPipe**, of DeepSeek-V3, has no V. It has two copies of the model: rank $r$ has stage $r$ of
+# the one, and stage $p-1-r$ of the other. Half of the micro-batches go down through the first copy,
+# the others up through the second one.
+#
+# * Each rank has twice as many parameters. (For DeepSeek-V3 this is not much, says its report: its
+#   experts are on many ranks.) Ranks $r$ and $p-1-r$ have the same two stages, so after the
+#   backward they sum their gradients.
+# * Look at the picture: the lower half of the ranks does what the upper half does, in the mirror.
+#   **DualPipeV** is the upper half alone, as a V. So it needs one copy, cut into $2p$ stages.
+
+# %% [markdown]
+# Both pair a forward of one chunk with a backward of the other one. They belong to different
+# micro-batches, so one can compute while the other's messages travel. DeepSeek-V3 has experts on
+# many machines (09e), and their messages take about as long as the computation, says its report.
+# The simulator runs a pair one after the other, and knows no such messages. So this picture does
+# not show what DualPipe is for.
 
 # %% [markdown]
 # All of them, with F = I = W = 1. "A further step" is what a step takes in a long run, if ranks do
-# not wait for each other between steps. "Kept" is the most that a rank keeps: a micro-batch on one
-# of its two chunks counts as a half.
+# not wait for each other between steps. "Kept" is the most that a rank keeps: where a micro-batch
+# goes through both chunks of a rank, it counts as a half on each of them.
 
 # %%
-judged = zero_bubbles.judged(zero_bubbles.SCHEDULES, p, m)
-Table(["schedule", "a step", "idle", "a further step", "kept"],
-      [[name, f"{one.length:g}", f"{one.idle:.1%}", f"{one.further:g}", f"{one.kept:g}"]
-       for name, one in judged.items()])
+judged = zero_bubbles.judged([*zero_bubbles.SCHEDULES, *zero_bubbles.TWO_COPIES], p, m)
+Table(["schedule", "a step", "idle", "a further step", "kept", "copies of the model"],
+      [[name, f"{one.length:g}", f"{one.idle:.1%}", f"{one.further:g}", f"{one.kept:g}",
+        one.copies] for name, one in judged.items()])
 
 # %% [markdown]
 # Are these really the published schedules? PyTorch has ZB-V and DualPipeV, too. A schedule object
-# there holds the order of all ranks. We read it, and compare it with our lists:
+# there holds the order of all ranks. We read it, and compare it with our lists. (It has no DualPipe.
+# The course's tests compare ours with the picture in DeepSeek's repository.)
 
 # %%
 theirs = launch(pipeline_engines.orders, ["ZB-V", "DualPipeV"], m, world_size=p).values[0]
@@ -151,10 +163,10 @@ for name, rows in theirs.items():
 # ## 4 · On real ranks
 #
 # The machine of 08c runs all of these lists. First the question that matters most: are the
-# gradients those of one process, in float64?
+# gradients those of one process, in float64? (DualPipe's after the sum over both copies.)
 
 # %%
-names = list(zero_bubbles.SCHEDULES)
+names = list(judged)
 found = launch(placed_pipelines.gaps, names, m, world_size=p).values
 for name in names:
     print(f"{name:12} equal, but for rounding:", all(gap[name] <= rounding() for gap in found))
@@ -176,7 +188,7 @@ plot_schedule({name: runs[name][1] for name in ("1F1B", "ZB-H1", "ZB-V")})
 # %% [markdown]
 # Outlines are simulated, bars are measured. What comes on top are pauses between actions: messages,
 # and threads that wake up. An action on one of two chunks is half as long, so a pause weighs twice
-# as much.
+# as much. DualPipe's are whole ones.
 
 # %% [markdown]
 # ## 5 · Times as they are
@@ -255,7 +267,8 @@ put_to_the_test(f"""
 # Parallelism](https://arxiv.org/abs/2401.10241): ZB-H1 and ZB-H2 in section 2, ZB-V in section 6;
 # [Pipeline Parallelism with Controllable
 # Memory](https://arxiv.org/abs/2405.15362). DeepSeek-AI 2024, [DeepSeek-V3 Technical
-# Report](https://arxiv.org/abs/2412.19437), section 3.2.1: DualPipe.
+# Report](https://arxiv.org/abs/2412.19437), section 3.2.1: DualPipe. Qi et al. 2025, [DualPipe could
+# be better without the Dual](https://huggingface.co/blog/ufotalent/cut-in-half): DualPipeV.
 
 # %% [markdown]
 # ## What you have learnt
@@ -265,6 +278,7 @@ put_to_the_test(f"""
 # * **Zero bubble** means a long run without waits between steps, where F = I = W. Clipping by the
 #   global norm is such a wait.
 # * A **V** puts the first and the last stage on one rank. All ranks then keep equally much.
+# * **DualPipe** sends micro-batches in from both ends. Its price is a second copy of the model.
 # * Real ranks pause between actions, and `I` takes longer than `W`: some of the bubble comes back.
 #
 # **Next**: [08g · Unequal stages](08g_unequal_stages.ipynb).

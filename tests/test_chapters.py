@@ -239,6 +239,7 @@ SHOWN = {
         "theory 5.263 %; simulated 5.263",
         "DualPipeV: the same 84 actions in the same order: True",
         "ZB-V equal, but for rounding: True",
+        "DualPipeV equal, but for rounding: True",
     ],
     "08g_unequal_stages": ["[4, 3, 3] layers", "theory 0.8138 %; counted 0.8138"],
     "08h_never_wait": [

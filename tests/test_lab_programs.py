@@ -146,8 +146,14 @@ SAID = {
         "ZB-H1 ZeRO 2 | ZeRO stage 2 reduces",
     ],
     "pipeline_balance": ["even: [3, 3] layers, the slowest stage 5"],
-    "placed_pipelines": ["ZB-V: gradients of one process to 1e-12: True"],
-    "zero_bubbles": ["ZB-V         a step 25.5, each further one 24, idle 5.9%, keeps 4"],
+    "placed_pipelines": [
+        "ZB-V: gradients of one process to 1e-12: True",
+        "DualPipe: gradients of one process to 1e-12: True",
+    ],
+    "zero_bubbles": [
+        "ZB-V         a step 25.5, each further one 24, idle 5.9%, keeps 4",
+        "DualPipe     a step 25, each further one 25, idle 4.0%, keeps 5",
+    ],
 }
 
 

@@ -1,6 +1,6 @@
 """Whether a schedule of a pipeline can run: the first thing that is wrong with it, in words."""
 
-from .simulations import simulate
+from .simulations import are_copies, simulate, stages_of
 from .timelines import ScheduleError, as_actions, kept_after, text_of
 
 
@@ -16,10 +16,10 @@ def check_schedule(rows, microbatches=None, most_kept=None, stages=None):
         raise ScheduleError("a schedule has at least one row: that of rank 0")
     if microbatches is None:
         microbatches = 1 + max((i for row in rows for _, i, _ in row), default=-1)
-    chunks = 1 + max((chunk for row in rows for _, _, chunk in row), default=0)
+    ways = ways_of(rows, microbatches, stages)
     for rank, row in enumerate(rows):
         check_row(rank, row, microbatches)
-        check_complete(rank, row, microbatches, chunks)
+        check_complete(rank, row, ways)
     simulate(rows, stages=stages)  # raises where nobody can go on
     if most_kept is not None:
         for rank, row in enumerate(rows):
@@ -58,11 +58,30 @@ def fault_of(action, done, microbatches) -> str:
     return ""
 
 
-def check_complete(rank, row, microbatches, chunks):
-    """Every micro-batch goes forward and back on every chunk."""
+def ways_of(rows, microbatches, stages=None) -> list[list[int]]:
+    """Which chunks each micro-batch goes through: all, or one, if each is a copy of the model.
+
+    Through which copy: the one of its first action on rank 0.
+    """
+    chunks = list(range(1 + max((chunk for row in rows for _, _, chunk in row), default=0)))
+    if not are_copies(stages_of(rows, stages)):
+        return [chunks] * microbatches
+    copies = {i: [chunk] for _, i, chunk in reversed(rows[0])}
+    return [copies.get(i, chunks[:1]) for i in range(microbatches)]
+
+
+def check_complete(rank, row, ways):
+    """Every micro-batch goes forward and back on every chunk of its way, and on no other."""
     done = set(row)
-    for chunk in range(chunks):
-        for i in range(microbatches):
+    for action in row:
+        _, i, chunk = action
+        if chunk not in ways[i]:
+            raise ScheduleError(
+                f"rank {rank} does {text_of(*action)}, but on rank 0 micro-batch {i} begins on "
+                f"chunk {ways[i][0]}: it goes through one copy of the model"
+            )
+    for i, way in enumerate(ways):
+        for chunk in way:
             forward, whole, first, second = ((kind, i, chunk) for kind in "FBIW")
             if forward not in done:
                 raise ScheduleError(f"rank {rank} never does {text_of(*forward)}")

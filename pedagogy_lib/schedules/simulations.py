@@ -1,8 +1,11 @@
 """When each action of a schedule would happen: a simulation of ranks that do nothing else.
 
 Chunk c of rank r is stage c * ranks + r of the model, unless `stages` says something else:
-stages[r][c], a list for each rank.
+stages[r][c], a list for each rank. If each chunk has all stages, the chunks are copies of the
+model, and a micro-batch goes through one of them.
 """
+
+from itertools import zip_longest
 
 from ..basics.errors import WrongInput
 from ..basics.units import brief
@@ -21,7 +24,8 @@ def simulate(rows, seconds=None, link_seconds=0.0, waits=False, unit="", stages=
     link_seconds  that a message from rank to rank occupies its sender's link
     waits         whether the sender waits meanwhile, or goes on
     unit          of these times: "forwards", where a forward takes 1; else seconds
-    stages        which stages of the model each rank has: [[those of its chunks], …]
+    stages        which stages of the model each rank has: [[those of its chunks], …]; those of
+                  each chunk may be a copy of the model
     Raises        ScheduleError if some action's need never comes; WrongInput if `seconds` lacks
                   something
     """
@@ -42,7 +46,7 @@ class Simulation:
     there      {need: since when it is there}
     waiting    {need: who cannot go on without it}
     stages     stages[rank][chunk]
-    places     {stage: (its rank, its chunk)}
+    places     {stage: [(its rank, its chunk), …]}: one place for each copy
     """
 
     def __init__(self, rows, seconds, link_seconds, waits, stages=None):
@@ -82,12 +86,17 @@ class Simulation:
         if kind == "W":
             return None
         goes_on = stage < self.last if kind == "F" else stage > 0
-        if goes_on and self.places[stage + (1 if kind == "F" else -1)][0] != rank:
+        if goes_on and self.place(stage + (1 if kind == "F" else -1), chunk)[0] != rank:
             end = self.link_free[rank] = max(end, self.link_free[rank]) + self.link_seconds
             self.clock[rank] = end if self.waits else self.clock[rank]
         made = ("F" if kind == "F" else "B", microbatch, stage)
         self.there[made] = end
         return made
+
+    def place(self, stage, chunk) -> tuple[int, int]:
+        """The rank and the chunk of a stage, seen from a chunk: among copies, those of the same."""
+        places = self.places[stage]
+        return next((place for place in places if place[1] == chunk), places[0])
 
     def need_of(self, rank, kind, microbatch, chunk):
         """What an action needs from another stage; None: nothing."""
@@ -102,17 +111,22 @@ class Simulation:
         rank, path = min(waits_for), []
         while rank in waits_for and rank not in path:
             path.append(rank)
-            rank = self.places[waits_for[rank][2]][0]
+            rank = self.source_of(rank, waits_for[rank][2])[0]
         circle = path[path.index(rank) :] if rank in path else path[-1:]
         return "nobody can go on: " + "; ".join(
             self.told_wait(rank, *waits_for[rank]) for rank in circle
         )
 
     def told_wait(self, rank, kind, microbatch, stage) -> str:
-        action, (other, chunk) = self.rows[rank][len(self.spans[rank])], self.places[stage]
+        action = self.rows[rank][len(self.spans[rank])]
+        other, chunk = self.source_of(rank, stage)
         needed = text_of(kind, microbatch, chunk)
         never = "" if len(self.spans[other]) < len(self.rows[other]) else ", which is at its end"
         return f"rank {rank} waits at {text_of(*action)} for {needed} of rank {other}{never}"
+
+    def source_of(self, rank, stage) -> tuple[int, int]:
+        """Where the stage is that a rank's next action waits for."""
+        return self.place(stage, self.rows[rank][len(self.spans[rank])][2])
 
 
 def stages_of(rows, stages=None) -> list[list[int]]:
@@ -123,10 +137,12 @@ def stages_of(rows, stages=None) -> list[list[int]]:
         return [[c * ranks + rank for c in range(chunks)] for rank in range(ranks)]
     stages = [list(of_rank) for of_rank in stages]
     named = sorted(stage for of_rank in stages for stage in of_rank)
-    if len(stages) != ranks or named != list(range(len(named))):
+    once = named == list(range(len(named)))
+    if len(stages) != ranks or not (once or are_copies(stages)):
         raise WrongInput(
             f"`stages` is {brief(stages)}: give a list for each of {ranks} ranks, with the "
-            "stages of its chunks; together they are 0, 1, 2, …, each once"
+            "stages of its chunks; together they are 0, 1, 2, …, each once, or each chunk has them "
+            "all, and is a copy"
         )
     if min(map(len, stages), default=chunks) < chunks:
         raise WrongInput(
@@ -136,13 +152,19 @@ def stages_of(rows, stages=None) -> list[list[int]]:
     return stages
 
 
-def places_of(stages) -> dict[int, tuple[int, int]]:
-    """{stage: (its rank, its chunk)}"""
-    return {
-        stage: (rank, chunk)
-        for rank, of_rank in enumerate(stages)
-        for chunk, stage in enumerate(of_rank)
-    }
+def are_copies(stages) -> bool:
+    """Whether each chunk has all stages of the model; so has one chunk alone."""
+    whole = list(range(len(stages)))
+    return all(sorted(of_chunk) == whole for of_chunk in zip_longest(*stages, fillvalue=-1))
+
+
+def places_of(stages) -> dict[int, list[tuple[int, int]]]:
+    """{stage: [(its rank, its chunk), …]}"""
+    places = {}
+    for rank, of_rank in enumerate(stages):
+        for chunk, stage in enumerate(of_rank):
+            places.setdefault(stage, []).append((rank, chunk))
+    return places
 
 
 def seconds_of(places, rows, seconds) -> dict[tuple[str, int], float]:
@@ -150,9 +172,9 @@ def seconds_of(places, rows, seconds) -> dict[tuple[str, int], float]:
     used = {(kind, rank, c) for rank, row in enumerate(rows) for kind, _, c in row}
     return {
         (kind, stage): of_stage(seconds, kind, stage)
-        for stage, place in places.items()
+        for stage, there in places.items()
         for kind in LABELS
-        if (kind, *place) in used
+        if any((kind, *place) in used for place in there)
     }
 
 

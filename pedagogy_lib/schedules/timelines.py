@@ -8,6 +8,7 @@ placements are given to simulate().
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
@@ -49,8 +50,9 @@ class Timeline:
 
     @cached_property
     def chunks(self) -> int:
-        """How many pieces of the model each rank has."""
-        return 1 + max((chunk for row in self.rows for _, _, chunk in row), default=0)
+        """How many of a rank's pieces of the model a micro-batch goes through."""
+        pieces = {(rank, i, chunk) for rank, row in enumerate(self.rows) for _, i, chunk in row}
+        return max(Counter((rank, i) for rank, i, _ in pieces).values(), default=1)
 
     @cached_property
     def busy_seconds(self) -> list[float]:
