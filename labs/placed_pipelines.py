@@ -18,7 +18,7 @@ from pipeline_parallel import (
 )
 from simple_ddp import now
 from torch import Tensor
-from zero_bubbles import SCHEDULES, rows_and_stages, seconds_of_chunks
+from zero_bubbles import SCHEDULES, TWO_COPIES, rows_and_stages, seconds_of_chunks
 
 # ---- Stages ---------------------------------------------------------------------------------
 
@@ -46,7 +46,7 @@ class SplitStage(Stage):
 
 def stages_here(model, stages, make=SplitStage, group=None) -> list[Stage]:
     """This rank's stages of a transformer; stages[rank]: which of the model's, one for a chunk."""
-    layers, count = layers_of(model), sum(map(len, stages))
+    layers, count = layers_of(model), 1 + max(map(max, stages))
     pieces = pieces_of(layers, even_sizes(len(layers), count))
     return [make(pieces[stage]) for stage in stages[dist.get_rank(group)]]
 
@@ -58,12 +58,19 @@ class PlacedPipeline(Pipeline):
     """A pipeline whose chunks lie where `stages` says: stages[rank][chunk] is a stage of the model.
 
     What goes from a stage to the next one on the same rank is handed over, and not sent.
+
+    If each chunk has all stages, the chunks are copies of the model, and a micro-batch goes through
+    one of them. The last rank of each copy returns the loss of its micro-batches. What the copies
+    of a stage have as gradients is still to be summed: see sum_copies.
     """
 
     def __init__(self, here, loss_of, width, stages, **options):
         super().__init__(here, loss_of, width, **options)
         self.mine, self.last = stages[self.rank], max(map(max, stages))
-        self.rank_of = {stage: rank for rank, of_rank in enumerate(stages) for stage in of_rank}
+        self.ranks_of = {stage: {} for stage in range(self.last + 1)}  # {stage: {chunk: rank}}
+        for rank, of_rank in enumerate(stages):
+            for chunk, stage in enumerate(of_rank):
+                self.ranks_of[stage][chunk] = rank
 
     def is_first(self, chunk) -> bool:
         return self.mine[chunk] == 0
@@ -74,7 +81,8 @@ class PlacedPipeline(Pipeline):
     def peer(self, action, sending=False) -> int:
         """The rank that an action's result goes to, or that what it needs comes from."""
         onwards = (action.kind == "F") == sending
-        return self.rank_of[self.mine[action.chunk] + (1 if onwards else -1)]
+        ranks = self.ranks_of[self.mine[action.chunk] + (1 if onwards else -1)]
+        return ranks.get(action.chunk, min(ranks.values()))  # of copies, that of the same chunk
 
     def line_between(self, sender, receiver, action):
         """Messages to a higher rank and to a lower one travel in groups of their own (on NCCL)."""
@@ -105,6 +113,29 @@ def placed_pipeline(
     """This rank's part of a transformer."""
     here, width = stages_here(model, stages, make, group), model.places.weight.shape[1]
     return kind(here, mean_loss, width, stages, group=group, **options)
+
+
+# ---- Copies of the model --------------------------------------------------------------------
+
+
+def copies_of(stages, group=None) -> dict:
+    """{stage: the group of all ranks that have a copy of it}; all ranks have to call this."""
+    ranks, found = dist.get_process_group_ranks(group), {}
+    for stage in range(1 + max(map(max, stages))):
+        places = [ranks[rank] for rank, of_rank in enumerate(stages) if stage in of_rank]
+        if len(places) > 1:
+            found[stage] = dist.new_group(places)
+    return found
+
+
+def sum_copies(pipeline, copies):
+    """After the backward: each stage's gradients, summed over its copies.
+
+    Cost  for each stage an all-reduce of its gradients between the ranks that have a copy
+    """
+    for stage in sorted(set(pipeline.mine) & set(copies)):  # on all ranks in the same order
+        for p in pipeline.stages[pipeline.mine.index(stage)].piece.parameters():
+            dist.all_reduce(p.grad, group=copies[stage])
 
 
 # ---- What a cell measures -------------------------------------------------------------------
@@ -168,6 +199,7 @@ def gaps(names, microbatches, samples=8, blocks=None) -> dict[str, float]:
         pipeline = placed_pipeline(split, stages)
         parts = [part.tensor_split(microbatches) for part in (inputs, targets)]
         pipeline.step(rows[dist.get_rank()], *parts)
+        sum_copies(pipeline, copies_of(stages))
         mine = {id(p) for stage in pipeline.stages for p in stage.piece.parameters()}
         pairs = zip(split.parameters(), alone.parameters())
         found[name] = max(relative_gap(p.grad, q.grad) for p, q in pairs if id(p) in mine)
@@ -206,9 +238,10 @@ def main():
 
     if misses_something(__file__):
         return
-    run = launch(gaps, list(SCHEDULES), 8, world_size=2)
+    names = [*SCHEDULES, *TWO_COPIES]
+    run = launch(gaps, names, 8, world_size=2)
     if run.rank == 0:
-        for name in SCHEDULES:
+        for name in names:
             gap = max(of_rank[name] for of_rank in run.values)
             print(f"{name}: gradients of one process to 1e-12: {gap < 1e-12}")
 

@@ -45,6 +45,14 @@ def down_and_up(ranks) -> list[list[int]]:
     return [[rank, 2 * ranks - 1 - rank] for rank in range(ranks)]
 
 
+def both_ways(ranks) -> list[list[int]]:
+    """The stages of each rank in two copies of the model: one goes down, the other one up.
+
+    With 4 ranks: [[0, 3], [1, 2], [2, 1], [3, 0]]
+    """
+    return [[rank, ranks - 1 - rank] for rank in range(ranks)]
+
+
 # ---- One chunk on each rank -----------------------------------------------------------------
 
 
@@ -109,6 +117,30 @@ def dual_pipe_v(rank, ranks, microbatches):
     return actions_of(warm_up + steady + turns + "xI" * n + "x" * more, microbatches)
 
 
+# ---- Two copies of the model ----------------------------------------------------------------
+
+
+def dual_pipe(rank, ranks, microbatches):
+    """Half of the micro-batches go down through one copy, the others up through the other copy.
+
+    The first half of the ranks does what DualPipeV would do on so many ranks, and with half of the
+    micro-batches; the second half does the same in the mirror.
+
+    Raises  ValueError for an odd number of ranks or of micro-batches, or for fewer than two
+            micro-batches for each rank
+    Source  DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.2.1
+    """
+    if ranks % 2 or microbatches % 2 or microbatches < 2 * ranks:
+        raise ValueError(
+            "DualPipe takes an even number of ranks, and an even number of micro-batches, at least "
+            f"two for each rank; not {ranks} ranks with {microbatches} micro-batches"
+        )
+    mirrored, half = ranks - 1 - rank, microbatches // 2
+    for kind, i, chunk in dual_pipe_v(min(rank, mirrored), ranks // 2, half):
+        copy = 1 - chunk if rank > mirrored else chunk
+        yield Action(kind, copy * half + i, copy)
+
+
 SCHEDULES = {  # and whether its two chunks go down and up
     "1F1B": (one_f_one_b, False),
     "interleaved": (interleaved, False),
@@ -117,10 +149,13 @@ SCHEDULES = {  # and whether its two chunks go down and up
     "ZB-V": (zb_v, True),
     "DualPipeV": (dual_pipe_v, True),
 }
+TWO_COPIES = {"DualPipe": dual_pipe}
 
 
 def rows_and_stages(name, ranks, microbatches):
     """All ranks' actions, and which stages each rank has: (rows, stages)."""
+    if name in TWO_COPIES:
+        return rows_of(TWO_COPIES[name], ranks, microbatches), both_ways(ranks)
     schedule, in_a_v = SCHEDULES[name]
     rows = rows_of(schedule, ranks, microbatches)
     chunks = 1 + max(chunk for row in rows for _, _, chunk in row)
@@ -134,9 +169,12 @@ HALVES = {"F": 1.0, "I": 1.0, "W": 1.0, "B": 2.0}  # of a rank's whole part of t
 
 
 def seconds_of_chunks(rows, seconds=HALVES) -> dict[str, float]:
-    """What each kind takes, where a rank's part of the model is cut into its chunks."""
-    chunks = 1 + max(chunk for row in rows for _, _, chunk in row)
-    return {kind: took / chunks for kind, took in seconds.items()}
+    """What each kind takes, where a rank's part of the model is cut into its chunks.
+
+    Copies of a part are no cuts: a micro-batch goes through one of them.
+    """
+    chunks = {chunk for _, i, chunk in rows[0] if i == 0}
+    return {kind: took / len(chunks) for kind, took in seconds.items()}
 
 
 def twice(rows):
@@ -154,6 +192,7 @@ class Judged:
     length   of a step, in forwards of a rank's part of the model
     further  what a second step adds, if no rank waits for others in between
     kept     what the fullest rank keeps, in micro-batches of its part of the model
+    copies   how many copies of the model there are
     """
 
     def __init__(self, rows, stages=None, seconds=HALVES):
@@ -165,12 +204,22 @@ class Judged:
         self.idle, self.length = self.timeline.idle_share, self.timeline.seconds
         self.further = simulate(twice(rows), paces, stages=stages).seconds - self.length
         self.kept = max(self.timeline.most_kept) / self.timeline.chunks
+        named = [stage for of_rank in stages or [[0]] for stage in of_rank]
+        self.copies = len(named) // len(set(named))
+
+
+def can_run(name, ranks, microbatches) -> bool:
+    """Whether a schedule is for so many ranks and micro-batches."""
+    with contextlib.suppress(ValueError):
+        return bool(rows_and_stages(name, ranks, microbatches))
+    return False
 
 
 def judged(names, ranks, microbatches, seconds=HALVES) -> dict[str, Judged]:
+    """Those of some schedules that are for so many ranks and micro-batches."""
     found = {}
     for name in names:
-        if name != "interleaved" or microbatches % ranks == 0:
+        if can_run(name, ranks, microbatches):
             rows, stages = rows_and_stages(name, ranks, microbatches)
             found[name] = Judged(rows, stages, seconds)
     return found
@@ -200,7 +249,7 @@ def told_room(kept, most) -> str:
 
 
 def main(ranks=4, microbatches=8):
-    for name, one in judged(SCHEDULES, ranks, microbatches).items():
+    for name, one in judged([*SCHEDULES, *TWO_COPIES], ranks, microbatches).items():
         print(
             f"{name:12} a step {one.length:g}, each further one {one.further:g}, "
             f"idle {one.idle:.1%}, keeps {one.kept:g}"

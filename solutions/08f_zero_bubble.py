@@ -150,8 +150,8 @@ Table(["schedule", "a step", "idle", "a further step", "kept", "copies of the mo
 
 # %% [markdown]
 # Are these really the published schedules? PyTorch has ZB-V and DualPipeV, too. A schedule object
-# there holds the order of all ranks. We read it, and compare it with our lists. (It has no DualPipe.
-# The course's tests compare ours with the picture in DeepSeek's repository.)
+# there holds the order of all ranks. We read it, and compare it with our lists. (It has no
+# DualPipe. The course's tests compare ours with the picture in DeepSeek's repository.)
 
 # %%
 theirs = launch(pipeline_engines.orders, ["ZB-V", "DualPipeV"], m, world_size=p).values[0]
@@ -267,8 +267,8 @@ put_to_the_test(f"""
 # Parallelism](https://arxiv.org/abs/2401.10241): ZB-H1 and ZB-H2 in section 2, ZB-V in section 6;
 # [Pipeline Parallelism with Controllable
 # Memory](https://arxiv.org/abs/2405.15362). DeepSeek-AI 2024, [DeepSeek-V3 Technical
-# Report](https://arxiv.org/abs/2412.19437), section 3.2.1: DualPipe. Qi et al. 2025, [DualPipe could
-# be better without the Dual](https://huggingface.co/blog/ufotalent/cut-in-half): DualPipeV.
+# Report](https://arxiv.org/abs/2412.19437), section 3.2.1: DualPipe. Qi et al. 2025, [DualPipe
+# could be better without the Dual](https://huggingface.co/blog/ufotalent/cut-in-half): DualPipeV.
 
 # %% [markdown]
 # ## What you have learnt
