@@ -119,7 +119,8 @@ plot_schedule(timelines)
 # %% [markdown]
 # In ZB-V, rank $r$ waits only at the start, for its first micro-batch: for $r$ half forwards. In a
 # long run nothing is idle.
-#
+
+# %% [markdown]
 # **DualPipe**, of DeepSeek-V3, has no V. It has two copies of the model: rank $r$ has stage $r$ of
 # the one, and stage $p-1-r$ of the other. Half of the micro-batches go down through the first copy,
 # the others up through the second one.
@@ -187,8 +188,8 @@ plot_schedule({name: runs[name][1] for name in ("1F1B", "ZB-H1", "ZB-V")})
 
 # %% [markdown]
 # Outlines are simulated, bars are measured. What comes on top are pauses between actions: messages,
-# and threads that wake up. An action on one of two chunks is half as long, so a pause weighs twice
-# as much. DualPipe's are whole ones.
+# and threads that wake up. Where a micro-batch goes through two chunks of a rank, an action is half
+# as long, so a pause weighs twice as much.
 
 # %% [markdown]
 # ## 5 · Times as they are
