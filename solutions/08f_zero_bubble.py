@@ -129,7 +129,9 @@ plot_schedule(timelines)
 #   experts are on many ranks.) Ranks $r$ and $p-1-r$ have the same two stages, so after the
 #   backward they sum their gradients.
 # * Look at the picture: the lower half of the ranks does what the upper half does, in the mirror.
-#   **DualPipeV** is the upper half alone, as a V. So it needs one copy, cut into $2p$ stages.
+#   **DualPipeV** is such an upper half alone, as a V. So one copy is enough: $p$ ranks cut it into
+#   $2p$ stages. Two of them on half of the ranks each, as replicas, take as long as DualPipe, and
+#   keep as much.
 
 # %% [markdown]
 # Both pair a forward of one chunk with a backward of the other one. They belong to different
