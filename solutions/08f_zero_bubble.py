@@ -119,19 +119,17 @@ plot_schedule(timelines)
 # %% [markdown]
 # In ZB-V, rank $r$ waits only at the start, for its first micro-batch: for $r$ half forwards. In a
 # long run nothing is idle.
-
-# %% [markdown]
+#
 # **DualPipe**, of DeepSeek-V3, has no V. It has two copies of the model: rank $r$ has stage $r$ of
 # the one, and stage $p-1-r$ of the other. Half of the micro-batches go down through the first copy,
-# the others up through the second one.
-#
-# * Each rank has twice as many parameters. (For DeepSeek-V3 this is not much, says its report: its
-#   experts are on many ranks.) Ranks $r$ and $p-1-r$ have the same two stages, so after the
-#   backward they sum their gradients.
-# * Look at the picture: the lower half of the ranks does what the upper half does, in the mirror.
-#   **DualPipeV** is such an upper half alone, as a V. So one copy is enough: $p$ ranks cut it into
-#   $2p$ stages. Two of them on half of the ranks each, as replicas, take as long as DualPipe, and
-#   keep as much.
+# the others up through the second one. So each rank has twice as many parameters. (For DeepSeek-V3
+# this is not much, says its report: its experts are on many ranks.) After the backward, ranks $r$
+# and $p-1-r$ sum their gradients.
+
+# %% [markdown]
+# In DualPipe's picture the lower half of the ranks does what the upper half does, in the mirror.
+# **DualPipeV** is such an upper half alone, as a V. So one copy is enough. Two of them as replicas,
+# on half of the ranks each, take as long as DualPipe, and keep as much.
 
 # %% [markdown]
 # Both pair a forward of one chunk with a backward of the other one. They belong to different
