@@ -21,7 +21,9 @@
 # %% jupyter={"source_hidden": true}
 import torch
 
-from pedagogy_lib import Table, check, hint, lab, launch, plot_curves, predict, progress
+from pedagogy_lib import (
+    Table, check, hint, lab, launch, plot_curves, predict, progress,
+)
 
 # %% tags=["parameters"]
 steps = 150
@@ -301,7 +303,7 @@ state_bytes.compare(2 * (1 + 4 / 256), measured / numbers, kind="optimizer_state
 # * In bfloat16, rounded to the nearest, a small change of a state is lost each time.
 #   **Stochastic rounding** keeps it on average. With it, 8 bytes for each parameter can do.
 # * **8 bits by blocks** take a quarter of the state. Take care that no mean square becomes 0.
-# * Both keep as many numbers as Adam, with fewer bytes for each. Part
+# * Both keep as many numbers as Adam, in fewer bytes. Part
 #   [05h](05h_optimizers_for_matrices.ipynb) has optimizers that keep fewer numbers.
 #
 # **Your exercises** stand in [labs/small_states.py](../labs/small_states.py).

@@ -7,9 +7,9 @@
 # work of the optimizer among ranks. There you need the answer.
 
 # %% [markdown]
-# ![Bars of singular values of a gradient, and of the same matrix made orthogonal. The gradient's
-# fall from 1 to nearly nothing; afterwards all of them are near
-# 1](../assets/covers/05h_optimizers_for_matrices.png)
+# ![Singular values of a gradient, as bars, and of the same matrix made orthogonal. The gradient's
+# values fall from 1 to nearly nothing. Afterwards those shown are between 0.7 and
+# 1.2](../assets/covers/05h_optimizers_for_matrices.png)
 #
 # *Measured in section 2: what Muon makes of a gradient before it steps.*
 #
@@ -23,7 +23,9 @@ from functools import partial
 
 import torch
 
-from pedagogy_lib import Table, lab, launch, plot_bars, predict, progress
+from pedagogy_lib import (
+    Table, lab, launch, plot_bars, predict, progress,
+)
 
 # %% tags=["parameters"]
 steps = 150
@@ -220,8 +222,8 @@ Table(["optimizer", "state for each parameter", "best rate", "loss at the end, f
 #
 # * **Adafactor** estimates mean squares from the means of rows and columns. Its state is tiny.
 # * **Muon** keeps half of Adam's state. It makes all **singular values** of a matrix nearly equal.
-# * Adam's step for a number depends on this number alone: cut its state anywhere. Two halves of a
-#   matrix take another step with Muon, in length and in direction.
+# * Adam's step for a number depends on nothing but this number's gradients: cut its state anywhere.
+#   With Muon two halves of a matrix take another step than the whole, in length and in direction.
 #
 # **Next**: [06 · ZeRO](06_zero.ipynb).
 
