@@ -125,7 +125,8 @@ plot_curves({"gradient 1, and 0.1 from step 1,500 on": {
 
 # %% [markdown]
 # The mean of 1,000 copies rounded by chance follows float32, in both directions.
-#
+
+# %% [markdown]
 # ## 2 · What does it cost in training?
 #
 # Now a real training: a small transformer on the source text of the standard library, 150 steps of

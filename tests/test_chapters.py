@@ -193,9 +193,9 @@ SHOWN = {
     "05f_computed_twice": ["the same gradients: True", "theory 8 segments; measured 8"],
     "05g_what_fits": ["in all cases: True", "theory 2 GPUs; counted 2"],
     "05h_optimizers_for_matrices": [
-        "Adam       two halves differ from the whole by 0%",
+        "Adam two halves differ from the whole by 0%",
         "theory 41.42 %",
-        "Adam             8.00 bytes",
+        "Adam 8.00 bytes",
     ],
     "06_zero": [
         "stage 1 sends 1.3",
