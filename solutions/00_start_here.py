@@ -385,6 +385,7 @@ problems = examine()
 # | segment | the layers that are computed again together | 05f |
 # | allocated, reserved | bytes that tensors hold; bytes PyTorch got from the GPU | 05g |
 # | fragmentation | free pieces of reserved memory that are too small for the next tensor | 05g |
+# | singular values | by how much a matrix stretches vectors, in each of its directions | 05h |
 # | unit | the parameters that are gathered, sent and dropped together | 06 |
 # | flat vector | the parameters of a unit in one tensor, one after the other | 06 |
 # | owner | the rank that updates a parameter, and keeps its optimizer state | 06b |
@@ -498,6 +499,7 @@ problems = examine()
 # | [05e · A large vocabulary][05e] | What do logits cost? |
 # | [05f · Computed twice][05f] | What if activations are computed again? |
 # | [05g · What fits][05g] | Which model fits on which GPUs? |
+# | [05h · Optimizers for matrices][05h] | Can half of a matrix take its step alone? |
 # | [06 · ZeRO][06] | How does each rank update only a part? |
 # | [06b · Whole tensors][06b] | What if a rank owns whole tensors? |
 # | [06c · Gradients in parts][06c] | Who needs a whole gradient? |
@@ -549,6 +551,7 @@ problems = examine()
 # [05e]: 05e_a_large_vocabulary.ipynb
 # [05f]: 05f_computed_twice.ipynb
 # [05g]: 05g_what_fits.ipynb
+# [05h]: 05h_optimizers_for_matrices.ipynb
 # [06]: 06_zero.ipynb
 # [06b]: 06b_whole_tensors.ipynb
 # [06c]: 06c_gradients_in_parts.ipynb

@@ -244,7 +244,7 @@ Table(["optimizer", "state for each parameter"],
 # %% [markdown]
 # Momentum is one number for each parameter, and Adam keeps two. `amsgrad` also keeps the largest
 # mean square so far. Adafactor keeps the mean square of each row and of each column of a matrix, in
-# place of each number's. Part 05c shows how that can work.
+# place of each number's. Part 05h shows how that can work.
 
 # %% [markdown]
 # ## 4 · Who holds a graph?

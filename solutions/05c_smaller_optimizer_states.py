@@ -3,8 +3,7 @@
 #
 # **Can the optimizer keep less?** Adam's state is half of the model states in float32, and with a
 # master it is three quarters of those in mixed precision. In this part you keep it in 2 bytes and
-# in 1, find out what goes wrong then, and mend it. At the end you meet an optimizer that keeps half
-# as much, but needs a whole matrix to take a step.
+# in 1, find out what goes wrong then, and mend it.
 
 # %% [markdown]
 # ![Adam's mean square over 3,000 steps. In float32 it rises and falls. In bfloat16, rounded to the
@@ -13,19 +12,17 @@
 #
 # *Measured in section 1: one number of Adam's state, kept in three ways.*
 #
-# **After this part you can** round stochastically, keep a tensor in 8 bits by blocks, and say which
-# optimizers can be split among ranks anywhere.
+# **After this part you can** round stochastically, keep a tensor in 8 bits by blocks, and say what
+# goes wrong when a state is rounded.
 #
-# **It takes** about 25 minutes, and 30 more for 2 exercises. **It needs** [05b · Half
+# **It takes** about 20 minutes, and 30 more for 2 exercises. **It needs** [05b · Half
 # precision](05b_half_precision.ipynb).
 
 # %% jupyter={"source_hidden": true}
-from functools import partial
-
 import torch
 
 from pedagogy_lib import (
-    Table, check, hint, lab, launch, plot_bars, plot_curves, predict, progress,
+    Table, check, hint, lab, launch, plot_curves, predict, progress,
 )
 
 # %% tags=["parameters"]
@@ -33,9 +30,8 @@ steps = 150
 rate = 2e-3
 
 # %%
-small_states, matrix_optimizers = lab("small_states"), lab("matrix_optimizers")
-language_model = lab("language_model")
-text = language_model.standard_library(200_000)
+small_states = lab("small_states")
+text = lab("language_model").standard_library(200_000)
 
 # %% [markdown]
 # ## 1 · A state that stays where it is
@@ -129,7 +125,8 @@ plot_curves({"gradient 1, and 0.1 from step 1,500 on": {
 
 # %% [markdown]
 # The mean of 1,000 copies rounded by chance follows float32, in both directions.
-#
+
+# %% [markdown]
 # ## 2 · What does it cost in training?
 #
 # Now a real training: a small transformer on the source text of the standard library, 150 steps of
@@ -295,151 +292,11 @@ state_bytes.compare(2 * (1 + 4 / 256), measured / numbers, kind="optimizer_state
 #   look at the quality, too. The course has not measured this.
 
 # %% [markdown]
-# ## 4 · Rows and columns: Adafactor
-#
-# A matrix of 1,000 × 1,000 has a million mean squares. **Adafactor** keeps 2,000 numbers in place
-# of them: the mean of each row, $r_i$, and the mean of each column, $c_j$. From these it makes an
-# estimate of each mean square:
-#
-# $$v_{ij} \approx \frac{r_i\,c_j}{\text{mean of all}}$$
-#
-# For example, take `[[1, 2], [3, 6]]`. The means of its rows are 1.5 and 4.5, those of its columns
-# 2 and 4, and the mean of all is 3. The estimate for the corner 6 is 4.5 × 4 / 3 = 6. It is exact,
-# because this matrix is a column times a row. How near does it come for a real one?
-
-# %% tags=["nbval-ignore-output"]
-v = launch(matrix_optimizers.mean_square, text, world_size=1).values[0]
-estimate = torch.outer(v.mean(1), v.mean(0)) / v.mean()
-off = (estimate / v).sqrt()  # Adam divides by the root
-low, high = off.quantile(torch.tensor([0.05, 0.95])).tolist()
-print(f"{tuple(v.shape)}: {v.numel():,} mean squares, estimated from {sum(v.shape)} numbers")
-print(f"nine of ten roots are estimated as {low:.2f} to {high:.2f} times what they are")
-
-# %% [markdown]
-# So steps are not as long as Adam's, but of the same order. PyTorch has this as
-# `torch.optim.Adafactor`. It keeps no mean of the gradient either. Section 6 trains with it.
-
-# %% [markdown]
-# ## 5 · A whole matrix: Muon
-#
-# Adam takes a step for each number on its own. **Muon** looks at a matrix as a whole. It keeps one
-# number for each parameter: the momentum, a running sum of gradients. That is half of Adam's state.
-# From the momentum matrix it makes an **orthogonal** one, and steps by that.
-#
-# A matrix stretches vectors, in some directions more than in others. Its **singular values** say
-# how much. A gradient has a few large ones, and many small ones. Muon makes all of them 1, and
-# keeps the directions. So the step is as long in rare directions as in frequent ones.
-#
-# For example, `[[3, 1], [1, 3]]` has singular values 4 and 2. Muon makes `[[1, 0], [0, 1]]` of it.
-
-# %% [markdown]
-# It takes long to compute singular values. **Newton and Schulz's iteration** needs only products of
-# matrices. In each round, every singular value $s$ becomes $a s + b s^3 + c s^5$. With Muon's
-# coefficients, five rounds bring all values that are not tiny near to 1.
-
-# %%
-def orthogonalized(matrix, rounds=5):
-    a, b, c = 3.4445, -4.7750, 2.0315
-    x = matrix / matrix.norm()  # now no singular value is above 1
-    for _ in range(rounds):
-        square = x @ x.T
-        x = a * x + (b * square + c * square @ square) @ x
-    return x
-
-# %% tags=["nbval-ignore-output"]
-gradient = launch(matrix_optimizers.gradient_of, text, world_size=1).values[0]  # 128 × 32
-before = torch.linalg.svdvals(gradient)
-after = torch.linalg.svdvals(orthogonalized(gradient))
-shown = [0, 1, 3, 7, 15, 23, 30]
-plot_bars([f"number {k + 1}" for k in shown],
-          {"gradient, divided by its largest": (before / before[0])[shown].tolist(),
-           "made orthogonal": after[shown].tolist()},
-          "singular value", title="Singular values of a matrix, before and after")
-
-# %% [markdown]
-# The gradient's values differ by a factor of more than a hundred. Afterwards all that are drawn are
-# near 1. (Number 32 is not drawn: it is thousands of times smaller than the first, and stays
-# small.)
-#
-# Now the question of the next chapter. There, each rank keeps the optimizer state of *a part* of
-# the parameters, and takes the step for this part. May such a part end in the middle of a matrix?
-#
-# Try it: cut the gradient into two halves, an upper and a lower one. Give each half to the
-# optimizer alone, and put the two steps together. How far is that from the step of the whole?
-
-# %%
-def halves_apart(step_for, matrix):
-    """How far the steps of two halves are from the step of the whole, as a share of it."""
-    whole = step_for(matrix)
-    halves = torch.cat([step_for(half) for half in matrix.chunk(2)])
-    return ((halves - whole).norm() / whole.norm()).item()
-
-# %% tags=["nbval-ignore-output"]
-change = matrix_optimizers.change
-steps_of = {
-    "Adam": partial(change, partial(torch.optim.Adam, lr=1.0)),
-    "Adafactor": partial(change, partial(torch.optim.Adafactor, lr=1.0)),
-    "Muon": orthogonalized,
-}
-for name, step_for in steps_of.items():
-    print(f"{name:10} two halves differ from the whole by {halves_apart(step_for, gradient):.0%}")
-
-# %% [markdown]
-# * **Adam** may be cut anywhere, even in the middle of a row. Each number has its own step.
-# * **Adafactor** needs the means of whole columns. Ranks with half of the rows each could add up
-#   these few numbers.
-# * **Muon** needs the whole matrix. The singular values of two halves say little about those of
-#   the whole. So a rank has to get whole matrices, or the matrix is gathered before each step.
-#   Part 06b is about that.
-
-# %% [markdown]
-# PyTorch has Muon, too, since 2025. It computes the iteration in bfloat16, and takes matrices only,
-# [says its documentation](https://docs.pytorch.org/docs/stable/generated/torch.optim.Muon.html).
-# Embeddings, the last layer, norms and biases go to another optimizer, mostly AdamW. Does PyTorch
-# take the step that you have just computed?
-
-# %% tags=["nbval-ignore-output"]
-if hasattr(torch.optim, "Muon"):
-    alone = {"lr": 1.0, "weight_decay": 0.0, "momentum": 0.0, "nesterov": False}
-    theirs = change(partial(torch.optim.Muon, **alone), gradient)
-    alike = torch.cosine_similarity(theirs.flatten(), orthogonalized(gradient).flatten(), dim=0)
-    factor = theirs.norm() / orthogonalized(gradient).norm()
-    print(f"the same direction: cosine {alike:.3f}; {factor:.2f} times as long")
-
-# %% [markdown]
-# The same direction, as far as bfloat16 can tell. The length is multiplied by $\sqrt{128 / 32} =
-# 2$: PyTorch adapts the learning rate to the shape of the matrix.
-
-# %% [markdown]
-# ## 6 · Bytes and loss
-#
-# Last, train with all three. They are different optimizers, so each one needs a learning rate of
-# its own. Each of three ranks tries one rate, all with the same seed. Then the best rate is used
-# with three new seeds. Muon is for the matrices of the blocks; the other parameters go to Adam.
-
-# %% tags=["nbval-ignore-output"]
-tried = launch(matrix_optimizers.tuned, text, steps, world_size=3).values
-rates = matrix_optimizers.best_rates(tried)
-raced = launch(matrix_optimizers.trainings, text, steps, rates, world_size=3)
-Table(["optimizer", "state for each parameter", "best rate", "loss at the end, for each seed"],
-      matrix_optimizers.rows(raced, rates, numbers))
-
-# %% [markdown]
-# Read the first column of numbers: it is exact. The losses are of a tiny model after 150 steps, and
-# do not say which optimizer is best for yours. They do say that a model can be trained with much
-# less state than Adam's.
-#
-# (Muon's state is larger than 4 bytes because Adam keeps 8 for everything outside of the blocks. In
-# this tiny model that is a large share.)
-
-# %% [markdown]
 # **Sources.** None of the course's five sources speaks of smaller states.
 #
 # **To read on.** Dettmers et al. 2021, [8-bit Optimizers via Block-wise
 # Quantization](https://arxiv.org/abs/2110.02861). Zamirai et al. 2020, [Revisiting BFloat16
-# Training](https://arxiv.org/abs/2010.06192): stochastic rounding. Shazeer and Stern 2018,
-# [Adafactor](https://arxiv.org/abs/1804.04235). Jordan 2024,
-# [Muon](https://kellerjordan.github.io/posts/muon/).
+# Training](https://arxiv.org/abs/2010.06192): stochastic rounding.
 
 # %% [markdown]
 # ## What you have learnt
@@ -447,8 +304,8 @@ Table(["optimizer", "state for each parameter", "best rate", "loss at the end, f
 # * In bfloat16, rounded to the nearest, a small change of a state is lost each time.
 #   **Stochastic rounding** keeps it on average. With it, 8 bytes for each parameter can do.
 # * **8 bits by blocks** take a quarter of the state. Take care that no mean square becomes 0.
-# * **Adafactor** estimates mean squares from the means of rows and columns.
-# * **Muon** keeps half of Adam's state. It needs whole matrices: two halves give another step.
+# * Both keep as many numbers as Adam, in fewer bytes. Part
+#   [05h](05h_optimizers_for_matrices.ipynb) has optimizers that keep fewer numbers.
 #
 # **Your exercises** stand in [labs/small_states.py](../labs/small_states.py).
 #

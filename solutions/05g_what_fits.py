@@ -370,7 +370,7 @@ put_to_the_test(f"""
 #
 # **Your exercise** stands in a cell above.
 #
-# **Next**: [06 · ZeRO and FSDP](06_zero.ipynb).
+# **Next**: [05h · Optimizers for matrices](05h_optimizers_for_matrices.ipynb).
 
 # %%
 progress("05g")

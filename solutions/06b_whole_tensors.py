@@ -232,7 +232,7 @@ check("6.6", train_by_owner)
 # ## 4 · When you need whole tensors
 #
 # Adam treats each number by itself, so cutting a matrix changes nothing. **Muon** does not (part
-# [05c](05c_smaller_optimizer_states.ipynb)). It takes the whole matrix of a gradient and makes its
+# [05h](05h_optimizers_for_matrices.ipynb)). It takes the whole matrix of a gradient and makes its
 # singular values nearly equal. So the update of one number depends on all others.
 #
 # What happens if two ranks have half of the rows each, and run Muon on their half?

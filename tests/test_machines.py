@@ -293,7 +293,7 @@ def test_twenty_launches_leak_nothing():
     for _ in range(20):
         launch(who, world_size=2, machines=Machines(2))
     assert len(before) == 3 and networks_of(os.getpid()) == before  # two machines and the switch
-    assert len(os.listdir("/proc/self/fd")) == files
+    assert len(os.listdir("/proc/self/fd")) <= files
     assert socket.if_nameindex() == outside
 
 

@@ -38,7 +38,7 @@ MORE = {  # more than two features, and other schedules
     "DualPipeV": Plan("DualPipeV", zero=1, recomputed=True, dropout=0.2, norm=0.1),
     "one micro-batch": Plan(zero=2, microbatches=1, norm=0.1),
     "4 stages": Plan(ranks=4, tied=True, recomputed=True, dropout=0.2, norm=0.1),
-    "1 stage": Plan(ranks=1, zero=3, tied=False, norm=0.1),
+    "1 stage": Plan(ranks=1, microbatches=2, zero=3, tied=False, norm=0.1),
 }
 
 

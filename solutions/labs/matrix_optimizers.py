@@ -112,6 +112,11 @@ def rows(run, rates, numbers) -> list[list[str]]:
             for name, rate in rates.items()]  # fmt: skip
 
 
+def parameters_of_the_model() -> int:
+    """How many numbers the small transformer has."""
+    return sum(p.numel() for p in Transformer(WIDTH, LAYERS).parameters())
+
+
 def mean_square(text, steps=100, rate=1e-2) -> Tensor:
     """On a rank: Adam's mean square of a matrix, after some steps of training."""
     torch.manual_seed(0)
