@@ -114,3 +114,8 @@ def test_how_often_replicas_reduce(zero):
         wanted = {0: 1.0, 1: 1.0, 2: (m + 1) / 2, 3: 3 * m / 2}[zero]
         assert ALONE.models_sent(run, zero, m) == pytest.approx(wanted, rel=0.06)
     assert (ALONE.gradients_kept(run, zero, 6) < 0.9) == (zero > 1)
+
+
+def test_a_schedule_that_trains_two_copies_is_refused():
+    with pytest.raises(ValueError, match=r"^DualPipe is none of 1F1B, .*: take one of these"):
+        COMPOSED.refuse(Plan("DualPipe"))

@@ -57,6 +57,11 @@ class Plan:
 
 def refuse(plan):
     """Raise ValueError, with what to do instead, where features do not go together."""
+    if plan.schedule not in SCHEDULES:
+        raise ValueError(
+            f"{plan.schedule} is none of {', '.join(SCHEDULES)}: take one of these "
+            "(DualPipe trains two copies of the model, whose gradients nobody would add up here)"
+        )
     if plan.in_halves and plan.zero > 1:
         raise ValueError(
             f"ZeRO stage {plan.zero} reduces a gradient as soon as autograd has it, and "
