@@ -4,6 +4,7 @@ import inspect
 
 import torch
 
+from ...course.checking import Wrong
 from .diagnoses import said_by
 from .facts import Equals
 from .formula import ALWAYS_THE_SAME, PILED_UP
@@ -15,14 +16,22 @@ YIELDS = (
 )
 
 
-def mistake_between(facts, trials) -> str:
-    """What explains all that was found in the cases, or ""."""
-    for fact in facts:
-        if isinstance(fact, Equals):
-            told = said_by(kept_in, fact, trials)
-            if told:
-                return told
-    return ""
+def mistake_between(facts, trials, failed) -> str:
+    """What explains all that was found in the cases, or "".
+
+    Only of the fact that `failed` is told of: another one may be the same in all cases because of
+    that very mistake.
+    """
+    told = next((fact for fact in facts if is_wrong(fact, failed)), None)
+    return said_by(kept_in, told, trials) if isinstance(told, Equals) else ""
+
+
+def is_wrong(fact, trial) -> bool:
+    try:
+        fact(trial)
+    except Wrong:
+        return True
+    return False
 
 
 def is_generator(answer) -> bool:

@@ -66,7 +66,8 @@ class RankExercise:
             except Wrong as wrong:
                 seen = [*right, trial, *self.those_left(trials)]
                 alike = (t.case for t in seen if same_kind(t, trial) and self.is_right(t))
-                wrong.why = mistake_between(self.facts, seen) or wrong.why or where_right(alike)
+                why = mistake_between(self.facts, seen, trial)
+                wrong.why = why or wrong.why or where_right(alike)
                 raise
             right.append(trial)
             yield f"{trial.case}: {self.told(trial) if callable(self.told) else self.told}"

@@ -55,7 +55,7 @@ def micro_batches_for(batch, limit, fixed, each):
         count += 1
     return count
 
-# %% wrong · An endless loop? If it only needs longer, pass a larger timeout=. not even one sample fits
+# %% wrong · not even one sample fits, and the loop looks for more
 def micro_batches_for(batch, limit, fixed, each):
     count = 1
     while batch % count or fixed + each * (batch // count) > limit:

@@ -161,6 +161,6 @@ def reduce_gradients(unit):
 # +     unit.last = flat
 # +     chunks = list(flat.chunk(unit.n))
 
-# %% wrong · exit() would end
+# %% wrong · exit() and the like end the whole process
 # -     chunks = list(flat.chunk(unit.n))
 # +     exit()
