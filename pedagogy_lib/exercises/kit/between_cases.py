@@ -16,14 +16,17 @@ YIELDS = (
 )
 
 
-def mistake_between(facts, trials, failed) -> str:
-    """What explains all that was found in the cases, or "".
+def mistake_between(facts, trials, failed, why) -> str:
+    """What explains all that was found in the cases, or "" where `why` is a mistake that fits.
 
     Only of the fact that `failed` is told of: another one may be the same in all cases because of
     that very mistake.
     """
     told = next((fact for fact in facts if is_wrong(fact, failed)), None)
-    return said_by(kept_in, told, trials) if isinstance(told, Equals) else ""
+    if not isinstance(told, Equals):
+        return ""
+    known = (said_by(told.mistakes, failed, k, otherwise={}) for k in range(failed.n))
+    return "" if any(why in each for each in known) else said_by(kept_in, told, trials)
 
 
 def is_wrong(fact, trial) -> bool:

@@ -53,7 +53,7 @@ class RankExercise:
         try:
             yield from self.judged(answer)
         except Wrong as wrong:
-            if is_generator(answer):
+            if is_generator(answer) and wrong.why not in self.errors.values():
                 wrong.why = YIELDS
             raise
 
@@ -66,7 +66,7 @@ class RankExercise:
             except Wrong as wrong:
                 seen = [*right, trial, *self.those_left(trials)]
                 alike = (t.case for t in seen if same_kind(t, trial) and self.is_right(t))
-                why = mistake_between(self.facts, seen, trial)
+                why = mistake_between(self.facts, seen, trial, wrong.why)
                 wrong.why = why or wrong.why or where_right(alike)
                 raise
             right.append(trial)

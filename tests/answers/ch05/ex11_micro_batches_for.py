@@ -102,7 +102,7 @@ def micro_batches_for(batch, limit, fixed, each):
 # -     for count in range(1, batch + 1):
 # +     for count in range(2, batch + 1):
 
-# %% wrong · it gives the same for all arguments
+# %% wrong · it fits, and so does the whole batch at once
 def micro_batches_for(batch, limit, fixed, each):
     return 5
 
