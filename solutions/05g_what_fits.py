@@ -217,9 +217,14 @@ explore(draw, layers=[32, 12, 24, 48, 80, 96], hidden=[4096, 768, 2048, 8192, 12
         no_effect=lambda dp, **others: {"stage"} if dp == 1 else set())
 
 # %% [markdown]
-# Try: what recomputation changes for a context of 32,768; what a vocabulary of 128,256 changes for
-# a small model; and 96 layers of 12,288 (175 billion parameters) on 8 × 8 GPUs, by tensor
-# parallelism and a pipeline. (*other* is 1 GB on every GPU: assumed, see below.)
+# What to try:
+#
+# * What does recomputation change for a context of 32,768?
+# * What does a vocabulary of 128,256 change for a small model?
+# * Take 96 layers of 12,288: 175 billion parameters. Put them on 8 × 8 GPUs, by tensor parallelism
+#   and a pipeline.
+#
+# (*other* is 1 GB on every GPU: assumed, see below.)
 
 # %% [markdown]
 # ## 4 · What the calculator leaves out

@@ -134,8 +134,8 @@ if hasattr(torch.optim, "Muon"):
 #
 # Try it: cut the gradient (128 × 32) into two halves, an upper and a lower one. Give each half to
 # the optimizer alone, and put the two steps together. How far is that from the step of the whole?
-# Take the length of the difference, as a share of the length of the whole step. If nothing
-# changes, it is 0 %.
+# Take the length of the difference, as a share of the length of the whole step. (The length of a
+# matrix is the root of the sum of its squares.) If nothing changes, it is 0 %.
 
 # %%
 apart = predict("Muon: the step of two halves differs from the whole step by", unit="%")
@@ -166,7 +166,7 @@ apart.compare(100 * (2**0.5 - 1), 100 * differ["Muon"], kind="optimizer_state")
 #
 # * **The length.** Each half has 32 singular values, as the whole has. Make all of them 1, and each
 #   half is as long as the whole. Both together are $\sqrt 2$ times as long. That alone is a
-#   difference of 41 %: the theory of the picture.
+#   difference of 41 %: the theory of the picture. Directions that differ come on top.
 # * **The directions.** Cut `[[3, 1], [1, 3]]` into its rows. A row has one singular value, its
 #   length. So (3, 1) becomes (0.95, 0.32), but the step of the whole has (1, 0) there.
 #

@@ -1,11 +1,11 @@
 # %% [markdown]
 # # 06e · All stages together
 #
-# **You have three stages of ZeRO. What does each one save, and do they still work with everything
-# else that a real training uses?** A real training uses bfloat16, recomputes activations, clips its
-# gradients, accumulates over micro-batches, and freezes or ties some weights. Here you measure all
-# three stages, to the byte. Then you write the one function that is missing: clipping by a norm of
-# which each rank has only a part. At the end, a table says what may be combined.
+# **What does each stage of ZeRO save, and what can it be combined with?** A real training uses
+# bfloat16, and recomputes activations. It clips gradients and accumulates over micro-batches. Some
+# of its weights are frozen or tied. Here you measure all three stages, to the byte. Then you write
+# the one function that is missing: clipping by a norm of which each rank has only a part. At the
+# end, a table says what may be combined.
 
 # %% [markdown]
 # ![Bytes for each parameter on one of four ranks, with DDP and in the three stages, in mixed
@@ -14,8 +14,8 @@
 # *Measured in section 2, on four ranks, with bfloat16 weights and float32 masters. Outlines: the
 # formula.*
 #
-# **After this part you can** say what a rank keeps in each stage, when stage 2 lowers the peak,
-# clip sharded gradients, and combine ZeRO with mixed precision, recomputation and the rest.
+# **After this part you can** say what a rank keeps in each stage, and when stage 2 lowers the peak.
+# You can clip sharded gradients, and combine ZeRO with mixed precision and recomputation.
 #
 # **It takes** about 25 minutes, and 20 more for 1 exercise. **It needs** [06d · Parameters in
 # parts](06d_parameters_in_parts.ipynb) and [05b · Half precision](05b_half_precision.ipynb).

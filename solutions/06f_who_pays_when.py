@@ -374,9 +374,8 @@ Table(["layers in a unit", *(f"{depth} ahead" for depth in (0, 1, 2))],
 # the gap in your picture? Give that block `reshard_after_forward=False`. Then its parameters stay
 # from its forward to its backward. For the root, what is in no block, this is FSDP2's default.
 #
-# In a profiler's trace of a slow run, look for gaps in the row of computing at the start of the
-# forward, at the start of the backward and at its end. These are the three messages that nothing
-# hides.
+# In a profiler's trace of a slow run, look at the row of computing. Gaps at the start of the
+# forward, at the start of the backward and at its end are the three messages that nothing hides.
 
 # %% [markdown]
 # ## 5 · With recomputation

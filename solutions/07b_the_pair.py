@@ -194,10 +194,15 @@ check("7.7", row_layer)
 # This is the second half of a transformer's block: a layer norm, a pair, and the input is added
 # again. It was trained for weeks, and the loss fell.
 #
-# `residual_mlp` gets `x` of (…, width) and a module `norm`, both the same on all ranks; this rank's
-# `up` of (hidden / n, width) and `down` of (width, hidden / n), as `nn.Linear` stores them; and all
-# of `bias`, of (width,). On every rank, the output and *all* gradients must be those of one
-# process: those of `x`, of the norm's two parameters, of `up`, `down` and `bias`.
+# `residual_mlp` gets
+#
+# * `x` of (…, width) and a module `norm`, both the same on all ranks
+# * this rank's `up` of (hidden / n, width) and `down` of (width, hidden / n), as `nn.Linear` stores
+#   them
+# * all of `bias`, of (width,).
+#
+# On every rank, the output and *all* gradients must be those of one process: those of `x`, of the
+# norm's two parameters, of `up`, `down` and `bias`.
 
 # %%
 def residual_mlp(x, norm, up, down, bias):

@@ -233,9 +233,11 @@ check("8.5", one_f_one_b)
 # ## 6 · Checked before it runs
 #
 # A wrong schedule hangs, or it fails on a GPU that costs money. But it is only a list, so it can be
-# checked at once. `check_schedule` looks for three mistakes: an action that is missing, comes
-# twice, or comes before what it needs on its rank; ranks that wait for each other for ever; and,
-# with `most_kept=`, a rank that keeps too much. It tells the first thing that is wrong.
+# checked at once. `check_schedule` looks for three mistakes, and tells the first one:
+#
+# * an action that is missing, comes twice, or comes before what it needs on its rank
+# * ranks that wait for each other for ever
+# * with `most_kept=`, a rank that keeps too much.
 
 # %%
 check_schedule(schedules.rows_of(schedules.one_f_one_b, 4, 8), most_kept=[4, 3, 2, 1])

@@ -159,8 +159,8 @@ check("8.17", back_through_both)
 # ### Exercise 8.18
 #
 # In [labs/sequence_slices.py](../labs/sequence_slices.py), write `SlicedStage.backward(i,
-# gradient)`. As in 8.6, it takes the pair (input, output) of slice `i` out of `self.kept`, adds the
-# weights' gradients to `.grad`, and returns the gradient of the input, which is None for tokens.
+# gradient)`. As in 8.6, it takes the pair (input, output) of slice `i` out of `self.kept`. It adds
+# the weights' gradients to `.grad`. It returns the gradient of the input, which is None for tokens.
 # `gradient` belongs to the output; it is None on the last stage.
 #
 # The slice's keys and values in all blocks are outputs, too. Their gradients are in

@@ -13,8 +13,8 @@
 #
 # *Measured in section 2: two replicas of a pipeline with two stages.*
 #
-# **After this part you can** choose a ZeRO stage for a pipeline, clip by the norm over all stages,
-# and say which features of a training go together with a pipeline, and why some do not.
+# **After this part you can** choose a ZeRO stage for a pipeline, and clip by the norm over all
+# stages. You can say which features of a training go together with a pipeline.
 #
 # **It takes** about 25 minutes. **It needs** parts [08b](08b_one_forward_one_backward.ipynb) to
 # [08f](08f_zero_bubble.ipynb), and [06](06_zero.ipynb).
