@@ -211,7 +211,7 @@ def gaps(whose, names, text, microbatches=4) -> dict[str, float]:
 
 
 def runs_here(whose, name) -> bool:
-    """In a V, a rank of PyTorch 2.11 sends to itself, which Gloo cannot; one of 2.13 does not."""
+    """PyTorch's Vs fail over Gloo with 2.11 ("Pair is not connected"), and run with 2.13."""
     return whose == "ours" or name not in IN_A_V or torch.__version__ >= "2.13"
 
 
