@@ -5,11 +5,13 @@ import os
 import shutil
 import signal
 import tempfile
+from datetime import date
 from pathlib import Path
 
 import cloudpickle
 import distribution
 import helpers
+import kernels
 import margins
 import pytest
 import selection
@@ -86,8 +88,12 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(without_gpu)
     distribution.longest_first(items)
     selection.mark_deep(items)
-    for item in filter(depends_on_kernels, items):
-        item.add_marker(pytest.mark.kernels)
+    compared = list(filter(depends_on_kernels, items))
+    pieces = [distribution.piece_of(item.nodeid) for item in compared]
+    chosen = kernels.in_share(pieces, os.environ.get(kernels.SHARE), date.today().toordinal())
+    for item, piece in zip(compared, pieces, strict=True):
+        if piece in chosen:
+            item.add_marker(pytest.mark.kernels)
 
 
 def depends_on_kernels(item) -> bool:

@@ -3,10 +3,13 @@
 PyTorch and MKL choose their kernels by the processor. PyTorch can be told to take those of another
 one, and MKL those that are the same everywhere. With another number of threads, outside of ranks,
 sums are taken in another order. So one machine shows what tests do on many. Of the twelve
-combinations, six have every pair of settings. The plain tests are one of them, with all threads;
-`make test-all` runs the other five last:
+combinations, six have every pair of settings. The plain tests are one of them, with all threads.
+The tests are dealt among the other five: each notebook, exercise or file of tests comes under one
+of them, and under another one the next day, so that it has had all of them after five.
+`make test-all` does so last:
 
-python tests/kernels.py COMMAND…    pytest's, to which `-m kernels` is added
+python tests/kernels.py COMMAND…          pytest's, to which `-m kernels` is added
+python tests/kernels.py --each COMMAND…   every test under every setting; takes hours
 """
 
 import os
@@ -14,6 +17,8 @@ import re
 import subprocess
 import sys
 import time
+
+SHARE = "KERNELS_SHARE"  # the environment's name for which of the shares is marked: "2 of 5"
 
 # What PyTorch is told, and oneDNN, of which PyTorch asks what the processor can do.
 CAPABILITIES = {
@@ -37,6 +42,20 @@ def settings():
         yield name, {key: value for key, value in wanted.items() if value}
 
 
+def in_share(pieces, share, day: int) -> set[str]:
+    """Those of the pieces that a share has on a day; all of them, if no share is named.
+
+    pieces   names of what is dealt as a whole
+    share    "2 of 5", or None
+    """
+    if not share:
+        return set(pieces)
+    number, count = map(int, share.split(" of "))
+    return {
+        piece for k, piece in enumerate(sorted(set(pieces))) if (k + day) % count == number % count
+    }
+
+
 def run(command, environ) -> tuple[int, str]:
     """The exit status of the tests, and what they printed."""
     done = subprocess.run(
@@ -48,9 +67,11 @@ def run(command, environ) -> tuple[int, str]:
 
 def main(command) -> int:
     failed = 0
-    for name, environ in settings():
+    each = command[0] == "--each"
+    for number, (name, environ) in enumerate(settings()):
+        share = {} if each else {SHARE: f"{number} of {len(SETTINGS)}"}
         began = time.monotonic()
-        status, text = run(command, environ)
+        status, text = run(command[each:], environ | share)
         closing = re.sub(" in .*", "", text.strip().splitlines()[-1].strip("= "))
         print(f"{name}  {closing}, {time.monotonic() - began:.0f} s", flush=True)
         if status:

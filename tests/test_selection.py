@@ -1,6 +1,7 @@
 """Which tests `make test` leaves to `make test-all`, and how they are dealt out."""
 
 import distribution
+import kernels
 import pytest
 import selection
 from answer_files import exercises_of_kind
@@ -51,3 +52,20 @@ def test_answers_to_different_exercises_are_dealt_out_one_by_one():
     test = "tests/test_answers.py::test_right_answers_pass[{} in place]"
     one, same, other = (distribution.piece_of(test.format(n)) for n in ("7.1", "7.1", "7.13"))
     assert one == same != other
+
+
+def test_on_five_days_every_piece_comes_under_every_setting_once_a_day():
+    pieces, count = {f"piece {k}" for k in range(43)}, len(kernels.SETTINGS)
+    of_days = [
+        [kernels.in_share(pieces, f"{number} of {count}", day) for number in range(count)]
+        for day in range(739_000, 739_000 + count)
+    ]
+    for shares in of_days:
+        assert set.union(*shares) == pieces and sum(map(len, shares)) == len(pieces)
+        assert max(map(len, shares)) - min(map(len, shares)) <= 1
+    for shares_of_a_setting in zip(*of_days, strict=True):
+        assert set.union(*shares_of_a_setting) == pieces
+
+
+def test_without_shares_every_piece_is_chosen():
+    assert kernels.in_share(["a", "b"], None, 3) == {"a", "b"}
