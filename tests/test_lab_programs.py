@@ -209,7 +209,6 @@ HOLED = [
     "composed_alone",
     "resharding",
     "prefetch",
-    "async_products",
     "decoding_measured",
     "model_in_parts",
     "replicated_heads",

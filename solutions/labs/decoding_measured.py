@@ -49,7 +49,7 @@ def main():
 
     if misses_something(__file__):
         return
-    sizes = {"heads": 8, "kv_heads": 4}
+    sizes = {"width": 64, "heads": 8, "kv_heads": 4}
     state, alone = by_one_process(standard_library(), 20, sizes, "def ", 20)
     run = launch(in_parts, state, sizes, "def ", 20, world_size=2)
     if run.rank == 0:

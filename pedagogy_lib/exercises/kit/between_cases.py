@@ -17,16 +17,18 @@ YIELDS = (
 
 
 def mistake_between(facts, trials, failed, why) -> str:
-    """What explains all that was found in the cases, or "" where `why` is a mistake that fits.
+    """What explains all that was found in the cases, or "".
 
-    Only of the fact that `failed` is told of: another one may be the same in all cases because of
+    That results pile up fits case by case, and is told first. That they are the same in all cases
+    says less than a mistake that fits in one: then `why` stays. Only of the fact that `failed` is told of: another one may be the same in all cases because of
     that very mistake.
     """
     told = next((fact for fact in facts if is_wrong(fact, failed)), None)
     if not isinstance(told, Equals):
         return ""
+    kept = said_by(kept_in, told, trials)
     known = (said_by(told.mistakes, failed, k, otherwise={}) for k in range(failed.n))
-    return "" if any(why in each for each in known) else said_by(kept_in, told, trials)
+    return "" if kept == ALWAYS_THE_SAME and any(why in each for each in known) else kept
 
 
 def is_wrong(fact, trial) -> bool:
