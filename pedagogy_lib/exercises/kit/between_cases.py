@@ -20,7 +20,9 @@ def mistake_between(facts, trials, failed, why) -> str:
     """What explains all that was found in the cases, or "".
 
     That results pile up fits case by case, and is told first. That they are the same in all cases
-    says less than a mistake that fits in one: then `why` stays. Only of the fact that `failed` is told of: another one may be the same in all cases because of
+    says less than a mistake that fits in one: then `why` stays.
+
+    Only of the fact that `failed` is told of: another one may be the same in all cases because of
     that very mistake.
     """
     told = next((fact for fact in facts if is_wrong(fact, failed)), None)
