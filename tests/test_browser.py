@@ -356,7 +356,7 @@ def test_a_new_learner_begins(lab, notebook):
 @pytest.mark.deep
 @pytest.mark.parametrize("notebook", ["dark"], indirect=True)
 def test_a_dark_page_has_dark_covers_before_anything_is_run(lab, notebook):
-    notebook.open(lab.address("05_memory"))
+    notebook.open(lab.address("05d_activations"))
     cover = notebook.page.get_by_role("img", name="Bytes that one transformer block keeps")
     assert "invert" in cover.evaluate("element => getComputedStyle(element).filter")
 

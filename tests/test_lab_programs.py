@@ -82,7 +82,7 @@ SAID = {
     "simple_ddp": ["to DistributedDataParallel's weights", "; communication adds"],
     "small_alpa": ["12 layers on 64 devices", "  layers 0-"],
     "start_here": ["RANK 1 WORLD_SIZE 2 SUM 1"],
-    "tensor_zero": ["2 copies in 2 parts, ZeRO stage 3: a rank has 0.2"],
+    "tensor_zero": ["copies: 1, parts: 2, ZeRO stage 3: a rank has 0.5"],
     "tensor_zero_alone": ["ZeRO stage 3 with sequence, clipped", ": equals one process"],
     "tensor_engines": ["\nDTensor: loss", "DTensor, sequence parallel: loss"],
     "tensor_parallel": ["one process: loss", "251 kB of parameters on a rank"],

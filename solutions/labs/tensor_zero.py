@@ -221,7 +221,8 @@ def main():
     run = launch(program, standard_library(20_000), world_size=4)
     if run.rank == 0:
         mine, whole = run.values[0]
-        print(f"2 copies in 2 parts, ZeRO stage 3: a rank has {mine / whole:.2f} of the weights")
+        copies = f"copies: {run.world_size // 2}, parts: 2"
+        print(f"{copies}, ZeRO stage 3: a rank has {mine / whole:.2f} of the weights")
 
 
 if __name__ == "__main__":
