@@ -17,6 +17,7 @@ import re
 import subprocess
 import sys
 import time
+from datetime import date
 
 SHARE = "KERNELS_SHARE"  # the environment's name for which of the shares is marked: "2 of 5"
 
@@ -42,18 +43,20 @@ def settings():
         yield name, {key: value for key, value in wanted.items() if value}
 
 
-def in_share(pieces, share, day: int) -> set[str]:
-    """Those of the pieces that a share has on a day; all of them, if no share is named.
+def share_of(number: int, day: int) -> str:
+    """The share of the tests that comes under a setting on a day: "2 of 5"."""
+    return f"{(number + day) % len(SETTINGS)} of {len(SETTINGS)}"
+
+
+def in_share(pieces, share: str | None) -> set[str]:
+    """Those of the pieces that a share has; all of them, if no share is named.
 
     pieces   names of what is dealt as a whole
-    share    "2 of 5", or None
     """
     if not share:
         return set(pieces)
     number, count = map(int, share.split(" of "))
-    return {
-        piece for k, piece in enumerate(sorted(set(pieces))) if (k + day) % count == number % count
-    }
+    return set(sorted(set(pieces))[number::count])
 
 
 def run(command, environ) -> tuple[int, str]:
@@ -67,9 +70,9 @@ def run(command, environ) -> tuple[int, str]:
 
 def main(command) -> int:
     failed = 0
-    each = command[0] == "--each"
+    each, day = command[0] == "--each", date.today().toordinal()
     for number, (name, environ) in enumerate(settings()):
-        share = {} if each else {SHARE: f"{number} of {len(SETTINGS)}"}
+        share = {} if each else {SHARE: share_of(number, day)}
         began = time.monotonic()
         status, text = run(command[each:], environ | share)
         closing = re.sub(" in .*", "", text.strip().splitlines()[-1].strip("= "))

@@ -57,7 +57,7 @@ def test_answers_to_different_exercises_are_dealt_out_one_by_one():
 def test_on_five_days_every_piece_comes_under_every_setting_once_a_day():
     pieces, count = {f"piece {k}" for k in range(43)}, len(kernels.SETTINGS)
     of_days = [
-        [kernels.in_share(pieces, f"{number} of {count}", day) for number in range(count)]
+        [kernels.in_share(pieces, kernels.share_of(number, day)) for number in range(count)]
         for day in range(739_000, 739_000 + count)
     ]
     for shares in of_days:
@@ -68,4 +68,4 @@ def test_on_five_days_every_piece_comes_under_every_setting_once_a_day():
 
 
 def test_without_shares_every_piece_is_chosen():
-    assert kernels.in_share(["a", "b"], None, 3) == {"a", "b"}
+    assert kernels.in_share(["a", "b"], None) == {"a", "b"}
