@@ -1,3 +1,25 @@
+# %% right · over a ring that pads its chunks
+def all_reduce_ring(x, group=None):
+    n, flat = dist.get_world_size(group), x.view(-1)
+    padded = torch.cat([flat, flat.new_zeros(-len(flat) % n)])
+    chunks = list(padded.chunk(n))
+    reduce_scatter_ring(chunks, group)
+    all_gather_ring(chunks, group)
+    flat.copy_(padded[: len(flat)])
+
+
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    buckets = []
+    for x in tensors:
+        if not buckets or sum(y.nbytes for y in buckets[-1]) + x.nbytes > bucket_bytes:
+            buckets.append([])
+        buckets[-1].append(x)
+    for bucket in buckets:
+        long = torch.cat([x.flatten() for x in bucket])
+        all_reduce_ring(long, group)
+        for x, sums in zip(bucket, long.split([x.numel() for x in bucket])):
+            x.copy_(sums.view_as(x))
+
 # %% right · a generator of slices
 def all_reduce_buckets(tensors, bucket_bytes, group=None):
     start = 0
