@@ -20,6 +20,39 @@ def all_reduce_buckets(tensors, bucket_bytes, group=None):
         for x, sums in zip(bucket, long.split([x.numel() for x in bucket])):
             x.copy_(sums.view_as(x))
 
+# %% wrong · every tensor still has an all-reduce of its own
+def all_reduce_ring(x, group=None):
+    n, flat = dist.get_world_size(group), x.view(-1)
+    padded = torch.cat([flat, flat.new_zeros(-len(flat) % n)])
+    chunks = list(padded.chunk(n))
+    reduce_scatter_ring(chunks, group)
+    all_gather_ring(chunks, group)
+    flat.copy_(padded[: len(flat)])
+
+
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    for x in tensors:
+        flat = x.flatten()
+        all_reduce_ring(flat, group)
+        x.copy_(flat.view_as(x))
+
+# %% wrong · everything is in one bucket; after
+def all_reduce_ring(x, group=None):
+    n, flat = dist.get_world_size(group), x.view(-1)
+    padded = torch.cat([flat, flat.new_zeros(-len(flat) % n)])
+    chunks = list(padded.chunk(n))
+    reduce_scatter_ring(chunks, group)
+    all_gather_ring(chunks, group)
+    flat.copy_(padded[: len(flat)])
+
+
+def all_reduce_buckets(tensors, bucket_bytes, group=None):
+    if tensors:
+        long = torch.cat([x.flatten() for x in tensors])
+        all_reduce_ring(long, group)
+        for x, sums in zip(tensors, long.split([x.numel() for x in tensors])):
+            x.copy_(sums.view_as(x))
+
 # %% right · a generator of slices
 def all_reduce_buckets(tensors, bucket_bytes, group=None):
     start = 0
