@@ -18,17 +18,18 @@ from ..basics.errors import HangError, LaunchError, RankError, WrongInput, need
 from ..basics.places import where_is
 from ..basics.units import brief, counted
 from ..basics.wrapping import wrap
-from ..ranks.call_stack import is_library, place_of, steps_of_traceback
-from ..ranks.launcher import launch
 from ..ranks.output import Progress
 from ..ranks.run import Run
 from ..ranks.waiting import patiently
+from .exact_errors import where_raised
 from .kept import note_check
+from .lab_function import LabFunction
 from .lab_holes import is_hole
 from .labs import find_lab
 from .loaded_labs import NotSolvedYet, as_saved
+from .trying import Ended, Submitted, launched_there
 from .verdicts import Verdict
-from .watching import Endless, watched
+from .watching import Endless, Printed, watched
 
 EXERCISES = Path(__file__).parents[1] / "exercises"
 TIMEOUT_SECONDS = 5.0  # for a case: its tensors are small, and who hangs is told within six seconds
@@ -137,6 +138,8 @@ def examine(exercise, answer, title) -> Verdict:
             wrong = examined(exercise, answer, found, progress)
     finally:
         progress.close()
+    if isinstance(answer, Submitted):
+        printed = Printed.of(answer.elsewhere.printed())
     lines = [one for one in found if isinstance(one, str)]
     pictures = [one for one in found if not isinstance(one, str)]
     if wrong is None:
@@ -157,9 +160,11 @@ def examined(exercise, answer, found, progress) -> Wrong | None:
         what = f"it still runs after {endless.seconds:.0f} s\n  at {endless.place}"
         why = getattr(exercise, "slow", "") or "a loop that never ends?"
         return Wrong("your function", what, why)
+    except Ended as ended:
+        return Wrong("your function", ended.what, ended.why)
     except Exception as error:
-        place = place_of(steps_of_traceback(error.__traceback__))
-        if place is None or is_library(place.filename):
+        place = where_raised(error)
+        if place is None:
             raise  # not the learner's fault
         what = f"it raised {type(error).__name__}: {error}\n  at {place}"
         return Wrong("your function", what)
@@ -176,10 +181,9 @@ def fault_below(exercise, answer) -> Wrong | None:
     """What is wrong with a function of the lab that the answer is built on, if anything is."""
     for number in getattr(exercise, "needs", ()):
         needed = find_exercise(number)
-        lab = answer.lab if exercise.lab == needed.lab else find_lab(needed.lab)
         try:
             until = time.monotonic() + BELOW_SECONDS
-            for _ in needed.examine(LabFunction(lab, needed.name)):
+            for _ in needed.examine(function_below(answer, exercise, needed)):
                 if time.monotonic() > until:
                     break
         except Wrong as wrong:
@@ -188,14 +192,12 @@ def fault_below(exercise, answer) -> Wrong | None:
     return None
 
 
-class LabFunction:
-    """One function of a lab, read anew in every rank."""
-
-    def __init__(self, lab, name):
-        self.lab, self.__name__ = lab, name
-
-    def __call__(self, *args, **kwargs):
-        return getattr(self.lab, self.__name__)(*args, **kwargs)
+def function_below(answer, exercise, needed):
+    """The function of another exercise that an answer is built on."""
+    if isinstance(answer, Submitted):
+        return answer.below(needed.lab, needed.name)
+    lab = answer.lab if exercise.lab == needed.lab else find_lab(needed.lab)
+    return LabFunction(lab, needed.name)
 
 
 def find_exercise(number: str) -> Exercise:
@@ -282,7 +284,7 @@ def try_on_ranks(
     settings = {"device": "cpu", "timeout": timeout, "seed": list(range(world_size)), **more}
     try:
         with patiently():
-            return launch(function, *args, world_size=world_size, **settings)
+            return launched_there(function, *args, world_size=world_size, **settings)
     except HangError as error:
         why = explain(error)
         raise Wrong(case, f"it hangs: {error.beside(why)}", why) from None

@@ -35,6 +35,13 @@ class Printed(io.TextIOBase):
     def __init__(self):
         self.kept, self.lines = "", 0
 
+    @classmethod
+    def of(cls, text) -> "Printed":
+        """What was printed in another process."""
+        printed = cls()
+        printed.write(text)
+        return printed
+
     def writable(self):
         return True
 

@@ -5,6 +5,7 @@ import inspect
 import torch
 
 from ...course.checking import Wrong
+from ...course.trying import there
 from .diagnoses import said_by
 from .facts import Equals
 from .formula import ALWAYS_THE_SAME, PILED_UP
@@ -42,6 +43,10 @@ def is_wrong(fact, trial) -> bool:
 
 
 def is_generator(answer) -> bool:
+    return there(is_generator_here, answer)
+
+
+def is_generator_here(answer) -> bool:
     lab = getattr(answer, "lab", None)
     function = answer if lab is None else getattr(lab, answer.__name__, None)
     return inspect.isgeneratorfunction(function)

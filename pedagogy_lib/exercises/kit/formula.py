@@ -10,6 +10,7 @@ from itertools import islice
 
 from ...basics.closeness import close_in_float32
 from ...course.checking import Wrong
+from ...course.trying import there
 from .diagnoses import said_by
 from .values import NOT_ITS_OWN, Raised, equal, is_number, need_kind, plain, text_of
 
@@ -153,12 +154,16 @@ def value_of(function, call):
     """What a call gives, as plain values. Raises `Wrong` if it changes what it was given."""
     given = copy.deepcopy(call)
     try:
-        value = plain(function(*given))
+        value, given = there(value_and_arguments, function, given)
     except (Exception, SystemExit) as error:  # exit() would end the kernel
         return Raised(error)
-    if plain(list(given)) != plain(list(call)):
-        raise Wrong("its arguments", f"they are now {text_of(list(given))}", NOT_ITS_OWN)
+    if given != plain(list(call)):
+        raise Wrong("its arguments", f"they are now {text_of(given)}", NOT_ITS_OWN)
     return value
+
+
+def value_and_arguments(function, given) -> tuple:
+    return plain(function(*given)), plain(list(given))
 
 
 def as_whole_as(got, wanted) -> bool:

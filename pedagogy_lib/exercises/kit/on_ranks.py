@@ -15,8 +15,10 @@ import torch.distributed as dist
 
 from ...basics.errors import HangError, LaunchError, RankError
 from ...basics.torch_private import as_world
+from ...course import checking
 from ...course.checking import Wrong, try_on_ranks
 from ...course.loaded_labs import NotSolvedYet
+from ...course.trying import there
 from ...measuring.recorder import measure, traffic_in
 from .refused import Refused
 
@@ -56,6 +58,16 @@ def try_cases(work, answer, cases, explain=lambda case, error: "", *args, timeou
     timeout  seconds until all cases together count as hung; see try_on_ranks
     """
     cases = list(cases)
+    timeout = checking.TIMEOUT_SECONDS if timeout is None else timeout
+    found, error = there(found_in_all, work, answer, cases, args, timeout)
+    for case, of_ranks in zip(cases, found):
+        yield Found(case, *map(list, zip(*of_ranks)))
+    if error is not None:
+        raise told(cases, len(found), error, explain)
+
+
+def found_in_all(work, answer, cases, args, timeout) -> tuple[list, LaunchError | None]:
+    """What all ranks have found in each case, before the one in which something went wrong."""
     size = 1 + max(rank for case in cases for rank in case.ranks)
     with tempfile.TemporaryDirectory(prefix="check-") as folder:
         try:
@@ -68,11 +80,11 @@ def try_cases(work, answer, cases, explain=lambda case, error: "", *args, timeou
             last = case_of(error, folder, size)
             if isinstance(error, HangError):
                 error = with_those_back(error, folder, last)
-            for number, case in enumerate(cases[:last]):
-                yield found_in(case, [noted(folder, f"{number}-{rank}") for rank in case.ranks])
-            raise told(cases, last, error, explain) from None
-    for number, case in enumerate(cases):
-        yield found_in(case, [run.values[rank][number] for rank in case.ranks])
+            found = [[noted(folder, f"{number}-{rank}") for rank in case.ranks]
+                     for number, case in enumerate(cases[:last])]  # fmt: skip
+            return found, error
+    return [[run.values[rank][number] for rank in case.ranks]
+            for number, case in enumerate(cases)], None  # fmt: skip
 
 
 def answering(memory=True):
@@ -121,10 +133,6 @@ def note(folder, name, value):
 def noted(folder, name):
     path = Path(folder, name)
     return pickle.loads(path.read_bytes()) if path.exists() else None
-
-
-def found_in(case, of_ranks) -> Found:
-    return Found(case, *map(list, zip(*of_ranks)))
 
 
 def case_of(error, folder, size) -> int:

@@ -7,6 +7,7 @@ import torch
 
 from ...basics.places import Place
 from ...course.checking import Wrong
+from ...course.trying import there
 from ...ranks.call_stack import is_library, place_of, steps_of_traceback
 from .refused import Refused
 from .values import EXIT
@@ -31,7 +32,11 @@ class Outcome(NamedTuple):
 
 
 def outcome_of(answer, *args, **kwargs) -> Outcome:
-    """Call an answer, here or in a rank; whatever it raises is an outcome, too."""
+    """Call an answer, where it lives or in a rank; whatever it raises is an outcome, too."""
+    return there(outcome_here, answer, args, kwargs)
+
+
+def outcome_here(answer, args, kwargs) -> Outcome:
     try:
         return Outcome(answer(*args, **kwargs))
     except Refused:  # a check says that it cannot go on

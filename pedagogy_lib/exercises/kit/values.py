@@ -8,7 +8,7 @@ import torch
 from ...basics.closeness import close, close_in_float32
 from ...basics.units import brief
 from ...course.checking import Wrong
-from ...ranks.call_stack import is_library, place_of, steps_of_traceback
+from ...course.exact_errors import where_raised
 
 MOST_VALUES = 1_000_000  # of a sequence
 NO_RETURN = "a function without `return` gives None: it gives back what stands behind `return`"
@@ -25,10 +25,17 @@ class Raised:
 
     def __init__(self, error):
         self.error = error
-        place = place_of(steps_of_traceback(error.__traceback__))
-        at = "" if place is None or is_library(place.filename) else f"\n  at {place}"
+        place = where_raised(error)
+        at = "" if place is None else f"\n  at {place}"
         message = EXIT if isinstance(error, SystemExit) else error
         self.text = f"{type(error).__name__}: {message}{at}"
+
+    @classmethod
+    def of(cls, error, text) -> "Raised":
+        """One that has been told already, in another process."""
+        raised = cls(error)
+        raised.text = text
+        return raised
 
 
 def plain(value):

@@ -1,0 +1,151 @@
+"""The grader's end of a process in which a submission's answers live.
+
+What comes back is bytes of somebody whom nobody trusts: it is read up to a limit and a deadline,
+as exact values, and nothing of it runs.
+"""
+
+import json
+import os
+import selectors
+import time
+from dataclasses import dataclass
+
+from pedagogy_lib.course.elsewhere import LENGTH
+from pedagogy_lib.course.exact_values import made_of
+from pedagogy_lib.course.trying import Ended, Submitted
+
+MOST_REPLY_BYTES = 256 * 2**20
+MOST_PRINTED = 20_000  # characters, of an answer
+PART = 1 << 16
+NO_ANSWER = "its process does not answer any more"
+HAS_ENDED = "it has ended its process"
+FORGED = "its process has sent something that the course does not send"
+ENDLESS = "a loop, or a wait, without end?"
+EXIT = "exit(), os._exit() and the like end the whole process: a function ends with return or raise"
+
+
+@dataclass
+class Pipes:
+    """Of one process: where requests go in, and replies come out."""
+
+    requests: int
+    replies: int
+
+    def close(self):
+        for number in (self.requests, self.replies):
+            os.close(number)
+
+
+class Connection:
+    """Asks one process for one answer after another. An `Elsewhere` of trying.py.
+
+    seconds   for which one request may take; a launch in it has its own, shorter time
+    is_lost   whether the process cannot be asked for anything any more
+    """
+
+    def __init__(self, pipes: Pipes, seconds: float, start_seconds: float = 120.0):
+        self.pipes, self.seconds, self.start_seconds = pipes, seconds, start_seconds
+        self.is_lost = self.is_serving = False
+        self.kept = ""
+        os.set_blocking(pipes.requests, False)
+
+    def await_ready(self):
+        """Raises Ended if the process does not begin."""
+        self.reply(self.start_seconds)
+
+    def begin(self, name: str, source: str | None = None, lab: str | None = None) -> Submitted:
+        """The next answer: a function of a cell's source, or of a lab."""
+        self.end_answer()
+        self.kept = ""
+        self.send(json.dumps({"name": name, "source": source}).encode(errors="surrogatepass"))
+        self.is_serving = True
+        return Submitted(self, name, lab)
+
+    def end_answer(self):
+        """End the child of the answer before, and what that has left."""
+        if self.is_serving and not self.is_lost:
+            self.is_serving = False
+            self.send(b"")
+            while "ended" not in self.reply(self.start_seconds):
+                pass
+
+    def printed(self) -> str:
+        return self.kept
+
+    def run(self, data: bytes):
+        """See trying.Elsewhere."""
+        if self.is_lost or not self.is_serving:
+            raise Ended(HAS_ENDED, EXIT)
+        self.send(data)
+        reply = self.reply(self.seconds)
+        if "ended" in reply:  # what it had not read yet would be taken for a beginning
+            self.lose(HAS_ENDED, EXIT)
+        self.keep(reply)
+        return self.value_of(reply)
+
+    def value_of(self, reply):
+        if "endless" in reply:
+            seconds, place = reply["endless"]
+            what = f"it still runs after {float(seconds):.0f} s\n  at {place}"
+            raise Ended(what, "a loop that never ends?")
+        error = None
+        try:
+            if "error" not in reply:
+                return made_of(reply["value"])
+            error = made_of(reply["error"])
+        except Exception:  # Unreadable, and whatever parts of another form lead to
+            self.lose(FORGED)
+        if not isinstance(error, BaseException):
+            self.lose(FORGED)
+        raise error
+
+    def keep(self, reply):
+        printed = reply.get("printed")
+        if type(printed) is str:
+            self.kept += printed[: MOST_PRINTED - len(self.kept)]
+
+    def lose(self, what, why=""):
+        self.is_lost = True
+        raise Ended(what, why) from None
+
+    # ---- Messages ----
+
+    def send(self, data: bytes):
+        """Raises Ended if nobody reads it in time."""
+        left, deadline = memoryview(LENGTH.pack(len(data)) + data), time.monotonic() + self.seconds
+        while left:
+            self.wait(self.pipes.requests, selectors.EVENT_WRITE, deadline)
+            try:
+                left = left[os.write(self.pipes.requests, left[:PART]) :]
+            except BlockingIOError:
+                continue
+            except OSError:  # the other end is closed
+                self.lose(HAS_ENDED, EXIT)
+
+    def reply(self, seconds) -> dict:
+        """The next one. Raises Ended if it does not come in time, or is none."""
+        deadline = time.monotonic() + seconds
+        size = LENGTH.unpack(self.read(LENGTH.size, deadline))[0]
+        if size > MOST_REPLY_BYTES:
+            self.lose(f"it sends {size:,} bytes; at most {MOST_REPLY_BYTES:,} are read")
+        try:
+            found = json.loads(self.read(size, deadline))
+        except (ValueError, RecursionError):
+            self.lose(FORGED)
+        return found if isinstance(found, dict) else self.lose(FORGED)
+
+    def read(self, size, deadline) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            self.wait(self.pipes.replies, selectors.EVENT_READ, deadline)
+            part = os.read(self.pipes.replies, min(PART, size - len(parts)))
+            if not part:
+                self.lose(HAS_ENDED, EXIT)
+            parts += part
+        return bytes(parts)
+
+    def wait(self, number, event, deadline):
+        with selectors.DefaultSelector() as selector:
+            selector.register(number, event)
+            if not selector.select(max(0.0, deadline - time.monotonic())):
+                self.lose(f"{NO_ANSWER} after {self.seconds:g} s", ENDLESS)

@@ -1,0 +1,49 @@
+"""A process for submitted answers, without walls around it: for tests of what crosses."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+
+from helpers import ROOT, environment
+
+from classroom.sandbox.connection import Connection, Pipes
+from pedagogy_lib.course import build
+
+SECONDS = 120.0  # for one request
+
+
+def put_course(folder):
+    """The course as a grader has it beside an answer: everything solved, for these tests."""
+    shutil.copytree(ROOT / "pedagogy_lib", folder / "pedagogy_lib")
+    (folder / "labs").mkdir()
+    for source in build.lab_sources():
+        (folder / "labs" / source.name).write_text(build.solved(source.read_text()))
+    for path in (ROOT / "labs").iterdir():
+        if path.is_dir() and path.name != "__pycache__":
+            shutil.copytree(path, folder / "labs" / path.name)
+    return folder
+
+
+@contextlib.contextmanager
+def connected(course, seconds=SECONDS):
+    """A connection to a process whose course lies in this folder."""
+    requests, to_process = os.pipe()
+    from_process, replies = os.pipe()
+    command = [sys.executable, "-m", "pedagogy_lib.course.elsewhere", str(requests), str(replies)]
+    process = subprocess.Popen(
+        command, pass_fds=(requests, replies), cwd=course,
+        env=environment(PYTHONPATH=str(course)), stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    os.close(requests)
+    os.close(replies)
+    pipes = Pipes(to_process, from_process)
+    try:
+        connection = Connection(pipes, seconds)
+        connection.await_ready()
+        yield connection
+    finally:
+        process.kill()
+        process.wait()
+        pipes.close()
