@@ -108,6 +108,15 @@ def parts_of_tensor(value) -> dict:
     return {"tensor": [dtype, list(value.shape), value.requires_grad, data]}
 
 
+def parts_of_special_tensor(value) -> dict:
+    """Of a class below Tensor: its numbers, whatever the class says of them."""
+    try:
+        with torch._C.DisableTorchFunctionSubclass():
+            return parts_of_tensor(value.as_subclass(torch.Tensor))
+    except Exception:  # it has none, as a DTensor
+        return {"foreign": [type(value).__name__, shown(value)]}
+
+
 def parts_of_record(value) -> dict:
     names = [field.name for field in fields(value)] if is_dataclass(value) else None
     parts = [getattr(value, name) for name in names] if names else list(value)
@@ -142,7 +151,7 @@ WRITERS = {
     },
 }
 BELOW = {  # of these and of classes made from them
-    torch.Tensor: parts_of_tensor,
+    torch.Tensor: parts_of_special_tensor,
     BaseException: lambda value: {"error": parts_of(parts_of_error(value))},
     np.ndarray: lambda value: {"array": parts_of(torch.from_numpy(np.ascontiguousarray(value)))},
     np.generic: lambda value: parts_of(value.item()),
