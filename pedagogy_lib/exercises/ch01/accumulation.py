@@ -51,8 +51,7 @@ def model_of(first, outputs, is_tied=False):
 # ---- On a rank ---
 
 
-def accumulate(answer, make, arguments, pieces, why, stale=None):
-    """why: takes rows (see there), and gives {misconception: the loss that it goes down}."""
+def accumulate(answer, make, arguments, pieces, stale=None):
     model = make()
     for parameter in model.parameters() if stale else ():
         parameter.grad = torch.full_like(parameter, stale)
@@ -62,12 +61,6 @@ def accumulate(answer, make, arguments, pieces, why, stale=None):
         loss = answer(model, *arguments, given)
     has_graph = isinstance(loss, torch.Tensor) and loss.requires_grad
     gradients = {name: p.grad for name, p in model.named_parameters()}
-    rows = rows_of(model, pieces, CALLERS if arguments else 1.0)
-    parameters = dict(model.named_parameters())
-    whole = rows.losses.sum() / rows.counted.sum()
-    right = by_name(parameters, whole)
-    wrong = {sentence: by_name(parameters, of) for sentence, of in why(rows).items()}
-    wrong |= uncleared(right, stale) | shared_twice(model, right, rows.counted.sum())
     no_gradient = all(g is None or (stale and (g == stale).all()) for g in gradients.values())
     return {
         "changed": not are_same(given, pieces),
@@ -75,12 +68,8 @@ def accumulate(answer, make, arguments, pieces, why, stale=None):
         "no_gradient": len(backwards) + 1 if no_gradient else 0,
         "gradients": gradients,
         "is_nan": any(g is not None and g.isnan().any() for g in gradients.values()),
-        "right": right,
-        "wrong": wrong,
         "is_text": isinstance(loss, str),
         "loss": as_number(loss),
-        "right_loss": whole.item(),
-        "wrong_losses": {s: of.item() for s, of in (why_loss(rows) | why(rows)).items()},
         "has_graph": has_graph,
         "is_eval": not model.training,
         "passes": (len(samples), len(backwards), len(pieces)),
@@ -88,10 +77,39 @@ def accumulate(answer, make, arguments, pieces, why, stale=None):
     }
 
 
+# ---- What is known of it ---
+
+
+def known_of(why, case, place) -> dict:
+    """why: takes rows (see there), and gives {misconception: the loss that it goes down}."""
+    if case.work is not accumulate:
+        return {}
+    make, arguments, pieces, *stale = case.args
+    with torch.random.fork_rng(devices=()):
+        model = make()
+    rows = rows_of(model, pieces, CALLERS if arguments else 1.0)
+    parameters = dict(model.named_parameters())
+    whole = rows.losses.sum() / rows.counted.sum()
+    right = by_name(parameters, whole)
+    wrong = {sentence: by_name(parameters, of) for sentence, of in why(rows).items()}
+    return {
+        "right": right,
+        "wrong": wrong
+        | (uncleared(right, *stale) if stale else {})
+        | shared_twice(model, right, rows.counted.sum()),
+        "right_loss": whole.item(),
+        "wrong_losses": {s: of.item() for s, of in (why_loss(rows) | why(rows)).items()},
+    }
+
+
+def found_on(case):
+    return ("gradients", "loss") if case.work is accumulate else ("activations",)
+
+
 def uncleared(right, stale) -> dict:
     """{misconception: gradients} of an answer that adds to what `.grad` held before."""
     told = "gradients of an earlier step are still in it: clear them before you begin"
-    return {told: {name: gradient + stale for name, gradient in right.items()}} if stale else {}
+    return {told: {name: gradient + stale for name, gradient in right.items()}}
 
 
 def shared_twice(model, right, count) -> dict:

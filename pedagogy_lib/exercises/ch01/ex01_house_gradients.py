@@ -37,7 +37,7 @@ def with_weights(gradients_of):
 
 def explain(found, case) -> str:
     """What no function can tell: another number of values, or values that are nearly right."""
-    got, wanted = found[case][0], by_autograd(*EXERCISE.cases[case][0])
+    got, wanted = found[case][0], EXERCISE.truth(*EXERCISE.cases[case][0])
     if len(got) != 3:
         return THREE
     near = all(abs(a - b) < 0.01 * max(map(abs, wanted)) for a, b in zip(got, wanted))

@@ -144,6 +144,7 @@ EXERCISE = WarmExercise(
         Alone("memory, 8 micro-batches", measure, (make_model, (mean_loss,), samples_of([8] * 8))),
     ],
     work=alone,
+    found=lambda case: ("weights",) if case.work is train else ("activations",),
     facts=[
         never("stands_still", "nothing has moved in {} optimizer steps",
               "you clear before the step: the step finds no gradient. step() first, then "

@@ -55,7 +55,7 @@ def other_length_or_float32(found, case) -> str:
     (sizes,) = EXERCISE.cases[case][0]
     if len(found[case][0]) != len(sizes):
         return FACTORS
-    return IN_FLOAT32 if equal(found[case][0], effects(sizes)) else ""
+    return IN_FLOAT32 if equal(found[case][0], EXERCISE.truth(sizes)) else ""
 
 
 EXERCISE = Formula(

@@ -13,6 +13,8 @@ from .accumulation import (
     STALE,
     UNTIL_THEN,
     accumulate,
+    found_on,
+    known_of,
     mean_loss,
     measure_memory,
     model_of,
@@ -71,7 +73,7 @@ def why(rows) -> dict:
 
 def case_of(name, sizes, *stale):
     make = partial(make_model, is_tied=name == TIED)
-    return Alone(name, accumulate, (make, (mean_loss,), samples_of(sizes), why, *stale))
+    return Alone(name, accumulate, (make, (mean_loss,), samples_of(sizes), *stale))
 
 
 EXERCISE = WarmExercise(
@@ -85,6 +87,8 @@ EXERCISE = WarmExercise(
               (make_model, (mean_loss,), samples_of([8] * 8))),
     ],
     work=alone,
+    known=partial(known_of, why),
+    found=found_on,
     facts=ACCUMULATED,
     told=told,
     hints=(

@@ -14,6 +14,8 @@ from .accumulation import (
     STALE,
     UNTIL_THEN,
     accumulate,
+    found_on,
+    known_of,
     measure_memory,
     model_of,
     told,
@@ -133,7 +135,7 @@ OTHER_LOSSES = {  # what was misunderstood: what it makes of logits, and of targ
 
 def case_of(name, lengths, *stale):
     make = partial(make_model, is_tied=name == TIED)
-    return Alone(name, accumulate, (make, (), sentences_of(lengths), why, *stale))
+    return Alone(name, accumulate, (make, (), sentences_of(lengths), *stale))
 
 
 EXERCISE = WarmExercise(
@@ -147,6 +149,8 @@ EXERCISE = WarmExercise(
               (make_model, (), sentences_of([[9, 9]] * 8))),
     ],
     work=alone,
+    known=partial(known_of, why),
+    found=found_on,
     facts=ACCUMULATED,
     told=told,
     errors=dict.fromkeys(

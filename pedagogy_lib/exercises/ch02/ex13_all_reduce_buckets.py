@@ -3,6 +3,7 @@
 import torch
 
 from ..kit.costs import need_cost
+from ..kit.tables import tabled
 from ..kit.trials import Case, Collective, Task, fine_numbers, same, total
 from .misconceptions import (
     changes_nothing,
@@ -98,6 +99,21 @@ def large_ones_alone(sizes, limit) -> list[list[int]]:
     return buckets
 
 
+def calls() -> list[tuple]:
+    """What the functions of sizes are asked: (sizes, limit, bytes of an element)."""
+    found = []
+    for case in EXERCISE.large:
+        sizes = [case.dtype.itemsize * length for length in Buckets.LENGTHS[: case.length]]
+        found.append((sizes, bucket_bytes(case), case.dtype.itemsize))
+    return found
+
+
+@tabled(calls)
+def full_buckets(sizes, limit, itemsize) -> list[int]:
+    return [sum(sizes[k] for k in bucket) for bucket in buckets_of(sizes, limit)]
+
+
+@tabled(calls)
 def ways(sizes, limit, itemsize) -> dict[str, list[int]]:
     """{what an answer has misunderstood: the sizes of its buckets}."""
 
@@ -188,10 +204,10 @@ def is_sent_for(buckets, sent, itemsize) -> bool:
 
 def need_full_buckets(trial):
     sizes, limit = [x.nbytes for x in trial.before[0]], bucket_bytes(trial.case)
-    wanted = [sum(sizes[k] for k in bucket) for bucket in buckets_of(sizes, limit)]
+    itemsize = trial.before[0][0].element_size()
+    wanted = full_buckets(sizes, limit, itemsize)
     sends = trial.sends(0)  # with 2 ranks two for each bucket: together they are as long as it is
     got = [a.sent_bytes + b.sent_bytes for a, b in zip(sends[::2], sends[1::2])]
-    itemsize = trial.before[0][0].element_size()
     known = ways(sizes, limit, itemsize)
     why = next((why for why, way in known.items() if is_sent_for(way, got, itemsize)), "")
     singly = sorted(call.sent_bytes for call in sends)

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ..kit.models import equal_models
-from .mean_gradients import gradients_of
+from .gradients_on_ranks import gradients_of
 
 
 def bytes_of_branch(model) -> int:

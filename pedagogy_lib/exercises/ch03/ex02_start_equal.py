@@ -1,6 +1,7 @@
 """Replicas that start equal."""
 
 import contextlib
+from functools import cache
 from types import SimpleNamespace
 from unittest import mock
 
@@ -18,7 +19,7 @@ from ..kit.models import EveryKind, loss_of, state_of, tensors_of
 from ..kit.requests import NOT_WAITED
 from ..kit.trials import numbers
 from ..kit.worlds import TOO_LONG
-from .large_models import Travels, cost_of_large, right_if_large
+from .large_models import Travels, cost_of_large, in_short, right_if_large
 from .left_alone import LeftAlone, leaves_alone
 
 LAST_WORLD = World(4)
@@ -29,16 +30,14 @@ LARGE = {"words": 5001, "width": 203}  # where bytes are compared with a formula
 
 
 def start_on_rank(answer, group, case):
-    """What a model had before and after; for the bytes, the same with a large one."""
+    """What a model has after it; for the bytes, the same with a large one."""
     model = fill(EveryKind(), dist.get_rank(group))
-    objects, before, alone = parameters_of(model), state_of(model), LeftAlone(model)
+    objects, names, alone = parameters_of(model), list(tensors_of(model)), LeftAlone(model)
     with mock.patch.object(DistributedDataParallel, "__init__", by_hand), asynchronous() as begun:
         answer(model, group)
     now, after = parameters_of(model), state_of(model)
     found = {
-        "before": before,
-        "after": {name: after.get(name) for name in before},
-        "kinds": kinds_of(model),
+        "after": {name: after.get(name) for name in names},
         "replaced": [name for name in objects if objects[name] is not now.get(name)],
         "switched": [n for n in objects if n in now and now[n].requires_grad == ("frozen" in n)],
         "waiting": len(begun),
@@ -76,10 +75,26 @@ def by_hand(*args, **kwargs):
 
 def cost_of_start(answer, group):
     large = fill(EveryKind(**LARGE).float(), dist.get_rank(group))
-    cost = cost_of_large(
-        large, state_of(large), lambda: answer(large, group), lambda: state_of(large), group
-    )
-    return cost | {"sizes": sizes_of(large)}
+    return cost_of_large(lambda: answer(large, group), lambda: state_of(large), group)
+
+
+# ---- What is known of it ---
+
+
+@cache
+def start_of(case, place) -> dict:
+    """What a rank begins with; of a large model, what rank 0 does."""
+    model = fill(EveryKind(), place)
+    found = {"before": state_of(model), "kinds": kinds_of(model)}
+    if case.world != LAST_WORLD:
+        return found
+    sizes = sizes_of(EveryKind(**LARGE).float())
+    large = fill(EveryKind(**LARGE).float(), 0)
+    return found | {"sizes": sizes, "large_own": in_short(state_of(large))}
+
+
+def found_on(case):
+    return ("after", "large") if case.world == LAST_WORLD else ("after",)
 
 
 def copies_of_model(trial, place):
@@ -230,6 +245,8 @@ EXERCISE = RankExercise(
     lab="simple_ddp",
     cases=[At(World(2)), At(World(1)), At(World(3)), At(LAST_WORLD), At(GROUP)],
     work=start_on_rank,
+    known=start_of,
+    found=found_on,
     facts=[
         never("waiting", "nobody waits for {} of the broadcasts", NOT_WAITED),
         Equals("after", of_first, mistakes, "the value", why_all_agree),

@@ -1,12 +1,11 @@
 """Which gradients travel together. The truth is what torch does."""
 
-from functools import wraps
-
 import torch
 from torch import nn
 
 from ...basics.torch_private import buckets_of_ddp
 from ...course.checking import Wrong
+from ...course.trying import there
 from ..kit import Formula, first_true
 
 DTYPE, BYTES = torch.float16, 2  # of an element: neither 4 nor 8, which are soon written in
@@ -16,17 +15,13 @@ ANOTHER = "a Parameter of another model"
 # ---- Parameters as numbers ---
 
 
-def by_number(make_buckets, changed):
+def by_number(make_buckets):
     """The same for parameters of these sizes, some of them frozen: their numbers in each bucket."""
 
-    @wraps(make_buckets)
     def numbers_of(sizes, frozen, bucket_bytes):
-        parameters = [nn.Parameter(of_size(size)) for size in sizes]
-        for index in frozen:
-            parameters[index].requires_grad_(False)
+        parameters = parameters_of(sizes, frozen)
         number = {id(parameter): index for index, parameter in enumerate(parameters)}
         buckets = make_buckets((p for p in parameters), bucket_bytes)  # as model.parameters() is
-        changed.extend(changes_of(parameters, frozen))
         for some in [buckets, *buckets] if isinstance(buckets, (list, tuple)) else [buckets]:
             if not isinstance(some, (list, tuple)):
                 return some if some is None else f"a {type(some).__name__}"
@@ -39,6 +34,20 @@ def of_size(size):
     """So many elements: one without an axis, an even number with two axes."""
     shape = () if size == 1 else (2, size // 2) if size % 2 == 0 else (size,)
     return torch.zeros(shape, dtype=DTYPE)
+
+
+def parameters_of(sizes, frozen) -> list:
+    parameters = [nn.Parameter(of_size(size)) for size in sizes]
+    for index in frozen:
+        parameters[index].requires_grad_(False)
+    return parameters
+
+
+def changes_by(make_buckets, sizes, frozen, bucket_bytes) -> list[str]:
+    """What a call changes in the parameters that it is given."""
+    parameters = parameters_of(sizes, frozen)
+    make_buckets(iter(parameters), bucket_bytes)
+    return list(changes_of(parameters, frozen))
 
 
 def changes_of(parameters, frozen):
@@ -173,8 +182,12 @@ class Buckets(Formula):
     """A formula whose arguments and values are numbers, for an answer that gets parameters."""
 
     def examine(self, answer):
-        known, changed = [self.truth, *(function for _, function in self.mistakes)], []
-        yield from super().examine(answer if answer in known else by_number(answer, changed))
+        if answer in [self.truth, *(function for _, function in self.mistakes)]:
+            yield from super().examine(answer)
+            return
+        yield from super().examine(by_number(answer))
+        calls = (call for case in self.cases.values() for call in case)
+        changed = next(filter(None, (there(changes_by, answer, *call) for call in calls)), None)
         if changed:
             raise Wrong(
                 "afterwards", f"the buckets are right, but {changed[0]}", "asked are lists of the "

@@ -3,53 +3,72 @@
 What is demanded of the order of events is seen, not timed: see watched_buckets.py.
 """
 
+from functools import cache
+
 import torch.distributed as dist
 
 from ...basics.errors import HangError
 from ..kit import GROUP, At, Equals, RankExercise, World, answering, complains, first_true
 from ..kit.models import state_of
 from .branches import branches, bytes_of_branch, local_gradients, loss_along
+from .gradients_on_ranks import descend, gradients_of
 from .left_alone import LeftAlone, leaves_alone
-from .mean_gradients import descend, gradients_of, mean_of, mistakes_of_mean
+from .mean_gradients import mean_of, mistakes_of_mean
 from .watched_buckets import OVER, Watch, of_kind
 
 # Steps; a step is some backwards, of which the last one synchronises. Of each: the branches that it
 # takes at every place, from right to left. The order of the buckets is a, b, c, d, e.
-ONE_ORDER = [[["edcba"] * 3]] * 3
+ONE_ORDER = ((("edcba",) * 3,),) * 3
 # The second takes all of them, in the order of the buckets; the others lack some, and their buckets
 # become ready in another order.
-ANY_ORDER = [[["abd", "edcba", "bdca", "dac"]]]
-IN_TURN = [[["abc"] * 3, ["cab"] * 3, ["ba"] * 3]]  # the last without c
+ANY_ORDER = ((("abd", "edcba", "bdca", "dac"),),)
+IN_TURN = ((("abc",) * 3, ("cab",) * 3, ("ba",) * 3),)  # the last without c
 
 
 # ---- On a rank ---
 
 
 def take_steps(answer, group, case):
-    """What happened in each step; gradients after the first, and weights in the end."""
+    """What happens in each step; gradients after the first, and weights in the end."""
     steps, is_watched = case.args
-    place, n = dist.get_rank(group), dist.get_world_size(group)
-    mine, alone = branches(2)
-    if steps == ANY_ORDER:
-        mine, alone = mine.float(), alone.float()
+    place, mine = dist.get_rank(group), model_for(steps)
     watch = Watch(mine, group)
     options = {"all_reduce": watch.all_reduce} if is_watched else {}
     watch.follow(answer(mine, bucket_bytes=bytes_of_branch(mine), group=group, **options))
-    left_alone = LeftAlone(mine)
-    first = [orders[place] for orders in steps[0]]
-    found = {"before": state_of(mine), "local": local_gradients(mine, first, place)}
-    found |= {"events": [], "names": watch.names}
+    left_alone, found = LeftAlone(mine), {"events": [], "names": watch.names}
     for number, step in enumerate(steps):
         with answering():
             found["events"].append(watch.step([orders[place] for orders in step], place, number))
         found.setdefault("grad", gradients_of(mine))
-        for other in range(n):
+        descend(mine)
+    return found | {"touched": left_alone.changed(), "weights": state_of(mine)}
+
+
+def model_for(steps):
+    (model,) = branches()
+    return model.float() if steps == ANY_ORDER else model
+
+
+# ---- What is known of it ---
+
+
+def known_of(case, place) -> dict:
+    """What a rank begins with, its own first gradients, and the weights of one process."""
+    steps, _ = case.args
+    model, first = model_for(steps), [orders[place] for orders in steps[0]]
+    found = {"before": state_of(model), "local": local_gradients(model, first, place)}
+    return found | {"alone": weights_alone(steps, len(case.ranks))}
+
+
+@cache
+def weights_alone(steps, n) -> dict:
+    model = model_for(steps)
+    for number, step in enumerate(steps):
+        for place in range(n):
             for orders in step:
-                (loss_along(alone, orders[other], other, number) / n).backward()
-        for model in (mine, alone):
-            descend(model)
-    found["touched"] = left_alone.changed()
-    return found | {"weights": state_of(mine), "alone": state_of(alone)}
+                (loss_along(model, orders[place], place, number) / n).backward()
+        descend(model)
+    return state_of(model)
 
 
 # ---- The order of events ---
@@ -186,6 +205,7 @@ EXERCISE = RankExercise(
         At(GROUP, (IN_TURN, True), ", several backwards in a step"),
     ],
     work=take_steps,
+    known=known_of,
     facts=[
         buckets_in_time,
         one_call_for_each_bucket,

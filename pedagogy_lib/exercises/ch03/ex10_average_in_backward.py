@@ -2,11 +2,11 @@
 
 import contextlib
 import time
+from functools import cache
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
-from torch import nn
 
 from ...basics.closeness import close
 from ...course.checking import Wrong
@@ -23,63 +23,36 @@ from ..kit import (
     never,
 )
 from ..kit.costs import TOLERANCE
-from ..kit.one_process import HIDDEN, batch_of, flat, model_of, one_exchange, slopes
+from ..kit.one_process import HIDDEN, batch_of, flat, one_exchange, slopes
 from ..kit.requests import AllRequests
-from .large_models import Travels, cost_of_layers, right_if_large
+from .large_models import Travels, cost_of_layers, known_of_layers, right_if_large
 from .left_alone import LeftAlone, leaves_alone
+from .two_biases import BOTH_BIASES, own_model
 
 FINDS_A_BUG = True
 
 BACKWARDS = ("the first backward", "the second, which adds to it")
 
 
-class TwoBiases(nn.Module):
-    """Adds two biases; autograd passes one tensor on to both as their gradient."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = (
-            nn.Parameter(torch.zeros(HIDDEN, dtype=torch.float64)) for _ in range(2)
-        )
-
-    def forward(self, x):
-        return x + (self.first + self.second)
-
-
-BOTH_BIASES = slice(2 * HIDDEN)  # of all
-
-
-class OtherOrder(nn.Sequential):
-    """Lists two biases first, and adds them after its first layer: their gradients come sooner."""
-
-    def forward(self, x):
-        biases, first, *others = self
-        for layer in (first, biases, *others):
-            x = layer(x)
-        return x
-
-
 # ---- On a rank ---
 
 
 def run_backwards(answer, group, case):
-    """For each backward: this rank's own gradients, what is in `.grad`, and what has changed."""
+    """For each backward: what is in `.grad`, and what has changed."""
     (is_frozen,), rank = case.args, dist.get_rank()
-    model, twin = own_model(rank, is_frozen), own_model(rank, is_frozen)
+    model = own_model(rank, is_frozen)
     trained = [p for p in model.parameters() if p.requires_grad]
     requests, ready = AllRequests(), []
     for p in trained:  # before the answer's hooks, so that it is noted what came before
         p.register_post_accumulate_grad_hook(lambda _: ready.append(len(requests.made)))
     alone, patches = LeftAlone(model, weights=True), what_is_patched(model)
     answer(model)
-    found = {"own": {}, "grad": {}, "late": False, "moved": 0.0, "touched": alone.changed()}
+    found = {"grad": {}, "late": False, "moved": 0.0, "touched": alone.changed()}
     found["thawed"] = is_frozen and model[1].weight.requires_grad
     found["patched"] = [name for name, was in patches.items()
                         if what_is_patched(model).get(name) is not was]  # fmt: skip
     for number, name in enumerate(BACKWARDS):
         batch, before = batch_of(rank, number), flat(model.parameters())
-        twin.load_state_dict(model.state_dict())
-        found["own"][name] = slopes(twin, batch)
         dist.barrier()
         if rank and not (number or is_frozen):
             time.sleep(0.2)  # who does not wait for the others shows
@@ -92,13 +65,6 @@ def run_backwards(answer, group, case):
         found["late"] |= not close(gradients_of(trained), grad)
     found["ready"] = ready[: len(trained)]  # of the first backward
     return found | ({} if is_frozen else cost_of_backward(answer, rank))
-
-
-def own_model(rank, is_frozen):
-    """Other weights on each rank, so that it shows if they travel."""
-    model = OtherOrder(TwoBiases(), *model_of(rank + 1))
-    model[1].weight.requires_grad_(not is_frozen)
-    return model
 
 
 def what_is_patched(model) -> dict:
@@ -124,7 +90,23 @@ def cost_of_backward(answer, rank):
         answer(model)
         return model
 
-    return cost_of_layers(call, rank, F.mse_loss, prepare=prepare)
+    return cost_of_layers(call, rank, prepare=prepare)
+
+
+# ---- What is known of it ---
+
+
+@cache
+def gradients_known(case, place) -> dict:
+    """A rank's own gradients in each backward; of large layers, too."""
+    (is_frozen,) = case.args
+    model = own_model(place, is_frozen)
+    own = {name: slopes(model, batch_of(place, number)) for number, name in enumerate(BACKWARDS)}
+    return {"own": own} | ({} if is_frozen else known_of_layers(place, F.mse_loss))
+
+
+def found_on(case):
+    return ("grad",) if case.args[0] else ("grad", "large")
 
 
 # ---- What is right, and what is not ---
@@ -236,9 +218,10 @@ def told_norms(trial, place) -> str:
 
 
 def why_moved(trial, place) -> str:
+    first = BACKWARDS[0]  # the second one has come with other weights
     return first_true({
         "the gradients are right; the weights are not to be averaged, and not in a backward":
-            close(trial[place].grad, mean(trial, place)),
+            close(trial[place].grad[first], mean(trial, place)[first]),
         "the weights themselves are summed or divided. A backward leaves them alone: what it has "
         "computed, the gradient, travels, and is divided": True,
     })  # fmt: skip
@@ -259,6 +242,8 @@ EXERCISE = RankExercise(
     "average_in_backward",
     cases=[At(World(3), (False,)), At(World(2), (True,), ", the first weight frozen")],
     work=run_backwards,
+    known=gradients_known,
+    found=found_on,
     facts=[
         never("thawed", "a parameter that was frozen is trainable now",
               "frozen parameters stay frozen: they have no gradient, and need no hook"),

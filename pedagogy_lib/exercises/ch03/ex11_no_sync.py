@@ -1,13 +1,16 @@
 """Backwards whose gradients are not sent."""
 
+from functools import cache
+
 import torch.distributed as dist
 
 from ..kit import At, Equals, RankExercise, World, answering, complains, first_true, never
 from ..kit.models import state_of
 from ..kit.refused import Refused
 from .branches import branches, bytes_of_branch, local_gradients, loss_along
+from .gradients_on_ranks import gradients_of
 from .left_alone import LeftAlone, leaves_alone
-from .mean_gradients import gradients_of, mean_of, mistakes_of_mean
+from .mean_gradients import mean_of, mistakes_of_mean
 
 # The branches of some backwards at each place. Gradients of c and d come from those under it alone.
 UNDER, AFTER = [("abc", "abcd"), ("cab",) * 2, ("cb",) * 2], "ba"
@@ -47,20 +50,27 @@ def send_nothing(answer, group, case):
         return dist.all_reduce(x, group=group, async_op=True).wait
 
     ddp = answer.lab.DDP(model, bucket_bytes=bytes_of_branch(model), all_reduce=all_reduce)
-    found = switched(answer, ddp) | {"before": state_of(model), "buckets": len(ddp.buckets)}
-    orders = [*(of_places[place] for of_places in UNDER), AFTER]
-    for name, counted in {"local": orders, "at_last": orders[-1:], "at_first": orders[-2:]}.items():
-        found[name] = local_gradients(model, counted, place)
+    found = switched(answer, ddp) | {"buckets": len(ddp.buckets)}
     if found["seen"]["under it"] is not False:
         return found  # told by that; what its backwards would do is not
     with answering():
-        for order in orders[:-1]:
+        for order in (of_places[place] for of_places in UNDER):
             with answer(ddp):
                 loss_along(ddp, order, place).backward()
         found["under"] = len(begun)
         loss_along(ddp, AFTER, place).backward()
         ddp.finish()
     return found | {"grad": gradients_of(model)}
+
+
+@cache
+def known_of(case, place) -> dict:
+    """What a rank begins with, and its own gradients: all of them, and some."""
+    (model,) = branches()
+    orders = [*(of_places[place] for of_places in UNDER), AFTER]
+    counted = {"local": orders, "at_last": orders[-1:], "at_first": orders[-2:]}
+    found = {name: local_gradients(model, some, place) for name, some in counted.items()}
+    return found | {"before": state_of(model)}
 
 
 def switched(answer, ddp):
@@ -162,6 +172,7 @@ EXERCISE = RankExercise(
     needs=("3.9",),
     cases=[At(World(2))],
     work=send_nothing,
+    known=known_of,
     facts=[
         never("called", lambda names: f"it calls ddp.{names[0]}", why_called),
         synchronizing_is_right,

@@ -16,7 +16,7 @@ from ..kit.one_process import (
     one_exchange,
     uneven_loss,
 )
-from .large_models import Travels, cost_of_layers, right_if_large
+from .large_models import Travels, cost_of_layers, known_of_layers, right_if_large
 from .left_alone import LeftAlone, leaves_alone
 from .micro_batches import pieces_of, sent_for_each, shares, table_of, weighted
 
@@ -56,7 +56,15 @@ def cost_of_step(answer, rank, number):
             (name, p.grad.clone()) for name, p in model.named_parameters()))  # fmt: skip
         answer(model, uneven_loss, pieces, optimizer)
 
-    return cost_of_layers(call, rank, uneven_loss, number, after=lambda: found)
+    return cost_of_layers(call, rank, number, after=lambda: found)
+
+
+def known_of_large(case, place) -> dict:
+    return known_of_layers(place, uneven_loss, *case.args) if case.world.size == 3 else {}
+
+
+def found_on(case):
+    return ("followed", "weights") + ("large",) * (case.world.size == 3)
 
 
 # ---- What is right, and what is not ---
@@ -146,6 +154,8 @@ EXERCISE = RankExercise(
         At(World(2), (1,), ", 1 micro-batch each"),
     ],
     work=take_steps,
+    known=known_of_large,
+    found=found_on,
     facts=[
         Holds("followed", lambda followed: len(followed) == STEPS,
               lambda followed: f"{len(followed)} optimizer steps in {STEPS} calls",

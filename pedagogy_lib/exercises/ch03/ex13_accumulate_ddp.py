@@ -13,7 +13,13 @@ from ..kit.one_process import (
     uneven_loss,
 )
 from .held_activations import held_at_once
-from .large_models import Travels, cost_of_layers, right_if_large, with_agreed_buckets
+from .large_models import (
+    Travels,
+    cost_of_layers,
+    known_of_layers,
+    right_if_large,
+    with_agreed_buckets,
+)
 from .left_alone import LeftAlone, leaves_alone
 from .micro_batches import pieces_of, sent_for_each, shares, table_of, told_pieces, weighted
 
@@ -56,8 +62,7 @@ def name_of(number) -> str:
 
 def cost_of_call(answer, rank):
     return cost_of_layers(
-        lambda ddp, pieces: answer(ddp, uneven_loss, pieces),
-        rank, uneven_loss, CALLS[0], with_agreed_buckets,
+        lambda ddp, pieces: answer(ddp, uneven_loss, pieces), rank, CALLS[0], with_agreed_buckets
     )  # fmt: skip
 
 
@@ -99,6 +104,7 @@ EXERCISE = RankExercise(
     "accumulate_ddp",
     cases=[At(World(3))],
     work=accumulate,
+    known=lambda case, place: known_of_layers(place, uneven_loss, CALLS[0]),
     facts=[
         leaves_alone,
         Equals("grad", mean, mistakes, "`.grad` after"),

@@ -7,13 +7,13 @@ from ...basics.closeness import close
 from ...basics.errors import HangError
 from ...basics.hang_diagnosis import describe
 from ...course.checking import Wrong
-from ..kit import Equals, Holds, complains, first_true
+from ..kit import Equals, Holds, RankExercise, complains, first_true
 from ..kit.values import NO_RETURN
 from .workers_in_turn import (
     SERVER,
     Plan,
-    Server,
     gradient_of,
+    known_of,
     order_of,
     serve_or_work,
     version_wanted,
@@ -230,7 +230,7 @@ def told_ages(trial) -> str:
     return f"staleness {ages}" if trial.case.order else "weights and staleness fit"
 
 
-EXERCISE = Server(
+EXERCISE = RankExercise(
     "3.18",
     "serve_as_they_come",
     lab="parameter_server",
@@ -241,6 +241,7 @@ EXERCISE = Server(
         Plan(3, 12),
     ],
     work=serve_or_work,
+    known=known_of,
     facts=[
         pushes_make_steps,
         newest_weights,

@@ -4,6 +4,8 @@ Bytes alone do not tell whether all of a tensor was averaged, so its values are 
 short. And they are of float32: who sends everything as float64 sends twice the bytes.
 """
 
+from functools import cache
+
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -25,39 +27,49 @@ PAST_THE_RANKS = (
 )
 
 
-def cost_of_large(model, own, call, after, group=None) -> dict:
+def cost_of_large(call, after, group=None) -> dict:
     """What becomes of a large model's tensors, in short, while it is measured what is sent.
 
-    own    {name: what this rank has} of what the right answer is made of
     call   calls the answer
     after  gives {name: what the answer has made of it}
     """
-    own = in_short(own)
     dist.barrier(group)
     with answering():
         call()
-    bytes_ = sum(p.nbytes for p in model.parameters())
-    return {"large_bytes": bytes_, "large_own": own, "large": in_short(after())}
+    return {"large": in_short(after())}
 
 
-def cost_of_layers(call, place, loss_fn, number=1, prepare=None, after=None) -> dict:
+def cost_of_layers(call, place, number=1, prepare=None, after=None) -> dict:
     """The same of two large layers, and the mean gradient of some micro-batches.
 
     call     takes a model and its micro-batches, and calls the answer
     prepare  takes the model and a batch, and gives what `call` gets in the model's place
     after    gives {name: gradient}, if that is not what is in `.grad` in the end
     """
-    with torch.random.fork_rng():  # equal on all ranks
+    model, pieces = layers_of(place, number)
+    parameters = dict(model.named_parameters())
+    given = prepare(model, pieces[0]) if prepare else model
+    after = after or (lambda: {name: parameter.grad for name, parameter in parameters.items()})
+    return cost_of_large(lambda: call(given, pieces), after)
+
+
+def layers_of(place, number) -> tuple:
+    """Two large layers, equal on all ranks, and a rank's micro-batches."""
+    with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
         model = large_model().float()
-    pieces = [tuple(x.float() for x in batch_of(place, 0, piece, features=LARGE))
-              for piece in range(number)]  # fmt: skip
+    return model, [tuple(x.float() for x in batch_of(place, 0, piece, features=LARGE))
+                   for piece in range(number)]  # fmt: skip
+
+
+@cache
+def known_of_layers(place, loss_fn, number=1) -> dict:
+    """Of `cost_of_layers`: what the right answer is made of; see `known` of RankExercise."""
+    model, pieces = layers_of(place, number)
     names, parameters = zip(*model.named_parameters())
     loss = sum(loss_fn(model(inputs), targets) for inputs, targets in pieces) / number
     own = dict(zip(names, torch.autograd.grad(loss, parameters)))
-    given = prepare(model, pieces[0]) if prepare else model
-    after = after or (lambda: {name: parameter.grad for name, parameter in zip(names, parameters)})
-    return cost_of_large(model, own, lambda: call(given, pieces), after)
+    return {"large_bytes": sum(p.nbytes for p in parameters), "large_own": in_short(own)}
 
 
 def with_agreed_buckets(model, batch):
@@ -115,7 +127,7 @@ class Travels:
         self.least = least
 
     def __call__(self, trial):
-        if not trial.of("large_bytes"):
+        if trial.of("large") is None:
             return
         least = [self.least(trial, place) for place in range(trial.n)]
         sent, needed = sum(trial.sent_bytes), sum(least)

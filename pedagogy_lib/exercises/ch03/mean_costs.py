@@ -1,5 +1,7 @@
 """What it costs to average the gradients of a model, each by itself or in buckets."""
 
+from functools import cache
+
 import torch
 import torch.distributed as dist
 
@@ -7,22 +9,31 @@ from ...course.checking import Wrong
 from ..kit.costs import TOLERANCE
 from ..kit.models import EveryKind
 from .ex02_start_equal import LARGE, sizes_of
-from .large_models import cost_of_large
+from .large_models import cost_of_large, in_short
 
 UNEVEN = 1.2  # times what another rank sends
 
 
 def average_large(given, answer, group):
-    large, place = EveryKind(**LARGE).float(), dist.get_rank(group)
+    large = large_with_gradients(dist.get_rank(group))
+    argument = given(large)
+    return cost_of_large(lambda: answer(argument, group), lambda: slopes_of(large), group)
+
+
+@cache
+def known_of_large(place) -> dict:
+    """What a rank begins with, and sizes; see `known` of RankExercise."""
+    large = large_with_gradients(place)
+    return {"sizes": sizes_of(large), "large_own": in_short(slopes_of(large))}
+
+
+def large_with_gradients(place):
+    large = EveryKind(**LARGE).float()
     for parameter in large.parameters():
         if parameter.requires_grad:  # whole numbers, so that no float32 rounds them
             numbers = torch.arange(parameter.numel(), dtype=torch.float32) % 7 + 1
             parameter.grad = numbers.view_as(parameter) * 2 * (place + 1)
-    argument = given(large)
-    cost = cost_of_large(
-        large, slopes_of(large), lambda: answer(argument, group), lambda: slopes_of(large), group
-    )
-    return cost | {"sizes": sizes_of(large)}
+    return large
 
 
 def slopes_of(model):

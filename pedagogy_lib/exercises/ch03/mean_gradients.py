@@ -6,25 +6,31 @@ The truth is one process that takes the samples of all ranks.
 from functools import partial
 
 import torch
-import torch.distributed as dist
 
 from ...basics.closeness import close
 from ...basics.errors import HangError
 from ...basics.units import counted
 from ..kit import GROUP, At, Equals, RankExercise, Sends, World, never
 from ..kit.differences import ratio
-from ..kit.models import SAMPLES, EveryKind, equal_models, loss_of, share_of, state_of
-from ..kit.requests import NOT_WAITED, AllRequests
-from ..kit.trials import numbers
+from ..kit.requests import NOT_WAITED
 from ..kit.worlds import TOO_LONG
-from .ex02_start_equal import fill
+from .gradients_on_ranks import (
+    COST,
+    EVERYWHERE,
+    SOME_NONE,
+    TRAINING,
+    average_on_rank,
+    found_on,
+    known_of,
+)
 from .large_models import Travels, right_if_large
-from .left_alone import LeftAlone, leaves_alone
-from .mean_costs import average_large, bytes_of_all_reduce, need_calls, why_so_many_bytes
+from .left_alone import leaves_alone
+from .mean_costs import (
+    bytes_of_all_reduce,
+    need_calls,
+    why_so_many_bytes,
+)
 
-STEPS, RATE = 3, 4.0  # a rate so large that weights show what was rounded in their gradients
-EVERYWHERE, SOME_NONE = "a gradient everywhere", "None on some ranks"
-TRAINING, COST = f"{STEPS} steps", "a large model"
 TRIED = [
     (World(2), EVERYWHERE), (World(2), SOME_NONE), (World(3), SOME_NONE), (World(3), TRAINING),
     (World(1), SOME_NONE), (World(4), COST), (GROUP, SOME_NONE),
@@ -44,6 +50,8 @@ def averaging(number, name, given, why_other_count, hints, lab) -> RankExercise:
         lab=lab,
         cases=[At(world, (tried,), f", {tried}") for world, tried in TRIED],
         work=partial(average_on_rank, given),
+        known=known_of,
+        found=found_on,
         facts=[
             Equals("after", lambda trial, place: trial[place].before, called="the weight",
                    otherwise="the weights are averaged, or written over. They are equal on all "
@@ -77,78 +85,6 @@ def averaging(number, name, given, why_other_count, hints, lab) -> RankExercise:
         lost="every rank has to make the same calls, with tensors of the same size",
         hints=hints,
     )  # fmt: skip
-
-
-# ---- On a rank ---
-
-
-def average_on_rank(given, answer, group, case):
-    (tried,) = case.args
-    if tried == TRAINING:
-        return train_by(lambda model: answer(given(model), group), group)
-    found = average_once(given, answer, group, tried != EVERYWHERE)
-    return found | (average_large(given, answer, group) if tried == COST else {})
-
-
-def average_once(given, answer, group, some_none):
-    """Weights and gradients, before and after; what nobody has waited for."""
-    place = dist.get_rank(group)
-    model = fill(EveryKind(), place)
-    give_gradients(model, place, some_none)
-    before, local, argument = state_of(model), gradients_of(model), given(model)
-    alone = LeftAlone(model, argument)
-    with AllRequests() as requests:
-        answer(argument, group)
-    grad = gradients_of(model)
-    nan = [name for name, x in grad.items() if x is not None and x.isnan().any()]
-    waiting = [call.name for call, *_ in requests.begun]
-    found = {"waiting": waiting, "touched": alone.changed()}
-    return found | {"before": before, "after": state_of(model), "local": local, "grad": grad,
-                    "nan": nan}  # fmt: skip
-
-
-def give_gradients(model, place, some_none=False):
-    """One for each trainable parameter; or none for one that has it on the other ranks."""
-    for salt, parameter in enumerate(model.parameters(), 100):
-        if parameter.requires_grad:
-            whole = numbers(place, parameter.shape, parameter.dtype, salt) + 8 * place
-            parameter.grad = whole / 3  # no float32
-    if some_none:
-        model.unused.grad = model.alike[place].grad = None
-    if some_none and place == 0:
-        model.norm.bias.grad = None  # a bucket by itself, see average_buckets
-
-
-def gradients_of(model):
-    """{name: a copy of `.grad`, or None}."""
-    return {
-        name: None if p.grad is None else p.grad.clone() for name, p in model.named_parameters()
-    }
-
-
-def train_by(synchronize, group):
-    """Weights after some steps: on a share of each batch, and with all of it alone."""
-    mine, alone = equal_models(2)
-    n, place = dist.get_world_size(group), dist.get_rank(group)
-    train(mine, share_of(place, n), n / SAMPLES, lambda: synchronize(mine))
-    train(alone, slice(None), 1 / SAMPLES, lambda: None)
-    return {"trained": state_of(mine), "alone": state_of(alone)}
-
-
-def train(model, share, factor, synchronize):
-    for step in range(STEPS):
-        loss_of(model, step, share, factor).backward()
-        synchronize()
-        descend(model)
-
-
-@torch.no_grad()
-def descend(model):
-    """A step of SGD, by hand: a rank's first torch.optim may import for seconds."""
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            parameter -= RATE * parameter.grad
-            parameter.grad = None
 
 
 # ---- What is right, and what is not ---

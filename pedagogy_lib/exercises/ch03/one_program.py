@@ -104,7 +104,17 @@ def last_piece_averaged(table, most, place):
     return clipped((sum(first, 0 * last)[place] + last.mean(0)) / table.shape[1], most)
 
 
-def trained(start, n, parts, most, follow=mean_then_clip, order=lambda e: e, place=0, keep=False):
+def trained(
+    start,
+    n,
+    parts,
+    most,
+    follow=mean_then_clip,
+    order=lambda e: e,
+    place=0,
+    keep=False,
+    epochs=EPOCHS,
+):
     """The weights after each epoch, and the mean loss of each.
 
     follow  what a step follows
@@ -114,7 +124,7 @@ def trained(start, n, parts, most, follow=mean_then_clip, order=lambda e: e, pla
     images, labels, *_ = data_of()
     model, weights, losses = model_with(start), [], []
     optimizer, before = torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9), None
-    for epoch in range(EPOCHS):
+    for epoch in range(epochs):
         found = []
         for shares in batches(n, order(epoch)):
             pairs = [[slope(model, images, labels, piece) for piece in share.chunk(parts)]

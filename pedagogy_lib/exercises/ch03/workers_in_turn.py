@@ -1,18 +1,15 @@
 """Workers that push in a given order: what the server of exercise 3.18 is tried with."""
 
-import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from functools import partial
-from pathlib import Path
+from dataclasses import dataclass
 
 import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn.utils import parameters_to_vector
 
-from ..kit import RankExercise, Trial, answering
+from ..kit import answering
+from ..kit.on_ranks import shared_folder
 from ..kit.values import plain
 
 SERVER, ENOUGH = 0, 30  # after so many pushes of one worker, nobody will tell it that it is over
@@ -42,34 +39,37 @@ class Plan:
         return f"{self.workers} workers, over after {self.updates} updates, pushes {order}"
 
 
-class Server(RankExercise):
-    """Its ranks see each other's turns in a folder."""
-
-    def trials(self, answer) -> Iterator[Trial]:
-        with tempfile.TemporaryDirectory() as folder:
-            with_folder = replace(self, work=partial(self.work, folder))
-            yield from super(Server, with_folder).trials(answer)
-
-
 def gradient_of(worker, number):
     """The gradient of a worker's push: no two are the same, nor are their halves or thirds."""
     return torch.tensor([101.0 * worker + 7 * number, 7.0, number + 1.0], dtype=torch.float64)
 
 
-def serve_or_work(folder, answer, group, plan):
+def model_of(rank):
+    """Another one on every rank."""
+    model, chance = nn.Linear(2, 1, dtype=torch.float64), torch.Generator().manual_seed(rank)
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, generator=chance)
+    return model
+
+
+def known_of(plan, place) -> dict:
+    return {"first": weights_of(model_of(place))}
+
+
+def serve_or_work(answer, group, plan):
     """On a rank: what a server has found, or which weights a worker has pulled."""
+    model = model_of(dist.get_rank())
     torch.set_default_dtype(torch.float64)
-    model = nn.Linear(2, 1)  # other weights on every rank: its seed differs
     if dist.get_rank() != SERVER:
-        turns = Turns(Path(folder, str(plan)), plan.order)
+        turns = Turns(shared_folder() / str(plan), plan.order)
         pulled = pull_and_push(answer.lab.work, model, turns)
         return {"pulled": pulled, "staleness": [], "last": None}
     optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=MOMENTUM)
-    steps, first = [], weights_of(model)
+    steps = []
     optimizer.register_step_pre_hook(lambda *_: steps.append(gradient_in(model)))
     with answering():
         staleness = answer(model, optimizer, lambda updates: updates >= plan.updates)
-    found = {"first": first, "last": weights_of(model), "steps": steps, "pulled": []}
+    found = {"last": weights_of(model), "steps": steps, "pulled": []}
     return found | {"staleness": plain(staleness)}
 
 

@@ -109,11 +109,8 @@ def resume(answer, group, case):
     fresh = answer(data_of(), dtype)
     fresh.load_state_dict(state)
     loaded = look_at(fresh)
-    return {
-        "changed": [name for name in WHY if looked[name] != saved[name]],
-        "missing": [name for name in WHY if loaded[name] != saved[name]],
-        "pair": (losses, [fresh.step() for _ in range(after)]),
-    }
+    again = [fresh.step() for _ in range(after)]
+    return {"saved": saved, "looked": looked, "loaded": loaded, "losses": losses, "again": again}
 
 
 def need_parts(state):
@@ -130,14 +127,17 @@ def need_parts(state):
 def faults(trial):
     for place, of in enumerate(trial):
         who = trial.who(place)
-        if of.changed:
-            yield f"{who}: after state_dict(), the training has another {of.changed[0]}", CHANGED_BY
-        if of.missing:
-            others = f"; so are: {', '.join(of.missing[1:])}" * (len(of.missing) > 1)
-            what = f"{who}: after load_state_dict(), this is not what was saved: {of.missing[0]}"
-            yield what + others, WHY[of.missing[0]]
+        changed, missing = (
+            [name for name in WHY if now[name] != of.saved[name]] for now in (of.looked, of.loaded)
+        )
+        if changed:
+            yield f"{who}: after state_dict(), the training has another {changed[0]}", CHANGED_BY
+        if missing:
+            others = f"; so are: {', '.join(missing[1:])}" * (len(missing) > 1)
+            what = f"{who}: after load_state_dict(), this is not what was saved: {missing[0]}"
+            yield what + others, WHY[missing[0]]
     for place, of in enumerate(trial):
-        losses, again = of.pair
+        losses, again = of.losses, of.again
         step = next((k for k, pair in enumerate(zip(losses, again)) if pair[0] != pair[1]), None)
         if step is not None:
             what = f"the loss {counted(step + 1, 'step')} later is {again[step]:.9g}, and was "
@@ -145,7 +145,7 @@ def faults(trial):
 
 
 def told(trial) -> str:
-    return f"{counted(len(trial[0].pair[0]), 'step')} after resuming, every loss is the same"
+    return f"{counted(len(trial[0].losses), 'step')} after resuming, every loss is the same"
 
 
 EXERCISE = RankExercise(

@@ -1,11 +1,12 @@
 """A file that is the old one or the new one, whatever happens to who writes it."""
 
+import hashlib
 import os
 import tempfile
 from pathlib import Path
 
 from ...basics.units import counted
-from ..kit import RankExercise, Refused
+from ..kit import RankExercise, Refused, complains
 from ..kit.alone import Alone, alone
 from .watched_writing import writing
 
@@ -59,6 +60,10 @@ PILED_UP = (
 )
 
 
+def checksum(data) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
 class Place:
     """A folder with an old file in it."""
 
@@ -66,6 +71,12 @@ class Place:
         self.folder, self.path = Path(folder), Path(folder, WANTED)
         if with_old:
             self.path.write_bytes(OLD)
+        self.held = []
+
+    def note(self, path=None):
+        """Note what a file holds now: its checksum, None of one that is not there."""
+        path = path or self.path
+        self.held.append(checksum(path.read_bytes()) if path.exists() else None)
 
     def found(self) -> str:
         """What is there under the wanted name, in words; "" for the old file, or the new one."""
@@ -87,7 +98,8 @@ def in_folder(work):
 
     def case(answer):
         with tempfile.TemporaryDirectory() as folder:
-            return {"told": work(answer, Place(folder))}
+            place = Place(folder)
+            return {"told": work(answer, place), "held": place.held}
 
     return case
 
@@ -97,6 +109,7 @@ def need_written(place, seen, path=None):
     if seen.raised:
         raise Refused(f"it raised {seen.raised[1]}", "")
     path = path or place.path
+    place.note(path)
     if not path.exists():
         raise Refused(
             f"there is no file {path.name}", "the file has to have the name that is given"
@@ -135,6 +148,7 @@ def left_alone(answer, place):
 def killed_in_mid_write(answer, place):
     for size in (1, HALF, len(NEW) - 1):
         writing(answer, place.path, NEW, limit_bytes=size, dies=True)
+        place.note()
         if problem := place.found():
             raise Refused(f"killed after {size:,} byte{'s' * (size > 1)}: {problem}", DIRECTLY)
     return "killed after 1 byte, a half, all but one: the old file is whole"
@@ -148,6 +162,7 @@ def killed_anywhere(answer, place):
             (place.folder / name).unlink()
         place.path.write_bytes(OLD)
         writing(answer, place.path, NEW, kill_at=number)
+        place.note()
         if problem := place.found():
             why = IN_BETWEEN if "no file" in problem else DIRECTLY
             raise Refused(f"killed before `{done.doings[number - 1]}`: {problem}", why)
@@ -169,6 +184,7 @@ def need_goes_on(answer, place):
 @in_folder
 def full_disk(answer, place):
     seen = writing(answer, place.path, NEW, limit_bytes=HALF)
+    place.note()
     if problem := place.found():
         raise Refused(f"the disk is full after {HALF:,} bytes: {problem}", DIRECTLY)
     if place.path.read_bytes() == OLD and not seen.raised:
@@ -185,6 +201,7 @@ def power_cut(answer, place):
     why = {"never": NEVER_SYNCED, "too early": SYNCED_EARLY}
     for data in (NEW, NEW[:100]):  # a short one stays in Python's buffer
         seen = writing(answer, place.path, data)
+        place.note()
         for problem in filter(None, seen.unsynced):
             what = f"{len(data):,} bytes: when the file is renamed, not all is on the disk yet"
             raise Refused(what, why[problem])
@@ -196,12 +213,36 @@ def power_cut(answer, place):
 @in_folder
 def many_at_once(answer, place):
     first = writing(answer, place.path, NEW)
+    place.note()
     for name in (ELSE, ALIKE):
         both = set(first.written) & set(writing(answer, place.folder / name, NEW).written)
         if both:
             what = f"{WANTED} and {name} are both written to `{min(both)}` first"
             raise Refused(what, SAME_NAME)
     return "files in one folder do not meet, also if only their endings differ"
+
+
+# ---- What files have to hold ---
+
+EITHER = {checksum(OLD), checksum(NEW)}  # cut off, it may still be the old one
+HELD = {
+    "left alone": [{checksum(NEW)}] * 3,
+    "killed while it writes": [EITHER] * 3,
+    "killed between two calls": [EITHER, {checksum(NEW)}],  # again and again
+    "a full disk": [EITHER],
+    "several at once": [{checksum(NEW)}],
+    "the power fails": [{checksum(NEW)}, {checksum(NEW[:100])}],
+}
+
+
+@complains
+def files_are_whole(trial):
+    held, wanted = trial[0].held, HELD[trial.case.what]
+    rounds = max(1, len(held) // len(wanted))
+    if len(held) != rounds * len(wanted) or any(
+        one not in allowed for one, allowed in zip(held, wanted * rounds)
+    ):
+        yield "a file holds neither the old data nor the new", DIRECTLY
 
 
 EXERCISE = RankExercise(
@@ -217,7 +258,8 @@ EXERCISE = RankExercise(
         Alone("the power fails", power_cut),
     ],
     work=alone,
-    facts=[],
+    facts=[files_are_whole],
+    found=lambda case: ("told", "held"),
     told=lambda trial: trial[0].told,
     hints=(
         "Under its name, a file must never be seen half written. So where do you write, until all "

@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from ...course.checking import Exercise, Wrong
+from ...course.trying import there
 from ..kit.outcomes import outcome_of
 from ..kit.values import NO_RETURN
 
@@ -98,17 +99,23 @@ CASES = {  # what has happened: (how, whether it is whole, what an answer has ov
 }  # fmt: skip
 
 
+def looked_at(answer, happens) -> tuple:
+    """Beside the answer: what came of it, and whether the folder is as it was."""
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent, "step-000050")
+        folder.mkdir()
+        make_whole(folder)
+        happens(folder)
+        before = contents(folder)
+        return outcome_of(answer, folder), contents(folder) == before
+
+
 def examine(answer):
     for case, (happens, is_whole, why) in CASES.items():
-        with tempfile.TemporaryDirectory() as parent:
-            folder = Path(parent, "step-000050")
-            folder.mkdir()
-            make_whole(folder)
-            happens(folder)
-            before = contents(folder)
-            judge(case, outcome_of(answer, folder), is_whole, why)
-            if contents(folder) != before:
-                raise Wrong(case, "the folder has changed", "is_whole only looks")
+        outcome, is_as_before = there(looked_at, answer, happens)
+        judge(case, outcome, is_whole, why)
+        if not is_as_before:
+            raise Wrong(case, "the folder has changed", "is_whole only looks")
         yield f"{case}: {is_whole}"
 
 

@@ -1,11 +1,12 @@
 """Saving in a thread: a copy of the state, one saving after another, errors that are heard."""
 
+import operator
 import threading
 import time
 
 import torch
 
-from ..kit import RankExercise, Refused
+from ..kit import Equals, RankExercise, Refused
 from ..kit.alone import Alone, alone
 
 SOON = 1.0  # seconds that a thread has to begin
@@ -120,7 +121,8 @@ def a_copy(answer):
         inner = got.get("weights") == wanted["weights"] if isinstance(got, dict) else False
         raise Refused(f"what was saved is {got!r:.70}…, and should be {wanted!r:.70}…",
                       SHALLOW if inner else NO_COPY)  # fmt: skip
-    return {"told": "what is saved is the state as it was when begin() was called"}
+    return {"told": "what is saved is the state as it was when begin() was called",
+            "saved": saver.states}  # fmt: skip
 
 
 def need_saved(saver, count):
@@ -159,7 +161,8 @@ def meanwhile(answer):
     need_saved(saver, 1)
     if value != "saved 1":
         raise Refused(f"wait() returned {value!r:.40}", "it returns what save has returned")
-    return {"told": "begin() returns at once, and wait() returns what save returned"}
+    return {"told": "begin() returns at once, and wait() returns what save returned",
+            "saved": saver.states, "waited": value}  # fmt: skip
 
 
 def one_by_one(answer):
@@ -173,7 +176,7 @@ def one_by_one(answer):
     need_saved(saver, 3)
     if any(after[0] < before[1] for before, after in zip(saver.spans, saver.spans[1:])):
         raise Refused("two savings go on at the same time", ONE_BY_ONE)
-    return {"told": "three in a row: one after another"}
+    return {"told": "three in a row: one after another", "saved": saver.states}
 
 
 def nothing_begun(answer):
@@ -216,6 +219,20 @@ def is_heard(call) -> bool:
         return True
 
 
+# ---- What has to be saved ---
+
+NUMBERS = {a_copy: (1.0,), meanwhile: (1.0,), one_by_one: (1.0, 2.0, 3.0)}
+
+
+def states_wanted(trial, place) -> list:
+    return [as_lists(state_of(number)) for number in NUMBERS[trial.case.work]]
+
+
+def found_in(case):
+    """Names under which something is found in a case."""
+    return ("told",) + ("saved",) * (case.work in NUMBERS) + ("waited",) * (case.work is meanwhile)
+
+
 EXERCISE = RankExercise(
     "4.4",
     "InBackground",
@@ -229,7 +246,12 @@ EXERCISE = RankExercise(
         Alone("a saving that fails", an_error),
     ],
     work=alone,
-    facts=[],
+    facts=[
+        Equals("saved", states_wanted, called="what was saved"),
+        Equals("waited", lambda trial, place: "saved 1", called="what wait() returned",
+               same=operator.eq),
+    ],
+    found=found_in,
     told=lambda trial: trial[0].told,
     errors={
         "'NoneType' object has no attribute 'result'": "nothing has been begun, or its end has "

@@ -1,7 +1,9 @@
 """Who has been silent for too long: counts that change, or do not, and one clock."""
 
 from ...course.checking import Exercise, Wrong
-from ..kit.outcomes import outcome_of
+from ...course.trying import there
+from ..kit.on_ranks import NOT_TOLD
+from ..kit.outcomes import Outcome, outcome_of
 from ..kit.values import NO_RETURN, plain
 
 PATIENCE = 0.5
@@ -107,56 +109,75 @@ def truth(looks, patience) -> list[int]:
     return sorted(silent)
 
 
+# ---- Beside the answer ---
+
+
+def looked(answer, watchers, looks, counts) -> tuple[list[Outcome], list[tuple]]:
+    """Have watchers made, and look by them; up to the first call that raises.
+
+    looks   [(the number of a watcher, its counts, now), …]
+    counts  a dict that is changed to each of the counts; None: each look has a dict of its own
+    Returns  what came of making them; and for each look what came of it, and its counts then
+    """
+    made = [outcome_of(answer, PATIENCE) for _ in range(watchers)]
+    found, is_right = [], not any(outcome.error for outcome in made)
+    for number, now_counts, now in looks if is_right else ():
+        given = dict(now_counts) if counts is None else counts
+        given.update(now_counts)
+        outcome = outcome_of(made[number].value.silent, given, now)
+        found.append((outcome._replace(value=plain(outcome.value)), dict(given)))
+        if outcome.error:
+            break
+    return [outcome._replace(value=None) for outcome in made], found
+
+
+# ---- The cases ---
+
+
 def examine(answer):
-    yield from two_watchers(answer)
-    for case, (looks, why) in CASES.items():
-        watcher = made(case, answer)
-        for k, (counts, now) in enumerate(looks):
-            look(case, watcher, (dict(counts), now), truth(looks[: k + 1], PATIENCE), why)
-        yield f"{case}: {truth(looks, PATIENCE)}"
-    yield from one_dict(answer)
+    case, looks = "two watchers", [(0, {0: 1}, 10.0), (1, {0: 1}, 12.0)]
+    judge(case, there(looked, answer, 2, looks, None), looks, [([], FIRST), ([], SHARED)])
+    yield f"{case}: each has its own time"
+    for case, (history, why) in CASES.items():
+        looks = [(0, *one) for one in history]
+        wanted = [(truth(history[: k + 1], PATIENCE), why) for k in range(len(history))]
+        judge(case, there(looked, answer, 1, looks, None), looks, wanted)
+        yield f"{case}: {wanted[-1][0]}"
+    case, looks = (
+        "one dict, in which the counts change",
+        [(0, {0: 2 + k, 1: 1}, 10 + 0.375 * k) for k in range(3)],
+    )
+    wanted = [([], ALIASED), ([], ALIASED), ([1], ALIASED)]
+    judge(case, there(looked, answer, 1, looks, {}), looks, wanted)
+    yield f"{case}: [1]"
 
 
-def made(case, answer):
-    outcome = outcome_of(answer, PATIENCE)
-    if outcome.error:
-        raise Wrong(case, str(outcome), "Watcher(patience) is made with one number")
-    return outcome.value
+def judge(case, came, looks, wanted):
+    """came: what `looked` gives."""
+    made, found = came
+    for outcome in made:
+        if outcome.error:
+            raise Wrong(case, str(outcome), "Watcher(patience) is made with one number")
+    for (_, counts, now), (outcome, after), (silent, why) in zip(looks, found, wanted):
+        judge_look(case, (counts, now), outcome, silent, why)
+        if after != counts:
+            raise Wrong(case, f"the counts are now {after}", "silent() only looks at them")
+    if len(found) != len(looks):
+        raise Wrong(case, f"{len(found)} of {len(looks)} looks have told what came of it", NOT_TOLD)
 
 
-def look(case, watcher, given, wanted, why):
+def judge_look(case, given, outcome, wanted, why):
     counts, now = given
-    before = dict(counts)
-    outcome = outcome_of(watcher.silent, counts, now)
+    got = outcome.value
     if outcome.error:
         raise Wrong(case, str(outcome), "")
-    got = plain(outcome.value)
     if got is None:
         raise Wrong(case, "it returned None", NO_RETURN)
     if not isinstance(got, list | tuple):
         raise Wrong(case, f"it returned {got!r:.40}", "asked is a list of ranks, such as [1]")
     if list(got) != wanted:
-        what = f"at {now:g} s with counts {before}: expected {wanted}, got {list(got)}"
+        what = f"at {now:g} s with counts {counts}: expected {wanted}, got {list(got)}"
         raise Wrong(case, what, ORDER if sorted(got) == wanted else why)
-    if counts != before:
-        raise Wrong(case, f"the counts are now {counts}", "silent() only looks at them")
-
-
-def one_dict(answer):
-    case, counts = "one dict, in which the counts change", {0: 1, 1: 1}
-    watcher = made(case, answer)
-    for k, wanted in enumerate([[], [], [1]]):
-        counts[0] += 1
-        look(case, watcher, (counts, 10 + 0.375 * k), wanted, ALIASED)
-    yield f"{case}: [1]"
-
-
-def two_watchers(answer):
-    case = "two watchers"
-    first, second = made(case, answer), made(case, answer)
-    look(case, first, ({0: 1}, 10.0), [], FIRST)
-    look(case, second, ({0: 1}, 12.0), [], SHARED)
-    yield f"{case}: each has its own time"
 
 
 EXERCISE = Exercise(

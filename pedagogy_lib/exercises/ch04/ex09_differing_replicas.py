@@ -9,6 +9,7 @@ from ...basics.errors import HangError
 from ..kit import At, Equals, RankExercise, Refused, World, answering, complains
 from ..kit.costs import need_cost
 from ..kit.hashes import HASHES, hashes_as_elsewhere
+from ..kit.tables import tabled
 from ..kit.values import NO_RETURN
 
 MOST_BYTES = 4_000  # that a rank may send: checksums, also as pickled objects, but no weights
@@ -142,10 +143,21 @@ def faults(trial):
             yield f"{trial.who(place)}: the model's {of.changed[0]} changed", LEAVE
 
 
+@tabled(lambda: [case.args[1:] for case in EXERCISE.cases])
 def right(versions) -> list[int]:
     usual, times = Counter(versions).most_common(1)[0]
     is_known = 2 * times > len(versions)
     return [k for k, version in enumerate(versions) if version != usual or not is_known]
+
+
+@tabled(lambda: [case.args[1:] for case in EXERCISE.cases])
+def by_other_rules(versions) -> dict[str, list[int]]:
+    usual = Counter(versions).most_common(1)[0][0]
+    return {
+        TIE: [k for k, version in enumerate(versions) if version != usual],
+        AS_RANK_0: [k for k, version in enumerate(versions) if version != versions[0]],
+        THE_MOST: [k for k, version in enumerate(versions) if version == usual],
+    }
 
 
 def truth(trial, place):
@@ -154,13 +166,8 @@ def truth(trial, place):
 
 def mistakes(trial, place):
     how, versions = trial.case.args
-    usual = Counter(versions).most_common(1)[0][0]
-    found = {
-        TIE: [k for k, version in enumerate(versions) if version != usual],
-        AS_RANK_0: [k for k, version in enumerate(versions) if version != versions[0]],
-        THE_MOST: [k for k, version in enumerate(versions) if version == usual],
-        WORLD_RANKS: [trial.case.ranks[k] for k in right(versions)],
-    }
+    of_world = [trial.case.ranks[k] for k in right(versions)]
+    found = by_other_rules(versions) | {WORLD_RANKS: of_world}
     if right(versions) == list(range(trial.n)):  # nobody knows
         return {NOBODY: [], ALL_THE_WORLD: list(range(trial.case.world.size))} | found
     missed = {NANS: list(range(trial.n))} if how == "NaN" else {MISSED[how]: []}

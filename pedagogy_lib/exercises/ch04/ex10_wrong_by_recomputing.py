@@ -153,6 +153,7 @@ EXERCISE = RankExercise(
         At(GROUP_OF_3, ("order", 1), ", its second is wrong"),
     ],
     work=recompute,
+    found=lambda case: ("rank", "asked_for"),
     facts=[complains(faults), need_few_bytes],
     told=lambda trial: f"{trial.case.args[1]}",
     explain=explain,

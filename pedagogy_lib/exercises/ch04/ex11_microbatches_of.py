@@ -79,7 +79,7 @@ class Dealing(InThisProcess):
 
     def asked_again(self, answer, place, case):
         try:
-            return self.found_at(answer, place, case).mine
+            return self.found_at(answer, place, case)["mine"]
         except Wrong as wrong:
             raise Wrong(wrong.case, f"asked again, {wrong.what}", REMEMBERS) from None
 

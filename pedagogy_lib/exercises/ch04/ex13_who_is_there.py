@@ -150,7 +150,7 @@ def meet(answer, asks):
         meeting = asks.begin(answer)
     if waiting := meeting.waiting():
         raise Refused(f"{waiting} still waits, after {meeting.LIMIT:g} s", why_waits(meeting))
-    return {"lists": meeting.lists(), "early": meeting.early(), "late": meeting.late()}
+    return {"got": meeting.got(), "early": meeting.early(), "late": meeting.late()}
 
 
 def why_waits(meeting) -> str:
@@ -165,13 +165,14 @@ def why_waits(meeting) -> str:
 
 def faults(trial):
     (asks,), (of,) = trial.case.args, trial.found
-    for name, _, value in of.lists:
+    lists = asks.lists(of.got)
+    for name, _, value in lists:
         yield from other_kinds(name, value)
     if of.early:
         yield f"{of.early[0]!r} has returned after {of.early[1]:.2g} s", asks.not_before[2]
     if of.late:
         yield f"{of.late[0]!r} has returned after {of.late[1]:.2g} s", asks.not_after[2]
-    for name, wanted, value in of.lists:
+    for name, wanted, value in lists:
         if value != wanted:
             what = f"{name!r}: expected {wanted}, got {value}"
             yield what, ORDER if sorted(value) == wanted else asks.why or DEAD_IS_IN
@@ -191,7 +192,7 @@ def other_kinds(name, value):
 
 
 def told(trial) -> str:
-    *_, (_, _, names) = trial[0].lists
+    *_, (_, names) = trial[0].got
     return f"all get the same {len(names)}"
 
 
@@ -201,6 +202,7 @@ EXERCISE = RankExercise(
     lab="keep_training",
     cases=[Alone(asks.what, meet, (asks,)) for asks in CASES],
     work=alone,
+    found=lambda case: ("got", "early", "late"),
     facts=[complains(faults)],
     told=told,
     timeout=40.0,

@@ -198,7 +198,7 @@ EXERCISE = Stepped(
     told=lambda calls, values: in_words(values[0]),
     explain=lambda found, case: (
         "if there is none, the result is None, and no number: 0 is a step"
-        if found[case][0] in ([0], [-1]) and not truth(CASES[case]) else ""
+        if found[case][0] in ([0], [-1]) and not EXERCISE.truth(CASES[case]) else ""
     ),
     hints=(
         "Whose states of step 7 are there? It does not matter where.",

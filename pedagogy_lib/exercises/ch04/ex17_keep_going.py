@@ -1,35 +1,29 @@
 """The exam: one thing after another happens to a training, and then all of them."""
 
-import contextlib
-import tempfile
-import time
 from collections.abc import Iterator
-from operator import itemgetter
 
 from ...basics.closeness import close
-from ...basics.errors import HangError
 from ...basics.units import counted
-from ...course.checking import Exercise, Wrong, try_on_ranks
-from ...machines.disks import Disk
-from ...machines.network import try_machines
-from ...machines.spec import Machines
+from ...course.checking import Exercise, Wrong
+from ...course.labs import find_lab
+from ...course.trying import there
 from ...pictures.happenings import plot_happenings
 from ...pictures.style import Picture
-from .chaos_plans import ALL, AT, DISK_FULL, LAST, OTHERS, RANKS, plans_of, steps_of
-from .chaos_reasons import FEW_STEP, HANGS, LOSES, SAVES, WRONG_WEIGHTS, why_it_ended
-from .chaos_watched import FEW, SAVED, noted, sit
+from .chaos_happened import happened
+from .chaos_plans import ALL, AT, LAST, OTHERS, steps_of
+from .chaos_reasons import FEW_STEP, LOSES, SAVES, WRONG_WEIGHTS
 
 SECONDS = 30.0  # of a case; on a quiet machine, one takes five
+TOLD = ("values", "seconds", "lost", "planned", "began", "cables", "events", "taken", "saved",
+        "few", "wrong")  # fmt: skip
 PACE = 10  # seconds more, where all happens, for each second of the undisturbed run: it takes six
-REPLACEMENTS = 40
-CABLE = 0.9, 1.7  # seconds after the start: machine 1 of two is without network between them
 
 
 class Case:
     """What happened when the answer trained under a plan.
 
     values  of each rank: (steps, weights), or None
-    events  what has happened
+    events  [(what has happened, rank, when), …]
     taken   {(rank, pid): [(step, when), …]}, of each process; `steps` has the steps alone
     cables  [(when, what happened to a cable), …]
     saved   [(rank, pid, after which step), …]
@@ -37,27 +31,12 @@ class Case:
     wrong   the `Wrong` that was found, or None
     """
 
-    def __init__(self, name, answer, plan, disk, machines=None, seconds=SECONDS):
-        self.name, self.plan, self.chaos = name, plan, answer.lab
-        self.steps_asked = steps_of(name)
-        self.wrong, self.cables, self.began = None, [], time.perf_counter()
-        with tempfile.TemporaryDirectory(prefix="exam-") as place:
-            try:
-                self.keep(try_on_ranks(
-                    name, sit, answer, plan, place, disk or place, self.steps_asked, name,
-                    world_size=RANKS, timeout=seconds, replacements=REPLACEMENTS,
-                    machines=machines, explain=self.explain,
-                ))  # fmt: skip
-            except Wrong as wrong:
-                self.wrong = wrong
-            self.events, self.taken = self.chaos.events_of(place), self.chaos.steps_of(place)
-            self.saved, self.few = (noted(self.chaos, place, what) for what in (SAVED, FEW))
+    def __init__(self, name, found):
+        """found: what `happened` gives"""
+        self.name, self.chaos, self.steps_asked = name, find_lab("chaos"), steps_of(name)
+        for told in TOLD:
+            setattr(self, told, found.get(told))
         self.steps = {process: [step for step, _ in taken] for process, taken in self.taken.items()}
-
-    def keep(self, run):
-        self.values, self.seconds, self.lost = run.values, run.seconds, len(run.lost)
-        self.began = time.perf_counter() - run.seconds
-        self.cables = run.cards.events if run.cards else []
 
     def look(self):
         """Find out whether it has come through, and has lost no more than it has to."""
@@ -71,17 +50,12 @@ class Case:
 
     def film(self) -> Iterator[Picture]:
         """As soon as anybody has taken a step."""
-        crosses = [(what, rank, at - self.began) for what, rank, _, at in self.events]
+        crosses = [(what, rank, at - self.began) for what, rank, at in self.events]
         crosses += [(words, None, at) for at, words in self.cables]
         taken = {process: [(step, at - self.began) for step, at in steps]
                  for process, steps in self.taken.items()}  # fmt: skip
         if any(taken.values()):
             yield plot_happenings(taken, crosses, title=f"Your training: {self.name}")
-
-    def explain(self, error) -> str:
-        if isinstance(error, HangError):
-            return HANGS[self.name]
-        return why_it_ended(str(error))
 
     def need_all_steps(self):
         for rank, value in enumerate(self.values):
@@ -120,8 +94,8 @@ class Case:
         return max((len(steps) - len(set(steps)) for steps in self.steps.values()), default=0)
 
     def need_little_lost(self):
-        if self.name != "power cut" and self.lost > len(self.plan) + 1:  # one may be late
-            what = f"{self.lost} processes have ended, and {len(self.plan)} had to be replaced"
+        if self.name != "power cut" and self.lost > self.planned + 1:  # one may be late
+            what = f"{self.lost} processes have ended, and {self.planned} had to be replaced"
             raise Wrong(self.name, what, LOSES["processes"])
         if twice := self.taken_twice():
             what = f"{counted(twice, 'step')} taken twice by a process that did not die"
@@ -135,7 +109,7 @@ class Case:
                 raise Wrong(self.name, what, LOSES["power cut"])
 
     def told(self) -> str:
-        words = [event.what for event in self.events] + ["a cable"] * bool(self.cables)
+        words = [what for what, *_ in self.events] + ["a cable"] * bool(self.cables)
         words = [self.name] if self.name in LAST else words
         happened = ", ".join(dict.fromkeys(words)) or "nothing"
         lost = counted(self.lost, "process")
@@ -144,16 +118,15 @@ class Case:
 
 def examine(answer):
     """All of it at once, and what is lost; if that goes wrong, one after another tells why."""
-    plans = plans_of(answer.lab)
-    undisturbed = tried(answer, "undisturbed", plans)
+    undisturbed = tried(answer, "undisturbed")
     yield from outcome(undisturbed)
-    everything = tried(answer, ALL, plans, SECONDS + PACE * undisturbed.seconds)
+    everything = tried(answer, ALL, SECONDS + PACE * undisturbed.seconds)
     if everything.wrong:
         for what in OTHERS:
-            yield from outcome(tried(answer, what, plans))
+            yield from outcome(tried(answer, what))
     yield from outcome(everything)
     for what in LAST:
-        yield from outcome(tried(answer, what, plans))
+        yield from outcome(tried(answer, what))
     yield from everything.film()
 
 
@@ -165,17 +138,11 @@ def outcome(case):
     yield case.told()
 
 
-def tried(answer, name, plans, seconds=SECONDS) -> Case:
+def tried(answer, name, seconds=SECONDS) -> Case:
     """seconds: until it counts as hung. A rank that stands still has all others wait: they do not
     compute, and patience with a busy machine is none with those that wait.
     """
-    disk = Disk.here(megabytes=1) if DISK_FULL in map(itemgetter(0), plans[name]) else None
-    machines = None
-    if name == ALL and not try_machines():
-        machines = Machines(2).unplug(1, after_seconds=CABLE[0]).plug(1, after_seconds=CABLE[1])
-    with disk or contextlib.nullcontext():
-        plan = [event for event in plans[name] if disk or event.what != DISK_FULL]
-        case = Case(name, answer, plan, disk and disk.path, machines, seconds)
+    case = Case(name, there(happened, answer, name, seconds))
     try:
         if not case.wrong:
             case.look()

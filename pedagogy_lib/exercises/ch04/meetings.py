@@ -117,6 +117,24 @@ class Asks:
         meeting.hold(answer)
         return meeting
 
+    def lists(self, got) -> list[tuple]:
+        """(name, what is right, what it got) of all that have returned: `got` of a meeting."""
+        everybody, wanted = sorted(name for name, _ in got[: self.second]), self.wanted
+        wanted = wanted or self.any_right(got)
+        of_first = everybody if got[self.second :] else wanted
+        return [
+            (name, of_first if place < self.second else wanted, value)
+            for place, (name, value) in enumerate(got)
+        ]
+
+    def any_right(self, got) -> list[str]:
+        """A sorted list that all could have got: of the first one's names, if these can be."""
+        (first, value), *_ = got
+        names = {name for name, *_ in self.who}
+        is_right = isinstance(value, list) and first in value
+        is_right = is_right and all(one in names for one in value if isinstance(one, str))
+        return sorted({*map(str, value)} if is_right else {name for name, _ in got})
+
 
 class Meeting:
     """What came of a case."""
@@ -161,24 +179,9 @@ class Meeting:
         waits = [one.name for one in self.ones if one.ended is None]
         return f"{waits[0]!r}" if waits else ""
 
-    def lists(self) -> list[tuple]:
-        """(name, what is right, what it got) of all that have returned."""
-        there = [one for one in self.ones if one.error is None]
-        first, second = there[: self.asks.second], there[self.asks.second :]
-        everybody = sorted(one.name for one in first)
-        wanted = self.asks.wanted or self.any_right(there)
-        if second:
-            return [(one.name, everybody, one.value) for one in first] + [
-                (one.name, wanted, one.value) for one in second
-            ]
-        return [(one.name, wanted, one.value) for one in there]
-
-    def any_right(self, there) -> list[str]:
-        """A sorted list that all could have got: of the first one's names, if these can be."""
-        value, names = there[0].value, {one.name for one in self.ones}
-        is_right = isinstance(value, list) and there[0].name in value
-        is_right = is_right and all(one in names for one in value if isinstance(one, str))
-        return sorted({*map(str, value)} if is_right else {one.name for one in there})
+    def got(self) -> list[tuple]:
+        """(name, what it got) of all that have returned."""
+        return [(one.name, one.value) for one in self.ones if one.error is None]
 
     def early(self) -> tuple | None:
         """(name, seconds) of one that has returned too early."""

@@ -75,9 +75,8 @@ def packed(x, block, scale_of=lambda piece: piece.abs().max() / 127, code=torch.
 # ---- What is not right ---
 
 
-def wrong_scales(trial, place):
-    x, (_, right) = trial[place].x, trial[place].right
-    block = trial.case.args[1]
+def wrong_scales(x, block):
+    _, right = packed(x, block)
     magnitude = x.abs().max().float()
     found = {
         SIGNED_MAX: packed(x, block, lambda piece: piece.max() / 127)[1],
@@ -100,9 +99,8 @@ def wrong_scales(trial, place):
     return found
 
 
-def wrong_codes(trial, place):
-    x, (right, scales) = trial[place].x, trial[place].right
-    block = trial.case.args[1]
+def wrong_codes(x, block):
+    right, scales = packed(x, block)
     whole = (x.flatten().double() / max(x.abs().max().item() / 127, 1e-30)).round()
     padded = torch.zeros(-(-x.numel() // block) * block, dtype=torch.int8)
     padded[: x.numel()] = right
@@ -129,10 +127,8 @@ def in_turns(x, scales):
     return codes.round().to(torch.int32).to(torch.int8)
 
 
-def wrong_back(trial, place):
-    x, (codes, scales) = trial[place].x, trial[place].right
-    count, block = x.numel(), trial.case.args[1]
-    right = true_back(trial, place)
+def wrong_back(x, block):
+    (codes, scales), count, right = packed(x, block), x.numel(), true_back(x, block)
     turns = scales.repeat(-(-count // len(scales)))[:count]
     each = scales.repeat_interleave(block)[:count]
     return {
@@ -148,8 +144,8 @@ def wrong_back(trial, place):
     }  # fmt: skip
 
 
-def true_back(trial, place):
-    x, (codes, scales) = trial[place].x, trial[place].right
-    pieces = codes.double().split(trial.case.args[1])
+def true_back(x, block):
+    codes, scales = packed(x, block)
+    pieces = codes.double().split(block)
     values = torch.cat([piece * scale for piece, scale in zip(pieces, scales.double())])
     return values.float().view(x.shape)

@@ -2,14 +2,14 @@
 
 import copy
 import sys
-from functools import partial
+from functools import cache, partial
 
 import torch
 from torch import nn
 
 from ...basics.closeness import close
 from ..kit import Equals, Holds, never
-from ..kit.alone import Alone, WarmExercise, alone
+from ..kit.alone import Alone, WarmExercise, alone, on_our_rank
 from ..kit.values import NO_RETURN
 
 KINDS = ("parameters", "gradients", "optimizer_state")
@@ -69,7 +69,8 @@ STATES = [
 # ---- On a rank ---
 
 
-def look(answer, model, optimizer, done):
+def made(model, optimizer, done) -> tuple:
+    """A model and its optimizer, in such a state."""
     model = MODELS[model]()
     dims = (2,) if optimizer == "SGD" else (2, 1)  # it is not given the biases
     groups = [{"params": [p for p in model.parameters() if p.dim() == dim]} for dim in dims]
@@ -83,15 +84,39 @@ def look(answer, model, optimizer, done):
         optimizer.zero_grad()
     if "frozen" in done:
         next(model.parameters()).requires_grad_(False)
+    return model, optimizer
+
+
+def look(answer, *state):
+    model, optimizer = made(*state)
     before = copy.deepcopy(tensors_of(model, optimizer))
     got = answer(model, optimizer)
     after = tensors_of(model, optimizer)
     return {
         "bytes": as_numbers(got),
         "changed": [kind for kind in KINDS if not close(after[kind], before[kind])],
-        "truth": {kind: bytes_in(some) for kind, some in after.items()},
-        "mistakes": mistakes_in(model, optimizer),
     }
+
+
+# ---- What is known of it ---
+
+
+def known_of(case, place) -> dict:
+    return known_of_all()[case.args]
+
+
+@cache
+def known_of_all() -> dict:
+    return on_our_rank(look_by_ourselves)
+
+
+def look_by_ourselves() -> dict:
+    found = {}
+    for state in STATES:
+        model, optimizer = made(*state)
+        truth = {kind: bytes_in(some) for kind, some in tensors_of(model, optimizer).items()}
+        found[state] = {"truth": truth, "mistakes": mistakes_in(model, optimizer)}
+    return found
 
 
 def as_numbers(value):
@@ -206,6 +231,7 @@ EXERCISE = WarmExercise(
     "bytes_by_kind",
     cases=[Alone(", ".join(state), look, state) for state in STATES],
     work=alone,
+    known=known_of,
     facts=[
         Holds("bytes", lambda got: isinstance(got, dict), "it returned {}",
               lambda trial, place: NO_RETURN if trial[place].bytes is None else THREE_KINDS),

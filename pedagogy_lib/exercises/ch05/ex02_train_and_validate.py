@@ -2,6 +2,7 @@
 
 import gc
 import warnings
+from functools import cache
 from types import SimpleNamespace
 
 import torch
@@ -12,9 +13,10 @@ from ...basics.closeness import close
 from ...course.checking import Wrong
 from ...measuring.recorder import mark
 from ..kit import Equals, Holds, never
-from ..kit.alone import Alone, WarmExercise, alone, most_bytes
+from ..kit.alone import Alone, WarmExercise, alone, most_bytes, on_our_rank
 from ..kit.one_process import RATE, flat, gradients_in, note_gradients
 from ..kit.values import NO_RETURN
+from .kept_graphs import why_graphs
 
 FINDS_A_BUG = True
 
@@ -76,17 +78,36 @@ def try_training(answer, steps, validations, optimizer_type):
     with torch.enable_grad():  # which undoes what an answer sets
         means = answer(model, F.mse_loss, batches, validation, optimizer)
         after = flags_of(model)
-    left, right = gradients_in(model), train_alone(batches, validation, optimizer_type)
     is_list = isinstance(means, (list, tuple)) and all(isinstance(mean, float) for mean in means)
     return {
         "changed": [what for what in flags if after[what] != flags[what]],
         "steps": (len(gradients), steps),
         "gradients": [*gradients, flat(model.parameters())],
-        "left": left if left.any() else right.left,
+        "left": gradients_in(model),
         "means": list(means) if is_list else None if means is None else f"{means!r:.60}",
-        "right": right,
-        "never_set_back": train_alone(batches, validation, optimizer_type, keep=True).gradients,
     }
+
+
+# ---- What is known of it ---
+
+
+def known_of(case, place) -> dict:
+    return known_of_all()[case.args] if case.work is try_training else {}
+
+
+@cache
+def known_of_all() -> dict:
+    return on_our_rank(train_by_ourselves)
+
+
+def train_by_ourselves() -> dict:
+    found = {}
+    for steps, validations, optimizer_type in TRAININGS.values():
+        batches, validation = make_batches(steps, 1), make_batches(validations, 2, SAMPLES // 4)
+        never = train_alone(batches, validation, optimizer_type, keep=True).gradients
+        right = train_alone(batches, validation, optimizer_type)
+        found[steps, validations, optimizer_type] = {"right": right, "never_set_back": never}
+    return found
 
 
 def flags_of(model) -> dict:
@@ -150,6 +171,12 @@ def bytes_of(function, batches, validation, optimizer_type) -> tuple[int, int]:
 # ---- What is not right ---
 
 
+def what_may_be_left(trial, place):
+    """The gradients of the last step, or none."""
+    left, right = trial[place].left, trial[place].right.left
+    return right if left.any() else torch.zeros_like(right)
+
+
 def wrong_gradients(trial, place):
     got, right = trial[place].gradients, trial[place].right.gradients
     other = (
@@ -199,31 +226,6 @@ def no_graph_is_kept(trial):
             raise Wrong(f"{trial.case}, {case}", what, why_graphs(*trial[0].needs))
 
 
-def why_graphs(base, more_steps, more_batches) -> str:
-    over_rounds = more_steps.graphs > base.graphs + 0.5
-    in_a_round = more_batches.graphs > base.graphs + 0.5
-    all_needs = (base, more_steps, more_batches)
-    without_graphs = all(need.in_graphs <= need.graph for need in all_needs)
-    sentences = {
-        "no graph is too many; something else is as large. Do all validation batches go through "
-        "the model together? One at a time needs less": without_graphs and in_a_round,
-        "no graph is too many; something else is kept that training alone does not need: a copy "
-        "of the model, or gradients of zeros?": without_graphs,
-        "it grows with the number of steps, and also with the number of validation batches. So "
-        "there are two lists to look at: what do they hold, and how long?":
-            over_rounds and in_a_round,
-        "with more steps more is kept: what is appended to `means` still has its graph, and holds "
-        "it to the end. A float holds nothing": over_rounds,
-        "with more validation batches more is kept: the graphs of all batches of a round are alive "
-        "at once. A loss that has a graph holds all of it; nobody goes back through it here, so "
-        "let autograd record none": in_a_round,
-        "it is about one graph too many, whatever the number of batches: a name still holds the "
-        "graph of one batch while the next forward makes its own. Validation needs no graph at "
-        "all": base.graphs > 0.5,
-    }  # fmt: skip
-    return next((why for why, is_so in sentences.items() if is_so), "")
-
-
 def told(trial) -> str:
     if not trial.of("needs"):
         return "trained as without validation, and the means are right"
@@ -239,6 +241,10 @@ EXERCISE = WarmExercise(
         Alone("memory", measure_trainings),
     ],
     work=alone,
+    known=known_of,
+    found=lambda case: (
+        ("gradients", "means", "left") if case.work is try_training else ("needs",)
+    ),
     facts=[
         never("changed", lambda what: f"afterwards {what[0]} is not as it was",
               lambda trial, place: LASTS[trial[place].changed[0]]),
@@ -252,7 +258,7 @@ EXERCISE = WarmExercise(
               "return a list of floats: loss.item() is one, and keeps nothing else alive"),
         Equals("means", lambda trial, place: trial[place].right.validation[1:].mean(1).tolist(),
                wrong_means),
-        Equals("left", lambda trial, place: trial[place].right.left,
+        Equals("left", what_may_be_left,
                called="what `.grad` has in the end",
                otherwise="validation has left gradients of its own. It needs no backward: a graph "
                "is freed as soon as nobody holds it"),

@@ -5,7 +5,7 @@ ordinary training in float32. All numbers are sums of few powers of 2: nothing r
 parameters' own dtype.
 """
 
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
 
 import torch
@@ -14,7 +14,7 @@ from torch.optim import SGD, Adam
 
 from ...basics.closeness import close
 from ..kit import Equals, Holds, never
-from ..kit.alone import Alone, WarmExercise, alone, most_bytes
+from ..kit.alone import Alone, WarmExercise, alone, most_bytes, on_our_rank
 from ..kit.trials import numbers
 
 SHAPES = [(3, 4), (5,), (2, 3), ()]
@@ -85,18 +85,16 @@ def values_of(tensors) -> dict:
 
 
 def train(answer, dtype, make_optimizer, gradients):
-    """What is seen after each step, and what an ordinary training comes to."""
+    """What is seen after each step."""
     parameters, (make, seen) = make_parameters(dtype), watched(make_optimizer)
-    start, mixed = values_of(parameters), answer((p for p in parameters), make)
+    mixed = answer((p for p in parameters), make)
     found = {"masters": [fault_of(master, parameters) for master in seen.masters]}
     if not found["masters"] or any(found["masters"]):
         return found
-    ordinary = partial(train_in_float32, dtype, make_optimizer, gradients)
-    found |= {"start": start, "ordinary": ordinary(), "recreated": ordinary(recreate=True)}
-    found |= {"with_zeros": ordinary(zeros=True), "first": values_of(seen.masters)}
+    first, ordinary = values_of(seen.masters), train_in_float32(dtype, make_optimizer, gradients)
     found["no_parameters"] = not list(mixed.parameters) if hasattr(mixed, "parameters") else False
     found |= {k: [] for k in ("steps", "value_after", "dtypes", "zeros", "left", "in_masters")}
-    for of_step, right in zip(gradients, found["ordinary"]):
+    for of_step, right in zip(gradients, ordinary):
         backward(parameters, of_step)
         mixed.step()
         found["steps"].append(len(seen.steps))
@@ -108,7 +106,29 @@ def train(answer, dtype, make_optimizer, gradients):
             for gradient in (x.grad for x in tensors if x.grad is not None):
                 found[name if gradient.any() else "zeros"].append(gradient)
     found["made_again"] = seen.made - 1
-    return found | {"is_moved": not close(found["first"], values_of(seen.masters))}
+    return found | {"is_moved": not close(first, values_of(seen.masters))}
+
+
+# ---- What is known of it ---
+
+
+def known_of(case, place) -> dict:
+    return known_of_all()[str(case)] if case.work is train else {}
+
+
+@cache
+def known_of_all() -> dict:
+    return on_our_rank(lambda: {name: train_by_ourselves(*of) for name, of in TRIALS.items()})
+
+
+def train_by_ourselves(*trial) -> dict:
+    """What an ordinary training comes to."""
+    return {
+        "start": values_of(make_parameters(trial[0])),
+        "ordinary": train_in_float32(*trial),
+        "recreated": train_in_float32(*trial, recreate=True),
+        "with_zeros": train_in_float32(*trial, zeros=True),
+    }
 
 
 def fault_of(master, parameters) -> str:
@@ -205,6 +225,8 @@ EXERCISE = WarmExercise(
         Alone("bytes of a number", count_bytes),
     ],
     work=alone,
+    known=known_of,
+    found=lambda case: ("value_after",) if case.work is train else ("more", "in_step"),
     facts=[
         Holds("masters", bool, "there is no optimizer",
               "__init__ ends with make_optimizer(self.masters)"),

@@ -4,6 +4,7 @@ Gradients of a scaled loss are given, some with inf or nan in them. The truth is
 torch.amp.GradScaler.
 """
 
+from functools import cache
 from types import SimpleNamespace
 
 import torch
@@ -12,8 +13,9 @@ from torch import nn
 from ...basics.closeness import close
 from ...course.checking import Wrong
 from ..kit import Equals, Holds, never
-from ..kit.alone import Alone, WarmExercise, alone
+from ..kit.alone import Alone, WarmExercise, alone, on_our_rank
 from ..kit.trials import numbers
+from .guessed_scales import FINITE, guesses_at
 
 SHAPES = [(4,), (2,), (3, 2), ()]
 WITHOUT = 1  # which of them has never a gradient
@@ -27,7 +29,6 @@ SPOILED = {  # of which parameters, how many elements, and what they are
     "M": [(2, 1, -INF)],
     "H": [(0, 4, 3e38)],  # each of them is finite; their sum is not
 }
-FINITE = ".H"
 
 
 TRIALS = {  # scale, window, steps: a letter of SPOILED, or a dot
@@ -73,9 +74,22 @@ class Torch:
 
 
 def take_steps(answer, *trial):
-    found = steps_of(answer, *trial) | {"right": SimpleNamespace(**steps_of(Torch, *trial))}
-    again = steps_of(answer, *trial)
+    found, again = (steps_of(answer, *trial) for _ in range(2))
     return found | {"is_shared": not torch.equal(again["scale_after"], found["scale_after"])}
+
+
+def known_of(case, place) -> dict:
+    """What torch's scaler does."""
+    return {"right": SimpleNamespace(**known_of_all()[case.args])}
+
+
+@cache
+def known_of_all() -> dict:
+    return on_our_rank(take_steps_by_torch)
+
+
+def take_steps_by_torch() -> dict:
+    return {trial: steps_of(Torch, *trial) for trial in TRIALS.values()}
 
 
 def steps_of(answer, scale, window, steps, is_generator=False) -> dict:
@@ -194,31 +208,6 @@ def wrong_scales(trial, place):
     }
 
 
-def guesses_at(steps, window) -> dict[str, int]:
-    """{sentence: how often a misconception has doubled, less how often it has halved}."""
-    rows = [len(row) for row in "".join("." if s in FINITE else "x" for s in steps).split("x")]
-    refused = len(rows) - 1
-    doubled = sum(row // window for row in rows)
-    return {
-        "a refused step has to halve the scale, or the next one overflows as well": doubled,
-        "it is halved once for each gradient that is not finite. A step is refused once, however "
-        "many there are": doubled - refused - steps.count("B"),
-        "a refused step ends the row: counting begins anew": sum(rows) // window - refused,
-        "a refused step is no step of a row: only steps that are taken count":
-            sum(s in FINITE for s in steps[window - 1 :: window]) - refused,
-        "it is doubled after each step; it takes `window` in a row": sum(rows) - refused,
-        "after it has been doubled a new row begins: counting begins anew":
-            sum(max(0, row - window + 1) for row in rows) - refused,
-        "it is doubled only once in a row of steps: after that a new row begins":
-            sum(min(1, row // window) for row in rows) - refused,
-        "it is doubled one step too late: after the step that makes `window` in a row":
-            sum(row // (window + 1) for row in rows) - refused,
-        "it is divided by 4 where a step is refused: half of it is asked": doubled - 2 * refused,
-        "it is never doubled: a factor that was too large once need not be too large for ever":
-            -refused,
-    }  # fmt: skip
-
-
 class WithGenerator(WarmExercise):
     """Its last case has a generator, where the others have a list."""
 
@@ -249,6 +238,7 @@ EXERCISE = WithGenerator(
         Alone(f"{name}, window={trial[1]}", take_steps, trial) for name, trial in TRIALS.items()
     ],
     work=alone,
+    known=known_of,
     facts=[
         Holds("scale_after", lambda scales: scales.all(), "the scale has become 0",
               "// makes 0 of a half: the factor may well become smaller than 1"),

@@ -131,7 +131,7 @@ def keep_exact(answer):
         return {"fault": fault}
     moved = got.float() != x
     pair = (x[moved][0].item(), got[moved][0].item()) if moved.any() else None
-    return {"fault": None, "moved": pair}
+    return {"fault": None, "moved": pair, "kept": [row.unique().tolist() for row in got.float()]}
 
 
 def try_shapes(answer):
@@ -221,6 +221,11 @@ def needs_no_fault(name="fault"):
                  lambda trial, place: trial[place].fault[1])  # fmt: skip
 
 
+FOUND = {
+    keep_exact: ("kept",), count: ("shares", "beyond"), try_shapes: ("fault",),
+    draw_twice: ("together", "again"),
+}  # fmt: skip
+
 EXERCISE = WarmExercise(
     "5.5",
     "round_stochastically",
@@ -233,10 +238,12 @@ EXERCISE = WarmExercise(
         Alone("three calls", draw_twice),
     ],
     work=alone,
+    found=lambda case: FOUND[case.work],
     facts=[
         needs_no_fault(),
         Holds("moved", lambda pair: pair is None,
               lambda pair: f"{pair[0]:g} has become {pair[1]:.8g}", NOT_EXACT),
+        Equals("kept", lambda trial, place: [[x] for x in EXACT], otherwise=NOT_EXACT),
         never("changed", "x has changed", IN_PLACE),
         Equals("shares", lambda trial, place: torch.tensor(PLACES, dtype=torch.float64), mistakes,
                "the share that is rounded away from 0", same=near,

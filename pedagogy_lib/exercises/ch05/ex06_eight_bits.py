@@ -10,6 +10,7 @@ from ...basics.closeness import close_in_float32
 from ...basics.torch_private import OperatorMode
 from ..kit import Equals, Holds, never
 from ..kit.alone import Alone, WarmExercise, alone
+from ..kit.tables import tabled
 from ..kit.values import NO_RETURN
 from .codes_and_scales import (
     NOT_A_NUMBER,
@@ -33,6 +34,7 @@ CASES = {
     "shape 5 × 3, transposed, blocks of 7": ((5, 3), 7, [1, -2, 0]),
     "300 numbers, blocks of 256": ((300,), 256, [1, -6]),
 }
+COUNT, BLOCK = 1_000, 64  # of random numbers
 FRACTIONS = (0.0, 0.25, -0.25, 0.375, -0.375)  # of a code, beside a whole number
 
 # ---- Inputs ---
@@ -54,6 +56,23 @@ def make(shape, block, powers) -> torch.Tensor:
     return x.t().contiguous().t() if len(shape) == 2 and shape[0] > shape[1] else x
 
 
+@tabled(lambda: list(CASES.values()))
+def known(shape, block, powers) -> dict:
+    """What is right, and what mistakes give."""
+    given = make(shape, block, powers), block
+    return {
+        "right": packed(*given),
+        "back": true_back(*given),
+        "wrong scales": wrong_scales(*given),
+        "wrong codes": wrong_codes(*given),
+        "wrong back": wrong_back(*given),
+    }
+
+
+def of_known(name):
+    return lambda trial, place: known(*trial.case.args)[name]
+
+
 # ---- On a rank ---
 
 
@@ -69,13 +88,20 @@ def there_and_back(answer, shape, block, powers):
     }
     if found["fault"] is None:
         codes, scales = got
-        right = packed(x, block)
-        found |= {"codes": codes, "scales": scales, "x": x, "right": right}
+        right = known(shape, block, powers)["right"]
+        found |= {"codes": codes, "scales": scales}
         is_zero = right[1] == 0
         found["zero_scales"] = scales[is_zero].tolist() if len(scales) == len(is_zero) else []
         back = answer(block).unpack(right[0].clone(), right[1].clone(), x.shape)
         found |= {"back": back if isinstance(back, torch.Tensor) else f"{back!r:.60}"}
     return found
+
+
+def known_of(case, place) -> dict:
+    if case.work is not there_and_back:
+        return {}
+    shape, block, powers = case.args
+    return {"x": make(shape, block, powers), "right": known(shape, block, powers)["right"]}
 
 
 def fault_of(got):
@@ -100,18 +126,18 @@ def fault_of(got):
     return None
 
 
-def real_numbers(answer, count=1_000, block=64):
-    """Random numbers with outliers: no number is off by more than half a scale."""
-    torch.manual_seed(5)
-    x = torch.randn(count)
+def with_outliers() -> torch.Tensor:
+    x = torch.randn(COUNT, generator=torch.Generator().manual_seed(5))
     x[::97] *= 1_000
-    eight_bits = answer(block)
+    return x
+
+
+def real_numbers(answer):
+    """Random numbers with outliers, there and back."""
+    x, eight_bits = with_outliers(), answer(BLOCK)
     codes, scales = eight_bits.pack(x)
-    back = eight_bits.unpack(codes, scales, x.shape)
-    each = x.abs().split(block)
-    half = torch.cat([(piece.max() / 254).expand(len(piece)) for piece in each])
-    off = ((back - x).abs() / half).max().item() if back.shape == x.shape else float("inf")
-    return {"most_off": off, "bytes": codes.nbytes + scales.nbytes, "count": count}
+    came = eight_bits.unpack(codes, scales, x.shape)
+    return {"came_back": came, "bytes": codes.nbytes + scales.nbytes}
 
 
 class Casts(OperatorMode):
@@ -133,8 +159,15 @@ def told(trial) -> str:
     return "codes, scales, and the numbers that come back"
 
 
-def enough(found) -> bool:
-    return found <= 1 + 1e-4  # of half a scale, which is computed in float32
+def most_off(came) -> float:
+    """How far a number is off at most, in half scales."""
+    x = with_outliers()
+    half = torch.cat([(piece.max() / 254).expand(len(piece)) for piece in x.abs().split(BLOCK)])
+    return ((came - x).abs() / half).max().item() if came.shape == x.shape else float("inf")
+
+
+def enough(came) -> bool:
+    return most_off(came) <= 1 + 1e-4  # of half a scale, which is computed in float32
 
 
 EXERCISE = WarmExercise(
@@ -146,15 +179,20 @@ EXERCISE = WarmExercise(
         Alone("1,000 random numbers, some of them large", real_numbers),
     ],
     work=alone,
+    known=known_of,
+    found=lambda case: (
+        ("scales", "codes", "back") if case.work is there_and_back else ("came_back", "bytes")
+    ),
     facts=[
         Holds("fault", lambda fault: fault is None, lambda fault: fault[0],
               lambda trial, place: trial[place].fault[1]),
         never("changed", "x has changed", "the numbers of x stay: make new tensors"),
-        Equals("scales", lambda trial, place: trial[place].right[1], wrong_scales,
-               same=close_in_float32),
+        Equals("scales", lambda trial, place: known(*trial.case.args)["right"][1],
+               of_known("wrong scales"), same=close_in_float32),
         Holds("zero_scales", lambda scales: not any(scales),
               lambda scales: f"a block of zeros has scale {scales[0]:.3g}", ZEROS),
-        Equals("codes", lambda trial, place: trial[place].right[0], wrong_codes),
+        Equals("codes", lambda trial, place: known(*trial.case.args)["right"][0],
+               of_known("wrong codes")),
         never("cast_from_nan", "a number that is nan is made an int8", NOT_A_NUMBER),
         Holds("back", lambda back: isinstance(back, torch.Tensor), "unpack returned {}",
               lambda trial, place: NO_RETURN if trial[place].back == "None" else
@@ -162,10 +200,12 @@ EXERCISE = WarmExercise(
         Holds("back", lambda back: back.dtype == torch.float32,
               lambda back: f"unpack gives {str(back.dtype).removeprefix('torch.')}",
               "what comes back is float32, as x was"),
-        Equals("back", true_back, wrong_back, "what unpack gives", same=close_in_float32),
-        Holds("most_off", enough, "a number is off by {:.3g} times half a scale",
+        Equals("back", of_known("back"), of_known("wrong back"), "what unpack gives",
+               same=close_in_float32),
+        Holds("came_back", enough,
+              lambda came: f"a number is off by {most_off(came):.3g} times half a scale",
               "a number's block decides its scale, and its code is the nearest whole number"),
-        Holds("bytes", lambda count: count <= 1_000 + 4 * 16, "codes and scales take {:,} bytes",
+        Holds("bytes", lambda count: count <= COUNT + 4 * 16, "codes and scales take {:,} bytes",
               "a byte for each number, and 4 for each block, are enough"),
     ],
     told=told,

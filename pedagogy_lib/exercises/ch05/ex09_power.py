@@ -8,6 +8,7 @@ import torch
 from ..kit import Equals, Holds, never
 from ..kit.alone import Alone, WarmExercise, alone, most_bytes
 from ..kit.refused import Refused
+from ..kit.tables import tabled
 
 TRIALS = {  # exponent, shape of x, what comes after
     "the fourth power of a vector": (4, (4,), "sum"),
@@ -43,28 +44,29 @@ def need_function(kind):
     )
 
 
+def numbers_of(shape) -> torch.Tensor:
+    return torch.arange(1, torch.Size(shape).numel() + 1, dtype=torch.float64).view(shape) / 3
+
+
 def compare(answer, exponent, shape, after):
-    numbers = torch.arange(1, torch.Size(shape).numel() + 1, dtype=torch.float64).view(shape) / 3
     need_function(answer.lab.Power)
-    found, changed = {}, False
-    calls = {
-        "mine": answer.lab.Power.apply,
-        "right": lambda exponent, x: x**exponent,
-        **{why: make(WRONG).apply for why, make in MISTAKES.items()},
-    }
-    for name, call in calls.items():
-        x = numbers.clone().requires_grad_()
-        y = AFTER[after](call, exponent, x)
-        y.backward()
-        changed |= not torch.equal(x.detach(), numbers)
-        found[name] = {"y": y.detach(), "x.grad": x.grad}
-    return {
-        "y": found["mine"]["y"],
-        "gradient": found["mine"]["x.grad"],
-        "changed": changed,
-        "right": found["right"],
-        "wrong": {why: found[why]["x.grad"] for why in MISTAKES},
-    }
+    return seen_of(answer.lab.Power.apply, exponent, shape, after)
+
+
+def known_of(case, place) -> dict:
+    if case.work is not compare:
+        return {}
+    right = seen_of(lambda exponent, x: x**exponent, *case.args)
+    return {"right": right, "wrong": wrong_gradients(*case.args)}
+
+
+def seen_of(call, exponent, shape, after) -> dict:
+    numbers = numbers_of(shape)
+    x = numbers.clone().requires_grad_()
+    y = AFTER[after](call, exponent, x)
+    y.backward()
+    changed = not torch.equal(x.detach(), numbers)
+    return {"y": y.detach(), "gradient": x.grad, "changed": changed}
 
 
 def measure_kept(answer):
@@ -154,6 +156,18 @@ MISTAKES = {
     ),
     "the sign is the other way round": with_backward(lambda g, p, x: -g * p * x ** (p - 1)),
 }
+
+
+@tabled(lambda: list(TRIALS.values()))
+def wrong_gradients(exponent, shape, after) -> dict[str, torch.Tensor]:
+    found = {}
+    for why, make in MISTAKES.items():
+        x = numbers_of(shape).requires_grad_()
+        AFTER[after](make(WRONG).apply, exponent, x).backward()
+        found[why] = x.grad
+    return found
+
+
 NOTHING_KEPT = "what the forward has saved comes back in a tuple, here with one tensor"
 NO_GRADIENT = "x gets no gradient: of the two that are returned, the second one belongs to x"
 
@@ -179,13 +193,15 @@ EXERCISE = WarmExercise(
         Alone("memory", measure_kept),
     ],
     work=alone,
+    known=known_of,
+    found=lambda case: ("y", "gradient") if case.work is compare else ("kept",),
     facts=[
         Equals("y", lambda trial, place: trial[place].right["y"],
                called="the loss that comes of what the forward returns",
                otherwise="the forward stands there already: x ** exponent"),
         never("changed", "x is not as it was",
               "x belongs to the caller, and so does its memory: compute a new tensor"),
-        Equals("gradient", lambda trial, place: trial[place].right["x.grad"],
+        Equals("gradient", lambda trial, place: trial[place].right["gradient"],
                lambda trial, place: telling(trial[place]), "x.grad",
                otherwise=why_other_gradient),
         Holds("kept", lambda times: times < 0.5,
@@ -225,7 +241,7 @@ EXERCISE = WarmExercise(
 
 def telling(of) -> dict:
     """The mistakes that show in this case."""
-    right = of.right["x.grad"]
+    right = of.right["gradient"]
     return {NO_GRADIENT: None} | {
         why: x for why, x in of.wrong.items() if not torch.allclose(x, right)
     }

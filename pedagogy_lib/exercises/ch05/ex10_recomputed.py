@@ -8,63 +8,24 @@ import re
 import warnings
 
 import torch
-from torch import nn
 
 from ...basics.closeness import close
 from ..kit import Equals, Holds, never
 from ..kit.alone import Alone, WarmExercise, alone, most_bytes
+from .blocks_that_count import (
+    WIDTH,
+    Model,
+    after_a_layer,
+    one_after_another,
+    one_block,
+    one_in_another,
+    one_number,
+)
 from .ex09_power import need_function
 
-WIDTH, STALE = 4, 0.25
+STALE = 0.25
 CHUNKS, SAMPLES, WIDE = 4, 256, 64  # where memory is measured
 X, BEFORE, WEIGHTS = "x", "the layer before", "the function's weights"
-
-
-class Model(nn.Module):
-    """A layer, and blocks, which count how often one of them has run."""
-
-    def __init__(self, dropout, blocks=3, width=WIDTH, hidden=6):
-        super().__init__()
-        self.first, self.runs = nn.Linear(width, width), 0
-        self.blocks = nn.ModuleList(
-            nn.Sequential(
-                nn.Linear(width, hidden), nn.Tanh(), nn.Dropout(dropout), nn.Linear(hidden, width)
-            )
-            for _ in range(blocks)
-        )
-        self.double()
-        for block in self.blocks:
-            block[0].register_forward_hook(self.count)  # also if block.forward is called
-
-    def count(self, *_):
-        self.runs += 1
-
-
-# Forwards: of a model, x, and call(function, x), which may recompute.
-
-
-def one_block(model, x, call):
-    return call(lambda x: model.blocks[0](x)[:, 1:], x)  # not of x's shape
-
-
-def after_a_layer(model, x, call):
-    return call(model.blocks[0], torch.tanh(model.first(x)))
-
-
-def one_number(model, x, call):
-    return call(lambda x: model.blocks[0](x).square().mean(), x)
-
-
-def one_after_another(model, x, call):
-    """Some of x goes past each block; the second one comes twice."""
-    for number in (0, 1, 2, 1):
-        x = x + call(model.blocks[number].forward, x)
-    return x
-
-
-def one_in_another(model, x, call):
-    two = lambda x: model.blocks[1](call(model.blocks[0], x))  # noqa: E731
-    return call(model.blocks[2], call(two, x))
 
 
 TRIALS = {  # forward, how often blocks run if each call runs twice, dropout, gradients before
@@ -84,27 +45,48 @@ TRIALS = {  # forward, how often blocks run if each call runs twice, dropout, gr
 def compare(answer, forward, runs, *how):
     warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
     need_function(answer.lab.Recomputed)
-    mine, plain, ones, means = (
-        seen_in(forward, call, slopes, *how)
-        for call, slopes in (
-            (answer.lab.Recomputed.apply, slopes_of),
-            (plainly, slopes_of),
-            (plainly, torch.ones_like),
-            (plainly, lambda y: torch.full_like(y, 1 / max(y.numel(), 1))),
-        )
-    )
+    mine = seen_in(forward, answer.lab.Recomputed.apply, slopes_of, *how)
+    plain = seen_in(forward, plainly, slopes_of, *how)
     is_right = close(mine["gradients"], plain["gradients"])
     return {
         "y": mine["y"],
-        "right_y": plain["y"],
-        "gradients" if not any(how[:1]) else "gradients_with_dropout": mine["gradients"],
-        "right": plain["gradients"],
-        "ones": ones["gradients"],
-        "means": means["gradients"],
+        gradients_in(how): mine["gradients"],
         "never_run_again": mine["runs"] == plain["runs"] and not is_right,
         "runs": (mine["runs"], runs),
         "moved": [k for k in ("forward", "backward") if not torch.equal(mine[k], plain[k])],
     }
+
+
+def gradients_in(how) -> str:
+    """The name under which gradients are found."""
+    return "gradients_with_dropout" if any(how[:1]) else "gradients"
+
+
+def known_of(case, place) -> dict:
+    if case.work is not compare:
+        return {}
+    forward, _, *how = case.args
+    with torch.random.fork_rng(devices=[]):
+        right, ones, means = (
+            seen_in(forward, plainly, slopes, *how)
+            for slopes in (slopes_of, torch.ones_like, even_slopes_of)
+        )
+    return {
+        "right_y": right["y"],
+        "right": right["gradients"],
+        "ones": ones["gradients"],
+        "means": means["gradients"],
+    }
+
+
+def found_on(case):
+    is_compared = case.work is compare
+    return ("y", gradients_in(case.args[2:])) if is_compared else ("kept", "besides", "at_most")
+
+
+def even_slopes_of(y):
+    """Those of a mean."""
+    return torch.full_like(y, 1 / max(y.numel(), 1))
 
 
 def seen_in(forward, call, slopes, dropout=0.0, stale=None) -> dict:
@@ -222,6 +204,8 @@ EXERCISE = WarmExercise(
         Alone(f"memory, {CHUNKS} chunks", measure_chunks),
     ],
     work=alone,
+    known=known_of,
+    found=found_on,
     facts=[
         Equals("y", lambda trial, place: trial[place].right_y, called="what the forward returns",
                otherwise="what the forward returns is function(x), as it stood there"),

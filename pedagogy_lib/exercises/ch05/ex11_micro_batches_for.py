@@ -10,6 +10,7 @@ from ...course.checking import Wrong
 from ..kit import Equals
 from ..kit.alone import Alone, WarmExercise, alone
 from ..kit.outcomes import number_in, outcome_of
+from ..kit.tables import tabled
 
 TASKS = [  # batch, limit, fixed, each; the first tells misconceptions apart
     (60, 205, 80, 10), (60, 200, 80, 10), (60, 680, 80, 10), (60, 679, 80, 10),
@@ -31,6 +32,7 @@ def split(answer, *task):
     return {"outcome": outcome._replace(value=value if is_short else f"{value!r:.60}")}
 
 
+@tabled(lambda: TASKS)
 def fewest(batch, limit, fixed, each) -> int | None:
     """The truth: from the largest micro-batch downwards; None if not even one sample fits."""
     sizes = (size for size in range(batch, 0, -1) if batch % size == 0)
@@ -81,6 +83,7 @@ def mistakes(trial, place):
     return {why: count for why, count in found.items() if count is not None}
 
 
+@tabled(lambda: TASKS)
 def wrong_counts(batch, limit, fixed, each) -> dict:
     """{misconception: the number of micro-batches that it gives, or None}"""
     right = fewest(batch, limit, fixed, each) or batch
@@ -147,6 +150,7 @@ EXERCISE = WarmExercise(
         for task in TASKS
     ],
     work=alone,
+    found=lambda case: ("count",) if fewest(*case.args) else ("outcome",),
     facts=[
         lambda trial: refuses_what_does_not_fit(trial) if trial.of("outcome") else "",
         Equals("count", lambda trial, place: fewest(*trial.case.args), mistakes,

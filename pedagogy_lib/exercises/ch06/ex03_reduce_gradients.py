@@ -1,5 +1,7 @@
 """Gradients of which each rank gets its part."""
 
+from math import prod
+
 import torch
 import torch.distributed as dist
 from torch import nn
@@ -9,6 +11,7 @@ from ..kit import GROUP, At, Equals, Holds, RankExercise, Sends, World, answerin
 from ..kit.trials import LARGE, numbers
 
 SHAPES = [(2, 3), (5,), (), (5, 1)]  # 17 numbers: padding for 2, 3 and 4 ranks
+CALLS = ("call 1", "call 2")
 NO_GRADIENT = (
     "a parameter without a part in the loss has None in `.grad`: it counts as zeros. "
     "gradients_of(unit) gives them"
@@ -27,11 +30,10 @@ def reduce_twice(answer, group, case):
     alone, is_measured = case.args
     unit = unit_of(answer.lab, SHAPES, group, alone)
     weights, names = [p.detach().clone() for p in unit.parameters], set(vars(unit))
-    found = {"local": {}, "part": {}, "kept": {}, "left": []}
-    for number, call in enumerate(("call 1", "call 2")):
-        give_gradients(unit, dist.get_rank(group), number)
-        found["local"][call] = [None if p.grad is None else p.grad.flatten().clone()
-                                for p in unit.parameters]  # fmt: skip
+    found = {"part": {}, "kept": {}, "left": []}
+    for number, call in enumerate(CALLS):
+        for p, gradient in zip(unit.parameters, gradients_at(dist.get_rank(group), number)):
+            p.grad = gradient
         answer(unit)
         part = unit.shard.grad
         found["part"][call] = None if part is None else part.detach().clone()
@@ -39,45 +41,42 @@ def reduce_twice(answer, group, case):
         found["left"] += [p.grad for p in unit.parameters if p.grad is not None]
     found["noted"] = sorted(set(vars(unit)) - names)
     found["changed"] = not close([p.detach() for p in unit.parameters], weights)
-    found["sizes"] = [p.numel() for p in unit.parameters]
-    return found | (cost_of_large(answer, group, alone) if is_measured else {})
+    if is_measured:
+        reduce_large(answer, group, alone)
+    return found
 
 
-def cost_of_large(answer, group, alone):
+def reduce_large(answer, group, alone):
     large = unit_of(answer.lab, [(LARGE + 1,)], group, alone)
     large.parameters[0].grad = torch.ones_like(large.parameters[0])
     dist.barrier(group)
     with answering():
         answer(large)
-    return {"flat_bytes": large.flat.nbytes}
-
-
-def with_cost(trial) -> bool:
-    return trial.case.args[1]
 
 
 def unit_of(lab, shapes, group, alone):
     return lab.Unit([nn.Parameter(numbers(0, s, torch.float64)) for s in shapes], group, alone)
 
 
-def give_gradients(unit, place, number):
+def gradients_at(place, number) -> list[torch.Tensor | None]:
     """Other ones at each place. One of them has none at all, the last parameter has none at any."""
-    for index, p in enumerate(unit.parameters):
-        p.grad = numbers(place, p.shape, p.dtype, 10 * number + index) + 8 * place
-    unit.parameters[-1].grad = None
-    for p in unit.parameters if place == number else ():
-        p.grad = None
+    if place == number:
+        return [None] * len(SHAPES)
+    shapes = enumerate(SHAPES[:-1])
+    given = [numbers(place, s, torch.float64, 10 * number + k) + 8 * place for k, s in shapes]
+    return [*given, None]
 
 
 # ---- What is right, and what is not ---
 
 
-def flat_of(gradients, sizes, fill=None):
+def flat_of(gradients, fill=None):
     """One after another; zeros for a None."""
+    sizes = [prod(shape) for shape in SHAPES]
     flat = torch.zeros(sum(sizes), dtype=torch.float64)
     for part, gradient in zip(flat.split(sizes), gradients):
         if gradient is not None:
-            part += gradient if fill is None else fill
+            part += gradient.flatten() if fill is None else fill
     return flat
 
 
@@ -96,9 +95,10 @@ def by_call(trial, of_call, keeps=1.0):
     keeps  by what the sum so far is multiplied, before a call's is added
     """
     found, before = {}, 0.0
-    for call in trial[0].local:
-        flats = [flat_of(of.local[call], of.sizes) for of in trial]
-        have = sum(flat_of(of.local[call], of.sizes, 1.0) for of in trial).clamp(min=1)
+    for number, call in enumerate(CALLS):
+        local = [gradients_at(place, number) for place in range(trial.n)]
+        have = sum(flat_of(of, 1.0) for of in local).clamp(min=1)
+        flats = list(map(flat_of, local))
         found[call] = before = of_call(flats, have) + keeps * before
     return found
 
@@ -199,7 +199,8 @@ EXERCISE = RankExercise(
         never("noted", lambda names: f"afterwards the unit has unit.{names[0]}",
               "what is put there stays in memory until the next call: nothing else is to be kept"),
         Sends(
-            lambda trial, place: with_cost(trial) and trial[0].flat_bytes * (1 - 1 / trial.n),
+            lambda trial, place: trial.case.args[1]
+            and 8 * -(-(LARGE + 1) // trial.n) * (trial.n - 1),
             "a reduce-scatter sends",
             {
                 "reduce_scatter": GLOO,

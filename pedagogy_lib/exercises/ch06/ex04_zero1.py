@@ -3,7 +3,7 @@
 from functools import partial
 
 from ..kit import RankExercise, World
-from .stages import CASES, ERRORS, FACTS, LOST, sends, steps_of, work
+from .stages import CASES, ERRORS, FACTS, LOST, names_found, sends, steps_of, work
 
 
 def told(trial) -> str:
@@ -46,6 +46,7 @@ EXERCISE = RankExercise(
     errors=ERRORS,
     lost=LOST,
     warm=True,
+    found=names_found,
     hints=(
         "A step: reduce all units, have the optimizer step on the shards, give everybody all "
         "chunks. The first is for step(), the others are for update().",

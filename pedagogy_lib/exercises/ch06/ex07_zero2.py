@@ -9,7 +9,7 @@ from functools import partial
 
 from ..kit import RankExercise
 from ..kit.refused import Refused
-from .stages import BACKWARDS, CASES, ERRORS, FACTS, LOST, sends, work
+from .stages import BACKWARDS, CASES, ERRORS, FACTS, LOST, names_found, sends, work
 
 NOTHING = (
     "no unit is reduced. is_ready strikes the parameter off self.missing[unit], and reduces with "
@@ -215,6 +215,7 @@ EXERCISE = RankExercise(
     },
     lost=LOST,
     warm=True,
+    found=names_found,
     hints=(
         "is_ready is told of one parameter. When is its unit complete? And may it be reduced "
         "at once, if on another rank another unit is ready first?",

@@ -72,7 +72,6 @@ def lend(answer, group, case):
         "shape": list(flat.shape),
         "apart": not is_in_storage(flat, lent.storage),
         "bytes": lent.storage.nbytes(),
-        "size": lent.size,
         "given": torch.equal(lent.new, numbers(1, lent.shape, lent.new.dtype)),
     }
     if found["bytes"] == lent.size and not found["apart"]:
@@ -140,8 +139,8 @@ EXERCISE = RankExercise(
                otherwise="the shape belongs to the tensor, and stays. Only the storage changes"),
         Holds("bytes", lambda size: size > 0, "afterwards flat's storage has {} bytes",
               "the memory has to come back: give the storage flat.nbytes bytes again"),
-        Equals("bytes", lambda trial, place: trial[place].size, called="the bytes of the storage",
-               otherwise=BYTES),
+        Equals("bytes", lambda trial, place: flat_of(trial, 0).nbytes,
+               called="the bytes of the storage", otherwise=BYTES),
         Equals("tail", lambda trial, place: flat_of(trial, 1)[1:], other_tails,
                "a view of flat, from its second number on,",
                "write all of `numbers` into flat, in their order"),

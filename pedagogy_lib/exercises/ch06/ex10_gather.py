@@ -8,10 +8,10 @@ import torch.distributed as dist
 import torch.nn.functional as F
 
 from ...basics.torch_private import ResizesWatched, is_in_storage, is_same_storage
-from ..kit import GROUP, At, Equals, Holds, RankExercise, Sends, World, answering, never
+from ..kit import GROUP, At, Equals, RankExercise, Sends, World, answering, complains, never
 from ..kit.refused import Refused
 from ..kit.trials import numbers
-from .units_in_memory import NEW_STORAGE, SHAPES, Held, shard_stays
+from .units_in_memory import SHAPES, Held, length_of_shard, shard_stays, slopes_are
 
 LARGE = [(2, 60_000), (), (399,)]
 NEW = -1  # in memory that is new
@@ -26,7 +26,7 @@ def gather_disposed(answer, group, case):
     held = Held(answer, group, dtype, shapes)
     unit, parameters = held.unit, list(held.unit.parameters)  # those that a model has
     for time in range(times):
-        held.shard.data.copy_(shard_of(dist.get_rank(group), unit.shard, time))
+        held.shard.data.copy_(shard_of(dist.get_rank(group), unit.n, case, time))
         if not (stays and time):  # else it has the shards as they were
             held.resize(0)
             for p in parameters:
@@ -36,7 +36,7 @@ def gather_disposed(answer, group, case):
             answer(unit)
     found, is_there = held.look(), held.storage.nbytes() == unit.flat.nbytes
     found |= {
-        "bytes": (held.storage.nbytes(), unit.flat.nbytes),
+        "bytes": held.storage.nbytes(),
         "flat": unit.flat.detach().clone() if is_there else None,
         "chunks_apart": [k for k, chunk in enumerate(unit.chunks) if is_apart(chunk, held)],
         "shown": [p.detach().clone() for p in parameters] if is_there else None,
@@ -46,9 +46,10 @@ def gather_disposed(answer, group, case):
     return found | {"slopes": held.slope() if is_there and not found["history"] else None}
 
 
-def shard_of(place, shard, time):
+def shard_of(place, n, case, time):
     """What an optimizer has made of a shard."""
-    return numbers(place, shard.shape, shard.dtype, 10 + time)
+    dtype, shapes, *_ = case.args
+    return numbers(place, (length_of_shard(n, shapes),), dtype, 10 + time)
 
 
 def is_apart(tensor, held) -> bool:
@@ -76,16 +77,12 @@ def marking_new_memory(held):
 # ---- What is right, and what is not ---
 
 
-def shard_in(trial, place):
-    return shard_of(place, trial[place].shard, trial.case.args[2] - 1)
+def shard_in(trial, place, ago=1):
+    return shard_of(place, trial.n, trial.case, trial.case.args[2] - ago)
 
 
-def old_shards(trial):
-    return torch.cat([shard_of(k, trial[k].shard, trial.case.args[2] - 2) for k in range(trial.n)])
-
-
-def every_shard(trial, place=None):
-    return torch.cat([shard_in(trial, k) for k in range(trial.n)])
+def every_shard(trial, place=None, ago=1):
+    return torch.cat([shard_in(trial, k, ago) for k in range(trial.n)])
 
 
 def mistakes(trial, place):
@@ -113,14 +110,17 @@ def mistakes(trial, place):
             torch.cat(truth.chunk(trial.n)[::-1]),
         "these are the shards as they were before. Also if flat still has its memory, an optimizer "
         "has changed the shards since: afterwards every shard as it is now is to be there":
-            old_shards(trial),
+            every_shard(trial, ago=2),
     }  # fmt: skip
 
 
-def why_bytes(trial, place) -> str:
-    if trial[place].bytes[0]:
-        return IN_BYTES
-    return "flat has no memory still: its storage has to be resized, and then filled"
+def need_bytes(trial):
+    wanted = every_shard(trial).nbytes
+    for place, nbytes in enumerate(trial.of("bytes")):
+        if nbytes != wanted:
+            what = f"flat's storage has {nbytes} bytes, expected {wanted}"
+            nothing = "flat has no memory still: its storage has to be resized, and then filled"
+            yield f"{trial.who(place)}: {what}", IN_BYTES if nbytes else nothing
 
 
 def parts(trial, place):
@@ -156,8 +156,7 @@ EXERCISE = RankExercise(
     work=gather_disposed,
     facts=[
         *shard_stays(shard_in),
-        Holds("bytes", lambda pair: pair[0] == pair[1],
-              lambda pair: "flat's storage has {} bytes, expected {}".format(*pair), why_bytes),
+        complains(need_bytes),
         never("chunks_apart", "unit.chunks{} is no part of flat",
               "unit.chunks are views into flat, and the next gather() writes into them: write into "
               "a chunk with copy_, and leave the list as it is"),
@@ -171,11 +170,10 @@ EXERCISE = RankExercise(
         never("history", "flat has a history in autograd now",
               "the shard requires a gradient, and autograd has recorded the copy: leave gather() "
               "under torch.no_grad()"),
-        Holds("slopes", lambda pair: torch.equal(*pair),
-              lambda pair: f"a backward gives {pair[0].tolist()}", NEW_STORAGE),
+        slopes_are(lambda trial: (every_shard(trial), trial.case.args[1]), "a backward gives"),
         Sends(
             lambda trial, place: trial.case.args[1] is LARGE
-            and trial[place].flat.nbytes * (1 - 1 / trial.n),
+            and every_shard(trial).nbytes * (1 - 1 / trial.n),
             "its own chunk, sent once to each of the others, has",
             {
                 "all_reduce": "an all-reduce sends twice as much: it adds up what has only to be "

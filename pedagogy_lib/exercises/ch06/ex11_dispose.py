@@ -7,7 +7,8 @@ import torch
 from ...measuring.recorder import measure, peak_bytes_in, traffic_in
 from ..kit import At, Equals, Holds, RankExercise, World, never
 from ..kit.trials import numbers
-from .units_in_memory import NEW_STORAGE, SHAPES, Held, shard_stays
+from .ex03_reduce_gradients import part_of
+from .units_in_memory import SHAPES, Held, length_of_shard, shard_stays, slopes_are, values_at
 
 NO_DATA = "a parameter cannot be without `.data`: give it a tensor without elements"
 NOTHING_TO_SEND = "nothing has to travel: everybody gives up memory, and keeps the shard"
@@ -17,12 +18,12 @@ def dispose_gathered(answer, group, case):
     held = Held(answer, group, case.args[0])
     unit, parameters = held.unit, list(held.unit.parameters)
     unit.shard.grad = torch.ones_like(unit.shard)
-    found = {"elements": unit.flat.numel(), "values": unit.shard.detach().clone()}
+    elements = unit.flat.numel()
     before = bytes_alive(f"before, {case}")
     with measure(f"during, {case}"):
         answer(unit)
     after = bytes_alive(f"after, {case}")
-    found |= held.look() | {
+    found = held.look() | {
         "shape": list(unit.flat.shape),
         "left": (held.storage.nbytes(), sum(p.numel() for p in unit.parameters)),
         "other": len(unit.parameters) != len(parameters)
@@ -34,17 +35,28 @@ def dispose_gathered(answer, group, case):
         "sent": traffic_in(f"during, {case}")[1],
         "taken": max(0, after - held.storage.nbytes() - (before - unit.flat.nbytes)),
     }
-    if unit.flat.numel() == found["elements"]:
-        held.resize(found["elements"])
-        unit.flat.copy_(numbers(9, unit.flat.shape, unit.flat.dtype))
+    if unit.flat.numel() == elements:
+        held.resize(elements)
+        unit.flat.copy_(refilled(case, unit.n))
         found["slopes"] = held.slope()
     return found
+
+
+def refilled(case, n) -> torch.Tensor:
+    """What a flat tensor is filled with afterwards."""
+    return numbers(9, (n * length_of_shard(n, SHAPES),), case.args[0])
 
 
 def bytes_alive(label) -> int:
     with measure(label):
         pass
     return peak_bytes_in(label)["total"]
+
+
+def shard_at(trial, place) -> torch.Tensor:
+    """It is as it was in the beginning: this rank's part of its own numbers."""
+    parts = values_at(place, *trial.case.args, SHAPES)
+    return part_of(torch.cat([part.flatten() for part in parts]), trial.n, place)
 
 
 def why_left(trial, place) -> str:
@@ -86,7 +98,8 @@ EXERCISE = RankExercise(
     ],
     work=dispose_gathered,
     facts=[
-        Equals("shape", lambda trial, place: [trial[place].elements], called="the shape of flat",
+        Equals("shape", lambda trial, place: [trial.n * len(shard_at(trial, place))],
+               called="the shape of flat",
                otherwise="resize_ of a tensor gives it another shape, and never gives memory back. "
                "It is the storage that is resized; flat's shape stays, gather() will need it"),
         Holds("left", lambda left: not left[0],
@@ -100,20 +113,19 @@ EXERCISE = RankExercise(
               "torch.empty(0) alone is float32. A parameter keeps its dtype, or autograd forgets "
               "what it has prepared for its gradient: p.new_empty(0) has it, or a slice of the "
               "shard"),
-        *shard_stays(lambda trial, place: trial[place].values),
-        Equals("gradient", lambda trial, place: torch.ones_like(trial[place].values),
+        *shard_stays(shard_at),
+        Equals("gradient", lambda trial, place: torch.ones_like(shard_at(trial, place)),
                called="the gradient of the shard", otherwise="the optimizer's step is still to "
                "come, and it needs the gradient of the shard"),
-        Holds("slopes", lambda pair: torch.equal(*pair),
-              lambda pair: f"when flat is refilled, a backward gives {pair[0].tolist()}",
-              NEW_STORAGE),
+        slopes_are(lambda trial: (refilled(trial.case, trial.n), SHAPES),
+                   "when flat is refilled, a backward gives"),
         never("taken", "flat's memory is freed, and {} bytes are taken elsewhere",
               "a copy is kept elsewhere. The other ranks have what this one gives up: gather() "
               "gets it back"),
         never("sent", "it sends {} bytes", NOTHING_TO_SEND),
     ],
-    told=lambda trial: f"flat's {trial[0].values.nbytes * trial.n} bytes are free; refilled, it is "
-    "good for the backward",
+    told=lambda trial: f"flat's {shard_at(trial, 0).nbytes * trial.n} bytes are free; refilled, "
+    "it is good for the backward",
     errors={
         "0-dim tensor": "a parameter may have no dimension to cut: take something else without "
         "elements, such as a slice of the shard",

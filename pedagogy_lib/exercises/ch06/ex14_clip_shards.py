@@ -42,20 +42,17 @@ def gradient_of(shard, place, number, kind):
 def clip(answer, group, case):
     kind, max_norm = case.args
     shards = of_place(dist.get_rank(group), kind)
-    before = copies_of(shards)
-    weights = [p.detach().clone() for p in shards]
+    had, weights = len(copies_of(shards)), [p.detach().clone() for p in shards]
     dist.barrier(group)
     with answering():
         norm = answer(shards, max_norm, group)
     after = copies_of(shards)
     return {
-        "weights": weights,
-        "before": before,
         "changed": not close([p.detach() for p in shards], weights),
         "returned": norm is not None and (not torch.is_tensor(norm) or norm.numel() == 1),
         "norm": float(norm) if norm is not None else None,
-        "lost": max(0, len(before) - len(after)),
-        "given": max(0, len(after) - len(before)),
+        "lost": max(0, had - len(after)),
+        "given": max(0, len(after) - had),
         "bad": sum(int((~x.isfinite()).sum()) for x in after),
         "gradients": after,
     }
@@ -68,6 +65,11 @@ def copies_of(shards):
 # ---- What is right, and what is not ---
 
 
+def before(trial) -> list[list[torch.Tensor]]:
+    """What the gradients of each rank are in the beginning."""
+    return [copies_of(of_place(place, trial.case.args[0])) for place in range(trial.n)]
+
+
 def numbers_of(gradients) -> list[float]:
     return [x for gradient in gradients for x in gradient.double().flatten().tolist()]
 
@@ -77,18 +79,19 @@ def length(numbers) -> float:
 
 
 def lengths(trial) -> list[float]:
-    return [length(numbers_of(gradients)) for gradients in trial.of("before")]
+    return [length(numbers_of(gradients)) for gradients in before(trial)]
 
 
 def right_norm(trial, place) -> float:
-    return length([x for gradients in trial.of("before") for x in numbers_of(gradients)])
+    return length([x for gradients in before(trial) for x in numbers_of(gradients)])
 
 
 def wrong_norms(trial, place):
     own, n, right = lengths(trial), trial.n, right_norm(trial, place)
-    each = [length(numbers_of([x])) for gradients in trial.of("before") for x in gradients]
-    everything = [x for gradients in trial.of("before") for x in numbers_of(gradients)]
-    weights = [x for of_rank in trial.of("weights") for x in numbers_of(of_rank)]
+    each = [length(numbers_of([x])) for gradients in before(trial) for x in gradients]
+    everything = [x for gradients in before(trial) for x in numbers_of(gradients)]
+    shards = [of_place(place, trial.case.args[0]) for place in range(n)]
+    weights = [x for of_rank in shards for x in numbers_of(of_rank)]
     trained = [x for x in weights if x != 9.0]
     return {
         "this is the norm of this rank's shards alone. Each rank would scale by another factor: "
@@ -122,32 +125,32 @@ def scaled(gradients, factor):
 
 def right_gradients(trial, place):
     factor = min(1.0, trial.case.args[1] / max(right_norm(trial, place), 1e-300))
-    return scaled(trial[place].before, factor)
+    return scaled(before(trial)[place], factor)
 
 
 def wrong_gradients(trial, place):
-    before, most, norm = trial[place].before, trial.case.args[1], right_norm(trial, place)
-    n, own = trial.n, lengths(trial)[place] or 1.0
+    own, most, norm = before(trial)[place], trial.case.args[1], right_norm(trial, place)
+    n, length_of_own = trial.n, lengths(trial)[place] or 1.0
     norm = norm or 1.0
     return {
         "the norm is above max_norm, and the gradients are as before: multiply them in place, "
-        "p.grad *= …": before,
+        "p.grad *= …": own,
         "a gradient that is small enough is scaled up. Clipping only makes gradients smaller: "
-        "leave them alone if the norm is not above max_norm": scaled(before, most / norm),
+        "leave them alone if the norm is not above max_norm": scaled(own, most / norm),
         "each rank scales by its own norm. All ranks need the same factor, that of the whole norm":
-            scaled(before, min(1.0, most / own)),
+            scaled(own, min(1.0, most / length_of_own)),
         "each shard is scaled by its own norm: small gradients keep their size, and the direction "
         "changes. One factor for all":
-            [x * min(1.0, most / (length(numbers_of([x])) or 1.0)) for x in before],
-        "the factor is applied twice": scaled(before, min(1.0, most / norm) ** 2),
-        "the gradients are divided by the norm, whatever max_norm is": scaled(before, 1 / norm),
+            [x * min(1.0, most / (length(numbers_of([x])) or 1.0)) for x in own],
+        "the factor is applied twice": scaled(own, min(1.0, most / norm) ** 2),
+        "the gradients are divided by the norm, whatever max_norm is": scaled(own, 1 / norm),
         "each number is clamped by itself. That changes the direction: multiply all by one factor":
-            [x.clamp(-most, most) for x in before],
+            [x.clamp(-most, most) for x in own],
         "the factor has the square of the norm in it: take the root first":
-            scaled(before, min(1.0, most / norm**2)),
+            scaled(own, min(1.0, most / norm**2)),
         "the limit is shared out among the ranks. max_norm is for the whole":
-            scaled(before, min(1.0, most / n / norm)),
-        "the factor has the root of max_norm in it": scaled(before, min(1.0, most**0.5 / norm)),
+            scaled(own, min(1.0, most / n / norm)),
+        "the factor has the root of max_norm in it": scaled(own, min(1.0, most**0.5 / norm)),
     }  # fmt: skip
 
 

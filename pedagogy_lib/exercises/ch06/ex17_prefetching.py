@@ -8,12 +8,13 @@ import torch.distributed as dist
 from torch.utils.checkpoint import set_checkpoint_early_stop
 
 from ...basics.closeness import close
-from ..kit import At, RankExercise, World
+from ..kit import At, Equals, RankExercise, World
 from ..kit.differences import first_difference
 from ..kit.models import SAMPLES, equal_models, loss_of, share_of
 from ..kit.refused import Refused
 from .line_of_jobs import NOT_YET, Line, Uses
-from .watched_training import Stack, make_optimizer, name_of
+from .trained_alone import OneProcess, Stack, make_optimizer, weights_alone
+from .watched_training import name_of
 
 # Of each step: the layers that take part, in their order, and how many backwards it has.
 STEPS = [((0, 1, 2), 1), ((1, 0, 1), 1), ((0, 1, 2), 2), ((0, 1, 2), 1), ((0, 1, 2), 1)]
@@ -42,13 +43,13 @@ class Training:
     def __init__(self, answer, group, plan):
         self.place, self.n = dist.get_rank(group), dist.get_world_size(group)
         self.plan, self.group = plan, group
-        self.mine, self.alone = equal_models(2, Stack)
+        self.mine, alone = equal_models(2, Stack)
+        self.alone, self.weights = OneProcess(alone), {}
         self.mine.around, layers = plan.around, list(self.mine.layers)
         named = {p: name for name, p in self.mine.named_parameters()}
         self.zero = answer(self.mine, make_optimizer, layers, group, depth=plan.depth)
         self.names = {unit: name_of(module, layers) for module, unit in self.zero.units.items()}
         self.named = {unit: [named[p] for p in unit.parameters] for unit in self.names}
-        self.optimizer = make_optimizer([p for p in self.alone.parameters() if p.requires_grad])
         self.line = contextlib.nullcontext()
         if not plan.thread:
             self.line = Line(self.names)
@@ -57,7 +58,7 @@ class Training:
 
     def run(self):
         for number, (order, backwards) in enumerate(STEPS[: self.plan.steps], 1):
-            self.mine.order = self.alone.order = order
+            self.mine.order = self.alone.model.order = order
             if not self.plan.thread:
                 self.line.sent = 0
             for backward in range(backwards):
@@ -65,7 +66,7 @@ class Training:
             self.step(number)
 
     def learn(self, number, seed):
-        loss_of(self.alone, seed, slice(None), 1 / SAMPLES).backward()
+        self.alone.learn(seed)
         with self.told(f"the forward of step {number}"):
             share = share_of(self.place, self.n)
             loss = loss_of(self.mine, seed, share, self.n / SAMPLES)
@@ -85,11 +86,7 @@ class Training:
             raise Refused(f"in {phase}, torch says: {what}", why) from None
 
     def step(self, number):
-        for p in self.alone.parameters():
-            if p.requires_grad and p.grad is None:
-                p.grad = torch.zeros_like(p)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        self.alone.step()
         with self.line:
             self.zero.step()
         if not self.plan.thread:
@@ -99,13 +96,13 @@ class Training:
             self.need_few_bytes()
 
     def compare(self, number):
-        right = dict(self.alone.named_parameters())
+        right, found = self.alone.weights(), self.weights.setdefault(f"step {number}", {})
         for unit, names in self.named.items():
             parts = [torch.empty_like(unit.shard) for _ in range(self.n)]
             dist.all_gather(parts, unit.shard.detach(), self.group)
             values = torch.cat(parts)[: sum(unit.sizes)].split(unit.sizes)
             for name, got in zip(names, values):
-                wanted = right[name].detach().flatten()
+                found[name], wanted = got, right[name].flatten()
                 if not close(got, wanted):
                     what = first_difference(got, wanted)
                     raise Refused(f"after step {number}, {name} {what}", OTHER)
@@ -129,8 +126,16 @@ OTHER = (
 
 def train(answer, group, case):
     with set_checkpoint_early_stop(True):
-        Training(answer, group, case).run()
-    return {}
+        training = Training(answer, group, case)
+        training.run()
+    return {"weights": training.weights}
+
+
+def weights_of(trial, place):
+    """What is trained, after each step."""
+    trained = [name for name, p in Stack().named_parameters() if p.requires_grad]
+    steps = weights_alone(Stack, tuple(STEPS[: trial.case.steps]), first=1)
+    return {step: {name: of[name].flatten() for name in trained} for step, of in steps.items()}
 
 
 def told(trial) -> str:
@@ -155,7 +160,7 @@ EXERCISE = RankExercise(
         Plan(World(3, (1, 2)), what=", one unit ahead, in a thread", steps=3, thread=True),
     ],
     work=train,
-    facts=[],
+    facts=[Equals("weights", weights_of, called="the weights after", otherwise=OTHER)],
     told=told,
     errors={
         "'NoneType' object is not callable": "what stands in self.coming is no function: "

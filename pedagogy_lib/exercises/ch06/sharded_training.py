@@ -1,6 +1,6 @@
 """A stage of ZeRO trained beside one process, for the checks of 6.4 and 6.7: what ranks find."""
 
-from functools import partial
+from functools import cache, partial
 from types import SimpleNamespace
 
 import torch
@@ -17,6 +17,7 @@ OPTIMIZERS = {
     "Adam": partial(torch.optim.Adam, lr=0.05),
 }
 ORDERS = [(0, 1, 2, 3), (3, 0), (1, 2), (2, 3, 1)]  # in which branches are taken
+THE_REST = "the model itself"
 
 
 class Forked(EveryKind):
@@ -42,9 +43,19 @@ def loss_of_place(model, step, number, place, n):
     return loss_of(net, 10 * step + number, share_of(place, n), 1 / SAMPLES)
 
 
+def unit_names() -> dict[str, list[str]]:
+    """{unit: the names of its parameters}, where the norm and each branch is one."""
+    found, modules = {}, ["norm", *(f"branches.{k}" for k in range(len(ORDERS)))]
+    for name, p in Forked().named_parameters():
+        unit = next((each for each in modules if name.startswith(f"{each}.")), THE_REST)
+        if p.requires_grad:
+            found.setdefault(unit, []).append(name)
+    return found
+
+
 def names_in(zero, model) -> dict[str, list[str]]:
-    """{unit: the names of its parameters}; a unit is called as its module is."""
-    modules = {module: name or "the model itself" for name, module in model.named_modules()}
+    """The same, of an engine; a unit is called as its module is."""
+    modules = {module: name or THE_REST for name, module in model.named_modules()}
     names = {p: name for name, p in model.named_parameters()}
     return {modules[module]: [names[p] for p in unit.parameters]
             for module, unit in zero.units.items()}  # fmt: skip
@@ -58,12 +69,14 @@ def weights_of(units, model) -> dict[str, torch.Tensor]:
             for unit, names in units.items()}  # fmt: skip
 
 
-def one_process(units, n, optimizer, backwards):
+@cache
+def one_process(n, optimizer, backwards):
     """Of the last step: weights before and after it, and slopes, which add up to its gradient.
 
     slopes  {unit: (backwards, places, numbers)}
     """
-    (model,) = equal_models(1, Forked)
+    with torch.random.fork_rng(devices=()):
+        units, (model,) = unit_names(), equal_models(1, Forked)
     ps = [model.get_parameter(name) for names in units.values() for name in names]
     stepper = OPTIMIZERS[optimizer](ps)
     for step, count in enumerate(backwards, 1):
@@ -111,7 +124,7 @@ class Optimizers:
 
 
 def train_on_rank(answer, group, case, watching=None):
-    """What the last step of a training has found and left, and what is right.
+    """What the last step of a training has found and left.
 
     case.args  the optimizer, and how many backwards come before each step; with 0 the shards are
                given their gradients, and update() is called
@@ -129,7 +142,6 @@ def train_on_rank(answer, group, case, watching=None):
         watch.follow(zero)
     units = names_in(zero, mine)
     for step, backwards in enumerate(case.args[1], 1):
-        right = one_process(units, n, case.args[0], case.args[1][:step])
         optimizers.steps.clear()
         for number in range(backwards):
             (n * loss_of_place(mine, step, number, place, n)).backward()
@@ -138,10 +150,11 @@ def train_on_rank(answer, group, case, watching=None):
         if backwards:
             zero.step()
             continue
-        for unit, slopes in zip(zero.units.values(), right.slopes.values()):
-            unit.shard.grad = part_of(slopes.sum((0, 1)), n, place)
+        slopes = one_process(n, case.args[0], case.args[1][:step]).slopes
+        for unit, of in zip(zero.units.values(), slopes.values()):
+            unit.shard.grad = part_of(of.sum((0, 1)), n, place)
         zero.update()
-    found = {"right": right, **leftovers(optimizers, zero, mine)}
+    found = leftovers(optimizers, zero, mine)
     if not backwards:
         return found | {"update": weights_of(units, mine)}
     return found | steps_in(optimizers, zero, units) | {"weights": weights_of(units, mine)}

@@ -11,7 +11,7 @@ from ...measuring.recorder import measure, traffic_in
 from ..kit import GROUP, At, Equals, Holds, World, never
 from .broken_zero import MIXES
 from .ex03_reduce_gradients import GLOO, part_of
-from .sharded_training import OPTIMIZERS, train_on_rank
+from .sharded_training import OPTIMIZERS, one_process, train_on_rank
 
 LAYERS, FEATURES, BACKWARDS = 6, 201, 2  # of a model whose bytes are looked at
 HEADERS = 0.01  # of the bytes
@@ -63,6 +63,13 @@ def cost_on_rank(answer, group, case, **watching):
     return {"names": names, "models": {part: sent[part][1] / padded for part in sent}}
 
 
+def names_found(case) -> tuple[str, ...]:
+    """Under which ranks have found something, if no fact objects."""
+    if not case.args:
+        return ("models",)
+    return ("weights",) if any(case.args[1]) else ("update",)
+
+
 WHAT = {
     "backward": f"in {BACKWARDS} backwards together, a rank",
     "step": "in step(), a rank",
@@ -89,9 +96,13 @@ def sends(trial, most, why):
 # ---- What is right, and what is not ---
 
 
+def in_one_process(trial):
+    return one_process(trial.n, *trial.case.args)
+
+
 def shards_of(trial, place, of_slopes=lambda slopes: slopes.sum((0, 1))):
     """{unit: a place's shard of it}; of_slopes takes (backwards, places, numbers of a unit)."""
-    slopes = trial[place].right.slopes
+    slopes = in_one_process(trial).slopes
     return {unit: part_of(of_slopes(of), trial.n, place) for unit, of in slopes.items()}
 
 
@@ -108,7 +119,7 @@ def wrong_gradients(trial, place):
 
 
 def wrong_weights(trial, place):
-    right, n = trial[place].right, trial.n
+    right, n = in_one_process(trial), trial.n
 
     def units(of_chunks):
         """of_chunks takes the old chunks of a unit, and the new ones: (n, shard)."""
@@ -137,7 +148,7 @@ def wrong_weights(trial, place):
 
 
 def right_weights(trial, place):
-    return trial[place].right.wanted
+    return in_one_process(trial).wanted
 
 
 def need_no_gradients(trial):

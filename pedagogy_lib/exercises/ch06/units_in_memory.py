@@ -1,28 +1,39 @@
 """A unit whose memory goes and comes, and what has to stay meanwhile: for 6.10 and 6.11."""
 
+from math import prod
+
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
 from ...basics.torch_private import is_in_storage
-from ..kit import Equals, never
+from ..kit import Equals, complains, never
 from ..kit.refused import Refused
 from ..kit.trials import numbers
 
 SHAPES = [(2, 3), (), (4,)]  # 11 elements: 2, 3 or 4 ranks need padding
 
 
+def values_at(place, dtype, shapes) -> list[torch.Tensor]:
+    """Those of a unit's parameters: other numbers on each rank."""
+    return [numbers(place, shape, dtype, salt) for salt, shape in enumerate(shapes)]
+
+
+def length_of_shard(n, shapes) -> int:
+    return -(-sum(map(prod, shapes)) // n)
+
+
 class Held:
-    """A unit of the lab, other numbers on each rank, and what it has before a call of the answer.
+    """A unit of the lab, and what it has before a call of the answer.
 
     storage  that of its flat tensor
     product  has saved a view of the first parameter for its backward
     """
 
     def __init__(self, answer, group, dtype, shapes=SHAPES):
-        values = [numbers(dist.get_rank(group), s, dtype, salt) for salt, s in enumerate(shapes)]
-        self.unit = answer.lab.Unit(map(nn.Parameter, values), group, alone=True)
+        values = map(nn.Parameter, values_at(dist.get_rank(group), dtype, shapes))
+        self.unit = answer.lab.Unit(values, group, alone=True)
         self.storage, self.shard = self.unit.flat.untyped_storage(), self.unit.shard
         self.x = torch.ones(1, shapes[0][1], dtype=dtype, requires_grad=True)
         self.product = F.linear(self.x, self.unit.parameters[0]).sum()
@@ -47,9 +58,26 @@ class Held:
         }
 
     def slope(self):
-        """What a backward finds in the view that was saved, and in flat: the sum of the rows."""
-        rows = self.unit.flat.detach()[: self.x.numel() * 2].view(2, -1)
-        return torch.autograd.grad(self.product, self.x)[0].flatten(), rows.sum(0)
+        """What a backward finds in the view that was saved: the sum of the rows."""
+        return torch.autograd.grad(self.product, self.x)[0].flatten()
+
+
+def slopes_are(flat, told):
+    """A fact about `slope`.
+
+    flat  takes a trial, and gives what is in flat, and the shapes of its parameters
+    told  what is wrong
+    """
+
+    @complains
+    def fact(trial):
+        numbers, ((_, columns), *_) = flat(trial)
+        wanted = numbers[: 2 * columns].view(2, columns).sum(0)
+        for place, of in enumerate(trial):
+            if not torch.equal(of.slopes, wanted):
+                yield f"{trial.who(place)}: {told} {of.slopes.tolist()}", NEW_STORAGE
+
+    return fact
 
 
 FLAT_IS_GONE = (

@@ -5,19 +5,18 @@ Whether a unit is whole is seen at its storage, between forward, backward and st
 
 import contextlib
 from dataclasses import dataclass
-from functools import partial
 
 import torch
 import torch.distributed as dist
-from torch import nn
-from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
+from torch.utils.checkpoint import set_checkpoint_early_stop
 
 from ...basics.closeness import close
 from ..kit import At
 from ..kit.differences import first_difference
-from ..kit.models import SAMPLES, WIDTH, WORDS, equal_models, loss_of, share_of
+from ..kit.models import SAMPLES, equal_models, loss_of, share_of
 from ..kit.refused import Refused
 from .prefetching import Line, fetching_ahead
+from .trained_alone import OneProcess, Stack, ending_in_layer, make_optimizer, weights_alone
 
 # Of each step: the layers that take part, in their order, and how many backwards it has. In one of
 # them a layer comes twice, and one has no part.
@@ -42,69 +41,34 @@ class Plan(At):
     prefetch: str = ""
     ends_in_layer: bool = False
 
-
-# ---- The model ---
-
-
-class Layer(nn.Module):
-    """Adds to its input what two linear layers make of it."""
-
-    def __init__(self, width, inner):
-        super().__init__()
-        self.first, self.second = nn.Linear(width, inner), nn.Linear(inner, width)
-        self.scale = nn.Parameter(torch.tensor(1.0))
-
-    def forward(self, x):
-        return x + self.scale * self.second(torch.tanh(self.first(x)))
-
-
-class Stack(nn.Module):
-    """An embedding, layers in some order, and an output that shares the embedding's weights.
-
-    A parameter has no part in the loss, and two are frozen. Without `output`, the model ends with a
-    layer; its width is the number of words then.
-    """
-
-    def __init__(self, width=WIDTH, inner=(3, 5, 2), output=True):
-        super().__init__()
-        self.embedding = nn.Embedding(WORDS, width)
-        self.unused = nn.Parameter(torch.zeros(3))
-        self.layers = nn.ModuleList(Layer(width, size) for size in inner)
-        self.output = nn.Linear(width, WORDS) if output else nn.Identity()
-        if output:
-            self.output.weight = self.embedding.weight
-        self.layers[1].first.requires_grad_(False)
-        self.order, self.around = range(len(inner)), ()
-        self.double()
-
-    def forward(self, tokens):  # (samples,)
-        x = self.embedding(tokens)
-        for number in self.order:
-            layer, again = self.layers[number], number in self.around
-            x = checkpoint(layer, x, use_reentrant=False) if again else layer(x)
-        return self.output(x)
-
-
-def make_optimizer(parameters):
-    return torch.optim.Adam(parameters, lr=0.05)
+    @property
+    def make(self):
+        return ending_in_layer if self.ends_in_layer else Stack
 
 
 # ---- A training that is watched ---
 
 
+def weights_of(trial, place):
+    """What a training comes to, after each step."""
+    return weights_alone(trial.case.make, tuple(STEPS[: trial.case.steps]))
+
+
 class Training:
-    """The steps of a rank beside those of one process; raises `Refused` at a difference."""
+    """The steps of a rank beside those of one process; raises `Refused` at a difference.
+
+    weights  after each step, whole
+    """
 
     def __init__(self, answer, group, plan):
         self.plan, self.whole = plan, answer.lab.whole
         self.place, self.n = dist.get_rank(group), dist.get_world_size(group)
-        ends = partial(Stack, width=WORDS, output=False)
-        self.mine, self.alone = equal_models(2, ends if plan.ends_in_layer else Stack)
+        self.mine, alone = equal_models(2, plan.make)
+        self.alone, self.weights = OneProcess(alone), {}
         self.mine.around, layers = plan.around, list(self.mine.layers)
         if plan.prefetch:
             answer = fetching_ahead(getattr(answer.lab, answer.__name__), answer.lab)
         self.zero = answer(self.mine, make_optimizer, layers, group)
-        self.optimizer = make_optimizer([p for p in self.alone.parameters() if p.requires_grad])
         self.line = Line(self.zero) if plan.prefetch == "in line" else contextlib.nullcontext()
         self.names = {unit: name_of(module, layers) for module, unit in self.zero.units.items()}
         self.phase, self.started = "", set()
@@ -116,7 +80,7 @@ class Training:
     def run(self):
         with set_checkpoint_early_stop(self.plan.stops_early):
             for number, (order, backwards) in enumerate(STEPS[: self.plan.steps]):
-                self.mine.order = self.alone.order = order
+                self.mine.order = self.alone.model.order = order
                 for backward in range(backwards):
                     self.learn(number, 10 * number + backward)
                 self.step(number)
@@ -125,7 +89,7 @@ class Training:
 
     def learn(self, number, seed):
         """A forward and a backward of both models."""
-        loss_of(self.alone, seed, slice(None), 1 / SAMPLES).backward()
+        self.alone.learn(seed)
         with self.told(f"the forward of step {number + 1}"):
             loss = self.loss(seed)
         with self.told(f"the backward of step {number + 1}"):
@@ -143,11 +107,7 @@ class Training:
         return loss_of(self.mine, seed, share_of(self.place, self.n), self.n / SAMPLES)
 
     def step(self, number):
-        for p in self.alone.parameters():
-            if p.requires_grad and p.grad is None:
-                p.grad = torch.zeros_like(p)
-        self.optimizer.step()
-        self.optimizer.zero_grad()
+        self.alone.step()
         self.zero.step()
         self.phase = f"step {number + 1}"
         if isinstance(self.line, Line):
@@ -155,10 +115,12 @@ class Training:
             self.line.need_good_use(most if number == len(STEPS) - 1 else None)
         self.need_disposed("after", self.names)
         with self.whole(self.zero):
-            for (name, got), wanted in zip(self.mine.named_parameters(), self.alone.parameters()):
-                if not close(got.detach(), wanted.detach()):
-                    what = first_difference(got.detach(), wanted.detach())
-                    raise Refused(f"after {self.phase}, {name} {what}", LATER if number else FIRST)
+            found = {name: p.detach().clone() for name, p in self.mine.named_parameters()}
+        self.weights[self.phase] = found
+        for name, wanted in self.alone.weights().items():
+            if not close(found[name], wanted):
+                what = first_difference(found[name], wanted)
+                raise Refused(f"after {self.phase}, {name} {what}", LATER if number else FIRST)
 
     @contextlib.contextmanager
     def told(self, phase):

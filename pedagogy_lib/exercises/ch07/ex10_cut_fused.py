@@ -64,8 +64,8 @@ def differs(call, wanted, got) -> str:
 
 def explain(found, case) -> str:
     """What no single function gives, of the first call that is wrong."""
-    pairs = zip(calls(*SIZES[case]), found[case])
-    call, got = next(pair for pair in pairs if pair[1] != rows_of_rank(*pair[0]).tolist())
+    pairs = zip(EXERCISE.cases[case], found[case])
+    call, got = next(pair for pair in pairs if pair[1] != EXERCISE.truth(*pair[0]).tolist())
     rows = numbers_of_rows(call, got)
     if rows is None:
         return "a rank has some rows of the matrix, each as wide as before, and as it was"
@@ -74,7 +74,7 @@ def explain(found, case) -> str:
             "some rows are there twice, as two sections begin at the same row: first come all "
             "queries, the keys begin behind them, and the values behind the keys"
         )
-    if sorted(rows) == numbers_of_rows(call, rows_of_rank(*call).tolist()):
+    if sorted(rows) == numbers_of_rows(call, EXERCISE.truth(*call).tolist()):
         return "the right rows in another order: queries, keys, values follow each other as before"
     return (
         "a head is torn apart: all its rows have to be on one rank. How many rows has one head? "

@@ -55,14 +55,9 @@ def drop(answer, group, case):
              for k, p in enumerate(RATES)]  # fmt: skip
     found = {name: [of[name] for of in calls] for name in calls[0]}
     return found | {
-        "dropped": shares(calls, "kept"), "dropped_y": shares(calls, "kept_y"),
         "repeats": torch.equal(*found["kept"][:2]), "y_repeats": torch.equal(*found["kept_y"][:2]),
         "next": torch.rand(1).item(),
     }  # fmt: skip
-
-
-def shares(calls, name) -> list[float]:
-    return [1 - of[name].double().mean().item() for of in calls]
 
 
 def of_call(answer, p, randomness, hidden, weight, slope) -> dict:
@@ -106,8 +101,9 @@ def inputs(place, number):
 def drops(name, called, none) -> Holds:
     """As many as are to be dropped."""
 
-    def wrong(found) -> tuple[float, float]:
-        off = ((share, p) for share, p in zip(found, RATES) if abs(share - p) > MARGIN)
+    def wrong(kept) -> tuple[float, float]:
+        dropped = [1 - of.double().mean().item() for of in kept]
+        off = ((share, p) for share, p in zip(dropped, RATES) if abs(share - p) > MARGIN)
         return next(off, (0.0, 0.0))
 
     def why(trial, place) -> str:
@@ -200,10 +196,10 @@ EXERCISE = RankExercise(
     cases=[At(World(n), (), f", p = {P:g}") for n in (2, 3)],
     work=drop,
     facts=[
-        drops("dropped", "hidden",
+        drops("kept", "hidden",
               "one process drops features here, too. What must not be the same on two ranks has to "
               "be drawn differently; without drawing there is no dropout"),
-        drops("dropped_y", "y",
+        drops("kept_y", "y",
               "there are two dropouts: the second one works on y, behind the all-reduce"),
         drops_differently,
         never("repeats", "it drops the same features of hidden in a second call", why_again),

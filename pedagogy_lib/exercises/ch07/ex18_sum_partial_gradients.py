@@ -47,20 +47,26 @@ def gradients_in(model) -> dict:
 
 def sum_on_rank(answer, group, case):
     model = Halved()
-    for salt, (name, p) in enumerate(model.named_parameters()):
-        if name not in WITHOUT:
-            p.grad = numbers(dist.get_rank(group), p.shape, p.dtype, salt) / 3
-            p.grad = turned(p.grad) if is_turned(case, name) else p.grad
+    for name, p in model.named_parameters():
+        p.grad = gradient_of(name, dist.get_rank(group), case)
     weights, before = [p.detach().clone() for p in model.parameters()], gradients_in(model)
     with answering(), all_waited():
         answer(model, group)
     after = gradients_in(model)
     return {
-        "before": before, "after": after, "frozen": after["frozen.weight"] is not None,
+        "after": after, "frozen": after["frozen.weight"] is not None,
         "filled": [name for name in WITHOUT[:2] if after[name] is not None],
         "changed": not all(map(torch.equal, weights, model.parameters())),
         "gone": [name for name, of in before.items() if of is not None and after[name] is None],
     }  # fmt: skip
+
+
+def gradient_of(name, place, case) -> torch.Tensor | None:
+    """What a rank has in the beginning."""
+    if name in WITHOUT:
+        return None
+    gradient = numbers(place, SHAPES[name], torch.float64, list(SHAPES).index(name)) / 3
+    return turned(gradient) if is_turned(case, name) else gradient
 
 
 def is_turned(case, name) -> bool:
@@ -77,7 +83,7 @@ def is_whole(name) -> bool:
 
 def sums(trial, place, is_meant=is_whole, result=sum) -> dict:
     """The rank's own gradients; of those that are meant, the result of all ranks'."""
-    every = {name: [of[name] for of in trial.of("before")] for name in CUT_DIMS}
+    every = {name: [gradient_of(name, k, trial.case) for k in range(trial.n)] for name in CUT_DIMS}
     return {name: result(of) if is_meant(name) and name not in WITHOUT else of[place]
             for name, of in every.items()}  # fmt: skip
 
@@ -85,7 +91,8 @@ def sums(trial, place, is_meant=is_whole, result=sum) -> dict:
 def wrong_sums(trial, place):
     if trial.case.is_group:
         return {}
-    n, own, right = trial.n, trial[place].before, sums(trial, place)
+    n, right = trial.n, sums(trial, place)
+    own = {name: gradient_of(name, place, trial.case) for name in CUT_DIMS}
     of_rank_0 = trial[place].after if place and not close(trial[place].after, right) else own
     return {
         "nothing has changed. dist.all_reduce adds up in place; a function that returns the sum "

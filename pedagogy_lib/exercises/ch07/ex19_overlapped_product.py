@@ -124,10 +124,9 @@ def operands(place, case):
 
 
 def multiply(answer, group, case):
-    """The events of a backward, and the gradients; also those through this rank's part alone."""
+    """The events of a backward, and the gradients."""
     tensors, slope = operands(dist.get_rank(group), case)
-    (F.linear(*tensors) * slope).sum().backward()
-    own, watch = taken_from(tensors), Watch(group, case.args[0])
+    watch = Watch(group, case.args[0])
     with warnings.catch_warnings():  # x.T of more than 2 dims: it fails afterwards, or is told
         warnings.filterwarnings("ignore", "The use of `x.T`")
         y = autograd_function(answer).apply(*tensors, group, watch.begin)
@@ -135,7 +134,7 @@ def multiply(answer, group, case):
             (y * slope).sum().backward()
     gradients = taken_from(tensors)
     nans = [name for name, g in gradients.items() if g is not None and g.isnan().any()]
-    found = {"own": own, "nans": nans} | gradients
+    found = {"nans": nans} | gradients
     if case.args[2] == "x":  # whether it is summed in vain is left to the answer
         return found
     return found | {"events": watch.events, "given": watch.given}
@@ -153,15 +152,22 @@ def taken_from(tensors) -> dict:
 # ---- What is right, and what is not ---
 
 
+def through_own(trial, place) -> dict:
+    """The gradients through a rank's own part alone."""
+    tensors, slope = operands(place, trial.case)
+    (F.linear(*tensors) * slope).sum().backward()
+    return taken_from(tensors)
+
+
 def gradient_of(name) -> Equals:
     """That of x is a sum over the ranks, those of A and b are each rank's own."""
 
     def total(trial):
-        every = [own[name] for own in trial.of("own")]
+        every = [through_own(trial, place)[name] for place in range(trial.n)]
         return None if every[0] is None else sum(every)
 
     def wrong(trial, place):
-        own, summed = trial[place].own[name], total(trial)
+        own, summed = through_own(trial, place)[name], total(trial)
         if own is None:
             return {}
         if name != "x":
@@ -181,7 +187,7 @@ def gradient_of(name) -> Equals:
         }  # fmt: skip
 
     def right(trial, place):
-        return total(trial) if name == "x" else trial[place].own[name]
+        return total(trial) if name == "x" else through_own(trial, place)[name]
 
     return Equals(name, right, wrong, f"the gradient of {name}")
 
@@ -211,6 +217,7 @@ EXERCISE = RankExercise(
         of((4,), world=GROUP),
     ],
     work=multiply,
+    found=lambda case: [*"xAb", *(["events", "given"] if case.args[2] != "x" else [])],
     facts=[
         Holds("events", lambda events: "begin" in events, "begin is never called",
               lambda trial, place: "something is sent, but not by ctx.begin, which forward has "
@@ -235,7 +242,8 @@ EXERCISE = RankExercise(
         never("nans", lambda names: f"the gradient of {names[0]} is nan",
               "nan marks what is on its way: until it is waited for, nobody may compute with the "
               "tensor that begin got"),
-        Equals("given", lambda trial, place: trial[place].own["x"], called="what begin got",
+        Equals("given", lambda trial, place: through_own(trial, place)["x"],
+               called="what begin got",
                otherwise="what begin got is not the gradient of x through this rank's part of A"),
         *map(gradient_of, "xAb"),
     ],

@@ -4,6 +4,7 @@ import math
 
 from ..kit import Formula
 from ..kit.spreading import steps_round_ring
+from ..kit.tables import tabled
 
 # {case: (compute_seconds, sums, sum_bytes, n, inside, between)}; a link is the slowest in the ring,
 # (bytes per second, latency in seconds). MORE are tried in the same case
@@ -21,6 +22,7 @@ MORE = {
 }
 
 
+@tabled(lambda: [(*step[:4], link) for step in STEPS.values() for link in step[4:]])
 def seconds(compute, sums, nbytes, n, link, rounds=None, in_each=None, latencies=None) -> float:
     """How long a step takes; what is given replaces a part of it.
 

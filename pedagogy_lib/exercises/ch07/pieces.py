@@ -5,6 +5,7 @@ each rank its piece. What is one's forward is the other's backward.
 """
 
 from functools import partial
+from math import prod
 
 import torch
 import torch.distributed as dist
@@ -31,15 +32,12 @@ TOLD = {True: "all ranks' pieces, joined", False: "this rank's piece of the sum"
 
 def through(gathers, answer, group, case):
     """A forward and a backward: what went in, and what came out."""
-    function, place, piece = autograd_function(answer), dist.get_rank(group), case.args
-    whole = shape_of_whole(piece, dist.get_world_size(group))
-    before, after = (piece, whole) if gathers else (whole, piece)
-    x, slope = (turned(numbers(place, shape, torch.float64, salt) / 3)
-                for salt, shape in enumerate((before, after)))  # fmt: skip
+    function, place, n = autograd_function(answer), dist.get_rank(group), dist.get_world_size(group)
+    x, slope = x_and_slope(gathers, case, place, n)
     leaf, seen = x.clone().requires_grad_(), []
     with answering(), all_waited():
         y = function.apply(leaf, group)
-    if not isinstance(y, torch.Tensor) or y.shape != after:
+    if not isinstance(y, torch.Tensor) or y.shape != slope.shape:
         shape = tuple(y.shape) if isinstance(y, torch.Tensor) else y and type(y).__name__
         return {"shape": shape}
     y.register_hook(seen.append)
@@ -47,10 +45,17 @@ def through(gathers, answer, group, case):
         (gradient,) = torch.autograd.grad((y * slope).sum(), leaf, allow_unused=True)
     pairs = {"x": (leaf.detach(), x), "the incoming gradient": (seen[0], slope)}
     return {
-        "shape": tuple(y.shape), "x": x, "y": y.detach(), "slope": slope, "gradient": gradient,
+        "shape": tuple(y.shape), "y": y.detach(), "gradient": gradient,
         "backward": backward.made,
         "changed": [name for name, pair in pairs.items() if not close(*pair)],
     }  # fmt: skip
+
+
+def x_and_slope(gathers, case, place, n):
+    """What goes in on a rank, and the gradient of what comes out."""
+    piece, whole = case.args, shape_of_whole(case.args, n)
+    shapes = (piece, whole) if gathers else (whole, piece)
+    return [turned(numbers(place, s, torch.float64, k) / 3) for k, s in enumerate(shapes)]
 
 
 # ---- What is right, and what is not ---
@@ -141,23 +146,28 @@ def mean(forward) -> str:
     return "nothing is to be divided by n: this is no mean over ranks, they share one loss"
 
 
-def values(name, before, joins) -> Equals:
-    """What comes of everybody's `before`, under a name, forward or backward."""
-    right, wrong = (joined, wrong_joined) if joins else (piece_of_sum, wrong_pieces)
+def values(name, gathers) -> Equals:
+    """What comes of everybody's x, or slopes, under a name, forward or backward."""
     forward = name == "y"
+    joins = gathers == forward
+    right, wrong = (joined, wrong_joined) if joins else (piece_of_sum, wrong_pieces)
     nothing = {} if forward else {"backward has returned None for x: its gradient comes first":
                                   None}  # fmt: skip
+
+    def given(trial):
+        pairs = [x_and_slope(gathers, trial.case, k, trial.n) for k in range(trial.n)]
+        return [x if forward else slope for x, slope in pairs]
+
     return Equals(
         name,
-        lambda trial, place: right(trial.of(before), place),
-        lambda trial, place: wrong(trial.of(before), place, forward) | nothing,
+        lambda trial, place: right(given(trial), place),
+        lambda trial, place: wrong(given(trial), place, forward) | nothing,
         "forward, the output" if forward else "backward, the gradient of x",
     )
 
 
 def bytes_of_half(trial):
-    whole = max(trial[0].x.nbytes, trial[0].y.nbytes)
-    return (trial.n - 1) * whole // trial.n
+    return (trial.n - 1) * 8 * prod(trial.case.args)
 
 
 def why_so_many(trial, sent):
@@ -188,8 +198,8 @@ def region(number, name, gathers, hints) -> RankExercise:
         facts=[
             Equals("shape", partial(right_shape, gathers), partial(wrong_shapes, gathers),
                    "the output's shape"),
-            values("y", "x", gathers),
-            values("gradient", "slope", not gathers),
+            values("y", gathers),
+            values("gradient", gathers),
             never("changed", lambda names: f"the numbers are right, but {names[0]} has changed",
                   "somebody else may still need what was handed in: a relu its output, for its "
                   "backward, a residual the gradient. joined and summed_piece leave it alone; "

@@ -3,14 +3,15 @@
 import gc
 import weakref
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from math import prod
+from types import SimpleNamespace
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
-from ..kit import At, Holds, RankExercise, World, never
+from ..kit import At, Holds, RankExercise, World, complains, never
 from ..kit.both_ways import ALL_KNOWN, both_ways, right, ring_bytes
 from ..kit.counted import Counted
 from ..kit.trials import numbers
@@ -92,20 +93,14 @@ def layer_on_rank(dims, answer, group, case):
     del given
     gc.collect()  # modules may hold each other
     parameters = {name: p.detach() for name, p in whole.named_parameters()}
-    has = {"bias": 0} | mine({"x": all_x.clone(), "y": slope} | parameters)
-    y = whole(all_x.requires_grad_())
-    (y * slope).sum().backward()
-    gradients = {"x": all_x.grad} | {name: p.grad for name, p in whole.named_parameters()}
-    found = {"has": has, "right": mine({"y": y.detach()} | gradients), "whole": parameters,
-             "part": mine(parameters), "torn": mine(parameters, together=1)}  # fmt: skip
+    has, part = mine({"x": all_x, "y": slope}), mine(parameters)
     got = dict(layer.named_parameters())
     tensors = {name for name in parameters if isinstance(getattr(layer, name, None), torch.Tensor)}
-    found["names"] = (list(got), list(parameters), tensors)
-    found["is_kept"] = weight() is not None
+    found = {"names": (list(got), tensors), "is_kept": weight() is not None}
     fits = got.keys() == parameters.keys()
     if fits:
         found |= properties(got, whole, dims)
-        fits = all(got[name].shape == part.shape for name, part in found["part"].items())
+        fits = all(got[name].shape == wanted.shape for name, wanted in part.items())
     all_fit = torch.tensor(float(fits))
     dist.all_reduce(all_fit, dist.ReduceOp.MIN, group)  # so that none waits for others in vain
     if all_fit:
@@ -140,8 +135,42 @@ def properties(parameters, whole, dims) -> dict:
 # ---- What is to be true ---
 
 
-def why_names(trial, place) -> str:
-    got, wanted, tensors = trial[place].names
+@cache
+def in_one_process(case, dims) -> tuple[dict, dict]:
+    """What goes into the whole layer, and what comes of it: y, and gradients.
+
+    dims  as pairs
+    """
+    layer, x, slope = case.whole(dict(dims))
+    y = layer(x.requires_grad_())
+    (y * slope).sum().backward()
+    parameters = dict(layer.named_parameters())
+    has = {name: p.detach() for name, p in parameters.items()}
+    gradients = {"x": x.grad} | {name: p.grad for name, p in parameters.items()}
+    return {"x": x.detach(), "y": slope} | has, {"y": y.detach()} | gradients
+
+
+def has_of(dims, trial, place) -> SimpleNamespace:
+    """What a rank has: its parts of x, of y's slope, and of the parameters."""
+    has, _ = in_one_process(trial.case, tuple(dims.items()))
+    return SimpleNamespace(
+        **{"bias": 0} | parts(dims, place, trial.n, has, trial.case.together)
+    )  # fmt: skip
+
+
+def need_names(dims, trial):
+    wanted = names_of(dims, trial.case)
+    for place, (got, tensors) in enumerate(trial.of("names")):
+        if set(got) != set(wanted):
+            what = f"its parameters are {', '.join(got) or 'none'}; expected {', '.join(wanted)}"
+            yield f"{trial.who(place)}: {what}", why_names(got, wanted, tensors)
+
+
+def names_of(dims, case) -> list[str]:
+    return [name for name in dims if name not in "xy" and (name != "bias" or case.has_bias)]
+
+
+def why_names(got, wanted, tensors) -> str:
     if tensors - set(got):
         return "a plain tensor is not trained: it is to be a nn.Parameter. part_of makes one"
     if any("." in name for name in got):
@@ -152,8 +181,11 @@ def why_names(trial, place) -> str:
 
 
 def parameters_of(dims, trial, place):
-    n, of = trial.n, trial[place]
-    bias = of.whole.get("bias")
+    n, together = trial.n, trial.case.together
+    whole = in_one_process(trial.case, tuple(dims.items()))[0]
+    whole = {name: whole[name] for name in names_of(dims, trial.case)}
+    part, torn = (parts(dims, place, n, whole, k) for k in (together, 1))
+    bias = whole.get("bias")
     of_bias = {} if bias is None or dims["bias"] == 0 else {
         "1/n of the bias on every rank gives the right sum, but this is no longer the layer's "
         "bias: it would be trained n times too slowly, and be wrong in a checkpoint": bias / n,
@@ -162,21 +194,22 @@ def parameters_of(dims, trial, place):
         "a row layer's bias is whole: it is added to the output, after the sum, and that is the "
         "same on all ranks": bias.tensor_split(n)[place],
     }  # fmt: skip
-    return of.part, {
-        "this is all of it: each rank is to have its part alone": of.whole,
-        "`together` is not handed on: what belongs together is torn apart": of.torn,
+    return part, {
+        "this is all of it: each rank is to have its part alone": whole,
+        "`together` is not handed on: what belongs together is torn apart": torn,
         "this is cut along the other dim. nn.Linear stores A transposed, (outputs, inputs): A's "
         "columns are its rows, dim 0, and A's rows its columns, dim 1":
-            of.part | {"weight": of.whole["weight"].tensor_split(n, 1 - dims["weight"])[place]},
+            part | {"weight": whole["weight"].tensor_split(n, 1 - dims["weight"])[place]},
         "transposed: the weight stays as nn.Linear stores it, (outputs, inputs)":
-            of.part | {"weight": of.part["weight"].T},
-    } | {why: of.part | {"bias": wrong} for why, wrong in of_bias.items()}  # fmt: skip
+            part | {"weight": part["weight"].T},
+    } | {why: part | {"bias": wrong} for why, wrong in of_bias.items()}  # fmt: skip
 
 
 def split_layer(number, name, dims, mistakes, **others) -> RankExercise:
     """The exercise to write such a layer.
 
-    mistakes  takes a trial, a place, what is right for y, and for gradients; gives a table for each
+    mistakes  takes a trial, a place, what all ranks have, what is right for y, and for gradients;
+              gives a table for each
     """
     way, sums, what = "enter", "backward", "x"
     if dims["y"] is None:
@@ -186,9 +219,11 @@ def split_layer(number, name, dims, mistakes, **others) -> RankExercise:
 
     def of_table(number):
         def table(trial, place):
-            gradients = dict(trial[place].right)
+            _, found = in_one_process(trial.case, tuple(dims.items()))
+            gradients = parts(dims, place, trial.n, found, trial.case.together)
             right = (gradients.pop("y"), gradients)
-            return right[number], mistakes(trial, place, *right)[number]
+            all_of = [has_of(dims, trial, k) for k in range(trial.n)]
+            return right[number], mistakes(trial, place, all_of, *right)[number]
 
         return table
 
@@ -204,9 +239,7 @@ def split_layer(number, name, dims, mistakes, **others) -> RankExercise:
         ],
         work=partial(layer_on_rank, dims),
         facts=[
-            Holds("names", lambda of: set(of[0]) == set(of[1]),
-                  lambda of: f"its parameters are {', '.join(of[0]) or 'none'}; expected "
-                  f"{', '.join(of[1])}", why_names),
+            complains(partial(need_names, dims)),
             right("parameters", partial(parameters_of, dims), called="its part",
                   otherwise="see whether these are another rank's numbers, or in another order: a "
                   "parameter is cut once"),

@@ -200,8 +200,11 @@ class Pass:
 
 
 def each(trial, place, name, value) -> dict:
-    """{action: value(a plain pass)} of those that the stage has done."""
-    done = getattr(trial[place], name)
+    """{action: value(a plain pass)} of those that the stage has done: all, if nothing is wrong."""
+    kind = "F" if name == "outputs" else "B"
+    done = [action for action in trial.case.args[0].split() if action[0] == kind]
+    if trial[place].fault:
+        done = getattr(trial[place], name)
     return {action: value(Pass(trial.case, place, int(action[1:]))) for action in done}
 
 
@@ -221,13 +224,17 @@ def slope_mistakes(trial, place):
 def weights_of(trial, place, gradient=lambda p: p.of.gradient, combine=sum):
     """The gradients of the weights, of all backwards that were done."""
     parts = each(trial, place, "slopes", lambda p: p.slopes(gradient(p))).values()
-    return {name: combine([of[name] for of in parts]) for name in trial[place].weights}
+    return {name: combine([of[name] for of in parts]) for name in names_of(place)}
+
+
+def names_of(place) -> list[str]:
+    return [name for name, _ in piece_of(place).named_parameters()]
 
 
 def weight_mistakes(trial, place):
     return {
         "the weights get no gradient: backward() adds to theirs, autograd.grad gives x's alone":
-            dict.fromkeys(trial[place].weights),
+            dict.fromkeys(names_of(place)),
         "these are the gradients of the last micro-batch alone. The gradients of a batch are the "
         "sum over its micro-batches: backward() adds, and nothing is to be cleared":
             weights_of(trial, place, combine=lambda parts: parts[-1]),

@@ -12,6 +12,7 @@ from ...basics.closeness import close
 from ...basics.errors import HangError
 from ..kit import At, Equals, RankExercise, World, never
 from ..kit.differences import kind_of
+from ..kit.tables import tabled
 from .actions import actions_of, in_memory
 from .ex06_stage import draw
 from .ex08_part_of_loss import EQUAL_SHARES
@@ -37,10 +38,14 @@ def case_of(world, what, row, sizes=(2, 1, 3, 2), chunks=1):
     return At(world, (row, sizes, chunks), f", {what}")
 
 
+@tabled(lambda: [(place, ranks, 4) for ranks in (2, 3) for place in range(ranks)])
+def one_f_one_b(place, ranks, m) -> list:
+    return list(in_memory(lambda rank, ranks, m: ranks - rank)(place, ranks, m))
+
+
 def actions_in(case, place, ranks):
     """What a rank does; 1F1B, if there is no row."""
     row, sizes, _ = case.args
-    one_f_one_b = in_memory(lambda rank, ranks, m: ranks - rank)
     return actions_of(row) if row else one_f_one_b(place, ranks, len(sizes))
 
 
@@ -64,8 +69,23 @@ class Model:
         seed = 1000 + 100 * stage + 10 * i + (kind == "F")
         return draw(seed, self.sizes[i], CONTEXT, WIDTH)
 
+    def comes(self, kind, i, stage) -> torch.Tensor | None:
+        """What an action of a stage gets from elsewhere."""
+        if kind == "F":
+            return self.travels("F", i, stage) if stage else self.inputs[i]
+        needs_gradient = kind in "BI" and stage < self.stages - 1
+        return self.travels("B", i, stage + 1) if needs_gradient else None
+
+    def mean(self, i, others=None):
+        """The loss of a micro-batch; others: whose targets are taken."""
+        return loss_of(self.logits[i], self.targets[i if others is None else others])
+
     def loss(self) -> float:
         return loss_of(torch.cat(self.logits), torch.cat(self.targets)).item()
+
+
+def part_of(i) -> str:
+    return f"the loss of micro-batch {i}"
 
 
 def loss_of(logits, targets):
@@ -90,16 +110,15 @@ class Actor:
         self.watch.need((has_then == self.is_last, f"stage {self.stage} {what}", why))
         if not self.is_last:
             return model.travels("F", i, self.stage + 1)
-        part = then(model.logits[i])
-        self.need_part(i, part, self.mean(i), model.sizes[i] / sum(model.sizes))
+        part = self.watch.came[part_of(i)] = then(model.logits[i])
+        self.need_part(i, part, model.mean(i), model.sizes[i] / sum(model.sizes))
         return part
-
-    def mean(self, i, others=None):
-        return loss_of(self.model.logits[i], self.model.targets[i if others is None else others])
 
     def need_part(self, i, part, own, share):
         sizes = self.model.sizes
-        alike = [self.mean(i, j) for j, size in enumerate(sizes) if size == sizes[i] and j != i]
+        alike = [
+            self.model.mean(i, j) for j, size in enumerate(sizes) if size == sizes[i] and j != i
+        ]
         self.watch.need((close(part, share * own), "the loss of this micro-batch is wrong", [
             (close(part, own), "this is the micro-batch's own mean. The batch's loss is that over "
              "all samples, so each part has a share: self.part_of_loss(i, logits)"),
@@ -110,6 +129,7 @@ class Actor:
         ]))  # fmt: skip
 
     def need_input(self, x, wanted):
+        self.watch.came[str(self.watch.action)] = x
         got, expected = kind_of(x), kind_of(wanted)
         what = "has wrong numbers" if got == expected else f"is {got}, expected {expected}"
         is_tensor = isinstance(x, torch.Tensor)
@@ -156,7 +176,7 @@ def step_on_rank(answer, group, case):
         loss = pipeline.step(actions, model.inputs, model.targets)
     sent = [call.sent_bytes for call in watch.made if call.name == "send"]
     found = {"own": len(pipeline.own), "losses": len(pipeline.losses), "sent": sent}
-    found |= {"loss": loss if is_last else None, "begun": watch.not_waited()}
+    found |= {"loss": loss if is_last else None, "begun": watch.not_waited(), "came": watch.came}
     return found | ({"off_line": watch.off_line} if case == CASES[-1] else {})
 
 
@@ -167,6 +187,18 @@ def right_losses(trial, place):
     """How many losses a rank has noted, and the batch's: the last rank alone."""
     model = Model(trial.case, trial.n)
     return (len(model.sizes), model.loss()) if place == trial.n - 1 else (0, None)
+
+
+def right_ones(trial, place) -> dict:
+    """What should come to a rank, and the parts of the loss that its last stage adds up."""
+    model, found = Model(trial.case, trial.n), {}
+    for action in actions_in(trial.case, place, trial.n):
+        kind, i, chunk = action
+        stage = chunk * trial.n + place
+        found[str(action)] = model.comes(kind, i, stage)
+        if kind == "F" and stage == model.stages - 1:
+            found[part_of(i)] = model.mean(i) * model.sizes[i] / sum(model.sizes)
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def summary(trial) -> str:
@@ -216,6 +248,7 @@ EXERCISE = RankExercise(
                called="after the step the number of self.losses"),
         Equals("loss", lambda trial, place: right_losses(trial, place)[1], otherwise=ONE_EACH,
                called="the loss of the batch"),
+        Equals("came", right_ones, called="what comes for"),
         never("off_line", lambda actions: f"{actions[0]} receives through another group than "
               "self.line(action)",
               "on Gloo all lines are one group. NCCL needs one for each direction, and the sender "

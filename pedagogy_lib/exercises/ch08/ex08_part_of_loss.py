@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from ...basics.closeness import close_in_float32
 from ..kit import Formula
 from ..kit.differences import ratio
+from ..kit.tables import Table
 from .ex06_stage import draw
 
 FINDS_A_BUG = True
@@ -67,10 +68,14 @@ def told(calls, values) -> str:
 class OfBatches(Formula):
     """A formula for each micro-batch, which is judged by what a batch comes to."""
 
-    def examine(self, answer):
+    def as_judged(self):
+        if isinstance(self.truth, Table):  # of the arguments of cases
+            return Formula(**vars(self))
         mistakes = [(why, partial(batch, function)) for why, function in self.mistakes]
-        inner = vars(self) | {"truth": in_one_process, "mistakes": mistakes}
-        return Formula(**inner).examine(partial(batch, answer))
+        return Formula(**vars(self) | {"truth": in_one_process, "mistakes": mistakes})
+
+    def examine(self, answer):
+        return self.as_judged().examine(partial(batch, answer))
 
 
 SIZES = [(2, 2, 2, 2), (4, 3, 1), (3,)]

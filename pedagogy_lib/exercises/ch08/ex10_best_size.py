@@ -1,6 +1,7 @@
 """The best size of a micro-batch."""
 
 from ..kit import Formula
+from ..kit.tables import tabled
 from .slots import slots_of
 
 MEASURED = {1: 2.0, 2: 2.6, 4: 4.0, 8: 6.9, 16: 13.0, 32: 27.0}
@@ -23,6 +24,7 @@ def allowed(seconds_of, samples) -> list[int]:
     return [size for size in seconds_of if samples % size == 0]
 
 
+@tabled(lambda: [(*call, size) for call in BATCHES.values() for size in allowed(*call[:2])])
 def step_seconds(seconds_of, samples, stages, size) -> float:
     return slots_of(stages, samples // size) * seconds_of[size]
 

@@ -2,11 +2,12 @@
 
 from ...basics.units import counted
 from ...course.checking import Wrong
+from ...course.trying import there
 from ...schedules.simulations import simulate
 from ...schedules.timelines import LABELS
 from ..kit import Formula
-from .actions import told
-from .generators import need_action, offence, told_case
+from .actions import Action, told
+from .generators import as_action, need_action, offence, seen, told_case
 
 SIZES = [(3, 2), (2, 3)]  # ranks, chunks
 OTHERS = [(4, 1), (1, 3), (4, 3), (1, 1)]
@@ -74,16 +75,26 @@ def stage_of_the_model(k, ranks, chunks, is_back):
 
 def whole_schedules(answer):
     """Each turn was right; now the lab's whole schedule, which asks the answer for each."""
-    action = answer(0, 2, 2)
-    need_action("k = 0, 2 ranks, 2 chunks", f"it gives {action!r:.60}", action)
+    action, shown = there(first_turn, answer)
+    need_action("k = 0, 2 ranks, 2 chunks", f"it gives {shown}", as_action(action))
     for ranks, m, chunks in INTERLEAVED:
         case = f"`interleaved` with it, {told_case(ranks, m)}, {counted(chunks, 'chunk')}"
-        rows = [list(answer.lab.interleaved(rank, ranks, m, chunks)) for rank in range(ranks)]
+        rows = [[Action(*parts) for parts in row]
+                for row in there(rows_of_lab, answer, ranks, m, chunks)]  # fmt: skip
         what = offence(rows, m)
         if what:
             raise Wrong(case, what, "each turn was right: has `interleaved` itself been changed?")
         line = simulate(rows)
         yield f"{case}: at most {line.most_kept} kept, {line.idle_share:.1%} of the time idle"
+
+
+def first_turn(answer) -> tuple:
+    return seen(answer(0, 2, 2))
+
+
+def rows_of_lab(answer, ranks, m, chunks) -> list[list[tuple]]:
+    rows = (answer.lab.interleaved(rank, ranks, m, chunks) for rank in range(ranks))
+    return [[tuple(action) for action in row] for row in rows]
 
 
 def fractions(found, case) -> str:

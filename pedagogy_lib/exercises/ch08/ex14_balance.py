@@ -13,6 +13,7 @@ from ...course.checking import Wrong
 from ..kit import RankExercise, complains, first_true
 from ..kit.alone import Alone, alone
 from ..kit.outcomes import NO_RETURN, Outcome, outcome_of
+from ..kit.tables import tabled
 
 LISTS = {  # {case: [(seconds of each layer, stages), …]}; the first tell misconceptions apart
     "the last one takes longest": [([1, 2, 1, 2, 3, 9], 3)],
@@ -89,7 +90,7 @@ def share_out(answer, lists):
         given = list(seconds)
         outcome = outcome_of(answer, given, stages)
         outcome = outcome._replace(value=as_sizes(outcome.value))
-        found.append(Shared(seconds, stages, outcome, given != seconds))
+        found.append((outcome, given != seconds))
     return {"shared": found}
 
 
@@ -105,11 +106,23 @@ def as_sizes(value):
 # ---- What is right ---
 
 
+def shared_out(trial) -> list[Shared]:
+    (lists,), found = trial.case.args, trial[0].shared
+    return [Shared(*of, *came) for of, came in zip(lists, found, strict=True)]
+
+
 def times_of(seconds, sizes) -> list[float]:
     ends = [sum(sizes[: stage + 1]) for stage in range(len(sizes))]
     return [sum(seconds[end - size : end]) for size, end in zip(sizes, ends)]
 
 
+def calls() -> list[tuple]:
+    """All lists, as they are and sorted."""
+    given = [*(call for some in LISTS.values() for call in some), *random_lists(), large_list()]
+    return [(of, stages) for seconds, stages in given for of in (seconds, sorted(seconds))]
+
+
+@tabled(calls)
 def lowest_limit(seconds, stages) -> float:
     """The lowest number of seconds that is enough for each stage: what some layers take."""
     limits = {sum(seconds[a:b]) for a, b in combinations(range(len(seconds) + 1), 2)}
@@ -129,7 +142,7 @@ def stages_needed(seconds, limit) -> int:
 
 
 def complaints(trial):
-    for shared in trial[0].shared:
+    for shared in shared_out(trial):
         find = refusals if len(shared.seconds) < shared.stages else faults
         yield from ((f"{shared}: {what}", why) for what, why in find(shared))
 
@@ -241,11 +254,12 @@ def by_the_mean(seconds, stages, over) -> list[int]:
 
 
 def told(trial) -> str:
-    seconds, sizes = trial[0].shared[0].seconds, trial[0].shared[0].outcome.value
+    first, *others = shared_out(trial)
+    seconds, sizes = first.seconds, first.outcome.value
     if sizes is None:
         return "refused"
-    if len(trial[0].shared) > 1:
-        return f"{len(trial[0].shared)} lists, no cut is better"
+    if others:
+        return f"{1 + len(others)} lists, no cut is better"
     slowest, mean = max(times_of(seconds, sizes)), sum(seconds) / len(sizes)
     return f"{sizes}, the slowest takes {slowest}, the mean is {mean:.4g}"
 

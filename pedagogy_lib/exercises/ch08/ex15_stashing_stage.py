@@ -4,7 +4,16 @@ A stage is driven by hand first; then three of them work as a pipeline that neve
 """
 
 from ..kit import RankExercise
-from .unflushed import COPIES, NOT_THERE, STAGE_WAS_RIGHT, cases_with, facts_with, told, try_stage
+from .unflushed import (
+    COPIES,
+    NOT_THERE,
+    STAGE_WAS_RIGHT,
+    cases_with,
+    facts_with,
+    names_found,
+    told,
+    try_stage,
+)
 from .versions import by_hand
 
 BY_NAMES = "gradients_of returns a dictionary {name: gradient}, with the names of the weights"
@@ -38,6 +47,7 @@ EXERCISE = RankExercise(
     needs=("8.6", "8.7"),
     cases=cases_with(3),
     work=try_stage,
+    found=names_found,
     facts=facts_with(mistakes, COPIES),
     told=told,
     explain=why_no_key,

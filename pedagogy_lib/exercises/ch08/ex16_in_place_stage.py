@@ -7,8 +7,17 @@ import torch
 
 from ...course.checking import Wrong
 from ...course.labs import find_lab
+from ...course.trying import there
 from ..kit import RankExercise
-from .unflushed import NOT_REQUIRED, STAGE_WAS_RIGHT, cases_with, facts_with, told, try_stage
+from .unflushed import (
+    NOT_REQUIRED,
+    STAGE_WAS_RIGHT,
+    cases_with,
+    facts_with,
+    names_found,
+    told,
+    try_stage,
+)
 from .versions import (
     LR,
     SCRIPTS,
@@ -70,17 +79,24 @@ class InItsLab:
         return self.make(*args, **kwargs)
 
 
+def try_in_its_lab(answer, group, case):
+    return try_stage(InItsLab(answer, find_lab("pipedream")), group, case)
+
+
+def shown_unless_of_its_kind(answer) -> str:
+    bases = answer.__mro__[1:] if isinstance(answer, type) else ()
+    return "" if any(base.__name__ == "StashingStage" for base in bases) else f"{answer!r:.60}"
+
+
 class OfAClass(RankExercise):
     def trials(self, answer):
-        bases = answer.__mro__[1:] if isinstance(answer, type) else ()
-        if not any(base.__name__ == "StashingStage" for base in bases):
-            what = f"check() was given {answer!r:.60}"
+        if shown := there(shown_unless_of_its_kind, answer):
             why = (
                 "it is to remain a class InPlaceStage(pipedream.StashingStage); give check() the "
                 "class itself"
             )
-            raise Wrong("your class", what, why)
-        return super().trials(InItsLab(answer, find_lab("pipedream")))
+            raise Wrong("your class", f"check() was given {shown}", why)
+        return super().trials(answer)
 
 
 EXERCISE = OfAClass(
@@ -88,7 +104,8 @@ EXERCISE = OfAClass(
     "InPlaceStage",
     needs=("8.15", "8.7"),
     cases=cases_with(2, 3),
-    work=try_stage,
+    work=try_in_its_lab,
+    found=names_found,
     facts=facts_with(mistakes, KEPT),
     told=told,
     errors={

@@ -1,13 +1,17 @@
 """Slices of a sample, and the gradients that later ones leave behind."""
 
+from functools import cache
+
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 
 from ...basics.closeness import close
 from ..kit import At, Equals, RankExercise, World, never
 from ..kit.differences import kind_of
 from ..kit.outcomes import NO_RETURN
 from ..kit.refused import Refused
+from ..kit.transformers import whole_transformer
 from .whole_samples import (
     CASES,
     HEADS,
@@ -31,7 +35,7 @@ def work(answer, group, case):
 
 
 def slice_by_slice(answer, case):
-    piece = layers_of(answer.lab, case)
+    piece = layers_of(case, answer.lab.Transformer, answer.lab.layers_of)
     stage, (x, slope) = answer(piece), inputs_of(case)
     parts = x.split(case.sizes, dim=1)
     slopes = [None] * len(parts) if case.is_last else slope.split(case.sizes, dim=1)
@@ -44,11 +48,9 @@ def slice_by_slice(answer, case):
         need_slope(i, of_x[0], parts[i])
         touched |= any(map(changed, before, seen_gradients(stage, i)))
     found = {"x": torch.cat(of_x, dim=1) if x.is_floating_point() else None}
-    fresh = layers_of(answer.lab, case)
     return {
         "gradients": found | {name: p.grad for name, p in piece.named_parameters()},
-        "right": whole(fresh, case),
-        "wrong": {why: whole(fresh, case, stopped) for why, stopped in stops(case, touched)},
+        "touched": touched,
         "left": bool(stage.kept),
         "more_passes": max(0, len(passes) - len(parts)),
     }
@@ -112,45 +114,65 @@ LAST_BLOCK = "each block has a past of its own: here the last one's alone went o
 
 
 def in_pipeline(answer):
-    """The gradients of this rank's parameters, there and in one process."""
+    """The gradients of this rank's parameters."""
     torch.set_default_dtype(torch.float64)
-    lab = answer.lab
-    models = [seeded(lab, sum(SIZES)) for _ in range(2)]
-    chance = torch.Generator().manual_seed(1)
-    tokens = torch.randint(LETTERS, (2, SAMPLES, sum(SIZES)), generator=chance)
-    lab.mean_loss(models[0](tokens[0]), tokens[1]).backward()
-    pipeline = lab.my_pipeline(models[1], make=answer)
+    torch.manual_seed(0)
+    lab, tokens = answer.lab, tokens_in_pipeline()
+    model = lab.Transformer(**sizes_in_pipeline(dist.get_world_size()))
+    pipeline = lab.my_pipeline(model, make=answer)
     actions = lab.slice_by_slice(pipeline.rank, pipeline.ranks, len(SIZES))
     pipeline.step(list(actions), *(x.split(SIZES, dim=1) for x in tokens))
     mine = {id(p) for stage in pipeline.stages for p in stage.piece.parameters()}
-    alone, here = (dict(model.named_parameters()) for model in models)
-    names = [name for name, p in here.items() if id(p) in mine]
-    return {
-        "of_pipeline": {name: here[name].grad for name in names},
-        "of_one_process": {name: alone[name].grad for name in names},
-    }
+    return {"of_pipeline": {name: p.grad for name, p in model.named_parameters() if id(p) in mine}}
 
 
-def seeded(lab, context):
-    torch.manual_seed(0)
-    return lab.Transformer(width=WIDTH, layers=dist.get_world_size(), heads=HEADS, context=context)
+def tokens_in_pipeline() -> torch.Tensor:
+    """Those that go in, and those that should follow."""
+    chance = torch.Generator().manual_seed(1)
+    return torch.randint(LETTERS, (2, SAMPLES, sum(SIZES)), generator=chance)
 
 
-# ---- What is not right ---
+def sizes_in_pipeline(n) -> dict:
+    return {"width": WIDTH, "layers": n, "heads": HEADS, "context": sum(SIZES)}
+
+
+# ---- What is right, and what is not ---
+
+
+@cache
+def in_one_process(n) -> dict:
+    """The gradients of the whole model."""
+    model, (letters, following) = whole_transformer(**sizes_in_pipeline(n)), tokens_in_pipeline()
+    F.cross_entropy(model(letters).flatten(0, 1), following.flatten()).backward()
+    return {name: p.grad for name, p in model.named_parameters()}
+
+
+def right_in_pipeline(trial, place) -> dict:
+    """Of this rank's layers: the embedding, the blocks and the logits are shared out evenly."""
+    blocks = [(f"blocks.{k}.",) for k in range(trial.n)]
+    layers = [("letters.", "places."), *blocks, ("norm.", "output.")]
+    mine = [layers[k] for k in torch.arange(len(layers)).tensor_split(trial.n)[place]]
+    return {name: gradient for name, gradient in in_one_process(trial.n).items()
+            if name.startswith(sum(mine, ()))}  # fmt: skip
+
+
+def right(trial, place=0) -> dict:
+    return whole(*trial.case.args)
 
 
 def mistakes(trial, place):
-    of = trial[place]
+    (case,), touched = trial.case.args, trial[place].touched
     twice = (
         "all gradients are there twice: y is an output among others, of one backward; if "
         "y.backward() comes besides, it counts twice"
     )
-    return of.wrong | {twice: {k: None if x is None else 2 * x for k, x in of.right.items()}}
+    wrong = {why: whole(case, stopped) for why, stopped in stops(case, touched)}
+    return wrong | {twice: {k: None if x is None else 2 * x for k, x in right(trial).items()}}
 
 
 def why_others(trial) -> str:
-    of = trial[0]
-    if all(close(of.gradients[name], x) for name, x in of.right.items() if name != "x"):
+    found = trial[0].gradients
+    if all(close(found[name], x) for name, x in right(trial).items() if name != "x"):
         return "the parameters' gradients are right: what comes back is to be x.grad"
     return EACH_ITS_OWN
 
@@ -188,17 +210,16 @@ EXERCISE = RankExercise(
         At(World(2), (), ", slices of {}, {}, {} tokens".format(*SIZES)),
     ],
     work=work,
+    found=lambda case: ("gradients",) if case.args else ("of_pipeline",),
     facts=[
-        Equals("gradients", lambda trial, place: trial[place].right, mistakes,
-               "the gradient", why_others),
+        Equals("gradients", right, mistakes, "the gradient", why_others),
         never("left", "after the last backward self.kept still has something",
               "a slice that is through is kept no longer: self.kept.pop(i), as in Stage.backward"),
         never("more_passes", "the numbers are right, but norm_1 gets a gradient {} times more than "
               "there are slices",
               "some of the graph is gone through twice for each slice: torch.autograd.backward "
               "takes all outputs together, in lists, and needs no retain_graph"),
-        Equals("of_pipeline", lambda trial, place: trial[place].of_one_process,
-               called="the gradient", otherwise=NOT_IN),
+        Equals("of_pipeline", right_in_pipeline, called="the gradient", otherwise=NOT_IN),
     ],
     told=lambda trial: "all gradients of one pass over whole samples, in one process",
     explain=why_twice,

@@ -11,7 +11,7 @@ from ...schedules.simulations import simulate
 from ...schedules.timelines import LABELS, ScheduleError, text_of
 from ..kit import Formula
 from ..kit.outcomes import outcome_of
-from .actions import told
+from .actions import Action, told
 
 ERRORS = {
     "'microbatch'": 'an action has a kind and a micro-batch: Action("F", 0)',
@@ -98,6 +98,11 @@ class Schedule(Formula):
     signs: list[tuple[str, Callable]] = field(default_factory=list)
     faults: Callable | None = None
 
+    def calls_tried(self):
+        """The truth takes a rank, too."""
+        sizes = [size for some in self.cases.values() for size in some]
+        return [(rank, *size) for size in sizes for rank in range(size[0])]
+
     def examine(self, answer):
         for case, sizes in self.cases.items():
             for ranks, m in sizes:
@@ -154,24 +159,47 @@ def rows_from(case, answer, ranks, m) -> list[list]:
 
 
 def row_from(case, answer, rank, ranks, m) -> list:
-    value, most = value_of(case, answer, rank, ranks, m), 10 * m + 10
-    need(case, f"it gives {value!r:.60}, and no more", [
-        (not is_action(value),
+    most = 10 * m + 10
+    is_one_action, shown, row = value_of(case, row_given, answer, (rank, ranks, m), most)
+    need(case, f"it gives {shown}, and no more", [
+        (not is_one_action,
          "`return` ends the function with the first action: `yield` gives it, and goes on"),
-        (hasattr(value, "__iter__") and not isinstance(value, str),
-         "give each action with `yield`; or return a list of all of them"),
+        (row is not None, "give each action with `yield`; or return a list of all of them"),
     ])  # fmt: skip
-    row = value_of(case, lambda: list(islice(value, most)))
     why = "there is a loop that never ends: yield each action once"
     need(case, f"after {most} actions it still goes on", [(len(row) < most, why)])
-    for number, action in enumerate(row, 1):
-        need_action(case, f"number {number} is {action!r:.60}", action)
-        need(case, f"number {number} is {action!r}", [(
+    row = [(as_action(given), shown) for given, shown in row]
+    for number, (action, shown) in enumerate(row, 1):
+        need_action(case, f"number {number} is {shown}", action)
+        need(case, f"number {number} is {shown}", [(
             not action.chunk,
             "the third part is the chunk: with which of this rank's pieces of the model. Each rank "
             "has one, number 0, and that is what Action takes if you leave it out",
         )])  # fmt: skip
-    return row
+    return [action for action, _ in row]
+
+
+def row_given(answer, arguments, most) -> tuple:
+    """Beside the answer: whether it gives a single action, what that shows, and what is in a row.
+
+    The row is None where there is none; of each value there is also what it shows.
+    """
+    value = answer(*arguments)
+    is_row = hasattr(value, "__iter__") and not isinstance(value, str) and not is_action(value)
+    return is_action(value), f"{value!r:.60}", [*map(seen, islice(value, most))] if is_row else None
+
+
+def seen(value) -> tuple:
+    """Beside the answer: a value as it can travel, an action as a dict; and what it shows."""
+    shown = f"{value!r:.60}"
+    if is_action(value):
+        return value._asdict(), shown
+    is_sequence = hasattr(value, "__iter__") and not isinstance(value, (str, tuple))
+    return [] if is_sequence else value, shown
+
+
+def as_action(given):
+    return Action(**given) if isinstance(given, dict) else given
 
 
 def need(case, what, rules):

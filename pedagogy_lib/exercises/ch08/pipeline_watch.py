@@ -37,6 +37,7 @@ class Watch(Requests):
     bytes_of     {micro-batch: bytes of what travels}
     action       the one that is being done
     received     messages in this action; so are sent, computed and entered (around)
+    came         {action: what has come for it}
     lines        of the pipeline
     off_line     actions that have received through another one than theirs
     """
@@ -46,7 +47,7 @@ class Watch(Requests):
         self.is_group, self.group = case.is_group, group or dist.group.WORLD
         self.place, self.ranks = dist.get_rank(group), dist.get_world_size(group)
         self.tag_of, self.bytes_of, self.inside = tag_of, bytes_of, 0
-        self.lines, self.off_line = Lines(), []
+        self.lines, self.off_line, self.came = Lines(), [], {}
         self.last = self.ranks * case.args[2] - 1
 
     def followed(self, actions):

@@ -194,6 +194,14 @@ def facts_with(mistakes, too_many):
     ]  # fmt: skip
 
 
+def names_found(case) -> tuple[str, ...]:
+    """Under which ranks have found something, if all is right."""
+    if not case.args:
+        return "weights", "losses", "delays", "most_versions"
+    in_the_end = case.args[1]
+    return ("delays", "most_versions") if in_the_end else ("weights", "slopes", "outputs")
+
+
 def why_others(trial) -> str:
     return "" if trial.case.args else STAGE_WAS_RIGHT
 

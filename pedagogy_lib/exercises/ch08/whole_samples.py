@@ -3,10 +3,11 @@
 That is a pass in which no gradient goes from a slice to the keys, or values, of those before it.
 """
 
-import copy
 from dataclasses import dataclass
 
 import torch
+
+from ..kit.transformers import whole_transformer
 
 SAMPLES, WIDTH, HEADS, LETTERS = 2, 4, 2, 9
 
@@ -49,13 +50,32 @@ def draw(seed, *shape):
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def layers_of(lab, case) -> torch.nn.Sequential:
-    def a_transformer():
-        return lab.Transformer(WIDTH, layers=1, heads=HEADS, context=case.tokens)
+class Embedding(torch.nn.Module):
+    """As the lab's: letters at their places."""
+
+    def __init__(self, letters, places):
+        super().__init__()
+        self.letters, self.places = letters, places
+
+    def forward(self, letters):
+        return self.letters(letters) + self.places(torch.arange(letters.shape[1]))
+
+
+def layers_in(transformer) -> list[torch.nn.Module]:
+    return [Embedding(transformer.letters, transformer.places), *transformer.blocks]
+
+
+def layers_of(case, make=whole_transformer, layers_in=layers_in) -> torch.nn.Sequential:
+    """make       a transformer
+    layers_in  takes one, and gives its layers, beginning with the embedding
+    """
+
+    def layer(number):
+        return layers_in(make(width=WIDTH, layers=1, heads=HEADS, context=case.tokens))[number]
 
     made = {
-        "embedding": lambda: lab.layers_of(a_transformer())[0],
-        "block": lambda: lab.layers_of(a_transformer())[1],
+        "embedding": lambda: layer(0),
+        "block": lambda: layer(1),
         "logits": lambda: torch.nn.Linear(WIDTH, LETTERS),
     }
     piece = torch.nn.Sequential(*(made[name]() for name in case.layers.split(", "))).double()
@@ -78,13 +98,13 @@ def loss_of(logits):
     return logits.square().sum()
 
 
-def whole(piece, case, stopped=()) -> dict:
+def whole(case, stopped=()) -> dict:
     """The gradients of one pass over whole samples: of "x", and of parameters by their names.
 
     stopped  {number of a block: "keys", "values" or both}: no gradient goes from a slice to those
              of the slices before it
     """
-    piece = copy.deepcopy(piece)
+    piece = layers_of(case)
     x, slope = inputs_of(case)
     x = x.requires_grad_(x.is_floating_point())
     y = x

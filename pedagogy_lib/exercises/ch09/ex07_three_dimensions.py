@@ -4,7 +4,7 @@ A mistake is that one process which leaves out the same thing, or does it in the
 """
 
 import math
-from functools import partial
+from functools import cache, partial
 
 import torch
 import torch.nn.functional as F
@@ -12,8 +12,9 @@ import torch.nn.functional as F
 from ...basics.closeness import close_in_float32
 from ...course.checking import Wrong
 from ..kit import At, Equals, RankExercise, Refused, World, answering, never
+from ..kit.transformers import whole_transformer
 from ..kit.values import NO_RETURN
-from .meshes import in_words
+from .meshes import all_places, in_words
 
 SIZES = {"width": 8, "heads": 2, "layers": 2, "context": 6}
 STEPS, SAMPLES = 2, 4  # samples of each copy
@@ -89,31 +90,28 @@ def train(answer, group, case):
             name: lab.whole(p, mesh["tp"]).clone()
             for name, p in model.named_parameters() if id(p) in mine
         }  # fmt: skip
-        right = one_process(lab, mesh, longest)
-        variants = {why: one_process(lab, mesh, longest, **how)[0] for why, how in VARIANTS.items()}
     finally:
         torch.set_default_dtype(torch.float32)
     return {
         "weights": weights,
         "changed": changed,
         "losses": [float(loss) for loss in losses],
-        "right": {name: right[0][name] for name in weights},
-        "right_losses": right[1],
-        "losses_of_copy": right[2],
-        "variants": {why: {name: of[name] for name in weights} for why, of in variants.items()},
     }
 
 
-def one_process(lab, mesh, longest, zero=True, tied="early", average=True, clip="all", steps=True):
-    """The same training without ranks.
+# ---- In one process ---
 
-    Returns  weights as this rank should have them; the losses, and those of its copy alone
+
+@cache
+def one_process(
+    dp, stages, longest, zero=True, tied="early", average=True, clip="all", steps=True
+) -> tuple[list[dict], list[list]]:
+    """The same training without ranks: the weights of each copy, and the losses in each step.
 
     tied  when both parts of the tied weight's gradient are added up: "early", "late", or never
     clip  what is shortened: "all", the mean; or "each copy", before it is taken; or ""
     """
-    dp, stages = mesh.sizes["dp"], mesh.sizes["pp"]
-    copies, losses = [untied(lab) for _ in range(dp)], []
+    copies, losses = [untied() for _ in range(dp)], []
     for number in range(STEPS):
         before = [letters_gradient(model) if not zero and stages == 1 else 0 for model in copies]
         losses.append(backward(copies, *batch_of(number, dp), zero))  # of each copy
@@ -134,15 +132,12 @@ def one_process(lab, mesh, longest, zero=True, tied="early", average=True, clip=
         if steps:
             for model in copies:
                 sgd(model.parameters()).step()
-    weights = {n: p.detach() for n, p in copies[mesh.at["dp"]].named_parameters()}
-    if mesh.at["pp"] == stages - 1 > 0:  # the last stage has the output's
-        weights[LETTERS] = weights[OUTPUT]
-    return weights, [sum(each) / dp for each in losses], [each[mesh.at["dp"]] for each in losses]
+    return [{name: p.detach() for name, p in model.named_parameters()} for model in copies], losses
 
 
-def untied(lab):
-    """The same model, with the output's weight as a parameter of its own."""
-    model, from_tied = lab.whole_model(tied=False, **SIZES), lab.whole_model(**SIZES)
+def untied():
+    """The model, with the output's weight as a parameter of its own."""
+    model, from_tied = (whole_transformer(tied=tied, **SIZES) for tied in (False, True))
     model.load_state_dict(from_tied.state_dict())
     return model
 
@@ -183,9 +178,42 @@ def shorten(grads, longest, always=False):
 # ---- What is right, and what is not ---
 
 
+def trained(trial, **how) -> tuple[list[dict], list[list]]:
+    sizes, longest = trial.case.args
+    return one_process(sizes["dp"], sizes["pp"], longest, **how)
+
+
+def weights_of(trial, place, **how) -> dict:
+    """What this rank's stage should have; the last one has the tied weight as its output's."""
+    sizes = trial.case.args[0]
+    at, stages = all_places(sizes)[place], sizes["pp"]
+    weights = dict(trained(trial, **how)[0][at["dp"]])
+    if at["pp"] == stages - 1 > 0:
+        weights[LETTERS] = weights[OUTPUT]
+    return {name: weights[name] for name in names_of_stage(at["pp"], stages)}
+
+
+def names_of_stage(stage, stages) -> list[str]:
+    """The embedding, the blocks, and norm and output, shared out evenly among the stages."""
+    names = [name for name, _ in whole_transformer(**SIZES).named_parameters()]
+    layers = [("letters.", "places."), *((f"blocks.{k}.",) for k in range(SIZES["layers"])),
+              ("norm.", LETTERS)]  # fmt: skip
+    mine = [layers[k] for k in torch.arange(len(layers)).tensor_split(stages)[stage]]
+    return [name for name in names if name.startswith(sum(mine, ()))]
+
+
+def wrong_weights(trial, place) -> dict:
+    return {why: weights_of(trial, place, **how) for why, how in VARIANTS.items()}
+
+
+def losses_of(trial, place) -> list[float]:
+    return [sum(each) / len(each) for each in trained(trial)[1]]
+
+
 def loss_mistakes(trial, place):
-    right, sizes = trial[place].right_losses, trial.case.args[0]
-    of_copy, is_last = trial[place].losses_of_copy, at_last_stage(trial, place)
+    right, sizes = losses_of(trial, place), trial.case.args[0]
+    of_copy = [each[all_places(sizes)[place]["dp"]] for each in trained(trial)[1]]
+    is_last = at_last_stage(trial, place)
     return {
         "the last stages know the loss, each that of its copy, and others have 0. All ranks need "
         "the mean over the copies": of_copy if is_last else [0.0] * STEPS,
@@ -226,14 +254,8 @@ EXERCISE = RankExercise(
     ],
     work=train,
     facts=[
-        Equals(
-            "weights", lambda trial, place: trial[place].right,
-            lambda trial, place: trial[place].variants, "the weights", same=close_in_float32,
-        ),
-        Equals(
-            "losses", lambda trial, place: trial[place].right_losses, loss_mistakes, "the losses",
-            same=close_in_float32,
-        ),
+        Equals("weights", weights_of, wrong_weights, "the weights", same=close_in_float32),
+        Equals("losses", losses_of, loss_mistakes, "the losses", same=close_in_float32),
         never("changed", lambda _: "the batch has changed",
               "it belongs to the caller: look at it, and leave it as it is"),
         averages_once,

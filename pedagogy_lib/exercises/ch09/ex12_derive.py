@@ -3,7 +3,8 @@
 from fractions import Fraction
 
 from ...course.checking import Exercise, Wrong
-from ..kit.outcomes import outcome_of
+from ..kit.outcomes import outcome_and_arguments, outcome_of
+from ..kit.tables import tabled
 from ..kit.values import NO_RETURN, NOT_ITS_OWN, plain
 
 LINE = {"tp": 8, "pp": 4, "micro_batch": 1, "global_batch": 1024, "layers": 80, "heads": 64}
@@ -35,6 +36,7 @@ IMPOSSIBLE = {  # what is changed: what does not divide
 }  # fmt: skip
 
 
+@tabled(lambda: list(POSSIBLE.values()))
 def truth(arguments, world_size) -> dict:
     dp = Fraction(world_size, arguments["tp"] * arguments["pp"])
     found = {
@@ -73,10 +75,16 @@ MISTAKES = {
 }  # fmt: skip
 
 
+@tabled(lambda: list(POSSIBLE.values()))
+def wrong_numbers(arguments, world_size) -> dict[str, list[tuple]]:
+    return {key: [(f(arguments, world_size), why) for f, why in known]
+            for key, known in MISTAKES.items()}  # fmt: skip
+
+
 def examine(answer):
     for case, (arguments, world_size) in POSSIBLE.items():
-        given = dict(arguments)
-        judge(case, outcome_of(answer, given, world_size), arguments, world_size)
+        outcome, (given, _) = outcome_and_arguments(answer, dict(arguments), world_size)
+        judge(case, outcome, arguments, world_size)
         if given != arguments:
             raise Wrong(case, f"the arguments are now {given!r:.90}", NOT_ITS_OWN)
         yield f"{case}: " + ", ".join(
@@ -104,8 +112,8 @@ def judge(case, outcome, arguments, world_size):
         raise Wrong(case, f"it returned {got!r:.90}", f"a dict with the keys {', '.join(KEYS)}")
     for key in KEYS:
         if got[key] != wanted[key]:
-            told = (why for f, why in MISTAKES[key] if f(arguments, world_size) == got[key])
-            why = next(told, "")
+            known = wrong_numbers(arguments, world_size)[key]
+            why = next((why for number, why in known if number == got[key]), "")
             raise Wrong(case, f"{key} is {got[key]!r:.40}, expected {wanted[key]}", why)
         if not isinstance(got[key], int) or isinstance(got[key], bool):
             raise Wrong(case, f"{key} is {got[key]!r:.40}", "asked are whole numbers: // gives one")

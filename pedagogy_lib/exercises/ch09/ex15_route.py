@@ -4,6 +4,7 @@ import torch
 
 from ...basics.closeness import close
 from ...course.checking import Wrong
+from ...course.trying import there
 from ..kit import Formula
 from ..kit.values import text_of
 
@@ -105,19 +106,33 @@ def overflow(found, case):
     return ""
 
 
+SMALL_BIAS = torch.tensor([0.1, 0.0, -0.1], dtype=torch.float64)
 LEARNS = "the router learns through the weights: they have to stay in autograd's graph"
+
+
+def scores_and_slope(k) -> tuple[torch.Tensor, torch.Tensor]:
+    return scores_of(5, 4, 3).requires_grad_(), scores_of(8, 4, k)
+
+
+def gradient_through_weights(answer, k):
+    """Beside the answer: the gradient of the scores; None if the weights have none."""
+    scores, slope = scores_and_slope(k)
+    weights, _ = answer(scores, k, SMALL_BIAS.clone())
+    if not weights.requires_grad:
+        return None
+    return torch.autograd.grad((weights * slope).sum(), [scores])[0]
 
 
 def need_gradient(answer):
     """The router learns through the weights alone: a choice has no gradient."""
     for k in (1, 2):
-        scores, slope = scores_of(5, 4, 3).requires_grad_(), scores_of(8, 4, k)
-        weights, experts = answer(scores, k, torch.tensor([0.1, 0.0, -0.1], dtype=torch.float64))
-        if not weights.requires_grad:
+        got = there(gradient_through_weights, answer, k)
+        if got is None:
             raise Wrong(f"its gradient, {k} for each", "the weights have no gradient", LEARNS)
-        (got,) = torch.autograd.grad((weights * slope).sum(), [scores])
+        scores, slope = scores_and_slope(k)
+        experts = (scores + SMALL_BIAS).topk(k, dim=-1).indices
         (wanted,) = torch.autograd.grad(
-            (scores.softmax(-1).gather(-1, experts.long()) * slope).sum(), [scores]
+            (scores.softmax(-1).gather(-1, experts) * slope).sum(), [scores]
         )
         if not close(got, wanted):
             raise Wrong(

@@ -4,6 +4,7 @@ import torch
 
 from ...course.checking import Wrong
 from ..kit import Formula
+from ..kit.tables import tabled
 
 
 def truth(counts):
@@ -34,6 +35,7 @@ def other_way_round(counts):
     return torch.tensor(truth(counts), dtype=torch.long).argsort()
 
 
+@tabled(lambda: EXERCISE.calls_tried())
 def expert_of_each(counts):
     experts = torch.arange(counts.shape[1]).repeat(len(counts))
     return experts.repeat_interleave(counts.flatten())

@@ -105,7 +105,7 @@ def faults(trial):
         yield f"no gradient for the experts' {' and '.join(of.missing)}", NO_GRADIENTS
     for name, right in gradients.items():
         got = getattr(of, "gradients", {}).get(name)
-        if got is not None and not close(got, right):
+        if got is None or not close(got, right):
             yield f"the gradient of {name} is not that of the experts", WRONG_GRADIENTS
 
 

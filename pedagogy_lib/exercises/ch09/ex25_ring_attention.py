@@ -7,6 +7,7 @@ from ...course.checking import Wrong
 from ...measuring.recorder import measure, peak_bytes_in
 from ..kit import GROUP, At, Equals, RankExercise, Refused, World, answering, never
 from ..kit.costs import TOLERANCE
+from ..kit.tables import tabled
 from ..kit.values import NO_RETURN
 
 SIZES, LONG = (4, 6), 1024  # features of a head; places, where memory is looked at
@@ -17,6 +18,8 @@ def in_a_row(context, n):
     return list(torch.arange(context).chunk(n))
 
 
+@tabled(lambda: [(case.args[1], len(case.ranks)) for case in EXERCISE.cases
+                 if case.args[0] == "zigzag"])  # fmt: skip
 def in_pairs(context, n):
     pieces = torch.arange(context).chunk(2 * n)
     return [torch.cat([pieces[k], pieces[2 * n - 1 - k]]) for k in range(n)]
@@ -51,7 +54,7 @@ def go_round(answer, group, case):
     if len(given) != len(places) or not all(map(torch.equal, given, LAYOUTS[layout](
         context, dist.get_world_size(group)))):  # fmt: skip
         changed.append("places")
-    return {"out": value[0], "lse": value[1], "changed": changed, "tensor": mine[0].nbytes,
+    return {"out": value[0], "lse": value[1], "changed": changed,
             "peak": peak_bytes_in(label)["total"]}  # fmt: skip
 
 
@@ -101,11 +104,16 @@ def mistakes(number):
     return table
 
 
+def bytes_of_piece(trial, place) -> int:
+    context, _, mine = of_places(trial, place)
+    return pieces_of(context, mine)[0].nbytes
+
+
 def need_ring(trial):
     """Keys and values of a rank travel n - 1 times, and never lie all together on a rank."""
     n = trial.n
-    for place, of in enumerate(trial):
-        calls, who = trial.calls[place], trial.who(place)
+    for place, calls in enumerate(trial.calls):
+        who = trial.who(place)
         names = sorted({call.name for call in calls} - {"send", "recv", "isend", "irecv"})
         if names:
             raise Wrong(f"cost, {trial.case}", f"{who} calls {names[0]}",
@@ -117,7 +125,10 @@ def need_ring(trial):
                         "than the next rank",
                         "in a ring each rank sends to the next one alone, so that all links are in "
                         "use at the same time")  # fmt: skip
-        most, sent = 2 * (n - 1) * of.tensor, sum(call.sent_bytes for call in calls)
+        most, sent = (
+            2 * (n - 1) * bytes_of_piece(trial, place),
+            sum(call.sent_bytes for call in calls),
+        )
         if sent > most * (1 + TOLERANCE):
             why = "after the last block nothing has to travel any more: n - 1 times is enough"
             what = f"the numbers are right, but {who} sends {sent:,.0f} bytes; asked are {most:,}"
@@ -132,7 +143,9 @@ def need_little_memory(trial):
     piece = context // trial.n
     scores = SAMPLES * HEADS * piece * piece * 8
     for place, of in enumerate(trial):
-        most = 6.5 * scores + 14 * of.tensor  # room for a name of each step in one block
+        most = 6.5 * scores + 14 * bytes_of_piece(
+            trial, place
+        )  # room for a name of each step in one block
         if of.peak > most:
             raise Wrong(
                 f"cost, {trial.case}",

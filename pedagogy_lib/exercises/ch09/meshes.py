@@ -1,17 +1,42 @@
 """What the exercises on meshes share: places of ranks, found by going through all of them."""
 
-from itertools import product
+from itertools import permutations, product
 from math import prod
 
 import torch.distributed as dist
 
+from ..kit.tables import tabled
 
+
+def meshes_tried() -> list[dict[str, int]]:
+    """Those of the checks on ranks."""
+    from . import (
+        ex04_share_of_copy,
+        ex05_average_over_copies,
+        ex06_global_norm,
+        ex09_reduce_hybrid,
+        ex22_average_gradients,
+    )
+
+    modules = (ex04_share_of_copy, ex05_average_over_copies, ex06_global_norm,
+               ex09_reduce_hybrid, ex22_average_gradients)  # fmt: skip
+    return [case.args[0] for module in modules for case in module.EXERCISE.cases]
+
+
+def some_axes(sizes) -> list:
+    """One name, or several in any order."""
+    counts = range(1, len(sizes) + 1)
+    return [*sizes, *(axes for count in counts for axes in permutations(sizes, count))]
+
+
+@tabled(lambda: [(sizes,) for sizes in meshes_tried()])
 def all_places(sizes) -> list[dict[str, int]]:
     """The places of rank 0, rank 1, …: the last axis goes round first."""
     rounds = product(*(range(size) for size in sizes.values()))
     return [dict(zip(sizes, places)) for places in rounds]
 
 
+@tabled(lambda: [(axes, sizes) for sizes in meshes_tried() for axes in some_axes(sizes)])
 def lists_along(axes, sizes, places=all_places) -> list[list[int]]:
     """The ranks that have equal places on all other axes."""
     axes = (axes,) if isinstance(axes, str) else axes

@@ -61,7 +61,7 @@ def in_tera(*args):
 def rounded(found, case) -> str:
     """Of numbers with few digits, where the right one has many."""
     for call, got in zip(EXERCISE.cases[case], found[case]):
-        for name, wanted in truth(*call).items():
+        for name, wanted in EXERCISE.truth(*call).items():
             digits, near = (4, 0.006) if name == "mfu" else (0, 1)
             is_short = got[name] == round(got[name], digits)
             if is_short and 1e-5 * wanted < abs(got[name] - wanted) < near:

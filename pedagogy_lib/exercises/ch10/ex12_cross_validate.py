@@ -167,10 +167,11 @@ def as_zero(fit, x, y, group):
 def too_many(found, case) -> str:
     """Of entries for runs without a published y, whatever stands there; and of another order."""
     for call, got in zip(EXERCISE.cases[case], found[case]):
-        if isinstance(got, list) and len(call[2]) == len(got) > len(truth(*call)):
+        if isinstance(got, list) and len(call[2]) == len(got) > len(EXERCISE.truth(*call)):
             return "runs without a published value have no error: leave them out of the list."
     pairs = [pair for each, calls in EXERCISE.cases.items() for pair in zip(calls, found[each])]
-    if all(isinstance(got, list) and None not in got and equal(sorted(got), sorted(truth(*call)))
+    if all(isinstance(got, list) and None not in got
+           and equal(sorted(got), sorted(EXERCISE.truth(*call)))
            for call, got in pairs):  # fmt: skip
         return "the errors stand in the order of the runs."
     return ""

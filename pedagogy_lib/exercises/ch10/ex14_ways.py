@@ -86,7 +86,7 @@ def with_early_ends(layers, devices):
 def rounded_on_the_way(found, case) -> str:
     """Of a large count that is nearly right, or wrapped around at the end of int64."""
     ((layers, devices),), (got,) = EXERCISE.cases[case][-1:], found[case][-1:]
-    wanted = truth(layers, devices)
+    wanted = EXERCISE.truth(layers, devices)
     if not isinstance(got, (int, float)) or wanted < 2**63:
         return ""
     if abs(got - wanted) < 1e-9 * wanted:

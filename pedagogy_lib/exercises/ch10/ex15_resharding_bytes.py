@@ -29,7 +29,7 @@ def no_whole_bytes(found, case) -> str:
     """Of answers that are wrong by less than a byte of each part."""
     for each, calls in EXERCISE.cases.items():
         for (nbytes, n, *layouts), got in zip(calls, found[each]):
-            wanted = truth(nbytes, n, *layouts)
+            wanted = EXERCISE.truth(nbytes, n, *layouts)
             if not isinstance(got, (int, float)):
                 return ""
             if abs(got - wanted) > (2 * n if got % 1 == 0 else 1e-6):

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from ...course.checking import Exercise, Wrong
-from ..kit.outcomes import NO_RETURN, outcome_of
+from ..kit.outcomes import NO_RETURN, outcome_and_arguments
 from ..kit.values import NOT_ITS_OWN
 
 TRIED = {  # small enough to try all zeros and ones
@@ -69,12 +69,11 @@ def examine(answer):
 
 def asked(answer, case, counts, edges):
     """The equations as a matrix over all variables, their sums, and these variables."""
-    given = list(counts), list(edges)
-    outcome = outcome_of(answer, *given)
+    outcome, given = outcome_and_arguments(answer, list(counts), list(edges))
     if outcome.error:
         is_list = "unhashable" in outcome.message
         raise Wrong(case, str(outcome), f"{NAMES}; a list is no key of a dict" if is_list else "")
-    if given != (counts, edges):
+    if given != [counts, edges]:
         raise Wrong(case, "counts or edges are others now", NOT_ITS_OWN)
     if outcome.value is None:
         raise Wrong(case, "it returned None", NO_RETURN)

@@ -6,7 +6,8 @@ from functools import cache
 from math import inf
 
 from ...course.checking import Exercise, Wrong
-from ..kit.outcomes import NO_RETURN, outcome_of
+from ...course.trying import there
+from ..kit.outcomes import NO_RETURN, outcome_and_arguments, outcome_of
 from ..kit.values import NOT_ITS_OWN
 from .chosen_stages import LENGTHS, NOT_BEFORE_THE_BEST, NOT_OF_THE_BEST, OTHER_COSTS
 
@@ -133,10 +134,23 @@ IMPOSSIBLE = {
 # ---- What is wrong ---
 
 
-def asked(case, answer, seconds, layers, devices, microbatches):
+def timed(answer, *arguments) -> tuple:
+    """Beside the answer: what came of a call, its arguments then, and the seconds that it took."""
+    began = time.process_time()
+    outcome, given = outcome_and_arguments(answer, *arguments)
+    return outcome, given, time.process_time() - began
+
+
+def asked(case, answer, *arguments):
     """The plan of an answer; raises `Wrong` if it is none."""
-    given = dict(seconds)
-    outcome = outcome_of(answer, given, layers, devices, microbatches)
+    return asked_and_timed(case, answer, *arguments)[0]
+
+
+def asked_and_timed(case, answer, seconds, layers, devices, microbatches):
+    """The same, and the seconds that it took."""
+    outcome, (given, *_), taken = there(
+        timed, answer, dict(seconds), layers, devices, microbatches
+    )  # fmt: skip
     told = in_words(case, layers, devices, microbatches)
     if outcome.error:
         why = ("a plan is possible here. A stage that is chosen too early may leave nothing for "
@@ -146,7 +160,7 @@ def asked(case, answer, seconds, layers, devices, microbatches):
         raise Wrong(told, "`seconds` has changed", NOT_ITS_OWN)
     plan = stages_of(told, outcome.value, seconds)
     need_plan(told, plan, layers, devices)
-    return plan
+    return plan, taken
 
 
 def stages_of(case, value, seconds):
@@ -228,9 +242,9 @@ def need_refusal(case, answer, arguments):
 
 def need_large(answer):
     seconds = random_case(random.Random(5), LAYERS, (1, 2, 4, 8, 16))
-    best, began = by_stages(seconds, LAYERS, DEVICES, 8), time.process_time()
-    plan = asked("the large one", answer, seconds, LAYERS, DEVICES, 8)
-    taken, mine = time.process_time() - began, step(seconds, plan, 8)
+    best = by_stages(seconds, LAYERS, DEVICES, 8)
+    plan, taken = asked_and_timed("the large one", answer, seconds, LAYERS, DEVICES, 8)
+    mine = step(seconds, plan, 8)
     if mine != best:
         raise Wrong("the large one", f"{plan} takes {mine}; {best} is possible")
     if taken > SECONDS:

@@ -4,7 +4,9 @@ from difflib import get_close_matches
 from types import SimpleNamespace
 
 from ...course.checking import Exercise, Wrong
+from ...course.trying import there
 from ..kit.outcomes import outcome_of
+from ..kit.tables import tabled
 from ..kit.values import NO_RETURN, NOT_ITS_OWN, plain
 
 PLAIN = {"dp": 1, "tp": 1, "pp": 1, "cp": 1, "zero": 0, "micro_batch": 1, "recompute": "none",
@@ -31,6 +33,9 @@ GRANULARITY, METHOD, LAYERS = (
 )
 
 
+OPTIONS = (*SIZES, MICRO, BATCH, SEQUENCE, ZERO, VIRTUAL, GRANULARITY, METHOD, LAYERS)
+
+
 def layers_of_chunk(plan, layers) -> int:
     """Dealt out one by one, to all chunks of all stages."""
     chunks = [0] * (plan.pp * plan.chunks)
@@ -53,7 +58,14 @@ TABLE = {  # option: (whether it is there, its value)
 }  # fmt: skip
 
 
-def truth(plan, batch, layers) -> dict:
+def arguments_of(case) -> tuple:
+    changed, batch, layers = CASES[case]
+    return SimpleNamespace(**PLAIN | changed), batch, layers
+
+
+@tabled(lambda: [(case,) for case in CASES])
+def truth(case) -> dict:
+    plan, batch, layers = arguments_of(case)
     return {option: value(plan, batch, layers)
             for option, (is_there, value) in TABLE.items() if is_there(plan)}  # fmt: skip
 
@@ -125,48 +137,65 @@ VALUES = {
 }  # fmt: skip
 
 
+@tabled(lambda: [(case,) for case in CASES])
+def wrong_values(case) -> dict[str, list[tuple]]:
+    arguments = arguments_of(case)
+    return {option: [(f(*arguments), why) for f, why in known] for option, known in VALUES.items()}
+
+
 def examine(answer):
     before = None
     for case, (changed, batch, layers) in CASES.items():
-        plan = SimpleNamespace(**PLAIN | changed)
-        outcome = outcome_of(answer, plan, batch, layers)
-        if vars(plan) != PLAIN | changed:
+        call = PLAIN | changed, batch, layers
+        outcome, fields, is_kept = there(options_after, answer, before, call)
+        before = call
+        if fields != call[0]:
             raise Wrong(case, "the plan has changed", NOT_ITS_OWN)
-        if isinstance(outcome.value, dict) and outcome.value is before:
+        if is_kept:
             why = "options of earlier plans are still in it: each call makes a new dict"
             raise Wrong(case, "it returned the same dict as for the plan before", why)
-        before = outcome.value
-        judge(case, outcome, plan, batch, layers)
-        yield f"{case}: {len(truth(plan, batch, layers))} options"
+        judge(case, outcome)
+        yield f"{case}: {len(truth(case))} options"
 
 
-def judge(case, outcome, plan, batch, layers):
+def options_after(answer, before, call) -> tuple:
+    """Beside the answer: what came of a call, the plan's fields then, and whether it gave a dict
+    that it had given for the call before."""
+    first, outcome = None, None
+    for fields, *more in filter(None, (before, call)):
+        plan, first = SimpleNamespace(**fields), outcome
+        outcome = outcome_of(answer, plan, *more)
+    is_kept = isinstance(outcome.value, dict) and first is not None and outcome.value is first.value
+    return outcome, vars(plan), is_kept
+
+
+def judge(case, outcome):
     if outcome.error:
         raise Wrong(case, str(outcome), why_raised(outcome))
-    got, wanted = plain(outcome.value), truth(plan, batch, layers)
+    got, wanted = plain(outcome.value), truth(case)
     if got is None:
         raise Wrong(case, "it returned None", NO_RETURN)
     if not isinstance(got, dict):
         raise Wrong(case, f"it returned {got!r:.90}", "asked is a dict of options and values")
-    unknown = next((option for option in got if option not in TABLE), None)
+    unknown = next((option for option in got if option not in OPTIONS), None)
     if unknown is not None:
         why = UNKNOWN.get(unknown) or why_unknown(unknown)
-        why = NO_DASHES if f"--{unknown}" in TABLE else why
+        why = NO_DASHES if f"--{unknown}" in OPTIONS else why
         raise Wrong(case, f"it has {unknown!r:.60}", why)
-    for option in TABLE:
-        judge_option(case, option, got, wanted, (plan, batch, layers))
+    for option in OPTIONS:
+        judge_option(case, option, got, wanted)
 
 
 def why_unknown(option) -> str:
     told = "it is none of the options of the exercise's table"
-    near = get_close_matches(str(option), TABLE, 1)
+    near = get_close_matches(str(option), OPTIONS, 1)
     return f"{told}. Is it {near[0]}?" if near else told
 
 
 NO_DASHES = "an option's name begins with two dashes"
 
 
-def judge_option(case, option, got, wanted, call):
+def judge_option(case, option, got, wanted):
     if option in wanted and option not in got:
         why = MISSING.get(option, "the sizes and both batches are always there, also if they are 1")
         raise Wrong(case, f"{option} is missing", why)
@@ -177,7 +206,7 @@ def judge_option(case, option, got, wanted, call):
         why = "a switch that is not wanted is left out" if value in (False, None) else EXTRA[option]
         raise Wrong(case, f"{option} is there, with {value!r:.40}", why)
     if value != wanted[option]:
-        why = next((why for f, why in VALUES.get(option, ()) if f(*call) == value), "")
+        why = next((why for one, why in wrong_values(case).get(option, ()) if one == value), "")
         what = f"{option} is {value!r:.40}, expected {wanted[option]!r}"
         raise Wrong(case, what, why or of_another_kind(value, wanted[option]))
     if type(value) is not type(wanted[option]):

@@ -1,7 +1,8 @@
 """DeepSpeed's three batch numbers, completed. The truth tries all there is."""
 
 from ...course.checking import Exercise, Wrong
-from ..kit.outcomes import outcome_of
+from ..kit.outcomes import outcome_and_arguments, outcome_of
+from ..kit.tables import tabled
 from ..kit.values import NO_RETURN, NOT_ITS_OWN, plain
 
 TRAIN = "train_batch_size"
@@ -46,6 +47,7 @@ IMPOSSIBLE = {
 LARGEST = 64
 
 
+@tabled(lambda: list(POSSIBLE.values()))
 def truth(given, copies) -> dict:
     """Try every micro-batch and number of steps: what agrees with all that is given."""
     wanted = {STEPS: 1} | given if len(given) == 1 else given
@@ -83,10 +85,14 @@ MISTAKES = {
 }  # fmt: skip
 
 
+@tabled(lambda: list(POSSIBLE.values()))
+def wrong_numbers(given, copies) -> dict[str, list[tuple]]:
+    return {key: [(f(given, copies), why) for f, why in known] for key, known in MISTAKES.items()}
+
+
 def examine(answer):
     for case, (given, copies) in POSSIBLE.items():
-        told = dict(given)
-        outcome = outcome_of(answer, told, copies)
+        outcome, (told, _) = outcome_and_arguments(answer, dict(given), copies)
         if told != given:
             raise Wrong(case, f"the dict is now {told!r:.90}", NOT_ITS_OWN)
         judge(case, outcome, given, copies)
@@ -117,7 +123,7 @@ def judge(case, outcome, given, copies):
             raise Wrong(case, f"{key} is {got[key]!r:.40}", "asked are whole numbers, and no text")
         if got[key] != wanted[key]:
             why = "this number was given: it stays as it is" if key in given else next(
-                (why for f, why in MISTAKES[key] if f(given, copies) == got[key]), ""
+                (why for n, why in wrong_numbers(given, copies)[key] if n == got[key]), ""
             )  # fmt: skip
             raise Wrong(case, f"{key} is {got[key]!r:.40}, expected {wanted[key]}", why)
         if not isinstance(got[key], int) or isinstance(got[key], bool):

@@ -67,7 +67,6 @@ def try_shard(answer, group, case):
         losses.append(loss.item())
     whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
     return {
-        "place": mesh.get_local_rank(),
         "losses": losses,
         "weights": flat(whole),
         "units": [name or "the model" for name, module in model.named_modules()
@@ -127,8 +126,9 @@ def copies_of(trial):
     return trial.case.args[0]["dp"]
 
 
-def at(trial, place):
-    return trial[place].place
+def at(trial, place) -> int:
+    """The number of the copy that a rank belongs to: dp is the first axis."""
+    return place * copies_of(trial) // trial.n
 
 
 def losses(trial, place):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from ...measuring.recorder import measure, peak_bytes_in
+from ...ranks.launcher import launch
 from .rank_exercise import RankExercise
 
 
@@ -33,6 +34,14 @@ class Alone:
 def alone(answer, group, case):
     """The `work` of a RankExercise with such cases."""
     return case.work(answer, *case.args)
+
+
+def on_our_rank(function, *args):
+    """What a function gives on a rank without any answer.
+
+    For what is right: an optimizer imports for seconds, which ranks have done before.
+    """
+    return launch(function, *args, world_size=1, device="cpu").values[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,6 +51,14 @@ class Formula:
     lab: str | None = None
     slow: str = ""
 
+    def as_judged(self) -> "Formula":
+        """The exercise whose truth and mistakes take the arguments of its cases."""
+        return self
+
+    def calls_tried(self) -> list[tuple]:
+        """The arguments of each call of the truth, and of the mistakes."""
+        return [call for calls in self.cases.values() for call in calls]
+
     def examine(self, answer):
         found = {case: [value_of(answer, call) for call in calls]
                  for case, calls in self.cases.items()}  # fmt: skip
@@ -154,16 +162,19 @@ def value_of(function, call):
     """What a call gives, as plain values. Raises `Wrong` if it changes what it was given."""
     given = copy.deepcopy(call)
     try:
-        value, given = there(value_and_arguments, function, given)
+        value, changed = there(value_and_change, function, given, call)
     except (Exception, SystemExit) as error:  # exit() would end the kernel
         return Raised(error)
-    if given != plain(list(call)):
-        raise Wrong("its arguments", f"they are now {text_of(given)}", NOT_ITS_OWN)
+    if changed:
+        raise Wrong("its arguments", f"they are now {changed}", NOT_ITS_OWN)
     return value
 
 
-def value_and_arguments(function, given) -> tuple:
-    return plain(function(*given)), plain(list(given))
+def value_and_change(function, given, call) -> tuple:
+    """Beside the answer: what it gives, and what its arguments are now, if not as in `call`."""
+    value = plain(function(*given))
+    given = plain(list(given))
+    return value, text_of(given) if given != plain(list(call)) else ""
 
 
 def as_whole_as(got, wanted) -> bool:

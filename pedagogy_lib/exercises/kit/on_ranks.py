@@ -32,10 +32,12 @@ ENDED = (
     "ends with return or raise"
 )
 NO_GENERATOR = "return tensors, numbers, or lists and dicts of them; of a generator, its list"
+NOT_TOLD = "what a check runs beside an answer has to come to its end: leave that as it is"
 OF_GROUPS_ALONE = "not part of group"  # words of an error: what is known of it is told
 SLIPS = (AttributeError, ImportError, NameError, NotImplementedError, SyntaxError, TypeError)
 
 _label = "answer"  # of the block in which the answer to this case is measured
+_folder = ""  # in which ranks note what they find
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,11 @@ def try_cases(work, answer, cases, explain=lambda case, error: "", *args, timeou
     timeout = checking.TIMEOUT_SECONDS if timeout is None else timeout
     found, error = there(found_in_all, work, answer, cases, args, timeout)
     for case, of_ranks in zip(cases, found):
+        need_all(case, [of_rank for of_rank in of_ranks if of_rank], case.ranks)
         yield Found(case, *map(list, zip(*of_ranks)))
     if error is not None:
         raise told(cases, len(found), error, explain)
+    need_all(cases[-1], found, cases)
 
 
 def found_in_all(work, answer, cases, args, timeout) -> tuple[list, LaunchError | None]:
@@ -92,11 +96,20 @@ def answering(memory=True):
     return measure(_label, memory=memory)
 
 
+def shared_folder() -> Path:
+    """In `work`: a new folder that all ranks of the case see, and that is gone after the check."""
+    path = Path(_folder, f"of{_label}")
+    path.mkdir(exist_ok=True)
+    return path
+
+
 # ---- On a rank ---
 
 
 def in_each_case(work, answer, cases, folder, args) -> list:
     """On a rank: what it has found in each case, and its traffic; None where it takes no part."""
+    global _folder
+    _folder = folder
     rank, found = dist.get_rank(), []
     groups = {ranks: dist.new_group(list(ranks)) for ranks in dict.fromkeys(c.ranks for c in cases)}
     for number, case in enumerate(cases):
@@ -128,6 +141,12 @@ def note(folder, name, value):
 
 
 # ---- What came of it ---
+
+
+def need_all(case, found, wanted):
+    """Raise `Wrong` if something is missing, as from a process that only pretends to have tried."""
+    if len(found) != len(wanted):
+        raise Wrong(str(case), f"{len(found)} of {len(wanted)} have told what came of it", NOT_TOLD)
 
 
 def noted(folder, name):

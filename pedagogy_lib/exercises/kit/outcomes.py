@@ -1,6 +1,7 @@
 """What came of a call: a value of the right kind, or an exception."""
 
 import contextlib
+from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ from ...course.checking import Wrong
 from ...course.trying import there
 from ...ranks.call_stack import is_library, place_of, steps_of_traceback
 from .refused import Refused
-from .values import EXIT
+from .values import EXIT, MOST_VALUES
 
 
 class Outcome(NamedTuple):
@@ -45,6 +46,20 @@ def outcome_here(answer, args, kwargs) -> Outcome:
         place = place_of(steps_of_traceback(error.__traceback__))
         kinds = tuple(kind.__name__ for kind in type(error).__mro__)
         return Outcome(None, kinds[0], str(error), place, kinds)
+
+
+def outcome_and_arguments(answer, *args) -> tuple[Outcome, list]:
+    """The same, and its arguments as they are afterwards; what an iterator gives, as a list."""
+    return there(outcome_and_arguments_here, answer, args)
+
+
+def outcome_and_arguments_here(answer, args) -> tuple[Outcome, list]:
+    return outcome_here(lambda *given: listed(answer(*given)), args, {}), list(args)
+
+
+def listed(value):
+    """A list of what an iterator gives; all else as it is."""
+    return list(islice(value, MOST_VALUES)) if hasattr(value, "__next__") else value
 
 
 def number_in(case, outcome) -> float:

@@ -7,10 +7,12 @@ from types import SimpleNamespace
 
 from ...basics.errors import HangError
 from ...course.checking import Wrong
+from ...course.trying import there
 from .between_cases import YIELDS, is_generator, mistake_between
 from .diagnoses import said_by
+from .facts import Equals
 from .formula import where_right
-from .on_ranks import try_cases
+from .on_ranks import NOT_TOLD, try_cases
 from .trial import Trial
 from .values import EXIT
 from .warming import warm_up
@@ -32,6 +34,11 @@ class RankExercise:
     needs    numbers of exercises that this one is built on: see Exercise
     warm     whether ranks need an optimizer or a DDP, whose first use imports for seconds
     timeout  seconds until all cases together count as hung, if it is not that of every check
+    known    takes a case and a place, and gives {name: what is known of it without asking a rank},
+             as what the truth is made of. It takes the place of whatever a rank calls so
+    found    takes a case, and gives the names under which ranks find something there if all is
+             right; those of each Equals, unless given. Facts say nothing of what is missing
+    rare     of these names, those that are found in some cases alone, if `found` is not given
     """
 
     number: str
@@ -48,6 +55,9 @@ class RankExercise:
     lab: str | None = None
     warm: bool = False
     timeout: float | None = None
+    known: Callable = lambda case, place: {}
+    found: Callable | None = None
+    rare: tuple[str, ...] = ()
 
     def examine(self, answer):
         try:
@@ -72,6 +82,9 @@ class RankExercise:
             right.append(trial)
             yield f"{trial.case}: {self.told(trial) if callable(self.told) else self.told}"
             yield from lines
+        for name in self.rare:
+            if all(trial.of(name) is None for trial in right):
+                raise Wrong(str(right[-1].case), f"nothing has been told of: {name}", NOT_TOLD)
 
     def those_left(self, trials):
         """Yield the trials to come; in the last one of all an answer may fail."""
@@ -88,19 +101,31 @@ class RankExercise:
         """Yield what came of each case, in order; raises `Wrong` where an answer fails."""
         worlds_passed = False
         if self.warm:
-            warm_up()
+            there(warm_up, answer)
         for found in try_cases(
             self.work, answer, self.cases, self.why_it_failed, timeout=self.timeout
         ):
             yield Trial(
-                found.case, [SimpleNamespace(**of_rank) for of_rank in found.values],
+                found.case, self.with_known(found.case, found.values),
                 found.calls, found.sent_bytes, found.received_bytes, worlds_passed,
             )  # fmt: skip
             worlds_passed = worlds_passed or not found.case.is_group
 
+    def with_known(self, case, values) -> list[SimpleNamespace]:
+        known = (self.known(case, place) for place in range(len(values)))
+        return [SimpleNamespace(**of_rank | more) for of_rank, more in zip(values, known)]
+
     def judge(self, trial) -> list[str]:
         """What the facts say; raises `Wrong` at the first that does not hold."""
-        return [line for fact in self.facts if (line := fact(trial))]
+        lines = [line for fact in self.facts if (line := fact(trial))]
+        for name in self.found(trial.case) if self.found else self.found_always():
+            if trial.of(name) is None:
+                raise Wrong(str(trial.case), f"nothing has been told of: {name}", NOT_TOLD)
+        return lines
+
+    def found_always(self) -> list[str]:
+        names = [fact.name for fact in self.facts if isinstance(fact, Equals)]
+        return [name for name in names if name not in self.rare]
 
     def why_it_failed(self, case, error) -> str:
         told = said_by(self.explain, case, error) if self.explain else ""

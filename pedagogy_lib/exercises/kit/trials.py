@@ -104,10 +104,10 @@ class Task:
         return "x"
 
 
-def in_rank(answer, group, case, task) -> tuple[list, list, list, tuple]:
-    """One rank's part of a trial: its tensors before and after; those in its lists; what moved."""
+def in_rank(answer, group, case, task) -> tuple[list, list | None, tuple]:
+    """One rank's part of a trial: its tensors; what is in its lists, if not these; what moved."""
     tensors = task.inputs(dist.get_rank(group), case)
-    before, given = [x.clone() for x in tensors], list(tensors)
+    given = list(tensors)
     places = [x.data_ptr() for x in given]
     dist.barrier(group)
     with answering(), Requests() as requests:
@@ -116,7 +116,8 @@ def in_rank(answer, group, case, task) -> tuple[list, list, list, tuple]:
     moved = MOVED if [x.data_ptr() for x in given] != places else ()
     if listed is not None and not are_the_same_tensors(given, listed):
         moved = LIST_CHANGED
-    return before, tensors, tensors if listed is None else listed, moved
+    has_others = listed is not None and list(map(id, listed)) != list(map(id, tensors))
+    return tensors, listed if has_others else None, moved
 
 
 MOVED = (
@@ -187,7 +188,9 @@ def run_trials(task, answer, cases, explain_hang=lambda case, error: "", errors=
         return next((why for words, why in known if words in str(error)), "")
 
     for found in try_cases(in_rank, answer, cases, explain, task):
-        before, after, listed, moved = map(list, zip(*found.values))
+        after, others, moved = map(list, zip(*found.values))
+        listed = [own if of_list is None else of_list for own, of_list in zip(after, others)]
+        before = [task.inputs(place, found.case) for place in range(found.case.n)]
         yield Trial(
             task, found.case, before, after, listed, moved,
             found.calls, found.sent_bytes, found.received_bytes,

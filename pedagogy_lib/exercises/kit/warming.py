@@ -6,8 +6,8 @@ from torch.nn.parallel import DistributedDataParallel
 from ...ranks.launcher import launch
 
 
-def warm_up():
-    """A first optimizer or DDP imports for seconds: before a case, so that it does not hang."""
+def warm_up(answer=None):
+    """Beside an answer: a first optimizer or DDP imports for seconds, and a case would hang."""
     launch(make_ddp, world_size=1, device="cpu")
 
 
