@@ -1,0 +1,18 @@
+"""Where students' code runs: behind walls. classroom/README.md says what they keep."""
+
+from .choosing import chosen, ways
+from .limits import Limits
+from .place import Place
+from .refusals import Refusal
+
+__all__ = ["Limits", "Place", "Refusal", "opened", "ways"]
+
+
+def opened(files: dict[str, bytes], way: str | None = None, limits: Limits | None = None) -> Place:
+    """A sandbox for one student's answers: `with opened({"labs/ring.py": …}) as place: …`.
+
+    way     by name, as in `ways()`; the best one that works here, if none is named
+    Raises  Refusal if no walls are here (it says what to install), and for files that have no
+            place in the course
+    """
+    return Place(files, chosen(way), limits or Limits())

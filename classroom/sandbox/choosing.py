@@ -1,0 +1,46 @@
+"""Which walls there are on this machine, and which are taken."""
+
+from functools import cache
+from types import ModuleType
+
+from . import bubblewrap, landlocked, other_user, trusted
+from .refusals import Refusal
+
+WALLS = (bubblewrap, landlocked, other_user)  # the best first
+BY_NAME = {way.NAME: way for way in (*WALLS, trusted)}
+
+
+@cache
+def reason_against(way: ModuleType) -> str:
+    """Why a way cannot be used here; empty if it can. It is tried once in a process."""
+    return way.why_not()
+
+
+def ways() -> dict[str, str]:
+    """{each way: why it cannot be used here, or "" if it can}, the best first, trust last."""
+    return {name: reason_against(way) for name, way in BY_NAME.items()}
+
+
+def chosen(name: str | None = None) -> ModuleType:
+    """The way of that name, or the best one that works here, which is never trust.
+
+    Raises  Refusal if none does, or not that one; it says what to install
+    """
+    if name is None:
+        usable = [way for way in WALLS if not reason_against(way)]
+        return usable[0] if usable else refuse()
+    if name not in BY_NAME:
+        raise Refusal(f"there is no way {name!r:.40} to run students' code: {', '.join(BY_NAME)}")
+    why = reason_against(BY_NAME[name])
+    if why:
+        raise Refusal(f"students' code cannot run by way of {name} here: {why}")
+    return BY_NAME[name]
+
+
+def refuse():
+    reasons = [f"{way.NAME}: {reason_against(way)}" for way in WALLS]
+    raise Refusal(
+        "this machine has no walls for students' code, so nothing is graded. Mend one of these, "
+        f"the first is the best: {'; '.join(reasons)}. Or grade with --trust, if you would run "
+        "each submission as yourself"
+    )

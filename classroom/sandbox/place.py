@@ -1,0 +1,116 @@
+"""`Place`: where the answers of one student live, behind walls."""
+
+import importlib
+import time
+from types import ModuleType
+
+import cloudpickle
+
+from pedagogy_lib.course.trying import Ended, Submitted
+from pedagogy_lib.exercises import __path__ as EXERCISES
+
+from .connection import ENDLESS, NO_ANSWER, Connection, Pipes
+from .course import chapters_in
+from .limits import Limits
+from .walled import Walled
+
+END_SECONDS = 10.0  # for the processes of an answer to end
+START_SECONDS = 120.0  # until torch is imported there, on a busy machine
+
+
+class WalledConnection(Connection):
+    """To a sandbox, which ends with it. It tells why the sandbox was ended."""
+
+    def __init__(self, walled: Walled, seconds: float):
+        super().__init__(Pipes(walled.requests, walled.replies), seconds, START_SECONDS)
+        self.walled, self.last_words = walled, ""
+
+    def lose(self, what, why=""):
+        fault = self.walled.fault
+        self.close()
+        super().lose(fault or what, "" if fault else why)
+
+    def end_answer(self):
+        """Also where what the answer has left goes on sending: then the sandbox ends."""
+        if not self.is_serving or self.is_lost:
+            return
+        self.is_serving = False
+        deadline = time.monotonic() + END_SECONDS
+        self.send(b"")
+        while "ended" not in self.reply(deadline - time.monotonic()):
+            pass
+
+    def wait(self, number, event, deadline):
+        if time.monotonic() >= deadline:  # also if there is always something more to read
+            self.lose(f"{NO_ANSWER} after {self.seconds:g} s", ENDLESS)
+        super().wait(number, event, deadline)
+
+    def printed(self) -> str:
+        return super().printed() + self.last_words + self.walled.printed()
+
+    def close(self):
+        self.is_lost = True
+        self.walled.close()
+        self.last_words += self.walled.printed()
+
+
+class Place:
+    """The sandbox of one student. If it dies or hangs, the next answer gets a new one.
+
+    files   the student's, by their paths in the course: {"labs/ring.py": b"…"}
+    Raises  Refusal for files that have no place in the course
+    """
+
+    def __init__(self, files: dict[str, bytes], way: ModuleType, limits: Limits):
+        send_exercises_by_value()
+        self.files, self.way, self.limits = files, way, limits
+        self.connection = self.connected()
+
+    def connected(self) -> WalledConnection:
+        connection = WalledConnection(
+            Walled(self.files, self.way, self.limits), self.limits.seconds
+        )
+        try:
+            connection.await_ready()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def of_cell(self, source: str, name: str) -> Submitted:
+        """The function that a cell's source defines."""
+        return self.begin(name, source=source)
+
+    def of_lab(self, lab: str, name: str) -> Submitted:
+        """A function of the student's labs."""
+        return self.begin(name, lab=lab)
+
+    def begin(self, name, **where) -> Submitted:
+        if not self.connection.is_lost:
+            try:
+                return self.connection.begin(name, **where)
+            except Ended:
+                pass  # what the answer before it has left does not end: it gets a new one
+        self.connection.close()
+        self.connection = self.connected()
+        return self.connection.begin(name, **where)
+
+    def printed(self) -> str:
+        """What the student's code has printed since it was asked for, up to a limit."""
+        return self.connection.printed()
+
+    def close(self):
+        self.connection.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def send_exercises_by_value():
+    """What checks run beside an answer travels as code: their files are not there."""
+    for chapter in chapters_in(EXERCISES[0]):
+        module = importlib.import_module(f"pedagogy_lib.exercises.{chapter}")
+        cloudpickle.register_pickle_by_value(module)

@@ -1,0 +1,4 @@
+# wrong · computes without end
+def house_gradients(*house):
+    while True:
+        pass

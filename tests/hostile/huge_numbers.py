@@ -1,0 +1,3 @@
+# wrong · a whole number with a million digits
+def house_gradients(*house):
+    return [10**1_000_000] * 3

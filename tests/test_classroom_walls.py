@@ -1,0 +1,224 @@
+"""The walls of a sandbox, each way that works here: what is inside, and what stays outside."""
+
+import ast
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+
+import psutil
+import pytest
+from helpers import ROOT
+from walls_here import USABLE, Probed
+
+from classroom.sandbox.choosing import WALLS, chosen, reason_against, ways
+from classroom.sandbox.course import prepared
+from classroom.sandbox.limits import Limits
+from classroom.sandbox.refusals import Refusal
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="walls are Linux's")
+
+
+@pytest.fixture(scope="module", params=USABLE)
+def inside(request):
+    with Probed(request.param) as sandbox:
+        yield sandbox
+
+
+def test_there_are_walls_here():
+    assert USABLE
+    assert USABLE[0] == chosen().NAME
+    assert list(ways()) == ["bubblewrap", "landlock", "other user", "trust"]
+
+
+def test_it_sees_the_course_and_the_students_files(inside):
+    course = ast.literal_eval(inside.ask("sorted(os.listdir(sys.argv[0][:-16] + 'course'))"))
+    assert course == ["cells", "labs", "pedagogy_lib"]
+    assert inside.ask("open(sys.argv[0][:-16] + 'course/labs/mine.py').read()") == r"'MINE = 1\n'"
+    assert inside.ask("sys.argv[0][-17:]") == "'/driver/driver.py'"
+
+
+def test_no_answer_is_inside(inside):
+    folders = "os.walk(sys.argv[0][:-16] + 'course')"
+    assert inside.ask(f"[f for f, *_ in {folders} if '/ch0' in f or 'solution' in f]") == "[]"
+    assert inside.ask(f"os.path.exists({str(ROOT / 'solutions')!r})") == "False"
+    assert inside.ask(f"os.path.exists({__file__!r})") == "False"
+
+
+def test_nothing_can_be_written_but_memory(inside):
+    places = ["/", "/dev", "/etc", "/usr", "/sandbox", "/sandbox/course", "/sandbox/driver",
+              "/sandbox/course/cells", "/tmp", "/dev/shm"]  # fmt: skip
+    found = inside.ask(f"[p for p in {places} + [sys.prefix] if os.access(p, os.W_OK)]")
+    assert ast.literal_eval(found) == ["/sandbox/course/cells", "/tmp", "/dev/shm"]
+    size = "(lambda s: s.f_blocks * s.f_frsize)(os.statvfs('{}'))"
+    for place in ("/tmp", "/dev/shm"):
+        assert int(inside.ask(size.format(place))) == Limits().disk_bytes
+
+
+def test_it_has_five_open_files_and_no_variable_of_the_teachers(inside):
+    assert inside.ask("len(os.listdir('/proc/self/fd')) - 1") == "5"  # and the one that reads them
+    variables = ast.literal_eval(inside.ask("sorted(os.environ)"))
+    ours = {"HOME", "LANG", "MPLBACKEND", "OMP_WAIT_POLICY", "PATH"}
+    assert set(variables) - ours - {"PWD"} == {
+        "PYTHONDONTWRITEBYTECODE", "PYTHONNOUSERSITE", "TMPDIR", "USER"
+    }  # fmt: skip
+
+
+def test_it_has_no_rights(inside):
+    status = inside.ask("open('/proc/self/status').read()")
+    assert r"CapPrm:\t0000000000000000" in status
+    assert r"CapEff:\t0000000000000000" in status
+    assert r"CapAmb:\t0000000000000000" in status
+    assert r"NoNewPrivs:\t1" in status
+    assert inside.ask("os.getgroups()") in ("[]", "[65534]", "[1000]")
+
+
+def test_it_sees_its_own_processes_alone(inside):
+    pids = ast.literal_eval(inside.ask("[int(p) for p in os.listdir('/proc') if p.isdigit()]"))
+    assert pids == [1, 2]
+
+
+def test_it_has_limits(inside):
+    for name, most in Limits().of_a_process().items():
+        assert inside.ask(f"__import__('resource').getrlimit({int(name)})") == f"({most}, {most})"
+
+
+def test_its_loopback_is_its_own(inside):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        call = f"__import__('socket').create_connection({server.getsockname()!r}, 2)"
+        assert inside.ask(call).startswith("ConnectionRefusedError")
+    serve = "globals().setdefault('own', __import__('socket').create_server(('127.0.0.1', 0)))"
+    assert inside.ask(serve).startswith("<socket.socket")
+    call = "__import__('socket').create_connection(own.getsockname(), 2)"
+    assert inside.ask(call).startswith("<socket.socket")
+    far = inside.ask("__import__('socket').create_connection(('1.1.1.1', 53), 2)")
+    assert far == "OSError: [Errno 101] Network is unreachable"
+
+
+def test_a_namespace_within_can_be_made(inside):
+    """As the exercises on machines with networks of their own do."""
+    made = "__import__('subprocess').run(['unshare', '-Urn', 'true']).returncode"
+    assert inside.ask(made) == "0"
+
+
+@pytest.mark.parametrize("way", USABLE)
+def test_its_end_is_the_end_of_all_its_processes(way):
+    with Probed(way) as sandbox:
+        sleep = "['setsid', '-f', 'sleep', '98765']"
+        assert sandbox.ask(f"__import__('subprocess').run({sleep}).returncode") == "0"
+        wait_for(lambda: sleepers("98765"))
+    assert not sleepers("98765")
+    assert not sandbox.folder.exists()
+
+
+def sleepers(seconds) -> list[int]:
+    found = psutil.process_iter(["cmdline"])
+    return [one.pid for one in found if one.info["cmdline"] == ["sleep", seconds]]
+
+
+def wait_for(condition, seconds=20.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("way", USABLE)
+def test_it_ends_when_its_grader_is_killed(way):
+    program = f"""
+        import sys
+        sys.path[:0] = {[str(ROOT / "tests"), str(ROOT)]!r}
+        from walls_here import Probed
+        with Probed({way!r}) as sandbox:
+            print(sandbox.ask("__import__('subprocess').Popen(['sleep', '87654'])"), flush=True)
+            sys.stdin.read()
+    """
+    grader = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert "Popen" in grader.stdout.readline()
+    assert sleepers("87654")
+    grader.send_signal(signal.SIGKILL)
+    grader.wait()
+    wait_for(lambda: not sleepers("87654"))
+    grader.stdin.close()
+    grader.stdout.close()
+
+
+@pytest.mark.parametrize("way", USABLE)
+def test_too_much_memory_ends_it(way):
+    with Probed(way, Limits(memory_bytes=200 * 2**20)) as sandbox:
+        assert sandbox.ask("len(b'x' * 300_000_000)").startswith("MemoryError")
+        holding = "import time; held = b'x' * 120_000_000; time.sleep(60)"
+        start = f"__import__('subprocess').Popen([sys.executable, '-c', {holding!r}])"
+        assert sandbox.ask(f"len([{start} for _ in range(2)])") == "2"
+        wait_for(lambda: sandbox.fault)
+        wait_for(lambda: sandbox.process.poll() is not None)
+        assert sandbox.fault == "it took more memory than the 200 MB that it may have"
+
+
+def test_what_it_prints_is_kept_up_to_a_limit():
+    with Probed(USABLE[0], Limits(printed_bytes=1000)) as sandbox:
+        assert sandbox.ask("os.write(1, b'x' * 60_000) + os.write(2, b'y')") == "60001"
+        printed = ""
+        wait_for(lambda: "bytes more" in sandbox.peeked())
+        printed = sandbox.printed()
+        assert printed == "x" * 1000 + "\n… and 59,001 bytes more, which are not kept"
+        assert sandbox.ask("os.write(1, b'later')") == "5"
+        wait_for(lambda: sandbox.peeked())
+        assert sandbox.printed() == "later"
+
+
+def test_the_course_is_prepared_once_and_holds_no_answer(tmp_path):
+    first = prepared(tmp_path)
+    assert prepared(tmp_path) == first
+    files = {path.relative_to(first).as_posix() for path in first.rglob("*.py")}
+    assert "labs/collectives.py" in files
+    assert "pedagogy_lib/exercises/kit/formula.py" in files
+    assert not [name for name in files if "exercises/ch" in name]
+    assert {path.name for path in first.iterdir()} == {"labs", "pedagogy_lib"}
+    assert [path.name for path in tmp_path.iterdir()] == [first.name]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../README.md", "/etc/passwd", "labs/../../x", "", ".", "pedagogy_lib/__init__.py",
+     "labs\\x.py", "labs/x\0.py"],
+)  # fmt: skip
+def test_a_file_that_leads_out_is_refused(name):
+    with pytest.raises(Refusal, match="has no place in labs/"):
+        Probed(USABLE[0], files={name: b"x"})
+
+
+def test_a_submission_is_not_large():
+    with pytest.raises(Refusal, match="1001 files with 0 MB; the most"):
+        Probed(USABLE[0], files={f"labs/x{place}.py": b"" for place in range(1001)})
+
+
+def test_where_there_is_no_wall_it_says_what_to_install(monkeypatch):
+    reason_against.cache_clear()
+    for way in WALLS:
+        monkeypatch.setattr(way, "why_not", lambda: "it is not there: install it")
+    try:
+        with pytest.raises(Refusal) as refusal:
+            chosen()
+    finally:
+        reason_against.cache_clear()
+    assert "bubblewrap: it is not there: install it; landlock:" in refusal.value.message
+    assert "--trust" in refusal.value.message
+    with pytest.raises(Refusal, match="no way 'walls' to run"):
+        chosen("walls")
+
+
+def test_bubblewrap_that_is_not_installed_is_told(monkeypatch):
+    from classroom.sandbox import bubblewrap, landlocked
+
+    monkeypatch.setenv("PATH", os.devnull)
+    assert bubblewrap.why_not() == (
+        "it is not installed: install bubblewrap 0.7 or newer (`sudo apt install bubblewrap`)"
+    )
+    assert landlocked.why_not() == "there is no `unshare`: install util-linux"
