@@ -1,0 +1,1 @@
+"""What learners get: the course without anything that holds an answer."""

@@ -1,0 +1,39 @@
+"""The command line: `python -m classroom.handout [CHAPTER …]`, or `make handout`."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from pedagogy_lib.basics.errors import LaunchError
+from pedagogy_lib.basics.units import counted
+from pedagogy_lib.course.build import ROOT
+from pedagogy_lib.course.working_copies import HANDOUT
+
+from .files import handout_files
+from .packing import write_handout
+
+
+def main(argv=None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m classroom.handout",
+        description="Make a folder and a zip for students: the course without any answers.",
+    )
+    parser.add_argument("chapters", nargs="*", metavar="CHAPTER", help="such as 02; all, if none")
+    parser.add_argument("--into", type=Path, default=ROOT / "handout", help="where to put them")
+    arguments = parser.parse_args(argv)
+    try:
+        files = handout_files(arguments.chapters)
+    except LaunchError as error:
+        print(error, file=sys.stderr)
+        return 2
+    folder, archive = write_handout(files, arguments.into)
+    parts = sum(name.startswith("notebooks/") for name in files)
+    checks = len(json.loads(files[HANDOUT])["exercises"])
+    print(f"{counted(parts, 'part')} with {counted(checks, 'exercise')}: {folder}")
+    print(f"the same as one file, {archive.stat().st_size / 1e6:.1f} MB: {archive}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

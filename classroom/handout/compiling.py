@@ -1,0 +1,116 @@
+"""The checks of a handout: what is right, and what mistakes give, as tables in place of code."""
+
+import ast
+import importlib
+import json
+from pathlib import Path
+
+from pedagogy_lib.course.build import ROOT
+from pedagogy_lib.exercises.kit import Formula
+from pedagogy_lib.exercises.kit.tables import written_tables
+
+from .slicing import Module, Slice, defined_by, modules_in
+
+EXERCISES = "pedagogy_lib.exercises"
+TABLED = ("cases", "truth", "mistakes")  # of a Formula
+ALWAYS = ("EXERCISE", "FINDS_A_BUG")  # what `check` looks for
+# What the rest of the course asks of `exercises/`, and what ranks import beforehand.
+FROM_OUTSIDE = [f"{EXERCISES}.kit"]
+HEAD = "from ..kit.tables import tables_of"
+TABLES = "TABLES = tables_of(__file__)"
+
+
+def compiled_checks(exercise_modules) -> dict[str, bytes]:
+    """{path: contents} of pedagogy_lib/exercises in a handout with the checks of these modules.
+
+    exercise_modules  such as "ch02.ex09_sent_bytes"
+    """
+    modules = modules_in(ROOT / "pedagogy_lib" / "exercises", ROOT, EXERCISES)
+    wanted = [f"{EXERCISES}.{name}" for name in exercise_modules]
+    roots = [(name, one) for name in wanted for one in ALWAYS]
+    roots += [(name, one) for name in FROM_OUTSIDE for one in names_in(modules[name])]
+    tables, reached = {}, Slice(modules, roots).kept
+    for name, module in modules.items():
+        if reached[name] and ".ch" in name:
+            written = tables_for(name, module, name in wanted)
+            if written:
+                tables[name] = written
+                roots += [(name, "TABLES"), *named_in(written)] if name in wanted else []
+    kept = Slice(modules, roots)
+    return files_of(kept, tables, modules, wanted)
+
+
+def names_in(module) -> list[str]:
+    return [name for node in module.body for name in defined_by(node)]
+
+
+def tables_for(name, module, is_wanted) -> dict | None:
+    """The tables of a module whose answers are code; that code is replaced in the module."""
+    loaded = importlib.import_module(name)
+    marked = [value for value in vars(loaded).values()
+              if hasattr(value, "calls") and getattr(value, "__module__", "") == name]  # fmt: skip
+    exercise = getattr(loaded, "EXERCISE", None) if is_wanted else None
+    is_formula = isinstance(exercise, Formula)
+    if not is_formula and not marked:
+        return None
+    for function in marked:
+        text = f"{function.__name__} = TABLES.named({function.__name__!r})"
+        module.replace(module.place_of(function.__name__), text)
+    kept = getattr(loaded, "KEPT_AS_CODE", ())
+    if is_formula:
+        replace_values(module, [part for part in TABLED if part not in kept])
+    insert_tables(module)
+    written = written_tables(exercise.as_judged() if is_formula else None, marked)
+    return {key: value for key, value in written.items() if key not in kept}
+
+
+def replace_values(module: Module, parts):
+    """In `EXERCISE = Formula(…)`, these arguments come from the tables."""
+    place = module.place_of("EXERCISE")
+    call = module.body[place].value
+    known = {keyword.arg for keyword in call.keywords}
+    if not known.issuperset(parts):
+        raise ValueError(f"{module.name}: write cases=, truth= and mistakes= in EXERCISE")
+    for keyword in call.keywords:
+        if keyword.arg in parts:
+            keyword.value = ast.parse(f"TABLES.{keyword.arg}", mode="eval").body
+    module.replace(place, ast.unparse(module.body[place]))
+
+
+def insert_tables(module: Module):
+    """The tables are read where the imports end."""
+    place = 1 + max(k for k, node in enumerate(module.body) if isinstance(node, ast.ImportFrom))
+    for text in (TABLES, HEAD):
+        module.body.insert(place, ast.parse(text).body[0])
+        module.replaced = {k + (k >= place): old for k, old in module.replaced.items()}
+        module.replaced[place] = text
+
+
+def named_in(written) -> list[tuple[str, str]]:
+    """What the tables name of modules of checks: (module, name)."""
+    if isinstance(written, dict):
+        names = [written.get("named"), (written.get("record") or [None])[0]]
+        own = [tuple(name.split(":")) for name in names if isinstance(name, str)]
+        return own + [one for value in written.values() for one in named_in(value)]
+    if isinstance(written, (list, tuple)):
+        return [one for value in written for one in named_in(value)]
+    return []
+
+
+def files_of(kept, tables, modules, wanted) -> dict[str, bytes]:
+    files = {}
+    for name in sorted(modules):
+        module = modules[name]
+        is_there = kept.kept[name] or name in wanted
+        if module.is_package and any(k.startswith(f"{name}.") and kept.kept[k] for k in modules):
+            is_there = True
+        if not is_there:
+            continue
+        path = Path(*name.split("."))
+        path = path / "__init__.py" if module.is_package else path.with_suffix(".py")
+        text = module.text if module.is_package else kept.text_of(name)
+        files[path.as_posix()] = text.encode()
+        if name in tables and "TABLES" in kept.names[name]:
+            text = json.dumps(tables[name], ensure_ascii=False, separators=(",", ":"))
+            files[path.with_suffix(".json").as_posix()] = text.encode()
+    return files

@@ -1,0 +1,106 @@
+"""What belongs into a handout of some chapters: parts, the labs that they need, their exercises."""
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from pedagogy_lib.basics.errors import need
+from pedagogy_lib.course.build import lab_sources, sources, with_holes
+from pedagogy_lib.course.checking import EXERCISES, chapters_with_checks, modules_of
+from pedagogy_lib.course.lab_files import imported_by
+from pedagogy_lib.course.lab_holes import numbers_in
+
+from .held_back import lab_text
+
+OF_A_LAB = re.compile(r"""\blab\(\s*f?["'](\w+)|\blab=["'](\w+)|labs/(\w+)\.py|["'](\w+)\.py["']""")
+NEEDS = re.compile(r"needs=\(([^)]*)\)")
+NUMBER = re.compile(r"\d+\.\d+")
+FROM_CHAPTER = re.compile(r"from (?:\.\.(ch\d\d)|)\.?(\w+) import")
+CHECKED = re.compile(r"""\bcheck\(["'](\d+\.\d+)""")
+
+
+@dataclass(frozen=True)
+class Contents:
+    """parts, labs  names without endings;  exercises  modules, such as "ch02.ex09_sent_bytes";
+    is_whole  whether these are all chapters"""
+
+    parts: tuple[str, ...]
+    labs: tuple[str, ...]
+    exercises: tuple[str, ...]
+    is_whole: bool
+
+
+def contents_of(chapters=()) -> Contents:
+    """Of all chapters, or of these: "02", "6".
+
+    Raises  WrongInput for a chapter that there is not
+    """
+    every = {path.stem: path for path in sources()}
+    known = sorted({stem[:2] for stem in every})
+    wanted = [str(chapter).zfill(2) for chapter in chapters] or known
+    unknown = ", ".join(one for one in wanted if one not in known)
+    need(not unknown, f"there is no chapter {unknown}; there are: {' '.join(known)}")
+    parts = tuple(stem for stem in every if stem[:2] in wanted)
+    texts = [with_holes(every[stem].read_text(encoding="utf-8")) for stem in parts]
+    exercises = {number for text in texts for number in CHECKED.findall(text)}
+    exercises |= {n for chapter in wanted for n in modules_of(str(int(chapter)))}
+    labs = mentioned(texts)
+    exercises, labs = with_what_they_need(exercises, labs)
+    if wanted == known:  # all there is, also labs that no part names
+        labs = {path.stem for path in lab_sources()}
+    modules = all_modules()
+    in_order = [module for number, module in modules.items() if number in exercises]
+    return Contents(parts, tuple(sorted(labs)), tuple(in_order), wanted == known)
+
+
+def with_what_they_need(exercises, labs) -> tuple[set[str], set[str]]:
+    """And the exercises and labs that these are built on, and so on.
+
+    In a handout nobody has written anything: whoever uses a lab has to write it, and check that.
+    """
+    modules, exercises, labs = all_modules(), set(exercises), set(labs)
+    while True:
+        sizes = len(exercises), len(labs)
+        for name in sorted(labs):
+            text = lab_text(name)
+            tree = ast.parse(text)
+            exercises |= {number for number in numbers_in(tree).values() if number in modules}
+            labs |= imported_by(tree) & all_labs() | mentioned([text])
+        for number in sorted(exercises):
+            text = source_of(modules[number])
+            labs |= mentioned([text])
+            exercises |= {n for found in NEEDS.findall(text) for n in NUMBER.findall(found)}
+        if sizes == (len(exercises), len(labs)):
+            return exercises, labs
+
+
+def all_modules() -> dict[str, str]:
+    found = {}
+    for chapter in chapters_with_checks():
+        found |= modules_of(chapter)
+    return found
+
+
+def source_of(module) -> str:
+    """The text of a check, and of the modules of checks that it imports."""
+    todo, texts = [module], {}
+    while todo:
+        name = todo.pop()
+        path = EXERCISES / Path(*name.split(".")).with_suffix(".py")
+        if name not in texts and path.exists():
+            texts[name] = path.read_text(encoding="utf-8")
+            chapter = name.split(".")[0]
+            for other, imported in FROM_CHAPTER.findall(texts[name]):
+                todo.append(f"{other or chapter}.{imported}")
+    return "\n".join(texts.values())
+
+
+def all_labs() -> set[str]:
+    return {path.stem for path in lab_sources()}
+
+
+def mentioned(texts) -> set[str]:
+    """The labs that texts name as labs: as an argument of `lab`, or as a file."""
+    found = {name for text in texts for names in OF_A_LAB.findall(text) for name in names}
+    return found & all_labs()

@@ -1,0 +1,148 @@
+"""All files of a handout, as bytes."""
+
+import hashlib
+import json
+import re
+
+from pedagogy_lib.course.build import ROOT
+from pedagogy_lib.course.definitions import digests_of
+from pedagogy_lib.course.working_copies import HANDOUT
+
+from .compiling import compiled_checks
+from .contents import Contents, contents_of
+from .held_back import lab_text
+from .notebooks import notebook_of
+from .readme import readme_of
+
+AS_THEY_ARE = ("LICENSE", "constraints.txt", "environment.yml", "reports/machine.py",
+               "tools/setup.py", "assets/first_look.png", "assets/step_check.png",
+               "assets/step_compare.png", "assets/step_hang.png",
+               "assets/step_predict.png")  # fmt: skip
+NOT_CODE = ("__pycache__",)
+DATA_OF_LABS = ("labs/published", "labs/clusters")
+COVERS = "assets/covers"
+PROJECT = re.compile(r'^version = "(.+)"', re.MULTILINE)
+NAME = "distributed-training"
+IGNORED = """.venv/
+__pycache__/
+*.egg-info/
+.ipynb_checkpoints/
+reports/*.html
+work/
+kept-*/
+hand-in-*.zip
+.predictions.json*
+.progress.json*
+"""
+MAKEFILE = """\
+# `make` alone lists what there is to make. Everything runs in .venv, made at the first call.
+
+# Makes .venv. Where this Python has PyTorch already, that one is used; later calls need not name
+# it again.
+PYTHON ?= python3
+SETUP := $(PYTHON) tools/setup.py $(if $(filter file,$(origin PYTHON)),,--named)
+
+# Added to the command that they name, for example: make lab LAB_ARGS="--no-browser --port 8890"
+LAB_ARGS ?=
+REPORT_ARGS ?=
+NAME ?=
+
+# Passive threads sleep while they wait for each other: with several processes that is faster.
+RUN := env -u PYTHONDONTWRITEBYTECODE PATH="$(CURDIR)/.venv/bin:$$PATH" OMP_WAIT_POLICY=PASSIVE \\
+	.venv/bin/python
+
+.PHONY: help setup lab report doctor hand-in clean
+
+help:
+	@echo "make lab      open the course in JupyterLab"
+	@echo "make doctor   say what works on this machine, and how to mend what does not"
+	@echo "make report   measure this machine and write it as one HTML page"
+	@echo "make hand-in  pack what you have written: make hand-in NAME='your name'"
+	@echo "make clean    remove .venv and caches"
+
+setup:
+	@$(SETUP)
+
+lab: setup
+	@$(RUN) -m pedagogy_lib lab $(LAB_ARGS)
+
+report: setup
+	@$(RUN) -m pedagogy_lib report $(REPORT_ARGS)
+
+doctor: setup
+	@$(RUN) -m pedagogy_lib doctor
+
+hand-in: setup
+	@$(RUN) -m pedagogy_lib hand-in $(if $(NAME),--name "$(NAME)")
+
+clean:
+	rm -rf .venv *.egg-info
+	find . -name __pycache__ -prune -exec rm -rf {} +
+"""
+
+
+def handout_files(chapters=()) -> dict[str, bytes]:
+    """{path: contents}. HANDOUT.json says what it is, and what each file was like."""
+    contents = contents_of(chapters)
+    chapters = sorted({part[:2] for part in contents.parts})
+    files = bench_files() | compiled_checks(contents.exercises) | lab_files(contents)
+    files |= {name: (ROOT / name).read_bytes() for name in AS_THEY_ARE}
+    files |= {f"{COVERS}/{part}.png": path.read_bytes() for part in contents.parts
+              if (path := ROOT / COVERS / f"{part}.png").exists()}  # fmt: skip
+    texts = {
+        "Makefile": MAKEFILE,
+        ".gitignore": IGNORED,
+        "pyproject.toml": project_with_tables(),
+        "README.md": readme_of(contents, chapters, list(map(number_of, contents.exercises))),
+    }
+    files |= {name: text.encode() for name, text in texts.items()}
+    paths = {*files, *(f"notebooks/{part}.ipynb" for part in contents.parts)}
+    files |= {f"notebooks/{part}.ipynb": notebook_of(part, paths) for part in contents.parts}
+    return with_version(files, contents, chapters)
+
+
+def with_version(files, contents: Contents, chapters) -> dict[str, bytes]:
+    """The version is that of the project, and of these contents."""
+    digests = {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
+    of_all = hashlib.sha256(json.dumps(digests).encode()).hexdigest()
+    project = PROJECT.search((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[1]
+    functions = {name: digests_of(data.decode()) for name, data in sorted(files.items())
+                 if name.startswith("labs/") and name.endswith(".py")}  # fmt: skip
+    name = NAME if contents.is_whole else "-".join([NAME, *chapters])
+    about = {"name": name, "version": f"{project}-{of_all[:8]}", "chapters": chapters,
+             "exercises": list(map(number_of, contents.exercises)),
+             "files": digests, "functions": functions}  # fmt: skip
+    return dict(sorted((files | {HANDOUT: (json.dumps(about, indent=1) + "\n").encode()}).items()))
+
+
+def number_of(module: str) -> str:
+    """`ch02.ex09_sent_bytes` is 2.9."""
+    return f"{int(module[2:4])}.{int(module[7:9])}"
+
+
+def bench_files() -> dict[str, bytes]:
+    """`pedagogy_lib` without its checks."""
+    paths = (ROOT / "pedagogy_lib").rglob("*")
+    return {
+        name: path.read_bytes()
+        for path in paths
+        if path.is_file() and not set(path.parts) & set(NOT_CODE)
+        if not (name := path.relative_to(ROOT).as_posix()).startswith("pedagogy_lib/exercises/")
+    }
+
+
+def lab_files(contents: Contents) -> dict[str, bytes]:
+    files = {f"labs/{name}.py": lab_text(name).encode() for name in contents.labs}
+    text = b"\n".join(files.values()).decode()
+    for folder in DATA_OF_LABS:
+        is_used = contents.is_whole or folder.split("/")[1] in text
+        for path in sorted((ROOT / folder).iterdir()) if is_used else ():
+            files[path.relative_to(ROOT).as_posix()] = path.read_bytes()
+    return files
+
+
+def project_with_tables() -> str:
+    """The project, so that tables are installed where the package is."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    begin = "[tool.setuptools]\n"
+    return text.replace(begin, f'{begin}package-data."*" = ["*.json"]\n')

@@ -1,0 +1,49 @@
+"""A handout as a folder and as a zip, the same bytes every time."""
+
+import io
+import json
+import shutil
+import zipfile
+from pathlib import Path
+
+from pedagogy_lib.course.working_copies import HANDOUT
+
+BEFORE_ALL = (1980, 1, 1, 0, 0, 0)  # the first time that a zip can name
+MODE = 0o644
+
+
+def folder_of(files) -> str:
+    """`distributed-training-02-0.1.0-1a2b3c4d`."""
+    about = json.loads(files[HANDOUT])
+    return f"{about['name']}-{about['version']}"
+
+
+def zipped(files) -> bytes:
+    """All files, in a folder of the handout's name."""
+    buffer, folder = io.BytesIO(), folder_of(files)
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, data in sorted(files.items()):
+            entry = zipfile.ZipInfo(f"{folder}/{name}", BEFORE_ALL)
+            entry.external_attr = (0o100000 | MODE) << 16
+            entry.create_system = 3  # the same on every system
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data)
+    return buffer.getvalue()
+
+
+def write_files(files, folder: Path):
+    for name, data in sorted(files.items()):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(MODE)
+
+
+def write_handout(files, where: Path) -> tuple[Path, Path]:
+    """Write the folder and the zip; returns both. One of the same version is written anew."""
+    folder = where / folder_of(files)
+    shutil.rmtree(folder, ignore_errors=True)
+    write_files(files, folder)
+    archive = where / f"{folder.name}.zip"
+    archive.write_bytes(zipped(files))
+    return folder, archive

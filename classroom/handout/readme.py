@@ -1,0 +1,87 @@
+"""The README of a handout, for students."""
+
+import re
+
+from pedagogy_lib.course.build import ROOT
+
+ROW = re.compile(r"^\| \[([^\]]+)\]\(solutions/(\w+)\.ipynb\) \| (.*)$", re.MULTILINE)
+TEXT = """# Distributed training, measured
+
+{title}. You need Python 3.10 or newer, `make`, and 4 GB of memory. A laptop with two cores and
+no GPU is enough. On Windows, work inside WSL 2.
+
+```sh
+make lab       # sets everything up, checks this machine, and opens your notebooks
+make doctor    # says what works on this machine, and how to mend what does not
+make hand-in   # packs what you have written into one file, to hand in
+```
+
+The first call takes a few minutes and about 1.5 GB; with an NVIDIA GPU, PyTorch alone is a download
+of 3 GB. Everything lands in `.venv`. With conda: `conda env create -f environment.yml`,
+`conda activate distributed-training`, `python -m pedagogy_lib lab`.
+
+## How to work
+
+`make lab` copies the notebooks to `work/`. Open these: the files in `notebooks/` stay as they came.
+Some exercises are functions in a notebook's cell, others are functions in a file of `labs/`. Each
+has a hole, `...  # your code here`. The text says what to write there.
+
+`check("{number}")` tries your answer on many cases. If it is wrong, the check says in which case,
+and often which mistake it may be. `hint("{number}")` gives a hint; call it again for the next one.
+
+Later cells use what you write in `labs/`. Where a function is still missing, a cell stops and names
+the exercise that comes first.
+
+{needed}## A newer version of this handout
+
+Leave your folder as it is, and call there, with the new folder or zip:
+
+```sh
+.venv/bin/python -m pedagogy_lib update path/to/the-new-one.zip
+```
+
+What you have written is taken over, function by function, and each is told. All files that
+are replaced are kept in a folder with the day in its name.
+
+## Handing in
+
+`make hand-in NAME="your name"` writes one zip with your labs, your notebooks, and what the checks
+have found. It lists what is still unwritten. Without `NAME` it takes the name of your account.
+
+## What is in it
+
+| | you write | and measure | minutes |
+|---|---|---|---|
+{rows}
+
+| folder | what it holds |
+|---|---|
+| `notebooks/` | the parts above, with holes where the exercises are |
+| `work/` | your copies of them, made by `make lab` |
+| `labs/` | the algorithms as programs, with holes; each also runs under `torchrun` |
+| `pedagogy_lib/` | the bench: launch ranks, measure, predict, draw; and the checks |
+| `reports/` | `make report`: an HTML page on what this machine does with each collective |
+
+MIT licence.
+"""
+FROM_OTHERS = """Labs build on each other. This handout also has exercises of other chapters,
+because its labs need them: {numbers}. Write these first: their text is in the docstrings.
+
+"""
+
+
+def readme_of(contents, chapters, numbers) -> str:
+    """numbers  of all exercises in the handout"""
+    title = "All chapters" if contents.is_whole else in_words(chapters)
+    others = [number for number in numbers if number.split(".")[0].zfill(2) not in chapters]
+    rows = [f"| [{words}](notebooks/{stem}.ipynb) | {rest}"
+            for words, stem, rest in ROW.findall((ROOT / "README.md").read_text(encoding="utf-8"))
+            if stem in contents.parts]  # fmt: skip
+    needed = FROM_OTHERS.format(numbers=", ".join(others)) if others else ""
+    first = next((n for n in numbers if n not in others), "2.1")
+    return TEXT.format(title=title, rows="\n".join(rows), needed=needed, number=first)
+
+
+def in_words(chapters) -> str:
+    *some, last = chapters
+    return f"Chapters {', '.join(some)} and {last}" if some else f"Chapter {last}"

@@ -1,0 +1,167 @@
+"""Whether an answer is in a handout: solutions, truths and mistakes are searched in all its files.
+
+Code is compared without names, docstrings and annotations. What is found and is no answer stands
+in `reviewed.py`, with the reason.
+"""
+
+import ast
+import io
+import re
+import zipfile
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cache
+
+from pedagogy_lib.course.build import BEGIN, BUG, END, ROOT, lab_sources, sources
+from pedagogy_lib.course.checking import EXERCISES
+
+from .code_pieces import (
+    SMALLEST_WHOLE,
+    codes_in,
+    normal_form,
+    pieces_of,
+    size_of,
+    without_docstrings,
+)
+from .slicing import defined_by
+
+MARKED = re.compile(rf"^[ \t]*{BEGIN}\n(.*?)^[ \t]*(?:{BUG}|{END})\n", re.DOTALL | re.MULTILINE)
+SMALLEST_OF_TRUTHS = 9  # nodes: thousands of mistakes have any small expression among them
+DEFINITION = re.compile(r"^\s*(?:def|class) (\w+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of an answer.
+
+    whose  it is: "solutions/labs/collectives.py all_reduce_ring", or "truth of 2.9"
+    kind   "whole" or "part"
+    text   as it stands there
+    """
+
+    whose: str
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Found:
+    piece: Piece
+    file: str
+    text: str
+
+    def __str__(self):
+        return f"{self.file}: {self.text}\n    as in {self.piece.whose}: {self.piece.text}"
+
+
+@cache
+def answers() -> dict[tuple[str, int, str], Piece]:
+    """{(kind of node, its size, its normal form): the piece} of all answers of the course."""
+    found: dict[tuple[str, int, str], Piece] = {}
+    of_both = [*((*one, SMALLEST_WHOLE) for one in solutions()),
+               *((*one, SMALLEST_OF_TRUTHS) for one in truths())]  # fmt: skip
+    for whose, statements, smallest in of_both:
+        for kind, node in pieces_of(statements, smallest):
+            key = type(node).__name__, size_of(node), normal_form(node)
+            found.setdefault(key, Piece(whose, kind, ast.unparse(node)))
+    return found
+
+
+def solutions():
+    """Yield (whose, statements) of everything between the marks of solutions."""
+    for path in [*sources(), *lab_sources()]:
+        text = path.read_text(encoding="utf-8")
+        tree = without_docstrings(ast.parse(text))
+        for match in MARKED.finditer(text):
+            first = text.count("\n", 0, match.start()) + 1
+            lines = range(first, first + match[0].count("\n"))
+            names = DEFINITION.findall(text[: match.start()])
+            whose = f"{path.relative_to(ROOT).as_posix()} {names[-1] if names else ''}".strip()
+            yield whose, list(statements_within(tree, lines))
+
+
+def statements_within(node, lines):
+    """Yield the outermost statements that stand in these lines."""
+    for child in ast.iter_child_nodes(node):
+        is_statement = isinstance(child, ast.stmt)
+        if is_statement and child.lineno in lines and child.end_lineno in lines:
+            yield child
+        elif not isinstance(child, ast.expr):
+            yield from statements_within(child, lines)
+
+
+def truths():
+    """Yield (whose, statements) of what truth and mistakes of formulas are made of."""
+    for path in sorted(EXERCISES.glob("ch*/ex*.py")):
+        tree = without_docstrings(ast.parse(path.read_text(encoding="utf-8")))
+        found = next((n for n in tree.body if "EXERCISE" in defined_by(n)), None)
+        call = getattr(found, "value", None)
+        given = {k.arg: k.value for k in getattr(call, "keywords", [])}
+        if not {"truth", "mistakes"} <= given.keys():
+            continue
+        number = f"{int(path.parent.name[2:])}.{int(path.name[2:4])}"
+        for statements in functions_reached(tree, [given["truth"], given["mistakes"]]):
+            yield f"truth or mistakes of {number}", statements
+
+
+def functions_reached(tree, nodes):
+    """Yield the bodies of functions and lambdas that these use."""
+    local, seen, todo = {name: n for n in tree.body for name in defined_by(n)}, set(), [*nodes]
+    while todo:
+        node = todo.pop()
+        for part in ast.walk(node):
+            if isinstance(part, ast.Lambda):
+                yield [ast.Return(part.body)]
+            if isinstance(part, ast.FunctionDef):
+                yield part.body
+            used = part.id if isinstance(part, ast.Name) else None
+            is_new = used in local and used not in seen and used != "EXERCISE"
+            if is_new and not isinstance(local[used], (ast.Import, ast.ImportFrom)):
+                seen.add(used)
+                todo.append(local[used])
+
+
+def search(files: dict[str, bytes]) -> list[Found]:
+    """Every piece of an answer that is in one of these files, or in a zip among them."""
+    wanted, shapes = answers(), defaultdict(bool)
+    for kind, size, _ in wanted:
+        shapes[kind, size] = True
+    found = {}
+    for name, data in unzipped(files).items():
+        for tree in codes_in(name, data):
+            for node, size in with_sizes(without_docstrings(tree)):
+                shape = type(node).__name__, size
+                piece = wanted.get((*shape, normal_form(node))) if shapes.get(shape) else None
+                if piece is not None and (piece.kind == "part" or is_body(node)):
+                    found[name, piece] = Found(piece, name, ast.unparse(node))
+    return list(found.values())
+
+
+def is_body(node) -> bool:
+    """Whether a node is all that a function gives, or that a text says."""
+    return getattr(node, "is_body", False)
+
+
+def with_sizes(tree):
+    """Yield (node, size) of all statements and expressions of a tree."""
+    for node in ast.walk(tree):
+        body = node.body if isinstance(node, ast.Lambda) else None
+        statements = node.body if isinstance(node, (ast.FunctionDef, ast.Module)) else []
+        if len(statements) == 1 and isinstance(statements[0], (ast.Return, ast.Expr)):
+            body = statements[0].value
+        if body is not None:
+            body.is_body = True
+        if isinstance(node, (ast.stmt, ast.expr)):
+            yield node, size_of(node)
+
+
+def unzipped(files) -> dict[str, bytes]:
+    found = {}
+    for name, data in files.items():
+        if name.endswith(".zip"):
+            with zipfile.ZipFile(io.BytesIO(data)) as archive:
+                inner = {f"{name}/{one}": archive.read(one) for one in archive.namelist()}
+            found |= unzipped(inner)
+        else:
+            found[name] = data
+    return found

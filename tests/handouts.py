@@ -1,0 +1,60 @@
+"""What the tests of handouts share: a handout in a folder, and answers that are tried there."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from answer_files import Answer, imports_of
+
+from classroom.handout.files import handout_files
+from classroom.handout.packing import write_files
+from pedagogy_lib.course import build
+
+TRIES = Path(__file__).with_name("handout_answers.py")
+# What differs from run to run, and when a file was saved.
+VARIES = re.compile(r"after [\d.]+ s\b|[\d.]+ m?s\b|0x[0-9a-f]+|/\S*/labs/")
+
+
+@cache
+def files_of(*chapters) -> dict[str, bytes]:
+    return handout_files(chapters)
+
+
+def handout_in(folder: Path, *chapters, solved=True) -> Path:
+    """A handout; with `solved` labs, as a student has them in the end."""
+    write_files(files_of(*chapters), folder)
+    for path in (folder / "labs").glob("*.py") if solved else ():
+        source = build.ROOT / "solutions" / "labs" / path.name
+        path.write_text(build.solved(source.read_text()))
+    return folder
+
+
+def with_original_checks(handout: Path, folder: Path) -> Path:
+    """The same course with the checks from which those of the handout were compiled."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(handout, folder, ignore=ignored)
+    shutil.rmtree(folder / "pedagogy_lib")
+    shutil.copytree(build.ROOT / "pedagogy_lib", folder / "pedagogy_lib", ignore=ignored)
+    return folder
+
+
+def in_course(folder: Path, *command, given="", **environment):
+    """Run a program in a course's folder, with the course's own `pedagogy_lib`."""
+    around = {**os.environ, "PYTHONPATH": str(folder), **environment}
+    return subprocess.run([sys.executable, *map(str, command)], cwd=folder, env=around, input=given,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+
+
+def told(folder: Path, answers: list[Answer]) -> list[str]:
+    """What the checks of a course tell of these answers."""
+    asked = [{"number": a.exercise.number, "name": a.exercise.name, "lab": a.exercise.lab,
+              "imports": "" if a.exercise.lab else imports_of(a.exercise),
+              "text": a.given + a.program} for a in answers]  # fmt: skip
+    done = in_course(folder, TRIES, given=json.dumps(asked))
+    assert done.returncode == 0, done.stderr
+    return [VARIES.sub("…", text) for text in json.loads(done.stdout.splitlines()[-1])]

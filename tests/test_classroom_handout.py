@@ -1,0 +1,121 @@
+"""A handout of chapter 02: what is in it, that it works, and that its bytes are the same."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import zipfile
+
+import pytest
+from answer_files import all_answers
+from handouts import files_of, handout_in, in_course, told, with_original_checks
+
+from classroom.handout.contents import contents_of
+from classroom.handout.files import handout_files
+from classroom.handout.packing import folder_of, zipped
+from pedagogy_lib.basics.errors import WrongInput
+from pedagogy_lib.course import build
+
+NOT_IN_IT = re.compile(r"(^|/)(solutions|tests|classroom|benchmarks|\.git|__pycache__)(/|$)")
+LINK = re.compile(r"\]\(([^()\s]+)\)")
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """The handout as it comes."""
+    return handout_in(tmp_path_factory.mktemp("02") / "course", "02", solved=False)
+
+
+def test_two_builds_give_the_same_bytes(tmp_path):
+    command = [sys.executable, "-m", "classroom.handout", "02", "--into", str(tmp_path)]
+    around = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": str(build.ROOT)}
+    subprocess.run(command, check=True, capture_output=True, env=around, cwd=build.ROOT)
+    (archive,) = tmp_path.glob("*.zip")
+    files = files_of("02")
+    assert archive.name == f"{folder_of(files)}.zip"
+    assert archive.read_bytes() == zipped(files)
+    with zipfile.ZipFile(archive) as opened:
+        names = {name.partition("/")[2] for name in opened.namelist()}
+    folder = tmp_path / archive.stem
+    assert names == {p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_what_is_in_it():
+    files = files_of("02")
+    assert [name for name in files if NOT_IN_IT.search(name)] == []
+    assert {name for name in files if name.startswith("notebooks/")} == {
+        f"notebooks/{path.stem}.ipynb" for path in build.sources() if path.stem.startswith("02")
+    }
+    labs = {name for name in files if re.fullmatch(r"labs/\w+\.py", name)}
+    assert {"labs/collectives.py", "labs/halving_doubling.py"} <= labs
+    assert "labs/zero.py" not in labs
+    assert "tools/setup.py" in files
+    assert build.BEGIN.encode() not in b"".join(files.values()).replace(
+        build.BEGIN.encode(), b"", 2
+    )
+
+
+def test_labs_come_with_all_that_they_import_and_with_their_exercises():
+    contents = contents_of(["06"])
+    assert {"zero", "simple_ddp", "collectives"} <= set(contents.labs)
+    assert "ch02.ex08_all_reduce_ring" in contents.exercises  # labs of chapter 06 call it
+    assert "ch02.ex09_sent_bytes" not in contents.exercises
+    with pytest.raises(WrongInput, match="there is no chapter 77; there are: 00 01 02"):
+        contents_of(["77"])
+
+
+def test_no_link_leads_to_what_is_not_there():
+    files = files_of("02")
+    texts = {"README.md": files["README.md"].decode()}
+    for name in files:
+        if name.endswith(".ipynb"):
+            cells = json.loads(files[name])["cells"]
+            texts[name] = "\n".join(
+                "".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"
+            )
+    for name, text in texts.items():
+        assert "solutions/" not in text
+        for target in LINK.findall(text):
+            if ":" not in target and not target.startswith("#"):
+                path = os.path.normpath(os.path.join(os.path.dirname(name), target.split("#")[0]))
+                assert path in files, (name, target)
+
+
+def test_a_version_changes_with_the_contents(monkeypatch):
+    before = json.loads(files_of("02")["HANDOUT.json"])
+    monkeypatch.setattr("classroom.handout.files.MAKEFILE", "help:\n")
+    after = json.loads(handout_files(["02"])["HANDOUT.json"])
+    assert before["name"] == after["name"] == "distributed-training-02"
+    assert before["version"] != after["version"]
+
+
+ASKED = """
+from pedagogy_lib import check, lab
+collectives = lab("collectives")
+print(check("2.9", lambda name, n, X: (2 if name == "all_reduce" else 1) * (n - 1) / n * X))
+print(check("2.8"))
+try:
+    collectives.all_reduce_ring(None)
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_checks_work_there_and_labs_say_what_is_unsolved(course):
+    done = in_course(course, "-c", ASKED)
+    assert done.returncode == 0, done.stderr
+    assert "labs/collectives.py, all 6 functions: nobody's" in done.stdout
+    assert "n - 1" not in done.stdout
+    assert done.stdout.count("passed") == 1
+    assert "Exercise 2.8 · all_reduce_ring: not attempted yet" in done.stdout
+    assert "NotSolvedYet exercise 2.8 comes first" in done.stdout
+
+
+@pytest.mark.parametrize("number", ["2.9"])
+def test_answers_are_told_what_the_original_checks_tell(number, course):
+    answers = [answer for answer in all_answers() if answer.exercise.number == number]
+    original = with_original_checks(course, course.parent / f"original-{number}")
+    compiled = told(course, answers)
+    assert compiled == told(original, answers)
+    assert sum(text.endswith("passed") for text in compiled) >= 2

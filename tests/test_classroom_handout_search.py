@@ -1,0 +1,72 @@
+"""No answer is in a handout; and one that is put there is found, wherever it stands."""
+
+import io
+import json
+import zipfile
+
+import pytest
+from handouts import files_of
+
+from classroom.handout.reviewed import unreviewed
+from classroom.handout.searching import answers, search
+
+# The answer to 2.6, a truth of 8.10 and a mistake of 0.1, with other names.
+RING = '''
+def mine(tensor, team=None):
+    """Sums."""
+    me, k = dist.get_rank(team), dist.get_world_size(team)
+'''
+IDLE = "slowest = (samples / size + idle) * seconds_of[size]"
+RENAMED = "slowest = (everything / part + waits) * times[part]"
+
+
+def found_in(name, data: bytes) -> set[str]:
+    return {found.piece.whose for found in search({name: data})}
+
+
+def planted(text) -> dict[str, bytes]:
+    """The same code in all the places in which it may hide."""
+    notebook = {"cells": [{"cell_type": "code", "source": ["x = 1\n", text]}]}
+    words = {"cells": [{"cell_type": "markdown", "source": f"Write `{text}` there."}]}
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("a/b.py", text)
+    return {
+        "labs/one.py": text.encode(),
+        "pedagogy_lib/two.py": f"SOME = {text!r}".encode(),
+        "notebooks/three.ipynb": json.dumps(notebook).encode(),
+        "notebooks/four.ipynb": json.dumps(words).encode(),
+        "data/five.json": json.dumps({"a": [text]}).encode(),
+        "README.md": f"See: {text}".encode(),
+        "more.zip": packed.getvalue(),
+    }
+
+
+@pytest.mark.parametrize("place", planted("x"))
+def test_a_planted_answer_is_found(place):
+    assert "truth or mistakes of 8.10" in found_in(place, planted(RENAMED)[place])
+
+
+def test_the_whole_of_an_answer_is_found_as_a_lambda_a_function_and_a_text():
+    for text in (
+        "f = lambda a, b, c: a * c + b",
+        "def f(a, b, c):\n    return a * c + b",
+        "TEXT = 'a * c + b'",
+    ):
+        assert "solutions/00_start_here.py global_rank" in found_in("a.py", text.encode())
+    assert found_in("a.py", b"x = a * c + b") == set()  # a part so small says nothing
+
+
+def test_every_exercise_has_pieces_that_are_searched():
+    whose = {piece.whose for piece in answers().values()}
+    assert {"solutions/labs/collectives.py all_reduce_ring", "truth or mistakes of 2.9"} <= whose
+    assert len(answers()) > 2000
+
+
+def test_no_answer_is_in_a_handout():
+    assert list(map(str, unreviewed(search(files_of("02"))))) == []
+
+
+@pytest.mark.deep
+def test_no_answer_is_in_the_handout_of_everything():
+    assert list(map(str, unreviewed(search(files_of())))) == []

@@ -1,0 +1,24 @@
+"""Checks whose truth is a table tell the same as those whose truth is code."""
+
+import pytest
+from answer_files import all_answers, exercises_of_kind
+from handouts import handout_in, told, with_original_checks
+
+from pedagogy_lib.exercises.kit import Formula
+
+FORMULAS = [exercise.number for exercise in exercises_of_kind(Formula)]
+
+
+@pytest.fixture(scope="module")
+def courses(tmp_path_factory):
+    """A handout of everything, and the same with the original checks."""
+    handout = handout_in(tmp_path_factory.mktemp("all") / "handout")
+    return handout, with_original_checks(handout, handout.parent / "original")
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("number", FORMULAS)
+def test_every_answer_is_told_the_same(number, courses):
+    answers = [answer for answer in all_answers() if answer.exercise.number == number]
+    compiled, original = (told(course, answers) for course in courses)
+    assert compiled == original
